@@ -1,0 +1,58 @@
+# Everything Sluice takes from the system, found in one place and used by the
+# build and by the installed package. `./dev deps` installs all of it.
+
+# Stops with the Debian packages to install when a dependency was not found.
+macro(_sluice_need found name packages)
+  if(NOT ${found})
+    message(FATAL_ERROR
+      "Sluice needs ${name}, which was not found. Run `./dev deps` in the Sluice source tree, "
+      "or install the Debian packages: ${packages}.")
+  endif()
+endmacro()
+
+# A library that only pkg-config knows becomes the target <name>::<name>.
+macro(_sluice_pkg name module packages)
+  if(NOT TARGET ${name}::${name})
+    pkg_check_modules(SLUICE_${name} QUIET IMPORTED_TARGET ${module})
+    _sluice_need(SLUICE_${name}_FOUND ${name} "${packages}")
+    add_library(${name}::${name} INTERFACE IMPORTED)
+    target_link_libraries(${name}::${name} INTERFACE PkgConfig::SLUICE_${name})
+  endif()
+endmacro()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads QUIET)
+_sluice_need(Threads_FOUND "a thread library" "build-essential")
+
+find_package(PkgConfig QUIET)
+_sluice_need(PKG_CONFIG_FOUND "pkg-config" "pkg-config")
+
+find_package(fmt CONFIG QUIET)
+_sluice_need(fmt_FOUND "fmt" "libfmt-dev")
+
+find_package(spdlog CONFIG QUIET)
+_sluice_need(spdlog_FOUND "spdlog" "libspdlog-dev")
+
+find_package(nlohmann_json CONFIG QUIET)
+_sluice_need(nlohmann_json_FOUND "nlohmann-json" "nlohmann-json3-dev")
+
+# dnnl's own config fails without OpenCL, although only its CPU engine is used.
+find_package(dnnl CONFIG QUIET)
+_sluice_need(dnnl_FOUND "oneDNN" "libdnnl-dev ocl-icd-opencl-dev opencl-headers")
+
+_sluice_pkg(hwy libhwy "libhwy-dev")
+_sluice_pkg(hwloc hwloc "libhwloc-dev")
+
+# Only the source tree needs what follows; an installed package does not.
+if(DEFINED Sluice_SOURCE_DIR)
+  find_package(CLI11 CONFIG QUIET)
+  _sluice_need(CLI11_FOUND "CLI11" "libcli11-dev")
+  if(SLUICE_TESTS)
+    find_package(GTest QUIET)
+    _sluice_need(GTest_FOUND "GoogleTest" "libgtest-dev libgmock-dev")
+  endif()
+  if(SLUICE_BENCH)
+    find_package(benchmark CONFIG QUIET)
+    _sluice_need(benchmark_FOUND "Google Benchmark" "libbenchmark-dev")
+  endif()
+endif()

@@ -1,0 +1,169 @@
+# How modules, programs and tests of Sluice are declared.
+#
+#   sluice_module(NAME ir
+#     SOURCES graph.cpp               # explicit lists, no globbing
+#     HEADERS graph.h                 # public, installed under their path
+#     FRAGMENTS op_list.inc           # installed, but not compilable alone
+#     DEPS base tensor                # Sluice modules, public
+#     LINK fmt::fmt                   # third party, private
+#     PUBLIC_LINK spdlog::spdlog      # third party seen in the headers
+#     TESTS graph_test.cpp            # become the program ir_test
+#     TEST_DEPS test_support          # further modules or targets of the tests
+#     TEST_LABELS threads             # labels besides `fast`
+#     NO_TEST_MAIN)                   # the tests bring their own main()
+#
+#   sluice_program(NAME mnist SOURCES mnist.cpp DEPS sluice [LINK ...] [INSTALL])
+#   sluice_test(NAME e2e_test SOURCES ... DEPS ... [LINK ...] [LABELS fast] [NO_MAIN])
+#   sluice_fuzz(NAME fuzz_parser SOURCES parser.cpp DEPS ir [LINK ...])
+#
+# Module devices/cpu has the name devices_cpu. The library of a module `x` is
+# sluice_x, for others Sluice::x; includes are written "sluice/ir/graph.h".
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+include(GoogleTest)
+
+# Turns module names into targets; a name that is already a target stays.
+function(_sluice_targets out)
+  set(targets "")
+  foreach(name IN LISTS ARGN)
+    if(TARGET Sluice::${name})
+      list(APPEND targets Sluice::${name})
+    elseif(TARGET ${name})
+      list(APPEND targets ${name})
+    else()
+      message(FATAL_ERROR "No Sluice module or target is called '${name}'")
+    endif()
+  endforeach()
+  set(${out} "${targets}" PARENT_SCOPE)
+endfunction()
+
+function(sluice_module)
+  cmake_parse_arguments(PARSE_ARGV 0 M "NO_TEST_MAIN" "NAME"
+    "SOURCES;HEADERS;FRAGMENTS;DEPS;LINK;PUBLIC_LINK;TESTS;TEST_DEPS;TEST_LABELS")
+  _sluice_check_arguments("${M_UNPARSED_ARGUMENTS}" "${M_NAME}")
+  set(target sluice_${M_NAME})
+  _sluice_targets(deps ${M_DEPS})
+
+  add_library(${target} STATIC ${M_SOURCES})
+  add_library(Sluice::${M_NAME} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${M_NAME}
+    LINKER_LANGUAGE CXX  # also for a module of headers only
+    POSITION_INDEPENDENT_CODE ON
+    CXX_EXTENSIONS OFF
+    INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
+  target_sources(${target}
+    PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${M_HEADERS}
+    PUBLIC FILE_SET fragments TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${M_FRAGMENTS})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_link_libraries(${target}
+    PUBLIC ${deps} ${M_PUBLIC_LINK}
+    PRIVATE ${M_LINK} $<BUILD_INTERFACE:sluice_options>)
+
+  set_property(GLOBAL APPEND PROPERTY SLUICE_MODULES ${M_NAME})
+  install(TARGETS ${target} EXPORT SluiceTargets
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+    FILE_SET fragments DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+
+  if(M_TESTS)
+    set(main "")
+    if(M_NO_TEST_MAIN)
+      set(main NO_MAIN)
+    endif()
+    sluice_test(NAME ${M_NAME}_test SOURCES ${M_TESTS} DEPS ${M_NAME} ${M_TEST_DEPS}
+      LINK ${M_LINK} LABELS fast ${M_TEST_LABELS} ${main})
+  endif()
+endfunction()
+
+function(sluice_program)
+  cmake_parse_arguments(PARSE_ARGV 0 P "INSTALL" "NAME" "SOURCES;DEPS;LINK")
+  _sluice_check_arguments("${P_UNPARSED_ARGUMENTS}" "${P_NAME}")
+  _sluice_targets(deps ${P_DEPS})
+  add_executable(${P_NAME} ${P_SOURCES})
+  set_target_properties(${P_NAME} PROPERTIES CXX_EXTENSIONS OFF)
+  target_link_libraries(${P_NAME} PRIVATE ${deps} ${P_LINK} sluice_options)
+  if(P_INSTALL)
+    install(TARGETS ${P_NAME} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  endif()
+endfunction()
+
+function(sluice_test)
+  if(NOT SLUICE_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 0 T "NO_MAIN" "NAME" "SOURCES;DEPS;LINK;LABELS")
+  _sluice_check_arguments("${T_UNPARSED_ARGUMENTS}" "${T_NAME}")
+  set(gtest GTest::gmock GTest::gtest)
+  if(NOT T_NO_MAIN)
+    set(gtest GTest::gmock GTest::gtest_main)
+  endif()
+  sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS} LINK ${T_LINK} ${gtest})
+  # Tests stay out of the folder of the programs.
+  set_target_properties(${T_NAME} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(NOT T_LABELS)
+    set(T_LABELS fast)
+  endif()
+  gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    PROPERTIES TIMEOUT 600)
+  # gtest_discover_tests keeps only the first of several labels, so they are set
+  # by a file that ctest reads after the list of tests.
+  set(file "${CMAKE_CURRENT_BINARY_DIR}/${T_NAME}_labels.cmake")
+  file(WRITE "${file}" "if(${T_NAME}_TESTS)
+  set_tests_properties(\${${T_NAME}_TESTS} PROPERTIES LABELS \"${T_LABELS}\")
+endif()
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
+endfunction()
+
+# A libFuzzer program; its name starts with fuzz_ so that `./dev fuzz` finds it.
+function(sluice_fuzz)
+  sluice_program(${ARGV})
+  cmake_parse_arguments(PARSE_ARGV 0 F "" "NAME" "")
+  target_link_options(${F_NAME} PRIVATE -fsanitize=fuzzer)
+endfunction()
+
+# Runs scripts/<name>.py as a fast test with Debian's own interpreter.
+function(sluice_script_test name)
+  string(JOIN "" test "script.${name}" ${ARGN})
+  add_test(NAME "${test}"
+    COMMAND /usr/bin/python3 "${PROJECT_SOURCE_DIR}/scripts/${name}.py" ${ARGN}
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set_tests_properties("${test}" PROPERTIES LABELS fast TIMEOUT 60)
+endfunction()
+
+# Sluice::sluice stands for all modules together.
+function(sluice_umbrella)
+  get_property(modules GLOBAL PROPERTY SLUICE_MODULES)
+  _sluice_targets(targets ${modules})
+  add_library(sluice_all INTERFACE)
+  add_library(Sluice::sluice ALIAS sluice_all)
+  set_target_properties(sluice_all PROPERTIES EXPORT_NAME sluice)
+  target_link_libraries(sluice_all INTERFACE ${targets})
+  install(TARGETS sluice_all EXPORT SluiceTargets)
+endfunction()
+
+# The package for find_package(Sluice).
+function(sluice_install_package)
+  set(dir "${CMAKE_INSTALL_LIBDIR}/cmake/Sluice")
+  configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/SluiceConfig.cmake.in"
+    "${CMAKE_BINARY_DIR}/SluiceConfig.cmake" INSTALL_DESTINATION "${dir}")
+  write_basic_package_version_file("${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake"
+    COMPATIBILITY SameMinorVersion)
+  install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION "${dir}")
+  install(FILES
+    "${CMAKE_BINARY_DIR}/SluiceConfig.cmake"
+    "${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake"
+    DESTINATION "${dir}")
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/Dependencies.cmake"
+    DESTINATION "${dir}" RENAME SluiceDependencies.cmake)
+endfunction()
+
+function(_sluice_check_arguments unparsed name)
+  if(unparsed OR NOT name)
+    message(FATAL_ERROR "Sluice target '${name}': a NAME is needed, unknown arguments: ${unparsed}")
+  endif()
+endfunction()

@@ -1,0 +1,46 @@
+# Compiler, linker and cache settings. Everything reaches targets through the
+# interface target `sluice_options`; no directory-wide flags.
+
+add_library(sluice_options INTERFACE)
+target_compile_features(sluice_options INTERFACE cxx_std_20)
+target_compile_options(sluice_options INTERFACE
+  -ffp-contract=off  # results must not depend on whether a compiler fuses a*b+c
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
+  $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
+
+# No build path may end up in a binary. The second map is for ccache, which
+# rewrites paths below its base directory to relative ones.
+file(RELATIVE_PATH _sluice_up "${CMAKE_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
+target_compile_options(sluice_options INTERFACE
+  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/="
+  "-ffile-prefix-map=${_sluice_up}=")
+
+if(SLUICE_SANITIZE STREQUAL "address")
+  set(_sluice_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(SLUICE_SANITIZE STREQUAL "thread")
+  set(_sluice_sanitize -fsanitize=thread)
+elseif(NOT SLUICE_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "SLUICE_SANITIZE must be empty, address or thread, not '${SLUICE_SANITIZE}'")
+endif()
+if(_sluice_sanitize)
+  target_compile_options(sluice_options INTERFACE ${_sluice_sanitize} -fno-omit-frame-pointer)
+  target_link_options(sluice_options INTERFACE ${_sluice_sanitize})
+endif()
+
+if(SLUICE_FUZZ)  # the library counts its branches for the fuzzer, which sluice_fuzz() links
+  target_compile_options(sluice_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+find_program(SLUICE_MOLD mold)
+if(SLUICE_MOLD)
+  target_link_options(sluice_options INTERFACE -fuse-ld=mold)
+endif()
+
+# Two checkouts at different paths share the cache: paths are hashed relative to
+# the source tree and the working directory is left out.
+find_program(SLUICE_CCACHE ccache)
+if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+    "${SLUICE_CCACHE}")
+endif()

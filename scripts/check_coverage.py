@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+"""Checks docs/coverage.md: all features listed once, and every named test exists.
+
+    scripts/check_coverage.py              check the document
+    scripts/check_coverage.py --self-test  check this script with made-up documents
+
+A row is `| number | feature | done or not yet | tests |`; tests are written
+`Suite.Name` as in TEST(Suite, Name), several separated by commas.
+"""
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = 212
+ROW = re.compile(r"^\|\s*(\d+)\s*\|(.*)\|([^|]*)\|([^|]*)\|\s*$")
+TEST = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)")
+
+
+def tests_in_tree():
+    """All tests of the tree as Suite.Name."""
+    files = set(ROOT.glob("sluice/**/*_test.cpp"))
+    for folder in ("tests", "cli", "examples"):
+        files |= set((ROOT / folder).rglob("*.cpp"))
+    names = set()
+    for file in files:
+        names |= {f"{suite}.{name}" for suite, name in TEST.findall(file.read_text())}
+    return names
+
+
+def problems(text, tests, rows=ROWS):
+    """What is wrong with the document, one line each, and how many rows are done."""
+    found, numbers, done = [], [], 0
+    for line in text.splitlines():
+        match = ROW.match(line)
+        if not match:
+            continue
+        number, status = int(match[1]), match[3].strip()
+        named = [name.strip(" `") for name in match[4].split(",") if name.strip(" `")]
+        numbers.append(number)
+        done += status == "done"
+        if status not in ("done", "not yet"):
+            found.append(f"row {number}: status is '{status}', not 'done' or 'not yet'")
+        if status == "done" and not named:
+            found.append(f"row {number}: done, but names no test")
+        found += [f"row {number}: no test is called {name}" for name in named if name not in tests]
+    found += [f"row {n}: missing" for n in range(1, rows + 1) if n not in numbers]
+    found += [f"row {n}: listed twice" for n in sorted(set(numbers)) if numbers.count(n) > 1]
+    found += [f"row {n}: no such feature" for n in sorted(set(numbers)) if not 1 <= n <= rows]
+    return found, done
+
+
+def check():
+    found, done = problems((ROOT / "docs/coverage.md").read_text(), tests_in_tree())
+    for line in found:
+        print(f"docs/coverage.md: {line}")
+    print(f"coverage: {done} of {ROWS} features done, {len(found)} problems")
+    return 1 if found else 0
+
+
+def self_test():
+    good = "| # | Feature | Status | Tests |\n|---|---|---|---|\n| 1 | a | done | `A.B`, `A.C` |\n"
+    cases = [  # document, expected key words of the problems
+        (good + "| 2 | b | not yet | |\n", []),
+        (good, ["row 2: missing"]),
+        (good + "| 2 | b | done | |\n", ["names no test"]),
+        (good + "| 2 | b | done | `A.X` |\n", ["no test is called A.X"]),
+        (good + "| 2 | b | nearly | |\n", ["status is 'nearly'"]),
+        (good + "| 2 | b | not yet | |\n| 2 | b | not yet | |\n", ["listed twice"]),
+        (good + "| 2 | b | not yet | |\n| 3 | b | not yet | |\n", ["row 3: no such feature"]),
+    ]
+    wrong = 0
+    for text, words in cases:
+        found, _ = problems(text, {"A.B", "A.C"}, rows=2)
+        if len(found) != len(words) or any(w not in f for w, f in zip(words, found)):
+            print(f"self-test: expected {words}, found {found}")
+            wrong += 1
+    print(f"coverage: {len(cases)} cases, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(self_test() if "--self-test" in sys.argv[1:] else check())

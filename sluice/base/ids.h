@@ -1,0 +1,32 @@
+// Typed integer ids: an OpId cannot be passed where a BufferId is meant. An id is an index into the
+// table of its owner; -1 means none.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace sluice {
+
+template <class Tag>
+struct Id {
+  std::int32_t value = -1;
+
+  constexpr Id() = default;
+  constexpr explicit Id(std::int32_t v) : value(v) {}
+  constexpr explicit Id(std::size_t v) : value(static_cast<std::int32_t>(v)) {}
+
+  constexpr bool valid() const { return value >= 0; }
+  constexpr std::size_t index() const { return static_cast<std::size_t>(value); }
+  constexpr auto operator<=>(const Id&) const = default;
+};
+
+}  // namespace sluice
+
+template <class Tag>
+struct std::hash<sluice::Id<Tag>> {
+  std::size_t operator()(sluice::Id<Tag> id) const noexcept {
+    return std::hash<std::int32_t>{}(id.value);
+  }
+};

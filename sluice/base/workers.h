@@ -1,0 +1,34 @@
+// A fixed team of threads that runs the tiles of one kernel at a time. The caller takes part, so a
+// team of one has no threads at all. Which thread runs which tile is not fixed and must not matter:
+// tiles write disjoint outputs (rule R3). Idle workers sleep.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "sluice/base/function_ref.h"
+
+namespace sluice {
+
+class Workers {
+ public:
+  /// `onStart` runs first in every thread that is made (not in the caller's).
+  explicit Workers(int threads, std::function<void(int)> onStart = {});
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  int threads() const { return threads_; }
+
+  /// Calls tile(i) for i in [0, count) and returns when all are done. The first exception of a tile
+  /// is rethrown here after the others have ended. One call at a time; not re-entrant.
+  void parallelFor(std::int64_t count, FunctionRef<void(std::int64_t)> tile);
+
+ private:
+  struct Impl;
+  int threads_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,101 @@
+// Attributes of an op as plain data: a small sorted map from name to value. Because they are data,
+// printing, parsing, equality, hashing, cloning and serialising are each written once.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice::ir {
+
+class Graph;
+
+/// A nested graph: immutable once it is an attribute, so copies of the owner may share it.
+using GraphRef = std::shared_ptr<const Graph>;
+
+/// The order of the alternatives is that of AttrKind.
+using Attr = std::variant<std::int64_t,
+                          double,
+                          bool,
+                          std::string,
+                          std::vector<std::int64_t>,
+                          std::vector<double>,
+                          std::vector<std::string>,
+                          HostTensor,
+                          GraphRef>;
+
+enum class AttrKind : std::uint8_t { Int, Real, Bool, Text, Ints, Reals, Texts, Tensor, Subgraph };
+
+std::string_view name(AttrKind kind);
+inline AttrKind kindOf(const Attr& attr) {
+  return static_cast<AttrKind>(attr.index());
+}
+
+/// Deep equality: tensors by bits, subgraphs by structure, NaN equal to NaN.
+bool equal(const Attr& a, const Attr& b);
+
+/// One name and value; the constructors only spare callers from spelling int64_t and string.
+struct NamedAttr {
+  std::string name;
+  Attr value;
+
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) NamedAttr(std::string_view n, T v)
+      : name(n), value(static_cast<std::int64_t>(v)) {}
+  NamedAttr(std::string_view n, bool v) : name(n), value(v) {}
+  template <std::floating_point T>
+  NamedAttr(std::string_view n, T v) : name(n), value(static_cast<double>(v)) {}
+  NamedAttr(std::string_view n, const char* v) : name(n), value(std::string(v)) {}
+  NamedAttr(std::string_view n, std::string_view v) : name(n), value(std::string(v)) {}
+  NamedAttr(std::string_view n, std::string v) : name(n), value(std::move(v)) {}
+  NamedAttr(std::string_view n, std::initializer_list<std::int64_t> v)
+      : name(n), value(std::vector<std::int64_t>(v)) {}
+  NamedAttr(std::string_view n, std::vector<std::int64_t> v) : name(n), value(std::move(v)) {}
+  NamedAttr(std::string_view n, std::vector<double> v) : name(n), value(std::move(v)) {}
+  NamedAttr(std::string_view n, std::vector<std::string> v) : name(n), value(std::move(v)) {}
+  NamedAttr(std::string_view n, HostTensor v) : name(n), value(std::move(v)) {}
+  NamedAttr(std::string_view n, GraphRef v) : name(n), value(std::move(v)) {}
+  NamedAttr(std::string_view n, Attr v) : name(n), value(std::move(v)) {}
+};
+
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<NamedAttr> items);
+
+  void set(NamedAttr item);
+  const Attr* find(std::string_view name) const;
+
+  // Typed access; a missing name or another kind is an InternalError (the op's schema was checked).
+  std::int64_t integer(std::string_view name) const;
+  double real(std::string_view name) const;
+  bool flag(std::string_view name) const;
+  const std::string& text(std::string_view name) const;
+  const std::vector<std::int64_t>& integers(std::string_view name) const;
+  const std::vector<double>& reals(std::string_view name) const;
+  const std::vector<std::string>& texts(std::string_view name) const;
+  const HostTensor& tensor(std::string_view name) const;
+  const Graph& subgraph(std::string_view name) const;
+
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+  std::size_t size() const { return items_.size(); }
+
+  bool operator==(const Attrs& other) const;
+
+ private:
+  template <class T>
+  const T& get(std::string_view name) const;
+
+  std::vector<NamedAttr> items_;  // sorted by name
+};
+
+}  // namespace sluice::ir

@@ -1,0 +1,152 @@
+// Graph: a copyable value that owns ops by id, in one execution order. Names are for people;
+// identity is the id. Every change goes through the few methods below, which keep the order and the
+// types right; verify.h states the invariants.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "sluice/ir/op_def.h"
+#include "sluice/ir/value.h"
+#include "sluice/ir/variable.h"
+
+namespace sluice::ir {
+
+/// When an op runs: Forward and Backward once per micro-batch, Update once per weight update.
+enum class Pass : std::uint8_t { Forward, Backward, Update };
+std::string_view name(Pass pass);
+
+/// Where and when an op runs, as annotated or decided. -1: not set.
+struct Placement {
+  Pass pass = Pass::Forward;
+  std::int32_t block = -1;  ///< index into Graph::blocks()
+  std::int32_t stage = -1;
+  std::int32_t phase = -1;
+  std::int32_t device = -1;
+
+  bool operator==(const Placement&) const = default;
+};
+
+struct Op {
+  OpId id;
+  const OpDef* def = nullptr;
+  std::vector<Value> inputs;
+  Attrs attrs;
+  std::vector<TensorType> outputs;
+  Placement place;
+  std::string name;
+
+  Value out(std::size_t i = 0) const { return {id, static_cast<std::uint16_t>(i)}; }
+  bool is(const OpDef& other) const { return def == &other; }
+};
+
+struct Output {
+  std::string name;
+  Value value;
+  bool operator==(const Output&) const = default;
+};
+
+/// What it takes to make an op.
+struct NewOp {
+  const OpDef& def;
+  std::vector<Value> inputs = {};
+  Attrs attrs = {};
+  std::string name = {};
+  Placement place = {};
+  std::vector<TensorType> types = {};  ///< only for ops whose def has no infer
+};
+
+/// One operand position that reads a value.
+struct Use {
+  OpId op;
+  std::size_t input = 0;
+};
+
+/// Who reads each value, in op order; made on demand, valid until the graph changes.
+class Users {
+ public:
+  std::span<const Use> of(Value value) const;
+  bool isOutput(Value value) const;
+
+ private:
+  friend class Graph;
+  std::unordered_map<Value, std::vector<Use>> uses_;
+  std::unordered_map<Value, bool> outputs_;
+};
+
+class Graph {
+ public:
+  explicit Graph(std::string name = "") : name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+  void setName(std::string name) { name_ = std::move(name); }
+
+  /// Ids of the live ops in execution order.
+  std::span<const OpId> order() const { return order_; }
+  std::size_t numOps() const { return order_.size(); }
+  bool contains(OpId id) const;
+  const Op& op(OpId id) const;
+  const TensorType& type(Value value) const;
+  std::vector<TensorType> inputTypes(const Op& op) const;
+
+  /// Checks operand count, attributes and types; throws InvalidArgument. Leaves the graph as it was
+  /// when it throws.
+  OpId append(NewOp op);
+  OpId insertBefore(OpId position, NewOp op);
+
+  void setPlacement(OpId id, Placement place);
+  void setName(OpId id, std::string name);
+  void setAttr(OpId id, NamedAttr attr);
+  /// Redirects uses (and outputs); keys and values must have the same types. The caller sees to it
+  /// that producers still come before their users (reorder() if not).
+  void replaceUses(const std::unordered_map<Value, Value>& replacements);
+  /// Removes ops that nothing outside the set reads.
+  void remove(std::span<const OpId> ids);
+  /// Gives a new execution order: a permutation of order().
+  void reorder(std::vector<OpId> order);
+
+  std::span<const Output> outputs() const { return outputs_; }
+  void addOutput(std::string name, Value value);
+  void setOutputs(std::vector<Output> outputs);
+  /// The input ops in order.
+  std::vector<OpId> inputs() const;
+
+  std::span<const Variable> variables() const { return variables_; }
+  const Variable* findVariable(std::string_view name) const;
+  /// Throws InvalidArgument when the name is taken by a different variable.
+  void addVariable(Variable variable);
+
+  std::span<const std::string> blocks() const { return blocks_; }
+  std::int32_t blockIndex(std::string_view name);  ///< adds the block if it is new
+
+  Users users() const;
+
+ private:
+  Op makeOp(NewOp op) const;
+
+  std::string name_;
+  std::vector<std::optional<Op>> ops_;  // by id; removed ones stay empty
+  std::vector<OpId> order_;
+  std::vector<Output> outputs_;
+  std::vector<Variable> variables_;
+  std::vector<std::string> blocks_;
+};
+
+/// The view an op's own functions take; `inputTypes` must outlive it.
+inline OpView view(const Op& op, std::span<const TensorType> inputTypes) {
+  return {*op.def, op.attrs, inputTypes, op.outputs};
+}
+
+/// Same ops, attributes, wiring, types, variables and outputs in the same order; names of ops and
+/// the values of ids do not count.
+bool structurallyEqual(const Graph& a, const Graph& b);
+/// Equal graphs have equal hashes, on every machine.
+std::uint64_t structuralHash(const Graph& graph);
+
+}  // namespace sluice::ir

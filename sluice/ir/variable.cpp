@@ -1,0 +1,51 @@
+#include "sluice/ir/variable.h"
+
+#include <array>
+
+#include "sluice/base/error.h"
+#include "sluice/base/hash.h"
+#include "sluice/base/philox.h"
+
+namespace sluice::ir {
+
+bool Initializer::operator==(const Initializer& other) const {
+  return kind == other.kind && a == other.a && b == other.b && tensor.sameBits(other.tensor);
+}
+
+std::string_view name(VariableRole role) {
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "weight", "optimizer", "accumulator", "buffer", "scalar"};
+  return kNames[static_cast<std::size_t>(role)];
+}
+
+HostTensor initialValue(const Variable& variable, std::uint64_t seed) {
+  const Initializer& init = variable.initializer;
+  switch (init.kind) {
+    case Initializer::Kind::Constant:
+      return HostTensor::full(variable.type, init.a);
+    case Initializer::Kind::Tensor:
+      if (init.tensor.type() != variable.type) {
+        raise<InvalidArgument>("variable '{}' is {}, its initial value {}",
+                               variable.name,
+                               variable.type.str(),
+                               init.tensor.type().str());
+      }
+      return init.tensor.clone();
+    case Initializer::Kind::Uniform:
+    case Initializer::Kind::Normal:
+      break;
+  }
+  const RandomStream stream{Hasher().add(seed).add(std::string_view(variable.name)).digest(), 0, 0};
+  HostTensor value(variable.type);
+  for (std::int64_t i = 0; i < value.shape().elements(); ++i) {
+    const auto element = static_cast<std::uint64_t>(i);
+    value.set(
+        i,
+        init.kind == Initializer::Kind::Normal
+            ? init.a + init.b * standardNormal(stream, element)
+            : init.a + (init.b - init.a) * static_cast<double>(uniform01(stream.word(element))));
+  }
+  return value;
+}
+
+}  // namespace sluice::ir

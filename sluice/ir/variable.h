@@ -1,0 +1,48 @@
+// Variables: the state of a model. They belong to the model, not to one program: every graph of the
+// model names them, and one state plan gives each of them its place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice::ir {
+
+enum class VariableRole : std::uint8_t { Weight, OptimizerState, Accumulator, Buffer, StepScalar };
+
+/// How a variable gets its first value. Random ones are Philox streams keyed by the model's seed
+/// and the variable's name, so adding a variable does not change the others.
+struct Initializer {
+  enum class Kind : std::uint8_t { Constant, Uniform, Normal, Tensor };
+  Kind kind = Kind::Constant;
+  double a = 0.0;  ///< Constant: the value; Uniform: low; Normal: mean
+  double b = 0.0;  ///< Uniform: high; Normal: standard deviation
+  HostTensor tensor;
+
+  static Initializer constant(double value) { return {Kind::Constant, value, 0.0, {}}; }
+  static Initializer uniform(double low, double high) { return {Kind::Uniform, low, high, {}}; }
+  static Initializer normal(double mean, double deviation) {
+    return {Kind::Normal, mean, deviation, {}};
+  }
+  static Initializer of(HostTensor value) { return {Kind::Tensor, 0.0, 0.0, std::move(value)}; }
+  bool operator==(const Initializer& other) const;
+};
+
+struct Variable {
+  std::string name;
+  TensorType type;
+  VariableRole role = VariableRole::Weight;
+  bool trainable = true;  ///< only weights; a frozen weight gets no gradient and no update
+  Initializer initializer;
+
+  bool operator==(const Variable&) const = default;
+};
+
+std::string_view name(VariableRole role);
+
+/// The first value of a variable under the model's seed.
+HostTensor initialValue(const Variable& variable, std::uint64_t seed);
+
+}  // namespace sluice::ir

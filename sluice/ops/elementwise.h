@@ -1,0 +1,120 @@
+// Shared by the element-wise op files: inference, reference loops and broadcasting. Reference
+// kernels compute in double for floats and in 64 bits for integers, then round once to the dtype.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "sluice/ir/op_def.h"
+
+namespace sluice::ops {
+
+enum class Accepts : std::uint8_t { Any, Numeric, Floating, Boolean };
+
+/// Throws InvalidArgument "<op>: <operand i> must be ..., got ..." unless the dtype is accepted.
+void requireDType(const ir::OpView& op, std::size_t input, Accepts accepts);
+/// Throws InvalidArgument unless all inputs have one dtype.
+void requireSameDType(const ir::OpView& op);
+
+/// One operand, result of the same type.
+template <Accepts kAccepts>
+std::vector<TensorType> inferUnary(const ir::OpView& op) {
+  requireDType(op, 0, kAccepts);
+  return {op.inputs[0]};
+}
+
+/// Broadcast of all operands with the dtype of the first.
+std::vector<TensorType> inferBroadcast(const ir::OpView& op, Accepts accepts);
+template <Accepts kAccepts>
+std::vector<TensorType> inferBinary(const ir::OpView& op) {
+  return inferBroadcast(op, kAccepts);
+}
+/// Broadcast of all operands, result bool.
+template <Accepts kAccepts>
+std::vector<TensorType> inferCompare(const ir::OpView& op) {
+  std::vector<TensorType> types = inferBroadcast(op, kAccepts);
+  types[0].dtype = DType::Bool;
+  return types;
+}
+
+/// The type reference kernels compute in.
+template <class T>
+using Wide = std::conditional_t<
+    std::is_same_v<T, bool>,
+    bool,
+    std::conditional_t<std::is_integral_v<T>,
+                       std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>,
+                       double>>;
+
+template <class T>
+Wide<T> widen(T value) {
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+    return static_cast<double>(static_cast<float>(value));
+  } else {
+    return static_cast<Wide<T>>(value);
+  }
+}
+
+template <class T, class W>
+T narrow(W value) {
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+/// For each output element, the flat index of the (broadcast) element of an input.
+class BroadcastIndex {
+ public:
+  BroadcastIndex(const Shape& input, const Shape& output);
+  std::int64_t operator()(std::int64_t outputElement) const;
+
+ private:
+  bool identity_;
+  std::vector<std::int64_t> outputStrides_;
+  std::vector<std::int64_t> inputStrides_;
+  std::vector<std::int64_t> dims_;
+};
+
+/// out = f(x) in the wide type of the input's dtype, which is also the output's.
+template <class F>
+void referenceUnary(const ir::KernelArgs& args, F f) {
+  dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
+    const auto in = args.in<T>(0);
+    const auto out = args.out<T>(0);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = narrow<T>(f(widen(in[i])));
+    }
+  });
+}
+
+/// out = f(x, y) with broadcasting; the output may have another dtype (comparisons).
+template <class F>
+void referenceBinary(const ir::KernelArgs& args, F f) {
+  const BroadcastIndex first(args.op.inputs[0].shape, args.op.outputs[0].shape);
+  const BroadcastIndex second(args.op.inputs[1].shape, args.op.outputs[0].shape);
+  dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
+    const auto x = args.in<T>(0);
+    const auto y = args.in<T>(1);
+    const auto run = [&](auto out) {
+      using Out = typename decltype(out)::value_type;
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const auto element = static_cast<std::int64_t>(i);
+        out[i] = narrow<Out>(f(widen(x[static_cast<std::size_t>(first(element))]),
+                               widen(y[static_cast<std::size_t>(second(element))])));
+      }
+    };
+    if (args.op.outputs[0].dtype == DType::Bool) {
+      run(args.out<bool>(0));
+    } else {
+      run(args.out<T>(0));
+    }
+  });
+}
+
+inline constexpr ir::OpTraits kElementwise{.elementwise = true};
+inline constexpr ir::OpTraits kElementwiseCommutative{.elementwise = true, .commutative = true};
+
+}  // namespace sluice::ops

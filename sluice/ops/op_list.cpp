@@ -1,0 +1,26 @@
+#include "sluice/ops/op_list.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace sluice::ops {
+
+const ir::OpSet& opSet() {
+  static const std::vector<const ir::OpDef*> kDefs = [] {
+    std::vector<const ir::OpDef*> defs = {
+        &ir::kInput,
+        &ir::kVariable,
+        &ir::kConstant,
+        &ir::kAssign,
+#define SLUICE_OP(Name) &k##Name,
+#include "sluice/ops/op_list.inc"
+#undef SLUICE_OP
+    };
+    std::ranges::sort(defs, {}, &ir::OpDef::name);
+    return defs;
+  }();
+  static const ir::OpSet kSet(kDefs);
+  return kSet;
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,50 @@
+// Shared by the reduction op files. Axes may be negative; an empty list means all axes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sluice/ir/op_def.h"
+#include "sluice/ops/elementwise.h"
+
+namespace sluice::ops {
+
+inline constexpr std::array<ir::AttrSpec, 2> kReduceAttrs = {
+    {{.name = "axes", .kind = ir::AttrKind::Ints},
+     {.name = "keepDims", .kind = ir::AttrKind::Bool}}};
+
+std::vector<TensorType> inferReduce(const ir::OpView& op);
+ir::Cost costReduce(const ir::OpView& op);
+
+/// Per axis of the input: whether it is reduced. Throws InvalidArgument for axes that are out of
+/// range or given twice.
+std::vector<bool> reducedAxes(const ir::OpView& op);
+
+/// The input's shape with reduced axes of extent 1.
+Shape keptShape(const ir::OpView& op);
+
+/// Broadcasts a value of the reduced shape (a gradient, a maximum) back to the input's shape.
+ir::Value expandReduced(ir::GradContext& g, ir::Value value);
+
+/// out = fold over the reduced elements in row-major order, starting from start(wide zero).
+template <class Start, class Fold>
+void referenceReduce(const ir::KernelArgs& args, Start start, Fold fold) {
+  const Shape kept = keptShape(args.op);
+  const BroadcastIndex target(kept, args.op.inputs[0].shape);
+  dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
+    using W = Wide<T>;
+    const auto in = args.in<T>(0);
+    const auto out = args.out<T>(0);
+    std::vector<W> sums(out.size(), static_cast<W>(start(W{})));
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const auto to = static_cast<std::size_t>(target(static_cast<std::int64_t>(i)));
+      sums[to] = static_cast<W>(fold(sums[to], widen(in[i])));
+    }
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = narrow<T>(sums[i]);
+    }
+  });
+}
+
+}  // namespace sluice::ops

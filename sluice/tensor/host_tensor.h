@@ -1,0 +1,82 @@
+// A tensor in host memory: row-major, contiguous, 64-byte aligned. Copies share the storage (this
+// is the one place where sharing is visible to users); clone() gives an independent one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sluice/tensor/shape.h"
+
+namespace sluice {
+
+class HostTensor {
+ public:
+  HostTensor() : HostTensor(TensorType{DType::F32, Shape{0}}) {}
+  explicit HostTensor(TensorType type);  ///< zero-filled
+  HostTensor(DType dtype, Shape shape) : HostTensor(TensorType{dtype, std::move(shape)}) {}
+
+  /// A tensor of T with these values; throws InvalidArgument if the count is not the shape's.
+  template <class T>
+  static HostTensor of(Shape shape, std::span<const T> values);
+  template <class T>
+  static HostTensor of(Shape shape, std::initializer_list<T> values) {
+    return of<T>(std::move(shape), std::span<const T>(values.begin(), values.size()));
+  }
+  template <class T>
+  static HostTensor scalar(T value) {
+    return of<T>(Shape{}, std::span<const T>(&value, 1));
+  }
+  /// A tensor of `dtype` filled with one number, converted.
+  static HostTensor full(TensorType type, double value);
+
+  const TensorType& type() const { return type_; }
+  DType dtype() const { return type_.dtype; }
+  const Shape& shape() const { return type_.shape; }
+  std::size_t byteCount() const { return type_.bytes(); }
+
+  std::byte* bytes() { return storage_.get(); }
+  const std::byte* bytes() const { return storage_.get(); }
+
+  /// The elements; throws InvalidArgument if T is not the dtype.
+  template <class T>
+  std::span<T> data() {
+    requireType(kDTypeOf<T>);
+    return {reinterpret_cast<T*>(storage_.get()), static_cast<std::size_t>(shape().elements())};
+  }
+  template <class T>
+  std::span<const T> data() const {
+    requireType(kDTypeOf<T>);
+    return {reinterpret_cast<const T*>(storage_.get()),
+            static_cast<std::size_t>(shape().elements())};
+  }
+
+  /// Element i (row-major) converted to double, of any dtype.
+  double at(std::int64_t i) const;
+  void set(std::int64_t i, double value);
+  std::vector<double> toDoubles() const;
+
+  HostTensor clone() const;
+  /// The same storage with another shape of as many elements.
+  HostTensor reshaped(Shape shape) const;
+  /// Rows [first, first + count) of the first dimension, sharing the storage.
+  HostTensor rows(std::int64_t first, std::int64_t count) const;
+
+  /// Same type and same bits (NaNs compare by their bits).
+  bool sameBits(const HostTensor& other) const;
+  std::uint64_t hash() const;
+
+ private:
+  void requireType(DType wanted) const;
+
+  TensorType type_;
+  std::shared_ptr<std::byte> storage_;
+};
+
+/// Converts every element; float to integer truncates toward zero, to bool is != 0.
+HostTensor cast(const HostTensor& tensor, DType dtype);
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+// Shape and TensorType: extents and element type of a tensor. A Shape is checked when it is made
+// (no negative extent, no overflow of the element count), so whoever holds one may multiply.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/tensor/dtype.h"
+
+namespace sluice {
+
+class Shape {
+ public:
+  Shape() = default;  ///< rank 0: a scalar
+  Shape(std::initializer_list<std::int64_t> dims) : Shape(std::vector<std::int64_t>(dims)) {}
+  explicit Shape(std::vector<std::int64_t> dims);
+
+  std::int64_t rank() const { return static_cast<std::int64_t>(dims_.size()); }
+  std::int64_t elements() const { return elements_; }
+  const std::vector<std::int64_t>& dims() const { return dims_; }
+  std::int64_t operator[](std::int64_t i) const { return dims_[static_cast<std::size_t>(i)]; }
+  /// Row-major strides in elements.
+  std::vector<std::int64_t> strides() const;
+  std::string str() const;
+
+  bool operator==(const Shape&) const = default;
+
+ private:
+  std::vector<std::int64_t> dims_;
+  std::int64_t elements_ = 1;
+};
+
+/// The NumPy broadcast of two shapes; throws InvalidArgument naming both.
+Shape broadcast(const Shape& a, const Shape& b);
+
+/// Axis in [-rank, rank) made non-negative; throws InvalidArgument naming the shape.
+std::int64_t normalizeAxis(std::int64_t axis, std::int64_t rank);
+
+struct TensorType {
+  DType dtype = DType::F32;
+  Shape shape;
+
+  std::size_t bytes() const;
+  std::string str() const;  ///< "f32[40, 10]"
+  bool operator==(const TensorType&) const = default;
+};
+
+}  // namespace sluice
