@@ -1,0 +1,32 @@
+#include "sluice/devices/cpu/kernel_table.h"
+
+#include <array>
+
+#include "sluice/devices/cpu/kernels/kernels.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+constexpr std::array kEntries = {
+    device::KernelEntry{.op = "reorder", .implementation = "strided", .make = makeReorder},
+};
+
+}  // namespace
+
+std::span<const device::KernelEntry> kernelEntries() {
+  return kEntries;
+}
+
+device::Tuning mergedTuning(const device::Tuning& overrides) {
+  device::Tuning tuning;
+  for (const auto& [key, value] : overrides) {
+    tuning.insert_or_assign(key, value);
+  }
+  return tuning;
+}
+
+std::string describeCpu() {
+  return "generic";
+}
+
+}  // namespace sluice::devices::cpu

@@ -1,0 +1,14 @@
+// The factories of all CPU kernels, one or two per file of this folder; kernel_table.cpp lists
+// them.
+#pragma once
+
+#include <memory>
+
+#include "sluice/device/kernel.h"
+
+namespace sluice::devices::cpu {
+
+// reorder.cpp
+std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice);
+
+}  // namespace sluice::devices::cpu

@@ -1,0 +1,81 @@
+// reorder between plain and channels-last storage, element by element along the innermost axes.
+#include <cstring>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/kernels.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+/// One image as a [channels, pixels] matrix against its transpose.
+template <class T>
+void transposeImage(const T* from, T* to, std::int64_t rows, std::int64_t cols) {
+  constexpr std::int64_t kBlock = 16;
+  for (std::int64_t i0 = 0; i0 < rows; i0 += kBlock) {
+    const std::int64_t i1 = std::min(rows, i0 + kBlock);
+    for (std::int64_t j0 = 0; j0 < cols; j0 += kBlock) {
+      const std::int64_t j1 = std::min(cols, j0 + kBlock);
+      for (std::int64_t i = i0; i < i1; ++i) {
+        for (std::int64_t j = j0; j < j1; ++j) {
+          to[j * rows + i] = from[i * cols + j];
+        }
+      }
+    }
+  }
+}
+
+class Reorder : public device::Kernel {
+ public:
+  Reorder(const TensorType& type, bool toChannelsLast)
+      : elementBytes_(byteSize(type.dtype)), images_(type.shape[0]) {
+    std::int64_t pixels = 1;
+    for (std::int64_t i = 2; i < type.shape.rank(); ++i) {
+      pixels *= type.shape[i];
+    }
+    rows_ = toChannelsLast ? type.shape[1] : pixels;
+    cols_ = toChannelsLast ? pixels : type.shape[1];
+  }
+
+  void run(const device::KernelRun& run) override {
+    run.workers.parallelFor(images_, [&](std::int64_t image) {
+      const std::size_t offset = static_cast<std::size_t>(image * rows_ * cols_) * elementBytes_;
+      const std::byte* from = run.in<std::byte>(0) + offset;
+      std::byte* to = run.out<std::byte>(0) + offset;
+      switch (elementBytes_) {
+        case 1:
+          return transposeAs<std::uint8_t>(from, to);
+        case 2:
+          return transposeAs<std::uint16_t>(from, to);
+        case 4:
+          return transposeAs<std::uint32_t>(from, to);
+        default:
+          return transposeAs<std::uint64_t>(from, to);
+      }
+    });
+  }
+
+ private:
+  template <class T>
+  void transposeAs(const std::byte* from, std::byte* to) const {
+    transposeImage(reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to), rows_, cols_);
+  }
+
+  std::size_t elementBytes_;
+  std::int64_t images_;
+  std::int64_t rows_;
+  std::int64_t cols_;
+};
+
+}  // namespace
+
+std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice) {
+  const device::Layout& from = choice.inputs[0];
+  const device::Layout& to = choice.outputs[0];
+  SLUICE_CHECK(from != to && (from.isPlain() || to.isPlain()),
+               "a reorder from {} to {}",
+               from.str(),
+               to.str());
+  return std::make_unique<Reorder>(op.inputs[0], from.isPlain());
+}
+
+}  // namespace sluice::devices::cpu
