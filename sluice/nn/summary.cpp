@@ -62,7 +62,14 @@ std::string Module::summary() const {
   std::string text;
   for (const Row& row : rows) {
     std::string line = fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>{}}",
-                                   row.path, path, row.kind, type, row.shape, shape, row.count, count);
+                                   row.path,
+                                   path,
+                                   row.kind,
+                                   type,
+                                   row.shape,
+                                   shape,
+                                   row.count,
+                                   count);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }

@@ -30,10 +30,12 @@ Tensor::Tensor(ir::GraphBuilder& builder, ir::Value value)
 
 ir::GraphBuilder& Tensor::builder() const {
   if (!defined()) {
-    raise<InvalidArgument>("an empty tensor is used; it must come from an input, a parameter or an op");
+    raise<InvalidArgument>(
+        "an empty tensor is used; it must come from an input, a parameter or an op");
   }
   if (Tracer::current().id() != trace_) {
-    raise<InvalidArgument>("a tensor of another trace is used; tensors live only as long as theirs");
+    raise<InvalidArgument>(
+        "a tensor of another trace is used; tensors live only as long as theirs");
   }
   return *builder_;
 }

@@ -111,11 +111,10 @@ NameScope::NameScope(std::string_view name) : saved_(Tracer::current().builder()
 }
 
 ModuleScope::ModuleScope(const Module& module)
-    : saved_(Tracer::current().builder()),
-      tracer_(Tracer::current()),
-      outer_(tracer_.module_) {
+    : saved_(Tracer::current().builder()), tracer_(Tracer::current()), outer_(tracer_.module_) {
   std::string path = module.path();
-  const std::string prefix = outer_ == nullptr || outer_->path().empty() ? "" : outer_->path() + ".";
+  const std::string prefix =
+      outer_ == nullptr || outer_->path().empty() ? "" : outer_->path() + ".";
   if (path.starts_with(prefix)) {
     path.erase(0, prefix.size());
   }
