@@ -121,6 +121,10 @@ Attrs completeAttrs(const OpDef& def, Attrs attrs) {
                              name(spec->kind),
                              name(kindOf(item.value)));
     }
+    if (const auto* nested = std::get_if<GraphRef>(&item.value);
+        nested != nullptr && *nested == nullptr) {
+      raise<InvalidArgument>("{}: attribute '{}' is an empty subgraph", def.name, item.name);
+    }
   }
   for (const AttrSpec& spec : def.attrs) {
     if (attrs.find(spec.name) != nullptr) {
