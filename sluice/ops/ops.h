@@ -16,11 +16,73 @@ using ir::Value;
 
 // Element-wise, two operands, NumPy broadcasting, equal dtypes.
 Value add(GraphBuilder& b, Value x, Value y);
+/// Integers truncate toward zero; an integer divided by zero is 0.
+Value div(GraphBuilder& b, Value x, Value y);
+/// Ties give their gradient to x; so does minimum.
+Value maximum(GraphBuilder& b, Value x, Value y);
+Value minimum(GraphBuilder& b, Value x, Value y);
 Value mul(GraphBuilder& b, Value x, Value y);
+Value pow(GraphBuilder& b, Value x, Value y);
+Value sub(GraphBuilder& b, Value x, Value y);
+
+// Comparisons and logic: the result is bool.
+Value equal(GraphBuilder& b, Value x, Value y);
+Value greater(GraphBuilder& b, Value x, Value y);
+Value greaterEqual(GraphBuilder& b, Value x, Value y);
+Value isNan(GraphBuilder& b, Value x);
+Value less(GraphBuilder& b, Value x, Value y);
+Value lessEqual(GraphBuilder& b, Value x, Value y);
+Value logicalAnd(GraphBuilder& b, Value x, Value y);
+Value logicalNot(GraphBuilder& b, Value x);
+Value logicalOr(GraphBuilder& b, Value x, Value y);
+Value logicalXor(GraphBuilder& b, Value x, Value y);
+Value notEqual(GraphBuilder& b, Value x, Value y);
+/// x where the condition holds, else y; all three are broadcast together.
+Value where(GraphBuilder& b, Value condition, Value x, Value y);
 
 // Element-wise, one operand.
+Value abs(GraphBuilder& b, Value x);
+Value ceil(GraphBuilder& b, Value x);
+Value clamp(GraphBuilder& b, Value x, double low, double high);
+Value cos(GraphBuilder& b, Value x);
+Value erf(GraphBuilder& b, Value x);
 Value exp(GraphBuilder& b, Value x);
+Value expm1(GraphBuilder& b, Value x);
+Value floor(GraphBuilder& b, Value x);
+Value log(GraphBuilder& b, Value x);
+Value log1p(GraphBuilder& b, Value x);
 Value neg(GraphBuilder& b, Value x);
+Value reciprocal(GraphBuilder& b, Value x);
+/// Halves to the even neighbour.
+Value round(GraphBuilder& b, Value x);
+Value rsqrt(GraphBuilder& b, Value x);
+Value sign(GraphBuilder& b, Value x);
+Value sin(GraphBuilder& b, Value x);
+Value sqrt(GraphBuilder& b, Value x);
+Value square(GraphBuilder& b, Value x);
+Value tanh(GraphBuilder& b, Value x);
+
+// Activations, and the gradients that are ops of their own.
+Value elu(GraphBuilder& b, Value x, double alpha = 1.0);
+/// approximate: none (by erf) or tanh.
+Value gelu(GraphBuilder& b, Value x, std::string_view approximate = "none");
+Value geluGrad(GraphBuilder& b, Value x, Value dy, std::string_view approximate = "none");
+Value leakyRelu(GraphBuilder& b, Value x, double alpha = 0.01);
+Value relu(GraphBuilder& b, Value x);
+/// dy where relu's output y is above 0, else 0.
+Value reluGrad(GraphBuilder& b, Value y, Value dy);
+Value sigmoid(GraphBuilder& b, Value x);
+Value silu(GraphBuilder& b, Value x);
+Value softplus(GraphBuilder& b, Value x);
+
+// The same elements.
+/// Identity when x already has the type.
+Value cast(GraphBuilder& b, Value x, DType dtype);
+/// No gradient passes.
+Value detach(GraphBuilder& b, Value x);
+Value identity(GraphBuilder& b, Value x);
+/// Never removed or merged.
+Value nop(GraphBuilder& b, Value x);
 
 // Reductions. Empty axes: all. Negative axes count from the end.
 Value reduceSum(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
@@ -40,5 +102,56 @@ struct MatMulOptions {
 };
 /// Any rank with broadcast batch axes, as NumPy's matmul.
 Value matmul(GraphBuilder& b, Value x, Value y, MatMulOptions options = {});
+
+// Convolution and pooling: x is [batch, channels, one to three spatial axes]. Pads are all the ones
+// before, then all the ones after; empty lists mean no padding and strides and dilations of 1.
+struct ConvOptions {
+  std::vector<std::int64_t> strides = {};
+  std::vector<std::int64_t> pads = {};
+  std::vector<std::int64_t> dilations = {};
+  std::int64_t groups = 1;
+};
+/// w is [out channels, channels / groups, kernel...].
+Value conv(GraphBuilder& b, Value x, Value w, const ConvOptions& options = {});
+Value convGradInput(
+    GraphBuilder& b, Value w, Value dy, const Shape& inputShape, const ConvOptions& options = {});
+Value convGradWeight(
+    GraphBuilder& b, Value x, Value dy, const Shape& weightShape, const ConvOptions& options = {});
+struct PoolOptions {
+  std::vector<std::int64_t> kernel = {};
+  std::vector<std::int64_t> strides = {};
+  std::vector<std::int64_t> pads = {};
+  std::vector<std::int64_t> dilations = {};  ///< max pooling only
+  bool ceilMode = false;                     ///< a last, partial window counts
+  bool countIncludePad = false;              ///< average pooling only
+};
+/// The maxima; output 1 of the op has their offsets inside the windows.
+Value maxPool(GraphBuilder& b, Value x, const PoolOptions& options);
+Value maxPoolGrad(
+    GraphBuilder& b, Value indices, Value dy, const Shape& inputShape, const PoolOptions& options);
+Value avgPool(GraphBuilder& b, Value x, const PoolOptions& options);
+Value avgPoolGrad(GraphBuilder& b, Value dy, const Shape& inputShape, const PoolOptions& options);
+
+// Normalization and softmax.
+Value softmax(GraphBuilder& b, Value x, std::int64_t axis = -1);
+Value softmaxGrad(GraphBuilder& b, Value y, Value dy, std::int64_t axis);
+Value logSoftmax(GraphBuilder& b, Value x, std::int64_t axis = -1);
+Value logSoftmaxGrad(GraphBuilder& b, Value y, Value dy, std::int64_t axis);
+
+// Losses. Class scores are [batch, classes, ...], labels i32 or i64 [batch, ...].
+enum class Reduction : std::uint8_t { Mean, Sum, None };
+struct NllOptions {
+  Reduction reduction = Reduction::Mean;
+  std::int64_t ignoreIndex = -100;  ///< terms with this label count for nothing
+};
+Value nllLoss(GraphBuilder& b, Value logProbabilities, Value labels, NllOptions options = {});
+Value nllLossGrad(
+    GraphBuilder& b, Value labels, Value dy, std::int64_t classes, NllOptions options = {});
+struct CrossEntropyOptions {
+  Reduction reduction = Reduction::Mean;
+  std::int64_t ignoreIndex = -100;
+  double labelSmoothing = 0.0;
+};
+Value crossEntropy(GraphBuilder& b, Value logits, Value labels, CrossEntropyOptions options = {});
 
 }  // namespace sluice::ops
