@@ -16,11 +16,73 @@ using ir::Value;
 
 // Element-wise, two operands, NumPy broadcasting, equal dtypes.
 Value add(GraphBuilder& b, Value x, Value y);
+/// Integers truncate toward zero; an integer divided by zero is 0.
+Value div(GraphBuilder& b, Value x, Value y);
+/// Ties give their gradient to x; so does minimum.
+Value maximum(GraphBuilder& b, Value x, Value y);
+Value minimum(GraphBuilder& b, Value x, Value y);
 Value mul(GraphBuilder& b, Value x, Value y);
+Value pow(GraphBuilder& b, Value x, Value y);
+Value sub(GraphBuilder& b, Value x, Value y);
+
+// Comparisons and logic: the result is bool.
+Value equal(GraphBuilder& b, Value x, Value y);
+Value greater(GraphBuilder& b, Value x, Value y);
+Value greaterEqual(GraphBuilder& b, Value x, Value y);
+Value isNan(GraphBuilder& b, Value x);
+Value less(GraphBuilder& b, Value x, Value y);
+Value lessEqual(GraphBuilder& b, Value x, Value y);
+Value logicalAnd(GraphBuilder& b, Value x, Value y);
+Value logicalNot(GraphBuilder& b, Value x);
+Value logicalOr(GraphBuilder& b, Value x, Value y);
+Value logicalXor(GraphBuilder& b, Value x, Value y);
+Value notEqual(GraphBuilder& b, Value x, Value y);
+/// x where the condition holds, else y; all three are broadcast together.
+Value where(GraphBuilder& b, Value condition, Value x, Value y);
 
 // Element-wise, one operand.
+Value abs(GraphBuilder& b, Value x);
+Value ceil(GraphBuilder& b, Value x);
+Value clamp(GraphBuilder& b, Value x, double low, double high);
+Value cos(GraphBuilder& b, Value x);
+Value erf(GraphBuilder& b, Value x);
 Value exp(GraphBuilder& b, Value x);
+Value expm1(GraphBuilder& b, Value x);
+Value floor(GraphBuilder& b, Value x);
+Value log(GraphBuilder& b, Value x);
+Value log1p(GraphBuilder& b, Value x);
 Value neg(GraphBuilder& b, Value x);
+Value reciprocal(GraphBuilder& b, Value x);
+/// Halves to the even neighbour.
+Value round(GraphBuilder& b, Value x);
+Value rsqrt(GraphBuilder& b, Value x);
+Value sign(GraphBuilder& b, Value x);
+Value sin(GraphBuilder& b, Value x);
+Value sqrt(GraphBuilder& b, Value x);
+Value square(GraphBuilder& b, Value x);
+Value tanh(GraphBuilder& b, Value x);
+
+// Activations, and the gradients that are ops of their own.
+Value elu(GraphBuilder& b, Value x, double alpha = 1.0);
+/// approximate: none (by erf) or tanh.
+Value gelu(GraphBuilder& b, Value x, std::string_view approximate = "none");
+Value geluGrad(GraphBuilder& b, Value x, Value dy, std::string_view approximate = "none");
+Value leakyRelu(GraphBuilder& b, Value x, double alpha = 0.01);
+Value relu(GraphBuilder& b, Value x);
+/// dy where relu's output y is above 0, else 0.
+Value reluGrad(GraphBuilder& b, Value y, Value dy);
+Value sigmoid(GraphBuilder& b, Value x);
+Value silu(GraphBuilder& b, Value x);
+Value softplus(GraphBuilder& b, Value x);
+
+// The same elements.
+/// Identity when x already has the type.
+Value cast(GraphBuilder& b, Value x, DType dtype);
+/// No gradient passes.
+Value detach(GraphBuilder& b, Value x);
+Value identity(GraphBuilder& b, Value x);
+/// Never removed or merged.
+Value nop(GraphBuilder& b, Value x);
 
 // Reductions. Empty axes: all. Negative axes count from the end.
 Value reduceSum(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
