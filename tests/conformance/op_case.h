@@ -28,6 +28,12 @@ inline Operand f32(Shape shape, double low = -1.0, double high = 1.0) {
 inline Operand i64(Shape shape, double low, double high) {
   return {{DType::I64, std::move(shape)}, low, high};
 }
+inline Operand i32(Shape shape, double low, double high) {
+  return {{DType::I32, std::move(shape)}, low, high};
+}
+inline Operand u8(Shape shape, double low, double high) {
+  return {{DType::U8, std::move(shape)}, low, high};
+}
 inline Operand boolean(Shape shape) {
   return {{DType::Bool, std::move(shape)}};
 }

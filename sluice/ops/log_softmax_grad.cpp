@@ -1,0 +1,63 @@
+// log_softmax_grad: dy - exp(y) * sum(dy) along one axis, from log_softmax's output y.
+#include <cmath>
+
+#include "sluice/ops/cost.h"
+#include "sluice/ops/op_list.h"
+#include "sluice/ops/ops.h"
+#include "sluice/ops/softmax.h"
+
+namespace sluice::ops {
+namespace {
+
+std::vector<Value> grad(ir::GradContext& g) {
+  GraphBuilder& b = g.b;
+  const std::int64_t axis = g.op.integer("axis");
+  const Value weighted = mul(b, exp(b, g.input(0)), g.grad());
+  std::vector<Value> grads(2);
+  if (g.needs(0)) {
+    grads[0] = neg(b, mul(b, weighted, reduceSum(b, g.input(1), {axis}, true)));
+  }
+  if (g.needs(1)) {
+    grads[1] = add(b, g.grad(), neg(b, reduceSum(b, weighted, {axis}, true)));
+  }
+  return grads;
+}
+
+void reference(const ir::KernelArgs& args) {
+  const AxisDims d = axisDims(args.op);
+  dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
+    const T* y = args.in<T>(0).data();
+    const T* dy = args.in<T>(1).data();
+    T* out = args.out<T>(0).data();
+    forEachLine(d, [&](std::int64_t first) {
+      const auto at = [&](const T* v, std::int64_t i) {
+        return static_cast<double>(widen(v[first + i * d.inner]));
+      };
+      double sum = 0;
+      for (std::int64_t i = 0; i < d.extent; ++i) {
+        sum += at(dy, i);
+      }
+      for (std::int64_t i = 0; i < d.extent; ++i) {
+        out[first + i * d.inner] = narrow<T>(at(dy, i) - std::exp(at(y, i)) * sum);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+constinit const ir::OpDef kLogSoftmaxGrad{.name = "log_softmax_grad",
+                                          .minInputs = 2,
+                                          .maxInputs = 2,
+                                          .attrs = kSoftmaxAttrs,
+                                          .infer = inferSoftmaxGrad,
+                                          .grad = grad,
+                                          .gradReads = {.inputs = 0b11},
+                                          .cost = costPerInput<4>,
+                                          .reference = reference};
+
+Value logSoftmaxGrad(GraphBuilder& b, Value y, Value dy, std::int64_t axis) {
+  return b.add(kLogSoftmaxGrad, {y, dy}, {{"axis", axis}});
+}
+
+}  // namespace sluice::ops

@@ -1,0 +1,54 @@
+// Shared by the loss op files: the reduction attribute, and the labels of nll_loss.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sluice/ir/op_def.h"
+#include "sluice/ops/ops.h"
+
+namespace sluice::ops {
+
+inline constexpr ir::AttrSpec kReductionAttr = {
+    .name = "reduction", .kind = ir::AttrKind::Text, .text = "mean"};
+inline constexpr ir::AttrSpec kIgnoreIndexAttr = {
+    .name = "ignoreIndex", .kind = ir::AttrKind::Int, .integer = -100};
+
+/// The text of the attribute: "mean", "sum" or "none".
+std::string_view name(Reduction reduction);
+/// Throws InvalidArgument for any other text.
+Reduction reductionOf(const ir::OpView& op);
+
+/// The type of a loss whose terms have type `terms`.
+TensorType reducedType(const ir::OpView& op, TensorType terms);
+/// Appends the reduction of the terms; the mean of nothing is 0.
+Value reduceLoss(GraphBuilder& b, Value terms, Reduction reduction);
+
+/// Log-probabilities [batch, classes, positions...] and labels [batch, positions...].
+struct NllDims {
+  std::int64_t batch = 0;
+  std::int64_t classes = 0;
+  std::int64_t positions = 1;  ///< per batch item
+
+  std::int64_t terms() const { return batch * positions; }
+  /// Where the class c of term t lies.
+  std::int64_t at(std::int64_t t, std::int64_t c) const {
+    return (t / positions * classes + c) * positions + t % positions;
+  }
+};
+
+/// Throws InvalidArgument unless the labels are i32 or i64 and of the right shape.
+NllDims nllDims(const ir::OpView& op, const Shape& probabilities, const TensorType& labels);
+
+/// The class of each term, -1 where it is ignored. Throws InvalidArgument for labels that are out
+/// of range.
+std::vector<std::int64_t> readLabels(const ir::KernelArgs& args,
+                                     std::size_t input,
+                                     const NllDims& d);
+
+/// What a term is multiplied by: -1, divided for the mean by the count of terms not ignored.
+double nllFactor(Reduction reduction, std::span<const std::int64_t> labels);
+
+}  // namespace sluice::ops

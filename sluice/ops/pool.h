@@ -1,0 +1,50 @@
+// The extents of max and average pooling, for their references, their gradients and device kernels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "sluice/ir/op_def.h"
+#include "sluice/ops/elementwise.h"
+#include "sluice/ops/ops.h"
+#include "sluice/ops/window.h"
+
+namespace sluice::ops {
+
+/// Every map of [batch, channels, in...] is pooled by itself.
+struct PoolDims : WindowDims {
+  std::int64_t batch = 0;
+  std::int64_t channels = 0;
+
+  std::int64_t maps() const { return batch * channels; }
+  Shape outShape() const { return windowShape(*this, batch, channels); }
+};
+
+/// Of a pooling op or its gradient, whose input's shape is the attribute inputShape. Throws
+/// InvalidArgument, also when an operand of the gradient is not of the output's shape.
+PoolDims poolDims(const ir::OpView& op);
+
+ir::Cost costPool(const ir::OpView& op);
+
+/// u8 where every offset inside the window fits, else i32.
+DType poolIndexType(const PoolDims& d);
+
+/// What one window's sum is divided by: the positions inside the input or, with countIncludePad,
+/// inside the given padding too. Never 0.
+std::vector<double> avgPoolDivisors(const PoolDims& d, bool countIncludePad);
+
+/// The attributes of an op as builder options, for the op of its gradient.
+PoolOptions poolOptions(const ir::OpView& op);
+ir::Attrs poolAttrs(const PoolOptions& options);
+
+inline constexpr ir::AttrSpec kPoolKernel = {
+    .name = "kernel", .kind = ir::AttrKind::Ints, .required = true};
+inline constexpr ir::AttrSpec kPoolStrides = {.name = "strides", .kind = ir::AttrKind::Ints};
+inline constexpr ir::AttrSpec kPoolPads = {.name = "pads", .kind = ir::AttrKind::Ints};
+inline constexpr ir::AttrSpec kPoolDilations = {.name = "dilations", .kind = ir::AttrKind::Ints};
+inline constexpr ir::AttrSpec kPoolCeil = {.name = "ceilMode", .kind = ir::AttrKind::Bool};
+inline constexpr ir::AttrSpec kPoolCount = {.name = "countIncludePad", .kind = ir::AttrKind::Bool};
+inline constexpr ir::AttrSpec kPoolInput = {
+    .name = "inputShape", .kind = ir::AttrKind::Ints, .required = true};
+
+}  // namespace sluice::ops
