@@ -8,6 +8,11 @@ namespace sluice::devices::cpu {
 namespace {
 
 constexpr std::array kEntries = {
+    device::KernelEntry{.op = "matmul",
+                        .implementation = "onednn",
+                        .supports = supportsMatMul,
+                        .choose = chooseMatMul,
+                        .make = makeMatMul},
     device::KernelEntry{.op = "reorder", .implementation = "strided", .make = makeReorder},
 };
 

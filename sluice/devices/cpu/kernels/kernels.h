@@ -8,6 +8,11 @@
 
 namespace sluice::devices::cpu {
 
+// matmul.cpp
+bool supportsMatMul(const ir::OpView& op);
+device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice);
+
 // reorder.cpp
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice);
 
