@@ -8,6 +8,21 @@ namespace sluice::devices::cpu {
 namespace {
 
 constexpr std::array kEntries = {
+    device::KernelEntry{.op = "conv",
+                        .implementation = "onednn",
+                        .supports = supportsConv,
+                        .choose = chooseConv,
+                        .make = makeConv},
+    device::KernelEntry{.op = "conv_grad_input",
+                        .implementation = "onednn",
+                        .supports = supportsConv,
+                        .choose = chooseConv,
+                        .make = makeConv},
+    device::KernelEntry{.op = "conv_grad_weight",
+                        .implementation = "onednn",
+                        .supports = supportsConv,
+                        .choose = chooseConvGradWeight,
+                        .make = makeConvGradWeight},
     device::KernelEntry{.op = "matmul",
                         .implementation = "onednn",
                         .supports = supportsMatMul,

@@ -8,6 +8,16 @@
 
 namespace sluice::devices::cpu {
 
+// conv.cpp: conv and conv_grad_input
+bool supportsConv(const ir::OpView& op);
+device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeConv(const ir::OpView& op, const device::Choice& choice);
+
+// conv_grad_weight.cpp
+device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
+                                                   const device::Choice& choice);
+
 // matmul.cpp
 bool supportsMatMul(const ir::OpView& op);
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning);
