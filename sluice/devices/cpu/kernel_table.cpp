@@ -8,6 +8,16 @@ namespace sluice::devices::cpu {
 namespace {
 
 constexpr std::array kEntries = {
+    device::KernelEntry{.op = "avg_pool",
+                        .implementation = "strips",
+                        .supports = supportsPool,
+                        .choose = choosePool,
+                        .make = makeAvgPool},
+    device::KernelEntry{.op = "avg_pool_grad",
+                        .implementation = "strips",
+                        .supports = supportsPool,
+                        .choose = choosePool,
+                        .make = makeAvgPool},
     device::KernelEntry{.op = "conv",
                         .implementation = "onednn",
                         .supports = supportsConv,
@@ -28,6 +38,16 @@ constexpr std::array kEntries = {
                         .supports = supportsMatMul,
                         .choose = chooseMatMul,
                         .make = makeMatMul},
+    device::KernelEntry{.op = "max_pool",
+                        .implementation = "strips",
+                        .supports = supportsPool,
+                        .choose = choosePool,
+                        .make = makeMaxPool},
+    device::KernelEntry{.op = "max_pool_grad",
+                        .implementation = "strips",
+                        .supports = supportsPool,
+                        .choose = choosePool,
+                        .make = makeMaxPoolGrad},
     device::KernelEntry{.op = "reorder", .implementation = "strided", .make = makeReorder},
 };
 
