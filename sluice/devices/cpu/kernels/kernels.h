@@ -8,6 +8,11 @@
 
 namespace sluice::devices::cpu {
 
+// elementwise.cpp: every element-wise op, and fused
+bool supportsElementwise(const ir::OpView& op);
+device::Choice chooseElementwise(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeElementwise(const ir::OpView& op, const device::Choice& choice);
+
 // reorder.cpp
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice);
 
