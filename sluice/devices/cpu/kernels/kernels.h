@@ -12,6 +12,10 @@ namespace sluice::devices::cpu {
 bool supportsElementwise(const ir::OpView& op);
 device::Choice chooseElementwise(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeElementwise(const ir::OpView& op, const device::Choice& choice);
+// matmul.cpp
+bool supportsMatMul(const ir::OpView& op);
+device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice);
 
 // reorder.cpp
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice);

@@ -1,0 +1,17 @@
+// Conversions between the 16-bit floats, which are storage types here, and float32.
+#pragma once
+
+#include <cstdint>
+
+#include "sluice/base/workers.h"
+#include "sluice/tensor/dtype.h"
+
+namespace sluice::devices::cpu {
+
+/// `count` elements of F16 or BF16 to float32, split over the team.
+void toFloat(DType dtype, const void* from, float* to, std::int64_t count, Workers& workers);
+
+/// Rounds to nearest even.
+void fromFloat(DType dtype, const float* from, void* to, std::int64_t count, Workers& workers);
+
+}  // namespace sluice::devices::cpu

@@ -1,0 +1,386 @@
+// matmul by oneDNN. Transposed operands are strides of a descriptor, nothing is copied. Batches are
+// folded into the rows where the right operand has none; other regular batches are one primitive,
+// irregular broadcasts a loop over matrices.
+//
+// The output is cut into at most kMaxTiles pieces, each one primitive call: along the batch, along
+// the columns (the right operand is then packed once, whatever the number of tiles) or along the
+// rows. The cut depends on the shape only and is part of the Choice.
+#include "sluice/ops/matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/convert.h"
+#include "sluice/devices/cpu/kernels/kernels.h"
+#include "sluice/devices/cpu/kernels/onednn.h"
+#include "sluice/devices/cpu/kernels/tiled.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+using dnnl::memory;
+using onednn::alignedBytes;
+
+constexpr std::int64_t kMaxTiles = 8;
+constexpr double kFlopsPerTile = 8e6;  // below that, handing a tile to a thread costs too much
+constexpr std::int64_t kColumnBlock = 64;
+constexpr std::int64_t kRowBlock = 32;
+
+std::int64_t ceilDiv(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// The product as primitives see it: `batch` matrices of one primitive, `loop` runs of it.
+struct Problem {
+  DType compute = DType::F32;  ///< what the primitives work in; storage may be narrower
+  ops::MatMulDims d = {};
+  std::int64_t batch = 1;
+  std::int64_t loop = 1;
+  bool batchedA = false;
+  bool batchedB = false;
+};
+
+/// One primitive call: a block of the output.
+struct Block {
+  std::int64_t batch0 = 0;
+  std::int64_t batches = 1;
+  std::int64_t row0 = 0;
+  std::int64_t rows = 0;
+  std::int64_t col0 = 0;
+  std::int64_t cols = 0;
+};
+
+dnnl::matmul::primitive_desc describeBlock(const Problem& p, const Block& block) {
+  const ops::MatMulDims& d = p.d;
+  memory::dims a{block.rows, d.k};
+  memory::dims b{d.k, block.cols};
+  memory::dims c{block.rows, block.cols};
+  memory::dims sa{d.strideAm, d.strideAk};
+  memory::dims sb{d.strideBk, d.strideBn};
+  memory::dims sc{d.n, 1};
+  if (p.batch > 1) {
+    const auto prepend = [](memory::dims& dims, std::int64_t value) {
+      dims.insert(dims.begin(), value);
+    };
+    prepend(a, p.batchedA ? block.batches : 1);
+    prepend(b, p.batchedB ? block.batches : 1);
+    prepend(c, block.batches);
+    prepend(sa, d.m * d.k);
+    prepend(sb, d.k * d.n);
+    prepend(sc, d.m * d.n);
+  }
+  const dnnl::matmul::desc desc(onednn::strided(p.compute, a, sa),
+                                onednn::strided(p.compute, b, sb),
+                                onednn::strided(p.compute, c, sc));
+  return {desc, onednn::userScratchpad(), onednn::engine(), true};
+}
+
+Problem normalize(const ir::OpView& op) {
+  Problem p{.d = ops::matmulDims(op)};
+  ops::MatMulDims& d = p.d;
+  const std::int64_t batch = d.batch.elements();
+  const std::int64_t batchA = d.batchA.elements();
+  const std::int64_t batchB = d.batchB.elements();
+  if (batchB == 1 && batchA == batch && d.strideAk == 1) {
+    d.m *= batch;
+  } else if ((batchA == batch || batchA == 1) && (batchB == batch || batchB == 1)) {
+    p.batch = batch;
+    p.batchedA = batchA == batch;
+    p.batchedB = batchB == batch;
+  } else {
+    p.loop = batch;
+  }
+  if (op.inputs[0].dtype == DType::BF16) {
+    p.compute = DType::BF16;
+    const onednn::OneThread oneThread;
+    if (!describeBlock(p, {.batches = p.batch, .rows = d.m, .cols = d.n})) {
+      p.compute = DType::F32;
+    }
+  }
+  return p;
+}
+
+/// How the output is cut: an axis and the number of pieces.
+struct Cut {
+  std::string axis;  ///< "loop", "batch", "rows", "cols"
+  std::int64_t count = 1;
+};
+
+Cut parseCut(const std::string& text) {
+  const std::size_t space = text.find(' ');
+  Cut cut{text.substr(0, space), 0};
+  if (space != std::string::npos) {
+    std::from_chars(text.data() + space + 1, text.data() + text.size(), cut.count);
+  }
+  if (cut.count < 1 || cut.count > kMaxTiles ||
+      (cut.axis != "loop" && cut.axis != "batch" && cut.axis != "rows" && cut.axis != "cols")) {
+    raise<ConfigFileError>(
+        "matmul: expected '<loop|batch|rows|cols> <1 to {}>', got '{}'", kMaxTiles, text);
+  }
+  return cut;
+}
+
+Cut ruleCut(const Problem& p) {
+  const ops::MatMulDims& d = p.d;
+  const double flops = 2.0 * static_cast<double>(p.batch * p.loop) * static_cast<double>(d.m) *
+                       static_cast<double>(d.n) * static_cast<double>(d.k);
+  const auto wanted =
+      static_cast<std::int64_t>(std::clamp(flops / kFlopsPerTile, 1.0, double{kMaxTiles}));
+  if (p.loop > 1) {
+    return {"loop", std::min(wanted, p.loop)};
+  }
+  if (p.batch > 1) {
+    return {"batch", std::min(wanted, p.batch)};
+  }
+  const std::int64_t columns = std::min(wanted, ceilDiv(d.n, 2 * kColumnBlock));
+  if (d.n >= d.m || (columns >= wanted && d.m < 4 * d.n)) {
+    return {"cols", columns};
+  }
+  return {"rows", std::min(wanted, ceilDiv(d.m, 4 * kRowBlock))};
+}
+
+/// Pieces of [0, extent) in whole blocks, all equal but the last.
+std::vector<std::pair<std::int64_t, std::int64_t>> pieces(std::int64_t extent,
+                                                          std::int64_t count,
+                                                          std::int64_t block) {
+  const std::int64_t step = ceilDiv(ceilDiv(extent, count), block) * block;
+  std::vector<std::pair<std::int64_t, std::int64_t>> result;
+  for (std::int64_t at = 0; at < extent; at += step) {
+    result.emplace_back(at, std::min(step, extent - at));
+  }
+  return result;
+}
+
+std::vector<Block> blocksOf(const Problem& p, const Cut& cut) {
+  const ops::MatMulDims& d = p.d;
+  const Block whole{.batches = p.batch, .rows = d.m, .cols = d.n};
+  std::vector<Block> blocks;
+  const auto add = [&](auto set, std::int64_t extent, std::int64_t block) {
+    for (const auto& [at, count] : pieces(extent, cut.count, block)) {
+      blocks.push_back(whole);
+      set(blocks.back(), at, count);
+    }
+  };
+  if (cut.axis == "batch") {
+    add([](Block& b, auto at, auto n) { b.batch0 = at, b.batches = n; }, p.batch, 1);
+  } else if (cut.axis == "rows") {
+    add([](Block& b, auto at, auto n) { b.row0 = at, b.rows = n; }, d.m, kRowBlock);
+  } else if (cut.axis == "cols") {
+    add([](Block& b, auto at, auto n) { b.col0 = at, b.cols = n; }, d.n, kColumnBlock);
+  } else {
+    blocks.push_back(whole);
+  }
+  return blocks;
+}
+
+/// Offsets in elements of one primitive call.
+struct Offsets {
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  std::int64_t c = 0;
+};
+
+/// What one thread does at a time.
+struct Tile {
+  std::vector<Offsets> runs = {};
+  dnnl::matmul::primitive_desc desc = {};
+  OutputTile output = {};  ///< empty where the tile is not a range of the output: columns
+};
+
+struct Plan {
+  Problem problem;
+  std::vector<Tile> tiles = {};
+  std::size_t converted[3] = {0, 0, 0};  ///< bytes of the operands in float32, when converted
+  std::size_t perTile = 0;
+  std::int64_t elements = 0;
+
+  bool converts() const { return converted[2] != 0; }
+  std::size_t scratchBytes() const {
+    return converted[0] + converted[1] + converted[2] + perTile * tiles.size();
+  }
+};
+
+std::vector<Tile> loopTiles(const Problem& p, const Cut& cut) {
+  const ops::MatMulDims& d = p.d;
+  const ops::BroadcastIndex batchA(d.batchA, d.batch);
+  const ops::BroadcastIndex batchB(d.batchB, d.batch);
+  const auto desc = describeBlock(p, {.rows = d.m, .cols = d.n});
+  std::vector<Tile> tiles;
+  for (const auto& [first, count] : pieces(p.loop, cut.count, 1)) {
+    Tile tile{.desc = desc, .output = {first * d.m * d.n, (first + count) * d.m * d.n}};
+    for (std::int64_t i = first; i < first + count; ++i) {
+      tile.runs.push_back({batchA(i) * d.m * d.k, batchB(i) * d.k * d.n, i * d.m * d.n});
+    }
+    tiles.push_back(std::move(tile));
+  }
+  return tiles;
+}
+
+std::vector<Tile> blockTiles(const Problem& p, const Cut& cut) {
+  const ops::MatMulDims& d = p.d;
+  std::vector<Tile> tiles;
+  for (const Block& b : blocksOf(p, cut)) {
+    Tile tile{.desc = describeBlock(p, b)};
+    const std::int64_t c = b.batch0 * d.m * d.n + b.row0 * d.n + b.col0;
+    tile.runs.push_back({(p.batchedA ? b.batch0 * d.m * d.k : 0) + b.row0 * d.strideAm,
+                         (p.batchedB ? b.batch0 * d.k * d.n : 0) + b.col0 * d.strideBn,
+                         c});
+    if (b.cols == d.n) {
+      tile.output = {c, c + b.batches * b.rows * d.n};
+    }
+    tiles.push_back(std::move(tile));
+  }
+  return tiles;
+}
+
+Plan planOf(const ir::OpView& op, const Cut& cut, Problem problem) {
+  const onednn::OneThread oneThread;
+  Plan plan{.problem = std::move(problem), .elements = op.outputs[0].shape.elements()};
+  const Problem& p = plan.problem;
+  SLUICE_CHECK((cut.axis == "loop") == (p.loop > 1), "matmul cut along {}", cut.axis);
+  plan.tiles = p.loop > 1 ? loopTiles(p, cut) : blockTiles(p, cut);
+  for (const Tile& tile : plan.tiles) {
+    SLUICE_CHECK(static_cast<bool>(tile.desc), "oneDNN refuses a tile of a matmul");
+    plan.perTile = std::max(plan.perTile, alignedBytes(tile.desc.scratchpad_desc().get_size()));
+  }
+  if (p.compute != op.inputs[0].dtype) {
+    const auto bytes = [](const TensorType& type) {
+      return alignedBytes(static_cast<std::size_t>(type.shape.elements()) * sizeof(float));
+    };
+    plan.converted[0] = bytes(op.inputs[0]);
+    plan.converted[1] = bytes(op.inputs[1]);
+    plan.converted[2] = bytes(op.outputs[0]);
+  }
+  return plan;
+}
+
+class MatMul : public TiledKernel {
+ public:
+  MatMul(const ir::OpView& op, Plan plan)
+      : plan_(std::move(plan)),
+        storage_(op.inputs[0].dtype),
+        elementBytes_(static_cast<std::int64_t>(byteSize(plan_.problem.compute))),
+        countA_(op.inputs[0].shape.elements()),
+        countB_(op.inputs[1].shape.elements()) {
+    for (const Tile& tile : plan_.tiles) {
+      const std::array<onednn::Call::Argument, 4> arguments = {
+          {{DNNL_ARG_SRC, tile.desc.src_desc()},
+           {DNNL_ARG_WEIGHTS, tile.desc.weights_desc()},
+           {DNNL_ARG_DST, tile.desc.dst_desc()},
+           {DNNL_ARG_SCRATCHPAD, tile.desc.scratchpad_desc()}}};
+      calls_.emplace_back(dnnl::matmul(tile.desc), arguments);
+    }
+  }
+
+  void runTiles(const device::KernelRun& run,
+                FunctionRef<void(const OutputTile&)> epilogue) override {
+    auto* scratch = static_cast<std::byte*>(run.scratch);
+    const auto* a = run.in<std::byte>(0);
+    const auto* b = run.in<std::byte>(1);
+    auto* c = run.out<std::byte>(0);
+    if (plan_.converts()) {
+      auto* wideA = reinterpret_cast<float*>(scratch);
+      auto* wideB = reinterpret_cast<float*>(scratch + plan_.converted[0]);
+      toFloat(storage_, a, wideA, countA_, run.workers);
+      toFloat(storage_, b, wideB, countB_, run.workers);
+      a = scratch;
+      b = scratch + plan_.converted[0];
+      c = scratch + plan_.converted[0] + plan_.converted[1];
+      scratch = c + plan_.converted[2];
+    }
+    run.workers.parallelFor(static_cast<std::int64_t>(calls_.size()), [&](std::int64_t i) {
+      const Tile& tile = plan_.tiles[static_cast<std::size_t>(i)];
+      void* own = scratch + static_cast<std::size_t>(i) * plan_.perTile;
+      for (const Offsets& at : tile.runs) {
+        const std::array<const void*, 4> addresses = {
+            a + at.a * elementBytes_, b + at.b * elementBytes_, c + at.c * elementBytes_, own};
+        calls_[static_cast<std::size_t>(i)].run(addresses);
+      }
+      if (!plan_.converts() && tile.output.end != 0) {
+        epilogue(tile.output);
+      }
+    });
+    if (plan_.converts()) {
+      fromFloat(
+          storage_, reinterpret_cast<float*>(c), run.out<void>(0), plan_.elements, run.workers);
+    }
+    finish(run, epilogue);
+  }
+
+ private:
+  /// The epilogue where tiles were not ranges of the output.
+  void finish(const device::KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) const {
+    if (!plan_.converts() && plan_.tiles[0].output.end != 0) {
+      return;
+    }
+    const std::int64_t cols = plan_.problem.d.n;
+    const std::int64_t rows = plan_.elements / cols;
+    const std::int64_t step = ceilDiv(rows, static_cast<std::int64_t>(plan_.tiles.size()));
+    run.workers.parallelFor(ceilDiv(rows, step), [&](std::int64_t i) {
+      epilogue({i * step * cols, std::min(rows, (i + 1) * step) * cols});
+    });
+  }
+
+  Plan plan_;
+  DType storage_;
+  std::int64_t elementBytes_;
+  std::int64_t countA_;
+  std::int64_t countB_;
+  std::vector<onednn::Call> calls_;
+};
+
+}  // namespace
+
+bool supportsMatMul(const ir::OpView& op) {
+  const DType dtype = op.inputs[0].dtype;
+  if (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::BF16) {
+    return false;
+  }
+  const ops::MatMulDims d = ops::matmulDims(op);
+  return d.m > 0 && d.n > 0 && d.k > 0 && d.batch.elements() > 0;
+}
+
+std::string matmulKey(const ir::OpView& op) {
+  const Problem p = normalize(op);
+  return fmt::format("matmul/{}/{}x{}x{}x{}/{}{}",
+                     name(op.inputs[0].dtype),
+                     p.batch * p.loop,
+                     p.d.m,
+                     p.d.n,
+                     p.d.k,
+                     p.d.strideAk == 1 ? 'n' : 't',
+                     p.d.strideBn == 1 ? 'n' : 't');
+}
+
+device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
+  Problem problem = normalize(op);
+  Cut cut = ruleCut(problem);
+  if (const auto entry = tuning.find(matmulKey(op)); entry != tuning.end() && problem.loop == 1) {
+    cut = parseCut(entry->second);
+  }
+  device::Choice choice = device::plainChoice(op, "");
+  choice.config = fmt::format("{} {}", cut.axis, cut.count);
+  choice.scratchBytes = planOf(op, cut, std::move(problem)).scratchBytes();
+  return choice;
+}
+
+std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device::Choice& choice) {
+  const onednn::OneThread oneThread;
+  Plan plan = planOf(op, parseCut(choice.config), normalize(op));
+  if (plan.scratchBytes() != choice.scratchBytes) {
+    raise<Unsupported>("matmul: {} bytes of scratch were planned, this library needs {}",
+                       choice.scratchBytes,
+                       plan.scratchBytes());
+  }
+  return std::make_unique<MatMul>(op, std::move(plan));
+}
+
+std::unique_ptr<device::Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice) {
+  return makeTiledMatMul(op, choice);
+}
+
+}  // namespace sluice::devices::cpu

@@ -1,0 +1,78 @@
+// What the kernels made of oneDNN primitives share: the engine, memory descriptors, and a call
+// whose arguments are built once. Private to this folder; no header that others include may include
+// it. Primitives are made for one thread and use scratchpads that the kernel provides (rule R3).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "sluice/device/layout.h"
+#include "sluice/tensor/shape.h"
+
+namespace sluice::devices::cpu::onednn {
+
+/// The one CPU engine; it has no state.
+const dnnl::engine& engine();
+
+/// While it lives, this thread makes primitives for one thread, whatever it was set to before.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+/// F32, BF16 and the integers that oneDNN has; SLUICE_CHECK otherwise.
+dnnl::memory::data_type dataType(DType dtype);
+
+/// A descriptor from extents and strides in elements.
+dnnl::memory::desc strided(DType dtype,
+                           const std::vector<std::int64_t>& dims,
+                           const std::vector<std::int64_t>& strides);
+
+/// The descriptor of a tensor of this type in this layout.
+dnnl::memory::desc describe(const TensorType& type, const device::Layout& layout);
+
+/// `wanted` as a layout of `type`: plain if it is that, else opaque with the descriptor as blob.
+device::Layout layoutOf(const TensorType& type, const dnnl::memory::desc& wanted);
+
+/// Attributes of every primitive: the scratchpad is the caller's.
+dnnl::primitive_attr userScratchpad();
+
+/// Rounded up to the alignment of scratch, so that pieces can be laid end to end.
+std::size_t alignedBytes(std::size_t bytes);
+
+/// A primitive with its arguments; addresses are given at every run, in the order of the arguments.
+/// One run at a time. Copies of the primitive may run at the same time with other scratchpads.
+class Call {
+ public:
+  struct Argument {
+    int index;
+    dnnl::memory::desc desc;
+  };
+  Call(const dnnl::primitive& primitive, std::span<const Argument> arguments);
+  Call(Call&&) = default;
+  Call& operator=(Call&&) = default;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() = default;
+
+  void run(std::span<const void* const> addresses);
+
+ private:
+  dnnl::primitive primitive_;
+  dnnl::stream stream_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+}  // namespace sluice::devices::cpu::onednn

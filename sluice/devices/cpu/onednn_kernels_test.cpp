@@ -1,0 +1,289 @@
+// The oneDNN kernels against the references, and the promises of rule R3: bits that depend neither
+// on the number of threads nor on the run, and no byte written outside outputs and scratch.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/cpu/kernels/tiled.h"
+#include "sluice/ops/interpreter.h"
+#include "sluice/ops/op_list.h"
+#include "tests/support/random_tensor.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+using device::Choice;
+using device::KernelCall;
+using device::Layout;
+using sluice::testing::randomTensor;
+using sluice::testing::relativeDifference;
+using sluice::testing::tolerance;
+
+constexpr std::size_t kGuard = 64;
+constexpr std::byte kCanary{0xA5};
+
+/// Memory with canaries on both sides.
+class Guarded {
+ public:
+  Guarded(device::Device& device, std::size_t bytes)
+      : bytes_(bytes), memory_(device.allocate(bytes + 2 * kGuard)) {
+    std::fill_n(memory_.data(), memory_.bytes(), kCanary);
+  }
+  std::byte* data() { return memory_.data() + kGuard; }
+  void expectIntact(const std::string& what) const {
+    for (std::size_t i = 0; i < kGuard; ++i) {
+      ASSERT_EQ(memory_.data()[i], kCanary) << what << ": written before its start";
+      ASSERT_EQ(memory_.data()[kGuard + bytes_ + i], kCanary) << what << ": written past its end";
+    }
+  }
+
+ private:
+  std::size_t bytes_;
+  device::Memory memory_;
+};
+
+/// Runs one op, reordering its operands to and from the layouts of its Choice.
+class OneOp {
+ public:
+  OneOp(const ir::OpDef& def, ir::Attrs attrs, const std::vector<HostTensor>& inputs, int threads)
+      : device_(makeCpuDevice({.threads = threads})) {
+    device_->enterThread();
+    call_.def = &def;
+    call_.attrs = ir::completeAttrs(def, std::move(attrs));
+    for (const HostTensor& input : inputs) {
+      call_.inputTypes.push_back(input.type());
+    }
+    call_.outputTypes = def.infer({def, call_.attrs, call_.inputTypes, {}});
+    call_.choice = device_->kernels().choose(call_.view());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::int32_t plain = addBuffer(inputs[i].byteCount());
+      std::memcpy(buffers_.back().data(), inputs[i].bytes(), inputs[i].byteCount());
+      call_.inputs.push_back(reordered(plain, inputs[i].type(), {}, call_.choice.inputs[i]));
+    }
+    for (std::size_t i = 0; i < call_.outputTypes.size(); ++i) {
+      const TensorType& type = call_.outputTypes[i];
+      call_.outputs.push_back(addBuffer(call_.choice.outputs[i].bytes(type)));
+    }
+    if (call_.choice.scratchBytes != 0) {
+      call_.scratch = addBuffer(call_.choice.scratchBytes);
+    }
+    calls_.push_back(call_);
+    for (std::size_t i = 0; i < call_.outputTypes.size(); ++i) {
+      results_.push_back(
+          reordered(call_.outputs[i], call_.outputTypes[i], call_.choice.outputs[i], {}));
+    }
+    executable_ = device_->prepare(calls_);
+    queue_ = device_->makeQueue();
+  }
+
+  const Choice& choice() const { return call_.choice; }
+  const device::KernelTable& table() const { return device_->kernels(); }
+  const KernelCall& call() const { return call_; }
+
+  std::vector<HostTensor> run() {
+    std::vector<std::byte*> addresses;
+    for (Guarded& buffer : buffers_) {
+      addresses.push_back(buffer.data());
+    }
+    queue_->launch(*executable_, addresses, {});
+    for (const Guarded& buffer : buffers_) {
+      buffer.expectIntact(std::string(call_.def->name));
+    }
+    std::vector<HostTensor> outputs;
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      outputs.emplace_back(call_.outputTypes[i]);
+      std::memcpy(outputs[i].bytes(),
+                  addresses[static_cast<std::size_t>(results_[i])],
+                  outputs[i].byteCount());
+    }
+    return outputs;
+  }
+
+ private:
+  std::int32_t addBuffer(std::size_t bytes) {
+    buffers_.emplace_back(*device_, bytes);
+    return static_cast<std::int32_t>(buffers_.size()) - 1;
+  }
+
+  std::int32_t reordered(std::int32_t buffer,
+                         const TensorType& type,
+                         const Layout& from,
+                         const Layout& to) {
+    if (from == to) {
+      return buffer;
+    }
+    KernelCall call;
+    call.def = &device::kReorder;
+    call.inputTypes = {type};
+    call.outputTypes = {type};
+    call.choice = device_->kernels().choose(call.view());
+    call.choice.inputs = {from};
+    call.choice.outputs = {to};
+    call.inputs = {buffer};
+    call.outputs = {addBuffer(to.bytes(type))};
+    calls_.push_back(call);
+    return call.outputs[0];
+  }
+
+  std::unique_ptr<device::Device> device_;
+  KernelCall call_;
+  std::vector<KernelCall> calls_;
+  std::vector<Guarded> buffers_;
+  std::vector<std::int32_t> results_;
+  std::unique_ptr<device::Executable> executable_;
+  std::unique_ptr<device::Queue> queue_;
+};
+
+struct Case {
+  const ir::OpDef& def;
+  std::vector<HostTensor> inputs;
+  ir::Attrs attrs = {};
+  std::int64_t terms = 1;
+  std::string_view implementation = "onednn";
+};
+
+std::string describe(const Case& c) {
+  std::string text(c.def.name);
+  for (const HostTensor& input : c.inputs) {
+    text += " " + input.type().str();
+  }
+  return text;
+}
+
+void expectSameBits(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_TRUE(a[i].sameBits(b[i])) << "output " << i;
+  }
+}
+
+/// Close to the reference; the same bits for 1, 2 and 3 threads and for every run; a pure Choice.
+void check(const Case& c) {
+  SCOPED_TRACE(describe(c));
+  OneOp one(c.def, c.attrs, c.inputs, 1);
+  ASSERT_EQ(one.choice().implementation, c.implementation);
+  const auto result = one.run();
+  const auto expected = ops::evaluate(c.def, c.attrs, c.inputs);
+  ASSERT_EQ(result.size(), expected.size());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    EXPECT_LE(relativeDifference(result[i], expected[i]), tolerance(result[i].dtype(), c.terms));
+  }
+  expectSameBits(one.run(), result);
+  for (const int threads : {2, 3}) {
+    OneOp more(c.def, c.attrs, c.inputs, threads);
+    EXPECT_EQ(more.choice(), one.choice());
+    expectSameBits(more.run(), result);
+  }
+  EXPECT_EQ(one.table().choose(one.call().view()), one.choice());
+}
+
+HostTensor random(std::uint64_t seed, Shape shape, DType dtype = DType::F32) {
+  return randomTensor(seed, {dtype, std::move(shape)}, -1.0, 1.0);
+}
+
+Case product(Shape a, Shape b, bool ta = false, bool tb = false, DType dtype = DType::F32) {
+  const std::int64_t k = a.rank() == 1 ? a[0] : a[a.rank() - (ta ? 2 : 1)];
+  return {.def = ops::kMatMul,
+          .inputs = {random(1, std::move(a), dtype), random(2, std::move(b), dtype)},
+          .attrs = {{"transposeA", ta}, {"transposeB", tb}},
+          .terms = 4 * k};
+}
+
+TEST(CpuMatMul, MatchesTheReferenceForEveryTransposition) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      check(
+          product(ta ? Shape{33, 17} : Shape{17, 33}, tb ? Shape{29, 33} : Shape{33, 29}, ta, tb));
+    }
+  }
+}
+
+TEST(CpuMatMul, TakesVectors) {
+  check(product({7}, {7, 5}));
+  check(product({5, 7}, {7}));
+  check(product({9}, {9}));
+  check(product({3, 5, 7}, {7}));
+}
+
+TEST(CpuMatMul, BroadcastsBatches) {
+  check(product({4, 3, 5}, {4, 5, 6}));
+  check(product({4, 3, 5}, {5, 6}));
+  check(product({4, 5, 3}, {5, 6}, true));
+  check(product({3, 5}, {4, 5, 6}));
+  check(product({2, 1, 3, 5}, {1, 3, 5, 6}));
+  check(product({2, 1, 5, 3}, {4, 6, 5}, true, true));
+}
+
+TEST(CpuMatMul, GivesTheSameBitsForAnyNumberOfThreadsWhenTiled) {
+  check(product({200, 300}, {300, 700}));             // columns
+  check(product({700, 300}, {300, 90}));              // rows
+  check(product({12, 90, 110}, {12, 110, 130}));      // batch
+  check(product({3, 1, 90, 110}, {1, 4, 110, 130}));  // loop over a broadcast
+}
+
+TEST(CpuMatMul, ComputesSixteenBitFloats) {
+  for (const DType dtype : {DType::BF16, DType::F16}) {
+    check(product({17, 33}, {33, 29}, false, false, dtype));
+    check(product({2, 9, 33}, {29, 33}, false, true, dtype));
+    check(product({200, 300}, {300, 700}, false, false, dtype));
+  }
+}
+
+TEST(CpuMatMul, LeavesOtherTypesAndEmptyProductsToTheReference) {
+  Case empty = product({0, 3}, {3, 4});
+  empty.implementation = "reference";
+  check(empty);
+  Case noTerms = product({2, 0}, {0, 4});
+  noTerms.implementation = "reference";
+  check(noTerms);
+  Case wide = product({2, 3}, {3, 4}, false, false, DType::F64);
+  wide.implementation = "reference";
+  check(wide);
+}
+
+TEST(CpuMatMul, HandsEveryElementToTheEpilogueOnce) {
+  for (const Case& c : {product({200, 300}, {300, 700}),
+                        product({700, 300}, {300, 90}),
+                        product({12, 90, 110}, {12, 110, 130}),
+                        product({17, 33}, {33, 29}, false, false, DType::F16)}) {
+    SCOPED_TRACE(describe(c));
+    OneOp op(c.def, c.attrs, c.inputs, 1);
+    const HostTensor plain = op.run()[0];
+    const auto kernel = makeTiled(op.call().view(), op.choice());
+    ASSERT_NE(kernel, nullptr);
+    HostTensor out(plain.type());
+    const auto device = makeCpuDevice();
+    const device::Memory scratch = device->allocate(op.choice().scratchBytes);
+    const std::array<const void*, 2> inputs = {c.inputs[0].bytes(), c.inputs[1].bytes()};
+    const std::array<void*, 1> outputs = {out.bytes()};
+    Workers workers(1);
+    std::vector<int> seen(static_cast<std::size_t>(plain.shape().elements()));
+    kernel->runTiles({inputs, outputs, scratch.data(), {}, workers}, [&](const OutputTile& tile) {
+      const std::size_t bytes = byteSize(plain.dtype());
+      const auto begin = static_cast<std::size_t>(tile.begin) * bytes;
+      const auto count = static_cast<std::size_t>(tile.end - tile.begin) * bytes;
+      EXPECT_EQ(std::memcmp(out.bytes() + begin, plain.bytes() + begin, count), 0);
+      for (std::int64_t i = tile.begin; i < tile.end; ++i) {
+        ++seen[static_cast<std::size_t>(i)];
+      }
+    });
+    EXPECT_EQ(std::ranges::count(seen, 1), plain.shape().elements());
+  }
+}
+
+TEST(CpuMatMul, TakesItsTilesFromTheTuningTable) {
+  const Case c = product({64, 64}, {64, 256});
+  const auto device = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "cols 2"}}});
+  const OneOp op(c.def, c.attrs, c.inputs, 1);
+  EXPECT_EQ(op.choice().config, "cols 1");
+  EXPECT_EQ(device->kernels().choose(op.call().view()).config, "cols 2");
+  const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "diagonal 2"}}});
+  EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError);
+}
+
+}  // namespace
+}  // namespace sluice::devices::cpu

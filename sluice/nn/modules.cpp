@@ -1,0 +1,131 @@
+#include "sluice/nn/modules.h"
+
+#include "sluice/base/error.h"
+#include "sluice/nn/init.h"
+
+namespace sluice::nn {
+namespace {
+
+/// The extent, when it is a size a layer can have.
+std::int64_t positive(std::int64_t extent,
+                      std::string_view module,
+                      std::string_view name,
+                      std::string_view what) {
+  if (extent <= 0) {
+    raise<InvalidArgument>("{} '{}': {} must be positive, got {}", module, name, what, extent);
+  }
+  return extent;
+}
+
+Shape linearShape(std::string_view name, std::int64_t in, std::int64_t out) {
+  return {positive(out, "Linear", name, "the number of outputs"),
+          positive(in, "Linear", name, "the number of inputs")};
+}
+
+Shape convShape(int axes,
+                std::string_view name,
+                std::int64_t in,
+                std::int64_t out,
+                const Extents& kernel,
+                std::int64_t groups) {
+  const std::string module = fmt::format("Conv{}d", axes);
+  positive(groups, module, name, "groups");
+  positive(in, module, name, "the number of input channels");
+  positive(out, module, name, "the number of output channels");
+  if (in % groups != 0 || out % groups != 0) {
+    raise<InvalidArgument>("{} '{}': {} groups do not divide {} input and {} output channels",
+                           module,
+                           name,
+                           groups,
+                           in,
+                           out);
+  }
+  if (kernel.size() != 1 && kernel.size() != static_cast<std::size_t>(axes)) {
+    raise<InvalidArgument>(
+        "{} '{}': the kernel has {} extents, expected 1 or {}", module, name, kernel.size(), axes);
+  }
+  std::vector<std::int64_t> dims = {out, in / groups};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(axes); ++i) {
+    dims.push_back(positive(kernel[kernel.size() == 1 ? 0 : i], module, name, "the kernel"));
+  }
+  return Shape(std::move(dims));
+}
+
+}  // namespace
+
+Linear::Linear(Module& parent,
+               std::string name,
+               std::int64_t inFeatures,
+               std::int64_t outFeatures,
+               LinearOptions options)
+    : Layer(parent, std::move(name)),
+      weight(addParameter("weight",
+                          {options.dtype, linearShape(this->name(), inFeatures, outFeatures)},
+                          init::layerDefault(inFeatures))),
+      bias(options.bias
+               ? &addParameter(
+                     "bias", {options.dtype, Shape{outFeatures}}, init::layerDefault(inFeatures))
+               : nullptr) {}
+
+Tensor Linear::forward(const Tensor& x) {
+  const std::int64_t features = weight.type().shape[1];
+  const Shape& shape = x.shape();
+  if (shape.rank() == 0 || shape[shape.rank() - 1] != features) {
+    raise<InvalidArgument>(
+        "{}: expected an input [..., {}], got {}", description(), features, x.type().str());
+  }
+  return linear(x, weight, bias != nullptr ? bias->use() : Tensor());
+}
+
+Conv::Conv(Module& parent, std::string name, const Shape& weightShape, ConvLayerOptions options)
+    : Layer(parent, std::move(name)),
+      weight(addParameter(
+          "weight", {options.dtype, weightShape}, init::layerDefault(init::fanIn(weightShape)))),
+      bias(options.bias ? &addParameter("bias",
+                                        {options.dtype, Shape{weightShape[0]}},
+                                        init::layerDefault(init::fanIn(weightShape)))
+                        : nullptr),
+      axes_(weightShape.rank() - 2),
+      options_{std::move(options.stride),
+               std::move(options.padding),
+               std::move(options.dilation),
+               options.groups} {}
+
+Tensor Conv::forward(const Tensor& x) {
+  const std::int64_t channels = weight.type().shape[1] * options_.groups;
+  const Shape& shape = x.shape();
+  if (shape.rank() != axes_ + 2 || shape[1] != channels) {
+    raise<InvalidArgument>("{}: expected an input [batch, {}, {} spatial axes], got {}",
+                           description(),
+                           channels,
+                           axes_,
+                           x.type().str());
+  }
+  const Tensor offset = bias != nullptr ? bias->use() : Tensor();
+  switch (axes_) {
+    case 1:
+      return conv1d(x, weight, options_, offset);
+    case 2:
+      return conv2d(x, weight, options_, offset);
+    default:
+      return conv3d(x, weight, options_, offset);
+  }
+}
+
+template <int kAxes>
+ConvNd<kAxes>::ConvNd(Module& parent,
+                      std::string name,
+                      std::int64_t inChannels,
+                      std::int64_t outChannels,
+                      Extents kernel,
+                      ConvLayerOptions options)
+    : Conv(parent,
+           name,
+           convShape(kAxes, name, inChannels, outChannels, kernel, options.groups),
+           std::move(options)) {}
+
+template class ConvNd<1>;
+template class ConvNd<2>;
+template class ConvNd<3>;
+
+}  // namespace sluice::nn
