@@ -85,15 +85,96 @@ Value identity(GraphBuilder& b, Value x);
 Value nop(GraphBuilder& b, Value x);
 
 // Reductions. Empty axes: all. Negative axes count from the end.
+/// The position of the largest element, the first of equal ones, as i64.
+Value argMax(GraphBuilder& b, Value x, std::int64_t axis, bool keepDims = false);
+struct CumSumOptions {
+  bool exclusive = false;  ///< leave out the element itself
+  bool reverse = false;    ///< sum from the back
+};
+Value cumSum(GraphBuilder& b, Value x, std::int64_t axis, CumSumOptions options = {});
+Value mean(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceLogSumExp(GraphBuilder& b,
+                      Value x,
+                      std::vector<std::int64_t> axes,
+                      bool keepDims = false);
+/// Equal maxima share the gradient equally; so do minima.
+Value reduceMax(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceMean(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceMin(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceProd(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceProdGrad(GraphBuilder& b, Value x, Value dy, std::vector<std::int64_t> axes);
 Value reduceSum(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
 /// Sums a broadcast result back to `shape` (identity when it already has it).
 Value sumTo(GraphBuilder& b, Value x, const Shape& shape);
+/// The mean of the squared differences from the mean.
+Value variance(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
 
 // Shape.
+Value broadcastTo(GraphBuilder& b, Value x, const Shape& shape);
+Value concat(GraphBuilder& b, std::vector<Value> values, std::int64_t axis);
+/// Axes first to last become one.
+Value flatten(GraphBuilder& b, Value x, std::int64_t first = 0, std::int64_t last = -1);
+/// Indices of i32 or i64, negative ones count from the end; their shape replaces the axis.
+Value gather(GraphBuilder& b, Value x, Value indices, std::int64_t axis = 0);
+/// mode: constant, reflect or edge.
+Value pad(GraphBuilder& b,
+          Value x,
+          std::vector<std::int64_t> before,
+          std::vector<std::int64_t> after,
+          std::string_view mode = "constant",
+          double value = 0.0);
 Value reshape(GraphBuilder& b, Value x, const Shape& shape);
+/// Empty axes: all.
+Value reverse(GraphBuilder& b, Value x, std::vector<std::int64_t> axes = {});
+/// data with the updates added to the rows that gather(data, indices, axis) would read.
+Value scatterAdd(GraphBuilder& b, Value data, Value indices, Value updates, std::int64_t axis = 0);
+/// One start, end and step per axis, as NumPy; no steps: all 1.
+Value slice(GraphBuilder& b,
+            Value x,
+            std::vector<std::int64_t> starts,
+            std::vector<std::int64_t> ends,
+            std::vector<std::int64_t> steps = {});
+/// Zeros of `shape` with x placed where slice would take it from.
+Value sliceScatter(GraphBuilder& b,
+                   Value x,
+                   const Shape& shape,
+                   std::vector<std::int64_t> starts,
+                   std::vector<std::int64_t> ends,
+                   std::vector<std::int64_t> steps = {});
+std::vector<Value> split(GraphBuilder& b,
+                         Value x,
+                         std::int64_t axis,
+                         std::vector<std::int64_t> sizes);
+/// Drops axes of extent 1; empty axes: all of them.
+Value squeeze(GraphBuilder& b, Value x, const std::vector<std::int64_t>& axes = {});
+Value tile(GraphBuilder& b, Value x, std::vector<std::int64_t> repeats);
 /// Empty permutation: reverses the axes.
 Value transpose(GraphBuilder& b, Value x, std::vector<std::int64_t> permutation = {});
-Value broadcastTo(GraphBuilder& b, Value x, const Shape& shape);
+/// The upper (column - row >= diagonal) or lower triangle of the last two axes.
+Value trilu(GraphBuilder& b, Value x, bool upper, std::int64_t diagonal = 0);
+/// Adds axes of extent 1 at these positions of the result.
+Value unsqueeze(GraphBuilder& b, Value x, const std::vector<std::int64_t>& axes);
+
+// New tensors.
+/// One value everywhere.
+Value full(GraphBuilder& b, const TensorType& type, double value);
+/// 0, 1, 2 ... along the axis.
+Value iota(GraphBuilder& b, const TensorType& type, std::int64_t axis = 0);
+/// A new axis that is 1 at the index and 0 elsewhere.
+Value oneHot(GraphBuilder& b,
+             Value indices,
+             std::int64_t depth,
+             DType dtype = DType::F32,
+             std::int64_t axis = -1);
+
+// Random numbers: each call takes a fresh ordinal, which fixes its stream (rule R6).
+/// Zeros elements with probability p and scales the others by 1 / (1 - p).
+Value dropout(GraphBuilder& b, Value x, double p);
+Value randomNormal(GraphBuilder& b,
+                   const TensorType& type,
+                   double mean = 0.0,
+                   double deviation = 1.0);
+Value randomUniform(GraphBuilder& b, const TensorType& type, double low = 0.0, double high = 1.0);
 
 // Linear algebra.
 struct MatMulOptions {
