@@ -218,6 +218,21 @@ Value softmax(GraphBuilder& b, Value x, std::int64_t axis = -1);
 Value softmaxGrad(GraphBuilder& b, Value y, Value dy, std::int64_t axis);
 Value logSoftmax(GraphBuilder& b, Value x, std::int64_t axis = -1);
 Value logSoftmaxGrad(GraphBuilder& b, Value y, Value dy, std::int64_t axis);
+struct NormOptions {
+  std::int64_t axis = -1;  ///< this axis and all behind it are normalized
+  double epsilon = 1e-5;
+};
+/// Outputs 1 and 2 of the op are the mean and the reciprocal standard deviation.
+Value layerNorm(GraphBuilder& b, Value x, Value gamma, Value beta, NormOptions options = {});
+/// Output 1 of the op is the reciprocal root mean square.
+Value rmsNorm(GraphBuilder& b, Value x, Value gamma, NormOptions options = {});
+struct BatchNormValues {
+  Value y;
+  Value mean;
+  Value variance;  ///< biased
+};
+/// Training form: by the batch's own statistics, per channel (axis 1).
+BatchNormValues batchNorm(GraphBuilder& b, Value x, Value gamma, Value beta, double epsilon = 1e-5);
 
 // Losses. Class scores are [batch, classes, ...], labels i32 or i64 [batch, ...].
 enum class Reduction : std::uint8_t { Mean, Sum, None };
@@ -234,5 +249,20 @@ struct CrossEntropyOptions {
   double labelSmoothing = 0.0;
 };
 Value crossEntropy(GraphBuilder& b, Value logits, Value labels, CrossEntropyOptions options = {});
+
+// Composites: decomposed into the ops above where a device has no kernel of its own.
+struct BatchNormInputs {
+  Value gamma;
+  Value beta;
+  Value mean;
+  Value variance;
+};
+/// Inference form: by given statistics, which are f32 (f64 for f64).
+Value batchNormInference(GraphBuilder& b,
+                         Value x,
+                         const BatchNormInputs& inputs,
+                         double epsilon = 1e-5);
+Value groupNorm(
+    GraphBuilder& b, Value x, Value gamma, Value beta, std::int64_t groups, double epsilon = 1e-5);
 
 }  // namespace sluice::ops
