@@ -42,10 +42,8 @@ struct Half {
     const WordVec shifted = hn::ShiftLeft<13>(rest);
     const WordVec normal = hn::Add(shifted, hn::Set(du, 112U << 23));
     const WordVec special = hn::Or(shifted, hn::Set(du, 0x7f800000U));
-    const FloatVec tiny =
-        hn::Mul(hn::ConvertTo(d, hn::BitCast(di, rest)), hn::Set(d, 0x1p-24F));
-    WordVec magnitude =
-        hn::IfThenElse(hn::Eq(exponent, hn::Set(du, 0x7c00U)), special, normal);
+    const FloatVec tiny = hn::Mul(hn::ConvertTo(d, hn::BitCast(di, rest)), hn::Set(d, 0x1p-24F));
+    WordVec magnitude = hn::IfThenElse(hn::Eq(exponent, hn::Set(du, 0x7c00U)), special, normal);
     magnitude = hn::IfThenElse(hn::Eq(exponent, hn::Zero(du)), hn::BitCast(du, tiny), magnitude);
     return hn::BitCast(d, hn::Or(magnitude, sign));
   }

@@ -12,19 +12,19 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::devices::cpu::HWY_NAMESPACE {
 namespace {
 
-#define SLUICE_UNARY(Name, expression)                                  \
-  struct Name {                                                         \
-    static HWY_INLINE FloatVec apply([[maybe_unused]] FloatTag d,       \
-                                     FloatVec x,                        \
+#define SLUICE_UNARY(Name, expression)                                   \
+  struct Name {                                                          \
+    static HWY_INLINE FloatVec apply([[maybe_unused]] FloatTag d,        \
+                                     FloatVec x,                         \
                                      [[maybe_unused]] const double* p) { \
-      return expression;                                                \
-    }                                                                   \
+      return expression;                                                 \
+    }                                                                    \
   };
-#define SLUICE_BINARY(Name, expression)                                                           \
-  struct Name {                                                                                   \
-    static HWY_INLINE FloatVec apply([[maybe_unused]] FloatTag d, FloatVec x, FloatVec y) {       \
-      return expression;                                                                          \
-    }                                                                                             \
+#define SLUICE_BINARY(Name, expression)                                                     \
+  struct Name {                                                                             \
+    static HWY_INLINE FloatVec apply([[maybe_unused]] FloatTag d, FloatVec x, FloatVec y) { \
+      return expression;                                                                    \
+    }                                                                                       \
   };
 
 HWY_INLINE FloatVec param(FloatTag d, const double* p, int i) {
@@ -56,8 +56,7 @@ SLUICE_UNARY(FloorOp, hn::Floor(x))
 SLUICE_UNARY(CeilOp, hn::Ceil(x))
 SLUICE_UNARY(RoundOp, hn::Round(x))
 SLUICE_UNARY(ReluOp, hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x))
-SLUICE_UNARY(LeakyReluOp,
-             hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(x, param(d, p, 0))))
+SLUICE_UNARY(LeakyReluOp, hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(x, param(d, p, 0))))
 SLUICE_UNARY(SignOp,
              hn::IfThenElse(hn::IsNaN(x),
                             x,
@@ -73,8 +72,8 @@ using Mask = hn::Mask<FloatTag>;
 using ByteTag = hn::Rebind<std::uint8_t, FloatTag>;
 using IntTag = hn::RebindToSigned<FloatTag>;
 
-#define SLUICE_COMPARE(Name, expression)                                                    \
-  struct Name {                                                                             \
+#define SLUICE_COMPARE(Name, expression)                                                         \
+  struct Name {                                                                                  \
     static HWY_INLINE Mask apply(FloatVec x, [[maybe_unused]] FloatVec y) { return expression; } \
   };
 SLUICE_COMPARE(EqualOp, hn::Eq(x, y))

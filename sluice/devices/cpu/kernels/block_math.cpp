@@ -13,13 +13,11 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::devices::cpu::HWY_NAMESPACE {
 namespace {
 
-#define SLUICE_MATH(Name, expression)                                    \
-  struct Name {                                                          \
-    static HWY_INLINE FloatVec apply(FloatTag d,                         \
-                                     FloatVec x,                         \
-                                     [[maybe_unused]] const double* p) { \
-      return expression;                                                 \
-    }                                                                    \
+#define SLUICE_MATH(Name, expression)                                                            \
+  struct Name {                                                                                  \
+    static HWY_INLINE FloatVec apply(FloatTag d, FloatVec x, [[maybe_unused]] const double* p) { \
+      return expression;                                                                         \
+    }                                                                                            \
   };
 SLUICE_MATH(ErfOp, Erf(d, x))
 SLUICE_MATH(ExpOp, Exp(d, x))

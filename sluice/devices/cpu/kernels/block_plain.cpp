@@ -136,10 +136,9 @@ BlockFunction numberFunction(std::string_view op) {
                    return difference(W{}, x);
                  }
                }),
-      unary<T>("sign",
-               [](W x, const double*) {
-                 return isNan(x) ? x : static_cast<W>((x > W{}) - (x < W{}));
-               }),
+      unary<T>(
+          "sign",
+          [](W x, const double*) { return isNan(x) ? x : static_cast<W>((x > W{}) - (x < W{})); }),
       unary<T>("square", [](W x, const double*) { return product(x, x); }),
       binary<T>("sub", [](W x, W y) { return difference(x, y); }),
       binary<T, bool>("greater", [](W x, W y) { return x > y; }),
@@ -195,9 +194,7 @@ BlockFunction doubleMath(std::string_view op) {
       unary<D>("exp", [](D x, const D*) { return std::exp(x); }),
       unary<D>("expm1", [](D x, const D*) { return std::expm1(x); }),
       unary<D>("gelu",
-               [](D x, const D*) {
-                 return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
-               }),
+               [](D x, const D*) { return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2)); }),
       unary<D>("gelu:tanh", [](D x, const D*) { return 0.5 * x * (1.0 + geluTanh(x)); }),
       binary<D>("gelu_grad", [](D x, D dy) { return geluSlope(x) * dy; }),
       binary<D>("gelu_grad:tanh", [](D x, D dy) { return geluTanhSlope(x) * dy; }),
@@ -208,10 +205,9 @@ BlockFunction doubleMath(std::string_view op) {
       unary<D>("sigmoid", [](D x, const D*) { return 1.0 / (1.0 + std::exp(-x)); }),
       unary<D>("silu", [](D x, const D*) { return x / (1.0 + std::exp(-x)); }),
       unary<D>("sin", [](D x, const D*) { return std::sin(x); }),
-      unary<D>("softplus",
-               [](D x, const D*) {
-                 return (x > 0.0 ? x : 0.0) + std::log1p(std::exp(-std::fabs(x)));
-               }),
+      unary<D>(
+          "softplus",
+          [](D x, const D*) { return (x > 0.0 ? x : 0.0) + std::log1p(std::exp(-std::fabs(x))); }),
       unary<D>("tanh", [](D x, const D*) { return std::tanh(x); }),
   };
   return findRow(kRows, op);

@@ -18,6 +18,10 @@ device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& 
 std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
                                                    const device::Choice& choice);
 
+// elementwise.cpp: every element-wise op, and fused
+bool supportsElementwise(const ir::OpView& op);
+device::Choice chooseElementwise(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeElementwise(const ir::OpView& op, const device::Choice& choice);
 // matmul.cpp
 bool supportsMatMul(const ir::OpView& op);
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning);

@@ -70,8 +70,7 @@ HWY_INLINE V Exp(D d, V x) {
   // Two factors, since 2^n alone may overflow or be denormal.
   const auto half = hn::ShiftRight<1>(parts.n);
   const V y = hn::Add(parts.tail, hn::Set(d, 1.0F));
-  const V scaled =
-      hn::Mul(hn::Mul(y, powerOfTwo(d, half)), powerOfTwo(d, hn::Sub(parts.n, half)));
+  const V scaled = hn::Mul(hn::Mul(y, powerOfTwo(d, half)), powerOfTwo(d, hn::Sub(parts.n, half)));
   return hn::IfThenElse(hn::IsNaN(x), x, scaled);
 }
 
@@ -139,8 +138,8 @@ HWY_INLINE V Log1p(D d, V x) {
   const V errorLarge = hn::Sub(one, hn::Sub(u, x));
   const V error = hn::IfThenElse(hn::Gt(x, one), errorLarge, errorSmall);
   V y = hn::Add(Log(d, u), hn::Div(error, u));
-  const auto special = hn::Or(hn::Eq(u, hn::Set(d, std::numeric_limits<float>::infinity())),
-                              hn::Le(u, hn::Zero(d)));
+  const auto special =
+      hn::Or(hn::Eq(u, hn::Set(d, std::numeric_limits<float>::infinity())), hn::Le(u, hn::Zero(d)));
   y = hn::IfThenElse(special, Log(d, u), y);
   return hn::IfThenElse(hn::Or(hn::IsNaN(x), hn::Eq(x, hn::Zero(d))), x, y);
 }
@@ -156,11 +155,11 @@ HWY_INLINE V Tanh(D d, V x) {
                          -0.0538509095785F,
                          0.0209971789991F,
                          -0.00609671416591F);
-  const V small = hn::MulAdd(hn::Mul(x, z), p, x);
+  const V small = hn::MulAdd(hn::Mul(x, z), p, x);  // loses the sign of -0
   const V e = Exp(d, hn::Add(a, a));
   const V one = hn::Set(d, 1.0F);
   const V large = hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(e, one)));
-  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625F)), small, hn::CopySign(large, x));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625F)), small, large), x);
 }
 
 template <class D, class V>
@@ -232,8 +231,7 @@ HWY_INLINE V Erf(D d, V x) {
   const V t = hn::Mul(hn::Abs(x), hn::Set(d, 1.41421356F));
   const V q = normalTail(d, t, gaussian(d, hn::Min(t, hn::Set(d, 15.0F))));
   const V large = hn::NegMulAdd(hn::Set(d, 2.0F), q, hn::Set(d, 1.0F));
-  const V y =
-      hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.75F)), small, hn::CopySign(large, x));
+  const V y = hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.75F)), small, hn::CopySign(large, x));
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
@@ -309,8 +307,7 @@ HWY_INLINE V SinQuarter(D d, V x, double shift) {
   const V turn = hn::Add(n, hn::Set(d, shift));
   const V four = hn::Set(d, 4.0);
   const V quarter = hn::Sub(turn, hn::Mul(hn::Floor(hn::Mul(turn, hn::Set(d, 0.25))), four));
-  const auto odd =
-      hn::Or(hn::Eq(quarter, hn::Set(d, 1.0)), hn::Eq(quarter, hn::Set(d, 3.0)));
+  const auto odd = hn::Or(hn::Eq(quarter, hn::Set(d, 1.0)), hn::Eq(quarter, hn::Set(d, 3.0)));
   const V y = hn::IfThenElse(odd, cosR, sinR);
   return hn::IfThenElse(hn::Ge(quarter, hn::Set(d, 2.0)), hn::Neg(y), y);
 }
