@@ -145,6 +145,9 @@ struct ForwardTraits<Result (Net::*)(Args...)> {
   static constexpr std::size_t kArity = sizeof...(Args);
 };
 
+template <class Net, class Result, class... Args>
+struct ForwardTraits<Result (Net::*)(Args...) const> : ForwardTraits<Result (Net::*)(Args...)> {};
+
 template <class Net, std::size_t... kIs>
 Model::Forward bindForward(Net& net, std::index_sequence<kIs...>) {
   using Map = typename ForwardTraits<decltype(&Net::forward)>::Map;
