@@ -40,13 +40,11 @@ Value reduceLoss(GraphBuilder& b, Value terms, Reduction reduction) {
   if (reduction == Reduction::None) {
     return terms;
   }
-  const TensorType type = b.type(terms);
-  const Value sum = reduceSum(b, terms, {});
-  if (reduction == Reduction::Sum) {
-    return sum;
+  // reduce_mean of nothing would be 0 / 0.
+  if (reduction == Reduction::Sum || b.shape(terms).elements() == 0) {
+    return reduceSum(b, terms, {});
   }
-  const auto count = static_cast<double>(std::max<std::int64_t>(type.shape.elements(), 1));
-  return mul(b, sum, b.scalar(type.dtype, 1.0 / count));
+  return reduceMean(b, terms, {});
 }
 
 std::vector<TensorType> inferPairLoss(const ir::OpView& op) {

@@ -212,6 +212,8 @@ Value maxPoolGrad(
     GraphBuilder& b, Value indices, Value dy, const Shape& inputShape, const PoolOptions& options);
 Value avgPool(GraphBuilder& b, Value x, const PoolOptions& options);
 Value avgPoolGrad(GraphBuilder& b, Value dy, const Shape& inputShape, const PoolOptions& options);
+/// The mean over all spatial axes, which stay with extent 1.
+Value globalAvgPool(GraphBuilder& b, Value x);
 
 // Normalization and softmax.
 Value softmax(GraphBuilder& b, Value x, std::int64_t axis = -1);

@@ -105,13 +105,9 @@ double lowestOf(DType dtype) {
 
 /// keep[i][j]: query i may see key j, the ones up to itself.
 Value causalMask(GraphBuilder& b, std::int64_t length, std::int64_t keys) {
-  HostTensor keep(DType::Bool, Shape{length, keys});
-  const auto flags = keep.data<bool>();
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i) / keys;
-    flags[i] = static_cast<std::int64_t>(i) % keys <= row;
-  }
-  return b.constant(std::move(keep));
+  const Value query = iota(b, {DType::I32, Shape{length, 1}}, 0);
+  const Value key = iota(b, {DType::I32, Shape{1, keys}}, 1);
+  return lessEqual(b, key, query);
 }
 
 std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<const Value> inputs) {
