@@ -161,6 +161,9 @@ class Fuser {
         continue;
       }
       FusionBody body = makeBody(graph_, users_, group);
+      if (body.results.empty()) {  // nobody reads any of it
+        continue;
+      }
       const OpId fused = graph_.append({.def = ops::kFused,
                                         .inputs = std::move(body.operands),
                                         .attrs = {{"body", ir::GraphRef(body.graph)}},

@@ -13,10 +13,11 @@ namespace sluice::transforms {
 
 struct TransformOptions {
   bool fusion = true;
-  bool verify = true;         ///< check the graph's invariants after each pass
-  std::string dumpDirectory;  ///< not empty: the text after each pass goes into NN_name.txt there
+  bool verify = true;  ///< check the graph's invariants after each pass
+  std::string dumpDirectory =
+      {};  ///< not empty: the text after each pass goes into NN_name.txt there
   /// Composites that stay whole because a device has a kernel for them; empty: none.
-  std::function<bool(const ir::Op&)> keepComposite;
+  std::function<bool(const ir::Op&)> keepComposite = {};
 };
 
 struct PassInfo {
