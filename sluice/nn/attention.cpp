@@ -52,9 +52,10 @@ MultiHeadAttention::MultiHeadAttention(Module& parent,
 
 Tensor MultiHeadAttention::forward(const Tensor& x) {
   requireSequence(x, "the input");
+  const Tensor w = inProjWeight;  // read in the order of the parameters
   const Tensor offset = inProjBias != nullptr ? inProjBias->use() : Tensor();
   const std::vector<Tensor> parts =
-      split(linear(x, inProjWeight, offset), {embedding_, embedding_, embedding_}, 2);
+      split(linear(x, w, offset), {embedding_, embedding_, embedding_}, 2);
   return combine(parts[0], parts[1], parts[2], {});
 }
 
@@ -70,10 +71,10 @@ Tensor MultiHeadAttention::attend(const Tensor& query,
   const std::vector<Tensor> w = split(inProjWeight, sizes, 0);
   const std::vector<Tensor> offset =
       inProjBias != nullptr ? split(*inProjBias, sizes, 0) : std::vector<Tensor>(3);
-  return combine(linear(query, w[0], offset[0]),
-                 linear(key, w[1], offset[1]),
-                 linear(value, w[2], offset[2]),
-                 mask);
+  const Tensor q = linear(query, w[0], offset[0]);
+  const Tensor k = linear(key, w[1], offset[1]);
+  const Tensor v = linear(value, w[2], offset[2]);
+  return combine(q, k, v, mask);
 }
 
 void MultiHeadAttention::requireSequence(const Tensor& x, std::string_view what) const {
@@ -90,10 +91,11 @@ Tensor MultiHeadAttention::combine(const Tensor& q,
                                    const Tensor& k,
                                    const Tensor& v,
                                    const Tensor& mask) {
-  const Tensor mixed = scaledDotProductAttention(splitHeads(q, heads_),
-                                                 splitHeads(k, heads_),
-                                                 splitHeads(v, heads_),
-                                                 {.mask = mask, .causal = causal_});
+  const Tensor queries = splitHeads(q, heads_);
+  const Tensor keys = splitHeads(k, heads_);
+  const Tensor values = splitHeads(v, heads_);
+  const Tensor mixed =
+      scaledDotProductAttention(queries, keys, values, {.mask = mask, .causal = causal_});
   const Tensor joined =
       reshape(permute(mixed, {0, 2, 1, 3}), {q.shape()[0], q.shape()[1], embedding_});
   return outProj(joined);

@@ -62,14 +62,15 @@ Tensor Conv::forward(const Tensor& x) {
                            axes_,
                            x.type().str());
   }
+  const Tensor w = weight;  // read in the order of the parameters
   const Tensor offset = bias != nullptr ? bias->use() : Tensor();
   switch (axes_) {
     case 1:
-      return conv1d(x, weight, options_, offset);
+      return conv1d(x, w, options_, offset);
     case 2:
-      return conv2d(x, weight, options_, offset);
+      return conv2d(x, w, options_, offset);
     default:
-      return conv3d(x, weight, options_, offset);
+      return conv3d(x, w, options_, offset);
   }
 }
 

@@ -40,7 +40,8 @@ Tensor Linear::forward(const Tensor& x) {
     raise<InvalidArgument>(
         "{}: expected an input [..., {}], got {}", description(), features, x.type().str());
   }
-  return linear(x, weight, bias != nullptr ? bias->use() : Tensor());
+  const Tensor w = weight;  // read in the order of the parameters, whatever that of arguments is
+  return linear(x, w, bias != nullptr ? bias->use() : Tensor());
 }
 
 Embedding::Embedding(Module& parent,

@@ -69,8 +69,10 @@ BatchNorm::BatchNorm(Module& parent,
 
 Tensor BatchNorm::forward(const Tensor& x) {
   requireChannels(description(), x, weight.type().shape[0]);
+  const Tensor gamma = weight;  // read in the order of the parameters
+  const Tensor beta = bias;
   if (!tracesTraining()) {
-    return batchNorm(x, weight, bias, {runningMean, runningVariance}, options_.eps);
+    return batchNorm(x, gamma, beta, {runningMean, runningVariance}, options_.eps);
   }
   const std::int64_t count = x.shape().elements() / x.shape()[1];
   if (count < 2) {
@@ -78,7 +80,7 @@ Tensor BatchNorm::forward(const Tensor& x) {
                            description(),
                            x.type().str());
   }
-  const BatchNormResult batch = batchNorm(x, weight, bias, options_.eps);
+  const BatchNormResult batch = batchNorm(x, gamma, beta, options_.eps);
   track(batch, count);
   return batch.y;
 }
@@ -87,10 +89,10 @@ void BatchNorm::track(const BatchNormResult& batch, std::int64_t count) {
   const double momentum = options_.momentum;
   const auto n = static_cast<double>(count);
   Tracer& tracer = Tracer::current();
-  tracer.assign(runningMean, runningMean.use() * (1.0 - momentum) + batch.mean * momentum);
-  tracer.assign(
-      runningVariance,
-      runningVariance.use() * (1.0 - momentum) + batch.variance * (momentum * n / (n - 1.0)));
+  const Tensor mean = runningMean.use() * (1.0 - momentum);
+  tracer.assign(runningMean, mean + batch.mean * momentum);
+  const Tensor variance = runningVariance.use() * (1.0 - momentum);
+  tracer.assign(runningVariance, variance + batch.variance * (momentum * n / (n - 1.0)));
   tracer.assign(numBatchesTracked, numBatchesTracked.use() + 1.0);
 }
 
@@ -104,7 +106,8 @@ LayerNorm::LayerNorm(Module& parent, std::string name, Extents extents, NormLaye
 
 Tensor LayerNorm::forward(const Tensor& x) {
   requireLastAxes(description(), x, weight.type().shape);
-  return layerNorm(x, weight, bias, eps_);
+  const Tensor gamma = weight;  // read in the order of the parameters
+  return layerNorm(x, gamma, bias, eps_);
 }
 
 RmsNorm::RmsNorm(Module& parent, std::string name, std::int64_t extent, NormLayerOptions options)
@@ -138,7 +141,8 @@ GroupNorm::GroupNorm(Module& parent,
 
 Tensor GroupNorm::forward(const Tensor& x) {
   requireChannels(description(), x, weight.type().shape[0]);
-  return groupNorm(x, weight, bias, groups_, eps_);
+  const Tensor gamma = weight;  // read in the order of the parameters
+  return groupNorm(x, gamma, bias, groups_, eps_);
 }
 
 }  // namespace sluice::nn

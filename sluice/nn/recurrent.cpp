@@ -44,11 +44,17 @@ LstmCell::LstmCell(Module& parent,
 LstmState LstmCell::operator()(const Tensor& x, const LstmState& state) {
   requireFits(x, state);
   const ModuleScope scope(*this);
-  const Tensor gates =
-      linear(x, weightIh, orNone(biasIh)) + linear(state.h, weightHh, orNone(biasHh));
+  // One statement each: the order of operands is the compiler's, that of ops should be ours.
+  const Tensor wi = weightIh;
+  const Tensor wh = weightHh;
+  const Tensor fromInput = linear(x, wi, orNone(biasIh));
+  const Tensor gates = fromInput + linear(state.h, wh, orNone(biasHh));
   const std::vector<Tensor> parts = split(gates, {hidden_, hidden_, hidden_, hidden_}, 1);
-  const Tensor c = sigmoid(parts[1]) * state.c + sigmoid(parts[0]) * tanh(parts[2]);
-  return {sigmoid(parts[3]) * tanh(c), c};
+  const Tensor in = sigmoid(parts[0]);
+  const Tensor kept = sigmoid(parts[1]) * state.c;
+  const Tensor c = kept + in * tanh(parts[2]);
+  const Tensor out = sigmoid(parts[3]);
+  return {out * tanh(c), c};
 }
 
 LstmState LstmCell::zeroState(std::int64_t batch) const {
