@@ -224,84 +224,16 @@ Tensor avgPool2d(const Tensor& x,
   return {x.builder(), ops::avgPool(x.builder(), x.value(), options)};
 }
 
-Tensor sum(const Tensor& x, std::vector<std::int64_t> axes, bool keepDims) {
-  GraphBuilder& b = x.builder();
-  return {b, ops::reduceSum(b, x.value(), std::move(axes), keepDims)};
-}
-
-Tensor flatten(const Tensor& x, std::int64_t startAxis) {
-  const Shape& shape = x.shape();
-  if (shape.rank() == 0) {
-    return reshape(x, {1});
+Tensor globalAvgPool(const Tensor& x) {
+  if (x.shape().rank() < 3) {
+    raise<InvalidArgument>("globalAvgPool: expected [batch, channels, spatial axes], got {}",
+                           x.type().str());
   }
-  const auto start = static_cast<std::ptrdiff_t>(normalizeAxis(startAxis, shape.rank()));
-  std::vector<std::int64_t> dims(shape.dims().begin(), shape.dims().begin() + start);
-  std::int64_t joined = 1;
-  for (std::int64_t i = start; i < shape.rank(); ++i) {
-    joined *= shape[i];
+  std::vector<std::int64_t> axes;
+  for (std::int64_t i = 2; i < x.shape().rank(); ++i) {
+    axes.push_back(i);
   }
-  dims.push_back(joined);
-  return reshape(x, std::move(dims));
-}
-
-Tensor reshape(const Tensor& x, std::vector<std::int64_t> dims) {
-  std::int64_t known = 1;
-  std::int64_t* open = nullptr;
-  for (std::int64_t& extent : dims) {
-    if (extent != -1) {
-      known *= extent;
-    } else if (open == nullptr) {
-      open = &extent;
-    } else {
-      raise<InvalidArgument>("reshape: only one extent may be -1");
-    }
-  }
-  const std::int64_t elements = x.shape().elements();
-  if (open != nullptr) {
-    if (known <= 0 || elements % known != 0) {
-      raise<InvalidArgument>(
-          "reshape: {} cannot be cut into parts of {} elements", x.type().str(), known);
-    }
-    *open = elements / known;
-  }
-  GraphBuilder& b = x.builder();
-  return {b, ops::reshape(b, x.value(), Shape(std::move(dims)))};
-}
-
-Tensor transpose(const Tensor& x, std::int64_t axis0, std::int64_t axis1) {
-  const std::int64_t rank = x.shape().rank();
-  std::vector<std::int64_t> axes(static_cast<std::size_t>(rank));
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    axes[i] = static_cast<std::int64_t>(i);
-  }
-  std::swap(axes[static_cast<std::size_t>(normalizeAxis(axis0, rank))],
-            axes[static_cast<std::size_t>(normalizeAxis(axis1, rank))]);
-  return permute(x, std::move(axes));
-}
-
-Tensor permute(const Tensor& x, std::vector<std::int64_t> axes) {
-  GraphBuilder& b = x.builder();
-  return {b, ops::transpose(b, x.value(), std::move(axes))};
-}
-
-Tensor softmax(const Tensor& x, std::int64_t axis) {
-  GraphBuilder& b = x.builder();
-  return {b, ops::softmax(b, x.value(), axis)};
-}
-
-Tensor logSoftmax(const Tensor& x, std::int64_t axis) {
-  GraphBuilder& b = x.builder();
-  return {b, ops::logSoftmax(b, x.value(), axis)};
-}
-
-Tensor crossEntropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options) {
-  GraphBuilder& b = logits.builder();
-  return {labels.builder(), ops::crossEntropy(b, logits.value(), labels.value(), options)};
-}
-
-Tensor nllLoss(const Tensor& logProbabilities, const Tensor& labels, NllOptions options) {
-  GraphBuilder& b = logProbabilities.builder();
-  return {labels.builder(), ops::nllLoss(b, logProbabilities.value(), labels.value(), options)};
+  return mean(x, std::move(axes));
 }
 
 }  // namespace sluice::nn

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -85,8 +84,15 @@ Tensor avgPool2d(const Tensor& x,
                  std::optional<std::int64_t> stride = {},
                  std::int64_t padding = 0);
 
+/// [batch, channels, ...] to [batch, channels]: the mean over all spatial axes.
+Tensor globalAvgPool(const Tensor& x);
+
 // Reductions over some axes (none given: all).
 Tensor sum(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
+Tensor mean(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
+Tensor max(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
+/// The position of the (first) largest element along an axis, i64.
+Tensor argMax(const Tensor& x, std::int64_t axis = -1, bool keepDims = false);
 
 // Shape.
 /// Joins the axes from startAxis to the last one.
@@ -96,13 +102,68 @@ Tensor reshape(const Tensor& x, std::vector<std::int64_t> dims);
 /// Swaps two axes.
 Tensor transpose(const Tensor& x, std::int64_t axis0, std::int64_t axis1);
 Tensor permute(const Tensor& x, std::vector<std::int64_t> axes);
+Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis = 0);
+/// Parts of the given extents along an axis.
+std::vector<Tensor> split(const Tensor& x, std::vector<std::int64_t> sizes, std::int64_t axis = 0);
+/// Elements [start, end) along an axis; negative positions count from its end.
+Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t end);
+/// Slices of x along an axis at integer indices, whose shape replaces the axis.
+Tensor gather(const Tensor& x, const Tensor& indices, std::int64_t axis = 0);
+/// Rows of `table` at integer indices.
+Tensor embedding(const Tensor& indices, const Tensor& table);
 
-// Normalization, attention, dropout.
+// Softmax, normalization, attention, dropout.
 Tensor softmax(const Tensor& x, std::int64_t axis = -1);
 Tensor logSoftmax(const Tensor& x, std::int64_t axis = -1);
+/// Zeroes each element with probability p and scales the rest by 1 / (1 - p). x itself when
+/// `training` is false, and in inference models.
+Tensor dropout(const Tensor& x, double p, bool training = true);
+/// Over the last axes, those of `weight`.
+Tensor layerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
+Tensor rmsNorm(const Tensor& x, const Tensor& weight, double eps = 1e-5);
+/// Channels (axis 1) in groups.
+Tensor groupNorm(const Tensor& x,
+                 const Tensor& weight,
+                 const Tensor& bias,
+                 std::int64_t groups,
+                 double eps = 1e-5);
+struct BatchNormResult {
+  Tensor y;
+  Tensor mean;
+  Tensor variance;  ///< biased
+};
+/// By the batch's own statistics per channel (axis 1).
+BatchNormResult batchNorm(const Tensor& x,
+                          const Tensor& weight,
+                          const Tensor& bias,
+                          double eps = 1e-5);
+struct ChannelStatistics {
+  Tensor mean;
+  Tensor variance;
+};
+/// By given statistics.
+Tensor batchNorm(const Tensor& x,
+                 const Tensor& weight,
+                 const Tensor& bias,
+                 const ChannelStatistics& statistics,
+                 double eps = 1e-5);
+struct AttentionOptions {
+  Tensor mask = {};  ///< bool (true keeps) or float (added), broadcast to [..., L, S]
+  std::optional<double> scale = {};  ///< not given: 1 / sqrt(E)
+  bool causal = false;               ///< query i sees keys 0 to i only
+};
+/// q [..., L, E], k [..., S, E], v [..., S, Ev] give [..., L, Ev].
+Tensor scaledDotProductAttention(const Tensor& q,
+                                 const Tensor& k,
+                                 const Tensor& v,
+                                 const AttentionOptions& options = {});
 
 // Losses. Class scores are [batch, classes, ...], labels i32 or i64 [batch, ...].
 Tensor crossEntropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options = {});
 Tensor nllLoss(const Tensor& logProbabilities, const Tensor& labels, NllOptions options = {});
+Tensor mseLoss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
+Tensor l1Loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
+Tensor bceLoss(const Tensor& p, const Tensor& target, Reduction reduction = Reduction::Mean);
+Tensor bceWithLogits(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
 
 }  // namespace sluice::nn

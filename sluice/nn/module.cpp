@@ -171,7 +171,10 @@ Tensor Layer::operator()(const Tensor& x) {
   try {
     return forward(x);
   } catch (Error& error) {
-    if (error.location().empty()) {  // the innermost module is the place
+    // The innermost module is the place, unless the message already names it.
+    const std::string where = path();
+    if (error.location().empty() && !where.empty() &&
+        error.message().find("'" + where) == std::string::npos) {
       error.at(description());
     }
     throw;

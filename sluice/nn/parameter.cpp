@@ -15,15 +15,18 @@ Parameter::Parameter(const Module& owner,
       name_(std::move(name)),
       type_(std::move(type)),
       role_(role),
-      trainable_(role == ir::VariableRole::Weight),
-      initializer_(std::move(initializer)) {
-  using Kind = ir::Initializer::Kind;
-  if (initializer_.kind == Kind::Tensor && initializer_.tensor.type() != type_) {
+      trainable_(role == ir::VariableRole::Weight) {
+  setInitializer(std::move(initializer));
+}
+
+void Parameter::setInitializer(ir::Initializer initializer) {
+  if (initializer.kind == ir::Initializer::Kind::Tensor && initializer.tensor.type() != type_) {
     raise<InvalidArgument>("parameter '{}' is {}, its initial value {}",
                            fullName(),
                            type_.str(),
-                           initializer_.tensor.type().str());
+                           initializer.tensor.type().str());
   }
+  initializer_ = std::move(initializer);
 }
 
 std::string Parameter::fullName() const {

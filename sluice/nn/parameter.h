@@ -37,6 +37,9 @@ class Parameter {
   std::string fullName() const;
   const TensorType& type() const { return type_; }
   const ir::Initializer& initializer() const { return initializer_; }
+  /// What it starts from in models made from now on; throws InvalidArgument for a tensor of another
+  /// type.
+  void setInitializer(ir::Initializer initializer);
   ir::VariableRole role() const { return role_; }
   bool isBuffer() const { return role_ == ir::VariableRole::Buffer; }
   /// Buffers never are.

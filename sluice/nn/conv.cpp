@@ -1,26 +1,11 @@
-#include "sluice/nn/modules.h"
+#include "sluice/nn/conv.h"
 
 #include "sluice/base/error.h"
+#include "sluice/nn/checks.h"
 #include "sluice/nn/init.h"
 
 namespace sluice::nn {
 namespace {
-
-/// The extent, when it is a size a layer can have.
-std::int64_t positive(std::int64_t extent,
-                      std::string_view module,
-                      std::string_view name,
-                      std::string_view what) {
-  if (extent <= 0) {
-    raise<InvalidArgument>("{} '{}': {} must be positive, got {}", module, name, what, extent);
-  }
-  return extent;
-}
-
-Shape linearShape(std::string_view name, std::int64_t in, std::int64_t out) {
-  return {positive(out, "Linear", name, "the number of outputs"),
-          positive(in, "Linear", name, "the number of inputs")};
-}
 
 Shape convShape(int axes,
                 std::string_view name,
@@ -53,30 +38,6 @@ Shape convShape(int axes,
 
 }  // namespace
 
-Linear::Linear(Module& parent,
-               std::string name,
-               std::int64_t inFeatures,
-               std::int64_t outFeatures,
-               LinearOptions options)
-    : Layer(parent, std::move(name)),
-      weight(addParameter("weight",
-                          {options.dtype, linearShape(this->name(), inFeatures, outFeatures)},
-                          init::layerDefault(inFeatures))),
-      bias(options.bias
-               ? &addParameter(
-                     "bias", {options.dtype, Shape{outFeatures}}, init::layerDefault(inFeatures))
-               : nullptr) {}
-
-Tensor Linear::forward(const Tensor& x) {
-  const std::int64_t features = weight.type().shape[1];
-  const Shape& shape = x.shape();
-  if (shape.rank() == 0 || shape[shape.rank() - 1] != features) {
-    raise<InvalidArgument>(
-        "{}: expected an input [..., {}], got {}", description(), features, x.type().str());
-  }
-  return linear(x, weight, bias != nullptr ? bias->use() : Tensor());
-}
-
 Conv::Conv(Module& parent, std::string name, const Shape& weightShape, ConvLayerOptions options)
     : Layer(parent, std::move(name)),
       weight(addParameter(
@@ -101,14 +62,15 @@ Tensor Conv::forward(const Tensor& x) {
                            axes_,
                            x.type().str());
   }
+  const Tensor w = weight;  // read in the order of the parameters
   const Tensor offset = bias != nullptr ? bias->use() : Tensor();
   switch (axes_) {
     case 1:
-      return conv1d(x, weight, options_, offset);
+      return conv1d(x, w, options_, offset);
     case 2:
-      return conv2d(x, weight, options_, offset);
+      return conv2d(x, w, options_, offset);
     default:
-      return conv3d(x, weight, options_, offset);
+      return conv3d(x, w, options_, offset);
   }
 }
 
