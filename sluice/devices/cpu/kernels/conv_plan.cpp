@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/tuning_options.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -17,6 +18,10 @@ using dnnl::memory;
 
 constexpr std::int64_t kMaxTiles = 8;
 constexpr double kFlopsPerTile = 4e6;  // below that, handing a tile to a thread costs too much
+
+/// Whether x and y are stored channels last, in the order they are tried.
+constexpr std::array<std::array<bool, 2>, 3> kStorages = {
+    {{true, true}, {false, true}, {false, false}}};
 
 /// The extents as oneDNN wants them.
 struct Descs {
@@ -130,11 +135,9 @@ std::int64_t tilesByRule(const ir::OpView& op, const ops::ConvDims& d) {
 std::optional<ConvConfig> configByRule(const ir::OpView& op) {
   const onednn::OneThread oneThread;
   const ops::ConvDims d = ops::convDims(op);
-  constexpr std::array<std::array<bool, 2>, 3> kStorage = {
-      {{true, true}, {false, true}, {false, false}}};
   std::optional<ConvConfig> best;
   int bestQuality = -1;
-  for (const auto& [x, y] : kStorage) {
+  for (const auto& [x, y] : kStorages) {
     const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = tilesByRule(op, d)};
     const auto desc = primitiveOf(convPass(op), descsOf(d, config, d.batch, {}));
     if (desc && qualityOf(desc) > bestQuality) {
@@ -215,6 +218,20 @@ ConvConfig chooseConvConfig(const ir::OpView& op, const device::Tuning& tuning) 
   const std::optional<ConvConfig> config = configByRule(op);
   SLUICE_CHECK(config, "oneDNN has no {} of this shape", op.def.name);
   return *config;
+}
+
+TuningOptions convTuning(const ir::OpView& op) {
+  const onednn::OneThread oneThread;
+  const ops::ConvDims d = ops::convDims(op);
+  TuningOptions options{.key = convKey(op), .values = {}};
+  for (const auto& [x, y] : kStorages) {
+    const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = tilesByRule(op, d)};
+    const auto plan = planConv(op, config);
+    if (plan && qualityOf(plan->tiles[0].desc) > 0) {
+      options.values.push_back(config.str());
+    }
+  }
+  return options;
 }
 
 std::optional<ConvPlan> planConv(const ir::OpView& op, const ConvConfig& config) {

@@ -18,6 +18,7 @@
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/onednn.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
+#include "sluice/devices/cpu/kernels/tuning_options.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -333,6 +334,19 @@ class MatMul : public TiledKernel {
   std::vector<onednn::Call> calls_;
 };
 
+/// The key of the op in the tuning table.
+std::string matmulKey(const ir::OpView& op) {
+  const Problem p = normalize(op);
+  return fmt::format("matmul/{}/{}x{}x{}x{}/{}{}",
+                     name(op.inputs[0].dtype),
+                     p.batch * p.loop,
+                     p.d.m,
+                     p.d.n,
+                     p.d.k,
+                     p.d.strideAk == 1 ? 'n' : 't',
+                     p.d.strideBn == 1 ? 'n' : 't');
+}
+
 }  // namespace
 
 bool supportsMatMul(const ir::OpView& op) {
@@ -344,16 +358,16 @@ bool supportsMatMul(const ir::OpView& op) {
   return d.m > 0 && d.n > 0 && d.k > 0 && d.batch.elements() > 0;
 }
 
-std::string matmulKey(const ir::OpView& op) {
+TuningOptions matmulTuning(const ir::OpView& op) {
+  TuningOptions options{.key = matmulKey(op), .values = {}};
   const Problem p = normalize(op);
-  return fmt::format("matmul/{}/{}x{}x{}x{}/{}{}",
-                     name(op.inputs[0].dtype),
-                     p.batch * p.loop,
-                     p.d.m,
-                     p.d.n,
-                     p.d.k,
-                     p.d.strideAk == 1 ? 'n' : 't',
-                     p.d.strideBn == 1 ? 'n' : 't');
+  const Cut rule = ruleCut(p);
+  if (p.loop == 1 && p.batch == 1 && rule.count > 1) {
+    for (const char* axis : {"rows", "cols"}) {
+      options.values.push_back(fmt::format("{} {}", axis, rule.count));
+    }
+  }
+  return options;
 }
 
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
