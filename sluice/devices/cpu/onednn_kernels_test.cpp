@@ -57,8 +57,9 @@ class OneOp {
         ir::Attrs attrs,
         const std::vector<HostTensor>& inputs,
         int threads,
-        const Layout& follow = {})
-      : device_(makeCpuDevice({.threads = threads})) {
+        const Layout& follow = {},
+        const device::Tuning& tuning = {})
+      : device_(makeCpuDevice({.threads = threads, .tuning = tuning})) {
     device_->enterThread();
     call_.def = &def;
     call_.attrs = ir::completeAttrs(def, std::move(attrs));
@@ -235,6 +236,28 @@ TEST(CpuMatMul, GivesTheSameBitsForAnyNumberOfThreadsWhenTiled) {
   check(product({700, 300}, {300, 90}));              // rows
   check(product({12, 90, 110}, {12, 110, 130}));      // batch
   check(product({3, 1, 90, 110}, {1, 4, 110, 130}));  // loop over a broadcast
+}
+
+TEST(CpuMatMul, TakesAPackedRightOperandWhereThereAreFewRows) {
+  for (const Case& c : {product({40, 700}, {700, 900}),
+                        product({9, 130}, {210, 130}, false, true),
+                        product({64, 520}, {1100, 520}, false, true),
+                        product({300, 33}, {260, 300}, true, true),
+                        product({2, 20, 130}, {210, 130}, false, true, DType::BF16)}) {
+    SCOPED_TRACE(describe(c));
+    const OneOp op(c.def, c.attrs, c.inputs, 1);
+    EXPECT_EQ(op.choice().inputs[1].kind, Layout::Kind::Opaque) << op.choice().config;
+    check(c);
+  }
+}
+
+TEST(CpuMatMul, GivesTheSameBitsPackedAndPlain) {
+  const Case c = product({64, 520}, {1100, 520}, false, true);
+  OneOp packed(c.def, c.attrs, c.inputs, 1);
+  const std::string cut = packed.choice().config.substr(0, packed.choice().config.find(" packed"));
+  OneOp plain(c.def, c.attrs, c.inputs, 1, {}, {{"matmul/f32/1x64x1100x520/nt", cut}});
+  EXPECT_TRUE(plain.choice().inputs[1].isPlain());
+  expectSameBits(plain.run(), packed.run());
 }
 
 TEST(CpuMatMul, ComputesSixteenBitFloats) {

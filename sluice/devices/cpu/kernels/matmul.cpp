@@ -5,6 +5,9 @@
 // The output is cut into at most kMaxTiles pieces, each one primitive call: along the batch, along
 // the columns (the right operand is then packed once, whatever the number of tiles) or along the
 // rows. The cut depends on the shape only and is part of the Choice.
+//
+// With few rows, packing the right operand is a large part of the time; it is then taken packed, so
+// that the packing of a weight can be hoisted out of the micro-batches.
 #include "sluice/ops/matmul.h"
 
 #include <algorithm>
@@ -30,6 +33,7 @@ constexpr std::int64_t kMaxTiles = 8;
 constexpr double kFlopsPerTile = 8e6;  // below that, handing a tile to a thread costs too much
 constexpr std::int64_t kColumnBlock = 64;
 constexpr std::int64_t kRowBlock = 32;
+constexpr std::string_view kPacked = " packed";
 
 std::int64_t ceilDiv(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -43,6 +47,7 @@ struct Problem {
   std::int64_t loop = 1;
   bool batchedA = false;
   bool batchedB = false;
+  memory::desc packedB = {};  ///< all of B in the format that the primitives like best, if it is
 };
 
 /// One primitive call: a block of the output.
@@ -54,6 +59,24 @@ struct Block {
   std::int64_t col0 = 0;
   std::int64_t cols = 0;
 };
+
+/// Columns that are packed together.
+std::int64_t columnsPerBlock(const memory::desc& b) {
+  const dnnl_blocking_desc_t& blocking = b.data.format_desc.blocking;
+  std::int64_t columns = 1;
+  for (int i = 0; i < blocking.inner_nblks; ++i) {
+    columns *= blocking.inner_idxs[i] == 1 ? blocking.inner_blks[i] : 1;
+  }
+  return columns;
+}
+
+/// The descriptor of so many columns of a packed B, from a block's start on.
+memory::desc columnsOf(memory::desc b, std::int64_t columns) {
+  const std::int64_t block = columnsPerBlock(b);
+  b.data.dims[1] = columns;
+  b.data.padded_dims[1] = ceilDiv(columns, block) * block;
+  return b;
+}
 
 dnnl::matmul::primitive_desc describeBlock(const Problem& p, const Block& block) {
   const ops::MatMulDims& d = p.d;
@@ -74,10 +97,28 @@ dnnl::matmul::primitive_desc describeBlock(const Problem& p, const Block& block)
     prepend(sb, d.k * d.n);
     prepend(sc, d.m * d.n);
   }
-  const dnnl::matmul::desc desc(onednn::strided(p.compute, a, sa),
-                                onednn::strided(p.compute, b, sb),
-                                onednn::strided(p.compute, c, sc));
+  const dnnl::matmul::desc desc(
+      onednn::strided(p.compute, a, sa),
+      p.packedB.is_zero() ? onednn::strided(p.compute, b, sb) : columnsOf(p.packedB, block.cols),
+      onednn::strided(p.compute, c, sc));
   return {desc, onednn::userScratchpad(), onednn::engine(), true};
+}
+
+/// The format that oneDNN likes best for B, or nothing where that is not a packed one.
+memory::desc packedFormat(const Problem& p) {
+  const ops::MatMulDims& d = p.d;
+  const dnnl::matmul::desc desc(
+      onednn::strided(p.compute, {d.m, d.k}, {d.strideAm, d.strideAk}),
+      memory::desc({d.k, d.n}, onednn::dataType(p.compute), memory::format_tag::any),
+      onednn::strided(p.compute, {d.m, d.n}, {d.n, 1}));
+  const dnnl::matmul::primitive_desc made(desc, onednn::userScratchpad(), onednn::engine(), true);
+  if (!made) {
+    return {};
+  }
+  const memory::desc b = made.weights_desc();
+  const bool packed =
+      b.data.format_kind == dnnl_blocked && b.data.format_desc.blocking.inner_nblks > 0;
+  return packed ? b : memory::desc();
 }
 
 Problem normalize(const ir::OpView& op) {
@@ -109,20 +150,33 @@ Problem normalize(const ir::OpView& op) {
 struct Cut {
   std::string axis;  ///< "loop", "batch", "rows", "cols"
   std::int64_t count = 1;
+  bool packedB = false;
+
+  std::string str() const { return fmt::format("{} {}{}", axis, count, packedB ? kPacked : ""); }
 };
 
 Cut parseCut(const std::string& text) {
   const std::size_t space = text.find(' ');
-  Cut cut{text.substr(0, space), 0};
+  Cut cut{text.substr(0, space), 0, text.ends_with(kPacked)};
   if (space != std::string::npos) {
     std::from_chars(text.data() + space + 1, text.data() + text.size(), cut.count);
   }
   if (cut.count < 1 || cut.count > kMaxTiles ||
       (cut.axis != "loop" && cut.axis != "batch" && cut.axis != "rows" && cut.axis != "cols")) {
     raise<ConfigFileError>(
-        "matmul: expected '<loop|batch|rows|cols> <1 to {}>', got '{}'", kMaxTiles, text);
+        "matmul: expected '<loop|batch|rows|cols> <1 to {}> [packed]', got '{}'", kMaxTiles, text);
   }
   return cut;
+}
+
+/// The shapes for which packing B pays even if it cannot be hoisted, or costs next to nothing.
+bool likesPackedB(const Problem& p) {
+  const ops::MatMulDims& d = p.d;
+  if (p.batch != 1 || p.loop != 1 || d.m > 128) {
+    return false;
+  }
+  const bool transposed = d.strideBn != 1;
+  return transposed ? d.n >= 16 && d.n * d.k >= 4096 : d.m >= 32 && d.n >= 512 && d.k >= 256;
 }
 
 Cut ruleCut(const Problem& p) {
@@ -221,14 +275,51 @@ std::vector<Tile> loopTiles(const Problem& p, const Cut& cut) {
   return tiles;
 }
 
+/// Whether every tile can work on its columns of one packed B, and not by the library's plain
+/// loops.
+bool canPackB(Problem p, const Cut& cut) {
+  p.packedB = packedFormat(p);
+  return !p.packedB.is_zero() && std::ranges::all_of(blocksOf(p, cut), [&](const Block& block) {
+    const auto desc = describeBlock(p, block);
+    return block.col0 % columnsPerBlock(p.packedB) == 0 && desc &&
+           std::string_view(desc.impl_info_str()).find("ref") == std::string_view::npos;
+  });
+}
+
+/// The same cut with a packed B, or with fewer tiles if that is needed for it.
+Cut packIfLiked(const Problem& p, const Cut& cut) {
+  if (likesPackedB(p)) {
+    for (Cut packed{cut.axis, cut.count, true}; packed.count > 0; --packed.count) {
+      if (canPackB(p, packed)) {
+        return packed;
+      }
+    }
+  }
+  return cut;
+}
+
+/// The layout of the right operand, in the order of its own axes.
+device::Layout layoutOfB(const Problem& p) {
+  if (p.packedB.is_zero()) {
+    return device::Layout::plain();
+  }
+  return onednn::layoutOf(p.d.strideBn == 1 ? p.packedB : p.packedB.permute_axes({1, 0}));
+}
+
 std::vector<Tile> blockTiles(const Problem& p, const Cut& cut) {
   const ops::MatMulDims& d = p.d;
+  std::int64_t perColumn = d.strideBn;
+  std::int64_t columns = 1;
+  if (!p.packedB.is_zero()) {
+    columns = columnsPerBlock(p.packedB);
+    perColumn = p.packedB.data.format_desc.blocking.strides[1];
+  }
   std::vector<Tile> tiles;
   for (const Block& b : blocksOf(p, cut)) {
     Tile tile{.desc = describeBlock(p, b)};
     const std::int64_t c = b.batch0 * d.m * d.n + b.row0 * d.n + b.col0;
     tile.runs.push_back({(p.batchedA ? b.batch0 * d.m * d.k : 0) + b.row0 * d.strideAm,
-                         (p.batchedB ? b.batch0 * d.k * d.n : 0) + b.col0 * d.strideBn,
+                         (p.batchedB ? b.batch0 * d.k * d.n : 0) + b.col0 / columns * perColumn,
                          c});
     if (b.cols == d.n) {
       tile.output = {c, c + b.batches * b.rows * d.n};
@@ -241,6 +332,9 @@ std::vector<Tile> blockTiles(const Problem& p, const Cut& cut) {
 Plan planOf(const ir::OpView& op, const Cut& cut, Problem problem) {
   const onednn::OneThread oneThread;
   Plan plan{.problem = std::move(problem), .elements = op.outputs[0].shape.elements()};
+  if (cut.packedB) {
+    plan.problem.packedB = packedFormat(plan.problem);
+  }
   const Problem& p = plan.problem;
   SLUICE_CHECK((cut.axis == "loop") == (p.loop > 1), "matmul cut along {}", cut.axis);
   plan.tiles = p.loop > 1 ? loopTiles(p, cut) : blockTiles(p, cut);
@@ -371,24 +465,31 @@ TuningOptions matmulTuning(const ir::OpView& op) {
 }
 
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
+  const onednn::OneThread oneThread;
   Problem problem = normalize(op);
   Cut cut = ruleCut(problem);
   if (const auto entry = tuning.find(matmulKey(op)); entry != tuning.end() && problem.loop == 1) {
     cut = parseCut(entry->second);
+    if (cut.packedB &&
+        (problem.batch != 1 || problem.compute != op.inputs[0].dtype || !canPackB(problem, cut))) {
+      raise<ConfigFileError>("{}: this library cannot do '{}'", matmulKey(op), cut.str());
+    }
+  } else if (problem.compute == op.inputs[0].dtype) {
+    cut = packIfLiked(problem, cut);
   }
+  const Plan plan = planOf(op, cut, std::move(problem));
   device::Choice choice = device::plainChoice(op, "");
-  choice.config = fmt::format("{} {}", cut.axis, cut.count);
-  choice.scratchBytes = planOf(op, cut, std::move(problem)).scratchBytes();
+  choice.config = cut.str();
+  choice.scratchBytes = plan.scratchBytes();
+  choice.inputs[1] = layoutOfB(plan.problem);
   return choice;
 }
 
 std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device::Choice& choice) {
   const onednn::OneThread oneThread;
   Plan plan = planOf(op, parseCut(choice.config), normalize(op));
-  if (plan.scratchBytes() != choice.scratchBytes) {
-    raise<Unsupported>("matmul: {} bytes of scratch were planned, this library needs {}",
-                       choice.scratchBytes,
-                       plan.scratchBytes());
+  if (plan.scratchBytes() != choice.scratchBytes || layoutOfB(plan.problem) != choice.inputs[1]) {
+    raise<Unsupported>("matmul: this oneDNN does not do what was planned");
   }
   return std::make_unique<MatMul>(op, std::move(plan));
 }
