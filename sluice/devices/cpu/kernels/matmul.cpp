@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -85,7 +86,8 @@ dnnl::matmul::primitive_desc describeBlock(const Problem& p, const Block& block)
   memory::dims c{block.rows, block.cols};
   memory::dims sa{d.strideAm, d.strideAk};
   memory::dims sb{d.strideBk, d.strideBn};
-  memory::dims sc{d.n, 1};
+  // Packed tiles need dense results: they write columns to scratch first.
+  memory::dims sc{p.packedB.is_zero() ? d.n : block.cols, 1};
   if (p.batch > 1) {
     const auto prepend = [](memory::dims& dims, std::int64_t value) {
       dims.insert(dims.begin(), value);
@@ -243,19 +245,22 @@ struct Offsets {
 struct Tile {
   std::vector<Offsets> runs = {};
   dnnl::matmul::primitive_desc desc = {};
-  OutputTile output = {};  ///< empty where the tile is not a range of the output: columns
+  OutputTile output = {};   ///< empty where the tile is not a range of the output: columns
+  std::int64_t staged = 0;  ///< columns that are written to scratch first
 };
 
 struct Plan {
   Problem problem;
   std::vector<Tile> tiles = {};
   std::size_t converted[3] = {0, 0, 0};  ///< bytes of the operands in float32, when converted
-  std::size_t perTile = 0;
+  std::size_t padBytes = 0;              ///< scratchpad of a tile
+  std::size_t stageBytes = 0;            ///< then its result, where it is staged
   std::int64_t elements = 0;
 
   bool converts() const { return converted[2] != 0; }
+  std::size_t perTile() const { return padBytes + stageBytes; }
   std::size_t scratchBytes() const {
-    return converted[0] + converted[1] + converted[2] + perTile * tiles.size();
+    return converted[0] + converted[1] + converted[2] + perTile() * tiles.size();
   }
 };
 
@@ -324,6 +329,7 @@ std::vector<Tile> blockTiles(const Problem& p, const Cut& cut) {
     if (b.cols == d.n) {
       tile.output = {c, c + b.batches * b.rows * d.n};
     }
+    tile.staged = p.packedB.is_zero() || b.cols == d.n ? 0 : b.cols;
     tiles.push_back(std::move(tile));
   }
   return tiles;
@@ -340,7 +346,9 @@ Plan planOf(const ir::OpView& op, const Cut& cut, Problem problem) {
   plan.tiles = p.loop > 1 ? loopTiles(p, cut) : blockTiles(p, cut);
   for (const Tile& tile : plan.tiles) {
     SLUICE_CHECK(static_cast<bool>(tile.desc), "oneDNN refuses a tile of a matmul");
-    plan.perTile = std::max(plan.perTile, alignedBytes(tile.desc.scratchpad_desc().get_size()));
+    plan.padBytes = std::max(plan.padBytes, alignedBytes(tile.desc.scratchpad_desc().get_size()));
+    plan.stageBytes = std::max(
+        plan.stageBytes, tile.staged == 0 ? 0 : alignedBytes(tile.desc.dst_desc().get_size()));
   }
   if (p.compute != op.inputs[0].dtype) {
     const auto bytes = [](const TensorType& type) {
@@ -389,11 +397,14 @@ class MatMul : public TiledKernel {
     }
     run.workers.parallelFor(static_cast<std::int64_t>(calls_.size()), [&](std::int64_t i) {
       const Tile& tile = plan_.tiles[static_cast<std::size_t>(i)];
-      void* own = scratch + static_cast<std::size_t>(i) * plan_.perTile;
+      std::byte* own = scratch + static_cast<std::size_t>(i) * plan_.perTile();
       for (const Offsets& at : tile.runs) {
+        std::byte* to = c + at.c * elementBytes_;
+        std::byte* result = tile.staged == 0 ? to : own + plan_.padBytes;
         const std::array<const void*, 4> addresses = {
-            a + at.a * elementBytes_, b + at.b * elementBytes_, c + at.c * elementBytes_, own};
+            a + at.a * elementBytes_, b + at.b * elementBytes_, result, own};
         calls_[static_cast<std::size_t>(i)].run(addresses);
+        unstage(tile, result, to);
       }
       if (!plan_.converts() && tile.output.end != 0) {
         epilogue(tile.output);
@@ -407,6 +418,19 @@ class MatMul : public TiledKernel {
   }
 
  private:
+  /// Columns from scratch to their place in the output.
+  void unstage(const Tile& tile, const std::byte* from, std::byte* to) const {
+    if (tile.staged == 0) {
+      return;
+    }
+    const std::int64_t bytes = tile.staged * elementBytes_;
+    for (std::int64_t row = 0; row < plan_.problem.d.m; ++row) {
+      std::memcpy(to + row * plan_.problem.d.n * elementBytes_,
+                  from + row * bytes,
+                  static_cast<std::size_t>(bytes));
+    }
+  }
+
   /// The epilogue where tiles were not ranges of the output.
   void finish(const device::KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) const {
     if (!plan_.converts() && plan_.tiles[0].output.end != 0) {
