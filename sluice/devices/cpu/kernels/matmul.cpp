@@ -280,15 +280,27 @@ std::vector<Tile> loopTiles(const Problem& p, const Cut& cut) {
   return tiles;
 }
 
-/// Whether every tile can work on its columns of one packed B, and not by the library's plain
-/// loops.
+/// Whether the library has generated code for every tile, not just its plain loops.
+bool isFast(const Problem& p, const Cut& cut) {
+  return std::ranges::all_of(blocksOf(p, cut), [&](const Block& block) {
+    const auto desc = describeBlock(p, block);
+    return desc && std::string_view(desc.impl_info_str()).find("ref") == std::string_view::npos;
+  });
+}
+
+/// Whether every tile can work on its columns of one packed B.
 bool canPackB(Problem p, const Cut& cut) {
   p.packedB = packedFormat(p);
-  return !p.packedB.is_zero() && std::ranges::all_of(blocksOf(p, cut), [&](const Block& block) {
-    const auto desc = describeBlock(p, block);
-    return block.col0 % columnsPerBlock(p.packedB) == 0 && desc &&
-           std::string_view(desc.impl_info_str()).find("ref") == std::string_view::npos;
-  });
+  return !p.packedB.is_zero() && kColumnBlock % columnsPerBlock(p.packedB) == 0 && isFast(p, cut);
+}
+
+/// The cut, or by rows or none where oneDNN is slow on columns of a larger matrix.
+Cut avoidSlow(const Problem& p, const Cut& cut) {
+  if (p.loop > 1 || isFast(p, cut)) {
+    return cut;
+  }
+  const Cut rows{"rows", std::min(cut.count, ceilDiv(p.d.m, kRowBlock))};
+  return p.batch == 1 && isFast(p, rows) ? rows : Cut{cut.axis, 1};
 }
 
 /// The same cut with a packed B, or with fewer tiles if that is needed for it.
@@ -491,7 +503,7 @@ TuningOptions matmulTuning(const ir::OpView& op) {
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
   const onednn::OneThread oneThread;
   Problem problem = normalize(op);
-  Cut cut = ruleCut(problem);
+  Cut cut = avoidSlow(problem, ruleCut(problem));
   if (const auto entry = tuning.find(matmulKey(op)); entry != tuning.end() && problem.loop == 1) {
     cut = parseCut(entry->second);
     if (cut.packedB &&
