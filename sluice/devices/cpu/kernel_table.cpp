@@ -115,16 +115,4 @@ std::span<const device::KernelEntry> kernelEntries() {
   return kEntries;
 }
 
-device::Tuning mergedTuning(const device::Tuning& overrides) {
-  device::Tuning tuning;
-  for (const auto& [key, value] : overrides) {
-    tuning.insert_or_assign(key, value);
-  }
-  return tuning;
-}
-
-std::string describeCpu() {
-  return "generic";
-}
-
 }  // namespace sluice::devices::cpu

@@ -5,11 +5,13 @@
 #include <cstring>
 #include <limits>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
+#include "sluice/devices/cpu/tune.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/op_list.h"
 #include "tests/support/random_tensor.h"
@@ -55,8 +57,9 @@ class OneOp {
         ir::Attrs attrs,
         const std::vector<HostTensor>& inputs,
         int threads,
-        const Layout& follow = {})
-      : device_(makeCpuDevice({.threads = threads})) {
+        const Layout& follow = {},
+        const device::Tuning& tuning = {})
+      : device_(makeCpuDevice({.threads = threads, .tuning = tuning})) {
     device_->enterThread();
     call_.def = &def;
     call_.attrs = ir::completeAttrs(def, std::move(attrs));
@@ -235,6 +238,32 @@ TEST(CpuMatMul, GivesTheSameBitsForAnyNumberOfThreadsWhenTiled) {
   check(product({3, 1, 90, 110}, {1, 4, 110, 130}));  // loop over a broadcast
 }
 
+TEST(CpuMatMul, TakesAPackedRightOperandWhereThereAreFewRows) {
+  for (const Case& c : {product({40, 700}, {700, 900}),
+                        product({9, 130}, {210, 130}, false, true),
+                        product({64, 520}, {1100, 520}, false, true),
+                        product({300, 33}, {260, 300}, true, true),
+                        product({2, 20, 130}, {210, 130}, false, true, DType::BF16)}) {
+    SCOPED_TRACE(describe(c));
+    const OneOp op(c.def, c.attrs, c.inputs, 1);
+    EXPECT_EQ(op.choice().inputs[1].kind, Layout::Kind::Opaque) << op.choice().config;
+    if (c.inputs[0].shape()[0] == 64) {
+      EXPECT_EQ(op.choice().config, "cols 8 packed");
+    }
+    check(c);
+  }
+}
+
+TEST(CpuMatMul, GivesTheSameBitsPackedAndPlain) {
+  const Case c = product({64, 520}, {1100, 520}, false, true);
+  const std::string key = "matmul/f32/1x64x1100x520/nt";
+  OneOp packed(c.def, c.attrs, c.inputs, 1, {}, {{key, "cols 1 packed"}});
+  OneOp plain(c.def, c.attrs, c.inputs, 1, {}, {{key, "cols 1"}});
+  EXPECT_TRUE(plain.choice().inputs[1].isPlain());
+  EXPECT_FALSE(packed.choice().inputs[1].isPlain());
+  expectSameBits(plain.run(), packed.run());
+}
+
 TEST(CpuMatMul, ComputesSixteenBitFloats) {
   for (const DType dtype : {DType::BF16, DType::F16}) {
     check(product({17, 33}, {33, 29}, false, false, dtype));
@@ -394,6 +423,37 @@ TEST(CpuConv, RefusesAChoiceThatTheLibraryWouldNotMakeNow) {
   Choice other = op.choice();
   other.scratchBytes += 64;
   EXPECT_THROW(op.table().make(op.call().view(), other), Unsupported);
+}
+
+TEST(CpuTuning, WritesOnlyEntriesThatADeviceAccepts) {
+  std::vector<KernelCall> calls;
+  for (const Case& c : convCases({{4, 16, 8, 8}, {16, 16, 3, 3}})) {
+    calls.push_back(OneOp(c.def, c.attrs, c.inputs, 1).call());
+  }
+  const Case wide = product({64, 400}, {400, 400});
+  calls.push_back(OneOp(wide.def, wide.attrs, wide.inputs, 1).call());
+  calls.push_back(calls.back());
+  const Case other = product({2, 3}, {3, 4}, false, false, DType::F64);
+  calls.push_back(OneOp(other.def, other.attrs, other.inputs, 1).call());
+  std::vector<std::string> keys;
+  const std::string text = tune(calls, [&](std::string_view key) { keys.emplace_back(key); });
+  const std::vector<std::string> expected = {"conv/n4g1c16o16i8x8k3x3s1x1d1x1p0x0q0x0",
+                                             "conv_grad_input/n4g1c16o16i8x8k3x3s1x1d1x1p0x0q0x0",
+                                             "conv_grad_weight/n4g1c16o16i8x8k3x3s1x1d1x1p0x0q0x0",
+                                             "matmul/f32/1x64x400x400/nn"};
+  EXPECT_EQ(keys, expected);
+  const device::Tuning table = device::parseTuning(text);
+  const auto tuned = makeCpuDevice({.tuning = table});
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto entry = table.find(keys[i]);
+    if (entry != table.end()) {
+      EXPECT_EQ(tuned->kernels().choose(calls[i].view()).config, entry->second);
+    }
+  }
+}
+
+TEST(CpuDevice, NamesTheScopeOfItsBits) {
+  EXPECT_THAT(makeCpuDevice()->info().description, ::testing::HasSubstr("oneDNN "));
 }
 
 struct PoolShape {

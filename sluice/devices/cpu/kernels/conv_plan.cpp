@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/tuning_options.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -16,7 +17,21 @@ namespace {
 using dnnl::memory;
 
 constexpr std::int64_t kMaxTiles = 8;
-constexpr double kFlopsPerTile = 4e6;  // below that, handing a tile to a thread costs too much
+
+/// Fewer floating-point operations per tile are not worth a thread.
+struct TileRule {
+  double flops;
+  std::int64_t most;
+};
+constexpr TileRule kTiles{.flops = 4e6, .most = kMaxTiles};
+constexpr TileRule kGrains{.flops = 6e6, .most = 4};  // each has a gradient of its own to be added
+
+/// For so few channels the gradient of the input is quicker by matrix products on plain storage.
+constexpr std::int64_t kFewChannels = 3;
+
+/// Whether x and y are stored channels last, in the order they are tried.
+constexpr std::array<std::array<bool, 2>, 3> kStorages = {
+    {{true, true}, {false, true}, {false, false}}};
 
 /// The extents as oneDNN wants them.
 struct Descs {
@@ -121,20 +136,23 @@ int qualityOf(const dnnl::primitive_desc_base& desc) {
 
 /// Powers of two, so that an even number of threads is kept busy.
 std::int64_t tilesByRule(const ir::OpView& op, const ops::ConvDims& d) {
-  const double flops = ops::costConv(op).flops;
-  const auto wanted =
-      static_cast<std::uint64_t>(std::clamp(flops / kFlopsPerTile, 1.0, double{kMaxTiles}));
-  return std::min(static_cast<std::int64_t>(std::bit_floor(wanted)), d.batch);
+  const TileRule& rule = convPass(op) == ConvPass::GradWeight ? kGrains : kTiles;
+  const double wanted =
+      std::clamp(ops::costConv(op).flops / rule.flops, 1.0, static_cast<double>(rule.most));
+  const auto tiles = std::bit_floor(static_cast<std::uint64_t>(wanted));
+  return std::min(static_cast<std::int64_t>(tiles), d.batch);
 }
 
 std::optional<ConvConfig> configByRule(const ir::OpView& op) {
   const onednn::OneThread oneThread;
   const ops::ConvDims d = ops::convDims(op);
-  constexpr std::array<std::array<bool, 2>, 3> kStorage = {
-      {{true, true}, {false, true}, {false, false}}};
   std::optional<ConvConfig> best;
   int bestQuality = -1;
-  for (const auto& [x, y] : kStorage) {
+  const bool fewChannels = convPass(op) == ConvPass::GradInput && d.inChannels <= kFewChannels;
+  for (const auto& [x, y] : kStorages) {
+    if (fewChannels && (x || y)) {
+      continue;
+    }
     const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = tilesByRule(op, d)};
     const auto desc = primitiveOf(convPass(op), descsOf(d, config, d.batch, {}));
     if (desc && qualityOf(desc) > bestQuality) {
@@ -215,6 +233,20 @@ ConvConfig chooseConvConfig(const ir::OpView& op, const device::Tuning& tuning) 
   const std::optional<ConvConfig> config = configByRule(op);
   SLUICE_CHECK(config, "oneDNN has no {} of this shape", op.def.name);
   return *config;
+}
+
+TuningOptions convTuning(const ir::OpView& op) {
+  const onednn::OneThread oneThread;
+  const ops::ConvDims d = ops::convDims(op);
+  TuningOptions options{.key = convKey(op), .values = {}};
+  for (const auto& [x, y] : kStorages) {
+    const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = tilesByRule(op, d)};
+    const auto plan = planConv(op, config);
+    if (plan && qualityOf(plan->tiles[0].desc) > 0) {
+      options.values.push_back(config.str());
+    }
+  }
+  return options;
 }
 
 std::optional<ConvPlan> planConv(const ir::OpView& op, const ConvConfig& config) {

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "sluice/base/function_ref.h"
 #include "sluice/device/kernel.h"
@@ -40,7 +39,5 @@ std::unique_ptr<TiledKernel> makeTiledConv(const ir::OpView& op, const device::C
 
 // matmul.cpp
 std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device::Choice& choice);
-/// The key of the op in the tuning table.
-std::string matmulKey(const ir::OpView& op);
 
 }  // namespace sluice::devices::cpu

@@ -1,0 +1,120 @@
+#include "sluice/devices/cpu/tune.h"
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sluice/devices/cpu/kernel_table.h"
+#include "sluice/devices/cpu/kernels/onednn.h"
+#include "sluice/devices/cpu/kernels/tuning_options.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+constexpr int kRounds = 9;
+constexpr double kShortestMs = 0.2;  // of one measurement
+constexpr double kWorthIt = 0.97;
+
+/// CPU time of this thread: less disturbed by what else runs than the wall clock.
+double nowMs() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
+
+/// A kernel with memory for its operands.
+class Candidate {
+ public:
+  Candidate(const device::KernelCall& call, const device::Tuning& tuning) {
+    const device::KernelTable table("cpu", kernelEntries(), tuning, true);
+    const device::Choice choice = table.choose(call.view());
+    kernel_ = table.make(call.view(), choice);
+    for (std::size_t i = 0; i < call.inputTypes.size(); ++i) {
+      inputs_.push_back(add(choice.inputs[i].bytes(call.inputTypes[i])));
+    }
+    for (std::size_t i = 0; i < call.outputTypes.size(); ++i) {
+      outputs_.push_back(add(choice.outputs[i].bytes(call.outputTypes[i])));
+    }
+    scratch_ = add(choice.scratchBytes);
+  }
+
+  /// Milliseconds per run.
+  double measure(Workers& workers) {
+    for (int count = 1;; count *= 2) {
+      const double start = nowMs();
+      for (int i = 0; i < count; ++i) {
+        kernel_->run({inputs_, outputs_, scratch_, {}, workers});
+      }
+      const double took = nowMs() - start;
+      if (took >= kShortestMs) {
+        return took / count;
+      }
+    }
+  }
+
+ private:
+  void* add(std::size_t bytes) {
+    memory_.emplace_back(DType::U8, Shape{static_cast<std::int64_t>(bytes)});
+    return memory_.back().bytes();
+  }
+
+  std::unique_ptr<device::Kernel> kernel_;
+  std::vector<HostTensor> memory_;
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
+  void* scratch_ = nullptr;
+};
+
+/// The entry of one op, or nothing.
+std::string tuneOne(const device::KernelCall& call, const TuningOptions& options) {
+  std::vector<Candidate> candidates;
+  candidates.emplace_back(call, device::Tuning{});
+  for (const std::string& value : options.values) {
+    candidates.emplace_back(call, device::Tuning{{options.key, value}});
+  }
+  Workers workers(1);
+  std::vector<std::vector<double>> times(candidates.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      times[i].push_back(candidates[i].measure(workers));
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& list : times) {
+    std::ranges::nth_element(list, list.begin() + kRounds / 2);
+    medians.push_back(list[kRounds / 2]);
+  }
+  const auto best = std::ranges::min_element(medians);
+  if (*best > kWorthIt * medians[0]) {
+    return "";
+  }
+  return fmt::format(
+      "{} {}\n", options.key, options.values[static_cast<std::size_t>(best - medians.begin()) - 1]);
+}
+
+}  // namespace
+
+std::string tune(std::span<const device::KernelCall> calls,
+                 const std::function<void(std::string_view)>& progress) {
+  const onednn::OneThread oneThread;
+  std::string table;
+  std::set<std::string> seen;
+  for (const device::KernelCall& call : calls) {
+    const std::optional<TuningOptions> options = tuningOptions(call.view());
+    if (!options || !seen.insert(options->key).second) {
+      continue;
+    }
+    if (progress) {
+      progress(options->key);
+    }
+    table += tuneOne(call, *options);
+  }
+  return table;
+}
+
+}  // namespace sluice::devices::cpu
