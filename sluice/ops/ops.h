@@ -265,4 +265,30 @@ Value batchNormInference(GraphBuilder& b,
 Value groupNorm(
     GraphBuilder& b, Value x, Value gamma, Value beta, std::int64_t groups, double epsilon = 1e-5);
 
+Value bceLoss(GraphBuilder& b,
+              Value probability,
+              Value target,
+              Reduction reduction = Reduction::Mean);
+Value bceWithLogitsLoss(GraphBuilder& b,
+                        Value logit,
+                        Value target,
+                        Reduction reduction = Reduction::Mean);
+Value identityLoss(GraphBuilder& b, Value x, Reduction reduction = Reduction::Mean);
+Value l1Loss(GraphBuilder& b,
+             Value prediction,
+             Value target,
+             Reduction reduction = Reduction::Mean);
+Value mseLoss(GraphBuilder& b,
+              Value prediction,
+              Value target,
+              Reduction reduction = Reduction::Mean);
+struct AttentionOptions {
+  Value mask = {};      ///< none, bool (true keeps) or float (added), broadcast to [.., L, S]
+  double scale = 0.0;   ///< 0: 1 / sqrt(E)
+  bool causal = false;  ///< query i sees keys 0 to i only
+};
+/// q [.., L, E], k [.., S, E], v [.., S, Ev] give [.., L, Ev].
+Value scaledDotProductAttention(
+    GraphBuilder& b, Value q, Value k, Value v, const AttentionOptions& options = {});
+
 }  // namespace sluice::ops

@@ -1,10 +1,31 @@
 // Element-wise ops and reductions.
+#include <memory>
+
+#include "sluice/ir/graph_builder.h"
 #include "sluice/ops/op_list.h"
+#include "sluice/ops/ops.h"
 #include "tests/conformance/op_case.h"
 
 namespace sluice::testing {
 
 using namespace ops;  // NOLINT(google-build-using-namespace): the table reads better
+
+namespace {
+
+/// (x[3, 5], y[5]) -> exp(x * y), exp(x * y) + 2.
+ir::GraphRef fusedBody() {
+  ir::Graph body("fused");
+  ir::GraphBuilder b(body);
+  const ir::Value x = b.input("in0", {DType::F32, Shape{3, 5}});
+  const ir::Value y = b.input("in1", {DType::F32, Shape{5}});
+  const ir::Value e = exp(b, mul(b, x, y));
+  const ir::Value sum = add(b, e, b.scalar(DType::F32, 2.0));
+  body.addOutput("out0", e);
+  body.addOutput("out1", sum);
+  return std::make_shared<const ir::Graph>(std::move(body));
+}
+
+}  // namespace
 
 std::vector<OpCase> elementwiseCases() {
   return {
@@ -50,6 +71,7 @@ std::vector<OpCase> elementwiseCases() {
       {kExp, {f32({3, 7})}},
       {kExpm1, {f32({3, 7})}},
       {kFloor, {f32({3, 5}, 0.2, 0.8)}},
+      {kFused, {f32({3, 5}), f32({5})}, {{"body", fusedBody()}}},
       {kGelu, {f32({3, 7}, -3, 3)}},
       {kGelu, {f32({3, 7}, -3, 3)}, {{"approximate", "tanh"}}, "tanh"},
       {kGeluGrad, {f32({3, 7}, -3, 3), f32({3, 7})}},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -49,7 +50,12 @@ class Guarded {
 /// Runs one op, reordering its operands to and from the layouts of its Choice.
 class OneOp {
  public:
-  OneOp(const ir::OpDef& def, ir::Attrs attrs, const std::vector<HostTensor>& inputs, int threads)
+  /// A kernel that follows its operands' layout gets `follow`.
+  OneOp(const ir::OpDef& def,
+        ir::Attrs attrs,
+        const std::vector<HostTensor>& inputs,
+        int threads,
+        const Layout& follow = {})
       : device_(makeCpuDevice({.threads = threads})) {
     device_->enterThread();
     call_.def = &def;
@@ -59,6 +65,10 @@ class OneOp {
     }
     call_.outputTypes = def.infer({def, call_.attrs, call_.inputTypes, {}});
     call_.choice = device_->kernels().choose(call_.view());
+    if (call_.choice.rule == device::LayoutRule::Follow) {
+      std::fill(call_.choice.inputs.begin(), call_.choice.inputs.end(), follow);
+      std::fill(call_.choice.outputs.begin(), call_.choice.outputs.end(), follow);
+    }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::int32_t plain = addBuffer(inputs[i].byteCount());
       std::memcpy(buffers_.back().data(), inputs[i].bytes(), inputs[i].byteCount());
@@ -283,6 +293,217 @@ TEST(CpuMatMul, TakesItsTilesFromTheTuningTable) {
   EXPECT_EQ(device->kernels().choose(op.call().view()).config, "cols 2");
   const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "diagonal 2"}}});
   EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError);
+}
+
+/// A convolution by its extents; `attrs` as of conv.
+struct ConvShape {
+  Shape x;
+  Shape w;
+  ir::Attrs attrs = {};
+};
+
+/// conv and its two gradients on random operands.
+std::vector<Case> convCases(const ConvShape& c, DType dtype = DType::F32) {
+  const HostTensor x = random(1, c.x, dtype);
+  const HostTensor w = random(2, c.w, dtype);
+  const ir::Attrs attrs = ir::completeAttrs(ops::kConv, c.attrs);
+  const std::vector<TensorType> types = {x.type(), w.type()};
+  const Shape y = ops::kConv.infer({ops::kConv, attrs, types, {}})[0].shape;
+  const HostTensor dy = random(3, y, dtype);
+  ir::Attrs input = attrs;
+  input.set({"inputShape", c.x.dims()});
+  ir::Attrs weight = attrs;
+  weight.set({"weightShape", c.w.dims()});
+  const std::int64_t taps = c.w.elements() / c.w[0];
+  const std::int64_t outputs = y.elements() / y[1];
+  return {{.def = ops::kConv, .inputs = {x, w}, .attrs = attrs, .terms = 4 * taps},
+          {.def = ops::kConvGradInput,
+           .inputs = {w, dy},
+           .attrs = input,
+           .terms = 4 * c.w.elements() / c.w[1]},
+          {.def = ops::kConvGradWeight, .inputs = {x, dy}, .attrs = weight, .terms = 4 * outputs}};
+}
+
+void checkConv(const ConvShape& c, DType dtype = DType::F32) {
+  for (const Case& one : convCases(c, dtype)) {
+    check(one);
+  }
+}
+
+TEST(CpuConv, MatchesTheReferenceInOneToThreeDimensions) {
+  checkConv({{3, 5, 17}, {7, 5, 3}});
+  checkConv({{3, 16, 9, 11}, {32, 16, 3, 3}});
+  checkConv({{2, 3, 8, 9}, {5, 3, 3, 2}});
+  checkConv({{2, 4, 5, 6, 7}, {8, 4, 2, 3, 3}});
+  checkConv({{2, 1, 12, 12}, {8, 1, 5, 5}});
+}
+
+TEST(CpuConv, TakesPadsStridesDilationsAndGroups) {
+  checkConv({{2, 6, 10, 9}, {8, 6, 3, 3}, {{"pads", {1, 0, 2, 1}}, {"strides", {2, 1}}}});
+  checkConv({{2, 8, 12, 12}, {8, 8, 3, 3}, {{"pads", {2, 2, 2, 2}}, {"dilations", {2, 2}}}});
+  checkConv({{2, 6, 9, 9}, {9, 2, 3, 3}, {{"groups", 3}, {"pads", {1, 1, 1, 1}}}});
+  checkConv({{2, 16, 9, 9}, {16, 1, 3, 3}, {{"groups", 16}, {"pads", {1, 1, 1, 1}}}});
+  checkConv({{2, 32, 9, 9}, {32, 16, 3, 3}, {{"groups", 2}, {"strides", {2, 2}}}});
+  checkConv({{3, 4, 20}, {6, 2, 4}, {{"groups", 2}, {"dilations", {3}}, {"pads", {3, 0}}}});
+  checkConv({{1, 2, 6, 7, 5}, {4, 2, 3, 3, 3}, {{"pads", {1, 1, 1, 0, 0, 0}}}});
+  checkConv({{2, 16, 7, 7}, {24, 16, 1, 1}});
+}
+
+TEST(CpuConv, GivesTheSameBitsForAnyNumberOfThreadsWhenTiled) {
+  checkConv({{10, 32, 14, 14}, {48, 32, 3, 3}, {{"pads", {1, 1, 1, 1}}}});
+  checkConv({{9, 1, 28, 28}, {32, 1, 3, 3}});
+  checkConv({{5, 17, 20, 20}, {19, 17, 3, 3}});
+}
+
+TEST(CpuConv, ComputesSixteenBitFloats) {
+  for (const DType dtype : {DType::BF16, DType::F16}) {
+    checkConv({{3, 16, 9, 11}, {32, 16, 3, 3}}, dtype);
+    checkConv({{2, 3, 8, 9}, {5, 3, 3, 2}}, dtype);
+    checkConv({{10, 32, 14, 14}, {48, 32, 3, 3}}, dtype);
+  }
+}
+
+TEST(CpuConv, LeavesEmptyBatchesAndDoublesToTheReference) {
+  for (Case& c : convCases({{0, 4, 6, 6}, {5, 4, 3, 3}})) {
+    c.implementation = "reference";
+    check(c);
+  }
+  for (Case& c : convCases({{2, 4, 6, 6}, {5, 4, 3, 3}}, DType::F64)) {
+    c.implementation = "reference";
+    check(c);
+  }
+}
+
+TEST(CpuConv, TakesItsLayoutsFromTheTuningTable) {
+  const Case c = convCases({{4, 16, 8, 8}, {16, 16, 3, 3}})[0];
+  const OneOp op(c.def, c.attrs, c.inputs, 1);
+  EXPECT_EQ(op.choice().config, "c c 1");
+  EXPECT_EQ(op.choice().inputs[0], Layout::channelsLast());
+  const std::string key = "conv/n4g1c16o16i8x8k3x3s1x1d1x1p0x0q0x0";
+  const auto tuned = makeCpuDevice({.tuning = {{key, "p p 2"}}});
+  const Choice choice = tuned->kernels().choose(op.call().view());
+  EXPECT_EQ(choice.config, "p p 2");
+  EXPECT_TRUE(choice.inputs[0].isPlain());
+  const auto wrong = makeCpuDevice({.tuning = {{key, "c x 2"}}});
+  EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError);
+}
+
+TEST(CpuConv, RefusesAChoiceThatTheLibraryWouldNotMakeNow) {
+  const Case c = convCases({{4, 16, 8, 8}, {16, 16, 3, 3}})[0];
+  const OneOp op(c.def, c.attrs, c.inputs, 1);
+  Choice other = op.choice();
+  other.scratchBytes += 64;
+  EXPECT_THROW(op.table().make(op.call().view(), other), Unsupported);
+}
+
+struct PoolShape {
+  Shape x;
+  ir::Attrs attrs;
+};
+
+/// max_pool, avg_pool (unless dilated) and their gradients on random operands.
+std::vector<Case> poolCases(const PoolShape& p, DType dtype = DType::F32) {
+  const HostTensor x = random(1, p.x, dtype);
+  std::vector<Case> cases;
+  const bool dilated = p.attrs.find("dilations") != nullptr;
+  for (const ir::OpDef* def : {&ops::kMaxPool, &ops::kAvgPool}) {
+    if (dilated && def == &ops::kAvgPool) {
+      continue;
+    }
+    cases.push_back({.def = *def, .inputs = {x}, .attrs = ir::completeAttrs(*def, p.attrs)});
+    const bool isMax = def == &ops::kMaxPool;
+    const auto outputs = ops::evaluate(*def, cases.back().attrs, {x});
+    ir::Attrs attrs = cases.back().attrs;
+    attrs.set({"inputShape", p.x.dims()});
+    std::vector<HostTensor> inputs = {random(2, outputs[0].shape(), dtype)};
+    if (isMax) {
+      inputs.insert(inputs.begin(), outputs[1]);
+    }
+    cases.push_back({.def = isMax ? ops::kMaxPoolGrad : ops::kAvgPoolGrad,
+                     .inputs = std::move(inputs),
+                     .attrs = std::move(attrs)});
+  }
+  for (Case& c : cases) {
+    c.implementation = "strips";
+    c.terms = 16;
+  }
+  return cases;
+}
+
+std::vector<HostTensor> inChannelsLast(const Case& c) {
+  OneOp op(c.def, c.attrs, c.inputs, 2, Layout::channelsLast());
+  return op.run();
+}
+
+std::vector<PoolShape> poolShapes() {
+  return {{{3, 5, 17}, {{"kernel", {3}}, {"strides", {2}}}},
+          {{2, 64, 12, 12}, {{"kernel", {2, 2}}, {"strides", {2, 2}}}},
+          {{2, 19, 9, 11}, {{"kernel", {3, 2}}, {"pads", {1, 0, 1, 1}}, {"strides", {2, 1}}}},
+          {{2, 7, 10, 50}, {{"kernel", {3, 3}}, {"strides", {1, 1}}}},
+          {{2, 6, 9, 40}, {{"kernel", {3, 3}}, {"strides", {2, 2}}, {"ceilMode", true}}},
+          {{1, 4, 5, 6, 23}, {{"kernel", {2, 3, 3}}, {"pads", {0, 1, 1, 1, 1, 1}}}},
+          {{2, 3, 7, 7}, {{"kernel", {7, 7}}}},
+          {{1, 2, 20, 20}, {{"kernel", {17, 17}}}},
+          {{8, 33, 24, 24}, {{"kernel", {2, 2}}, {"strides", {2, 2}}}},
+          {{2, 5, 12, 30}, {{"kernel", {2, 3}}, {"dilations", {2, 2}}, {"pads", {1, 1, 1, 1}}}}};
+}
+
+TEST(CpuPool, MatchesTheReference) {
+  for (const PoolShape& shape : poolShapes()) {
+    for (const Case& c : poolCases(shape)) {
+      check(c);
+    }
+  }
+}
+
+TEST(CpuPool, GivesTheSameBitsInChannelsLastStorage) {
+  for (const PoolShape& shape : poolShapes()) {
+    for (const Case& c : poolCases(shape)) {
+      SCOPED_TRACE(describe(c));
+      expectSameBits(inChannelsLast(c), OneOp(c.def, c.attrs, c.inputs, 1).run());
+    }
+  }
+}
+
+TEST(CpuPool, ComputesSixteenBitFloats) {
+  for (const DType dtype : {DType::BF16, DType::F16}) {
+    for (const Case& c : poolCases(poolShapes()[2], dtype)) {
+      check(c);
+    }
+  }
+}
+
+TEST(CpuPool, FindsTheSameWinnersAsTheReferenceAmongTiesZerosAndNaNs) {
+  HostTensor x(DType::F32, Shape{2, 18, 11, 37});
+  const auto values = x.data<float>();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  constexpr std::array<float, 8> kValues = {0.0F, -0.0F, 1.0F, 1.0F, -kInf, kNaN, -1.0F, kInf};
+  std::uint32_t state = 1;
+  for (float& value : values) {
+    state = state * 1664525U + 1013904223U;
+    value = kValues[state >> 29U];
+  }
+  for (const ir::Attrs& attrs :
+       {ir::Attrs{{"kernel", {2, 2}}, {"strides", {2, 2}}},
+        ir::Attrs{{"kernel", {3, 3}}, {"pads", {1, 1, 1, 1}}},
+        ir::Attrs{{"kernel", {2, 2}}, {"pads", {2, 2, 2, 2}}, {"strides", {1, 3}}}}) {
+    const Case c{.def = ops::kMaxPool, .inputs = {x}, .attrs = attrs};
+    const auto expected = ops::evaluate(c.def, ir::completeAttrs(c.def, attrs), c.inputs);
+    expectSameBits(OneOp(c.def, c.attrs, c.inputs, 1).run(), expected);
+    expectSameBits(inChannelsLast(c), expected);
+  }
+}
+
+TEST(CpuPool, LeavesEmptyBatchesAndDoublesToTheReference) {
+  for (Case& c : poolCases({{0, 4, 6, 6}, {{"kernel", {2, 2}}}})) {
+    c.implementation = "reference";
+    check(c);
+  }
+  for (Case& c : poolCases({{2, 4, 6, 6}, {{"kernel", {2, 2}}}}, DType::F64)) {
+    c.implementation = "reference";
+    check(c);
+  }
 }
 
 }  // namespace

@@ -29,25 +29,33 @@ void withHalf(DType dtype, const F& f) {
 
 }  // namespace
 
-void toFloat(DType dtype, const void* from, float* to, std::int64_t count, Workers& workers) {
+void toFloat(DType dtype, const void* from, float* to, std::int64_t count) {
   withHalf(dtype, [&]<class T>(T) {
     const T* source = static_cast<const T*>(from);
-    inGrains(count, workers, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        to[i] = static_cast<float>(source[i]);
-      }
-    });
+    for (std::int64_t i = 0; i < count; ++i) {
+      to[i] = static_cast<float>(source[i]);
+    }
+  });
+}
+
+void fromFloat(DType dtype, const float* from, void* to, std::int64_t count) {
+  withHalf(dtype, [&]<class T>(T) {
+    T* target = static_cast<T*>(to);
+    for (std::int64_t i = 0; i < count; ++i) {
+      target[i] = T(from[i]);
+    }
+  });
+}
+
+void toFloat(DType dtype, const void* from, float* to, std::int64_t count, Workers& workers) {
+  inGrains(count, workers, [&](std::int64_t begin, std::int64_t end) {
+    toFloat(dtype, static_cast<const std::uint16_t*>(from) + begin, to + begin, end - begin);
   });
 }
 
 void fromFloat(DType dtype, const float* from, void* to, std::int64_t count, Workers& workers) {
-  withHalf(dtype, [&]<class T>(T) {
-    T* target = static_cast<T*>(to);
-    inGrains(count, workers, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        target[i] = T(from[i]);
-      }
-    });
+  inGrains(count, workers, [&](std::int64_t begin, std::int64_t end) {
+    fromFloat(dtype, from + begin, static_cast<std::uint16_t*>(to) + begin, end - begin);
   });
 }
 

@@ -11,7 +11,10 @@ namespace sluice::devices::cpu {
 /// `count` elements of F16 or BF16 to float32, split over the team.
 void toFloat(DType dtype, const void* from, float* to, std::int64_t count, Workers& workers);
 
+void toFloat(DType dtype, const void* from, float* to, std::int64_t count);
+
 /// Rounds to nearest even.
+void fromFloat(DType dtype, const float* from, void* to, std::int64_t count);
 void fromFloat(DType dtype, const float* from, void* to, std::int64_t count, Workers& workers);
 
 }  // namespace sluice::devices::cpu

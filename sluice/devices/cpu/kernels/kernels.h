@@ -8,6 +8,16 @@
 
 namespace sluice::devices::cpu {
 
+// conv.cpp: conv and conv_grad_input
+bool supportsConv(const ir::OpView& op);
+device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeConv(const ir::OpView& op, const device::Choice& choice);
+
+// conv_grad_weight.cpp
+device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
+                                                   const device::Choice& choice);
+
 // elementwise.cpp: every element-wise op, and fused
 bool supportsElementwise(const ir::OpView& op);
 device::Choice chooseElementwise(const ir::OpView& op, const device::Tuning& tuning);
@@ -34,6 +44,12 @@ std::unique_ptr<device::Kernel> makeRandomUniform(const ir::OpView& op,
 bool supportsReduce(const ir::OpView& op);
 device::Choice chooseReduce(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeReduce(const ir::OpView& op, const device::Choice& choice);
+// pool.cpp: max_pool, avg_pool and their gradients
+bool supportsPool(const ir::OpView& op);
+device::Choice choosePool(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeAvgPool(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeMaxPool(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeMaxPoolGrad(const ir::OpView& op, const device::Choice& choice);
 
 // reorder.cpp
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice);

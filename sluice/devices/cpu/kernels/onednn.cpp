@@ -1,5 +1,6 @@
 #include "sluice/devices/cpu/kernels/onednn.h"
 
+#include <array>
 #include <cstring>
 
 #include <omp.h>
@@ -66,13 +67,18 @@ dnnl::memory::desc describe(const TensorType& type, const device::Layout& layout
   return dnnl::memory::desc(desc);
 }
 
-device::Layout layoutOf(const TensorType& type, const dnnl::memory::desc& wanted) {
-  if (wanted == describe(type, device::Layout::plain())) {
+dnnl::memory::desc plainLike(const dnnl::memory::desc& desc) {
+  const dnnl::memory::dims dims = desc.dims();
+  return {dims, desc.data_type(), Shape(dims).strides()};
+}
+
+device::Layout layoutOf(const dnnl::memory::desc& desc) {
+  if (desc == plainLike(desc)) {
     return device::Layout::plain();
   }
   return {.kind = device::Layout::Kind::Opaque,
-          .blob = std::string(reinterpret_cast<const char*>(&wanted.data), sizeof(wanted.data)),
-          .opaqueBytes = wanted.get_size()};
+          .blob = std::string(reinterpret_cast<const char*>(&desc.data), sizeof(desc.data)),
+          .opaqueBytes = desc.get_size()};
 }
 
 dnnl::primitive_attr userScratchpad() {
@@ -107,6 +113,13 @@ void Call::run(std::span<const void* const> addresses) {
   const dnnl_status_t status = dnnl_primitive_execute(
       primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()), arguments_.data());
   SLUICE_CHECK(status == dnnl_success, "oneDNN failed: {}", dnnl_status2str(status));
+}
+
+Call reorderCall(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+  const OneThread oneThread;
+  const dnnl::reorder::primitive_desc desc(engine(), from, engine(), to);
+  const std::array<Call::Argument, 2> arguments = {{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};
+  return {dnnl::reorder(desc), arguments};
 }
 
 }  // namespace sluice::devices::cpu::onednn

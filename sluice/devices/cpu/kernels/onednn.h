@@ -42,8 +42,12 @@ dnnl::memory::desc strided(DType dtype,
 /// The descriptor of a tensor of this type in this layout.
 dnnl::memory::desc describe(const TensorType& type, const device::Layout& layout);
 
-/// `wanted` as a layout of `type`: plain if it is that, else opaque with the descriptor as blob.
-device::Layout layoutOf(const TensorType& type, const dnnl::memory::desc& wanted);
+/// Row-major storage of the extents that a descriptor has; those of grouped weights are one more
+/// than the tensor's.
+dnnl::memory::desc plainLike(const dnnl::memory::desc& desc);
+
+/// Plain if the descriptor is that, else opaque with the descriptor as blob.
+device::Layout layoutOf(const dnnl::memory::desc& desc);
 
 /// Attributes of every primitive: the scratchpad is the caller's.
 dnnl::primitive_attr userScratchpad();
@@ -74,5 +78,8 @@ class Call {
   std::vector<dnnl::memory> memories_;
   std::vector<dnnl_exec_arg_t> arguments_;
 };
+
+/// Changes the format; addresses are the source and the target. Needs no scratchpad.
+Call reorderCall(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
 
 }  // namespace sluice::devices::cpu::onednn

@@ -1,8 +1,11 @@
-// reorder between plain and channels-last storage, element by element along the innermost axes.
+// reorder between plain and channels-last storage, element by element along the innermost axes, and
+// between plain and the opaque formats of oneDNN.
+#include <array>
 #include <cstring>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
+#include "sluice/devices/cpu/kernels/onednn.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -66,6 +69,21 @@ class Reorder : public device::Kernel {
   std::int64_t cols_;
 };
 
+/// Between plain storage and a format of oneDNN.
+class Pack : public device::Kernel {
+ public:
+  Pack(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
+      : call_(onednn::reorderCall(from, to)) {}
+
+  void run(const device::KernelRun& run) override {
+    const std::array<const void*, 2> addresses = {run.inputs[0], run.outputs[0]};
+    call_.run(addresses);
+  }
+
+ private:
+  onednn::Call call_;
+};
+
 }  // namespace
 
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice) {
@@ -75,6 +93,14 @@ std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::
                "a reorder from {} to {}",
                from.str(),
                to.str());
+  if (from.kind == device::Layout::Kind::Opaque) {
+    const dnnl::memory::desc desc = onednn::describe(op.inputs[0], from);
+    return std::make_unique<Pack>(desc, onednn::plainLike(desc));
+  }
+  if (to.kind == device::Layout::Kind::Opaque) {
+    const dnnl::memory::desc desc = onednn::describe(op.inputs[0], to);
+    return std::make_unique<Pack>(onednn::plainLike(desc), desc);
+  }
   return std::make_unique<Reorder>(op.inputs[0], from.isPlain());
 }
 

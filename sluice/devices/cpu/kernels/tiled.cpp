@@ -6,6 +6,9 @@ std::unique_ptr<TiledKernel> makeTiled(const ir::OpView& op, const device::Choic
   if (choice.implementation != "onednn") {
     return nullptr;
   }
+  if (op.def.name == "conv" || op.def.name == "conv_grad_input") {
+    return makeTiledConv(op, choice);
+  }
   if (op.def.name == "matmul") {
     return makeTiledMatMul(op, choice);
   }

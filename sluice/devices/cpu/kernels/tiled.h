@@ -35,6 +35,9 @@ class TiledKernel : public device::Kernel {
 /// operands and scratch are those of `choice`, as for any kernel.
 std::unique_ptr<TiledKernel> makeTiled(const ir::OpView& op, const device::Choice& choice);
 
+// conv.cpp
+std::unique_ptr<TiledKernel> makeTiledConv(const ir::OpView& op, const device::Choice& choice);
+
 // matmul.cpp
 std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device::Choice& choice);
 /// The key of the op in the tuning table.

@@ -1,0 +1,194 @@
+// conv_grad_weight by oneDNN: one primitive per grain of the batch, each into its own copy of the
+// gradient; the copies are added in the order of the grains and then stored as plain weights. The
+// grains depend on the shape only, so the sum does not depend on the number of threads.
+#include <algorithm>
+#include <array>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/conv_plan.h"
+#include "sluice/devices/cpu/kernels/convert.h"
+#include "sluice/devices/cpu/kernels/kernels.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+using onednn::alignedBytes;
+using onednn::Call;
+
+constexpr std::int64_t kSumGrain = 1 << 14;
+
+struct ScratchPlan {
+  std::size_t dy = 0;  ///< after x; both only for 16-bit floats
+  std::size_t sums = 0;
+  std::size_t perSum = 0;
+  std::size_t plain = 0;  ///< for 16-bit floats: the gradient in float32, plain
+  std::size_t tiles = 0;
+  std::size_t total = 0;
+};
+
+/// Whether the first grain can write to the output itself.
+bool directOutput(const ConvPlan& plan, bool converts) {
+  return !converts && plan.weights == plan.plainWeights;
+}
+
+ScratchPlan scratchOf(const ConvPlan& plan, bool converts) {
+  const auto floats = [](std::int64_t count) {
+    return alignedBytes(static_cast<std::size_t>(count) * sizeof(float));
+  };
+  ScratchPlan s;
+  if (converts) {
+    s.dy = floats(plan.xElements());
+    s.sums = s.dy + floats(plan.yElements());
+  }
+  s.perSum = alignedBytes(plan.weights.get_size());
+  s.plain = s.sums + s.perSum * (plan.tiles.size() - (directOutput(plan, converts) ? 1 : 0));
+  s.tiles = s.plain + (converts ? alignedBytes(plan.plainWeights.get_size()) : 0);
+  s.total = s.tiles + plan.perTile * plan.tiles.size();
+  return s;
+}
+
+class ConvGradWeight : public device::Kernel {
+ public:
+  ConvGradWeight(const ir::OpView& op, const ConvPlan& plan)
+      : storage_(op.inputs[0].dtype),
+        direct_(directOutput(plan, converts())),
+        scratch_(scratchOf(plan, converts())),
+        perTile_(plan.perTile),
+        perImageX_(plan.xElements() / plan.dims.batch),
+        perImageY_(plan.yElements() / plan.dims.batch),
+        images_(plan.dims.batch),
+        sumCount_(static_cast<std::int64_t>(plan.weights.get_size() / sizeof(float))),
+        outputCount_(op.outputs[0].shape.elements()) {
+    for (const ConvTile& tile : plan.tiles) {
+      const auto argument = [&](int index) {
+        return Call::Argument{index, tile.desc.query_md(dnnl::query::exec_arg_md, index)};
+      };
+      const std::array<Call::Argument, 4> arguments = {argument(DNNL_ARG_SRC),
+                                                       argument(DNNL_ARG_DIFF_DST),
+                                                       argument(DNNL_ARG_DIFF_WEIGHTS),
+                                                       argument(DNNL_ARG_SCRATCHPAD)};
+      grains_.push_back({tile.first, Call(dnnl::primitive(tile.desc.get()), arguments)});
+    }
+    if (plan.weights != plan.plainWeights) {
+      unpack_.push_back(onednn::reorderCall(plan.weights, plan.plainWeights));
+    }
+  }
+
+  void run(const device::KernelRun& run) override {
+    auto* scratch = static_cast<std::byte*>(run.scratch);
+    const auto* x = run.in<float>(0);
+    const auto* dy = run.in<float>(1);
+    if (converts()) {
+      auto* wideX = reinterpret_cast<float*>(scratch);
+      auto* wideDy = reinterpret_cast<float*>(scratch + scratch_.dy);
+      toFloat(storage_, x, wideX, perImageX_ * images_, run.workers);
+      toFloat(storage_, dy, wideDy, perImageY_ * images_, run.workers);
+      x = wideX;
+      dy = wideDy;
+    }
+    run.workers.parallelFor(static_cast<std::int64_t>(grains_.size()), [&](std::int64_t i) {
+      Grain& grain = grains_[static_cast<std::size_t>(i)];
+      const std::array<const void*, 4> addresses = {
+          x + grain.first * perImageX_,
+          dy + grain.first * perImageY_,
+          sum(run, static_cast<std::size_t>(i)),
+          scratch + scratch_.tiles + static_cast<std::size_t>(i) * perTile_};
+      grain.call.run(addresses);
+    });
+    addGrains(run);
+    store(run);
+  }
+
+ private:
+  struct Grain {
+    std::int64_t first;
+    Call call;
+  };
+
+  bool converts() const { return storage_ != DType::F32; }
+
+  /// The copy of grain i; the first one becomes the whole sum.
+  float* sum(const device::KernelRun& run, std::size_t i) const {
+    if (direct_ && i == 0) {
+      return run.out<float>(0);
+    }
+    return reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) + scratch_.sums +
+                                    (i - (direct_ ? 1 : 0)) * scratch_.perSum);
+  }
+
+  void addGrains(const device::KernelRun& run) const {
+    if (grains_.size() == 1) {
+      return;
+    }
+    run.workers.parallelFor((sumCount_ + kSumGrain - 1) / kSumGrain, [&](std::int64_t part) {
+      const std::int64_t begin = part * kSumGrain;
+      const std::int64_t end = std::min(sumCount_, begin + kSumGrain);
+      float* to = sum(run, 0);
+      for (std::size_t g = 1; g < grains_.size(); ++g) {
+        const float* from = sum(run, g);
+        for (std::int64_t i = begin; i < end; ++i) {
+          to[i] += from[i];
+        }
+      }
+    });
+  }
+
+  /// From the format of the primitives to the output's.
+  void store(const device::KernelRun& run) {
+    if (direct_) {
+      return;
+    }
+    const float* from = sum(run, 0);
+    auto* plain =
+        converts() ? reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) + scratch_.plain)
+                   : run.out<float>(0);
+    if (!unpack_.empty()) {
+      const std::array<const void*, 2> addresses = {from, plain};
+      unpack_[0].run(addresses);
+      from = plain;
+    }
+    if (converts()) {
+      fromFloat(storage_, from, run.out<void>(0), outputCount_);
+    }
+  }
+
+  DType storage_;
+  bool direct_;
+  ScratchPlan scratch_;
+  std::size_t perTile_;
+  std::int64_t perImageX_;
+  std::int64_t perImageY_;
+  std::int64_t images_;
+  std::int64_t sumCount_;
+  std::int64_t outputCount_;
+  std::vector<Grain> grains_;
+  std::vector<Call> unpack_;  ///< one or none
+};
+
+}  // namespace
+
+device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& tuning) {
+  const ConvConfig config = chooseConvConfig(op, tuning);
+  const std::optional<ConvPlan> plan = planConv(op, config);
+  if (!plan) {
+    raise<ConfigFileError>("{}: this library cannot do '{}'", convKey(op), config.str());
+  }
+  device::Choice choice = device::plainChoice(op, "");
+  choice.inputs[0] = activationLayout(op.inputs[0], config.xChannelsLast);
+  choice.inputs[1] = activationLayout(op.inputs[1], config.yChannelsLast);
+  choice.scratchBytes = scratchOf(*plan, op.inputs[0].dtype != DType::F32).total;
+  choice.config = config.str();
+  return choice;
+}
+
+std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
+                                                   const device::Choice& choice) {
+  const onednn::OneThread oneThread;
+  const std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));
+  if (!plan || scratchOf(*plan, op.inputs[0].dtype != DType::F32).total != choice.scratchBytes) {
+    raise<Unsupported>("{}: this oneDNN does not do what was planned", op.def.name);
+  }
+  return std::make_unique<ConvGradWeight>(op, *plan);
+}
+
+}  // namespace sluice::devices::cpu

@@ -1,0 +1,250 @@
+#include "sluice/devices/cpu/kernels/conv_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+using dnnl::memory;
+
+constexpr std::int64_t kMaxTiles = 8;
+constexpr double kFlopsPerTile = 4e6;  // below that, handing a tile to a thread costs too much
+
+/// The extents as oneDNN wants them.
+struct Descs {
+  memory::desc x;
+  memory::desc w;
+  memory::desc y;
+  memory::dims strides;
+  memory::dims dilations;
+  memory::dims padsBefore;
+  memory::dims padsAfter;
+};
+
+std::vector<std::int64_t> lastOf(const ops::Extents& extents, std::size_t rank) {
+  return {extents.end() - static_cast<std::ptrdiff_t>(rank), extents.end()};
+}
+
+memory::dims weightDims(const ops::ConvDims& d) {
+  memory::dims dims;
+  if (d.groups > 1) {
+    dims.push_back(d.groups);
+  }
+  dims.push_back(d.outPerGroup());
+  dims.push_back(d.inPerGroup());
+  const auto kernel = lastOf(d.kernel, d.rank);
+  dims.insert(dims.end(), kernel.begin(), kernel.end());
+  return dims;
+}
+
+memory::desc activation(std::int64_t batch,
+                        std::int64_t channels,
+                        const std::vector<std::int64_t>& spatial,
+                        bool channelsLast) {
+  std::vector<std::int64_t> dims = {batch, channels};
+  dims.insert(dims.end(), spatial.begin(), spatial.end());
+  return onednn::describe({DType::F32, Shape(std::move(dims))},
+                          channelsLast ? device::Layout::channelsLast() : device::Layout::plain());
+}
+
+/// `batch` images; `weights` empty: any format.
+Descs descsOf(const ops::ConvDims& d,
+              const ConvConfig& config,
+              std::int64_t batch,
+              const memory::desc& weights) {
+  Descs descs{
+      .x = activation(batch, d.inChannels, lastOf(d.in, d.rank), config.xChannelsLast),
+      .w = weights.is_zero()
+               ? memory::desc(weightDims(d), memory::data_type::f32, memory::format_tag::any)
+               : weights,
+      .y = activation(batch, d.outChannels, lastOf(d.out, d.rank), config.yChannelsLast),
+      .strides = lastOf(d.strides, d.rank),
+      .dilations = lastOf(d.dilations, d.rank),
+      .padsBefore = lastOf(d.padsBefore, d.rank),
+      .padsAfter = lastOf(d.padsAfter, d.rank)};
+  for (std::int64_t& dilation : descs.dilations) {
+    --dilation;  // oneDNN counts the gaps
+  }
+  return descs;
+}
+
+dnnl::primitive_desc_base primitiveOf(ConvPass pass, const Descs& s) {
+  constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+  const auto attr = onednn::userScratchpad();
+  const dnnl::engine& engine = onednn::engine();
+  const dnnl::convolution_forward::desc forward(pass == ConvPass::Forward
+                                                    ? dnnl::prop_kind::forward_inference
+                                                    : dnnl::prop_kind::forward_training,
+                                                kAlgorithm,
+                                                s.x,
+                                                s.w,
+                                                s.y,
+                                                s.strides,
+                                                s.dilations,
+                                                s.padsBefore,
+                                                s.padsAfter);
+  const dnnl::convolution_forward::primitive_desc hint(forward, attr, engine, true);
+  if (pass == ConvPass::Forward || !hint) {
+    return hint;
+  }
+  if (pass == ConvPass::GradInput) {
+    const dnnl::convolution_backward_data::desc desc(
+        kAlgorithm, s.x, s.w, s.y, s.strides, s.dilations, s.padsBefore, s.padsAfter);
+    return dnnl::convolution_backward_data::primitive_desc(desc, attr, engine, hint, true);
+  }
+  const dnnl::convolution_backward_weights::desc desc(
+      kAlgorithm, s.x, s.w, s.y, s.strides, s.dilations, s.padsBefore, s.padsAfter);
+  return dnnl::convolution_backward_weights::primitive_desc(desc, attr, engine, hint, true);
+}
+
+memory::desc weightsOf(ConvPass pass, const dnnl::primitive_desc_base& desc) {
+  return desc.query_md(dnnl::query::exec_arg_md,
+                       pass == ConvPass::GradWeight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS);
+}
+
+/// 0: a plain loop of the library, 1: by way of matrix products, 2: generated code.
+int qualityOf(const dnnl::primitive_desc_base& desc) {
+  const std::string name = desc.impl_info_str();
+  if (name.find("ref") != std::string::npos) {
+    return 0;
+  }
+  return name.find("gemm") != std::string::npos ? 1 : 2;
+}
+
+/// Powers of two, so that an even number of threads is kept busy.
+std::int64_t tilesByRule(const ir::OpView& op, const ops::ConvDims& d) {
+  const double flops = ops::costConv(op).flops;
+  const auto wanted =
+      static_cast<std::uint64_t>(std::clamp(flops / kFlopsPerTile, 1.0, double{kMaxTiles}));
+  return std::min(static_cast<std::int64_t>(std::bit_floor(wanted)), d.batch);
+}
+
+std::optional<ConvConfig> configByRule(const ir::OpView& op) {
+  const onednn::OneThread oneThread;
+  const ops::ConvDims d = ops::convDims(op);
+  constexpr std::array<std::array<bool, 2>, 3> kStorage = {
+      {{true, true}, {false, true}, {false, false}}};
+  std::optional<ConvConfig> best;
+  int bestQuality = -1;
+  for (const auto& [x, y] : kStorage) {
+    const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = tilesByRule(op, d)};
+    const auto desc = primitiveOf(convPass(op), descsOf(d, config, d.batch, {}));
+    if (desc && qualityOf(desc) > bestQuality) {
+      bestQuality = qualityOf(desc);
+      best = config;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+ConvPass convPass(const ir::OpView& op) {
+  if (op.def.name == "conv") {
+    return ConvPass::Forward;
+  }
+  SLUICE_CHECK(op.def.name == "conv_grad_input" || op.def.name == "conv_grad_weight",
+               "{} is no convolution",
+               op.def.name);
+  return op.def.name == "conv_grad_input" ? ConvPass::GradInput : ConvPass::GradWeight;
+}
+
+std::string ConvConfig::str() const {
+  return fmt::format("{} {} {}", xChannelsLast ? 'c' : 'p', yChannelsLast ? 'c' : 'p', tiles);
+}
+
+ConvConfig parseConvConfig(const std::string& text) {
+  const auto isStorage = [](char c) { return c == 'c' || c == 'p'; };
+  ConvConfig config{.tiles = 0};
+  if (text.size() >= 5 && isStorage(text[0]) && text[1] == ' ' && isStorage(text[2]) &&
+      text[3] == ' ') {
+    config.xChannelsLast = text[0] == 'c';
+    config.yChannelsLast = text[2] == 'c';
+    std::from_chars(text.data() + 4, text.data() + text.size(), config.tiles);
+  }
+  if (config.tiles < 1 || config.tiles > kMaxTiles) {
+    raise<ConfigFileError>("conv: expected '<c|p> <c|p> <1 to {}>', got '{}'", kMaxTiles, text);
+  }
+  return config;
+}
+
+bool supportsConv(const ir::OpView& op) {
+  const DType dtype = op.inputs[0].dtype;
+  if (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::BF16) {
+    return false;
+  }
+  const ops::ConvDims d = ops::convDims(op);
+  if (d.batch == 0 || d.inChannels == 0 || d.outChannels == 0 || d.inSize() == 0) {
+    return false;
+  }
+  const std::optional<ConvConfig> config = configByRule(op);
+  return config && planConv(op, *config);
+}
+
+std::string convKey(const ir::OpView& op) {
+  const ops::ConvDims d = ops::convDims(op);
+  const auto list = [&](const ops::Extents& extents) {
+    return fmt::format("{}", fmt::join(lastOf(extents, d.rank), "x"));
+  };
+  return fmt::format("{}/n{}g{}c{}o{}i{}k{}s{}d{}p{}q{}",
+                     op.def.name,
+                     d.batch,
+                     d.groups,
+                     d.inChannels,
+                     d.outChannels,
+                     list(d.in),
+                     list(d.kernel),
+                     list(d.strides),
+                     list(d.dilations),
+                     list(d.padsBefore),
+                     list(d.padsAfter));
+}
+
+ConvConfig chooseConvConfig(const ir::OpView& op, const device::Tuning& tuning) {
+  if (const auto entry = tuning.find(convKey(op)); entry != tuning.end()) {
+    return parseConvConfig(entry->second);
+  }
+  const std::optional<ConvConfig> config = configByRule(op);
+  SLUICE_CHECK(config, "oneDNN has no {} of this shape", op.def.name);
+  return *config;
+}
+
+std::optional<ConvPlan> planConv(const ir::OpView& op, const ConvConfig& config) {
+  const onednn::OneThread oneThread;
+  ConvPlan plan{.pass = convPass(op), .dims = ops::convDims(op), .config = config};
+  const ops::ConvDims& d = plan.dims;
+  const std::int64_t step = (d.batch + config.tiles - 1) / config.tiles;
+  for (std::int64_t first = 0; first < d.batch; first += step) {
+    const std::int64_t count = std::min(step, d.batch - first);
+    // The first tile picks the format of the weights, the others take it as it is.
+    const auto desc = primitiveOf(plan.pass, descsOf(d, config, count, plan.weights));
+    if (!desc) {
+      return std::nullopt;
+    }
+    plan.weights = weightsOf(plan.pass, desc);
+    plan.perTile =
+        std::max(plan.perTile,
+                 onednn::alignedBytes(
+                     desc.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD).get_size()));
+    plan.tiles.push_back({first, count, desc});
+  }
+  const memory::dims dims = weightDims(d);
+  plan.plainWeights = onednn::describe({DType::F32, Shape(dims)}, device::Layout::plain());
+  return plan;
+}
+
+device::Layout activationLayout(const TensorType& type, bool channelsLast) {
+  const Shape& shape = type.shape;
+  const bool same = shape[1] == 1 || shape.elements() == shape[0] * shape[1];
+  return channelsLast && !same ? device::Layout::channelsLast() : device::Layout::plain();
+}
+
+}  // namespace sluice::devices::cpu

@@ -1,0 +1,68 @@
+// How a convolution or one of its gradients is run: the layouts it works in, and the primitives for
+// its tiles (ranges of images). Private to the convolution kernels.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sluice/device/kernel.h"
+#include "sluice/devices/cpu/kernels/onednn.h"
+#include "sluice/ops/conv.h"
+
+namespace sluice::devices::cpu {
+
+enum class ConvPass : std::uint8_t { Forward, GradInput, GradWeight };
+
+/// The pass that an op of this name computes.
+ConvPass convPass(const ir::OpView& op);
+
+/// What the tuning table or the rule decides: storage of x and y while computing, number of tiles.
+struct ConvConfig {
+  bool xChannelsLast = true;
+  bool yChannelsLast = true;
+  std::int64_t tiles = 1;
+
+  std::string str() const;  ///< "c p 4"
+};
+
+/// Throws ConfigFileError.
+ConvConfig parseConvConfig(const std::string& text);
+
+/// Images [first, first + count) and their primitive.
+struct ConvTile {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  dnnl::primitive_desc_base desc = {};
+};
+
+struct ConvPlan {
+  ConvPass pass = ConvPass::Forward;
+  ops::ConvDims dims = {};
+  ConvConfig config = {};
+  dnnl::memory::desc weights = {};       ///< as the primitives want them
+  dnnl::memory::desc plainWeights = {};  ///< as the tensor has them, in the same extents
+  std::vector<ConvTile> tiles = {};
+  std::size_t perTile = 0;  ///< bytes of scratchpad
+
+  std::int64_t xElements() const { return dims.batch * dims.inChannels * dims.inSize(); }
+  std::int64_t yElements() const { return dims.batch * dims.outChannels * dims.outSize(); }
+};
+
+bool supportsConv(const ir::OpView& op);
+
+/// The key of the op in the tuning table.
+std::string convKey(const ir::OpView& op);
+
+/// From the tuning table, or else by rule: the storage for which oneDNN has its best kind of
+/// implementation, channels last before plain.
+ConvConfig chooseConvConfig(const ir::OpView& op, const device::Tuning& tuning);
+
+/// Nothing if oneDNN has no such primitive.
+std::optional<ConvPlan> planConv(const ir::OpView& op, const ConvConfig& config);
+
+/// Layout of an activation; plain where that is the same bytes.
+device::Layout activationLayout(const TensorType& type, bool channelsLast);
+
+}  // namespace sluice::devices::cpu

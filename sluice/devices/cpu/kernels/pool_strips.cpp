@@ -1,0 +1,221 @@
+#include "sluice/devices/cpu/kernels/pool_strips.h"
+
+#include <limits>
+
+#include "sluice/devices/cpu/kernels/vector_targets.h"
+// Highway's order of includes.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sluice/devices/cpu/kernels/pool_strips.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::devices::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Runs f on whole vectors, then on smaller ones and lane by lane; f takes a tag and the first
+/// lane.
+template <class F>
+HWY_INLINE void forLanes(std::int64_t lanes, F f) {
+  const hn::ScalableTag<float> d;
+  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + step <= lanes; i += step) {
+    f(d, i);
+  }
+  const hn::CappedTag<float, 4> few;
+  const auto small = static_cast<std::int64_t>(hn::Lanes(few));
+  for (; i + small <= lanes; i += small) {
+    f(few, i);
+  }
+  const hn::CappedTag<float, 1> one;
+  for (; i < lanes; ++i) {
+    f(one, i);
+  }
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const float* from, std::int64_t stride) {
+  if (stride == 1) {
+    return hn::LoadU(d, from);
+  }
+  const hn::RebindToSigned<D> di;
+  return hn::GatherIndex(
+      d, from, hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<std::int32_t>(stride))));
+}
+
+template <class D, class Index>
+HWY_INLINE void storeIndex(D /*d*/, hn::Vec<D> value, Index* to) {
+  if constexpr (sizeof(Index) == 1) {
+    const hn::Rebind<std::uint8_t, D> du;
+    hn::StoreU(hn::DemoteTo(du, value), du, to);
+  } else {
+    hn::StoreU(value, D(), to);
+  }
+}
+
+template <class D, class Index>
+HWY_INLINE hn::Vec<D> loadIndex(D d, const Index* from) {
+  if constexpr (sizeof(Index) == 1) {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<std::uint8_t, D>(), from));
+  } else {
+    return hn::LoadU(d, from);
+  }
+}
+
+template <class Index>
+void maxPool(const PoolStrip& strip, const float* in, float* out, Index* indices) {
+  forLanes(strip.lanes, [&](auto d, std::int64_t i) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
+    auto index = hn::Zero(di);
+    const std::int64_t from = strip.start + i * strip.inputStride;
+    if (!strip.taps.empty()) {
+      best = load(d, in + (from + strip.taps[0].offset), strip.inputStride);
+      index = hn::Set(di, strip.taps[0].position);
+    }
+    for (std::size_t t = 1; t < strip.taps.size(); ++t) {
+      const auto value = load(d, in + (from + strip.taps[t].offset), strip.inputStride);
+      // Larger or NaN, and no NaN has won yet.
+      const auto wins = hn::AndNot(hn::IsNaN(best), hn::Not(hn::Le(value, best)));
+      best = hn::IfThenElse(wins, value, best);
+      index = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, strip.taps[t].position), index);
+    }
+    hn::StoreU(best, d, out + i);
+    storeIndex(di, index, indices + i);
+  });
+}
+
+void avgPool(const PoolStrip& strip, const float* in, float divisor, float* out) {
+  forLanes(strip.lanes, [&](auto d, std::int64_t i) HWY_ATTR {
+    auto sum = hn::Zero(d);
+    for (const PoolTap& tap : strip.taps) {
+      const std::int64_t from = strip.start + i * strip.inputStride + tap.offset;
+      sum = hn::Add(sum, load(d, in + from, strip.inputStride));
+    }
+    hn::StoreU(hn::Div(sum, hn::Set(d, divisor)), d, out + i);
+  });
+}
+
+template <class Index>
+void maxPoolGrad(const PoolStrip& strip, const Index* indices, const float* dy, float* dx) {
+  forLanes(strip.lanes, [&](auto d, std::int64_t i) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    const auto index = loadIndex(di, indices + i);
+    const auto grad = hn::LoadU(d, dy + i);
+    for (const PoolTap& tap : strip.taps) {
+      float* to = dx + (strip.start + i + tap.offset);
+      const auto won = hn::RebindMask(d, hn::Eq(index, hn::Set(di, tap.position)));
+      hn::StoreU(hn::Add(hn::LoadU(d, to), hn::IfThenElseZero(won, grad)), d, to);
+    }
+  });
+}
+
+void avgPoolGrad(const PoolStrip& strip, const float* dy, float divisor, float* dx) {
+  forLanes(strip.lanes, [&](auto d, std::int64_t i) HWY_ATTR {
+    const auto part = hn::Div(hn::LoadU(d, dy + i), hn::Set(d, divisor));
+    for (const PoolTap& tap : strip.taps) {
+      float* to = dx + (strip.start + i + tap.offset);
+      hn::StoreU(hn::Add(hn::LoadU(d, to), part), d, to);
+    }
+  });
+}
+
+void maxPool8(const PoolStrip& s, const float* in, float* out, std::uint8_t* indices) {
+  maxPool(s, in, out, indices);
+}
+void maxPool32(const PoolStrip& s, const float* in, float* out, std::int32_t* indices) {
+  maxPool(s, in, out, indices);
+}
+void maxPoolGrad8(const PoolStrip& s, const std::uint8_t* indices, const float* dy, float* dx) {
+  maxPoolGrad(s, indices, dy, dx);
+}
+void maxPoolGrad32(const PoolStrip& s, const std::int32_t* indices, const float* dy, float* dx) {
+  maxPoolGrad(s, indices, dy, dx);
+}
+
+}  // namespace
+}  // namespace sluice::devices::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::devices::cpu {
+namespace {
+
+HWY_EXPORT(avgPool);
+HWY_EXPORT(avgPoolGrad);
+HWY_EXPORT(maxPool8);
+HWY_EXPORT(maxPool32);
+HWY_EXPORT(maxPoolGrad8);
+HWY_EXPORT(maxPoolGrad32);
+
+}  // namespace
+
+template <>
+void maxPoolStrip(const PoolStrip& strip, const float* in, float* out, std::uint8_t* indices) {
+  HWY_DYNAMIC_DISPATCH(maxPool8)(strip, in, out, indices);
+}
+template <>
+void maxPoolStrip(const PoolStrip& strip, const float* in, float* out, std::int32_t* indices) {
+  HWY_DYNAMIC_DISPATCH(maxPool32)(strip, in, out, indices);
+}
+
+void avgPoolStrip(const PoolStrip& strip, const float* in, float divisor, float* out) {
+  HWY_DYNAMIC_DISPATCH(avgPool)(strip, in, divisor, out);
+}
+
+namespace {
+
+/// Neighbouring lanes may share elements: the last tap of a lane is an earlier one of the next, so
+/// taps go backwards to add the windows in ascending order.
+template <class F>
+void scatter(const PoolStrip& strip, float* dx, F value) {
+  for (std::size_t t = strip.taps.size(); t-- > 0;) {
+    const PoolTap& tap = strip.taps[t];
+    for (std::int64_t i = 0; i < strip.lanes; ++i) {
+      dx[strip.start + i * strip.inputStride + tap.offset] += value(i, tap.position);
+    }
+  }
+}
+
+template <class Index>
+void scatterWinners(const PoolStrip& strip, const Index* indices, const float* dy, float* dx) {
+  scatter(strip, dx, [&](std::int64_t i, std::int32_t position) {
+    return static_cast<std::int32_t>(indices[i]) == position ? dy[i] : 0.0F;
+  });
+}
+
+}  // namespace
+
+template <>
+void maxPoolGradStrip(const PoolStrip& strip,
+                      const std::uint8_t* indices,
+                      const float* dy,
+                      float* dx) {
+  if (strip.separate) {
+    return HWY_DYNAMIC_DISPATCH(maxPoolGrad8)(strip, indices, dy, dx);
+  }
+  scatterWinners(strip, indices, dy, dx);
+}
+template <>
+void maxPoolGradStrip(const PoolStrip& strip,
+                      const std::int32_t* indices,
+                      const float* dy,
+                      float* dx) {
+  if (strip.separate) {
+    return HWY_DYNAMIC_DISPATCH(maxPoolGrad32)(strip, indices, dy, dx);
+  }
+  scatterWinners(strip, indices, dy, dx);
+}
+
+void avgPoolGradStrip(const PoolStrip& strip, const float* dy, float divisor, float* dx) {
+  if (strip.separate) {
+    return HWY_DYNAMIC_DISPATCH(avgPoolGrad)(strip, dy, divisor, dx);
+  }
+  scatter(strip, dx, [&](std::int64_t i, std::int32_t) { return dy[i] / divisor; });
+}
+
+}  // namespace sluice::devices::cpu
+#endif  // HWY_ONCE
