@@ -16,6 +16,7 @@ constexpr device::KernelEntry elementwise(std::string_view op) {
 }
 
 constexpr std::array kEntries = {
+    device::KernelEntry{.op = "assign", .implementation = "tiles", .make = makeAssign},
     device::KernelEntry{.op = "avg_pool",
                         .implementation = "strips",
                         .supports = supportsPool,
