@@ -63,6 +63,9 @@ class Emitter {
         lastUse_[v] = i;
       }
     }
+    for (const ir::Output& output : graph.outputs()) {
+      lastUse_[output.value] = order_.size();
+    }
     // A view lives in the memory of its operand: its uses count for the operand.
     for (std::size_t i = order_.size(); i-- > 0;) {
       const Op& op = graph.op(order_[i]);
@@ -149,10 +152,8 @@ class Emitter {
     const BufferId slice = stateBuffer(variable);
     const auto used = lastUse_.find(op.out());
     const std::size_t last = used == lastUse_.end() ? position_ : used->second;
-    const bool isOutput = std::ranges::any_of(
-        graph_.outputs(), [&](const ir::Output& o) { return o.value == op.out(); });
     for (const std::size_t assign : assigns_[variable]) {
-      if (assign > position_ && (assign < last || isOutput)) {
+      if (assign > position_ && assign < last) {
         materials_[op.out()] = {
             {Layout::plain(), emitCopy(slice, op.outputs[0], op.name, BufferUse::Local)}};
         return;

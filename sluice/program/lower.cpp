@@ -18,6 +18,14 @@ void checkRounds(const ir::Graph& graph, const LowerOptions& options) {
     raise<InvalidArgument>("a round needs at least 1 micro-batch, got {}",
                            options.microBatchesPerRound);
   }
+  if (options.feedSlots < 1 || options.drainSlots < 1 || options.drainRule.every < 1) {
+    raise<InvalidArgument>(
+        "feeds and drains need at least 1 slot and a drain rule a period of at least 1, got {}, {} "
+        "and {}",
+        options.feedSlots,
+        options.drainSlots,
+        options.drainRule.every);
+  }
   for (const ir::OpId id : graph.order()) {
     const ir::Op& op = graph.op(id);
     if (op.place.pass != ir::Pass::Update) {
@@ -66,6 +74,10 @@ class RoundBuilder {
       segmentIndex_[static_cast<std::size_t>(program.segments[i].kind)] =
           static_cast<std::int32_t>(i);
     }
+    for (const Stream& drain : program.drains) {
+      std::int32_t& count = isOfUpdate(drain) ? updateDrains_ : loopDrains_;
+      drainRank_.push_back(count++);
+    }
     program_.lanes = {{.device = 0, .kind = LaneKind::Load, .tasks = {}},
                       {.device = 0, .kind = LaneKind::Compute, .tasks = {}},
                       {.device = 0, .kind = LaneKind::Store, .tasks = {}}};
@@ -89,11 +101,8 @@ class RoundBuilder {
     if (has(SegmentKind::Update)) {
       addRun(SegmentKind::Update, count_ - 1);
     }
-    for (std::int32_t m = 0; m < count_; ++m) {
-      for (std::size_t d = 0; d < program_.drains.size(); ++d) {
-        addDrain(static_cast<std::int32_t>(d), m);
-      }
-    }
+    addDrains(false);
+    addDrains(true);
   }
 
  private:
@@ -115,8 +124,17 @@ class RoundBuilder {
     }
     return 0;
   }
-  std::int32_t drainIndex(std::int32_t drain, std::int32_t microBatch) const {
-    return microBatch * static_cast<std::int32_t>(program_.drains.size()) + drain;
+  /// What the update writes exists once per round: every micro-batch drains it, after the update.
+  bool isOfUpdate(const Stream& drain) const {
+    return touches_[drain.buffer.index()].writer == SegmentKind::Update;
+  }
+  /// Position in the store lane: the drains of the loop come first, because the loop waits for
+  /// them.
+  std::int32_t drainIndex(std::size_t drain, std::int32_t microBatch) const {
+    const std::int32_t rank = drainRank_[drain];
+    return isOfUpdate(program_.drains[drain])
+               ? count_ * loopDrains_ + microBatch * updateDrains_ + rank
+               : microBatch * loopDrains_ + rank;
   }
 
   void wait(std::int32_t lane, std::int32_t task, std::int32_t roundsBack = 0) {
@@ -182,10 +200,10 @@ class RoundBuilder {
       const BufferId buffer = program_.drains[d].buffer;
       program_.slots.push_back({buffer, slotOf(buffer, m)});
       if (touches_[buffer.index()].writer == kind) {
-        const Earlier before = earlier(m, program_.buffer(buffer).slots);
-        wait(kStoreLane,
-             drainIndex(static_cast<std::int32_t>(d), before.microBatch),
-             before.roundsBack);
+        const Earlier before = kind == SegmentKind::Update
+                                   ? Earlier{count_ - 1, 1}
+                                   : earlier(m, program_.buffer(buffer).slots);
+        wait(kStoreLane, drainIndex(d, before.microBatch), before.roundsBack);
       }
     }
     finishTask(kComputeLane,
@@ -194,6 +212,16 @@ class RoundBuilder {
                 .microBatch = m},
                firstWait,
                firstSlot);
+  }
+
+  void addDrains(bool ofUpdate) {
+    for (std::int32_t m = 0; m < count_; ++m) {
+      for (std::size_t d = 0; d < program_.drains.size(); ++d) {
+        if (isOfUpdate(program_.drains[d]) == ofUpdate) {
+          addDrain(static_cast<std::int32_t>(d), m);
+        }
+      }
+    }
   }
 
   void addDrain(std::int32_t drain, std::int32_t m) {
@@ -212,7 +240,23 @@ class RoundBuilder {
   std::vector<Touch> touches_;
   std::int32_t count_;
   std::int32_t segmentIndex_[4] = {-1, -1, -1, -1};
+  std::vector<std::int32_t> drainRank_;  // among the drains of the loop, or of the update
+  std::int32_t loopDrains_ = 0;
+  std::int32_t updateDrains_ = 0;
 };
+
+/// A ring needs no more slots than there are micro-batches to tell apart.
+void sizeRings(Emitted& emitted, const std::vector<Touch>& touches, const LowerOptions& options) {
+  for (std::size_t b = 0; b < emitted.buffers.size(); ++b) {
+    if (emitted.uses[b] == BufferUse::Feed) {
+      emitted.buffers[b].slots = std::min(options.feedSlots, options.microBatchesPerRound);
+    } else if (emitted.uses[b] == BufferUse::Drain) {
+      emitted.buffers[b].slots = touches[b].writer == SegmentKind::Update
+                                     ? 1
+                                     : std::min(options.drainSlots, options.microBatchesPerRound);
+    }
+  }
+}
 
 void fillSegments(Program& program, std::vector<EmittedCall>& calls) {
   for (const SegmentKind kind :
@@ -239,13 +283,8 @@ Program lower(const ir::Graph& graph,
   StatePlan planned = state;
   Emitted emitted = emit(graph, kernels, planned);
   shareBuffers(emitted);
-  for (std::size_t b = 0; b < emitted.buffers.size(); ++b) {
-    if (emitted.uses[b] == BufferUse::Feed) {
-      emitted.buffers[b].slots = options.feedSlots;
-    } else if (emitted.uses[b] == BufferUse::Drain) {
-      emitted.buffers[b].slots = options.drainSlots;
-    }
-  }
+  const std::vector<Touch> touches = touchesOf(emitted);
+  sizeRings(emitted, touches, options);
   const PlanSummary plan = placeBuffers(emitted);
   Program program;
   program.name = graph.name();
@@ -264,7 +303,6 @@ Program lower(const ir::Graph& graph,
         formatBytes(options.memoryPerDevice),
         plan.largestAtPeak);
   }
-  const std::vector<Touch> touches = touchesOf(emitted);
   program.buffers = std::move(emitted.buffers);
   program.feeds = std::move(emitted.feeds);
   program.drains = std::move(emitted.drains);

@@ -236,7 +236,8 @@ PlanSummary placeBuffers(Emitted& emitted) {
       case BufferUse::Local:
       case BufferUse::Scratch:
         if (!extent.touched()) {
-          continue;  // renamed away
+          emitted.buffers[b].bytes = 0;  // renamed away
+          continue;
         }
         lifetimes.push_back({extent.first, extent.last + 1, bytes});
         break;

@@ -12,10 +12,35 @@ namespace {
 
 using Text = std::back_insert_iterator<std::string>;
 
+std::string placeText(const Buffer& buffer) {
+  return fmt::format("{}+{}", buffer.region == Region::State ? "S" : "T", buffer.offset);
+}
+
+void printStream(Text out, const Program& program, std::string_view kind, const Stream& stream) {
+  const Buffer& buffer = program.buffer(stream.buffer);
+  fmt::format_to(out,
+                 "  {} \"{}\" {} at {}, {} slot{}",
+                 kind,
+                 stream.name,
+                 stream.type.str(),
+                 placeText(buffer),
+                 buffer.slots,
+                 buffer.slots == 1 ? "" : "s");
+}
+
+/// What the text of a call does not show.
+void addCall(Hasher& hasher, const device::KernelCall& call) {
+  hasher.add(ir::structuralHash(call.attrs)).add(std::string_view(call.choice.config));
+  for (const std::vector<device::Layout>* layouts : {&call.choice.inputs, &call.choice.outputs}) {
+    for (const device::Layout& layout : *layouts) {
+      hasher.add(static_cast<int>(layout.kind)).add(std::string_view(layout.blob));
+    }
+  }
+}
+
 void printCall(Text out, const Program& program, const device::KernelCall& call) {
   const auto operand = [&](std::int32_t b) {
-    const Buffer& buffer = program.buffers[static_cast<std::size_t>(b)];
-    return fmt::format("{}+{}", buffer.region == Region::State ? "S" : "T", buffer.offset);
+    return placeText(program.buffers[static_cast<std::size_t>(b)]);
   };
   std::vector<std::string> in;
   std::vector<std::string> outputs;
@@ -26,11 +51,12 @@ void printCall(Text out, const Program& program, const device::KernelCall& call)
     outputs.push_back(fmt::format("{} {}", operand(call.outputs[i]), call.outputTypes[i].str()));
   }
   fmt::format_to(out,
-                 "    {} [{}] ({}) -> ({})  \"{}\"\n",
+                 "    {} [{}] ({}) -> ({}){}  \"{}\"\n",
                  call.def->name,
                  call.choice.implementation,
                  fmt::join(in, ", "),
                  fmt::join(outputs, ", "),
+                 call.scratch < 0 ? "" : " scratch " + operand(call.scratch),
                  call.name);
 }
 
@@ -54,7 +80,7 @@ void printTask(Text out, const Program& program, const Task& task) {
                    " after {}:{}{}",
                    name(program.lanes[static_cast<std::size_t>(w.lane)].kind),
                    w.task,
-                   w.roundsBack > 0 ? "'" : "");
+                   std::string(static_cast<std::size_t>(w.roundsBack), '\''));
   }
   fmt::format_to(out, "\n");
 }
@@ -95,6 +121,24 @@ std::string print(const Program& program) {
                    formatBytes(plan.transientBytes),
                    formatBytes(plan.transientLowerBound));
   }
+  for (const Stream& feed : program.feeds) {
+    printStream(out, program, "input", feed);
+    fmt::format_to(out, "\n");
+  }
+  for (const Stream& drain : program.drains) {
+    printStream(out, program, "output", drain);
+    if (drain.rule.finalOnly) {
+      fmt::format_to(out, ", the last of a step\n");
+    } else {
+      fmt::format_to(out, ", every {}\n", drain.rule.every);
+    }
+  }
+  for (const Constant& constant : program.constants) {
+    fmt::format_to(out,
+                   "  constant {} at {}\n",
+                   constant.value.type().str(),
+                   placeText(program.buffer(constant.buffer)));
+  }
   for (const Segment& segment : program.segments) {
     fmt::format_to(out, "  segment {} on device {}\n", name(segment.kind), segment.device);
     for (const device::KernelCall& call : segment.calls) {
@@ -111,9 +155,17 @@ std::string print(const Program& program) {
 }
 
 std::uint64_t hash(const Program& program) {
-  // The text names every operand, offset, implementation, task and wait.
+  // The text names every stream, operand, offset, implementation, task and wait.
   Hasher hasher;
   hasher.add(std::string_view(print(program)));
+  for (const DevicePlan& plan : program.devices) {
+    hasher.add(std::uint64_t{plan.stateBytes}).add(std::uint64_t{plan.transientBytes});
+  }
+  for (const Segment& segment : program.segments) {
+    for (const device::KernelCall& call : segment.calls) {
+      addCall(hasher, call);
+    }
+  }
   for (const Constant& constant : program.constants) {
     hasher.add(constant.value.hash());
   }

@@ -24,6 +24,7 @@ constexpr device::KernelEntry reduction(std::string_view op) {
 }
 
 constexpr std::array kEntries = {
+    device::KernelEntry{.op = "assign", .implementation = "tiles", .make = makeAssign},
     device::KernelEntry{.op = "avg_pool",
                         .implementation = "strips",
                         .supports = supportsPool,

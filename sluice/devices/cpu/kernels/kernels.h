@@ -8,6 +8,9 @@
 
 namespace sluice::devices::cpu {
 
+// assign.cpp: modes sum and mean
+std::unique_ptr<device::Kernel> makeAssign(const ir::OpView& op, const device::Choice& choice);
+
 // conv.cpp: conv and conv_grad_input
 bool supportsConv(const ir::OpView& op);
 device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning);
