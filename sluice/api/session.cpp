@@ -6,7 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/program/lower.h"
-//V #include "sluice/program/verify.h"
+#include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
 
 namespace sluice {
@@ -54,7 +54,7 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
                                              .drainRule = drainRule,
                                              .memoryPerDevice = options.memoryPerDevice()});
   if (options.verifyPrograms()) {
-    //V program::verify(lowered);
+    program::verify(lowered);
   }
   if (!options.dumpDirectory().empty()) {
     std::ofstream(std::filesystem::path(options.dumpDirectory()) / "program.txt")
