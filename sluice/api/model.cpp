@@ -206,6 +206,10 @@ Model::Signature Model::signatureOf(std::span<const HostTensor> inputs) const {
 ir::Graph Model::trace(const Signature& signature) const {
   ir::Graph graph(training() ? "training" : "inference");
   ir::Value loss;
+  // Declared first, so that variables have the module's order and not that of their first use.
+  for (const nn::Parameter* parameter : module_.parameters()) {
+    graph.addVariable(parameter->variable());
+  }
   {
     nn::Tracer tracer(graph, training() ? nn::TraceMode::Training : nn::TraceMode::Inference);
     std::vector<nn::Tensor> inputs;

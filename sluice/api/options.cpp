@@ -123,6 +123,11 @@ Options& Options::verifyPrograms(bool enabled) {
   return *this;
 }
 
+Options& Options::tuningTable(std::string path) {
+  tuningTable_ = std::move(path);
+  return *this;
+}
+
 Options& Options::dumpDirectory(std::string path) {
   dumpDirectory_ = std::move(path);
   return *this;
@@ -131,7 +136,7 @@ Options& Options::dumpDirectory(std::string path) {
 std::string Options::str() const {
   return fmt::format(
       "deviceIterations: {}\noutputMode: {}\noutputPeriod: {}\nrandomSeed: {}\nthreads: {}\n"
-      "memoryPerDevice: {}\nfusion: {}\nverifyPrograms: {}\ndumpDirectory: {}\n"
+      "memoryPerDevice: {}\nfusion: {}\nverifyPrograms: {}\ntuningTable: {}\ndumpDirectory: {}\n"
       "training.gradientAccumulation: {}\ntraining.accumulationReduction: {}\n",
       deviceIterations_,
       name(outputMode_),
@@ -141,6 +146,7 @@ std::string Options::str() const {
       memoryPerDevice_ == 0 ? "not limited" : std::to_string(memoryPerDevice_),
       fusion_,
       verifyPrograms_,
+      tuningTable_.empty() ? "shipped" : tuningTable_,
       dumpDirectory_.empty() ? "none" : dumpDirectory_,
       training.gradientAccumulation(),
       training.accumulationReduction() == Reduction::Mean ? "Mean" : "Sum");

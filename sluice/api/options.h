@@ -48,6 +48,8 @@ class Options {
   Options& fusion(bool enabled);
   /// Prove the program before its first step (order, races, every read); on by default.
   Options& verifyPrograms(bool enabled);
+  /// Entries of this file replace those of the shipped tuning table (see `sluice tune`).
+  Options& tuningTable(std::string path);
   /// Writes the graph after every pass and the program into this folder; empty: no.
   Options& dumpDirectory(std::string path);
 
@@ -59,6 +61,7 @@ class Options {
   std::size_t memoryPerDevice() const { return memoryPerDevice_; }
   bool fusion() const { return fusion_; }
   bool verifyPrograms() const { return verifyPrograms_; }
+  const std::string& tuningTable() const { return tuningTable_; }
   const std::string& dumpDirectory() const { return dumpDirectory_; }
 
   TrainingOptions training;
@@ -75,6 +78,7 @@ class Options {
   std::size_t memoryPerDevice_ = 0;
   bool fusion_ = true;
   bool verifyPrograms_ = true;
+  std::string tuningTable_;
   std::string dumpDirectory_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
@@ -11,9 +12,31 @@
 
 namespace sluice {
 
+namespace {
+
+device::Tuning readTuning(const std::string& path) {
+  if (path.empty()) {
+    return {};
+  }
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    raise<ConfigFileError>("cannot read the tuning table '{}'", path);
+  }
+  try {
+    return device::parseTuning(text.view());
+  } catch (Error& error) {
+    error.at(path);
+    throw;
+  }
+}
+
+}  // namespace
+
 Session::Session(const Options& options, std::uint64_t seed) : seed_(seed) {
-  devices_.push_back(devices::cpu::makeCpuDevice(
-      {.threads = options.threads(), .memoryBytes = options.memoryPerDevice()}));
+  devices_.push_back(devices::cpu::makeCpuDevice({.threads = options.threads(),
+                                                  .memoryBytes = options.memoryPerDevice(),
+                                                  .tuning = readTuning(options.tuningTable())}));
   std::vector<device::Device*> pointers;
   for (const auto& device : devices_) {
     pointers.push_back(device.get());

@@ -1,0 +1,21 @@
+// The commands of `sluice`: each registers itself with the command line and says what to run.
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace sluice::cli {
+
+/// What a command does after its options were parsed; the program's exit code.
+using Action = std::function<int()>;
+
+void addVersion(CLI::App& app, Action& action);
+void addDevices(CLI::App& app, Action& action);
+void addInspect(CLI::App& app, Action& action);
+void addOps(CLI::App& app, Action& action);
+void addTune(CLI::App& app, Action& action);
+
+}  // namespace sluice::cli

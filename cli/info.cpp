@@ -1,0 +1,112 @@
+// sluice version, devices, ops.
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "sluice/base/hash.h"
+#include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/ops/op_list.h"
+
+namespace sluice::cli {
+namespace {
+
+std::uint64_t tuningHash(const device::Tuning& tuning) {
+  Hasher hasher;
+  for (const auto& [key, value] : tuning) {
+    hasher.add(std::string_view(key)).add(std::string_view(value));
+  }
+  return hasher.digest();
+}
+
+std::string memoryOfHost() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  std::uint64_t kilobytes = 0;
+  if (file >> key >> kilobytes) {
+    return fmt::format("{:.1f} GiB", static_cast<double>(kilobytes) / 0x1p20);
+  }
+  return "unknown";
+}
+
+int version() {
+  const auto device = devices::cpu::makeCpuDevice();
+  fmt::print("sluice {}\n", SLUICE_VERSION);
+  fmt::print("Results are the same bits wherever these lines are the same:\n");
+  fmt::print("  device kind    {}\n", device->info().kind);
+  fmt::print("  instructions   {}\n", device->info().description);
+  fmt::print("  tuning table   {:016x}\n", tuningHash(device->kernels().tuning()));
+  return 0;
+}
+
+int listDevices() {
+  const auto device = devices::cpu::makeCpuDevice();
+  fmt::print("cpu  {} hardware threads, {} of memory, {}\n",
+             std::thread::hardware_concurrency(),
+             memoryOfHost(),
+             device->info().description);
+  return 0;
+}
+
+std::string inputsOf(const ir::OpDef& def) {
+  if (def.maxInputs == ir::kVariadic) {
+    return fmt::format("{}+", def.minInputs);
+  }
+  return def.minInputs == def.maxInputs ? fmt::format("{}", def.minInputs)
+                                        : fmt::format("{}-{}", def.minInputs, def.maxInputs);
+}
+
+int listOps(bool markdown) {
+  const char* row =
+      markdown ? "| {} | {} | {} | {} | {} | {} |\n" : "{:<28} {:<7} {:<8} {:<12} {:<24} {}\n";
+  const auto print = [&](auto... cells) { fmt::print(fmt::runtime(row), cells...); };
+  print("op", "inputs", "outputs", "gradient", "attributes", "ONNX");
+  if (markdown) {
+    print("---", "---", "---", "---", "---", "---");
+  }
+  for (const ir::OpDef* def : ops::opSet().all()) {
+    std::vector<std::string_view> attrs;
+    for (const ir::AttrSpec& spec : def->attrs) {
+      attrs.push_back(spec.name);
+    }
+    std::vector<std::string> onnx;
+    for (const ir::OnnxName& name : def->onnx) {
+      onnx.push_back(fmt::format("{}_{}", name.name, name.since));
+    }
+    print(std::string(def->name),
+          inputsOf(*def),
+          def->outputs == ir::kVariadic ? std::string("any") : std::to_string(def->outputs),
+          std::string(def->grad != nullptr        ? "yes"
+                      : def->decompose != nullptr ? "by its parts"
+                                                  : "no"),
+          fmt::format("{}", fmt::join(attrs, ", ")),
+          fmt::format("{}", fmt::join(onnx, " ")));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void addVersion(CLI::App& app, Action& action) {
+  app.add_subcommand("version", "Print the version and the scope in which results are bit-equal")
+      ->callback([&action] { action = version; });
+}
+
+void addDevices(CLI::App& app, Action& action) {
+  app.add_subcommand("devices", "List the devices of this machine")->callback([&action] {
+    action = listDevices;
+  });
+}
+
+void addOps(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("ops", "List every op");
+  auto* markdown = command->add_flag("--markdown", "As a Markdown table");
+  command->callback([&action, markdown] {
+    action = [wanted = markdown->count() > 0] { return listOps(wanted); };
+  });
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,152 @@
+// sluice inspect and tune: both start from a graph in its text form.
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "sluice/base/error.h"
+#include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/cpu/tune.h"
+#include "sluice/ir/parser.h"
+#include "sluice/ir/printer.h"
+#include "sluice/ir/verify.h"
+#include "sluice/ops/op_list.h"
+#include "sluice/program/lower.h"
+#include "sluice/program/verify.h"
+#include "sluice/transforms/pipeline.h"
+
+namespace sluice::cli {
+namespace {
+
+ir::Graph readGraph(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    raise<FileError>("cannot read '{}': {}", path, std::strerror(errno));
+  }
+  try {
+    ir::Graph graph = ir::parse(text.str(), ops::opSet());
+    ir::verify(graph);
+    return graph;
+  } catch (Error& error) {
+    error.at(path);
+    throw;
+  }
+}
+
+program::Program lowerGraph(const ir::Graph& graph) {
+  program::StatePlan state;
+  program::Program lowered =
+      program::lower(graph, devices::cpu::cpuKernelTable(), state, {.microBatchesPerRound = 1});
+  program::verify(lowered);
+  return lowered;
+}
+
+void printSummary(const ir::Graph& graph) {
+  std::map<std::string_view, int> counts;
+  ir::Cost total;
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    ++counts[op.def->name];
+    const std::vector<TensorType> types = graph.inputTypes(op);
+    const ir::Cost cost = ir::costOf(view(op, types));
+    total.flops += cost.flops;
+    total.bytesRead += cost.bytesRead;
+    total.bytesWritten += cost.bytesWritten;
+  }
+  fmt::print("graph \"{}\": {} ops, {:.6g} flops, {:.6g} bytes read, {:.6g} written\n",
+             graph.name(),
+             graph.numOps(),
+             total.flops,
+             total.bytesRead,
+             total.bytesWritten);
+  for (const auto& [name, count] : counts) {
+    fmt::print("  {:>6}  {}\n", count, name);
+  }
+  for (const ir::Variable& variable : graph.variables()) {
+    fmt::print("  variable {} {} {}\n", variable.name, variable.type.str(), name(variable.role));
+  }
+}
+
+struct InspectSettings {
+  std::string path;
+  bool passes = false;
+  bool program = false;
+};
+
+int inspect(const InspectSettings& settings) {
+  ir::Graph graph = readGraph(settings.path);
+  if (settings.passes || settings.program) {
+    transforms::runPasses(graph);
+  }
+  if (settings.program) {
+    fmt::print("{}", program::print(lowerGraph(graph)));
+  } else if (settings.passes) {
+    fmt::print("{}", ir::print(graph));
+  } else {
+    printSummary(graph);
+  }
+  return 0;
+}
+
+struct TuneSettings {
+  std::string path;
+  std::string output;
+};
+
+int tune(const TuneSettings& settings) {
+  ir::Graph graph = readGraph(settings.path);
+  transforms::runPasses(graph);
+  std::vector<device::KernelCall> calls;
+  for (const program::Segment& segment : lowerGraph(graph).segments) {
+    calls.insert(calls.end(), segment.calls.begin(), segment.calls.end());
+  }
+  const std::string table = devices::cpu::tune(
+      calls, [](std::string_view key) { fmt::print(stderr, "measuring {}\n", key); });
+  if (settings.output.empty()) {
+    fmt::print("{}", table);
+    return 0;
+  }
+  const std::string partial = settings.output + ".part";
+  std::ofstream file(partial);
+  file << table;
+  file.close();
+  if (!file || std::rename(partial.c_str(), settings.output.c_str()) != 0) {
+    raise<FileError>("cannot write '{}': {}", settings.output, std::strerror(errno));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void addInspect(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Show what is in a graph file (text form): ops, cost, variables");
+  auto settings = std::make_shared<InspectSettings>();
+  command->add_option("graph", settings->path, "A graph in its text form")->required();
+  command->add_flag("--passes", settings->passes, "Print the graph after all passes");
+  command->add_flag(
+      "--program", settings->program, "Print the lowered program: memory plan, kernels, tasks");
+  command->callback([&action, settings] { action = [settings] { return inspect(*settings); }; });
+}
+
+void addTune(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "tune", "Measure the kernels of a graph on this machine and print a tuning table");
+  command->footer(
+      "Give the table to a model with Options::tuningTable(path). Another table may give "
+      "other last bits; it is part of the scope that `sluice version` prints.");
+  auto settings = std::make_shared<TuneSettings>();
+  command->add_option("graph", settings->path, "A graph in its text form")->required();
+  command->add_option("-o,--output", settings->output, "Write the table to this file");
+  command->callback([&action, settings] { action = [settings] { return tune(*settings); }; });
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,108 @@
+#include "sluice/api/fit.h"
+
+#include <chrono>
+#include <csignal>
+
+#include "sluice/api/metrics.h"
+
+namespace sluice {
+namespace {
+
+volatile std::sig_atomic_t interruptSeen = 0;  // NOLINT: a signal handler can reach nothing else
+
+void noteInterrupt(int) {
+  interruptSeen = 1;
+  std::signal(SIGINT, SIG_DFL);  // the next one ends the program
+}
+
+/// Catches Ctrl-C while it lives.
+class InterruptGuard {
+ public:
+  explicit InterruptGuard(bool active) : active_(active) {
+    if (active_) {
+      interruptSeen = 0;
+      previous_ = std::signal(SIGINT, noteInterrupt);
+    }
+  }
+  ~InterruptGuard() {
+    if (active_) {
+      std::signal(SIGINT, previous_);
+    }
+  }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+  bool seen() const { return active_ && interruptSeen != 0; }
+
+ private:
+  bool active_;
+  void (*previous_)(int) = SIG_DFL;
+};
+
+Metrics lossOnly(std::span<const HostTensor>, std::span<const HostTensor> outputs) {
+  return {{"Loss", meanOf(outputs.back())}};
+}
+
+void addTo(Metrics& sums, const Metrics& metrics) {
+  if (sums.empty()) {
+    sums = metrics;
+    return;
+  }
+  for (std::size_t i = 0; i < sums.size() && i < metrics.size(); ++i) {
+    sums[i].second += metrics[i].second;
+  }
+}
+
+Metrics meansOf(Metrics sums, std::int64_t count) {
+  for (auto& [name, value] : sums) {
+    value /= static_cast<double>(std::max<std::int64_t>(count, 1));
+  }
+  return sums;
+}
+
+}  // namespace
+
+FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& options) {
+  const auto measure = options.metrics ? options.metrics : lossOnly;
+  const InterruptGuard interrupt(options.stopOnInterrupt);
+  FitResult result;
+  Progress progress{.epochs = options.epochs, .steps = loader.batches()};
+  for (progress.epoch = 0; progress.epoch < options.epochs && !interrupt.seen(); ++progress.epoch) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto elapsed = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    progress.step = 0;
+    progress.metrics.clear();
+    for (const auto& callback : options.callbacks) {
+      callback->onEpochBegin(progress);
+    }
+    Metrics sums;
+    while (progress.step < progress.steps && !interrupt.seen()) {
+      const std::vector<HostTensor> inputs = loader.batch(progress.epoch, progress.step);
+      const std::vector<HostTensor> outputs = model.run(inputs);
+      ++progress.step;
+      progress.metrics = measure(inputs, outputs);
+      progress.updates = model.updates();
+      progress.seconds = elapsed();
+      addTo(sums, progress.metrics);
+      for (const auto& callback : options.callbacks) {
+        callback->onStep(progress);
+      }
+    }
+    progress.metrics = meansOf(std::move(sums), progress.step);
+    if (options.validate && !interrupt.seen()) {
+      for (auto& metric : options.validate()) {
+        progress.metrics.push_back(std::move(metric));
+      }
+    }
+    progress.seconds = elapsed();
+    for (const auto& callback : options.callbacks) {
+      callback->onEpochEnd(progress);
+    }
+    result.epochs.push_back(progress.metrics);
+  }
+  result.interrupted = interrupt.seen();
+  return result;
+}
+
+}  // namespace sluice

@@ -1,0 +1,65 @@
+// fit: a training loop over a loader with callbacks. It adds nothing that a hand-written loop over
+// model(...) could not do: progress, a CSV log, validation, and an orderly end on Ctrl-C.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sluice/api/model.h"
+#include "sluice/data/memory_loader.h"
+
+namespace sluice {
+
+/// Named numbers in the order they are shown.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+struct Progress {
+  std::int64_t epoch = 0;  ///< from 0
+  std::int64_t epochs = 0;
+  std::int64_t step = 0;  ///< finished steps of the epoch
+  std::int64_t steps = 0;
+  std::int64_t updates = 0;  ///< weight updates since the model was made
+  double seconds = 0;        ///< since the epoch began
+  Metrics metrics;           ///< of this step; at the end of an epoch, means over its steps
+};
+
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void onEpochBegin(const Progress&) {}
+  virtual void onStep(const Progress&) {}
+  virtual void onEpochEnd(const Progress&) {}
+};
+
+/// "Epoch 1/3", then a bar with the metrics, redrawn in place on a terminal and printed once per
+/// epoch elsewhere.
+std::unique_ptr<Callback> progressBar();
+
+/// A line per step: epoch, step, updates, seconds, metrics. The file gets its final name when
+/// training ends; throws FileError.
+std::unique_ptr<Callback> csvLog(std::string path);
+
+struct FitOptions {
+  std::int64_t epochs = 1;
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
+  /// From a step's inputs and outputs; by default the mean of the last output as "Loss".
+  std::function<Metrics(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs)>
+      metrics = {};
+  /// Called after each epoch; what it returns is appended to the epoch's metrics.
+  std::function<Metrics()> validate = {};
+  /// Ctrl-C finishes the step in progress, then fit returns; a second one ends the program.
+  bool stopOnInterrupt = true;
+};
+
+struct FitResult {
+  std::vector<Metrics> epochs;  ///< means over the steps of each epoch, with validation
+  bool interrupted = false;
+};
+
+FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& options);
+
+}  // namespace sluice
