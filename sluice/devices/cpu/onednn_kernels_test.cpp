@@ -320,8 +320,10 @@ TEST(CpuMatMul, TakesItsTilesFromTheTuningTable) {
   const OneOp op(c.def, c.attrs, c.inputs, 1);
   EXPECT_EQ(op.choice().config, "cols 1");
   EXPECT_EQ(device->kernels().choose(op.call().view()).config, "cols 2");
-  const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "diagonal 2"}}});
-  EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError);
+  for (const char* text : {"diagonal 2", "cols 0", "cols 99", "loop 2", "batch 2"}) {
+    const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", text}}});
+    EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError) << text;
+  }
 }
 
 /// A convolution by its extents; `attrs` as of conv.
