@@ -1,6 +1,6 @@
-// Transposed operands are strides of a descriptor, nothing is copied. Batches are
-// folded into the rows where the right operand has none; other regular batches are one primitive,
-// irregular broadcasts a loop over matrices.
+// Transposed operands are strides of a descriptor, nothing is copied. Batches are folded into the
+// rows where the right operand has none; other regular batches are one primitive, irregular
+// broadcasts a loop over matrices.
 //
 // The output is cut into at most kMaxTiles pieces, each one primitive call: along the batch, along
 // the columns (the right operand is then packed once, whatever the number of tiles) or along the
@@ -183,7 +183,9 @@ Cut ruleCut(const Problem& p) {
   if (d.n >= d.m || (columns >= wanted && d.m < 4 * d.n)) {
     return {"cols", columns};
   }
-  return {"rows", std::min(wanted, ceilDiv(d.m, 4 * kRowBlock))};
+  // Every tile of rows packs B again, which costs more if it is transposed.
+  const std::int64_t rows = (d.strideBn == 1 ? 4 : 8) * kRowBlock;
+  return {"rows", std::min(wanted, ceilDiv(d.m, rows))};
 }
 
 /// Pieces of [0, extent) in whole blocks, all equal but the last.
