@@ -98,4 +98,7 @@ class Attrs {
   std::vector<NamedAttr> items_;  // sorted by name
 };
 
+/// Equal attributes have equal hashes, on every machine.
+std::uint64_t structuralHash(const Attrs& attrs);
+
 }  // namespace sluice::ir

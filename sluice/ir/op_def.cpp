@@ -10,30 +10,6 @@
 namespace sluice::ir {
 namespace {
 
-Attr defaultOf(const AttrSpec& spec) {
-  switch (spec.kind) {
-    case AttrKind::Int:
-      return spec.integer;
-    case AttrKind::Real:
-      return spec.real;
-    case AttrKind::Bool:
-      return spec.integer != 0;
-    case AttrKind::Text:
-      return std::string(spec.text);
-    case AttrKind::Ints:
-      return std::vector<std::int64_t>();
-    case AttrKind::Reals:
-      return std::vector<double>();
-    case AttrKind::Texts:
-      return std::vector<std::string>();
-    case AttrKind::Tensor:
-      return HostTensor();
-    case AttrKind::Subgraph:
-      return GraphRef();
-  }
-  return std::int64_t{0};
-}
-
 constexpr std::array<AttrSpec, 1> kVariableAttrs = {
     {{.name = "var", .kind = AttrKind::Text, .required = true}}};
 constexpr std::array<AttrSpec, 1> kConstantAttrs = {
@@ -86,6 +62,30 @@ Value GradContext::output(std::size_t i) const {
   return outputs_[i];
 }
 
+Attr defaultOf(const AttrSpec& spec) {
+  switch (spec.kind) {
+    case AttrKind::Int:
+      return spec.integer;
+    case AttrKind::Real:
+      return spec.real;
+    case AttrKind::Bool:
+      return spec.integer != 0;
+    case AttrKind::Text:
+      return std::string(spec.text);
+    case AttrKind::Ints:
+      return std::vector<std::int64_t>();
+    case AttrKind::Reals:
+      return std::vector<double>();
+    case AttrKind::Texts:
+      return std::vector<std::string>();
+    case AttrKind::Tensor:
+      return HostTensor();
+    case AttrKind::Subgraph:
+      return GraphRef();
+  }
+  return std::int64_t{0};
+}
+
 Cost costOf(const OpView& op) {
   if (op.def.cost != nullptr) {
     return op.def.cost(op);
@@ -120,6 +120,10 @@ Attrs completeAttrs(const OpDef& def, Attrs attrs) {
                              item.name,
                              name(spec->kind),
                              name(kindOf(item.value)));
+    }
+    if (const auto* nested = std::get_if<GraphRef>(&item.value);
+        nested != nullptr && *nested == nullptr) {
+      raise<InvalidArgument>("{}: attribute '{}' is an empty subgraph", def.name, item.name);
     }
   }
   for (const AttrSpec& spec : def.attrs) {

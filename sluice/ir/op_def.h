@@ -149,6 +149,9 @@ struct OpDef {
 /// The op's cost, by its function or the default.
 Cost costOf(const OpView& op);
 
+/// What an attribute that is not given is set to.
+Attr defaultOf(const AttrSpec& spec);
+
 /// Fills in defaults and checks names and kinds against the schema; throws InvalidArgument.
 Attrs completeAttrs(const OpDef& def, Attrs attrs);
 

@@ -111,6 +111,15 @@ bool structurallyEqual(const Graph& a, const Graph& b) {
   });
 }
 
+std::uint64_t structuralHash(const Attrs& attrs) {
+  Hasher hasher;
+  for (const NamedAttr& attr : attrs) {
+    hasher.add(std::string_view(attr.name));
+    addAttr(hasher, attr.value);
+  }
+  return hasher.digest();
+}
+
 std::uint64_t structuralHash(const Graph& graph) {
   Hasher hasher;
   const Positions positions = positionsOf(graph);

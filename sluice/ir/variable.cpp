@@ -1,6 +1,7 @@
 #include "sluice/ir/variable.h"
 
 #include <array>
+#include <bit>
 
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
@@ -9,7 +10,12 @@
 namespace sluice::ir {
 
 bool Initializer::operator==(const Initializer& other) const {
-  return kind == other.kind && a == other.a && b == other.b && tensor.sameBits(other.tensor);
+  // By bits, as the structural hash sees it: NaN equals itself, 0 is not -0.
+  const auto same = [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+  };
+  return kind == other.kind && same(a, other.a) && same(b, other.b) &&
+         tensor.sameBits(other.tensor);
 }
 
 std::string_view name(VariableRole role) {

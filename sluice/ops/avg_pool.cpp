@@ -59,4 +59,17 @@ Value avgPool(GraphBuilder& b, Value x, const PoolOptions& options) {
   return b.add(kAvgPool, {x}, std::move(attrs));
 }
 
+Value globalAvgPool(GraphBuilder& b, Value x) {
+  const std::int64_t rank = b.shape(x).rank();
+  if (rank < 3) {
+    raise<InvalidArgument>("globalAvgPool: expected [batch, channels, spatial...], got {}",
+                           b.shape(x).str());
+  }
+  std::vector<std::int64_t> axes;
+  for (std::int64_t axis = 2; axis < rank; ++axis) {
+    axes.push_back(axis);
+  }
+  return reduceMean(b, x, std::move(axes), true);
+}
+
 }  // namespace sluice::ops

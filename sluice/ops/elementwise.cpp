@@ -1,5 +1,10 @@
 #include "sluice/ops/elementwise.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
 #include "sluice/base/error.h"
 
 namespace sluice::ops {
@@ -57,19 +62,59 @@ void requireSameDType(const ir::OpView& op) {
   }
 }
 
-std::vector<TensorType> inferBroadcast(const ir::OpView& op, Accepts accepts) {
-  requireDType(op, 0, accepts);
-  requireSameDType(op);
-  TensorType result = op.inputs[0];
+void requireSameType(const ir::OpView& op) {
+  for (const TensorType& type : op.inputs) {
+    if (type != op.inputs[0]) {
+      raise<InvalidArgument>("{}: inputs must have one type, got {} and {}",
+                             op.def.name,
+                             op.inputs[0].str(),
+                             type.str());
+    }
+  }
+}
+
+void requireOneOf(const ir::OpView& op,
+                  std::string_view attr,
+                  std::initializer_list<std::string_view> words) {
+  const std::string& text = op.attrs.text(attr);
+  if (std::ranges::find(words, text) == words.end()) {
+    raise<InvalidArgument>(
+        "{}: {} is '{}', expected one of {}", op.def.name, attr, text, fmt::join(words, ", "));
+  }
+}
+
+DType dtypeAttr(const ir::OpView& op) {
+  const std::string& text = op.attrs.text("dtype");
+  const std::optional<DType> dtype = parseDType(text);
+  if (!dtype) {
+    raise<InvalidArgument>("{}: dtype '{}' is not an element type; f32 is one", op.def.name, text);
+  }
+  return *dtype;
+}
+
+Shape broadcastInputs(const ir::OpView& op) {
+  Shape shape = op.inputs[0].shape;
   try {
     for (const TensorType& type : op.inputs) {
-      result.shape = broadcast(result.shape, type.shape);
+      shape = broadcast(shape, type.shape);
     }
   } catch (Error& error) {
     error.at(op.def.name);
     throw;
   }
-  return {result};
+  return shape;
+}
+
+std::vector<TensorType> inferBroadcast(const ir::OpView& op, Accepts accepts) {
+  requireDType(op, 0, accepts);
+  requireSameDType(op);
+  return {{op.inputs[0].dtype, broadcastInputs(op)}};
+}
+
+void copyBytes(const ir::KernelArgs& args) {
+  if (args.op.inputs[0].bytes() != 0) {
+    std::memmove(args.outputs[0], args.inputs[0], args.op.inputs[0].bytes());
+  }
 }
 
 BroadcastIndex::BroadcastIndex(const Shape& input, const Shape& output)

@@ -2,7 +2,10 @@
 // kernels compute in double for floats and in 64 bits for integers, then round once to the dtype.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <initializer_list>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -17,6 +20,15 @@ void requireDType(const ir::OpView& op, std::size_t input, Accepts accepts);
 /// Throws InvalidArgument unless all inputs have one dtype.
 void requireSameDType(const ir::OpView& op);
 
+/// Throws InvalidArgument unless all inputs have one dtype and shape.
+void requireSameType(const ir::OpView& op);
+/// Throws InvalidArgument unless the text attribute is one of the given words.
+void requireOneOf(const ir::OpView& op,
+                  std::string_view attr,
+                  std::initializer_list<std::string_view> words);
+/// The element type that the text attribute `dtype` names; throws InvalidArgument if there is none.
+DType dtypeAttr(const ir::OpView& op);
+
 /// One operand, result of the same type.
 template <Accepts kAccepts>
 std::vector<TensorType> inferUnary(const ir::OpView& op) {
@@ -24,6 +36,16 @@ std::vector<TensorType> inferUnary(const ir::OpView& op) {
   return {op.inputs[0]};
 }
 
+/// Operands of one type, result of that type: no broadcasting.
+template <Accepts kAccepts>
+std::vector<TensorType> inferSame(const ir::OpView& op) {
+  requireDType(op, 0, kAccepts);
+  requireSameType(op);
+  return {op.inputs[0]};
+}
+
+/// The broadcast of the shapes of all inputs; throws InvalidArgument naming the op.
+Shape broadcastInputs(const ir::OpView& op);
 /// Broadcast of all operands with the dtype of the first.
 std::vector<TensorType> inferBroadcast(const ir::OpView& op, Accepts accepts);
 template <Accepts kAccepts>
@@ -65,6 +87,15 @@ T narrow(W value) {
   }
 }
 
+template <class W>
+bool notANumber(W value) {
+  if constexpr (std::is_floating_point_v<W>) {
+    return std::isnan(value);
+  } else {
+    return false;
+  }
+}
+
 /// For each output element, the flat index of the (broadcast) element of an input.
 class BroadcastIndex {
  public:
@@ -77,6 +108,9 @@ class BroadcastIndex {
   std::vector<std::int64_t> inputStrides_;
   std::vector<std::int64_t> dims_;
 };
+
+/// The reference of ops whose output has the bytes of their input.
+void copyBytes(const ir::KernelArgs& args);
 
 /// out = f(x) in the wide type of the input's dtype, which is also the output's.
 template <class F>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/elementwise.h"
 
 namespace sluice::ops {
 
@@ -39,13 +40,22 @@ Value reduceLoss(GraphBuilder& b, Value terms, Reduction reduction) {
   if (reduction == Reduction::None) {
     return terms;
   }
-  const TensorType type = b.type(terms);
-  const Value sum = reduceSum(b, terms, {});
-  if (reduction == Reduction::Sum) {
-    return sum;
+  // reduce_mean of nothing would be 0 / 0.
+  if (reduction == Reduction::Sum || b.shape(terms).elements() == 0) {
+    return reduceSum(b, terms, {});
   }
-  const auto count = static_cast<double>(std::max<std::int64_t>(type.shape.elements(), 1));
-  return mul(b, sum, b.scalar(type.dtype, 1.0 / count));
+  return reduceMean(b, terms, {});
+}
+
+std::vector<TensorType> inferPairLoss(const ir::OpView& op) {
+  requireDType(op, 0, Accepts::Floating);
+  if (op.inputs[0] != op.inputs[1]) {
+    raise<InvalidArgument>("{}: prediction and target must have one type, got {} and {}",
+                           op.def.name,
+                           op.inputs[0].str(),
+                           op.inputs[1].str());
+  }
+  return {reducedType(op, op.inputs[0])};
 }
 
 NllDims nllDims(const ir::OpView& op, const Shape& probabilities, const TensorType& labels) {

@@ -26,6 +26,9 @@ TensorType reducedType(const ir::OpView& op, TensorType terms);
 /// Appends the reduction of the terms; the mean of nothing is 0.
 Value reduceLoss(GraphBuilder& b, Value terms, Reduction reduction);
 
+/// A loss of two float operands (prediction, target) of one type, term by term.
+std::vector<TensorType> inferPairLoss(const ir::OpView& op);
+
 /// Log-probabilities [batch, classes, positions...] and labels [batch, positions...].
 struct NllDims {
   std::int64_t batch = 0;

@@ -16,22 +16,165 @@ using ir::Value;
 
 // Element-wise, two operands, NumPy broadcasting, equal dtypes.
 Value add(GraphBuilder& b, Value x, Value y);
+/// Integers truncate toward zero; an integer divided by zero is 0.
+Value div(GraphBuilder& b, Value x, Value y);
+/// Ties give their gradient to x; so does minimum.
+Value maximum(GraphBuilder& b, Value x, Value y);
+Value minimum(GraphBuilder& b, Value x, Value y);
 Value mul(GraphBuilder& b, Value x, Value y);
+Value pow(GraphBuilder& b, Value x, Value y);
+Value sub(GraphBuilder& b, Value x, Value y);
+
+// Comparisons and logic: the result is bool.
+Value equal(GraphBuilder& b, Value x, Value y);
+Value greater(GraphBuilder& b, Value x, Value y);
+Value greaterEqual(GraphBuilder& b, Value x, Value y);
+Value isNan(GraphBuilder& b, Value x);
+Value less(GraphBuilder& b, Value x, Value y);
+Value lessEqual(GraphBuilder& b, Value x, Value y);
+Value logicalAnd(GraphBuilder& b, Value x, Value y);
+Value logicalNot(GraphBuilder& b, Value x);
+Value logicalOr(GraphBuilder& b, Value x, Value y);
+Value logicalXor(GraphBuilder& b, Value x, Value y);
+Value notEqual(GraphBuilder& b, Value x, Value y);
+/// x where the condition holds, else y; all three are broadcast together.
+Value where(GraphBuilder& b, Value condition, Value x, Value y);
 
 // Element-wise, one operand.
+Value abs(GraphBuilder& b, Value x);
+Value ceil(GraphBuilder& b, Value x);
+Value clamp(GraphBuilder& b, Value x, double low, double high);
+Value cos(GraphBuilder& b, Value x);
+Value erf(GraphBuilder& b, Value x);
 Value exp(GraphBuilder& b, Value x);
+Value expm1(GraphBuilder& b, Value x);
+Value floor(GraphBuilder& b, Value x);
+Value log(GraphBuilder& b, Value x);
+Value log1p(GraphBuilder& b, Value x);
 Value neg(GraphBuilder& b, Value x);
+Value reciprocal(GraphBuilder& b, Value x);
+/// Halves to the even neighbour.
+Value round(GraphBuilder& b, Value x);
+Value rsqrt(GraphBuilder& b, Value x);
+Value sign(GraphBuilder& b, Value x);
+Value sin(GraphBuilder& b, Value x);
+Value sqrt(GraphBuilder& b, Value x);
+Value square(GraphBuilder& b, Value x);
+Value tanh(GraphBuilder& b, Value x);
+
+// Activations, and the gradients that are ops of their own.
+Value elu(GraphBuilder& b, Value x, double alpha = 1.0);
+/// approximate: none (by erf) or tanh.
+Value gelu(GraphBuilder& b, Value x, std::string_view approximate = "none");
+Value geluGrad(GraphBuilder& b, Value x, Value dy, std::string_view approximate = "none");
+Value leakyRelu(GraphBuilder& b, Value x, double alpha = 0.01);
+Value relu(GraphBuilder& b, Value x);
+/// dy where relu's output y is above 0, else 0.
+Value reluGrad(GraphBuilder& b, Value y, Value dy);
+Value sigmoid(GraphBuilder& b, Value x);
+Value silu(GraphBuilder& b, Value x);
+Value softplus(GraphBuilder& b, Value x);
+
+// The same elements.
+/// Identity when x already has the type.
+Value cast(GraphBuilder& b, Value x, DType dtype);
+/// No gradient passes.
+Value detach(GraphBuilder& b, Value x);
+Value identity(GraphBuilder& b, Value x);
+/// Never removed or merged.
+Value nop(GraphBuilder& b, Value x);
 
 // Reductions. Empty axes: all. Negative axes count from the end.
+/// The position of the largest element, the first of equal ones, as i64.
+Value argMax(GraphBuilder& b, Value x, std::int64_t axis, bool keepDims = false);
+struct CumSumOptions {
+  bool exclusive = false;  ///< leave out the element itself
+  bool reverse = false;    ///< sum from the back
+};
+Value cumSum(GraphBuilder& b, Value x, std::int64_t axis, CumSumOptions options = {});
+Value mean(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceLogSumExp(GraphBuilder& b,
+                      Value x,
+                      std::vector<std::int64_t> axes,
+                      bool keepDims = false);
+/// Equal maxima share the gradient equally; so do minima.
+Value reduceMax(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceMean(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceMin(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceProd(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
+Value reduceProdGrad(GraphBuilder& b, Value x, Value dy, std::vector<std::int64_t> axes);
 Value reduceSum(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
 /// Sums a broadcast result back to `shape` (identity when it already has it).
 Value sumTo(GraphBuilder& b, Value x, const Shape& shape);
+/// The mean of the squared differences from the mean.
+Value variance(GraphBuilder& b, Value x, std::vector<std::int64_t> axes, bool keepDims = false);
 
 // Shape.
+Value broadcastTo(GraphBuilder& b, Value x, const Shape& shape);
+Value concat(GraphBuilder& b, std::vector<Value> values, std::int64_t axis);
+/// Axes first to last become one.
+Value flatten(GraphBuilder& b, Value x, std::int64_t first = 0, std::int64_t last = -1);
+/// Indices of i32 or i64, negative ones count from the end; their shape replaces the axis.
+Value gather(GraphBuilder& b, Value x, Value indices, std::int64_t axis = 0);
+/// mode: constant, reflect or edge.
+Value pad(GraphBuilder& b,
+          Value x,
+          std::vector<std::int64_t> before,
+          std::vector<std::int64_t> after,
+          std::string_view mode = "constant",
+          double value = 0.0);
 Value reshape(GraphBuilder& b, Value x, const Shape& shape);
+/// Empty axes: all.
+Value reverse(GraphBuilder& b, Value x, std::vector<std::int64_t> axes = {});
+/// data with the updates added to the rows that gather(data, indices, axis) would read.
+Value scatterAdd(GraphBuilder& b, Value data, Value indices, Value updates, std::int64_t axis = 0);
+/// One start, end and step per axis, as NumPy; no steps: all 1.
+Value slice(GraphBuilder& b,
+            Value x,
+            std::vector<std::int64_t> starts,
+            std::vector<std::int64_t> ends,
+            std::vector<std::int64_t> steps = {});
+/// Zeros of `shape` with x placed where slice would take it from.
+Value sliceScatter(GraphBuilder& b,
+                   Value x,
+                   const Shape& shape,
+                   std::vector<std::int64_t> starts,
+                   std::vector<std::int64_t> ends,
+                   std::vector<std::int64_t> steps = {});
+std::vector<Value> split(GraphBuilder& b,
+                         Value x,
+                         std::int64_t axis,
+                         std::vector<std::int64_t> sizes);
+/// Drops axes of extent 1; empty axes: all of them.
+Value squeeze(GraphBuilder& b, Value x, const std::vector<std::int64_t>& axes = {});
+Value tile(GraphBuilder& b, Value x, std::vector<std::int64_t> repeats);
 /// Empty permutation: reverses the axes.
 Value transpose(GraphBuilder& b, Value x, std::vector<std::int64_t> permutation = {});
-Value broadcastTo(GraphBuilder& b, Value x, const Shape& shape);
+/// The upper (column - row >= diagonal) or lower triangle of the last two axes.
+Value trilu(GraphBuilder& b, Value x, bool upper, std::int64_t diagonal = 0);
+/// Adds axes of extent 1 at these positions of the result.
+Value unsqueeze(GraphBuilder& b, Value x, const std::vector<std::int64_t>& axes);
+
+// New tensors.
+/// One value everywhere.
+Value full(GraphBuilder& b, const TensorType& type, double value);
+/// 0, 1, 2 ... along the axis.
+Value iota(GraphBuilder& b, const TensorType& type, std::int64_t axis = 0);
+/// A new axis that is 1 at the index and 0 elsewhere.
+Value oneHot(GraphBuilder& b,
+             Value indices,
+             std::int64_t depth,
+             DType dtype = DType::F32,
+             std::int64_t axis = -1);
+
+// Random numbers: each call takes a fresh ordinal, which fixes its stream (rule R6).
+/// Zeros elements with probability p and scales the others by 1 / (1 - p).
+Value dropout(GraphBuilder& b, Value x, double p);
+Value randomNormal(GraphBuilder& b,
+                   const TensorType& type,
+                   double mean = 0.0,
+                   double deviation = 1.0);
+Value randomUniform(GraphBuilder& b, const TensorType& type, double low = 0.0, double high = 1.0);
 
 // Linear algebra.
 struct MatMulOptions {
@@ -69,12 +212,29 @@ Value maxPoolGrad(
     GraphBuilder& b, Value indices, Value dy, const Shape& inputShape, const PoolOptions& options);
 Value avgPool(GraphBuilder& b, Value x, const PoolOptions& options);
 Value avgPoolGrad(GraphBuilder& b, Value dy, const Shape& inputShape, const PoolOptions& options);
+/// The mean over all spatial axes, which stay with extent 1.
+Value globalAvgPool(GraphBuilder& b, Value x);
 
 // Normalization and softmax.
 Value softmax(GraphBuilder& b, Value x, std::int64_t axis = -1);
 Value softmaxGrad(GraphBuilder& b, Value y, Value dy, std::int64_t axis);
 Value logSoftmax(GraphBuilder& b, Value x, std::int64_t axis = -1);
 Value logSoftmaxGrad(GraphBuilder& b, Value y, Value dy, std::int64_t axis);
+struct NormOptions {
+  std::int64_t axis = -1;  ///< this axis and all behind it are normalized
+  double epsilon = 1e-5;
+};
+/// Outputs 1 and 2 of the op are the mean and the reciprocal standard deviation.
+Value layerNorm(GraphBuilder& b, Value x, Value gamma, Value beta, NormOptions options = {});
+/// Output 1 of the op is the reciprocal root mean square.
+Value rmsNorm(GraphBuilder& b, Value x, Value gamma, NormOptions options = {});
+struct BatchNormValues {
+  Value y;
+  Value mean;
+  Value variance;  ///< biased
+};
+/// Training form: by the batch's own statistics, per channel (axis 1).
+BatchNormValues batchNorm(GraphBuilder& b, Value x, Value gamma, Value beta, double epsilon = 1e-5);
 
 // Losses. Class scores are [batch, classes, ...], labels i32 or i64 [batch, ...].
 enum class Reduction : std::uint8_t { Mean, Sum, None };
@@ -91,5 +251,46 @@ struct CrossEntropyOptions {
   double labelSmoothing = 0.0;
 };
 Value crossEntropy(GraphBuilder& b, Value logits, Value labels, CrossEntropyOptions options = {});
+
+// Composites: decomposed into the ops above where a device has no kernel of its own.
+struct BatchNormInputs {
+  Value gamma;
+  Value beta;
+  Value mean;
+  Value variance;
+};
+/// Inference form: by given statistics, which are f32 (f64 for f64).
+Value batchNormInference(GraphBuilder& b,
+                         Value x,
+                         const BatchNormInputs& inputs,
+                         double epsilon = 1e-5);
+Value groupNorm(
+    GraphBuilder& b, Value x, Value gamma, Value beta, std::int64_t groups, double epsilon = 1e-5);
+
+Value bceLoss(GraphBuilder& b,
+              Value probability,
+              Value target,
+              Reduction reduction = Reduction::Mean);
+Value bceWithLogitsLoss(GraphBuilder& b,
+                        Value logit,
+                        Value target,
+                        Reduction reduction = Reduction::Mean);
+Value identityLoss(GraphBuilder& b, Value x, Reduction reduction = Reduction::Mean);
+Value l1Loss(GraphBuilder& b,
+             Value prediction,
+             Value target,
+             Reduction reduction = Reduction::Mean);
+Value mseLoss(GraphBuilder& b,
+              Value prediction,
+              Value target,
+              Reduction reduction = Reduction::Mean);
+struct AttentionOptions {
+  Value mask = {};      ///< none, bool (true keeps) or float (added), broadcast to [.., L, S]
+  double scale = 0.0;   ///< 0: 1 / sqrt(E)
+  bool causal = false;  ///< query i sees keys 0 to i only
+};
+/// q [.., L, E], k [.., S, E], v [.., S, Ev] give [.., L, Ev].
+Value scaledDotProductAttention(
+    GraphBuilder& b, Value q, Value k, Value v, const AttentionOptions& options = {});
 
 }  // namespace sluice::ops

@@ -46,6 +46,11 @@ std::vector<TensorType> inferReduce(const ir::OpView& op) {
   return {{op.inputs[0].dtype, Shape(std::move(dims))}};
 }
 
+std::vector<TensorType> inferReduceFloats(const ir::OpView& op) {
+  requireDType(op, 0, Accepts::Floating);
+  return inferReduce(op);
+}
+
 ir::Cost costReduce(const ir::OpView& op) {
   return {.flops = static_cast<double>(op.inputs[0].shape.elements()),
           .bytesRead = static_cast<double>(op.inputs[0].bytes()),
@@ -54,6 +59,14 @@ ir::Cost costReduce(const ir::OpView& op) {
 
 ir::Value expandReduced(ir::GradContext& g, ir::Value value) {
   return broadcastTo(g.b, reshape(g.b, value, keptShape(g.op)), g.op.inputs[0].shape);
+}
+
+ir::Value gradOfExtreme(ir::GradContext& g) {
+  const Shape kept = keptShape(g.op);
+  const ir::Value extreme = reshape(g.b, g.output(0), kept);
+  const ir::Value equals = cast(g.b, equal(g.b, g.input(0), extreme), g.op.inputs[0].dtype);
+  const ir::Value count = reduceSum(g.b, equals, g.op.attrs.integers("axes"), true);
+  return mul(g.b, equals, div(g.b, reshape(g.b, g.grad(), kept), count));
 }
 
 }  // namespace sluice::ops

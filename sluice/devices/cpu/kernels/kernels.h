@@ -8,6 +8,9 @@
 
 namespace sluice::devices::cpu {
 
+// assign.cpp: modes sum and mean
+std::unique_ptr<device::Kernel> makeAssign(const ir::OpView& op, const device::Choice& choice);
+
 // conv.cpp: conv and conv_grad_input
 bool supportsConv(const ir::OpView& op);
 device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning);
@@ -18,11 +21,32 @@ device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& 
 std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
                                                    const device::Choice& choice);
 
+// elementwise.cpp: every element-wise op, and fused
+bool supportsElementwise(const ir::OpView& op);
+device::Choice chooseElementwise(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeElementwise(const ir::OpView& op, const device::Choice& choice);
+
+// layer_norm.cpp: layer_norm, rms_norm and their gradients
+bool supportsLayerNorm(const ir::OpView& op);
+std::unique_ptr<device::Kernel> makeLayerNorm(const ir::OpView& op, const device::Choice& choice);
+device::Choice chooseLayerNormGrad(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeLayerNormGrad(const ir::OpView& op,
+                                                  const device::Choice& choice);
+
 // matmul.cpp
 bool supportsMatMul(const ir::OpView& op);
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice);
 
+// random.cpp
+std::unique_ptr<device::Kernel> makeDropout(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeRandomUniform(const ir::OpView& op,
+                                                  const device::Choice& choice);
+
+// reduce.cpp: reduce_sum, reduce_mean, reduce_max, reduce_min
+bool supportsReduce(const ir::OpView& op);
+device::Choice chooseReduce(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeReduce(const ir::OpView& op, const device::Choice& choice);
 // pool.cpp: max_pool, avg_pool and their gradients
 bool supportsPool(const ir::OpView& op);
 device::Choice choosePool(const ir::OpView& op, const device::Tuning& tuning);
@@ -32,5 +56,12 @@ std::unique_ptr<device::Kernel> makeMaxPoolGrad(const ir::OpView& op, const devi
 
 // reorder.cpp
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice);
+
+// softmax.cpp: softmax, log_softmax and their gradients
+bool supportsSoftmax(const ir::OpView& op);
+std::unique_ptr<device::Kernel> makeSoftmax(const ir::OpView& op, const device::Choice& choice);
+
+// transpose.cpp
+std::unique_ptr<device::Kernel> makeTranspose(const ir::OpView& op, const device::Choice& choice);
 
 }  // namespace sluice::devices::cpu

@@ -1,5 +1,6 @@
-// reorder between plain and channels-last storage, element by element along the innermost axes, and
-// between plain and the opaque formats of oneDNN.
+// reorder between plain and channels-last storage, element by element along the innermost axes,
+// between plain and the opaque formats of oneDNN, and between equal layouts, which is a copy.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -84,15 +85,35 @@ class Pack : public device::Kernel {
   onednn::Call call_;
 };
 
+class Copy : public device::Kernel {
+ public:
+  explicit Copy(std::size_t bytes) : bytes_(bytes) {}
+
+  void run(const device::KernelRun& run) override {
+    constexpr std::size_t kTile = 1 << 18;
+    run.workers.parallelFor(static_cast<std::int64_t>((bytes_ + kTile - 1) / kTile),
+                            [&](std::int64_t tile) {
+                              const std::size_t begin = static_cast<std::size_t>(tile) * kTile;
+                              // A variable assigned to itself is copied onto itself.
+                              std::memmove(run.out<std::byte>(0) + begin,
+                                           run.in<std::byte>(0) + begin,
+                                           std::min(kTile, bytes_ - begin));
+                            });
+  }
+
+ private:
+  std::size_t bytes_;
+};
+
 }  // namespace
 
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice) {
   const device::Layout& from = choice.inputs[0];
   const device::Layout& to = choice.outputs[0];
-  SLUICE_CHECK(from != to && (from.isPlain() || to.isPlain()),
-               "a reorder from {} to {}",
-               from.str(),
-               to.str());
+  if (from == to) {
+    return std::make_unique<Copy>(from.bytes(op.inputs[0]));
+  }
+  SLUICE_CHECK(from.isPlain() || to.isPlain(), "a reorder from {} to {}", from.str(), to.str());
   if (from.kind == device::Layout::Kind::Opaque) {
     const dnnl::memory::desc desc = onednn::describe(op.inputs[0], from);
     return std::make_unique<Pack>(desc, onednn::plainLike(desc));

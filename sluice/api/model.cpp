@@ -1,0 +1,329 @@
+#include "sluice/api/model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "sluice/api/training_graph.h"
+#include "sluice/base/error.h"
+#include "sluice/ops/elementwise.h"
+#include "sluice/transforms/decompose.h"
+
+namespace sluice {
+namespace {
+
+/// The tensors of a step, cut into micro-batches without a copy.
+class TensorFeed : public runtime::HostFeed {
+ public:
+  TensorFeed(std::span<const HostTensor> inputs, std::int64_t microBatches)
+      : inputs_(inputs), microBatches_(microBatches) {}
+  const void* take(std::int32_t input, std::int64_t microBatch) override {
+    const HostTensor& tensor = inputs_[static_cast<std::size_t>(input)];
+    const std::size_t bytes = tensor.byteCount() / static_cast<std::size_t>(microBatches_);
+    return tensor.bytes() + bytes * static_cast<std::size_t>(microBatch);
+  }
+
+ private:
+  std::span<const HostTensor> inputs_;
+  std::int64_t microBatches_;
+};
+
+/// Joins the micro-batches of each output along the first dimension, or adds them up.
+class TensorSink : public runtime::HostSink {
+ public:
+  TensorSink(const program::Program& program, std::int64_t microBatches, OutputMode mode)
+      : sum_(mode == OutputMode::Sum),
+        every_(program.drains.empty() ? 1 : program.drains[0].rule.every) {
+    for (const program::Stream& stream : program.drains) {
+      std::int64_t count = 1;
+      if (mode == OutputMode::All || mode == OutputMode::EveryN) {
+        count = microBatches / stream.rule.every;
+      }
+      joined_ = count > 1;
+      results_.emplace_back(joinedType(stream.type, count));
+      bytes_.push_back(stream.type.bytes());
+    }
+  }
+
+  void put(std::int32_t output, std::int64_t microBatch, const void* data) override {
+    const auto o = static_cast<std::size_t>(output);
+    if (sum_ && microBatch > 0) {
+      add(results_[o], data);
+      return;
+    }
+    const std::int64_t slot = joined_ ? microBatch / every_ : 0;
+    if (bytes_[o] > 0) {
+      std::memcpy(
+          results_[o].bytes() + bytes_[o] * static_cast<std::size_t>(slot), data, bytes_[o]);
+    }
+  }
+
+  std::vector<HostTensor> results() { return std::move(results_); }
+
+ private:
+  static TensorType joinedType(const TensorType& type, std::int64_t count) {
+    if (count == 1) {
+      return type;
+    }
+    std::vector<std::int64_t> dims = type.shape.dims();
+    if (dims.empty()) {
+      dims.push_back(count);
+    } else {
+      dims[0] *= count;
+    }
+    return {type.dtype, Shape(std::move(dims))};
+  }
+
+  /// In the output's own type, one rounding per micro-batch.
+  static void add(HostTensor& sum, const void* data) {
+    dispatch(sum.dtype(), [&]<class T>(T) {
+      const std::span<T> out = sum.data<T>();
+      const auto* in = static_cast<const T*>(data);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        if constexpr (std::is_same_v<T, bool>) {
+          out[i] = out[i] || in[i];
+        } else {
+          out[i] = ops::narrow<T>(ops::widen(out[i]) + ops::widen(in[i]));
+        }
+      }
+    });
+  }
+
+  bool sum_;
+  bool joined_ = false;
+  std::int64_t every_;
+  std::vector<HostTensor> results_;
+  std::vector<std::size_t> bytes_;
+};
+
+std::shared_ptr<Session> sessionOf(nn::Module& module, const Options& options) {
+  if (auto existing = std::dynamic_pointer_cast<Session>(module.store())) {
+    existing->requireSameDevices(options);
+    return existing;
+  }
+  auto session = std::make_shared<Session>(options, options.randomSeed().value_or(module.seed()));
+  module.setStore(session);
+  return session;
+}
+
+}  // namespace
+
+Model::Model(nn::Module& module, Forward forward, Options options)
+    : Model(module, std::move(forward), std::move(options), nullptr) {}
+
+Model::Model(nn::Module& module,
+             Forward forward,
+             Options options,
+             std::unique_ptr<optim::Optimizer> optimizer)
+    : module_(module),
+      forward_(std::move(forward)),
+      options_(std::move(options)),
+      optimizer_(std::move(optimizer)) {
+  if (!training() && options_.training.gradientAccumulation() != 1) {
+    raise<InvalidArgument>(
+        "an inference model accumulates no gradients: gradientAccumulation must be 1, got {}; use "
+        "deviceIterations to run several micro-batches per call",
+        options_.training.gradientAccumulation());
+  }
+  const std::int64_t total = microBatchesPerStep();
+  if (options_.outputMode() == OutputMode::EveryN &&
+      (options_.outputPeriod() > total || total % options_.outputPeriod() != 0)) {
+    raise<InvalidArgument>(
+        "outputMode EveryN has period {}, which must divide the {} micro-batches of a call "
+        "(deviceIterations {} x gradientAccumulation {})",
+        options_.outputPeriod(),
+        total,
+        options_.deviceIterations(),
+        options_.training.gradientAccumulation());
+  }
+  session_ = sessionOf(module_, options_);
+}
+
+std::int32_t Model::microBatchesPerRound() const {
+  return training() ? options_.training.gradientAccumulation() : options_.deviceIterations();
+}
+
+std::int64_t Model::microBatchesPerStep() const {
+  return static_cast<std::int64_t>(options_.deviceIterations()) *
+         (training() ? options_.training.gradientAccumulation() : 1);
+}
+
+OutputMode Model::outputMode() const {
+  if (options_.outputMode() != OutputMode::Default) {
+    return options_.outputMode();
+  }
+  return training() ? OutputMode::Final : OutputMode::All;
+}
+
+program::DrainRule Model::drainRule() const {
+  return {.every = outputMode() == OutputMode::EveryN ? options_.outputPeriod() : 1,
+          .finalOnly = outputMode() == OutputMode::Final};
+}
+
+Model::Signature Model::signatureOf(std::span<const HostTensor> inputs) const {
+  const std::int64_t total = microBatchesPerStep();
+  Signature signature;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Shape& shape = inputs[i].shape();
+    std::vector<std::int64_t> dims = shape.dims();
+    if (total > 1) {
+      if (dims.empty() || dims[0] % total != 0) {
+        raise<InvalidArgument>(
+            "input {} has shape {}: its first dimension must be a multiple of {} (deviceIterations "
+            "{} x gradientAccumulation {})",
+            i,
+            shape.str(),
+            total,
+            options_.deviceIterations(),
+            training() ? options_.training.gradientAccumulation() : 1);
+      }
+      dims[0] /= total;
+    }
+    signature.push_back({inputs[i].dtype(), Shape(std::move(dims))});
+  }
+  if (!programs_.empty()) {
+    const Signature& first = programs_.front().first;
+    if (first.size() != signature.size()) {
+      raise<InvalidArgument>("the model takes {} inputs, got {}", first.size(), signature.size());
+    }
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      if (first[i].dtype != signature[i].dtype ||
+          first[i].shape.rank() != signature[i].shape.rank()) {
+        raise<InvalidArgument>(
+            "input {} was {} per micro-batch when the model was compiled and is {} now: another "
+            "extent compiles a second program, another type or rank does not fit",
+            i,
+            first[i].str(),
+            signature[i].str());
+      }
+    }
+  }
+  return signature;
+}
+
+ir::Graph Model::trace(const Signature& signature) const {
+  ir::Graph graph(training() ? "training" : "inference");
+  ir::Value loss;
+  {
+    nn::Tracer tracer(graph, training() ? nn::TraceMode::Training : nn::TraceMode::Inference);
+    std::vector<nn::Tensor> inputs;
+    for (std::size_t i = 0; i < signature.size(); ++i) {
+      inputs.push_back(tracer.input(fmt::format("input{}", i), signature[i]));
+    }
+    const std::vector<nn::Tensor> outputs = forward_(inputs);
+    if (outputs.empty()) {
+      raise<InvalidArgument>("forward returned nothing");
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      graph.addOutput(fmt::format("output{}", i), outputs[i].value());
+    }
+    loss = outputs.back().value();
+  }
+  if (training()) {
+    // Composites are differentiated through their parts; the loss keeps its place as last output.
+    transforms::decompose(graph, [](const ir::Op&) { return false; });
+    loss = graph.outputs().back().value;
+    addTraining(graph,
+                loss,
+                *optimizer_,
+                {.accumulation = options_.training.gradientAccumulation(),
+                 .reduction = options_.training.accumulationReduction()});
+  }
+  return graph;
+}
+
+runtime::LoadedProgram& Model::programFor(const Signature& signature) {
+  for (auto& [known, program] : programs_) {
+    if (known == signature) {
+      return *program;
+    }
+  }
+  const auto start = std::chrono::steady_clock::now();
+  programs_.emplace_back(
+      signature,
+      session_->compile(trace(signature), microBatchesPerRound(), drainRule(), options_));
+  compilationSeconds_ +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return *programs_.back().second;
+}
+
+void Model::compile(std::span<const HostTensor> inputs) {
+  programFor(signatureOf(inputs));
+}
+
+void Model::writeStepScalars() {
+  for (const auto& [name, value] : optimizer_->scalars(schedule_.at(updates_))) {
+    const auto known = writtenScalars_.find(name);
+    if ((known != writtenScalars_.end() && known->second == value) || !session_->contains(name)) {
+      continue;
+    }
+    const TensorType type = session_->state().plan().find(name)->variable.type;
+    session_->write(name, HostTensor::full(type, value));
+    writtenScalars_[name] = value;
+  }
+}
+
+std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
+  runtime::LoadedProgram& program = programFor(signatureOf(inputs));
+  const std::int64_t total = microBatchesPerStep();
+  if (training()) {
+    writeStepScalars();
+  }
+  TensorFeed feed(inputs, total);
+  TensorSink sink(program.program(), total, outputMode());
+  session_->run(program,
+                {.feed = feed,
+                 .sink = sink,
+                 .rounds = training() ? options_.deviceIterations() : 1,
+                 .seed = session_->seed(),
+                 .firstMicroBatch = microBatches_});
+  microBatches_ += total;
+  if (training()) {
+    updates_ += options_.deviceIterations();
+  }
+  return sink.results();
+}
+
+void Model::setOptimizer(const optim::Optimizer& optimizer) {
+  if (!training() || optimizer.name() != optimizer_->name()) {
+    raise<InvalidArgument>("the model was made with {}; setOptimizer got {}",
+                           training() ? optimizer_->name() : "no optimizer",
+                           optimizer.name());
+  }
+  optimizer_ = optimizer.clone();
+}
+
+const program::Program& Model::program() const {
+  if (programs_.empty()) {
+    raise<InvalidArgument>("the model is not compiled yet: call it or compile() first");
+  }
+  return programs_.back().second->program();
+}
+
+std::string Model::summary() const {
+  std::string text = module_.summary();
+  for (const auto& [signature, loaded] : programs_) {
+    std::vector<std::string> types;
+    for (const TensorType& type : signature) {
+      types.push_back(type.str());
+    }
+    const program::Program& p = loaded->program();
+    std::size_t kernels = 0;
+    for (const program::Segment& segment : p.segments) {
+      kernels += segment.calls.size();
+    }
+    text += fmt::format(
+        "{} program for ({}): {} kernels, {} bytes of state, {} bytes of activations and "
+        "scratch\n",
+        p.name,
+        fmt::join(types, ", "),
+        kernels,
+        p.devices[0].stateBytes,
+        p.devices[0].transientBytes);
+  }
+  return text;
+}
+
+}  // namespace sluice

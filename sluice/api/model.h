@@ -1,0 +1,201 @@
+// trainingModel and inferenceModel: a module wrapped for running. The module is traced once per
+// input signature, compiled, and run on host tensors that hold a whole step: the first dimension of
+// every input is micro-batch x gradientAccumulation x deviceIterations. What forward returns for
+// one micro-batch comes back joined as the output mode says.
+//
+//   auto model = trainingModel(net, options, optim::AdamW(1e-3));
+//   auto [prediction, loss] = model(images, labels);
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "sluice/api/options.h"
+#include "sluice/api/session.h"
+#include "sluice/nn/module.h"
+#include "sluice/nn/tracer.h"
+#include "sluice/optim/lr_schedule.h"
+#include "sluice/optim/optimizer.h"
+
+namespace sluice {
+
+/// What every wrapped model does; TrainingModel and InferenceModel add the types of forward.
+class Model {
+ public:
+  using Forward = std::function<std::vector<nn::Tensor>(std::span<const nn::Tensor>)>;
+
+  /// One call: inputs of a whole step, outputs by the output mode. Compiles at the first call and
+  /// again for another signature. Throws InvalidArgument for inputs that do not fit.
+  std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  /// Compiles for these inputs without running.
+  void compile(std::span<const HostTensor> inputs);
+  bool isCompiled() const { return !programs_.empty(); }
+  /// Seconds spent compiling so far.
+  double compilationTime() const { return compilationSeconds_; }
+
+  const Options& options() const { return options_; }
+  Session& session() { return *session_; }
+  nn::Module& module() { return module_; }
+  /// Micro-batches per call and replica.
+  std::int64_t microBatchesPerStep() const;
+  /// The module's table, then what was compiled: bytes, kernels.
+  std::string summary() const;
+  /// The newest compiled program.
+  const program::Program& program() const;
+
+  /// Weight updates made so far.
+  std::int64_t updates() const { return updates_; }
+  void setLrSchedule(optim::LrSchedule schedule) { schedule_ = std::move(schedule); }
+  /// New hyper-parameters take effect at the next call; throws InvalidArgument for another rule.
+  void setOptimizer(const optim::Optimizer& optimizer);
+  const optim::Optimizer* optimizer() const { return optimizer_.get(); }
+
+ protected:
+  Model(nn::Module& module, Forward forward, Options options);
+  Model(nn::Module& module,
+        Forward forward,
+        Options options,
+        std::unique_ptr<optim::Optimizer> optimizer);
+
+ private:
+  using Signature = std::vector<TensorType>;
+
+  bool training() const { return optimizer_ != nullptr; }
+  std::int32_t microBatchesPerRound() const;
+  OutputMode outputMode() const;
+  program::DrainRule drainRule() const;
+  Signature signatureOf(std::span<const HostTensor> inputs) const;
+  runtime::LoadedProgram& programFor(const Signature& signature);
+  ir::Graph trace(const Signature& signature) const;
+  void writeStepScalars();
+
+  nn::Module& module_;
+  Forward forward_;
+  Options options_;
+  std::unique_ptr<optim::Optimizer> optimizer_;  // null: inference
+  optim::LrSchedule schedule_;
+  std::shared_ptr<Session> session_;  // shared by all models of one module
+  std::vector<std::pair<Signature, std::unique_ptr<runtime::LoadedProgram>>> programs_;
+  std::map<std::string, double> writtenScalars_;
+  std::int64_t updates_ = 0;
+  std::int64_t microBatches_ = 0;
+  double compilationSeconds_ = 0;
+};
+
+namespace detail {
+
+/// How the result of forward maps to tensors and back to host tensors.
+template <class Result>
+struct ForwardResult;
+template <>
+struct ForwardResult<nn::Tensor> {
+  using Host = HostTensor;
+  static std::vector<nn::Tensor> flatten(nn::Tensor t) { return {std::move(t)}; }
+  static Host pack(std::vector<HostTensor> h) { return std::move(h[0]); }
+};
+template <>
+struct ForwardResult<std::vector<nn::Tensor>> {
+  using Host = std::vector<HostTensor>;
+  static std::vector<nn::Tensor> flatten(std::vector<nn::Tensor> t) { return t; }
+  static Host pack(std::vector<HostTensor> h) { return h; }
+};
+template <>
+struct ForwardResult<std::pair<nn::Tensor, nn::Tensor>> {
+  using Host = std::pair<HostTensor, HostTensor>;
+  static std::vector<nn::Tensor> flatten(std::pair<nn::Tensor, nn::Tensor> t) {
+    return {std::move(t.first), std::move(t.second)};
+  }
+  static Host pack(std::vector<HostTensor> h) { return {std::move(h[0]), std::move(h[1])}; }
+};
+template <class... Ts>
+struct ForwardResult<std::tuple<Ts...>> {
+  template <class>
+  using AsHost = HostTensor;
+  using Host = std::tuple<AsHost<Ts>...>;
+  static std::vector<nn::Tensor> flatten(std::tuple<Ts...> t) {
+    return std::apply([](auto... each) { return std::vector<nn::Tensor>{std::move(each)...}; },
+                      std::move(t));
+  }
+  static Host pack(std::vector<HostTensor> h) {
+    return pack(std::move(h), std::index_sequence_for<Ts...>());
+  }
+
+ private:
+  template <std::size_t... kIs>
+  static Host pack(std::vector<HostTensor> h, std::index_sequence<kIs...>) {
+    return {std::move(h[kIs])...};
+  }
+};
+
+/// Result and number of arguments of Net::forward.
+template <class T>
+struct ForwardTraits;
+template <class Net, class Result, class... Args>
+struct ForwardTraits<Result (Net::*)(Args...)> {
+  using Map = ForwardResult<Result>;
+  static constexpr std::size_t kArity = sizeof...(Args);
+};
+
+template <class Net, class Result, class... Args>
+struct ForwardTraits<Result (Net::*)(Args...) const> : ForwardTraits<Result (Net::*)(Args...)> {};
+
+template <class Net, std::size_t... kIs>
+Model::Forward bindForward(Net& net, std::index_sequence<kIs...>) {
+  using Map = typename ForwardTraits<decltype(&Net::forward)>::Map;
+  return [&net](std::span<const nn::Tensor> inputs) {
+    return Map::flatten(net.forward(inputs[kIs]...));
+  };
+}
+
+template <class Net>
+Model::Forward bindForward(Net& net) {
+  return bindForward(net,
+                     std::make_index_sequence<ForwardTraits<decltype(&Net::forward)>::kArity>());
+}
+
+}  // namespace detail
+
+/// A Model that is called with as many tensors as Net::forward takes.
+template <class Net>
+class TypedModel : public Model {
+  using Traits = detail::ForwardTraits<decltype(&Net::forward)>;
+
+ public:
+  TypedModel(Net& net, Options options)
+      : Model(net, detail::bindForward(net), std::move(options)) {}
+  TypedModel(Net& net, Options options, std::unique_ptr<optim::Optimizer> optimizer)
+      : Model(net, detail::bindForward(net), std::move(options), std::move(optimizer)) {}
+
+  template <class... Inputs>
+  requires(sizeof...(Inputs) == Traits::kArity &&
+           (std::is_convertible_v<const Inputs&, const HostTensor&> && ...))
+      typename Traits::Map::Host
+      operator()(const Inputs&... inputs) {
+    const std::array<HostTensor, Traits::kArity> all{inputs...};
+    return Traits::Map::pack(run(all));
+  }
+};
+
+/// For training: the last value that forward returns is the loss, a float scalar. Runs
+/// deviceIterations updates per call, each over gradientAccumulation micro-batches.
+template <class Net, class Rule>
+TypedModel<Net> trainingModel(Net& net, Options options, const Rule& optimizer) {
+  return TypedModel<Net>(net, std::move(options), optimizer.clone());
+}
+
+/// For inference and validation; shares the weights with a training model of the same module.
+template <class Net>
+TypedModel<Net> inferenceModel(Net& net, Options options) {
+  return TypedModel<Net>(net, std::move(options));
+}
+
+}  // namespace sluice

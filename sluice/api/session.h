@@ -1,0 +1,57 @@
+// Session: one model's devices, state and engine. Every program of the model (training, validation,
+// another batch size) is compiled and run here and uses the same variables, so a training and an
+// inference model of one module share their weights without a second copy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/api/options.h"
+#include "sluice/device/device.h"
+#include "sluice/ir/graph.h"
+#include "sluice/nn/parameter.h"
+#include "sluice/runtime/engine.h"
+
+namespace sluice {
+
+class Session : public nn::StateStore {
+ public:
+  /// Makes the devices that the options ask for.
+  Session(const Options& options, std::uint64_t seed);
+  ~Session() override;
+
+  std::uint64_t seed() const { return seed_; }
+  const device::Device& device(std::size_t i = 0) const { return *devices_[i]; }
+  /// Throws InvalidArgument unless the options want the devices this session has.
+  void requireSameDevices(const Options& options) const;
+
+  /// Runs the passes, lowers, proves and loads. `microBatches` is the number per round. A failed
+  /// compile leaves the session as it was.
+  std::unique_ptr<runtime::LoadedProgram> compile(ir::Graph graph,
+                                                  std::int32_t microBatches,
+                                                  program::DrainRule drainRule,
+                                                  const Options& options);
+  void run(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
+    engine_->run(program, args);
+  }
+
+  HostTensor read(std::string_view variable) override { return state_->read(variable); }
+  void write(std::string_view variable, const HostTensor& value) override {
+    state_->write(variable, value);
+  }
+  bool contains(std::string_view variable) override { return state_->contains(variable); }
+  const runtime::ModelState& state() const { return *state_; }
+
+ private:
+  std::uint64_t seed_;
+  std::vector<std::unique_ptr<device::Device>> devices_;
+  std::unique_ptr<runtime::ModelState> state_;
+  std::unique_ptr<runtime::Engine> engine_;
+};
+
+}  // namespace sluice

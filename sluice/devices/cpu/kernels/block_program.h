@@ -1,0 +1,66 @@
+// A body of element-wise ops compiled to a list of block instructions over small registers. One op
+// is a body of length one, so that fused and separate execution give the same bits (rule R5).
+// Instructions whose operands do not vary along a row (or at all) run once per row (or tile).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sluice/device/kernel.h"
+#include "sluice/devices/cpu/kernels/blocks.h"
+#include "sluice/devices/cpu/kernels/iteration_space.h"
+
+namespace sluice::devices::cpu {
+
+/// How often an instruction runs.
+enum class Level : std::uint8_t { Tile, Row, Block };
+
+/// Slots are indices into a table of pointers: memory operands (inputs, then constants), outputs,
+/// registers.
+struct BlockInstruction {
+  BlockFunction function = nullptr;
+  std::array<std::int32_t, 3> in = {-1, -1, -1};
+  std::uint32_t single = 0;
+  std::int32_t out = -1;
+  Level level = Level::Block;
+  std::array<double, 2> params = {};
+};
+
+struct GatherInstruction {
+  std::int32_t from = -1;  ///< a memory operand
+  std::int32_t to = -1;
+};
+
+struct BlockProgram {
+  IterationSpace space;
+  std::size_t numInputs = 0;
+  std::vector<HostTensor> constants = {};
+  std::vector<std::size_t> operandBytes = {};  ///< of an element: inputs, then constants
+  std::vector<std::size_t> outputBytes = {};
+  std::vector<GatherInstruction> gathers = {};
+  std::vector<BlockInstruction> tile = {};
+  std::vector<BlockInstruction> row = {};
+  std::vector<BlockInstruction> block = {};
+  std::size_t numRegisters = 0;   ///< of blockElements elements, first
+  std::size_t numSingles = 0;     ///< registers of one element, after them
+  std::size_t registerBytes = 0;  ///< of one block register
+  std::int64_t blockElements = 0;
+
+  std::size_t firstOutput() const { return operandBytes.size(); }
+  std::size_t firstRegister() const { return firstOutput() + outputBytes.size(); }
+  std::size_t numSlots() const { return firstRegister() + numRegisters + numSingles; }
+};
+
+inline constexpr std::size_t kMaxSlots = 320;
+inline constexpr std::size_t kSingleBytes = 64;
+inline constexpr std::size_t kArenaBytes = 65536;
+/// Elements that one thread computes at a time.
+inline constexpr std::int64_t kTileElements = 16384;
+
+/// Compiles an element-wise op, or a `fused` op whose body has only such ops. Nothing if an op of
+/// it has no block function or the body is too large.
+std::optional<BlockProgram> compileBlocks(const ir::OpView& op, const device::Choice& choice);
+
+}  // namespace sluice::devices::cpu

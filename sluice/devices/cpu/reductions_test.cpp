@@ -1,0 +1,188 @@
+// Reductions and row kernels against the references over sizes that meet every path: short and long
+// runs, grains and partial sums, chunks of columns; bits for every number of threads.
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/ops/interpreter.h"
+#include "sluice/ops/op_list.h"
+#include "tests/support/device_run.h"
+#include "tests/support/random_tensor.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+using sluice::testing::DeviceRun;
+using sluice::testing::randomTensor;
+using sluice::testing::relativeDifference;
+using sluice::testing::runOnDevice;
+using sluice::testing::tolerance;
+
+/// Against the reference, and 1 against 2 and 3 threads.
+void check(const DeviceRun& run, std::int64_t terms, const std::string& what) {
+  const std::vector<HostTensor> expected = ops::evaluate(run.def, run.attrs, run.inputs, run.info);
+  const std::vector<HostTensor> one = runOnDevice(*makeCpuDevice(), run);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_LE(relativeDifference(one[i], expected[i]), tolerance(one[i].dtype(), terms))
+        << run.def.name << " " << what << " output " << i;
+  }
+  for (const int threads : {2, 3}) {
+    const std::vector<HostTensor> more = runOnDevice(*makeCpuDevice({.threads = threads}), run);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(more[i].sameBits(one[i])) << run.def.name << " " << what;
+    }
+  }
+}
+
+HostTensor random(std::uint64_t seed, const Shape& shape) {
+  return randomTensor(seed, {DType::F32, shape}, -1, 2);
+}
+
+TEST(Reductions, AllAxesAndSizes) {
+  struct Case {
+    Shape shape;
+    std::vector<std::int64_t> axes;
+  };
+  const std::vector<Case> cases = {
+      {{5}, {0}},
+      {{100003}, {}},
+      {{300, 37}, {1}},
+      {{300, 37}, {0}},
+      {{7, 40000}, {1}},
+      {{5000, 10}, {0}},
+      {{50, 5000}, {0}},
+      {{9, 64, 5, 7}, {0, 2, 3}},
+      {{40, 200, 9, 9}, {0, 2, 3}},
+      {{3, 17, 100}, {0, 2}},
+      {{6, 30, 40, 5}, {1, 3}},
+      {{6, 30, 40, 5}, {0, 2}},
+      {{2, 3, 4, 3, 2}, {1, 3}},
+      {{1, 1}, {0}},
+      {{4, 0, 3}, {1}},
+      {{0, 3}, {1}},
+      {{0, 3}, {0}},
+      {{2, 20000}, {0, 1}},
+  };
+  for (const Case& c : cases) {
+    for (const ir::OpDef* def :
+         {&ops::kReduceSum, &ops::kReduceMean, &ops::kReduceMax, &ops::kReduceMin}) {
+      const HostTensor in = random(1, c.shape);
+      check({.def = *def, .attrs = {{"axes", c.axes}}, .inputs = {in}},
+            std::max<std::int64_t>(1, in.shape().elements()),
+            c.shape.str());
+    }
+  }
+}
+
+TEST(Reductions, SumsOfManyEqualNumbersStayAccurate) {
+  // A plain running sum of 0.1F in float32 is off by more than 1 percent after 2^22 terms. Here no
+  // accumulator takes more than 256 terms in a row, so the error is below 256 half units.
+  const double bound = 256 * 0x1p-24;
+  const auto term = static_cast<double>(0.1F);
+  const HostTensor in = HostTensor::full({DType::F32, {4, 1 << 20}}, 0.1);
+  const HostTensor sum = runOnDevice(*makeCpuDevice(), {.def = ops::kReduceSum, .inputs = {in}})[0];
+  EXPECT_NEAR(sum.at(0) / (term * (1 << 22)), 1.0, bound);
+  const HostTensor column = in.reshaped({1 << 20, 4});
+  const HostTensor sums = runOnDevice(
+      *makeCpuDevice(), {.def = ops::kReduceSum, .attrs = {{"axes", {0}}}, .inputs = {column}})[0];
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(sums.at(i) / (term * (1 << 20)), 1.0, bound);
+  }
+}
+
+TEST(Reductions, NanWinsAMaximumWhereverItStands) {
+  for (const std::int64_t at : {0, 1, 17, 63, 64, 99}) {
+    HostTensor in = random(3, {100});
+    in.set(at, std::numeric_limits<double>::quiet_NaN());
+    for (const ir::OpDef* def : {&ops::kReduceMax, &ops::kReduceMin}) {
+      EXPECT_TRUE(std::isnan(runOnDevice(*makeCpuDevice(), {.def = *def, .inputs = {in}})[0].at(0)))
+          << at;
+      const DeviceRun columns{
+          .def = *def, .attrs = {{"axes", {0}}}, .inputs = {in.reshaped({100, 1})}};
+      EXPECT_TRUE(std::isnan(runOnDevice(*makeCpuDevice(), columns)[0].at(0))) << at;
+    }
+  }
+}
+
+TEST(RowKernels, SoftmaxesOfAllSizes) {
+  for (const Shape& shape :
+       {Shape{1}, Shape{3, 10}, Shape{1000, 17}, Shape{7, 5, 64}, Shape{3, 33333}, Shape{0, 4}}) {
+    const HostTensor x = randomTensor(1, {DType::F32, shape}, -30, 30);
+    const HostTensor dy = random(2, shape);
+    check({.def = ops::kSoftmax, .inputs = {x}}, 1, shape.str());
+    check({.def = ops::kLogSoftmax, .inputs = {x}}, 1, shape.str());
+    const HostTensor y = ops::evaluate(ops::kSoftmax, {}, {x})[0];
+    check({.def = ops::kSoftmaxGrad, .inputs = {y, dy}}, 1, shape.str());
+    const HostTensor logY = ops::evaluate(ops::kLogSoftmax, {}, {x})[0];
+    check(
+        {.def = ops::kLogSoftmaxGrad, .inputs = {logY, dy}}, shape.dims().back() * 4, shape.str());
+  }
+}
+
+TEST(RowKernels, SoftmaxInPlace) {
+  const HostTensor x = random(1, {50, 77});
+  EXPECT_TRUE(
+      runOnDevice(*makeCpuDevice(), {.def = ops::kSoftmax, .inputs = {x}, .inPlace = 0})[0]
+          .sameBits(runOnDevice(*makeCpuDevice(), {.def = ops::kSoftmax, .inputs = {x}})[0]));
+}
+
+TEST(Transpose, EveryPermutationOfSeveralShapesAndTypes) {
+  const auto device = makeCpuDevice({.threads = 2});
+  for (const DType dtype : {DType::U8, DType::BF16, DType::F32, DType::F64}) {
+    for (const Shape& shape :
+         {Shape{37, 50}, Shape{5, 1, 33}, Shape{3, 17, 4, 18}, Shape{2, 0, 3}}) {
+      std::vector<std::int64_t> permutation(shape.dims().size());
+      std::iota(permutation.begin(), permutation.end(), 0);
+      const HostTensor in = randomTensor(1, {dtype, shape}, 0, 200);
+      do {
+        const ir::Attrs attrs = {{"permutation", permutation}};
+        ASSERT_TRUE(
+            runOnDevice(*device, {.def = ops::kTranspose, .attrs = attrs, .inputs = {in}})[0]
+                .sameBits(ops::evaluate(ops::kTranspose, attrs, {in})[0]))
+            << shape.str() << fmt::format("{}", fmt::join(permutation, ","));
+      } while (std::next_permutation(permutation.begin(), permutation.end()));
+    }
+  }
+}
+
+TEST(Random, DropoutAndUniformGiveTheNumbersOfTheReference) {
+  const ir::RunInfo info{.seed = 77, .microBatch = 5};
+  const ir::Attrs dropout = {{"p", 0.3}, {"ordinal", 2}};
+  const ir::Attrs uniform = {{"shape", {3, 16387}}, {"low", -1.0}, {"high", 2.0}, {"ordinal", 4}};
+  const HostTensor in = random(1, {3, 16387});
+  for (const int threads : {1, 3}) {
+    const auto device = makeCpuDevice({.threads = threads});
+    const DeviceRun drop{.def = ops::kDropout, .attrs = dropout, .inputs = {in}, .info = info};
+    EXPECT_TRUE(runOnDevice(*device, drop)[0].sameBits(
+        ops::evaluate(ops::kDropout, dropout, {in}, info)[0]));
+    const DeviceRun make{.def = ops::kRandomUniform, .attrs = uniform, .info = info};
+    EXPECT_TRUE(runOnDevice(*device, make)[0].sameBits(
+        ops::evaluate(ops::kRandomUniform, uniform, {}, info)[0]));
+  }
+}
+
+TEST(RowKernels, NormsAndTheirGradients) {
+  for (const Shape& shape : {Shape{3, 10}, Shape{1000, 65}, Shape{70, 5, 64}, Shape{3, 5001}}) {
+    const std::int64_t columns = shape.dims().back();
+    const HostTensor x = random(1, shape);
+    const HostTensor gamma = random(2, {columns});
+    const HostTensor beta = random(3, {columns});
+    const HostTensor dy = random(4, shape);
+    check({.def = ops::kLayerNorm, .inputs = {x, gamma, beta}}, 4, shape.str());
+    check({.def = ops::kRmsNorm, .inputs = {x, gamma}}, 4, shape.str());
+    const auto layer = ops::evaluate(ops::kLayerNorm, {}, {x, gamma, beta});
+    check({.def = ops::kLayerNormGrad, .inputs = {x, gamma, layer[1], layer[2], dy}},
+          shape.elements(),
+          shape.str());
+    const auto rms = ops::evaluate(ops::kRmsNorm, {}, {x, gamma});
+    check({.def = ops::kRmsNormGrad, .inputs = {x, gamma, rms[1], dy}},
+          shape.elements(),
+          shape.str());
+  }
+}
+
+}  // namespace
+}  // namespace sluice::devices::cpu

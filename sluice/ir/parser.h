@@ -1,0 +1,19 @@
+// Reads the text form of a graph (printer.h shows it). Types are inferred again and compared with
+// the written ones, so a graph that parses is as sound as one that was built. The text may come
+// from anywhere: nothing in it can crash, hang or exhaust the parser.
+#pragma once
+
+#include <string_view>
+
+#include "sluice/ir/graph.h"
+
+namespace sluice::ir {
+
+/// How deep graphs may stand inside attributes of other graphs.
+inline constexpr int kMaxGraphDepth = 64;
+
+/// Op names are looked up in `ops`. Every error is an InvalidArgument that says what was expected
+/// and found, with line and column as its location.
+Graph parse(std::string_view text, const OpSet& ops);
+
+}  // namespace sluice::ir

@@ -1,0 +1,23 @@
+// The text form of a graph. print() and parse() (parser.h) are inverse to each other: the text of a
+// graph parses to a structurally equal graph with the same names. Values are numbered from 0 in
+// order, so equal graphs print equally whatever their ids are. A broken graph prints too.
+//
+//   graph "mlp" {
+//     var "fc.weight": f32[256, 320] weight init uniform(-0.1, 0.1)
+//     %0 = input() "x" : f32[40, 320]
+//     %1 = variable() {var="fc.weight"} "fc.weight" : f32[256, 320] block="B1" stage=0
+//     %2 = matmul(%0, %1) {transposeB=true} "fc/matmul" : f32[40, 256] @backward device=1
+//     output "y" = %2
+//   }
+#pragma once
+
+#include <string>
+
+#include "sluice/ir/graph.h"
+
+namespace sluice::ir {
+
+/// Left out: attributes that have their default, unset placement fields, pass forward, empty names.
+std::string print(const Graph& graph);
+
+}  // namespace sluice::ir

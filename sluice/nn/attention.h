@@ -1,0 +1,50 @@
+// MultiHeadAttention over sequences [batch, length, embedding], with the parameters of PyTorch's
+// module of that name: "in_proj_weight" (queries, keys and values below each other), "in_proj_bias"
+// and the layer "out_proj".
+#pragma once
+
+#include <cstdint>
+
+#include "sluice/nn/functional.h"
+#include "sluice/nn/linear.h"
+#include "sluice/nn/module.h"
+
+namespace sluice::nn {
+
+struct MultiHeadOptions {
+  bool causal = false;  ///< position i sees positions 0 to i only
+  bool bias = true;
+  DType dtype = DType::F32;
+};
+
+class MultiHeadAttention : public Layer {
+ public:
+  MultiHeadAttention(Module& parent,
+                     std::string name,
+                     std::int64_t embedding,
+                     std::int64_t heads,
+                     MultiHeadOptions options = {});
+  std::string kind() const override { return "MultiHeadAttention"; }
+  /// Self-attention.
+  Tensor forward(const Tensor& x) override;
+  /// From each position of `query` to all of `key` and `value`. The mask, if any, is broadcast to
+  /// [batch, heads, query length, key length]: bool keeps where true, a float is added.
+  Tensor attend(const Tensor& query,
+                const Tensor& key,
+                const Tensor& value,
+                const Tensor& mask = {});
+
+  Parameter& inProjWeight;  ///< [3 embedding, embedding]
+  Parameter* inProjBias;    ///< [3 embedding] or null
+  Linear outProj;
+
+ private:
+  void requireSequence(const Tensor& x, std::string_view what) const;
+  Tensor combine(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask);
+
+  std::int64_t embedding_;
+  std::int64_t heads_;
+  bool causal_;
+};
+
+}  // namespace sluice::nn

@@ -1,0 +1,93 @@
+#include "sluice/nn/conv.h"
+
+#include "sluice/base/error.h"
+#include "sluice/nn/checks.h"
+#include "sluice/nn/init.h"
+
+namespace sluice::nn {
+namespace {
+
+Shape convShape(int axes,
+                std::string_view name,
+                std::int64_t in,
+                std::int64_t out,
+                const Extents& kernel,
+                std::int64_t groups) {
+  const std::string module = fmt::format("Conv{}d", axes);
+  positive(groups, module, name, "groups");
+  positive(in, module, name, "the number of input channels");
+  positive(out, module, name, "the number of output channels");
+  if (in % groups != 0 || out % groups != 0) {
+    raise<InvalidArgument>("{} '{}': {} groups do not divide {} input and {} output channels",
+                           module,
+                           name,
+                           groups,
+                           in,
+                           out);
+  }
+  if (kernel.size() != 1 && kernel.size() != static_cast<std::size_t>(axes)) {
+    raise<InvalidArgument>(
+        "{} '{}': the kernel has {} extents, expected 1 or {}", module, name, kernel.size(), axes);
+  }
+  std::vector<std::int64_t> dims = {out, in / groups};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(axes); ++i) {
+    dims.push_back(positive(kernel[kernel.size() == 1 ? 0 : i], module, name, "the kernel"));
+  }
+  return Shape(std::move(dims));
+}
+
+}  // namespace
+
+Conv::Conv(Module& parent, std::string name, const Shape& weightShape, ConvLayerOptions options)
+    : Layer(parent, std::move(name)),
+      weight(addParameter(
+          "weight", {options.dtype, weightShape}, init::layerDefault(init::fanIn(weightShape)))),
+      bias(options.bias ? &addParameter("bias",
+                                        {options.dtype, Shape{weightShape[0]}},
+                                        init::layerDefault(init::fanIn(weightShape)))
+                        : nullptr),
+      axes_(weightShape.rank() - 2),
+      options_{std::move(options.stride),
+               std::move(options.padding),
+               std::move(options.dilation),
+               options.groups} {}
+
+Tensor Conv::forward(const Tensor& x) {
+  const std::int64_t channels = weight.type().shape[1] * options_.groups;
+  const Shape& shape = x.shape();
+  if (shape.rank() != axes_ + 2 || shape[1] != channels) {
+    raise<InvalidArgument>("{}: expected an input [batch, {}, {} spatial axes], got {}",
+                           description(),
+                           channels,
+                           axes_,
+                           x.type().str());
+  }
+  const Tensor w = weight;  // read in the order of the parameters
+  const Tensor offset = bias != nullptr ? bias->use() : Tensor();
+  switch (axes_) {
+    case 1:
+      return conv1d(x, w, options_, offset);
+    case 2:
+      return conv2d(x, w, options_, offset);
+    default:
+      return conv3d(x, w, options_, offset);
+  }
+}
+
+template <int kAxes>
+ConvNd<kAxes>::ConvNd(Module& parent,
+                      std::string name,
+                      std::int64_t inChannels,
+                      std::int64_t outChannels,
+                      Extents kernel,
+                      ConvLayerOptions options)
+    : Conv(parent,
+           name,
+           convShape(kAxes, name, inChannels, outChannels, kernel, options.groups),
+           std::move(options)) {}
+
+template class ConvNd<1>;
+template class ConvNd<2>;
+template class ConvNd<3>;
+
+}  // namespace sluice::nn

@@ -1,0 +1,169 @@
+// Functions over symbolic tensors, in PyTorch's conventions: images are [batch, channels, height,
+// width], axes may be negative, a window's stride is its size unless given. Each is a thin wrapper
+// of sluice/ops; shapes and types are checked there (InvalidArgument).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sluice/nn/tensor.h"
+#include "sluice/ops/ops.h"
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice::nn {
+
+using ops::CrossEntropyOptions;
+using ops::NllOptions;
+using ops::Reduction;
+
+// Element-wise.
+Tensor relu(const Tensor& x);
+/// approximate: "none" (by erf) or "tanh".
+Tensor gelu(const Tensor& x, std::string_view approximate = "none");
+Tensor silu(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor pow(const Tensor& x, double exponent);
+Tensor clamp(const Tensor& x, double low, double high);
+Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y);
+/// Comparisons give bool tensors.
+Tensor equal(const Tensor& x, const Tensor& y);
+Tensor greater(const Tensor& x, const Tensor& y);
+Tensor less(const Tensor& x, const Tensor& y);
+Tensor cast(const Tensor& x, DType dtype);
+/// The same value; no gradient passes.
+Tensor detach(const Tensor& x);
+
+// Constants of the current trace.
+Tensor constant(const HostTensor& value);
+Tensor scalar(double value, DType dtype = DType::F32);
+
+// Linear algebra and convolution.
+/// Any rank with broadcast batch axes, as NumPy's matmul.
+Tensor matmul(const Tensor& x, const Tensor& y);
+/// x wᵀ + bias; w is [out, in], bias [out] or absent.
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});
+
+/// One number for all spatial axes, or one per axis.
+using Extents = std::vector<std::int64_t>;
+struct ConvOptions {
+  Extents stride = {1};
+  Extents padding = {0};  ///< on both sides
+  Extents dilation = {1};
+  std::int64_t groups = 1;
+};
+/// w is [out channels, channels / groups, kernel...], bias [out channels] or absent.
+Tensor conv1d(const Tensor& x,
+              const Tensor& w,
+              const ConvOptions& options = {},
+              const Tensor& bias = {});
+Tensor conv2d(const Tensor& x,
+              const Tensor& w,
+              const ConvOptions& options = {},
+              const Tensor& bias = {});
+Tensor conv3d(const Tensor& x,
+              const Tensor& w,
+              const ConvOptions& options = {},
+              const Tensor& bias = {});
+
+// Pooling; a stride that is not given is the kernel.
+Tensor maxPool2d(const Tensor& x,
+                 std::int64_t kernel,
+                 std::optional<std::int64_t> stride = {},
+                 std::int64_t padding = 0);
+/// Padding counts as zeros in the mean.
+Tensor avgPool2d(const Tensor& x,
+                 std::int64_t kernel,
+                 std::optional<std::int64_t> stride = {},
+                 std::int64_t padding = 0);
+
+/// [batch, channels, ...] to [batch, channels]: the mean over all spatial axes.
+Tensor globalAvgPool(const Tensor& x);
+
+// Reductions over some axes (none given: all).
+Tensor sum(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
+Tensor mean(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
+Tensor max(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
+/// The position of the (first) largest element along an axis, i64.
+Tensor argMax(const Tensor& x, std::int64_t axis = -1, bool keepDims = false);
+
+// Shape.
+/// Joins the axes from startAxis to the last one.
+Tensor flatten(const Tensor& x, std::int64_t startAxis = 0);
+/// One extent may be -1: what remains.
+Tensor reshape(const Tensor& x, std::vector<std::int64_t> dims);
+/// Swaps two axes.
+Tensor transpose(const Tensor& x, std::int64_t axis0, std::int64_t axis1);
+Tensor permute(const Tensor& x, std::vector<std::int64_t> axes);
+Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis = 0);
+/// Parts of the given extents along an axis.
+std::vector<Tensor> split(const Tensor& x, std::vector<std::int64_t> sizes, std::int64_t axis = 0);
+/// Elements [start, end) along an axis; negative positions count from its end.
+Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t end);
+/// Slices of x along an axis at integer indices, whose shape replaces the axis.
+Tensor gather(const Tensor& x, const Tensor& indices, std::int64_t axis = 0);
+/// Rows of `table` at integer indices.
+Tensor embedding(const Tensor& indices, const Tensor& table);
+
+// Softmax, normalization, attention, dropout.
+Tensor softmax(const Tensor& x, std::int64_t axis = -1);
+Tensor logSoftmax(const Tensor& x, std::int64_t axis = -1);
+/// Zeroes each element with probability p and scales the rest by 1 / (1 - p). x itself when
+/// `training` is false, and in inference models.
+Tensor dropout(const Tensor& x, double p, bool training = true);
+/// Over the last axes, those of `weight`.
+Tensor layerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
+Tensor rmsNorm(const Tensor& x, const Tensor& weight, double eps = 1e-5);
+/// Channels (axis 1) in groups.
+Tensor groupNorm(const Tensor& x,
+                 const Tensor& weight,
+                 const Tensor& bias,
+                 std::int64_t groups,
+                 double eps = 1e-5);
+struct BatchNormResult {
+  Tensor y;
+  Tensor mean;
+  Tensor variance;  ///< biased
+};
+/// By the batch's own statistics per channel (axis 1).
+BatchNormResult batchNorm(const Tensor& x,
+                          const Tensor& weight,
+                          const Tensor& bias,
+                          double eps = 1e-5);
+struct ChannelStatistics {
+  Tensor mean;
+  Tensor variance;
+};
+/// By given statistics.
+Tensor batchNorm(const Tensor& x,
+                 const Tensor& weight,
+                 const Tensor& bias,
+                 const ChannelStatistics& statistics,
+                 double eps = 1e-5);
+struct AttentionOptions {
+  Tensor mask = {};  ///< bool (true keeps) or float (added), broadcast to [..., L, S]
+  std::optional<double> scale = {};  ///< not given: 1 / sqrt(E)
+  bool causal = false;               ///< query i sees keys 0 to i only
+};
+/// q [..., L, E], k [..., S, E], v [..., S, Ev] give [..., L, Ev].
+Tensor scaledDotProductAttention(const Tensor& q,
+                                 const Tensor& k,
+                                 const Tensor& v,
+                                 const AttentionOptions& options = {});
+
+// Losses. Class scores are [batch, classes, ...], labels i32 or i64 [batch, ...].
+Tensor crossEntropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options = {});
+Tensor nllLoss(const Tensor& logProbabilities, const Tensor& labels, NllOptions options = {});
+Tensor mseLoss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
+Tensor l1Loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
+Tensor bceLoss(const Tensor& p, const Tensor& target, Reduction reduction = Reduction::Mean);
+Tensor bceWithLogits(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
+
+}  // namespace sluice::nn

@@ -1,0 +1,129 @@
+// Softmax, normalization, attention, dropout and the losses of functional.h.
+#include "sluice/base/error.h"
+#include "sluice/nn/functional.h"
+#include "sluice/nn/tracer.h"
+
+namespace sluice::nn {
+namespace {
+
+using ir::GraphBuilder;
+using ir::Value;
+using Loss = Value (*)(GraphBuilder&, Value, Value, Reduction);
+
+Tensor loss(Loss op, const Tensor& x, const Tensor& target, Reduction reduction) {
+  GraphBuilder& b = x.builder();
+  return {target.builder(), op(b, x.value(), target.value(), reduction)};
+}
+
+/// The value, once it is known to belong to the current trace.
+Value checked(const Tensor& x) {
+  x.builder();
+  return x.value();
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, std::int64_t axis) {
+  GraphBuilder& b = x.builder();
+  return {b, ops::softmax(b, x.value(), axis)};
+}
+
+Tensor logSoftmax(const Tensor& x, std::int64_t axis) {
+  GraphBuilder& b = x.builder();
+  return {b, ops::logSoftmax(b, x.value(), axis)};
+}
+
+Tensor dropout(const Tensor& x, double p, bool training) {
+  if (!(p >= 0.0 && p < 1.0)) {
+    raise<InvalidArgument>("dropout: the probability is {}, expected a number in [0, 1)", p);
+  }
+  if (!training || !Tracer::current().training() || p == 0.0) {
+    return x;
+  }
+  GraphBuilder& b = x.builder();
+  return {b, ops::dropout(b, x.value(), p)};
+}
+
+Tensor layerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  GraphBuilder& b = x.builder();
+  const ops::NormOptions options{.axis = -weight.shape().rank(), .epsilon = eps};
+  return {b, ops::layerNorm(b, x.value(), weight.value(), checked(bias), options)};
+}
+
+Tensor rmsNorm(const Tensor& x, const Tensor& weight, double eps) {
+  GraphBuilder& b = x.builder();
+  const ops::NormOptions options{.axis = -weight.shape().rank(), .epsilon = eps};
+  return {b, ops::rmsNorm(b, x.value(), weight.value(), options)};
+}
+
+Tensor groupNorm(
+    const Tensor& x, const Tensor& weight, const Tensor& bias, std::int64_t groups, double eps) {
+  GraphBuilder& b = x.builder();
+  return {b, ops::groupNorm(b, x.value(), checked(weight), checked(bias), groups, eps)};
+}
+
+BatchNormResult batchNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  GraphBuilder& b = x.builder();
+  const ops::BatchNormValues values =
+      ops::batchNorm(b, x.value(), checked(weight), checked(bias), eps);
+  return {{b, values.y}, {b, values.mean}, {b, values.variance}};
+}
+
+Tensor batchNorm(const Tensor& x,
+                 const Tensor& weight,
+                 const Tensor& bias,
+                 const ChannelStatistics& statistics,
+                 double eps) {
+  GraphBuilder& b = x.builder();
+  return {b,
+          ops::batchNormInference(b,
+                                  x.value(),
+                                  {.gamma = checked(weight),
+                                   .beta = checked(bias),
+                                   .mean = checked(statistics.mean),
+                                   .variance = checked(statistics.variance)},
+                                  eps)};
+}
+
+Tensor scaledDotProductAttention(const Tensor& q,
+                                 const Tensor& k,
+                                 const Tensor& v,
+                                 const AttentionOptions& options) {
+  if (options.scale && !(*options.scale > 0.0)) {
+    raise<InvalidArgument>("attention: the scale is {}, expected a number above 0", *options.scale);
+  }
+  GraphBuilder& b = q.builder();
+  const ops::AttentionOptions given{
+      .mask = options.mask.defined() ? checked(options.mask) : Value(),
+      .scale = options.scale.value_or(0.0),
+      .causal = options.causal};
+  return {b, ops::scaledDotProductAttention(b, q.value(), checked(k), checked(v), given)};
+}
+
+Tensor crossEntropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options) {
+  GraphBuilder& b = logits.builder();
+  return {labels.builder(), ops::crossEntropy(b, logits.value(), labels.value(), options)};
+}
+
+Tensor nllLoss(const Tensor& logProbabilities, const Tensor& labels, NllOptions options) {
+  GraphBuilder& b = logProbabilities.builder();
+  return {labels.builder(), ops::nllLoss(b, logProbabilities.value(), labels.value(), options)};
+}
+
+Tensor mseLoss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  return loss(ops::mseLoss, x, target, reduction);
+}
+
+Tensor l1Loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  return loss(ops::l1Loss, x, target, reduction);
+}
+
+Tensor bceLoss(const Tensor& p, const Tensor& target, Reduction reduction) {
+  return loss(ops::bceLoss, p, target, reduction);
+}
+
+Tensor bceWithLogits(const Tensor& x, const Tensor& target, Reduction reduction) {
+  return loss(ops::bceWithLogitsLoss, x, target, reduction);
+}
+
+}  // namespace sluice::nn

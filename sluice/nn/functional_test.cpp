@@ -1,0 +1,159 @@
+#include "sluice/nn/functional.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/nn/layer_run.h"
+
+namespace sluice::nn {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// The result of f for one input.
+template <class F>
+HostTensor valueOf(const HostTensor& x, F f) {
+  ops::TensorMap none;
+  return evaluated(
+      {x}, [&](const std::vector<Tensor>& in) { return f(in[0]); }, none);
+}
+
+template <class F>
+HostTensor valueOf(const HostTensor& x, const HostTensor& y, F f) {
+  ops::TensorMap none;
+  return evaluated(
+      {x, y}, [&](const std::vector<Tensor>& in) { return f(in[0], in[1]); }, none);
+}
+
+HostTensor row(std::initializer_list<double> values) {
+  return HostTensor::of<double>(Shape{static_cast<std::int64_t>(values.size())}, values);
+}
+
+/// Each element-wise function at 0.5.
+TEST(Functional, ElementwiseFunctionsAreTheirNames) {
+  const HostTensor x = row({0.5});
+  const auto at = [&](Tensor (*f)(const Tensor&)) { return valueOf(x, f).at(0); };
+  EXPECT_NEAR(at(relu), 0.5, 1e-12);
+  EXPECT_NEAR(at(silu), 0.5 / (1 + std::exp(-0.5)), 1e-12);
+  EXPECT_NEAR(at(tanh), std::tanh(0.5), 1e-12);
+  EXPECT_NEAR(at(sigmoid), 1 / (1 + std::exp(-0.5)), 1e-12);
+  EXPECT_NEAR(at(exp), std::exp(0.5), 1e-12);
+  EXPECT_NEAR(at(log), std::log(0.5), 1e-12);
+  EXPECT_NEAR(at(sqrt), std::sqrt(0.5), 1e-12);
+  EXPECT_NEAR(at(square), 0.25, 1e-12);
+  EXPECT_NEAR(at(abs), 0.5, 1e-12);
+  EXPECT_NEAR(at(detach), 0.5, 1e-12);
+  EXPECT_NEAR(valueOf(x, [](Tensor t) { return gelu(t); }).at(0),
+              0.25 * (1 + std::erf(0.5 / std::sqrt(2.0))),
+              1e-12);
+  EXPECT_NEAR(valueOf(x, [](Tensor t) { return pow(t, 3.0); }).at(0), 0.125, 1e-12);
+  EXPECT_NEAR(valueOf(x, [](Tensor t) { return clamp(t, 0.6, 0.9); }).at(0), 0.6, 1e-12);
+  EXPECT_EQ(valueOf(x, [](Tensor t) { return cast(t, DType::F32); }).dtype(), DType::F32);
+}
+
+TEST(Functional, ComparisonsSelect) {
+  const HostTensor x = row({1, 2, 3});
+  const HostTensor y = row({3, 2, 1});
+  EXPECT_THAT(valueOf(x, y, [](Tensor a, Tensor b) { return where(less(a, b), a, b); }).toDoubles(),
+              ElementsAre(1, 2, 1));
+  EXPECT_THAT(
+      valueOf(x, y, [](Tensor a, Tensor b) { return where(greater(a, b), a, -b); }).toDoubles(),
+      ElementsAre(-3, -2, 3));
+  EXPECT_THAT(valueOf(x, y, [](Tensor a, Tensor b) { return equal(a, b); }).toDoubles(),
+              ElementsAre(0, 1, 0));
+}
+
+TEST(Functional, ConstantsKeepTheirOwnCopy) {
+  HostTensor value = row({1, 2});
+  const HostTensor y = valueOf(row({10, 20}), [&](Tensor x) {
+    const Tensor c = constant(value);
+    value.set(0, 5.0);
+    return x + c + scalar(0.5, DType::F64);
+  });
+  EXPECT_THAT(y.toDoubles(), ElementsAre(11.5, 22.5));
+}
+
+TEST(Functional, ReductionsTakeAxes) {
+  const HostTensor x = HostTensor::of<double>(Shape{2, 2}, {1, 4, 3, 2});
+  EXPECT_THAT(valueOf(x, [](Tensor t) { return sum(t); }).toDoubles(), ElementsAre(10));
+  EXPECT_THAT(valueOf(x, [](Tensor t) { return mean(t, {0}); }).toDoubles(), ElementsAre(2, 3));
+  EXPECT_THAT(valueOf(x, [](Tensor t) { return max(t, {-1}); }).toDoubles(), ElementsAre(4, 3));
+  const HostTensor where = valueOf(x, [](Tensor t) { return argMax(t); });
+  EXPECT_EQ(where.dtype(), DType::I64);
+  EXPECT_THAT(where.toDoubles(), ElementsAre(1, 0));
+}
+
+TEST(Functional, ShapesFollowPyTorch) {
+  const HostTensor x(DType::F32, Shape{2, 3, 4});
+  const auto shapeOf = [&](auto f) { return valueOf(x, f).shape(); };
+  EXPECT_EQ(shapeOf([](Tensor t) { return flatten(t, 1); }), (Shape{2, 12}));
+  EXPECT_EQ(shapeOf([](Tensor t) { return flatten(t); }), (Shape{24}));
+  EXPECT_EQ(shapeOf([](Tensor t) { return flatten(sum(t)); }), (Shape{1}));
+  EXPECT_EQ(shapeOf([](Tensor t) { return reshape(t, {4, -1}); }), (Shape{4, 6}));
+  EXPECT_EQ(shapeOf([](Tensor t) { return transpose(t, 0, -1); }), (Shape{4, 3, 2}));
+  EXPECT_EQ(shapeOf([](Tensor t) { return permute(t, {1, 0, 2}); }), (Shape{3, 2, 4}));
+  EXPECT_EQ(shapeOf([](Tensor t) { return split(t, {1, 2}, 1)[1]; }), (Shape{2, 2, 4}));
+  EXPECT_EQ(shapeOf([](Tensor t) { return concat({t, t}, -1); }), (Shape{2, 3, 8}));
+  EXPECT_EQ(shapeOf([](Tensor t) { return globalAvgPool(t); }), (Shape{2, 3}));
+}
+
+TEST(Functional, SlicesAndGathers) {
+  const HostTensor x = HostTensor::of<double>(Shape{2, 3}, {0, 1, 2, 10, 11, 12});
+  EXPECT_THAT(valueOf(x, [](Tensor t) { return slice(t, 1, 1, 3); }).toDoubles(),
+              ElementsAre(1, 2, 11, 12));
+  EXPECT_THAT(valueOf(x, [](Tensor t) { return slice(t, -1, 0, -2); }).toDoubles(),
+              ElementsAre(0, 10));
+  const HostTensor indices = HostTensor::of<std::int64_t>(Shape{2}, {2, 0});
+  EXPECT_THAT(valueOf(x, indices, [](Tensor t, Tensor i) { return gather(t, i, 1); }).toDoubles(),
+              ElementsAre(2, 0, 12, 10));
+}
+
+TEST(Functional, SoftmaxAndLossesFollowTheirFormulas) {
+  const HostTensor logits = HostTensor::of<double>(Shape{1, 2}, {0, std::log(3.0)});
+  EXPECT_THAT(valueOf(logits, [](Tensor t) { return softmax(t); }).toDoubles(),
+              ElementsAre(DoubleNear(0.25, 1e-12), DoubleNear(0.75, 1e-12)));
+  const HostTensor label = HostTensor::of<std::int64_t>(Shape{1}, {0});
+  const auto entropy = [](Tensor t, Tensor l) { return crossEntropy(t, l); };
+  const auto likelihood = [](Tensor t, Tensor l) { return nllLoss(logSoftmax(t), l); };
+  EXPECT_NEAR(valueOf(logits, label, entropy).at(0), std::log(4.0), 1e-12);
+  EXPECT_NEAR(valueOf(logits, label, likelihood).at(0), std::log(4.0), 1e-12);
+  const HostTensor x = row({0.5, 0.25});
+  const HostTensor target = row({1, 0});
+  const auto loss = [&](auto f) { return valueOf(x, target, f).at(0); };
+  EXPECT_NEAR(loss([](Tensor a, Tensor b) { return mseLoss(a, b); }), 0.15625, 1e-12);
+  EXPECT_NEAR(loss([](Tensor a, Tensor b) { return l1Loss(a, b, Reduction::Sum); }), 0.75, 1e-12);
+  EXPECT_NEAR(loss([](Tensor a, Tensor b) { return bceLoss(a, b); }),
+              -(std::log(0.5) + std::log(0.75)) / 2,
+              1e-12);
+  EXPECT_NEAR(loss([](Tensor a, Tensor b) { return bceWithLogits(a, b); }),
+              (std::log1p(std::exp(-0.5)) + std::log1p(std::exp(0.25))) / 2,
+              1e-12);
+}
+
+TEST(Functional, RefusesArgumentsThatDoNotFit) {
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Training);
+  const Tensor x = tracer.input("x", {DType::F32, Shape{2, 3}});
+  EXPECT_THAT(messageOf([&] { reshape(x, {-1, -1}); }), HasSubstr("-1"));
+  EXPECT_THAT(messageOf([&] { reshape(x, {4, -1}); }), HasSubstr("4"));
+  EXPECT_THAT(messageOf([&] { reshape(x, {0, -1}); }), HasSubstr("0"));
+  EXPECT_THAT(messageOf([&] { reshape(x, {7}); }), HasSubstr("7"));
+  EXPECT_THAT(messageOf([&] { flatten(x, 2); }), HasSubstr("axis"));
+  EXPECT_THAT(messageOf([&] { linear(x, transpose(x, 0, 1)); }), HasSubstr("linear"));
+  EXPECT_THAT(messageOf([&] { conv2d(x, x); }), HasSubstr("conv2d"));
+  EXPECT_THAT(messageOf([&] { avgPool2d(x, 2); }), HasSubstr("avgPool2d"));
+  EXPECT_THAT(messageOf([&] { globalAvgPool(x); }), HasSubstr("globalAvgPool"));
+  EXPECT_THAT(messageOf([&] { dropout(x, 1.5); }), HasSubstr("1.5"));
+  EXPECT_THAT(messageOf([&] { concat({}); }), HasSubstr("concat"));
+  const Tensor image = tracer.input("image", {DType::F32, Shape{1, 1, 4, 4}});
+  const Tensor w = tracer.input("w", {DType::F32, Shape{2, 1, 3, 3}});
+  EXPECT_THAT(messageOf([&] { conv2d(image, w, {.stride = {1, 2, 3}}); }), HasSubstr("stride"));
+  EXPECT_THAT(messageOf([&] { conv2d(image, w, {}, x); }), HasSubstr("bias"));
+}
+
+}  // namespace
+}  // namespace sluice::nn

@@ -1,0 +1,93 @@
+// Normalization layers, as PyTorch has them.
+#pragma once
+
+#include <cstdint>
+
+#include "sluice/nn/functional.h"
+#include "sluice/nn/module.h"
+
+namespace sluice::nn {
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;  ///< of the newest batch in the running statistics
+  DType dtype = DType::F32;
+};
+
+/// Normalizes each channel (axis 1) of inputs of rank 2 to 5. In training by the batch, updating
+/// the running statistics (with the unbiased variance); otherwise by those.
+class BatchNorm : public Layer {
+ public:
+  BatchNorm(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options = {});
+  std::string kind() const override { return "BatchNorm"; }
+  Tensor forward(const Tensor& x) override;
+
+  Parameter& weight;
+  Parameter& bias;
+  Parameter& runningMean;        ///< "running_mean"
+  Parameter& runningVariance;    ///< "running_var"
+  Parameter& numBatchesTracked;  ///< "num_batches_tracked", i64
+
+ private:
+  void track(const BatchNormResult& batch, std::int64_t count);
+
+  BatchNormOptions options_;
+};
+using BatchNorm1d = BatchNorm;
+using BatchNorm2d = BatchNorm;
+using BatchNorm3d = BatchNorm;
+
+struct NormLayerOptions {
+  double eps = 1e-5;
+  DType dtype = DType::F32;
+};
+
+/// Over the last axes, of the given extents.
+class LayerNorm : public Layer {
+ public:
+  LayerNorm(Module& parent, std::string name, Extents extents, NormLayerOptions options = {});
+  LayerNorm(Module& parent, std::string name, std::int64_t extent, NormLayerOptions options = {})
+      : LayerNorm(parent, std::move(name), Extents{extent}, options) {}
+  std::string kind() const override { return "LayerNorm"; }
+  Tensor forward(const Tensor& x) override;
+
+  Parameter& weight;
+  Parameter& bias;
+
+ private:
+  double eps_;
+};
+
+/// By the root mean square over the last axis; no mean, no bias.
+class RmsNorm : public Layer {
+ public:
+  RmsNorm(Module& parent, std::string name, std::int64_t extent, NormLayerOptions options = {});
+  std::string kind() const override { return "RmsNorm"; }
+  Tensor forward(const Tensor& x) override;
+
+  Parameter& weight;
+
+ private:
+  double eps_;
+};
+
+/// Each group of channels (axis 1) of each example.
+class GroupNorm : public Layer {
+ public:
+  GroupNorm(Module& parent,
+            std::string name,
+            std::int64_t groups,
+            std::int64_t channels,
+            NormLayerOptions options = {});
+  std::string kind() const override { return "GroupNorm"; }
+  Tensor forward(const Tensor& x) override;
+
+  Parameter& weight;
+  Parameter& bias;
+
+ private:
+  std::int64_t groups_;
+  double eps_;
+};
+
+}  // namespace sluice::nn

@@ -1,0 +1,80 @@
+#include "sluice/nn/parameter.h"
+
+#include "sluice/base/error.h"
+#include "sluice/nn/module.h"
+#include "sluice/nn/tracer.h"
+
+namespace sluice::nn {
+
+Parameter::Parameter(const Module& owner,
+                     std::string name,
+                     TensorType type,
+                     ir::VariableRole role,
+                     ir::Initializer initializer)
+    : owner_(owner),
+      name_(std::move(name)),
+      type_(std::move(type)),
+      role_(role),
+      trainable_(role == ir::VariableRole::Weight) {
+  setInitializer(std::move(initializer));
+}
+
+void Parameter::setInitializer(ir::Initializer initializer) {
+  if (initializer.kind == ir::Initializer::Kind::Tensor && initializer.tensor.type() != type_) {
+    raise<InvalidArgument>("parameter '{}' is {}, its initial value {}",
+                           fullName(),
+                           type_.str(),
+                           initializer.tensor.type().str());
+  }
+  initializer_ = std::move(initializer);
+}
+
+std::string Parameter::fullName() const {
+  const std::string path = owner_.path();
+  return path.empty() ? name_ : path + "." + name_;
+}
+
+void Parameter::setTrainable(bool trainable) {
+  if (isBuffer()) {
+    raise<InvalidArgument>("'{}' is a buffer; only weights are trained", fullName());
+  }
+  trainable_ = trainable;
+}
+
+ir::Variable Parameter::variable() const {
+  return {.name = fullName(),
+          .type = type_,
+          .role = role_,
+          .trainable = trainable_,
+          .initializer = initializer_};
+}
+
+StateStore* Parameter::storeWithValue() const {
+  StateStore* store = owner_.store().get();
+  return store != nullptr && store->contains(fullName()) ? store : nullptr;
+}
+
+HostTensor Parameter::value() const {
+  if (StateStore* store = storeWithValue()) {
+    return store->read(fullName());
+  }
+  return ir::initialValue(variable(), owner_.seed());
+}
+
+void Parameter::setValue(const HostTensor& value) {
+  if (value.type() != type_) {
+    raise<InvalidArgument>(
+        "parameter '{}' is {}, the new value {}", fullName(), type_.str(), value.type().str());
+  }
+  if (StateStore* store = storeWithValue()) {
+    store->write(fullName(), value);
+  } else {
+    initializer_ = ir::Initializer::of(value.clone());
+  }
+}
+
+Tensor Parameter::use() const {
+  return Tracer::current().use(*this);
+}
+
+}  // namespace sluice::nn

@@ -1,0 +1,49 @@
+// nn::Tensor: a symbolic tensor while a model is traced, a value of the graph under construction.
+// It is made by the Tracer, the functions of functional.h and the modules, and is of use only while
+// its trace runs; using a default one, or one of another trace, is an InvalidArgument.
+#pragma once
+
+#include <cstdint>
+
+#include "sluice/ir/graph_builder.h"
+
+namespace sluice::nn {
+
+class Tensor {
+ public:
+  Tensor() = default;
+  /// A value of the graph that the current trace builds.
+  Tensor(ir::GraphBuilder& builder, ir::Value value);
+
+  /// Whether it stands for anything.
+  bool defined() const { return builder_ != nullptr; }
+
+  const TensorType& type() const { return builder().type(value_); }
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  ir::Value value() const { return value_; }
+  /// The builder of the current trace; throws unless the tensor belongs to it.
+  ir::GraphBuilder& builder() const;
+
+ private:
+  ir::GraphBuilder* builder_ = nullptr;
+  std::uint64_t trace_ = 0;
+  ir::Value value_;
+};
+
+// Element-wise with NumPy broadcasting; a number takes the dtype of the tensor.
+Tensor operator+(const Tensor& x, const Tensor& y);
+Tensor operator-(const Tensor& x, const Tensor& y);
+Tensor operator*(const Tensor& x, const Tensor& y);
+Tensor operator/(const Tensor& x, const Tensor& y);
+Tensor operator+(const Tensor& x, double y);
+Tensor operator-(const Tensor& x, double y);
+Tensor operator*(const Tensor& x, double y);
+Tensor operator/(const Tensor& x, double y);
+Tensor operator+(double x, const Tensor& y);
+Tensor operator-(double x, const Tensor& y);
+Tensor operator*(double x, const Tensor& y);
+Tensor operator/(double x, const Tensor& y);
+Tensor operator-(const Tensor& x);
+
+}  // namespace sluice::nn

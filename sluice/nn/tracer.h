@@ -1,0 +1,97 @@
+// Tracer: one trace in progress. Constructing it makes it the thread's current trace; modules and
+// functions then append to its graph. It knows whether a training or an inference model is built
+// and which parameters were already read, so that a weight is read once however often it is used.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sluice/ir/graph_builder.h"
+#include "sluice/nn/tensor.h"
+
+namespace sluice::nn {
+
+class Module;
+class Parameter;
+
+enum class TraceMode : std::uint8_t { Inference, Training };
+
+class Tracer {
+ public:
+  /// Traces into `graph`. Throws InvalidArgument when this thread already traces.
+  Tracer(ir::Graph& graph, TraceMode mode);
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+
+  /// The thread's trace; throws InvalidArgument when there is none.
+  static Tracer& current();
+  static bool active();
+
+  ir::GraphBuilder& builder() { return builder_; }
+  ir::Graph& graph() { return builder_.graph(); }
+  bool training() const { return mode_ == TraceMode::Training; }
+  /// Different for every trace of the thread, never 0.
+  std::uint64_t id() const { return id_; }
+
+  /// A new model input; names must differ.
+  Tensor input(std::string name, TensorType type);
+
+  /// The parameter's value in this trace: adds its variable to the graph at the first use.
+  Tensor use(const Parameter& parameter);
+  /// Writes a buffer; later uses in the trace see the new value.
+  void assign(const Parameter& buffer, const Tensor& value);
+
+ private:
+  friend class ModuleScope;
+
+  struct Read {
+    const Parameter* parameter;
+    ir::Value value;
+  };
+
+  ir::GraphBuilder builder_;
+  TraceMode mode_;
+  std::uint64_t id_;
+  std::map<std::string, Read, std::less<>> reads_;  // by the variable's name
+  const Module* module_ = nullptr;                  // the innermost module being applied
+};
+
+/// Ops made while it lives belong to the block, optionally on a device: `Block b("B1", 0);`.
+/// Blocks may be nested; the inner one counts. The same name twice is the same block.
+class Block {
+ public:
+  explicit Block(std::string_view name, std::optional<std::int32_t> device = std::nullopt);
+
+ private:
+  ir::AnnotationScope saved_;
+};
+
+/// Prefixes the names of the ops made while it lives: "encoder/".
+class NameScope {
+ public:
+  explicit NameScope(std::string_view name);
+
+ private:
+  ir::AnnotationScope saved_;
+};
+
+/// The name scope of a module while it is applied: its path as seen from the module that applies
+/// it, so that nested calls give "encoder/0/fc/" once.
+class ModuleScope {
+ public:
+  explicit ModuleScope(const Module& module);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  ir::AnnotationScope saved_;
+  Tracer& tracer_;
+  const Module* outer_;
+};
+
+}  // namespace sluice::nn

@@ -1,0 +1,19 @@
+// What may stand in the body of a `fused` op: the fusion pass asks before it groups ops, the op
+// itself checks it again.
+#pragma once
+
+#include "sluice/ir/graph.h"
+
+namespace sluice::ops {
+
+/// An op with many operations per byte whose result element-wise ops may be appended to: matmul and
+/// the convolutions.
+bool isFusionAnchor(const ir::OpDef& def);
+
+/// An element-wise op with one result and no effect, whose kernels may run inside a fused one.
+bool isFusible(const ir::OpDef& def);
+
+/// The anchor in the body of a fused op; nullptr when it is purely element-wise.
+const ir::Op* anchorOf(const ir::Graph& body);
+
+}  // namespace sluice::ops

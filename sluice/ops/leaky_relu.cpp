@@ -1,0 +1,56 @@
+// leaky_relu: x where it is positive, else alpha x. alpha is not negative, so that the sign of the
+// output is that of the input and the gradient needs only the output.
+#include <array>
+
+#include "sluice/base/error.h"
+#include "sluice/ops/elementwise.h"
+#include "sluice/ops/op_list.h"
+#include "sluice/ops/ops.h"
+
+namespace sluice::ops {
+namespace {
+
+constexpr std::array<ir::AttrSpec, 1> kAttrs = {
+    {{.name = "alpha", .kind = ir::AttrKind::Real, .real = 0.01}}};
+
+std::vector<TensorType> infer(const ir::OpView& op) {
+  if (!(op.attrs.real("alpha") >= 0.0)) {
+    raise<InvalidArgument>("leaky_relu: alpha must not be negative, got {}",
+                           op.attrs.real("alpha"));
+  }
+  return inferUnary<Accepts::Floating>(op);
+}
+
+std::vector<Value> grad(ir::GradContext& g) {
+  const DType dtype = g.op.inputs[0].dtype;
+  const Value positive = greater(g.b, g.output(0), g.b.scalar(dtype, 0.0));
+  const Value alpha = g.b.scalar(dtype, g.op.attrs.real("alpha"));
+  return {where(g.b, positive, g.grad(), mul(g.b, g.grad(), alpha))};
+}
+
+void reference(const ir::KernelArgs& args) {
+  const double alpha = args.op.attrs.real("alpha");
+  referenceUnary(args, [alpha](auto value) {
+    const auto x = static_cast<double>(value);
+    return x > 0.0 ? x : alpha * x;
+  });
+}
+
+constexpr ir::OnnxName kOnnx[] = {{"LeakyRelu", 6}};
+
+}  // namespace
+
+constinit const ir::OpDef kLeakyRelu{.name = "leaky_relu",
+                                     .attrs = kAttrs,
+                                     .infer = infer,
+                                     .grad = grad,
+                                     .gradReads = {.outputs = 0b1},
+                                     .reference = reference,
+                                     .traits = kElementwise,
+                                     .onnx = kOnnx};
+
+Value leakyRelu(GraphBuilder& b, Value x, double alpha) {
+  return b.add(kLeakyRelu, {x}, {{"alpha", alpha}});
+}
+
+}  // namespace sluice::ops

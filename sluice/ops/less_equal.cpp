@@ -1,0 +1,29 @@
+// less_equal: x <= y with broadcasting, as bool; false for NaN.
+#include "sluice/ops/elementwise.h"
+#include "sluice/ops/op_list.h"
+#include "sluice/ops/ops.h"
+
+namespace sluice::ops {
+namespace {
+
+void reference(const ir::KernelArgs& args) {
+  referenceBinary(args, [](auto x, auto y) { return x <= y; });
+}
+
+constexpr ir::OnnxName kOnnx[] = {{"LessOrEqual", 12}};
+
+}  // namespace
+
+constinit const ir::OpDef kLessEqual{.name = "less_equal",
+                                     .minInputs = 2,
+                                     .maxInputs = 2,
+                                     .infer = inferCompare<Accepts::Numeric>,
+                                     .reference = reference,
+                                     .traits = kElementwise,
+                                     .onnx = kOnnx};
+
+Value lessEqual(GraphBuilder& b, Value x, Value y) {
+  return b.add(kLessEqual, {x, y});
+}
+
+}  // namespace sluice::ops

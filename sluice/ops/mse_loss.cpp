@@ -1,0 +1,29 @@
+// mse_loss: (prediction - target)^2.
+#include <array>
+
+#include "sluice/ops/loss.h"
+#include "sluice/ops/op_list.h"
+
+namespace sluice::ops {
+namespace {
+
+constexpr std::array<ir::AttrSpec, 1> kAttrs = {{kReductionAttr}};
+
+std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<const Value> inputs) {
+  return {reduceLoss(b, square(b, sub(b, inputs[0], inputs[1])), reductionOf(op))};
+}
+
+}  // namespace
+
+constinit const ir::OpDef kMseLoss{.name = "mse_loss",
+                                   .minInputs = 2,
+                                   .maxInputs = 2,
+                                   .attrs = kAttrs,
+                                   .infer = inferPairLoss,
+                                   .decompose = decompose};
+
+Value mseLoss(GraphBuilder& b, Value prediction, Value target, Reduction reduction) {
+  return b.add(kMseLoss, {prediction, target}, {{"reduction", name(reduction)}});
+}
+
+}  // namespace sluice::ops

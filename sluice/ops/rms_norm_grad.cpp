@@ -1,0 +1,62 @@
+// rms_norm_grad: dx and dgamma from (x, gamma, rrms, dy). With xhat = x * rrms and h = dy * gamma:
+// dx = rrms * (h - xhat * mean(h * xhat)).
+#include <algorithm>
+#include <array>
+
+#include "sluice/ops/cost.h"
+#include "sluice/ops/norm.h"
+#include "sluice/ops/op_list.h"
+
+namespace sluice::ops {
+namespace {
+
+constexpr std::array<ir::AttrSpec, 1> kAttrs = {{kNormAxisAttr}};
+
+std::vector<TensorType> infer(const ir::OpView& op) {
+  requireDType(op, 0, Accepts::Floating);
+  const RowDims d = rowDims(op);
+  const DType dtype = op.inputs[0].dtype;
+  requireType(op, 1, "gamma", {dtype, d.row});
+  requireType(op, 2, "rrms", {statisticsType(dtype), d.statistics});
+  requireType(op, 3, "the output gradient", op.inputs[0]);
+  return {op.inputs[0], op.inputs[1]};
+}
+
+void reference(const ir::KernelArgs& args) {
+  const RowDims d = rowDims(args.op);
+  const auto columns = static_cast<std::size_t>(d.columns);
+  const double count = std::max(1.0, static_cast<double>(columns));
+  const std::vector<double> x = loadDoubles(args, 0);
+  const std::vector<double> gamma = loadDoubles(args, 1);
+  const std::vector<double> rrms = loadDoubles(args, 2);
+  const std::vector<double> dy = loadDoubles(args, 3);
+  std::vector<double> dx(x.size());
+  std::vector<double> dgamma(columns, 0.0);
+  for (std::size_t r = 0; r < rrms.size(); ++r) {
+    const std::size_t first = r * columns;
+    const auto xhat = [&](std::size_t c) { return x[first + c] * rrms[r]; };
+    double sumHat = 0;
+    for (std::size_t c = 0; c < columns; ++c) {
+      sumHat += dy[first + c] * gamma[c] * xhat(c);
+      dgamma[c] += dy[first + c] * xhat(c);
+    }
+    for (std::size_t c = 0; c < columns; ++c) {
+      dx[first + c] = rrms[r] * (dy[first + c] * gamma[c] - xhat(c) * sumHat / count);
+    }
+  }
+  storeDoubles(args, 0, dx);
+  storeDoubles(args, 1, dgamma);
+}
+
+}  // namespace
+
+constinit const ir::OpDef kRmsNormGrad{.name = "rms_norm_grad",
+                                       .minInputs = 4,
+                                       .maxInputs = 4,
+                                       .outputs = 2,
+                                       .attrs = kAttrs,
+                                       .infer = infer,
+                                       .cost = costPerInput<10>,
+                                       .reference = reference};
+
+}  // namespace sluice::ops

@@ -1,0 +1,115 @@
+#include "sluice/optim/update_context.h"
+
+#include <algorithm>
+
+#include "sluice/base/error.h"
+#include "sluice/ops/ops.h"
+
+namespace sluice::optim {
+namespace {
+
+DType computeTypeOf(DType weight) {
+  return weight == DType::F64 ? DType::F64 : DType::F32;
+}
+
+std::string stateName(std::string_view weight, std::string_view suffix) {
+  return fmt::format("{}.{}", weight, suffix);
+}
+
+}  // namespace
+
+UpdateContext::UpdateContext(ir::GraphBuilder& builder, std::vector<Gradient> gradients)
+    : b(builder), gradients_(std::move(gradients)) {
+  b.place.pass = ir::Pass::Update;
+  unplaced_ = b.place;
+  for (const Gradient& gradient : gradients_) {
+    const ir::Variable& weight = variable(gradient.variable);
+    if (weight.role != ir::VariableRole::Weight || !isFloat(weight.type.dtype)) {
+      raise<InvalidArgument>("variable '{}' ({}, {}) is no float weight; it cannot be optimized",
+                             weight.name,
+                             name(weight.role),
+                             weight.type.str());
+    }
+    if (b.type(gradient.value).shape != weight.type.shape || !isFloat(b.dtype(gradient.value))) {
+      raise<InvalidArgument>("the gradient of '{}' is {}, the weight {}",
+                             weight.name,
+                             b.type(gradient.value).str(),
+                             weight.type.str());
+    }
+    if (weight.type.dtype == DType::F64) {
+      scalarType_ = DType::F64;
+    }
+  }
+  std::erase_if(gradients_, [&](const Gradient& g) { return !variable(g.variable).trainable; });
+}
+
+const ir::Variable& UpdateContext::variable(std::string_view name) const {
+  const ir::Variable* found = b.graph().findVariable(name);
+  if (found == nullptr) {
+    raise<InvalidArgument>("graph '{}' has no variable '{}'", b.graph().name(), name);
+  }
+  return *found;
+}
+
+DType UpdateContext::computeType(std::string_view weight) const {
+  return computeTypeOf(variable(weight).type.dtype);
+}
+
+void UpdateContext::placeWith(const Gradient& gradient) {
+  b.place = b.graph().op(gradient.value.op).place;
+  b.place.pass = ir::Pass::Update;
+}
+
+ir::Value UpdateContext::weight(std::string_view name) {
+  return ops::cast(b, b.variable(name), computeType(name));
+}
+
+ir::Value UpdateContext::gradient(const Gradient& gradient) {
+  return ops::cast(b, gradient.value, computeType(gradient.variable));
+}
+
+ir::Value UpdateContext::state(std::string_view weight, std::string_view suffix) {
+  const std::string name = stateName(weight, suffix);
+  b.graph().addVariable({.name = name,
+                         .type = {computeType(weight), variable(weight).type.shape},
+                         .role = ir::VariableRole::OptimizerState,
+                         .trainable = false,
+                         .initializer = ir::Initializer::constant(0.0)});
+  return b.variable(name);
+}
+
+ir::Value UpdateContext::globalState(std::string_view name, double initial) {
+  b.graph().addVariable({.name = std::string(name),
+                         .type = {scalarType_, Shape{}},
+                         .role = ir::VariableRole::OptimizerState,
+                         .trainable = false,
+                         .initializer = ir::Initializer::constant(initial)});
+  return b.variable(name);
+}
+
+ir::Value UpdateContext::scalar(std::string_view name) {
+  const auto found = scalars_.find(name);
+  if (found != scalars_.end()) {
+    return found->second;
+  }
+  b.graph().addVariable({.name = std::string(name),
+                         .type = {scalarType_, Shape{}},
+                         .role = ir::VariableRole::StepScalar,
+                         .trainable = false,
+                         .initializer = {}});
+  const ir::Placement place = std::exchange(b.place, unplaced_);
+  const ir::Value value = b.variable(name);
+  b.place = place;
+  scalars_.emplace(name, value);
+  return value;
+}
+
+void UpdateContext::assignWeight(std::string_view weight, ir::Value value) {
+  b.assign(weight, ops::cast(b, value, variable(weight).type.dtype));
+}
+
+void UpdateContext::assignState(std::string_view weight, std::string_view suffix, ir::Value value) {
+  b.assign(stateName(weight, suffix), value);
+}
+
+}  // namespace sluice::optim

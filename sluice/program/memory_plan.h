@@ -1,0 +1,28 @@
+// Second half of lowering: buffers share and reuse memory. Private to the program module.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "sluice/program/emitter.h"
+
+namespace sluice::program {
+
+/// Lets element-wise results overwrite operands that die there, and producers write straight into
+/// the variable that their result is assigned to. Changes no value.
+void shareBuffers(Emitted& emitted);
+
+struct PlanSummary {
+  std::size_t transientBytes = 0;
+  std::size_t transientLowerBound = 0;
+  std::string largestAtPeak;  ///< text: the ten largest buffers alive at the peak
+};
+
+/// Gives every transient buffer its offset. Buffers of feeds and drains live the whole round,
+/// packed copies until the end of the loop, all others from their first write to their last read.
+PlanSummary placeBuffers(Emitted& emitted);
+
+/// "1.5 MiB"
+std::string formatBytes(std::size_t bytes);
+
+}  // namespace sluice::program

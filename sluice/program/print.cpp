@@ -1,0 +1,175 @@
+#include <array>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "sluice/base/hash.h"
+#include "sluice/program/memory_plan.h"
+#include "sluice/program/program.h"
+
+namespace sluice::program {
+namespace {
+
+using Text = std::back_insert_iterator<std::string>;
+
+std::string placeText(const Buffer& buffer) {
+  return fmt::format("{}+{}", buffer.region == Region::State ? "S" : "T", buffer.offset);
+}
+
+void printStream(Text out, const Program& program, std::string_view kind, const Stream& stream) {
+  const Buffer& buffer = program.buffer(stream.buffer);
+  fmt::format_to(out,
+                 "  {} \"{}\" {} at {}, {} slot{}",
+                 kind,
+                 stream.name,
+                 stream.type.str(),
+                 placeText(buffer),
+                 buffer.slots,
+                 buffer.slots == 1 ? "" : "s");
+}
+
+/// What the text of a call does not show.
+void addCall(Hasher& hasher, const device::KernelCall& call) {
+  hasher.add(ir::structuralHash(call.attrs)).add(std::string_view(call.choice.config));
+  for (const std::vector<device::Layout>* layouts : {&call.choice.inputs, &call.choice.outputs}) {
+    for (const device::Layout& layout : *layouts) {
+      hasher.add(static_cast<int>(layout.kind)).add(std::string_view(layout.blob));
+    }
+  }
+}
+
+void printCall(Text out, const Program& program, const device::KernelCall& call) {
+  const auto operand = [&](std::int32_t b) {
+    return placeText(program.buffers[static_cast<std::size_t>(b)]);
+  };
+  std::vector<std::string> in;
+  std::vector<std::string> outputs;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    in.push_back(fmt::format("{} {}", operand(call.inputs[i]), call.inputTypes[i].str()));
+  }
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    outputs.push_back(fmt::format("{} {}", operand(call.outputs[i]), call.outputTypes[i].str()));
+  }
+  fmt::format_to(out,
+                 "    {} [{}] ({}) -> ({}){}  \"{}\"\n",
+                 call.def->name,
+                 call.choice.implementation,
+                 fmt::join(in, ", "),
+                 fmt::join(outputs, ", "),
+                 call.scratch < 0 ? "" : " scratch " + operand(call.scratch),
+                 call.name);
+}
+
+void printTask(Text out, const Program& program, const Task& task) {
+  const auto subject = static_cast<std::size_t>(task.subject);
+  std::string what;
+  switch (task.kind) {
+    case TaskKind::Run:
+      what = name(program.segments[subject].kind);
+      break;
+    case TaskKind::Feed:
+      what = program.feeds[subject].name;
+      break;
+    case TaskKind::Drain:
+      what = program.drains[subject].name;
+      break;
+  }
+  fmt::format_to(out, "    {} {} m{}", name(task.kind), what, task.microBatch);
+  for (const Wait& w : program.waitsOf(task)) {
+    fmt::format_to(out,
+                   " after {}:{}{}",
+                   name(program.lanes[static_cast<std::size_t>(w.lane)].kind),
+                   w.task,
+                   std::string(static_cast<std::size_t>(w.roundsBack), '\''));
+  }
+  fmt::format_to(out, "\n");
+}
+
+}  // namespace
+
+std::string_view name(SegmentKind kind) {
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "pack", "forward", "backward", "update"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(TaskKind kind) {
+  static constexpr std::array<std::string_view, 3> kNames = {"run", "feed", "drain"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(LaneKind kind) {
+  static constexpr std::array<std::string_view, 3> kNames = {"load", "compute", "store"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string print(const Program& program) {
+  std::string text;
+  const Text out(text);
+  fmt::format_to(out,
+                 "program \"{}\": {} micro-batch{} per round{}\n",
+                 program.name,
+                 program.microBatchesPerRound,
+                 program.microBatchesPerRound == 1 ? "" : "es",
+                 program.training ? ", then an update" : "");
+  for (std::size_t d = 0; d < program.devices.size(); ++d) {
+    const DevicePlan& plan = program.devices[d];
+    fmt::format_to(out,
+                   "device {}: state {}, transient {} (bound {})\n",
+                   d,
+                   formatBytes(plan.stateBytes),
+                   formatBytes(plan.transientBytes),
+                   formatBytes(plan.transientLowerBound));
+  }
+  for (const Stream& feed : program.feeds) {
+    printStream(out, program, "input", feed);
+    fmt::format_to(out, "\n");
+  }
+  for (const Stream& drain : program.drains) {
+    printStream(out, program, "output", drain);
+    if (drain.rule.finalOnly) {
+      fmt::format_to(out, ", the last of a step\n");
+    } else {
+      fmt::format_to(out, ", every {}\n", drain.rule.every);
+    }
+  }
+  for (const Constant& constant : program.constants) {
+    fmt::format_to(out,
+                   "  constant {} at {}\n",
+                   constant.value.type().str(),
+                   placeText(program.buffer(constant.buffer)));
+  }
+  for (const Segment& segment : program.segments) {
+    fmt::format_to(out, "  segment {} on device {}\n", name(segment.kind), segment.device);
+    for (const device::KernelCall& call : segment.calls) {
+      printCall(out, program, call);
+    }
+  }
+  for (const Lane& lane : program.lanes) {
+    fmt::format_to(out, "  lane {} of device {}\n", name(lane.kind), lane.device);
+    for (const Task& task : lane.tasks) {
+      printTask(out, program, task);
+    }
+  }
+  return text;
+}
+
+std::uint64_t hash(const Program& program) {
+  // The text names every stream, operand, offset, implementation, task and wait.
+  Hasher hasher;
+  hasher.add(std::string_view(print(program)));
+  for (const DevicePlan& plan : program.devices) {
+    hasher.add(std::uint64_t{plan.stateBytes}).add(std::uint64_t{plan.transientBytes});
+  }
+  for (const Segment& segment : program.segments) {
+    for (const device::KernelCall& call : segment.calls) {
+      addCall(hasher, call);
+    }
+  }
+  for (const Constant& constant : program.constants) {
+    hasher.add(constant.value.hash());
+  }
+  return hasher.digest();
+}
+
+}  // namespace sluice::program

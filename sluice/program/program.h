@@ -1,0 +1,164 @@
+// Program: what runs. One round of one replica, lowered to flat lists of tasks over planned slices
+// of device memory. The Engine executes it, the verifier proves it, a simulator reads the same
+// lanes; nobody looks anything up by name while it runs.
+//
+//   round      G micro-batches (G = gradient accumulation), then the update; G device iterations
+//              when there is no update. A step repeats the round R times.
+//   lane       one list of tasks of one device, run in order: load, compute, store
+//   task       run a segment, feed an input, drain an output; with the tasks it waits for
+//   buffer     a planned slice of an arena; a ring has several slots, one per micro-batch in flight
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/base/ids.h"
+#include "sluice/device/device.h"
+#include "sluice/ir/graph.h"
+
+namespace sluice::program {
+
+using BufferId = Id<struct BufferTag>;
+using SegmentId = Id<struct SegmentTag>;
+
+inline constexpr std::size_t kAlignment = 64;
+
+enum class Region : std::uint8_t {
+  State,     ///< variables: one plan per model, shared by all its programs
+  Transient  ///< everything else; the regions of a model's programs overlap
+};
+
+struct Buffer {
+  std::string name;  ///< for people: the value or variable it holds
+  std::int32_t device = 0;
+  Region region = Region::Transient;
+  std::size_t offset = 0;
+  std::size_t bytes = 0;   ///< of one slot
+  std::int32_t slots = 1;  ///< slots lie one after the other, each rounded up to kAlignment
+
+  std::size_t slotStride() const { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  std::size_t totalBytes() const {
+    return slots == 1 ? bytes : slotStride() * static_cast<std::size_t>(slots);
+  }
+};
+
+enum class SegmentKind : std::uint8_t {
+  Pack,  ///< storage changes of variables, once per round
+  Forward,
+  Backward,
+  Update
+};
+std::string_view name(SegmentKind kind);
+
+/// A maximal list of kernels on one device between communication points; lowered once, run for
+/// every micro-batch. Operands of the calls are BufferIds.
+struct Segment {
+  SegmentKind kind = SegmentKind::Forward;
+  std::int32_t device = 0;
+  std::int32_t stage = 0;
+  std::vector<device::KernelCall> calls;
+};
+
+/// Which micro-batches of a step an output is fetched for, counted over its rounds.
+struct DrainRule {
+  std::int32_t every = 1;  ///< the last of each run of this many
+  bool finalOnly = false;  ///< only the last micro-batch of the step
+
+  bool applies(std::int64_t microBatch, std::int64_t microBatches) const {
+    return finalOnly ? microBatch + 1 == microBatches : (microBatch + 1) % every == 0;
+  }
+  bool operator==(const DrainRule&) const = default;
+};
+
+/// An input or output of the model.
+struct Stream {
+  std::string name;
+  TensorType type;  ///< of one micro-batch
+  BufferId buffer;
+  DrainRule rule = {};  ///< outputs only
+};
+
+/// A tensor written once at load.
+struct Constant {
+  BufferId buffer;
+  HostTensor value;
+};
+
+enum class TaskKind : std::uint8_t { Run, Feed, Drain };
+std::string_view name(TaskKind kind);
+
+/// Completion of task `task` of lane `lane`, in this round or in an earlier one.
+struct Wait {
+  std::int32_t lane = 0;
+  std::int32_t task = 0;
+  std::int32_t roundsBack = 0;
+  bool operator==(const Wait&) const = default;
+};
+
+/// For the ring `buffer`, the slot that a task uses.
+struct Slot {
+  BufferId buffer;
+  std::int32_t slot = 0;
+};
+
+/// Small and plain; waits and slots are ranges of the Program's flat arrays.
+struct Task {
+  TaskKind kind = TaskKind::Run;
+  std::int32_t subject = 0;  ///< segment, or index into feeds or drains
+  std::int32_t microBatch = 0;
+  std::int32_t firstWait = 0;
+  std::int32_t numWaits = 0;
+  std::int32_t firstSlot = 0;
+  std::int32_t numSlots = 0;
+};
+
+enum class LaneKind : std::uint8_t { Load, Compute, Store };
+std::string_view name(LaneKind kind);
+
+struct Lane {
+  std::int32_t device = 0;
+  LaneKind kind = LaneKind::Compute;
+  std::vector<Task> tasks;
+};
+
+struct DevicePlan {
+  std::size_t stateBytes = 0;
+  std::size_t transientBytes = 0;
+  std::size_t transientLowerBound = 0;
+  std::size_t totalBytes() const { return stateBytes + transientBytes; }
+};
+
+struct Program {
+  std::string name;
+  std::int32_t microBatchesPerRound = 1;
+  bool training = false;
+  std::vector<DevicePlan> devices;
+  std::vector<Buffer> buffers;
+  std::vector<Segment> segments;
+  std::vector<Stream> feeds;
+  std::vector<Stream> drains;
+  std::vector<Constant> constants;
+  std::vector<Lane> lanes;
+  std::vector<Wait> waits;
+  std::vector<Slot> slots;
+
+  const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
+  std::span<const Wait> waitsOf(const Task& task) const {
+    return std::span(waits).subspan(static_cast<std::size_t>(task.firstWait),
+                                    static_cast<std::size_t>(task.numWaits));
+  }
+  std::span<const Slot> slotsOf(const Task& task) const {
+    return std::span(slots).subspan(static_cast<std::size_t>(task.firstSlot),
+                                    static_cast<std::size_t>(task.numSlots));
+  }
+};
+
+/// The program as text: arenas, buffers, segments, lanes.
+std::string print(const Program& program);
+/// The same on every machine for the same program.
+std::uint64_t hash(const Program& program);
+
+}  // namespace sluice::program

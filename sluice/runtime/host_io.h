@@ -1,0 +1,25 @@
+// Where a step's data comes from and goes to. The Engine calls these from its load and store lanes,
+// one micro-batch at a time and in order, while the devices compute; calls for different streams
+// may come from different threads at once.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::runtime {
+
+class HostFeed {
+ public:
+  virtual ~HostFeed() = default;
+  /// The data of one input for one micro-batch of the step: plain, of the stream's type. Valid
+  /// until the step ends. Errors are thrown and reach the caller of the step.
+  virtual const void* take(std::int32_t input, std::int64_t microBatch) = 0;
+};
+
+class HostSink {
+ public:
+  virtual ~HostSink() = default;
+  /// Receives one output of one micro-batch; `data` is valid only during the call.
+  virtual void put(std::int32_t output, std::int64_t microBatch, const void* data) = 0;
+};
+
+}  // namespace sluice::runtime

@@ -1,0 +1,94 @@
+#include "sluice/runtime/model_state.h"
+
+#include "sluice/base/error.h"
+
+namespace sluice::runtime {
+
+ModelState::ModelState(std::vector<device::Device*> devices, std::uint64_t seed)
+    : devices_(std::move(devices)),
+      seed_(seed),
+      state_(devices_.size()),
+      transient_(devices_.size()) {}
+
+void ModelState::adopt(program::StatePlan plan) {
+  std::vector<device::Memory> grown(devices_.size());
+  std::vector<std::unique_ptr<device::Queue>> queues;
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    queues.push_back(devices_[d]->makeQueue());
+    const std::size_t bytes = plan.bytes(static_cast<std::int32_t>(d));
+    if (bytes > state_[d].bytes()) {
+      grown[d] = devices_[d]->allocate(bytes);
+      queues[d]->copy(grown[d].data(), state_[d].data(), state_[d].bytes());
+    }
+  }
+  for (const program::PlacedVariable& placed : plan.variables()) {
+    if (plan_.find(placed.variable.name) != nullptr) {
+      continue;
+    }
+    const auto d = static_cast<std::size_t>(placed.device);
+    const device::Memory& memory = grown[d].data() != nullptr ? grown[d] : state_[d];
+    const HostTensor value = ir::initialValue(placed.variable, seed_);
+    queues[d]->copy(memory.data() + placed.offset, value.bytes(), value.byteCount());
+  }
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    queues[d]->finish();
+    if (grown[d].data() != nullptr) {
+      state_[d] = std::move(grown[d]);
+    }
+  }
+  plan_ = std::move(plan);
+  ++generation_;
+}
+
+void ModelState::reserveTransient(std::int32_t device, std::size_t bytes) {
+  const auto d = static_cast<std::size_t>(device);
+  if (bytes > transient_[d].bytes()) {
+    transient_[d] = {};  // free first: the budget has no room for both
+    transient_[d] = devices_[d]->allocate(bytes);
+    ++generation_;
+  }
+}
+
+const program::PlacedVariable& ModelState::require(std::string_view variable) const {
+  const program::PlacedVariable* placed = plan_.find(variable);
+  if (placed == nullptr) {
+    raise<InvalidArgument>("the model has no variable '{}'", variable);
+  }
+  return *placed;
+}
+
+HostTensor ModelState::read(std::string_view variable) const {
+  const program::PlacedVariable& placed = require(variable);
+  const auto d = static_cast<std::size_t>(placed.device);
+  HostTensor value(placed.variable.type);
+  const std::unique_ptr<device::Queue> queue = devices_[d]->makeQueue();
+  queue->copy(value.bytes(), state_[d].data() + placed.offset, value.byteCount());
+  queue->finish();
+  return value;
+}
+
+void ModelState::write(std::string_view variable, const HostTensor& value) {
+  const program::PlacedVariable& placed = require(variable);
+  if (value.type() != placed.variable.type) {
+    raise<InvalidArgument>("variable '{}' is {}, the value given {}",
+                           variable,
+                           placed.variable.type.str(),
+                           value.type().str());
+  }
+  const auto d = static_cast<std::size_t>(placed.device);
+  const std::unique_ptr<device::Queue> queue = devices_[d]->makeQueue();
+  queue->copy(state_[d].data() + placed.offset, value.bytes(), value.byteCount());
+  queue->finish();
+}
+
+std::span<std::byte> ModelState::state(std::int32_t device) const {
+  const device::Memory& memory = state_[static_cast<std::size_t>(device)];
+  return {memory.data(), memory.bytes()};
+}
+
+std::span<std::byte> ModelState::transient(std::int32_t device) const {
+  const device::Memory& memory = transient_[static_cast<std::size_t>(device)];
+  return {memory.data(), memory.bytes()};
+}
+
+}  // namespace sluice::runtime

@@ -1,0 +1,52 @@
+// ModelState: the memory of one model on its devices: the variables, which every program of the
+// model shares, and one transient arena per device, in which the programs' plans overlap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sluice/device/device.h"
+#include "sluice/program/state_plan.h"
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice::runtime {
+
+class ModelState {
+ public:
+  /// The devices must outlive it. `seed` gives the variables their first values.
+  ModelState(std::vector<device::Device*> devices, std::uint64_t seed);
+
+  const program::StatePlan& plan() const { return plan_; }
+  /// Takes over a plan that grew: makes room and gives new variables their first values; what was
+  /// there keeps its values. Leaves everything as it was when it throws.
+  void adopt(program::StatePlan plan);
+  /// Makes the transient arena of a device at least this large.
+  void reserveTransient(std::int32_t device, std::size_t bytes);
+
+  bool contains(std::string_view variable) const { return plan_.find(variable) != nullptr; }
+  /// Copies a variable to or from the host; throws InvalidArgument for an unknown name or a wrong
+  /// type. Not while a step runs.
+  HostTensor read(std::string_view variable) const;
+  void write(std::string_view variable, const HostTensor& value);
+
+  std::span<std::byte> state(std::int32_t device) const;
+  std::span<std::byte> transient(std::int32_t device) const;
+  /// Changes whenever an arena may have moved.
+  std::uint64_t generation() const { return generation_; }
+  const std::vector<device::Device*>& devices() const { return devices_; }
+
+ private:
+  const program::PlacedVariable& require(std::string_view variable) const;
+
+  std::vector<device::Device*> devices_;
+  std::uint64_t seed_;
+  program::StatePlan plan_;
+  std::vector<device::Memory> state_;
+  std::vector<device::Memory> transient_;
+  std::uint64_t generation_ = 0;
+};
+
+}  // namespace sluice::runtime

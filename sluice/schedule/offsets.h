@@ -1,0 +1,30 @@
+// Places buffers with known lifetimes in one arena: integers in, integers out. Two buffers whose
+// lifetimes meet never overlap; the arena is as small as the heuristic finds, and the result says
+// how far that is from the bound no placement can beat.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice::schedule {
+
+/// Live in [begin, end) of a discrete time.
+struct Lifetime {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::size_t bytes = 0;
+};
+
+struct OffsetPlan {
+  std::vector<std::size_t> offsets;
+  std::size_t peak = 0;        ///< bytes of the arena
+  std::size_t lowerBound = 0;  ///< most bytes alive at one time
+};
+
+/// Offsets are multiples of `alignment`. Throws InternalError for a lifetime that ends before it
+/// begins.
+OffsetPlan planOffsets(std::span<const Lifetime> buffers, std::size_t alignment);
+
+}  // namespace sluice::schedule

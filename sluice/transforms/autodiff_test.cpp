@@ -1,0 +1,153 @@
+#include "sluice/transforms/autodiff.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/printer.h"
+#include "sluice/ir/verify.h"
+#include "sluice/ops/interpreter.h"
+#include "sluice/ops/op_list.h"
+#include "sluice/ops/ops.h"
+#include "sluice/transforms/pass_checks.h"
+
+namespace sluice::transforms {
+namespace {
+
+using ::testing::HasSubstr;
+
+ir::Value valueOf(const ir::Graph& graph, std::size_t position) {
+  return graph.op(graph.order()[position]).out();
+}
+
+TEST(Autodiff, SumsTheGradientsOfAWeightInOpOrder) {
+  ir::Graph graph = parseGraph(R"(graph "g" {
+    var "w": f32[2] weight init constant(2)
+    %0 = variable() {var="w"} : f32[2]
+    %1 = neg(%0) : f32[2]
+    %2 = exp(%0) "exp" : f32[2]
+    %3 = mul(%0, %0) "mul" : f32[2]
+    %4 = add(%1, %2) : f32[2]
+    %5 = add(%4, %3) : f32[2]
+    %6 = reduce_sum(%5) : f32[]
+    output "loss" = %6
+  })");
+  const ir::Value w = valueOf(graph, 0);
+  const std::vector<ir::Value> grads = differentiate(graph, valueOf(graph, 6), std::vector{w});
+  verify(graph);
+  // The uses in op order: neg, exp, then both operands of mul; ((neg + exp) + mul0) + mul1.
+  const ir::Op& last = graph.op(grads[0].op);
+  ASSERT_TRUE(last.is(ops::kAdd));
+  const ir::Op& second = graph.op(last.inputs[0].op);
+  ASSERT_TRUE(second.is(ops::kAdd));
+  const ir::Op& first = graph.op(second.inputs[0].op);
+  ASSERT_TRUE(first.is(ops::kAdd));
+  EXPECT_TRUE(graph.op(first.inputs[0].op).is(ops::kNeg));
+  EXPECT_EQ(graph.op(first.inputs[1].op).name, "grad/exp/mul");
+  EXPECT_EQ(graph.op(second.inputs[1].op).name, "grad/mul/mul");
+  EXPECT_EQ(graph.op(last.inputs[1].op).name, "grad/mul/mul");
+  graph.addOutput("grad", grads[0]);
+  const double expected = -1.0 + std::exp(2.0) + 2.0 + 2.0;
+  EXPECT_NEAR(runGraph(graph, 1).at("grad").at(0), expected, 1e-5);
+}
+
+constexpr std::string_view kTwoWeights = R"(graph "g" {
+  var "used": f32[2] weight init constant(3)
+  var "unused": f32[3] weight init constant(1)
+  %0 = variable() {var="used"} : f32[2]
+  %1 = variable() {var="unused"} : f32[3]
+  %2 = mul(%0, %0) "net/square" : f32[2] block="B" stage=2 phase=1 device=3
+  %3 = reduce_sum(%2) "net/sum" : f32[] stage=4
+  output "loss" = %3
+})";
+
+TEST(Autodiff, GivesZerosForAWeightTheLossDoesNotDependOn) {
+  ir::Graph graph = parseGraph(kTwoWeights);
+  const auto grads =
+      differentiate(graph, valueOf(graph, 3), std::vector{valueOf(graph, 0), valueOf(graph, 1)});
+  graph.addOutput("used", grads[0]);
+  graph.addOutput("unused", grads[1]);
+  const ops::TensorMap results = runGraph(graph, 1);
+  EXPECT_TRUE(results.at("used").sameBits(HostTensor::of<float>({2}, {6, 6})));
+  EXPECT_TRUE(results.at("unused").sameBits(HostTensor(DType::F32, Shape{3})));
+}
+
+TEST(Autodiff, TagsItsOpsBackwardOnThePlacementOfTheForwardOp) {
+  ir::Graph graph = parseGraph(kTwoWeights);
+  const std::size_t forward = graph.numOps();
+  const ir::Placement square = graph.op(graph.order()[2]).place;
+  differentiate(graph, valueOf(graph, 3), std::vector{valueOf(graph, 0)});
+  ASSERT_GT(graph.numOps(), forward);
+  for (std::size_t i = 0; i < graph.numOps(); ++i) {
+    const ir::Op& op = graph.op(graph.order()[i]);
+    EXPECT_EQ(op.place.pass, i < forward ? ir::Pass::Forward : ir::Pass::Backward) << op.name;
+    if (i >= forward) {
+      ir::Placement expected =
+          op.name.starts_with("grad/net/square/") ? square : ir::Placement{.stage = 4};
+      expected.pass = ir::Pass::Backward;
+      EXPECT_EQ(op.place, expected) << op.name;
+    }
+  }
+  EXPECT_THAT(
+      print(graph),
+      HasSubstr("\"grad/net/square/mul\" : f32[2] @backward block=\"B\" stage=2 phase=1 device=3"));
+}
+
+TEST(Autodiff, StartsFromTheGradientItIsGiven) {
+  ir::Graph graph = parseGraph(kTwoWeights);
+  ir::GraphBuilder b(graph);
+  const ir::Value scale = b.scalar(DType::F32, 8.0);
+  const auto grads = differentiate(graph, valueOf(graph, 3), std::vector{valueOf(graph, 0)}, scale);
+  graph.addOutput("grad", grads[0]);
+  EXPECT_TRUE(runGraph(graph, 1).at("grad").sameBits(HostTensor::of<float>({2}, {48, 48})));
+}
+
+template <class E>
+void expectRefused(std::string_view text,
+                   std::size_t loss,
+                   std::size_t wrt,
+                   std::string_view word) {
+  ir::Graph graph = parseGraph(text);
+  try {
+    differentiate(graph, valueOf(graph, loss), std::vector{valueOf(graph, wrt)});
+    FAIL() << "expected: " << word;
+  } catch (const E& error) {
+    EXPECT_THAT(error.message(), HasSubstr(word));
+  }
+}
+
+TEST(Autodiff, RefusesALossThatIsNoFloatScalar) {
+  expectRefused<InvalidArgument>(kTwoWeights, 2, 0, "must be a float scalar, got f32[2]");
+  expectRefused<InvalidArgument>(
+      "graph \"g\" { %0 = input() \"x\" : i64[] }", 0, 0, "must be a float scalar, got i64[]");
+}
+
+TEST(Autodiff, RefusesGradientsOfIntegers) {
+  expectRefused<InvalidArgument>(
+      "graph \"g\" { %0 = input() \"x\" : f32[] %1 = input() \"y\" : i64[2] }",
+      0,
+      1,
+      "with respect to i64[2]");
+}
+
+TEST(Autodiff, NamesAnOpThatHasNoGradient) {
+  expectRefused<Unsupported>(
+      R"(graph "g" {
+    %0 = input() "x" : f32[2]
+    %1 = fused(%0) {body=graph "fused" {
+      %0 = input() "in0" : f32[2]
+      %1 = neg(%0) : f32[2]
+      output "out0" = %1
+    }} "net/opaque" : f32[2]
+    %2 = reduce_sum(%1) : f32[]
+  })",
+      2,
+      0,
+      "fused has no gradient, but the loss depends on it through op 'net/opaque'");
+}
+
+}  // namespace
+}  // namespace sluice::transforms

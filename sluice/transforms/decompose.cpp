@@ -1,0 +1,64 @@
+#include "sluice/transforms/decompose.h"
+
+#include "sluice/base/error.h"
+#include "sluice/ir/graph_builder.h"
+
+namespace sluice::transforms {
+namespace {
+
+using ir::OpId;
+using ir::Value;
+
+/// Composites of composites; more is an op that decomposes into itself.
+constexpr int kMaxRounds = 32;
+
+bool decomposeOnce(ir::Graph& graph, FunctionRef<bool(const ir::Op&)> keep) {
+  const std::vector<OpId> before(graph.order().begin(), graph.order().end());
+  std::vector<OpId> order;
+  std::vector<OpId> gone;
+  std::unordered_map<Value, Value> replacements;
+  ir::GraphBuilder builder(graph);
+  for (const OpId id : before) {
+    // Copied: appending the parts moves the graph's storage.
+    const ir::Op op = graph.op(id);
+    if (op.def->decompose != nullptr && !keep(op)) {
+      builder.place = op.place;
+      builder.scope = op.name + "/";
+      const std::size_t first = graph.numOps();
+      const std::vector<TensorType> types = graph.inputTypes(op);
+      const std::vector<Value> results = op.def->decompose(builder, ir::view(op, types), op.inputs);
+      SLUICE_CHECK(results.size() == op.outputs.size(),
+                   "{} was decomposed into {} results, expected {}",
+                   op.def->name,
+                   results.size(),
+                   op.outputs.size());
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        replacements.emplace(op.out(i), results[i]);
+      }
+      const auto parts = graph.order().subspan(first);
+      order.insert(order.end(), parts.begin(), parts.end());
+      gone.push_back(id);
+    }
+    order.push_back(id);
+  }
+  if (gone.empty()) {
+    return false;
+  }
+  graph.reorder(std::move(order));
+  graph.replaceUses(replacements);
+  graph.remove(gone);
+  return true;
+}
+
+}  // namespace
+
+bool decompose(ir::Graph& graph, FunctionRef<bool(const ir::Op&)> keep) {
+  int rounds = 0;
+  while (decomposeOnce(graph, keep)) {
+    SLUICE_CHECK(
+        ++rounds <= kMaxRounds, "an op of graph '{}' decomposes into itself", graph.name());
+  }
+  return rounds > 0;
+}
+
+}  // namespace sluice::transforms

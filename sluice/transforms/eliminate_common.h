@@ -1,0 +1,13 @@
+// Computes equal things once.
+#pragma once
+
+#include "sluice/ir/graph.h"
+
+namespace sluice::transforms {
+
+/// Merges pure ops of the same kind with the same operands, attributes and placement into the first
+/// of them. Reads of a variable are equal only if no assign of it stands between them; random ops
+/// only if they have the same ordinal.
+bool eliminateCommon(ir::Graph& graph);
+
+}  // namespace sluice::transforms

@@ -1,0 +1,30 @@
+#include "sluice/transforms/eliminate_dead.h"
+
+#include <unordered_set>
+
+#include "sluice/transforms/purity.h"
+
+namespace sluice::transforms {
+
+bool eliminateDead(ir::Graph& graph) {
+  std::unordered_set<ir::OpId> live;
+  for (const ir::Output& output : graph.outputs()) {
+    live.insert(output.value.op);
+  }
+  std::vector<ir::OpId> dead;
+  // Readers come after what they read, so one walk from the end sees them first.
+  for (std::size_t i = graph.numOps(); i-- > 0;) {
+    const ir::Op& op = graph.op(graph.order()[i]);
+    if (isPure(op) && !live.contains(op.id)) {
+      dead.push_back(op.id);
+      continue;
+    }
+    for (const ir::Value v : op.inputs) {
+      live.insert(v.op);
+    }
+  }
+  graph.remove(dead);
+  return !dead.empty();
+}
+
+}  // namespace sluice::transforms

@@ -1,0 +1,17 @@
+// Computes at compile time what depends on constants alone.
+#pragma once
+
+#include <cstddef>
+
+#include "sluice/ir/graph.h"
+
+namespace sluice::transforms {
+
+/// Larger results are computed each time they are needed rather than stored.
+inline constexpr std::size_t kMaxFoldedBytes = std::size_t{1} << 20;
+
+/// Replaces ops whose operands are all constants by their results, computed by the reference
+/// kernels: the same bits on every machine. Random ops and ops with effects stay.
+bool foldConstants(ir::Graph& graph);
+
+}  // namespace sluice::transforms

@@ -1,0 +1,219 @@
+// A group is a set of ops that becomes one op at the position of its last member:
+//
+//     a = mul(x, y)          a -+               a = ...
+//     s = reduce_sum(p)         |     =>        s = reduce_sum(p)
+//     b = exp(a)             b -+               a, b = fused(x, y)
+//     u = matmul(a, b)                          u = matmul(a, b)
+//
+// Members before the last one move down, everything else stays. So a group is right if every reader
+// outside it stands behind its last member, and no variable that a member reads is assigned to
+// between the member and the last one. That also makes it convex: a path from a member through an
+// outsider back into a member would need an outsider between them. And it makes groups independent
+// of each other, so that all of them are found first and applied together.
+#include "sluice/transforms/fuse_elementwise.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/ops/fused.h"
+#include "sluice/ops/op_list.h"
+#include "sluice/transforms/fusion_body.h"
+
+namespace sluice::transforms {
+namespace {
+
+using ir::Op;
+using ir::OpId;
+using ir::Value;
+
+enum class Mode { Elementwise, Epilogues };
+
+class Fuser {
+ public:
+  Fuser(ir::Graph& graph, Mode mode) : graph_(graph), mode_(mode), users_(graph.users()) {
+    for (const OpId id : graph.order()) {
+      const Op& op = graph.op(id);
+      if (op.is(ir::kAssign)) {
+        assigns_[op.attrs.text("var")].push_back(positions_.size());
+      }
+      positions_.emplace(id, positions_.size());
+    }
+  }
+
+  bool run() {
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (isMember(op)) {
+        place(op);
+      }
+    }
+    return apply();
+  }
+
+ private:
+  using Group = std::vector<OpId>;  // in order
+
+  bool isAnchor(const Op& op) const {
+    return mode_ == Mode::Epilogues && ops::isFusionAnchor(*op.def);
+  }
+  bool isMember(const Op& op) const {
+    const bool body = mode_ == Mode::Epilogues && op.is(ops::kFused) &&
+                      ops::anchorOf(op.attrs.subgraph("body")) == nullptr;
+    return body || isAnchor(op) || ops::isFusible(*op.def);
+  }
+
+  /// Puts an op into a group with as many of its producers' groups as the rules allow.
+  void place(const Op& op) {
+    Group group = {op.id};
+    std::unordered_set<std::size_t> taken;
+    for (const Value v : isAnchor(op) ? std::vector<Value>() : op.inputs) {
+      const auto found = groupOf_.find(v.op);
+      if (found == groupOf_.end() || taken.contains(found->second)) {
+        continue;
+      }
+      Group merged = groups_[found->second];
+      merged.insert(merged.end(), group.begin(), group.end());
+      std::ranges::sort(merged, {}, [&](OpId id) { return positions_.at(id); });
+      if (isValid(merged)) {
+        group = std::move(merged);
+        taken.insert(found->second);
+      }
+    }
+    for (const std::size_t old : taken) {
+      groups_[old].clear();
+    }
+    for (const OpId id : group) {
+      groupOf_.insert_or_assign(id, groups_.size());
+    }
+    groups_.push_back(std::move(group));
+  }
+
+  bool isValid(const Group& group) const {
+    const std::unordered_set<OpId> members(group.begin(), group.end());
+    const std::size_t last = positions_.at(group.back());
+    const Op& model = graph_.op(group.back());
+    std::size_t anchors = 0;
+    for (const OpId id : group) {
+      const Op& op = graph_.op(id);
+      anchors += isAnchor(op) ? 1 : 0;
+      if (op.place != model.place || op.outputs[0].shape != model.outputs[0].shape ||
+          !isMovable(op, members, last)) {
+        return false;
+      }
+    }
+    const BodySize size = bodySize(graph_, group);
+    return anchors <= 1 && size.ops - anchors <= kMaxFusedOps && size.operands <= kMaxFusedOperands;
+  }
+
+  /// Whether a member may run at position `last` instead of its own.
+  bool isMovable(const Op& op, const std::unordered_set<OpId>& members, std::size_t last) const {
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      for (const ir::Use& use : users_.of(op.out(i))) {
+        if (!members.contains(use.op) && (isAnchor(op) || positions_.at(use.op) < last)) {
+          return false;
+        }
+      }
+      if (isAnchor(op) && users_.isOutput(op.out(i))) {
+        return false;
+      }
+    }
+    return std::ranges::none_of(op.inputs, [&](Value v) {
+      return (isAnchor(op) && members.contains(v.op)) ||
+             isAssignedBetween(v, positions_.at(op.id), last);
+    });
+  }
+
+  /// Whether `value` is a variable's value, possibly seen through views, and that variable is
+  /// assigned to at a position in (first, last).
+  bool isAssignedBetween(Value value, std::size_t first, std::size_t last) const {
+    const Op* op = &graph_.op(value.op);
+    while (op->def->traits.view) {
+      op = &graph_.op(op->inputs[0].op);
+    }
+    if (!op->is(ir::kVariable)) {
+      return false;
+    }
+    const auto found = assigns_.find(op->attrs.text("var"));
+    return found != assigns_.end() && std::ranges::any_of(found->second, [&](std::size_t at) {
+             return at > first && at < last;
+           });
+  }
+
+  bool isWorthwhile(const Group& group) const {
+    return group.size() > 1 &&
+           (mode_ == Mode::Elementwise ||
+            std::ranges::any_of(group, [&](OpId id) { return isAnchor(graph_.op(id)); }));
+  }
+
+  bool apply() {
+    std::unordered_map<OpId, OpId> fusedAfter;  // last member -> fused op
+    std::unordered_map<Value, Value> replacements;
+    std::vector<OpId> gone;
+    const std::vector<OpId> before(graph_.order().begin(), graph_.order().end());
+    for (const Group& group : groups_) {
+      if (!isWorthwhile(group)) {
+        continue;
+      }
+      FusionBody body = makeBody(graph_, users_, group);
+      if (body.results.empty()) {  // nobody reads any of it
+        continue;
+      }
+      const OpId fused = graph_.append({.def = ops::kFused,
+                                        .inputs = std::move(body.operands),
+                                        .attrs = {{"body", ir::GraphRef(body.graph)}},
+                                        .name = graph_.op(group.back()).name,
+                                        .place = graph_.op(group.back()).place});
+      for (std::size_t i = 0; i < body.results.size(); ++i) {
+        replacements.emplace(body.results[i], graph_.op(fused).out(i));
+      }
+      fusedAfter.emplace(group.back(), fused);
+      gone.insert(gone.end(), group.begin(), group.end());
+    }
+    std::vector<OpId> order;
+    for (const OpId id : before) {
+      order.push_back(id);
+      if (const auto found = fusedAfter.find(id); found != fusedAfter.end()) {
+        order.push_back(found->second);
+      }
+    }
+    graph_.reorder(std::move(order));
+    graph_.replaceUses(replacements);
+    graph_.remove(gone);
+    return !gone.empty();
+  }
+
+  ir::Graph& graph_;
+  Mode mode_;
+  ir::Users users_;
+  std::unordered_map<OpId, std::size_t> positions_;
+  std::unordered_map<std::string, std::vector<std::size_t>> assigns_;
+  std::vector<Group> groups_;  // emptied when merged into a later one
+  std::unordered_map<OpId, std::size_t> groupOf_;
+};
+
+/// Fused ops stand later than their first members did, which can allow further groups.
+bool fuseUntilDone(ir::Graph& graph, Mode mode) {
+  bool changed = false;
+  while (Fuser(graph, mode).run()) {
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+bool fuseElementwise(ir::Graph& graph) {
+  return fuseUntilDone(graph, Mode::Elementwise);
+}
+
+bool fuseEpilogues(ir::Graph& graph) {
+  return fuseUntilDone(graph, Mode::Epilogues);
+}
+
+}  // namespace sluice::transforms

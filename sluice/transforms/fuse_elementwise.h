@@ -1,0 +1,23 @@
+// Groups element-wise ops into `fused` ops (sluice/ops/fused.cpp), which read and write memory
+// once. Values keep their bits (rule R5): a body rounds every intermediate to its declared type.
+#pragma once
+
+#include <cstddef>
+
+#include "sluice/ir/graph.h"
+
+namespace sluice::transforms {
+
+/// Limits of one group; they keep kernels and their operand lists small.
+inline constexpr std::size_t kMaxFusedOps = 24;
+inline constexpr std::size_t kMaxFusedOperands = 12;
+
+/// Fuses chains and trees of element-wise ops with one result shape and placement. Scalar constants
+/// move into the bodies.
+bool fuseElementwise(ir::Graph& graph);
+
+/// Fuses a matmul or convolution with the element-wise ops (or fused ones) behind it, if they alone
+/// read its result. Meant to run after fuseElementwise.
+bool fuseEpilogues(ir::Graph& graph);
+
+}  // namespace sluice::transforms

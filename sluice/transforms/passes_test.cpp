@@ -1,0 +1,396 @@
+// Every pass but fusion: text in, text out.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/parser.h"
+#include "sluice/ir/printer.h"
+#include "sluice/ir/verify.h"
+#include "sluice/ops/op_list.h"
+#include "sluice/ops/ops.h"
+#include "sluice/transforms/decompose.h"
+#include "sluice/transforms/eliminate_common.h"
+#include "sluice/transforms/eliminate_dead.h"
+#include "sluice/transforms/fold_constants.h"
+#include "sluice/transforms/fuse_elementwise.h"
+#include "sluice/transforms/pass_checks.h"
+#include "sluice/transforms/pipeline.h"
+
+namespace sluice::transforms {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool decomposeAll(ir::Graph& graph) {
+  return decompose(graph, [](const ir::Op&) { return false; });
+}
+
+constexpr std::string_view kLoss = R"(graph "g" {
+  %0 = input() "x" : f32[2, 3]
+  %1 = constant() {value=tensor<i64[2] 0, 2>} : i64[2]
+  %2 = cross_entropy(%0, %1) "net/loss" : f32[] block="B" stage=1
+  %3 = neg(%2) : f32[]
+  output "loss" = %2
+  output "negative" = %3
+})";
+
+TEST(Decompose, PutsThePartsInPlaceOfTheComposite) {
+  expectPass(decomposeAll, kLoss, R"(graph "g" {
+    %0 = input() "x" : f32[2, 3]
+    %1 = constant() {value=tensor<i64[2] 0, 2>} : i64[2]
+    %2 = log_softmax(%0) {axis=1} "net/loss/log_softmax" : f32[2, 3] block="B" stage=1
+    %3 = nll_loss(%2, %1) "net/loss/nll_loss" : f32[] block="B" stage=1
+    %4 = neg(%3) : f32[]
+    output "loss" = %3
+    output "negative" = %4
+  })");
+}
+
+TEST(Decompose, LeavesWhatADeviceKeeps) {
+  expectUnchanged(
+      [](ir::Graph& graph) { return decompose(graph, [](const ir::Op&) { return true; }); }, kLoss);
+}
+
+/// twice(x) = once(once(x)), once(x) = neg(x): composites of composites, one reading the other.
+std::vector<ir::Value> once(ir::GraphBuilder& b, const ir::OpView&, std::span<const ir::Value> in) {
+  return {ops::neg(b, in[0])};
+}
+std::vector<TensorType> sameType(const ir::OpView& op) {
+  return {op.inputs[0]};
+}
+constexpr ir::OpDef kOnce{.name = "once", .infer = sameType, .decompose = once};
+std::vector<ir::Value> twice(ir::GraphBuilder& b,
+                             const ir::OpView&,
+                             std::span<const ir::Value> in) {
+  return {b.add(kOnce, {b.add(kOnce, {in[0]})})};
+}
+constexpr ir::OpDef kTwice{.name = "twice", .infer = sameType, .decompose = twice};
+
+TEST(Decompose, GoesOnUntilNoCompositeIsLeft) {
+  ir::Graph graph("g");
+  ir::GraphBuilder b(graph);
+  const ir::Value x = b.input("x", {DType::F32, Shape{2}});
+  graph.addOutput("y", b.add(kTwice, {b.add(kTwice, {x})}));
+  EXPECT_TRUE(decomposeAll(graph));
+  EXPECT_EQ(print(graph), R"(graph "g" {
+  %0 = input() "x" : f32[2]
+  %1 = neg(%0) "twice/once/neg" : f32[2]
+  %2 = neg(%1) "twice/once/neg" : f32[2]
+  %3 = neg(%2) "twice/once/neg" : f32[2]
+  %4 = neg(%3) "twice/once/neg" : f32[2]
+  output "y" = %4
+}
+)");
+}
+
+const ir::OpDef& endless();
+std::vector<ir::Value> again(ir::GraphBuilder& b,
+                             const ir::OpView&,
+                             std::span<const ir::Value> in) {
+  return {b.add(endless(), {in[0]})};
+}
+const ir::OpDef& endless() {
+  static constexpr ir::OpDef kEndless{.name = "endless", .infer = sameType, .decompose = again};
+  return kEndless;
+}
+
+TEST(Decompose, StopsAtAnOpThatDecomposesIntoItself) {
+  ir::Graph graph("g");
+  ir::GraphBuilder b(graph);
+  b.add(endless(), {b.input("x", {DType::F32, Shape{2}})});
+  EXPECT_THROW(decomposeAll(graph), InternalError);
+}
+
+TEST(FoldConstants, ComputesWhatDependsOnConstantsAlone) {
+  expectPass(foldConstants,
+             R"(graph "g" {
+    %0 = input() "x" : f32[2]
+    %1 = constant() {value=tensor<f32[2] 1, 2>} : f32[2]
+    %2 = constant() {value=tensor<f32[] 3>} : f32[]
+    %3 = mul(%1, %2) "m" : f32[2] stage=1
+    %4 = neg(%3) "n" : f32[2] stage=1
+    %5 = add(%0, %4) : f32[2]
+    output "y" = %5
+    output "n" = %4
+  })",
+             R"(graph "g" {
+    %0 = input() "x" : f32[2]
+    %1 = constant() {value=tensor<f32[2] 1, 2>} : f32[2]
+    %2 = constant() {value=tensor<f32[] 3>} : f32[]
+    %3 = constant() {value=tensor<f32[2] -3, -6>} "n" : f32[2] stage=1
+    %4 = add(%0, %3) : f32[2]
+    output "y" = %4
+    output "n" = %3
+  })");
+}
+
+TEST(FoldConstants, LeavesLargeResults) {
+  constexpr std::string_view kText = R"(graph "g" {{
+    %0 = constant() {{value=tensor<f32[] 3>}} : f32[]
+    %1 = broadcast_to(%0) {{shape=[{0}]}} : f32[{0}]
+    output "y" = %1
+  }})";
+  const std::int64_t limit = kMaxFoldedBytes / 4;
+  expectUnchanged(foldConstants, fmt::format(kText, limit + 1));
+  ir::Graph graph = parseGraph(fmt::format(kText, limit));
+  EXPECT_TRUE(foldConstants(graph));
+}
+
+TEST(FoldConstants, LeavesVariablesInputsEffectsAndKeptOps) {
+  expectUnchanged(foldConstants, R"(graph "g" {
+    var "v": f32[] buffer init constant(1)
+    %0 = input() "x" : f32[]
+    %1 = constant() {value=tensor<f32[] 3>} : f32[]
+    %2 = add(%0, %1) : f32[]
+    assign(%1) {var="v"}
+    %3 = variable() {var="v"} : f32[]
+    %4 = neg(%3) : f32[]
+    %5 = nop(%1) : f32[]
+    output "y" = %2
+    output "z" = %4
+    output "w" = %5
+  })");
+}
+
+TEST(EliminateCommon, MergesEqualOpsThroughTheirOperands) {
+  expectPass(eliminateCommon,
+             R"(graph "g" {
+    %0 = input() "x" : f32[2]
+    %1 = constant() {value=tensor<f32[] 3>} "a" : f32[]
+    %2 = constant() {value=tensor<f32[] 3>} "b" : f32[]
+    %3 = mul(%0, %1) "first" : f32[2]
+    %4 = mul(%0, %2) "second" : f32[2]
+    %5 = add(%3, %4) : f32[2]
+    output "y" = %5
+    output "z" = %4
+  })",
+             R"(graph "g" {
+    %0 = input() "x" : f32[2]
+    %1 = constant() {value=tensor<f32[] 3>} "a" : f32[]
+    %2 = mul(%0, %1) "first" : f32[2]
+    %3 = add(%2, %2) : f32[2]
+    output "y" = %3
+    output "z" = %2
+  })");
+}
+
+TEST(EliminateCommon, KeepsApartWhatDiffersInAnything) {
+  expectUnchanged(eliminateCommon, R"(graph "g" {
+    %0 = input() "x" : f32[2, 2]
+    %1 = input() "y" : f32[2, 2]
+    %2 = constant() {value=tensor<f32[] 0>} : f32[]
+    %3 = constant() {value=tensor<f32[] -0>} : f32[]
+    %4 = reduce_sum(%0) {axes=[0]} : f32[2]
+    %5 = reduce_sum(%0) {axes=[1]} : f32[2]
+    %6 = add(%0, %1) : f32[2, 2]
+    %7 = add(%1, %0) : f32[2, 2]
+    %8 = add(%0, %1) : f32[2, 2] stage=1
+    %9 = add(%0, %1) : f32[2, 2] @backward
+    %10 = mul(%0, %1) : f32[2, 2]
+    %11 = nop(%0) : f32[2, 2]
+    %12 = nop(%0) : f32[2, 2]
+  })");
+}
+
+TEST(EliminateCommon, MergesReadsOfAVariableOnlyBetweenItsAssigns) {
+  expectPass(eliminateCommon,
+             R"(graph "g" {
+    var "v": f32[] buffer init constant(1)
+    var "w": f32[] buffer init constant(2)
+    %0 = variable() {var="v"} : f32[]
+    %1 = neg(%0) : f32[]
+    assign(%1) {var="w"}
+    %2 = variable() {var="v"} : f32[]
+    %3 = neg(%2) : f32[]
+    assign(%3) {var="v"}
+    %4 = variable() {var="v"} : f32[]
+    %5 = neg(%4) : f32[]
+    output "a" = %1
+    output "b" = %3
+    output "c" = %5
+  })",
+             R"(graph "g" {
+    var "v": f32[] buffer init constant(1)
+    var "w": f32[] buffer init constant(2)
+    %0 = variable() {var="v"} : f32[]
+    %1 = neg(%0) : f32[]
+    assign(%1) {var="w"}
+    assign(%1) {var="v"}
+    %2 = variable() {var="v"} : f32[]
+    %3 = neg(%2) : f32[]
+    output "a" = %1
+    output "b" = %1
+    output "c" = %3
+  })");
+}
+
+TEST(EliminateDead, RemovesWhatNobodyReads) {
+  expectPass(eliminateDead,
+             R"(graph "g" {
+    var "v": f32[2] buffer init constant(1)
+    %0 = input() "x" : f32[2]
+    %1 = input() "unused" : f32[2]
+    %2 = neg(%0) : f32[2]
+    %3 = exp(%2) : f32[2]
+    %4 = variable() {var="v"} : f32[2]
+    %5 = exp(%0) : f32[2]
+    assign(%5) {var="v"}
+    %6 = nop(%0) : f32[2]
+    %7 = mul(%0, %0) : f32[2]
+    output "y" = %7
+  })",
+             R"(graph "g" {
+    var "v": f32[2] buffer init constant(1)
+    %0 = input() "x" : f32[2]
+    %1 = input() "unused" : f32[2]
+    %2 = exp(%0) : f32[2]
+    assign(%2) {var="v"}
+    %3 = nop(%0) : f32[2]
+    %4 = mul(%0, %0) : f32[2]
+    output "y" = %4
+  })");
+}
+
+TEST(Pipeline, RunsItsListInOrder) {
+  std::vector<std::string_view> names;
+  for (const PassInfo& pass : passes()) {
+    names.push_back(pass.name);
+  }
+  EXPECT_THAT(names,
+              ::testing::ElementsAre("decompose",
+                                     "fold_constants",
+                                     "eliminate_common",
+                                     "eliminate_dead",
+                                     "fuse_elementwise",
+                                     "fuse_epilogues",
+                                     "eliminate_dead"));
+}
+
+TEST(Pipeline, FusesOnlyWhenAsked) {
+  constexpr std::string_view kText = R"(graph "g" {
+    %0 = input() "x" : f32[2]
+    %1 = exp(%0) : f32[2]
+    %2 = neg(%1) : f32[2]
+    output "y" = %2
+  })";
+  ir::Graph plain = parseGraph(kText);
+  runPasses(plain, {.fusion = false});
+  EXPECT_EQ(print(plain), print(parseGraph(kText)));
+  ir::Graph fused = parseGraph(kText);
+  runPasses(fused);
+  EXPECT_EQ(fused.numOps(), 2U);
+  expectSameValues(plain, fused, 1);
+}
+
+TEST(Pipeline, KeepsTheCompositesItIsToldToKeep) {
+  ir::Graph graph = parseGraph(kLoss);
+  TransformOptions options;
+  options.keepComposite = [](const ir::Op& op) { return op.is(ops::kCrossEntropy); };
+  runPasses(graph, options);
+  EXPECT_THAT(print(graph), HasSubstr("cross_entropy"));
+  runPasses(graph);
+  EXPECT_THAT(print(graph), ::testing::Not(HasSubstr("cross_entropy")));
+}
+
+TEST(Pipeline, NamesThePassThatFailed) {
+  ir::Graph graph("g");
+  ir::GraphBuilder b(graph);
+  b.add(endless(), {b.input("x", {DType::F32, Shape{2}})});
+  try {
+    runPasses(graph);
+    FAIL();
+  } catch (const InternalError& error) {
+    EXPECT_EQ(error.location(), "pass decompose");
+  }
+}
+
+TEST(Pipeline, VerifiesAfterEachPassUnlessToldNotTo) {
+  ir::Graph graph("g");
+  ir::GraphBuilder b(graph);
+  const ir::Value x = b.input("x", {DType::F32, Shape{2}});
+  graph.addOutput("y", ops::neg(b, x));
+  graph.setPlacement(x.op, {.stage = -5});
+  ir::Graph copy = graph;
+  EXPECT_NO_THROW(runPasses(copy, {.verify = false}));
+  EXPECT_THROW(runPasses(graph), InternalError);
+}
+
+TEST(Pipeline, DumpsTheTextAfterEachPass) {
+  const std::filesystem::path directory =
+      std::filesystem::path(::testing::TempDir()) / "sluice_pipeline_dump";
+  std::filesystem::remove_all(directory);
+  ir::Graph graph = parseGraph(kLoss);
+  TransformOptions options;
+  options.dumpDirectory = directory.string();
+  runPasses(graph, options);
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    files += entry.is_regular_file() ? 1 : 0;
+  }
+  EXPECT_EQ(files, passes().size());
+  std::ifstream last(directory / "06_eliminate_dead.txt");
+  std::stringstream text;
+  text << last.rdbuf();
+  EXPECT_EQ(text.str(), print(graph));
+  std::filesystem::remove_all(directory);
+}
+
+TEST(Pipeline, ReportsADumpThatCannotBeWritten) {
+  const std::filesystem::path file =
+      std::filesystem::path(::testing::TempDir()) / "sluice_pipeline_file";
+  std::ofstream(file) << "in the way";
+  ir::Graph graph = parseGraph(kLoss);
+  TransformOptions options;
+  options.dumpDirectory = file.string();
+  EXPECT_THROW(runPasses(graph, options), FileError);
+  std::filesystem::remove(file);
+}
+
+TEST(Passes, KeepTheBitsOfRandomGraphs) {
+  const std::vector<std::pair<std::string_view, Pass>> all = {{"fold", foldConstants},
+                                                              {"common", eliminateCommon},
+                                                              {"dead", eliminateDead},
+                                                              {"fuse", fuseElementwise},
+                                                              {"epilogues", fuseEpilogues}};
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const ir::Graph original = randomGraph(seed, 40);
+    ir::verify(original);
+    for (const auto& [name, pass] : all) {
+      SCOPED_TRACE(fmt::format("seed {}, pass {}", seed, name));
+      ir::Graph graph = original;
+      const bool changed = pass(graph);
+      ir::verify(graph);
+      EXPECT_NE(changed, structurallyEqual(graph, original))
+          << "it says the opposite of what it did";
+      expectSameValues(original, graph, seed);
+      ir::Graph again = graph;
+      EXPECT_FALSE(pass(again));
+      EXPECT_EQ(print(again), print(graph)) << "a second run changed the graph";
+      EXPECT_TRUE(structurallyEqual(parseGraph(print(graph)), graph));
+    }
+    if (::testing::Test::HasFailure()) {
+      return;
+    }
+  }
+}
+
+TEST(Pipeline, KeepsTheBitsOfRandomGraphs) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const ir::Graph original = randomGraph(seed, 60);
+    ir::Graph graph = original;
+    runPasses(graph);
+    expectSameValues(original, graph, seed);
+    if (::testing::Test::HasFailure()) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::transforms

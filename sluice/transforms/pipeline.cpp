@@ -1,0 +1,83 @@
+#include "sluice/transforms/pipeline.h"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/ir/printer.h"
+#include "sluice/ir/verify.h"
+#include "sluice/transforms/decompose.h"
+#include "sluice/transforms/eliminate_common.h"
+#include "sluice/transforms/eliminate_dead.h"
+#include "sluice/transforms/fold_constants.h"
+#include "sluice/transforms/fuse_elementwise.h"
+
+namespace sluice::transforms {
+namespace {
+
+bool runDecompose(ir::Graph& graph, const TransformOptions& options) {
+  return decompose(
+      graph, [&](const ir::Op& op) { return options.keepComposite && options.keepComposite(op); });
+}
+
+/// A pass that needs no options.
+template <bool (*kPass)(ir::Graph&)>
+bool plain(ir::Graph& graph, const TransformOptions&) {
+  return kPass(graph);
+}
+
+constexpr std::array<PassInfo, 7> kPasses = {{
+    {"decompose", runDecompose},
+    {"fold_constants", plain<foldConstants>},
+    {"eliminate_common", plain<eliminateCommon>},
+    {"eliminate_dead", plain<eliminateDead>},
+    {"fuse_elementwise", plain<fuseElementwise>, true},
+    {"fuse_epilogues", plain<fuseEpilogues>, true},
+    {"eliminate_dead", plain<eliminateDead>, true},  // constants that moved into bodies
+}};
+
+void dump(const ir::Graph& graph, const std::string& directory, int number, std::string_view name) {
+  const std::filesystem::path path =
+      std::filesystem::path(directory) / fmt::format("{:02}_{}.txt", number, name);
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);
+  std::ofstream file(path);
+  file << ir::print(graph);
+  file.close();
+  if (!file) {
+    raise<FileError>("cannot write the graph to '{}'", path.string());
+  }
+}
+
+}  // namespace
+
+std::span<const PassInfo> passes() {
+  return kPasses;
+}
+
+void runPasses(ir::Graph& graph, const TransformOptions& options) {
+  int number = 0;
+  for (const PassInfo& pass : passes()) {
+    if (pass.isFusion && !options.fusion) {
+      continue;
+    }
+    try {
+      pass.run(graph, options);
+      if (options.verify) {
+        ir::verify(graph);
+      }
+      if (!options.dumpDirectory.empty()) {
+        dump(graph, options.dumpDirectory, number, pass.name);
+      }
+    } catch (Error& error) {
+      error.at(fmt::format("pass {}", pass.name));
+      throw;
+    }
+    ++number;
+  }
+}
+
+}  // namespace sluice::transforms

@@ -1,0 +1,121 @@
+// Every op on every device: against the reference within tolerance, the same bits for every number
+// of threads and in every layout that a kernel follows, and no byte written outside its buffers.
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/ops/interpreter.h"
+#include "tests/conformance/op_case.h"
+#include "tests/support/device_run.h"
+#include "tests/support/random_tensor.h"
+
+namespace sluice::testing {
+namespace {
+
+using device::Layout;
+
+struct NamedDevice {
+  std::string name;
+  std::unique_ptr<device::Device> device;
+};
+
+/// The first is what the others of its kind must equal bit for bit.
+const std::vector<NamedDevice>& devices() {
+  static const std::vector<NamedDevice> kDevices = [] {
+    std::vector<NamedDevice> all;
+    for (const int threads : {1, 2, 3}) {
+      all.push_back({fmt::format("cpu with {} threads", threads),
+                     devices::cpu::makeCpuDevice({.threads = threads})});
+    }
+    return all;
+  }();
+  return kDevices;
+}
+
+std::vector<HostTensor> operandsOf(const OpCase& c, DType floats) {
+  std::vector<HostTensor> tensors;
+  for (std::size_t i = 0; i < c.operands.size(); ++i) {
+    const Operand& operand = c.operands[i];
+    TensorType type = operand.type;
+    type.dtype = type.dtype == DType::F32 ? floats : type.dtype;
+    tensors.push_back(operand.value ? cast(*operand.value, type.dtype)
+                                    : randomTensor(i + 1, type, operand.low, operand.high));
+  }
+  return tensors;
+}
+
+/// The reference's results; none where the op refuses the type.
+std::optional<std::vector<HostTensor>> expectedOf(const OpCase& c,
+                                                  const std::vector<HostTensor>& operands,
+                                                  ir::RunInfo info) {
+  try {
+    return ops::evaluate(c.def, c.attrs, operands, info);
+  } catch (const InvalidArgument&) {
+    return std::nullopt;
+  }
+}
+
+bool supported(device::Device& device, const OpCase& c, const std::vector<HostTensor>& operands) {
+  std::vector<TensorType> types;
+  for (const HostTensor& tensor : operands) {
+    types.push_back(tensor.type());
+  }
+  const ir::Attrs attrs = ir::completeAttrs(c.def, c.attrs);
+  const std::vector<TensorType> outputs = c.def.infer({c.def, attrs, types, {}});
+  return device.kernels().supports({c.def, attrs, types, outputs});
+}
+
+class OpOnDevices : public ::testing::TestWithParam<OpCase> {};
+
+void checkAll(const OpCase& c, DType floats) {
+  const ir::RunInfo info{.seed = 42, .microBatch = 3, .microBatchInRound = 1};
+  const std::vector<HostTensor> operands = operandsOf(c, floats);
+  const auto expected = expectedOf(c, operands, info);
+  if (!expected) {
+    EXPECT_NE(floats, DType::F32) << "the reference refuses its own case";
+    return;
+  }
+  std::vector<HostTensor> first;
+  for (const auto& [name, device] : devices()) {
+    if (!supported(*device, c, operands)) {
+      EXPECT_NE(c.def.decompose, nullptr) << name << " has no kernel for " << c.def.name;
+      continue;
+    }
+    for (const Layout& layout : {Layout::plain(), Layout::channelsLast()}) {
+      const std::vector<HostTensor> results = runOnDevice(
+          *device,
+          {.def = c.def, .attrs = c.attrs, .inputs = operands, .follow = layout, .info = info});
+      ASSERT_EQ(results.size(), expected->size());
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        const double difference = relativeDifference(results[i], (*expected)[i]);
+        EXPECT_LE(difference, tolerance(results[i].dtype(), c.terms))
+            << name << ", " << sluice::name(floats) << ", output " << i << ", " << layout.str();
+        if (!first.empty()) {
+          EXPECT_TRUE(results[i].sameBits(first[i]))
+              << name << ", " << sluice::name(floats) << ", output " << i << ", " << layout.str();
+        }
+      }
+      first = first.empty() ? results : first;
+    }
+  }
+}
+
+TEST_P(OpOnDevices, MatchesTheReference) {
+  checkAll(GetParam(), DType::F32);
+}
+
+TEST_P(OpOnDevices, MatchesTheReferenceInOtherFloats) {
+  for (const DType floats : {DType::F64, DType::BF16, DType::F16}) {
+    checkAll(GetParam(), floats);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllOps,
+                         OpOnDevices,
+                         ::testing::ValuesIn(allCases()),
+                         [](const auto& param) { return caseName(param.param); });
+
+}  // namespace
+}  // namespace sluice::testing
