@@ -238,7 +238,15 @@ TEST(CpuMatMul, GivesTheSameBitsForAnyNumberOfThreadsWhenTiled) {
   check(product({3, 1, 90, 110}, {1, 4, 110, 130}));  // loop over a broadcast
 }
 
+/// Only there does oneDNN pack.
+bool hasAvx512() {
+  return makeCpuDevice()->info().description.starts_with("avx512");
+}
+
 TEST(CpuMatMul, TakesAPackedRightOperandWhereThereAreFewRows) {
+  if (!hasAvx512()) {
+    GTEST_SKIP() << "oneDNN packs only for AVX-512";
+  }
   for (const Case& c : {product({40, 700}, {700, 900}),
                         product({9, 130}, {210, 130}, false, true),
                         product({64, 520}, {1100, 520}, false, true),
@@ -255,6 +263,9 @@ TEST(CpuMatMul, TakesAPackedRightOperandWhereThereAreFewRows) {
 }
 
 TEST(CpuMatMul, GivesTheSameBitsPackedAndPlain) {
+  if (!hasAvx512()) {
+    GTEST_SKIP() << "oneDNN packs only for AVX-512";
+  }
   const Case c = product({64, 520}, {1100, 520}, false, true);
   const std::string key = "matmul/f32/1x64x1100x520/nt";
   OneOp packed(c.def, c.attrs, c.inputs, 1, {}, {{key, "cols 1 packed"}});
@@ -320,8 +331,10 @@ TEST(CpuMatMul, TakesItsTilesFromTheTuningTable) {
   const OneOp op(c.def, c.attrs, c.inputs, 1);
   EXPECT_EQ(op.choice().config, "cols 1");
   EXPECT_EQ(device->kernels().choose(op.call().view()).config, "cols 2");
-  const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "diagonal 2"}}});
-  EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError);
+  for (const char* text : {"diagonal 2", "cols 0", "cols 99", "loop 2", "batch 2"}) {
+    const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", text}}});
+    EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError) << text;
+  }
 }
 
 /// A convolution by its extents; `attrs` as of conv.

@@ -1,0 +1,66 @@
+// How a matmul is cut into primitives: the operands as oneDNN sees them, the tiles of the output
+// and the format of the right operand. Private to the matmul kernel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sluice/device/kernel.h"
+#include "sluice/devices/cpu/kernels/onednn.h"
+#include "sluice/devices/cpu/kernels/tiled.h"
+#include "sluice/ops/matmul.h"
+
+namespace sluice::devices::cpu::product {
+
+/// The product as primitives see it: `batch` matrices of one primitive, `loop` runs of it.
+struct Problem {
+  DType compute = DType::F32;  ///< what the primitives work in; storage may be narrower
+  ops::MatMulDims d = {};
+  std::int64_t batch = 1;
+  std::int64_t loop = 1;
+  bool batchedA = false;
+  bool batchedB = false;
+  dnnl::memory::desc packedB =
+      {};  ///< all of B in the format that the primitives like best, if it is
+};
+
+/// Offsets in elements of one primitive call.
+struct Offsets {
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  std::int64_t c = 0;
+};
+
+/// What one thread does at a time.
+struct Tile {
+  std::vector<Offsets> runs = {};
+  dnnl::matmul::primitive_desc desc = {};
+  OutputTile output = {};   ///< empty where the tile is not a range of the output: columns
+  std::int64_t staged = 0;  ///< columns that are written to scratch first
+};
+
+struct Plan {
+  Problem problem;
+  std::vector<Tile> tiles = {};
+  std::size_t converted[3] = {0, 0, 0};  ///< bytes of the operands in float32, when converted
+  std::size_t padBytes = 0;              ///< scratchpad of a tile
+  std::size_t stageBytes = 0;            ///< then its result, where it is staged
+  std::int64_t elements = 0;
+
+  bool converts() const { return converted[2] != 0; }
+  std::size_t perTile() const { return padBytes + stageBytes; }
+  std::size_t scratchBytes() const {
+    return converted[0] + converted[1] + converted[2] + perTile() * tiles.size();
+  }
+};
+
+/// The cut, from the tuning table or by rule: "cols 4 packed". Throws ConfigFileError.
+std::string chooseCut(const ir::OpView& op, const device::Tuning& tuning);
+
+Plan planOf(const ir::OpView& op, const std::string& cut);
+
+/// The layout of the right operand, in the order of its own axes.
+device::Layout layoutOfB(const Problem& p);
+
+}  // namespace sluice::devices::cpu::product
