@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/base/error.h"
 #include "sluice/ops/ops.h"
 #include "tests/support/machine.h"
 #include "tests/support/small_models.h"
@@ -25,9 +26,8 @@ TensorType f32(Shape shape) {
 }
 
 /// Runs two rounds on the device and by reference; outputs and variables must have the same bits.
-void expectSameAsReference(const ir::Graph& graph, std::int32_t perRound) {
-  Machine machine(1, kSeed);
-  const auto loaded = machine.load(graph, {.microBatchesPerRound = perRound});
+void expectSameAsReference(Machine& machine, LoadedProgram& loaded, const ir::Graph& graph) {
+  const std::int32_t perRound = loaded.program().microBatchesPerRound;
   RoundReference reference(graph, kSeed);
   std::vector<ops::TensorMap> inputs;
   std::vector<ops::TensorMap> expected;
@@ -41,7 +41,7 @@ void expectSameAsReference(const ir::Graph& graph, std::int32_t perRound) {
       expected.push_back(std::move(outputs));
     }
   }
-  const MapSink sink = machine.step(*loaded, inputs);
+  const MapSink sink = machine.step(loaded, inputs);
   for (const ir::Output& output : graph.outputs()) {
     const auto& got = sink.results.at(output.name);
     ASSERT_EQ(got.size(), expected.size());
@@ -57,6 +57,12 @@ void expectSameAsReference(const ir::Graph& graph, std::int32_t perRound) {
           << variable.name;
     }
   }
+}
+
+void expectSameAsReference(const ir::Graph& graph, std::int32_t perRound) {
+  Machine machine(1, kSeed);
+  const auto loaded = machine.load(graph, {.microBatchesPerRound = perRound});
+  expectSameAsReference(machine, *loaded, graph);
 }
 
 /// A graph with variables a and b of four elements and an input x.
@@ -200,6 +206,47 @@ TEST(LoweredValues, RandomGraphsGiveTheBitsOfTheReference) {
       return;
     }
   }
+}
+
+/// Whether verify() lets the program pass.
+bool accepted(const program::Program& program) {
+  try {
+    program::verify(program);
+  } catch (const InternalError&) {
+    return false;
+  }
+  return true;
+}
+
+TEST(LoweredValues, AMovedBufferIsRefusedOrDoesNotMatter) {
+  int refused = 0;
+  int harmless = 0;
+  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const ir::Graph graph = randomGraph(seed);
+    Machine machine(1, kSeed);
+    program::StatePlan plan;
+    program::Program program =
+        program::lower(graph, machine.device->kernels(), plan, {.microBatchesPerRound = 2});
+    const std::size_t planned = program.devices[0].transientBytes += 4 * program::kAlignment;
+    program::Buffer& moved = program.buffers[random() % program.buffers.size()];
+    if (moved.region == program::Region::State || moved.bytes == 0) {
+      continue;
+    }
+    const std::size_t room = (planned - moved.totalBytes()) / program::kAlignment + 1;
+    moved.offset = random() % room * program::kAlignment;
+    if (!accepted(program)) {
+      ++refused;
+      continue;
+    }
+    ++harmless;
+    machine.state.adopt(std::move(plan));
+    const auto loaded = machine.engine.load(std::move(program));
+    expectSameAsReference(machine, *loaded, graph);
+  }
+  EXPECT_GT(refused, 20);
+  EXPECT_GT(harmless, 10);
 }
 
 }  // namespace
