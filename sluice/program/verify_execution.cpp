@@ -269,15 +269,11 @@ class Execution {
         }
       }
       const BufferId old = range.tag.buffer;
-      const bool kept =
-          old.valid() && (holds_[old.index()] == Holds::Constant ||
-                          (holds_[old.index()] == Holds::Variable && old != place.buffer));
-      if (kept) {
+      if (old.valid() && holds_[old.index()] == Holds::Constant) {
         broken(p_,
-               "{}: it writes '{}' over the {} '{}'",
+               "{}: it writes '{}' over the constant '{}'",
                here(),
                p_.buffer(place.buffer).name,
-               holds_[old.index()] == Holds::Constant ? "constant" : "variable",
                p_.buffer(old).name);
       }
     });
