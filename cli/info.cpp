@@ -1,5 +1,6 @@
 // sluice version, devices, ops.
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -103,10 +104,9 @@ void addDevices(CLI::App& app, Action& action) {
 
 void addOps(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("ops", "List every op");
-  auto* markdown = command->add_flag("--markdown", "As a Markdown table");
-  command->callback([&action, markdown] {
-    action = [wanted = markdown->count() > 0] { return listOps(wanted); };
-  });
+  const auto markdown = std::make_shared<bool>(false);
+  command->add_flag("--markdown", *markdown, "As a Markdown table");
+  command->callback([&action, markdown] { action = [markdown] { return listOps(*markdown); }; });
 }
 
 }  // namespace sluice::cli
