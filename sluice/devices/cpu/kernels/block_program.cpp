@@ -13,6 +13,10 @@ namespace {
 using device::Choice;
 using device::Layout;
 
+/// Between registers: elements of one index must not agree in the low bits of their addresses,
+/// which the processor takes for a dependence of loads on stores.
+constexpr std::size_t kRegisterGap = 320;
+
 /// One op of the body; operands and results are value numbers.
 struct BodyOp {
   std::string_view name;
@@ -378,7 +382,8 @@ class Compiler {
       widest = std::max(widest, bytes);
     }
     program_.blockElements = blockElements(program_.numRegisters, widest);
-    program_.registerBytes = static_cast<std::size_t>(program_.blockElements) * widest;
+    program_.registerBytes =
+        static_cast<std::size_t>(program_.blockElements) * widest + kRegisterGap;
     if (program_.numRegisters * program_.registerBytes + program_.numSingles * kSingleBytes >
         kArenaBytes) {
       return false;
