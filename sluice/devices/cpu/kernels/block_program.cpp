@@ -13,6 +13,10 @@ namespace {
 using device::Choice;
 using device::Layout;
 
+/// Between registers: elements of one index must not agree in the low bits of their addresses,
+/// which the processor takes for a dependence of loads on stores.
+constexpr std::size_t kRegisterGap = 320;
+
 /// One op of the body; operands and results are value numbers.
 struct BodyOp {
   std::string_view name;
@@ -377,8 +381,9 @@ class Compiler {
     for (const std::size_t bytes : registerBytes_) {
       widest = std::max(widest, bytes);
     }
-    program_.blockElements = blockElements(program_.numRegisters, widest);
-    program_.registerBytes = static_cast<std::size_t>(program_.blockElements) * widest;
+    program_.blockElements = blockElements(widest);
+    program_.registerBytes =
+        static_cast<std::size_t>(program_.blockElements) * widest + kRegisterGap;
     if (program_.numRegisters * program_.registerBytes + program_.numSingles * kSingleBytes >
         kArenaBytes) {
       return false;
@@ -401,12 +406,15 @@ class Compiler {
     return true;
   }
 
-  /// Without registers whole tiles; else what keeps all of them in half a level 1 cache.
-  static std::int64_t blockElements(std::size_t registers, std::size_t widest) {
-    if (registers == 0) {
+  /// Without registers whole tiles; else what keeps the registers and the blocks of all operands
+  /// in half a level 1 cache.
+  std::int64_t blockElements(std::size_t widest) const {
+    if (program_.numRegisters == 0) {
       return kTileElements;
     }
-    const auto fit = static_cast<std::int64_t>(16384 / (registers * widest)) / 64 * 64;
+    const std::size_t blocks =
+        program_.numRegisters + program_.operandBytes.size() + program_.outputBytes.size();
+    const auto fit = static_cast<std::int64_t>(16384 / (blocks * widest)) / 64 * 64;
     return std::clamp<std::int64_t>(fit, 64, 1024);
   }
 

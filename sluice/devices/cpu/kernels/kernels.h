@@ -38,6 +38,13 @@ bool supportsMatMul(const ir::OpView& op);
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice);
 
+// pool.cpp: max_pool, avg_pool and their gradients
+bool supportsPool(const ir::OpView& op);
+device::Choice choosePool(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeAvgPool(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeMaxPool(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeMaxPoolGrad(const ir::OpView& op, const device::Choice& choice);
+
 // random.cpp
 std::unique_ptr<device::Kernel> makeDropout(const ir::OpView& op, const device::Choice& choice);
 std::unique_ptr<device::Kernel> makeRandomUniform(const ir::OpView& op,
@@ -47,12 +54,6 @@ std::unique_ptr<device::Kernel> makeRandomUniform(const ir::OpView& op,
 bool supportsReduce(const ir::OpView& op);
 device::Choice chooseReduce(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeReduce(const ir::OpView& op, const device::Choice& choice);
-// pool.cpp: max_pool, avg_pool and their gradients
-bool supportsPool(const ir::OpView& op);
-device::Choice choosePool(const ir::OpView& op, const device::Tuning& tuning);
-std::unique_ptr<device::Kernel> makeAvgPool(const ir::OpView& op, const device::Choice& choice);
-std::unique_ptr<device::Kernel> makeMaxPool(const ir::OpView& op, const device::Choice& choice);
-std::unique_ptr<device::Kernel> makeMaxPoolGrad(const ir::OpView& op, const device::Choice& choice);
 
 // reorder.cpp
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice);

@@ -2,6 +2,7 @@
 // of contiguous elements are copied, or the innermost axis and the one that was innermost before
 // are exchanged in square blocks.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "sluice/devices/cpu/kernels/grains.h"
@@ -113,12 +114,21 @@ class Transpose : public device::Kernel {
   void exchange(const std::byte* source, std::byte* target, std::int64_t rows) const {
     const auto* from = reinterpret_cast<const T*>(source);
     auto* to = reinterpret_cast<T*>(target);
+    // By way of a small square: both sides are then touched in whole lines, which matters when the
+    // strides are powers of two and all lines compete for one place in the cache.
+    std::array<std::array<T, kBlock>, kBlock> square;
     for (std::int64_t i0 = 0; i0 < inner_.extent; i0 += kBlock) {
-      const std::int64_t i1 = std::min(inner_.extent, i0 + kBlock);
-      for (std::int64_t row = 0; row < rows; ++row) {
-        for (std::int64_t i = i0; i < i1; ++i) {
-          to[row * across_.to + i] = from[i * inner_.from + row * across_.from];
+      const std::int64_t columns = std::min(inner_.extent - i0, kBlock);
+      for (std::int64_t i = 0; i < columns; ++i) {
+        const T* line = from + (i0 + i) * inner_.from;
+        for (std::int64_t row = 0; row < rows; ++row) {
+          square[static_cast<std::size_t>(row)][static_cast<std::size_t>(i)] = line[row];
         }
+      }
+      for (std::int64_t row = 0; row < rows; ++row) {
+        std::memcpy(to + row * across_.to + i0,
+                    square[static_cast<std::size_t>(row)].data(),
+                    static_cast<std::size_t>(columns) * sizeof(T));
       }
     }
   }
