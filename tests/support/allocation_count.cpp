@@ -11,11 +11,15 @@ namespace {
 
 std::atomic<std::int64_t> allocations{0};
 
-void* counted(std::size_t bytes, std::size_t alignment) {
+void* count(std::size_t bytes, std::size_t alignment) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* p = alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes)
-                                                   : std::aligned_alloc(alignment, rounded);
+  return alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes)
+                                                : std::aligned_alloc(alignment, rounded);
+}
+
+void* countOrThrow(std::size_t bytes, std::size_t alignment) {
+  void* p = count(bytes, alignment);
   if (p == nullptr) {
     throw std::bad_alloc();
   }
@@ -29,10 +33,13 @@ std::int64_t sluice::testing::allocationCount() {
 }
 
 void* operator new(std::size_t bytes) {
-  return counted(bytes, 1);
+  return countOrThrow(bytes, 1);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
+  return countOrThrow(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return count(bytes, 1);
 }
 void operator delete(void* p) noexcept {
   std::free(p);
