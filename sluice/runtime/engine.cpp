@@ -66,11 +66,12 @@ struct Engine::Impl {
     lane->queue = device->makeQueue();
     const std::size_t index = lanes.size();
     lanes.push_back(std::move(lane));
-    lanes.back()->thread = std::thread([this, index] { threadLoop(index); });
+    // The thread may begin while `lanes` still grows, so it gets its own entry from here.
+    LaneThread& own = *lanes.back();
+    own.thread = std::thread([this, index, &own] { threadLoop(index, own); });
   }
 
-  void threadLoop(std::size_t index) {
-    LaneThread& lane = *lanes[index];
+  void threadLoop(std::size_t index, LaneThread& lane) {
     lane.device->enterThread();
     std::uint64_t seen = 0;
     for (;;) {

@@ -2,8 +2,6 @@
 #include "sluice/runtime/engine.h"
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <stdexcept>
 
 #include <gmock/gmock.h>
@@ -11,46 +9,10 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/ops.h"
+#include "tests/support/allocation_count.h"
 #include "tests/support/machine.h"
 #include "tests/support/random_tensor.h"
 #include "tests/support/small_models.h"
-
-namespace {
-
-/// Every allocation of the process through operator new.
-std::atomic<std::int64_t> allocations{0};
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* p = alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes)
-                                                   : std::aligned_alloc(alignment, rounded);
-  if (p == nullptr) {
-    throw std::bad_alloc();
-  }
-  return p;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes, 1);
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* p) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
-}
 
 namespace sluice::runtime {
 namespace {
@@ -376,10 +338,10 @@ TEST(Engine, AllocatesNothingInSteadyState) {
     CountingSink sink;
     const StepArgs args{.feed = feed, .sink = sink, .rounds = 5};
     machine.engine.run(*loaded, args);
-    const std::int64_t before = allocations.load();
+    const std::int64_t before = sluice::testing::allocationCount();
     machine.engine.run(*loaded, args);
     machine.engine.run(*loaded, args);
-    EXPECT_EQ(allocations.load() - before, 0);
+    EXPECT_EQ(sluice::testing::allocationCount() - before, 0);
     EXPECT_EQ(sink.count, 3 * 5 * 3 * 2);  // steps, rounds, micro-batches, outputs
   }
 }
