@@ -106,7 +106,7 @@ function(sluice_test)
   if(NOT T_LABELS)
     set(T_LABELS fast)
   endif()
-  gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     PROPERTIES TIMEOUT 600)
   # gtest_discover_tests keeps only the first of several labels, so they are set

@@ -1,10 +1,12 @@
 #include "sluice/api/session.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/program/lower.h"
 #include "sluice/program/verify.h"
@@ -28,6 +30,28 @@ device::Tuning readTuning(const std::string& path) {
   } catch (Error& error) {
     error.at(path);
     throw;
+  }
+}
+
+/// Where dumps go: the option, else a folder per program below SLUICE_DUMP, else nowhere.
+std::string dumpFolder(const Options& options, const std::string& program) {
+  if (!options.dumpDirectory().empty()) {
+    return options.dumpDirectory();
+  }
+  const char* fromEnvironment = std::getenv("SLUICE_DUMP");
+  if (fromEnvironment == nullptr || *fromEnvironment == '\0') {
+    return {};
+  }
+  log::info("session", "SLUICE_DUMP is set: writing graphs to {}/{}", fromEnvironment, program);
+  return (std::filesystem::path(fromEnvironment) / program).string();
+}
+
+void writeDump(const std::string& folder, const program::Program& lowered) {
+  const std::filesystem::path path = std::filesystem::path(folder) / "program.txt";
+  std::ofstream file(path);
+  file << program::print(lowered);
+  if (!file.flush()) {
+    raise<FileError>("cannot write '{}'", path.string());
   }
 }
 
@@ -67,21 +91,24 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
   const device::KernelTable& kernels = devices_[0]->kernels();
   transforms::TransformOptions passes;
   passes.fusion = options.fusion();
-  passes.dumpDirectory = options.dumpDirectory();
+  passes.dumpDirectory = dumpFolder(options, graph.name());
   transforms::runPasses(graph, passes);
   program::StatePlan plan = state_->plan();
+  // A second slot pays off as soon as another micro-batch follows, in this round or the next.
+  const bool several = microBatches > 1 || options.deviceIterations() > 1;
   program::Program lowered = program::lower(graph,
                                             kernels,
                                             plan,
                                             {.microBatchesPerRound = microBatches,
+                                             .feedSlots = several ? 2 : 1,
+                                             .drainSlots = several ? 2 : 1,
                                              .drainRule = drainRule,
                                              .memoryPerDevice = options.memoryPerDevice()});
   if (options.verifyPrograms()) {
     program::verify(lowered);
   }
-  if (!options.dumpDirectory().empty()) {
-    std::ofstream(std::filesystem::path(options.dumpDirectory()) / "program.txt")
-        << program::print(lowered);
+  if (!passes.dumpDirectory.empty()) {
+    writeDump(passes.dumpDirectory, lowered);
   }
   std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered));
   state_->adopt(std::move(plan));

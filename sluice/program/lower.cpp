@@ -141,21 +141,14 @@ class RoundBuilder {
     program_.waits.push_back({lane, task, roundsBack});
   }
 
-  /// The micro-batch that used the same ring slot before m: in this round, or the last one of the
-  /// round before.
+  /// The micro-batch that used the same ring slot before m: `slots` earlier, counted over rounds.
   struct Earlier {
     std::int32_t microBatch = 0;
     std::int32_t roundsBack = 0;
   };
   Earlier earlier(std::int32_t m, std::int32_t slots) const {
-    if (m >= slots) {
-      return {m - slots, 0};
-    }
-    std::int32_t last = m % slots;
-    while (last + slots < count_) {
-      last += slots;
-    }
-    return {last, 1};
+    const std::int32_t roundsBack = m >= slots ? 0 : (slots - m + count_ - 1) / count_;
+    return {m - slots + roundsBack * count_, roundsBack};
   }
 
   /// Completes the last task of a lane: waits and slots added since `firstWait` are its own.
@@ -245,15 +238,13 @@ class RoundBuilder {
   std::int32_t updateDrains_ = 0;
 };
 
-/// A ring needs no more slots than there are micro-batches to tell apart.
+/// What the update writes is drained once per round and needs no ring.
 void sizeRings(Emitted& emitted, const std::vector<Touch>& touches, const LowerOptions& options) {
   for (std::size_t b = 0; b < emitted.buffers.size(); ++b) {
     if (emitted.uses[b] == BufferUse::Feed) {
-      emitted.buffers[b].slots = std::min(options.feedSlots, options.microBatchesPerRound);
+      emitted.buffers[b].slots = options.feedSlots;
     } else if (emitted.uses[b] == BufferUse::Drain) {
-      emitted.buffers[b].slots = touches[b].writer == SegmentKind::Update
-                                     ? 1
-                                     : std::min(options.drainSlots, options.microBatchesPerRound);
+      emitted.buffers[b].slots = touches[b].writer == SegmentKind::Update ? 1 : options.drainSlots;
     }
   }
 }

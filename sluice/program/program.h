@@ -98,7 +98,8 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-/// For the ring `buffer`, the slot that a task uses.
+/// For the ring `buffer`, the slot that a task uses in the first round of a step. Every round moves
+/// on by its micro-batches, so that a ring is as deep between rounds as inside one.
 struct Slot {
   BufferId buffer;
   std::int32_t slot = 0;
@@ -149,6 +150,10 @@ struct Program {
   std::span<const Wait> waitsOf(const Task& task) const {
     return std::span(waits).subspan(static_cast<std::size_t>(task.firstWait),
                                     static_cast<std::size_t>(task.numWaits));
+  }
+  std::int32_t slotIn(const Slot& slot, std::int64_t round) const {
+    return static_cast<std::int32_t>((slot.slot + round * microBatchesPerRound) %
+                                     buffer(slot.buffer).slots);
   }
   std::span<const Slot> slotsOf(const Task& task) const {
     return std::span(slots).subspan(static_cast<std::size_t>(task.firstSlot),

@@ -157,7 +157,7 @@ class Execution {
   void execute(const Task& task) {
     std::vector<std::int32_t>& slot = lanes_[lane_].slot;
     for (const Slot& s : p_.slotsOf(task)) {
-      slot[s.buffer.index()] = s.slot + 1;  // 0: not named by this task
+      slot[s.buffer.index()] = p_.slotIn(s, round_) + 1;  // 0: not named by this task
     }
     const auto subject = static_cast<std::size_t>(task.subject);
     switch (task.kind) {

@@ -336,14 +336,14 @@ struct Touch {
   bool write;
 };
 
-std::vector<Touch> touchesOf(const Program& p, const Task& t) {
+std::vector<Touch> touchesOf(const Program& p, const Task& t, std::int32_t round) {
   std::vector<Touch> touches;
   const auto touch = [&](std::int32_t b, bool write) {
     const Buffer& buffer = p.buffers[static_cast<std::size_t>(b)];
     std::size_t begin = buffer.offset;
     for (const Slot& slot : p.slotsOf(t)) {
       if (slot.buffer.value == b) {
-        begin += buffer.slotStride() * static_cast<std::size_t>(slot.slot);
+        begin += buffer.slotStride() * static_cast<std::size_t>(p.slotIn(slot, round));
       }
     }
     touches.push_back({buffer.region, begin, begin + buffer.bytes, write});
@@ -380,14 +380,15 @@ bool conflict(const std::vector<Touch>& a, const std::vector<Touch>& b) {
   return false;
 }
 
-/// All pairs of tasks of three rounds, by the transitive closure of lane order and waits: the
+/// All pairs of tasks of five rounds, by the transitive closure of lane order and waits: the
 /// definition of a race, as slow as it is plain.
 bool hasRace(const Program& p) {
   constexpr std::size_t kMost = 256;
-  constexpr std::int32_t kRounds = 3;
+  constexpr std::int32_t kRounds = 5;
   struct Node {
     std::size_t lane;
     const Task* task;
+    std::int32_t round;
   };
   std::vector<Node> nodes;
   std::vector<std::size_t> first;
@@ -395,7 +396,7 @@ bool hasRace(const Program& p) {
     first.push_back(nodes.size());
     for (std::int32_t r = 0; r < kRounds; ++r) {
       for (const Task& t : p.lanes[l].tasks) {
-        nodes.push_back({l, &t});
+        nodes.push_back({l, &t, r});
       }
     }
   }
@@ -426,7 +427,8 @@ bool hasRace(const Program& p) {
   for (std::size_t a = 0; a < nodes.size(); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
       if (nodes[a].lane != nodes[b].lane && !before[a].test(b) && !before[b].test(a) &&
-          conflict(touchesOf(p, *nodes[a].task), touchesOf(p, *nodes[b].task))) {
+          conflict(touchesOf(p, *nodes[a].task, nodes[a].round),
+                   touchesOf(p, *nodes[b].task, nodes[b].round))) {
         return true;
       }
     }

@@ -161,8 +161,9 @@ struct Engine::Impl {
         static_cast<std::int64_t>(round) * program.microBatchesPerRound + task.microBatch;
     for (const program::Slot& slot : program.slotsOf(task)) {
       const program::Buffer& buffer = program.buffer(slot.buffer);
-      lane.buffers[slot.buffer.index()] = job.loaded->addresses_[slot.buffer.index()] +
-                                          buffer.slotStride() * static_cast<std::size_t>(slot.slot);
+      lane.buffers[slot.buffer.index()] =
+          job.loaded->addresses_[slot.buffer.index()] +
+          buffer.slotStride() * static_cast<std::size_t>(program.slotIn(slot, round));
     }
     const auto subject = static_cast<std::size_t>(task.subject);
     switch (task.kind) {

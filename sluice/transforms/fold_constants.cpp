@@ -20,7 +20,12 @@ bool foldable(const Op& op, const Known& known) {
   for (const TensorType& type : op.outputs) {
     bytes += type.bytes();
   }
-  return isPure(op) && !op.def->traits.random && !op.inputs.empty() && bytes <= kMaxFoldedBytes &&
+  std::size_t operandBytes = 0;
+  for (const Value v : op.inputs) {
+    operandBytes += known.contains(v) ? known.at(v).byteCount() : 0;
+  }
+  return isPure(op) && !op.def->traits.random && !op.inputs.empty() &&
+         bytes <= std::max(kMaxGrownBytes, std::min(kMaxFoldedBytes, operandBytes)) &&
          std::ranges::all_of(op.inputs, [&](Value v) { return known.contains(v); });
 }
 

@@ -9,6 +9,9 @@ namespace sluice::transforms {
 
 /// Larger results are computed each time they are needed rather than stored.
 inline constexpr std::size_t kMaxFoldedBytes = std::size_t{1} << 20;
+/// A result larger than its operands (a broadcast scalar) is stored only up to this size: reading
+/// it from memory would cost more than making it.
+inline constexpr std::size_t kMaxGrownBytes = 256;
 
 /// Replaces ops whose operands are all constants by their results, computed by the reference
 /// kernels: the same bits on every machine. Random ops and ops with effects stay.

@@ -129,13 +129,13 @@ TEST(FoldConstants, ComputesWhatDependsOnConstantsAlone) {
   })");
 }
 
-TEST(FoldConstants, LeavesLargeResults) {
+TEST(FoldConstants, LeavesResultsThatOutgrowTheirOperands) {
   constexpr std::string_view kText = R"(graph "g" {{
     %0 = constant() {{value=tensor<f32[] 3>}} : f32[]
     %1 = broadcast_to(%0) {{shape=[{0}]}} : f32[{0}]
     output "y" = %1
   }})";
-  const std::int64_t limit = kMaxFoldedBytes / 4;
+  const std::int64_t limit = kMaxGrownBytes / 4;
   expectUnchanged(foldConstants, fmt::format(kText, limit + 1));
   ir::Graph graph = parseGraph(fmt::format(kText, limit));
   EXPECT_TRUE(foldConstants(graph));

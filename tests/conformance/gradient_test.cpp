@@ -65,9 +65,6 @@ std::vector<ir::Value> build(ir::GraphBuilder& b,
 
 TEST_P(OpGradient, MatchesFiniteDifferences) {
   const OpCase& c = GetParam();
-  if (!c.gradient || (c.def.grad == nullptr && c.def.decompose == nullptr)) {
-    GTEST_SKIP() << c.def.name << " has no gradient to check";
-  }
   ir::Graph graph("case");
   ir::GraphBuilder b(graph);
   std::vector<ir::Value> inputs;
@@ -116,9 +113,20 @@ TEST_P(OpGradient, MatchesFiniteDifferences) {
   }
 }
 
+/// The cases of ops that have a gradient, their own or that of their parts.
+std::vector<OpCase> differentiableCases() {
+  std::vector<OpCase> cases;
+  for (const OpCase& c : allCases()) {
+    if (c.gradient && (c.def.grad != nullptr || c.def.decompose != nullptr)) {
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
 INSTANTIATE_TEST_SUITE_P(AllOps,
                          OpGradient,
-                         ::testing::ValuesIn(allCases()),
+                         ::testing::ValuesIn(differentiableCases()),
                          [](const auto& param) { return caseName(param.param); });
 
 TEST(OpTable, EveryOpHasACase) {
