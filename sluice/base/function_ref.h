@@ -16,17 +16,20 @@ class FunctionRef<R(Args...)> {
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
            std::is_invocable_r_v<R, F&, Args...>)
-      FunctionRef(F&& callable)  // NOLINT(google-explicit-constructor): a view, like string_view
-      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
-        call_([](void* object, Args... args) -> R {
-          return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);
+      // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): a view
+      FunctionRef(F&& callable)
+      : object_(std::addressof(callable)), call_([](const void* object, Args... args) -> R {
+          // The callable's own constness is in F.
+          auto* target = static_cast<std::remove_reference_t<F>*>(
+              const_cast<void*>(object));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+          return (*target)(std::forward<Args>(args)...);
         }) {}
 
   R operator()(Args... args) const { return call_(object_, std::forward<Args>(args)...); }
 
  private:
-  void* object_;
-  R (*call_)(void*, Args...);
+  const void* object_;
+  R (*call_)(const void*, Args...);
 };
 
 }  // namespace sluice

@@ -58,7 +58,7 @@ struct Workers::Impl {
   }
 };
 
-Workers::Workers(int threads, std::function<void(int)> onStart) : threads_(threads) {
+Workers::Workers(int threads, const std::function<void(int)>& onStart) : threads_(threads) {
   if (threads < 1) {
     raise<InvalidArgument>("a team of workers needs at least 1 thread, got {}", threads);
   }

@@ -14,7 +14,7 @@ namespace sluice {
 class Workers {
  public:
   /// `onStart` runs first in every thread that is made (not in the caller's).
-  explicit Workers(int threads, std::function<void(int)> onStart = {});
+  explicit Workers(int threads, const std::function<void(int)>& onStart = {});
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;

@@ -92,8 +92,8 @@ class Emitter {
     for (const ir::Output& output : graph_.outputs()) {
       emitOutput(output);
     }
-    std::ranges::stable_partition(
-        result_.calls, [](const EmittedCall& c) { return c.segment == SegmentKind::Pack; });
+    // Storage changes of variables, emitted where they were first needed, run in front of the loop.
+    std::ranges::stable_sort(result_.calls, {}, &EmittedCall::segment);
     return std::move(result_);
   }
 
