@@ -33,26 +33,22 @@ _sluice_need(fmt_FOUND "fmt" "libfmt-dev")
 find_package(spdlog CONFIG QUIET)
 _sluice_need(spdlog_FOUND "spdlog" "libspdlog-dev")
 
-find_package(nlohmann_json CONFIG QUIET)
-_sluice_need(nlohmann_json_FOUND "nlohmann-json" "nlohmann-json3-dev")
-
 # dnnl's own config fails without OpenCL, although only its CPU engine is used.
 find_package(dnnl CONFIG QUIET)
 _sluice_need(dnnl_FOUND "oneDNN" "libdnnl-dev ocl-icd-opencl-dev opencl-headers")
 
 _sluice_pkg(hwy libhwy "libhwy-dev")
-_sluice_pkg(hwloc hwloc "libhwloc-dev")
 
 # Only the source tree needs what follows; an installed package does not.
 if(DEFINED Sluice_SOURCE_DIR)
   find_package(CLI11 CONFIG QUIET)
   _sluice_need(CLI11_FOUND "CLI11" "libcli11-dev")
+  if(SLUICE_BENCH)
+    find_package(nlohmann_json CONFIG QUIET)
+    _sluice_need(nlohmann_json_FOUND "nlohmann-json" "nlohmann-json3-dev")
+  endif()
   if(SLUICE_TESTS)
     find_package(GTest QUIET)
     _sluice_need(GTest_FOUND "GoogleTest" "libgtest-dev libgmock-dev")
-  endif()
-  if(SLUICE_BENCH)
-    find_package(benchmark CONFIG QUIET)
-    _sluice_need(benchmark_FOUND "Google Benchmark" "libbenchmark-dev")
   endif()
 endif()
