@@ -99,7 +99,7 @@ struct ForwardResult;
 template <>
 struct ForwardResult<nn::Tensor> {
   using Host = HostTensor;
-  static std::vector<nn::Tensor> flatten(nn::Tensor t) { return {std::move(t)}; }
+  static std::vector<nn::Tensor> flatten(const nn::Tensor& t) { return {t}; }
   static Host pack(std::vector<HostTensor> h) { return std::move(h[0]); }
 };
 template <>
@@ -111,8 +111,8 @@ struct ForwardResult<std::vector<nn::Tensor>> {
 template <>
 struct ForwardResult<std::pair<nn::Tensor, nn::Tensor>> {
   using Host = std::pair<HostTensor, HostTensor>;
-  static std::vector<nn::Tensor> flatten(std::pair<nn::Tensor, nn::Tensor> t) {
-    return {std::move(t.first), std::move(t.second)};
+  static std::vector<nn::Tensor> flatten(const std::pair<nn::Tensor, nn::Tensor>& t) {
+    return {t.first, t.second};
   }
   static Host pack(std::vector<HostTensor> h) { return {std::move(h[0]), std::move(h[1])}; }
 };
@@ -121,9 +121,8 @@ struct ForwardResult<std::tuple<Ts...>> {
   template <class>
   using AsHost = HostTensor;
   using Host = std::tuple<AsHost<Ts>...>;
-  static std::vector<nn::Tensor> flatten(std::tuple<Ts...> t) {
-    return std::apply([](auto... each) { return std::vector<nn::Tensor>{std::move(each)...}; },
-                      std::move(t));
+  static std::vector<nn::Tensor> flatten(const std::tuple<Ts...>& t) {
+    return std::apply([](const auto&... each) { return std::vector<nn::Tensor>{each...}; }, t);
   }
   static Host pack(std::vector<HostTensor> h) {
     return pack(std::move(h), std::index_sequence_for<Ts...>());

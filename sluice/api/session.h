@@ -24,6 +24,8 @@ class Session : public nn::StateStore {
   /// Makes the devices that the options ask for.
   Session(const Options& options, std::uint64_t seed);
   ~Session() override;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   std::uint64_t seed() const { return seed_; }
   const device::Device& device(std::size_t i = 0) const { return *devices_[i]; }

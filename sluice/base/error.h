@@ -93,9 +93,7 @@ namespace detail {
 }  // namespace sluice
 
 /// Always on. States an invariant of Sluice's own; the rest of the arguments is an fmt message.
-#define SLUICE_CHECK(condition, ...)                                                             \
-  do {                                                                                           \
-    if (!(condition)) {                                                                          \
-      ::sluice::detail::checkFailed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
-    }                                                                                            \
-  } while (false)
+#define SLUICE_CHECK(condition, ...)            \
+  ((condition) ? static_cast<void>(0)           \
+               : ::sluice::detail::checkFailed( \
+                     #condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)))

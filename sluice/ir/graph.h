@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -91,6 +92,7 @@ class Graph {
   std::span<const OpId> order() const { return order_; }
   std::size_t numOps() const { return order_.size(); }
   bool contains(OpId id) const;
+  /// Stays valid while ops are added, until this one is removed.
   const Op& op(OpId id) const;
   const TensorType& type(Value value) const;
   std::vector<TensorType> inputTypes(const Op& op) const;
@@ -133,7 +135,7 @@ class Graph {
   Op makeOp(NewOp op) const;
 
   std::string name_;
-  std::vector<std::optional<Op>> ops_;  // by id; removed ones stay empty
+  std::deque<std::optional<Op>> ops_;  // by id; removed ones stay empty; appending moves none
   std::vector<OpId> order_;
   std::vector<Output> outputs_;
   std::vector<Variable> variables_;

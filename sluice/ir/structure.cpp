@@ -43,31 +43,29 @@ bool sameOp(const Graph& a,
          std::ranges::equal(x.inputs, y.inputs, sameValue);
 }
 
+/// One overload per alternative of Attr.
+struct AttrHasher {
+  Hasher& hasher;
+
+  void operator()(const HostTensor& value) const { hasher.add(value.hash()); }
+  void operator()(const GraphRef& value) const { hasher.add(structuralHash(*value)); }
+  void operator()(const std::string& value) const { hasher.add(std::string_view(value)); }
+  template <class T>
+  void operator()(const std::vector<T>& values) const {
+    hasher.add(static_cast<std::uint64_t>(values.size()));
+    for (const T& value : values) {
+      (*this)(value);
+    }
+  }
+  template <class T>
+  void operator()(const T& value) const {
+    hasher.add(value);
+  }
+};
+
 void addAttr(Hasher& hasher, const Attr& attr) {
   hasher.add(static_cast<int>(kindOf(attr)));
-  std::visit(
-      [&](const auto& value) {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, HostTensor>) {
-          hasher.add(value.hash());
-        } else if constexpr (std::is_same_v<T, GraphRef>) {
-          hasher.add(structuralHash(*value));
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          hasher.add(std::string_view(value));
-        } else if constexpr (requires { value.begin(); }) {
-          hasher.add(static_cast<std::uint64_t>(value.size()));
-          for (const auto& item : value) {
-            if constexpr (std::is_same_v<std::decay_t<decltype(item)>, std::string>) {
-              hasher.add(std::string_view(item));
-            } else {
-              hasher.add(item);
-            }
-          }
-        } else {
-          hasher.add(value);
-        }
-      },
-      attr);
+  std::visit(AttrHasher{hasher}, attr);
 }
 
 void addOp(Hasher& hasher, const Graph& graph, const Op& op, const Positions& positions) {

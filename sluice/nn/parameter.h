@@ -29,6 +29,7 @@ class Parameter {
             TensorType type,
             ir::VariableRole role,
             ir::Initializer initializer);
+  ~Parameter() = default;
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 

@@ -72,29 +72,33 @@ ir::Cost cost(const ir::OpView& op) {
           .bytesWritten = static_cast<double>(op.outputs[0].bytes())};
 }
 
+/// One row of one matrix times the columns of the other.
+template <class T>
+void referenceRow(const MatMulDims& d, const T* x, const T* y, T* out) {
+  for (std::int64_t j = 0; j < d.n; ++j) {
+    Wide<T> sum{};
+    for (std::int64_t k = 0; k < d.k; ++k) {
+      sum = static_cast<Wide<T>>(sum + widen(x[k * d.strideAk]) *
+                                           widen(y[k * d.strideBk + j * d.strideBn]));
+    }
+    out[j] = narrow<T>(sum);
+  }
+}
+
 void reference(const ir::KernelArgs& args) {
   const MatMulDims d = matmulDims(args.op);
   const BroadcastIndex batchA(d.batchA, d.batch);
   const BroadcastIndex batchB(d.batchB, d.batch);
   dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
-    const auto x = args.in<T>(0);
-    const auto y = args.in<T>(1);
-    const auto out = args.out<T>(0);
-    std::size_t o = 0;
-    for (std::int64_t batch = 0; batch < d.batch.elements(); ++batch) {
-      const std::int64_t x0 = batchA(batch) * d.m * d.k;
-      const std::int64_t y0 = batchB(batch) * d.k * d.n;
-      for (std::int64_t i = 0; i < d.m; ++i) {
-        for (std::int64_t j = 0; j < d.n; ++j) {
-          Wide<T> sum{};
-          for (std::int64_t k = 0; k < d.k; ++k) {
-            sum = static_cast<Wide<T>>(
-                sum + widen(x[static_cast<std::size_t>(x0 + i * d.strideAm + k * d.strideAk)]) *
-                          widen(y[static_cast<std::size_t>(y0 + k * d.strideBk + j * d.strideBn)]));
-          }
-          out[o++] = narrow<T>(sum);
-        }
-      }
+    const T* x = args.in<T>(0).data();
+    const T* y = args.in<T>(1).data();
+    T* out = args.out<T>(0).data();
+    for (std::int64_t row = 0; row < d.batch.elements() * d.m; ++row) {
+      const std::int64_t batch = row / d.m;
+      referenceRow(d,
+                   x + batchA(batch) * d.m * d.k + row % d.m * d.strideAm,
+                   y + batchB(batch) * d.k * d.n,
+                   out + row * d.n);
     }
   });
 }

@@ -28,8 +28,8 @@ struct Engine::Impl {
     device::Device* device = nullptr;
     std::unique_ptr<device::Queue> queue;
     std::vector<std::byte*> buffers;  // addresses by BufferId, ring slots set per task
-    alignas(64) std::atomic<std::int64_t> completed{0};
     std::thread thread;
+    alignas(64) std::atomic<std::int64_t> completed{0};  // written by one lane, polled by others
   };
 
   /// The step being run; written before `generation` is raised, read by the lanes after.
@@ -49,6 +49,9 @@ struct Engine::Impl {
   std::mutex mutex;  // guards failure
   std::exception_ptr failure;
 
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
   ~Impl() {
     stop.store(true);
     generation.fetch_add(1);

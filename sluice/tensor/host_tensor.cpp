@@ -55,6 +55,16 @@ T fromDouble(double value) {
   }
 }
 
+/// Between integers modulo, never through double; otherwise through double.
+template <class To, class From>
+To converted(From value) {
+  if constexpr (std::is_integral_v<From> && std::is_integral_v<To> && !std::is_same_v<To, bool>) {
+    return static_cast<To>(static_cast<std::uint64_t>(value));
+  } else {
+    return fromDouble<To>(toDouble(value));
+  }
+}
+
 }  // namespace
 
 HostTensor::HostTensor(TensorType type) : type_(std::move(type)) {
@@ -172,16 +182,7 @@ HostTensor cast(const HostTensor& tensor, DType dtype) {
   HostTensor result(dtype, tensor.shape());
   dispatch(tensor.dtype(), [&]<class From>(From) {
     dispatch(dtype, [&]<class To>(To) {
-      const std::span<const From> in = tensor.data<From>();
-      const std::span<To> out = result.data<To>();
-      for (std::size_t i = 0; i < in.size(); ++i) {
-        if constexpr (std::is_integral_v<From> && std::is_integral_v<To> &&
-                      !std::is_same_v<To, bool>) {
-          out[i] = static_cast<To>(in[i]);  // between integers: modulo, never through double
-        } else {
-          out[i] = fromDouble<To>(toDouble(in[i]));
-        }
-      }
+      std::ranges::transform(tensor.data<From>(), result.data<To>().begin(), converted<To, From>);
     });
   });
   return result;

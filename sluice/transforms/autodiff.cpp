@@ -68,8 +68,7 @@ class Differentiator {
 
  private:
   void differentiateOp(OpId id) {
-    // Copied: appending gradient ops moves the graph's storage.
-    const Op op = graph_.op(id);
+    const Op& op = graph_.op(id);
     std::vector<Value> outputs;
     bool reached = false;
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {

@@ -12,6 +12,20 @@ using ir::Value;
 /// Composites of composites; more is an op that decomposes into itself.
 constexpr int kMaxRounds = 32;
 
+/// Appends the parts of a composite, where and under the name the op has.
+std::vector<Value> appendParts(ir::GraphBuilder& builder, const ir::Op& op) {
+  builder.place = op.place;
+  builder.scope = op.name + "/";
+  const std::vector<TensorType> types = builder.graph().inputTypes(op);
+  std::vector<Value> results = op.def->decompose(builder, ir::view(op, types), op.inputs);
+  SLUICE_CHECK(results.size() == op.outputs.size(),
+               "{} was decomposed into {} results, expected {}",
+               op.def->name,
+               results.size(),
+               op.outputs.size());
+  return results;
+}
+
 bool decomposeOnce(ir::Graph& graph, FunctionRef<bool(const ir::Op&)> keep) {
   const std::vector<OpId> before(graph.order().begin(), graph.order().end());
   std::vector<OpId> order;
@@ -19,19 +33,10 @@ bool decomposeOnce(ir::Graph& graph, FunctionRef<bool(const ir::Op&)> keep) {
   std::unordered_map<Value, Value> replacements;
   ir::GraphBuilder builder(graph);
   for (const OpId id : before) {
-    // Copied: appending the parts moves the graph's storage.
-    const ir::Op op = graph.op(id);
+    const ir::Op& op = graph.op(id);
     if (op.def->decompose != nullptr && !keep(op)) {
-      builder.place = op.place;
-      builder.scope = op.name + "/";
       const std::size_t first = graph.numOps();
-      const std::vector<TensorType> types = graph.inputTypes(op);
-      const std::vector<Value> results = op.def->decompose(builder, ir::view(op, types), op.inputs);
-      SLUICE_CHECK(results.size() == op.outputs.size(),
-                   "{} was decomposed into {} results, expected {}",
-                   op.def->name,
-                   results.size(),
-                   op.outputs.size());
+      const std::vector<Value> results = appendParts(builder, op);
       for (std::size_t i = 0; i < results.size(); ++i) {
         replacements.emplace(op.out(i), results[i]);
       }

@@ -66,7 +66,7 @@ bool foldConstants(ir::Graph& graph) {
     if (!gone.contains(id)) {
       continue;
     }
-    const Op op = graph.op(id);  // copied: appending moves the graph's storage
+    const Op& op = graph.op(id);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const Value value = op.out(i);
       const bool read = std::ranges::any_of(
