@@ -140,6 +140,13 @@ const ir::Op* anchorOf(const ir::Graph& body) {
   return nullptr;
 }
 
+bool ownsItsOperands(const ir::Graph& body, const ir::Op& anchor) {
+  const ir::Users users = body.users();
+  return std::ranges::all_of(anchor.inputs, [&](ir::Value v) {
+    return body.op(v.op).is(ir::kInput) && users.of(v).size() == 1 && !users.isOutput(v);
+  });
+}
+
 constinit const ir::OpDef kFused{.name = "fused",
                                  .minInputs = 0,
                                  .maxInputs = ir::kVariadic,

@@ -16,4 +16,8 @@ bool isFusible(const ir::OpDef& def);
 /// The anchor in the body of a fused op; nullptr when it is purely element-wise.
 const ir::Op* anchorOf(const ir::Graph& body);
 
+/// Whether the operands of the anchor are inputs of the body that are read once, by it alone, so
+/// that a device may ask for them in any layout.
+bool ownsItsOperands(const ir::Graph& body, const ir::Op& anchor);
+
 }  // namespace sluice::ops

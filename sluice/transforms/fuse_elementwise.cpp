@@ -108,7 +108,23 @@ class Fuser {
       }
     }
     const BodySize size = bodySize(graph_, group);
-    return anchors <= 1 && size.ops - anchors <= kMaxFusedOps && size.operands <= kMaxFusedOperands;
+    return anchors <= 1 && anchorsOwnOperands(group) && size.ops - anchors <= kMaxFusedOps &&
+           size.operands <= kMaxFusedOperands;
+  }
+
+  /// Whether no operand of an anchor is read twice, so that devices may choose its layout.
+  bool anchorsOwnOperands(const Group& group) const {
+    std::unordered_map<Value, int> reads;
+    for (const OpId id : group) {
+      for (const Value v : graph_.op(id).inputs) {
+        ++reads[v];
+      }
+    }
+    return std::ranges::all_of(group, [&](OpId id) {
+      const Op& op = graph_.op(id);
+      return !isAnchor(op) ||
+             std::ranges::all_of(op.inputs, [&](Value v) { return reads.at(v) == 1; });
+    });
   }
 
   /// Whether a member may run at position `last` instead of its own.

@@ -237,15 +237,35 @@ TEST(FuseEpilogues, LeavesAnchorsThatOthersReadAndPureElementwiseGroups) {
 TEST(FuseEpilogues, TakesOneAnchorOfTwo) {
   ir::Graph graph = parseGraph(R"(graph "g" {
     %0 = input() "x" : f32[2, 2]
-    %1 = matmul(%0, %0) : f32[2, 2]
-    %2 = matmul(%0, %0) {transposeA=true} : f32[2, 2]
-    %3 = add(%1, %2) : f32[2, 2]
-    output "y" = %3
+    %1 = input() "w" : f32[2, 2]
+    %2 = matmul(%0, %1) : f32[2, 2]
+    %3 = matmul(%0, %1) {transposeA=true} : f32[2, 2]
+    %4 = add(%2, %3) : f32[2, 2]
+    output "y" = %4
   })");
   const ir::Graph before = graph;
   EXPECT_TRUE(fuseEpilogues(graph));
-  EXPECT_EQ(graph.numOps(), 3U);
+  EXPECT_EQ(graph.numOps(), 4U);
   expectSameValues(before, graph, 5);
+}
+
+// Devices lay an anchor's operands out as they like, which suits no other reader.
+TEST(FuseEpilogues, LeavesAnAnchorAloneWhoseOperandIsReadTwice) {
+  ir::Graph twice = parseGraph(R"(graph "g" {
+    %0 = input() "x" : f32[2, 2]
+    %1 = matmul(%0, %0) : f32[2, 2]
+    %2 = relu(%1) : f32[2, 2]
+    output "y" = %2
+  })");
+  EXPECT_FALSE(fuseEpilogues(twice));
+  ir::Graph residual = parseGraph(R"(graph "g" {
+    %0 = input() "x" : f32[2, 2]
+    %1 = input() "w" : f32[2, 2]
+    %2 = matmul(%0, %1) : f32[2, 2]
+    %3 = add(%2, %1) : f32[2, 2]
+    output "y" = %3
+  })");
+  EXPECT_FALSE(fuseEpilogues(residual));
 }
 
 TEST(Fused, CountsTheFlopsOfItsOpsAndTheBytesOfItsOperands) {

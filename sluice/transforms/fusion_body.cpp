@@ -20,14 +20,17 @@ bool isScalarConstant(const Op& op) {
   return op.is(ir::kConstant) && op.outputs[0].shape.elements() == 1;
 }
 
-/// The values that a group reads and does not make, each once, scalar constants left out.
+/// The values that a group reads and does not make, each once, scalar constants left out unless an
+/// anchor reads them.
 std::vector<Value> operandsOf(const ir::Graph& graph, std::span<const OpId> group) {
   std::unordered_set<OpId> members(group.begin(), group.end());
   std::unordered_set<Value> seen;
   std::vector<Value> operands;
   for (const OpId id : group) {
     for (const Value v : graph.op(id).inputs) {
-      if (!members.contains(v.op) && !isScalarConstant(graph.op(v.op)) && seen.insert(v).second) {
+      const bool copied =
+          isScalarConstant(graph.op(v.op)) && !ops::isFusionAnchor(*graph.op(id).def);
+      if (!members.contains(v.op) && !copied && seen.insert(v).second) {
         operands.push_back(v);
       }
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include <gtest/gtest.h>
@@ -157,6 +158,32 @@ std::vector<HostTensor> runOnDevice(device::Device& device, const DeviceRun& run
   for (std::size_t i = 0; i < call.outputTypes.size(); ++i) {
     results.push_back(
         fromLayout(call.outputTypes[i], buffers.data(call.outputs[i]), call.choice.outputs[i]));
+  }
+  return results;
+}
+
+std::vector<HostTensor> runOpByOp(device::Device& device,
+                                  const ir::Graph& graph,
+                                  const std::vector<HostTensor>& inputs) {
+  std::map<ir::Value, HostTensor> values;
+  std::size_t next = 0;
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    if (op.is(ir::kInput)) {
+      values.insert_or_assign(op.out(), inputs[next++]);
+    } else if (op.is(ir::kConstant)) {
+      values.insert_or_assign(op.out(), op.attrs.tensor("value"));
+    } else {
+      DeviceRun run{.def = *op.def, .attrs = op.attrs};
+      for (const ir::Value value : op.inputs) {
+        run.inputs.push_back(values.at(value));
+      }
+      values.insert_or_assign(op.out(), runOnDevice(device, run)[0]);
+    }
+  }
+  std::vector<HostTensor> results;
+  for (const ir::Output& output : graph.outputs()) {
+    results.push_back(values.at(output.value));
   }
   return results;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sluice/device/device.h"
+#include "sluice/ir/graph.h"
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice::testing {
@@ -23,6 +24,11 @@ struct DeviceRun {
 
 /// The results in plain layout.
 std::vector<HostTensor> runOnDevice(device::Device& device, const DeviceRun& run);
+
+/// The outputs of a graph without variables, each op of it run by itself.
+std::vector<HostTensor> runOpByOp(device::Device& device,
+                                  const ir::Graph& graph,
+                                  const std::vector<HostTensor>& inputs);
 
 /// The same elements stored in a layout that has strides, and back.
 std::vector<std::byte> toLayout(const HostTensor& tensor, const device::Layout& layout);

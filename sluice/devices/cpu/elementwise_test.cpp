@@ -24,6 +24,7 @@ using device::Layout;
 using sluice::testing::DeviceRun;
 using sluice::testing::randomTensor;
 using sluice::testing::runOnDevice;
+using sluice::testing::runOpByOp;
 
 /// The bits of NaNs do not count.
 ::testing::AssertionResult sameValues(const HostTensor& a, const HostTensor& b) {
@@ -238,33 +239,6 @@ struct RandomBody {
   }
 };
 
-/// Runs the body op by op on the device.
-std::vector<HostTensor> runSeparately(device::Device& device,
-                                      const ir::Graph& body,
-                                      const std::vector<HostTensor>& inputs) {
-  std::map<ir::Value, HostTensor> values;
-  std::size_t next = 0;
-  for (const ir::OpId id : body.order()) {
-    const ir::Op& op = body.op(id);
-    if (op.is(ir::kInput)) {
-      values.insert_or_assign(op.out(), inputs[next++]);
-    } else if (op.is(ir::kConstant)) {
-      values.insert_or_assign(op.out(), op.attrs.tensor("value"));
-    } else {
-      DeviceRun run{.def = *op.def, .attrs = op.attrs};
-      for (const ir::Value value : op.inputs) {
-        run.inputs.push_back(values.at(value));
-      }
-      values.insert_or_assign(op.out(), runOnDevice(device, run)[0]);
-    }
-  }
-  std::vector<HostTensor> results;
-  for (const ir::Output& output : body.outputs()) {
-    results.push_back(values.at(output.value));
-  }
-  return results;
-}
-
 TEST(Elementwise, FusedBodiesGiveTheBitsOfTheirOpsOneByOne) {
   const auto one = makeCpuDevice();
   const auto three = makeCpuDevice({.threads = 3});
@@ -278,7 +252,7 @@ TEST(Elementwise, FusedBodiesGiveTheBitsOfTheirOpsOneByOne) {
       in.push_back(randomTensor(seed * 10 + i, body.inputs[i], -2, 2));
     }
     const auto graph = std::make_shared<const ir::Graph>(body.graph);
-    const std::vector<HostTensor> expected = runSeparately(*one, body.graph, in);
+    const std::vector<HostTensor> expected = runOpByOp(*one, body.graph, in);
     for (device::Device* device : {one.get(), three.get()}) {
       for (const Layout& layout : {Layout::plain(), Layout::channelsLast()}) {
         for (const std::optional<std::size_t> place : {std::optional<std::size_t>(),

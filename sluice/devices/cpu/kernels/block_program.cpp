@@ -1,11 +1,9 @@
 #include "sluice/devices/cpu/kernels/block_program.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -16,86 +14,6 @@ using device::Layout;
 /// Between registers: elements of one index must not agree in the low bits of their addresses,
 /// which the processor takes for a dependence of loads on stores.
 constexpr std::size_t kRegisterGap = 320;
-
-/// One op of the body; operands and results are value numbers.
-struct BodyOp {
-  std::string_view name;
-  const ir::Attrs* attrs;
-  std::vector<std::size_t> inputs;
-  std::size_t output;
-};
-
-/// Values 0 .. inputs-1 are the op's inputs, then constants, then results.
-struct Body {
-  std::vector<TensorType> values;
-  std::vector<HostTensor> constants;
-  std::vector<BodyOp> ops;
-  std::vector<std::size_t> outputs;
-  std::size_t numInputs = 0;
-};
-
-Body singleBody(const ir::OpView& op) {
-  Body body;
-  body.numInputs = op.inputs.size();
-  body.values.assign(op.inputs.begin(), op.inputs.end());
-  body.values.push_back(op.outputs[0]);
-  BodyOp only{op.def.name, &op.attrs, {}, op.inputs.size()};
-  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-    only.inputs.push_back(i);
-  }
-  body.ops.push_back(std::move(only));
-  body.outputs = {op.inputs.size()};
-  if (op.def.name == "broadcast_to" && byteSize(op.inputs[0].dtype) == 2) {
-    body.values[0].dtype = DType::U16;  // moved as it is
-    body.values[1].dtype = DType::U16;
-  }
-  return body;
-}
-
-/// The number in "in3" or "out0".
-std::size_t numberOf(std::string_view name, std::string_view prefix) {
-  SLUICE_CHECK(name.starts_with(prefix), "'{}' in the body of fused", name);
-  return static_cast<std::size_t>(std::stoul(std::string(name.substr(prefix.size()))));
-}
-
-std::optional<Body> fusedBody(const ir::OpView& op) {
-  const ir::Graph& graph = op.attrs.subgraph("body");
-  Body body;
-  body.numInputs = op.inputs.size();
-  body.values.assign(op.inputs.begin(), op.inputs.end());
-  std::map<ir::Value, std::size_t> numbers;
-  for (const ir::OpId id : graph.order()) {  // constants are numbered before results
-    const ir::Op& each = graph.op(id);
-    if (each.is(ir::kInput)) {
-      numbers[each.out()] = numberOf(each.name, "in");
-    } else if (each.is(ir::kConstant)) {
-      numbers[each.out()] = body.values.size();
-      body.values.push_back(each.outputs[0]);
-      body.constants.push_back(each.attrs.tensor("value"));
-    }
-  }
-  for (const ir::OpId id : graph.order()) {
-    const ir::Op& each = graph.op(id);
-    if (each.is(ir::kInput) || each.is(ir::kConstant)) {
-      continue;
-    }
-    if (!each.def->traits.elementwise && each.def->name != "identity") {
-      return std::nullopt;
-    }
-    numbers[each.out()] = body.values.size();
-    BodyOp item{each.def->name, &each.attrs, {}, body.values.size()};
-    for (const ir::Value value : each.inputs) {
-      item.inputs.push_back(numbers.at(value));
-    }
-    body.values.push_back(each.outputs[0]);
-    body.ops.push_back(std::move(item));
-  }
-  body.outputs.resize(graph.outputs().size());
-  for (const ir::Output& output : graph.outputs()) {
-    body.outputs.at(numberOf(output.name, "out")) = numbers.at(output.value);
-  }
-  return body;
-}
 
 bool isSixteenBit(DType dtype) {
   return dtype == DType::F16 || dtype == DType::BF16;
@@ -119,13 +37,13 @@ struct Draft {
 
 class Compiler {
  public:
-  Compiler(const Body& body, const ir::OpView& op, const Choice& choice)
-      : body_(body), program_{.space = makeSpace(body, op, choice)} {}
+  Compiler(const BlockBody& body, std::span<const Layout> inputs, const StoredShape& output)
+      : body_(body), program_{.space = makeSpace(body, inputs, output)} {}
 
   std::optional<BlockProgram> compile() {
-    program_.numInputs = body_.numInputs;
+    program_.numInputs = body_.numInputs();
     program_.constants = body_.constants;
-    const std::size_t operands = body_.numInputs + body_.constants.size();
+    const std::size_t operands = body_.numInputs() + body_.constants.size();
     for (std::size_t i = 0; i < operands; ++i) {
       program_.operandBytes.push_back(byteSize(body_.values[i].dtype));
     }
@@ -146,13 +64,14 @@ class Compiler {
   }
 
  private:
-  static IterationSpace makeSpace(const Body& body, const ir::OpView& op, const Choice& choice) {
+  static IterationSpace makeSpace(const BlockBody& body,
+                                  std::span<const Layout> inputs,
+                                  const StoredShape& output) {
     std::vector<StoredShape> operands;
-    for (std::size_t i = 0; i < body.numInputs + body.constants.size(); ++i) {
-      operands.push_back(
-          {body.values[i].shape, i < body.numInputs ? choice.inputs[i] : Layout::plain()});
+    for (std::size_t i = 0; i < body.numInputs() + body.constants.size(); ++i) {
+      operands.push_back({body.values[i].shape, i < inputs.size() ? inputs[i] : Layout::plain()});
     }
-    return {{op.outputs[0].shape, choice.outputs[0]}, operands};
+    return {output, operands};
   }
 
   static Level levelOf(Access access) {
@@ -180,7 +99,7 @@ class Compiler {
     const Access access = program_.space.operand(value).access;
     const DType dtype = body_.values[value].dtype;
     place = {Place::Kind::Memory, value, levelOf(access)};
-    if (access == Access::Gathered) {
+    if (access == Access::Gathered || access == Access::Periodic) {
       const Place to = newRegister(Level::Block, byteSize(dtype));
       gathers_.push_back({value, to.index});
       place = to;
@@ -323,6 +242,9 @@ class Compiler {
     home_.assign(registerBytes_.size(), -1);
     for (const auto& [value, reg] : gathers_) {
       take(reg);
+      if (program_.space.operand(value).access == Access::Periodic) {
+        lastRead[reg] = drafts_.size();  // holds for all blocks of a tile
+      }
     }
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       assign(drafts_[i], i, lastRead);
@@ -389,8 +311,10 @@ class Compiler {
       return false;
     }
     for (const auto& [value, reg] : gathers_) {
-      program_.gathers.push_back(
-          {static_cast<std::int32_t>(value), slotOf({Place::Kind::Register, reg, Level::Block})});
+      const bool periodic = program_.space.operand(value).access == Access::Periodic;
+      (periodic ? program_.tileGathers : program_.gathers)
+          .push_back({static_cast<std::int32_t>(value),
+                      slotOf({Place::Kind::Register, reg, Level::Block})});
     }
     for (const Draft& draft : drafts_) {
       BlockInstruction instruction{.function = draft.function,
@@ -415,7 +339,9 @@ class Compiler {
     const std::size_t blocks =
         program_.numRegisters + program_.operandBytes.size() + program_.outputBytes.size();
     const auto fit = static_cast<std::int64_t>(16384 / (blocks * widest)) / 64 * 64;
-    return std::clamp<std::int64_t>(fit, 64, 1024);
+    const std::int64_t elements = std::clamp<std::int64_t>(fit, 64, 1024);
+    const std::int64_t period = program_.space.period();
+    return std::max(elements / period, std::int64_t{1}) * period;
   }
 
   std::vector<BlockInstruction>& listOf(Level level) {
@@ -429,7 +355,7 @@ class Compiler {
     }
   }
 
-  const Body& body_;
+  const BlockBody& body_;
   BlockProgram program_;
   std::vector<Place> places_;
   std::vector<Draft> drafts_;
@@ -442,15 +368,24 @@ class Compiler {
 
 }  // namespace
 
+std::optional<BlockProgram> compileBlocks(const BlockBody& body,
+                                          std::span<const Layout> inputs,
+                                          const StoredShape& output) {
+  return Compiler(body, inputs, output).compile();
+}
+
 std::optional<BlockProgram> compileBlocks(const ir::OpView& op, const Choice& choice) {
   for (const TensorType& type : op.outputs) {
     if (type.shape != op.outputs[0].shape) {
       return std::nullopt;
     }
   }
-  const std::optional<Body> body =
+  const std::optional<BlockBody> body =
       op.def.name == "fused" ? fusedBody(op) : std::optional(singleBody(op));
-  return body ? Compiler(*body, op, choice).compile() : std::nullopt;
+  if (!body) {
+    return std::nullopt;
+  }
+  return compileBlocks(*body, choice.inputs, {op.outputs[0].shape, choice.outputs[0]});
 }
 
 }  // namespace sluice::devices::cpu

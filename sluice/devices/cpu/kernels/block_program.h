@@ -6,9 +6,11 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sluice/device/kernel.h"
+#include "sluice/devices/cpu/kernels/block_body.h"
 #include "sluice/devices/cpu/kernels/blocks.h"
 #include "sluice/devices/cpu/kernels/iteration_space.h"
 
@@ -40,13 +42,14 @@ struct BlockProgram {
   std::vector<std::size_t> operandBytes = {};  ///< of an element: inputs, then constants
   std::vector<std::size_t> outputBytes = {};
   std::vector<GatherInstruction> gathers = {};
+  std::vector<GatherInstruction> tileGathers = {};  ///< the same elements in all blocks of a tile
   std::vector<BlockInstruction> tile = {};
   std::vector<BlockInstruction> row = {};
   std::vector<BlockInstruction> block = {};
-  std::size_t numRegisters = 0;   ///< of blockElements elements, first
-  std::size_t numSingles = 0;     ///< registers of one element, after them
-  std::size_t registerBytes = 0;  ///< of one block register
-  std::int64_t blockElements = 0;
+  std::size_t numRegisters = 0;    ///< of blockElements elements, first
+  std::size_t numSingles = 0;      ///< registers of one element, after them
+  std::size_t registerBytes = 0;   ///< of one block register
+  std::int64_t blockElements = 0;  ///< a multiple of the space's period
 
   std::size_t firstOutput() const { return operandBytes.size(); }
   std::size_t firstRegister() const { return firstOutput() + outputBytes.size(); }
@@ -59,8 +62,13 @@ inline constexpr std::size_t kArenaBytes = 65536;
 /// Elements that one thread computes at a time.
 inline constexpr std::int64_t kTileElements = 16384;
 
-/// Compiles an element-wise op, or a `fused` op whose body has only such ops. Nothing if an op of
-/// it has no block function or the body is too large.
+/// Inputs in these layouts, results of one shape and layout. Nothing if an op has no block function
+/// or the body is too large.
+std::optional<BlockProgram> compileBlocks(const BlockBody& body,
+                                          std::span<const device::Layout> inputs,
+                                          const StoredShape& output);
+
+/// Compiles an element-wise op, or a `fused` op whose body has only such ops.
 std::optional<BlockProgram> compileBlocks(const ir::OpView& op, const device::Choice& choice);
 
 }  // namespace sluice::devices::cpu

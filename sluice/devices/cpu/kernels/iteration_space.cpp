@@ -59,6 +59,7 @@ IterationSpace::IterationSpace(const StoredShape& output, std::span<const Stored
   byRows_ = extents_.size() == 1 || rowLength() >= kMinRow;
   for (OperandStrides& operand : operands_) {
     operand.access = classify(operand.strides);
+    period_ = operand.access == Access::Periodic ? std::max<std::int64_t>(rowLength(), 1) : period_;
   }
 }
 
@@ -109,6 +110,10 @@ Access IterationSpace::classify(const std::vector<std::int64_t>& strides) const 
   }
   if (byRows_ && strides.back() == 1) {
     return Access::RowContiguous;
+  }
+  const auto outer = std::span(strides).first(strides.size() - 1);
+  if (!byRows_ && std::ranges::all_of(outer, [](std::int64_t s) { return s == 0; })) {
+    return Access::Periodic;
   }
   return byRows_ && strides.back() == 0 ? Access::RowUniform : Access::Gathered;
 }

@@ -21,6 +21,7 @@ enum class Access : std::uint8_t {
   Uniform,        ///< one element for the whole result
   RowContiguous,  ///< consecutive elements along the innermost axis
   RowUniform,     ///< one element along the innermost axis
+  Periodic,       ///< short rows that all read the same elements
   Gathered        ///< anything else, or rows too short to be worth a call
 };
 
@@ -41,6 +42,8 @@ class IterationSpace {
   const std::vector<std::int64_t>& extents() const { return extents_; }
   std::int64_t rowLength() const { return extents_.back(); }
   const OperandStrides& operand(std::size_t i) const { return operands_[i]; }
+  /// Blocks of a multiple of this length see the same elements of Periodic operands.
+  std::int64_t period() const { return period_; }
   /// Whether blocks end at the ends of rows.
   bool byRows() const { return byRows_; }
 
@@ -57,6 +60,7 @@ class IterationSpace {
   Access classify(const std::vector<std::int64_t>& strides) const;
 
   std::int64_t elements_;
+  std::int64_t period_ = 1;
   bool byRows_ = true;
   std::vector<std::int64_t> extents_;
   std::vector<OperandStrides> operands_;

@@ -26,6 +26,11 @@ bool supportsElementwise(const ir::OpView& op);
 device::Choice chooseElementwise(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeElementwise(const ir::OpView& op, const device::Choice& choice);
 
+// fused_anchor.cpp: fused with an anchor
+bool supportsFusedAnchor(const ir::OpView& op);
+device::Choice chooseFusedAnchor(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeFusedAnchor(const ir::OpView& op, const device::Choice& choice);
+
 // layer_norm.cpp: layer_norm, rms_norm and their gradients
 bool supportsLayerNorm(const ir::OpView& op);
 std::unique_ptr<device::Kernel> makeLayerNorm(const ir::OpView& op, const device::Choice& choice);

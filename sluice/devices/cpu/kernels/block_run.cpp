@@ -1,0 +1,162 @@
+#include "sluice/devices/cpu/kernels/block_run.h"
+
+#include <algorithm>
+#include <array>
+
+namespace sluice::devices::cpu {
+namespace {
+
+/// Runs the blocks of one tile in order.
+class TileRun {
+ public:
+  TileRun(const BlockProgram& program, const BlockOperands& operands, std::byte* arena)
+      : program_(program), space_(program.space) {
+    for (std::size_t i = 0; i < program.operandBytes.size(); ++i) {
+      const bool input = i < program.numInputs;
+      base_[i] = const_cast<std::byte*>(input ? static_cast<const std::byte*>(operands.inputs[i])
+                                              : program.constants[i - program.numInputs].bytes());
+      slots_[i] = base_[i];
+    }
+    for (std::size_t i = 0; i < program.outputBytes.size(); ++i) {
+      base_[program.firstOutput() + i] = static_cast<std::byte*>(operands.outputs[i]);
+    }
+    std::size_t slot = program.firstRegister();
+    for (std::size_t i = 0; i < program.numRegisters; ++i, arena += program.registerBytes) {
+      slots_[slot++] = arena;
+    }
+    for (std::size_t i = 0; i < program.numSingles; ++i, arena += kSingleBytes) {
+      slots_[slot++] = arena;
+    }
+  }
+
+  void run(std::int64_t first, std::int64_t last) {
+    gather(program_.tileGathers, first, std::min(last - first, program_.blockElements));
+    execute(program_.tile, 1);
+    startRow(first);
+    for (std::int64_t at = first; at < last;) {
+      std::int64_t count = std::min(last - at, program_.blockElements);
+      if (space_.byRows()) {
+        count = std::min(count, space_.rowLength() - column_);
+      }
+      runBlock(at, count);
+      at += count;
+      column_ += count;
+      if (space_.byRows() && column_ == space_.rowLength()) {
+        nextRow();
+      }
+    }
+  }
+
+ private:
+  void startRow(std::int64_t first) {
+    std::int64_t rest = first / space_.rowLength();
+    column_ = first % space_.rowLength();
+    const std::size_t axes = space_.extents().size() - 1;
+    for (std::size_t axis = axes; axis-- > 0;) {
+      at_[axis] = rest % space_.extents()[axis];
+      rest /= space_.extents()[axis];
+    }
+    for (std::size_t i = 0; i < program_.operandBytes.size(); ++i) {
+      rowOffset_[i] = 0;
+      for (std::size_t axis = 0; axis < axes; ++axis) {
+        rowOffset_[i] += at_[axis] * space_.operand(i).strides[axis];
+      }
+    }
+  }
+
+  void nextRow() {
+    column_ = 0;
+    std::size_t axis = space_.extents().size() - 1;
+    while (axis-- > 0) {
+      const bool wraps = at_[axis] + 1 == space_.extents()[axis];
+      const std::int64_t step = wraps ? -at_[axis] : 1;
+      for (std::size_t i = 0; i < program_.operandBytes.size(); ++i) {
+        rowOffset_[i] += step * space_.operand(i).strides[axis];
+      }
+      at_[axis] += step;
+      if (!wraps) {
+        return;
+      }
+    }
+  }
+
+  void runBlock(std::int64_t at, std::int64_t count) {
+    for (std::size_t i = 0; i < program_.operandBytes.size(); ++i) {
+      slots_[i] = base_[i] + offsetOf(i, at) * static_cast<std::int64_t>(program_.operandBytes[i]);
+    }
+    for (std::size_t i = 0; i < program_.outputBytes.size(); ++i) {
+      const std::size_t slot = program_.firstOutput() + i;
+      slots_[slot] = base_[slot] + at * static_cast<std::int64_t>(program_.outputBytes[i]);
+    }
+    gather(program_.gathers, at, count);
+    execute(program_.row, 1);
+    execute(program_.block, count);
+  }
+
+  void gather(const std::vector<GatherInstruction>& gathers, std::int64_t at, std::int64_t count) {
+    for (const GatherInstruction& each : gathers) {
+      const auto from = static_cast<std::size_t>(each.from);
+      space_.gather(from,
+                    base_[from],
+                    slots_[static_cast<std::size_t>(each.to)],
+                    {at, count},
+                    program_.operandBytes[from]);
+    }
+  }
+
+  std::int64_t offsetOf(std::size_t operand, std::int64_t at) const {
+    switch (space_.operand(operand).access) {
+      case Access::Contiguous:
+        return at;
+      case Access::RowContiguous:
+        return rowOffset_[operand] + column_;
+      case Access::RowUniform:
+        return rowOffset_[operand];
+      default:
+        return 0;
+    }
+  }
+
+  void execute(const std::vector<BlockInstruction>& instructions, std::int64_t count) const {
+    for (const BlockInstruction& instruction : instructions) {
+      BlockArgs args{.single = instruction.single,
+                     .out = slots_[static_cast<std::size_t>(instruction.out)],
+                     .n = count,
+                     .params = instruction.params.data()};
+      for (std::size_t i = 0; i < args.in.size() && instruction.in[i] >= 0; ++i) {
+        args.in[i] = slots_[static_cast<std::size_t>(instruction.in[i])];
+      }
+      instruction.function(args);
+    }
+  }
+
+  const BlockProgram& program_;
+  const IterationSpace& space_;
+  std::array<std::byte*, kMaxSlots> base_;
+  std::array<std::byte*, kMaxSlots> slots_;
+  std::array<std::int64_t, kMaxSlots> rowOffset_;
+  std::array<std::int64_t, IterationSpace::kMaxAxes> at_{};
+  std::int64_t column_ = 0;
+};
+
+}  // namespace
+
+void runBlocks(const BlockProgram& program,
+               const BlockOperands& operands,
+               std::int64_t first,
+               std::int64_t last) {
+  alignas(64) std::array<std::byte, kArenaBytes> arena;
+  TileRun(program, operands, arena.data()).run(first, last);
+}
+
+void runBlocks(const BlockProgram& program, const BlockOperands& operands, Workers& workers) {
+  const std::int64_t total = program.space.elements();
+  const std::int64_t period = program.space.period();
+  const std::int64_t elements = kTileElements / period * period;
+  workers.parallelFor((total + elements - 1) / elements, [&](std::int64_t tile) {
+    const std::int64_t first = tile * elements;
+    runBlocks(program, operands, first, std::min(total, first + elements));
+  });
+}
+
+}  // namespace sluice::devices::cpu
