@@ -1,7 +1,7 @@
 // Training of a character-level GPT in two sizes, one device of one thread, against PyTorch with
 // one thread. Prints one JSON object.
 //
-//   bench_gpt [launches]
+//   bench_gpt [launches] [unfused]
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -28,9 +28,9 @@ int stepsOf(const testing::GptShape& shape) {
   return shape.width <= 64 ? 100 : 12;
 }
 
-Json train(const testing::GptShape& shape) {
+Json train(const testing::GptShape& shape, bool fusion) {
   testing::Gpt net(shape);
-  auto model = trainingModel(net, Options().threads(1), optim::AdamW(1e-3));
+  auto model = trainingModel(net, Options().threads(1).fusion(fusion), optim::AdamW(1e-3));
   const TensorType ids{DType::I64, {shape.batchSize, shape.context}};
   const auto vocabulary = static_cast<double>(shape.vocabulary);
   const std::array<HostTensor, 2> step = {testing::randomTensor(1, ids, 0, vocabulary),
@@ -43,7 +43,7 @@ Json train(const testing::GptShape& shape) {
   return result;
 }
 
-Json compare(const std::string& name, const testing::GptShape& shape, int launches) {
+Json compare(const bench::Launch& ours, const testing::GptShape& shape, int launches) {
   std::vector<bench::Launch> peers;
   for (const char* attention : {"matmul", "module"}) {
     for (const char* optimizer : {"single", "foreach"}) {
@@ -55,20 +55,22 @@ Json compare(const std::string& name, const testing::GptShape& shape, int launch
                                     std::to_string(stepsOf(shape))}));
     }
   }
-  return bench::compare(bench::self({"--train", name}), peers, launches);
+  return bench::compare(ours, peers, launches);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 2 && argv[1] == std::string_view("--train")) {
-    std::cout << train(kShapes.at(argv[2])) << "\n";
+    std::cout << train(kShapes.at(argv[2]), argc < 4) << "\n";
     return 0;
   }
   const int launches = argc > 1 ? std::max(1, std::atoi(argv[1])) : 5;
   Json report;
   for (const auto& [name, shape] : kShapes) {
-    report[name] = compare(name, shape, launches);
+    std::vector<std::string> arguments = {"--train", name};
+    arguments.insert(arguments.end(), argv + std::min(argc, 2), argv + argc);
+    report[name] = compare(bench::self(std::move(arguments)), shape, launches);
   }
   std::cout << report.dump(2) << "\n";
   return 0;

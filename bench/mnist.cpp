@@ -1,7 +1,7 @@
 // Training of the MNIST network, batch 40, AdamW, one device of one thread, against PyTorch with
 // one thread; compile time; what the engine adds per op. Prints one JSON object.
 //
-//   bench_mnist [launches]
+//   bench_mnist [launches] [unfused]
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -19,14 +19,15 @@ namespace {
 
 using namespace sluice;
 using bench::Json;
+using Arguments = std::vector<std::string>;
 
 constexpr std::int64_t kBatch = 40;
 constexpr std::int64_t kIterations = 10;
 
-Json train() {
+Json train(bool fusion) {
   testing::MnistNetwork net;
   Options options;
-  options.deviceIterations(kIterations).threads(1).outputMode(OutputMode::All);
+  options.deviceIterations(kIterations).threads(1).outputMode(OutputMode::All).fusion(fusion);
   auto model = trainingModel(net, options, optim::AdamW(1e-3));
   const std::int64_t images = kBatch * kIterations;
   const std::array<HostTensor, 2> step = {
@@ -98,7 +99,7 @@ Json overhead() {
 
 int main(int argc, char** argv) {
   if (argc > 1 && argv[1] == std::string_view("--train")) {
-    std::cout << train() << "\n";
+    std::cout << train(argc < 3) << "\n";
     return 0;
   }
   std::vector<bench::Launch> peers;
@@ -108,7 +109,10 @@ int main(int argc, char** argv) {
     }
   }
   const int launches = argc > 1 ? std::max(1, std::atoi(argv[1])) : 5;
-  Json report = bench::compare(bench::self({"--train"}), peers, launches);
+  Json report =
+      bench::compare(bench::self(argc > 2 ? Arguments{"--train", "unfused"} : Arguments{"--train"}),
+                     peers,
+                     launches);
   report["engine"] = overhead();
   std::cout << report.dump(2) << "\n";
   return 0;
