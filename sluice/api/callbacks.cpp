@@ -71,7 +71,9 @@ class CsvLog : public Callback {
   }
   ~CsvLog() override {
     file_.close();
-    static_cast<void>(std::rename(partial_.c_str(), path_.c_str()));
+    if (!named_) {
+      static_cast<void>(std::rename(partial_.c_str(), path_.c_str()));
+    }
   }
   CsvLog(const CsvLog&) = delete;
   CsvLog& operator=(const CsvLog&) = delete;
@@ -96,11 +98,20 @@ class CsvLog : public Callback {
     }
   }
 
+  /// A further fit goes on in the same file under its final name.
+  void onFitEnd(const Progress&) override {
+    if (!named_ && std::rename(partial_.c_str(), path_.c_str()) != 0) {
+      raise<FileError>("cannot name the log '{}': {}", path_, std::strerror(errno));
+    }
+    named_ = true;
+  }
+
  private:
   std::string path_;
   std::string partial_;
   std::ofstream file_;
   bool headed_ = false;
+  bool named_ = false;  // the file has its final name
 };
 
 }  // namespace

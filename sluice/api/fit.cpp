@@ -101,6 +101,9 @@ FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& 
     }
     result.epochs.push_back(progress.metrics);
   }
+  for (const auto& callback : options.callbacks) {
+    callback->onFitEnd(progress);
+  }
   result.interrupted = interrupt.seen();
   return result;
 }

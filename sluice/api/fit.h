@@ -33,14 +33,16 @@ class Callback {
   virtual void onEpochBegin(const Progress&) {}
   virtual void onStep(const Progress&) {}
   virtual void onEpochEnd(const Progress&) {}
+  /// Training is over, finished or interrupted; not called when it ends by an exception.
+  virtual void onFitEnd(const Progress&) {}
 };
 
 /// "Epoch 1/3", then a bar with the metrics, redrawn in place on a terminal and printed once per
 /// epoch elsewhere.
 std::unique_ptr<Callback> progressBar();
 
-/// A line per step: epoch, step, updates, seconds, metrics. The file gets its final name when
-/// training ends; throws FileError.
+/// A line per step: epoch, step, updates, seconds, metrics. The file has the name with ".part"
+/// until training ends (or the callback is destroyed); throws FileError.
 std::unique_ptr<Callback> csvLog(std::string path);
 
 struct FitOptions {

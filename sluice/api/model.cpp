@@ -103,12 +103,20 @@ std::shared_ptr<Session> sessionOf(nn::Module& module, const Options& options) {
     existing->requireSameDevices(options);
     return existing;
   }
-  auto session = std::make_shared<Session>(options, options.randomSeed().value_or(module.seed()));
+  const std::uint64_t seed = options.randomSeed().value_or(module.seed());
+  auto session = std::make_shared<Session>(options, seed);
   module.setStore(session);
+  module.setSeed(seed);  // values read before the first compile are those it will start from
   return session;
 }
 
 }  // namespace
+
+void detail::requireInputs(std::size_t given, std::size_t taken) {
+  if (given != taken) {
+    raise<InvalidArgument>("the model's forward takes {} inputs, got {}", taken, given);
+  }
+}
 
 Model::Model(nn::Module& module, Forward forward, Options options)
     : Model(module, std::move(forward), std::move(options), nullptr) {}
@@ -259,13 +267,9 @@ void Model::compile(std::span<const HostTensor> inputs) {
 
 void Model::writeStepScalars() {
   for (const auto& [name, value] : optimizer_->scalars(schedule_.at(updates_))) {
-    const auto known = writtenScalars_.find(name);
-    if ((known != writtenScalars_.end() && known->second == value) || !session_->contains(name)) {
-      continue;
+    if (session_->contains(name)) {
+      session_->fill(name, value);
     }
-    const TensorType type = session_->state().plan().find(name)->variable.type;
-    session_->write(name, HostTensor::full(type, value));
-    writtenScalars_[name] = value;
   }
 }
 

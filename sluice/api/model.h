@@ -10,7 +10,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,7 +33,9 @@ class Model {
   using Forward = std::function<std::vector<nn::Tensor>(std::span<const nn::Tensor>)>;
 
   /// One call: inputs of a whole step, outputs by the output mode. Compiles at the first call and
-  /// again for another signature. Throws InvalidArgument for inputs that do not fit.
+  /// again for another signature. Throws InvalidArgument for inputs that do not fit. An error in
+  /// the middle of a step, such as a label out of range, keeps the updates that were complete by
+  /// then.
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
   /// Compiles for these inputs without running.
   void compile(std::span<const HostTensor> inputs);
@@ -85,7 +86,6 @@ class Model {
   optim::LrSchedule schedule_;
   std::shared_ptr<Session> session_;  // shared by all models of one module
   std::vector<std::pair<Signature, std::unique_ptr<runtime::LoadedProgram>>> programs_;
-  std::map<std::string, double> writtenScalars_;
   std::int64_t updates_ = 0;
   std::int64_t microBatches_ = 0;
   double compilationSeconds_ = 0;
@@ -147,10 +147,14 @@ struct ForwardTraits<Result (Net::*)(Args...)> {
 template <class Net, class Result, class... Args>
 struct ForwardTraits<Result (Net::*)(Args...) const> : ForwardTraits<Result (Net::*)(Args...)> {};
 
+/// Throws InvalidArgument unless forward takes as many inputs as were given.
+void requireInputs(std::size_t given, std::size_t taken);
+
 template <class Net, std::size_t... kIs>
 Model::Forward bindForward(Net& net, std::index_sequence<kIs...>) {
   using Map = typename ForwardTraits<decltype(&Net::forward)>::Map;
   return [&net](std::span<const nn::Tensor> inputs) {
+    requireInputs(inputs.size(), sizeof...(kIs));
     return Map::flatten(net.forward(inputs[kIs]...));
   };
 }

@@ -57,7 +57,8 @@ void writeDump(const std::string& folder, const program::Program& lowered) {
 
 }  // namespace
 
-Session::Session(const Options& options, std::uint64_t seed) : seed_(seed) {
+Session::Session(const Options& options, std::uint64_t seed)
+    : seed_(seed), tuningTable_(options.tuningTable()) {
   devices_.push_back(devices::cpu::makeCpuDevice({.threads = options.threads(),
                                                   .memoryBytes = options.memoryPerDevice(),
                                                   .tuning = readTuning(options.tuningTable())}));
@@ -82,6 +83,37 @@ void Session::requireSameDevices(const Options& options) const {
         options.threads(),
         options.memoryPerDevice());
   }
+  if (options.tuningTable() != tuningTable_) {
+    raise<InvalidArgument>(
+        "the module already has a model with tuningTable '{}'; this one asks for '{}'",
+        tuningTable_,
+        options.tuningTable());
+  }
+  if (options.randomSeed().value_or(seed_) != seed_) {
+    raise<InvalidArgument>(
+        "the module already has a model with randomSeed {}; this one asks for {}",
+        seed_,
+        *options.randomSeed());
+  }
+}
+
+void Session::write(std::string_view variable, const HostTensor& value) {
+  state_->write(variable, value);
+  if (const auto known = filled_.find(variable); known != filled_.end()) {
+    filled_.erase(known);
+  }
+}
+
+void Session::fill(const std::string& variable, double value) {
+  if (const auto known = filled_.find(variable); known != filled_.end() && known->second == value) {
+    return;
+  }
+  const program::PlacedVariable* placed = state_->plan().find(variable);
+  if (placed == nullptr) {
+    raise<InvalidArgument>("the model has no variable '{}'", variable);
+  }
+  state_->write(variable, HostTensor::full(placed->variable.type, value));
+  filled_[variable] = value;
 }
 
 std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,

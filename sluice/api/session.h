@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,7 +30,8 @@ class Session : public nn::StateStore {
 
   std::uint64_t seed() const { return seed_; }
   const device::Device& device(std::size_t i = 0) const { return *devices_[i]; }
-  /// Throws InvalidArgument unless the options want the devices this session has.
+  /// Throws InvalidArgument unless the options want the devices, tuning table and (if set) seed of
+  /// this session.
   void requireSameDevices(const Options& options) const;
 
   /// Runs the passes, lowers, proves and loads. `microBatches` is the number per round. A failed
@@ -43,14 +45,16 @@ class Session : public nn::StateStore {
   }
 
   HostTensor read(std::string_view variable) override { return state_->read(variable); }
-  void write(std::string_view variable, const HostTensor& value) override {
-    state_->write(variable, value);
-  }
+  void write(std::string_view variable, const HostTensor& value) override;
+  /// Sets every element of a variable; does nothing while it has the value that was set last.
+  void fill(const std::string& variable, double value);
   bool contains(std::string_view variable) override { return state_->contains(variable); }
   const runtime::ModelState& state() const { return *state_; }
 
  private:
   std::uint64_t seed_;
+  std::string tuningTable_;
+  std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
   std::vector<std::unique_ptr<device::Device>> devices_;
   std::unique_ptr<runtime::ModelState> state_;
   std::unique_ptr<runtime::Engine> engine_;

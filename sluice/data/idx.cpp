@@ -1,0 +1,106 @@
+#include "sluice/data/idx.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "sluice/base/error.h"
+
+namespace sluice::data {
+namespace {
+
+std::optional<DType> dtypeOf(unsigned char code) {
+  switch (code) {
+    case 0x08:
+      return DType::U8;
+    case 0x09:
+      return DType::I8;
+    case 0x0B:
+      return DType::I16;
+    case 0x0C:
+      return DType::I32;
+    case 0x0D:
+      return DType::F32;
+    case 0x0E:
+      return DType::F64;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::uint32_t bigEndian32(std::string_view bytes) {
+  std::uint32_t value = 0;
+  for (const char c : bytes.substr(0, 4)) {
+    value = (value << 8) | static_cast<unsigned char>(c);
+  }
+  return value;
+}
+
+}  // namespace
+
+HostTensor parseIdx(std::string_view bytes, const std::string& name) {
+  if (bytes.size() < 4 || bytes[0] != 0 || bytes[1] != 0) {
+    raise<FileError>(
+        "'{}' is not an IDX file: it must start with two zero bytes, a type and a rank", name);
+  }
+  const std::optional<DType> dtype = dtypeOf(static_cast<unsigned char>(bytes[2]));
+  if (!dtype) {
+    raise<FileError>("'{}': element type 0x{:02x} is not an IDX type (0x08, 0x09, 0x0b to 0x0e)",
+                     name,
+                     static_cast<unsigned>(static_cast<unsigned char>(bytes[2])));
+  }
+  const auto rank = static_cast<std::size_t>(static_cast<unsigned char>(bytes[3]));
+  const std::size_t header = 4 + 4 * rank;
+  if (bytes.size() < header) {
+    raise<FileError>("'{}' ends inside its header: rank {} needs {} bytes, the file has {}",
+                     name,
+                     rank,
+                     header,
+                     bytes.size());
+  }
+  std::vector<std::int64_t> dims;
+  for (std::size_t i = 0; i < rank; ++i) {
+    dims.push_back(bigEndian32(bytes.substr(4 + 4 * i)));
+  }
+  const std::size_t payload = bytes.size() - header;
+  TensorType type;
+  try {
+    type = {*dtype, Shape(std::move(dims))};
+  } catch (const InvalidArgument& error) {
+    raise<FileError>("'{}': {}", name, error.message());
+  }
+  if (type.bytes() != payload) {
+    raise<FileError>("'{}' says {}, which is {} bytes, but holds {} after the header",
+                     name,
+                     type.str(),
+                     type.bytes(),
+                     payload);
+  }
+  HostTensor tensor(type);
+  if (payload > 0) {
+    std::memcpy(tensor.bytes(), bytes.data() + header, payload);
+  }
+  const std::size_t size = byteSize(*dtype);
+  for (std::size_t i = 0; size > 1 && i < payload; i += size) {
+    std::reverse(tensor.bytes() + i, tensor.bytes() + i + size);
+  }
+  return tensor;
+}
+
+HostTensor readIdx(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    raise<FileError>("cannot open '{}': {}", path, std::strerror(errno));
+  }
+  std::ostringstream content;
+  content << file.rdbuf();
+  if (file.bad()) {
+    raise<FileError>("cannot read '{}': {}", path, std::strerror(errno));
+  }
+  return parseIdx(content.view(), path);
+}
+
+}  // namespace sluice::data

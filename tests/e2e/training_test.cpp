@@ -1,0 +1,271 @@
+// What training computes, against closed forms and the reference kernels.
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/api/training_graph.h"
+#include "sluice/ops/interpreter.h"
+#include "sluice/transforms/decompose.h"
+#include "tests/e2e/networks.h"
+#include "tests/support/random_tensor.h"
+
+namespace sluice {
+namespace {
+
+using testing::Bits;
+using testing::bitsOf;
+using testing::Cnn;
+using testing::Line;
+using testing::makeInputs;
+using testing::Mlp;
+using testing::relativeDifference;
+
+struct OneWeight : nn::Module {
+  nn::Linear fc{*this, "fc", 1, 1, {.bias = false}};
+  nn::Tensor forward(nn::Tensor x, nn::Tensor y) { return nn::mseLoss(fc(x), y); }
+};
+
+TEST(Training, FollowsTheClosedFormOfARegression) {
+  // loss = (w - 2)², so w <- w - 2 lr (w - 2); with lr = 1/4 the distance to 2 halves each step.
+  OneWeight net;
+  net.fc.weight.setValue(HostTensor(DType::F32, Shape{1, 1}));
+  auto model = trainingModel(net, Options(), optim::SGD(0.25));
+  const HostTensor x = HostTensor::full({DType::F32, Shape{2, 1}}, 1.0);
+  const HostTensor y = HostTensor::full({DType::F32, Shape{2, 1}}, 2.0);
+  for (int k = 0; k < 12; ++k) {
+    EXPECT_EQ(model(x, y).at(0), 4.0 * std::pow(0.25, k)) << "loss of step " << k;
+    EXPECT_EQ(net.fc.weight.value().at(0), 2.0 * (1.0 - std::pow(0.5, k + 1))) << "step " << k;
+  }
+  EXPECT_EQ(model.updates(), 12);
+}
+
+/// The training graph of a network as the API makes it.
+template <class Net>
+ir::Graph trainingGraph(Net& net, const optim::Optimizer& optimizer) {
+  ir::Graph graph("reference");
+  {
+    nn::Tracer tracer(graph, nn::TraceMode::Training);
+    const std::vector<TensorType> types = Net::inputs();
+    const nn::Tensor x = tracer.input("x", types[0]);
+    const nn::Tensor labels = tracer.input("labels", types[1]);
+    graph.addOutput("loss", net.forward(x, labels).second.value());
+  }
+  transforms::decompose(graph, [](const ir::Op&) { return false; });
+  addTraining(graph, graph.outputs().back().value, optimizer, {});
+  return graph;
+}
+
+template <class Net>
+void expectTrainsLikeTheReference(const optim::Optimizer& optimizer, int steps) {
+  Net reference;
+  const ir::Graph graph = trainingGraph(reference, optimizer);
+  ops::TensorMap variables;
+  for (const ir::Variable& variable : graph.variables()) {
+    variables[variable.name] = ir::initialValue(variable, 0);
+  }
+  for (const auto& [name, value] : optimizer.scalars()) {
+    if (const ir::Variable* variable = graph.findVariable(name)) {
+      variables[name] = HostTensor::full(variable->type, value);
+    }
+  }
+  Net net;
+  auto model = TypedModel<Net>(net, Options(), optimizer.clone());
+  for (int step = 0; step < steps; ++step) {
+    const std::vector<HostTensor> inputs = makeInputs(Net::inputs(), step % 4, 1);
+    const HostTensor loss = model.run(inputs).back();
+    const HostTensor expected =
+        ops::evaluate(graph, {{"x", inputs[0]}, {"labels", inputs[1]}}, variables).at("loss");
+    EXPECT_LT(relativeDifference(loss, expected), 2e-5) << "loss of step " << step;
+  }
+  for (const auto& [name, value] : variables) {
+    EXPECT_LT(relativeDifference(model.session().read(name), value), 1e-4) << name;
+  }
+}
+
+TEST(Training, FollowsTheReferenceKernels) {
+  expectTrainsLikeTheReference<Mlp>(optim::SGD({.lr = 0.1, .momentum = 0.9}), 20);
+  expectTrainsLikeTheReference<Mlp>(optim::AdamW(0.01), 20);
+  expectTrainsLikeTheReference<Cnn>(optim::SGD(0.05), 8);
+}
+
+std::vector<HostTensor> trained(const Options& options, double lr, int calls) {
+  Mlp net;
+  auto model = trainingModel(net, options, optim::SGD(lr));
+  for (int call = 0; call < calls; ++call) {
+    model.run(makeInputs(Mlp::inputs(), call, 1));  // 8 rows, however they are cut
+  }
+  std::vector<HostTensor> weights;
+  for (const nn::Parameter* parameter : net.parameters()) {
+    weights.push_back(parameter->value());
+  }
+  return weights;
+}
+
+void expectClose(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_LT(relativeDifference(a[i], b[i]), 1e-6) << "parameter " << i;
+  }
+}
+
+TEST(GradientAccumulation, GivesTheStepOfOneLargeBatch) {
+  Options mean2;
+  mean2.training.gradientAccumulation(2);
+  Options mean4;
+  mean4.training.gradientAccumulation(4);
+  const std::vector<HostTensor> whole = trained(Options(), 0.1, 6);
+  expectClose(whole, trained(mean2, 0.1, 6));
+  expectClose(whole, trained(mean4, 0.1, 6));
+  Options sum1;
+  sum1.training.accumulationReduction(Reduction::Sum);
+  Options sum2 = sum1;
+  sum2.training.gradientAccumulation(2);
+  expectClose(trained(sum1, 0.02, 6), trained(sum2, 0.01, 6));
+  EXPECT_GT(relativeDifference(trained(sum2, 0.1, 6)[0], whole[0]), 1e-3);
+}
+
+TEST(BatchNorm, IsTrackedInTrainingAndUsedForInferenceWithoutACopy) {
+  Cnn net;
+  auto training = trainingModel(net, Options(), optim::SGD(0.05));
+  const std::vector<HostTensor> batch = makeInputs(Cnn::inputs(), 0, 1);
+  for (int i = 0; i < 3; ++i) {
+    training.run(batch);
+  }
+  EXPECT_EQ(net.norm.numBatchesTracked.value().at(0), 3);
+  EXPECT_NE(net.norm.runningMean.value().at(0), 0.0);
+  const Bits before = bitsOf(training.session());
+  auto inference = inferenceModel(net, Options());
+  const HostTensor logits = inference(batch[0], batch[1]).first;
+  EXPECT_EQ(&inference.session(), &training.session());
+  EXPECT_EQ(bitsOf(inference.session()), before);  // no variable more, none changed
+
+  ir::Graph graph;
+  {
+    nn::Tracer tracer(graph, nn::TraceMode::Inference);
+    const nn::Tensor x = tracer.input("x", batch[0].type());
+    graph.addOutput("y", net.forward(x, tracer.input("labels", batch[1].type())).first.value());
+  }
+  ops::TensorMap variables;
+  for (const auto& [name, hash] : before) {
+    variables[name] = training.session().read(name);
+  }
+  const ops::TensorMap out =
+      ops::evaluate(graph, {{"x", batch[0]}, {"labels", batch[1]}}, variables);
+  EXPECT_LT(relativeDifference(logits, out.at("y")), 1e-5);
+}
+
+TEST(Validation, BetweenStepsChangesNoBitOfTraining) {
+  const auto run = [](bool validate) {
+    Cnn net;
+    auto training = trainingModel(net, Options(), optim::AdamW(0.01));
+    auto validation = inferenceModel(net, Options().deviceIterations(2));
+    for (int i = 0; i < 4; ++i) {
+      training.run(makeInputs(Cnn::inputs(), i, 1));
+      if (validate) {
+        validation.run(makeInputs(Cnn::inputs(), 50, 2));
+      }
+    }
+    return bitsOf(training.session());
+  };
+  EXPECT_EQ(run(false), run(true));
+}
+
+TEST(FrozenParameters, DoNotChangeAndGetNoOptimizerState) {
+  Mlp net;
+  net.fc1.freeze();
+  auto model = trainingModel(net, Options(), optim::AdamW(0.01));
+  const HostTensor before = net.fc1.weight.value();
+  const HostTensor other = net.fc2.weight.value();
+  model.run(makeInputs(Mlp::inputs(), 0, 1));
+  EXPECT_TRUE(net.fc1.weight.value().sameBits(before));
+  EXPECT_FALSE(net.fc2.weight.value().sameBits(other));
+  EXPECT_FALSE(model.session().contains("fc1.weight.exp_avg"));
+  EXPECT_TRUE(model.session().contains("fc2.weight.exp_avg"));
+}
+
+TEST(FrozenParameters, AreAnErrorWhenNothingIsLeftToTrain) {
+  Mlp net;
+  net.freeze();
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  try {
+    model.run(makeInputs(Mlp::inputs(), 0, 1));
+    FAIL() << "nothing thrown";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("no trainable weights"));
+  }
+}
+
+HostTensor column(std::initializer_list<float> values) {
+  return HostTensor::of<float>(Shape{static_cast<std::int64_t>(values.size()), 1}, values);
+}
+
+TEST(Parameters, SetByTheUserAreUsedByBothModels) {
+  Line net;
+  auto training = trainingModel(net, Options(), optim::SGD(0.0));
+  auto inference = inferenceModel(net, Options());
+  const HostTensor x = column({1, 2});
+  net.fc.weight.setValue(column({3}));
+  net.fc.bias->setValue(HostTensor::of<float>(Shape{1}, {1}));
+  EXPECT_EQ(training(x, x).first.toDoubles(), (std::vector<double>{4, 7}));
+  net.fc.weight.setValue(column({5}));
+  EXPECT_EQ(training(x, x).first.toDoubles(), (std::vector<double>{6, 11}));
+  EXPECT_EQ(inference(x, x).first.toDoubles(), (std::vector<double>{6, 11}));
+  EXPECT_THROW(net.fc.weight.setValue(column({1, 2})), InvalidArgument);
+}
+
+TEST(Parameters, ReadBeforeTheFirstCompileAreThoseItStartsFrom) {
+  Line net;
+  auto model = trainingModel(net, Options().randomSeed(99), optim::SGD(0.0));
+  const HostTensor promised = net.fc.weight.value();
+  model(column({1}), column({1}));
+  EXPECT_TRUE(net.fc.weight.value().sameBits(promised));
+  Line other;
+  EXPECT_FALSE(other.fc.weight.value().sameBits(promised));
+}
+
+TEST(Optimizers, OfTwoModelsOfOneModuleKeepTheirOwnLearningRates) {
+  Line net;
+  net.fc.weight.setValue(column({0}));
+  net.fc.bias->setValue(HostTensor(DType::F32, Shape{1}));
+  auto still = trainingModel(net, Options(), optim::SGD(0.0));
+  auto moving = trainingModel(net, Options(), optim::SGD(0.25));
+  const HostTensor one = column({1});
+  still(one, one);
+  EXPECT_EQ(net.fc.weight.value().at(0), 0.0);
+  moving(one, one);
+  EXPECT_EQ(net.fc.weight.value().at(0), 0.5);
+  still(one, one);
+  EXPECT_EQ(net.fc.weight.value().at(0), 0.5);
+}
+
+TEST(Optimizers, TakeNewValuesAtTheNextCall) {
+  Line net;
+  net.fc.weight.setValue(column({0}));
+  net.fc.bias->setValue(HostTensor(DType::F32, Shape{1}));
+  auto model = trainingModel(net, Options(), optim::SGD(0.0));
+  const HostTensor one = column({1});
+  model(one, one);
+  EXPECT_EQ(net.fc.weight.value().at(0), 0.0);
+  model.setOptimizer(optim::SGD(0.25));
+  model(one, one);
+  EXPECT_EQ(net.fc.weight.value().at(0), 0.5);
+  EXPECT_THROW(model.setOptimizer(optim::AdamW(0.1)), InvalidArgument);
+}
+
+TEST(LrSchedules, TakeEffectUpdateByUpdate) {
+  // One weight and x = 1, y = 0: w <- w (1 - 2 lr). The rate is 1/4, then 1/8, then 1/16.
+  OneWeight net;
+  net.fc.weight.setValue(column({1}));
+  auto model = trainingModel(net, Options(), optim::SGD(0.25));
+  model.setLrSchedule(optim::LrSchedule::step(1, 0.5));
+  double expected = 1.0;
+  for (const double lr : {0.25, 0.125, 0.0625}) {
+    model(column({1}), column({0}));
+    expected *= 1 - 2 * lr;
+    EXPECT_EQ(net.fc.weight.value().at(0), expected);
+  }
+}
+
+}  // namespace
+}  // namespace sluice
