@@ -1,0 +1,39 @@
+#include <fmt/core.h>
+
+#include "sluice/sluice.h"
+
+using namespace sluice;
+
+struct Classifier : nn::Module {
+  nn::Linear fc1{*this, "fc1", 2, 32};
+  nn::Linear fc2{*this, "fc2", 32, 2};
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
+    const nn::Tensor logits = fc2(nn::relu(fc1(x)));
+    return {logits, nn::crossEntropy(logits, labels)};
+  }
+};
+
+int main() {
+  HostTensor points(DType::F32, Shape{512, 2});  // inside or outside of a circle
+  HostTensor labels(DType::I64, Shape{512});
+  for (std::int64_t i = 0; i < 512; ++i) {
+    const double x = static_cast<double>(i % 32) / 16 - 1;
+    const double y = static_cast<double>(i / 32) / 8 - 1;
+    points.set(2 * i, x);
+    points.set(2 * i + 1, y);
+    labels.set(i, x * x + y * y < 0.5 ? 1 : 0);
+  }
+  Classifier net;
+  Options options;
+  options.threads(2).memoryPerDevice("1MiB");
+  options.training.gradientAccumulation(4);  // 4 micro-batches of 128 points per update
+  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  for (int step = 0; step < 300; ++step) {
+    model(points, labels);
+  }
+  options.training.gradientAccumulation(1);
+  auto inference = inferenceModel(net, options);  // the same weights, not a copy
+  const auto [logits, loss] = inference(points, labels);
+  fmt::print("loss {:.3f}, accuracy {:.1f}%\n", loss.at(0), accuracy(logits, labels));
+}
