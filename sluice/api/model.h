@@ -24,6 +24,7 @@
 #include "sluice/nn/tracer.h"
 #include "sluice/optim/lr_schedule.h"
 #include "sluice/optim/optimizer.h"
+#include "sluice/optim/sgd.h"
 
 namespace sluice {
 
@@ -193,6 +194,12 @@ class TypedModel : public Model {
 template <class Net, class Rule>
 TypedModel<Net> trainingModel(Net& net, Options options, const Rule& optimizer) {
   return TypedModel<Net>(net, std::move(options), optimizer.clone());
+}
+
+/// With plain SGD at a learning rate of 0.01.
+template <class Net>
+TypedModel<Net> trainingModel(Net& net, Options options) {
+  return trainingModel(net, std::move(options), optim::SGD(0.01));
 }
 
 /// For inference and validation; shares the weights with a training model of the same module.
