@@ -37,6 +37,10 @@ _sluice_need(spdlog_FOUND "spdlog" "libspdlog-dev")
 find_package(dnnl CONFIG QUIET)
 _sluice_need(dnnl_FOUND "oneDNN" "libdnnl-dev ocl-icd-opencl-dev opencl-headers")
 
+# oneDNN runs on OpenMP; Sluice sets the number of its threads.
+find_package(OpenMP QUIET COMPONENTS CXX)
+_sluice_need(OpenMP_CXX_FOUND "OpenMP" "build-essential")
+
 _sluice_pkg(hwy libhwy "libhwy-dev")
 
 # Only the source tree needs what follows; an installed package does not.
