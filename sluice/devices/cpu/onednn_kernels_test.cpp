@@ -256,7 +256,7 @@ TEST(CpuMatMul, TakesAPackedRightOperandWhereThereAreFewRows) {
     const OneOp op(c.def, c.attrs, c.inputs, 1);
     EXPECT_EQ(op.choice().inputs[1].kind, Layout::Kind::Opaque) << op.choice().config;
     if (c.inputs[0].shape()[0] == 64) {
-      EXPECT_EQ(op.choice().config, "cols 8 packed");
+      EXPECT_EQ(op.choice().config, "cols 6 packed");
     }
     check(c);
   }

@@ -18,13 +18,13 @@ using dnnl::memory;
 
 constexpr std::int64_t kMaxTiles = 8;
 
-/// Fewer floating-point operations per tile are not worth a thread.
+/// Fewer floating-point operations per tile, some 80 microseconds, are not worth a thread.
 struct TileRule {
   double flops;
   std::int64_t most;
 };
-constexpr TileRule kTiles{.flops = 4e6, .most = kMaxTiles};
-constexpr TileRule kGrains{.flops = 6e6, .most = 4};  // each has a gradient of its own to be added
+constexpr TileRule kTiles{.flops = 8e6, .most = kMaxTiles};
+constexpr TileRule kGrains{.flops = 16e6, .most = 4};  // each has a gradient of its own to be added
 
 /// For so few channels the gradient of the input is quicker by matrix products on plain storage.
 constexpr std::int64_t kFewChannels = 3;
@@ -134,11 +134,20 @@ int qualityOf(const dnnl::primitive_desc_base& desc) {
   return name.find("gemm") != std::string::npos ? 1 : 2;
 }
 
+/// What the generated code computes: it fills whole vectors with the channels of its output.
+double paddedFlops(const ir::OpView& op, const ops::ConvDims& d) {
+  constexpr std::int64_t kVector = 16;
+  const std::int64_t channels =
+      convPass(op) == ConvPass::GradInput ? d.inPerGroup() : d.outPerGroup();
+  const std::int64_t padded = (channels + kVector - 1) / kVector * kVector;
+  return ops::costConv(op).flops * static_cast<double>(padded) / static_cast<double>(channels);
+}
+
 /// Powers of two, so that an even number of threads is kept busy.
 std::int64_t tilesByRule(const ir::OpView& op, const ops::ConvDims& d) {
   const TileRule& rule = convPass(op) == ConvPass::GradWeight ? kGrains : kTiles;
   const double wanted =
-      std::clamp(ops::costConv(op).flops / rule.flops, 1.0, static_cast<double>(rule.most));
+      std::clamp(paddedFlops(op, d) / rule.flops, 1.0, static_cast<double>(rule.most));
   const auto tiles = std::bit_floor(static_cast<std::uint64_t>(wanted));
   return std::min(static_cast<std::int64_t>(tiles), d.batch);
 }

@@ -6,8 +6,8 @@
 // the columns (the right operand is then packed once, whatever the number of tiles) or along the
 // rows. The cut depends on the shape only and is part of the Choice.
 //
-// With few rows, packing the right operand is a large part of the time; it is then taken packed, so
-// that the packing of a weight can be hoisted out of the micro-batches.
+// With few rows, or a transposed right operand, packing that operand is a large part of the time;
+// it is then taken packed, so that the packing of a weight can be hoisted out of the micro-batches.
 #include "sluice/devices/cpu/kernels/matmul_plan.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ using dnnl::memory;
 using onednn::alignedBytes;
 
 constexpr std::int64_t kMaxTiles = 8;
-constexpr double kFlopsPerTile = 8e6;  // below that, handing a tile to a thread costs too much
+constexpr double kFlopsPerTile = 1.2e7;  // below that, handing a tile to a thread costs too much
 constexpr std::int64_t kColumnBlock = 64;
 constexpr std::int64_t kRowBlock = 32;
 constexpr std::string_view kPacked = " packed";
@@ -160,11 +160,13 @@ Cut parseCut(const std::string& text) {
 /// The shapes for which packing B pays even if it cannot be hoisted, or costs next to nothing.
 bool likesPackedB(const Problem& p) {
   const ops::MatMulDims& d = p.d;
-  if (p.batch != 1 || p.loop != 1 || d.m > 128) {
+  if (p.batch != 1 || p.loop != 1) {
     return false;
   }
-  const bool transposed = d.strideBn != 1;
-  return transposed ? d.n >= 16 && d.n * d.k >= 4096 : d.m >= 32 && d.n >= 512 && d.k >= 256;
+  if (d.strideBn != 1) {  // every tile would transpose it again
+    return d.n >= 16 && d.n * d.k >= 4096;
+  }
+  return d.m >= 32 && d.m <= 128 && d.n >= 512 && d.k >= 256;
 }
 
 Cut ruleCut(const Problem& p) {

@@ -77,6 +77,7 @@ class Call {
   dnnl::stream stream_;
   std::vector<dnnl::memory> memories_;
   std::vector<dnnl_exec_arg_t> arguments_;
+  std::vector<const void*> addresses_;  // of the last run
 };
 
 /// Changes the format; addresses are the source and the target. Needs no scratchpad.
