@@ -1,6 +1,7 @@
 // Everything a program that trains or runs a model needs.
 #pragma once
 
+#include "sluice/api/builder.h"
 #include "sluice/api/fit.h"
 #include "sluice/api/metrics.h"
 #include "sluice/api/model.h"

@@ -1,5 +1,6 @@
 #include "sluice/api/session.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -116,6 +117,22 @@ void Session::fill(const std::string& variable, double value) {
   filled_[variable] = value;
 }
 
+void Session::requireRoom(const program::Program& lowered) const {
+  const std::size_t budget = devices_[0]->info().memoryBytes;
+  const program::DevicePlan& plan = lowered.devices[0];
+  const std::size_t transient = std::max(plan.transientBytes, largestTransient_);
+  if (budget != 0 && plan.stateBytes + transient > budget) {
+    raise<OutOfMemory>(
+        "program '{}' brings the state of the model to {} bytes, and its largest program has {} "
+        "bytes of activations and scratch: {} in all, the device has {}",
+        lowered.name,
+        plan.stateBytes,
+        transient,
+        plan.stateBytes + transient,
+        budget);
+  }
+}
+
 std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
                                                          std::int32_t microBatches,
                                                          program::DrainRule drainRule,
@@ -136,6 +153,7 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
                                              .drainSlots = several ? 2 : 1,
                                              .drainRule = drainRule,
                                              .memoryPerDevice = options.memoryPerDevice()});
+  requireRoom(lowered);
   if (options.verifyPrograms()) {
     program::verify(lowered);
   }
@@ -144,6 +162,7 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
   }
   std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered));
   state_->adopt(std::move(plan));
+  largestTransient_ = std::max(largestTransient_, loaded->program().devices[0].transientBytes);
   return loaded;
 }
 

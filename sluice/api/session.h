@@ -34,8 +34,9 @@ class Session : public nn::StateStore {
   /// this session.
   void requireSameDevices(const Options& options) const;
 
-  /// Runs the passes, lowers, proves and loads. `microBatches` is the number per round. A failed
-  /// compile leaves the session as it was.
+  /// Runs the passes, lowers, proves and loads. `microBatches` is the number per round. Throws
+  /// OutOfMemory when the state of all programs and the largest transient arena are over the
+  /// budget. A failed compile leaves the session as it was.
   std::unique_ptr<runtime::LoadedProgram> compile(ir::Graph graph,
                                                   std::int32_t microBatches,
                                                   program::DrainRule drainRule,
@@ -52,8 +53,11 @@ class Session : public nn::StateStore {
   const runtime::ModelState& state() const { return *state_; }
 
  private:
+  void requireRoom(const program::Program& lowered) const;
+
   std::uint64_t seed_;
   std::string tuningTable_;
+  std::size_t largestTransient_ = 0;                   // of the programs compiled so far
   std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
   std::vector<std::unique_ptr<device::Device>> devices_;
   std::unique_ptr<runtime::ModelState> state_;
