@@ -336,8 +336,10 @@ class Compiler {
     if (program_.numRegisters == 0) {
       return kTileElements;
     }
-    const std::size_t blocks =
-        program_.numRegisters + program_.operandBytes.size() + program_.outputBytes.size();
+    std::size_t blocks = program_.numRegisters + program_.outputBytes.size();
+    for (std::size_t i = 0; i < program_.operandBytes.size(); ++i) {
+      blocks += levelOf(program_.space.operand(i).access) == Level::Block ? 1U : 0U;
+    }
     const auto fit = static_cast<std::int64_t>(16384 / (blocks * widest)) / 64 * 64;
     const std::int64_t elements = std::clamp<std::int64_t>(fit, 64, 1024);
     const std::int64_t period = program_.space.period();

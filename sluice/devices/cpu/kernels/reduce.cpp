@@ -70,45 +70,55 @@ void foldRows(RowRange rows, std::size_t columns, float* to, At at) {
   });
 }
 
+constexpr auto kChunk = static_cast<std::int64_t>(kMaxColumns);
+
+/// Calls body(item, column, columns) for chunks of `columns` columns of each item.
+template <class F>
+void forChunks(Workers& workers, std::int64_t items, std::int64_t columns, F body) {
+  const std::int64_t chunks = ceilDiv(columns, kChunk);
+  workers.parallelFor(items * chunks, [&](std::int64_t tile) {
+    const std::int64_t column = tile % chunks * kChunk;
+    body(tile / chunks, column, static_cast<std::size_t>(std::min(kChunk, columns - column)));
+  });
+}
+
 /// Inner kept: partial rows of results, then their fold, both by chunks of columns.
 template <class Fold>
 void reduceColumns(const ReducePlan& plan, double divisor, const device::KernelRun& run) {
-  constexpr auto kChunk = static_cast<std::int64_t>(kMaxColumns);
-  const std::int64_t chunks = ceilDiv(plan.run, kChunk);
   const std::int64_t rows = plan.reduced.count();
-  const bool direct = plan.partials == 1;
+  const std::int64_t width = plan.run * plan.wide;
+  const std::int64_t parts = plan.partials * plan.wide;  // rows of `run` left for the second step
+  const bool direct = parts == 1;
   auto* out = run.out<float>(0);
   float* partial = direct ? out : static_cast<float*>(run.scratch);
-  const auto columnsOf = [&](std::int64_t chunk) {
-    return static_cast<std::size_t>(std::min(kChunk, plan.run - chunk * kChunk));
-  };
   const std::int64_t items = plan.kept.count() * plan.partials;
-  run.workers.parallelFor(items * chunks, [&](std::int64_t tile) {
-    const std::int64_t item = tile / chunks;
-    const std::int64_t chunk = tile % chunks;
-    const float* base = run.in<float>(0) + plan.kept.offset(item / plan.partials) + chunk * kChunk;
-    const std::int64_t first = item % plan.partials * plan.rowsPerPartial;
-    const RowRange range{first, std::min(rows, first + plan.rowsPerPartial)};
-    foldRows<Fold>(
-        range, columnsOf(chunk), partial + item * plan.run + chunk * kChunk, [&](std::int64_t r) {
+  forChunks(
+      run.workers, items, width, [&](std::int64_t item, std::int64_t column, std::size_t columns) {
+        const float* base = run.in<float>(0) + plan.kept.offset(item / plan.partials) + column;
+        const std::int64_t first = item % plan.partials * plan.rowsPerPartial;
+        const RowRange range{first, std::min(rows, first + plan.rowsPerPartial)};
+        foldRows<Fold>(range, columns, partial + item * width + column, [&](std::int64_t r) {
           return base + plan.reduced.offset(r);
         });
-  });
+      });
+  if (direct && divisor == 1.0) {
+    return;
+  }
   const FloatVec by = hn::Set(FloatTag(), static_cast<float>(divisor));
-  const std::int64_t rest = direct && divisor == 1.0 ? 0 : plan.kept.count() * chunks;
-  run.workers.parallelFor(rest, [&](std::int64_t tile) {
-    const std::int64_t o = tile / chunks;
-    const std::int64_t column = tile % chunks * kChunk;
-    const std::size_t columns = columnsOf(tile % chunks);
-    float* to = out + o * plan.run + column;
-    if (!direct) {
-      const float* base = partial + o * plan.partials * plan.run + column;
-      foldRows<Fold>(
-          {0, plan.partials}, columns, to, [&](std::int64_t r) { return base + r * plan.run; });
-    }
-    mapRow(
-        columns, to, [&](auto load, std::size_t c) HWY_ATTR { return hn::Div(load(to + c), by); });
-  });
+  forChunks(run.workers,
+            plan.kept.count(),
+            plan.run,
+            [&](std::int64_t o, std::int64_t column, std::size_t columns) {
+              float* to = out + o * plan.run + column;
+              if (!direct) {
+                const float* base = partial + o * parts * plan.run + column;
+                foldRows<Fold>(
+                    {0, parts}, columns, to, [&](std::int64_t r) { return base + r * plan.run; });
+              }
+              mapRow(columns, to, [&](auto load, std::size_t c) HWY_ATTR {
+                return hn::Div(load(to + c), by);
+              });
+            });
 }
 
 template <class Fold>

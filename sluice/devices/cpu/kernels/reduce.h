@@ -35,6 +35,7 @@ struct ReducePlan {
   // Inner kept: each run of results is the fold of `partials` rows.
   std::int64_t rowsPerPartial = 1;
   std::int64_t partials = 1;
+  std::int64_t wide = 1;  ///< short runs: this many neighbours are folded as one long row first
 
   /// Floats of scratch: nothing when there is one partial each.
   std::int64_t scratch() const;

@@ -65,11 +65,35 @@ std::int64_t StridedAxes::offset(std::int64_t number) const {
 }
 
 std::int64_t ReducePlan::scratch() const {
-  if (partials == 1) {
+  if (partials * wide == 1) {
     return 0;
   }
-  return kept.count() * partials * (innerReduced ? 1 : run);
+  return kept.count() * partials * (innerReduced ? 1 : run * wide);
 }
+
+namespace {
+
+/// The columns of a row that vectors are worth.
+constexpr std::int64_t kWideRow = 256;
+
+/// Short runs that lie behind one another become one row, if there are many.
+void widen(ReducePlan& plan) {
+  if (plan.reduced.extents.empty() || plan.reduced.strides.back() != plan.run) {
+    return;
+  }
+  std::int64_t& rows = plan.reduced.extents.back();
+  std::int64_t wide = std::min(kWideRow / std::max<std::int64_t>(plan.run, 1), rows / 8);
+  while (wide > 1 && rows % wide != 0) {
+    --wide;
+  }
+  if (wide > 1) {
+    plan.wide = wide;
+    rows /= wide;
+    plan.reduced.strides.back() *= wide;
+  }
+}
+
+}  // namespace
 
 ReducePlan planReduce(const ir::OpView& op, const device::Layout& layout) {
   const std::vector<Axis> axes = mergedAxes(op, layout);
@@ -91,8 +115,9 @@ ReducePlan planReduce(const ir::OpView& op, const device::Layout& layout) {
     plan.runsPerPartial = plan.grainsPerRun > 1 ? 1 : itemsPerTile(plan.run);
     plan.partials = ceilDiv(rows, plan.runsPerPartial) * plan.grainsPerRun;
   } else {
-    plan.rowsPerPartial = rowsPerGrain(rows, plan.run);
-    plan.partials = ceilDiv(rows, plan.rowsPerPartial);
+    widen(plan);
+    plan.rowsPerPartial = rowsPerGrain(rows / plan.wide, plan.run * plan.wide);
+    plan.partials = ceilDiv(rows / plan.wide, plan.rowsPerPartial);
   }
   return plan;
 }

@@ -50,6 +50,12 @@ Axis takeAxis(std::vector<Axis>& axes, std::int64_t Axis::*stride) {
   return axis;
 }
 
+Axis takeLast(std::vector<Axis>& axes) {
+  const Axis last = axes.back();
+  axes.pop_back();
+  return last;
+}
+
 class Transpose : public device::Kernel {
  public:
   explicit Transpose(const ir::OpView& op)
@@ -57,7 +63,9 @@ class Transpose : public device::Kernel {
         empty_(op.inputs[0].shape.elements() == 0),
         outer_(mergedAxes(op)),
         inner_(takeAxis(outer_, &Axis::to)),
-        across_(inner_.from == 1 ? Axis{1, 1, 1} : takeAxis(outer_, &Axis::from)) {
+        across_(inner_.from != 1 ? takeAxis(outer_, &Axis::from)
+                : outer_.empty() ? Axis{1, 1, 1}
+                                 : takeLast(outer_)) {
     for (const Axis& axis : outer_) {
       count_ *= axis.extent;
     }
@@ -80,6 +88,7 @@ class Transpose : public device::Kernel {
 
  private:
   static constexpr std::int64_t kBlock = 16;
+  static constexpr std::size_t kLine = 64;  ///< bytes that are copied without a call
 
   /// `first` is the first of the (at most kBlock) elements of the axis that is exchanged.
   void strip(const device::KernelRun& run, std::int64_t number, std::int64_t first) const {
@@ -95,7 +104,7 @@ class Transpose : public device::Kernel {
     const std::byte* source = run.in<std::byte>(0) + from * size;
     std::byte* target = run.out<std::byte>(0) + to * size;
     if (inner_.from == 1) {
-      std::memcpy(target, source, static_cast<std::size_t>(inner_.extent) * bytes_);
+      copyRuns(source, target, last);
       return;
     }
     switch (bytes_) {
@@ -107,6 +116,20 @@ class Transpose : public device::Kernel {
         return exchange<std::uint32_t>(source, target, last);
       default:
         return exchange<std::uint64_t>(source, target, last);
+    }
+  }
+
+  void copyRuns(const std::byte* source, std::byte* target, std::int64_t runs) const {
+    const std::size_t bytes = static_cast<std::size_t>(inner_.extent) * bytes_;
+    const auto size = static_cast<std::int64_t>(bytes_);
+    for (std::int64_t run = 0; run < runs; ++run) {
+      std::byte* to = target + run * across_.to * size;
+      const std::byte* from = source + run * across_.from * size;
+      std::size_t at = 0;
+      for (; at + kLine <= bytes; at += kLine) {
+        std::memcpy(to + at, from + at, kLine);
+      }
+      std::memcpy(to + at, from + at, bytes - at);
     }
   }
 
@@ -137,7 +160,7 @@ class Transpose : public device::Kernel {
   bool empty_;
   std::vector<Axis> outer_;
   Axis inner_;   // of the result
-  Axis across_;  // innermost of the operand
+  Axis across_;  // innermost of the operand; if that is `inner_`, the next of the result
   std::int64_t count_ = 1;
   std::int64_t strips_ = 1;
 };
