@@ -56,7 +56,7 @@ double engineRun(int ops, const std::array<HostTensor, 2>& inputs) {
   TinyOps net(ops);
   auto model = inferenceModel(net, Options().fusion(false).threads(1));
   model.compile(inputs);
-  return bench::timeCalls([&] { model.run(inputs); }, 20, 200).wall;
+  return bench::timeCalls([&] { model.run(inputs); }, 20, 200).cpu;
 }
 
 /// The same kernel called as often in a bare loop.
@@ -77,10 +77,11 @@ double bareLoop(int ops, const std::array<HostTensor, 2>& inputs) {
       kernel->run({in, out, nullptr, {}, workers});
     }
   };
-  return bench::timeCalls(loop, 20, 200).wall;
+  return bench::timeCalls(loop, 20, 200).cpu;
 }
 
-/// The difference of two lengths takes out what a step costs whatever its length.
+/// In CPU time of all threads. The difference of two lengths takes out what a step costs whatever
+/// its length.
 Json overhead() {
   constexpr int kShort = 100;
   constexpr int kLong = 2100;

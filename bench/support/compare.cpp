@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 namespace sluice::bench {
 namespace {
@@ -33,8 +34,10 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
+/// Both sides get the same single processor: helper threads of either are paid for, and the
+/// scheduler does not move them about. The last one has the fewest interrupts.
 Json run(const Launch& launch) {
-  std::string line;
+  std::string line = "taskset -c " + std::to_string(std::thread::hardware_concurrency() - 1) + " ";
   for (const std::string& word : launch.command) {
     line += quoted(word) + " ";
   }

@@ -1,6 +1,6 @@
-// For benchmarks against another framework: both are measured in processes of their own, started in
-// turns, and compared by the medians over the launches. A launch prints one JSON object whose
-// "us_per_update" counts; its other numbers are reported as medians, too.
+// For benchmarks against another framework: both are measured in processes of their own, on one
+// processor, started in turns, and compared by the medians over the launches. A launch prints one
+// JSON object whose "us_per_update" counts; its other numbers are reported as medians, too.
 #pragma once
 
 #include <functional>
