@@ -1,0 +1,172 @@
+#!/usr/bin/python3
+"""Runs an example program, or the command line, and checks what it prints.
+
+    tests/e2e/run_examples.py NAME FOLDER   NAME: a function below; FOLDER: of the programs
+"""
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Programs:
+    """Runs programs of one folder."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def run(self, name, *args, code=0):
+        """Standard output and errors of a run that must end with this exit code."""
+        command = [str(self.folder / name), *map(str, args)]
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
+        text = result.stdout + result.stderr
+        check(result.returncode == code,
+              f"{' '.join(command)}: exit code {result.returncode}, expected {code}\n{text}")
+        return text
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"run_examples: {message}")
+
+
+def number(pattern, text):
+    found = re.search(pattern, text)
+    check(found, f"no '{pattern}' in\n{text}")
+    return float(found.group(1))
+
+
+def linear_regression(programs):
+    text = programs.run("linear_regression")
+    slope = number(r"slope ([-\d.]+)", text)
+    intercept = number(r"intercept ([-\d.]+)", text)
+    check(abs(slope - 2) < 0.01 and abs(intercept - 1) < 0.01, text)
+
+
+def mlp(programs):
+    text = programs.run("mlp")
+    check(number(r"accuracy ([\d.]+)%", text) > 97, text)
+
+
+def readme_example(programs):
+    text = programs.run("readme_example")
+    losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", text)]
+    check(len(losses) == 4 and losses[3] < losses[0] and losses[3] < 0.1, text)
+
+
+def write_digits(folder, prefix, count, seed):
+    """IDX files of noisy images in which the place of a bright square is the class."""
+    draw = random.Random(seed)
+    images = bytearray(struct.pack(">4B3I", 0, 0, 8, 3, count, 28, 28))
+    labels = bytearray(struct.pack(">4BI", 0, 0, 8, 1, count))
+    for index in range(count):
+        label = index % 10
+        image = bytearray(draw.randrange(64) for _ in range(28 * 28))
+        top, left = 2 + 13 * (label // 5), 1 + 5 * (label % 5)
+        for row in range(top, top + 8):
+            image[28 * row + left:28 * row + left + 5] = bytes([255] * 5)
+        images += image
+        labels.append(label)
+    (folder / f"{prefix}-images-idx3-ubyte").write_bytes(images)
+    (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(labels)
+
+
+def mnist(programs):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        small = ["--batch-size", 20, "--device-iterations", 2, "--test-batch-size", 20,
+                 "--learning-rate", 0.003, "--data", folder]
+        text = programs.run("mnist", *small, code=1)
+        check("FileError" in text and "./dev data mnist" in text, text)
+        write_digits(folder, "train", 480, 1)
+        write_digits(folder, "t10k", 120, 2)
+        log = folder / "log.csv"
+        text = programs.run("mnist", *small, "--epochs", 2, "--log", log, "--summary")
+        check(number(r"Accuracy on test set: ([\d.]+)%", text) > 90, text)
+        check("Epoch 2/2" in text and "conv1" in text, text)
+        lines = log.read_text().splitlines()
+        check(lines[0] == "epoch,step,updates,seconds,Loss,Accuracy" and len(lines) == 25, lines)
+        (folder / "t10k-labels-idx1-ubyte").write_bytes(b"broken")
+        text = programs.run("mnist", *small, "--epochs", 0, code=1)
+        check("FileError" in text and "t10k-labels" in text, text)
+    check("--learning-rate" in programs.run("mnist", "--help"), "no --help")
+
+
+def char_gpt(programs):
+    documents = sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/*.md"))
+    text = programs.run("char_gpt", "--steps", 30, "--sample", 20, "--prompt", "The ",
+                        "--files", *documents)
+    first = number(r"step +0 loss ([\d.]+)", text)
+    last = number(r"step +29 loss ([\d.]+)", text)
+    check(first > 4 and last < 3.5, text)
+    check(len(text.split("---\n")[1]) == len("The ") + 20 + 1, text)
+    text = programs.run("char_gpt", "--files", "missing.txt", code=1)
+    check("FileError" in text and "missing.txt" in text, text)
+
+
+GRAPH = """graph "demo" {
+  var "w": f32[3, 2] weight init constant(0.5)
+  %0 = input() "x" : f32[4, 3]
+  %1 = variable() {var="w"} "w" : f32[3, 2]
+  %2 = matmul(%0, %1) "matmul" : f32[4, 2]
+  %3 = exp(%2) "exp" : f32[4, 2]
+  %4 = neg(%3) "neg" : f32[4, 2]
+  output "y" = %4
+}
+"""
+
+
+def command_line(programs):
+    check(re.search(r"sluice \d+\.\d+\.\d+\n", programs.run("sluice", "version")), "version")
+    check(re.search(r"cpu +\d+ hardware threads", programs.run("sluice", "devices")), "devices")
+    ops = programs.run("sluice", "ops").splitlines()
+    names = [line.split()[0] for line in ops[1:]]
+    check(len(names) > 70 and {"matmul", "conv", "dropout"} <= set(names), names)
+    table = programs.run("sluice", "ops", "--markdown").splitlines()
+    check(len(table) == len(ops) + 1 and table[1].startswith("| ---"), table[:2])
+    help_text = programs.run("sluice", "--help")
+    for command in ("version", "devices", "ops", "inspect", "tune"):
+        check(command in help_text, help_text)
+        check("--help" in programs.run("sluice", command, "--help"), command)
+    programs.run("sluice", code=2)
+    programs.run("sluice", "unknown", code=2)
+    programs.run("sluice", "inspect", code=2)
+    programs.run("sluice", "ops", "--unknown", code=2)
+    with tempfile.TemporaryDirectory() as folder:
+        inspect(programs, Path(folder))
+
+
+def inspect(programs, folder):
+    path = folder / "graph.txt"
+    path.write_text(GRAPH)
+    summary = programs.run("sluice", "inspect", path)
+    check('graph "demo": 5 ops' in summary and "variable w f32[3, 2] weight" in summary, summary)
+    passes = programs.run("sluice", "inspect", path, "--passes")
+    check("= fused(" in passes and 'output "y"' in passes, passes)
+    program = programs.run("sluice", "inspect", path, "--program")
+    check("lane" in program and "fused" in program, program)
+    check("cannot read" in programs.run("sluice", "inspect", folder / "none", code=1), "missing")
+    path.write_text(GRAPH.replace("f32[4, 2]\n  %3", "f32[4, 9]\n  %3"))
+    broken = programs.run("sluice", "inspect", path, code=1)
+    check(str(path) in broken and "InternalError" not in broken, broken)
+    path.write_text(GRAPH[:100])
+    check("InternalError" not in programs.run("sluice", "inspect", path, code=1), "cut off")
+
+
+TESTS = {test.__name__: test
+         for test in (linear_regression, mlp, readme_example, mnist, char_gpt, command_line)}
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[1] not in TESTS:
+        sys.exit(__doc__)
+    TESTS[sys.argv[1]](Programs(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    main()
