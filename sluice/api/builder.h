@@ -159,6 +159,7 @@ class AiGraphcore {
 class Builder {
  public:
   explicit Builder(std::string name = "main") : graph_(std::move(name)), b_(graph_) {}
+  ~Builder() = default;
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
