@@ -29,6 +29,9 @@ constexpr TileRule kGrains{.flops = 16e6, .most = 4};  // each has a gradient of
 /// For so few channels the gradient of the input is quicker by matrix products on plain storage.
 constexpr std::int64_t kFewChannels = 3;
 
+/// Fewer channels per group of the input than this fill no vector of a sum over channels.
+constexpr std::int64_t kFewSummed = 16;
+
 /// Whether x and y are stored channels last, in the order they are tried.
 constexpr std::array<std::array<bool, 2>, 3> kStorages = {
     {{true, true}, {false, true}, {false, false}}};
@@ -91,6 +94,36 @@ Descs descsOf(const ops::ConvDims& d,
   return descs;
 }
 
+/// 0: a plain loop of the library, 1: by way of matrix products, 2: generated code.
+int qualityOf(const dnnl::primitive_desc_base& desc) {
+  const std::string name = desc.impl_info_str();
+  if (name.find("ref") != std::string::npos) {
+    return 0;
+  }
+  return name.find("gemm") != std::string::npos ? 1 : 2;
+}
+
+/// The library's first choice; but code that multiplies small matrices ("brg") sums over the
+/// channels of one tap at a time, which is slow for few of them: then its next generated code.
+dnnl::convolution_forward::primitive_desc forwardOf(const dnnl::convolution_forward::desc& desc,
+                                                    std::int64_t channels) {
+  using PrimitiveDesc = dnnl::convolution_forward::primitive_desc;
+  const auto attr = onednn::userScratchpad();
+  PrimitiveDesc first(desc, attr, onednn::engine(), true);
+  const auto isSlow = [](const PrimitiveDesc& made) {
+    return std::string_view(made.impl_info_str()).starts_with("brg");
+  };
+  if (first && channels < kFewSummed && isSlow(first)) {
+    PrimitiveDesc next(desc, attr, onednn::engine(), true);
+    while (next.next_impl()) {
+      if (qualityOf(next) == 2 && !isSlow(next)) {
+        return next;
+      }
+    }
+  }
+  return first;
+}
+
 dnnl::primitive_desc_base primitiveOf(ConvPass pass, const Descs& s) {
   constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
   const auto attr = onednn::userScratchpad();
@@ -106,7 +139,8 @@ dnnl::primitive_desc_base primitiveOf(ConvPass pass, const Descs& s) {
                                                 s.dilations,
                                                 s.padsBefore,
                                                 s.padsAfter);
-  const dnnl::convolution_forward::primitive_desc hint(forward, attr, engine, true);
+  const memory::dims weights = s.w.dims();
+  const auto hint = forwardOf(forward, weights[weights.size() - s.strides.size() - 1]);
   if (pass == ConvPass::Forward || !hint) {
     return hint;
   }
@@ -123,15 +157,6 @@ dnnl::primitive_desc_base primitiveOf(ConvPass pass, const Descs& s) {
 memory::desc weightsOf(ConvPass pass, const dnnl::primitive_desc_base& desc) {
   return desc.query_md(dnnl::query::exec_arg_md,
                        pass == ConvPass::GradWeight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS);
-}
-
-/// 0: a plain loop of the library, 1: by way of matrix products, 2: generated code.
-int qualityOf(const dnnl::primitive_desc_base& desc) {
-  const std::string name = desc.impl_info_str();
-  if (name.find("ref") != std::string::npos) {
-    return 0;
-  }
-  return name.find("gemm") != std::string::npos ? 1 : 2;
 }
 
 /// What the generated code computes: it fills whole vectors with the channels of its output.

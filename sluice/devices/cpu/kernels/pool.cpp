@@ -89,10 +89,12 @@ class Windows {
         first + firstInside_);
       return;
     }
-    for (std::int64_t o2 = firstInside_; o2 < endInside_; ++o2) {
-      f(PoolStrip{.taps = list, .lanes = walk_.lanes, .start = start({o[0], o[1], o2})},
-        first + o2);
-    }
+    f(PoolStrip{.taps = list,
+                .lanes = walk_.lanes,
+                .windows = endInside_ - firstInside_,
+                .step = d_.strides[2] * walk_.lanes,
+                .start = start(o)},
+      first + firstInside_);
   }
 
   /// Offset of the window's first position, which may lie outside the plane.
@@ -128,6 +130,17 @@ class Windows {
   std::int64_t firstInside_ = 0;
   std::int64_t endInside_ = 0;
 };
+
+/// Whether every element of the input lies in exactly one window.
+bool partitions(const ops::PoolDims& d) {
+  for (std::size_t axis = 0; axis < d.in.size(); ++axis) {
+    if (d.kernel[axis] != d.strides[axis] || d.dilations[axis] != 1 || d.padsBefore[axis] != 0 ||
+        d.out[axis] * d.strides[axis] != d.in[axis]) {
+      return false;
+    }
+  }
+  return true;
+}
 
 /// Tiles are ranges of planes; their number depends on the shape and the storage only.
 std::int64_t tilesOf(const ops::PoolDims& d, const Walk& walk) {
@@ -236,14 +249,23 @@ class MaxPool : public Pool {
 
 template <class Index>
 class MaxPoolGrad : public Pool {
-  using Pool::Pool;
+ public:
+  MaxPoolGrad(const ir::OpView& op, bool channelsLast)
+      : Pool(op, channelsLast), partitions_(partitions(d_)) {}
+
+ private:
   void plane(const device::KernelRun& run, std::int64_t index, const Plane& p) override {
     const Index* indices = run.in<Index>(0) + index * outPlane();
-    std::fill_n(p.out, inPlane(), 0.0F);
+    const bool replace = walk_.channelsLast && partitions_;
+    if (!replace) {
+      std::fill_n(p.out, inPlane(), 0.0F);
+    }
     windows_.forEachStrip(p.taps, [&](const PoolStrip& strip, std::int64_t o) {
-      maxPoolGradStrip(strip, indices + o * walk_.lanes, p.in + o * walk_.lanes, p.out);
+      maxPoolGradStrip(strip, indices + o * walk_.lanes, p.in + o * walk_.lanes, p.out, replace);
     });
   }
+
+  bool partitions_;
 };
 
 /// Divisors differ only at the edges, where every window is a strip of its own; so a strip has one.

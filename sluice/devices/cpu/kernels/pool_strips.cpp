@@ -1,7 +1,9 @@
 #include "sluice/devices/cpu/kernels/pool_strips.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/vector_targets.h"
 // Highway's order of includes.
 #undef HWY_TARGET_INCLUDE
@@ -36,6 +38,38 @@ HWY_INLINE void forLanes(std::int64_t lanes, F f) {
   }
 }
 
+/// How many windows can be computed in whole vectors only: the lanes beyond a window's last one are
+/// those of the next windows, which come later and write them again. The last windows have none.
+template <class D>
+HWY_INLINE std::int64_t wideWindows(D d, const PoolStrip& strip) {
+  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t rest = strip.lanes % step;
+  if (rest == 0 || rest == 4) {
+    return 0;  // as quick without
+  }
+  const std::int64_t without = (step - rest + strip.lanes - 1) / strip.lanes;
+  return std::max<std::int64_t>(strip.windows - without, 0);
+}
+
+/// f takes a tag, the input's offset and the result's. The first `wide` windows take whole vectors.
+template <class F>
+HWY_INLINE void forWindows(const PoolStrip& strip, std::int64_t wide, F f) {
+  const hn::ScalableTag<float> d;
+  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t from = strip.start;
+  std::int64_t to = 0;
+  for (std::int64_t w = 0; w < wide; ++w, from += strip.step, to += strip.lanes) {
+    for (std::int64_t i = 0; i < strip.lanes; i += step) {
+      f(d, from + i, to + i);
+    }
+  }
+  for (std::int64_t w = wide; w < strip.windows; ++w, from += strip.step, to += strip.lanes) {
+    forLanes(strip.lanes, [&](auto tag, std::int64_t i) HWY_ATTR {
+      f(tag, from + i * strip.inputStride, to + i);
+    });
+  }
+}
+
 template <class D>
 HWY_INLINE hn::Vec<D> load(D d, const float* from, std::int64_t stride) {
   if (stride == 1) {
@@ -65,60 +99,88 @@ HWY_INLINE hn::Vec<D> loadIndex(D d, const Index* from) {
   }
 }
 
-template <class Index>
-void maxPool(const PoolStrip& strip, const float* in, float* out, Index* indices) {
-  forLanes(strip.lanes, [&](auto d, std::int64_t i) HWY_ATTR {
+/// kTaps: how many there are, 0 if that is not known here.
+template <std::size_t kTaps, class Index>
+void maxPoolTaps(const PoolStrip& strip, const float* in, float* out, Index* indices) {
+  const std::size_t count = kTaps == 0 ? strip.taps.size() : kTaps;
+  const PoolTap* taps = strip.taps.data();
+  const std::int64_t stride = kTaps == 0 ? strip.inputStride : 1;
+  const std::int64_t wide = wideWindows(hn::ScalableTag<float>(), strip);
+  forWindows(strip, wide, [&](auto d, std::int64_t from, std::int64_t to) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     auto best = hn::Set(d, -std::numeric_limits<float>::infinity());
     auto index = hn::Zero(di);
-    const std::int64_t from = strip.start + i * strip.inputStride;
-    if (!strip.taps.empty()) {
-      best = load(d, in + (from + strip.taps[0].offset), strip.inputStride);
-      index = hn::Set(di, strip.taps[0].position);
+    if (count != 0) {
+      best = load(d, in + (from + taps[0].offset), stride);
+      index = hn::Set(di, taps[0].position);
     }
-    for (std::size_t t = 1; t < strip.taps.size(); ++t) {
-      const auto value = load(d, in + (from + strip.taps[t].offset), strip.inputStride);
+    for (std::size_t t = 1; t < count; ++t) {
+      const auto value = load(d, in + (from + taps[t].offset), stride);
       // Larger or NaN, and no NaN has won yet.
       const auto wins = hn::AndNot(hn::IsNaN(best), hn::Not(hn::Le(value, best)));
       best = hn::IfThenElse(wins, value, best);
-      index = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, strip.taps[t].position), index);
+      index = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, taps[t].position), index);
     }
-    hn::StoreU(best, d, out + i);
-    storeIndex(di, index, indices + i);
-  });
-}
-
-void avgPool(const PoolStrip& strip, const float* in, float divisor, float* out) {
-  forLanes(strip.lanes, [&](auto d, std::int64_t i) HWY_ATTR {
-    auto sum = hn::Zero(d);
-    for (const PoolTap& tap : strip.taps) {
-      const std::int64_t from = strip.start + i * strip.inputStride + tap.offset;
-      sum = hn::Add(sum, load(d, in + from, strip.inputStride));
-    }
-    hn::StoreU(hn::Div(sum, hn::Set(d, divisor)), d, out + i);
+    hn::StoreU(best, d, out + to);
+    storeIndex(di, index, indices + to);
   });
 }
 
 template <class Index>
-void maxPoolGrad(const PoolStrip& strip, const Index* indices, const float* dy, float* dx) {
-  forLanes(strip.lanes, [&](auto d, std::int64_t i) HWY_ATTR {
-    const hn::RebindToSigned<decltype(d)> di;
-    const auto index = loadIndex(di, indices + i);
-    const auto grad = hn::LoadU(d, dy + i);
+void maxPool(const PoolStrip& strip, const float* in, float* out, Index* indices) {
+  if (strip.taps.size() == 4 && strip.inputStride == 1) {
+    maxPoolTaps<4>(strip, in, out, indices);
+  } else {
+    maxPoolTaps<0>(strip, in, out, indices);
+  }
+}
+
+void avgPool(const PoolStrip& strip, const float* in, float divisor, float* out) {
+  const std::int64_t wide = wideWindows(hn::ScalableTag<float>(), strip);
+  forWindows(strip, wide, [&](auto d, std::int64_t from, std::int64_t to) HWY_ATTR {
+    auto sum = hn::Zero(d);
     for (const PoolTap& tap : strip.taps) {
-      float* to = dx + (strip.start + i + tap.offset);
+      sum = hn::Add(sum, load(d, in + (from + tap.offset), strip.inputStride));
+    }
+    hn::StoreU(hn::Div(sum, hn::Set(d, divisor)), d, out + to);
+  });
+}
+
+template <bool kReplace, class Index>
+void maxPoolGradTaps(const PoolStrip& strip, const Index* indices, const float* dy, float* dx) {
+  const hn::ScalableTag<float> whole;
+  // With several vectors per window the lanes beyond would be those of taps written before.
+  const bool oneVector = strip.lanes <= static_cast<std::int64_t>(hn::Lanes(whole));
+  const std::int64_t wide = kReplace && oneVector ? wideWindows(whole, strip) : 0;
+  forWindows(strip, wide, [&](auto d, std::int64_t to, std::int64_t from) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    const auto index = loadIndex(di, indices + from);
+    const auto grad = hn::LoadU(d, dy + from);
+    for (const PoolTap& tap : strip.taps) {
+      float* target = dx + (to + tap.offset);
       const auto won = hn::RebindMask(d, hn::Eq(index, hn::Set(di, tap.position)));
-      hn::StoreU(hn::Add(hn::LoadU(d, to), hn::IfThenElseZero(won, grad)), d, to);
+      const auto before = kReplace ? hn::Zero(d) : hn::LoadU(d, target);
+      hn::StoreU(hn::Add(before, hn::IfThenElseZero(won, grad)), d, target);
     }
   });
 }
 
+template <class Index>
+void maxPoolGrad(
+    const PoolStrip& strip, const Index* indices, const float* dy, float* dx, bool replace) {
+  if (replace) {
+    maxPoolGradTaps<true>(strip, indices, dy, dx);
+  } else {
+    maxPoolGradTaps<false>(strip, indices, dy, dx);
+  }
+}
+
 void avgPoolGrad(const PoolStrip& strip, const float* dy, float divisor, float* dx) {
-  forLanes(strip.lanes, [&](auto d, std::int64_t i) HWY_ATTR {
-    const auto part = hn::Div(hn::LoadU(d, dy + i), hn::Set(d, divisor));
+  forWindows(strip, 0, [&](auto d, std::int64_t to, std::int64_t from) HWY_ATTR {
+    const auto part = hn::Div(hn::LoadU(d, dy + from), hn::Set(d, divisor));
     for (const PoolTap& tap : strip.taps) {
-      float* to = dx + (strip.start + i + tap.offset);
-      hn::StoreU(hn::Add(hn::LoadU(d, to), part), d, to);
+      float* target = dx + (to + tap.offset);
+      hn::StoreU(hn::Add(hn::LoadU(d, target), part), d, target);
     }
   });
 }
@@ -129,11 +191,13 @@ void maxPool8(const PoolStrip& s, const float* in, float* out, std::uint8_t* ind
 void maxPool32(const PoolStrip& s, const float* in, float* out, std::int32_t* indices) {
   maxPool(s, in, out, indices);
 }
-void maxPoolGrad8(const PoolStrip& s, const std::uint8_t* indices, const float* dy, float* dx) {
-  maxPoolGrad(s, indices, dy, dx);
+void maxPoolGrad8(
+    const PoolStrip& s, const std::uint8_t* indices, const float* dy, float* dx, bool replace) {
+  maxPoolGrad(s, indices, dy, dx, replace);
 }
-void maxPoolGrad32(const PoolStrip& s, const std::int32_t* indices, const float* dy, float* dx) {
-  maxPoolGrad(s, indices, dy, dx);
+void maxPoolGrad32(
+    const PoolStrip& s, const std::int32_t* indices, const float* dy, float* dx, bool replace) {
+  maxPoolGrad(s, indices, dy, dx, replace);
 }
 
 }  // namespace
@@ -190,23 +254,21 @@ void scatterWinners(const PoolStrip& strip, const Index* indices, const float* d
 }  // namespace
 
 template <>
-void maxPoolGradStrip(const PoolStrip& strip,
-                      const std::uint8_t* indices,
-                      const float* dy,
-                      float* dx) {
+void maxPoolGradStrip(
+    const PoolStrip& strip, const std::uint8_t* indices, const float* dy, float* dx, bool replace) {
   if (strip.separate) {
-    return HWY_DYNAMIC_DISPATCH(maxPoolGrad8)(strip, indices, dy, dx);
+    return HWY_DYNAMIC_DISPATCH(maxPoolGrad8)(strip, indices, dy, dx, replace);
   }
+  SLUICE_CHECK(!replace, "lanes that may share elements are added");
   scatterWinners(strip, indices, dy, dx);
 }
 template <>
-void maxPoolGradStrip(const PoolStrip& strip,
-                      const std::int32_t* indices,
-                      const float* dy,
-                      float* dx) {
+void maxPoolGradStrip(
+    const PoolStrip& strip, const std::int32_t* indices, const float* dy, float* dx, bool replace) {
   if (strip.separate) {
-    return HWY_DYNAMIC_DISPATCH(maxPoolGrad32)(strip, indices, dy, dx);
+    return HWY_DYNAMIC_DISPATCH(maxPoolGrad32)(strip, indices, dy, dx, replace);
   }
+  SLUICE_CHECK(!replace, "lanes that may share elements are added");
   scatterWinners(strip, indices, dy, dx);
 }
 
