@@ -397,6 +397,22 @@ TEST(CpuConv, GivesTheSameBitsForAnyNumberOfThreadsWhenTiled) {
   checkConv({{5, 17, 20, 20}, {19, 17, 3, 3}});
 }
 
+TEST(CpuConv, MultipliesWindowsForTheWeightsOfFewChannelsMore) {
+  for (const ConvShape& shape : {ConvShape{{40, 10, 12, 12}, {20, 10, 5, 5}},
+                                 ConvShape{{7, 16, 40, 40}, {17, 16, 3, 3}},
+                                 ConvShape{{3, 40, 19}, {20, 40, 4}, {{"strides", {3}}}},
+                                 ConvShape{{2, 16, 7, 6, 9},
+                                           {24, 16, 3, 2, 2},
+                                           {{"strides", {2, 1, 2}}, {"dilations", {1, 3, 1}}}}}) {
+    const Case c = convCases(shape)[2];
+    const std::string config = OneOp(c.def, c.attrs, c.inputs, 1).choice().config;
+    if (hasAvx512()) {
+      EXPECT_EQ(config, "columns") << describe(c);
+    }
+    check(c);
+  }
+}
+
 TEST(CpuConv, ComputesSixteenBitFloats) {
   for (const DType dtype : {DType::BF16, DType::F16}) {
     checkConv({{3, 16, 9, 11}, {32, 16, 3, 3}}, dtype);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/conv_grad_columns.h"
 #include "sluice/devices/cpu/kernels/conv_plan.h"
 #include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
@@ -168,6 +169,9 @@ class ConvGradWeight : public device::Kernel {
 }  // namespace
 
 device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& tuning) {
+  if (!tuning.contains(convKey(op)) && likesColumns(op)) {
+    return chooseColumns(op);
+  }
   const ConvConfig config = chooseConvConfig(op, tuning);
   const std::optional<ConvPlan> plan = planConv(op, config);
   if (!plan) {
@@ -183,6 +187,9 @@ device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& 
 
 std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
                                                    const device::Choice& choice) {
+  if (choice.config == kColumnsConfig) {
+    return makeColumns(op);
+  }
   const onednn::OneThread oneThread;
   const std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));
   if (!plan || scratchOf(*plan, op.inputs[0].dtype != DType::F32).total != choice.scratchBytes) {
