@@ -18,8 +18,9 @@ int main() {
   HostTensor points(DType::F32, Shape{512, 2});  // inside or outside of a circle
   HostTensor labels(DType::I64, Shape{512});
   for (std::int64_t i = 0; i < 512; ++i) {
+    const std::int64_t row = i / 32;
     const double x = static_cast<double>(i % 32) / 16 - 1;
-    const double y = static_cast<double>(i / 32) / 8 - 1;
+    const double y = static_cast<double>(row) / 8 - 1;
     points.set(2 * i, x);
     points.set(2 * i + 1, y);
     labels.set(i, x * x + y * y < 0.5 ? 1 : 0);

@@ -140,11 +140,12 @@ void referenceBinary(const ir::KernelArgs& args, F f) {
                                widen(y[static_cast<std::size_t>(second(element))])));
       }
     };
-    if (args.op.outputs[0].dtype == DType::Bool) {
-      run(args.out<bool>(0));
-    } else {
-      run(args.out<T>(0));
+    if constexpr (!std::is_same_v<T, bool>) {
+      if (args.op.outputs[0].dtype == DType::Bool) {
+        return run(args.out<bool>(0));
+      }
     }
+    run(args.out<T>(0));
   });
 }
 

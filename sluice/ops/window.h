@@ -48,18 +48,17 @@ Shape windowShape(const WindowDims& d, std::int64_t batch, std::int64_t channels
 /// the input; offsets are inside one image, one kernel and one output map.
 template <class F>
 void forEachTap(const WindowDims& d, F f) {
-  std::int64_t output = 0;
-  for (std::int64_t o0 = 0; o0 < d.out[0]; ++o0) {
-    for (std::int64_t o1 = 0; o1 < d.out[1]; ++o1) {
-      for (std::int64_t o2 = 0; o2 < d.out[2]; ++o2, ++output) {
-        for (std::int64_t k = 0; k < d.kernelSize(); ++k) {
-          const std::int64_t i2 = d.position(2, o2, k % d.kernel[2]);
-          const std::int64_t i1 = d.position(1, o1, k / d.kernel[2] % d.kernel[1]);
-          const std::int64_t i0 = d.position(0, o0, k / d.kernel[2] / d.kernel[1]);
-          if (i0 >= 0 && i0 < d.in[0] && i1 >= 0 && i1 < d.in[1] && i2 >= 0 && i2 < d.in[2]) {
-            f((i0 * d.in[1] + i1) * d.in[2] + i2, k, output);
-          }
-        }
+  const std::int64_t outputs = d.out[0] * d.out[1] * d.out[2];
+  for (std::int64_t output = 0; output < outputs; ++output) {
+    const std::int64_t o2 = output % d.out[2];
+    const std::int64_t o1 = output / d.out[2] % d.out[1];
+    const std::int64_t o0 = output / d.out[2] / d.out[1];
+    for (std::int64_t k = 0; k < d.kernelSize(); ++k) {
+      const std::int64_t i2 = d.position(2, o2, k % d.kernel[2]);
+      const std::int64_t i1 = d.position(1, o1, k / d.kernel[2] % d.kernel[1]);
+      const std::int64_t i0 = d.position(0, o0, k / d.kernel[2] / d.kernel[1]);
+      if (i0 >= 0 && i0 < d.in[0] && i1 >= 0 && i1 < d.in[1] && i2 >= 0 && i2 < d.in[2]) {
+        f((i0 * d.in[1] + i1) * d.in[2] + i2, k, output);
       }
     }
   }

@@ -87,8 +87,10 @@ double LrSchedule::afterWarmUp(std::int64_t updates) const {
   switch (kind_) {
     case Kind::Constant:
       return 1.0;
-    case Kind::Step:
-      return std::pow(value_, static_cast<double>(updates / period_));
+    case Kind::Step: {
+      const std::int64_t reductions = updates / period_;
+      return std::pow(value_, static_cast<double>(reductions));
+    }
     case Kind::MultiStep:
       return std::pow(value_,
                       static_cast<double>(std::ranges::upper_bound(milestones_, updates) -

@@ -193,11 +193,12 @@ std::int64_t timeOfPeak(const std::vector<schedule::Lifetime>& lifetimes) {
 }  // namespace
 
 std::string formatBytes(std::size_t bytes) {
+  constexpr std::size_t kKiB = 1024;
   const auto value = static_cast<double>(bytes);
-  if (bytes < 10 * 1024) {
+  if (bytes < 10 * kKiB) {
     return fmt::format("{} B", bytes);
   }
-  if (bytes < 10 * 1024 * 1024) {
+  if (bytes < 10 * kKiB * kKiB) {
     return fmt::format("{:.1f} KiB", value / 1024);
   }
   return fmt::format("{:.1f} MiB", value / (1024 * 1024));

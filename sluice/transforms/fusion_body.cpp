@@ -112,8 +112,10 @@ BodySize bodySize(const ir::Graph& graph, std::span<const OpId> group) {
 
 FusionBody makeBody(const ir::Graph& graph, const ir::Users& users, std::span<const OpId> group) {
   std::vector<OpId> members(group.begin(), group.end());
-  std::ranges::stable_partition(members,
-                                [&](OpId id) { return ops::isFusionAnchor(*graph.op(id).def); });
+  std::ranges::stable_sort(  // the anchor first
+      members,
+      {},
+      [&](OpId id) { return !ops::isFusionAnchor(*graph.op(id).def); });
   FusionBody result;
   result.operands = operandsOf(graph, members);
   ir::Graph body("fused");
