@@ -96,7 +96,7 @@ class CpuQueue : public device::Queue {
 
 class CpuDevice : public device::Device {
  public:
-  explicit CpuDevice(CpuDeviceOptions options)
+  explicit CpuDevice(const CpuDeviceOptions& options)
       : workers_(options.threads, [](int) { useOneOmpThread(); }),
         table_("cpu",
                options.referenceOnly ? std::span<const device::KernelEntry>() : kernelEntries(),
@@ -139,8 +139,8 @@ class CpuDevice : public device::Device {
 
 }  // namespace
 
-std::unique_ptr<device::Device> makeCpuDevice(CpuDeviceOptions options) {
-  return std::make_unique<CpuDevice>(std::move(options));
+std::unique_ptr<device::Device> makeCpuDevice(const CpuDeviceOptions& options) {
+  return std::make_unique<CpuDevice>(options);
 }
 
 const device::KernelTable& cpuKernelTable() {

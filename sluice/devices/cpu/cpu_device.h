@@ -19,7 +19,7 @@ struct CpuDeviceOptions {
 };
 
 /// Throws InvalidArgument for fewer than 1 thread.
-std::unique_ptr<device::Device> makeCpuDevice(CpuDeviceOptions options = {});
+std::unique_ptr<device::Device> makeCpuDevice(const CpuDeviceOptions& options = {});
 
 /// The table alone, for compiling without a device.
 const device::KernelTable& cpuKernelTable();

@@ -101,7 +101,7 @@ class Compiler {
     place = {Place::Kind::Memory, value, levelOf(access)};
     if (access == Access::Gathered || access == Access::Periodic) {
       const Place to = newRegister(Level::Block, byteSize(dtype));
-      gathers_.push_back({value, to.index});
+      gathers_.emplace_back(value, to.index);
       place = to;
     }
     if (isSixteenBit(dtype)) {

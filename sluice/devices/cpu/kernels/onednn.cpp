@@ -111,8 +111,9 @@ void Call::run(std::span<const void* const> addresses) {
     }
     addresses_[i] = addresses[i];
     // Inputs are only read; the interface of the library has no const.
-    const dnnl_status_t set =
-        dnnl_memory_set_data_handle(arguments_[i].memory, const_cast<void*>(addresses[i]));
+    auto* address =
+        const_cast<void*>(addresses[i]);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    const dnnl_status_t set = dnnl_memory_set_data_handle(arguments_[i].memory, address);
     SLUICE_CHECK(set == dnnl_success, "oneDNN refused an address: {}", dnnl_status2str(set));
   }
   const dnnl_status_t status = dnnl_primitive_execute(
