@@ -139,6 +139,8 @@ dnnl::primitive_desc_base primitiveOf(ConvPass pass, const Descs& s) {
                                                 s.dilations,
                                                 s.padsBefore,
                                                 s.padsAfter);
+  // The base class is the handle; what is sliced off are accessors' caches.
+  // NOLINTBEGIN(cppcoreguidelines-slicing,performance-no-automatic-move)
   const memory::dims weights = s.w.dims();
   const auto hint = forwardOf(forward, weights[weights.size() - s.strides.size() - 1]);
   if (pass == ConvPass::Forward || !hint) {
@@ -152,6 +154,7 @@ dnnl::primitive_desc_base primitiveOf(ConvPass pass, const Descs& s) {
   const dnnl::convolution_backward_weights::desc desc(
       kAlgorithm, s.x, s.w, s.y, s.strides, s.dilations, s.padsBefore, s.padsAfter);
   return dnnl::convolution_backward_weights::primitive_desc(desc, attr, engine, hint, true);
+  // NOLINTEND(cppcoreguidelines-slicing,performance-no-automatic-move)
 }
 
 memory::desc weightsOf(ConvPass pass, const dnnl::primitive_desc_base& desc) {
