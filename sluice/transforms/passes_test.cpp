@@ -141,6 +141,19 @@ TEST(FoldConstants, LeavesResultsThatOutgrowTheirOperands) {
   EXPECT_TRUE(foldConstants(graph));
 }
 
+TEST(FoldConstants, LeavesLargeResults) {
+  const auto folds = [](std::int64_t elements) {
+    ir::Graph graph("g");
+    ir::GraphBuilder b(graph);
+    const ir::Value x = b.constant(HostTensor(DType::F32, Shape{elements}));
+    graph.addOutput("y", ops::neg(b, x));
+    return foldConstants(graph);
+  };
+  const auto limit = static_cast<std::int64_t>(kMaxFoldedBytes / 4);
+  EXPECT_TRUE(folds(limit));
+  EXPECT_FALSE(folds(limit + 1));
+}
+
 TEST(FoldConstants, LeavesVariablesInputsEffectsAndKeptOps) {
   expectUnchanged(foldConstants, R"(graph "g" {
     var "v": f32[] buffer init constant(1)
