@@ -1,0 +1,34 @@
+// When a micro-batch enters a lock-step pipeline and in which cycle a stage works on it. The cycle
+// tables and the orders of Sequential, Grouped, Interleaved and Popart are two readings of it.
+// Internal to the module.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sluice/schedule/layout.h"
+
+namespace sluice::schedule {
+
+struct Clock {
+  std::vector<std::int32_t> offsets;  ///< of the micro-batches of one period, ascending
+  std::int32_t steps = 1;             ///< steps of a micro-batch; also the length of a period
+  bool merged = false;                ///< the last slot runs both passes in one step
+
+  std::int32_t overlap() const { return static_cast<std::int32_t>(offsets.size()); }
+  std::int64_t start(std::int32_t microBatch) const {
+    return std::int64_t{steps} * (microBatch / overlap()) +
+           offsets[static_cast<std::size_t>(microBatch % overlap())];
+  }
+  std::int32_t step(const Layout& layout, WorkKind kind, std::int32_t stage) const {
+    return layout.stepOf(kind, stage) - (merged && kind != WorkKind::Forward ? 1 : 0);
+  }
+  std::int64_t cycle(const Layout& layout, const Piece& piece) const {
+    return start(piece.microBatch) + step(layout, piece.kind, piece.stage);
+  }
+};
+
+/// Throws InvalidArgument for a kind that has no lock-step form.
+Clock clockOf(PipelineKind kind, const Layout& layout);
+
+}  // namespace sluice::schedule

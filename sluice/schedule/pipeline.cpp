@@ -1,0 +1,117 @@
+#include "sluice/schedule/pipeline.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sluice/base/error.h"
+#include "sluice/schedule/layout.h"
+#include "sluice/schedule/orders.h"
+#include "sluice/schedule/run.h"
+
+namespace sluice::schedule {
+namespace {
+
+constexpr std::array kKinds{PipelineKind::Sequential,
+                            PipelineKind::Grouped,
+                            PipelineKind::Interleaved,
+                            PipelineKind::Popart,
+                            PipelineKind::GPipe,
+                            PipelineKind::OneForwardOneBackward,
+                            PipelineKind::Chunked,
+                            PipelineKind::ZeroBubbleH1,
+                            PipelineKind::ZeroBubble};
+
+Orders ordersOf(PipelineKind kind, const Layout& layout) {
+  switch (kind) {
+    case PipelineKind::Sequential:
+    case PipelineKind::Grouped:
+    case PipelineKind::Interleaved:
+    case PipelineKind::Popart:
+      return lockStepOrders(kind, layout);
+    case PipelineKind::GPipe:
+      return gpipeOrders(layout);
+    case PipelineKind::OneForwardOneBackward:
+      return oneForwardOneBackwardOrders(layout);
+    case PipelineKind::Chunked:
+    case PipelineKind::ZeroBubbleH1:
+    case PipelineKind::ZeroBubble:
+      raise<Unsupported>("schedule: {}", name(kind));
+  }
+  SLUICE_CHECK(false, "no such kind of schedule");
+}
+
+void checkByteCap(const Layout& layout, const PipelineSchedule& schedule) {
+  for (std::int32_t d = 0; layout.hasByteCap() && d < layout.numDevices(); ++d) {
+    const std::int64_t peak = schedule.peakBytes[static_cast<std::size_t>(d)];
+    if (peak > layout.byteCap(d)) {
+      raise<InvalidArgument>(
+          "schedule: {} holds {} bytes on device {}, whose cap is {}; zero-bubble orders within a "
+          "cap",
+          name(schedule.kind),
+          peak,
+          d,
+          layout.byteCap(d));
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const PipelineKind> allPipelineKinds() {
+  return kKinds;
+}
+
+std::string_view name(PipelineKind kind) {
+  switch (kind) {
+    case PipelineKind::Sequential:
+      return "sequential";
+    case PipelineKind::Grouped:
+      return "grouped";
+    case PipelineKind::Interleaved:
+      return "interleaved";
+    case PipelineKind::Popart:
+      return "popart";
+    case PipelineKind::GPipe:
+      return "gpipe";
+    case PipelineKind::OneForwardOneBackward:
+      return "1f1b";
+    case PipelineKind::Chunked:
+      return "chunked";
+    case PipelineKind::ZeroBubbleH1:
+      return "zb-h1";
+    case PipelineKind::ZeroBubble:
+      return "zero-bubble";
+  }
+  SLUICE_CHECK(false, "no such kind of schedule");
+}
+
+bool splitsBackward(PipelineKind kind) {
+  return kind == PipelineKind::ZeroBubbleH1 || kind == PipelineKind::ZeroBubble;
+}
+
+PipelineSchedule schedulePipeline(PipelineKind kind, const PipelineProblem& problem) {
+  const Layout layout(problem, splitsBackward(kind));
+  PipelineSchedule schedule = runOrders(layout, ordersOf(kind, layout));
+  schedule.kind = kind;
+  schedule.bound = lowerBound(problem, splitsBackward(kind));
+  checkByteCap(layout, schedule);
+  return schedule;
+}
+
+std::vector<std::int32_t> roundRobinPlacement(std::int32_t devices, std::int32_t chunks) {
+  std::vector<std::int32_t> placement;
+  for (std::int32_t c = 0; c < chunks; ++c) {
+    for (std::int32_t d = 0; d < devices; ++d) {
+      placement.push_back(d);
+    }
+  }
+  return placement;
+}
+
+std::vector<std::int32_t> vPlacement(std::int32_t devices) {
+  std::vector<std::int32_t> placement = roundRobinPlacement(devices, 1);
+  placement.insert(placement.end(), placement.rbegin(), placement.rend());
+  return placement;
+}
+
+}  // namespace sluice::schedule
