@@ -1,0 +1,238 @@
+#include "sluice/schedule/lock_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::schedule {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Rows = std::vector<std::string>;
+
+PipelineProblem stack(std::int32_t stages, std::int32_t microBatches, bool training = true) {
+  return {.deviceOfStage = roundRobinPlacement(stages, 1),
+          .microBatches = microBatches,
+          .training = training};
+}
+
+/// One line per device, cells separated by " | ".
+Rows rowsOf(PipelineKind kind, const PipelineProblem& problem) {
+  const CycleTable table = cycleTable(kind, problem);
+  Rows rows;
+  for (const auto& device : table.devices) {
+    EXPECT_EQ(device.size(), static_cast<std::size_t>(table.cycles));
+    std::string row;
+    for (const auto& cells : device) {
+      row += (row.empty() ? "" : " | ") + cellText(cells);
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST(LockStep, PopartRunsThreeStagesInNineCycles) {
+  EXPECT_EQ(rowsOf(PipelineKind::Popart, stack(3, 5)),
+            Rows({"S0(0) | S0(1) | S0(2) | S0(3) | S0(4) S4(0) | S4(1) | S4(2) | S4(3) | S4(4)",
+                  "- | S1(0) | S1(1) | S1(2) S3(0) | S1(3) S3(1) | S1(4) S3(2) | S3(3) | S3(4) | -",
+                  "- | - | S2(0) | S2(1) | S2(2) | S2(3) | S2(4) | - | -"}));
+  const CyclePhases phases = cyclePhases(PipelineKind::Popart, stack(3, 5));
+  EXPECT_EQ(phases.fill, 4);
+  EXPECT_EQ(phases.main, 1);
+  EXPECT_EQ(phases.flush, 4);
+  EXPECT_EQ(phases.allDevicesBusy, 5);
+  EXPECT_DOUBLE_EQ(phases.rampShare, 4.0 / 9.0);
+}
+
+TEST(LockStep, PopartRunsTwoStagesInSevenCycles) {
+  EXPECT_EQ(rowsOf(PipelineKind::Popart, stack(2, 5)),
+            Rows({"S0(0) | S0(1) | S0(2) S2(0) | S0(3) S2(1) | S0(4) S2(2) | S2(3) | S2(4)",
+                  "- | S1(0) | S1(1) | S1(2) | S1(3) | S1(4) | -"}));
+}
+
+TEST(LockStep, PopartInferenceRunsOneStagePerDevice) {
+  EXPECT_EQ(rowsOf(PipelineKind::Popart, stack(4, 4, false)),
+            Rows({"S0(0) | S0(1) | S0(2) | S0(3) | - | - | -",
+                  "- | S1(0) | S1(1) | S1(2) | S1(3) | - | -",
+                  "- | - | S2(0) | S2(1) | S2(2) | S2(3) | -",
+                  "- | - | - | S3(0) | S3(1) | S3(2) | S3(3)"}));
+}
+
+TEST(LockStep, PopartSharesOfRampsAndFullCyclesFollowTheFormulas) {
+  for (std::int32_t stages = 1; stages <= 5; ++stages) {
+    const std::int32_t merged = 2 * stages - 1;
+    for (std::int32_t count = merged; count < 20; ++count) {
+      const CyclePhases phases = cyclePhases(PipelineKind::Popart, stack(stages, count));
+      EXPECT_EQ(phases.fill, merged - 1);
+      EXPECT_EQ(phases.main, count - merged + 1);
+      EXPECT_EQ(phases.flush, merged - 1);
+      EXPECT_EQ(phases.allDevicesBusy, count);
+      EXPECT_DOUBLE_EQ(phases.rampShare, double(merged - 1) / (count + merged - 1));
+    }
+  }
+}
+
+TEST(LockStep, TwoStagesOfOneDeviceRunLowerFirst) {
+  const PipelineProblem problem{.deviceOfStage = {0, 1, 0}, .microBatches = 3, .training = false};
+  EXPECT_EQ(rowsOf(PipelineKind::Popart, problem),
+            Rows({"S0(0) | S0(1) | S0(2) S2(0) | S2(1) | S2(2)", "- | S1(0) | S1(1) | S1(2) | -"}));
+}
+
+TEST(LockStep, GroupedRunsTwoStagesInSevenTimesteps) {
+  EXPECT_EQ(rowsOf(PipelineKind::Grouped, stack(2, 4)),
+            Rows({"F0(0) | F0(1) | F0(2) | F0(3) B0(0) | B0(1) | B0(2) | B0(3)",
+                  "- | F1(0) | F1(1) B1(0) | F1(2) B1(1) | F1(3) B1(2) | B1(3) | -"}));
+}
+
+TEST(LockStep, InterleavedRunsTwoStagesInTenTimesteps) {
+  EXPECT_EQ(rowsOf(PipelineKind::Interleaved, stack(2, 4)),
+            Rows({"F0(0) | - | F0(1) | B0(0) | F0(2) | B0(1) | F0(3) | B0(2) | - | B0(3)",
+                  "- | F1(0) | B1(0) | F1(1) | B1(1) | F1(2) | B1(2) | F1(3) | B1(3) | -"}));
+}
+
+TEST(LockStep, SequentialRunsOneMicroBatchAtATime) {
+  EXPECT_EQ(rowsOf(PipelineKind::Sequential, stack(2, 2)),
+            Rows({"F0(0) | - | - | B0(0) | F0(1) | - | - | B0(1)",
+                  "- | F1(0) | B1(0) | - | - | F1(1) | B1(1) | -"}));
+}
+
+TEST(LockStep, InterleavedRunsThreeStagesInSixteenTimesteps) {
+  const Rows rows = rowsOf(PipelineKind::Interleaved, stack(3, 6));
+  EXPECT_EQ(rows[0],
+            "F0(0) | - | F0(1) | - | F0(2) | B0(0) | F0(3) | B0(1) | F0(4) | B0(2) | F0(5) | "
+            "B0(3) | - | B0(4) | - | B0(5)");
+  EXPECT_EQ(cycleTable(PipelineKind::Interleaved, stack(3, 6)).cycles, 16);
+}
+
+TEST(LockStep, GroupedRunsThreeStagesInElevenTimesteps) {
+  const Rows rows = rowsOf(PipelineKind::Grouped, stack(3, 6));
+  EXPECT_EQ(rows[1],
+            "- | F1(0) | F1(1) | F1(2) | F1(3) B1(0) | F1(4) B1(1) | F1(5) B1(2) | B1(3) | B1(4) | "
+            "B1(5) | -");
+  EXPECT_EQ(cycleTable(PipelineKind::Grouped, stack(3, 6)).cycles, 11);
+}
+
+TEST(LockStep, RotationsOfAPlainStackAreTheEvenOnes) {
+  EXPECT_THAT(overlapRotations({{0}, {1}, {2}, {2}, {1}, {0}}), ElementsAre(0, 2, 4));
+  EXPECT_THAT(overlapRotations({{0}}), ElementsAre(0));
+}
+
+TEST(LockStep, RotationsAvoidDevicesThatAreRevisited) {
+  EXPECT_THAT(overlapRotations({{0}, {1}, {2}, {0}, {0}, {2}, {1}, {0}}), ElementsAre(0, 2));
+  const PipelineProblem problem{.deviceOfStage = {0, 1, 2, 0}, .microBatches = 4};
+  EXPECT_EQ(countRule(PipelineKind::Interleaved, problem).multiple, 2);
+  const CycleTable table = cycleTable(PipelineKind::Interleaved, problem);
+  for (const auto& [cycle, m] : {std::pair{0, 0}, {2, 1}, {8, 2}, {10, 3}}) {
+    const auto& cells = table.devices[0][static_cast<std::size_t>(cycle)];
+    ASSERT_EQ(cells.size(), 1U);
+    EXPECT_EQ(cells[0], (Cell{'F', 0, m}));
+  }
+}
+
+TEST(LockStep, RotationsAreTheFirstOfTheLargestSets) {
+  // By brute force over all sets for random lists of devices.
+  std::uint32_t state = 12345;
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<std::vector<std::int32_t>> devices;
+    const std::uint32_t length = 1 + trial % 9;
+    for (std::uint32_t i = 0; i < length; ++i) {
+      state = state * 1664525U + 1013904223U;
+      devices.push_back({static_cast<std::int32_t>((state >> 16U) % 4)});
+    }
+    const auto meet = [&](std::uint32_t a, std::uint32_t b) {
+      for (std::uint32_t t = 0; t < length; ++t) {
+        if (devices[(t + a) % length] == devices[(t + b) % length]) {
+          return true;
+        }
+      }
+      return false;
+    };
+    std::vector<std::int32_t> best;
+    for (std::uint32_t mask = 1; mask < 1U << length; ++mask) {
+      std::vector<std::int32_t> set;
+      bool valid = true;
+      for (std::uint32_t a = 0; a < length && valid; ++a) {
+        if ((mask >> a & 1U) != 0) {
+          for (const std::int32_t b : set) {
+            valid = valid && !meet(a, static_cast<std::uint32_t>(b));
+          }
+          set.push_back(static_cast<std::int32_t>(a));
+        }
+      }
+      if (valid && (set.size() > best.size() || (set.size() == best.size() && set < best))) {
+        best = set;
+      }
+    }
+    EXPECT_EQ(overlapRotations(devices), best) << "trial " << trial;
+  }
+}
+
+TEST(LockStep, QueuesAreAsDeepAsTheTablesSay) {
+  EXPECT_THAT(fifoDepths(PipelineKind::Grouped, stack(4, 8)), ElementsAre(6, 4, 2, 0));
+  EXPECT_THAT(fifoDepths(PipelineKind::Interleaved, stack(4, 8)), ElementsAre(3, 2, 1, 0));
+  EXPECT_THAT(fifoDepths(PipelineKind::Sequential, stack(4, 8)), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(inFlight(PipelineKind::Grouped, stack(4, 8)), ElementsAre(8, 6, 4, 2));
+  EXPECT_THAT(inFlight(PipelineKind::Interleaved, stack(4, 8)), ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(inFlight(PipelineKind::Sequential, stack(4, 8)), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(stashEntries(stack(4, 8)), ElementsAre(7, 5, 3, 0));
+  EXPECT_THAT(stashEntries(stack(3, 8, false)), ElementsAre(0, 0, 0));
+}
+
+TEST(LockStep, InFlightIsWhatTheEventDrivenRunHolds) {
+  for (const PipelineKind kind :
+       {PipelineKind::Sequential, PipelineKind::Grouped, PipelineKind::Interleaved}) {
+    for (std::int32_t stages = 1; stages <= 6; ++stages) {
+      const PipelineProblem problem = stack(stages, 4 * stages);
+      EXPECT_EQ(schedulePipeline(kind, problem).stashDepth, inFlight(kind, problem))
+          << name(kind) << " " << stages;
+    }
+  }
+}
+
+TEST(LockStep, SaysWhatCountsTheOriginalSystemsTake) {
+  const auto objection = [](PipelineKind kind, std::int32_t stages, std::int32_t count) {
+    return countObjection(kind, stack(stages, count)).value_or("none");
+  };
+  EXPECT_EQ(objection(PipelineKind::Popart, 3, 5), "none");
+  EXPECT_THAT(objection(PipelineKind::Popart, 3, 4), HasSubstr("at least 5 micro-batches"));
+  EXPECT_EQ(objection(PipelineKind::Grouped, 2, 8), "none");
+  EXPECT_THAT(objection(PipelineKind::Grouped, 2, 6), HasSubstr("multiple of 4 micro-batches"));
+  EXPECT_EQ(objection(PipelineKind::Interleaved, 3, 9), "none");
+  EXPECT_THAT(objection(PipelineKind::Interleaved, 3, 7), HasSubstr("multiple of 3"));
+  EXPECT_EQ(objection(PipelineKind::Sequential, 3, 1), "none");
+}
+
+TEST(LockStep, CountsThatAreNoMultipleRunWithARemainder) {
+  EXPECT_EQ(rowsOf(PipelineKind::Interleaved, stack(2, 3)),
+            Rows({"F0(0) | - | F0(1) | B0(0) | F0(2) | B0(1) | - | B0(2)",
+                  "- | F1(0) | B1(0) | F1(1) | B1(1) | F1(2) | B1(2) | -"}));
+  EXPECT_EQ(rowsOf(PipelineKind::Popart, stack(2, 1)),
+            Rows({"S0(0) | - | S2(0)", "- | S1(0) | -"}));
+}
+
+TEST(LockStep, ConcurrentStagesTakeOneTimestep) {
+  const PipelineProblem problem{
+      .deviceOfStage = {0, 1, 2}, .slotOfStage = {0, 1, 1}, .microBatches = 2};
+  EXPECT_EQ(rowsOf(PipelineKind::Grouped, problem),
+            Rows({"F0(0) | F0(1) | - | B0(0) | B0(1)",
+                  "- | F1(0) | F1(1) B1(0) | B1(1) | -",
+                  "- | F2(0) | F2(1) B2(0) | B2(1) | -"}));
+  EXPECT_EQ(countRule(PipelineKind::Grouped, problem).multiple, 4);
+}
+
+TEST(LockStep, RefusesKindsWithoutCyclesAndTablesOfNoUse) {
+  try {
+    cycleTable(PipelineKind::ZeroBubble, stack(2, 2));
+    FAIL() << "zero-bubble has no cycles";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has no cycles"));
+  }
+  EXPECT_THROW(cycleTable(PipelineKind::Grouped, stack(1, 1 << 27)), InvalidArgument);
+  EXPECT_THROW(overlapRotations({}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace sluice::schedule
