@@ -127,6 +127,30 @@ std::vector<std::int32_t> stageOfBlock(const StagePlan& plan, Blocks blocks) {
 
 }  // namespace
 
+std::vector<BlockInfo> blocksInUse(const ir::Graph& graph) {
+  std::vector<BlockInfo> found;
+  std::vector<std::size_t> position(graph.blocks().size(), graph.blocks().size());
+  for (const ir::OpId id : graph.order()) {
+    const ir::Placement& place = graph.op(id).place;
+    if (place.block < 0) {
+      continue;
+    }
+    const auto block = static_cast<std::size_t>(place.block);
+    if (position[block] == graph.blocks().size()) {
+      position[block] = found.size();
+      found.push_back({graph.blocks()[block], place.device});
+    }
+    const BlockInfo& known = found[position[block]];
+    if (known.device != place.device) {
+      raise<InvalidArgument>("block '{}' has ops on device {} and on device {}; it has one device",
+                             known.name,
+                             known.device,
+                             place.device);
+    }
+  }
+  return found;
+}
+
 StagePlan resolveStages(const Strategy& strategy, Blocks blocksInOrderOfFirstUse) {
   const Blocks blocks = blocksInOrderOfFirstUse;
   StagePlan plan;

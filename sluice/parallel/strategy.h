@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/ir/graph.h"
+
 namespace sluice::parallel {
 
 /// One or more blocks that run on one device as one unit. A block's id alone is a stage too.
@@ -144,6 +146,8 @@ class ShardedExecution : public Strategy {
 struct BlockInfo {
   std::string name;
   std::int32_t device = -1;
+
+  bool operator==(const BlockInfo&) const = default;
 };
 
 struct StageInfo {
@@ -157,6 +161,10 @@ struct StagePlan {
   std::vector<StageInfo> stages;           ///< by stage id
   std::vector<std::int32_t> stageOfBlock;  ///< by position in the list of blocks
 };
+
+/// The blocks of a traced graph in the order of their first op. Throws InvalidArgument for a block
+/// whose ops are annotated with different devices.
+std::vector<BlockInfo> blocksInUse(const ir::Graph& graph);
 
 /// The stages of a model. Neighbours on one device are merged; a model without blocks is one stage
 /// on device 0. Throws InvalidArgument for a block that the model does not have or that no stage

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ir/graph_builder.h"
 
 namespace sluice::parallel {
 namespace {
@@ -124,6 +125,26 @@ TEST(Strategy, RefusesStagesThatCannotBe) {
   EXPECT_THAT(messageOf([] { PipelinedExecution("B1", Stage("B2", "B1")); }),
               AllOf(HasSubstr("'B1' is in two stages"), HasSubstr("0 and 1")));
   EXPECT_THAT(messageOf([] { ShardedExecution{"A", "B", "A"}; }), HasSubstr("two stages, 0 and 2"));
+}
+
+TEST(BlocksInUse, ListsBlocksByTheirFirstOp) {
+  ir::Graph graph;
+  ir::GraphBuilder b(graph);
+  graph.blockIndex("unused");
+  const auto op = [&](std::string_view block, std::int32_t device) {
+    b.place.block = block.empty() ? -1 : graph.blockIndex(block);
+    b.place.device = device;
+    b.scalar(DType::F32, 1);
+  };
+  graph.blockIndex("second");
+  op("", 7);
+  op("first", 2);
+  op("second", -1);
+  op("first", 2);
+  EXPECT_THAT(blocksInUse(graph), ElementsAre(BlockInfo{"first", 2}, BlockInfo{"second", -1}));
+  op("second", 1);
+  EXPECT_THAT(messageOf([&] { blocksInUse(graph); }),
+              AllOf(HasSubstr("'second'"), HasSubstr("device 1")));
 }
 
 TEST(ResolveStages, PutsEachStageOnTheDeviceOfItsPosition) {
