@@ -65,11 +65,16 @@ struct Gpt : nn::Module {
   }
 
   std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor ids, nn::Tensor targets) {
-    nn::Tensor x = tokens(ids) + nn::Tensor(positions.weight);
+    nn::Tensor x;
+    {
+      const nn::Block block("embedding");
+      x = tokens(ids) + nn::Tensor(positions.weight);
+    }
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const nn::Block block("layer" + std::to_string(i));
       x = blocks[i](x);
     }
+    const nn::Block block("head");
     const nn::Tensor logits = head(norm(x));
     const std::int64_t rows = logits.shape()[0] * logits.shape()[1];
     return {logits,

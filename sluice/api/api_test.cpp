@@ -153,6 +153,35 @@ TEST(Models, OfOneModuleMustAgreeOnTheirDevices) {
   EXPECT_NO_THROW(inferenceModel(net, Options(same).deviceIterations(7).fusion(false)));
 }
 
+TEST(Models, RefuseOpsOutsideBlocksAndMarkedLayersThatAreNotApplied) {
+  struct Net : nn::Module {
+    nn::Linear a{*this, "a", 2, 2};
+    nn::Linear b{*this, "b", 2, 2};
+    bool cover = false;
+    nn::Tensor forward(nn::Tensor x) {
+      if (cover) {
+        const nn::Block block("B1");
+        return a(x);
+      }
+      nn::Tensor y;
+      {
+        const nn::Block block("B1");
+        y = a(x);
+      }
+      return nn::relu(y);
+    }
+  };
+  Net net;
+  auto model = inferenceModel(net, Options());
+  const HostTensor x(DType::F32, Shape{1, 2});
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { model(x); }), HasSubstr("no active block"));
+  net.cover = true;
+  EXPECT_EQ(model(x).shape(), (Shape{1, 2}));
+  nn::BeginBlock(net.b, "B2");
+  const HostTensor wider(DType::F32, Shape{2, 2});
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { model(wider); }), HasSubstr("never applies"));
+}
+
 TEST(Models, SayWhatTheyAreOnceCompiled) {
   Double net;
   auto model = inferenceModel(net, Options());

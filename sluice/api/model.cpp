@@ -8,6 +8,7 @@
 
 #include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
+#include "sluice/nn/block.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/transforms/decompose.h"
 
@@ -228,6 +229,8 @@ ir::Graph Model::trace(const Signature& signature) const {
     if (outputs.empty()) {
       raise<InvalidArgument>("forward returned nothing");
     }
+    nn::requireBegunBlocks(module_);
+    nn::requireBlocks(graph);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       graph.addOutput(fmt::format("output{}", i), outputs[i].value());
     }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,12 @@
 #include "sluice/nn/tensor.h"
 
 namespace sluice::nn {
+
+/// What BeginBlock (block.h) leaves on a module.
+struct BlockMark {
+  std::string id;  ///< empty: numbered in each trace
+  std::optional<std::int64_t> device;
+};
 
 class Module {
  public:
@@ -58,6 +65,10 @@ class Module {
   /// Frozen weights get no gradient and no update in models traced from now on. Recursive.
   void freeze(bool frozen = true);
 
+  /// The block that begins where this module is applied; null: none.
+  const BlockMark* blockMark() const { return blockMark_ ? &*blockMark_ : nullptr; }
+  void setBlockMark(std::optional<BlockMark> mark) { blockMark_ = std::move(mark); }
+
   /// Seed of the initial values. Only on the root, else InvalidArgument.
   void setSeed(std::uint64_t seed);
   std::uint64_t seed() const { return root().seed_; }
@@ -89,6 +100,7 @@ class Module {
   std::vector<Module*> children_;
   std::vector<std::unique_ptr<Parameter>> own_;  // weights and buffers; stable addresses
   bool training_ = true;
+  std::optional<BlockMark> blockMark_;
   std::uint64_t seed_ = 0;  // of the root
   // Shared with the model that was built from this tree and may outlive it.
   std::shared_ptr<StateStore> store_;  // of the root

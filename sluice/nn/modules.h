@@ -1,9 +1,10 @@
-// All layers. They have PyTorch's parameter names, shapes and default initial values, check their
+// All layers, and the blocks that annotate them. Layers have PyTorch's parameter names, shapes and default initial values, check their
 // input and name their path in messages.
 #pragma once
 
 #include "sluice/nn/activation.h"
 #include "sluice/nn/attention.h"
+#include "sluice/nn/block.h"
 #include "sluice/nn/conv.h"
 #include "sluice/nn/linear.h"
 #include "sluice/nn/norm.h"

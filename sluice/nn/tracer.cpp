@@ -89,29 +89,23 @@ void Tracer::assign(const Parameter& buffer, const Tensor& value) {
   reads_.find(buffer.fullName())->second.value = value.value();
 }
 
-Block::Block(std::string_view name, std::optional<std::int32_t> device)
-    : saved_(Tracer::current().builder()) {
-  if (name.empty()) {
-    raise<InvalidArgument>("a block needs a name");
-  }
-  if (device && *device < 0) {
-    raise<InvalidArgument>("block '{}': device {} is negative", name, *device);
-  }
-  Tracer& tracer = Tracer::current();
-  ir::Placement& place = tracer.builder().place;
-  place.block = tracer.graph().blockIndex(name);
-  place.device = device.value_or(-1);
-}
-
-NameScope::NameScope(std::string_view name) : saved_(Tracer::current().builder()) {
+NameScope::NameScope(std::string_view name)
+    : builder_(Tracer::current().builder()), outerLength_(builder_.scope.size()) {
   if (name.empty()) {
     raise<InvalidArgument>("a name scope needs a name");
   }
-  Tracer::current().builder().scope.append(name).push_back('/');
+  builder_.scope.append(name).push_back('/');
+}
+
+NameScope::~NameScope() {
+  builder_.scope.resize(outerLength_);
 }
 
 ModuleScope::ModuleScope(const Module& module)
-    : saved_(Tracer::current().builder()), tracer_(Tracer::current()), outer_(tracer_.module_) {
+    : tracer_(Tracer::current()),
+      outer_(tracer_.module_),
+      outerLength_(tracer_.builder().scope.size()) {
+  tracer_.beginMarkedBlock(module);
   std::string path = module.path();
   const std::string prefix =
       outer_ == nullptr || outer_->path().empty() ? "" : outer_->path() + ".";
@@ -127,6 +121,7 @@ ModuleScope::ModuleScope(const Module& module)
 
 ModuleScope::~ModuleScope() {
   tracer_.module_ = outer_;
+  tracer_.builder().scope.resize(outerLength_);
 }
 
 }  // namespace sluice::nn

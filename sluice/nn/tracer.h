@@ -3,11 +3,13 @@
 // and which parameters were already read, so that a weight is read once however often it is used.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sluice/ir/graph_builder.h"
 #include "sluice/nn/tensor.h"
@@ -18,6 +20,26 @@ class Module;
 class Parameter;
 
 enum class TraceMode : std::uint8_t { Inference, Training };
+
+/// A block of the graph and its device; -1: none.
+struct BlockPlace {
+  std::int32_t block = -1;
+  std::int32_t device = -1;
+};
+
+/// What a trace knows of its blocks; block.cpp works with it.
+struct BlockState {
+  struct Applied {
+    const Module* module;
+    std::string id;
+  };
+
+  BlockPlace begun;                        ///< of the last layer that begins a block
+  int depth = 0;                           ///< Block scopes that are open
+  std::optional<std::int64_t> nextAutoId;  ///< not set: blocks need an id
+  std::vector<std::int32_t> devices;       ///< by block; -1: none
+  std::vector<Applied> applied;            ///< layers that began a block, and which
+};
 
 class Tracer {
  public:
@@ -34,6 +56,7 @@ class Tracer {
   ir::GraphBuilder& builder() { return builder_; }
   ir::Graph& graph() { return builder_.graph(); }
   bool training() const { return mode_ == TraceMode::Training; }
+  BlockState& blocks() { return blocks_; }
   /// Different for every trace of the thread, never 0.
   std::uint64_t id() const { return id_; }
 
@@ -48,6 +71,9 @@ class Tracer {
  private:
   friend class ModuleScope;
 
+  /// Enters the block that a BeginBlock put on the module, if there is one.
+  void beginMarkedBlock(const Module& module);
+
   struct Read {
     const Parameter* parameter;
     ir::Value value;
@@ -58,29 +84,25 @@ class Tracer {
   std::uint64_t id_;
   std::map<std::string, Read, std::less<>> reads_;  // by the variable's name
   const Module* module_ = nullptr;                  // the innermost module being applied
-};
-
-/// Ops made while it lives belong to the block, optionally on a device: `Block b("B1", 0);`.
-/// Blocks may be nested; the inner one counts. The same name twice is the same block.
-class Block {
- public:
-  explicit Block(std::string_view name, std::optional<std::int32_t> device = std::nullopt);
-
- private:
-  ir::AnnotationScope saved_;
+  BlockState blocks_;
 };
 
 /// Prefixes the names of the ops made while it lives: "encoder/".
 class NameScope {
  public:
   explicit NameScope(std::string_view name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
 
  private:
-  ir::AnnotationScope saved_;
+  ir::GraphBuilder& builder_;
+  std::size_t outerLength_;
 };
 
 /// The name scope of a module while it is applied: its path as seen from the module that applies
-/// it, so that nested calls give "encoder/0/fc/" once.
+/// it, so that nested calls give "encoder/0/fc/" once. A module marked with BeginBlock enters its
+/// block here, and the block goes on after it.
 class ModuleScope {
  public:
   explicit ModuleScope(const Module& module);
@@ -89,9 +111,9 @@ class ModuleScope {
   ModuleScope& operator=(const ModuleScope&) = delete;
 
  private:
-  ir::AnnotationScope saved_;
   Tracer& tracer_;
   const Module* outer_;
+  std::size_t outerLength_;
 };
 
 }  // namespace sluice::nn

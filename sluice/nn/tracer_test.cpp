@@ -88,39 +88,9 @@ TEST(Tracer, InputsNeedDifferentNames) {
   EXPECT_THAT(messageOf([&] { tracer.input("", kPair); }), HasSubstr("name"));
 }
 
-TEST(Block, AnnotatesTheOpsMadeInItAndRestoresWhatWasBefore) {
+TEST(NameScope, NeedsAName) {
   ir::Graph graph;
   Tracer tracer(graph, TraceMode::Inference);
-  const Tensor x = tracer.input("x", kPair);
-  Tensor outer;
-  Tensor inner;
-  Tensor again;
-  {
-    const Block b1("B1", 3);
-    outer = relu(x);
-    {
-      const Block b2("B2");
-      inner = relu(x);
-    }
-    again = relu(x);
-  }
-  const Tensor after = relu(x);
-  const auto place = [&](const Tensor& t) { return graph.op(t.value().op).place; };
-  EXPECT_THAT(graph.blocks(), ElementsAre("B1", "B2"));
-  EXPECT_EQ(place(outer).block, 0);
-  EXPECT_EQ(place(outer).device, 3);
-  EXPECT_EQ(place(inner).block, 1);
-  EXPECT_EQ(place(inner).device, -1);
-  EXPECT_EQ(place(again), place(outer));
-  EXPECT_EQ(place(after).block, -1);
-}
-
-TEST(Block, RefusesEmptyNamesNegativeDevicesAndUseOutsideATrace) {
-  EXPECT_THAT(messageOf([] { Block b("B1"); }), HasSubstr("only inside a trace"));
-  ir::Graph graph;
-  Tracer tracer(graph, TraceMode::Inference);
-  EXPECT_THAT(messageOf([] { Block b(""); }), HasSubstr("name"));
-  EXPECT_THAT(messageOf([] { Block b("B1", -2); }), HasSubstr("-2"));
   EXPECT_THAT(messageOf([] { NameScope s(""); }), HasSubstr("name"));
 }
 

@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/parallel/strategy.h"
+
+namespace sluice::parallel {
+namespace {
+
+using Blocks = std::span<const BlockInfo>;
+
+std::string listOf(Blocks blocks) {
+  std::vector<std::string> names;
+  for (const BlockInfo& block : blocks) {
+    names.push_back("'" + block.name + "'");
+  }
+  return names.empty() ? "no block" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Stages by ascending device; a device in between that no block uses makes no stage.
+StagePlan byDevice(Blocks blocks) {
+  std::map<std::int32_t, StageInfo> stages;
+  for (const BlockInfo& block : blocks) {
+    if (block.device < 0) {
+      raise<InvalidArgument>(
+          "AutoStage.SameAsDevice makes a block's device its stage, but block '{}' has no device: "
+          "write Block(\"{}\", device), or give stages or AutoStage.AutoIncrement to the strategy",
+          block.name,
+          block.name);
+    }
+    StageInfo& stage = stages[block.device];
+    stage.device = block.device;
+    stage.blocks.push_back(block.name);
+  }
+  StagePlan plan;
+  for (auto& [device, stage] : stages) {
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
+}
+
+StagePlan byBlock(Blocks blocks) {
+  StagePlan plan;
+  for (const BlockInfo& block : blocks) {
+    const auto id = static_cast<std::int32_t>(plan.stages.size());
+    plan.stages.push_back({block.device < 0 ? id : block.device, {block.name}});
+  }
+  return plan;
+}
+
+/// The stage's own device, else the one its blocks agree on, else its id.
+std::int32_t deviceOf(const Stage& stage, std::size_t id, Blocks blocks) {
+  if (stage.device()) {
+    return *stage.device();
+  }
+  const BlockInfo* placed = nullptr;
+  for (const std::string& name : stage.blocks()) {
+    const auto block = std::ranges::find(blocks, name, &BlockInfo::name);
+    if (block->device < 0) {
+      continue;
+    }
+    if (placed != nullptr && placed->device != block->device) {
+      raise<InvalidArgument>(
+          "stage {} has block '{}' on device {} and block '{}' on device {}; a stage is on one "
+          "device: give it one with {}.device(n)",
+          id,
+          placed->name,
+          placed->device,
+          block->name,
+          block->device,
+          stage.str());
+    }
+    placed = &*block;
+  }
+  return placed == nullptr ? static_cast<std::int32_t>(id) : placed->device;
+}
+
+StagePlan explicitStages(const Strategy& strategy, Blocks blocks) {
+  for (const Stage& stage : strategy.stages()) {
+    for (const std::string& block : stage.blocks()) {
+      if (std::ranges::find(blocks, block, &BlockInfo::name) == blocks.end()) {
+        raise<InvalidArgument>("{} names an unknown block '{}'; the model has {}",
+                               name(strategy.kind()),
+                               block,
+                               listOf(blocks));
+      }
+    }
+  }
+  StagePlan plan;
+  for (std::size_t id = 0; id < strategy.stages().size(); ++id) {
+    const Stage& stage = strategy.stage(id);
+    plan.stages.push_back({deviceOf(stage, id, blocks), stage.blocks()});
+  }
+  return plan;
+}
+
+void mergeNeighbours(std::vector<StageInfo>& stages) {
+  std::vector<StageInfo> merged;
+  for (StageInfo& stage : stages) {
+    if (!merged.empty() && merged.back().device == stage.device) {
+      merged.back().blocks.insert(
+          merged.back().blocks.end(), stage.blocks.begin(), stage.blocks.end());
+    } else {
+      merged.push_back(std::move(stage));
+    }
+  }
+  stages = std::move(merged);
+}
+
+std::vector<std::int32_t> stageOfBlock(const StagePlan& plan, Blocks blocks) {
+  std::vector<std::int32_t> stages;
+  for (const BlockInfo& block : blocks) {
+    const auto found = std::ranges::find_if(plan.stages, [&](const StageInfo& stage) {
+      return std::ranges::find(stage.blocks, block.name) != stage.blocks.end();
+    });
+    if (found == plan.stages.end()) {
+      raise<InvalidArgument>(
+          "block '{}' of the model is in no stage of the strategy; every block needs one",
+          block.name);
+    }
+    stages.push_back(static_cast<std::int32_t>(found - plan.stages.begin()));
+  }
+  return stages;
+}
+
+}  // namespace
+
+std::vector<BlockInfo> blocksInUse(const ir::Graph& graph) {
+  std::vector<BlockInfo> found;
+  std::vector<std::size_t> position(graph.blocks().size(), graph.blocks().size());
+  for (const ir::OpId id : graph.order()) {
+    const ir::Placement& place = graph.op(id).place;
+    if (place.block < 0) {
+      continue;
+    }
+    const auto block = static_cast<std::size_t>(place.block);
+    if (position[block] == graph.blocks().size()) {
+      position[block] = found.size();
+      found.push_back({graph.blocks()[block], place.device});
+    }
+    const BlockInfo& known = found[position[block]];
+    if (known.device != place.device) {
+      raise<InvalidArgument>("block '{}' has ops on device {} and on device {}; it has one device",
+                             known.name,
+                             known.device,
+                             place.device);
+    }
+  }
+  return found;
+}
+
+StagePlan resolveStages(const Strategy& strategy, Blocks blocksInOrderOfFirstUse) {
+  const Blocks blocks = blocksInOrderOfFirstUse;
+  StagePlan plan;
+  if (!strategy.autoStage()) {
+    plan = explicitStages(strategy, blocks);
+  } else if (blocks.empty()) {
+    plan.stages.push_back({});
+  } else if (strategy.autoStage() == AutoStage::SameAsDevice) {
+    plan = byDevice(blocks);
+  } else {
+    plan = byBlock(blocks);
+  }
+  mergeNeighbours(plan.stages);
+  plan.stageOfBlock = stageOfBlock(plan, blocks);
+  return plan;
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,141 @@
+#include "sluice/parallel/strategy.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::parallel {
+namespace {
+
+constexpr std::array<std::string_view, 9> kSchedules = {"sequential",
+                                                        "grouped",
+                                                        "interleaved",
+                                                        "gpipe",
+                                                        "1f1b",
+                                                        "chunked",
+                                                        "zb-h1",
+                                                        "zero-bubble",
+                                                        "popart"};
+
+bool has(const Stage& stage, std::string_view block) {
+  return std::ranges::find(stage.blocks(), block) != stage.blocks().end();
+}
+
+}  // namespace
+
+std::string_view name(AutoStage rule) {
+  return rule == AutoStage::SameAsDevice ? "SameAsDevice" : "AutoIncrement";
+}
+
+std::string_view name(StrategyKind kind) {
+  return kind == StrategyKind::Pipelined ? "PipelinedExecution" : "ShardedExecution";
+}
+
+std::string_view name(PipelineSchedule schedule) {
+  return kSchedules[static_cast<std::size_t>(schedule)];
+}
+
+PipelineSchedule parsePipelineSchedule(std::string_view text) {
+  const auto found = std::ranges::find(kSchedules, text);
+  if (found == kSchedules.end()) {
+    raise<InvalidArgument>("there is no pipeline schedule '{}'; the schedules are {}",
+                           text,
+                           fmt::join(kSchedules, ", "));
+  }
+  return static_cast<PipelineSchedule>(found - kSchedules.begin());
+}
+
+Stage::Stage(std::vector<std::string> blocks) : blocks_(std::move(blocks)) {
+  if (blocks_.empty()) {
+    raise<InvalidArgument>("a stage needs at least one block");
+  }
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (block->empty()) {
+      raise<InvalidArgument>("a stage names a block without an id; ids are not empty");
+    }
+    if (std::find(blocks_.begin(), block, *block) != block) {
+      raise<InvalidArgument>("a stage names block '{}' twice", *block);
+    }
+  }
+}
+
+Stage& Stage::device(std::int64_t device) {
+  if (device < 0 || device > std::numeric_limits<std::int32_t>::max()) {
+    raise<InvalidArgument>("{}: a device has a number from 0 on, got {}", str(), device);
+  }
+  device_ = static_cast<std::int32_t>(device);
+  return *this;
+}
+
+std::string Stage::str() const {
+  std::string text = fmt::format("Stage(\"{}\")", fmt::join(blocks_, "\", \""));
+  if (device_) {
+    text += fmt::format(".device({})", *device_);
+  }
+  return text;
+}
+
+Strategy::Strategy(StrategyKind kind, std::vector<Stage> stages)
+    : kind_(kind), stages_(std::move(stages)) {
+  if (stages_.empty()) {
+    raise<InvalidArgument>("{} got an empty list of stages", name(kind_));
+  }
+  for (std::size_t later = 1; later < stages_.size(); ++later) {
+    for (std::size_t earlier = 0; earlier < later; ++earlier) {
+      for (const std::string& block : stages_[later].blocks()) {
+        if (has(stages_[earlier], block)) {
+          raise<InvalidArgument>(
+              "{}: block '{}' is in two stages, {} and {}", name(kind_), block, earlier, later);
+        }
+      }
+    }
+  }
+}
+
+std::size_t Strategy::checked(std::size_t id) const {
+  if (id >= stages_.size()) {
+    raise<InvalidArgument>("{} has no stage {}: {} are given", str(), id, stages_.size());
+  }
+  return id;
+}
+
+std::size_t Strategy::position(std::string_view block) const {
+  const auto found =
+      std::ranges::find_if(stages_, [&](const Stage& stage) { return has(stage, block); });
+  if (found == stages_.end()) {
+    raise<InvalidArgument>("{} has no stage with block '{}'", str(), block);
+  }
+  return static_cast<std::size_t>(found - stages_.begin());
+}
+
+std::string Strategy::str() const {
+  std::string text(name(kind_));
+  if (autoStage_) {
+    text += fmt::format("(AutoStage.{})", name(*autoStage_));
+  } else {
+    std::vector<std::string> parts;
+    for (const Stage& stage : stages_) {
+      parts.push_back(stage.str());
+    }
+    text += fmt::format("({})", fmt::join(parts, ", "));
+  }
+  if (kind_ == StrategyKind::Pipelined) {
+    text += fmt::format(".schedule({})", name(schedule_));
+  }
+  return text;
+}
+
+PipelinedExecution& PipelinedExecution::schedule(PipelineSchedule schedule) {
+  setSchedule(schedule);
+  return *this;
+}
+
+PipelinedExecution& PipelinedExecution::schedule(std::string_view name) {
+  return schedule(parsePipelineSchedule(name));
+}
+
+}  // namespace sluice::parallel
