@@ -149,8 +149,7 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
                                             kernels,
                                             plan,
                                             {.microBatchesPerRound = microBatches,
-                                             .feedSlots = several ? 2 : 1,
-                                             .drainSlots = several ? 2 : 1,
+                                             .lookahead = several ? 1 : 0,
                                              .drainRule = drainRule,
                                              .memoryPerDevice = options.memoryPerDevice()});
   requireRoom(lowered);

@@ -36,52 +36,27 @@ bool canBeChannelsLast(const TensorType& type) {
   return type.shape.rank() >= 3 && type.shape.rank() <= 5;
 }
 
-SegmentKind segmentOf(ir::Pass pass) {
-  switch (pass) {
-    case ir::Pass::Forward:
-      return SegmentKind::Forward;
-    case ir::Pass::Backward:
-      return SegmentKind::Backward;
-    case ir::Pass::Update:
-      return SegmentKind::Update;
-  }
-  return SegmentKind::Forward;
-}
-
 class Emitter {
  public:
-  Emitter(const ir::Graph& graph, const device::KernelTable& kernels, StatePlan& state)
-      : graph_(graph), kernels_(kernels), state_(state) {
+  Emitter(const ir::Graph& graph,
+          const parallel::SegmentPlan& plan,
+          const parallel::VariableHomes& homes,
+          const device::KernelTable& kernels,
+          StatePlan& state)
+      : graph_(graph), plan_(plan), homes_(homes), kernels_(kernels), state_(state) {
+    for (std::int32_t d = 0; d < plan.devices; ++d) {
+      result_.segments.push_back({.kind = SegmentKind::Pack, .device = d});
+    }
+    result_.segments.insert(result_.segments.end(), plan.segments.begin(), plan.segments.end());
     order_.assign(graph.order().begin(), graph.order().end());
-    std::ranges::stable_sort(order_, {}, [&](OpId id) { return graph.op(id).place.pass; });
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      const Op& op = graph.op(order_[i]);
-      if (op.is(ir::kAssign)) {
-        assigns_[op.attrs.text("var")].push_back(i);
-      }
-      for (const Value v : op.inputs) {
-        lastUse_[v] = i;
-      }
-    }
-    for (const ir::Output& output : graph.outputs()) {
-      lastUse_[output.value] = order_.size();
-    }
-    // A view lives in the memory of its operand: its uses count for the operand.
-    for (std::size_t i = order_.size(); i-- > 0;) {
-      const Op& op = graph.op(order_[i]);
-      if (op.def->traits.view) {
-        const auto used = lastUse_.find(op.out());
-        if (used != lastUse_.end()) {
-          lastUse_[op.inputs[0]] = std::max(lastUse_[op.inputs[0]], used->second);
-        }
-      }
-    }
+    std::ranges::stable_sort(order_, {}, [&](OpId id) { return plan.of(id); });
+    findUses();
   }
 
   Emitted run() {
     for (position_ = 0; position_ < order_.size(); ++position_) {
       const Op& op = graph_.op(order_[position_]);
-      segment_ = segmentOf(op.place.pass);
+      segment_ = segmentOf(op.id);
       try {
         emitOp(op);
       } catch (Error& error) {
@@ -92,20 +67,58 @@ class Emitter {
     for (const ir::Output& output : graph_.outputs()) {
       emitOutput(output);
     }
-    // Storage changes of variables, emitted where they were first needed, run in front of the loop.
+    // Storage changes of variables, emitted where they were first needed, run in front of the loop;
+    // copies for outputs at the end of the segment that makes the value.
     std::ranges::stable_sort(result_.calls, {}, &EmittedCall::segment);
     return std::move(result_);
   }
 
  private:
-  /// One stored form of a value.
+  /// One stored form of a value. Forms made by a segment exist for the segments behind it.
   struct Material {
     Layout layout;
     BufferId buffer;
+    std::int32_t segment = -1;  ///< -1: there before the loop, or brought by a transfer
   };
 
+  void findUses() {
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const Op& op = graph_.op(order_[i]);
+      if (op.is(ir::kAssign)) {
+        assigns_[op.attrs.text("var")].push_back(i);
+      }
+      for (const Value v : op.inputs) {
+        lastUse_[v] = i;
+        if (graph_.op(v.op).place.device != op.place.device) {
+          readElsewhere_.insert(v);
+        }
+      }
+    }
+    for (const ir::Output& output : graph_.outputs()) {
+      lastUse_[output.value] = order_.size();
+    }
+    // A view lives in the memory of its operand: its uses count for the operand.
+    for (std::size_t i = order_.size(); i-- > 0;) {
+      const Op& op = graph_.op(order_[i]);
+      if (op.def->traits.view) {
+        const auto used = lastUse_.find(op.out());
+        if (used != lastUse_.end()) {
+          lastUse_[op.inputs[0]] = std::max(lastUse_[op.inputs[0]], used->second);
+        }
+      }
+    }
+  }
+
+  std::int32_t segmentOf(OpId id) const { return plan_.devices + plan_.of(id); }
+  const parallel::SegmentInfo& info(std::int32_t segment) const {
+    return result_.segments[static_cast<std::size_t>(segment)];
+  }
+  std::int32_t device() const { return info(segment_).device; }
+  std::int32_t deviceOf(BufferId buffer) const { return result_.buffers[buffer.index()].device; }
+
+  /// On the device of the segment being emitted.
   BufferId newBuffer(std::string name, std::size_t bytes, BufferUse use) {
-    result_.buffers.push_back({.name = std::move(name), .bytes = bytes});
+    result_.buffers.push_back({.name = std::move(name), .device = device(), .bytes = bytes});
     result_.uses.push_back(use);
     return BufferId(result_.buffers.size() - 1);
   }
@@ -116,15 +129,14 @@ class Emitter {
       result_.feeds.push_back({op.name, op.outputs[0], buffer});
       materials_[op.out()] = {{Layout::plain(), buffer}};
     } else if (op.is(ir::kConstant)) {
-      const BufferId buffer = newBuffer(op.name, op.outputs[0].bytes(), BufferUse::Constant);
-      result_.constants.push_back({buffer, op.attrs.tensor("value")});
-      materials_[op.out()] = {{Layout::plain(), buffer}};
+      materials_[op.out()] = {};  // stored on each device that reads it
     } else if (op.is(ir::kVariable)) {
       emitVariable(op);
     } else if (op.is(ir::kAssign)) {
       emitAssign(op);
     } else if (op.def->traits.view) {
-      materials_[op.out()] = {{Layout::plain(), materialize(op.inputs[0], Layout::plain())}};
+      materials_[op.out()] = {
+          {Layout::plain(), materialize(op.inputs[0], Layout::plain()), segment_}};
     } else {
       emitKernel(op);
     }
@@ -135,7 +147,9 @@ class Emitter {
     if (found != stateBuffers_.end()) {
       return found->second;
     }
-    const PlacedVariable& placed = state_.add(*graph_.findVariable(variable), 0);
+    const PlacedVariable* known = state_.find(variable);
+    const std::int32_t home = known != nullptr ? known->device : homes_.at(variable);
+    const PlacedVariable& placed = state_.add(*graph_.findVariable(variable), home);
     const BufferId id = newBuffer(variable, placed.variable.type.bytes(), BufferUse::State);
     Buffer& buffer = result_.buffers[id.index()];
     buffer.region = Region::State;
@@ -152,20 +166,39 @@ class Emitter {
     const BufferId slice = stateBuffer(variable);
     const auto used = lastUse_.find(op.out());
     const std::size_t last = used == lastUse_.end() ? position_ : used->second;
+    bool overwritten = false;
     for (const std::size_t assign : assigns_[variable]) {
-      if (assign > position_ && assign < last) {
-        materials_[op.out()] = {
-            {Layout::plain(), emitCopy(slice, op.outputs[0], op.name, BufferUse::Local)}};
-        return;
-      }
+      overwritten = overwritten || (assign > position_ && assign < last);
+    }
+    // A value of the update that another device reads is sent, which is no read of its own segment.
+    const bool sentByUpdate = info(segment_).kind == SegmentKind::Update &&
+                              !assigns_[variable].empty() && readElsewhere_.contains(op.out());
+    if (overwritten || sentByUpdate) {
+      requireHome(variable, slice, "reads");
+      materials_[op.out()] = {
+          {Layout::plain(), emitCopy(slice, op.outputs[0], op.name, BufferUse::Local), segment_}};
+      return;
     }
     materials_[op.out()] = {{Layout::plain(), slice}};
     variableOf_[op.out()] = variable;
   }
 
+  void requireHome(const std::string& variable, BufferId slice, std::string_view does) const {
+    if (deviceOf(slice) != device()) {
+      raise<Unsupported>(
+          "device {} {} variable '{}', which changes during the loop and lives on device {}: keep "
+          "what uses it on one device",
+          device(),
+          does,
+          variable,
+          deviceOf(slice));
+    }
+  }
+
   void emitAssign(const Op& op) {
     const std::string& variable = op.attrs.text("var");
     const BufferId slice = stateBuffer(variable);
+    requireHome(variable, slice, "assigns");
     const BufferId value = materialize(op.inputs[0], Layout::plain());
     const TensorType& type = graph_.type(op.inputs[0]);
     if (op.attrs.text("mode") == "set") {
@@ -194,7 +227,7 @@ class Emitter {
   void emitReorder(const Material& from,
                    const Material& to,
                    const TensorType& type,
-                   SegmentKind segment,
+                   std::int32_t segment,
                    const std::string& name) {
     EmittedCall call{.segment = segment};
     call.call = {.def = &device::kReorder,
@@ -210,45 +243,114 @@ class Emitter {
     result_.calls.push_back(std::move(call));
   }
 
-  /// The buffer that holds `value` in `wanted`; inserts the storage change the first time. Changes
-  /// of a variable that the micro-batch loop does not write are hoisted in front of the loop.
+  /// Whether the segment being emitted may read the form. Weight gradients may be delayed, so what
+  /// only they have made is there for them and the update.
+  bool visible(const Material& form) const {
+    if (deviceOf(form.buffer) != device()) {
+      return false;
+    }
+    if (form.segment < 0 || form.segment == segment_) {
+      return true;
+    }
+    return form.segment < segment_ && (info(form.segment).kind != SegmentKind::BackwardWeight ||
+                                       info(segment_).kind == SegmentKind::Update);
+  }
+
+  /// The buffer that holds `value` in `wanted`, for the segment being emitted; inserts the storage
+  /// change the first time. Changes of a variable that the micro-batch loop does not write are
+  /// hoisted in front of the loop.
   BufferId materialize(Value value, const Layout& wanted) {
     std::vector<Material>& forms = materials_.at(value);
     const TensorType& type = graph_.type(value);
+    const Material* plain = nullptr;
+    const Material* any = nullptr;
     for (const Material& form : forms) {
+      if (!visible(form)) {
+        continue;
+      }
       if (sameStorage(type.shape, form.layout, wanted)) {
         return form.buffer;
       }
+      any = any == nullptr ? &form : any;
+      plain = plain == nullptr && form.layout.isPlain() ? &form : plain;
+    }
+    if (any == nullptr) {
+      forms.push_back(bring(value));
+      return materialize(value, wanted);
     }
     // Only plain storage converts to and from everything.
-    if (!wanted.isPlain() && !forms.front().layout.isPlain()) {
+    if (!wanted.isPlain() && plain == nullptr) {
       materialize(value, Layout::plain());
+      return materialize(value, wanted);
     }
-    const auto plain =
-        std::ranges::find_if(forms, [&](const Material& m) { return m.layout.isPlain(); });
-    const Material source = wanted.isPlain() ? forms.front() : *plain;
+    const Material source = wanted.isPlain() ? *any : *plain;
     const std::string& name = graph_.op(value.op).name;
     const auto variable = variableOf_.find(value);
-    const bool hoist = variable != variableOf_.end() && segment_ != SegmentKind::Update &&
-                       !assignedInLoop(variable->second);
-    if (hoist) {
-      std::vector<Material>& packed = packed_[variable->second];
-      for (const Material& form : packed) {
-        if (form.layout == wanted) {
-          forms.push_back(form);
-          return form.buffer;
-        }
-      }
-      const Material form{wanted, newBuffer(name, wanted.bytes(type), BufferUse::Packed)};
-      emitReorder(source, form, type, SegmentKind::Pack, name);
-      packed.push_back(form);
-      forms.push_back(form);
-      return form.buffer;
+    if (variable != variableOf_.end() && info(segment_).kind != SegmentKind::Update &&
+        !assignedInLoop(variable->second)) {
+      forms.push_back(packed(variable->second, source, type, wanted));
+      return forms.back().buffer;
     }
-    const Material form{wanted, newBuffer(name, wanted.bytes(type), BufferUse::Local)};
+    const Material form{wanted, newBuffer(name, wanted.bytes(type), BufferUse::Local), segment_};
     emitReorder(source, form, type, segment_, name);
     forms.push_back(form);
     return form.buffer;
+  }
+
+  /// The packed copy of a variable on this device.
+  Material packed(const std::string& variable,
+                  const Material& source,
+                  const TensorType& type,
+                  const Layout& wanted) {
+    std::vector<Material>& known = packed_[variable];
+    for (const Material& form : known) {
+      if (form.layout == wanted && deviceOf(form.buffer) == device()) {
+        return form;
+      }
+    }
+    const Material form{wanted, newBuffer(variable, wanted.bytes(type), BufferUse::Packed)};
+    emitReorder(source, form, type, device(), variable);  // the Pack of device d is segment d
+    known.push_back(form);
+    return form;
+  }
+
+  /// Puts a value onto this device that is not there yet.
+  Material bring(Value value) {
+    const Op& producer = graph_.op(value.op);
+    const TensorType& type = graph_.type(value);
+    if (producer.is(ir::kConstant)) {
+      const BufferId buffer = newBuffer(producer.name, type.bytes(), BufferUse::Constant);
+      result_.constants.push_back({buffer, producer.attrs.tensor("value")});
+      return {Layout::plain(), buffer};
+    }
+    if (const auto variable = variableOf_.find(value); variable != variableOf_.end()) {
+      return mirror(variable->second, type);
+    }
+    const Material from = materials_.at(value).front();
+    BufferUse& use = result_.uses[from.buffer.index()];
+    use = use == BufferUse::Local ? BufferUse::Sent : use;
+    const std::size_t bytes = from.layout.bytes(type);
+    const BufferId to = newBuffer(producer.name, bytes, BufferUse::Received);
+    const bool once = from.segment >= 0 && info(from.segment).oncePerRound();
+    result_.transfers.push_back({producer.name, from.buffer, to, bytes, once});
+    return {from.layout, to};
+  }
+
+  /// This round's copy of a variable that lives on another device.
+  Material mirror(const std::string& variable, const TensorType& type) {
+    const BufferId slice = stateBuffer(variable);
+    if (assignedInLoop(variable)) {
+      requireHome(variable, slice, "reads");
+    }
+    for (const Material& form : mirrors_[variable]) {
+      if (deviceOf(form.buffer) == device()) {
+        return form;
+      }
+    }
+    const BufferId to = newBuffer(variable, type.bytes(), BufferUse::Mirror);
+    result_.transfers.push_back({variable, slice, to, type.bytes(), true});
+    mirrors_[variable].push_back({Layout::plain(), to});
+    return mirrors_[variable].back();
   }
 
   bool assignedInLoop(const std::string& variable) {
@@ -268,8 +370,9 @@ class Emitter {
         continue;
       }
       largest = type.bytes();
-      const Layout& first = materials_.at(v).front().layout;
-      layout = first.kind == Layout::Kind::ChannelsLast ? first : Layout::plain();
+      const std::vector<Material>& forms = materials_.at(v);
+      const bool last = !forms.empty() && forms.front().layout.kind == Layout::Kind::ChannelsLast;
+      layout = last ? forms.front().layout : Layout::plain();
     }
     return layout;
   }
@@ -308,7 +411,7 @@ class Emitter {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const BufferId buffer =
           newBuffer(op.name, choice.outputs[i].bytes(op.outputs[i]), BufferUse::Local);
-      materials_[op.out(i)] = {{choice.outputs[i], buffer}};
+      materials_[op.out(i)] = {{choice.outputs[i], buffer, segment_}};
       call.call.outputs.push_back(buffer.value);
     }
     if (choice.scratchBytes > 0) {
@@ -335,42 +438,45 @@ class Emitter {
   }
 
   void emitOutput(const ir::Output& output) {
-    const Op& producer = graph_.op(output.value.op);
-    segment_ = segmentOf(producer.place.pass);
+    segment_ = segmentOf(output.value.op);
     BufferId buffer = materialize(output.value, Layout::plain());
-    if (result_.uses[buffer.index()] != BufferUse::Local) {
+    BufferUse& use = result_.uses[buffer.index()];
+    if (use != BufferUse::Local && use != BufferUse::Sent) {
       // An input, a variable, a constant, or a value drained under another name already.
       buffer = emitCopy(buffer, graph_.type(output.value), output.name, BufferUse::Drain);
-      moveBehindSegment();
     } else {
-      result_.uses[buffer.index()] = BufferUse::Drain;
-      moveBehindSegment();
+      use = BufferUse::Drain;
     }
     result_.drains.push_back({output.name, graph_.type(output.value), buffer});
   }
 
-  /// Calls emitted for outputs come last; they belong at the end of their segment.
-  void moveBehindSegment() { std::ranges::stable_sort(result_.calls, {}, &EmittedCall::segment); }
-
   const ir::Graph& graph_;
+  const parallel::SegmentPlan& plan_;
+  const parallel::VariableHomes& homes_;
   const device::KernelTable& kernels_;
   StatePlan& state_;
   std::vector<OpId> order_;
   std::size_t position_ = 0;
-  SegmentKind segment_ = SegmentKind::Forward;
+  std::int32_t segment_ = 0;  // being emitted; index into result_.segments
   std::unordered_map<Value, std::size_t> lastUse_;
+  std::unordered_set<Value> readElsewhere_;  // on another device than it is made on
   std::unordered_map<std::string, std::vector<std::size_t>> assigns_;
   std::unordered_map<Value, std::vector<Material>> materials_;
   std::unordered_map<Value, std::string> variableOf_;
   std::unordered_map<std::string, BufferId> stateBuffers_;
   std::unordered_map<std::string, std::vector<Material>> packed_;
+  std::unordered_map<std::string, std::vector<Material>> mirrors_;
   Emitted result_;
 };
 
 }  // namespace
 
-Emitted emit(const ir::Graph& graph, const device::KernelTable& kernels, StatePlan& state) {
-  return Emitter(graph, kernels, state).run();
+Emitted emit(const ir::Graph& graph,
+             const parallel::SegmentPlan& plan,
+             const parallel::VariableHomes& homes,
+             const device::KernelTable& kernels,
+             StatePlan& state) {
+  return Emitter(graph, plan, homes, kernels, state).run();
 }
 
 }  // namespace sluice::program

@@ -10,31 +10,51 @@
 
 #include "sluice/device/kernel.h"
 #include "sluice/ir/graph.h"
+#include "sluice/parallel/placement.h"
+#include "sluice/parallel/segments.h"
 #include "sluice/program/program.h"
 #include "sluice/program/state_plan.h"
 
 namespace sluice::program {
 
 /// Why a buffer exists; decides how long it lives and what may share its memory.
-enum class BufferUse : std::uint8_t { Local, Feed, Drain, State, Constant, Packed, Scratch };
+enum class BufferUse : std::uint8_t {
+  Local,     ///< written and read by kernels
+  Feed,      ///< an input
+  Drain,     ///< an output; kernels may read it too
+  Sent,      ///< like Local, and copied to another device
+  Received,  ///< the copy, one per micro-batch or, of the update's values, one per round
+  Mirror,    ///< this round's copy of a variable that lives on another device
+  State,
+  Constant,
+  Packed,
+  Scratch
+};
 
 /// A call with the graph fact that planning needs.
 struct EmittedCall {
-  SegmentKind segment = SegmentKind::Forward;
+  std::int32_t segment = 0;
   device::KernelCall call;
   bool elementwise = false;  ///< an output may overwrite an operand of its type and layout
   bool assignCopy = false;   ///< copies a value into a variable's slice; droppable
 };
 
 struct Emitted {
-  std::vector<Buffer> buffers;  ///< offsets set for State only
+  std::vector<parallel::SegmentInfo> segments;  ///< a Pack per device, then the plan's
+  std::vector<Buffer> buffers;                  ///< offsets set for State only
   std::vector<BufferUse> uses;
-  std::vector<EmittedCall> calls;  ///< in time order; Pack calls first
+  std::vector<EmittedCall> calls;  ///< by segment, in time order
   std::vector<Stream> feeds;
   std::vector<Stream> drains;
   std::vector<Constant> constants;
+  std::vector<Transfer> transfers;
 };
 
-Emitted emit(const ir::Graph& graph, const device::KernelTable& kernels, StatePlan& state);
+/// `homes` gives the device of variables that `state` does not have yet.
+Emitted emit(const ir::Graph& graph,
+             const parallel::SegmentPlan& plan,
+             const parallel::VariableHomes& homes,
+             const device::KernelTable& kernels,
+             StatePlan& state);
 
 }  // namespace sluice::program

@@ -7,24 +7,43 @@
 
 #include "sluice/device/kernel.h"
 #include "sluice/ir/graph.h"
+#include "sluice/parallel/placement.h"
+#include "sluice/parallel/segments.h"
 #include "sluice/program/program.h"
 #include "sluice/program/state_plan.h"
+#include "sluice/schedule/pipeline.h"
 
 namespace sluice::program {
 
 struct LowerOptions {
   std::int32_t microBatchesPerRound = 1;
-  std::int32_t feedSlots = 2;       ///< micro-batches of input that may wait on the device
-  std::int32_t drainSlots = 2;      ///< micro-batches of output that may wait to be fetched
+  std::int32_t lookahead = 1;       ///< micro-batches that other lanes may be ahead of the kernels
+  bool sequential = false;          ///< one micro-batch at a time over all devices
   DrainRule drainRule = {};         ///< for every output
   std::size_t memoryPerDevice = 0;  ///< 0: not limited
 };
 
-/// Lowers for one device. Throws Unsupported for an op without a kernel, InvalidArgument for a
-/// graph that cannot be run in rounds, OutOfMemory (naming need, limit and the largest buffers at
-/// the peak) when the plan is over the budget. `state` gains the graph's variables; it is unchanged
-/// when this throws.
-Program lower(const ir::Graph& graph,
+/// The schedule of a graph that is all on device 0: each micro-batch forward and backward.
+schedule::PipelineSchedule oneDeviceSchedule(std::int32_t microBatches, bool training);
+
+/// Where the parts of a placed graph run, and in which order.
+struct Placed {
+  const ir::Graph& graph;
+  const parallel::SegmentPlan& segments;
+  const parallel::VariableHomes& homes;
+  const schedule::PipelineSchedule& schedule;
+};
+
+/// Throws Unsupported for an op without a kernel, InvalidArgument for a graph that cannot be run in
+/// rounds, OutOfMemory (naming device, need, limit and the largest buffers at the peak) when the
+/// plan is over the budget. `state` gains the graph's variables; it is unchanged when this throws.
+Program lower(const Placed& placed,
+              const device::KernelTable& kernels,
+              StatePlan& state,
+              const LowerOptions& options);
+
+/// Places everything on device 0 and lowers it.
+Program lower(ir::Graph graph,
               const device::KernelTable& kernels,
               StatePlan& state,
               const LowerOptions& options);

@@ -41,6 +41,10 @@ std::vector<Extent> extentsOf(const Emitted& emitted) {
   return extents;
 }
 
+const parallel::SegmentInfo& segmentOf(const Emitted& emitted, std::size_t call) {
+  return emitted.segments[static_cast<std::size_t>(emitted.calls[call].segment)];
+}
+
 /// Renames buffers lazily; chains resolve to the last name.
 class Renaming {
  public:
@@ -209,12 +213,12 @@ void shareBuffers(Emitted& emitted) {
   reuseOperands(emitted);
 }
 
-PlanSummary placeBuffers(Emitted& emitted) {
+PlanSummary placeBuffers(Emitted& emitted, const Round& round, std::int32_t device) {
   const std::vector<Extent> extents = extentsOf(emitted);
   const auto end = static_cast<std::int64_t>(emitted.calls.size()) + 1;
   std::int64_t loopEnd = 0;
   for (std::size_t t = 0; t < emitted.calls.size(); ++t) {
-    if (emitted.calls[t].segment != SegmentKind::Update) {
+    if (segmentOf(emitted, t).kind != SegmentKind::Update) {
       loopEnd = static_cast<std::int64_t>(t) + 1;
     }
   }
@@ -222,28 +226,35 @@ PlanSummary placeBuffers(Emitted& emitted) {
   std::vector<schedule::Lifetime> lifetimes;
   for (std::size_t b = 0; b < emitted.buffers.size(); ++b) {
     const Extent& extent = extents[b];
-    const std::size_t bytes = emitted.buffers[b].totalBytes();
+    Buffer& buffer = emitted.buffers[b];
+    if (buffer.device != device || buffer.region == Region::State) {
+      continue;
+    }
+    schedule::Lifetime lifetime{0, end, buffer.totalBytes()};
     switch (emitted.uses[b]) {
-      case BufferUse::State:
-        continue;
-      case BufferUse::Feed:
-      case BufferUse::Drain:
-      case BufferUse::Constant:
-        lifetimes.push_back({0, end, bytes});
-        break;
       case BufferUse::Packed:
-        lifetimes.push_back({0, std::max(loopEnd, extent.last + 1), bytes});
+      case BufferUse::Mirror:
+        lifetime.end = std::max(loopEnd, extent.last + 1);
+        // Another lane writes mirrors, and may be a round ahead.
+        lifetime.end = emitted.uses[b] == BufferUse::Mirror ? end : lifetime.end;
         break;
       case BufferUse::Local:
       case BufferUse::Scratch:
         if (!extent.touched()) {
-          emitted.buffers[b].bytes = 0;  // renamed away
+          buffer.bytes = 0;  // renamed away
           continue;
         }
-        lifetimes.push_back({extent.first, extent.last + 1, bytes});
+        if (!round.isShared(b) || round.isSerial(device)) {
+          lifetime = {extent.first, extent.last + 1, buffer.totalBytes()};
+        } else if (extent.last < loopEnd) {
+          lifetime.end = loopEnd;
+        }
+        break;
+      default:
         break;
     }
     ids.push_back(b);
+    lifetimes.push_back(lifetime);
   }
   const schedule::OffsetPlan plan = schedule::planOffsets(lifetimes, kAlignment);
   for (std::size_t i = 0; i < ids.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sluice/program/emitter.h"
+#include "sluice/program/round.h"
 
 namespace sluice::program {
 
@@ -18,9 +19,10 @@ struct PlanSummary {
   std::string largestAtPeak;  ///< text: the ten largest buffers alive at the peak
 };
 
-/// Gives every transient buffer its offset. Buffers of feeds and drains live the whole round,
-/// packed copies until the end of the loop, all others from their first write to their last read.
-PlanSummary placeBuffers(Emitted& emitted);
+/// Gives every transient buffer of a device its offset. What other lanes touch lives the whole
+/// round, packed copies and mirrors until the end of the loop, as do the rings of a device that has
+/// several micro-batches under way; all others from their first write to their last read.
+PlanSummary placeBuffers(Emitted& emitted, const Round& round, std::int32_t device);
 
 /// "1.5 MiB"
 std::string formatBytes(std::size_t bytes);

@@ -60,12 +60,19 @@ void printCall(Text out, const Program& program, const device::KernelCall& call)
                  call.name);
 }
 
+/// "compute0", "exchange0>1"
+std::string laneName(const Lane& lane) {
+  return lane.kind == LaneKind::Exchange
+             ? fmt::format("{}{}>{}", name(lane.kind), lane.peer, lane.device)
+             : fmt::format("{}{}", name(lane.kind), lane.device);
+}
+
 void printTask(Text out, const Program& program, const Task& task) {
   const auto subject = static_cast<std::size_t>(task.subject);
   std::string what;
   switch (task.kind) {
     case TaskKind::Run:
-      what = name(program.segments[subject].kind);
+      what = name(program.segments[subject]);
       break;
     case TaskKind::Feed:
       what = program.feeds[subject].name;
@@ -73,12 +80,15 @@ void printTask(Text out, const Program& program, const Task& task) {
     case TaskKind::Drain:
       what = program.drains[subject].name;
       break;
+    case TaskKind::Transfer:
+      what = program.transfers[subject].name;
+      break;
   }
   fmt::format_to(out, "    {} {} m{}", name(task.kind), what, task.microBatch);
   for (const Wait& w : program.waitsOf(task)) {
     fmt::format_to(out,
                    " after {}:{}{}",
-                   name(program.lanes[static_cast<std::size_t>(w.lane)].kind),
+                   laneName(program.lanes[static_cast<std::size_t>(w.lane)]),
                    w.task,
                    std::string(static_cast<std::size_t>(w.roundsBack), '\''));
   }
@@ -87,19 +97,25 @@ void printTask(Text out, const Program& program, const Task& task) {
 
 }  // namespace
 
-std::string_view name(SegmentKind kind) {
-  static constexpr std::array<std::string_view, 4> kNames = {
-      "pack", "forward", "backward", "update"};
-  return kNames[static_cast<std::size_t>(kind)];
+std::string name(const Segment& segment) {
+  switch (segment.kind) {
+    case SegmentKind::Pack:
+      return "pack";
+    case SegmentKind::Update:
+      return fmt::format("update {}", segment.part);
+    default:
+      return fmt::format("{} {}", parallel::name(segment.kind), segment.stage);
+  }
 }
 
 std::string_view name(TaskKind kind) {
-  static constexpr std::array<std::string_view, 3> kNames = {"run", "feed", "drain"};
+  static constexpr std::array<std::string_view, 4> kNames = {"run", "feed", "drain", "transfer"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string_view name(LaneKind kind) {
-  static constexpr std::array<std::string_view, 3> kNames = {"load", "compute", "store"};
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "load", "compute", "store", "exchange"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -139,14 +155,35 @@ std::string print(const Program& program) {
                    constant.value.type().str(),
                    placeText(program.buffer(constant.buffer)));
   }
+  for (const Transfer& transfer : program.transfers) {
+    const Buffer& from = program.buffer(transfer.from);
+    const Buffer& to = program.buffer(transfer.to);
+    fmt::format_to(out,
+                   "  transfer \"{}\" of {} from device {} at {} to device {} at {}, {} slot{}{}\n",
+                   transfer.name,
+                   formatBytes(transfer.bytes),
+                   from.device,
+                   placeText(from),
+                   to.device,
+                   placeText(to),
+                   to.slots,
+                   to.slots == 1 ? "" : "s",
+                   transfer.oncePerRound ? ", once per round" : "");
+  }
   for (const Segment& segment : program.segments) {
-    fmt::format_to(out, "  segment {} on device {}\n", name(segment.kind), segment.device);
+    if (segment.calls.empty()) {
+      continue;
+    }
+    fmt::format_to(out, "  segment {} on device {}\n", name(segment), segment.device);
     for (const device::KernelCall& call : segment.calls) {
       printCall(out, program, call);
     }
   }
   for (const Lane& lane : program.lanes) {
-    fmt::format_to(out, "  lane {} of device {}\n", name(lane.kind), lane.device);
+    if (lane.tasks.empty()) {
+      continue;
+    }
+    fmt::format_to(out, "  lane {}\n", laneName(lane));
     for (const Task& task : lane.tasks) {
       printTask(out, program, task);
     }

@@ -4,8 +4,10 @@
 //
 //   round      G micro-batches (G = gradient accumulation), then the update; G device iterations
 //              when there is no update. A step repeats the round R times.
-//   lane       one list of tasks of one device, run in order: load, compute, store
-//   task       run a segment, feed an input, drain an output; with the tasks it waits for
+//   lane       one list of tasks of one device, run in order: load, compute, store, and exchange,
+//              one for each device that sends to it
+//   task       run a segment, feed an input, drain an output, copy from another device; with the
+//              tasks it waits for
 //   buffer     a planned slice of an arena; a ring has several slots, one per micro-batch in flight
 #pragma once
 
@@ -18,6 +20,7 @@
 #include "sluice/base/ids.h"
 #include "sluice/device/device.h"
 #include "sluice/ir/graph.h"
+#include "sluice/parallel/segments.h"
 
 namespace sluice::program {
 
@@ -45,22 +48,15 @@ struct Buffer {
   }
 };
 
-enum class SegmentKind : std::uint8_t {
-  Pack,  ///< storage changes of variables, once per round
-  Forward,
-  Backward,
-  Update
-};
-std::string_view name(SegmentKind kind);
+using parallel::SegmentKind;
 
 /// A maximal list of kernels on one device between communication points; lowered once, run for
 /// every micro-batch. Operands of the calls are BufferIds.
-struct Segment {
-  SegmentKind kind = SegmentKind::Forward;
-  std::int32_t device = 0;
-  std::int32_t stage = 0;
+struct Segment : parallel::SegmentInfo {
   std::vector<device::KernelCall> calls;
 };
+/// "forward 0", "update 1"
+std::string name(const Segment& segment);
 
 /// Which micro-batches of a step an output is fetched for, counted over its rounds.
 struct DrainRule {
@@ -87,7 +83,17 @@ struct Constant {
   HostTensor value;
 };
 
-enum class TaskKind : std::uint8_t { Run, Feed, Drain };
+/// A copy from one device's memory into another's. One record serves both ends: whoever owns the
+/// destination runs the task, and its completion frees the source.
+struct Transfer {
+  std::string name;
+  BufferId from;
+  BufferId to;
+  std::size_t bytes = 0;
+  bool oncePerRound = false;  ///< a variable's mirror, or a value of the update
+};
+
+enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer };
 std::string_view name(TaskKind kind);
 
 /// Completion of task `task` of lane `lane`, in this round or in an earlier one.
@@ -108,21 +114,23 @@ struct Slot {
 /// Small and plain; waits and slots are ranges of the Program's flat arrays.
 struct Task {
   TaskKind kind = TaskKind::Run;
-  std::int32_t subject = 0;  ///< segment, or index into feeds or drains
+  std::int32_t subject = 0;  ///< segment, or index into feeds, drains or transfers
   std::int32_t microBatch = 0;
+  std::int64_t plannedStart = 0;  ///< who may choose takes the task with the smallest
   std::int32_t firstWait = 0;
   std::int32_t numWaits = 0;
   std::int32_t firstSlot = 0;
   std::int32_t numSlots = 0;
 };
 
-enum class LaneKind : std::uint8_t { Load, Compute, Store };
+enum class LaneKind : std::uint8_t { Load, Compute, Store, Exchange };
 std::string_view name(LaneKind kind);
 
 struct Lane {
   std::int32_t device = 0;
   LaneKind kind = LaneKind::Compute;
   std::vector<Task> tasks;
+  std::int32_t peer = -1;  ///< Exchange: the device that the copies come from
 };
 
 struct DevicePlan {
@@ -142,6 +150,7 @@ struct Program {
   std::vector<Stream> feeds;
   std::vector<Stream> drains;
   std::vector<Constant> constants;
+  std::vector<Transfer> transfers;
   std::vector<Lane> lanes;
   std::vector<Wait> waits;
   std::vector<Slot> slots;

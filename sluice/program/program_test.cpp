@@ -76,10 +76,8 @@ TEST(Lower, RefusesOptionsThatMakeNoRound) {
   const ir::Graph graph = inferenceModel();
   EXPECT_THAT(messageOf<InvalidArgument>([&] { lowered(graph, {.microBatchesPerRound = 0}); }),
               HasSubstr("at least 1 micro-batch"));
-  EXPECT_THAT(messageOf<InvalidArgument>([&] { lowered(graph, {.feedSlots = 0}); }),
-              HasSubstr("at least 1 slot"));
-  EXPECT_THAT(messageOf<InvalidArgument>([&] { lowered(graph, {.drainSlots = -1}); }),
-              HasSubstr("at least 1 slot"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { lowered(graph, {.lookahead = -1}); }),
+              HasSubstr("lookahead"));
   EXPECT_THAT(messageOf<InvalidArgument>([&] { lowered(graph, {.drainRule = {.every = 0}}); }),
               HasSubstr("period"));
 }
@@ -148,13 +146,13 @@ TEST(Lower, GivesMemoryOnlyToBuffersThatAreUsed) {
   graph.addVariable({.name = "w", .type = f32({1000})});
   const ir::Value x = b.input("x", f32({}));
   b.assign("w", ops::broadcastTo(b, x, {1000}));
-  const Program p = lowered(graph, {.feedSlots = 1});
+  const Program p = lowered(graph, {.lookahead = 0});
   verify(p);
   EXPECT_EQ(p.devices[0].transientBytes, 64U);
 }
 
 TEST(Lower, LetsRingsReachOverRounds) {
-  const Program p = lowered(inferenceModel(), {.feedSlots = 3, .drainSlots = 2});
+  const Program p = lowered(inferenceModel(), {.lookahead = 2});
   verify(p);
   // With one micro-batch per round, a slot is free again when the round three before is done.
   const Task& feed = p.lanes[0].tasks[0];
@@ -200,14 +198,14 @@ TEST(Program, IsPrintedWithEverythingThatRuns) {
                     HasSubstr("constant f32[3] at T+")));
   EXPECT_THAT(text,
               AllOf(HasSubstr("segment pack on device 0"),
-                    HasSubstr("segment update on device 0"),
+                    HasSubstr("segment update 0 on device 0"),
                     HasSubstr("matmul [toy] (T+"),
                     HasSubstr(" scratch T+"),
                     HasSubstr("reorder [toy] (S+"),
-                    HasSubstr("lane load of device 0"),
-                    HasSubstr("feed x m1 after compute:"),
-                    HasSubstr("run forward m0 after load:1"),
-                    HasSubstr("drain loss m1 after compute:")));
+                    HasSubstr("lane load0"),
+                    HasSubstr("feed x m1 after compute0:"),
+                    HasSubstr("run forward 0 m0 after load0:1"),
+                    HasSubstr("drain loss m1 after compute0:")));
   EXPECT_THAT(print(lowered(inferenceModel(), {.drainRule = {.finalOnly = true}})),
               AllOf(HasSubstr("1 micro-batch per round\n"), HasSubstr("the last of a step")));
 }
@@ -228,10 +226,10 @@ TEST(Program, HashIsStableAndTellsProgramsApart) {
   EXPECT_NE(hash(lowered(model(0.1, 1.0F), {.microBatchesPerRound = 2})), first);
   EXPECT_NE(hash(lowered(model(0.1, 1.0F), {.drainRule = {.finalOnly = true}})), first);
   Program changed = lowered(model(0.1, 1.0F));
-  changed.segments[0].calls[0].choice.config = "tile 8";
+  changed.segments[1].calls[0].choice.config = "tile 8";
   EXPECT_NE(hash(changed), first);
   changed = lowered(model(0.1, 1.0F));
-  changed.segments[0].calls[0].choice.outputs[0].blob = "nhwc";
+  changed.segments[1].calls[0].choice.outputs[0].blob = "nhwc";
   EXPECT_NE(hash(changed), first);
   changed = lowered(model(0.1, 1.0F));
   changed.waits[0].roundsBack += 1;

@@ -15,13 +15,16 @@ std::string taskText(const Program& program, std::size_t lane, std::size_t task)
   std::string what;
   switch (t.kind) {
     case TaskKind::Run:
-      what = name(program.segments[subject].kind);
+      what = name(program.segments[subject]);
       break;
     case TaskKind::Feed:
       what = fmt::format("'{}'", program.feeds[subject].name);
       break;
     case TaskKind::Drain:
       what = fmt::format("'{}'", program.drains[subject].name);
+      break;
+    case TaskKind::Transfer:
+      what = fmt::format("'{}'", program.transfers[subject].name);
       break;
   }
   return fmt::format("{} {} of micro-batch {} (task {} of {})",

@@ -39,6 +39,11 @@ std::vector<Holds> holdsOf(const Program& program) {
       }
     }
   }
+  for (const Transfer& transfer : program.transfers) {
+    if (transfer.oncePerRound) {
+      holds[transfer.to.index()] = Holds::Packed;
+    }
+  }
   for (std::size_t b = 0; b < holds.size(); ++b) {
     if (program.buffers[b].region == Region::State) {
       holds[b] = Holds::Variable;
@@ -174,6 +179,12 @@ class Execution {
       case TaskKind::Drain: {
         const Stream& drain = p_.drains[subject];
         read(place(drain.buffer, drain.type.bytes()), true);
+        break;
+      }
+      case TaskKind::Transfer: {
+        const Transfer& transfer = p_.transfers[subject];
+        read(place(transfer.from, transfer.bytes));
+        write(place(transfer.to, transfer.bytes));
         break;
       }
     }

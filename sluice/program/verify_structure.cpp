@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "sluice/program/verify_parts.h"
 
@@ -30,7 +31,7 @@ class Structure {
     for (const Segment& segment : p_.segments) {
       require(inRange(segment.device, p_.devices.size()),
               "segment {} is on device {} of {}",
-              name(segment.kind),
+              name(segment),
               segment.device,
               p_.devices.size());
       for (const device::KernelCall& call : segment.calls) {
@@ -39,6 +40,7 @@ class Structure {
       }
     }
     streams();
+    transfers();
     for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
       require(inRange(p_.lanes[lane].device, p_.devices.size()),
               "lane {} is on device {} of {}",
@@ -92,7 +94,7 @@ class Structure {
     return fmt::format("{} '{}' of segment {}",
                        call.def == nullptr ? "a call" : call.def->name,
                        call.name,
-                       name(segment.kind));
+                       name(segment));
   }
 
   void operand(const Segment& segment,
@@ -205,11 +207,39 @@ class Structure {
     }
   }
 
+  std::size_t subjects(TaskKind kind) const {
+    switch (kind) {
+      case TaskKind::Run:
+        return p_.segments.size();
+      case TaskKind::Feed:
+        return p_.feeds.size();
+      case TaskKind::Drain:
+        return p_.drains.size();
+      case TaskKind::Transfer:
+        return p_.transfers.size();
+    }
+    return 0;
+  }
+
+  /// Where the memory of a task's subject is; for a transfer the receiving end.
+  std::int32_t deviceOf(const Task& task) const {
+    const auto s = static_cast<std::size_t>(task.subject);
+    switch (task.kind) {
+      case TaskKind::Run:
+        return p_.segments[s].device;
+      case TaskKind::Feed:
+        return p_.buffer(p_.feeds[s].buffer).device;
+      case TaskKind::Drain:
+        return p_.buffer(p_.drains[s].buffer).device;
+      case TaskKind::Transfer:
+        return p_.buffer(p_.transfers[s].to).device;
+    }
+    return -1;
+  }
+
   void subject(std::size_t lane, std::size_t index) const {
     const Task& task = p_.lanes[lane].tasks[index];
-    const std::size_t count = task.kind == TaskKind::Run    ? p_.segments.size()
-                              : task.kind == TaskKind::Feed ? p_.feeds.size()
-                                                            : p_.drains.size();
+    const std::size_t count = subjects(task.kind);
     require(inRange(task.subject, count),
             "task {} of {}: {} {} of {}",
             index,
@@ -223,11 +253,7 @@ class Structure {
             laneText(p_, lane),
             task.microBatch,
             p_.microBatchesPerRound);
-    const auto s = static_cast<std::size_t>(task.subject);
-    const std::int32_t device = task.kind == TaskKind::Run ? p_.segments[s].device
-                                : task.kind == TaskKind::Feed
-                                    ? p_.buffer(p_.feeds[s].buffer).device
-                                    : p_.buffer(p_.drains[s].buffer).device;
+    const std::int32_t device = deviceOf(task);
     require(device == p_.lanes[lane].device,
             "{}: its memory is on device {}",
             taskText(p_, lane, index),
@@ -280,27 +306,57 @@ class Structure {
     }
   }
 
+  void transfers() const {
+    for (const Transfer& transfer : p_.transfers) {
+      for (const BufferId id : {transfer.from, transfer.to}) {
+        require(inRange(id.value, p_.buffers.size()),
+                "transfer '{}' has buffer {} of {}",
+                transfer.name,
+                id.value,
+                p_.buffers.size());
+        require(transfer.bytes <= p_.buffer(id).bytes,
+                "transfer '{}' takes {} bytes, buffer '{}' has {}",
+                transfer.name,
+                transfer.bytes,
+                p_.buffer(id).name,
+                p_.buffer(id).bytes);
+      }
+      require(p_.buffer(transfer.from).device != p_.buffer(transfer.to).device &&
+                  p_.buffer(transfer.to).region == Region::Transient,
+              "transfer '{}' must go to transient memory of another device",
+              transfer.name);
+    }
+  }
+
   void allOnceAndInOrder() const {
-    Counts runs(p_.segments.size());
-    Counts feeds(p_.feeds.size());
-    Counts drains(p_.drains.size());
+    std::array<Counts, 4> counts;
+    for (const TaskKind kind :
+         {TaskKind::Run, TaskKind::Feed, TaskKind::Drain, TaskKind::Transfer}) {
+      counts[static_cast<std::size_t>(kind)].resize(subjects(kind));
+    }
     for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
       for (std::size_t index = 0; index < p_.lanes[lane].tasks.size(); ++index) {
         const Task& task = p_.lanes[lane].tasks[index];
-        Counts& counts = task.kind == TaskKind::Run    ? runs
-                         : task.kind == TaskKind::Feed ? feeds
-                                                       : drains;
-        next(counts[static_cast<std::size_t>(task.subject)], lane, index);
+        next(counts[static_cast<std::size_t>(task.kind)][static_cast<std::size_t>(task.subject)],
+             lane,
+             index);
       }
     }
+    const auto& [runs, feeds, drains, transfers] = counts;
     for (std::size_t s = 0; s < runs.size(); ++s) {
-      complete(runs[s], "run", name(p_.segments[s].kind), perRound(p_.segments[s].kind));
+      if (!p_.segments[s].calls.empty()) {
+        complete(runs[s], "run", name(p_.segments[s]), perRound(p_.segments[s].oncePerRound()));
+      }
     }
     for (std::size_t f = 0; f < feeds.size(); ++f) {
       complete(feeds[f], "feed", p_.feeds[f].name, p_.microBatchesPerRound);
     }
     for (std::size_t d = 0; d < drains.size(); ++d) {
       complete(drains[d], "drain", p_.drains[d].name, p_.microBatchesPerRound);
+    }
+    for (std::size_t t = 0; t < transfers.size(); ++t) {
+      complete(
+          transfers[t], "transfer", p_.transfers[t].name, perRound(p_.transfers[t].oncePerRound));
     }
   }
 
@@ -311,18 +367,21 @@ class Structure {
   };
   using Counts = std::vector<Progress>;
 
-  std::int32_t perRound(SegmentKind kind) const {
-    return kind == SegmentKind::Pack || kind == SegmentKind::Update ? 1 : p_.microBatchesPerRound;
+  std::int32_t perRound(bool once) const { return once ? 1 : p_.microBatchesPerRound; }
+
+  /// Tasks that run once count as the first micro-batch before the loop, as the last behind it.
+  bool isOnce(const Task& task) const {
+    const auto s = static_cast<std::size_t>(task.subject);
+    return (task.kind == TaskKind::Run && p_.segments[s].oncePerRound()) ||
+           (task.kind == TaskKind::Transfer && p_.transfers[s].oncePerRound);
   }
 
   /// Tasks of one subject come in micro-batch order on one lane; pack runs as the first
   /// micro-batch, the update as the last.
   void next(Progress& progress, std::size_t lane, std::size_t index) const {
     const Task& task = p_.lanes[lane].tasks[index];
-    const bool update =
-        task.kind == TaskKind::Run &&
-        p_.segments[static_cast<std::size_t>(task.subject)].kind == SegmentKind::Update;
-    const std::int32_t expected = update ? p_.microBatchesPerRound - 1 : progress.done;
+    const bool atEnd = isOnce(task) && task.microBatch == p_.microBatchesPerRound - 1;
+    const std::int32_t expected = atEnd ? p_.microBatchesPerRound - 1 : progress.done;
     require(progress.done == 0 || progress.lane == lane,
             "{}: earlier micro-batches are on {}",
             taskText(p_, lane, index),

@@ -85,9 +85,8 @@ Buffer& variable(Program& program, std::string_view name) {
 
 TEST(Verify, AcceptsWhatLoweringMakes) {
   for (const std::int32_t count : {1, 2, 3, 5}) {
-    for (const std::int32_t slots : {1, 2, 3}) {
-      const LowerOptions options{
-          .microBatchesPerRound = count, .feedSlots = slots, .drainSlots = 4 - slots};
+    for (const std::int32_t lookahead : {0, 1, 2}) {
+      const LowerOptions options{.microBatchesPerRound = count, .lookahead = lookahead};
       EXPECT_EQ(complaint(lowered(trainingModel("mean"), options)), "");
       EXPECT_EQ(complaint(lowered(inferenceModel(), options)), "");
       StatePlan state;
@@ -196,7 +195,7 @@ TEST(Verify, NamesMicroBatchesThatAreMissingOrOutOfOrder) {
   EXPECT_THAT(complaint(p), AllOf(HasSubstr("run forward"), HasSubstr("out of order")));
   p = training();
   p.lanes[kCompute].tasks.push_back(p.lanes[kCompute].tasks.back());
-  EXPECT_THAT(complaint(p), HasSubstr("run update: expected 1 per round, found 2"));
+  EXPECT_THAT(complaint(p), HasSubstr("run update 0: expected 1 per round, found 2"));
   p = training();
   p.lanes[kStore].tasks.push_back(p.lanes[kCompute].tasks.back());
   p.lanes[kCompute].tasks.pop_back();
@@ -215,7 +214,7 @@ TEST(Verify, FindsARunThatDoesNotWaitForItsInput) {
   changeWaits(p, task(p, kCompute, 1), 0, {});
   EXPECT_THAT(complaint(p),
               AllOf(HasSubstr("race"),
-                    HasSubstr("run forward of micro-batch 0"),
+                    HasSubstr("run forward 0 of micro-batch 0"),
                     HasSubstr("reads 'x'"),
                     HasSubstr("feed 'x' of micro-batch 0")));
 }
@@ -248,7 +247,7 @@ TEST(Verify, DescribesADeadlockLaneByLane) {
   changeWaits(p, task(p, kCompute, 1), -1, {{.lane = kLoad, .task = 7}});
   EXPECT_THAT(complaint(p),
               AllOf(HasSubstr("deadlock"),
-                    HasSubstr("next is round 0, run forward of micro-batch 0"),
+                    HasSubstr("next is round 0, run forward 0 of micro-batch 0"),
                     HasSubstr("waits for round 0, feed 'target' of micro-batch 3"),
                     HasSubstr("lane load of device 0: finished round 0, feed 'target'")));
   p = training();
@@ -445,8 +444,7 @@ TEST(Verify, FindsADroppedWaitIfAndOnlyIfItLeavesARace) {
     const auto pick = [&](std::size_t count) {
       return static_cast<std::int32_t>(random() % count);
     };
-    const LowerOptions options{
-        .microBatchesPerRound = 1 + pick(4), .feedSlots = 1 + pick(3), .drainSlots = 1 + pick(3)};
+    const LowerOptions options{.microBatchesPerRound = 1 + pick(4), .lookahead = pick(3)};
     Program p = lowered(pick(2) == 0 ? trainingModel() : inferenceModel(), options);
     ASSERT_FALSE(hasRace(p));
     Task* victim = nullptr;

@@ -1,97 +1,117 @@
 #include "sluice/runtime/engine.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <condition_variable>
 #include <exception>
 #include <limits>
 #include <mutex>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
+#include "sluice/runtime/lane_run.h"
 
 namespace sluice::runtime {
 namespace {
 
-using program::Lane;
 using program::Program;
 using program::Task;
 using program::TaskKind;
 
-/// What a lane's counter is set to when the step fails: whoever waits for it goes on and looks.
-constexpr std::int64_t kStopped = std::numeric_limits<std::int64_t>::max() / 2;
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace
 
-struct Engine::Impl {
-  /// A thread and what it needs for the lane it runs in the current step.
-  struct LaneThread {
-    device::Device* device = nullptr;
-    std::unique_ptr<device::Queue> queue;
-    std::vector<std::byte*> buffers;  // addresses by BufferId, ring slots set per task
-    std::thread thread;
-    alignas(64) std::atomic<std::int64_t> completed{0};  // written by one lane, polled by others
-  };
+LoadedProgram::LoadedProgram(program::Program program) : program_(std::move(program)) {}
+LoadedProgram::~LoadedProgram() = default;
 
-  /// The step being run; written before `generation` is raised, read by the lanes after.
+struct Engine::Impl {
+  /// The step being run; written before `step` is raised, read by the threads after.
   struct Job {
-    const LoadedProgram* loaded = nullptr;
     const Program* program = nullptr;
+    std::span<const std::unique_ptr<LaneRun>> lanes;
     std::span<const std::unique_ptr<device::Executable>> segments;
+    std::span<std::byte* const> addresses;
     const StepArgs* args = nullptr;
   };
 
-  std::vector<std::unique_ptr<LaneThread>> lanes;
+  /// What sleeping threads of one class wait for: raised when a task of theirs may be ready.
+  struct alignas(64) Signal {
+    std::atomic<std::int32_t> epoch{0};
+    std::atomic<std::int32_t> sleepers{0};
+
+    void raise() {
+      epoch.fetch_add(1);
+      if (sleepers.load() > 0) {
+        epoch.notify_all();
+      }
+    }
+  };
+
+  EngineOptions options;
+  std::vector<device::Device*> devices;
+  std::vector<std::thread> threads;
   Job job;
-  std::atomic<std::uint64_t> generation{0};
-  std::atomic<std::int32_t> running{0};
+  std::atomic<std::int32_t> step{0};
   std::atomic<bool> stop{false};
   std::atomic<bool> failed{false};
-  std::mutex mutex;  // guards failure
+  std::atomic<std::int32_t> lanesLeft{0};
+  std::array<Signal, 2> signals;  // by LaneClass
+  std::atomic<std::int64_t> tasksDone{0};
+  // The end of a step, and its first error.
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::size_t running = 0;
   std::exception_ptr failure;
 
-  Impl() = default;
+  Impl(std::vector<device::Device*> all, const EngineOptions& given)
+      : options(given), devices(std::move(all)) {
+    const int cores = std::max(1U, std::thread::hardware_concurrency());
+    const int workers =
+        given.workers > 0 ? given.workers : std::min(cores, static_cast<int>(devices.size()));
+    threads.emplace_back([this] { threadLoop(LaneClass::Host); });
+    for (int i = 0; i < std::max(workers, 1); ++i) {
+      threads.emplace_back([this] { threadLoop(LaneClass::Device); });
+    }
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
     stop.store(true);
-    generation.fetch_add(1);
-    generation.notify_all();
-    for (auto& lane : lanes) {
-      if (lane->thread.joinable()) {
-        lane->thread.join();
-      }
+    step.fetch_add(1);
+    step.notify_all();
+    for (std::thread& thread : threads) {
+      thread.join();
     }
   }
 
-  void addLane(device::Device* device) {
-    auto lane = std::make_unique<LaneThread>();
-    lane->device = device;
-    lane->queue = device->makeQueue();
-    const std::size_t index = lanes.size();
-    lanes.push_back(std::move(lane));
-    // The thread may begin while `lanes` still grows, so it gets its own entry from here.
-    LaneThread& own = *lanes.back();
-    own.thread = std::thread([this, index, &own] { threadLoop(index, own); });
-  }
-
-  void threadLoop(std::size_t index, LaneThread& lane) {
-    lane.device->enterThread();
-    std::uint64_t seen = 0;
+  void threadLoop(LaneClass laneClass) {
+    for (device::Device* device : devices) {
+      device->enterThread();
+    }
+    std::int32_t seen = 0;
     for (;;) {
-      generation.wait(seen);
-      seen = generation.load();
+      step.wait(seen);
+      seen = step.load();
       if (stop.load()) {
         return;
       }
       try {
-        if (index < job.program->lanes.size()) {
-          runLane(lane, job.program->lanes[index]);
-        }
+        work(laneClass);
       } catch (...) {
         fail(std::current_exception());
       }
-      if (running.fetch_sub(1) == 1) {
-        running.notify_all();
+      const std::scoped_lock lock(mutex);
+      if (--running == 0) {
+        ended.notify_all();
       }
     }
   }
@@ -104,84 +124,125 @@ struct Engine::Impl {
       }
     }
     failed.store(true);
-    for (auto& lane : lanes) {
-      lane->completed.store(kStopped);
-      lane->completed.notify_all();
+    wakeAll();
+  }
+
+  void wakeAll() {
+    for (Signal& signal : signals) {
+      signal.epoch.fetch_add(1);
+      signal.epoch.notify_all();
     }
   }
 
-  void runLane(LaneThread& lane, const Lane& plan) {
-    const auto perRound = static_cast<std::int64_t>(plan.tasks.size());
-    for (std::int32_t round = 0; round < job.args->rounds; ++round) {
-      for (std::int64_t t = 0; t < perRound; ++t) {
-        const Task& task = plan.tasks[static_cast<std::size_t>(t)];
-        for (const program::Wait& wait : job.program->waitsOf(task)) {
-          await(wait, round);
+  bool over() const { return failed.load() || lanesLeft.load() == 0; }
+
+  /// Runs ready tasks of a class until the step is over.
+  void work(LaneClass laneClass) {
+    Signal& signal = signals[static_cast<std::size_t>(laneClass)];
+    while (!over()) {
+      const std::int32_t epoch = signal.epoch.load();
+      if (LaneRun* lane = claimReady(laneClass)) {
+        runNext(*lane);
+        continue;
+      }
+      signal.sleepers.fetch_add(1);
+      if (!over()) {
+        signal.epoch.wait(epoch);
+      }
+      signal.sleepers.fetch_sub(1);
+    }
+  }
+
+  /// The lane whose next task is ready and planned earliest, claimed for this thread.
+  LaneRun* claimReady(LaneClass laneClass) {
+    for (;;) {
+      LaneRun* best = nullptr;
+      std::int64_t bestPriority = std::numeric_limits<std::int64_t>::max();
+      for (const auto& lane : job.lanes) {
+        if (lane->laneClass() != laneClass || lane->isTaken() || lane->finished()) {
+          continue;
         }
-        if (failed.load(std::memory_order_relaxed)) {
-          return;
+        const std::int64_t count = lane->done();
+        const std::int64_t priority = lane->priority(count);
+        // Of equals a copy goes first: another device may be waiting for it.
+        const bool better =
+            priority < bestPriority ||
+            (priority == bestPriority && lane->plan().kind == program::LaneKind::Exchange);
+        if (better && lane->ready(count, job.lanes)) {
+          best = lane.get();
+          bestPriority = priority;
         }
-        try {
-          runTask(lane, task, round);
-        } catch (Error& error) {
-          error.at(fmt::format("{} of micro-batch {}, round {}, device {}",
-                               program::name(task.kind),
-                               task.microBatch,
-                               round,
-                               plan.device));
-          throw;
+      }
+      if (best == nullptr) {
+        return nullptr;
+      }
+      if (best->claim()) {
+        // Another thread may have run that task in the meantime.
+        if (!best->finished() && best->ready(best->done(), job.lanes)) {
+          return best;
         }
-        complete(lane, round * perRound + t + 1);
+        best->release();
       }
     }
   }
 
-  void await(const program::Wait& wait, std::int32_t round) {
-    const auto target = static_cast<std::size_t>(wait.lane);
-    const std::int64_t since = round - wait.roundsBack;
-    if (since < 0) {
-      return;
+  void runNext(LaneRun& lane) {
+    const std::int64_t count = lane.done();
+    const Task& task = lane.task(count);
+    const std::int32_t round = lane.round(count);
+    const std::int64_t start = job.args->times != nullptr ? now() : 0;
+    if (options.beforeTask != nullptr) {
+      options.beforeTask(static_cast<std::size_t>(&lane.plan() - job.program->lanes.data()), count);
     }
-    const auto perRound = static_cast<std::int64_t>(job.program->lanes[target].tasks.size());
-    const std::int64_t wanted = since * perRound + wait.task + 1;
-    std::atomic<std::int64_t>& counter = lanes[target]->completed;
-    for (std::int64_t now = counter.load(std::memory_order_acquire); now < wanted;
-         now = counter.load(std::memory_order_acquire)) {
-      counter.wait(now, std::memory_order_acquire);
+    try {
+      runTask(lane, task, round);
+    } catch (Error& error) {
+      error.at(fmt::format("{} of micro-batch {}, round {}, device {}",
+                           program::name(task.kind),
+                           task.microBatch,
+                           round,
+                           lane.plan().device));
+      throw;
+    }
+    if (job.args->times != nullptr) {
+      lane.addTime({static_cast<std::int32_t>(&lane.plan() - job.program->lanes.data()),
+                    static_cast<std::int32_t>(count % lane.perRound()),
+                    round,
+                    start,
+                    now()});
+    }
+    lane.complete(count + 1);
+    lane.release();
+    tasksDone.fetch_add(1, std::memory_order_relaxed);
+    for (const LaneClass waiter : {LaneClass::Device, LaneClass::Host}) {
+      if (lane.signals(count, waiter)) {
+        signals[static_cast<std::size_t>(waiter)].raise();
+      }
+    }
+    if (lane.finished() && lanesLeft.fetch_sub(1) == 1) {
+      wakeAll();
     }
   }
 
-  /// Exchange, not store: a failure elsewhere must not be overwritten.
-  void complete(LaneThread& lane, std::int64_t count) {
-    std::int64_t before = count - 1;
-    lane.completed.compare_exchange_strong(before, count, std::memory_order_release);
-    lane.completed.notify_all();
-  }
-
-  void runTask(LaneThread& lane, const Task& task, std::int32_t round) {
+  void runTask(LaneRun& lane, const Task& task, std::int32_t round) {
     const Program& program = *job.program;
     const std::int64_t inStep =
         static_cast<std::int64_t>(round) * program.microBatchesPerRound + task.microBatch;
-    for (const program::Slot& slot : program.slotsOf(task)) {
-      const program::Buffer& buffer = program.buffer(slot.buffer);
-      lane.buffers[slot.buffer.index()] =
-          job.loaded->addresses_[slot.buffer.index()] +
-          buffer.slotStride() * static_cast<std::size_t>(program.slotIn(slot, round));
-    }
+    lane.selectSlots(task, round, job.addresses);
     const auto subject = static_cast<std::size_t>(task.subject);
     switch (task.kind) {
       case TaskKind::Run:
-        lane.queue->launch(*job.segments[subject],
-                           lane.buffers,
-                           {.seed = job.args->seed,
-                            .microBatch = job.args->firstMicroBatch + inStep,
-                            .microBatchInRound = task.microBatch});
+        lane.queue().launch(*job.segments[subject],
+                            lane.addresses(),
+                            {.seed = job.args->seed,
+                             .microBatch = job.args->firstMicroBatch + inStep,
+                             .microBatchInRound = task.microBatch});
         break;
       case TaskKind::Feed: {
         const program::Stream& stream = program.feeds[subject];
-        lane.queue->copy(lane.buffers[stream.buffer.index()],
-                         job.args->feed.take(task.subject, inStep),
-                         stream.type.bytes());
+        lane.queue().copy(lane.address(stream.buffer),
+                          job.args->feed.take(task.subject, inStep),
+                          stream.type.bytes());
         break;
       }
       case TaskKind::Drain: {
@@ -189,35 +250,77 @@ struct Engine::Impl {
         const std::int64_t total =
             static_cast<std::int64_t>(job.args->rounds) * program.microBatchesPerRound;
         if (stream.rule.applies(inStep, total)) {
-          job.args->sink.put(task.subject, inStep, lane.buffers[stream.buffer.index()]);
+          job.args->sink.put(task.subject, inStep, lane.address(stream.buffer));
         }
         break;
       }
+      case TaskKind::Transfer: {
+        const program::Transfer& transfer = program.transfers[subject];
+        lane.queue().copy(lane.address(transfer.to), lane.address(transfer.from), transfer.bytes);
+        break;
+      }
     }
-    lane.queue->finish();
+    lane.queue().finish();
+  }
+
+  /// Waits for the threads to leave the step; gives it up when nothing moves for too long.
+  void awaitEnd() {
+    std::unique_lock lock(mutex);
+    if (options.stallTimeout.count() == 0) {
+      ended.wait(lock, [&] { return running == 0; });
+      return;
+    }
+    std::int64_t before = tasksDone.load();
+    while (!ended.wait_for(lock, options.stallTimeout, [&] { return running == 0; })) {
+      const std::int64_t done = tasksDone.load();
+      if (done != before || failed.load()) {
+        before = done;
+        continue;
+      }
+      std::string report;
+      for (const auto& lane : job.lanes) {
+        if (lane->perRound() > 0) {
+          report += "\n  " + lane->report();
+        }
+      }
+      std::string text =
+          fmt::format("stall: no task has ended for {} ms{}", options.stallTimeout.count(), report);
+      log::write("engine", log::Level::Error, text);
+      lock.unlock();
+      fail(std::make_exception_ptr(DeviceError(std::move(text))));
+      lock.lock();
+    }
   }
 };
 
-Engine::Engine(ModelState& state) : state_(state), impl_(std::make_unique<Impl>()) {
-  for (device::Device* device : state.devices()) {
-    for (int lane = 0; lane < 3; ++lane) {
-      impl_->addLane(device);
-    }
-  }
-}
+Engine::Engine(ModelState& state, const EngineOptions& options)
+    : state_(state), impl_(std::make_unique<Impl>(state.devices(), options)) {}
 
 Engine::~Engine() = default;
 
 std::unique_ptr<LoadedProgram> Engine::load(program::Program program) {
   auto loaded = std::make_unique<LoadedProgram>(std::move(program));
   loaded->serial_ = ++lastSerial_;
-  SLUICE_CHECK(loaded->program_.lanes.size() <= impl_->lanes.size(),
-               "a program of {} lanes on an engine of {}",
-               loaded->program_.lanes.size(),
-               impl_->lanes.size());
-  for (const program::Segment& segment : loaded->program_.segments) {
+  const Program& p = loaded->program_;
+  SLUICE_CHECK(p.devices.size() <= state_.devices().size(),
+               "a program for {} devices on an engine of {}",
+               p.devices.size(),
+               state_.devices().size());
+  for (const program::Segment& segment : p.segments) {
     device::Device& device = *state_.devices()[static_cast<std::size_t>(segment.device)];
     loaded->segments_.push_back(device.prepare(segment.calls));
+  }
+  for (std::size_t l = 0; l < p.lanes.size(); ++l) {
+    device::Device& device = *state_.devices()[static_cast<std::size_t>(p.lanes[l].device)];
+    loaded->lanes_.push_back(std::make_unique<LaneRun>(p, l, device.makeQueue()));
+  }
+  for (std::size_t l = 0; l < p.lanes.size(); ++l) {
+    const LaneClass waiter = loaded->lanes_[l]->laneClass();
+    for (const Task& task : p.lanes[l].tasks) {
+      for (const program::Wait& wait : p.waitsOf(task)) {
+        loaded->lanes_[static_cast<std::size_t>(wait.lane)]->setSignal(wait.task, waiter);
+      }
+    }
   }
   return loaded;
 }
@@ -251,11 +354,12 @@ void Engine::uploadConstants(const LoadedProgram& loaded) {
   }
   for (const program::Constant& constant : loaded.program_.constants) {
     const program::Buffer& buffer = loaded.program_.buffer(constant.buffer);
-    Impl::LaneThread& lane = *impl_->lanes[static_cast<std::size_t>(buffer.device) * 3];
-    lane.queue->copy(loaded.addresses_[constant.buffer.index()],
-                     constant.value.bytes(),
-                     constant.value.byteCount());
-    lane.queue->finish();
+    const std::unique_ptr<device::Queue> queue =
+        state_.devices()[static_cast<std::size_t>(buffer.device)]->makeQueue();
+    queue->copy(loaded.addresses_[constant.buffer.index()],
+                constant.value.bytes(),
+                constant.value.byteCount());
+    queue->finish();
   }
   currentSerial_ = loaded.serial_;
   currentGeneration_ = state_.generation();
@@ -265,21 +369,29 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
   Impl& impl = *impl_;
   refreshAddresses(loaded);
   uploadConstants(loaded);
-  impl.job = {&loaded, &loaded.program_, loaded.segments_, &args};
+  impl.job = {&loaded.program_, loaded.lanes_, loaded.segments_, loaded.addresses_, &args};
   impl.failed.store(false);
   impl.failure = nullptr;
-  for (auto& lane : impl.lanes) {
-    lane->completed.store(0);
-    lane->buffers.assign(loaded.addresses_.begin(), loaded.addresses_.end());
+  std::int32_t busy = 0;
+  for (const auto& lane : loaded.lanes_) {
+    lane->begin(args.rounds, loaded.addresses_, args.times != nullptr);
+    busy += lane->finished() ? 0 : 1;
   }
-  impl.running.store(static_cast<std::int32_t>(impl.lanes.size()));
-  impl.generation.fetch_add(1);
-  impl.generation.notify_all();
-  for (std::int32_t left = impl.running.load(); left > 0; left = impl.running.load()) {
-    impl.running.wait(left);
+  impl.lanesLeft.store(busy);
+  {
+    const std::scoped_lock lock(impl.mutex);
+    impl.running = impl.threads.size();
   }
+  impl.step.fetch_add(1);
+  impl.step.notify_all();
+  impl.awaitEnd();
   if (impl.failure) {
     std::rethrow_exception(impl.failure);
+  }
+  if (args.times != nullptr) {
+    for (const auto& lane : loaded.lanes_) {
+      args.times->insert(args.times->end(), lane->times().begin(), lane->times().end());
+    }
   }
 }
 

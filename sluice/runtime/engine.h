@@ -1,9 +1,11 @@
-// Engine: runs Programs. Each lane of a device has a thread of its own that walks its tasks in
-// order, waiting for other lanes' progress counters; in steady state it allocates nothing, looks
-// nothing up by name and takes no lock. The first exception of a lane stops all of them and is
-// rethrown to the caller; the Engine stays usable.
+// Engine: runs Programs. A lane is a list of tasks, not a thread: as many workers as there are
+// devices, at most one per core, take the ready task with the earliest planned start, and one more
+// thread serves the host's lanes, whose callbacks may block. In steady state the Engine allocates
+// nothing, looks nothing up by name and takes no lock; who finds nothing to do sleeps. The first
+// exception stops all lanes and is rethrown to the caller; the Engine stays usable.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,10 +17,25 @@
 
 namespace sluice::runtime {
 
+class LaneRun;
+
+/// When one task of a lane ran, in nanoseconds of a steady clock.
+struct TaskTime {
+  std::int32_t lane = 0;
+  std::int32_t task = 0;
+  std::int32_t round = 0;
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+};
+
 /// A Program with its kernels made; belongs to the Engine that loaded it.
 class LoadedProgram {
  public:
-  explicit LoadedProgram(program::Program program) : program_(std::move(program)) {}
+  explicit LoadedProgram(program::Program program);
+  ~LoadedProgram();
+  LoadedProgram(const LoadedProgram&) = delete;
+  LoadedProgram& operator=(const LoadedProgram&) = delete;
+
   const program::Program& program() const { return program_; }
 
  private:
@@ -28,6 +45,7 @@ class LoadedProgram {
   std::vector<std::unique_ptr<device::Executable>> segments_;
   std::vector<std::byte*> addresses_;  // of every buffer's slot 0
   std::uint64_t generation_ = 0;       // of the ModelState when the addresses were taken
+  std::vector<std::unique_ptr<LaneRun>> lanes_;
 };
 
 struct StepArgs {
@@ -36,12 +54,22 @@ struct StepArgs {
   std::int32_t rounds = 1;
   std::uint64_t seed = 0;
   std::int64_t firstMicroBatch = 0;  ///< counted over the whole training
+  /// Set: filled with the times of all tasks of the step, lane by lane.
+  std::vector<TaskTime>* times = nullptr;
+};
+
+struct EngineOptions {
+  int workers = 0;  ///< 0: one per device, at most one per core
+  /// A step in which no task ends for this long is given up with a report of all lanes; 0: never.
+  std::chrono::milliseconds stallTimeout{0};
+  /// For tests: called before every task, in the thread that runs it.
+  void (*beforeTask)(std::size_t lane, std::int64_t count) = nullptr;
 };
 
 class Engine {
  public:
   /// The state, and with it the devices, must outlive the Engine.
-  explicit Engine(ModelState& state);
+  explicit Engine(ModelState& state, const EngineOptions& options = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

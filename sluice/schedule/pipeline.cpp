@@ -7,7 +7,6 @@
 #include "sluice/schedule/layout.h"
 #include "sluice/schedule/orders.h"
 #include "sluice/schedule/run.h"
-#include "sluice/schedule/search.h"
 
 namespace sluice::schedule {
 namespace {
@@ -22,11 +21,6 @@ constexpr std::array kKinds{PipelineKind::Sequential,
                             PipelineKind::ZeroBubbleH1,
                             PipelineKind::ZeroBubble};
 
-bool isSearched(PipelineKind kind) {
-  return kind == PipelineKind::Chunked || splitsBackward(kind);
-}
-
-/// Of the kinds that follow a rule.
 Orders ordersOf(PipelineKind kind, const Layout& layout) {
   switch (kind) {
     case PipelineKind::Sequential:
@@ -41,9 +35,9 @@ Orders ordersOf(PipelineKind kind, const Layout& layout) {
     case PipelineKind::Chunked:
     case PipelineKind::ZeroBubbleH1:
     case PipelineKind::ZeroBubble:
-      break;
+      raise<Unsupported>("schedule: {}", name(kind));
   }
-  SLUICE_CHECK(false, "{} follows no rule", name(kind));
+  SLUICE_CHECK(false, "no such kind of schedule");
 }
 
 void checkByteCap(const Layout& layout, const PipelineSchedule& schedule) {
@@ -97,11 +91,9 @@ bool splitsBackward(PipelineKind kind) {
 
 PipelineSchedule schedulePipeline(PipelineKind kind, const PipelineProblem& problem) {
   const Layout layout(problem, splitsBackward(kind));
-  const std::int64_t bound = lowerBound(problem, splitsBackward(kind));
-  PipelineSchedule schedule = isSearched(kind) ? searchOrders(kind, layout, bound)
-                                               : runOrders(layout, ordersOf(kind, layout));
+  PipelineSchedule schedule = runOrders(layout, ordersOf(kind, layout));
   schedule.kind = kind;
-  schedule.bound = bound;
+  schedule.bound = lowerBound(problem, splitsBackward(kind));
   checkByteCap(layout, schedule);
   return schedule;
 }

@@ -56,6 +56,10 @@ class Differentiator {
     std::vector<Value>& parts = found->second;
     if (parts.size() > 1) {
       Value sum = parts.back();  // parts were found walking backwards
+      // The earliest use comes last on the way back: there the others' parts have arrived.
+      const ir::AnnotationScope scope(builder_);
+      builder_.place = graph_.op(sum.op).place;
+      builder_.place.pass = ir::Pass::Backward;
       for (std::size_t i = parts.size() - 1; i-- > 0;) {
         sum = ops::add(builder_, sum, parts[i]);
       }

@@ -1,0 +1,266 @@
+#include "sluice/parallel/placement.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::parallel {
+namespace {
+
+using ir::Op;
+using ir::OpId;
+using ir::Pass;
+using ir::Placement;
+using ir::Value;
+
+bool isLeaf(const Op& op) {
+  return op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable);
+}
+
+class Placer {
+ public:
+  Placer(ir::Graph& graph, std::vector<std::int32_t> deviceOfStage, VariableHomes& homes)
+      : graph_(graph), deviceOfStage_(std::move(deviceOfStage)), homes_(homes) {
+    std::size_t size = 0;
+    for (const OpId id : graph.order()) {
+      size = std::max(size, id.index() + 1);
+    }
+    placed_.assign(size, false);
+  }
+
+  /// `stageOf` gives the annotated stage of an op that is no leaf.
+  template <class F>
+  void run(const F& stageOf) {
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass == Pass::Update || isLeaf(op)) {
+        continue;
+      }
+      std::int32_t stage = stageOf(op);
+      for (const Value v : op.inputs) {
+        stage = stageAfter(op, stage, v);
+      }
+      set(id, stage);
+    }
+    placeLeaves();
+    findHomes();
+    placeUpdate();
+  }
+
+ private:
+  void set(OpId id, std::int32_t stage) {
+    Placement place = graph_.op(id).place;
+    place.stage = stage;
+    place.device = deviceOfStage_[static_cast<std::size_t>(stage)];
+    graph_.setPlacement(id, place);
+    placed_[id.index()] = true;
+  }
+
+  /// The stage of `op` when it also reads `v`.
+  std::int32_t stageAfter(const Op& op, std::int32_t stage, Value v) const {
+    const Op& producer = graph_.op(v.op);
+    if (isLeaf(producer) || producer.place.pass != op.place.pass) {
+      return stage;
+    }
+    if (op.place.pass == Pass::Backward) {
+      return std::min(stage, producer.place.stage);
+    }
+    if (producer.place.stage > stage) {
+      raise<InvalidArgument>(
+          "data may not flow to an earlier stage: '{}' of stage {} reads '{}', which {} makes in "
+          "stage {}; give the reader stage {} or a later one",
+          op.name,
+          stage,
+          producer.name,
+          producer.def->name,
+          producer.place.stage,
+          producer.place.stage);
+    }
+    return stage;
+  }
+
+  void placeLeaves() {
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass == Pass::Update) {
+        continue;
+      }
+      for (const Value v : op.inputs) {
+        if (!placed_[v.op.index()]) {
+          set(v.op, op.place.stage);
+        }
+      }
+    }
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass != Pass::Update && !placed_[id.index()]) {
+        set(id, 0);
+      }
+    }
+  }
+
+  /// A variable that the loop writes lives where it is written, another one with its first reader.
+  void findHomes() {
+    for (const bool writes : {true, false}) {
+      for (const OpId id : graph_.order()) {
+        const Op& op = graph_.op(id);
+        if (op.place.pass != Pass::Update && op.is(writes ? ir::kAssign : ir::kVariable)) {
+          homes_.emplace(op.attrs.text("var"), op.place.device);
+        }
+      }
+    }
+  }
+
+  void placeUpdate() {
+    std::vector<OpId> left;
+    for (const OpId id : graph_.order()) {
+      if (graph_.op(id).place.pass == Pass::Update) {
+        left.push_back(id);
+      }
+    }
+    const auto setDevice = [&](OpId id, std::int32_t device) {
+      Placement place = graph_.op(id).place;
+      place.stage = 0;
+      place.device = device;
+      graph_.setPlacement(id, place);
+      placed_[id.index()] = true;
+    };
+    for (std::size_t before = left.size() + 1; left.size() < before;) {
+      before = left.size();
+      std::erase_if(left, [&](OpId id) {
+        const std::optional<std::int32_t> device = updateDevice(graph_.op(id));
+        if (device) {
+          setDevice(id, *device);
+        }
+        return device.has_value();
+      });
+    }
+    // What is left serves every variable alike (step counts, rates): any one device will do.
+    for (const OpId id : left) {
+      setDevice(id, homes_.empty() ? 0 : homes_.begin()->second);
+      const Op& op = graph_.op(id);
+      if (op.is(ir::kVariable) || op.is(ir::kAssign)) {
+        homes_.emplace(op.attrs.text("var"), op.place.device);
+      }
+    }
+  }
+
+  /// Where an op of the update belongs, as far as it is known by now.
+  std::optional<std::int32_t> updateDevice(const Op& op) {
+    const bool stateful = op.is(ir::kVariable) || op.is(ir::kAssign);
+    if (stateful) {
+      const auto home = homes_.find(op.attrs.text("var"));
+      if (home != homes_.end()) {
+        return home->second;
+      }
+    }
+    std::optional<std::int32_t> scalar;
+    bool allKnown = true;
+    for (const Value v : op.inputs) {
+      const Op& producer = graph_.op(v.op);
+      if (producer.is(ir::kConstant)) {
+        continue;
+      }
+      if (!placed_[v.op.index()]) {
+        allKnown = false;
+      } else if (graph_.type(v).shape.rank() > 0) {
+        return homeOfAssign(op, producer.place.device);
+      } else if (!scalar) {
+        scalar = producer.place.device;
+      }
+    }
+    return allKnown && scalar ? std::optional(homeOfAssign(op, *scalar)) : std::nullopt;
+  }
+
+  std::int32_t homeOfAssign(const Op& op, std::int32_t device) {
+    if (op.is(ir::kAssign)) {
+      homes_.emplace(op.attrs.text("var"), device);
+    }
+    return device;
+  }
+
+  ir::Graph& graph_;
+  std::vector<std::int32_t> deviceOfStage_;
+  VariableHomes& homes_;
+  std::vector<bool> placed_;  // by OpId
+};
+
+}  // namespace
+
+void placeByBlocks(ir::Graph& graph, const StageMap& map, VariableHomes& homes) {
+  Placer(graph, map.deviceOfStage, homes).run([&](const Op& op) -> std::int32_t {
+    if (op.place.block >= 0) {
+      return map.stageOfBlock[static_cast<std::size_t>(op.place.block)];
+    }
+    // A gradient that joins several blocks' has none of its own; its operands decide.
+    if (graph.blocks().empty() || op.place.pass == Pass::Backward) {
+      return static_cast<std::int32_t>(map.deviceOfStage.size()) - 1;
+    }
+    raise<InvalidArgument>(
+        "op '{}' has no active block: when a model uses blocks, they must cover all of it",
+        op.name);
+  });
+}
+
+void placeByAnnotations(ir::Graph& graph, VariableHomes& homes) {
+  std::int32_t withStage = 0;
+  std::int32_t withoutStage = 0;
+  std::int32_t stages = 0;
+  std::string missing;
+  for (const OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    if (isLeaf(op) || op.place.pass != Pass::Forward) {
+      continue;
+    }
+    if (op.place.stage < 0) {
+      ++withoutStage;
+      missing = op.name;
+    } else {
+      ++withStage;
+    }
+  }
+  if (withStage > 0 && withoutStage > 0) {
+    raise<InvalidArgument>(
+        "only some ops have had their stage set: {} have one, {} have not, among them '{}'; set "
+        "the pipeline stage of every op or of none",
+        withStage,
+        withoutStage,
+        missing);
+  }
+  const auto stageOf = [&](const Op& op) {
+    return std::max(0, withStage > 0 ? op.place.stage : op.place.device);
+  };
+  std::vector<std::int32_t> deviceOfStage;
+  for (const OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    if (!isLeaf(op) && op.place.pass != Pass::Update) {
+      stages = std::max(stages, stageOf(op) + 1);
+    }
+  }
+  deviceOfStage.assign(static_cast<std::size_t>(std::max(stages, 1)), -1);
+  for (const OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    if (isLeaf(op) || op.place.pass != Pass::Forward) {
+      continue;
+    }
+    std::int32_t& device = deviceOfStage[static_cast<std::size_t>(stageOf(op))];
+    const std::int32_t wanted = op.place.device < 0 ? stageOf(op) : op.place.device;
+    if (device >= 0 && device != wanted) {
+      raise<InvalidArgument>("stage {} is on device {} and, by op '{}', on device {}",
+                             stageOf(op),
+                             device,
+                             op.name,
+                             wanted);
+    }
+    device = wanted;
+  }
+  for (std::size_t s = 0; s < deviceOfStage.size(); ++s) {
+    deviceOfStage[s] = deviceOfStage[s] < 0 ? static_cast<std::int32_t>(s) : deviceOfStage[s];
+  }
+  Placer(graph, deviceOfStage, homes).run(stageOf);
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,227 @@
+#include "sluice/parallel/segments.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+
+#include "sluice/base/error.h"
+
+namespace sluice::parallel {
+namespace {
+
+using ir::Op;
+using ir::OpId;
+using ir::Value;
+
+/// Finds the segment of every op; segments get their final order at the end.
+class Cutter {
+ public:
+  Cutter(const ir::Graph& graph, bool split) : graph_(graph), split_(split) {
+    for (const OpId id : graph.order()) {
+      size_ = std::max(size_, id.index() + 1);
+    }
+  }
+
+  SegmentPlan run() {
+    plan_.segmentOfOp.assign(size_, -1);
+    findParts();
+    if (split_) {
+      findInputGradients();
+    }
+    std::map<Key, SegmentInfo> segments;
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      const SegmentInfo info = infoOf(op);
+      segments.emplace(keyOf(info), info);
+      plan_.devices = std::max(plan_.devices, op.place.device + 1);
+      const auto stage = static_cast<std::size_t>(op.place.stage);
+      if (op.place.pass != ir::Pass::Update) {
+        if (stage >= plan_.deviceOfStage.size()) {
+          plan_.deviceOfStage.resize(stage + 1, 0);
+        }
+        plan_.deviceOfStage[stage] = op.place.device;
+      }
+    }
+    std::map<Key, std::int32_t> index;
+    for (const auto& [key, info] : segments) {
+      index.emplace(key, static_cast<std::int32_t>(plan_.segments.size()));
+      plan_.segments.push_back(info);
+    }
+    for (const OpId id : graph_.order()) {
+      plan_.segmentOfOp[id.index()] = index.at(keyOf(infoOf(graph_.op(id))));
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  using Key = std::tuple<int, std::int32_t, int, std::int32_t>;
+
+  static Key keyOf(const SegmentInfo& info) {
+    switch (info.kind) {
+      case SegmentKind::Pack:
+        return {0, info.device, 0, 0};
+      case SegmentKind::Forward:
+        return {1, info.stage, 0, 0};
+      case SegmentKind::Backward:
+      case SegmentKind::BackwardInput:
+        return {2, -info.stage, 0, 0};
+      case SegmentKind::BackwardWeight:
+        return {2, -info.stage, 1, 0};
+      case SegmentKind::Update:
+        return {3, info.part, 0, info.device};
+    }
+    return {};
+  }
+
+  SegmentInfo infoOf(const Op& op) const {
+    switch (op.place.pass) {
+      case ir::Pass::Forward:
+        return {SegmentKind::Forward, op.place.device, op.place.stage, 0};
+      case ir::Pass::Backward:
+        return {backwardKind(op), op.place.device, op.place.stage, 0};
+      case ir::Pass::Update:
+        return {SegmentKind::Update, op.place.device, 0, part_[op.id.index()]};
+    }
+    return {};
+  }
+
+  SegmentKind backwardKind(const Op& op) const {
+    if (!split_) {
+      return SegmentKind::Backward;
+    }
+    return forOtherStage_[op.id.index()] ? SegmentKind::BackwardInput : SegmentKind::BackwardWeight;
+  }
+
+  /// An op of the update belongs behind every exchange that its operands came through, and behind
+  /// the reads and writes of its variable.
+  void findParts() {
+    part_.assign(size_, 0);
+    std::unordered_map<std::string, std::int32_t> lastAccess;
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass != ir::Pass::Update) {
+        continue;
+      }
+      std::int32_t& part = part_[id.index()];
+      for (const Value v : op.inputs) {
+        const Op& producer = graph_.op(v.op);
+        if (producer.place.pass == ir::Pass::Update && !producer.is(ir::kConstant)) {
+          const bool apart = producer.place.device != op.place.device;
+          part = std::max(part, part_[v.op.index()] + (apart ? 1 : 0));
+        }
+      }
+      if (op.is(ir::kVariable) || op.is(ir::kAssign)) {
+        std::int32_t& last = lastAccess[op.attrs.text("var")];
+        part = std::max(part, last);
+        last = part;
+      }
+    }
+  }
+
+  /// Backward ops from which another stage's backward is reached.
+  void findInputGradients() {
+    forOtherStage_.assign(size_, false);
+    const auto order = graph_.order();
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const Op& op = graph_.op(order[i]);
+      if (op.place.pass != ir::Pass::Backward) {
+        continue;
+      }
+      for (const Value v : op.inputs) {
+        const Op& producer = graph_.op(v.op);
+        if (producer.place.pass == ir::Pass::Backward &&
+            (producer.place.stage != op.place.stage || forOtherStage_[op.id.index()])) {
+          forOtherStage_[v.op.index()] = true;
+        }
+      }
+    }
+  }
+
+  const ir::Graph& graph_;
+  bool split_;
+  std::size_t size_ = 0;
+  std::vector<std::int32_t> part_;
+  std::vector<bool> forOtherStage_;
+  SegmentPlan plan_;
+};
+
+/// A nominal device: 50 Gflop/s, 10 GB/s, and a fixed cost per op.
+std::int64_t nanoseconds(const ir::Graph& graph, const Op& op) {
+  if (op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable) || op.def->traits.view) {
+    return 0;
+  }
+  const std::vector<TensorType> types = graph.inputTypes(op);
+  ir::Cost cost;
+  if (op.def->cost != nullptr) {
+    cost = op.def->cost(view(op, types));
+  } else {
+    for (const TensorType& type : types) {
+      cost.bytesRead += static_cast<double>(type.bytes());
+    }
+    for (const TensorType& type : op.outputs) {
+      cost.bytesWritten += static_cast<double>(type.bytes());
+    }
+  }
+  constexpr double kPerOp = 200;
+  const double time = cost.flops / 50 + (cost.bytesRead + cost.bytesWritten) / 10;
+  return static_cast<std::int64_t>(std::max(kPerOp, time));
+}
+
+}  // namespace
+
+std::string_view name(SegmentKind kind) {
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "pack", "forward", "backward", "backward_input", "backward_weight", "update"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+SegmentPlan cutSegments(const ir::Graph& graph, bool splitBackward) {
+  for (const OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    SLUICE_CHECK(op.place.device >= 0 && op.place.stage >= 0,
+                 "op '{}' has stage {} and device {}: the graph is not placed",
+                 op.name,
+                 op.place.stage,
+                 op.place.device);
+  }
+  return Cutter(graph, splitBackward).run();
+}
+
+std::vector<StageWork> estimateWork(const ir::Graph& graph, const SegmentPlan& plan) {
+  std::vector<StageWork> work(plan.deviceOfStage.size());
+  std::vector<bool> stashed(plan.segmentOfOp.size(), false);
+  for (const OpId id : graph.order()) {
+    const Op& op = graph.op(id);
+    const SegmentInfo& info = plan.segments[static_cast<std::size_t>(plan.of(id))];
+    StageWork& stage = work[static_cast<std::size_t>(info.stage)];
+    switch (info.kind) {
+      case SegmentKind::Forward:
+        stage.forward += nanoseconds(graph, op);
+        break;
+      case SegmentKind::Backward:
+      case SegmentKind::BackwardInput:
+        stage.backwardInput += nanoseconds(graph, op);
+        break;
+      case SegmentKind::BackwardWeight:
+        stage.backwardWeight += nanoseconds(graph, op);
+        break;
+      case SegmentKind::Pack:
+      case SegmentKind::Update:
+        continue;
+    }
+    for (const Value v : op.inputs) {
+      const Op& producer = graph.op(v.op);
+      if (info.kind != SegmentKind::Forward && producer.place.pass == ir::Pass::Forward &&
+          !producer.is(ir::kVariable) && !producer.is(ir::kConstant) && !stashed[v.op.index()]) {
+        stashed[v.op.index()] = true;
+        stage.stashBytes += static_cast<std::int64_t>(graph.type(v).bytes());
+      }
+    }
+  }
+  return work;
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,90 @@
+// One lane of a loaded Program while a step runs: how far it is and what its next task waits for.
+// Private to the runtime module.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/device/device.h"
+#include "sluice/program/program.h"
+#include "sluice/runtime/engine.h"
+
+namespace sluice::runtime {
+
+/// Who runs a lane: workers, or the thread whose tasks may block in the host's code.
+enum class LaneClass : std::uint8_t { Device, Host };
+
+class LaneRun {
+ public:
+  LaneRun(const program::Program& program, std::size_t lane, std::unique_ptr<device::Queue> queue);
+
+  const program::Lane& plan() const { return plan_; }
+  LaneClass laneClass() const { return class_; }
+  device::Queue& queue() { return *queue_; }
+  std::int64_t done() const { return done_.load(std::memory_order_acquire); }
+  bool finished() const { return done() >= total_; }
+  std::int64_t perRound() const { return static_cast<std::int64_t>(plan_.tasks.size()); }
+
+  void begin(std::int32_t rounds, std::span<std::byte* const> addresses, bool timed);
+
+  /// Whether the task behind `count` finished ones may run.
+  bool ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const;
+  /// Ready tasks are taken in this order: round by round, by planned start.
+  std::int64_t priority(std::int64_t count) const;
+  const program::Task& task(std::int64_t count) const {
+    return plan_.tasks[static_cast<std::size_t>(count % perRound())];
+  }
+  std::int32_t round(std::int64_t count) const {
+    return static_cast<std::int32_t>(count / perRound());
+  }
+
+  /// One thread at a time may run the lane's next task.
+  bool claim() { return !taken_.exchange(true, std::memory_order_acquire); }
+  void release() { taken_.store(false, std::memory_order_release); }
+  bool isTaken() const { return taken_.load(std::memory_order_relaxed); }
+  void complete(std::int64_t count) { done_.store(count, std::memory_order_release); }
+
+  /// Whether tasks of other lanes of that class wait for this task.
+  bool signals(std::int64_t count, LaneClass waiter) const {
+    return signals_[static_cast<std::size_t>(count % perRound()) * 2 +
+                    static_cast<std::size_t>(waiter)];
+  }
+  void setSignal(std::int32_t task, LaneClass waiter) {
+    signals_[static_cast<std::size_t>(task) * 2 + static_cast<std::size_t>(waiter)] = true;
+  }
+
+  /// Where a buffer is for a task of this lane; slots are those of the task being run.
+  std::byte* address(program::BufferId id) const { return buffers_[id.index()]; }
+  std::span<std::byte* const> addresses() const { return buffers_; }
+  void selectSlots(const program::Task& task,
+                   std::int32_t round,
+                   std::span<std::byte* const> addresses);
+
+  void addTime(const TaskTime& time) { times_.push_back(time); }
+  std::vector<TaskTime>& times() { return times_; }
+
+  /// "compute of device 0: finished run forward 0 of micro-batch 1, next is ..."
+  std::string report() const;
+
+ private:
+  std::string taskText(std::int64_t count) const;
+
+  const program::Program& program_;
+  const program::Lane& plan_;
+  LaneClass class_;
+  std::unique_ptr<device::Queue> queue_;
+  std::vector<std::byte*> buffers_;  // by BufferId, ring slots set per task
+  std::vector<bool> signals_;        // by task and class
+  std::vector<TaskTime> times_;
+  std::int64_t total_ = 0;
+  std::int64_t roundSpan_ = 1;  // what a round adds to the priority
+  alignas(64) std::atomic<std::int64_t> done_{0};
+  std::atomic<bool> taken_{false};
+};
+
+}  // namespace sluice::runtime
