@@ -10,6 +10,7 @@
 #include "sluice/base/philox.h"
 #include "sluice/data/memory_loader.h"
 #include "sluice/data/mnist.h"
+#include "sluice/nn/block.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/modules.h"
 #include "sluice/optim/adam.h"

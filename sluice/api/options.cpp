@@ -82,6 +82,11 @@ Options& Options::deviceIterations(std::int64_t count) {
   return *this;
 }
 
+Options& Options::setExecutionStrategy(parallel::Strategy strategy) {
+  strategy_ = std::move(strategy);
+  return *this;
+}
+
 Options& Options::outputMode(OutputMode mode, std::int64_t period) {
   const std::int32_t checked =
       mode == OutputMode::EveryN ? positive("the period of outputMode EveryN", period) : 1;

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "sluice/parallel/strategy.h"
+
 namespace sluice {
 
 /// Which micro-batches of a step come back to the host.
@@ -35,6 +37,8 @@ class Options {
  public:
   /// Rounds per call: weight updates when training, micro-batches for inference.
   Options& deviceIterations(std::int64_t count);
+  /// How the blocks of the model are spread over devices; pipelined by default.
+  Options& setExecutionStrategy(parallel::Strategy strategy);
   /// EveryN needs a positive period; other modes ignore it.
   Options& outputMode(OutputMode mode, std::int64_t period = 1);
   /// Seed of initial values and of every random op; the module's own seed when not set.
@@ -54,6 +58,7 @@ class Options {
   Options& dumpDirectory(std::string path);
 
   std::int32_t deviceIterations() const { return deviceIterations_; }
+  const parallel::Strategy& executionStrategy() const { return strategy_; }
   OutputMode outputMode() const { return outputMode_; }
   std::int32_t outputPeriod() const { return outputPeriod_; }
   std::optional<std::uint64_t> randomSeed() const { return randomSeed_; }
@@ -71,6 +76,7 @@ class Options {
 
  private:
   std::int32_t deviceIterations_ = 1;
+  parallel::Strategy strategy_ = parallel::PipelinedExecution();
   OutputMode outputMode_ = OutputMode::Default;
   std::int32_t outputPeriod_ = 1;
   std::optional<std::uint64_t> randomSeed_;

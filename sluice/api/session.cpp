@@ -9,6 +9,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/parallel/execution_plan.h"
 #include "sluice/program/lower.h"
 #include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
@@ -60,15 +61,22 @@ void writeDump(const std::string& folder, const program::Program& lowered) {
 
 Session::Session(const Options& options, std::uint64_t seed)
     : seed_(seed), tuningTable_(options.tuningTable()) {
-  devices_.push_back(devices::cpu::makeCpuDevice({.threads = options.threads(),
-                                                  .memoryBytes = options.memoryPerDevice(),
-                                                  .tuning = readTuning(options.tuningTable())}));
-  std::vector<device::Device*> pointers;
-  for (const auto& device : devices_) {
-    pointers.push_back(device.get());
-  }
-  state_ = std::make_unique<runtime::ModelState>(std::move(pointers), seed);
+  deviceOptions_ = {.threads = options.threads(),
+                    .memoryBytes = options.memoryPerDevice(),
+                    .tuning = readTuning(options.tuningTable())};
+  state_ = std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed);
   engine_ = std::make_unique<runtime::Engine>(*state_);
+  makeDevices(1);
+}
+
+void Session::makeDevices(std::size_t count) {
+  while (devices_.size() < count) {
+    deviceOptions_.index = static_cast<int>(devices_.size());
+    devices_.push_back(devices::cpu::makeCpuDevice(deviceOptions_));
+    state_->addDevice(devices_.back().get());
+  }
+  largestTransient_.resize(devices_.size());
+  engine_->growWorkers();
 }
 
 Session::~Session() = default;
@@ -118,18 +126,22 @@ void Session::fill(const std::string& variable, double value) {
 }
 
 void Session::requireRoom(const program::Program& lowered) const {
-  const std::size_t budget = devices_[0]->info().memoryBytes;
-  const program::DevicePlan& plan = lowered.devices[0];
-  const std::size_t transient = std::max(plan.transientBytes, largestTransient_);
-  if (budget != 0 && plan.stateBytes + transient > budget) {
-    raise<OutOfMemory>(
-        "program '{}' brings the state of the model to {} bytes, and its largest program has {} "
-        "bytes of activations and scratch: {} in all, the device has {}",
-        lowered.name,
-        plan.stateBytes,
-        transient,
-        plan.stateBytes + transient,
-        budget);
+  const std::size_t budget = deviceOptions_.memoryBytes;
+  for (std::size_t d = 0; d < lowered.devices.size(); ++d) {
+    const program::DevicePlan& plan = lowered.devices[d];
+    const std::size_t known = d < largestTransient_.size() ? largestTransient_[d] : 0;
+    const std::size_t transient = std::max(plan.transientBytes, known);
+    if (budget != 0 && plan.stateBytes + transient > budget) {
+      raise<OutOfMemory>(
+          "program '{}' brings the state of the model on device {} to {} bytes, and its largest "
+          "program has {} bytes of activations and scratch: {} in all, the device has {}",
+          lowered.name,
+          d,
+          plan.stateBytes,
+          transient,
+          plan.stateBytes + transient,
+          budget);
+    }
   }
 }
 
@@ -145,13 +157,21 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
   program::StatePlan plan = state_->plan();
   // A second slot pays off as soon as another micro-batch follows, in this round or the next.
   const bool several = microBatches > 1 || options.deviceIterations() > 1;
-  program::Program lowered = program::lower(graph,
-                                            kernels,
-                                            plan,
-                                            {.microBatchesPerRound = microBatches,
-                                             .lookahead = several ? 1 : 0,
-                                             .drainRule = drainRule,
-                                             .memoryPerDevice = options.memoryPerDevice()});
+  parallel::VariableHomes homes;
+  for (const program::PlacedVariable& placed : plan.variables()) {
+    homes.emplace(placed.variable.name, placed.device);
+  }
+  const parallel::ExecutionPlan execution =
+      parallel::planExecution(graph, options.executionStrategy(), microBatches, std::move(homes));
+  program::Program lowered = program::lower(
+      program::Placed{graph, execution.segments, execution.homes, execution.schedule},
+      kernels,
+      plan,
+      {.microBatchesPerRound = microBatches,
+       .lookahead = several ? 1 : 0,
+       .sequential = execution.sequential,
+       .drainRule = drainRule,
+       .memoryPerDevice = options.memoryPerDevice()});
   requireRoom(lowered);
   if (options.verifyPrograms()) {
     program::verify(lowered);
@@ -159,9 +179,13 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
   if (!passes.dumpDirectory.empty()) {
     writeDump(passes.dumpDirectory, lowered);
   }
+  makeDevices(lowered.devices.size());
   std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered));
   state_->adopt(std::move(plan));
-  largestTransient_ = std::max(largestTransient_, loaded->program().devices[0].transientBytes);
+  for (std::size_t d = 0; d < loaded->program().devices.size(); ++d) {
+    largestTransient_[d] =
+        std::max(largestTransient_[d], loaded->program().devices[d].transientBytes);
+  }
   return loaded;
 }
 

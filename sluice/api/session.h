@@ -14,6 +14,7 @@
 
 #include "sluice/api/options.h"
 #include "sluice/device/device.h"
+#include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/ir/graph.h"
 #include "sluice/nn/parameter.h"
 #include "sluice/runtime/engine.h"
@@ -29,6 +30,7 @@ class Session : public nn::StateStore {
   Session& operator=(const Session&) = delete;
 
   std::uint64_t seed() const { return seed_; }
+  std::size_t numDevices() const { return devices_.size(); }
   const device::Device& device(std::size_t i = 0) const { return *devices_[i]; }
   /// Throws InvalidArgument unless the options want the devices, tuning table and (if set) seed of
   /// this session.
@@ -54,10 +56,12 @@ class Session : public nn::StateStore {
 
  private:
   void requireRoom(const program::Program& lowered) const;
+  void makeDevices(std::size_t count);
 
   std::uint64_t seed_;
   std::string tuningTable_;
-  std::size_t largestTransient_ = 0;                   // of the programs compiled so far
+  devices::cpu::CpuDeviceOptions deviceOptions_;
+  std::vector<std::size_t> largestTransient_;          // by device, of the programs so far
   std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
   std::vector<std::unique_ptr<device::Device>> devices_;
   std::unique_ptr<runtime::ModelState> state_;

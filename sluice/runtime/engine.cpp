@@ -57,7 +57,7 @@ struct Engine::Impl {
   };
 
   EngineOptions options;
-  std::vector<device::Device*> devices;
+  const std::vector<device::Device*>& devices;  // of the state; may grow between steps
   std::vector<std::thread> threads;
   Job job;
   std::atomic<std::int32_t> step{0};
@@ -72,15 +72,10 @@ struct Engine::Impl {
   std::size_t running = 0;
   std::exception_ptr failure;
 
-  Impl(std::vector<device::Device*> all, const EngineOptions& given)
-      : options(given), devices(std::move(all)) {
-    const int cores = std::max(1U, std::thread::hardware_concurrency());
-    const int workers =
-        given.workers > 0 ? given.workers : std::min(cores, static_cast<int>(devices.size()));
-    threads.emplace_back([this] { threadLoop(LaneClass::Host); });
-    for (int i = 0; i < std::max(workers, 1); ++i) {
-      threads.emplace_back([this] { threadLoop(LaneClass::Device); });
-    }
+  Impl(const std::vector<device::Device*>& all, const EngineOptions& given)
+      : options(given), devices(all) {
+    addThread(LaneClass::Host);
+    growWorkers();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -93,16 +88,30 @@ struct Engine::Impl {
     }
   }
 
-  void threadLoop(LaneClass laneClass) {
-    for (device::Device* device : devices) {
-      device->enterThread();
+  /// Between steps only.
+  void growWorkers() {
+    const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int wanted = options.workers > 0 ? options.workers
+                                           : std::clamp(static_cast<int>(devices.size()), 1, cores);
+    while (static_cast<int>(threads.size()) < wanted + 1) {
+      addThread(LaneClass::Device);
     }
-    std::int32_t seen = 0;
+  }
+
+  void addThread(LaneClass laneClass) {
+    threads.emplace_back([this, laneClass, seen = step.load()] { threadLoop(laneClass, seen); });
+  }
+
+  void threadLoop(LaneClass laneClass, std::int32_t seen) {
+    std::size_t entered = 0;
     for (;;) {
       step.wait(seen);
       seen = step.load();
       if (stop.load()) {
         return;
+      }
+      for (; entered < devices.size(); ++entered) {
+        devices[entered]->enterThread();
       }
       try {
         work(laneClass);
@@ -211,6 +220,7 @@ struct Engine::Impl {
                     start,
                     now()});
     }
+    const bool last = lane.isLast(count);  // the next task may be over before this one returns
     lane.complete(count + 1);
     lane.release();
     tasksDone.fetch_add(1, std::memory_order_relaxed);
@@ -219,7 +229,7 @@ struct Engine::Impl {
         signals[static_cast<std::size_t>(waiter)].raise();
       }
     }
-    if (lane.finished() && lanesLeft.fetch_sub(1) == 1) {
+    if (last && lanesLeft.fetch_sub(1) == 1) {
       wakeAll();
     }
   }
@@ -297,6 +307,10 @@ Engine::Engine(ModelState& state, const EngineOptions& options)
     : state_(state), impl_(std::make_unique<Impl>(state.devices(), options)) {}
 
 Engine::~Engine() = default;
+
+void Engine::growWorkers() {
+  impl_->growWorkers();
+}
 
 std::unique_ptr<LoadedProgram> Engine::load(program::Program program) {
   auto loaded = std::make_unique<LoadedProgram>(std::move(program));

@@ -74,6 +74,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  /// Takes notice of devices added to the state: more of them may mean more workers.
+  void growWorkers();
+
   /// Makes the kernels. The program's variables must be in the state.
   std::unique_ptr<LoadedProgram> load(program::Program program);
 

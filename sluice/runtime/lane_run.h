@@ -28,6 +28,7 @@ class LaneRun {
   device::Queue& queue() { return *queue_; }
   std::int64_t done() const { return done_.load(std::memory_order_acquire); }
   bool finished() const { return done() >= total_; }
+  bool isLast(std::int64_t count) const { return count + 1 == total_; }
   std::int64_t perRound() const { return static_cast<std::int64_t>(plan_.tasks.size()); }
 
   void begin(std::int32_t rounds, std::span<std::byte* const> addresses, bool timed);

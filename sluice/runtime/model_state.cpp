@@ -10,6 +10,12 @@ ModelState::ModelState(std::vector<device::Device*> devices, std::uint64_t seed)
       state_(devices_.size()),
       transient_(devices_.size()) {}
 
+void ModelState::addDevice(device::Device* device) {
+  devices_.push_back(device);
+  state_.emplace_back();
+  transient_.emplace_back();
+}
+
 void ModelState::adopt(program::StatePlan plan) {
   std::vector<device::Memory> grown(devices_.size());
   std::vector<std::unique_ptr<device::Queue>> queues;

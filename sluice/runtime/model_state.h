@@ -19,6 +19,8 @@ class ModelState {
   /// The devices must outlive it. `seed` gives the variables their first values.
   ModelState(std::vector<device::Device*> devices, std::uint64_t seed);
 
+  /// Adds a device behind the others; not while a step runs.
+  void addDevice(device::Device* device);
   const program::StatePlan& plan() const { return plan_; }
   /// Takes over a plan that grew: makes room and gives new variables their first values; what was
   /// there keeps its values. Leaves everything as it was when it throws.

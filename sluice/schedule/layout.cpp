@@ -58,6 +58,7 @@ void Layout::placeStages() {
     }
     stagesOfDevice_.resize(std::max(stagesOfDevice_.size(), index(d) + 1));
     usedDevices_ += stagesOfDevice_[index(d)].empty() ? 1 : 0;
+    position_.push_back(static_cast<std::int32_t>(stagesOfDevice_[index(d)].size()));
     stagesOfDevice_[index(d)].push_back(stage);
   }
 }

@@ -56,6 +56,8 @@ class Layout {
   const std::vector<std::int32_t>& stagesOfDevice(std::int32_t d) const {
     return stagesOfDevice_[index(d)];
   }
+  /// The place of a stage in the list of its device.
+  std::int32_t positionOnDevice(std::int32_t stage) const { return position_[index(stage)]; }
   const StageCost& cost(std::int32_t stage) const { return costs_[index(stage)]; }
   const StageBytes& bytes(std::int32_t stage) const { return bytes_[index(stage)]; }
   std::int64_t duration(WorkKind kind, std::int32_t stage) const;
@@ -116,6 +118,7 @@ class Layout {
 
   std::vector<std::int32_t> device_;
   std::vector<std::int32_t> slot_;
+  std::vector<std::int32_t> position_;
   std::vector<std::vector<std::int32_t>> stagesOfSlot_;
   std::vector<std::vector<std::int32_t>> stagesOfDevice_;
   std::vector<StageCost> costs_;

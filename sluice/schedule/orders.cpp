@@ -12,7 +12,6 @@ namespace {
 /// Places must grow along dependencies, or be equal for the two passes of one step.
 template <class PlaceOf>
 Orders ordersBy(const Layout& layout, PlaceOf placeOf) {
-  SLUICE_CHECK(!layout.split(), "rules order whole backward passes");
   struct Placed {
     std::int64_t place;
     std::int32_t step;
@@ -24,6 +23,9 @@ Orders ordersBy(const Layout& layout, PlaceOf placeOf) {
     placed.clear();
     for (const std::int32_t stage : layout.stagesOfDevice(d)) {
       for (const WorkKind kind : layout.kinds()) {
+        if (kind == WorkKind::BackwardWeight) {
+          continue;
+        }
         for (std::int32_t m = 0; m < layout.microBatches(); ++m) {
           const Piece piece{kind, stage, m};
           placed.push_back({placeOf(piece), layout.stepOf(kind, stage), piece});
@@ -40,6 +42,43 @@ Orders ordersBy(const Layout& layout, PlaceOf placeOf) {
     }
   }
   return orders;
+}
+
+std::size_t mostPiecesOfADevice(const Layout& layout) {
+  std::size_t most = 1;
+  for (std::int32_t d = 0; d < layout.numDevices(); ++d) {
+    most = std::max(most, layout.stagesOfDevice(d).size());
+  }
+  return most * (layout.training() ? 2 : 1);
+}
+
+/// The places of micro-batch 0 when one enters per `period` and no device has two pieces at one
+/// place: every piece takes the first place behind its predecessors that is free on its device in
+/// all periods. A stack without repeated devices gets its steps.
+std::vector<std::int64_t> placesInPeriod(const Layout& layout, std::int64_t period) {
+  std::vector<std::int64_t> places(layout.numPieces(), 0);
+  std::vector<bool> taken(static_cast<std::size_t>(layout.numDevices() * period), false);
+  const auto choose = [&](WorkKind kind, std::int32_t stage) {
+    std::int64_t place = 0;
+    layout.eachBefore(kind, stage, [&](WorkKind otherKind, std::int32_t other) {
+      place = std::max(place, places[layout.id(otherKind, other, 0)] + 1);
+    });
+    const auto slotAt = [&](std::int64_t at) {
+      return static_cast<std::size_t>(layout.device(stage) * period + at % period);
+    };
+    while (taken[slotAt(place)]) {
+      ++place;
+    }
+    taken[slotAt(place)] = true;
+    places[layout.id(kind, stage, 0)] = place;
+  };
+  for (std::int32_t stage = 0; stage < layout.numStages(); ++stage) {
+    choose(WorkKind::Forward, stage);
+  }
+  for (std::int32_t stage = layout.numStages() - 1; layout.training() && stage >= 0; --stage) {
+    choose(layout.kinds()[1], stage);
+  }
+  return places;
 }
 
 }  // namespace
@@ -59,14 +98,10 @@ Orders gpipeOrders(const Layout& layout) {
 }
 
 Orders oneForwardOneBackwardOrders(const Layout& layout) {
-  // A micro-batch enters whenever the device with most stages can have finished another one.
-  std::size_t most = 1;
-  for (std::int32_t d = 0; d < layout.numDevices(); ++d) {
-    most = std::max(most, layout.stagesOfDevice(d).size());
-  }
-  const std::int64_t period = static_cast<std::int64_t>(most * layout.kinds().size());
+  const auto period = static_cast<std::int64_t>(mostPiecesOfADevice(layout));
+  const std::vector<std::int64_t> places = placesInPeriod(layout, period);
   return ordersBy(layout, [&](const Piece& piece) {
-    return period * piece.microBatch + layout.stepOf(piece.kind, piece.stage);
+    return period * piece.microBatch + places[layout.id(piece.kind, piece.stage, 0)];
   });
 }
 

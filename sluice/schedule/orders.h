@@ -1,6 +1,6 @@
 // Orders that follow from a rule: every piece gets a place in one list over all devices that
 // respects the dependencies, and a device runs its part of that list. Such orders cannot deadlock.
-// Internal to the module.
+// Weight parts of a split backward pass are left out. Internal to the module.
 #pragma once
 
 #include "sluice/schedule/layout.h"

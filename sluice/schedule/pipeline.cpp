@@ -7,6 +7,7 @@
 #include "sluice/schedule/layout.h"
 #include "sluice/schedule/orders.h"
 #include "sluice/schedule/run.h"
+#include "sluice/schedule/search.h"
 
 namespace sluice::schedule {
 namespace {
@@ -21,6 +22,11 @@ constexpr std::array kKinds{PipelineKind::Sequential,
                             PipelineKind::ZeroBubbleH1,
                             PipelineKind::ZeroBubble};
 
+bool isSearched(PipelineKind kind) {
+  return kind == PipelineKind::Chunked || splitsBackward(kind);
+}
+
+/// Of the kinds that follow a rule.
 Orders ordersOf(PipelineKind kind, const Layout& layout) {
   switch (kind) {
     case PipelineKind::Sequential:
@@ -35,9 +41,9 @@ Orders ordersOf(PipelineKind kind, const Layout& layout) {
     case PipelineKind::Chunked:
     case PipelineKind::ZeroBubbleH1:
     case PipelineKind::ZeroBubble:
-      raise<Unsupported>("schedule: {}", name(kind));
+      break;
   }
-  SLUICE_CHECK(false, "no such kind of schedule");
+  SLUICE_CHECK(false, "{} follows no rule", name(kind));
 }
 
 void checkByteCap(const Layout& layout, const PipelineSchedule& schedule) {
@@ -91,9 +97,11 @@ bool splitsBackward(PipelineKind kind) {
 
 PipelineSchedule schedulePipeline(PipelineKind kind, const PipelineProblem& problem) {
   const Layout layout(problem, splitsBackward(kind));
-  PipelineSchedule schedule = runOrders(layout, ordersOf(kind, layout));
+  const std::int64_t bound = lowerBound(problem, splitsBackward(kind));
+  PipelineSchedule schedule = isSearched(kind) ? searchOrders(kind, layout, bound)
+                                               : runOrders(layout, ordersOf(kind, layout));
   schedule.kind = kind;
-  schedule.bound = lowerBound(problem, splitsBackward(kind));
+  schedule.bound = bound;
   checkByteCap(layout, schedule);
   return schedule;
 }

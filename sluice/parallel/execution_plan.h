@@ -1,0 +1,30 @@
+// ExecutionPlan: what a strategy makes of a finished graph: every op placed, the graph cut into
+// segments, and an order for them on every device. Lowering turns it into a Program.
+#pragma once
+
+#include <cstdint>
+
+#include "sluice/ir/graph.h"
+#include "sluice/parallel/placement.h"
+#include "sluice/parallel/segments.h"
+#include "sluice/parallel/strategy.h"
+#include "sluice/schedule/pipeline.h"
+
+namespace sluice::parallel {
+
+struct ExecutionPlan {
+  SegmentPlan segments;
+  VariableHomes homes;
+  schedule::PipelineSchedule schedule;
+  bool sequential = false;  ///< one micro-batch at a time over all devices
+};
+
+/// Places the ops of `graph` and plans `microBatches` of them. `homes` names the variables that
+/// other programs of the model have placed. Throws InvalidArgument for a strategy that does not fit
+/// the graph.
+ExecutionPlan planExecution(ir::Graph& graph,
+                            const Strategy& strategy,
+                            std::int32_t microBatches,
+                            VariableHomes homes);
+
+}  // namespace sluice::parallel

@@ -1,0 +1,73 @@
+// Networks annotated with five blocks each, b0 to b4, for tests that cut them in many ways.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "sluice/sluice.h"
+
+namespace sluice::testing {
+
+/// The convolutional network of the MNIST example at a small input.
+struct BlockedCnn : nn::Module {
+  nn::Conv2d conv1{*this, "conv1", 1, 6, 5};
+  nn::Conv2d conv2{*this, "conv2", 6, 8, 3};
+  nn::Linear fc1{*this, "fc1", 32, 24};
+  nn::Linear fc2{*this, "fc2", 24, 3};
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels);
+  static std::vector<TensorType> inputs() {
+    return {{DType::F32, Shape{4, 1, 16, 16}}, {DType::I64, Shape{4}}};
+  }
+};
+
+/// Residual connections over blocks, dropout, an input read by two blocks, and one layer that is
+/// applied in b1 and again in b3.
+struct ResidualMlp : nn::Module {
+  nn::Linear first{*this, "first", 6, 16};
+  nn::Linear tied{*this, "tied", 16, 16};
+  nn::Linear middle{*this, "middle", 16, 16};
+  nn::Linear skip{*this, "skip", 6, 16};
+  nn::Linear last{*this, "last", 16, 3};
+  nn::Dropout dropout{*this, "dropout", 0.25};
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels);
+  static std::vector<TensorType> inputs() {
+    return {{DType::F32, Shape{8, 6}}, {DType::I64, Shape{8}}};
+  }
+};
+
+/// Two transformer blocks with dropout, batch norm between them, and the embedding's weight as the
+/// weight of the head.
+struct BlockedGpt : nn::Module {
+  struct Layer : nn::Layer {
+    Layer(nn::Module& parent, std::string name)
+        : nn::Layer(parent, std::move(name)),
+          norm1(*this, "norm1", 8),
+          attention(*this, "attention", 8, 2, {.causal = true}),
+          norm2(*this, "norm2", 8),
+          up(*this, "up", 8, 16),
+          down(*this, "down", 16, 8) {}
+    nn::Tensor forward(const nn::Tensor& x) override;
+
+    nn::LayerNorm norm1;
+    nn::MultiHeadAttention attention;
+    nn::LayerNorm norm2;
+    nn::Linear up;
+    nn::Linear down;
+  };
+
+  nn::Embedding tokens{*this, "tokens", 3, 8};
+  Layer layer1{*this, "layer1"};
+  nn::BatchNorm norm{*this, "norm", 8};
+  Layer layer2{*this, "layer2"};
+  nn::Dropout dropout{*this, "dropout", 0.2};
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor ids, nn::Tensor targets);
+  static std::vector<TensorType> inputs() {
+    return {{DType::I64, Shape{2, 6}}, {DType::I64, Shape{2, 6}}};
+  }
+};
+
+}  // namespace sluice::testing
