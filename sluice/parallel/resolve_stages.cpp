@@ -154,10 +154,16 @@ std::vector<BlockInfo> blocksInUse(const ir::Graph& graph) {
 StagePlan resolveStages(const Strategy& strategy, Blocks blocksInOrderOfFirstUse) {
   const Blocks blocks = blocksInOrderOfFirstUse;
   StagePlan plan;
+  const bool anyDevice =
+      std::ranges::any_of(blocks, [](const BlockInfo& block) { return block.device >= 0; });
   if (!strategy.autoStage()) {
     plan = explicitStages(strategy, blocks);
-  } else if (blocks.empty()) {
+  } else if (blocks.empty() || (strategy.autoStage() == AutoStage::SameAsDevice && !anyDevice)) {
+    // Nothing says where anything runs: one device.
     plan.stages.push_back({});
+    for (const BlockInfo& block : blocks) {
+      plan.stages[0].blocks.push_back(block.name);
+    }
   } else if (strategy.autoStage() == AutoStage::SameAsDevice) {
     plan = byDevice(blocks);
   } else {

@@ -232,6 +232,9 @@ TEST(ResolveStages, SameAsDeviceNeedsTheDeviceOfEveryBlock) {
                 resolveStages(PipelinedExecution(), blocksOn({0, -1}));
               }),
               AllOf(HasSubstr("'B2' has no device"), HasSubstr("AutoIncrement")));
+  const StagePlan undecided = resolveStages(PipelinedExecution(), blocksOn({-1, -1}));
+  EXPECT_THAT(devicesOf(undecided), ElementsAre(0));
+  EXPECT_THAT(undecided.stageOfBlock, ElementsAre(0, 0));
 }
 
 TEST(ResolveStages, RefusesAStageWhoseBlocksDisagreeAboutTheDevice) {
