@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   sluice::cli::addDevices(app, action);
   sluice::cli::addInspect(app, action);
   sluice::cli::addOps(app, action);
+  sluice::cli::addSchedule(app, action);
   sluice::cli::addTune(app, action);
   try {
     app.parse(argc, argv);

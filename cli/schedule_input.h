@@ -1,0 +1,40 @@
+// What `sluice schedule` is asked for, and the pipeline problem that follows from it. Times and
+// bytes may have decimals: they are scaled to integers and the scale is kept for printing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sluice/schedule/pipeline.h"
+
+namespace sluice::cli {
+
+/// The options as they were written.
+struct ScheduleSettings {
+  std::int32_t stages = 0;  ///< 0: not given
+  std::int32_t microBatches = 0;
+  std::int32_t chunks = 0;  ///< 0: not given
+  std::string schedule = "1f1b";
+  std::string view = "timeline";
+  std::string costs = "1,1,1";
+  std::string bytes = "1,0";
+  std::string transfer = "0";
+  std::string devices;
+  std::string slots;
+  std::string memoryCap;
+  std::int32_t width = 100;
+  bool inference = false;
+  bool json = false;
+};
+
+struct ScheduleRequest {
+  schedule::PipelineKind kind = schedule::PipelineKind::OneForwardOneBackward;
+  schedule::PipelineProblem problem;
+  std::int64_t timeUnit = 1;  ///< integers of the problem per unit of the user
+  std::int64_t byteUnit = 1;
+};
+
+/// Throws InvalidArgument, naming the option, for text that cannot be read or does not fit.
+ScheduleRequest readSchedule(const ScheduleSettings& settings);
+
+}  // namespace sluice::cli
