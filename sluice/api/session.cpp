@@ -162,7 +162,8 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
     homes.emplace(placed.variable.name, placed.device);
   }
   const parallel::ExecutionPlan execution =
-      parallel::planExecution(graph, options.executionStrategy(), microBatches, std::move(homes));
+      parallel::planExecution(
+          graph, options.executionStrategy(), {.microBatches = microBatches}, std::move(homes));
   program::Program lowered = program::lower(
       program::Placed{graph, execution.segments, execution.homes, execution.schedule},
       kernels,

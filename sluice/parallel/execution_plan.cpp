@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "sluice/parallel/continuous.h"
+#include "sluice/parallel/recompute.h"
+
 namespace sluice::parallel {
 namespace {
 
@@ -62,17 +65,25 @@ bool hasBackward(const SegmentPlan& plan) {
 
 ExecutionPlan planExecution(ir::Graph& graph,
                             const Strategy& strategy,
-                            std::int32_t microBatches,
+                            const PlanOptions& options,
                             VariableHomes homes) {
   ExecutionPlan plan;
   plan.homes = std::move(homes);
   const StageMap map = stageMapOf(graph, strategy);
   placeByBlocks(graph, map, plan.homes);
-  const PipelineKind kind = kindOf(strategy, map.deviceOfStage.size());
+  PipelineKind kind = kindOf(strategy, map.deviceOfStage.size());
+  if (options.continuous) {
+    updateContinuously(graph);
+    // The order whose staleness is stated: forward first, then backward and update, in each cycle.
+    kind = PipelineKind::Popart;
+  }
+  if (options.recompute) {
+    recomputeActivations(graph, static_cast<std::int32_t>(map.deviceOfStage.size()));
+  }
   plan.segments = cutSegments(graph, schedule::splitsBackward(kind));
   plan.sequential = kind == PipelineKind::Sequential && plan.segments.devices > 1;
   schedule::PipelineProblem problem{.deviceOfStage = plan.segments.deviceOfStage,
-                                    .microBatches = microBatches,
+                                    .microBatches = options.microBatches,
                                     .training = hasBackward(plan.segments)};
   for (const StageWork& work : estimateWork(graph, plan.segments)) {
     problem.costs.push_back({.forward = std::max<std::int64_t>(work.forward, 1),

@@ -19,12 +19,18 @@ struct ExecutionPlan {
   bool sequential = false;  ///< one micro-batch at a time over all devices
 };
 
-/// Places the ops of `graph` and plans `microBatches` of them. `homes` names the variables that
+struct PlanOptions {
+  std::int32_t microBatches = 1;
+  bool recompute = false;   ///< make activations again in the backward pass (see recompute.h)
+  bool continuous = false;  ///< update weights without draining the pipeline (see continuous.h)
+};
+
+/// Places the ops of `graph` and plans a round of micro-batches. `homes` names the variables that
 /// other programs of the model have placed. Throws InvalidArgument for a strategy that does not fit
 /// the graph.
 ExecutionPlan planExecution(ir::Graph& graph,
                             const Strategy& strategy,
-                            std::int32_t microBatches,
+                            const PlanOptions& options,
                             VariableHomes homes);
 
 }  // namespace sluice::parallel
