@@ -69,6 +69,7 @@ Session::Session(const Options& options, std::uint64_t seed)
   }
   state_ = std::make_unique<runtime::ModelState>(std::move(pointers), seed);
   engine_ = std::make_unique<runtime::Engine>(*state_);
+  options.freeze();
 }
 
 Session::~Session() = default;

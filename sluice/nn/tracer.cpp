@@ -112,7 +112,7 @@ ModuleScope::ModuleScope(const Module& module)
   if (path.starts_with(prefix)) {
     path.erase(0, prefix.size());
   }
-  if (!path.empty() && (outer_ == nullptr || path != outer_->path())) {
+  if (tracer_.namesModules_ && !path.empty() && (outer_ == nullptr || path != outer_->path())) {
     std::ranges::replace(path, '.', '/');
     tracer_.builder().scope.append(path).push_back('/');
   }

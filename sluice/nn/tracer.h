@@ -56,6 +56,8 @@ class Tracer {
   ir::GraphBuilder& builder() { return builder_; }
   ir::Graph& graph() { return builder_.graph(); }
   bool training() const { return mode_ == TraceMode::Training; }
+  /// Whether ops get the paths of the modules that make them as name prefixes; yes by default.
+  void nameModules(bool on) { namesModules_ = on; }
   BlockState& blocks() { return blocks_; }
   /// Different for every trace of the thread, never 0.
   std::uint64_t id() const { return id_; }
@@ -85,6 +87,7 @@ class Tracer {
   std::map<std::string, Read, std::less<>> reads_;  // by the variable's name
   const Module* module_ = nullptr;                  // the innermost module being applied
   BlockState blocks_;
+  bool namesModules_ = true;
 };
 
 /// Prefixes the names of the ops made while it lives: "encoder/".
