@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@ namespace sluice {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 template <class E, class F>
 std::string messageOf(F f) {
@@ -19,90 +21,6 @@ std::string messageOf(F f) {
     return error.what();
   }
   return "another error or none";
-}
-
-TEST(Options, PrintTheirDefaults) {
-  EXPECT_EQ(Options().str(),
-            "deviceIterations: 1\n"
-            "outputMode: Default\n"
-            "outputPeriod: 1\n"
-            "randomSeed: not set\n"
-            "threads: 1\n"
-            "memoryPerDevice: not limited\n"
-            "fusion: true\n"
-            "verifyPrograms: true\n"
-            "tuningTable: shipped\n"
-            "dumpDirectory: none\n"
-            "training.gradientAccumulation: 1\n"
-            "training.accumulationReduction: Mean\n");
-}
-
-TEST(Options, PrintWhatWasSet) {
-  Options options;
-  options.deviceIterations(4)
-      .outputMode(OutputMode::EveryN, 2)
-      .randomSeed(7)
-      .threads(3)
-      .memoryPerDevice("1KiB")
-      .fusion(false)
-      .verifyPrograms(false)
-      .tuningTable("t.txt")
-      .dumpDirectory("d");
-  options.training.gradientAccumulation(5).accumulationReduction(Reduction::Sum);
-  EXPECT_EQ(options.str(),
-            "deviceIterations: 4\n"
-            "outputMode: EveryN\n"
-            "outputPeriod: 2\n"
-            "randomSeed: 7\n"
-            "threads: 3\n"
-            "memoryPerDevice: 1024\n"
-            "fusion: false\n"
-            "verifyPrograms: false\n"
-            "tuningTable: t.txt\n"
-            "dumpDirectory: d\n"
-            "training.gradientAccumulation: 5\n"
-            "training.accumulationReduction: Sum\n");
-}
-
-TEST(Options, StayAsTheyWereWhenASetterThrows) {
-  Options options;
-  options.deviceIterations(4).outputMode(OutputMode::Sum).threads(2).memoryPerDevice("64KiB");
-  options.training.gradientAccumulation(3);
-  const std::string before = options.str();
-  const std::int64_t tooMany = std::int64_t{1} << 31;
-  for (const std::int64_t bad : {std::int64_t{0}, std::int64_t{-1}, tooMany}) {
-    const auto number = std::to_string(bad);
-    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.deviceIterations(bad); }),
-                HasSubstr("deviceIterations must be a positive 32-bit count, got " + number));
-    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.threads(bad); }), HasSubstr("threads"));
-    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.outputMode(OutputMode::EveryN, bad); }),
-                HasSubstr("EveryN"));
-    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.training.gradientAccumulation(bad); }),
-                HasSubstr("gradientAccumulation"));
-  }
-  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.threads(1025); }), HasSubstr("1024"));
-  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.memoryPerDevice("much"); }),
-              HasSubstr("'much' is not a size"));
-  EXPECT_EQ(options.str(), before);
-  options.outputMode(OutputMode::Final, -3);  // only EveryN has a period
-  EXPECT_EQ(options.outputPeriod(), 1);
-}
-
-TEST(Options, TakeSizesAsPeopleWriteThem) {
-  EXPECT_EQ(parseBytes("4096"), 4096U);
-  EXPECT_EQ(parseBytes("0"), 0U);
-  EXPECT_EQ(parseBytes("12b"), 12U);
-  EXPECT_EQ(parseBytes("64 KiB"), 65536U);
-  EXPECT_EQ(parseBytes("64k"), 65536U);
-  EXPECT_EQ(parseBytes("2kB"), 2000U);
-  EXPECT_EQ(parseBytes("256MiB"), std::size_t{256} << 20);
-  EXPECT_EQ(parseBytes("1.5GB"), 1'500'000'000U);
-  EXPECT_EQ(parseBytes("0.5GiB"), std::size_t{1} << 29);
-  EXPECT_EQ(parseBytes("1TiB"), std::size_t{1} << 40);
-  for (const char* bad :
-       {"", "MiB", "1 parsec", "-1", "nan", "inf", "1e30", "1 2", "99999999TiB"}) {
-    EXPECT_THROW(parseBytes(bad), InvalidArgument) << bad;
-  }
 }
 
 TEST(Metrics, AccuracyIsThePercentageOfRightRows) {
@@ -180,6 +98,65 @@ TEST(Models, RefuseOpsOutsideBlocksAndMarkedLayersThatAreNotApplied) {
   nn::BeginBlock(net.b, "B2");
   const HostTensor wider(DType::F32, Shape{2, 2});
   EXPECT_THAT(messageOf<InvalidArgument>([&] { model(wider); }), HasSubstr("never applies"));
+}
+
+TEST(Models, FreezeTheirOptionsOnceTheyAreMade) {
+  Double net;
+  Options options;
+  options.outputMode(OutputMode::EveryN, 3);
+  EXPECT_THROW(inferenceModel(net, options), InvalidArgument);
+  EXPECT_FALSE(options.isFrozen());
+  options.outputMode(OutputMode::All);
+  const auto model = inferenceModel(net, options);
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.threads(2); }),
+              HasSubstr("can't modify frozen options"));
+  EXPECT_TRUE(model.options().isFrozen());
+  Options next = options.clone();
+  EXPECT_EQ(next.threads(2).threads(), 2);
+  const Options forSession;
+  const Session session(forSession, 0);
+  EXPECT_TRUE(forSession.isFrozen());
+}
+
+TEST(Models, RefuseOptionsThatNothingReads) {
+  Double net;
+  EXPECT_THAT(messageOf<Unsupported>([&] { inferenceModel(net, Options().useDeviceId(3)); }),
+              HasSubstr("useDeviceId"));
+}
+
+TEST(Models, TakeTheirNameAndTheNamesOfOpsFromTheOptions) {
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 2, 2};
+    nn::Tensor forward(nn::Tensor x) { return nn::relu(fc(x)); }
+  };
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "named";
+  const auto dumps = [&](bool disabled) {
+    std::filesystem::create_directories(folder);
+    Net net;
+    auto model = inferenceModel(net,
+                                Options()
+                                    .modelName("tower")
+                                    .dumpDirectory(folder.string())
+                                    .disableModuleNamescope(disabled));
+    model(HostTensor(DType::F32, Shape{1, 2}));
+    EXPECT_EQ(model.program().name, "tower");
+    std::ostringstream all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      all << std::ifstream(entry.path()).rdbuf();
+    }
+    std::filesystem::remove_all(folder);
+    return all.str();
+  };
+  EXPECT_THAT(dumps(false), HasSubstr("\"fc/"));
+  EXPECT_THAT(dumps(true), ::testing::AllOf(HasSubstr("relu"), Not(HasSubstr("\"fc/"))));
+}
+
+TEST(Models, ExplainTheirBatches) {
+  Double net;
+  auto model = inferenceModel(net, Options().deviceIterations(5));
+  EXPECT_EQ(model.batchLayout().inputFactor(), 5);
+  model(HostTensor(DType::F32, Shape{15}));
+  EXPECT_THAT(model.batchLayout().explain(), HasSubstr("A call takes 15 rows: micro-batch 3"));
 }
 
 TEST(Models, SayWhatTheyAreOnceCompiled) {

@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/option_support.h"
 #include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 #include "sluice/nn/block.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/transforms/decompose.h"
@@ -119,76 +121,53 @@ void detail::requireInputs(std::size_t given, std::size_t taken) {
   }
 }
 
-Model::Model(nn::Module& module, Forward forward, Options options)
-    : Model(module, std::move(forward), std::move(options), nullptr) {}
-
 Model::Model(nn::Module& module,
              Forward forward,
-             Options options,
+             const Options& options,
              std::unique_ptr<optim::Optimizer> optimizer)
     : module_(module),
       forward_(std::move(forward)),
-      options_(std::move(options)),
+      options_(options),
+      layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
       optimizer_(std::move(optimizer)) {
-  if (!training() && options_.training.gradientAccumulation() != 1) {
+  detail::requireSupported(options_);
+  if (continuous() && options_.training.gradientAccumulation() != 1) {
     raise<InvalidArgument>(
-        "an inference model accumulates no gradients: gradientAccumulation must be 1, got {}; use "
-        "deviceIterations to run several micro-batches per call",
-        options_.training.gradientAccumulation());
-  }
-  const std::int64_t total = microBatchesPerStep();
-  if (options_.outputMode() == OutputMode::EveryN &&
-      (options_.outputPeriod() > total || total % options_.outputPeriod() != 0)) {
-    raise<InvalidArgument>(
-        "outputMode EveryN has period {}, which must divide the {} micro-batches of a call "
-        "(deviceIterations {} x gradientAccumulation {})",
-        options_.outputPeriod(),
-        total,
-        options_.deviceIterations(),
+        "continuousWeightUpdates applies every gradient at once: gradientAccumulation must be 1, "
+        "got {}",
         options_.training.gradientAccumulation());
   }
   session_ = sessionOf(module_, options_);
+  for (const std::string& line : options_.fromEnvironment()) {
+    log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
+  }
+  options.freeze();
+  options_.freeze();
+}
+
+bool Model::continuous() const {
+  return training() && options_.compile().continuousWeightUpdates;
 }
 
 std::int32_t Model::microBatchesPerRound() const {
-  return training() ? options_.training.gradientAccumulation() : options_.deviceIterations();
-}
-
-std::int64_t Model::microBatchesPerStep() const {
-  return static_cast<std::int64_t>(options_.deviceIterations()) *
-         (training() ? options_.training.gradientAccumulation() : 1);
-}
-
-OutputMode Model::outputMode() const {
-  if (options_.outputMode() != OutputMode::Default) {
-    return options_.outputMode();
-  }
-  return training() ? OutputMode::Final : OutputMode::All;
+  return training() && !continuous() ? options_.training.gradientAccumulation()
+                                     : options_.deviceIterations();
 }
 
 program::DrainRule Model::drainRule() const {
-  return {.every = outputMode() == OutputMode::EveryN ? options_.outputPeriod() : 1,
-          .finalOnly = outputMode() == OutputMode::Final};
+  const bool everyN = layout_.outputMode == OutputMode::EveryN;
+  return {.every = everyN ? options_.outputPeriod() : 1,
+          .finalOnly = layout_.outputMode == OutputMode::Final};
 }
 
 Model::Signature Model::signatureOf(std::span<const HostTensor> inputs) const {
-  const std::int64_t total = microBatchesPerStep();
   Signature signature;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Shape& shape = inputs[i].shape();
+    const std::int64_t microBatch = layout_.microBatchOf(fmt::format("input {}", i), shape);
     std::vector<std::int64_t> dims = shape.dims();
-    if (total > 1) {
-      if (dims.empty() || dims[0] % total != 0) {
-        raise<InvalidArgument>(
-            "input {} has shape {}: its first dimension must be a multiple of {} (deviceIterations "
-            "{} x gradientAccumulation {})",
-            i,
-            shape.str(),
-            total,
-            options_.deviceIterations(),
-            training() ? options_.training.gradientAccumulation() : 1);
-      }
-      dims[0] /= total;
+    if (!dims.empty()) {
+      dims[0] = microBatch;
     }
     signature.push_back({inputs[i].dtype(), Shape(std::move(dims))});
   }
@@ -213,7 +192,8 @@ Model::Signature Model::signatureOf(std::span<const HostTensor> inputs) const {
 }
 
 ir::Graph Model::trace(const Signature& signature) const {
-  ir::Graph graph(training() ? "training" : "inference");
+  const std::string& given = options_.report().modelName;
+  ir::Graph graph(!given.empty() ? given : training() ? "training" : "inference");
   ir::Value loss;
   // Declared first, so that variables have the module's order and not that of their first use.
   for (const nn::Parameter* parameter : module_.parameters()) {
@@ -221,6 +201,7 @@ ir::Graph Model::trace(const Signature& signature) const {
   }
   {
     nn::Tracer tracer(graph, training() ? nn::TraceMode::Training : nn::TraceMode::Inference);
+    tracer.nameModules(!options_.report().disableModuleNamescope);
     std::vector<nn::Tensor> inputs;
     for (std::size_t i = 0; i < signature.size(); ++i) {
       inputs.push_back(tracer.input(fmt::format("input{}", i), signature[i]));
@@ -261,6 +242,8 @@ runtime::LoadedProgram& Model::programFor(const Signature& signature) {
       session_->compile(trace(signature), microBatchesPerRound(), drainRule(), options_));
   compilationSeconds_ +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const bool batched = !signature.empty() && signature[0].shape.rank() > 0;
+  layout_.microBatch = batched ? signature[0].shape[0] : 1;
   return *programs_.back().second;
 }
 
@@ -283,11 +266,11 @@ std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
     writeStepScalars();
   }
   TensorFeed feed(inputs, total);
-  TensorSink sink(program.program(), total, outputMode());
+  TensorSink sink(program.program(), total, layout_.outputMode);
   session_->run(program,
                 {.feed = feed,
                  .sink = sink,
-                 .rounds = training() ? options_.deviceIterations() : 1,
+                 .rounds = training() && !continuous() ? options_.deviceIterations() : 1,
                  .seed = session_->seed(),
                  .firstMicroBatch = microBatches_});
   microBatches_ += total;

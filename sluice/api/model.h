@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/api/batch_layout.h"
 #include "sluice/api/options.h"
 #include "sluice/api/session.h"
 #include "sluice/nn/module.h"
@@ -44,11 +45,14 @@ class Model {
   /// Seconds spent compiling so far.
   double compilationTime() const { return compilationSeconds_; }
 
+  /// Frozen, as is the object that was given.
   const Options& options() const { return options_; }
+  /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
+  const BatchLayout& batchLayout() const { return layout_; }
   Session& session() { return *session_; }
   nn::Module& module() { return module_; }
   /// Micro-batches per call and replica.
-  std::int64_t microBatchesPerStep() const;
+  std::int64_t microBatchesPerStep() const { return layout_.microBatches(); }
   /// The module's table, then what was compiled: bytes, kernels.
   std::string summary() const;
   /// The newest compiled program.
@@ -62,18 +66,19 @@ class Model {
   const optim::Optimizer* optimizer() const { return optimizer_.get(); }
 
  protected:
-  Model(nn::Module& module, Forward forward, Options options);
+  /// Freezes the options. A null optimizer: inference.
   Model(nn::Module& module,
         Forward forward,
-        Options options,
+        const Options& options,
         std::unique_ptr<optim::Optimizer> optimizer);
 
  private:
   using Signature = std::vector<TensorType>;
 
   bool training() const { return optimizer_ != nullptr; }
+  /// Weights are updated at every micro-batch, and a call is one round.
+  bool continuous() const;
   std::int32_t microBatchesPerRound() const;
-  OutputMode outputMode() const;
   program::DrainRule drainRule() const;
   Signature signatureOf(std::span<const HostTensor> inputs) const;
   runtime::LoadedProgram& programFor(const Signature& signature);
@@ -83,6 +88,7 @@ class Model {
   nn::Module& module_;
   Forward forward_;
   Options options_;
+  BatchLayout layout_;
   std::unique_ptr<optim::Optimizer> optimizer_;  // null: inference
   optim::LrSchedule schedule_;
   std::shared_ptr<Session> session_;  // shared by all models of one module
@@ -174,10 +180,8 @@ class TypedModel : public Model {
   using Traits = detail::ForwardTraits<decltype(&Net::forward)>;
 
  public:
-  TypedModel(Net& net, Options options)
-      : Model(net, detail::bindForward(net), std::move(options)) {}
-  TypedModel(Net& net, Options options, std::unique_ptr<optim::Optimizer> optimizer)
-      : Model(net, detail::bindForward(net), std::move(options), std::move(optimizer)) {}
+  TypedModel(Net& net, const Options& options, std::unique_ptr<optim::Optimizer> optimizer)
+      : Model(net, detail::bindForward(net), options, std::move(optimizer)) {}
 
   template <class... Inputs>
   requires(sizeof...(Inputs) == Traits::kArity &&
@@ -192,20 +196,20 @@ class TypedModel : public Model {
 /// For training: the last value that forward returns is the loss, a float scalar. Runs
 /// deviceIterations updates per call, each over gradientAccumulation micro-batches.
 template <class Net, class Rule>
-TypedModel<Net> trainingModel(Net& net, Options options, const Rule& optimizer) {
-  return TypedModel<Net>(net, std::move(options), optimizer.clone());
+TypedModel<Net> trainingModel(Net& net, const Options& options, const Rule& optimizer) {
+  return TypedModel<Net>(net, options, optimizer.clone());
 }
 
 /// With plain SGD at a learning rate of 0.01.
 template <class Net>
-TypedModel<Net> trainingModel(Net& net, Options options) {
-  return trainingModel(net, std::move(options), optim::SGD(0.01));
+TypedModel<Net> trainingModel(Net& net, const Options& options) {
+  return trainingModel(net, options, optim::SGD(0.01));
 }
 
 /// For inference and validation; shares the weights with a training model of the same module.
 template <class Net>
-TypedModel<Net> inferenceModel(Net& net, Options options) {
-  return TypedModel<Net>(net, std::move(options));
+TypedModel<Net> inferenceModel(Net& net, const Options& options) {
+  return TypedModel<Net>(net, options, nullptr);
 }
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 
 namespace sluice {
 namespace {
@@ -21,10 +22,15 @@ std::int32_t positive(std::string_view what, std::int64_t count) {
   return static_cast<std::int32_t>(count);
 }
 
-std::string_view name(OutputMode mode) {
-  static constexpr std::array<std::string_view, 5> kNames = {
-      "All", "EveryN", "Final", "Sum", "Default"};
-  return kNames[static_cast<std::size_t>(mode)];
+/// Only EveryN has a period.
+std::int32_t checkedPeriod(std::string_view setter, OutputMode mode, std::int64_t period) {
+  if (mode == OutputMode::EveryN) {
+    return positive(fmt::format("the period of {} EveryN", setter), period);
+  }
+  if (period != 1) {
+    log::info("options", "{} {} has no period; {} is ignored", setter, name(mode), period);
+  }
+  return 1;
 }
 
 struct Unit {
@@ -67,94 +73,116 @@ std::size_t parseBytes(std::string_view text) {
   return static_cast<std::size_t>(number * found->bytes);
 }
 
-TrainingOptions& TrainingOptions::gradientAccumulation(std::int64_t count) {
-  gradientAccumulation_ = positive("gradientAccumulation", count);
+Freezable& Freezable::operator=(const Freezable& /*other*/) {  // NOLINT: has no state to copy
+  requireUnfrozen();
   return *this;
 }
 
-TrainingOptions& TrainingOptions::accumulationReduction(Reduction reduction) {
-  reduction_ = reduction;
-  return *this;
+void Freezable::requireUnfrozen() const {
+  if (frozen_) {
+    raise<InvalidArgument>(
+        "can't modify frozen options: a model already uses them; change a clone() and give it to a "
+        "new model");
+  }
+}
+
+TrainingOptions& TrainingOptions::gradientAccumulation(std::int64_t count) {
+  return set(gradientAccumulation_, positive("gradientAccumulation", count));
 }
 
 Options& Options::deviceIterations(std::int64_t count) {
-  deviceIterations_ = positive("deviceIterations", count);
-  return *this;
+  return set(batch_.deviceIterations, positive("deviceIterations", count));
 }
 
-Options& Options::setExecutionStrategy(parallel::Strategy strategy) {
-  strategy_ = std::move(strategy);
-  return *this;
+Options& Options::replicationFactor(std::int64_t count) {
+  return set(batch_.replicationFactor, positive("replicationFactor", count));
+}
+
+Options& Options::inputReplicaGrouping(std::int64_t size, CommGroupType type) {
+  if (type == CommGroupType::All) {
+    raise<InvalidArgument>(
+        "inputReplicaGrouping: type All would give all replicas one input; expected Consecutive or "
+        "Orthogonal");
+  }
+  set(batch_.inputGroupSize, positive("the size of inputReplicaGrouping", size));
+  return set(batch_.inputGroupType, type);
 }
 
 Options& Options::outputMode(OutputMode mode, std::int64_t period) {
-  const std::int32_t checked =
-      mode == OutputMode::EveryN ? positive("the period of outputMode EveryN", period) : 1;
-  outputMode_ = mode;
-  outputPeriod_ = checked;
+  set(batch_.outputPeriod, checkedPeriod("outputMode", mode, period));
+  return set(batch_.outputMode, mode);
+}
+
+Options& Options::anchorTensor(std::string shortName,
+                               std::string longName,
+                               OutputMode mode,
+                               std::int64_t period) {
+  requireUnfrozen();
+  if (shortName.empty() || longName.empty()) {
+    raise<InvalidArgument>(
+        "anchorTensor needs a short name and the name of a tensor, got '{}', '{}'",
+        shortName,
+        longName);
+  }
+  if (std::ranges::find(batch_.anchors, shortName, &Anchor::shortName) != batch_.anchors.end()) {
+    raise<InvalidArgument>("anchorTensor: there already is an anchor '{}'", shortName);
+  }
+  const std::int32_t checked = checkedPeriod("anchorTensor", mode, period);
+  batch_.anchors.push_back({std::move(shortName), std::move(longName), mode, checked});
   return *this;
 }
 
-Options& Options::randomSeed(std::uint64_t seed) {
-  randomSeed_ = seed;
-  return *this;
+Options& Options::enableSyntheticData(bool on) {
+  return syntheticDataMode(on ? SyntheticDataMode::RandomNormal : SyntheticDataMode::Off);
 }
 
 Options& Options::threads(std::int64_t count) {
   if (count > 1024) {
     raise<InvalidArgument>("threads must be 1 to 1024, got {}", count);
   }
-  threads_ = positive("threads", count);
-  return *this;
+  return set(device_.threads, positive("threads", count));
 }
 
 Options& Options::memoryPerDevice(std::string_view size) {
-  memoryPerDevice_ = parseBytes(size);
-  return *this;
+  return set(device_.memoryBytes, parseBytes(size));
 }
 
-Options& Options::memoryPerDevice(std::size_t bytes) {
-  memoryPerDevice_ = bytes;
-  return *this;
+Options& Options::useDeviceId(std::optional<std::int64_t> id) {
+  if (id && (*id < 0 || *id > std::numeric_limits<std::int32_t>::max())) {
+    raise<InvalidArgument>("useDeviceId: a device has a number from 0 on, got {}", *id);
+  }
+  std::optional<std::int32_t> narrow;
+  if (id) {
+    narrow = static_cast<std::int32_t>(*id);
+  }
+  return set(device_.deviceId, narrow);
 }
 
-Options& Options::fusion(bool enabled) {
-  fusion_ = enabled;
-  return *this;
+Options& Options::stallTimeout(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) {
+    raise<InvalidArgument>("stallTimeout must be a number of seconds from 0 on, got {}", seconds);
+  }
+  return set(device_.stallTimeout, seconds);
 }
 
-Options& Options::verifyPrograms(bool enabled) {
-  verifyPrograms_ = enabled;
-  return *this;
+Options& Options::updatableNamedBuffers(std::vector<std::string> names) {
+  if (std::ranges::find(names, std::string()) != names.end()) {
+    raise<InvalidArgument>("updatableNamedBuffers: a name is empty");
+  }
+  return set(state_.updatableNamedBuffers, std::move(names));
 }
 
-Options& Options::tuningTable(std::string path) {
-  tuningTable_ = std::move(path);
-  return *this;
+Options& Options::maxRepeatLogs(std::int64_t count) {
+  if (count < 0 || count > std::numeric_limits<std::int32_t>::max()) {
+    raise<InvalidArgument>("maxRepeatLogs must be a count from 0 on, got {}", count);
+  }
+  return set(report_.maxRepeatLogs, static_cast<std::int32_t>(count));
 }
 
-Options& Options::dumpDirectory(std::string path) {
-  dumpDirectory_ = std::move(path);
-  return *this;
-}
-
-std::string Options::str() const {
-  return fmt::format(
-      "deviceIterations: {}\noutputMode: {}\noutputPeriod: {}\nrandomSeed: {}\nthreads: {}\n"
-      "memoryPerDevice: {}\nfusion: {}\nverifyPrograms: {}\ntuningTable: {}\ndumpDirectory: {}\n"
-      "training.gradientAccumulation: {}\ntraining.accumulationReduction: {}\n",
-      deviceIterations_,
-      name(outputMode_),
-      outputPeriod_,
-      randomSeed_ ? std::to_string(*randomSeed_) : "not set",
-      threads_,
-      memoryPerDevice_ == 0 ? "not limited" : std::to_string(memoryPerDevice_),
-      fusion_,
-      verifyPrograms_,
-      tuningTable_.empty() ? "shipped" : tuningTable_,
-      dumpDirectory_.empty() ? "none" : dumpDirectory_,
-      training.gradientAccumulation(),
-      training.accumulationReduction() == Reduction::Mean ? "Mean" : "Sum");
+void Options::freeze() const {
+  setFrozen();
+  training.setFrozen();
+  distributed.setFrozen();
 }
 
 }  // namespace sluice

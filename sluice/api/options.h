@@ -1,6 +1,8 @@
 // Options: how a model is run. Setters return the object, so they chain:
 //   Options().deviceIterations(10).threads(2)
-// Every setter checks its argument and throws InvalidArgument, leaving the object as it was.
+// Every setter checks its argument and throws InvalidArgument, leaving the object as it was. A
+// model freezes the options it is given: setters then throw; copies can be changed. Values also
+// come from SLUICE_DEFAULT_OPTIONS (when the object is made) and from files.
 #pragma once
 
 #include <cstddef>
@@ -8,84 +10,230 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
-#include "sluice/parallel/strategy.h"
+#include "sluice/api/option_types.h"
 
 namespace sluice {
 
-/// Which micro-batches of a step come back to the host.
-enum class OutputMode : std::uint8_t { All, EveryN, Final, Sum, Default };
-/// How gradients of several micro-batches become one.
-enum class Reduction : std::uint8_t { Mean, Sum };
+/// Settings that can be frozen. A copy is not frozen; assigning to a frozen object throws.
+class Freezable {
+ public:
+  bool isFrozen() const { return frozen_; }
+
+ protected:
+  Freezable() = default;
+  ~Freezable() = default;
+  Freezable(const Freezable& /*other*/) {}
+  Freezable& operator=(const Freezable& other);
+  void requireUnfrozen() const;
+  void setFrozen() const { frozen_ = true; }
+
+ private:
+  // Who is handed options to read them freezes them, so that a later change cannot go unnoticed.
+  mutable bool frozen_ = false;
+};
 
 /// Settings that matter only when training.
-class TrainingOptions {
+class TrainingOptions : public Freezable {
  public:
   /// Micro-batches per weight update.
   TrainingOptions& gradientAccumulation(std::int64_t count);
-  TrainingOptions& accumulationReduction(Reduction reduction);
+  /// Over micro-batches and replicas alike.
+  TrainingOptions& accumulationAndReplicationReductionType(Reduction reduction) {
+    return set(reduction_, reduction);
+  }
+  TrainingOptions& accumulationReduction(Reduction reduction) {
+    return accumulationAndReplicationReductionType(reduction);
+  }
+  TrainingOptions& setMeanAccumulationAndReplicationReductionStrategy(
+      MeanReductionStrategy strategy) {
+    return set(meanStrategy_, strategy);
+  }
 
   std::int32_t gradientAccumulation() const { return gradientAccumulation_; }
+  Reduction accumulationAndReplicationReductionType() const { return reduction_; }
   Reduction accumulationReduction() const { return reduction_; }
+  MeanReductionStrategy meanReductionStrategy() const { return meanStrategy_; }
 
  private:
+  friend class Options;
+  template <class T>
+  TrainingOptions& set(T& field, T value) {
+    requireUnfrozen();
+    field = std::move(value);
+    return *this;
+  }
+
   std::int32_t gradientAccumulation_ = 1;
   Reduction reduction_ = Reduction::Mean;
+  MeanReductionStrategy meanStrategy_ = MeanReductionStrategy::Post;
 };
 
-class Options {
+/// Which of several processes this is. By default mpirun says so, through its environment.
+class DistributedOptions : public Freezable {
  public:
+  /// Throws InvalidArgument unless 0 <= id < processes.
+  DistributedOptions& configureProcessId(std::int64_t id, std::int64_t processes);
+  /// Environment variables that hold the number of processes and this one's id. Throws
+  /// InvalidArgument if only one is set or one is no number.
+  DistributedOptions& setEnvVarNames(std::string processesName, std::string idName);
+  /// One process, whatever the environment says.
+  DistributedOptions& disable();
+
+  std::int32_t numProcesses() const { return processes_; }
+  std::int32_t processId() const { return id_; }
+  /// Replicas of all processes, and the first of this process, given the number of one process.
+  std::int64_t globalReplicationFactor(std::int64_t local) const { return processes_ * local; }
+  std::int64_t firstReplica(std::int64_t local) const { return id_ * local; }
+  const std::string& processesName() const { return processesName_; }
+  const std::string& idName() const { return idName_; }
+
+ private:
+  friend class Options;
+
+  std::int32_t processes_ = 1;
+  std::int32_t id_ = 0;
+  std::string processesName_ = "OMPI_COMM_WORLD_SIZE";
+  std::string idName_ = "OMPI_COMM_WORLD_RANK";
+};
+
+class Options : public Freezable {
+ public:
+  /// Applies SLUICE_DEFAULT_OPTIONS; throws ConfigFileError if it cannot be read.
+  Options();
+  /// As if no environment variable were set.
+  static Options defaults() { return Options(Plain()); }
+
   /// Rounds per call: weight updates when training, micro-batches for inference.
   Options& deviceIterations(std::int64_t count);
-  /// How the blocks of the model are spread over devices; pipelined by default.
-  Options& setExecutionStrategy(parallel::Strategy strategy);
+  /// Copies of the model that work on different data.
+  Options& replicationFactor(std::int64_t count);
+  /// Groups of `size` replicas get the same input. `type` must not be All.
+  Options& inputReplicaGrouping(std::int64_t size, CommGroupType type);
   /// EveryN needs a positive period; other modes ignore it.
   Options& outputMode(OutputMode mode, std::int64_t period = 1);
-  /// Seed of initial values and of every random op; the module's own seed when not set.
-  Options& randomSeed(std::uint64_t seed);
+  /// Brings an inner tensor back under a short name, which must be new.
+  Options& anchorTensor(std::string shortName,
+                        std::string longName,
+                        OutputMode mode = OutputMode::Default,
+                        std::int64_t period = 1);
+  /// Anchors come in the order of samples and not replica by replica.
+  Options& rearrangeAnchorsOnHost(bool on) { return set(batch_.rearrangeAnchorsOnHost, on); }
+  Options& syntheticDataMode(SyntheticDataMode mode) { return set(batch_.syntheticData, mode); }
+  /// True: RandomNormal, false: Off.
+  Options& enableSyntheticData(bool on);
+
+  /// How blocks become stages and stages take turns.
+  Options& setExecutionStrategy(Strategy strategy) {
+    return set(compile_.strategy, std::move(strategy));
+  }
+  Options& recomputation(Recomputation type) { return set(compile_.recomputation, type); }
+  /// Pipelined training updates weights while later micro-batches are under way (stale weights).
+  Options& continuousWeightUpdates(bool on) { return set(compile_.continuousWeightUpdates, on); }
+  /// Value-preserving fusion of element-wise chains; on by default. Changes no result.
+  Options& fusion(bool on) { return set(compile_.fusion, on); }
+  /// Prove the program before its first step (order, races, every read); on by default.
+  Options& verifyPrograms(bool on) { return set(compile_.verifyPrograms, on); }
+  /// Writes the graph after every pass and the program into this folder; empty: no.
+  Options& dumpDirectory(std::string path) { return set(compile_.dumpDirectory, std::move(path)); }
+  Options& showCompilationProgressBar(bool on) { return set(compile_.showProgressBar, on); }
+
   /// Threads of a device. Results do not depend on it.
   Options& threads(std::int64_t count);
   /// Byte budget of a device: a number of bytes or text such as "256MiB", "1.5GB"; 0: no limit.
   Options& memoryPerDevice(std::string_view size);
-  Options& memoryPerDevice(std::size_t bytes);
-  /// Value-preserving fusion of element-wise chains; on by default. Changes no result.
-  Options& fusion(bool enabled);
-  /// Prove the program before its first step (order, races, every read); on by default.
-  Options& verifyPrograms(bool enabled);
+  Options& memoryPerDevice(std::size_t bytes) { return set(device_.memoryBytes, bytes); }
+  Options& connectionType(ConnectionType type) { return set(device_.connection, type); }
+  /// Takes exactly this device; not set: any that is free.
+  Options& useDeviceId(std::optional<std::int64_t> id);
+  /// Where device counts must be powers of two, reserves the next one.
+  Options& autoRoundNumDevices(bool on) { return set(device_.autoRoundNumDevices, on); }
+  /// The IPU's own limits as errors; not set: on for the IPU model, off elsewhere.
+  Options& enforceIpuRules(std::optional<bool> on) { return set(device_.enforceIpuRules, on); }
+  /// Seconds without progress after which a run is stopped; 0: never.
+  Options& stallTimeout(double seconds);
   /// Entries of this file replace those of the shipped tuning table (see `sluice tune`).
-  Options& tuningTable(std::string path);
-  /// Writes the graph after every pass and the program into this folder; empty: no.
-  Options& dumpDirectory(std::string path);
+  Options& tuningTable(std::string path) { return set(device_.tuningTable, std::move(path)); }
 
-  std::int32_t deviceIterations() const { return deviceIterations_; }
-  const parallel::Strategy& executionStrategy() const { return strategy_; }
-  OutputMode outputMode() const { return outputMode_; }
-  std::int32_t outputPeriod() const { return outputPeriod_; }
-  std::optional<std::uint64_t> randomSeed() const { return randomSeed_; }
-  std::int32_t threads() const { return threads_; }
-  std::size_t memoryPerDevice() const { return memoryPerDevice_; }
-  bool fusion() const { return fusion_; }
-  bool verifyPrograms() const { return verifyPrograms_; }
-  const std::string& tuningTable() const { return tuningTable_; }
-  const std::string& dumpDirectory() const { return dumpDirectory_; }
+  /// Seed of initial values and of every random op; the module's own seed when not set.
+  Options& randomSeed(std::optional<std::uint64_t> seed) { return set(state_.randomSeed, seed); }
+  /// False: each replica has its own buffers.
+  Options& broadcastBuffers(bool on) { return set(state_.broadcastBuffers, on); }
+  /// Buffers that may be uploaded by themselves. Throws InvalidArgument for an empty name.
+  Options& updatableNamedBuffers(std::vector<std::string> names);
+  /// Unknown attributes of an optimizer are not warned about.
+  Options& relaxOptimizerAttributesChecks(bool on) {
+    return set(state_.relaxOptimizerAttributesChecks, on);
+  }
+
+  /// What logs and reports call the model; empty: training or inference.
+  Options& modelName(std::string name) { return set(report_.modelName, std::move(name)); }
+  Options& logDir(std::string path) { return set(report_.logDir, std::move(path)); }
+  /// A warning is written this often at most.
+  Options& maxRepeatLogs(std::int64_t count);
+  /// Ops are named without the path of their module.
+  Options& disableModuleNamescope(bool on) { return set(report_.disableModuleNamescope, on); }
+  Options& logCycleCount(bool on) { return set(report_.logCycleCount, on); }
+
+  std::int32_t deviceIterations() const { return batch_.deviceIterations; }
+  std::int32_t replicationFactor() const { return batch_.replicationFactor; }
+  OutputMode outputMode() const { return batch_.outputMode; }
+  std::int32_t outputPeriod() const { return batch_.outputPeriod; }
+  std::optional<std::uint64_t> randomSeed() const { return state_.randomSeed; }
+  std::int32_t threads() const { return device_.threads; }
+  std::size_t memoryPerDevice() const { return device_.memoryBytes; }
+  bool fusion() const { return compile_.fusion; }
+  bool verifyPrograms() const { return compile_.verifyPrograms; }
+  const std::string& tuningTable() const { return device_.tuningTable; }
+  const std::string& dumpDirectory() const { return compile_.dumpDirectory; }
+  const Strategy& executionStrategy() const { return compile_.strategy; }
+
+  // All values, by who reads them.
+  const BatchOptions& batch() const { return batch_; }
+  const DeviceOptions& device() const { return device_; }
+  const CompileOptions& compile() const { return compile_; }
+  const StateOptions& state() const { return state_; }
+  const ReportOptions& report() const { return report_; }
 
   TrainingOptions training;
+  DistributedOptions distributed;
 
-  /// Every value, a line each.
+  /// Applies one setter call per line, `training.gradientAccumulation(8)`; blank lines and comments
+  /// (#) are skipped. Throws ConfigFileError with file, line number and text; the options are then
+  /// as before.
+  Options& loadFromFile(const std::string& path);
+  /// Applies a JSON object of setters and arguments: {"threads": 2, "outputMode": ["EveryN", 4]}.
+  /// `source` is what messages call it. Throws ConfigFileError; the options are then as before.
+  Options& loadFromJson(std::string_view text, std::string_view source);
+  /// "threads: 2" for every value that still is what SLUICE_DEFAULT_OPTIONS made it.
+  std::vector<std::string> fromEnvironment() const;
+
+  /// Setters of this object and its groups throw from now on.
+  void freeze() const;
+  /// A copy that can be changed.
+  Options clone() const { return *this; }
+
+  /// Every value, a line each: the setter's name and its arguments.
   std::string str() const;
 
  private:
-  std::int32_t deviceIterations_ = 1;
-  parallel::Strategy strategy_ = parallel::PipelinedExecution();
-  OutputMode outputMode_ = OutputMode::Default;
-  std::int32_t outputPeriod_ = 1;
-  std::optional<std::uint64_t> randomSeed_;
-  std::int32_t threads_ = 1;
-  std::size_t memoryPerDevice_ = 0;
-  bool fusion_ = true;
-  bool verifyPrograms_ = true;
-  std::string tuningTable_;
-  std::string dumpDirectory_;
+  struct Plain {};
+  explicit Options(Plain /*tag*/) {}
+  template <class T>
+  Options& set(T& field, T value) {
+    requireUnfrozen();
+    field = std::move(value);
+    return *this;
+  }
+
+  BatchOptions batch_;
+  DeviceOptions device_;
+  CompileOptions compile_;
+  StateOptions state_;
+  ReportOptions report_;
+  std::vector<std::string> environment_;  // lines as str() has them
 };
 
 /// "256MiB", "1.5GB", "4096", "64 KiB" in bytes; throws InvalidArgument.

@@ -57,6 +57,13 @@ void writeDump(const std::string& folder, const program::Program& lowered) {
   }
 }
 
+parallel::PlanOptions planOptions(const Options& options, std::int32_t microBatches) {
+  const CompileOptions& compile = options.compile();
+  return {.microBatches = microBatches,
+          .recompute = compile.recomputation == Recomputation::Pipeline,
+          .continuous = compile.continuousWeightUpdates};
+}
+
 }  // namespace
 
 Session::Session(const Options& options, std::uint64_t seed)
@@ -65,8 +72,12 @@ Session::Session(const Options& options, std::uint64_t seed)
                     .memoryBytes = options.memoryPerDevice(),
                     .tuning = readTuning(options.tuningTable())};
   state_ = std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed);
-  engine_ = std::make_unique<runtime::Engine>(*state_);
+  engine_ = std::make_unique<runtime::Engine>(
+      *state_,
+      runtime::EngineOptions{.stallTimeout = std::chrono::milliseconds(
+                                 static_cast<std::int64_t>(1e3 * options.device().stallTimeout))});
   makeDevices(1);
+  options.freeze();
 }
 
 void Session::makeDevices(std::size_t count) {
@@ -163,7 +174,7 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
   }
   const parallel::ExecutionPlan execution =
       parallel::planExecution(
-          graph, options.executionStrategy(), {.microBatches = microBatches}, std::move(homes));
+          graph, options.executionStrategy(), planOptions(options, microBatches), std::move(homes));
   program::Program lowered = program::lower(
       program::Placed{graph, execution.segments, execution.homes, execution.schedule},
       kernels,

@@ -23,7 +23,7 @@ namespace sluice {
 
 class Session : public nn::StateStore {
  public:
-  /// Makes the devices that the options ask for.
+  /// Makes the devices that the options ask for and freezes the options.
   Session(const Options& options, std::uint64_t seed);
   ~Session() override;
   Session(const Session&) = delete;

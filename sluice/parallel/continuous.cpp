@@ -70,7 +70,9 @@ void readAgain(ir::Graph& graph) {
 }
 
 void joinStage(ir::Graph& graph, const Op& op, std::int32_t stage, std::int32_t device) {
-  if (op.place.device != device) {
+  // A read is no work: the reader's device gets a copy of the variable.
+  const bool leaf = op.is(ir::kVariable) || op.is(ir::kConstant);
+  if (op.place.device != device && !leaf) {
     raise<Unsupported>(
         "continuous weight updates: '{}' of the update joins values of devices {} and {}; use an "
         "optimizer whose updates are independent of each other",
@@ -81,6 +83,7 @@ void joinStage(ir::Graph& graph, const Op& op, std::int32_t stage, std::int32_t 
   ir::Placement place = op.place;
   place.pass = Pass::Backward;
   place.stage = stage;
+  place.device = device;
   graph.setPlacement(op.id, place);
 }
 

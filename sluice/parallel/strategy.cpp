@@ -25,6 +25,18 @@ bool has(const Stage& stage, std::string_view block) {
   return std::ranges::find(stage.blocks(), block) != stage.blocks().end();
 }
 
+/// As options files write text.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+    }
+    result += c;
+  }
+  return result + "\"";
+}
+
 }  // namespace
 
 std::string_view name(AutoStage rule) {
@@ -72,7 +84,11 @@ Stage& Stage::device(std::int64_t device) {
 }
 
 std::string Stage::str() const {
-  std::string text = fmt::format("Stage(\"{}\")", fmt::join(blocks_, "\", \""));
+  std::vector<std::string> ids;
+  for (const std::string& block : blocks_) {
+    ids.push_back(quoted(block));
+  }
+  std::string text = fmt::format("Stage({})", fmt::join(ids, ", "));
   if (device_) {
     text += fmt::format(".device({})", *device_);
   }
@@ -124,7 +140,7 @@ std::string Strategy::str() const {
     text += fmt::format("({})", fmt::join(parts, ", "));
   }
   if (kind_ == StrategyKind::Pipelined) {
-    text += fmt::format(".schedule({})", name(schedule_));
+    text += fmt::format(".schedule({})", quoted(name(schedule_)));
   }
   return text;
 }

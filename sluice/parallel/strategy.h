@@ -88,7 +88,7 @@ class Strategy {
   Stage& stage(std::string_view block) { return stages_[position(block)]; }
   /// Of a pipeline; sharded execution has none.
   PipelineSchedule schedule() const { return schedule_; }
-  /// PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule(popart)
+  /// PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule("popart")
   std::string str() const;
   bool operator==(const Strategy&) const = default;
 

@@ -88,11 +88,13 @@ TEST(Strategy, StagesCanBeChangedByIdOrBlock) {
 }
 
 TEST(Strategy, PrintsAsItIsWritten) {
-  EXPECT_EQ((PipelinedExecution{Stage("B1", "B2").device(1), "B3"}).str(),
-            "PipelinedExecution(Stage(\"B1\", \"B2\").device(1), Stage(\"B3\")).schedule(popart)");
+  EXPECT_EQ(
+      (PipelinedExecution{Stage("B1", "B2").device(1), "B3"}).str(),
+      "PipelinedExecution(Stage(\"B1\", \"B2\").device(1), Stage(\"B3\")).schedule(\"popart\")");
+  EXPECT_EQ(Stage("a\"b\\").str(), R"(Stage("a\"b\\"))");
   EXPECT_EQ(ShardedExecution().str(), "ShardedExecution(AutoStage.AutoIncrement)");
   EXPECT_EQ(PipelinedExecution().schedule("zb-h1").str(),
-            "PipelinedExecution(AutoStage.SameAsDevice).schedule(zb-h1)");
+            "PipelinedExecution(AutoStage.SameAsDevice).schedule(\"zb-h1\")");
 }
 
 TEST(Strategy, KnowsItsSchedulesByName) {

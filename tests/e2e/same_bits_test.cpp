@@ -65,9 +65,10 @@ std::vector<Configuration> configurations() {
     const auto add = [&](std::string name, const Strategy& strategy) {
       Options options = withAccumulation();
       options.setExecutionStrategy(strategy);
-      // Threads and rounds per call vary along with the rest.
+      // Threads, rounds per call and recomputation vary along with the rest.
       options.threads(number % 3 == 1 ? 2 : 1);
       options.deviceIterations(number % 4 == 2 ? kUpdates : 1);
+      options.recomputation(number % 2 == 1 ? Recomputation::Pipeline : Recomputation::None);
       ++number;
       all.push_back({fmt::format("{}_{}", cut.name, name), std::move(options)});
     };

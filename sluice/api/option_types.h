@@ -1,0 +1,150 @@
+// The values of Options, as plain structs by who reads them, and the enumerations in them. The
+// setters in options.h check what goes in; options_table.cpp prints and parses it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/parallel/strategy.h"
+
+namespace sluice {
+
+using parallel::AutoStage;
+using parallel::PipelinedExecution;
+using parallel::PipelineSchedule;
+using parallel::ShardedExecution;
+using parallel::Stage;
+using parallel::Strategy;
+
+/// Which micro-batches of a step come back to the host.
+enum class OutputMode : std::uint8_t { All, EveryN, Final, Sum, Default };
+/// How gradients of several micro-batches and replicas become one.
+enum class Reduction : std::uint8_t { Mean, Sum };
+/// Where the division of a mean happens: after every micro-batch, after the last one, or there for
+/// the micro-batches and at the loss for the replicas.
+enum class MeanReductionStrategy : std::uint8_t { Running, Post, PostAndLoss };
+/// When devices are acquired: at the start, when the program is ready, or not at all.
+enum class ConnectionType : std::uint8_t { Always, OnDemand, Never };
+/// Made on the device in place of inputs; nothing passes between host and device.
+enum class SyntheticDataMode : std::uint8_t { Off, Zeros, RandomNormal, RandomUniform };
+/// Which replicas form a group: all, neighbours, or those at the same place of each neighbourhood.
+enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
+/// What is computed again for the backward pass. Default: Pipeline where stages are pipelined.
+enum class Recomputation : std::uint8_t { Default, None, Pipeline };
+
+/// The name of an enumeration and those of its values, for text.
+template <class E>
+struct EnumText;
+template <>
+struct EnumText<OutputMode> {
+  static constexpr std::string_view kType = "OutputMode";
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "All", "EveryN", "Final", "Sum", "Default"};
+};
+template <>
+struct EnumText<Reduction> {
+  static constexpr std::string_view kType = "ReductionType";
+  static constexpr std::array<std::string_view, 2> kNames = {"Mean", "Sum"};
+};
+template <>
+struct EnumText<MeanReductionStrategy> {
+  static constexpr std::string_view kType = "MeanReductionStrategy";
+  static constexpr std::array<std::string_view, 3> kNames = {"Running", "Post", "PostAndLoss"};
+};
+template <>
+struct EnumText<ConnectionType> {
+  static constexpr std::string_view kType = "ConnectionType";
+  static constexpr std::array<std::string_view, 3> kNames = {"Always", "OnDemand", "Never"};
+};
+template <>
+struct EnumText<SyntheticDataMode> {
+  static constexpr std::string_view kType = "SyntheticDataMode";
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "Off", "Zeros", "RandomNormal", "RandomUniform"};
+};
+template <>
+struct EnumText<CommGroupType> {
+  static constexpr std::string_view kType = "CommGroupType";
+  static constexpr std::array<std::string_view, 3> kNames = {"All", "Consecutive", "Orthogonal"};
+};
+template <>
+struct EnumText<Recomputation> {
+  static constexpr std::string_view kType = "Recomputation";
+  static constexpr std::array<std::string_view, 3> kNames = {"Default", "None", "Pipeline"};
+};
+
+template <class E>
+requires requires {
+  EnumText<E>::kNames;
+}
+std::string_view name(E value) {
+  return EnumText<E>::kNames[static_cast<std::size_t>(value)];
+}
+
+/// A tensor inside the model that comes back like an output.
+struct Anchor {
+  std::string shortName;  ///< how the caller asks for it
+  std::string longName;   ///< the tensor in the graph
+  OutputMode mode = OutputMode::Default;
+  std::int32_t period = 1;
+};
+
+/// Read by whoever cuts a call into micro-batches and joins the results (batch_layout.h).
+struct BatchOptions {
+  std::int32_t deviceIterations = 1;
+  std::int32_t replicationFactor = 1;
+  std::int32_t inputGroupSize = 1;  ///< replicas that get the same input
+  CommGroupType inputGroupType = CommGroupType::Consecutive;
+  OutputMode outputMode = OutputMode::Default;
+  std::int32_t outputPeriod = 1;
+  std::vector<Anchor> anchors;
+  bool rearrangeAnchorsOnHost = false;
+  SyntheticDataMode syntheticData = SyntheticDataMode::Off;
+};
+
+/// Read by the session when it makes devices.
+struct DeviceOptions {
+  std::int32_t threads = 1;
+  std::size_t memoryBytes = 0;  ///< 0: no limit
+  ConnectionType connection = ConnectionType::Always;
+  std::optional<std::int32_t> deviceId;
+  bool autoRoundNumDevices = false;
+  std::optional<bool> enforceIpuRules;  ///< not set: on for the IPU model only
+  double stallTimeout = 300;            ///< seconds without progress; 0: wait for ever
+  std::string tuningTable;              ///< empty: the shipped one
+};
+
+/// Read when a graph is placed, lowered and proven.
+struct CompileOptions {
+  Strategy strategy = PipelinedExecution();
+  Recomputation recomputation = Recomputation::Default;
+  bool continuousWeightUpdates = false;
+  bool fusion = true;
+  bool verifyPrograms = true;
+  std::string dumpDirectory;  ///< empty: no dumps
+  bool showProgressBar = true;
+};
+
+/// Read by the model around its state: seeds, buffers, checks.
+struct StateOptions {
+  std::optional<std::uint64_t> randomSeed;
+  bool broadcastBuffers = true;
+  std::vector<std::string> updatableNamedBuffers;
+  bool relaxOptimizerAttributesChecks = false;
+};
+
+/// Read by logs and reports.
+struct ReportOptions {
+  std::string modelName;  ///< empty: training or inference
+  std::string logDir = ".";
+  std::int32_t maxRepeatLogs = 4;
+  bool disableModuleNamescope = false;
+  bool logCycleCount = false;
+};
+
+}  // namespace sluice

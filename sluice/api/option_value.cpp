@@ -1,0 +1,235 @@
+#include "sluice/api/option_value.h"
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::detail {
+namespace {
+
+using Kind = OptionValue::Kind;
+
+std::string listed(std::span<const OptionValue> values) {
+  std::vector<std::string> parts;
+  for (const OptionValue& value : values) {
+    parts.push_back(value.str());
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+const OptionValue& requireCall(const OptionValue& value) {
+  if (value.kind != Kind::Call) {
+    raise<InvalidArgument>("expected a strategy such as PipelinedExecution(\"B1\", \"B2\"), got {}",
+                           value.str());
+  }
+  return value;
+}
+
+Stage toStage(const OptionValue& value, std::string_view strategy) {
+  if (value.kind == Kind::Text) {
+    return Stage(value.text);
+  }
+  const bool isStage = value.kind == Kind::Call && value.text == "Stage";
+  if (!isStage && value.kind != Kind::List) {
+    raise<InvalidArgument>(
+        "{} takes one AutoStage, or block ids, lists of ids and Stages; got {}{}",
+        strategy,
+        value.str(),
+        value.text == "Phase" ? ": phases belong to the phased strategies" : "");
+  }
+  Stage stage(Arguments("Stage", value.items).texts());
+  for (const OptionValue& call : value.then) {
+    if (call.text != "device") {
+      raise<InvalidArgument>("a Stage has no '{}'; expected .device(n)", call.text);
+    }
+    Arguments arguments("device", call.items);
+    stage.device(arguments.integer());
+    arguments.finish();
+  }
+  return stage;
+}
+
+template <class Execution>
+Execution execution(const OptionValue& value) {
+  if (value.items.empty()) {
+    return Execution();
+  }
+  if (value.items.size() == 1 && value.items[0].kind == Kind::Name) {
+    const std::string& rule = value.items[0].text;
+    for (const AutoStage known : {AutoStage::SameAsDevice, AutoStage::AutoIncrement}) {
+      if (rule == fmt::format("AutoStage.{}", parallel::name(known))) {
+        return Execution(known);
+      }
+    }
+  }
+  std::vector<Stage> stages;
+  for (const OptionValue& item : value.items) {
+    stages.push_back(toStage(item, value.text));
+  }
+  return Execution(std::move(stages));
+}
+
+}  // namespace
+
+std::string OptionValue::str() const {
+  switch (kind) {
+    case Kind::None:
+      return "none";
+    case Kind::Bool:
+      return boolean ? "true" : "false";
+    case Kind::Integer:
+      return std::to_string(integer);
+    case Kind::Real:
+      return fmt::format("{}", real);
+    case Kind::Text:
+      return "\"" + text + "\"";
+    case Kind::Name:
+      return text;
+    case Kind::List:
+      return "[" + listed(items) + "]";
+    case Kind::Call:
+      break;
+  }
+  std::string written = fmt::format("{}({})", text, listed(items));
+  for (const OptionValue& call : then) {
+    written += "." + call.str();
+  }
+  return written;
+}
+
+Strategy toStrategy(const OptionValue& value) {
+  if (value.kind == Kind::Text) {  // JSON has no calls
+    return toStrategy(requireCall(parseValue(value.text)));
+  }
+  requireCall(value);
+  if (value.text == "ShardedExecution" && value.then.empty()) {
+    return execution<ShardedExecution>(value);
+  }
+  if (value.text != "PipelinedExecution") {
+    raise<InvalidArgument>("expected PipelinedExecution(...) or ShardedExecution(...), got {}",
+                           value.str());
+  }
+  auto pipeline = execution<PipelinedExecution>(value);
+  for (const OptionValue& chained : value.then) {
+    if (chained.text != "schedule") {
+      raise<InvalidArgument>("PipelinedExecution has no '{}'; expected .schedule(\"name\")",
+                             chained.text);
+    }
+    Arguments arguments("schedule", chained.items);
+    pipeline.schedule(arguments.text());
+    arguments.finish();
+  }
+  return pipeline;
+}
+
+const OptionValue& Arguments::take(std::string_view expected) {
+  if (!more()) {
+    raise<InvalidArgument>("{}: expected {}, got {} arguments", setter_, expected, values_.size());
+  }
+  return values_[next_++];
+}
+
+void Arguments::refuse(std::string_view expected, const OptionValue& found) const {
+  raise<InvalidArgument>("{}: expected {}, got {}", setter_, expected, found.str());
+}
+
+bool Arguments::boolean() {
+  const OptionValue& value = take("true or false");
+  if (value.kind != Kind::Bool) {
+    refuse("true or false", value);
+  }
+  return value.boolean;
+}
+
+std::int64_t Arguments::integer() {
+  const OptionValue& value = take("a whole number");
+  if (value.kind != Kind::Integer) {
+    refuse("a whole number", value);
+  }
+  return value.integer;
+}
+
+double Arguments::number() {
+  const OptionValue& value = take("a number");
+  if (value.kind == Kind::Integer) {
+    return static_cast<double>(value.integer);
+  }
+  if (value.kind != Kind::Real) {
+    refuse("a number", value);
+  }
+  return value.real;
+}
+
+std::string Arguments::text() {
+  const OptionValue& value = take("text in quotes");
+  if (value.kind != Kind::Text) {
+    refuse("text in quotes", value);
+  }
+  return value.text;
+}
+
+std::string Arguments::size() {
+  const OptionValue& value = take("a number of bytes or text such as \"64KiB\"");
+  if (value.kind == Kind::Integer) {
+    return std::to_string(value.integer);
+  }
+  if (value.kind != Kind::Text) {
+    refuse("a number of bytes or text such as \"64KiB\"", value);
+  }
+  return value.text;
+}
+
+std::vector<std::string> Arguments::texts() {
+  std::vector<std::string> all;
+  if (more() && values_[next_].kind == Kind::List) {
+    Arguments items(setter_, values_[next_++].items);
+    while (items.more()) {
+      all.push_back(items.text());
+    }
+    return all;
+  }
+  while (more()) {
+    all.push_back(text());
+  }
+  return all;
+}
+
+Strategy Arguments::strategy() {
+  return toStrategy(take("a strategy such as PipelinedExecution(\"B1\", \"B2\")"));
+}
+
+bool Arguments::none() {
+  const bool found = more() && values_[next_].kind == Kind::None;
+  next_ += found ? 1 : 0;
+  return found;
+}
+
+std::size_t Arguments::nameIn(std::string_view type, std::span<const std::string_view> names) {
+  const std::string expected = fmt::format("{}.{{{}}}", type, fmt::join(names, ", "));
+  const OptionValue& value = take(expected);
+  std::string_view text = value.text;
+  if (const std::size_t dot = text.rfind('.'); dot != std::string_view::npos) {
+    const std::string_view before = text.substr(0, dot);
+    if (before != type && !before.ends_with("." + std::string(type))) {
+      refuse(expected, value);
+    }
+    text.remove_prefix(dot + 1);
+  }
+  // `none` is a word of its own, and a value of some enumerations.
+  const auto found =
+      value.kind == Kind::None ? std::ranges::find(names, "None") : std::ranges::find(names, text);
+  const bool named =
+      value.kind == Kind::Name || value.kind == Kind::Text || value.kind == Kind::None;
+  if (!named || found == names.end()) {
+    refuse(expected, value);
+  }
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+void Arguments::finish() const {
+  if (more()) {
+    raise<InvalidArgument>("{}: takes {} arguments, got {}", setter_, next_, values_.size());
+  }
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,290 @@
+#include "sluice/api/options_table.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::detail {
+namespace {
+
+std::string print(bool value) {
+  return value ? "true" : "false";
+}
+
+template <class T>
+requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) std::string print(T value) {
+  return fmt::format("{}", value);
+}
+
+std::string print(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+    }
+    result += c;
+  }
+  return result + "\"";
+}
+
+template <class E>
+requires std::is_enum_v<E> std::string print(E value) {
+  return std::string(name(value));
+}
+
+template <class T>
+std::string print(const std::optional<T>& value) {
+  return value ? print(*value) : "none";
+}
+
+std::string print(const Anchor& anchor) {
+  return fmt::format("[{}, {}, {}, {}]",
+                     print(anchor.shortName),
+                     print(anchor.longName),
+                     name(anchor.mode),
+                     anchor.period);
+}
+
+template <class T>
+std::string print(const std::vector<T>& items) {
+  std::vector<std::string> parts;
+  for (const T& item : items) {
+    parts.push_back(print(item));
+  }
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+void applyOutputMode(Options& o, Arguments& a) {
+  const auto mode = a.enumerator<OutputMode>();
+  o.outputMode(mode, a.more() ? a.integer() : 1);
+}
+
+void applyAnchor(Options& o, Arguments& a) {
+  std::string shortName = a.text();
+  std::string longName = a.text();
+  const OutputMode mode = a.more() ? a.enumerator<OutputMode>() : OutputMode::Default;
+  o.anchorTensor(std::move(shortName), std::move(longName), mode, a.more() ? a.integer() : 1);
+}
+
+void applyGrouping(Options& o, Arguments& a) {
+  const std::int64_t size = a.integer();
+  o.inputReplicaGrouping(size, a.enumerator<CommGroupType>());
+}
+
+void applyProcess(Options& o, Arguments& a) {
+  const std::int64_t id = a.integer();
+  o.distributed.configureProcessId(id, a.integer());
+}
+
+void applyEnvVarNames(Options& o, Arguments& a) {
+  std::string processes = a.text();
+  o.distributed.setEnvVarNames(std::move(processes), a.text());
+}
+
+void applyMemory(Options& o, Arguments& a) {
+  if (a.none()) {
+    o.memoryPerDevice(std::size_t{0});
+  } else {
+    o.memoryPerDevice(std::string_view(a.size()));
+  }
+}
+
+void applySeed(Options& o, Arguments& a) {
+  if (a.none()) {
+    o.randomSeed(std::nullopt);
+    return;
+  }
+  const std::int64_t seed = a.integer();
+  if (seed < 0) {
+    raise<InvalidArgument>("randomSeed: expected a number from 0 on, got {}", seed);
+  }
+  o.randomSeed(static_cast<std::uint64_t>(seed));
+}
+
+void applyDeviceId(Options& o, Arguments& a) {
+  if (a.none()) {
+    o.useDeviceId(std::nullopt);
+  } else {
+    o.useDeviceId(a.integer());
+  }
+}
+
+void applyIpuRules(Options& o, Arguments& a) {
+  if (a.none()) {
+    o.enforceIpuRules(std::nullopt);
+  } else {
+    o.enforceIpuRules(a.boolean());
+  }
+}
+
+std::string printMemory(const Options& o) {
+  return o.memoryPerDevice() == 0 ? "none" : std::to_string(o.memoryPerDevice());
+}
+
+using O = Options;
+using A = Arguments;
+using Text = std::string;
+
+constexpr Setting kSettings[] = {
+    {"deviceIterations",
+     [](O& o, A& a) { o.deviceIterations(a.integer()); },
+     [](const O& o) { return print(o.batch().deviceIterations); }},
+    {"replicationFactor",
+     [](O& o, A& a) { o.replicationFactor(a.integer()); },
+     [](const O& o) { return print(o.batch().replicationFactor); }},
+    {"inputReplicaGrouping",
+     applyGrouping,
+     [](const O& o) {
+       return print(o.batch().inputGroupSize) + ", " + print(o.batch().inputGroupType);
+     }},
+    {"outputMode",
+     applyOutputMode,
+     [](const O& o) { return print(o.outputMode()) + ", " + print(o.outputPeriod()); }},
+    {"anchorTensor", applyAnchor, [](const O& o) { return print(o.batch().anchors); }},
+    {"rearrangeAnchorsOnHost",
+     [](O& o, A& a) { o.rearrangeAnchorsOnHost(a.boolean()); },
+     [](const O& o) { return print(o.batch().rearrangeAnchorsOnHost); }},
+    {"syntheticDataMode",
+     [](O& o, A& a) { o.syntheticDataMode(a.enumerator<SyntheticDataMode>()); },
+     [](const O& o) { return print(o.batch().syntheticData); }},
+    {"enableSyntheticData", [](O& o, A& a) { o.enableSyntheticData(a.boolean()); }, nullptr},
+    {"setExecutionStrategy",
+     [](O& o, A& a) { o.setExecutionStrategy(a.strategy()); },
+     [](const O& o) { return o.executionStrategy().str(); }},
+    {"recomputation",
+     [](O& o, A& a) { o.recomputation(a.enumerator<Recomputation>()); },
+     [](const O& o) { return print(o.compile().recomputation); }},
+    {"continuousWeightUpdates",
+     [](O& o, A& a) { o.continuousWeightUpdates(a.boolean()); },
+     [](const O& o) { return print(o.compile().continuousWeightUpdates); }},
+    {"fusion",
+     [](O& o, A& a) { o.fusion(a.boolean()); },
+     [](const O& o) { return print(o.fusion()); }},
+    {"verifyPrograms",
+     [](O& o, A& a) { o.verifyPrograms(a.boolean()); },
+     [](const O& o) { return print(o.verifyPrograms()); }},
+    {"dumpDirectory",
+     [](O& o, A& a) { o.dumpDirectory(a.text()); },
+     [](const O& o) { return print(o.dumpDirectory()); }},
+    {"showCompilationProgressBar",
+     [](O& o, A& a) { o.showCompilationProgressBar(a.boolean()); },
+     [](const O& o) { return print(o.compile().showProgressBar); }},
+    {"threads",
+     [](O& o, A& a) { o.threads(a.integer()); },
+     [](const O& o) { return print(o.threads()); }},
+    {"memoryPerDevice", applyMemory, printMemory},
+    {"connectionType",
+     [](O& o, A& a) { o.connectionType(a.enumerator<ConnectionType>()); },
+     [](const O& o) { return print(o.device().connection); }},
+    {"useDeviceId", applyDeviceId, [](const O& o) { return print(o.device().deviceId); }},
+    {"autoRoundNumDevices",
+     [](O& o, A& a) { o.autoRoundNumDevices(a.boolean()); },
+     [](const O& o) { return print(o.device().autoRoundNumDevices); }},
+    {"enforceIpuRules",
+     applyIpuRules,
+     [](const O& o) { return print(o.device().enforceIpuRules); }},
+    {"stallTimeout",
+     [](O& o, A& a) { o.stallTimeout(a.number()); },
+     [](const O& o) { return print(o.device().stallTimeout); }},
+    {"tuningTable",
+     [](O& o, A& a) { o.tuningTable(a.text()); },
+     [](const O& o) { return print(o.tuningTable()); }},
+    {"randomSeed", applySeed, [](const O& o) { return print(o.randomSeed()); }},
+    {"broadcastBuffers",
+     [](O& o, A& a) { o.broadcastBuffers(a.boolean()); },
+     [](const O& o) { return print(o.state().broadcastBuffers); }},
+    {"updatableNamedBuffers",
+     [](O& o, A& a) { o.updatableNamedBuffers(a.texts()); },
+     [](const O& o) { return print(o.state().updatableNamedBuffers); }},
+    {"relaxOptimizerAttributesChecks",
+     [](O& o, A& a) { o.relaxOptimizerAttributesChecks(a.boolean()); },
+     [](const O& o) { return print(o.state().relaxOptimizerAttributesChecks); }},
+    {"modelName",
+     [](O& o, A& a) { o.modelName(a.text()); },
+     [](const O& o) { return print(o.report().modelName); }},
+    {"logDir",
+     [](O& o, A& a) { o.logDir(a.text()); },
+     [](const O& o) { return print(o.report().logDir); }},
+    {"maxRepeatLogs",
+     [](O& o, A& a) { o.maxRepeatLogs(a.integer()); },
+     [](const O& o) { return print(o.report().maxRepeatLogs); }},
+    {"disableModuleNamescope",
+     [](O& o, A& a) { o.disableModuleNamescope(a.boolean()); },
+     [](const O& o) { return print(o.report().disableModuleNamescope); }},
+    {"logCycleCount",
+     [](O& o, A& a) { o.logCycleCount(a.boolean()); },
+     [](const O& o) { return print(o.report().logCycleCount); }},
+    {"training.gradientAccumulation",
+     [](O& o, A& a) { o.training.gradientAccumulation(a.integer()); },
+     [](const O& o) { return print(o.training.gradientAccumulation()); }},
+    {"training.accumulationAndReplicationReductionType",
+     [](O& o, A& a) {
+       o.training.accumulationAndReplicationReductionType(a.enumerator<Reduction>());
+     },
+     [](const O& o) { return print(o.training.accumulationAndReplicationReductionType()); }},
+    {"training.setMeanAccumulationAndReplicationReductionStrategy",
+     [](O& o, A& a) {
+       o.training.setMeanAccumulationAndReplicationReductionStrategy(
+           a.enumerator<MeanReductionStrategy>());
+     },
+     [](const O& o) { return print(o.training.meanReductionStrategy()); }},
+    {"distributed.setEnvVarNames",
+     applyEnvVarNames,
+     [](const O& o) {
+       return print(o.distributed.processesName()) + ", " + print(o.distributed.idName());
+     }},
+    {"distributed.configureProcessId",
+     applyProcess,
+     [](const O& o) {
+       return print(o.distributed.processId()) + ", " + print(o.distributed.numProcesses());
+     }},
+    {"distributed.disable", [](O& o, A& /*a*/) { o.distributed.disable(); }, nullptr},
+};
+
+}  // namespace
+
+std::span<const Setting> settings() {
+  return kSettings;
+}
+
+const Setting& settingOf(std::string_view name) {
+  std::string wanted(name);
+  if (wanted.find('.') != std::string::npos) {
+    wanted[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(wanted[0])));
+  }
+  const auto* found = std::ranges::find(kSettings, std::string_view(wanted), &Setting::name);
+  if (found == std::end(kSettings)) {
+    std::vector<std::string_view> names;
+    for (const Setting& setting : kSettings) {
+      names.push_back(setting.name);
+    }
+    raise<InvalidArgument>("unknown option '{}'; the options are {}", name, fmt::join(names, ", "));
+  }
+  return *found;
+}
+
+void apply(Options& options, std::string_view setter, std::span<const OptionValue> arguments) {
+  const Setting& setting = settingOf(setter);
+  Arguments reader(setting.name, arguments);
+  setting.apply(options, reader);
+  reader.finish();
+}
+
+}  // namespace sluice::detail
+
+namespace sluice {
+
+std::string Options::str() const {
+  std::string text;
+  for (const detail::Setting& setting : detail::settings()) {
+    if (setting.print != nullptr) {
+      text += fmt::format("{}: {}\n", setting.name, setting.print(*this));
+    }
+  }
+  return text;
+}
+
+}  // namespace sluice

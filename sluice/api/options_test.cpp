@@ -1,0 +1,522 @@
+#include "sluice/api/options.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/api/option_support.h"
+#include "sluice/api/options_table.h"
+#include "sluice/base/error.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+template <class E, class F>
+std::string messageOf(F f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "another error or none";
+}
+
+/// Every option with a value other than its default.
+Options everythingSet() {
+  Options options = Options::defaults();
+  options.deviceIterations(4)
+      .replicationFactor(6)
+      .inputReplicaGrouping(3, CommGroupType::Orthogonal)
+      .outputMode(OutputMode::EveryN, 2)
+      .anchorTensor("hidden", "fc1/relu", OutputMode::Final)
+      .anchorTensor("x", "y", OutputMode::EveryN, 2)
+      .rearrangeAnchorsOnHost(true)
+      .syntheticDataMode(SyntheticDataMode::Zeros)
+      .setExecutionStrategy(
+          PipelinedExecution{Stage("B1").device(1), {"B2", "B3"}}.schedule("1f1b"))
+      .recomputation(Recomputation::None)
+      .continuousWeightUpdates(true)
+      .fusion(false)
+      .verifyPrograms(false)
+      .dumpDirectory("d")
+      .showCompilationProgressBar(false)
+      .threads(3)
+      .memoryPerDevice("1KiB")
+      .connectionType(ConnectionType::OnDemand)
+      .useDeviceId(5)
+      .autoRoundNumDevices(true)
+      .enforceIpuRules(false)
+      .stallTimeout(1.5)
+      .tuningTable("t.txt")
+      .randomSeed(7)
+      .broadcastBuffers(false)
+      .updatableNamedBuffers({"a", "b \"c\""})
+      .relaxOptimizerAttributesChecks(true)
+      .modelName("m")
+      .logDir("logs")
+      .maxRepeatLogs(9)
+      .disableModuleNamescope(true)
+      .logCycleCount(true);
+  options.training.gradientAccumulation(5)
+      .accumulationAndReplicationReductionType(Reduction::Sum)
+      .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running);
+  options.distributed.setEnvVarNames("SLUICE_TEST_SIZE", "SLUICE_TEST_RANK")
+      .configureProcessId(1, 2);
+  return options;
+}
+
+TEST(Options, PrintTheirDefaults) {
+  EXPECT_EQ(Options::defaults().str(),
+            "deviceIterations: 1\n"
+            "replicationFactor: 1\n"
+            "inputReplicaGrouping: 1, Consecutive\n"
+            "outputMode: Default, 1\n"
+            "anchorTensor: []\n"
+            "rearrangeAnchorsOnHost: false\n"
+            "syntheticDataMode: Off\n"
+            "setExecutionStrategy: "
+            "PipelinedExecution(AutoStage.SameAsDevice).schedule(\"popart\")\n"
+            "recomputation: Default\n"
+            "continuousWeightUpdates: false\n"
+            "fusion: true\n"
+            "verifyPrograms: true\n"
+            "dumpDirectory: \"\"\n"
+            "showCompilationProgressBar: true\n"
+            "threads: 1\n"
+            "memoryPerDevice: none\n"
+            "connectionType: Always\n"
+            "useDeviceId: none\n"
+            "autoRoundNumDevices: false\n"
+            "enforceIpuRules: none\n"
+            "stallTimeout: 300\n"
+            "tuningTable: \"\"\n"
+            "randomSeed: none\n"
+            "broadcastBuffers: true\n"
+            "updatableNamedBuffers: []\n"
+            "relaxOptimizerAttributesChecks: false\n"
+            "modelName: \"\"\n"
+            "logDir: \".\"\n"
+            "maxRepeatLogs: 4\n"
+            "disableModuleNamescope: false\n"
+            "logCycleCount: false\n"
+            "training.gradientAccumulation: 1\n"
+            "training.accumulationAndReplicationReductionType: Mean\n"
+            "training.setMeanAccumulationAndReplicationReductionStrategy: Post\n"
+            "distributed.setEnvVarNames: \"OMPI_COMM_WORLD_SIZE\", \"OMPI_COMM_WORLD_RANK\"\n"
+            "distributed.configureProcessId: 0, 1\n");
+}
+
+TEST(Options, PrintWhatWasSet) {
+  EXPECT_EQ(everythingSet().str(),
+            "deviceIterations: 4\n"
+            "replicationFactor: 6\n"
+            "inputReplicaGrouping: 3, Orthogonal\n"
+            "outputMode: EveryN, 2\n"
+            "anchorTensor: [[\"hidden\", \"fc1/relu\", Final, 1], [\"x\", \"y\", EveryN, 2]]\n"
+            "rearrangeAnchorsOnHost: true\n"
+            "syntheticDataMode: Zeros\n"
+            "setExecutionStrategy: PipelinedExecution(Stage(\"B1\").device(1), Stage(\"B2\", "
+            "\"B3\")).schedule(\"1f1b\")\n"
+            "recomputation: None\n"
+            "continuousWeightUpdates: true\n"
+            "fusion: false\n"
+            "verifyPrograms: false\n"
+            "dumpDirectory: \"d\"\n"
+            "showCompilationProgressBar: false\n"
+            "threads: 3\n"
+            "memoryPerDevice: 1024\n"
+            "connectionType: OnDemand\n"
+            "useDeviceId: 5\n"
+            "autoRoundNumDevices: true\n"
+            "enforceIpuRules: false\n"
+            "stallTimeout: 1.5\n"
+            "tuningTable: \"t.txt\"\n"
+            "randomSeed: 7\n"
+            "broadcastBuffers: false\n"
+            "updatableNamedBuffers: [\"a\", \"b \\\"c\\\"\"]\n"
+            "relaxOptimizerAttributesChecks: true\n"
+            "modelName: \"m\"\n"
+            "logDir: \"logs\"\n"
+            "maxRepeatLogs: 9\n"
+            "disableModuleNamescope: true\n"
+            "logCycleCount: true\n"
+            "training.gradientAccumulation: 5\n"
+            "training.accumulationAndReplicationReductionType: Sum\n"
+            "training.setMeanAccumulationAndReplicationReductionStrategy: Running\n"
+            "distributed.setEnvVarNames: \"SLUICE_TEST_SIZE\", \"SLUICE_TEST_RANK\"\n"
+            "distributed.configureProcessId: 1, 2\n");
+}
+
+TEST(Options, EveryRowReadsWhatItPrints) {
+  for (const Options& source : {everythingSet(), Options::defaults()}) {
+    Options copy = Options::defaults();
+    for (const detail::Setting& setting : detail::settings()) {
+      if (setting.print == nullptr || setting.name == "anchorTensor") {
+        continue;
+      }
+      const std::string line = std::string(setting.name) + "(" + setting.print(source) + ")";
+      const auto call = detail::parseCall(line);
+      ASSERT_TRUE(call.has_value()) << line;
+      detail::apply(copy, call->text, call->items);
+      EXPECT_EQ(setting.print(copy), setting.print(source)) << line;
+    }
+  }
+}
+
+TEST(Options, StayAsTheyWereWhenASetterThrows) {
+  Options options;
+  options.deviceIterations(4).outputMode(OutputMode::Sum).threads(2).memoryPerDevice("64KiB");
+  options.training.gradientAccumulation(3);
+  const std::string before = options.str();
+  const std::int64_t tooMany = std::int64_t{1} << 31;
+  for (const std::int64_t bad : {std::int64_t{0}, std::int64_t{-1}, tooMany}) {
+    const auto number = std::to_string(bad);
+    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.deviceIterations(bad); }),
+                HasSubstr("deviceIterations must be a positive 32-bit count, got " + number));
+    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.threads(bad); }), HasSubstr("threads"));
+    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.outputMode(OutputMode::EveryN, bad); }),
+                HasSubstr("EveryN"));
+    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.training.gradientAccumulation(bad); }),
+                HasSubstr("gradientAccumulation"));
+  }
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.threads(1025); }), HasSubstr("1024"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.memoryPerDevice("much"); }),
+              HasSubstr("'much' is not a size"));
+  EXPECT_EQ(options.str(), before);
+  options.outputMode(OutputMode::Final, -3);  // only EveryN has a period
+  EXPECT_EQ(options.outputPeriod(), 1);
+}
+
+TEST(Options, TakeSizesAsPeopleWriteThem) {
+  EXPECT_EQ(parseBytes("4096"), 4096U);
+  EXPECT_EQ(parseBytes("0"), 0U);
+  EXPECT_EQ(parseBytes("12b"), 12U);
+  EXPECT_EQ(parseBytes("64 KiB"), 65536U);
+  EXPECT_EQ(parseBytes("64k"), 65536U);
+  EXPECT_EQ(parseBytes("2kB"), 2000U);
+  EXPECT_EQ(parseBytes("256MiB"), std::size_t{256} << 20);
+  EXPECT_EQ(parseBytes("1.5GB"), 1'500'000'000U);
+  EXPECT_EQ(parseBytes("0.5GiB"), std::size_t{1} << 29);
+  EXPECT_EQ(parseBytes("1TiB"), std::size_t{1} << 40);
+  for (const char* bad :
+       {"", "MiB", "1 parsec", "-1", "nan", "inf", "1e30", "1 2", "99999999TiB"}) {
+    EXPECT_THROW(parseBytes(bad), InvalidArgument) << bad;
+  }
+}
+
+TEST(Options, RefuseValuesThatMakeNoSenseAndStayAsTheyWere) {
+  Options options = everythingSet();
+  const std::string before = options.str();
+  const auto message = [](auto f) { return messageOf<InvalidArgument>(f); };
+  EXPECT_THAT(message([&] { options.replicationFactor(0); }), HasSubstr("replicationFactor"));
+  EXPECT_THAT(message([&] { options.inputReplicaGrouping(0, CommGroupType::Consecutive); }),
+              HasSubstr("inputReplicaGrouping"));
+  EXPECT_THAT(message([&] { options.inputReplicaGrouping(2, CommGroupType::All); }),
+              HasSubstr("type All"));
+  EXPECT_THAT(message([&] { options.anchorTensor("", "y"); }), HasSubstr("short name"));
+  EXPECT_THAT(message([&] { options.anchorTensor("x", "z"); }), HasSubstr("already is"));
+  EXPECT_THAT(message([&] { options.anchorTensor("z", "z", OutputMode::EveryN, 0); }),
+              HasSubstr("period of anchorTensor"));
+  EXPECT_THAT(message([&] { options.useDeviceId(-1); }), HasSubstr("got -1"));
+  EXPECT_THAT(message([&] { options.stallTimeout(-0.5); }), HasSubstr("stallTimeout"));
+  EXPECT_THAT(message([&] { options.updatableNamedBuffers({"a", ""}); }), HasSubstr("empty"));
+  EXPECT_THAT(message([&] { options.maxRepeatLogs(-1); }), HasSubstr("maxRepeatLogs"));
+  EXPECT_EQ(options.str(), before);
+}
+
+TEST(Options, EnableSyntheticDataIsRandomNormal) {
+  EXPECT_EQ(Options().enableSyntheticData(true).batch().syntheticData,
+            SyntheticDataMode::RandomNormal);
+  EXPECT_EQ(Options().enableSyntheticData(false).batch().syntheticData, SyntheticDataMode::Off);
+}
+
+TEST(FrozenOptions, CannotBeChangedInAnyWay) {
+  Options options = everythingSet();
+  const std::string before = options.str();
+  options.freeze();
+  EXPECT_TRUE(options.isFrozen());
+  const auto refused = [&](auto f) {
+    EXPECT_THAT(messageOf<InvalidArgument>(f), HasSubstr("can't modify frozen options"));
+  };
+  refused([&] { options.threads(2); });
+  refused([&] { options.anchorTensor("new", "y"); });
+  refused([&] { options.setExecutionStrategy(ShardedExecution()); });
+  refused([&] { options.training.gradientAccumulation(2); });
+  refused([&] { options.training = TrainingOptions(); });
+  refused([&] { options.distributed.disable(); });
+  refused([&] { options = Options::defaults(); });
+  refused([&] { options.loadFromJson("{}", "test"); });
+  refused([&] { options.loadFromFile("none"); });
+  EXPECT_EQ(options.str(), before);
+}
+
+TEST(FrozenOptions, CanBeCopiedAndTheCopyChanged) {
+  Options options = everythingSet();
+  options.freeze();
+  Options clone = options.clone();
+  EXPECT_EQ(clone.str(), options.str());
+  clone.threads(2).anchorTensor("new", "y");
+  clone.training.gradientAccumulation(9);
+  EXPECT_EQ(clone.threads(), 2);
+  EXPECT_EQ(options.threads(), 3);
+  EXPECT_EQ(options.batch().anchors.size(), 2U);
+  EXPECT_EQ(options.training.gradientAccumulation(), 5);
+  EXPECT_TRUE(options.isFrozen());
+}
+
+TEST(DistributedOptions, CountReplicasOfAllProcesses) {
+  Options options;
+  options.replicationFactor(4).distributed.configureProcessId(2, 3);
+  EXPECT_EQ(options.distributed.globalReplicationFactor(options.replicationFactor()), 12);
+  EXPECT_EQ(options.distributed.firstReplica(options.replicationFactor()), 8);
+  options.distributed.disable();
+  EXPECT_EQ(options.distributed.globalReplicationFactor(4), 4);
+  EXPECT_EQ(options.distributed.firstReplica(4), 0);
+}
+
+TEST(DistributedOptions, RefuseProcessesThatAreNotThere) {
+  DistributedOptions options;
+  for (const auto& [id, processes] : {std::pair{-1, 2}, {2, 2}, {0, 0}}) {
+    const std::string text = "id " + std::to_string(id) + " of " + std::to_string(processes);
+    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.configureProcessId(id, processes); }),
+                HasSubstr(text));
+  }
+  EXPECT_EQ(options.numProcesses(), 1);
+}
+
+/// Environment variables for the length of a test.
+class Variables : public ::testing::Test {
+ protected:
+  void set(const char* name, const char* value) {
+    ::setenv(name, value, 1);
+    set_.push_back(name);
+  }
+  void TearDown() override {
+    for (const char* name : set_) {
+      ::unsetenv(name);
+    }
+  }
+
+ private:
+  std::vector<const char*> set_;
+};
+
+TEST_F(Variables, NameTheProcessForMpirun) {
+  set("OMPI_COMM_WORLD_SIZE", "4");
+  set("OMPI_COMM_WORLD_RANK", "3");
+  EXPECT_EQ(Options().distributed.numProcesses(), 4);
+  EXPECT_EQ(Options().distributed.processId(), 3);
+  EXPECT_EQ(Options::defaults().distributed.numProcesses(), 1);
+}
+
+TEST_F(Variables, OfOtherNamesCanNameTheProcess) {
+  set("SLUICE_TEST_SIZE", "2");
+  DistributedOptions options;
+  const auto read = [&] { options.setEnvVarNames("SLUICE_TEST_SIZE", "SLUICE_TEST_RANK"); };
+  EXPECT_THAT(messageOf<InvalidArgument>(read), HasSubstr("SLUICE_TEST_RANK is not"));
+  set("SLUICE_TEST_RANK", "one");
+  EXPECT_THAT(messageOf<InvalidArgument>(read), HasSubstr("'one'"));
+  set("SLUICE_TEST_RANK", "2");
+  EXPECT_THAT(messageOf<InvalidArgument>(read), HasSubstr("id 2 of 2"));
+  EXPECT_EQ(options.idName(), "OMPI_COMM_WORLD_RANK");
+  set("SLUICE_TEST_RANK", "1");
+  read();
+  EXPECT_EQ(options.processId(), 1);
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.setEnvVarNames("", "x"); }),
+              HasSubstr("name"));
+}
+
+TEST_F(Variables, GiveTheSameOptionsAsSetters) {
+  set("SLUICE_DEFAULT_OPTIONS",
+      R"json({"deviceIterations": 4, "outputMode": ["EveryN", 2], "memoryPerDevice": "1KiB",
+              "connectionType": "ConnectionType.OnDemand", "Training.gradientAccumulation": 5,
+              "training.accumulationAndReplicationReductionType": "Sum", "stallTimeout": 2,
+              "updatableNamedBuffers": ["a", "b"], "randomSeed": null, "fusion": false,
+              "setExecutionStrategy":
+                  "PipelinedExecution(\"A\", [\"B\", \"C\"]).schedule(\"gpipe\")"})json");
+  Options expected = Options::defaults();
+  expected.deviceIterations(4)
+      .outputMode(OutputMode::EveryN, 2)
+      .memoryPerDevice("1KiB")
+      .connectionType(ConnectionType::OnDemand)
+      .stallTimeout(2)
+      .updatableNamedBuffers({"a", "b"})
+      .fusion(false)
+      .setExecutionStrategy(PipelinedExecution{"A", {"B", "C"}}.schedule("gpipe"));
+  expected.training.gradientAccumulation(5).accumulationAndReplicationReductionType(Reduction::Sum);
+  EXPECT_EQ(Options().str(), expected.str());
+  EXPECT_EQ(Options().clone().str(), expected.str());
+}
+
+TEST_F(Variables, AreReportedForValuesTheyStillDecide) {
+  EXPECT_THAT(Options().fromEnvironment(), IsEmpty());
+  set("SLUICE_DEFAULT_OPTIONS", R"({"threads": 2, "deviceIterations": 8, "fusion": true})");
+  Options options;
+  EXPECT_THAT(options.fromEnvironment(), ElementsAre("deviceIterations: 8", "threads: 2"));
+  options.threads(4);
+  EXPECT_THAT(options.fromEnvironment(), ElementsAre("deviceIterations: 8"));
+  EXPECT_THAT(Options::defaults().fromEnvironment(), IsEmpty());
+}
+
+TEST_F(Variables, ThatCannotBeReadAreConfigFileErrors) {
+  const auto messageFor = [&](const char* text) {
+    set("SLUICE_DEFAULT_OPTIONS", text);
+    return messageOf<ConfigFileError>([] { Options(); });
+  };
+  EXPECT_THAT(messageFor("{"),
+              AllOf(HasSubstr("SLUICE_DEFAULT_OPTIONS"), HasSubstr("JSON object")));
+  EXPECT_THAT(messageFor("[1]"), HasSubstr("JSON object"));
+  EXPECT_THAT(messageFor(R"({"thread": 2})"),
+              AllOf(HasSubstr("unknown option 'thread'"), HasSubstr("threads, memoryPerDevice")));
+  EXPECT_THAT(messageFor(R"({"threads": "2"})"), HasSubstr("a whole number, got \"2\""));
+  EXPECT_THAT(messageFor(R"({"threads": 2.5})"), HasSubstr("a whole number, got 2.5"));
+  EXPECT_THAT(messageFor(R"({"threads": 18446744073709551615})"), HasSubstr("a whole number"));
+  EXPECT_THAT(messageFor(R"({"threads": [1, 2]})"), HasSubstr("takes 1 arguments, got 2"));
+  EXPECT_THAT(messageFor(R"({"threads": []})"), HasSubstr("got 0 arguments"));
+  EXPECT_THAT(messageFor(R"({"threads": {"n": 1}})"), HasSubstr("JSON object is no argument"));
+  EXPECT_THAT(messageFor(R"({"threads": 0})"), HasSubstr("threads must be"));
+  EXPECT_THAT(messageFor(R"({"fusion": 1})"), HasSubstr("true or false"));
+  EXPECT_THAT(messageFor(R"({"connectionType": "Sometimes"})"),
+              HasSubstr("ConnectionType.{Always, OnDemand, Never}"));
+  EXPECT_THAT(messageFor(R"({"connectionType": "OutputMode.Always"})"), HasSubstr("expected"));
+  EXPECT_THAT(messageFor(R"({"training.accumulationAndReplicationReductionType": "NoReduction"})"),
+              HasSubstr("{Mean, Sum}"));
+  EXPECT_THAT(
+      messageFor((R"({"threads": )" + std::string(40, '[') + std::string(40, ']') + "}").c_str()),
+      HasSubstr("nested too deeply"));
+}
+
+class OptionsFile : public ::testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& text) {
+    const std::string path = (std::filesystem::path(::testing::TempDir()) / name).string();
+    std::ofstream(path, std::ios::binary) << text;
+    files_.push_back(path);
+    return path;
+  }
+  std::string messageFor(const std::string& text) {
+    const std::string path = write("bad.conf", text);
+    return messageOf<ConfigFileError>([&] { Options::defaults().loadFromFile(path); });
+  }
+  void TearDown() override {
+    for (const std::string& file : files_) {
+      std::filesystem::remove(file);
+    }
+  }
+
+ private:
+  std::vector<std::string> files_;
+};
+
+TEST_F(OptionsFile, HoldsOneSetterPerLine) {
+  const std::string path = write("good.conf",
+                                 "# the run\n"
+                                 "\n"
+                                 "deviceIterations(4)\r\n"
+                                 "   Training.gradientAccumulation( 5 )   # ten is too many\n"
+                                 "\toutputMode(OutputMode.EveryN, 2)\n"
+                                 "connectionType(sluice::ConnectionType::Never)\n"
+                                 "enableSyntheticData(True)\n"
+                                 "modelName('# no comment')\n"
+                                 "stallTimeout(2.5e1)\n"
+                                 "randomSeed(none)\n"
+                                 "recomputation(Recomputation.None)\n"
+                                 "anchorTensor(\"h\", \"fc/relu\")\n"
+                                 "distributed.configureProcessId(1, 2)\n"
+                                 "setExecutionStrategy(poptorch.ShardedExecution(poptorch.Stage("
+                                 "\"A\").device(1), \"B\"))");
+  Options expected = Options::defaults();
+  expected.deviceIterations(4)
+      .outputMode(OutputMode::EveryN, 2)
+      .connectionType(ConnectionType::Never)
+      .enableSyntheticData(true)
+      .modelName("# no comment")
+      .stallTimeout(25)
+      .recomputation(Recomputation::None)
+      .anchorTensor("h", "fc/relu")
+      .setExecutionStrategy(ShardedExecution{Stage("A").device(1), "B"});
+  expected.training.gradientAccumulation(5);
+  expected.distributed.configureProcessId(1, 2);
+  EXPECT_EQ(Options::defaults().loadFromFile(path).str(), expected.str());
+}
+
+TEST_F(OptionsFile, OverridesOnlyWhatItSets) {
+  Options options = Options::defaults();
+  options.loadFromFile(write("first.conf", "threads(2)\ndeviceIterations(3)\n"));
+  options.loadFromFile(write("second.conf", "deviceIterations(5)"));
+  options.loadFromFile(write("empty.conf", ""));
+  EXPECT_EQ(options.threads(), 2);
+  EXPECT_EQ(options.deviceIterations(), 5);
+}
+
+TEST_F(OptionsFile, WithAnErrorNamesFileLineAndTextAndChangesNothing) {
+  const std::string path =
+      write("broken.conf", "deviceIterations(3)\n\n# comment\nthreads(2)\n  threads(2  # open\n");
+  Options options = everythingSet();
+  const std::string before = options.str();
+  EXPECT_THAT(messageOf<ConfigFileError>([&] { options.loadFromFile(path); }),
+              AllOf(HasSubstr(path), HasSubstr("line 5"), HasSubstr("'threads(2  # open'")));
+  EXPECT_EQ(options.str(), before);
+}
+
+TEST_F(OptionsFile, ThatCannotBeReadIsAConfigFileError) {
+  Options options;
+  EXPECT_THAT(messageOf<ConfigFileError>([&] { options.loadFromFile("no/such.conf"); }),
+              HasSubstr("no/such.conf"));
+  EXPECT_THAT(messageOf<ConfigFileError>([&] { options.loadFromFile(::testing::TempDir()); }),
+              HasSubstr("cannot read"));
+}
+
+TEST_F(OptionsFile, RefusesWhatIsNoSetterCall) {
+  EXPECT_THAT(messageFor("threads = 2"), HasSubstr("expected '('"));
+  EXPECT_THAT(messageFor("options.threads(2)"), HasSubstr("unknown option 'options.threads'"));
+  EXPECT_THAT(messageFor("threads(2) fusion(true)"), HasSubstr("the end of the line"));
+  EXPECT_THAT(messageFor("threads(2).fusion(true)"), HasSubstr("the end of the line"));
+  EXPECT_THAT(messageFor("threads(2 3)"), HasSubstr("',' or ')'"));
+  EXPECT_THAT(messageFor("threads()"), HasSubstr("got 0 arguments"));
+  EXPECT_THAT(messageFor("threads(99999999999999999999)"), HasSubstr("whole number"));
+  EXPECT_THAT(messageFor("threads(@)"), HasSubstr("expected a value"));
+  EXPECT_THAT(messageFor("4(2)"), HasSubstr("a name"));
+  EXPECT_THAT(messageFor("modelName(\"open)"), HasSubstr("closing quote"));
+  EXPECT_THAT(messageFor("threads(" + std::string(100, '[')), HasSubstr("nested"));
+  EXPECT_THAT(messageFor("updatableNamedBuffers([1])"), HasSubstr("text in quotes, got 1"));
+  EXPECT_THAT(messageFor("randomSeed(-1)"), HasSubstr("from 0 on, got -1"));
+  EXPECT_THAT(messageFor("memoryPerDevice(true)"), HasSubstr("64KiB"));
+  EXPECT_THAT(messageFor("stallTimeout(\"1\")"), HasSubstr("a number, got \"1\""));
+}
+
+TEST_F(OptionsFile, RefusesStrategiesThatCannotBe) {
+  const auto strategy = [&](const std::string& text) {
+    return messageFor("setExecutionStrategy(" + text + ")");
+  };
+  EXPECT_THAT(strategy("4"), HasSubstr("a strategy such as"));
+  EXPECT_THAT(strategy("\"4\""), HasSubstr("a strategy such as"));
+  EXPECT_THAT(strategy("SomeExecution()"), HasSubstr("PipelinedExecution(...) or"));
+  EXPECT_THAT(strategy("PipelinedExecution(Phase(\"A\"))"),
+              HasSubstr("phases belong to the phased strategies"));
+  EXPECT_THAT(strategy("PipelinedExecution(AutoStage.Other)"), HasSubstr("one AutoStage"));
+  EXPECT_THAT(strategy("PipelinedExecution(\"A\").speed(9)"), HasSubstr("no 'speed'"));
+  EXPECT_THAT(strategy("PipelinedExecution(\"A\").schedule(\"x\")"), HasSubstr("'x'"));
+  EXPECT_THAT(strategy("ShardedExecution(Stage(\"A\").tile(1))"), HasSubstr("no 'tile'"));
+  EXPECT_THAT(strategy("ShardedExecution(\"A\", \"A\")"), HasSubstr("two stages"));
+}
+
+TEST(OptionSupport, RefusesOptionsThatNothingReads) {
+  EXPECT_NO_THROW(detail::requireSupported(Options::defaults()));
+  EXPECT_NO_THROW(detail::requireSupported(
+      Options::defaults().threads(2).deviceIterations(3).outputMode(OutputMode::Sum)));
+  EXPECT_THAT(messageOf<Unsupported>(
+                  [] { detail::requireSupported(Options::defaults().replicationFactor(2)); }),
+              HasSubstr("replicationFactor is 2; this version supports only its default, 1"));
+}
+
+}  // namespace
+}  // namespace sluice
