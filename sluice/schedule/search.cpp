@@ -72,6 +72,7 @@ std::vector<std::int64_t> chunkedLimit(const Layout& layout) {
 /// The same number of whole micro-batches on every device.
 std::vector<std::int64_t> microBatchLimit(const Layout& layout, std::int64_t microBatches) {
   std::vector<std::int64_t> limit;
+  limit.reserve(static_cast<std::size_t>(layout.numDevices()));
   for (std::int32_t d = 0; d < layout.numDevices(); ++d) {
     limit.push_back(microBatches * static_cast<std::int64_t>(layout.stagesOfDevice(d).size()));
   }
