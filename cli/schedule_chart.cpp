@@ -161,7 +161,10 @@ class Chart {
 }  // namespace
 
 std::string inUnit(std::int64_t value, std::int64_t unit) {
-  return fmt::format("{:.10g}", static_cast<double>(value) / static_cast<double>(unit));
+  if (value % unit == 0) {
+    return std::to_string(value / unit);
+  }
+  return fmt::format("{:.15g}", static_cast<double>(value) / static_cast<double>(unit));
 }
 
 std::string drawChart(const ScheduleRequest& request,

@@ -66,7 +66,9 @@ std::int64_t DeviceMemory::takes(const Piece& piece) const {
 }
 
 bool DeviceMemory::admits(const Piece& forward) const {
-  if (!layout_.training() || forward.microBatch == oldest_) {
+  // Weight parts that have yet to run can always make room for it.
+  const bool canShrink = stashed_ > forwards_;
+  if (!layout_.training() || (forward.microBatch == oldest_ && !(canShrink && stashIsFull()))) {
     return true;
   }
   if (forwards_ >= forwardLimit_ || stashed_ >= stashLimit_) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <queue>
+#include <random>
 #include <tuple>
 
 #include "sluice/base/error.h"
@@ -57,6 +58,7 @@ class ListScheduler {
   ListScheduler(const Layout& layout, const ListPolicy& policy)
       : layout_(layout),
         policy_(policy),
+        random_(policy.seed),
         orders_(static_cast<std::size_t>(layout.numDevices())),
         missing_(layout.numPieces(), 0),
         arrivalTime_(layout.numPieces(), 0) {
@@ -131,7 +133,7 @@ class ListScheduler {
   void announce(WorkKind kind, std::int32_t stage, std::int64_t time) {
     const std::int32_t d = layout_.device(stage);
     events_.push({time, d, stage, kind});
-    if (policy_.fillOnlyGaps && kind != WorkKind::BackwardWeight) {
+    if ((policy_.fillOnlyGaps || policy_.seed != 0) && kind != WorkKind::BackwardWeight) {
       at(d).arrivals.push(time);
     }
   }
@@ -172,19 +174,23 @@ class ListScheduler {
     }
     const std::int32_t oldest = device.memory.oldestNextForward();
     const bool ready = oldest >= 0 && arrived_[0][index(oldest)] > started_[0][index(oldest)];
-    return ready ? oldest : -1;
+    return ready && device.memory.admits(next(WorkKind::Forward, oldest)) ? oldest : -1;
   }
 
   void decide(std::int32_t d, std::int64_t now) {
     Device& device = at(d);
     const std::int32_t forward = chooseForward(device);
     const std::int32_t backward = layout_.training() ? first(device, layout_.kinds()[1]) : -1;
+    const bool backwardFirst = policy_.backwardFirst != exception();
     std::array<std::optional<Piece>, 2> pieces;
     if (backward >= 0) {
-      pieces[policy_.backwardFirst ? 0 : 1] = next(layout_.kinds()[1], backward);
+      pieces[backwardFirst ? 0 : 1] = next(layout_.kinds()[1], backward);
     }
     if (forward >= 0) {
-      pieces[policy_.backwardFirst ? 1 : 0] = next(WorkKind::Forward, forward);
+      pieces[backwardFirst ? 1 : 0] = next(WorkKind::Forward, forward);
+    }
+    if (exception() && nextArrival(device, now) != kNever) {
+      return;
     }
     if (!pieces[0]) {
       std::swap(pieces[0], pieces[1]);
@@ -195,6 +201,11 @@ class ListScheduler {
                device.memory.fits(*pieces[1])) {
       start(d, *pieces[1], now);
     }
+  }
+
+  bool exception() {
+    constexpr std::uint32_t kOneIn = 8;
+    return policy_.seed != 0 && random_() % kOneIn == 0;
   }
 
   /// `needed`: its memory is in the way of another piece.
@@ -244,6 +255,7 @@ class ListScheduler {
 
   const Layout& layout_;
   const ListPolicy& policy_;
+  std::mt19937 random_;
   Orders orders_;
   std::vector<Device> devices_;
   std::array<std::vector<std::int32_t>, 3> arrived_;

@@ -20,6 +20,9 @@ struct ListPolicy {
   bool fillOnlyGaps = false;
   /// Keeps less room for the oldest micro-batch: fills a byte cap better, but may get stuck.
   bool tightReserve = false;
+  /// Not 0: seed of random exceptions to the rules above. Now and then the other kind goes first,
+  /// or a device waits for a piece that is known to arrive.
+  std::uint32_t seed = 0;
   /// Per device, empty for none: most forward pieces whose backward piece has not ended. The oldest
   /// micro-batch of a device is always let through.
   std::vector<std::int64_t> forwardLimit = {};

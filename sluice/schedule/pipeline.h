@@ -45,15 +45,21 @@ struct PipelineProblem {
 };
 
 enum class PipelineKind : std::uint8_t {
-  Sequential,             ///< one micro-batch at a time (sharded)
+  Sequential,             ///< one micro-batch at a time (sharded); in inference they overlap,
+                          ///< because no order of a device holds the next one back
   Grouped,                ///< a micro-batch enters in every timestep
   Interleaved,            ///< timesteps in which no device holds two stages
   Popart,                 ///< as Grouped, with the last stage's two passes in one cycle
   GPipe,                  ///< all forward passes, then all backward passes
   OneForwardOneBackward,  ///< backward passes as early as a stack allows: S-s in flight at stage s
-  Chunked,                ///< several stages per device, micro-batches in groups of devices
-  ZeroBubbleH1,           ///< 1F1B with weight gradients moved into its gaps
-  ZeroBubble,             ///< split backward pass, searched under the byte cap
+  /// Several stages per device, micro-batches in groups of as many as there are devices.
+  Chunked,
+  /// 1F1B with weight gradients moved into its gaps: no device holds more micro-batches than the
+  /// first one does in 1F1B.
+  ZeroBubbleH1,
+  /// Split backward pass, searched from the costs. Without a byte cap a device holds as many whole
+  /// micro-batches as there are devices, up to three times that where it makes the run shorter.
+  ZeroBubble,
 };
 
 /// All kinds, in the order of the enumeration.

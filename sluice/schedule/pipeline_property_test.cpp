@@ -26,11 +26,12 @@ class Draw {
   std::mt19937 random_;
 };
 
-/// Stages on random devices, some of them concurrent, with random costs and bytes.
-PipelineProblem randomProblem(Draw& draw) {
+/// Stages on random devices, some of them concurrent, with random costs and bytes. `size` scales
+/// all counts.
+PipelineProblem randomProblem(Draw& draw, std::int32_t size = 1) {
   PipelineProblem problem;
-  const std::int32_t devices = draw.small(1, 6);
-  const std::int32_t stages = draw.small(1, 9);
+  const std::int32_t devices = draw.small(1, 6 * size);
+  const std::int32_t stages = draw.small(1, 9 * size);
   std::vector<bool> inSlot(static_cast<std::size_t>(devices), false);
   std::int32_t slot = 0;
   for (std::int32_t stage = 0; stage < stages; ++stage) {
@@ -47,7 +48,7 @@ PipelineProblem randomProblem(Draw& draw) {
     problem.costs.push_back({draw(least, 9), draw(least, 9), draw(least, 9)});
     problem.bytes.push_back({draw(0, 5), draw(0, 3)});
   }
-  problem.microBatches = draw.small(1, 14);
+  problem.microBatches = draw.small(1, 14 * size);
   problem.training = draw(0, 4) != 0;
   problem.transferCost = draw(0, 1) * draw(0, 4);
   return problem;
@@ -67,6 +68,17 @@ TEST(PipelineProperty, EveryKindIsValidForRandomProblems) {
   for (unsigned seed = 0; seed < 400; ++seed) {
     Draw draw(seed);
     const PipelineProblem problem = randomProblem(draw);
+    for (const PipelineKind kind : allPipelineKinds()) {
+      ASSERT_EQ(faultOf(problem, schedulePipeline(kind, problem)), "")
+          << "seed " << seed << ", " << name(kind) << ", " << describe(problem);
+    }
+  }
+}
+
+TEST(PipelineProperty, EveryKindIsValidForLargerProblems) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    Draw draw(seed);
+    const PipelineProblem problem = randomProblem(draw, 4);
     for (const PipelineKind kind : allPipelineKinds()) {
       ASSERT_EQ(faultOf(problem, schedulePipeline(kind, problem)), "")
           << "seed " << seed << ", " << name(kind) << ", " << describe(problem);

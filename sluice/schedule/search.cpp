@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <random>
 
 #include "sluice/base/error.h"
 #include "sluice/schedule/list_scheduler.h"
@@ -17,8 +18,11 @@ namespace sluice::schedule {
 namespace {
 
 /// Pieces scheduled by all candidates together, beyond the few that are always tried.
-constexpr std::size_t kMostPieces = 600'000;
+constexpr std::size_t kMostPieces = 400'000;
 constexpr std::size_t kFewestCandidates = 3;
+/// Small problems are also tried with random exceptions to the rules, with fixed seeds.
+constexpr std::size_t kMostVariations = 64;
+constexpr std::size_t kMostVariedPieces = 60'000;
 
 bool fitsByteCap(const Layout& layout, const PipelineSchedule& schedule) {
   for (std::int32_t d = 0; layout.hasByteCap() && d < layout.numDevices(); ++d) {
@@ -68,6 +72,7 @@ std::vector<std::int64_t> chunkedLimit(const Layout& layout) {
 /// The same number of whole micro-batches on every device.
 std::vector<std::int64_t> microBatchLimit(const Layout& layout, std::int64_t microBatches) {
   std::vector<std::int64_t> limit;
+  limit.reserve(static_cast<std::size_t>(layout.numDevices()));
   for (std::int32_t d = 0; d < layout.numDevices(); ++d) {
     limit.push_back(microBatches * static_cast<std::int64_t>(layout.stagesOfDevice(d).size()));
   }
@@ -133,6 +138,57 @@ std::vector<ListPolicy> zeroBubblePolicies(const Layout& layout) {
   return policies;
 }
 
+/// The policy with random exceptions and somewhat looser limits.
+ListPolicy variation(ListPolicy policy, std::uint32_t looser, std::uint32_t seed) {
+  policy.seed = seed;
+  std::mt19937 random(seed);
+  for (auto* limits : {&policy.forwardLimit, &policy.stashLimit}) {
+    for (std::int64_t& limit : *limits) {
+      limit += random() % (looser + 1);
+    }
+  }
+  return policy;
+}
+
+/// Keeps the shortest schedule that fits, the first of equals, and stops looking at the bound.
+class Best {
+ public:
+  Best(const Layout& layout, std::int64_t bound) : layout_(layout), bound_(bound) {}
+
+  bool empty() const { return !best_.has_value(); }
+
+  void offer(const Orders& orders) {
+    if (done()) {
+      return;
+    }
+    PipelineSchedule schedule = runOrders(layout_, orders);
+    if ((empty() || schedule.makespan < best_->makespan) && fitsByteCap(layout_, schedule)) {
+      best_ = std::move(schedule);
+    }
+  }
+
+  void offer(const ListPolicy& policy) {
+    if (done()) {
+      return;
+    }
+    if (const std::optional<Orders> orders = listOrders(layout_, policy)) {
+      offer(*orders);
+    }
+  }
+
+  PipelineSchedule take() && {
+    SLUICE_CHECK(!empty(), "no list schedule fits");
+    return *std::move(best_);
+  }
+
+ private:
+  bool done() const { return best_ && best_->makespan <= bound_; }
+
+  const Layout& layout_;
+  std::int64_t bound_;
+  std::optional<PipelineSchedule> best_;
+};
+
 /// 1F1B, with the weight parts right behind the input parts where the backward pass is split.
 Orders splitOneForwardOneBackward(const Layout& layout) {
   Orders orders = oneForwardOneBackwardOrders(layout);
@@ -165,29 +221,22 @@ std::vector<ListPolicy> policiesOf(PipelineKind kind, const Layout& layout) {
 }  // namespace
 
 PipelineSchedule searchOrders(PipelineKind kind, const Layout& layout, std::int64_t bound) {
-  std::optional<PipelineSchedule> best;
-  const auto offer = [&](const Orders& orders) {
-    PipelineSchedule schedule = runOrders(layout, orders);
-    if ((!best || schedule.makespan < best->makespan) && fitsByteCap(layout, schedule)) {
-      best = std::move(schedule);
-    }
-  };
+  Best best(layout, bound);
+  const std::vector<ListPolicy> policies = policiesOf(kind, layout);
   const std::size_t affordable = std::max(kFewestCandidates, kMostPieces / layout.numPieces());
-  std::size_t tried = 0;
-  for (const ListPolicy& policy : policiesOf(kind, layout)) {
-    if (best && (best->makespan <= bound || tried >= affordable)) {
-      break;
-    }
-    ++tried;
-    if (const std::optional<Orders> orders = listOrders(layout, policy)) {
-      offer(*orders);
-    }
+  for (std::size_t i = 0; i < policies.size() && (best.empty() || i < affordable); ++i) {
+    best.offer(policies[i]);
   }
-  if (!best || best->makespan > bound) {
-    offer(splitOneForwardOneBackward(layout));
+  best.offer(splitOneForwardOneBackward(layout));
+  const std::size_t tries = std::min(kMostVariations, kMostVariedPieces / layout.numPieces());
+  // ZeroBubbleH1 promises the memory of 1F1B.
+  const auto looser =
+      static_cast<std::uint32_t>(kind == PipelineKind::ZeroBubbleH1 ? 0 : layout.numUsedDevices());
+  for (std::size_t i = 0; i < tries; ++i) {
+    const auto seed = static_cast<std::uint32_t>(i + 1);
+    best.offer(variation(policies[i % policies.size()], looser, seed));
   }
-  SLUICE_CHECK(best.has_value(), "no list schedule of {} fits", name(kind));
-  return *std::move(best);
+  return std::move(best).take();
 }
 
 }  // namespace sluice::schedule
