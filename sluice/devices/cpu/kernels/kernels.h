@@ -11,6 +11,11 @@ namespace sluice::devices::cpu {
 // assign.cpp: modes sum and mean
 std::unique_ptr<device::Kernel> makeAssign(const ir::OpView& op, const device::Choice& choice);
 
+// batch_norm.cpp: batch_norm and batch_norm_grad
+bool supportsBatchNorm(const ir::OpView& op);
+device::Choice chooseBatchNorm(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeBatchNorm(const ir::OpView& op, const device::Choice& choice);
+
 // conv.cpp: conv and conv_grad_input
 bool supportsConv(const ir::OpView& op);
 device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning);
