@@ -16,8 +16,8 @@ using sluice::testing::DeviceRun;
 using sluice::testing::randomTensor;
 using sluice::testing::runOnDevice;
 
-HostTensor random(std::uint64_t seed, const Shape& shape) {
-  return randomTensor(seed, {DType::F32, shape}, -1, 2);
+HostTensor random(std::uint64_t seed, const Shape& shape, DType dtype = DType::F32) {
+  return randomTensor(seed, {dtype, shape}, -1, 2);
 }
 
 TEST(Reductions, AllAxesAndSizes) {
@@ -48,10 +48,12 @@ TEST(Reductions, AllAxesAndSizes) {
   for (const Case& c : cases) {
     for (const ir::OpDef* def :
          {&ops::kReduceSum, &ops::kReduceMean, &ops::kReduceMax, &ops::kReduceMin}) {
-      const HostTensor in = random(1, c.shape);
-      check({.def = *def, .attrs = {{"axes", c.axes}}, .inputs = {in}},
-            std::max<std::int64_t>(1, in.shape().elements()),
-            c.shape.str());
+      for (const DType dtype : {DType::F32, DType::F64, DType::F16}) {
+        const HostTensor in = random(1, c.shape, dtype);
+        check({.def = *def, .attrs = {{"axes", c.axes}}, .inputs = {in}},
+              std::max<std::int64_t>(1, in.shape().elements()),
+              c.shape.str());
+      }
     }
   }
 }
@@ -165,24 +167,44 @@ TEST(Random, DropoutAndUniformGiveTheNumbersOfTheReference) {
   }
 }
 
+void checkNorms(const Shape& shape, DType dtype) {
+  const std::int64_t columns = shape.dims().back();
+  const HostTensor x = random(1, shape, dtype);
+  const HostTensor gamma = random(2, {columns}, dtype);
+  const HostTensor beta = random(3, {columns}, dtype);
+  const HostTensor dy = random(4, shape, dtype);
+  const std::string what = fmt::format("{} {}", shape.str(), name(dtype));
+  check({.def = ops::kLayerNorm, .inputs = {x, gamma, beta}}, 4, what);
+  check({.def = ops::kRmsNorm, .inputs = {x, gamma}}, 4, what);
+  const auto layer = ops::evaluate(ops::kLayerNorm, {}, {x, gamma, beta});
+  check({.def = ops::kLayerNormGrad, .inputs = {x, gamma, layer[1], layer[2], dy}},
+        shape.elements(),
+        what);
+  const auto rms = ops::evaluate(ops::kRmsNorm, {}, {x, gamma});
+  check({.def = ops::kRmsNormGrad, .inputs = {x, gamma, rms[1], dy}}, shape.elements(), what);
+}
+
 TEST(RowKernels, NormsAndTheirGradients) {
   for (const Shape& shape : {Shape{3, 10}, Shape{1000, 65}, Shape{70, 5, 64}, Shape{3, 5001}}) {
-    const std::int64_t columns = shape.dims().back();
-    const HostTensor x = random(1, shape);
-    const HostTensor gamma = random(2, {columns});
-    const HostTensor beta = random(3, {columns});
-    const HostTensor dy = random(4, shape);
-    check({.def = ops::kLayerNorm, .inputs = {x, gamma, beta}}, 4, shape.str());
-    check({.def = ops::kRmsNorm, .inputs = {x, gamma}}, 4, shape.str());
-    const auto layer = ops::evaluate(ops::kLayerNorm, {}, {x, gamma, beta});
-    check({.def = ops::kLayerNormGrad, .inputs = {x, gamma, layer[1], layer[2], dy}},
-          shape.elements(),
-          shape.str());
-    const auto rms = ops::evaluate(ops::kRmsNorm, {}, {x, gamma});
-    check({.def = ops::kRmsNormGrad, .inputs = {x, gamma, rms[1], dy}},
-          shape.elements(),
-          shape.str());
+    for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
+      checkNorms(shape, dtype);
+    }
   }
+}
+
+void checkBatchNorm(const Shape& shape, DType dtype) {
+  const std::int64_t channels = shape[1];
+  const HostTensor x = random(1, shape, dtype);
+  const HostTensor gamma = random(2, {channels}, dtype);
+  const HostTensor beta = random(3, {channels}, dtype);
+  const HostTensor dy = random(4, shape, dtype);
+  const ir::Attrs attrs = {{"epsilon", 1e-3}};
+  const std::string what = fmt::format("{} {}", shape.str(), name(dtype));
+  check({.def = ops::kBatchNorm, .attrs = attrs, .inputs = {x, gamma, beta}}, 16, what);
+  const auto y = ops::evaluate(ops::kBatchNorm, attrs, {x, gamma, beta});
+  check({.def = ops::kBatchNormGrad, .attrs = attrs, .inputs = {x, gamma, y[1], y[2], dy}},
+        std::max<std::int64_t>(4, shape.elements() / std::max<std::int64_t>(1, channels)),
+        what);
 }
 
 TEST(BatchNorm, AllShapesAndSizes) {
@@ -197,19 +219,9 @@ TEST(BatchNorm, AllShapesAndSizes) {
                              Shape{2, 3, 2, 2, 2, 2},
                              Shape{2, 3, 0},
                              Shape{2, 0, 3}}) {
-    const std::int64_t channels = shape[1];
-    const HostTensor x = random(1, shape);
-    const HostTensor gamma = random(2, {channels});
-    const HostTensor beta = random(3, {channels});
-    const HostTensor dy = random(4, shape);
-    const ir::Attrs attrs = {{"epsilon", 1e-3}};
-    const std::int64_t terms =
-        std::max<std::int64_t>(4, shape.elements() / std::max<std::int64_t>(1, channels));
-    check({.def = ops::kBatchNorm, .attrs = attrs, .inputs = {x, gamma, beta}}, 16, shape.str());
-    const auto y = ops::evaluate(ops::kBatchNorm, attrs, {x, gamma, beta});
-    check({.def = ops::kBatchNormGrad, .attrs = attrs, .inputs = {x, gamma, y[1], y[2], dy}},
-          terms,
-          shape.str());
+    for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
+      checkBatchNorm(shape, dtype);
+    }
   }
 }
 

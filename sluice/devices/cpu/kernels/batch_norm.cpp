@@ -1,6 +1,7 @@
-// batch_norm and batch_norm_grad of float32. Grains of rows give partial sums per column, which are
-// added in order, in double; a grain's squares are taken around its own mean while it is in cache,
-// so that x is read from memory twice, and a mean far from zero costs no digits.
+// batch_norm and batch_norm_grad of float32 and float64. Grains of rows give partial sums per
+// column, which are added in order, in double; a grain's squares are taken around its own mean
+// while it is in cache, so that x is read from memory twice, and a mean far from zero costs no
+// digits.
 #include "sluice/devices/cpu/kernels/batch_norm.h"
 
 #include <array>
@@ -22,8 +23,8 @@ namespace sluice::devices::cpu::HWY_NAMESPACE {
 namespace {
 
 /// to[c] = sum over the rows of a grain of f(loader, offset of the row, c), by chunks of columns.
-template <class F>
-HWY_INLINE void sumGrain(const ChannelRows& plan, std::int64_t grain, float* to, F f) {
+template <class T, class F>
+HWY_INLINE void sumGrain(const ChannelRows& plan, std::int64_t grain, T* to, F f) {
   const std::int64_t first = grain * plan.perGrain;
   const std::int64_t width = plan.width();
   constexpr auto kChunk = static_cast<std::int64_t>(kMaxColumns);
@@ -38,41 +39,39 @@ HWY_INLINE void sumGrain(const ChannelRows& plan, std::int64_t grain, float* to,
   }
 }
 
-}  // namespace
-
-/// Per column of a grain: the mean, and the sum of squared distances from it.
-void grainMoments(
-    const ChannelRows& plan, const float* x, std::int64_t grain, float* mean, float* squares) {
+template <class T>
+void grainMoments(const ChannelRows& plan, const T* x, std::int64_t grain, T* mean, T* squares) {
   sumGrain(plan, grain, mean, [x](auto load, std::int64_t row, std::size_t c) HWY_ATTR {
     return load(x + row + c);
   });
-  const FloatVec count = hn::Set(FloatTag(), static_cast<float>(plan.grainRows(grain)));
+  const auto count = hn::Set(LaneTag<T>(), static_cast<T>(plan.grainRows(grain)));
   const auto width = static_cast<std::size_t>(plan.width());
   mapRow(width, mean, [&](auto load, std::size_t c) HWY_ATTR {
     return hn::Div(load(mean + c), count);
   });
   sumGrain(plan, grain, squares, [=](auto load, std::int64_t row, std::size_t c) HWY_ATTR {
-    const FloatVec v = hn::Sub(load(x + row + c), load(mean + c));
+    const auto v = hn::Sub(load(x + row + c), load(mean + c));
     return hn::Mul(v, v);
   });
 }
 
-void normalizeRow(const NormColumns& by, const float* x, float* y, std::size_t width) {
-  const float* mean = by.mean;
-  const float* scale = by.scale;
-  const float* shift = by.shift;
+template <class T>
+void normalizeRow(const NormColumns<T>& by, const T* x, T* y, std::size_t width) {
+  const T* mean = by.mean;
+  const T* scale = by.scale;
+  const T* shift = by.shift;
   mapRow(width, y, [=](auto load, std::size_t c) HWY_ATTR {
-    const FloatVec centred = hn::Sub(load(x + c), load(mean + c));
+    const auto centred = hn::Sub(load(x + c), load(mean + c));
     return hn::Add(hn::Mul(centred, load(scale + c)), load(shift + c));
   });
 }
 
-/// Per column of a grain: the sum of dy, and of dy (x - mean).
+template <class T>
 void grainGradSums(
-    const ChannelRows& plan, const NormGradInputs& in, std::int64_t grain, float* sum, float* dot) {
-  const float* x = in.x;
-  const float* dy = in.dy;
-  const float* mean = in.mean;
+    const ChannelRows& plan, const NormGradInputs<T>& in, std::int64_t grain, T* sum, T* dot) {
+  const T* x = in.x;
+  const T* dy = in.dy;
+  const T* mean = in.mean;
   sumGrain(plan, grain, sum, [=](auto load, std::int64_t row, std::size_t c) HWY_ATTR {
     return load(dy + row + c);
   });
@@ -81,18 +80,31 @@ void grainGradSums(
   });
 }
 
-/// dx = scale (dy - shift - (x - mean) slope)
-void normGradientRow(
-    const NormColumns& by, const float* x, const float* dy, float* dx, std::size_t width) {
-  const float* mean = by.mean;
-  const float* scale = by.scale;
-  const float* shift = by.shift;
-  const float* slope = by.slope;
+template <class T>
+void gradientRow(const NormColumns<T>& by, const T* x, const T* dy, T* dx, std::size_t width) {
+  const T* mean = by.mean;
+  const T* scale = by.scale;
+  const T* shift = by.shift;
+  const T* slope = by.slope;
   mapRow(width, dx, [=](auto load, std::size_t c) HWY_ATTR {
-    const FloatVec centred = hn::Sub(load(x + c), load(mean + c));
-    const FloatVec own = hn::Sub(load(dy + c), load(shift + c));
+    const auto centred = hn::Sub(load(x + c), load(mean + c));
+    const auto own = hn::Sub(load(dy + c), load(shift + c));
     return hn::Mul(load(scale + c), hn::Sub(own, hn::Mul(centred, load(slope + c))));
   });
+}
+
+template <class T>
+BatchNormLoops<T> loopsOf() {
+  return {grainMoments<T>, normalizeRow<T>, grainGradSums<T>, gradientRow<T>};
+}
+
+}  // namespace
+
+BatchNormLoops<float> floatBatchNormLoops() {
+  return loopsOf<float>();
+}
+BatchNormLoops<double> doubleBatchNormLoops() {
+  return loopsOf<double>();
 }
 
 }  // namespace sluice::devices::cpu::HWY_NAMESPACE
@@ -105,10 +117,17 @@ HWY_AFTER_NAMESPACE();
 namespace sluice::devices::cpu {
 namespace {
 
-HWY_EXPORT(grainMoments);
-HWY_EXPORT(normalizeRow);
-HWY_EXPORT(grainGradSums);
-HWY_EXPORT(normGradientRow);
+HWY_EXPORT(floatBatchNormLoops);
+HWY_EXPORT(doubleBatchNormLoops);
+
+template <class T>
+BatchNormLoops<T> batchNormLoops() {
+  if constexpr (std::is_same_v<T, double>) {
+    return HWY_DYNAMIC_DISPATCH(doubleBatchNormLoops)();
+  } else {
+    return HWY_DYNAMIC_DISPATCH(floatBatchNormLoops)();
+  }
+}
 
 /// Elements of a grain: with dy, a core's cache holds it twice.
 constexpr std::int64_t kGrainElements = 32768;
@@ -134,25 +153,26 @@ ChannelRows planRows(const ir::OpView& op) {
 }
 
 /// Two partial results per column and grain, then what is known per column.
+template <class T>
 struct Scratch {
-  float* first;
-  float* second;
-  float* mean;
-  float* scale;
-  float* shift;
-  float* slope;
+  T* first;
+  T* second;
+  T* mean;
+  T* scale;
+  T* shift;
+  T* slope;
 
   Scratch(const ChannelRows& plan, void* memory)
-      : first(static_cast<float*>(memory)),
+      : first(static_cast<T*>(memory)),
         second(first + plan.grains() * plan.width()),
         mean(second + plan.grains() * plan.width()),
         scale(mean + plan.width()),
         shift(scale + plan.width()),
         slope(shift + plan.width()) {}
   static std::size_t bytes(const ChannelRows& plan) {
-    return static_cast<std::size_t>((2 * plan.grains() + 4) * plan.width()) * sizeof(float);
+    return static_cast<std::size_t>((2 * plan.grains() + 4) * plan.width()) * sizeof(T);
   }
-  NormColumns columns() const { return {mean, scale, shift, slope}; }
+  NormColumns<T> columns() const { return {mean, scale, shift, slope}; }
 };
 
 using ChannelSums = std::array<double, kChannelBlock>;
@@ -186,9 +206,10 @@ ChannelSums addUp(const ChannelRows& plan, const ChannelRange& range, const F& f
 }
 
 /// The channel's value for each row of a wide row.
-void repeat(const ChannelRows& plan, float* columns, std::int64_t channel, double value) {
+template <class T>
+void repeat(const ChannelRows& plan, T* columns, std::int64_t channel, double value) {
   for (std::int64_t w = 0; w < plan.wide; ++w) {
-    columns[w * plan.channels + channel] = static_cast<float>(value);
+    columns[w * plan.channels + channel] = static_cast<T>(value);
   }
 }
 
@@ -204,32 +225,32 @@ void forRows(Workers& workers, const ChannelRows& plan, const F& body) {
   });
 }
 
+template <class T>
 class BatchNorm : public device::Kernel {
  public:
   explicit BatchNorm(const ir::OpView& op) : plan_(planRows(op)), epsilon_(ops::epsilonOf(op)) {}
 
   void run(const device::KernelRun& run) override {
-    const Scratch scratch(plan_, run.scratch);
-    const auto* x = run.in<float>(0);
-    auto* y = run.out<float>(0);
+    const Scratch<T> scratch(plan_, run.scratch);
+    const auto* x = run.in<T>(0);
+    auto* y = run.out<T>(0);
     run.workers.parallelFor(plan_.grains(), [&](std::int64_t grain) {
       const std::int64_t at = grain * plan_.width();
-      HWY_DYNAMIC_DISPATCH(grainMoments)
-      (plan_, x, grain, scratch.first + at, scratch.second + at);
+      loops_.grainMoments(plan_, x, grain, scratch.first + at, scratch.second + at);
     });
     forChannels(run.workers, plan_.channels, [&](const ChannelRange& range) {
       finish(run, scratch, range);
     });
     forRows(run.workers, plan_, [&](std::int64_t at) {
-      HWY_DYNAMIC_DISPATCH(normalizeRow)
-      (scratch.columns(), x + at, y + at, static_cast<std::size_t>(plan_.width()));
+      loops_.normalizeRow(
+          scratch.columns(), x + at, y + at, static_cast<std::size_t>(plan_.width()));
     });
   }
 
  private:
   /// Statistics of the channels, and the columns that rows are normalized by.
   void finish(const device::KernelRun& run,
-              const Scratch& scratch,
+              const Scratch<T>& scratch,
               const ChannelRange& range) const {
     const double terms = std::max(1.0, static_cast<double>(plan_.terms()));
     ChannelSums mean = addUp(plan_, range, [&](std::int64_t at, double rows, std::int64_t) {
@@ -247,52 +268,56 @@ class BatchNorm : public device::Kernel {
     for (std::int64_t j = 0; j < range.count; ++j) {
       const std::int64_t c = range.first + j;
       const double variance = squares[static_cast<std::size_t>(j)] / terms;
-      const double gamma = static_cast<double>(run.in<float>(1)[c]);
-      run.out<float>(1)[c] = static_cast<float>(mean[static_cast<std::size_t>(j)]);
-      run.out<float>(2)[c] = static_cast<float>(variance);
+      const double gamma = static_cast<double>(run.in<T>(1)[c]);
+      run.out<T>(1)[c] = static_cast<T>(mean[static_cast<std::size_t>(j)]);
+      run.out<T>(2)[c] = static_cast<T>(variance);
       repeat(plan_, scratch.mean, c, mean[static_cast<std::size_t>(j)]);
       repeat(plan_, scratch.scale, c, gamma / std::sqrt(variance + epsilon_));
-      repeat(plan_, scratch.shift, c, static_cast<double>(run.in<float>(2)[c]));
+      repeat(plan_, scratch.shift, c, static_cast<double>(run.in<T>(2)[c]));
     }
   }
 
   ChannelRows plan_;
   double epsilon_;
+  BatchNormLoops<T> loops_ = batchNormLoops<T>();
 };
 
 /// Inputs (x, gamma, mean, variance, dy), outputs (dx, dgamma, dbeta).
+template <class T>
 class BatchNormGrad : public device::Kernel {
  public:
   explicit BatchNormGrad(const ir::OpView& op)
       : plan_(planRows(op)), epsilon_(ops::epsilonOf(op)) {}
 
   void run(const device::KernelRun& run) override {
-    const Scratch scratch(plan_, run.scratch);
-    const NormGradInputs in{run.in<float>(0), run.in<float>(4), scratch.mean};
-    auto* dx = run.out<float>(0);
+    const Scratch<T> scratch(plan_, run.scratch);
+    const NormGradInputs<T> in{run.in<T>(0), run.in<T>(4), scratch.mean};
+    auto* dx = run.out<T>(0);
     for (std::int64_t c = 0; c < plan_.channels; ++c) {
-      repeat(plan_, scratch.mean, c, static_cast<double>(run.in<float>(2)[c]));
+      repeat(plan_, scratch.mean, c, static_cast<double>(run.in<T>(2)[c]));
     }
     run.workers.parallelFor(plan_.grains(), [&](std::int64_t grain) {
       const std::int64_t at = grain * plan_.width();
-      HWY_DYNAMIC_DISPATCH(grainGradSums)
-      (plan_, in, grain, scratch.first + at, scratch.second + at);
+      loops_.grainGradSums(plan_, in, grain, scratch.first + at, scratch.second + at);
     });
     forChannels(run.workers, plan_.channels, [&](const ChannelRange& range) {
       finish(run, scratch, range);
     });
     forRows(run.workers, plan_, [&](std::int64_t at) {
-      HWY_DYNAMIC_DISPATCH(normGradientRow)
-      (scratch.columns(), in.x + at, in.dy + at, dx + at, static_cast<std::size_t>(plan_.width()));
+      loops_.gradientRow(scratch.columns(),
+                         in.x + at,
+                         in.dy + at,
+                         dx + at,
+                         static_cast<std::size_t>(plan_.width()));
     });
   }
 
  private:
   void finish(const device::KernelRun& run,
-              const Scratch& scratch,
+              const Scratch<T>& scratch,
               const ChannelRange& range) const {
     const double terms = std::max(1.0, static_cast<double>(plan_.terms()));
-    const auto total = [&](const float* partials) {
+    const auto total = [&](const T* partials) {
       return addUp(plan_, range, [partials](std::int64_t at, double, std::int64_t) {
         return static_cast<double>(partials[at]);
       });
@@ -301,12 +326,12 @@ class BatchNormGrad : public device::Kernel {
     const ChannelSums dots = total(scratch.second);
     for (std::int64_t j = 0; j < range.count; ++j) {
       const std::int64_t c = range.first + j;
-      const double rstd = 1.0 / std::sqrt(static_cast<double>(run.in<float>(3)[c]) + epsilon_);
+      const double rstd = 1.0 / std::sqrt(static_cast<double>(run.in<T>(3)[c]) + epsilon_);
       const double dbeta = sums[static_cast<std::size_t>(j)];
       const double dgamma = dots[static_cast<std::size_t>(j)] * rstd;
-      run.out<float>(1)[c] = static_cast<float>(dgamma);
-      run.out<float>(2)[c] = static_cast<float>(dbeta);
-      repeat(plan_, scratch.scale, c, static_cast<double>(run.in<float>(1)[c]) * rstd);
+      run.out<T>(1)[c] = static_cast<T>(dgamma);
+      run.out<T>(2)[c] = static_cast<T>(dbeta);
+      repeat(plan_, scratch.scale, c, static_cast<double>(run.in<T>(1)[c]) * rstd);
       repeat(plan_, scratch.shift, c, dbeta / terms);
       repeat(plan_, scratch.slope, c, dgamma * rstd / terms);
     }
@@ -314,12 +339,19 @@ class BatchNormGrad : public device::Kernel {
 
   ChannelRows plan_;
   double epsilon_;
+  BatchNormLoops<T> loops_ = batchNormLoops<T>();
 };
+
+template <class K>
+std::unique_ptr<device::Kernel> make(const ir::OpView& op) {
+  return std::make_unique<K>(op);
+}
 
 }  // namespace
 
 bool supportsBatchNorm(const ir::OpView& op) {
-  return op.inputs[0].dtype == DType::F32 && op.inputs[0].shape.rank() <= 5;
+  const DType dtype = op.inputs[0].dtype;
+  return (dtype == DType::F32 || dtype == DType::F64) && op.inputs[0].shape.rank() <= 5;
 }
 
 device::Choice chooseBatchNorm(const ir::OpView& op, const device::Tuning& /*tuning*/) {
@@ -330,16 +362,19 @@ device::Choice chooseBatchNorm(const ir::OpView& op, const device::Tuning& /*tun
   if (op.inputs.size() == 5) {
     choice.inputs[4] = rows;
   }
-  choice.scratchBytes = Scratch::bytes(planRows(op));
+  const ChannelRows plan = planRows(op);
+  choice.scratchBytes =
+      op.inputs[0].dtype == DType::F64 ? Scratch<double>::bytes(plan) : Scratch<float>::bytes(plan);
   return choice;
 }
 
 std::unique_ptr<device::Kernel> makeBatchNorm(const ir::OpView& op,
                                               const device::Choice& /*choice*/) {
-  if (op.def.name == "batch_norm") {
-    return std::make_unique<BatchNorm>(op);
+  const bool grad = op.def.name == "batch_norm_grad";
+  if (op.inputs[0].dtype == DType::F64) {
+    return grad ? make<BatchNormGrad<double>>(op) : make<BatchNorm<double>>(op);
   }
-  return std::make_unique<BatchNormGrad>(op);
+  return grad ? make<BatchNormGrad<float>>(op) : make<BatchNorm<float>>(op);
 }
 
 }  // namespace sluice::devices::cpu

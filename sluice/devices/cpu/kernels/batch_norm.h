@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "sluice/devices/cpu/kernels/grains.h"
@@ -24,17 +25,34 @@ struct ChannelRows {
 };
 
 /// What is known per column of a wide row.
+template <class T>
 struct NormColumns {
-  const float* mean;
-  const float* scale;
-  const float* shift;
-  const float* slope;
+  const T* mean;
+  const T* scale;
+  const T* shift;
+  const T* slope;
 };
 
+template <class T>
 struct NormGradInputs {
-  const float* x;
-  const float* dy;
-  const float* mean;  ///< per column of a wide row
+  const T* x;
+  const T* dy;
+  const T* mean;  ///< per column of a wide row
+};
+
+/// The vector code, compiled for the processor at hand.
+template <class T>
+struct BatchNormLoops {
+  /// Per column of a grain: the mean, and the sum of squared distances from it.
+  void (*grainMoments)(
+      const ChannelRows& plan, const T* x, std::int64_t grain, T* mean, T* squares);
+  /// y = (x - mean) scale + shift
+  void (*normalizeRow)(const NormColumns<T>& by, const T* x, T* y, std::size_t width);
+  /// Per column of a grain: the sum of dy, and of dy (x - mean).
+  void (*grainGradSums)(
+      const ChannelRows& plan, const NormGradInputs<T>& in, std::int64_t grain, T* sum, T* dot);
+  /// dx = scale (dy - shift - (x - mean) slope)
+  void (*gradientRow)(const NormColumns<T>& by, const T* x, const T* dy, T* dx, std::size_t width);
 };
 
 }  // namespace sluice::devices::cpu
