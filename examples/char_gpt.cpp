@@ -1,5 +1,7 @@
 // A character-level GPT trained on text files, by default the project's own documents, then asked
 // to continue a prompt.
+#include "examples/char_gpt.h"
+
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -16,76 +18,16 @@ using namespace sluice;
 
 namespace {
 
-constexpr std::int64_t kVocabulary = 128;  // ASCII; everything else becomes a space
+using examples::Gpt;
+using examples::GptShape;
 
 struct Settings {
   std::vector<std::string> files = {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"};
-  std::int64_t context = 64;
-  std::int64_t width = 64;
-  std::int64_t heads = 4;
-  std::int64_t layers = 2;
-  std::int64_t batchSize = 16;
+  GptShape shape = {};
   std::int64_t steps = 300;
   std::int64_t sample = 200;
   std::int64_t threads = 1;
   std::string prompt = "The program ";
-};
-
-struct TransformerBlock : nn::Layer {
-  TransformerBlock(nn::Module& parent, std::string name, std::int64_t width, std::int64_t heads)
-      : nn::Layer(parent, std::move(name)),
-        norm1(*this, "norm1", width),
-        attention(*this, "attention", width, heads, {.causal = true}),
-        norm2(*this, "norm2", width),
-        up(*this, "up", width, 4 * width),
-        down(*this, "down", 4 * width, width) {}
-
-  nn::Tensor forward(const nn::Tensor& x) override {
-    const nn::Tensor y = x + attention(norm1(x));
-    return y + down(nn::gelu(up(norm2(y))));
-  }
-
-  nn::LayerNorm norm1;
-  nn::MultiHeadAttention attention;
-  nn::LayerNorm norm2;
-  nn::Linear up;
-  nn::Linear down;
-};
-
-struct Gpt : nn::Module {
-  explicit Gpt(const Settings& s)
-      : tokens(*this, "tokens", kVocabulary, s.width),
-        positions(*this, "positions", s.context, s.width),
-        blocks(*this, "blocks"),
-        norm(*this, "norm", s.width),
-        head(*this, "head", s.width, kVocabulary) {
-    for (std::int64_t i = 0; i < s.layers; ++i) {
-      blocks.emplace(s.width, s.heads);
-    }
-  }
-
-  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor ids, nn::Tensor targets) {
-    nn::Tensor x;
-    {
-      const nn::Block block("embedding");
-      x = tokens(ids) + nn::Tensor(positions.weight);
-    }
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      const nn::Block block("layer" + std::to_string(i));
-      x = blocks[i](x);
-    }
-    const nn::Block block("head");
-    const nn::Tensor logits = head(norm(x));
-    const std::int64_t rows = logits.shape()[0] * logits.shape()[1];
-    return {logits,
-            nn::crossEntropy(nn::reshape(logits, {rows, kVocabulary}), nn::flatten(targets))};
-  }
-
-  nn::Embedding tokens;
-  nn::Embedding positions;
-  nn::ModuleList<TransformerBlock> blocks;
-  nn::LayerNorm norm;
-  nn::Linear head;
 };
 
 std::vector<std::int64_t> readText(const Settings& settings) {
@@ -96,19 +38,19 @@ std::vector<std::int64_t> readText(const Settings& settings) {
       throw FileError("cannot open '" + name + "'; name text files with --files");
     }
     for (char c = 0; file.get(c);) {
-      ids.push_back(c >= 0 ? c : ' ');
+      ids.push_back(c >= 0 ? c : ' ');  // what is not ASCII becomes a space
     }
   }
-  if (static_cast<std::int64_t>(ids.size()) < 2 * settings.context) {
+  if (static_cast<std::int64_t>(ids.size()) < 2 * settings.shape.context) {
     throw InvalidArgument("the text is too short for a context of " +
-                          std::to_string(settings.context));
+                          std::to_string(settings.shape.context));
   }
   return ids;
 }
 
 /// Random windows of the text; targets are the ids one further.
 std::vector<HostTensor> makeBatch(const std::vector<std::int64_t>& text,
-                                  const Settings& s,
+                                  const GptShape& s,
                                   std::int64_t step) {
   HostTensor ids(DType::I64, Shape{s.batchSize, s.context});
   HostTensor targets(DType::I64, Shape{s.batchSize, s.context});
@@ -128,12 +70,14 @@ std::vector<HostTensor> makeBatch(const std::vector<std::int64_t>& text,
 /// Continues the prompt, drawing from the predicted distribution.
 std::string generate(Gpt& net, const Settings& s, const Options& options) {
   auto model = inferenceModel(net, options);
+  const std::int64_t context = s.shape.context;
+  const std::int64_t vocabulary = s.shape.vocabulary;
   std::string text = s.prompt;
   const RandomStream stream{11, 0, 0};
   for (std::int64_t n = 0; n < s.sample; ++n) {
-    HostTensor ids(DType::I64, Shape{1, s.context});
+    HostTensor ids(DType::I64, Shape{1, context});
     const std::int64_t used =
-        std::min<std::int64_t>(s.context, static_cast<std::int64_t>(text.size()));
+        std::min<std::int64_t>(context, static_cast<std::int64_t>(text.size()));
     for (std::int64_t i = 0; i < used; ++i) {
       const char c = text[text.size() - static_cast<std::size_t>(used - i)];
       ids.set(i, c >= 0 ? c : ' ');
@@ -141,8 +85,8 @@ std::string generate(Gpt& net, const Settings& s, const Options& options) {
     const HostTensor logits = model(ids, ids).first;
     std::vector<double> weights;
     double total = 0;
-    for (std::int64_t v = 0; v < kVocabulary; ++v) {
-      total += weights.emplace_back(std::exp(1.25 * logits.at((used - 1) * kVocabulary + v)));
+    for (std::int64_t v = 0; v < vocabulary; ++v) {
+      total += weights.emplace_back(std::exp(1.25 * logits.at((used - 1) * vocabulary + v)));
     }
     double draw =
         total * static_cast<double>(uniform01(stream.word(static_cast<std::uint64_t>(n))));
@@ -157,14 +101,14 @@ std::string generate(Gpt& net, const Settings& s, const Options& options) {
 
 void run(const Settings& settings) {
   const std::vector<std::int64_t> text = readText(settings);
-  Gpt net(settings);
+  Gpt net(settings.shape);
   Options options;
   options.threads(settings.threads);
   auto model = trainingModel(net, options, optim::AdamW(3e-3));
   model.setLrSchedule(optim::LrSchedule::cosine(settings.steps, 0.1).warmUp(20));
   fmt::print("{} characters, {} parameters\n", text.size(), net.numParameters());
   for (std::int64_t step = 0; step < settings.steps; ++step) {
-    const double loss = model.run(makeBatch(text, settings, step)).back().at(0);
+    const double loss = model.run(makeBatch(text, settings.shape, step)).back().at(0);
     if (step % 50 == 0 || step + 1 == settings.steps) {
       fmt::print("step {:4} loss {:.4f}\n", step, loss);
     }

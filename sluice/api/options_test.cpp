@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "sluice/api/option_support.h"
 #include "sluice/api/options_table.h"
@@ -397,7 +398,9 @@ TEST_F(Variables, ThatCannotBeReadAreConfigFileErrors) {
 class OptionsFile : public ::testing::Test {
  protected:
   std::string write(const std::string& name, const std::string& text) {
-    const std::string path = (std::filesystem::path(::testing::TempDir()) / name).string();
+    const std::string path =
+        (std::filesystem::path(::testing::TempDir()) / (std::to_string(::getpid()) + name))
+            .string();
     std::ofstream(path, std::ios::binary) << text;
     files_.push_back(path);
     return path;

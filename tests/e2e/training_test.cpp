@@ -4,10 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/api/training_graph.h"
-#include "sluice/ops/interpreter.h"
-#include "sluice/transforms/decompose.h"
 #include "tests/e2e/networks.h"
+#include "tests/e2e/reference_training.h"
 #include "tests/support/random_tensor.h"
 
 namespace sluice {
@@ -40,45 +38,17 @@ TEST(Training, FollowsTheClosedFormOfARegression) {
   EXPECT_EQ(model.updates(), 12);
 }
 
-/// The training graph of a network as the API makes it.
-template <class Net>
-ir::Graph trainingGraph(Net& net, const optim::Optimizer& optimizer) {
-  ir::Graph graph("reference");
-  {
-    nn::Tracer tracer(graph, nn::TraceMode::Training);
-    const std::vector<TensorType> types = Net::inputs();
-    const nn::Tensor x = tracer.input("x", types[0]);
-    const nn::Tensor labels = tracer.input("labels", types[1]);
-    graph.addOutput("loss", net.forward(x, labels).second.value());
-  }
-  transforms::decompose(graph, [](const ir::Op&) { return false; });
-  addTraining(graph, graph.outputs().back().value, optimizer, {});
-  return graph;
-}
-
 template <class Net>
 void expectTrainsLikeTheReference(const optim::Optimizer& optimizer, int steps) {
-  Net reference;
-  const ir::Graph graph = trainingGraph(reference, optimizer);
-  ops::TensorMap variables;
-  for (const ir::Variable& variable : graph.variables()) {
-    variables[variable.name] = ir::initialValue(variable, 0);
-  }
-  for (const auto& [name, value] : optimizer.scalars()) {
-    if (const ir::Variable* variable = graph.findVariable(name)) {
-      variables[name] = HostTensor::full(variable->type, value);
-    }
-  }
+  testing::ReferenceTraining<Net> reference(optimizer);
   Net net;
   auto model = TypedModel<Net>(net, Options(), optimizer.clone());
   for (int step = 0; step < steps; ++step) {
     const std::vector<HostTensor> inputs = makeInputs(Net::inputs(), step % 4, 1);
     const HostTensor loss = model.run(inputs).back();
-    const HostTensor expected =
-        ops::evaluate(graph, {{"x", inputs[0]}, {"labels", inputs[1]}}, variables).at("loss");
-    EXPECT_LT(relativeDifference(loss, expected), 2e-5) << "loss of step " << step;
+    EXPECT_LT(relativeDifference(loss, reference.step(inputs)), 2e-5) << "loss of step " << step;
   }
-  for (const auto& [name, value] : variables) {
+  for (const auto& [name, value] : reference.variables()) {
     EXPECT_LT(relativeDifference(model.session().read(name), value), 1e-4) << name;
   }
 }

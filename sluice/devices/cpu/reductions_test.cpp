@@ -6,39 +6,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "sluice/devices/cpu/cpu_device.h"
-#include "sluice/ops/interpreter.h"
+#include "sluice/devices/cpu/kernel_check.h"
 #include "sluice/ops/op_list.h"
-#include "tests/support/device_run.h"
-#include "tests/support/random_tensor.h"
 
 namespace sluice::devices::cpu {
 namespace {
 
 using sluice::testing::DeviceRun;
 using sluice::testing::randomTensor;
-using sluice::testing::relativeDifference;
 using sluice::testing::runOnDevice;
-using sluice::testing::tolerance;
 
-/// Against the reference, and 1 against 2 and 3 threads.
-void check(const DeviceRun& run, std::int64_t terms, const std::string& what) {
-  const std::vector<HostTensor> expected = ops::evaluate(run.def, run.attrs, run.inputs, run.info);
-  const std::vector<HostTensor> one = runOnDevice(*makeCpuDevice(), run);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_LE(relativeDifference(one[i], expected[i]), tolerance(one[i].dtype(), terms))
-        << run.def.name << " " << what << " output " << i;
-  }
-  for (const int threads : {2, 3}) {
-    const std::vector<HostTensor> more = runOnDevice(*makeCpuDevice({.threads = threads}), run);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_TRUE(more[i].sameBits(one[i])) << run.def.name << " " << what;
-    }
-  }
-}
-
-HostTensor random(std::uint64_t seed, const Shape& shape) {
-  return randomTensor(seed, {DType::F32, shape}, -1, 2);
+HostTensor random(std::uint64_t seed, const Shape& shape, DType dtype = DType::F32) {
+  return randomTensor(seed, {dtype, shape}, -1, 2);
 }
 
 TEST(Reductions, AllAxesAndSizes) {
@@ -69,10 +48,12 @@ TEST(Reductions, AllAxesAndSizes) {
   for (const Case& c : cases) {
     for (const ir::OpDef* def :
          {&ops::kReduceSum, &ops::kReduceMean, &ops::kReduceMax, &ops::kReduceMin}) {
-      const HostTensor in = random(1, c.shape);
-      check({.def = *def, .attrs = {{"axes", c.axes}}, .inputs = {in}},
-            std::max<std::int64_t>(1, in.shape().elements()),
-            c.shape.str());
+      for (const DType dtype : {DType::F32, DType::F64, DType::F16}) {
+        const HostTensor in = random(1, c.shape, dtype);
+        check({.def = *def, .attrs = {{"axes", c.axes}}, .inputs = {in}},
+              std::max<std::int64_t>(1, in.shape().elements()),
+              c.shape.str());
+      }
     }
   }
 }
@@ -122,6 +103,28 @@ TEST(RowKernels, SoftmaxesOfAllSizes) {
   }
 }
 
+TEST(RowKernels, SoftmaxesAlongAnInnerAxis) {
+  for (const Shape& shape : {Shape{3, 1, 7},
+                             Shape{2, 9, 33},
+                             Shape{1, 100, 3000},
+                             Shape{70, 5, 64},
+                             Shape{2, 700, 300},
+                             Shape{2, 0, 5},
+                             Shape{2, 5, 0}}) {
+    const ir::Attrs attrs = {{"axis", 1}};
+    const HostTensor x = randomTensor(1, {DType::F32, shape}, -30, 30);
+    const HostTensor dy = random(2, shape);
+    check({.def = ops::kSoftmax, .attrs = attrs, .inputs = {x}}, 4, shape.str());
+    check({.def = ops::kLogSoftmax, .attrs = attrs, .inputs = {x}}, 4, shape.str());
+    const HostTensor y = ops::evaluate(ops::kSoftmax, attrs, {x})[0];
+    check({.def = ops::kSoftmaxGrad, .attrs = attrs, .inputs = {y, dy}}, 4, shape.str());
+    const HostTensor logY = ops::evaluate(ops::kLogSoftmax, attrs, {x})[0];
+    check({.def = ops::kLogSoftmaxGrad, .attrs = attrs, .inputs = {logY, dy}},
+          shape[1] * 4,
+          shape.str());
+  }
+}
+
 TEST(RowKernels, SoftmaxInPlace) {
   const HostTensor x = random(1, {50, 77});
   EXPECT_TRUE(
@@ -164,24 +167,80 @@ TEST(Random, DropoutAndUniformGiveTheNumbersOfTheReference) {
   }
 }
 
+void checkNorms(const Shape& shape, DType dtype) {
+  const std::int64_t columns = shape.dims().back();
+  const HostTensor x = random(1, shape, dtype);
+  const HostTensor gamma = random(2, {columns}, dtype);
+  const HostTensor beta = random(3, {columns}, dtype);
+  const HostTensor dy = random(4, shape, dtype);
+  const std::string what = fmt::format("{} {}", shape.str(), name(dtype));
+  check({.def = ops::kLayerNorm, .inputs = {x, gamma, beta}}, 4, what);
+  check({.def = ops::kRmsNorm, .inputs = {x, gamma}}, 4, what);
+  const auto layer = ops::evaluate(ops::kLayerNorm, {}, {x, gamma, beta});
+  check({.def = ops::kLayerNormGrad, .inputs = {x, gamma, layer[1], layer[2], dy}},
+        shape.elements(),
+        what);
+  const auto rms = ops::evaluate(ops::kRmsNorm, {}, {x, gamma});
+  check({.def = ops::kRmsNormGrad, .inputs = {x, gamma, rms[1], dy}}, shape.elements(), what);
+}
+
 TEST(RowKernels, NormsAndTheirGradients) {
   for (const Shape& shape : {Shape{3, 10}, Shape{1000, 65}, Shape{70, 5, 64}, Shape{3, 5001}}) {
-    const std::int64_t columns = shape.dims().back();
-    const HostTensor x = random(1, shape);
-    const HostTensor gamma = random(2, {columns});
-    const HostTensor beta = random(3, {columns});
-    const HostTensor dy = random(4, shape);
-    check({.def = ops::kLayerNorm, .inputs = {x, gamma, beta}}, 4, shape.str());
-    check({.def = ops::kRmsNorm, .inputs = {x, gamma}}, 4, shape.str());
-    const auto layer = ops::evaluate(ops::kLayerNorm, {}, {x, gamma, beta});
-    check({.def = ops::kLayerNormGrad, .inputs = {x, gamma, layer[1], layer[2], dy}},
-          shape.elements(),
-          shape.str());
-    const auto rms = ops::evaluate(ops::kRmsNorm, {}, {x, gamma});
-    check({.def = ops::kRmsNormGrad, .inputs = {x, gamma, rms[1], dy}},
-          shape.elements(),
-          shape.str());
+    for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
+      checkNorms(shape, dtype);
+    }
   }
+}
+
+void checkBatchNorm(const Shape& shape, DType dtype) {
+  const std::int64_t channels = shape[1];
+  const HostTensor x = random(1, shape, dtype);
+  const HostTensor gamma = random(2, {channels}, dtype);
+  const HostTensor beta = random(3, {channels}, dtype);
+  const HostTensor dy = random(4, shape, dtype);
+  const ir::Attrs attrs = {{"epsilon", 1e-3}};
+  const std::string what = fmt::format("{} {}", shape.str(), name(dtype));
+  check({.def = ops::kBatchNorm, .attrs = attrs, .inputs = {x, gamma, beta}}, 16, what);
+  const auto y = ops::evaluate(ops::kBatchNorm, attrs, {x, gamma, beta});
+  check({.def = ops::kBatchNormGrad, .attrs = attrs, .inputs = {x, gamma, y[1], y[2], dy}},
+        std::max<std::int64_t>(4, shape.elements() / std::max<std::int64_t>(1, channels)),
+        what);
+}
+
+TEST(BatchNorm, AllShapesAndSizes) {
+  for (const Shape& shape : {Shape{1000, 3},
+                             Shape{5, 2500},
+                             Shape{7, 64, 9, 9},
+                             Shape{2, 300, 5, 5},
+                             Shape{3, 5, 7},
+                             Shape{16, 8, 64, 64},
+                             Shape{1, 1, 1, 50001},
+                             Shape{2, 3, 4, 5, 6},
+                             Shape{2, 3, 2, 2, 2, 2},
+                             Shape{2, 3, 0},
+                             Shape{2, 0, 3}}) {
+    for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
+      checkBatchNorm(shape, dtype);
+    }
+  }
+}
+
+TEST(BatchNorm, AMeanFarFromZeroCostsNoDigits) {
+  // Alternating 4095 and 4097: the mean is 4096 and the variance 1. The mean of the squares less
+  // the square of the mean would be 2^24 + 1 - 2^24, which float32 cannot tell from 0 or 2.
+  HostTensor x(DType::F32, {1 << 16, 2});
+  for (std::int64_t i = 0; i < x.shape().elements(); ++i) {
+    x.set(i, i / 2 % 2 == 0 ? 4095 : 4097);
+  }
+  const HostTensor gamma = HostTensor::full({DType::F32, {2}}, 3.0);
+  const HostTensor beta = HostTensor::full({DType::F32, {2}}, 0.5);
+  const auto y = runOnDevice(
+      *makeCpuDevice(),
+      {.def = ops::kBatchNorm, .attrs = {{"epsilon", 0.0}}, .inputs = {x, gamma, beta}});
+  EXPECT_EQ(y[0].at(0), -2.5);
+  EXPECT_EQ(y[0].at(2), 3.5);
+  EXPECT_EQ(y[1].at(1), 4096);
+  EXPECT_EQ(y[2].at(1), 1);
 }
 
 }  // namespace

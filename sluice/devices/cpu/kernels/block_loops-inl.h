@@ -31,16 +31,20 @@ HWY_INLINE void fillBlock(T* out, std::size_t n) {
   }
 }
 
-HWY_INLINE FloatVec loadSome(FloatTag d, const float* from, std::size_t count) {
-  HWY_ALIGN float buffer[kMaxFloatLanes] = {};
-  std::memcpy(buffer, from, count * sizeof(float));
+template <class D>
+HWY_INLINE hn::Vec<D> loadSome(D d, const hn::TFromD<D>* from, std::size_t count) {
+  using T = hn::TFromD<D>;
+  HWY_ALIGN T buffer[HWY_LANES(T)] = {};
+  std::memcpy(buffer, from, count * sizeof(T));
   return hn::Load(d, buffer);
 }
 
-HWY_INLINE void storeSome(FloatTag d, FloatVec v, float* to, std::size_t count) {
-  HWY_ALIGN float buffer[kMaxFloatLanes];
+template <class D>
+HWY_INLINE void storeSome(D d, hn::Vec<D> v, hn::TFromD<D>* to, std::size_t count) {
+  using T = hn::TFromD<D>;
+  HWY_ALIGN T buffer[HWY_LANES(T)];
   hn::Store(v, d, buffer);
-  std::memcpy(to, buffer, count * sizeof(float));
+  std::memcpy(to, buffer, count * sizeof(T));
 }
 
 /// An operand that is a block of floats, or one float for the whole block.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/blocks.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -17,34 +17,14 @@ void inGrains(std::int64_t count, Workers& workers, const F& convert) {
   });
 }
 
-template <class F>
-void withHalf(DType dtype, const F& f) {
-  if (dtype == DType::F16) {
-    f(Float16{});
-  } else {
-    SLUICE_CHECK(dtype == DType::BF16, "conversion of {}", name(dtype));
-    f(BFloat16{});
-  }
-}
-
 }  // namespace
 
 void toFloat(DType dtype, const void* from, float* to, std::int64_t count) {
-  withHalf(dtype, [&]<class T>(T) {
-    const T* source = static_cast<const T*>(from);
-    for (std::int64_t i = 0; i < count; ++i) {
-      to[i] = static_cast<float>(source[i]);
-    }
-  });
+  loadFunction(dtype)({.in = {from}, .out = to, .n = count});
 }
 
 void fromFloat(DType dtype, const float* from, void* to, std::int64_t count) {
-  withHalf(dtype, [&]<class T>(T) {
-    T* target = static_cast<T*>(to);
-    for (std::int64_t i = 0; i < count; ++i) {
-      target[i] = T(from[i]);
-    }
-  });
+  storeFunction(dtype)({.in = {from}, .out = to, .n = count});
 }
 
 void toFloat(DType dtype, const void* from, float* to, std::int64_t count, Workers& workers) {

@@ -8,8 +8,16 @@
 
 namespace sluice::devices::cpu {
 
+// argmax.cpp
+std::unique_ptr<device::Kernel> makeArgMax(const ir::OpView& op, const device::Choice& choice);
+
 // assign.cpp: modes sum and mean
 std::unique_ptr<device::Kernel> makeAssign(const ir::OpView& op, const device::Choice& choice);
+
+// batch_norm.cpp: batch_norm and batch_norm_grad
+bool supportsBatchNorm(const ir::OpView& op);
+device::Choice chooseBatchNorm(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeBatchNorm(const ir::OpView& op, const device::Choice& choice);
 
 // conv.cpp: conv and conv_grad_input
 bool supportsConv(const ir::OpView& op);
@@ -21,6 +29,9 @@ device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& 
 std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
                                                    const device::Choice& choice);
 
+// cumsum.cpp
+std::unique_ptr<device::Kernel> makeCumSum(const ir::OpView& op, const device::Choice& choice);
+
 // elementwise.cpp: every element-wise op, and fused
 bool supportsElementwise(const ir::OpView& op);
 device::Choice chooseElementwise(const ir::OpView& op, const device::Tuning& tuning);
@@ -30,6 +41,9 @@ std::unique_ptr<device::Kernel> makeElementwise(const ir::OpView& op, const devi
 bool supportsFusedAnchor(const ir::OpView& op);
 device::Choice chooseFusedAnchor(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeFusedAnchor(const ir::OpView& op, const device::Choice& choice);
+
+// gather.cpp
+std::unique_ptr<device::Kernel> makeGather(const ir::OpView& op, const device::Choice& choice);
 
 // layer_norm.cpp: layer_norm, rms_norm and their gradients
 bool supportsLayerNorm(const ir::OpView& op);
@@ -42,6 +56,26 @@ std::unique_ptr<device::Kernel> makeLayerNormGrad(const ir::OpView& op,
 bool supportsMatMul(const ir::OpView& op);
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice);
+
+// moves.cpp: ops that only copy
+std::unique_ptr<device::Kernel> makeConcat(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeReverse(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeSlice(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeSliceScatter(const ir::OpView& op,
+                                                 const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeSplit(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeTile(const ir::OpView& op, const device::Choice& choice);
+
+// nll_loss.cpp: nll_loss and its gradient
+device::Choice chooseNllLoss(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeNllLoss(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeNllLossGrad(const ir::OpView& op, const device::Choice& choice);
+
+// one_hot.cpp
+std::unique_ptr<device::Kernel> makeOneHot(const ir::OpView& op, const device::Choice& choice);
+
+// pad.cpp
+std::unique_ptr<device::Kernel> makePad(const ir::OpView& op, const device::Choice& choice);
 
 // pool.cpp: max_pool, avg_pool and their gradients
 bool supportsPool(const ir::OpView& op);
@@ -63,11 +97,20 @@ std::unique_ptr<device::Kernel> makeReduce(const ir::OpView& op, const device::C
 // reorder.cpp
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice);
 
+// scatter_add.cpp
+bool supportsScatterAdd(const ir::OpView& op);
+std::unique_ptr<device::Kernel> makeScatterAdd(const ir::OpView& op, const device::Choice& choice);
+
 // softmax.cpp: softmax, log_softmax and their gradients
 bool supportsSoftmax(const ir::OpView& op);
 std::unique_ptr<device::Kernel> makeSoftmax(const ir::OpView& op, const device::Choice& choice);
 
 // transpose.cpp
 std::unique_ptr<device::Kernel> makeTranspose(const ir::OpView& op, const device::Choice& choice);
+
+// widened.cpp: float16 and bfloat16 by way of an op's float32 kernel
+bool supportsWidened(const ir::OpView& op);
+device::Choice chooseWidened(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeWidened(const ir::OpView& op, const device::Choice& choice);
 
 }  // namespace sluice::devices::cpu

@@ -1,5 +1,6 @@
-// layer_norm, rms_norm and their gradients of float32. Statistics and row sums are one thread's
-// work; the gradients of gamma and beta are summed over grains of rows, then in grain order.
+// layer_norm, rms_norm and their gradients of float32 and float64. Statistics and row sums are one
+// thread's work; the gradients of gamma and beta are summed over grains of rows, then in grain
+// order.
 #include "sluice/devices/cpu/kernels/layer_norm.h"
 
 #include <algorithm>
@@ -20,74 +21,76 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::devices::cpu::HWY_NAMESPACE {
 namespace {
 
-float reciprocalRoot(double squares, const NormShape& shape) {
+template <class T>
+T reciprocalRoot(double squares, const NormShape& shape) {
   const double count = std::max(1.0, static_cast<double>(shape.columns));
-  return static_cast<float>(1.0 / std::sqrt(squares / count + shape.epsilon));
+  return static_cast<T>(1.0 / std::sqrt(squares / count + shape.epsilon));
 }
 
-}  // namespace
-
+template <class T>
 void layerNormRow(const NormShape& shape, const device::KernelRun& run, std::int64_t row) {
-  const FloatTag d;
+  const LaneTag<T> d;
   const auto n = static_cast<std::size_t>(shape.columns);
-  const float* x = run.in<float>(0) + row * shape.columns;
-  const float* gamma = run.in<float>(1);
-  const float* beta = run.in<float>(2);
-  float* y = run.out<float>(0) + row * shape.columns;
-  const double sum = sumRow(n, [&](auto load, std::size_t i) HWY_ATTR { return load(x + i); });
-  const auto mean = static_cast<float>(sum / std::max(1.0, static_cast<double>(n)));
-  const FloatVec centre = hn::Set(d, mean);
-  const double squares = sumRow(n, [&](auto load, std::size_t i) HWY_ATTR {
-    const FloatVec v = hn::Sub(load(x + i), centre);
+  const T* x = run.in<T>(0) + row * shape.columns;
+  const T* gamma = run.in<T>(1);
+  const T* beta = run.in<T>(2);
+  T* y = run.out<T>(0) + row * shape.columns;
+  const double sum = sumRow<T>(n, [&](auto load, std::size_t i) HWY_ATTR { return load(x + i); });
+  const auto mean = static_cast<T>(sum / std::max(1.0, static_cast<double>(n)));
+  const auto centre = hn::Set(d, mean);
+  const double squares = sumRow<T>(n, [&](auto load, std::size_t i) HWY_ATTR {
+    const auto v = hn::Sub(load(x + i), centre);
     return hn::Mul(v, v);
   });
-  const float rstd = reciprocalRoot(squares, shape);
-  const FloatVec scale = hn::Set(d, rstd);
+  const T rstd = reciprocalRoot<T>(squares, shape);
+  const auto scale = hn::Set(d, rstd);
   mapRow(n, y, [&](auto load, std::size_t i) HWY_ATTR {
-    const FloatVec hat = hn::Mul(hn::Sub(load(x + i), centre), scale);
+    const auto hat = hn::Mul(hn::Sub(load(x + i), centre), scale);
     return hn::Add(hn::Mul(hat, load(gamma + i)), load(beta + i));
   });
-  run.out<float>(1)[row] = mean;
-  run.out<float>(2)[row] = rstd;
+  run.out<T>(1)[row] = mean;
+  run.out<T>(2)[row] = rstd;
 }
 
+template <class T>
 void rmsNormRow(const NormShape& shape, const device::KernelRun& run, std::int64_t row) {
   const auto n = static_cast<std::size_t>(shape.columns);
-  const float* x = run.in<float>(0) + row * shape.columns;
-  const float* gamma = run.in<float>(1);
-  float* y = run.out<float>(0) + row * shape.columns;
-  const double squares = sumRow(n, [&](auto load, std::size_t i) HWY_ATTR {
-    const FloatVec v = load(x + i);
+  const T* x = run.in<T>(0) + row * shape.columns;
+  const T* gamma = run.in<T>(1);
+  T* y = run.out<T>(0) + row * shape.columns;
+  const double squares = sumRow<T>(n, [&](auto load, std::size_t i) HWY_ATTR {
+    const auto v = load(x + i);
     return hn::Mul(v, v);
   });
-  const float rrms = reciprocalRoot(squares, shape);
-  const FloatVec scale = hn::Set(FloatTag(), rrms);
+  const T rrms = reciprocalRoot<T>(squares, shape);
+  const auto scale = hn::Set(LaneTag<T>(), rrms);
   mapRow(n, y, [&](auto load, std::size_t i) HWY_ATTR {
     return hn::Mul(hn::Mul(load(x + i), scale), load(gamma + i));
   });
-  run.out<float>(1)[row] = rrms;
+  run.out<T>(1)[row] = rrms;
 }
 
 /// dx of one row; adds its terms to dgamma and dbeta.
-void normGradRow(const NormGradRow& row, std::int64_t columns) {
-  const FloatTag d;
+template <class T>
+void normGradRow(const NormGradRow<T>& row, std::int64_t columns) {
+  const LaneTag<T> d;
   const auto n = static_cast<std::size_t>(columns);
-  const float* x = row.x;
-  const float* dy = row.dy;
-  const float* gamma = row.gamma;
-  float* dgamma = row.dgamma;
-  float* dbeta = row.dbeta;
-  const FloatVec mean = hn::Set(d, row.mean);
-  const FloatVec rstd = hn::Set(d, row.rstd);
+  const T* x = row.x;
+  const T* dy = row.dy;
+  const T* gamma = row.gamma;
+  T* dgamma = row.dgamma;
+  T* dbeta = row.dbeta;
+  const auto mean = hn::Set(d, row.mean);
+  const auto rstd = hn::Set(d, row.rstd);
   const auto hat = [&](auto load, std::size_t i)
                        HWY_ATTR { return hn::Mul(hn::Sub(load(x + i), mean), rstd); };
   const double count = std::max(1.0, static_cast<double>(n));
-  const double sumHat = sumRow(n, [&](auto load, std::size_t i) HWY_ATTR {
+  const double sumHat = sumRow<T>(n, [&](auto load, std::size_t i) HWY_ATTR {
     return hn::Mul(hn::Mul(load(dy + i), load(gamma + i)), hat(load, i));
   });
   double sum = 0;
   if (dbeta != nullptr) {
-    sum = sumRow(n, [&](auto load, std::size_t i) HWY_ATTR {
+    sum = sumRow<T>(n, [&](auto load, std::size_t i) HWY_ATTR {
       return hn::Mul(load(dy + i), load(gamma + i));
     });
     mapRow(n, dbeta, [&](auto load, std::size_t i) HWY_ATTR {
@@ -97,16 +100,16 @@ void normGradRow(const NormGradRow& row, std::int64_t columns) {
   mapRow(n, dgamma, [&](auto load, std::size_t i) HWY_ATTR {
     return hn::Add(load(dgamma + i), hn::Mul(load(dy + i), hat(load, i)));
   });
-  const FloatVec shift = hn::Set(d, static_cast<float>(sum / count));
-  const FloatVec slope = hn::Set(d, static_cast<float>(sumHat / count));
+  const auto shift = hn::Set(d, static_cast<T>(sum / count));
+  const auto slope = hn::Set(d, static_cast<T>(sumHat / count));
   mapRow(n, row.dx, [&](auto load, std::size_t i) HWY_ATTR {
-    const FloatVec own = hn::Sub(hn::Mul(load(dy + i), load(gamma + i)), shift);
+    const auto own = hn::Sub(hn::Mul(load(dy + i), load(gamma + i)), shift);
     return hn::Mul(rstd, hn::Sub(own, hn::Mul(hat(load, i), slope)));
   });
 }
 
-/// to[c] = sum of `count` rows of partial sums.
-void addPartials(const float* partials, std::int64_t count, std::int64_t stride, float* to) {
+template <class T>
+void addPartials(const T* partials, std::int64_t count, std::int64_t stride, T* to) {
   for (std::int64_t first = 0; first < stride; first += static_cast<std::int64_t>(kMaxColumns)) {
     const auto columns =
         static_cast<std::size_t>(std::min(stride - first, static_cast<std::int64_t>(kMaxColumns)));
@@ -115,8 +118,22 @@ void addPartials(const float* partials, std::int64_t count, std::int64_t stride,
         columns,
         to + first,
         [&](std::int64_t r) { return partials + r * stride + first; },
-        [](auto load, const float* row, std::size_t c) HWY_ATTR { return load(row + c); });
+        [](auto load, const T* row, std::size_t c) HWY_ATTR { return load(row + c); });
   }
+}
+
+template <class T>
+NormLoops<T> loopsOf() {
+  return {layerNormRow<T>, rmsNormRow<T>, normGradRow<T>, addPartials<T>};
+}
+
+}  // namespace
+
+NormLoops<float> floatNormLoops() {
+  return loopsOf<float>();
+}
+NormLoops<double> doubleNormLoops() {
+  return loopsOf<double>();
 }
 
 }  // namespace sluice::devices::cpu::HWY_NAMESPACE
@@ -129,10 +146,17 @@ HWY_AFTER_NAMESPACE();
 namespace sluice::devices::cpu {
 namespace {
 
-HWY_EXPORT(layerNormRow);
-HWY_EXPORT(rmsNormRow);
-HWY_EXPORT(normGradRow);
-HWY_EXPORT(addPartials);
+HWY_EXPORT(floatNormLoops);
+HWY_EXPORT(doubleNormLoops);
+
+template <class T>
+NormLoops<T> normLoops() {
+  if constexpr (std::is_same_v<T, double>) {
+    return HWY_DYNAMIC_DISPATCH(doubleNormLoops)();
+  } else {
+    return HWY_DYNAMIC_DISPATCH(floatNormLoops)();
+  }
+}
 
 bool isRms(const ir::OpView& op) {
   return op.def.name.starts_with("rms");
@@ -144,11 +168,12 @@ NormShape shapeOf(const ir::OpView& op) {
   return {d.rows, d.columns, forward ? ops::epsilonOf(op) : 0.0};
 }
 
+template <class T>
 class Norm : public device::Kernel {
  public:
   explicit Norm(const ir::OpView& op)
       : shape_(shapeOf(op)),
-        row_(isRms(op) ? HWY_DYNAMIC_DISPATCH(rmsNormRow) : HWY_DYNAMIC_DISPATCH(layerNormRow)) {}
+        row_(isRms(op) ? normLoops<T>().rmsNormRow : normLoops<T>().layerNormRow) {}
 
   void run(const device::KernelRun& run) override {
     const std::int64_t perTile = itemsPerTile(shape_.columns);
@@ -171,6 +196,7 @@ std::int64_t grainsOf(const NormShape& shape) {
 
 /// Inputs (x, gamma, [mean,] rstd, dy), outputs (dx, dgamma[, dbeta]); scratch holds the partial
 /// sums of dgamma for every grain, then those of dbeta.
+template <class T>
 class NormGrad : public device::Kernel {
  public:
   explicit NormGrad(const ir::OpView& op) : shape_(shapeOf(op)), rms_(isRms(op)) {}
@@ -178,68 +204,72 @@ class NormGrad : public device::Kernel {
   void run(const device::KernelRun& run) override {
     const std::int64_t perGrain = rowsPerGrain(shape_.rows, shape_.columns);
     const std::int64_t grains = grainsOf(shape_);
-    auto* dgamma = static_cast<float*>(run.scratch);
-    float* dbeta = dgamma + grains * shape_.columns;
+    auto* dgamma = static_cast<T*>(run.scratch);
+    T* dbeta = dgamma + grains * shape_.columns;
     run.workers.parallelFor(grains, [&](std::int64_t grain) {
       const std::int64_t at = grain * shape_.columns;
-      std::fill_n(dgamma + at, shape_.columns, 0.0F);
+      std::fill_n(dgamma + at, shape_.columns, T{});
       if (!rms_) {
-        std::fill_n(dbeta + at, shape_.columns, 0.0F);
+        std::fill_n(dbeta + at, shape_.columns, T{});
       }
       const std::int64_t last = std::min(shape_.rows, (grain + 1) * perGrain);
       for (std::int64_t row = grain * perGrain; row < last; ++row) {
-        HWY_DYNAMIC_DISPATCH(normGradRow)
-        (rowOf(run, row, dgamma + at, rms_ ? nullptr : dbeta + at), shape_.columns);
+        loops_.normGradRow(rowOf(run, row, dgamma + at, rms_ ? nullptr : dbeta + at),
+                           shape_.columns);
       }
     });
-    HWY_DYNAMIC_DISPATCH(addPartials)(dgamma, grains, shape_.columns, run.out<float>(1));
+    loops_.addPartials(dgamma, grains, shape_.columns, run.out<T>(1));
     if (!rms_) {
-      HWY_DYNAMIC_DISPATCH(addPartials)(dbeta, grains, shape_.columns, run.out<float>(2));
+      loops_.addPartials(dbeta, grains, shape_.columns, run.out<T>(2));
     }
   }
 
  private:
-  NormGradRow rowOf(const device::KernelRun& run,
-                    std::int64_t row,
-                    float* dgamma,
-                    float* dbeta) const {
+  NormGradRow<T> rowOf(const device::KernelRun& run, std::int64_t row, T* dgamma, T* dbeta) const {
     const std::int64_t at = row * shape_.columns;
-    return {.x = run.in<float>(0) + at,
-            .gamma = run.in<float>(1),
-            .dy = run.in<float>(rms_ ? 3 : 4) + at,
-            .mean = rms_ ? 0.0F : run.in<float>(2)[row],
-            .rstd = run.in<float>(rms_ ? 2 : 3)[row],
-            .dx = run.out<float>(0) + at,
+    return {.x = run.in<T>(0) + at,
+            .gamma = run.in<T>(1),
+            .dy = run.in<T>(rms_ ? 3 : 4) + at,
+            .mean = rms_ ? T{} : run.in<T>(2)[row],
+            .rstd = run.in<T>(rms_ ? 2 : 3)[row],
+            .dx = run.out<T>(0) + at,
             .dgamma = dgamma,
             .dbeta = dbeta};
   }
 
   NormShape shape_;
   bool rms_;
+  NormLoops<T> loops_ = normLoops<T>();
 };
 
 }  // namespace
 
 bool supportsLayerNorm(const ir::OpView& op) {
-  return op.inputs[0].dtype == DType::F32;
+  return op.inputs[0].dtype == DType::F32 || op.inputs[0].dtype == DType::F64;
 }
 
 std::unique_ptr<device::Kernel> makeLayerNorm(const ir::OpView& op,
                                               const device::Choice& /*choice*/) {
-  return std::make_unique<Norm>(op);
+  if (op.inputs[0].dtype == DType::F64) {
+    return std::make_unique<Norm<double>>(op);
+  }
+  return std::make_unique<Norm<float>>(op);
 }
 
 device::Choice chooseLayerNormGrad(const ir::OpView& op, const device::Tuning& /*tuning*/) {
   device::Choice choice = device::plainChoice(op, "");
   const NormShape shape = shapeOf(op);
   choice.scratchBytes =
-      static_cast<std::size_t>(grainsOf(shape) * shape.columns) * sizeof(float) * 2;
+      static_cast<std::size_t>(grainsOf(shape) * shape.columns) * byteSize(op.inputs[0].dtype) * 2;
   return choice;
 }
 
 std::unique_ptr<device::Kernel> makeLayerNormGrad(const ir::OpView& op,
                                                   const device::Choice& /*choice*/) {
-  return std::make_unique<NormGrad>(op);
+  if (op.inputs[0].dtype == DType::F64) {
+    return std::make_unique<NormGrad<double>>(op);
+  }
+  return std::make_unique<NormGrad<float>>(op);
 }
 
 }  // namespace sluice::devices::cpu

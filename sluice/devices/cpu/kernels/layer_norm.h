@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "sluice/device/kernel.h"
+
 namespace sluice::devices::cpu {
 
 struct NormShape {
@@ -12,15 +14,26 @@ struct NormShape {
 };
 
 /// `mean` is 0 and `dbeta` null for rms_norm.
+template <class T>
 struct NormGradRow {
-  const float* x;
-  const float* gamma;
-  const float* dy;
-  float mean;
-  float rstd;
-  float* dx;
-  float* dgamma;
-  float* dbeta;
+  const T* x;
+  const T* gamma;
+  const T* dy;
+  T mean;
+  T rstd;
+  T* dx;
+  T* dgamma;
+  T* dbeta;
+};
+
+/// The vector code, compiled for the processor at hand.
+template <class T>
+struct NormLoops {
+  void (*layerNormRow)(const NormShape&, const device::KernelRun&, std::int64_t row);
+  void (*rmsNormRow)(const NormShape&, const device::KernelRun&, std::int64_t row);
+  void (*normGradRow)(const NormGradRow<T>&, std::int64_t columns);
+  /// to[c] = sum of `count` rows of `columns` partial sums.
+  void (*addPartials)(const T* partials, std::int64_t count, std::int64_t columns, T* to);
 };
 
 }  // namespace sluice::devices::cpu

@@ -1,5 +1,5 @@
-// reduce_sum, reduce_mean, reduce_max and reduce_min of float32: runs folded to partial results in
-// fixed grains, partial results folded in index order.
+// reduce_sum, reduce_mean, reduce_max and reduce_min of float32 and float64: runs folded to partial
+// results in fixed grains, partial results folded in index order.
 #include "sluice/devices/cpu/kernels/reduce.h"
 
 #include "sluice/devices/cpu/kernels/grains.h"
@@ -17,29 +17,29 @@ namespace sluice::devices::cpu::HWY_NAMESPACE {
 namespace {
 
 /// Inner reduced: one partial number of result `o`.
-template <class Fold>
-double foldPartial(const ReducePlan& plan, const float* in, std::int64_t o, std::int64_t partial) {
-  const float* base = in + plan.kept.offset(o);
+template <class Fold, class T>
+double foldPartial(const ReducePlan& plan, const T* in, std::int64_t o, std::int64_t partial) {
+  const T* base = in + plan.kept.offset(o);
   const std::int64_t group = partial / plan.grainsPerRun;
   const std::int64_t column = partial % plan.grainsPerRun * plan.grain;
   const auto length = static_cast<std::size_t>(std::min(plan.run - column, plan.grain));
   const std::int64_t last = std::min((group + 1) * plan.runsPerPartial, plan.reduced.count());
   double total = static_cast<double>(Fold::kStart);
   for (std::int64_t r = group * plan.runsPerPartial; r < last; ++r) {
-    const float* row = base + plan.reduced.offset(r) + column;
+    const T* row = base + plan.reduced.offset(r) + column;
     const auto at = [row](auto load, std::size_t i) HWY_ATTR { return load(row + i); };
-    total = Fold::foldOne(total, foldRow<Fold>(length, at));
+    total = Fold::foldOne(total, foldRow<Fold, T>(length, at));
   }
   return total;
 }
 
-template <class Fold>
+template <class Fold, class T>
 void reduceRuns(const ReducePlan& plan, double divisor, const device::KernelRun& run) {
-  const auto* in = run.in<float>(0);
-  auto* out = run.out<float>(0);
-  auto* scratch = static_cast<float*>(run.scratch);
+  const auto* in = run.in<T>(0);
+  auto* out = run.out<T>(0);
+  auto* scratch = static_cast<T*>(run.scratch);
   const std::int64_t results = plan.kept.count();
-  const auto finish = [&](double total) { return static_cast<float>(total / divisor); };
+  const auto finish = [&](double total) { return static_cast<T>(total / divisor); };
   const std::int64_t items = results * plan.partials;
   const std::int64_t perTile = itemsPerTile(std::min(plan.grain, plan.run) * plan.runsPerPartial);
   run.workers.parallelFor(ceilDiv(items, perTile), [&](std::int64_t tile) {
@@ -49,7 +49,7 @@ void reduceRuns(const ReducePlan& plan, double divisor, const device::KernelRun&
       if (plan.partials == 1) {
         out[i] = finish(total);
       } else {
-        scratch[i] = static_cast<float>(total);
+        scratch[i] = static_cast<T>(total);
       }
     }
   });
@@ -63,9 +63,9 @@ void reduceRuns(const ReducePlan& plan, double divisor, const device::KernelRun&
 }
 
 /// `at` gives the start of a row.
-template <class Fold, class At>
-void foldRows(RowRange rows, std::size_t columns, float* to, At at) {
-  foldColumns<Fold>(rows, columns, to, at, [](auto load, const float* row, std::size_t c) HWY_ATTR {
+template <class Fold, class T, class At>
+void foldRows(RowRange rows, std::size_t columns, T* to, At at) {
+  foldColumns<Fold>(rows, columns, to, at, [](auto load, const T* row, std::size_t c) HWY_ATTR {
     return load(row + c);
   });
 }
@@ -83,18 +83,18 @@ void forChunks(Workers& workers, std::int64_t items, std::int64_t columns, F bod
 }
 
 /// Inner kept: partial rows of results, then their fold, both by chunks of columns.
-template <class Fold>
+template <class Fold, class T>
 void reduceColumns(const ReducePlan& plan, double divisor, const device::KernelRun& run) {
   const std::int64_t rows = plan.reduced.count();
   const std::int64_t width = plan.run * plan.wide;
   const std::int64_t parts = plan.partials * plan.wide;  // rows of `run` left for the second step
   const bool direct = parts == 1;
-  auto* out = run.out<float>(0);
-  float* partial = direct ? out : static_cast<float*>(run.scratch);
+  auto* out = run.out<T>(0);
+  T* partial = direct ? out : static_cast<T*>(run.scratch);
   const std::int64_t items = plan.kept.count() * plan.partials;
   forChunks(
       run.workers, items, width, [&](std::int64_t item, std::int64_t column, std::size_t columns) {
-        const float* base = run.in<float>(0) + plan.kept.offset(item / plan.partials) + column;
+        const T* base = run.in<T>(0) + plan.kept.offset(item / plan.partials) + column;
         const std::int64_t first = item % plan.partials * plan.rowsPerPartial;
         const RowRange range{first, std::min(rows, first + plan.rowsPerPartial)};
         foldRows<Fold>(range, columns, partial + item * width + column, [&](std::int64_t r) {
@@ -104,14 +104,14 @@ void reduceColumns(const ReducePlan& plan, double divisor, const device::KernelR
   if (direct && divisor == 1.0) {
     return;
   }
-  const FloatVec by = hn::Set(FloatTag(), static_cast<float>(divisor));
+  const auto by = hn::Set(LaneTag<T>(), static_cast<T>(divisor));
   forChunks(run.workers,
             plan.kept.count(),
             plan.run,
             [&](std::int64_t o, std::int64_t column, std::size_t columns) {
-              float* to = out + o * plan.run + column;
+              T* to = out + o * plan.run + column;
               if (!direct) {
-                const float* base = partial + o * parts * plan.run + column;
+                const T* base = partial + o * parts * plan.run + column;
                 foldRows<Fold>(
                     {0, parts}, columns, to, [&](std::int64_t r) { return base + r * plan.run; });
               }
@@ -121,12 +121,21 @@ void reduceColumns(const ReducePlan& plan, double divisor, const device::KernelR
             });
 }
 
+template <class Fold, class T>
+void reduceAs(const ReducePlan& plan, double divisor, const device::KernelRun& run) {
+  if (plan.innerReduced) {
+    reduceRuns<Fold, T>(plan, divisor, run);
+  } else {
+    reduceColumns<Fold, T>(plan, divisor, run);
+  }
+}
+
 template <class Fold>
 void reduceBy(const ReducePlan& plan, double divisor, const device::KernelRun& run) {
-  if (plan.innerReduced) {
-    reduceRuns<Fold>(plan, divisor, run);
+  if (plan.dtype == DType::F64) {
+    reduceAs<Fold, double>(plan, divisor, run);
   } else {
-    reduceColumns<Fold>(plan, divisor, run);
+    reduceAs<Fold, float>(plan, divisor, run);
   }
 }
 
@@ -197,7 +206,7 @@ bool keepsChannelsOnly(const ir::OpView& op) {
 }  // namespace
 
 bool supportsReduce(const ir::OpView& op) {
-  return op.inputs[0].dtype == DType::F32;
+  return op.inputs[0].dtype == DType::F32 || op.inputs[0].dtype == DType::F64;
 }
 
 device::Choice chooseReduce(const ir::OpView& op, const device::Tuning& /*tuning*/) {
@@ -205,8 +214,8 @@ device::Choice chooseReduce(const ir::OpView& op, const device::Tuning& /*tuning
   if (keepsChannelsOnly(op)) {
     choice.inputs[0] = device::Layout::channelsLast();
   }
-  choice.scratchBytes =
-      static_cast<std::size_t>(planReduce(op, choice.inputs[0]).scratch()) * sizeof(float);
+  choice.scratchBytes = static_cast<std::size_t>(planReduce(op, choice.inputs[0]).scratch()) *
+                        byteSize(op.inputs[0].dtype);
   return choice;
 }
 

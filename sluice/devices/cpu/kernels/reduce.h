@@ -21,6 +21,7 @@ struct StridedAxes {
 };
 
 struct ReducePlan {
+  DType dtype = DType::F32;  ///< or F64
   bool innerReduced =
       false;               ///< whether a run is folded to one number, or runs are folded together
   std::int64_t run = 1;    ///< the length of the contiguous innermost axis
@@ -37,7 +38,7 @@ struct ReducePlan {
   std::int64_t partials = 1;
   std::int64_t wide = 1;  ///< short runs: this many neighbours are folded as one long row first
 
-  /// Floats of scratch: nothing when there is one partial each.
+  /// Elements of scratch: nothing when there is one partial each.
   std::int64_t scratch() const;
 };
 

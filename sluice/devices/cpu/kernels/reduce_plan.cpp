@@ -98,6 +98,7 @@ void widen(ReducePlan& plan) {
 ReducePlan planReduce(const ir::OpView& op, const device::Layout& layout) {
   const std::vector<Axis> axes = mergedAxes(op, layout);
   ReducePlan plan;
+  plan.dtype = op.inputs[0].dtype;
   plan.innerReduced = axes.back().reduced;
   plan.run = axes.back().extent;
   std::int64_t stride = plan.run;

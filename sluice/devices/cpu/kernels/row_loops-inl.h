@@ -1,6 +1,6 @@
-// Loops of float32 kernels over rows and columns in one fixed order of additions, whatever the
-// number of threads. A function gets a loader and an index, so that full vectors and the partial
-// last one run the same code.
+// Loops of float32 and float64 kernels over rows and columns in one fixed order of additions,
+// whatever the number of threads. A function gets a loader and an index, so that full vectors and
+// the partial last one run the same code.
 //
 // Compiled once per instruction set: include it after hwy/highway.h in a foreach_target file.
 #if defined(SLUICE_ROW_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -19,25 +19,38 @@
 HWY_BEFORE_NAMESPACE();
 namespace sluice::devices::cpu::HWY_NAMESPACE {
 
+template <class T>
+using LaneTag = hn::ScalableTag<T>;
+template <class T>
+using LaneVec = hn::Vec<LaneTag<T>>;
+
 struct WholeVector {
-  HWY_INLINE FloatVec operator()(const float* from) const { return hn::LoadU(FloatTag(), from); }
+  template <class T>
+  HWY_INLINE LaneVec<T> operator()(const T* from) const {
+    return hn::LoadU(LaneTag<T>(), from);
+  }
 };
 struct PartVector {
   std::size_t count;
-  HWY_INLINE FloatVec operator()(const float* from) const {
-    return loadSome(FloatTag(), from, count);
+  template <class T>
+  HWY_INLINE LaneVec<T> operator()(const T* from) const {
+    return loadSome(LaneTag<T>(), from, count);
   }
 };
 
 struct SumFold {
   static constexpr float kStart = 0.0F;
-  static HWY_INLINE FloatVec fold(FloatVec a, FloatVec b) { return hn::Add(a, b); }
+  template <class V>
+  static HWY_INLINE V fold(V a, V b) {
+    return hn::Add(a, b);
+  }
   static double foldOne(double a, double b) { return a + b; }
 };
 /// NaN wins.
 struct MaxFold {
   static constexpr float kStart = -std::numeric_limits<float>::infinity();
-  static HWY_INLINE FloatVec fold(FloatVec a, FloatVec b) {
+  template <class V>
+  static HWY_INLINE V fold(V a, V b) {
     const auto second = hn::Or(hn::IsNaN(b), hn::Lt(a, b));
     return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(second, b, a));
   }
@@ -45,7 +58,8 @@ struct MaxFold {
 };
 struct MinFold {
   static constexpr float kStart = std::numeric_limits<float>::infinity();
-  static HWY_INLINE FloatVec fold(FloatVec a, FloatVec b) {
+  template <class V>
+  static HWY_INLINE V fold(V a, V b) {
     const auto second = hn::Or(hn::IsNaN(b), hn::Lt(b, a));
     return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(second, b, a));
   }
@@ -53,15 +67,16 @@ struct MinFold {
 };
 
 /// Folds f(loader, i) for i in [0, n) with four accumulators, then their lanes in order, in double.
-template <class Fold, class F>
+template <class Fold, class T = float, class F>
 HWY_INLINE double foldRow(std::size_t n, F f) {
-  const FloatTag d;
+  using V = LaneVec<T>;
+  const LaneTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
-  const FloatVec start = hn::Set(d, Fold::kStart);
-  FloatVec a0 = start;
-  FloatVec a1 = start;
-  FloatVec a2 = start;
-  FloatVec a3 = start;
+  const V start = hn::Set(d, static_cast<T>(Fold::kStart));
+  V a0 = start;
+  V a1 = start;
+  V a2 = start;
+  V a3 = start;
   std::size_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     a0 = Fold::fold(a0, f(WholeVector(), i));
@@ -73,10 +88,10 @@ HWY_INLINE double foldRow(std::size_t n, F f) {
     a0 = Fold::fold(a0, f(WholeVector(), i));
   }
   if (i < n) {
-    const FloatVec part = f(PartVector{n - i}, i);
+    const V part = f(PartVector{n - i}, i);
     a1 = Fold::fold(a1, hn::IfThenElse(hn::FirstN(d, n - i), part, start));
   }
-  HWY_ALIGN float buffer[kMaxFloatLanes];
+  HWY_ALIGN T buffer[HWY_LANES(T)];
   hn::Store(Fold::fold(Fold::fold(a0, a1), Fold::fold(a2, a3)), d, buffer);
   double total = static_cast<double>(buffer[0]);
   for (std::size_t lane = 1; lane < lanes; ++lane) {
@@ -85,15 +100,15 @@ HWY_INLINE double foldRow(std::size_t n, F f) {
   return total;
 }
 
-template <class F>
+template <class T = float, class F>
 HWY_INLINE double sumRow(std::size_t n, F f) {
-  return foldRow<SumFold>(n, f);
+  return foldRow<SumFold, T>(n, f);
 }
 
 /// out[i] = f(loader, i)
-template <class F>
-HWY_INLINE void mapRow(std::size_t n, float* out, F f) {
-  const FloatTag d;
+template <class T, class F>
+HWY_INLINE void mapRow(std::size_t n, T* out, F f) {
+  const LaneTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
@@ -104,8 +119,9 @@ HWY_INLINE void mapRow(std::size_t n, float* out, F f) {
   }
 }
 
-HWY_INLINE void fillRow(std::size_t n, float* out, float value) {
-  const FloatVec v = hn::Set(FloatTag(), value);
+template <class T>
+HWY_INLINE void fillRow(std::size_t n, T* out, T value) {
+  const auto v = hn::Set(LaneTag<T>(), value);
   mapRow(n, out, [v](auto, std::size_t) HWY_ATTR { return v; });
 }
 
@@ -119,14 +135,15 @@ struct RowRange {
 
 /// acc[c] = fold over the rows r of f(loader, at(r), c), at(r) being what f needs of a row: four
 /// rows at a time, 64 rows to an intermediate sum, so that the error grows slowly.
-template <class Fold, class At, class F>
-HWY_INLINE void foldColumns(RowRange rows, std::size_t columns, float* acc, At at, F f) {
+template <class Fold, class T, class At, class F>
+HWY_INLINE void foldColumns(RowRange rows, std::size_t columns, T* acc, At at, F f) {
   constexpr std::int64_t kGroup = 64;
-  HWY_ALIGN float group[kMaxColumns];
-  fillRow(columns, acc, Fold::kStart);
+  constexpr T kStart = Fold::kStart;
+  HWY_ALIGN T group[kMaxColumns];
+  fillRow(columns, acc, kStart);
   for (std::int64_t top = rows.first; top < rows.last; top += kGroup) {
     const std::int64_t bottom = top + kGroup < rows.last ? top + kGroup : rows.last;
-    fillRow(columns, group, Fold::kStart);
+    fillRow(columns, group, kStart);
     std::int64_t r = top;
     for (; r + 4 <= bottom; r += 4) {
       const auto r0 = at(r);
@@ -134,8 +151,8 @@ HWY_INLINE void foldColumns(RowRange rows, std::size_t columns, float* acc, At a
       const auto r2 = at(r + 2);
       const auto r3 = at(r + 3);
       mapRow(columns, group, [&](auto load, std::size_t c) HWY_ATTR {
-        const FloatVec upper = Fold::fold(f(load, r0, c), f(load, r1, c));
-        const FloatVec lower = Fold::fold(f(load, r2, c), f(load, r3, c));
+        const auto upper = Fold::fold(f(load, r0, c), f(load, r1, c));
+        const auto lower = Fold::fold(f(load, r2, c), f(load, r3, c));
         return Fold::fold(load(group + c), Fold::fold(upper, lower));
       });
     }

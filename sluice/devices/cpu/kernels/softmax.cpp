@@ -1,4 +1,7 @@
-// softmax, log_softmax and their gradients of float32 along the last axis: one thread per row.
+// softmax, log_softmax and their gradients of float32: one thread per row along the last axis, and
+// per strip of neighbouring lines along an inner axis.
+#include "sluice/devices/cpu/kernels/softmax.h"
+
 #include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/vector_targets.h"
@@ -64,6 +67,90 @@ void logSoftmaxGradRow(const float* y, const float* dy, float* dx, std::size_t n
   });
 }
 
+namespace {
+
+/// to[c] = fold over the rows of f(loader, offset of the row, c).
+template <class Fold, class F>
+HWY_INLINE void foldStrip(const SoftmaxStrip& s, float* to, F f) {
+  foldColumns<Fold>(
+      {0, s.rows}, s.columns, to, [&s](std::int64_t r) { return r * s.stride; }, f);
+}
+
+/// to[row, c] = f(loader, offset of the row, c)
+template <class F>
+HWY_INLINE void mapStrip(const SoftmaxStrip& s, float* to, F f) {
+  for (std::int64_t r = 0; r < s.rows; ++r) {
+    const std::int64_t at = r * s.stride;
+    mapRow(s.columns, to + at, [&](auto load, std::size_t c) HWY_ATTR { return f(load, at, c); });
+  }
+}
+
+}  // namespace
+
+void softmaxStrip(const SoftmaxStrip& s) {
+  const FloatTag d;
+  const float* x = s.x;
+  float* y = s.y;
+  HWY_ALIGN float top[kSoftmaxColumns];
+  HWY_ALIGN float sum[kSoftmaxColumns];
+  foldStrip<MaxFold>(
+      s, top, [x](auto load, std::int64_t at, std::size_t c) HWY_ATTR { return load(x + at + c); });
+  mapStrip(s, y, [&](auto load, std::int64_t at, std::size_t c) HWY_ATTR {
+    return Exp(d, hn::Sub(load(x + at + c), load(top + c)));
+  });
+  foldStrip<SumFold>(
+      s, sum, [y](auto load, std::int64_t at, std::size_t c) HWY_ATTR { return load(y + at + c); });
+  mapStrip(s, y, [&](auto load, std::int64_t at, std::size_t c) HWY_ATTR {
+    return hn::Div(load(y + at + c), load(sum + c));
+  });
+}
+
+void logSoftmaxStrip(const SoftmaxStrip& s) {
+  const FloatTag d;
+  const float* x = s.x;
+  HWY_ALIGN float top[kSoftmaxColumns];
+  HWY_ALIGN float logSum[kSoftmaxColumns];
+  foldStrip<MaxFold>(
+      s, top, [x](auto load, std::int64_t at, std::size_t c) HWY_ATTR { return load(x + at + c); });
+  const float* highest = top;
+  foldStrip<SumFold>(s, logSum, [=](auto load, std::int64_t at, std::size_t c) HWY_ATTR {
+    return Exp(d, hn::Sub(load(x + at + c), load(highest + c)));
+  });
+  for (std::size_t c = 0; c < s.columns; ++c) {
+    logSum[c] = static_cast<float>(std::log(static_cast<double>(logSum[c])));
+  }
+  mapStrip(s, s.y, [&](auto load, std::int64_t at, std::size_t c) HWY_ATTR {
+    return hn::Sub(hn::Sub(load(x + at + c), load(top + c)), load(logSum + c));
+  });
+}
+
+/// dx = y (dy - sum(y dy)); the strip's x is y, its y is dx.
+void softmaxGradStrip(const SoftmaxStrip& s) {
+  const float* y = s.x;
+  const float* dy = s.dy;
+  HWY_ALIGN float dot[kSoftmaxColumns];
+  foldStrip<SumFold>(s, dot, [=](auto load, std::int64_t at, std::size_t c) HWY_ATTR {
+    return hn::Mul(load(y + at + c), load(dy + at + c));
+  });
+  mapStrip(s, s.y, [&](auto load, std::int64_t at, std::size_t c) HWY_ATTR {
+    return hn::Mul(load(y + at + c), hn::Sub(load(dy + at + c), load(dot + c)));
+  });
+}
+
+/// dx = dy - exp(y) sum(dy); the strip's x is y, its y is dx.
+void logSoftmaxGradStrip(const SoftmaxStrip& s) {
+  const FloatTag d;
+  const float* y = s.x;
+  const float* dy = s.dy;
+  HWY_ALIGN float sum[kSoftmaxColumns];
+  foldStrip<SumFold>(s, sum, [dy](auto load, std::int64_t at, std::size_t c) HWY_ATTR {
+    return load(dy + at + c);
+  });
+  mapStrip(s, s.y, [&](auto load, std::int64_t at, std::size_t c) HWY_ATTR {
+    return hn::Sub(load(dy + at + c), hn::Mul(Exp(d, load(y + at + c)), load(sum + c)));
+  });
+}
+
 }  // namespace sluice::devices::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -78,8 +165,13 @@ HWY_EXPORT(softmaxRow);
 HWY_EXPORT(logSoftmaxRow);
 HWY_EXPORT(softmaxGradRow);
 HWY_EXPORT(logSoftmaxGradRow);
+HWY_EXPORT(softmaxStrip);
+HWY_EXPORT(logSoftmaxStrip);
+HWY_EXPORT(softmaxGradStrip);
+HWY_EXPORT(logSoftmaxGradStrip);
 
 using RowFunction = void (*)(const float*, const float*, float*, std::size_t);
+using StripFunction = void (*)(const SoftmaxStrip&);
 
 RowFunction rowFunction(std::string_view op) {
   if (op == "softmax") {
@@ -92,20 +184,36 @@ RowFunction rowFunction(std::string_view op) {
                               : HWY_DYNAMIC_DISPATCH(logSoftmaxGradRow);
 }
 
-class Softmax : public device::Kernel {
+StripFunction stripFunction(std::string_view op) {
+  if (op == "softmax") {
+    return HWY_DYNAMIC_DISPATCH(softmaxStrip);
+  }
+  if (op == "log_softmax") {
+    return HWY_DYNAMIC_DISPATCH(logSoftmaxStrip);
+  }
+  return op == "softmax_grad" ? HWY_DYNAMIC_DISPATCH(softmaxGradStrip)
+                              : HWY_DYNAMIC_DISPATCH(logSoftmaxGradStrip);
+}
+
+const float* second(const device::KernelRun& run) {
+  return run.inputs.size() > 1 ? run.in<float>(1) : nullptr;
+}
+
+/// Along the last axis.
+class SoftmaxRows : public device::Kernel {
  public:
-  Softmax(RowFunction function, const ops::AxisDims& dims)
+  SoftmaxRows(RowFunction function, const ops::AxisDims& dims)
       : function_(function), rows_(dims.outer), columns_(dims.extent) {}
 
   void run(const device::KernelRun& run) override {
     const std::int64_t perTile = itemsPerTile(columns_);
-    const float* second = run.inputs.size() > 1 ? run.in<float>(1) : nullptr;
+    const float* dy = second(run);
     run.workers.parallelFor(ceilDiv(rows_, perTile), [&](std::int64_t tile) {
       const std::int64_t last = std::min(rows_, (tile + 1) * perTile);
       for (std::int64_t r = tile * perTile; r < last; ++r) {
         const std::int64_t at = r * columns_;
         function_(run.in<float>(0) + at,
-                  second == nullptr ? nullptr : second + at,
+                  dy == nullptr ? nullptr : dy + at,
                   run.out<float>(0) + at,
                   static_cast<std::size_t>(columns_));
       }
@@ -118,15 +226,51 @@ class Softmax : public device::Kernel {
   std::int64_t columns_;
 };
 
+/// Along an axis with others behind it.
+class SoftmaxStrips : public device::Kernel {
+ public:
+  SoftmaxStrips(StripFunction function, const ops::AxisDims& dims)
+      : function_(function), d_(dims), strips_(ceilDiv(d_.inner, kSoftmaxColumns)) {}
+
+  void run(const device::KernelRun& run) override {
+    const float* dy = second(run);
+    const std::int64_t items = d_.outer * strips_;
+    const std::int64_t perTile = itemsPerTile(d_.extent * std::min(d_.inner, kSoftmaxColumns));
+    run.workers.parallelFor(ceilDiv(items, perTile), [&](std::int64_t tile) {
+      const std::int64_t last = std::min(items, (tile + 1) * perTile);
+      for (std::int64_t item = tile * perTile; item < last; ++item) {
+        const std::int64_t column = item % strips_ * kSoftmaxColumns;
+        const std::int64_t at = item / strips_ * d_.extent * d_.inner + column;
+        function_(
+            {.x = run.in<float>(0) + at,
+             .dy = dy == nullptr ? nullptr : dy + at,
+             .y = run.out<float>(0) + at,
+             .rows = d_.extent,
+             .stride = d_.inner,
+             .columns = static_cast<std::size_t>(std::min(kSoftmaxColumns, d_.inner - column))});
+      }
+    });
+  }
+
+ private:
+  StripFunction function_;
+  ops::AxisDims d_;
+  std::int64_t strips_;
+};
+
 }  // namespace
 
 bool supportsSoftmax(const ir::OpView& op) {
-  return op.inputs[0].dtype == DType::F32 && ops::axisDims(op).inner == 1;
+  return op.inputs[0].dtype == DType::F32;
 }
 
 std::unique_ptr<device::Kernel> makeSoftmax(const ir::OpView& op,
                                             const device::Choice& /*choice*/) {
-  return std::make_unique<Softmax>(rowFunction(op.def.name), ops::axisDims(op));
+  const ops::AxisDims dims = ops::axisDims(op);
+  if (dims.inner == 1) {
+    return std::make_unique<SoftmaxRows>(rowFunction(op.def.name), dims);
+  }
+  return std::make_unique<SoftmaxStrips>(stripFunction(op.def.name), dims);
 }
 
 }  // namespace sluice::devices::cpu
