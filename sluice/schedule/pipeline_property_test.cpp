@@ -64,6 +64,32 @@ std::string describe(const PipelineProblem& problem) {
                      problem.byteCap);
 }
 
+TEST(PipelineProperty, TheCheckerFindsFaults) {
+  const PipelineProblem problem{.deviceOfStage = vPlacement(2), .microBatches = 3};
+  const PipelineSchedule good = schedulePipeline(PipelineKind::ZeroBubble, problem);
+  ASSERT_EQ(faultOf(problem, good), "");
+  const auto faultAfter = [&](auto change) {
+    PipelineSchedule bad = good;
+    change(bad);
+    return faultOf(problem, bad);
+  };
+  EXPECT_NE(faultAfter([](auto& s) { s.devices[0].pop_back(); }), "");
+  EXPECT_NE(faultAfter([](auto& s) { s.devices[0].push_back(s.devices[0][0]); }), "");
+  EXPECT_NE(faultAfter([](auto& s) { std::swap(s.devices[0], s.devices[1]); }), "");
+  EXPECT_NE(faultAfter([](auto& s) { std::swap(s.devices[0][0], s.devices[0][1]); }), "");
+  EXPECT_NE(faultAfter([](auto& s) { ++s.devices[1].back().end; }), "");
+  EXPECT_NE(faultAfter([](auto& s) { --s.devices[1][0].start; }), "");
+  EXPECT_NE(faultAfter([](auto& s) { ++s.makespan; }), "");
+  EXPECT_NE(faultAfter([](auto& s) { s.bound = s.makespan + 1; }), "");
+  EXPECT_NE(faultAfter([](auto& s) { ++s.bubble[0]; }), "");
+  EXPECT_NE(faultAfter([](auto& s) { ++s.peakBytes[1]; }), "");
+  EXPECT_NE(faultAfter([](auto& s) { ++s.stashDepth[2]; }), "");
+  EXPECT_NE(faultAfter([](auto& s) { ++s.weightGradDepth[0]; }), "");
+  PipelineProblem capped = problem;
+  capped.byteCap.assign(2, good.peakBytes[0] - 1);
+  EXPECT_NE(faultOf(capped, good), "");
+}
+
 TEST(PipelineProperty, EveryKindIsValidForRandomProblems) {
   for (unsigned seed = 0; seed < 250; ++seed) {
     Draw draw(seed);
