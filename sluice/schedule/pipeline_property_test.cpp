@@ -127,7 +127,7 @@ std::vector<std::int64_t> leastBytes(const PipelineProblem& problem) {
   return least;
 }
 
-TEST(PipelineProperty, ZeroBubbleKeepsEveryByteCapThatHoldsAMicroBatch) {
+TEST(PipelineProperty, SearchedKindsKeepEveryByteCapThatHoldsAMicroBatch) {
   for (unsigned seed = 0; seed < 250; ++seed) {
     Draw draw(seed);
     PipelineProblem problem = randomProblem(draw);
@@ -135,7 +135,8 @@ TEST(PipelineProperty, ZeroBubbleKeepsEveryByteCapThatHoldsAMicroBatch) {
     for (std::int64_t& cap : problem.byteCap) {
       cap += draw(0, 2) * draw(0, 10);
     }
-    for (const PipelineKind kind : {PipelineKind::Chunked, PipelineKind::ZeroBubble}) {
+    for (const PipelineKind kind :
+         {PipelineKind::Chunked, PipelineKind::ZeroBubbleH1, PipelineKind::ZeroBubble}) {
       ASSERT_EQ(faultOf(problem, schedulePipeline(kind, problem)), "")
           << "seed " << seed << ", " << name(kind) << ", " << describe(problem);
     }
