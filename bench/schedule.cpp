@@ -13,7 +13,12 @@
 
 namespace {
 
-using namespace sluice::schedule;
+using sluice::schedule::allPipelineKinds;
+using sluice::schedule::PipelineKind;
+using sluice::schedule::PipelineProblem;
+using sluice::schedule::PipelineSchedule;
+using sluice::schedule::roundRobinPlacement;
+using sluice::schedule::vPlacement;
 
 PipelineProblem unevenProblem(PipelineKind kind, std::int32_t stages, std::int32_t microBatches) {
   PipelineProblem problem{.microBatches = microBatches};

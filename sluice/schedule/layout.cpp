@@ -151,6 +151,20 @@ void Layout::takeBytes(const PipelineProblem& problem) {
   }
 }
 
+Layout Layout::evened() const {
+  StageCost sum{0, 0, 0};
+  for (const StageCost& c : costs_) {
+    sum.forward += c.forward;
+    sum.backwardInput += c.backwardInput;
+    sum.backwardWeight += c.backwardWeight;
+  }
+  const std::int64_t count = numStages();
+  Layout even = *this;
+  even.costs_.assign(costs_.size(),
+                     {sum.forward / count, sum.backwardInput / count, sum.backwardWeight / count});
+  return even;
+}
+
 std::int64_t Layout::duration(WorkKind kind, std::int32_t stage) const {
   const StageCost& c = cost(stage);
   switch (kind) {

@@ -30,6 +30,9 @@ class Layout {
   /// Throws InvalidArgument for problems that make no sense.
   Layout(const PipelineProblem& problem, bool splitBackward);
 
+  /// The same with all stages as costly as their mean.
+  Layout evened() const;
+
   std::int32_t numStages() const { return static_cast<std::int32_t>(device_.size()); }
   std::int32_t numSlots() const { return static_cast<std::int32_t>(stagesOfSlot_.size()); }
   std::int32_t numDevices() const { return static_cast<std::int32_t>(stagesOfDevice_.size()); }

@@ -132,37 +132,49 @@ TEST(LockStep, RotationsAvoidDevicesThatAreRevisited) {
   }
 }
 
+using Steps = std::vector<std::vector<std::int32_t>>;
+
+bool meet(const Steps& devices, std::int32_t a, std::int32_t b) {
+  for (std::size_t t = 0; t < devices.size(); ++t) {
+    const auto at = [&](std::int32_t lag) {
+      return devices[(t + static_cast<std::size_t>(lag)) % devices.size()];
+    };
+    if (at(a) == at(b)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// The members of a set of rotations given as bits, or none if two of them meet.
+std::vector<std::int32_t> rotationsOf(const Steps& devices, std::uint32_t bits) {
+  std::vector<std::int32_t> set;
+  for (std::int32_t a = 0; a < static_cast<std::int32_t>(devices.size()); ++a) {
+    if ((bits >> static_cast<std::uint32_t>(a) & 1U) == 0) {
+      continue;
+    }
+    for (const std::int32_t b : set) {
+      if (meet(devices, a, b)) {
+        return {};
+      }
+    }
+    set.push_back(a);
+  }
+  return set;
+}
+
 TEST(LockStep, RotationsAreTheFirstOfTheLargestSets) {
-  // By brute force over all sets for random lists of devices.
   std::uint32_t state = 12345;
-  for (int trial = 0; trial < 200; ++trial) {
-    std::vector<std::vector<std::int32_t>> devices;
-    const std::uint32_t length = 1 + trial % 9;
-    for (std::uint32_t i = 0; i < length; ++i) {
+  for (std::uint32_t trial = 0; trial < 200; ++trial) {
+    Steps devices;
+    for (std::uint32_t i = 0; i < 1 + trial % 9; ++i) {
       state = state * 1664525U + 1013904223U;
       devices.push_back({static_cast<std::int32_t>((state >> 16U) % 4)});
     }
-    const auto meet = [&](std::uint32_t a, std::uint32_t b) {
-      for (std::uint32_t t = 0; t < length; ++t) {
-        if (devices[(t + a) % length] == devices[(t + b) % length]) {
-          return true;
-        }
-      }
-      return false;
-    };
     std::vector<std::int32_t> best;
-    for (std::uint32_t mask = 1; mask < 1U << length; ++mask) {
-      std::vector<std::int32_t> set;
-      bool valid = true;
-      for (std::uint32_t a = 0; a < length && valid; ++a) {
-        if ((mask >> a & 1U) != 0) {
-          for (const std::int32_t b : set) {
-            valid = valid && !meet(a, static_cast<std::uint32_t>(b));
-          }
-          set.push_back(static_cast<std::int32_t>(a));
-        }
-      }
-      if (valid && (set.size() > best.size() || (set.size() == best.size() && set < best))) {
+    for (std::uint32_t bits = 1; bits < 1U << devices.size(); ++bits) {
+      const std::vector<std::int32_t> set = rotationsOf(devices, bits);
+      if (set.size() > best.size() || (set.size() == best.size() && set < best)) {
         best = set;
       }
     }

@@ -61,21 +61,28 @@ class Search {
   }
 
   /// Time from the end of a piece to the end of all that follows it in its micro-batch.
+  std::int64_t longestAfter(std::size_t k, std::size_t s) const {
+    std::int64_t longest = 0;
+    const auto follow = [&](std::size_t k2, std::size_t s2) {
+      longest = std::max(longest, hop(s, s2) + cost_[k2][s2] + tail_[k2][s2]);
+    };
+    if (k + 1 < kinds_) {
+      follow(k + 1, s);
+    }
+    for (std::size_t other = 0; k < 2 && other < stages_; ++other) {
+      if (slots_[other] == slots_[s] + (k == 0 ? 1 : -1)) {
+        follow(k, other);
+      }
+    }
+    return longest;
+  }
+
+  /// Repeated until nothing can change any more: a path has at most two pieces per stage and one.
   void findTails() {
     for (std::size_t round = 0; round < 2 * stages_ + 2; ++round) {
       for (std::size_t k = 0; k < kinds_; ++k) {
         for (std::size_t s = 0; s < stages_; ++s) {
-          const auto follow = [&](std::size_t k2, std::size_t s2) {
-            tail_[k][s] = std::max(tail_[k][s], hop(s, s2) + cost_[k2][s2] + tail_[k2][s2]);
-          };
-          if (k + 1 < kinds_) {
-            follow(k + 1, s);
-          }
-          for (std::size_t other = 0; k < 2 && other < stages_; ++other) {
-            if (slots_[other] == slots_[s] + (k == 0 ? 1 : -1)) {
-              follow(k, other);
-            }
-          }
+          tail_[k][s] = longestAfter(k, s);
         }
       }
     }

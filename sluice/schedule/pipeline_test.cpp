@@ -1,6 +1,7 @@
 #include "sluice/schedule/pipeline.h"
 
 #include <algorithm>
+#include <random>
 #include <set>
 #include <string>
 
@@ -112,6 +113,20 @@ TEST(Pipeline, AByteCapIsKeptAtTheCostOfTime) {
     EXPECT_LE(*std::ranges::max_element(s.peakBytes), cap);
     EXPECT_GE(s.makespan, before);
     before = s.makespan;
+  }
+}
+
+TEST(Pipeline, ZeroBubbleStaysNearTheBoundWithUnevenCostsAndTheMemoryOf1F1B) {
+  std::mt19937 random(11);
+  const auto draw = [&] { return 80 + static_cast<std::int64_t>(random() % 40); };
+  for (const std::int32_t devices : {2, 4, 8, 16}) {
+    PipelineProblem problem{.deviceOfStage = vPlacement(devices), .microBatches = 4 * devices};
+    for (std::size_t i = 0; i < problem.deviceOfStage.size(); ++i) {
+      problem.costs.push_back({draw(), draw(), draw()});
+    }
+    problem.byteCap.assign(static_cast<std::size_t>(devices), 2 * devices);
+    const PipelineSchedule s = schedulePipeline(PipelineKind::ZeroBubble, problem);
+    EXPECT_LE(static_cast<double>(s.makespan), 1.05 * static_cast<double>(s.bound)) << devices;
   }
 }
 

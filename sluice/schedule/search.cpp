@@ -167,11 +167,14 @@ class Best {
     }
   }
 
-  void offer(const ListPolicy& policy) {
+  void offer(const ListPolicy& policy) { offer(policy, layout_); }
+
+  /// `costs` may differ from the layout of the problem in its costs.
+  void offer(const ListPolicy& policy, const Layout& costs) {
     if (done()) {
       return;
     }
-    if (const std::optional<Orders> orders = listOrders(layout_, policy)) {
+    if (const std::optional<Orders> orders = listOrders(costs, policy)) {
       offer(*orders);
     }
   }
@@ -228,6 +231,11 @@ PipelineSchedule searchOrders(PipelineKind kind, const Layout& layout, std::int6
     best.offer(policies[i]);
   }
   best.offer(splitOneForwardOneBackward(layout));
+  // Orders made for even costs keep their rhythm where the real costs would break it.
+  const Layout even = layout.evened();
+  for (std::size_t i = 0; i < std::min(policies.size(), affordable) / 2; ++i) {
+    best.offer(policies[i], even);
+  }
   const std::size_t tries = std::min(kMostVariations, kMostVariedPieces / layout.numPieces());
   // ZeroBubbleH1 promises the memory of 1F1B.
   const auto looser =
