@@ -397,7 +397,10 @@ TEST_F(Variables, ThatCannotBeReadAreConfigFileErrors) {
 class OptionsFile : public ::testing::Test {
  protected:
   std::string write(const std::string& name, const std::string& text) {
-    const std::string path = (std::filesystem::path(::testing::TempDir()) / name).string();
+    // Tests may run at the same time, each in a process of its own.
+    const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    const std::string path =
+        (std::filesystem::path(::testing::TempDir()) / (test + "." + name)).string();
     std::ofstream(path, std::ios::binary) << text;
     files_.push_back(path);
     return path;
