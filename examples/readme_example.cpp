@@ -33,9 +33,9 @@ int main() {
   for (int step = 0; step < 300; ++step) {
     model(points, labels);
   }
-  Options whole = options.clone();
-  whole.training.gradientAccumulation(1);
-  auto inference = inferenceModel(net, whole);  // the same weights, not a copy
+  Options one = options.clone();  // a model freezes the options it was given
+  one.training.gradientAccumulation(1);
+  auto inference = inferenceModel(net, one);  // the same weights, not a copy
   const auto [logits, loss] = inference(points, labels);
   fmt::print("loss {:.3f}, accuracy {:.1f}%\n", loss.at(0), accuracy(logits, labels));
 }

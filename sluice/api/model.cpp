@@ -17,74 +17,61 @@
 namespace sluice {
 namespace {
 
-/// The tensors of a step, cut into micro-batches without a copy.
+/// The tensors of a call, cut into micro-batches without a copy.
 class TensorFeed : public runtime::HostFeed {
  public:
-  TensorFeed(std::span<const HostTensor> inputs, std::int64_t microBatches)
-      : inputs_(inputs), microBatches_(microBatches) {}
+  TensorFeed(std::span<const HostTensor> inputs, const BatchLayout& layout)
+      : inputs_(inputs), layout_(layout) {}
   const void* take(std::int32_t input, std::int64_t microBatch) override {
     const HostTensor& tensor = inputs_[static_cast<std::size_t>(input)];
-    const std::size_t bytes = tensor.byteCount() / static_cast<std::size_t>(microBatches_);
-    return tensor.bytes() + bytes * static_cast<std::size_t>(microBatch);
+    const auto bytes = tensor.byteCount() / static_cast<std::size_t>(layout_.inputFactor());
+    const std::int64_t part = microBatch / layout_.replicationFactor * layout_.inputReplicas() +
+                              layout_.inputOf(microBatch % layout_.replicationFactor);
+    return tensor.bytes() + bytes * static_cast<std::size_t>(part);
   }
 
  private:
   std::span<const HostTensor> inputs_;
-  std::int64_t microBatches_;
+  const BatchLayout& layout_;
 };
 
-/// Joins the micro-batches of each output along the first dimension, or adds them up.
+/// Joins the micro-batches of each output along the first dimension, or adds them up, as the layout
+/// of that output says.
 class TensorSink : public runtime::HostSink {
  public:
-  TensorSink(const program::Program& program, std::int64_t microBatches, OutputMode mode)
-      : sum_(mode == OutputMode::Sum),
-        every_(program.drains.empty() ? 1 : program.drains[0].rule.every) {
-    for (const program::Stream& stream : program.drains) {
-      std::int64_t count = 1;
-      if (mode == OutputMode::All || mode == OutputMode::EveryN) {
-        count = microBatches / stream.rule.every;
-      }
-      joined_ = count > 1;
-      results_.emplace_back(joinedType(stream.type, count));
-      bytes_.push_back(stream.type.bytes());
+  TensorSink(const program::Program& program, std::vector<BatchLayout> layouts)
+      : layouts_(std::move(layouts)) {
+    for (std::size_t o = 0; o < program.drains.size(); ++o) {
+      const TensorType& type = program.drains[o].type;
+      results_.emplace_back(TensorType{type.dtype, layouts_[o].outputShape(type.shape)});
+      bytes_.push_back(type.bytes());
     }
   }
 
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override {
     const auto o = static_cast<std::size_t>(output);
-    if (sum_ && microBatch > 0) {
-      add(results_[o], data);
-      return;
-    }
-    const std::int64_t slot = joined_ ? microBatch / every_ : 0;
-    if (bytes_[o] > 0) {
-      std::memcpy(
-          results_[o].bytes() + bytes_[o] * static_cast<std::size_t>(slot), data, bytes_[o]);
+    const BatchLayout& layout = layouts_[o];
+    const std::int64_t replica = microBatch % layout.replicationFactor;
+    const std::int64_t inReplica = microBatch / layout.replicationFactor;
+    const std::int64_t slot =
+        inReplica / layout.outputDivisor() * layout.replicationFactor + replica;
+    std::byte* to = results_[o].bytes() + bytes_[o] * static_cast<std::size_t>(slot);
+    if (layout.outputMode == OutputMode::Sum && inReplica > 0) {
+      add(results_[o].dtype(), to, data, bytes_[o]);
+    } else if (bytes_[o] > 0) {
+      std::memcpy(to, data, bytes_[o]);
     }
   }
 
   std::vector<HostTensor> results() { return std::move(results_); }
 
  private:
-  static TensorType joinedType(const TensorType& type, std::int64_t count) {
-    if (count == 1) {
-      return type;
-    }
-    std::vector<std::int64_t> dims = type.shape.dims();
-    if (dims.empty()) {
-      dims.push_back(count);
-    } else {
-      dims[0] *= count;
-    }
-    return {type.dtype, Shape(std::move(dims))};
-  }
-
   /// In the output's own type, one rounding per micro-batch.
-  static void add(HostTensor& sum, const void* data) {
-    dispatch(sum.dtype(), [&]<class T>(T) {
-      const std::span<T> out = sum.data<T>();
+  static void add(DType dtype, void* sum, const void* data, std::size_t bytes) {
+    dispatch(dtype, [&]<class T>(T) {
+      auto* out = static_cast<T*>(sum);
       const auto* in = static_cast<const T*>(data);
-      for (std::size_t i = 0; i < out.size(); ++i) {
+      for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
         if constexpr (std::is_same_v<T, bool>) {
           out[i] = out[i] || in[i];
         } else {
@@ -94,9 +81,7 @@ class TensorSink : public runtime::HostSink {
     });
   }
 
-  bool sum_;
-  bool joined_ = false;
-  std::int64_t every_;
+  std::vector<BatchLayout> layouts_;  // by output
   std::vector<HostTensor> results_;
   std::vector<std::size_t> bytes_;
 };
@@ -225,7 +210,9 @@ ir::Graph Model::trace(const Signature& signature) const {
                 loss,
                 *optimizer_,
                 {.accumulation = options_.training.gradientAccumulation(),
-                 .reduction = options_.training.accumulationReduction()});
+                 .reduction = options_.training.accumulationReduction(),
+                 .meanStrategy = options_.training.meanReductionStrategy(),
+                 .replicas = options_.replicationFactor()});
   }
   return graph;
 }
@@ -265,15 +252,16 @@ std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
   if (training()) {
     writeStepScalars();
   }
-  TensorFeed feed(inputs, total);
-  TensorSink sink(program.program(), total, layout_.outputMode);
+  TensorFeed feed(inputs, layout_);
+  TensorSink sink(program.program(),
+                  std::vector<BatchLayout>(program.program().drains.size(), layout_));
   session_->run(program,
                 {.feed = feed,
                  .sink = sink,
                  .rounds = training() && !continuous() ? options_.deviceIterations() : 1,
                  .seed = session_->seed(),
                  .firstMicroBatch = microBatches_});
-  microBatches_ += total;
+  microBatches_ += total * options_.replicationFactor();
   if (training()) {
     updates_ += options_.deviceIterations();
   }

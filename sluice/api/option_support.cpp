@@ -9,8 +9,6 @@ namespace sluice::detail {
 namespace {
 
 constexpr std::string_view kWithoutReader[] = {
-    "replicationFactor",
-    "inputReplicaGrouping",
     "anchorTensor",
     "rearrangeAnchorsOnHost",
     "syntheticDataMode",
@@ -19,13 +17,11 @@ constexpr std::string_view kWithoutReader[] = {
     "useDeviceId",
     "autoRoundNumDevices",
     "enforceIpuRules",
-    "broadcastBuffers",
     "updatableNamedBuffers",
     "relaxOptimizerAttributesChecks",
     "logDir",
     "maxRepeatLogs",
     "logCycleCount",
-    "training.setMeanAccumulationAndReplicationReductionStrategy",
     "distributed.configureProcessId",
 };
 

@@ -51,6 +51,7 @@ std::string print(const Anchor& anchor) {
 template <class T>
 std::string print(const std::vector<T>& items) {
   std::vector<std::string> parts;
+  parts.reserve(items.size());
   for (const T& item : items) {
     parts.push_back(print(item));
   }

@@ -71,9 +71,11 @@ Session::Session(const Options& options, std::uint64_t seed)
   deviceOptions_ = {.threads = options.threads(),
                     .memoryBytes = options.memoryPerDevice(),
                     .tuning = readTuning(options.tuningTable())};
-  state_ = std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed);
+  broadcastBuffers_ = options.state().broadcastBuffers;
+  replicas_.emplace_back();
+  replicas_[0].state = std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed);
   engine_ = std::make_unique<runtime::Engine>(
-      *state_,
+      *replicas_[0].state,
       runtime::EngineOptions{.stallTimeout = std::chrono::milliseconds(
                                  static_cast<std::int64_t>(1e3 * options.device().stallTimeout))});
   makeDevices(1);
@@ -81,19 +83,60 @@ Session::Session(const Options& options, std::uint64_t seed)
 }
 
 void Session::makeDevices(std::size_t count) {
-  while (devices_.size() < count) {
-    deviceOptions_.index = static_cast<int>(devices_.size());
-    devices_.push_back(devices::cpu::makeCpuDevice(deviceOptions_));
-    state_->addDevice(devices_.back().get());
+  for (std::size_t r = 0; r < replicas_.size(); ++r) {
+    Replica& replica = replicas_[r];
+    while (replica.devices.size() < count) {
+      deviceOptions_.index = static_cast<int>(replica.devices.size() + r * count);
+      replica.devices.push_back(devices::cpu::makeCpuDevice(deviceOptions_));
+      replica.state->addDevice(replica.devices.back().get());
+    }
   }
-  largestTransient_.resize(devices_.size());
+  largestTransient_.resize(numDevices());
   engine_->growWorkers();
+}
+
+/// New replicas start from what the first one holds.
+void Session::makeReplicas(std::size_t count) {
+  const std::size_t before = replicas_.size();
+  while (replicas_.size() < count) {
+    replicas_.emplace_back();
+    replicas_.back().state =
+        std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed_);
+  }
+  makeDevices(numDevices());
+  for (std::size_t r = before; r < count; ++r) {
+    runtime::ModelState& made = *replicas_[r].state;
+    made.adopt(state().plan());
+    for (const program::PlacedVariable& placed : state().plan().variables()) {
+      made.write(placed.variable.name, state().read(placed.variable.name));
+    }
+    engine_->addReplica(made);
+  }
+}
+
+void Session::run(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
+  engine_->run(program, args);
+  if (broadcastBuffers_ && program.replicas() > 1) {
+    broadcastBuffers(program.replicas());
+  }
+}
+
+/// Statistics differ between replicas, because each sees its own data; the first one's count.
+void Session::broadcastBuffers(std::size_t replicas) {
+  for (const program::PlacedVariable& placed : state().plan().variables()) {
+    if (placed.variable.role == ir::VariableRole::Buffer) {
+      const HostTensor value = read(placed.variable.name);
+      for (std::size_t r = 1; r < replicas; ++r) {
+        replicas_[r].state->write(placed.variable.name, value);
+      }
+    }
+  }
 }
 
 Session::~Session() = default;
 
 void Session::requireSameDevices(const Options& options) const {
-  const device::DeviceInfo& info = devices_[0]->info();
+  const device::DeviceInfo& info = device().info();
   if (info.threads != options.threads() || info.memoryBytes != options.memoryPerDevice()) {
     raise<InvalidArgument>(
         "the module already has a model on devices of {} threads and {} bytes; this one asks for "
@@ -118,7 +161,9 @@ void Session::requireSameDevices(const Options& options) const {
 }
 
 void Session::write(std::string_view variable, const HostTensor& value) {
-  state_->write(variable, value);
+  for (Replica& replica : replicas_) {
+    replica.state->write(variable, value);
+  }
   if (const auto known = filled_.find(variable); known != filled_.end()) {
     filled_.erase(known);
   }
@@ -128,11 +173,14 @@ void Session::fill(const std::string& variable, double value) {
   if (const auto known = filled_.find(variable); known != filled_.end() && known->second == value) {
     return;
   }
-  const program::PlacedVariable* placed = state_->plan().find(variable);
+  const program::PlacedVariable* placed = state().plan().find(variable);
   if (placed == nullptr) {
     raise<InvalidArgument>("the model has no variable '{}'", variable);
   }
-  state_->write(variable, HostTensor::full(placed->variable.type, value));
+  const HostTensor tensor = HostTensor::full(placed->variable.type, value);
+  for (Replica& replica : replicas_) {
+    replica.state->write(variable, tensor);
+  }
   filled_[variable] = value;
 }
 
@@ -160,21 +208,20 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
                                                          std::int32_t microBatches,
                                                          program::DrainRule drainRule,
                                                          const Options& options) {
-  const device::KernelTable& kernels = devices_[0]->kernels();
+  const device::KernelTable& kernels = device().kernels();
   transforms::TransformOptions passes;
   passes.fusion = options.fusion();
   passes.dumpDirectory = dumpFolder(options, graph.name());
   transforms::runPasses(graph, passes);
-  program::StatePlan plan = state_->plan();
+  program::StatePlan plan = state().plan();
   // A second slot pays off as soon as another micro-batch follows, in this round or the next.
   const bool several = microBatches > 1 || options.deviceIterations() > 1;
   parallel::VariableHomes homes;
   for (const program::PlacedVariable& placed : plan.variables()) {
     homes.emplace(placed.variable.name, placed.device);
   }
-  const parallel::ExecutionPlan execution =
-      parallel::planExecution(
-          graph, options.executionStrategy(), planOptions(options, microBatches), std::move(homes));
+  const parallel::ExecutionPlan execution = parallel::planExecution(
+      graph, options.executionStrategy(), planOptions(options, microBatches), std::move(homes));
   program::Program lowered = program::lower(
       program::Placed{graph, execution.segments, execution.homes, execution.schedule},
       kernels,
@@ -191,9 +238,13 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
   if (!passes.dumpDirectory.empty()) {
     writeDump(passes.dumpDirectory, lowered);
   }
-  makeDevices(lowered.devices.size());
-  std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered));
-  state_->adopt(std::move(plan));
+  const auto replicas = static_cast<std::size_t>(options.replicationFactor());
+  makeDevices(std::max(numDevices(), lowered.devices.size()));
+  makeReplicas(replicas);
+  std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered), replicas);
+  for (Replica& replica : replicas_) {
+    replica.state->adopt(plan);
+  }
   for (std::size_t d = 0; d < loaded->program().devices.size(); ++d) {
     largestTransient_[d] =
         std::max(largestTransient_[d], loaded->program().devices[d].transientBytes);

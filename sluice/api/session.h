@@ -30,8 +30,10 @@ class Session : public nn::StateStore {
   Session& operator=(const Session&) = delete;
 
   std::uint64_t seed() const { return seed_; }
-  std::size_t numDevices() const { return devices_.size(); }
-  const device::Device& device(std::size_t i = 0) const { return *devices_[i]; }
+  /// Of one replica.
+  std::size_t numDevices() const { return replicas_[0].devices.size(); }
+  std::size_t numReplicas() const { return replicas_.size(); }
+  const device::Device& device(std::size_t i = 0) const { return *replicas_[0].devices[i]; }
   /// Throws InvalidArgument unless the options want the devices, tuning table and (if set) seed of
   /// this session.
   void requireSameDevices(const Options& options) const;
@@ -43,28 +45,39 @@ class Session : public nn::StateStore {
                                                   std::int32_t microBatches,
                                                   program::DrainRule drainRule,
                                                   const Options& options);
-  void run(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
-    engine_->run(program, args);
-  }
+  void run(runtime::LoadedProgram& program, const runtime::StepArgs& args);
 
-  HostTensor read(std::string_view variable) override { return state_->read(variable); }
+  /// Of the first replica: weights and optimizer state are the same in all.
+  HostTensor read(std::string_view variable) override { return state().read(variable); }
+  HostTensor read(std::string_view variable, std::size_t replica) {
+    return replicas_.at(replica).state->read(variable);
+  }
+  /// In all replicas.
   void write(std::string_view variable, const HostTensor& value) override;
   /// Sets every element of a variable; does nothing while it has the value that was set last.
   void fill(const std::string& variable, double value);
-  bool contains(std::string_view variable) override { return state_->contains(variable); }
-  const runtime::ModelState& state() const { return *state_; }
+  bool contains(std::string_view variable) override { return state().contains(variable); }
+  const runtime::ModelState& state() const { return *replicas_[0].state; }
 
  private:
   void requireRoom(const program::Program& lowered) const;
   void makeDevices(std::size_t count);
+  void makeReplicas(std::size_t count);
+  void broadcastBuffers(std::size_t replicas);
+
+  /// One copy of the model: its devices and what they hold.
+  struct Replica {
+    std::vector<std::unique_ptr<device::Device>> devices;
+    std::unique_ptr<runtime::ModelState> state;
+  };
 
   std::uint64_t seed_;
   std::string tuningTable_;
   devices::cpu::CpuDeviceOptions deviceOptions_;
   std::vector<std::size_t> largestTransient_;          // by device, of the programs so far
   std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
-  std::vector<std::unique_ptr<device::Device>> devices_;
-  std::unique_ptr<runtime::ModelState> state_;
+  bool broadcastBuffers_ = true;
+  std::vector<Replica> replicas_;
   std::unique_ptr<runtime::Engine> engine_;
 };
 

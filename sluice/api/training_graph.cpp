@@ -37,6 +37,11 @@ std::vector<WeightRead> weightReads(const ir::Graph& graph) {
   return weights;
 }
 
+bool runningMean(const TrainingGraphOptions& options) {
+  return options.reduction == Reduction::Mean &&
+         options.meanStrategy == MeanReductionStrategy::Running;
+}
+
 /// Adds the micro-batch's gradient to an accumulator and returns the accumulated value as the
 /// update sees it.
 ir::Value accumulate(ir::GraphBuilder& b,
@@ -52,13 +57,26 @@ ir::Value accumulate(ir::GraphBuilder& b,
   const ir::AnnotationScope scope(b);
   b.place = b.graph().op(gradient.op).place;
   b.place.pass = ir::Pass::Backward;
-  b.assign(name, gradient, "sum");
+  b.assign(name, gradient, runningMean(options) ? "mean" : "sum");
   b.place.pass = ir::Pass::Update;
-  const ir::Value sum = b.variable(name);
-  if (options.reduction == Reduction::Sum) {
-    return sum;
+  return b.variable(name);
+}
+
+/// Joins the replicas' gradients, once per update, and takes the mean.
+ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOptions& options) {
+  const ir::AnnotationScope scope(b);
+  b.place = b.graph().op(gradient.op).place;
+  b.place.pass = ir::Pass::Update;
+  if (options.replicas > 1) {
+    gradient = ops::replicaSum(b, gradient);
   }
-  return ops::mul(b, sum, b.scalar(b.dtype(sum), 1.0 / options.accumulation));
+  if (options.reduction == Reduction::Sum) {
+    return gradient;
+  }
+  double count = 1;
+  count *= runningMean(options) ? 1 : options.accumulation;
+  count *= options.meanStrategy == MeanReductionStrategy::PostAndLoss ? 1 : options.replicas;
+  return count == 1 ? gradient : ops::mul(b, gradient, b.scalar(b.dtype(gradient), 1.0 / count));
 }
 
 }  // namespace
@@ -76,7 +94,15 @@ void addTraining(ir::Graph& graph,
   for (const WeightRead& weight : weights) {
     wrt.insert(wrt.end(), weight.reads.begin(), weight.reads.end());
   }
-  const std::vector<ir::Value> grads = transforms::differentiate(graph, loss, wrt);
+  ir::Value lossGrad;
+  if (options.reduction == Reduction::Mean && options.replicas > 1 &&
+      options.meanStrategy == MeanReductionStrategy::PostAndLoss) {
+    ir::GraphBuilder seed(graph);
+    seed.place = graph.op(loss.op).place;
+    seed.place.pass = ir::Pass::Backward;
+    lossGrad = seed.scalar(graph.type(loss).dtype, 1.0 / options.replicas);
+  }
+  const std::vector<ir::Value> grads = transforms::differentiate(graph, loss, wrt, lossGrad);
   ir::GraphBuilder b(graph);
   b.scope = "update/";
   std::vector<optim::Gradient> gradients;
@@ -92,6 +118,7 @@ void addTraining(ir::Graph& graph,
     if (options.accumulation > 1) {
       gradient = accumulate(b, weight.variable, gradient, options);
     }
+    gradient = reduce(b, gradient, options);
     gradients.push_back({weight.variable, gradient});
   }
   b.place.pass = ir::Pass::Update;

@@ -12,6 +12,8 @@ namespace sluice {
 struct TrainingGraphOptions {
   std::int32_t accumulation = 1;
   Reduction reduction = Reduction::Mean;
+  MeanReductionStrategy meanStrategy = MeanReductionStrategy::Post;
+  std::int32_t replicas = 1;
 };
 
 /// Appends backward and update ops for every trainable weight the loss may depend on, in the order

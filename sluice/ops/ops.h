@@ -81,6 +81,10 @@ Value cast(GraphBuilder& b, Value x, DType dtype);
 /// No gradient passes.
 Value detach(GraphBuilder& b, Value x);
 Value identity(GraphBuilder& b, Value x);
+/// x, kept when activations are recomputed.
+Value recomputationCheckpoint(GraphBuilder& b, Value x);
+/// The sum over all replicas, in replica order; part of the update.
+Value replicaSum(GraphBuilder& b, Value x);
 /// Never removed or merged.
 Value nop(GraphBuilder& b, Value x);
 

@@ -109,7 +109,8 @@ class Cutter {
       for (const Value v : op.inputs) {
         const Op& producer = graph_.op(v.op);
         if (producer.place.pass == ir::Pass::Update && !producer.is(ir::kConstant)) {
-          const bool apart = producer.place.device != op.place.device;
+          const bool apart =
+              producer.place.device != op.place.device || producer.def->name == "replica_sum";
           part = std::max(part, part_[v.op.index()] + (apart ? 1 : 0));
         }
       }

@@ -67,6 +67,7 @@ class Emitter {
     for (const ir::Output& output : graph_.outputs()) {
       emitOutput(output);
     }
+    sortFeeds();
     // Storage changes of variables, emitted where they were first needed, run in front of the loop;
     // copies for outputs at the end of the segment that makes the value.
     std::ranges::stable_sort(result_.calls, {}, &EmittedCall::segment);
@@ -109,6 +110,16 @@ class Emitter {
     }
   }
 
+  /// Feeds come in the order of the model's inputs, wherever these are first read.
+  void sortFeeds() {
+    std::unordered_map<std::string, std::size_t> position;
+    for (const OpId id : graph_.inputs()) {
+      position.emplace(graph_.op(id).name, position.size());
+    }
+    std::ranges::sort(
+        result_.feeds, {}, [&](const Stream& feed) { return position.at(feed.name); });
+  }
+
   std::int32_t segmentOf(OpId id) const { return plan_.devices + plan_.of(id); }
   const parallel::SegmentInfo& info(std::int32_t segment) const {
     return result_.segments[static_cast<std::size_t>(segment)];
@@ -137,9 +148,22 @@ class Emitter {
     } else if (op.def->traits.view) {
       materials_[op.out()] = {
           {Layout::plain(), materialize(op.inputs[0], Layout::plain()), segment_}};
+    } else if (op.def->name == "replica_sum") {
+      emitReplicaSum(op);
     } else {
       emitKernel(op);
     }
+  }
+
+  /// The sum is there when the parts of the update behind this one begin.
+  void emitReplicaSum(const Op& op) {
+    const TensorType& type = op.outputs[0];
+    const BufferId from = materialize(op.inputs[0], Layout::plain());
+    BufferUse& use = result_.uses[from.index()];
+    use = use == BufferUse::Local ? BufferUse::Sent : use;
+    const BufferId to = newBuffer(op.name, type.bytes(), BufferUse::Received);
+    result_.reductions.push_back({op.name, from, to, type});
+    materials_[op.out()] = {{Layout::plain(), to}};
   }
 
   BufferId stateBuffer(const std::string& variable) {

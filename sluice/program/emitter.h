@@ -48,6 +48,7 @@ struct Emitted {
   std::vector<Stream> drains;
   std::vector<Constant> constants;
   std::vector<Transfer> transfers;
+  std::vector<Reduction> reductions;
 };
 
 /// `homes` gives the device of variables that `state` does not have yet.

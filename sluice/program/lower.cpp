@@ -116,6 +116,7 @@ Program lower(const Placed& placed,
   }
   program.constants = std::move(emitted.constants);
   program.transfers = emitted.transfers;
+  program.reductions = emitted.reductions;
   round.write(program);
   fillSegments(program, emitted);
   state = std::move(planned);

@@ -83,11 +83,15 @@ void printTask(Text out, const Program& program, const Task& task) {
     case TaskKind::Transfer:
       what = program.transfers[subject].name;
       break;
+    case TaskKind::Reduce:
+      what = program.reductions[subject].name;
+      break;
   }
   fmt::format_to(out, "    {} {} m{}", name(task.kind), what, task.microBatch);
   for (const Wait& w : program.waitsOf(task)) {
     fmt::format_to(out,
-                   " after {}:{}{}",
+                   " after {}{}:{}{}",
+                   w.allReplicas ? "all " : "",
                    laneName(program.lanes[static_cast<std::size_t>(w.lane)]),
                    w.task,
                    std::string(static_cast<std::size_t>(w.roundsBack), '\''));
@@ -109,7 +113,8 @@ std::string name(const Segment& segment) {
 }
 
 std::string_view name(TaskKind kind) {
-  static constexpr std::array<std::string_view, 4> kNames = {"run", "feed", "drain", "transfer"};
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "run", "feed", "drain", "transfer", "reduce"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -169,6 +174,15 @@ std::string print(const Program& program) {
                    to.slots,
                    to.slots == 1 ? "" : "s",
                    transfer.oncePerRound ? ", once per round" : "");
+  }
+  for (const Reduction& reduction : program.reductions) {
+    fmt::format_to(out,
+                   "  reduce \"{}\" {} over replicas from {} to {} of device {}\n",
+                   reduction.name,
+                   reduction.type.str(),
+                   placeText(program.buffer(reduction.from)),
+                   placeText(program.buffer(reduction.to)),
+                   program.buffer(reduction.to).device);
   }
   for (const Segment& segment : program.segments) {
     if (segment.calls.empty()) {

@@ -93,7 +93,16 @@ struct Transfer {
   bool oncePerRound = false;  ///< a variable's mirror, or a value of the update
 };
 
-enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer };
+/// The sum of a value over all replicas, in replica order, once per round. Every replica runs it
+/// and reads the memory of all of them.
+struct Reduction {
+  std::string name;
+  BufferId from;
+  BufferId to;
+  TensorType type;
+};
+
+enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer, Reduce };
 std::string_view name(TaskKind kind);
 
 /// Completion of task `task` of lane `lane`, in this round or in an earlier one.
@@ -101,6 +110,7 @@ struct Wait {
   std::int32_t lane = 0;
   std::int32_t task = 0;
   std::int32_t roundsBack = 0;
+  bool allReplicas = false;  ///< of that task in every replica
   bool operator==(const Wait&) const = default;
 };
 
@@ -114,7 +124,7 @@ struct Slot {
 /// Small and plain; waits and slots are ranges of the Program's flat arrays.
 struct Task {
   TaskKind kind = TaskKind::Run;
-  std::int32_t subject = 0;  ///< segment, or index into feeds, drains or transfers
+  std::int32_t subject = 0;  ///< segment, or index into the list of its kind
   std::int32_t microBatch = 0;
   std::int64_t plannedStart = 0;  ///< who may choose takes the task with the smallest
   std::int32_t firstWait = 0;
@@ -130,7 +140,8 @@ struct Lane {
   std::int32_t device = 0;
   LaneKind kind = LaneKind::Compute;
   std::vector<Task> tasks;
-  std::int32_t peer = -1;  ///< Exchange: the device that the copies come from
+  /// Exchange: the device that the copies come from; its own for sums over replicas.
+  std::int32_t peer = -1;
 };
 
 struct DevicePlan {
@@ -151,6 +162,7 @@ struct Program {
   std::vector<Stream> drains;
   std::vector<Constant> constants;
   std::vector<Transfer> transfers;
+  std::vector<Reduction> reductions;
   std::vector<Lane> lanes;
   std::vector<Wait> waits;
   std::vector<Slot> slots;

@@ -92,6 +92,13 @@ void Round::addNodes() {
                       .reads = {transfer.from.value},
                       .writes = {transfer.to.value}});
   }
+  for (std::size_t i = 0; i < emitted_.reductions.size(); ++i) {
+    nodes_.push_back({.kind = TaskKind::Reduce,
+                      .subject = static_cast<std::int32_t>(i),
+                      .once = true,
+                      .reads = {emitted_.reductions[i].from.value},
+                      .writes = {emitted_.reductions[i].to.value}});
+  }
   for (std::size_t i = 0; i < emitted_.drains.size(); ++i) {
     nodes_.push_back({.kind = TaskKind::Drain,
                       .subject = static_cast<std::int32_t>(i),
@@ -170,7 +177,8 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
 void Round::setTimes(const schedule::PipelineSchedule& schedule) {
   setRunTimes(schedule);
   // Feeds come just before their first reader, transfers and drains right behind their writer.
-  for (const TaskKind kind : {TaskKind::Feed, TaskKind::Transfer, TaskKind::Drain}) {
+  for (const TaskKind kind :
+       {TaskKind::Feed, TaskKind::Reduce, TaskKind::Transfer, TaskKind::Drain}) {
     for (Node& node : nodes_) {
       if (node.kind != kind) {
         continue;
@@ -189,8 +197,11 @@ void Round::setTimes(const schedule::PipelineSchedule& schedule) {
             }
           }
         } else if (!mirror) {
-          const Node& writer = nodes_[static_cast<std::size_t>(touches_[buffer].writers.at(0))];
-          time = writer.end[writer.at(m)];
+          for (const std::int32_t w : touches_[buffer].writers) {
+            const Node& writer = nodes_[static_cast<std::size_t>(w)];
+            time = kind == TaskKind::Reduce ? std::max(time, writer.end.back())
+                                            : writer.end[writer.at(m)];
+          }
         }
         node.start[i] = node.end[i] = time;
       }
@@ -249,6 +260,12 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
                            LaneKind::Exchange,
                            emitted_.buffers[emitted_.transfers[subject].from.index()].device);
         break;
+      case TaskKind::Reduce: {
+        const std::int32_t device =
+            emitted_.buffers[emitted_.reductions[subject].to.index()].device;
+        node.lane = laneOf(device, LaneKind::Exchange, device);
+        break;
+      }
     }
     if (node.kind == TaskKind::Run && !node.once) {
       continue;
@@ -333,15 +350,16 @@ void Round::waitForSlot(const Node& node,
                         std::int32_t slots,
                         std::int32_t microBatch,
                         std::vector<Wait>& waits) const {
+  const bool sums = reader.kind == TaskKind::Reduce;
   if (node.once) {
-    waits.push_back({reader.lane, reader.task.back(), 1});
+    waits.push_back({reader.lane, reader.task.back(), 1, sums});
     return;
   }
   const std::int32_t count = options_.microBatches;
   const std::int32_t roundsBack =
       microBatch >= slots ? 0 : (slots - microBatch + count - 1) / count;
   const std::int32_t earlier = microBatch - slots + roundsBack * count;
-  waits.push_back({reader.lane, reader.task[reader.at(earlier)], roundsBack});
+  waits.push_back({reader.lane, reader.task[reader.at(earlier)], roundsBack, sums});
 }
 
 void Round::waitForMicroBatchBefore(const Node& node,
@@ -374,6 +392,8 @@ void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits)
       const Node& writer = nodes_[static_cast<std::size_t>(w)];
       if (state && node.kind == TaskKind::Transfer) {
         waits.push_back({writer.lane, writer.task.back(), 1});
+      } else if (node.kind == TaskKind::Reduce) {
+        waits.push_back({writer.lane, writer.task.back(), 0, true});
       } else if (!state && &writer != &node) {
         waits.push_back({writer.lane, writer.task[writer.at(m)], 0});
       }
@@ -386,6 +406,8 @@ void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits)
       const Node& reader = nodes_[static_cast<std::size_t>(r)];
       if (state && reader.kind == TaskKind::Transfer) {
         waits.push_back({reader.lane, reader.task[0], 0});
+      } else if (state && reader.kind == TaskKind::Reduce) {
+        waits.push_back({reader.lane, reader.task[0], 1, true});
       } else if (!state && &reader != &node) {
         waitForSlot(node, reader, emitted_.buffers[buffer].slots, m, waits);
       }
@@ -398,13 +420,17 @@ void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits)
 
 namespace {
 
-/// Of each lane only the latest wait counts, and a lane need not wait for itself.
+/// Of each lane only the latest wait counts, and a lane need not wait for itself, unless it waits
+/// for all replicas.
 void reduceWaits(std::int32_t lane, std::vector<Wait>& waits) {
-  std::ranges::sort(
-      waits, {}, [](const Wait& w) { return std::tuple(w.lane, w.roundsBack, -w.task); });
+  std::ranges::sort(waits, {}, [](const Wait& w) {
+    return std::tuple(w.lane, w.allReplicas, w.roundsBack, -w.task);
+  });
   std::vector<Wait> kept;
   for (const Wait& wait : waits) {
-    if (wait.lane != lane && (kept.empty() || kept.back().lane != wait.lane)) {
+    const bool covered = !kept.empty() && kept.back().lane == wait.lane &&
+                         kept.back().allReplicas == wait.allReplicas;
+    if ((wait.lane != lane || wait.allReplicas) && !covered) {
       kept.push_back(wait);
     }
   }

@@ -26,6 +26,9 @@ std::string taskText(const Program& program, std::size_t lane, std::size_t task)
     case TaskKind::Transfer:
       what = fmt::format("'{}'", program.transfers[subject].name);
       break;
+    case TaskKind::Reduce:
+      what = fmt::format("'{}'", program.reductions[subject].name);
+      break;
   }
   return fmt::format("{} {} of micro-batch {} (task {} of {})",
                      name(t.kind),

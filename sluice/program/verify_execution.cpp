@@ -44,6 +44,9 @@ std::vector<Holds> holdsOf(const Program& program) {
       holds[transfer.to.index()] = Holds::Packed;
     }
   }
+  for (const Reduction& reduction : program.reductions) {
+    holds[reduction.to.index()] = Holds::Packed;
+  }
   for (std::size_t b = 0; b < holds.size(); ++b) {
     if (program.buffers[b].region == Region::State) {
       holds[b] = Holds::Variable;
@@ -185,6 +188,12 @@ class Execution {
         const Transfer& transfer = p_.transfers[subject];
         read(place(transfer.from, transfer.bytes));
         write(place(transfer.to, transfer.bytes));
+        break;
+      }
+      case TaskKind::Reduce: {
+        const Reduction& reduction = p_.reductions[subject];
+        read(place(reduction.from, reduction.type.bytes()));
+        write(place(reduction.to, reduction.type.bytes()));
         break;
       }
     }

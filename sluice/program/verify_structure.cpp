@@ -41,6 +41,7 @@ class Structure {
     }
     streams();
     transfers();
+    reductions();
     for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
       require(inRange(p_.lanes[lane].device, p_.devices.size()),
               "lane {} is on device {} of {}",
@@ -217,6 +218,8 @@ class Structure {
         return p_.drains.size();
       case TaskKind::Transfer:
         return p_.transfers.size();
+      case TaskKind::Reduce:
+        return p_.reductions.size();
     }
     return 0;
   }
@@ -233,6 +236,8 @@ class Structure {
         return p_.buffer(p_.drains[s].buffer).device;
       case TaskKind::Transfer:
         return p_.buffer(p_.transfers[s].to).device;
+      case TaskKind::Reduce:
+        return p_.buffer(p_.reductions[s].to).device;
     }
     return -1;
   }
@@ -328,10 +333,28 @@ class Structure {
     }
   }
 
+  void reductions() const {
+    for (const Reduction& reduction : p_.reductions) {
+      for (const BufferId id : {reduction.from, reduction.to}) {
+        require(
+            inRange(id.value, p_.buffers.size()) && reduction.type.bytes() <= p_.buffer(id).bytes,
+            "reduction '{}' of {} bytes: buffer {} does not hold it",
+            reduction.name,
+            reduction.type.bytes(),
+            id.value);
+      }
+      const Buffer& from = p_.buffer(reduction.from);
+      const Buffer& to = p_.buffer(reduction.to);
+      require(from.device == to.device && to.region == Region::Transient && !overlap(from, to),
+              "reduction '{}' must go to other, transient memory of its device",
+              reduction.name);
+    }
+  }
+
   void allOnceAndInOrder() const {
-    std::array<Counts, 4> counts;
+    std::array<Counts, 5> counts;
     for (const TaskKind kind :
-         {TaskKind::Run, TaskKind::Feed, TaskKind::Drain, TaskKind::Transfer}) {
+         {TaskKind::Run, TaskKind::Feed, TaskKind::Drain, TaskKind::Transfer, TaskKind::Reduce}) {
       counts[static_cast<std::size_t>(kind)].resize(subjects(kind));
     }
     for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
@@ -342,7 +365,7 @@ class Structure {
              index);
       }
     }
-    const auto& [runs, feeds, drains, transfers] = counts;
+    const auto& [runs, feeds, drains, transfers, reductions] = counts;
     for (std::size_t s = 0; s < runs.size(); ++s) {
       if (!p_.segments[s].calls.empty()) {
         complete(runs[s], "run", name(p_.segments[s]), perRound(p_.segments[s].oncePerRound()));
@@ -357,6 +380,9 @@ class Structure {
     for (std::size_t t = 0; t < transfers.size(); ++t) {
       complete(
           transfers[t], "transfer", p_.transfers[t].name, perRound(p_.transfers[t].oncePerRound));
+    }
+    for (std::size_t r = 0; r < reductions.size(); ++r) {
+      complete(reductions[r], "reduce", p_.reductions[r].name, 1);
     }
   }
 
@@ -373,7 +399,8 @@ class Structure {
   bool isOnce(const Task& task) const {
     const auto s = static_cast<std::size_t>(task.subject);
     return (task.kind == TaskKind::Run && p_.segments[s].oncePerRound()) ||
-           (task.kind == TaskKind::Transfer && p_.transfers[s].oncePerRound);
+           (task.kind == TaskKind::Transfer && p_.transfers[s].oncePerRound) ||
+           task.kind == TaskKind::Reduce;
   }
 
   /// Tasks of one subject come in micro-batch order on one lane; pack runs as the first

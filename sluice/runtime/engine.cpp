@@ -7,6 +7,7 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -41,6 +42,11 @@ struct Engine::Impl {
     std::span<const std::unique_ptr<device::Executable>> segments;
     std::span<std::byte* const> addresses;
     const StepArgs* args = nullptr;
+    std::size_t replicas = 1;
+
+    std::span<std::byte* const> addressesOf(std::size_t replica) const {
+      return addresses.subspan(replica * program->buffers.size(), program->buffers.size());
+    }
   };
 
   /// What sleeping threads of one class wait for: raised when a task of theirs may be ready.
@@ -57,7 +63,8 @@ struct Engine::Impl {
   };
 
   EngineOptions options;
-  const std::vector<device::Device*>& devices;  // of the state; may grow between steps
+  const std::vector<ModelState*>& states;
+  std::vector<device::Device*> devices;  // of all states; grows between steps only
   std::vector<std::thread> threads;
   Job job;
   std::atomic<std::int32_t> step{0};
@@ -72,8 +79,8 @@ struct Engine::Impl {
   std::size_t running = 0;
   std::exception_ptr failure;
 
-  Impl(const std::vector<device::Device*>& all, const EngineOptions& given)
-      : options(given), devices(all) {
+  Impl(const std::vector<ModelState*>& all, const EngineOptions& given)
+      : options(given), states(all) {
     addThread(LaneClass::Host);
     growWorkers();
   }
@@ -90,6 +97,10 @@ struct Engine::Impl {
 
   /// Between steps only.
   void growWorkers() {
+    devices.clear();
+    for (const ModelState* state : states) {
+      devices.insert(devices.end(), state->devices().begin(), state->devices().end());
+    }
     const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const int wanted = options.workers > 0 ? options.workers
                                            : std::clamp(static_cast<int>(devices.size()), 1, cores);
@@ -103,15 +114,18 @@ struct Engine::Impl {
   }
 
   void threadLoop(LaneClass laneClass, std::int32_t seen) {
-    std::size_t entered = 0;
+    std::set<device::Device*> entered;
     for (;;) {
       step.wait(seen);
       seen = step.load();
       if (stop.load()) {
         return;
       }
-      for (; entered < devices.size(); ++entered) {
-        devices[entered]->enterThread();
+      for (device::Device* device : devices) {
+        if (!entered.contains(device)) {
+          entered.insert(device);
+          device->enterThread();
+        }
       }
       try {
         work(laneClass);
@@ -238,20 +252,22 @@ struct Engine::Impl {
     const Program& program = *job.program;
     const std::int64_t inStep =
         static_cast<std::int64_t>(round) * program.microBatchesPerRound + task.microBatch;
-    lane.selectSlots(task, round, job.addresses);
+    const std::int64_t overReplicas = inStep * static_cast<std::int64_t>(job.replicas) +
+                                      static_cast<std::int64_t>(lane.replica());
+    lane.selectSlots(task, round, job.addressesOf(lane.replica()));
     const auto subject = static_cast<std::size_t>(task.subject);
     switch (task.kind) {
       case TaskKind::Run:
-        lane.queue().launch(*job.segments[subject],
+        lane.queue().launch(*job.segments[lane.replica() * program.segments.size() + subject],
                             lane.addresses(),
                             {.seed = job.args->seed,
-                             .microBatch = job.args->firstMicroBatch + inStep,
+                             .microBatch = job.args->firstMicroBatch + overReplicas,
                              .microBatchInRound = task.microBatch});
         break;
       case TaskKind::Feed: {
         const program::Stream& stream = program.feeds[subject];
         lane.queue().copy(lane.address(stream.buffer),
-                          job.args->feed.take(task.subject, inStep),
+                          job.args->feed.take(task.subject, overReplicas),
                           stream.type.bytes());
         break;
       }
@@ -260,7 +276,7 @@ struct Engine::Impl {
         const std::int64_t total =
             static_cast<std::int64_t>(job.args->rounds) * program.microBatchesPerRound;
         if (stream.rule.applies(inStep, total)) {
-          job.args->sink.put(task.subject, inStep, lane.address(stream.buffer));
+          job.args->sink.put(task.subject, overReplicas, lane.address(stream.buffer));
         }
         break;
       }
@@ -269,8 +285,30 @@ struct Engine::Impl {
         lane.queue().copy(lane.address(transfer.to), lane.address(transfer.from), transfer.bytes);
         break;
       }
+      case TaskKind::Reduce:
+        sumReplicas(lane, program.reductions[subject], task, round);
+        break;
     }
     lane.queue().finish();
+  }
+
+  /// All replicas run the same task, so their sources have the same slot.
+  void sumReplicas(LaneRun& lane,
+                   const program::Reduction& reduction,
+                   const Task& task,
+                   std::int32_t round) {
+    std::size_t slotOffset = 0;
+    for (const program::Slot& slot : job.program->slotsOf(task)) {
+      if (slot.buffer == reduction.from) {
+        slotOffset = job.program->buffer(slot.buffer).slotStride() *
+                     static_cast<std::size_t>(job.program->slotIn(slot, round));
+      }
+    }
+    lane.sources.clear();
+    for (std::size_t r = 0; r < job.replicas; ++r) {
+      lane.sources.push_back(job.addressesOf(r)[reduction.from.index()] + slotOffset);
+    }
+    lane.queue().sum(lane.address(reduction.to), lane.sources, reduction.type);
   }
 
   /// Waits for the threads to leave the step; gives it up when nothing moves for too long.
@@ -304,91 +342,127 @@ struct Engine::Impl {
 };
 
 Engine::Engine(ModelState& state, const EngineOptions& options)
-    : state_(state), impl_(std::make_unique<Impl>(state.devices(), options)) {}
+    : states_{&state}, impl_(std::make_unique<Impl>(states_, options)) {}
 
 Engine::~Engine() = default;
+
+void Engine::addReplica(ModelState& state) {
+  states_.push_back(&state);
+  impl_->growWorkers();
+}
 
 void Engine::growWorkers() {
   impl_->growWorkers();
 }
 
-std::unique_ptr<LoadedProgram> Engine::load(program::Program program) {
+std::unique_ptr<LoadedProgram> Engine::load(program::Program program, std::size_t replicas) {
   auto loaded = std::make_unique<LoadedProgram>(std::move(program));
   loaded->serial_ = ++lastSerial_;
+  loaded->replicas_ = replicas;
   const Program& p = loaded->program_;
-  SLUICE_CHECK(p.devices.size() <= state_.devices().size(),
-               "a program for {} devices on an engine of {}",
+  SLUICE_CHECK(replicas <= states_.size() && p.devices.size() <= states_[0]->devices().size(),
+               "a program for {} replicas of {} devices on an engine of {} of {}",
+               replicas,
                p.devices.size(),
-               state_.devices().size());
-  for (const program::Segment& segment : p.segments) {
-    device::Device& device = *state_.devices()[static_cast<std::size_t>(segment.device)];
-    loaded->segments_.push_back(device.prepare(segment.calls));
+               states_.size(),
+               states_[0]->devices().size());
+  for (std::size_t r = 0; r < replicas; ++r) {
+    const std::vector<device::Device*>& devices = states_[r]->devices();
+    for (const program::Segment& segment : p.segments) {
+      loaded->segments_.push_back(
+          devices[static_cast<std::size_t>(segment.device)]->prepare(segment.calls));
+    }
+    for (std::size_t l = 0; l < p.lanes.size(); ++l) {
+      loaded->lanes_.push_back(std::make_unique<LaneRun>(
+          p, l, r, devices[static_cast<std::size_t>(p.lanes[l].device)]->makeQueue()));
+      loaded->lanes_.back()->sources.reserve(replicas);
+    }
   }
-  for (std::size_t l = 0; l < p.lanes.size(); ++l) {
-    device::Device& device = *state_.devices()[static_cast<std::size_t>(p.lanes[l].device)];
-    loaded->lanes_.push_back(std::make_unique<LaneRun>(p, l, device.makeQueue()));
-  }
-  for (std::size_t l = 0; l < p.lanes.size(); ++l) {
-    const LaneClass waiter = loaded->lanes_[l]->laneClass();
-    for (const Task& task : p.lanes[l].tasks) {
+  for (const auto& lane : loaded->lanes_) {
+    for (const Task& task : lane->plan().tasks) {
       for (const program::Wait& wait : p.waitsOf(task)) {
-        loaded->lanes_[static_cast<std::size_t>(wait.lane)]->setSignal(wait.task, waiter);
+        for (std::size_t r = 0; r < replicas; ++r) {
+          if (wait.allReplicas || r == lane->replica()) {
+            loaded->lanes_[r * p.lanes.size() + static_cast<std::size_t>(wait.lane)]->setSignal(
+                wait.task, lane->laneClass());
+          }
+        }
       }
     }
   }
   return loaded;
 }
 
+std::uint64_t Engine::generation(const LoadedProgram& loaded) const {
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < loaded.replicas_; ++r) {
+    sum += states_[r]->generation();
+  }
+  return sum;
+}
+
 void Engine::refreshAddresses(LoadedProgram& loaded) {
   const Program& program = loaded.program_;
-  for (std::size_t d = 0; d < program.devices.size(); ++d) {
-    state_.reserveTransient(static_cast<std::int32_t>(d), program.devices[d].transientBytes);
+  for (std::size_t r = 0; r < loaded.replicas_; ++r) {
+    for (std::size_t d = 0; d < program.devices.size(); ++d) {
+      states_[r]->reserveTransient(static_cast<std::int32_t>(d), program.devices[d].transientBytes);
+    }
   }
-  if (!loaded.addresses_.empty() && loaded.generation_ == state_.generation()) {
+  if (!loaded.addresses_.empty() && loaded.generation_ == generation(loaded)) {
     return;
   }
   loaded.addresses_.clear();
-  for (const program::Buffer& buffer : program.buffers) {
-    const std::span<std::byte> arena = buffer.region == program::Region::State
-                                           ? state_.state(buffer.device)
-                                           : state_.transient(buffer.device);
-    SLUICE_CHECK(buffer.offset + buffer.totalBytes() <= arena.size(),
-                 "buffer '{}' ends at {} of an arena of {} bytes",
-                 buffer.name,
-                 buffer.offset + buffer.totalBytes(),
-                 arena.size());
-    loaded.addresses_.push_back(arena.data() + buffer.offset);
+  for (std::size_t r = 0; r < loaded.replicas_; ++r) {
+    for (const program::Buffer& buffer : program.buffers) {
+      const std::span<std::byte> arena = buffer.region == program::Region::State
+                                             ? states_[r]->state(buffer.device)
+                                             : states_[r]->transient(buffer.device);
+      SLUICE_CHECK(buffer.offset + buffer.totalBytes() <= arena.size(),
+                   "buffer '{}' ends at {} of an arena of {} bytes",
+                   buffer.name,
+                   buffer.offset + buffer.totalBytes(),
+                   arena.size());
+      loaded.addresses_.push_back(arena.data() + buffer.offset);
+    }
   }
-  loaded.generation_ = state_.generation();
+  loaded.generation_ = generation(loaded);
 }
 
 void Engine::uploadConstants(const LoadedProgram& loaded) {
-  if (currentSerial_ == loaded.serial_ && currentGeneration_ == state_.generation()) {
+  if (currentSerial_ == loaded.serial_ && currentGeneration_ == loaded.generation_) {
     return;
   }
-  for (const program::Constant& constant : loaded.program_.constants) {
-    const program::Buffer& buffer = loaded.program_.buffer(constant.buffer);
-    const std::unique_ptr<device::Queue> queue =
-        state_.devices()[static_cast<std::size_t>(buffer.device)]->makeQueue();
-    queue->copy(loaded.addresses_[constant.buffer.index()],
-                constant.value.bytes(),
-                constant.value.byteCount());
-    queue->finish();
+  const Program& program = loaded.program_;
+  for (std::size_t r = 0; r < loaded.replicas_; ++r) {
+    for (const program::Constant& constant : program.constants) {
+      const program::Buffer& buffer = program.buffer(constant.buffer);
+      const std::unique_ptr<device::Queue> queue =
+          states_[r]->devices()[static_cast<std::size_t>(buffer.device)]->makeQueue();
+      queue->copy(loaded.addresses_[r * program.buffers.size() + constant.buffer.index()],
+                  constant.value.bytes(),
+                  constant.value.byteCount());
+      queue->finish();
+    }
   }
   currentSerial_ = loaded.serial_;
-  currentGeneration_ = state_.generation();
+  currentGeneration_ = loaded.generation_;
 }
 
 void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
   Impl& impl = *impl_;
   refreshAddresses(loaded);
   uploadConstants(loaded);
-  impl.job = {&loaded.program_, loaded.lanes_, loaded.segments_, loaded.addresses_, &args};
+  impl.job = {&loaded.program_,
+              loaded.lanes_,
+              loaded.segments_,
+              loaded.addresses_,
+              &args,
+              loaded.replicas_};
   impl.failed.store(false);
   impl.failure = nullptr;
   std::int32_t busy = 0;
   for (const auto& lane : loaded.lanes_) {
-    lane->begin(args.rounds, loaded.addresses_, args.times != nullptr);
+    lane->begin(args.rounds, impl.job.addressesOf(lane->replica()), args.times != nullptr);
     busy += lane->finished() ? 0 : 1;
   }
   impl.lanesLeft.store(busy);

@@ -37,17 +37,22 @@ class LoadedProgram {
   LoadedProgram& operator=(const LoadedProgram&) = delete;
 
   const program::Program& program() const { return program_; }
+  std::size_t replicas() const { return replicas_; }
 
  private:
   friend class Engine;
   program::Program program_;
   std::uint64_t serial_ = 0;  // tells programs of one Engine apart
+  // One replica behind the other:
   std::vector<std::unique_ptr<device::Executable>> segments_;
   std::vector<std::byte*> addresses_;  // of every buffer's slot 0
-  std::uint64_t generation_ = 0;       // of the ModelState when the addresses were taken
   std::vector<std::unique_ptr<LaneRun>> lanes_;
+  std::size_t replicas_ = 1;
+  std::uint64_t generation_ = 0;  // of the states when the addresses were taken
 };
 
+/// Micro-batches are numbered over the replicas of the program: number m of replica r of R is
+/// m R + r, for feed, sink and random numbers.
 struct StepArgs {
   HostFeed& feed;
   HostSink& sink;
@@ -70,15 +75,17 @@ class Engine {
  public:
   /// The state, and with it the devices, must outlive the Engine.
   explicit Engine(ModelState& state, const EngineOptions& options = {});
+  /// The state of one more replica, for programs loaded from now on.
+  void addReplica(ModelState& state);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Takes notice of devices added to the state: more of them may mean more workers.
+  /// Takes notice of devices added to a state: more of them may mean more workers.
   void growWorkers();
 
-  /// Makes the kernels. The program's variables must be in the state.
-  std::unique_ptr<LoadedProgram> load(program::Program program);
+  /// Makes the kernels for the first `replicas` states. Their variables must be in the states.
+  std::unique_ptr<LoadedProgram> load(program::Program program, std::size_t replicas = 1);
 
   /// One step: `rounds` rounds of the program. Returns when everything is done, rethrows the first
   /// error of a lane. One caller at a time.
@@ -87,9 +94,10 @@ class Engine {
  private:
   struct Impl;
   void refreshAddresses(LoadedProgram& loaded);
+  std::uint64_t generation(const LoadedProgram& loaded) const;
   void uploadConstants(const LoadedProgram& loaded);
 
-  ModelState& state_;
+  std::vector<ModelState*> states_;  // by replica
   std::uint64_t lastSerial_ = 0;
   std::uint64_t currentSerial_ = 0;  // whose constants are in the transient arena
   std::uint64_t currentGeneration_ = 0;

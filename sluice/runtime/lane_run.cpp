@@ -11,9 +11,11 @@ using program::TaskKind;
 
 LaneRun::LaneRun(const program::Program& program,
                  std::size_t lane,
+                 std::size_t replica,
                  std::unique_ptr<device::Queue> queue)
     : program_(program),
       plan_(program.lanes[lane]),
+      replica_(replica),
       class_(plan_.kind == program::LaneKind::Load || plan_.kind == program::LaneKind::Store
                  ? LaneClass::Host
                  : LaneClass::Device),
@@ -43,11 +45,19 @@ void LaneRun::begin(std::int32_t rounds, std::span<std::byte* const> addresses, 
 
 bool LaneRun::ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const {
   const std::int32_t now = round(count);
+  const std::size_t perReplica = program_.lanes.size();
   for (const program::Wait& wait : program_.waitsOf(task(count))) {
-    const LaneRun& other = *lanes[static_cast<std::size_t>(wait.lane)];
     const std::int64_t since = now - wait.roundsBack;
-    if (since >= 0 && other.done() < since * other.perRound() + wait.task + 1) {
-      return false;
+    if (since < 0) {
+      continue;
+    }
+    const std::size_t step = wait.allReplicas ? perReplica : lanes.size();
+    const std::size_t first =
+        static_cast<std::size_t>(wait.lane) + (wait.allReplicas ? 0 : replica_ * perReplica);
+    for (std::size_t l = first; l < lanes.size(); l += step) {
+      if (lanes[l]->done() < since * lanes[l]->perRound() + wait.task + 1) {
+        return false;
+      }
     }
   }
   return true;
@@ -83,6 +93,9 @@ std::string LaneRun::taskText(std::int64_t count) const {
       break;
     case TaskKind::Transfer:
       what = program_.transfers[subject].name;
+      break;
+    case TaskKind::Reduce:
+      what = program_.reductions[subject].name;
       break;
   }
   return fmt::format(

@@ -21,7 +21,12 @@ enum class LaneClass : std::uint8_t { Device, Host };
 
 class LaneRun {
  public:
-  LaneRun(const program::Program& program, std::size_t lane, std::unique_ptr<device::Queue> queue);
+  LaneRun(const program::Program& program,
+          std::size_t lane,
+          std::size_t replica,
+          std::unique_ptr<device::Queue> queue);
+
+  std::size_t replica() const { return replica_; }
 
   const program::Lane& plan() const { return plan_; }
   LaneClass laneClass() const { return class_; }
@@ -33,7 +38,8 @@ class LaneRun {
 
   void begin(std::int32_t rounds, std::span<std::byte* const> addresses, bool timed);
 
-  /// Whether the task behind `count` finished ones may run.
+  /// Whether the task behind `count` finished ones may run. `lanes` are those of all replicas, one
+  /// replica behind the other.
   bool ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const;
   /// Ready tasks are taken in this order: round by round, by planned start.
   std::int64_t priority(std::int64_t count) const;
@@ -69,6 +75,9 @@ class LaneRun {
   void addTime(const TaskTime& time) { times_.push_back(time); }
   std::vector<TaskTime>& times() { return times_; }
 
+  /// Room for the addresses that a sum over replicas reads.
+  std::vector<const void*> sources;
+
   /// "compute of device 0: finished run forward 0 of micro-batch 1, next is ..."
   std::string report() const;
 
@@ -77,6 +86,7 @@ class LaneRun {
 
   const program::Program& program_;
   const program::Lane& plan_;
+  std::size_t replica_;
   LaneClass class_;
   std::unique_ptr<device::Queue> queue_;
   std::vector<std::byte*> buffers_;  // by BufferId, ring slots set per task

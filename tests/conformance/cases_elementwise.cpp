@@ -83,6 +83,8 @@ std::vector<OpCase> elementwiseCases() {
       {kGreater, {f32({3, 5}), f32({5})}},
       {kGreaterEqual, {i64({3, 5}, 0, 3), i64({3, 1}, 0, 3)}},
       {kIdentity, {f32({3, 5})}},
+      {kRecomputationCheckpoint, {f32({3, 5})}},
+      {kReplicaSum, {f32({3, 5})}},
       {kIsNan, {f32({3, 5})}},
       {kLeakyRelu, {f32({3, 5}, 0.1, 2)}},
       {kLeakyRelu, {f32({3, 5}, -2, -0.1)}, {{"alpha", 0.2}}, "negative"},

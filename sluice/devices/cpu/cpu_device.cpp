@@ -2,11 +2,13 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #include <omp.h>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernel_table.h"
+#include "sluice/ops/elementwise.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -76,6 +78,27 @@ class CpuExecutable : public device::Executable {
   std::vector<void*> out_;
 };
 
+/// A plain loop: compilers make vector code of it, and additions of one element keep their order.
+void sumTensors(void* to, std::span<const void* const> from, const TensorType& type) {
+  dispatch(type.dtype, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, bool>) {
+      auto* out = static_cast<T*>(to);
+      const auto count = static_cast<std::size_t>(type.shape.elements());
+      std::memcpy(to, from[0], count * sizeof(T));
+      for (const void* next : from.subspan(1)) {
+        const auto* in = static_cast<const T*>(next);
+        for (std::size_t i = 0; i < count; ++i) {
+          if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+            out[i] += in[i];
+          } else {
+            out[i] = ops::narrow<T>(ops::widen(out[i]) + ops::widen(in[i]));
+          }
+        }
+      }
+    }
+  });
+}
+
 class CpuQueue : public device::Queue {
  public:
   explicit CpuQueue(Workers& workers) : workers_(workers) {}
@@ -88,6 +111,9 @@ class CpuQueue : public device::Queue {
   }
   void doCopy(void* to, const void* from, std::size_t bytes) override {
     std::memcpy(to, from, bytes);
+  }
+  void doSum(void* to, std::span<const void* const> from, const TensorType& type) override {
+    sumTensors(to, from, type);
   }
   void doFinish() override {}
 
