@@ -82,22 +82,32 @@ class Placer {
     return stage;
   }
 
+  /// Where data of one micro-batch is when it comes to an op: forward by stage, then back.
+  static std::pair<int, std::int32_t> flowOf(const Op& op) {
+    const std::int32_t stage = op.place.stage;
+    return op.place.pass == Pass::Forward ? std::pair(0, stage) : std::pair(1, -stage);
+  }
+
+  /// The first reader in the flow, which need not be the first in the order of the graph: a model
+  /// may come back to an early block.
   void placeLeaves() {
+    std::vector<OpId> firstReader(placed_.size());
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
-      if (op.place.pass == Pass::Update) {
+      if (op.place.pass == Pass::Update || isLeaf(op)) {
         continue;
       }
       for (const Value v : op.inputs) {
-        if (!placed_[v.op.index()]) {
-          set(v.op, op.place.stage);
+        OpId& first = firstReader[v.op.index()];
+        if (!first.valid() || flowOf(op) < flowOf(graph_.op(first))) {
+          first = id;
         }
       }
     }
     for (const OpId id : graph_.order()) {
-      const Op& op = graph_.op(id);
-      if (op.place.pass != Pass::Update && !placed_[id.index()]) {
-        set(id, 0);
+      if (graph_.op(id).place.pass != Pass::Update && !placed_[id.index()]) {
+        const OpId first = firstReader[id.index()];
+        set(id, first.valid() ? graph_.op(first).place.stage : 0);
       }
     }
   }

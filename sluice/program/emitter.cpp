@@ -87,6 +87,9 @@ class Emitter {
       const Op& op = graph_.op(order_[i]);
       if (op.is(ir::kAssign)) {
         assigns_[op.attrs.text("var")].push_back(i);
+      } else if (op.is(ir::kConstant)) {
+        // Stored on each device that reads it, which may come before the device it is placed on.
+        materials_[op.out()] = {};
       }
       for (const Value v : op.inputs) {
         lastUse_[v] = i;
@@ -139,8 +142,6 @@ class Emitter {
       const BufferId buffer = newBuffer(op.name, op.outputs[0].bytes(), BufferUse::Feed);
       result_.feeds.push_back({op.name, op.outputs[0], buffer});
       materials_[op.out()] = {{Layout::plain(), buffer}};
-    } else if (op.is(ir::kConstant)) {
-      materials_[op.out()] = {};  // stored on each device that reads it
     } else if (op.is(ir::kVariable)) {
       emitVariable(op);
     } else if (op.is(ir::kAssign)) {
@@ -150,7 +151,7 @@ class Emitter {
           {Layout::plain(), materialize(op.inputs[0], Layout::plain()), segment_}};
     } else if (op.def->name == "replica_sum") {
       emitReplicaSum(op);
-    } else {
+    } else if (!op.is(ir::kConstant)) {
       emitKernel(op);
     }
   }
@@ -284,7 +285,11 @@ class Emitter {
   /// change the first time. Changes of a variable that the micro-batch loop does not write are
   /// hoisted in front of the loop.
   BufferId materialize(Value value, const Layout& wanted) {
-    std::vector<Material>& forms = materials_.at(value);
+    const auto known = materials_.find(value);
+    SLUICE_CHECK(known != materials_.end(),
+                 "'{}' is read in front of the segment that makes it",
+                 graph_.op(value.op).name);
+    std::vector<Material>& forms = known->second;
     const TensorType& type = graph_.type(value);
     const Material* plain = nullptr;
     const Material* any = nullptr;
