@@ -14,8 +14,9 @@ using schedule::WorkKind;
 
 /// Longer charts show their beginning and their end: the middle of a pipeline repeats itself.
 constexpr std::size_t kMostPanels = 8;
-/// Beyond this, small pieces have to do without their labels.
+/// Beyond these, small pieces have to do without their labels.
 constexpr double kMostColumns = 200'000;
+constexpr double kWidestMean = 25;
 
 char letterOf(WorkKind kind) {
   return kind == WorkKind::Forward ? 'F' : kind == WorkKind::BackwardWeight ? 'W' : 'B';
@@ -93,9 +94,12 @@ class Chart {
     return text;
   }
 
+  /// Wide enough for the labels of all pieces, unless a few small ones would stretch all others.
   void chooseScale() {
     double needed = 0;
+    double pieces = 1;
     for (const auto& device : schedule_.devices) {
+      pieces += static_cast<double>(device.size());
       for (const Work& work : device) {
         if (work.end > work.start) {
           const auto columns = static_cast<double>(label(work).size() + 1);
@@ -103,8 +107,13 @@ class Chart {
         }
       }
     }
-    const auto time = static_cast<double>(std::max<std::int64_t>(1, schedule_.makespan));
-    scale_ = std::min(needed, kMostColumns / time);
+    std::int64_t busy = 1;
+    for (const std::int64_t time : schedule_.busy) {
+      busy += time;
+    }
+    const auto makespan = static_cast<double>(std::max<std::int64_t>(1, schedule_.makespan));
+    scale_ = std::min(
+        {needed, kWidestMean * pieces / static_cast<double>(busy), kMostColumns / makespan});
   }
 
   std::int64_t column(std::int64_t time) const {
@@ -160,11 +169,11 @@ class Chart {
 
 }  // namespace
 
-std::string inUnit(std::int64_t value, std::int64_t unit) {
+std::string inUnit(std::int64_t value, std::int64_t unit, int digits) {
   if (value % unit == 0) {
     return std::to_string(value / unit);
   }
-  return fmt::format("{:.15g}", static_cast<double>(value) / static_cast<double>(unit));
+  return fmt::format("{:.{}g}", static_cast<double>(value) / static_cast<double>(unit), digits);
 }
 
 std::string drawChart(const ScheduleRequest& request,

@@ -13,7 +13,7 @@ std::string drawChart(const ScheduleRequest& request,
                       const schedule::PipelineSchedule& schedule,
                       std::int32_t width);
 
-/// An integer of the problem in the user's unit.
-std::string inUnit(std::int64_t value, std::int64_t unit);
+/// An integer of the problem in the user's unit; fractions with at most `digits` digits.
+std::string inUnit(std::int64_t value, std::int64_t unit, int digits);
 
 }  // namespace sluice::cli

@@ -46,20 +46,25 @@ std::string jsonPiece(char kind,
                      end);
 }
 
+/// Digits of fractions, for programs and for people.
+constexpr int kExact = 15;
+constexpr int kReadable = 6;
+
+/// Separated by commas in full, or by spaces and rounded.
 template <class Values>
-std::string inUnits(const Values& values, std::int64_t unit, std::string_view separator) {
+std::string inUnits(const Values& values, std::int64_t unit, int digits) {
   std::vector<std::string> texts;
   texts.reserve(values.size());
   for (const std::int64_t value : values) {
-    texts.push_back(inUnit(value, unit));
+    texts.push_back(inUnit(value, unit, digits));
   }
-  return fmt::format("{}", fmt::join(texts, separator));
+  return fmt::format("{}", fmt::join(texts, digits == kExact ? "," : " "));
 }
 
-Totals totalsOf(const ScheduleRequest& request, const PipelineSchedule& result) {
-  return {inUnit(result.makespan, request.timeUnit),
-          inUnit(result.bound, request.timeUnit),
-          inUnit(result.makespan - result.bound, request.timeUnit)};
+Totals totalsOf(const ScheduleRequest& request, const PipelineSchedule& result, int digits) {
+  return {inUnit(result.makespan, request.timeUnit, digits),
+          inUnit(result.bound, request.timeUnit, digits),
+          inUnit(result.makespan - result.bound, request.timeUnit, digits)};
 }
 
 /// What the guides' tables count besides the cells.
@@ -95,20 +100,20 @@ void printTimelineJson(const ScheduleRequest& request, const PipelineSchedule& r
       pieces.push_back(jsonPiece(letter,
                                  w.stage,
                                  w.microBatch,
-                                 inUnit(w.start, request.timeUnit),
-                                 inUnit(w.end, request.timeUnit)));
+                                 inUnit(w.start, request.timeUnit, kExact),
+                                 inUnit(w.end, request.timeUnit, kExact)));
     }
     devices.push_back(fmt::format("[{}]", fmt::join(pieces, ",")));
   }
   fmt::print("{}",
              jsonOf(fmt::format("{}", fmt::join(devices, ",")),
-                    totalsOf(request, result),
+                    totalsOf(request, result, kExact),
                     fmt::format("\"stash\":[{}],\"busy\":[{}],\"bubble\":[{}],\"peak\":[{}],"
                                 "\"rampShare\":{:.6g},\"schedule\":\"{}\"",
                                 fmt::join(result.stashDepth, ","),
-                                inUnits(result.busy, request.timeUnit, ","),
-                                inUnits(result.bubble, request.timeUnit, ","),
-                                inUnits(result.peakBytes, request.byteUnit, ","),
+                                inUnits(result.busy, request.timeUnit, kExact),
+                                inUnits(result.bubble, request.timeUnit, kExact),
+                                inUnits(result.peakBytes, request.byteUnit, kExact),
                                 result.rampShare,
                                 name(result.kind))));
 }
@@ -117,7 +122,7 @@ void printTimeline(const ScheduleRequest& request,
                    const PipelineSchedule& result,
                    std::int32_t width) {
   fmt::print("{}\n", drawChart(request, result, width));
-  const Totals totals = totalsOf(request, result);
+  const Totals totals = totalsOf(request, result, kReadable);
   const double percent = result.bound == 0
                              ? 0
                              : 100.0 * static_cast<double>(result.makespan - result.bound) /
@@ -130,10 +135,10 @@ void printTimeline(const ScheduleRequest& request,
   fmt::print("makespan    {}\n", totals.makespan);
   fmt::print("bound       {}\n", totals.bound);
   fmt::print("gap         {} ({:.2f}%)\n", totals.gap, percent);
-  fmt::print("bubble      {} per device\n", inUnits(result.bubble, request.timeUnit, " "));
+  fmt::print("bubble      {} per device\n", inUnits(result.bubble, request.timeUnit, kReadable));
   fmt::print("ramp share  {:.2f}% of all devices' time is idle\n", 100 * result.rampShare);
   fmt::print("memory      {} per device at most\n",
-             inUnits(result.peakBytes, request.byteUnit, " "));
+             inUnits(result.peakBytes, request.byteUnit, kReadable));
   fmt::print("stash       {} micro-batches per stage at most\n", fmt::join(result.stashDepth, " "));
 }
 

@@ -60,6 +60,7 @@ void Layout::placeStages() {
     usedDevices_ += stagesOfDevice_[index(d)].empty() ? 1 : 0;
     position_.push_back(static_cast<std::int32_t>(stagesOfDevice_[index(d)].size()));
     stagesOfDevice_[index(d)].push_back(stage);
+    mostStages_ = std::max(mostStages_, position_.back() + 1);
   }
 }
 

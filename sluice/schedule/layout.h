@@ -59,6 +59,7 @@ class Layout {
   const std::vector<std::int32_t>& stagesOfDevice(std::int32_t d) const {
     return stagesOfDevice_[index(d)];
   }
+  std::int32_t mostStagesOfADevice() const { return mostStages_; }
   /// The place of a stage in the list of its device.
   std::int32_t positionOnDevice(std::int32_t stage) const { return position_[index(stage)]; }
   const StageCost& cost(std::int32_t stage) const { return costs_[index(stage)]; }
@@ -130,6 +131,7 @@ class Layout {
   std::vector<WorkKind> kinds_;
   std::int64_t transferCost_ = 0;
   std::int32_t usedDevices_ = 0;
+  std::int32_t mostStages_ = 0;
   std::int32_t microBatches_ = 1;
   bool training_ = true;
   bool split_ = false;

@@ -44,14 +44,6 @@ Orders ordersBy(const Layout& layout, PlaceOf placeOf) {
   return orders;
 }
 
-std::size_t mostPiecesOfADevice(const Layout& layout) {
-  std::size_t most = 1;
-  for (std::int32_t d = 0; d < layout.numDevices(); ++d) {
-    most = std::max(most, layout.stagesOfDevice(d).size());
-  }
-  return most * (layout.training() ? 2 : 1);
-}
-
 /// The places of micro-batch 0 when one enters per `period` and no device has two pieces at one
 /// place: every piece takes the first place behind its predecessors that is free on its device in
 /// all periods. A stack without repeated devices gets its steps.
@@ -98,7 +90,7 @@ Orders gpipeOrders(const Layout& layout) {
 }
 
 Orders oneForwardOneBackwardOrders(const Layout& layout) {
-  const auto period = static_cast<std::int64_t>(mostPiecesOfADevice(layout));
+  const std::int64_t period = layout.mostStagesOfADevice() * (layout.training() ? 2 : 1);
   const std::vector<std::int64_t> places = placesInPeriod(layout, period);
   return ordersBy(layout, [&](const Piece& piece) {
     return period * piece.microBatch + places[layout.id(piece.kind, piece.stage, 0)];

@@ -174,6 +174,32 @@ TEST(PipelineProperty, ZeroBubbleIsNeverLongerThanOneForwardOneBackward) {
   }
 }
 
+TEST(PipelineProperty, ZeroBubbleH1KeepsTheMemoryOfOneForwardOneBackward) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    Draw draw(seed);
+    const std::int32_t stages = draw.small(1, 7);
+    PipelineProblem problem{.deviceOfStage = roundRobinPlacement(stages, 1),
+                            .microBatches = draw.small(1, 20)};
+    for (std::int32_t s = 0; s < stages; ++s) {
+      problem.costs.push_back({draw(1, 9), draw(1, 9), draw(1, 9)});
+    }
+    const PipelineSchedule schedule = schedulePipeline(PipelineKind::ZeroBubbleH1, problem);
+    for (std::int32_t s = 0; s < stages; ++s) {
+      ASSERT_LE(schedule.stashDepth[static_cast<std::size_t>(s)], stages) << "seed " << seed;
+      ASSERT_LE(schedule.activationDepth[static_cast<std::size_t>(s)], stages - s)
+          << "seed " << seed;
+    }
+  }
+}
+
+TEST(PipelineProperty, AGenerousByteCapDoesNotMakeAScheduleHoldMore) {
+  PipelineProblem problem{.deviceOfStage = vPlacement(4), .microBatches = 32};
+  const auto peak = [&] { return schedulePipeline(PipelineKind::ZeroBubble, problem).peakBytes; };
+  const std::vector<std::int64_t> without = peak();
+  problem.byteCap.assign(4, 1000);
+  EXPECT_EQ(peak(), without);
+}
+
 TEST(PipelineProperty, SchedulesAreTheSameEveryTime) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     Draw draw(seed);

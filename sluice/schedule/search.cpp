@@ -5,7 +5,6 @@
 #include "sluice/schedule/search.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <random>
 
@@ -33,18 +32,10 @@ bool fitsByteCap(const Layout& layout, const PipelineSchedule& schedule) {
   return true;
 }
 
-std::int32_t mostStagesOfADevice(const Layout& layout) {
-  std::size_t most = 1;
-  for (std::int32_t d = 0; d < layout.numDevices(); ++d) {
-    most = std::max(most, layout.stagesOfDevice(d).size());
-  }
-  return static_cast<std::int32_t>(most);
-}
-
 /// What 1F1B holds on each device: a micro-batch of a stage stays for the stages after it, and one
 /// enters per round of the stages of a device.
 std::vector<std::int64_t> oneForwardOneBackwardLimit(const Layout& layout) {
-  const std::int32_t chunks = mostStagesOfADevice(layout);
+  const std::int32_t chunks = layout.mostStagesOfADevice();
   std::vector<std::int64_t> limit(static_cast<std::size_t>(layout.numDevices()), 0);
   for (std::int32_t stage = 0; stage < layout.numStages(); ++stage) {
     limit[static_cast<std::size_t>(layout.device(stage))] +=
@@ -88,8 +79,13 @@ std::vector<ListPolicy> chunkedPolicies(const Layout& layout) {
     policies.push_back({.group = group, .forwardLimit = limit});
     policies.push_back({.group = group, .forwardLimit = microBatchLimit(layout, devices)});
     if (layout.hasByteCap()) {
-      policies.push_back({.group = group, .backwardFirst = false, .tightReserve = true});
-      policies.push_back({.group = group, .tightReserve = true});
+      const std::vector<std::int64_t> ample = microBatchLimit(layout, 2 * devices);
+      for (const bool backwardFirst : {false, true}) {
+        policies.push_back({.group = group,
+                            .backwardFirst = backwardFirst,
+                            .tightReserve = true,
+                            .forwardLimit = ample});
+      }
     }
   }
   return policies;
@@ -113,15 +109,17 @@ std::vector<ListPolicy> zeroBubbleH1Policies(const Layout& layout) {
 
 std::vector<ListPolicy> zeroBubblePolicies(const Layout& layout) {
   const std::int64_t devices = layout.numUsedDevices();
-  std::vector<ListPolicy> policies;
-  if (layout.hasByteCap()) {
-    policies.push_back({.tightReserve = true});
-    policies.push_back({});
-    policies.push_back({.backwardFirst = false, .tightReserve = true});
-    policies.push_back({.fillOnlyGaps = true, .tightReserve = true});
-  }
   const std::vector<std::int64_t> lean = microBatchLimit(layout, devices);
   const std::vector<std::int64_t> ample = microBatchLimit(layout, 2 * devices);
+  std::vector<ListPolicy> policies;
+  if (layout.hasByteCap()) {
+    // A cap that allows more is no reason to hold more, so the limits stay.
+    policies.push_back({.tightReserve = true, .stashLimit = lean});
+    policies.push_back({.tightReserve = true, .stashLimit = ample});
+    policies.push_back({.stashLimit = ample});
+    policies.push_back({.backwardFirst = false, .tightReserve = true, .stashLimit = ample});
+    policies.push_back({.fillOnlyGaps = true, .tightReserve = true, .stashLimit = ample});
+  }
   policies.push_back({.stashLimit = lean});
   policies.push_back({.stashLimit = ample});
   policies.push_back({.forwardLimit = lean, .stashLimit = ample});
