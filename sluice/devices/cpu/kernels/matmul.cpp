@@ -7,6 +7,7 @@
 #include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/matmul_plan.h"
+#include "sluice/devices/cpu/kernels/matmul_vectors.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -110,6 +111,13 @@ class MatMul : public TiledKernel {
 }  // namespace
 
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
+  const auto entry = tuning.find(product::keyOf(op));
+  if (entry == tuning.end() ? likesVectors(op) : entry->second == kVectorsConfig) {
+    if (!canMultiplyByVectors(op)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", product::keyOf(op), kVectorsConfig);
+    }
+    return chooseVectors(op);
+  }
   device::Choice choice = device::plainChoice(op, "");
   choice.config = product::chooseCut(op, tuning);
   const Plan plan = product::planOf(op, choice.config);
@@ -119,6 +127,9 @@ device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) 
 }
 
 std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device::Choice& choice) {
+  if (choice.config == kVectorsConfig) {
+    return makeVectors(op);
+  }
   const onednn::OneThread oneThread;
   Plan plan = product::planOf(op, choice.config);
   if (plan.scratchBytes() != choice.scratchBytes ||

@@ -109,31 +109,6 @@ memory::desc packedFormat(const Problem& p) {
   return packed ? b : memory::desc();
 }
 
-Problem normalize(const ir::OpView& op) {
-  Problem p{.d = ops::matmulDims(op)};
-  ops::MatMulDims& d = p.d;
-  const std::int64_t batch = d.batch.elements();
-  const std::int64_t batchA = d.batchA.elements();
-  const std::int64_t batchB = d.batchB.elements();
-  if (batchB == 1 && batchA == batch && d.strideAk == 1) {
-    d.m *= batch;
-  } else if ((batchA == batch || batchA == 1) && (batchB == batch || batchB == 1)) {
-    p.batch = batch;
-    p.batchedA = batchA == batch;
-    p.batchedB = batchB == batch;
-  } else {
-    p.loop = batch;
-  }
-  if (op.inputs[0].dtype == DType::BF16) {
-    p.compute = DType::BF16;
-    const onednn::OneThread oneThread;
-    if (!describeBlock(p, {.batches = p.batch, .rows = d.m, .cols = d.n})) {
-      p.compute = DType::F32;
-    }
-  }
-  return p;
-}
-
 /// How the output is cut: an axis and the number of pieces.
 struct Cut {
   std::string axis;  ///< "loop", "batch", "rows", "cols"
@@ -299,7 +274,41 @@ std::vector<Tile> blockTiles(const Problem& p, const Cut& cut) {
   return tiles;
 }
 
-/// The key of the op in the tuning table.
+/// Whether a cut of the tuning table can be done.
+bool fits(const Problem& p, const Cut& cut, DType storage) {
+  const bool wholeMatrix = p.batch == 1 && p.loop == 1;
+  const bool axisFits = wholeMatrix ? cut.axis == "rows" || cut.axis == "cols"
+                                    : cut.axis == (p.loop > 1 ? "loop" : "batch");
+  return axisFits && (!cut.packedB || (wholeMatrix && p.compute == storage && canPackB(p, cut)));
+}
+
+}  // namespace
+
+Problem normalize(const ir::OpView& op) {
+  Problem p{.d = ops::matmulDims(op)};
+  ops::MatMulDims& d = p.d;
+  const std::int64_t batch = d.batch.elements();
+  const std::int64_t batchA = d.batchA.elements();
+  const std::int64_t batchB = d.batchB.elements();
+  if (batchB == 1 && batchA == batch && d.strideAk == 1) {
+    d.m *= batch;
+  } else if ((batchA == batch || batchA == 1) && (batchB == batch || batchB == 1)) {
+    p.batch = batch;
+    p.batchedA = batchA == batch;
+    p.batchedB = batchB == batch;
+  } else {
+    p.loop = batch;
+  }
+  if (op.inputs[0].dtype == DType::BF16) {
+    p.compute = DType::BF16;
+    const onednn::OneThread oneThread;
+    if (!describeBlock(p, {.batches = p.batch, .rows = d.m, .cols = d.n})) {
+      p.compute = DType::F32;
+    }
+  }
+  return p;
+}
+
 std::string keyOf(const ir::OpView& op) {
   const Problem p = normalize(op);
   return fmt::format("matmul/{}/{}x{}x{}x{}/{}{}",
@@ -311,16 +320,6 @@ std::string keyOf(const ir::OpView& op) {
                      p.d.strideAk == 1 ? 'n' : 't',
                      p.d.strideBn == 1 ? 'n' : 't');
 }
-
-/// Whether a cut of the tuning table can be done.
-bool fits(const Problem& p, const Cut& cut, DType storage) {
-  const bool wholeMatrix = p.batch == 1 && p.loop == 1;
-  const bool axisFits = wholeMatrix ? cut.axis == "rows" || cut.axis == "cols"
-                                    : cut.axis == (p.loop > 1 ? "loop" : "batch");
-  return axisFits && (!cut.packedB || (wholeMatrix && p.compute == storage && canPackB(p, cut)));
-}
-
-}  // namespace
 
 std::string chooseCut(const ir::OpView& op, const device::Tuning& tuning) {
   const onednn::OneThread oneThread;
