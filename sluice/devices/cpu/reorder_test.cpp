@@ -89,6 +89,25 @@ TEST(CpuReorder, UnpacksWhatItPacked) {
   }
 }
 
+TEST(CpuReorder, TransposesPartOfAMatrix) {
+  constexpr std::int64_t kStride = 50;
+  const HostTensor matrix = random(1, {40, kStride});
+  const auto from = matrix.data<float>();
+  for (const auto& [rows, columns] : {std::pair(1, 1), {9, 31}, {16, 16}, {25, 17}, {40, 50}}) {
+    constexpr float kUntouched = 77.0F;
+    const std::int64_t toStride = rows + 2;
+    std::vector<float> to(static_cast<std::size_t>(columns * toStride), kUntouched);
+    transposeMatrix({rows, columns, kStride}, from.data(), to.data(), toStride);
+    for (std::int64_t j = 0; j < columns; ++j) {
+      for (std::int64_t i = 0; i < toStride; ++i) {
+        const float expected =
+            i < rows ? from[static_cast<std::size_t>(i * kStride + j)] : kUntouched;
+        ASSERT_EQ(to[static_cast<std::size_t>(j * toStride + i)], expected) << i << ", " << j;
+      }
+    }
+  }
+}
+
 TEST(CpuReorder, LeavesOtherFormatsToTheLibrary) {
   using Tag = dnnl::memory::format_tag;
   const auto f32 = dnnl::memory::data_type::f32;

@@ -6,6 +6,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/conv_grad_columns.h"
+#include "sluice/devices/cpu/kernels/conv_grad_outer.h"
 #include "sluice/devices/cpu/kernels/conv_plan.h"
 #include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
@@ -169,8 +170,19 @@ class ConvGradWeight : public device::Kernel {
 }  // namespace
 
 device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& tuning) {
-  if (!tuning.contains(convKey(op)) && likesColumns(op)) {
+  const auto entry = tuning.find(convKey(op));
+  const bool isTuned = entry != tuning.end();
+  if (isTuned ? entry->second == kColumnsConfig : likesColumns(op)) {
+    if (!canUseColumns(op)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kColumnsConfig);
+    }
     return chooseColumns(op);
+  }
+  if (isTuned ? entry->second == kOuterConfig : likesOuter(op)) {
+    if (!canAddOuter(op)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kOuterConfig);
+    }
+    return chooseOuter(op);
   }
   const ConvConfig config = chooseConvConfig(op, tuning);
   const std::optional<ConvPlan> plan = planConv(op, config);
@@ -189,6 +201,9 @@ std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
                                                    const device::Choice& choice) {
   if (choice.config == kColumnsConfig) {
     return makeColumns(op);
+  }
+  if (choice.config == kOuterConfig) {
+    return makeOuter(op);
   }
   const onednn::OneThread oneThread;
   const std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));

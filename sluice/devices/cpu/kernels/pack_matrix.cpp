@@ -113,6 +113,31 @@ void packPanel(const PanelFormat& f, const float* from, float* to, std::int64_t 
   }
 }
 
+/// Squares by way of a second one, as those at the edge are stored in part.
+void transposeAll(const MatrixPlace& place, const float* from, float* to, std::int64_t toStride) {
+  alignas(64) std::array<float, kSquare * kSquare> square;
+  alignas(64) std::array<float, kSquare * kSquare> turned;
+  const hn::CappedTag<float, kSquare> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t i = 0; i < place.rows; i += kSquare) {
+    const std::int64_t rows = std::min(kSquare, place.rows - i);
+    for (std::int64_t j = 0; j < place.columns; j += kSquare) {
+      const std::int64_t columns = std::min(kSquare, place.columns - j);
+      loadSquare(from + i * place.stride + j, place.stride, rows, columns, square.data());
+      transposeSquare(square.data(), turned.data(), kSquare);
+      for (std::int64_t lane = 0; lane < rows; lane += lanes) {
+        const auto inside = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, rows - lane)));
+        for (std::int64_t row = 0; row < columns; ++row) {
+          hn::BlendedStore(hn::Load(d, turned.data() + row * kSquare + lane),
+                           inside,
+                           d,
+                           to + (j + row) * toStride + i + lane);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice::devices::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -122,6 +147,7 @@ namespace sluice::devices::cpu {
 namespace {
 
 HWY_EXPORT(packPanel);
+HWY_EXPORT(transposeAll);
 
 constexpr std::int64_t kSide = 16;
 
@@ -147,6 +173,13 @@ std::optional<PanelFormat> panelFormat(const dnnl::memory::desc& desc) {
                      .panelStride = blocking.strides[across],
                      .paddedDown = data.padded_dims[down],
                      .panels = data.padded_dims[across] / blocking.inner_blks[1]};
+}
+
+void transposeMatrix(const MatrixPlace& place,
+                     const float* from,
+                     float* to,
+                     std::int64_t toStride) {
+  HWY_DYNAMIC_DISPATCH(transposeAll)(place, from, to, toStride);
 }
 
 void packMatrix(const PanelFormat& format, const float* from, float* to, Workers& workers) {

@@ -28,6 +28,16 @@ struct PanelFormat {
 /// Nothing if the format of the matrix is not one of such panels.
 std::optional<PanelFormat> panelFormat(const dnnl::memory::desc& desc);
 
+/// Where a matrix lies; strides in elements.
+struct MatrixPlace {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t stride = 0;  ///< from row to row
+};
+
+/// to[j * toStride + i] = from[i * place.stride + j].
+void transposeMatrix(const MatrixPlace& place, const float* from, float* to, std::int64_t toStride);
+
 void packMatrix(const PanelFormat& format, const float* from, float* to, Workers& workers);
 
 }  // namespace sluice::devices::cpu

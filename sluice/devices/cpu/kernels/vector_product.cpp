@@ -133,7 +133,22 @@ struct TermsTile {
   float* c;
   std::int64_t cStride;
   std::int64_t lastLanes;
+  std::int64_t fetchLeft;  ///< floats of a later term's operands that are fetched meanwhile
+  std::int64_t fetchRight;
 };
+
+constexpr std::size_t kTermsAhead = 8;
+constexpr std::int64_t kLine = 16;  ///< floats of a line of the cache
+
+/// The first tile to read a term's operands has them fetched as a whole.
+HWY_INLINE void fetch(const TermsTile& tile, const TermOffsets& term) {
+  for (std::int64_t i = 0; i < tile.fetchLeft; i += kLine) {
+    hwy::Prefetch(tile.left + term.left + i);
+  }
+  for (std::int64_t i = 0; i < tile.fetchRight; i += kLine) {
+    hwy::Prefetch(tile.right + term.right + i);
+  }
+}
 
 template <int kRows, int kVectors>
 void termsTile(const TermsTile& tile) {
@@ -144,7 +159,11 @@ void termsTile(const TermsTile& tile) {
   for (int r = 0; r < kRows; ++r) {
     loadRow<kVectors>(tile.c + r * tile.cStride, last, sums[r]);
   }
-  for (const TermOffsets& term : tile.terms) {
+  for (std::size_t t = 0; t < tile.terms.size(); ++t) {
+    const TermOffsets& term = tile.terms[t];
+    if (tile.fetchRight != 0 && t + kTermsAhead < tile.terms.size()) {
+      fetch(tile, tile.terms[t + kTermsAhead]);
+    }
     const float* left = tile.left + term.left;
     Vector row[kVectors];
     loadRow<kVectors>(tile.right + term.right, last, row);
@@ -282,7 +301,9 @@ void addTerms(const float* left,
                            .terms = terms,
                            .c = c.data + i * c.rowStride + j,
                            .cStride = c.rowStride,
-                           .lastLanes = count - (used - 1) * lanes()};
+                           .lastLanes = count - (used - 1) * lanes(),
+                           .fetchLeft = i == 0 && j == 0 ? e.rows : 0,
+                           .fetchRight = i == 0 && j == 0 ? e.columns : 0};
       kTermsTiles[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
     }
   }
