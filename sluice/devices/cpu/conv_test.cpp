@@ -74,7 +74,7 @@ TEST(CpuConv, MultipliesMatricesWhereTheWindowIsOnePixel) {
     const std::vector<Case> cases = convCases(shape);
     for (std::size_t pass = 0; pass < 2; ++pass) {
       const Case& c = cases[pass];
-      EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "pointwise") << describe(c);
+      EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "taps") << describe(c);
       check(c);
     }
   }
@@ -82,11 +82,11 @@ TEST(CpuConv, MultipliesMatricesWhereTheWindowIsOnePixel) {
 
 TEST(CpuConv, AddsOuterProductsForTheWeights) {
   for (const ConvShape& shape :
-       {ConvShape{{3, 16, 9}, {10, 16, 3}},
+       {ConvShape{{12, 16, 9}, {10, 16, 3}},
         ConvShape{{5, 48, 7, 7}, {20, 48, 3, 3}, {{"pads", {1, 1, 1, 1}}}},
         ConvShape{{40, 10, 6, 6}, {64, 10, 3, 3}, {{"pads", {1, 1, 1, 1}}}},
         ConvShape{{2, 32, 30, 41}, {32, 32, 3, 2}, {{"strides", {2, 3}}, {"pads", {1, 0, 2, 1}}}},
-        ConvShape{{3, 16, 13, 12}, {8, 16, 3, 3}, {{"dilations", {2, 3}}, {"pads", {2, 2, 2, 2}}}},
+        ConvShape{{3, 16, 13, 12}, {10, 16, 3, 3}, {{"dilations", {2, 3}}, {"pads", {2, 2, 2, 2}}}},
         ConvShape{{2, 16, 5, 6, 7}, {17, 16, 2, 3, 1}, {{"strides", {2, 1, 2}}}},
         ConvShape{{9, 1, 28, 28}, {256, 1, 1, 1}}}) {
     const Case c = convCases(shape)[2];
@@ -100,7 +100,7 @@ TEST(CpuConv, RefusesTuningThatItCannotFollow) {
   const std::string shape = "/n4g2c16o16i8x8k3x3s1x1d1x1p1x1q1x1";
   const std::vector<Case> cases = convCases(padded);
   const std::vector<std::pair<std::size_t, std::string>> entries = {
-      {0, "pointwise"}, {1, "pointwise"}, {2, "outer"}, {2, "columns"}, {0, "outer"}};
+      {0, "taps"}, {1, "taps"}, {2, "outer"}, {2, "columns"}, {0, "outer"}};
   for (const auto& [pass, value] : entries) {
     const Case& c = cases[pass];
     const OneOp op(c.def, c.attrs, c.inputs, 1);

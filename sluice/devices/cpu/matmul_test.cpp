@@ -66,7 +66,7 @@ TEST(CpuMatMul, TakesAPackedRightOperandWhereThereAreFewRows) {
     const OneOp op(c.def, c.attrs, c.inputs, 1);
     EXPECT_EQ(op.choice().inputs[1].kind, Layout::Kind::Opaque) << op.choice().config;
     if (c.inputs[0].shape()[0] == 64) {
-      EXPECT_EQ(op.choice().config, "cols 6 packed");
+      EXPECT_EQ(op.choice().config, "vectors packed");
     }
     check(c);
   }
@@ -83,6 +83,11 @@ TEST(CpuMatMul, GivesTheSameBitsPackedAndPlain) {
   EXPECT_TRUE(plain.choice().inputs[1].isPlain());
   EXPECT_FALSE(packed.choice().inputs[1].isPlain());
   expectSameBits(plain.run(), packed.run());
+  OneOp staged(c.def, c.attrs, c.inputs, 2, {}, {{key, "cols 6 packed"}});
+  expectSameBits(plain.run(), staged.run());
+  OneOp own(c.def, c.attrs, c.inputs, 2, {}, {{key, "vectors"}});
+  OneOp ownPacked(c.def, c.attrs, c.inputs, 2, {}, {{key, "vectors packed"}});
+  expectSameBits(own.run(), ownPacked.run());
 }
 
 TEST(CpuMatMul, MultipliesSmallAndTallMatricesByItsOwnCode) {
@@ -156,7 +161,7 @@ TEST(CpuMatMul, TakesItsTilesFromTheTuningTable) {
   EXPECT_EQ(device->kernels().choose(op.call().view()).config, "cols 2");
   const auto own = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "vectors"}}});
   EXPECT_EQ(own->kernels().choose(op.call().view()).config, "vectors");
-  for (const char* text : {"diagonal 2", "cols 0", "cols 99", "loop 2", "batch 2"}) {
+  for (const char* text : {"diagonal 2", "cols 0", "cols 99", "loop 2", "batch 2", "vectors 2"}) {
     const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", text}}});
     EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError) << text;
   }

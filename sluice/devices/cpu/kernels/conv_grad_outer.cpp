@@ -22,6 +22,9 @@ constexpr std::int64_t kFewestTerms = 128;
 constexpr std::int64_t kMostTerms = 512;
 /// Rows of a tap's matrix below which there is too little to compute with what is loaded.
 constexpr std::int64_t kFewestRows = 6;
+constexpr std::int64_t kFewRows = 8;  ///< that many for one vector
+/// Terms below which sums go from and to memory too often.
+constexpr std::int64_t kShortSum = 64;
 constexpr double kLeastFilled = 0.8;
 
 double filled(std::int64_t channels) {
@@ -168,6 +171,19 @@ class ConvGradOuter : public device::Kernel {
     }
   }
 
+  /// The same for windows of one pixel.
+  void storeOnly(const float* from, float* to, std::int64_t first, std::int64_t end) const {
+    if (alongOutput_) {
+      transposeMatrix({d_.inChannels, end - first, d_.outChannels},
+                      from + first,
+                      to + first * d_.inChannels,
+                      d_.inChannels);
+    } else {
+      std::copy(
+          from + first * d_.inChannels, from + end * d_.inChannels, to + first * d_.inChannels);
+    }
+  }
+
   /// Some output channels in the order of the weights: the taps innermost. Each transposed matrix
   /// has the taps as its rows.
   void store(const device::KernelRun& run, std::int64_t first, std::int64_t end) const {
@@ -175,6 +191,10 @@ class ConvGradOuter : public device::Kernel {
     const std::int64_t perTap = d_.inChannels * d_.outChannels;
     const float* from = sum(run, 0);
     auto* to = run.out<float>(0);
+    if (taps == 1) {
+      storeOnly(from, to, first, end);
+      return;
+    }
     if (!alongOutput_) {
       for (std::int64_t o = first; o < end; ++o) {
         transposeMatrix({taps, d_.inChannels, perTap},
@@ -221,7 +241,8 @@ bool likesOuter(const ir::OpView& op) {
   const std::int64_t columns = alongOutput(d) ? d.outChannels : d.inChannels;
   const std::int64_t rows = alongOutput(d) ? d.inChannels : d.outChannels;
   return canAddOuter(op) && filled(columns) >= kLeastFilled &&
-         (rows >= kFewestRows || d.kernelSize() == 1);
+         (rows >= kFewestRows || d.kernelSize() == 1) && (columns > kVector || rows > kFewRows) &&
+         d.batch * d.outSize() >= kShortSum;
 }
 
 device::Choice chooseOuter(const ir::OpView& op) {

@@ -9,6 +9,9 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/conv_grad_columns.h"
+#include "sluice/devices/cpu/kernels/conv_grad_outer.h"
+#include "sluice/devices/cpu/kernels/conv_taps.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 
 namespace sluice::devices::cpu {
@@ -179,6 +182,9 @@ memory::desc weightsOf(ConvPass pass, const dnnl::primitive_desc_base& desc) {
 
 /// What the generated code computes: it fills whole vectors with the channels of its output.
 double paddedFlops(const ir::OpView& op, const ops::ConvDims& d) {
+  if (convPass(op) == ConvPass::GradInput && d.inChannels <= kFewChannels) {
+    return ops::costConv(op).flops;  // by matrix products
+  }
   const std::int64_t channels =
       convPass(op) == ConvPass::GradInput ? d.inPerGroup() : d.outPerGroup();
   const std::int64_t padded = (channels + kVector - 1) / kVector * kVector;
@@ -296,6 +302,15 @@ TuningOptions convTuning(const ir::OpView& op) {
     if (plan && qualityOf(plan->tiles[0].desc) > 0) {
       options.values.push_back(config.str());
     }
+  }
+  if (canMultiplyTaps(op)) {
+    options.values.emplace_back(kTapsConfig);
+  }
+  if (convPass(op) == ConvPass::GradWeight && canUseColumns(op)) {
+    options.values.emplace_back(kColumnsConfig);
+  }
+  if (convPass(op) == ConvPass::GradWeight && canAddOuter(op)) {
+    options.values.emplace_back(kOuterConfig);
   }
   return options;
 }

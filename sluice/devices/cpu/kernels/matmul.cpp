@@ -112,14 +112,21 @@ class MatMul : public TiledKernel {
 
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
   const auto entry = tuning.find(product::keyOf(op));
-  if (entry == tuning.end() ? likesVectors(op) : entry->second == kVectorsConfig) {
-    if (!canMultiplyByVectors(op)) {
-      raise<ConfigFileError>("{}: '{}' cannot be done", product::keyOf(op), kVectorsConfig);
+  std::string config = entry == tuning.end() ? "" : entry->second;
+  if (!config.starts_with(kVectorsConfig)) {
+    config = product::chooseCut(op, tuning);
+    const std::string own = entry == tuning.end() ? likedVectors(op, config) : "";
+    config = own.empty() ? config : own;
+  }
+  if (config.starts_with(kVectorsConfig)) {
+    if ((config != kVectorsConfig && config != kPackedVectorsConfig) ||
+        !canMultiplyByVectors(op, config)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", product::keyOf(op), config);
     }
-    return chooseVectors(op);
+    return chooseVectors(op, config);
   }
   device::Choice choice = device::plainChoice(op, "");
-  choice.config = product::chooseCut(op, tuning);
+  choice.config = config;
   const Plan plan = product::planOf(op, choice.config);
   choice.scratchBytes = plan.scratchBytes();
   choice.inputs[1] = product::layoutOfB(plan.problem);
@@ -127,8 +134,8 @@ device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) 
 }
 
 std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device::Choice& choice) {
-  if (choice.config == kVectorsConfig) {
-    return makeVectors(op);
+  if (choice.config.starts_with(kVectorsConfig)) {
+    return makeVectors(op, choice);
   }
   const onednn::OneThread oneThread;
   Plan plan = product::planOf(op, choice.config);

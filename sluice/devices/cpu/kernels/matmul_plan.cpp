@@ -17,6 +17,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
+#include "sluice/devices/cpu/kernels/matmul_vectors.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/ops/matmul.h"
 
@@ -90,23 +91,6 @@ dnnl::matmul::primitive_desc describeBlock(const Problem& p, const Block& block)
       p.packedB.is_zero() ? onednn::strided(p.compute, b, sb) : columnsOf(p.packedB, block.cols),
       onednn::strided(p.compute, c, sc));
   return {desc, onednn::userScratchpad(), onednn::engine(), true};
-}
-
-/// The format that oneDNN likes best for B, or nothing where that is not a packed one.
-memory::desc packedFormat(const Problem& p) {
-  const ops::MatMulDims& d = p.d;
-  const dnnl::matmul::desc desc(
-      onednn::strided(p.compute, {d.m, d.k}, {d.strideAm, d.strideAk}),
-      memory::desc({d.k, d.n}, onednn::dataType(p.compute), memory::format_tag::any),
-      onednn::strided(p.compute, {d.m, d.n}, {d.n, 1}));
-  const dnnl::matmul::primitive_desc made(desc, onednn::userScratchpad(), onednn::engine(), true);
-  if (!made) {
-    return {};
-  }
-  const memory::desc b = made.weights_desc();
-  const bool packed =
-      b.data.format_kind == dnnl_blocked && b.data.format_desc.blocking.inner_nblks > 0;
-  return packed ? b : memory::desc();
 }
 
 /// How the output is cut: an axis and the number of pieces.
@@ -284,6 +268,22 @@ bool fits(const Problem& p, const Cut& cut, DType storage) {
 
 }  // namespace
 
+memory::desc packedFormat(const Problem& p) {
+  const ops::MatMulDims& d = p.d;
+  const dnnl::matmul::desc desc(
+      onednn::strided(p.compute, {d.m, d.k}, {d.strideAm, d.strideAk}),
+      memory::desc({d.k, d.n}, onednn::dataType(p.compute), memory::format_tag::any),
+      onednn::strided(p.compute, {d.m, d.n}, {d.n, 1}));
+  const dnnl::matmul::primitive_desc made(desc, onednn::userScratchpad(), onednn::engine(), true);
+  if (!made) {
+    return {};
+  }
+  const memory::desc b = made.weights_desc();
+  const bool packed =
+      b.data.format_kind == dnnl_blocked && b.data.format_desc.blocking.inner_nblks > 0;
+  return packed ? b : memory::desc();
+}
+
 Problem normalize(const ir::OpView& op) {
   Problem p{.d = ops::matmulDims(op)};
   ops::MatMulDims& d = p.d;
@@ -382,12 +382,23 @@ bool supportsMatMul(const ir::OpView& op) {
 }
 
 TuningOptions matmulTuning(const ir::OpView& op) {
+  const onednn::OneThread oneThread;
   TuningOptions options{.key = product::keyOf(op), .values = {}};
   const product::Problem p = product::normalize(op);
   const product::Cut rule = product::ruleCut(p);
-  if (p.loop == 1 && p.batch == 1 && rule.count > 1) {
+  if (p.loop == 1 && p.batch == 1) {
     for (const char* axis : {"rows", "cols"}) {
-      options.values.push_back(fmt::format("{} {}", axis, rule.count));
+      for (const bool packed : {false, true}) {
+        const product::Cut cut{axis, rule.count, packed};
+        if (product::fits(p, cut, op.inputs[0].dtype) && (packed || product::isFast(p, cut))) {
+          options.values.push_back(cut.str());
+        }
+      }
+    }
+  }
+  for (const char* config : {kVectorsConfig, kPackedVectorsConfig}) {
+    if (canMultiplyByVectors(op, config)) {
+      options.values.emplace_back(config);
     }
   }
   return options;

@@ -57,6 +57,9 @@ struct Plan {
 
 Problem normalize(const ir::OpView& op);
 
+/// The format that oneDNN likes best for B, or nothing where that is not a packed one.
+dnnl::memory::desc packedFormat(const Problem& p);
+
 /// The key of the op in the tuning table.
 std::string keyOf(const ir::OpView& op);
 

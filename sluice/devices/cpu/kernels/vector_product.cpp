@@ -76,6 +76,7 @@ struct RowsTile {
   std::int64_t k;
   std::int64_t lastLanes;  ///< of the last vector
   const float* ahead;      ///< the rows of the next tile, to be fetched meanwhile
+  bool accumulate;
 };
 
 template <int kRows, int kVectors>
@@ -92,6 +93,10 @@ void rowsTile(const RowsTile& tile) {
   Vector sums[kRows][kVectors];
   SLUICE_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    if (tile.accumulate) {
+      loadRow<kVectors>(tile.c + r * tile.cStride, last, sums[r]);
+      continue;
+    }
     SLUICE_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       sums[r][v] = hn::Zero(d);
@@ -258,7 +263,8 @@ void rowsPanel(
 void multiply(const LeftMatrix& a,
               const RightMatrix& b,
               const ResultMatrix& c,
-              const ProductExtents& e) {
+              const ProductExtents& e,
+              Accumulate accumulate) {
   const std::int64_t vectors = vectorsOfTile(std::min(e.columns, b.panelWidth));
   const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
   RowsTile tile{.a = a.data,
@@ -270,7 +276,8 @@ void multiply(const LeftMatrix& a,
                 .bStride = b.rowStride,
                 .k = e.k,
                 .lastLanes = 0,
-                .ahead = nullptr};
+                .ahead = nullptr,
+                .accumulate = accumulate == Accumulate::Yes};
   for (std::int64_t i = 0; i < e.rows; i += step) {
     const std::int64_t rows = std::min(step, e.rows - i);
     tile.a = a.data + i * a.rowStride;
@@ -332,8 +339,9 @@ bool hasVectorProduct() {
 void multiplyRows(const LeftMatrix& a,
                   const RightMatrix& b,
                   const ResultMatrix& c,
-                  const ProductExtents& extents) {
-  HWY_DYNAMIC_DISPATCH(multiply)(a, b, c, extents);
+                  const ProductExtents& extents,
+                  Accumulate accumulate) {
+  HWY_DYNAMIC_DISPATCH(multiply)(a, b, c, extents, accumulate);
 }
 
 void addOuterProducts(const float* left,

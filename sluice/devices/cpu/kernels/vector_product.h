@@ -39,11 +39,14 @@ struct ProductExtents {
 /// Whether this processor has fused multiply-adds: without them the code below is not worth it.
 bool hasVectorProduct();
 
-/// c = a b.
+enum class Accumulate : std::uint8_t { No, Yes };
+
+/// c = a b, or c += a b, which carries the chain of each element on.
 void multiplyRows(const LeftMatrix& a,
                   const RightMatrix& b,
                   const ResultMatrix& c,
-                  const ProductExtents& extents);
+                  const ProductExtents& extents,
+                  Accumulate accumulate = Accumulate::No);
 
 /// Where the operands of one term of a sum of outer products lie, in elements.
 struct TermOffsets {
