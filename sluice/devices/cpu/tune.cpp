@@ -12,6 +12,8 @@
 #include "sluice/devices/cpu/kernel_table.h"
 #include "sluice/devices/cpu/kernels/onednn.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
+#include "sluice/ops/fused.h"
+#include "sluice/ops/op_list.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -97,6 +99,24 @@ std::string tuneOne(const device::KernelCall& call, const TuningOptions& options
       "{} {}\n", options.key, options.values[static_cast<std::size_t>(best - medians.begin()) - 1]);
 }
 
+/// The call itself, or that of the anchor of a fused op, which is chosen as if it stood alone.
+device::KernelCall anchorOf(const device::KernelCall& call) {
+  if (call.def != &ops::kFused) {
+    return call;
+  }
+  const ir::Graph& body = call.attrs.subgraph("body");
+  const ir::Op* anchor = ops::anchorOf(body);
+  if (anchor == nullptr) {
+    return call;
+  }
+  device::KernelCall result;
+  result.def = anchor->def;
+  result.attrs = anchor->attrs;
+  result.inputTypes = body.inputTypes(*anchor);
+  result.outputTypes = anchor->outputs;
+  return result;
+}
+
 }  // namespace
 
 std::string tune(std::span<const device::KernelCall> calls,
@@ -104,7 +124,8 @@ std::string tune(std::span<const device::KernelCall> calls,
   const onednn::OneThread oneThread;
   std::string table;
   std::set<std::string> seen;
-  for (const device::KernelCall& call : calls) {
+  for (const device::KernelCall& one : calls) {
+    const device::KernelCall call = anchorOf(one);
     const std::optional<TuningOptions> options = tuningOptions(call.view());
     if (!options || !seen.insert(options->key).second) {
       continue;

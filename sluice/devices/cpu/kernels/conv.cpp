@@ -5,6 +5,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/conv_plan.h"
+#include "sluice/devices/cpu/kernels/conv_taps.h"
 #include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
@@ -154,6 +155,13 @@ class Conv : public TiledKernel {
 }  // namespace
 
 device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning) {
+  const auto entry = tuning.find(convKey(op));
+  if (entry == tuning.end() ? likesTaps(op) : entry->second == kTapsConfig) {
+    if (!canMultiplyTaps(op)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kTapsConfig);
+    }
+    return chooseTaps(op);
+  }
   const ConvConfig config = chooseConvConfig(op, tuning);
   const std::optional<ConvPlan> plan = planConv(op, config);
   if (!plan) {
@@ -176,6 +184,9 @@ device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning) {
 }
 
 std::unique_ptr<TiledKernel> makeTiledConv(const ir::OpView& op, const device::Choice& choice) {
+  if (choice.config == kTapsConfig) {
+    return makeTaps(op);
+  }
   const onednn::OneThread oneThread;
   std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));
   const bool converts = op.inputs[0].dtype != DType::F32;

@@ -203,6 +203,12 @@ bool canCopyRuns(const ops::ConvDims& d) {
 
 }  // namespace
 
+bool canUseColumns(const ir::OpView& op) {
+  const onednn::OneThread oneThread;
+  const ops::ConvDims d = ops::convDims(op);
+  return op.inputs[0].dtype == DType::F32 && canCopyRuns(d) && productOf(d, 1);
+}
+
 bool likesColumns(const ir::OpView& op) {
   const onednn::OneThread oneThread;
   const ops::ConvDims d = ops::convDims(op);

@@ -11,6 +11,8 @@ namespace sluice::devices::cpu {
 
 inline constexpr const char* kColumnsConfig = "columns";
 
+/// Whether it can do the op at all.
+bool canUseColumns(const ir::OpView& op);
 /// Whether it is quicker than oneDNN's own code.
 bool likesColumns(const ir::OpView& op);
 device::Choice chooseColumns(const ir::OpView& op);

@@ -3,9 +3,11 @@
 // grains depend on the shape only, so the sum does not depend on the number of threads.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/conv_grad_columns.h"
+#include "sluice/devices/cpu/kernels/conv_grad_outer.h"
 #include "sluice/devices/cpu/kernels/conv_plan.h"
 #include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
@@ -17,6 +19,8 @@ using onednn::alignedBytes;
 using onednn::Call;
 
 constexpr std::int64_t kSumGrain = 1 << 14;
+/// Weights that are picked up one by one in less time than a call of the library takes.
+constexpr std::int64_t kFewWeights = 512;
 
 struct ScratchPlan {
   std::size_t dy = 0;  ///< after x; both only for 16-bit floats
@@ -72,6 +76,9 @@ class ConvGradWeight : public device::Kernel {
     }
     if (plan.weights != plan.plainWeights) {
       unpack_.push_back(onednn::reorderCall(plan.weights, plan.plainWeights));
+      if (outputCount_ <= kFewWeights) {
+        findPlaces();
+      }
     }
   }
 
@@ -134,6 +141,27 @@ class ConvGradWeight : public device::Kernel {
     });
   }
 
+  /// Has the library unpack the numbers of the places, which floats hold exactly.
+  void findPlaces() {
+    std::vector<float> packed(static_cast<std::size_t>(sumCount_));
+    std::iota(packed.begin(), packed.end(), 0.0F);
+    std::vector<float> plain(static_cast<std::size_t>(outputCount_));
+    const std::array<const void*, 2> addresses = {packed.data(), plain.data()};
+    unpack_[0].run(addresses);
+    places_.assign(plain.begin(), plain.end());
+  }
+
+  void unpack(const float* from, float* to) {
+    if (places_.empty()) {
+      const std::array<const void*, 2> addresses = {from, to};
+      unpack_[0].run(addresses);
+      return;
+    }
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      to[i] = from[places_[i]];
+    }
+  }
+
   /// From the format of the primitives to the output's.
   void store(const device::KernelRun& run) {
     if (direct_) {
@@ -144,8 +172,7 @@ class ConvGradWeight : public device::Kernel {
         converts() ? reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) + scratch_.plain)
                    : run.out<float>(0);
     if (!unpack_.empty()) {
-      const std::array<const void*, 2> addresses = {from, plain};
-      unpack_[0].run(addresses);
+      unpack(from, plain);
       from = plain;
     }
     if (converts()) {
@@ -163,14 +190,26 @@ class ConvGradWeight : public device::Kernel {
   std::int64_t sumCount_;
   std::int64_t outputCount_;
   std::vector<Grain> grains_;
-  std::vector<Call> unpack_;  ///< one or none
+  std::vector<Call> unpack_;           ///< one or none
+  std::vector<std::uint32_t> places_;  ///< of the weights in the packed gradient, if they are few
 };
 
 }  // namespace
 
 device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& tuning) {
-  if (!tuning.contains(convKey(op)) && likesColumns(op)) {
+  const auto entry = tuning.find(convKey(op));
+  const bool isTuned = entry != tuning.end();
+  if (isTuned ? entry->second == kColumnsConfig : likesColumns(op)) {
+    if (!canUseColumns(op)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kColumnsConfig);
+    }
     return chooseColumns(op);
+  }
+  if (isTuned ? entry->second == kOuterConfig : likesOuter(op)) {
+    if (!canAddOuter(op)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kOuterConfig);
+    }
+    return chooseOuter(op);
   }
   const ConvConfig config = chooseConvConfig(op, tuning);
   const std::optional<ConvPlan> plan = planConv(op, config);
@@ -189,6 +228,9 @@ std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
                                                    const device::Choice& choice) {
   if (choice.config == kColumnsConfig) {
     return makeColumns(op);
+  }
+  if (choice.config == kOuterConfig) {
+    return makeOuter(op);
   }
   const onednn::OneThread oneThread;
   const std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));

@@ -9,6 +9,9 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/conv_grad_columns.h"
+#include "sluice/devices/cpu/kernels/conv_grad_outer.h"
+#include "sluice/devices/cpu/kernels/conv_taps.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 
 namespace sluice::devices::cpu {
@@ -29,8 +32,12 @@ constexpr TileRule kGrains{.flops = 16e6, .most = 4};  // each has a gradient of
 /// For so few channels the gradient of the input is quicker by matrix products on plain storage.
 constexpr std::int64_t kFewChannels = 3;
 
-/// Fewer channels per group of the input than this fill no vector of a sum over channels.
-constexpr std::int64_t kFewSummed = 16;
+/// Floats per image and group up to which generated code for convolutions is quicker than that
+/// which multiplies small matrices, for few channels and for more.
+constexpr std::int64_t kFewSummed = 64;
+constexpr std::int64_t kSmallImageOfFew = 28000;
+constexpr std::int64_t kSmallImage = 8192;
+constexpr std::int64_t kVector = 16;
 
 /// Whether x and y are stored channels last, in the order they are tried.
 constexpr std::array<std::array<bool, 2>, 3> kStorages = {
@@ -106,14 +113,14 @@ int qualityOf(const dnnl::primitive_desc_base& desc) {
 /// The library's first choice; but code that multiplies small matrices ("brg") sums over the
 /// channels of one tap at a time, which is slow for few of them: then its next generated code.
 dnnl::convolution_forward::primitive_desc forwardOf(const dnnl::convolution_forward::desc& desc,
-                                                    std::int64_t channels) {
+                                                    bool avoidsSmallMatrices) {
   using PrimitiveDesc = dnnl::convolution_forward::primitive_desc;
   const auto attr = onednn::userScratchpad();
   PrimitiveDesc first(desc, attr, onednn::engine(), true);
   const auto isSlow = [](const PrimitiveDesc& made) {
     return std::string_view(made.impl_info_str()).starts_with("brg");
   };
-  if (first && channels < kFewSummed && isSlow(first)) {
+  if (first && avoidsSmallMatrices && isSlow(first)) {
     PrimitiveDesc next(desc, attr, onednn::engine(), true);
     while (next.next_impl()) {
       if (qualityOf(next) == 2 && !isSlow(next)) {
@@ -122,6 +129,18 @@ dnnl::convolution_forward::primitive_desc forwardOf(const dnnl::convolution_forw
     }
   }
   return first;
+}
+
+bool avoidsSmallMatrices(const Descs& s) {
+  const memory::dims weights = s.w.dims();
+  const std::int64_t channels = weights[weights.size() - s.strides.size() - 1];
+  const memory::dims x = s.x.dims();
+  std::int64_t perImage = channels;
+  for (std::size_t i = 2; i < x.size(); ++i) {
+    perImage *= x[i];
+  }
+  return channels % kVector != 0 ||
+         perImage <= (channels <= kFewSummed ? kSmallImageOfFew : kSmallImage);
 }
 
 dnnl::primitive_desc_base primitiveOf(ConvPass pass, const Descs& s) {
@@ -141,8 +160,7 @@ dnnl::primitive_desc_base primitiveOf(ConvPass pass, const Descs& s) {
                                                 s.padsAfter);
   // The base class is the handle; what is sliced off are accessors' caches.
   // NOLINTBEGIN(cppcoreguidelines-slicing,performance-no-automatic-move)
-  const memory::dims weights = s.w.dims();
-  const auto hint = forwardOf(forward, weights[weights.size() - s.strides.size() - 1]);
+  const auto hint = forwardOf(forward, avoidsSmallMatrices(s));
   if (pass == ConvPass::Forward || !hint) {
     return hint;
   }
@@ -164,20 +182,13 @@ memory::desc weightsOf(ConvPass pass, const dnnl::primitive_desc_base& desc) {
 
 /// What the generated code computes: it fills whole vectors with the channels of its output.
 double paddedFlops(const ir::OpView& op, const ops::ConvDims& d) {
-  constexpr std::int64_t kVector = 16;
+  if (convPass(op) == ConvPass::GradInput && d.inChannels <= kFewChannels) {
+    return ops::costConv(op).flops;  // by matrix products
+  }
   const std::int64_t channels =
       convPass(op) == ConvPass::GradInput ? d.inPerGroup() : d.outPerGroup();
   const std::int64_t padded = (channels + kVector - 1) / kVector * kVector;
   return ops::costConv(op).flops * static_cast<double>(padded) / static_cast<double>(channels);
-}
-
-/// Powers of two, so that an even number of threads is kept busy.
-std::int64_t tilesByRule(const ir::OpView& op, const ops::ConvDims& d) {
-  const TileRule& rule = convPass(op) == ConvPass::GradWeight ? kGrains : kTiles;
-  const double wanted =
-      std::clamp(paddedFlops(op, d) / rule.flops, 1.0, static_cast<double>(rule.most));
-  const auto tiles = std::bit_floor(static_cast<std::uint64_t>(wanted));
-  return std::min(static_cast<std::int64_t>(tiles), d.batch);
 }
 
 std::optional<ConvConfig> configByRule(const ir::OpView& op) {
@@ -190,7 +201,7 @@ std::optional<ConvConfig> configByRule(const ir::OpView& op) {
     if (fewChannels && (x || y)) {
       continue;
     }
-    const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = tilesByRule(op, d)};
+    const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = convTiles(op)};
     const auto desc = primitiveOf(convPass(op), descsOf(d, config, d.batch, {}));
     if (desc && qualityOf(desc) > bestQuality) {
       bestQuality = qualityOf(desc);
@@ -263,6 +274,16 @@ std::string convKey(const ir::OpView& op) {
                      list(d.padsAfter));
 }
 
+// Powers of two, so that an even number of threads is kept busy.
+std::int64_t convTiles(const ir::OpView& op) {
+  const ops::ConvDims d = ops::convDims(op);
+  const TileRule& rule = convPass(op) == ConvPass::GradWeight ? kGrains : kTiles;
+  const double wanted =
+      std::clamp(paddedFlops(op, d) / rule.flops, 1.0, static_cast<double>(rule.most));
+  const auto tiles = std::bit_floor(static_cast<std::uint64_t>(wanted));
+  return std::min(static_cast<std::int64_t>(tiles), d.batch);
+}
+
 ConvConfig chooseConvConfig(const ir::OpView& op, const device::Tuning& tuning) {
   if (const auto entry = tuning.find(convKey(op)); entry != tuning.end()) {
     return parseConvConfig(entry->second);
@@ -274,14 +295,22 @@ ConvConfig chooseConvConfig(const ir::OpView& op, const device::Tuning& tuning) 
 
 TuningOptions convTuning(const ir::OpView& op) {
   const onednn::OneThread oneThread;
-  const ops::ConvDims d = ops::convDims(op);
   TuningOptions options{.key = convKey(op), .values = {}};
   for (const auto& [x, y] : kStorages) {
-    const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = tilesByRule(op, d)};
+    const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = convTiles(op)};
     const auto plan = planConv(op, config);
     if (plan && qualityOf(plan->tiles[0].desc) > 0) {
       options.values.push_back(config.str());
     }
+  }
+  if (canMultiplyTaps(op)) {
+    options.values.emplace_back(kTapsConfig);
+  }
+  if (convPass(op) == ConvPass::GradWeight && canUseColumns(op)) {
+    options.values.emplace_back(kColumnsConfig);
+  }
+  if (convPass(op) == ConvPass::GradWeight && canAddOuter(op)) {
+    options.values.emplace_back(kOuterConfig);
   }
   return options;
 }

@@ -55,6 +55,9 @@ bool supportsConv(const ir::OpView& op);
 /// The key of the op in the tuning table.
 std::string convKey(const ir::OpView& op);
 
+/// Tiles or grains by rule.
+std::int64_t convTiles(const ir::OpView& op);
+
 /// From the tuning table, or else by rule: the storage for which oneDNN has its best kind of
 /// implementation, channels last before plain.
 ConvConfig chooseConvConfig(const ir::OpView& op, const device::Tuning& tuning);

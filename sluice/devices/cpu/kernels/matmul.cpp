@@ -7,6 +7,7 @@
 #include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/matmul_plan.h"
+#include "sluice/devices/cpu/kernels/matmul_vectors.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -110,8 +111,22 @@ class MatMul : public TiledKernel {
 }  // namespace
 
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
+  const auto entry = tuning.find(product::keyOf(op));
+  std::string config = entry == tuning.end() ? "" : entry->second;
+  if (!config.starts_with(kVectorsConfig)) {
+    config = product::chooseCut(op, tuning);
+    const std::string own = entry == tuning.end() ? likedVectors(op, config) : "";
+    config = own.empty() ? config : own;
+  }
+  if (config.starts_with(kVectorsConfig)) {
+    if ((config != kVectorsConfig && config != kPackedVectorsConfig) ||
+        !canMultiplyByVectors(op, config)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", product::keyOf(op), config);
+    }
+    return chooseVectors(op, config);
+  }
   device::Choice choice = device::plainChoice(op, "");
-  choice.config = product::chooseCut(op, tuning);
+  choice.config = config;
   const Plan plan = product::planOf(op, choice.config);
   choice.scratchBytes = plan.scratchBytes();
   choice.inputs[1] = product::layoutOfB(plan.problem);
@@ -119,6 +134,9 @@ device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) 
 }
 
 std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device::Choice& choice) {
+  if (choice.config.starts_with(kVectorsConfig)) {
+    return makeVectors(op, choice);
+  }
   const onednn::OneThread oneThread;
   Plan plan = product::planOf(op, choice.config);
   if (plan.scratchBytes() != choice.scratchBytes ||

@@ -17,6 +17,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
+#include "sluice/devices/cpu/kernels/matmul_vectors.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/ops/matmul.h"
 
@@ -90,48 +91,6 @@ dnnl::matmul::primitive_desc describeBlock(const Problem& p, const Block& block)
       p.packedB.is_zero() ? onednn::strided(p.compute, b, sb) : columnsOf(p.packedB, block.cols),
       onednn::strided(p.compute, c, sc));
   return {desc, onednn::userScratchpad(), onednn::engine(), true};
-}
-
-/// The format that oneDNN likes best for B, or nothing where that is not a packed one.
-memory::desc packedFormat(const Problem& p) {
-  const ops::MatMulDims& d = p.d;
-  const dnnl::matmul::desc desc(
-      onednn::strided(p.compute, {d.m, d.k}, {d.strideAm, d.strideAk}),
-      memory::desc({d.k, d.n}, onednn::dataType(p.compute), memory::format_tag::any),
-      onednn::strided(p.compute, {d.m, d.n}, {d.n, 1}));
-  const dnnl::matmul::primitive_desc made(desc, onednn::userScratchpad(), onednn::engine(), true);
-  if (!made) {
-    return {};
-  }
-  const memory::desc b = made.weights_desc();
-  const bool packed =
-      b.data.format_kind == dnnl_blocked && b.data.format_desc.blocking.inner_nblks > 0;
-  return packed ? b : memory::desc();
-}
-
-Problem normalize(const ir::OpView& op) {
-  Problem p{.d = ops::matmulDims(op)};
-  ops::MatMulDims& d = p.d;
-  const std::int64_t batch = d.batch.elements();
-  const std::int64_t batchA = d.batchA.elements();
-  const std::int64_t batchB = d.batchB.elements();
-  if (batchB == 1 && batchA == batch && d.strideAk == 1) {
-    d.m *= batch;
-  } else if ((batchA == batch || batchA == 1) && (batchB == batch || batchB == 1)) {
-    p.batch = batch;
-    p.batchedA = batchA == batch;
-    p.batchedB = batchB == batch;
-  } else {
-    p.loop = batch;
-  }
-  if (op.inputs[0].dtype == DType::BF16) {
-    p.compute = DType::BF16;
-    const onednn::OneThread oneThread;
-    if (!describeBlock(p, {.batches = p.batch, .rows = d.m, .cols = d.n})) {
-      p.compute = DType::F32;
-    }
-  }
-  return p;
 }
 
 /// How the output is cut: an axis and the number of pieces.
@@ -299,7 +258,57 @@ std::vector<Tile> blockTiles(const Problem& p, const Cut& cut) {
   return tiles;
 }
 
-/// The key of the op in the tuning table.
+/// Whether a cut of the tuning table can be done.
+bool fits(const Problem& p, const Cut& cut, DType storage) {
+  const bool wholeMatrix = p.batch == 1 && p.loop == 1;
+  const bool axisFits = wholeMatrix ? cut.axis == "rows" || cut.axis == "cols"
+                                    : cut.axis == (p.loop > 1 ? "loop" : "batch");
+  return axisFits && (!cut.packedB || (wholeMatrix && p.compute == storage && canPackB(p, cut)));
+}
+
+}  // namespace
+
+memory::desc packedFormat(const Problem& p) {
+  const ops::MatMulDims& d = p.d;
+  const dnnl::matmul::desc desc(
+      onednn::strided(p.compute, {d.m, d.k}, {d.strideAm, d.strideAk}),
+      memory::desc({d.k, d.n}, onednn::dataType(p.compute), memory::format_tag::any),
+      onednn::strided(p.compute, {d.m, d.n}, {d.n, 1}));
+  const dnnl::matmul::primitive_desc made(desc, onednn::userScratchpad(), onednn::engine(), true);
+  if (!made) {
+    return {};
+  }
+  const memory::desc b = made.weights_desc();
+  const bool packed =
+      b.data.format_kind == dnnl_blocked && b.data.format_desc.blocking.inner_nblks > 0;
+  return packed ? b : memory::desc();
+}
+
+Problem normalize(const ir::OpView& op) {
+  Problem p{.d = ops::matmulDims(op)};
+  ops::MatMulDims& d = p.d;
+  const std::int64_t batch = d.batch.elements();
+  const std::int64_t batchA = d.batchA.elements();
+  const std::int64_t batchB = d.batchB.elements();
+  if (batchB == 1 && batchA == batch && d.strideAk == 1) {
+    d.m *= batch;
+  } else if ((batchA == batch || batchA == 1) && (batchB == batch || batchB == 1)) {
+    p.batch = batch;
+    p.batchedA = batchA == batch;
+    p.batchedB = batchB == batch;
+  } else {
+    p.loop = batch;
+  }
+  if (op.inputs[0].dtype == DType::BF16) {
+    p.compute = DType::BF16;
+    const onednn::OneThread oneThread;
+    if (!describeBlock(p, {.batches = p.batch, .rows = d.m, .cols = d.n})) {
+      p.compute = DType::F32;
+    }
+  }
+  return p;
+}
+
 std::string keyOf(const ir::OpView& op) {
   const Problem p = normalize(op);
   return fmt::format("matmul/{}/{}x{}x{}x{}/{}{}",
@@ -311,16 +320,6 @@ std::string keyOf(const ir::OpView& op) {
                      p.d.strideAk == 1 ? 'n' : 't',
                      p.d.strideBn == 1 ? 'n' : 't');
 }
-
-/// Whether a cut of the tuning table can be done.
-bool fits(const Problem& p, const Cut& cut, DType storage) {
-  const bool wholeMatrix = p.batch == 1 && p.loop == 1;
-  const bool axisFits = wholeMatrix ? cut.axis == "rows" || cut.axis == "cols"
-                                    : cut.axis == (p.loop > 1 ? "loop" : "batch");
-  return axisFits && (!cut.packedB || (wholeMatrix && p.compute == storage && canPackB(p, cut)));
-}
-
-}  // namespace
 
 std::string chooseCut(const ir::OpView& op, const device::Tuning& tuning) {
   const onednn::OneThread oneThread;
@@ -383,12 +382,23 @@ bool supportsMatMul(const ir::OpView& op) {
 }
 
 TuningOptions matmulTuning(const ir::OpView& op) {
+  const onednn::OneThread oneThread;
   TuningOptions options{.key = product::keyOf(op), .values = {}};
   const product::Problem p = product::normalize(op);
   const product::Cut rule = product::ruleCut(p);
-  if (p.loop == 1 && p.batch == 1 && rule.count > 1) {
+  if (p.loop == 1 && p.batch == 1) {
     for (const char* axis : {"rows", "cols"}) {
-      options.values.push_back(fmt::format("{} {}", axis, rule.count));
+      for (const bool packed : {false, true}) {
+        const product::Cut cut{axis, rule.count, packed};
+        if (product::fits(p, cut, op.inputs[0].dtype) && (packed || product::isFast(p, cut))) {
+          options.values.push_back(cut.str());
+        }
+      }
+    }
+  }
+  for (const char* config : {kVectorsConfig, kPackedVectorsConfig}) {
+    if (canMultiplyByVectors(op, config)) {
+      options.values.emplace_back(config);
     }
   }
   return options;

@@ -55,6 +55,14 @@ struct Plan {
   }
 };
 
+Problem normalize(const ir::OpView& op);
+
+/// The format that oneDNN likes best for B, or nothing where that is not a packed one.
+dnnl::memory::desc packedFormat(const Problem& p);
+
+/// The key of the op in the tuning table.
+std::string keyOf(const ir::OpView& op);
+
 /// The cut, from the tuning table or by rule: "cols 4 packed". Throws ConfigFileError.
 std::string chooseCut(const ir::OpView& op, const device::Tuning& tuning);
 

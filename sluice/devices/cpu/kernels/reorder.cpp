@@ -7,6 +7,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/onednn.h"
+#include "sluice/devices/cpu/kernels/pack_matrix.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -70,7 +71,20 @@ class Reorder : public device::Kernel {
   std::int64_t cols_;
 };
 
-/// Between plain storage and a format of oneDNN.
+/// A matrix from plain storage to the format of a matmul's right operand.
+class PackMatrix : public device::Kernel {
+ public:
+  explicit PackMatrix(const PanelFormat& format) : format_(format) {}
+
+  void run(const device::KernelRun& run) override {
+    packMatrix(format_, run.in<float>(0), run.out<float>(0), run.workers);
+  }
+
+ private:
+  PanelFormat format_;
+};
+
+/// Between plain storage and any format of oneDNN.
 class Pack : public device::Kernel {
  public:
   Pack(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
@@ -120,6 +134,9 @@ std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::
   }
   if (to.kind == device::Layout::Kind::Opaque) {
     const dnnl::memory::desc desc = onednn::describe(op.inputs[0], to);
+    if (const std::optional<PanelFormat> format = panelFormat(desc)) {
+      return std::make_unique<PackMatrix>(*format);
+    }
     return std::make_unique<Pack>(onednn::plainLike(desc), desc);
   }
   return std::make_unique<Reorder>(op.inputs[0], from.isPlain());

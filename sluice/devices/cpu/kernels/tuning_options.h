@@ -19,7 +19,7 @@ std::optional<TuningOptions> tuningOptions(const ir::OpView& op);
 
 // conv_plan.cpp
 TuningOptions convTuning(const ir::OpView& op);
-// matmul.cpp
+// matmul_plan.cpp
 TuningOptions matmulTuning(const ir::OpView& op);
 
 }  // namespace sluice::devices::cpu

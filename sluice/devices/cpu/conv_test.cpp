@@ -1,0 +1,154 @@
+// Convolutions and their gradients by oneDNN against the references.
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cpu/one_op.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+using device::Choice;
+using device::Layout;
+using testing::Case;
+using testing::check;
+using testing::convCases;
+using testing::ConvShape;
+using testing::describe;
+using testing::hasAvx512;
+using testing::OneOp;
+
+void checkConv(const ConvShape& c, DType dtype = DType::F32) {
+  for (const Case& one : convCases(c, dtype)) {
+    check(one);
+  }
+}
+
+TEST(CpuConv, MatchesTheReferenceInOneToThreeDimensions) {
+  checkConv({{3, 5, 17}, {7, 5, 3}});
+  checkConv({{3, 16, 9, 11}, {32, 16, 3, 3}});
+  checkConv({{2, 3, 8, 9}, {5, 3, 3, 2}});
+  checkConv({{2, 4, 5, 6, 7}, {8, 4, 2, 3, 3}});
+  checkConv({{2, 1, 12, 12}, {8, 1, 5, 5}});
+}
+
+TEST(CpuConv, TakesPadsStridesDilationsAndGroups) {
+  checkConv({{2, 6, 10, 9}, {8, 6, 3, 3}, {{"pads", {1, 0, 2, 1}}, {"strides", {2, 1}}}});
+  checkConv({{2, 8, 12, 12}, {8, 8, 3, 3}, {{"pads", {2, 2, 2, 2}}, {"dilations", {2, 2}}}});
+  checkConv({{2, 6, 9, 9}, {9, 2, 3, 3}, {{"groups", 3}, {"pads", {1, 1, 1, 1}}}});
+  checkConv({{2, 16, 9, 9}, {16, 1, 3, 3}, {{"groups", 16}, {"pads", {1, 1, 1, 1}}}});
+  checkConv({{2, 32, 9, 9}, {32, 16, 3, 3}, {{"groups", 2}, {"strides", {2, 2}}}});
+  checkConv({{3, 4, 20}, {6, 2, 4}, {{"groups", 2}, {"dilations", {3}}, {"pads", {3, 0}}}});
+  checkConv({{1, 2, 6, 7, 5}, {4, 2, 3, 3, 3}, {{"pads", {1, 1, 1, 0, 0, 0}}}});
+  checkConv({{2, 16, 7, 7}, {24, 16, 1, 1}});
+}
+
+TEST(CpuConv, GivesTheSameBitsForAnyNumberOfThreadsWhenTiled) {
+  checkConv({{10, 32, 14, 14}, {48, 32, 3, 3}, {{"pads", {1, 1, 1, 1}}}});
+  checkConv({{9, 1, 28, 28}, {32, 1, 3, 3}});
+  checkConv({{5, 17, 20, 20}, {19, 17, 3, 3}});
+}
+
+TEST(CpuConv, MultipliesWindowsForTheWeightsOfFewChannelsMore) {
+  for (const ConvShape& shape : {ConvShape{{40, 10, 12, 12}, {20, 10, 5, 5}},
+                                 ConvShape{{7, 16, 40, 40}, {17, 16, 3, 3}},
+                                 ConvShape{{3, 40, 19}, {20, 40, 4}, {{"strides", {3}}}},
+                                 ConvShape{{2, 16, 7, 6, 9},
+                                           {24, 16, 3, 2, 2},
+                                           {{"strides", {2, 1, 2}}, {"dilations", {1, 3, 1}}}}}) {
+    const Case c = convCases(shape)[2];
+    const std::string config = OneOp(c.def, c.attrs, c.inputs, 1).choice().config;
+    if (hasAvx512()) {
+      EXPECT_EQ(config, "columns") << describe(c);
+    }
+    check(c);
+  }
+}
+
+TEST(CpuConv, MultipliesMatricesWhereTheWindowIsOnePixel) {
+  for (const ConvShape& shape :
+       {ConvShape{{3, 5, 17}, {7, 5, 1}},
+        ConvShape{{2, 16, 7, 7}, {24, 16, 1, 1}},
+        ConvShape{{9, 40, 14, 14}, {130, 40, 1, 1}},
+        ConvShape{{3, 20, 9, 10}, {33, 20, 1, 1}, {{"strides", {2, 3}}}},
+        ConvShape{{2, 3, 5, 4, 7}, {6, 3, 1, 1, 1}, {{"strides", {2, 1, 2}}}}}) {
+    const std::vector<Case> cases = convCases(shape);
+    for (std::size_t pass = 0; pass < 2; ++pass) {
+      const Case& c = cases[pass];
+      EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "taps") << describe(c);
+      check(c);
+    }
+  }
+}
+
+TEST(CpuConv, AddsOuterProductsForTheWeights) {
+  for (const ConvShape& shape :
+       {ConvShape{{12, 16, 9}, {10, 16, 3}},
+        ConvShape{{5, 48, 7, 7}, {20, 48, 3, 3}, {{"pads", {1, 1, 1, 1}}}},
+        ConvShape{{40, 10, 6, 6}, {64, 10, 3, 3}, {{"pads", {1, 1, 1, 1}}}},
+        ConvShape{{2, 32, 30, 41}, {32, 32, 3, 2}, {{"strides", {2, 3}}, {"pads", {1, 0, 2, 1}}}},
+        ConvShape{{3, 16, 13, 12}, {10, 16, 3, 3}, {{"dilations", {2, 3}}, {"pads", {2, 2, 2, 2}}}},
+        ConvShape{{2, 16, 5, 6, 7}, {17, 16, 2, 3, 1}, {{"strides", {2, 1, 2}}}},
+        ConvShape{{9, 1, 28, 28}, {256, 1, 1, 1}}}) {
+    const Case c = convCases(shape)[2];
+    EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "outer") << describe(c);
+    check(c);
+  }
+}
+
+TEST(CpuConv, RefusesTuningThatItCannotFollow) {
+  const ConvShape padded{{4, 16, 8, 8}, {16, 8, 3, 3}, {{"groups", 2}, {"pads", {1, 1, 1, 1}}}};
+  const std::string shape = "/n4g2c16o16i8x8k3x3s1x1d1x1p1x1q1x1";
+  const std::vector<Case> cases = convCases(padded);
+  const std::vector<std::pair<std::size_t, std::string>> entries = {
+      {0, "taps"}, {1, "taps"}, {2, "outer"}, {2, "columns"}, {0, "outer"}};
+  for (const auto& [pass, value] : entries) {
+    const Case& c = cases[pass];
+    const OneOp op(c.def, c.attrs, c.inputs, 1);
+    const auto device = makeCpuDevice({.tuning = {{std::string(c.def.name) + shape, value}}});
+    EXPECT_THROW(device->kernels().choose(op.call().view()), ConfigFileError) << value;
+  }
+}
+
+TEST(CpuConv, ComputesSixteenBitFloats) {
+  for (const DType dtype : {DType::BF16, DType::F16}) {
+    checkConv({{3, 16, 9, 11}, {32, 16, 3, 3}}, dtype);
+    checkConv({{2, 3, 8, 9}, {5, 3, 3, 2}}, dtype);
+    checkConv({{10, 32, 14, 14}, {48, 32, 3, 3}}, dtype);
+  }
+}
+
+TEST(CpuConv, LeavesEmptyBatchesAndDoublesToTheReference) {
+  for (Case& c : convCases({{0, 4, 6, 6}, {5, 4, 3, 3}})) {
+    c.implementation = "reference";
+    check(c);
+  }
+  for (Case& c : convCases({{2, 4, 6, 6}, {5, 4, 3, 3}}, DType::F64)) {
+    c.implementation = "reference";
+    check(c);
+  }
+}
+
+TEST(CpuConv, TakesItsLayoutsFromTheTuningTable) {
+  const Case c = convCases({{4, 16, 8, 8}, {16, 16, 3, 3}})[0];
+  const OneOp op(c.def, c.attrs, c.inputs, 1);
+  EXPECT_EQ(op.choice().config, "c c 1");
+  EXPECT_EQ(op.choice().inputs[0], Layout::channelsLast());
+  const std::string key = "conv/n4g1c16o16i8x8k3x3s1x1d1x1p0x0q0x0";
+  const auto tuned = makeCpuDevice({.tuning = {{key, "p p 2"}}});
+  const Choice choice = tuned->kernels().choose(op.call().view());
+  EXPECT_EQ(choice.config, "p p 2");
+  EXPECT_TRUE(choice.inputs[0].isPlain());
+  const auto wrong = makeCpuDevice({.tuning = {{key, "c x 2"}}});
+  EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError);
+}
+
+TEST(CpuConv, RefusesAChoiceThatTheLibraryWouldNotMakeNow) {
+  const Case c = convCases({{4, 16, 8, 8}, {16, 16, 3, 3}})[0];
+  const OneOp op(c.def, c.attrs, c.inputs, 1);
+  Choice other = op.choice();
+  other.scratchBytes += 64;
+  EXPECT_THROW(op.table().make(op.call().view(), other), Unsupported);
+}
+
+}  // namespace
+}  // namespace sluice::devices::cpu

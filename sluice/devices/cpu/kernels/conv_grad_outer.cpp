@@ -1,0 +1,261 @@
+// The batch is cut into grains by the shape alone; each has a gradient of its own, and these are
+// added in order. A grain goes through chunks of its output pixels: lines of one image, or several
+// small images. All taps use a chunk while it is in cache; their sums go from and to memory between
+// chunks, which long chunks keep rare.
+#include "sluice/devices/cpu/kernels/conv_grad_outer.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "sluice/devices/cpu/kernels/conv_plan.h"
+#include "sluice/devices/cpu/kernels/grains.h"
+#include "sluice/devices/cpu/kernels/pack_matrix.h"
+#include "sluice/devices/cpu/kernels/vector_product.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+constexpr std::int64_t kVector = 16;
+constexpr std::int64_t kChunkFloats = 32768;  ///< of one operand
+constexpr std::int64_t kFewestTerms = 128;
+constexpr std::int64_t kMostTerms = 512;
+/// Rows of a tap's matrix below which there is too little to compute with what is loaded.
+constexpr std::int64_t kFewestRows = 6;
+constexpr std::int64_t kFewRows = 8;  ///< that many for one vector
+/// Terms below which sums go from and to memory too often.
+constexpr std::int64_t kShortSum = 64;
+constexpr double kLeastFilled = 0.8;
+
+double filled(std::int64_t channels) {
+  return static_cast<double>(channels) / static_cast<double>(ceilDiv(channels, kVector) * kVector);
+}
+
+/// Whether the vectors run along the channels of dy.
+bool alongOutput(const ops::ConvDims& d) {
+  const double in = filled(d.inChannels);
+  const double out = filled(d.outChannels);
+  return in == out ? d.outChannels > d.inChannels : out > in;
+}
+
+/// Lines of output pixels, or whole images, that are worked on together.
+struct Chunks {
+  std::int64_t images = 1;
+  std::int64_t lines = 1;  ///< of one image, where a chunk has one
+};
+
+Chunks chunksOf(const ops::ConvDims& d) {
+  const std::int64_t terms =
+      std::clamp(kChunkFloats / std::max(d.inChannels, d.outChannels), kFewestTerms, kMostTerms);
+  const std::int64_t lines = d.out[0] * d.out[1];
+  if (d.outSize() > terms) {
+    return {.images = 1, .lines = std::clamp<std::int64_t>(terms / d.out[2], 1, lines)};
+  }
+  return {.images = std::min(d.batch, terms / d.outSize()), .lines = lines};
+}
+
+std::int64_t sumFloats(const ops::ConvDims& d) {
+  return d.kernelSize() * d.inChannels * d.outChannels;
+}
+
+std::size_t sumBytes(const ops::ConvDims& d) {
+  return onednn::alignedBytes(static_cast<std::size_t>(sumFloats(d)) * sizeof(float));
+}
+
+class ConvGradOuter : public device::Kernel {
+ public:
+  ConvGradOuter(const ops::ConvDims& d, std::int64_t grains)
+      : d_(d),
+        alongOutput_(alongOutput(d)),
+        chunks_(chunksOf(d)),
+        grains_(grains),
+        perGrain_(ceilDiv(d.batch, grains)) {
+    for (std::int64_t line = 0; line < d.out[0] * d.out[1]; line += chunks_.lines) {
+      addTerms(line, std::min(d.out[0] * d.out[1], line + chunks_.lines));
+    }
+  }
+
+  void run(const device::KernelRun& run) override {
+    run.workers.parallelFor(grains_, [&](std::int64_t grain) { sumGrain(run, grain); });
+    run.workers.parallelFor(d_.kernelSize(), [&](std::int64_t tap) { addGrains(run, tap); });
+    const std::int64_t perTile = itemsPerTile(d_.kernelSize() * d_.inChannels);
+    run.workers.parallelFor(ceilDiv(d_.outChannels, perTile), [&](std::int64_t tile) {
+      store(run, tile * perTile, std::min(d_.outChannels, (tile + 1) * perTile));
+    });
+  }
+
+ private:
+  /// Of one tap in one chunk; those of the first image come first.
+  struct Terms {
+    std::vector<TermOffsets> list;
+    std::size_t perImage = 0;
+  };
+
+  /// The terms of some lines of output pixels, by tap.
+  void addTerms(std::int64_t firstLine, std::int64_t endLine) {
+    terms_.emplace_back();
+    for (std::int64_t tap = 0; tap < d_.kernelSize(); ++tap) {
+      Terms terms;
+      for (std::int64_t image = 0; image < chunks_.images; ++image) {
+        for (std::int64_t line = firstLine; line < endLine; ++line) {
+          addLine(image, line, tap, terms.list);
+        }
+        if (image == 0) {
+          terms.perImage = terms.list.size();
+        }
+      }
+      terms_.back().push_back(std::move(terms));
+    }
+  }
+
+  void addLine(std::int64_t image,
+               std::int64_t line,
+               std::int64_t tap,
+               std::vector<TermOffsets>& terms) const {
+    const std::int64_t i0 = d_.position(0, line / d_.out[1], tap / d_.kernel[2] / d_.kernel[1]);
+    const std::int64_t i1 = d_.position(1, line % d_.out[1], tap / d_.kernel[2] % d_.kernel[1]);
+    if (i0 < 0 || i0 >= d_.in[0] || i1 < 0 || i1 >= d_.in[1]) {
+      return;
+    }
+    for (std::int64_t o = 0; o < d_.out[2]; ++o) {
+      const std::int64_t i2 = d_.position(2, o, tap % d_.kernel[2]);
+      if (i2 < 0 || i2 >= d_.in[2]) {
+        continue;
+      }
+      const std::int64_t pixel = (i0 * d_.in[1] + i1) * d_.in[2] + i2;
+      const auto x = static_cast<std::int32_t>((image * d_.inSize() + pixel) * d_.inChannels);
+      const auto dy =
+          static_cast<std::int32_t>((image * d_.outSize() + line * d_.out[2] + o) * d_.outChannels);
+      terms.push_back(alongOutput_ ? TermOffsets{x, dy} : TermOffsets{dy, x});
+    }
+  }
+
+  float* sum(const device::KernelRun& run, std::int64_t grain) const {
+    return reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) +
+                                    static_cast<std::size_t>(grain) * sumBytes(d_));
+  }
+
+  void sumGrain(const device::KernelRun& run, std::int64_t grain) const {
+    const std::int64_t end = std::min(d_.batch, (grain + 1) * perGrain_);
+    const ProductExtents extents = alongOutput_ ? ProductExtents{d_.inChannels, d_.outChannels, 0}
+                                                : ProductExtents{d_.outChannels, d_.inChannels, 0};
+    float* sums = sum(run, grain);
+    std::fill_n(sums, sumFloats(d_), 0.0F);
+    for (std::int64_t image = grain * perGrain_; image < end; image += chunks_.images) {
+      const auto images = static_cast<std::size_t>(std::min(chunks_.images, end - image));
+      const float* x = run.in<float>(0) + image * d_.inSize() * d_.inChannels;
+      const float* dy = run.in<float>(1) + image * d_.outSize() * d_.outChannels;
+      for (const std::vector<Terms>& chunk : terms_) {
+        float* to = sums;
+        for (const Terms& tap : chunk) {
+          addOuterProducts(alongOutput_ ? x : dy,
+                           alongOutput_ ? dy : x,
+                           {tap.list.data(), images * tap.perImage},
+                           {to, extents.columns},
+                           extents);
+          to += extents.rows * extents.columns;
+        }
+      }
+    }
+  }
+
+  /// One tap's part of the sums, in the order of the grains.
+  void addGrains(const device::KernelRun& run, std::int64_t tap) const {
+    const std::int64_t count = d_.inChannels * d_.outChannels;
+    float* to = sum(run, 0) + tap * count;
+    for (std::int64_t grain = 1; grain < grains_; ++grain) {
+      const float* from = sum(run, grain) + tap * count;
+      for (std::int64_t i = 0; i < count; ++i) {
+        to[i] += from[i];
+      }
+    }
+  }
+
+  /// The same for windows of one pixel.
+  void storeOnly(const float* from, float* to, std::int64_t first, std::int64_t end) const {
+    if (alongOutput_) {
+      transposeMatrix({d_.inChannels, end - first, d_.outChannels},
+                      from + first,
+                      to + first * d_.inChannels,
+                      d_.inChannels);
+    } else {
+      std::copy(
+          from + first * d_.inChannels, from + end * d_.inChannels, to + first * d_.inChannels);
+    }
+  }
+
+  /// Some output channels in the order of the weights: the taps innermost. Each transposed matrix
+  /// has the taps as its rows.
+  void store(const device::KernelRun& run, std::int64_t first, std::int64_t end) const {
+    const std::int64_t taps = d_.kernelSize();
+    const std::int64_t perTap = d_.inChannels * d_.outChannels;
+    const float* from = sum(run, 0);
+    auto* to = run.out<float>(0);
+    if (taps == 1) {
+      storeOnly(from, to, first, end);
+      return;
+    }
+    if (!alongOutput_) {
+      for (std::int64_t o = first; o < end; ++o) {
+        transposeMatrix({taps, d_.inChannels, perTap},
+                        from + o * d_.inChannels,
+                        to + o * d_.inChannels * taps,
+                        taps);
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < d_.inChannels; ++i) {
+      transposeMatrix({taps, end - first, perTap},
+                      from + i * d_.outChannels + first,
+                      to + (first * d_.inChannels + i) * taps,
+                      d_.inChannels * taps);
+    }
+  }
+
+  ops::ConvDims d_;
+  bool alongOutput_;
+  Chunks chunks_;
+  std::int64_t grains_;
+  std::int64_t perGrain_;
+  std::vector<std::vector<Terms>> terms_;  ///< by chunk and tap
+};
+
+/// Equal grains of whole images, none of them empty.
+std::int64_t grainsOf(const ir::OpView& op) {
+  const std::int64_t batch = ops::convDims(op).batch;
+  return ceilDiv(batch, ceilDiv(batch, convTiles(op)));
+}
+
+}  // namespace
+
+bool canAddOuter(const ir::OpView& op) {
+  const ops::ConvDims d = ops::convDims(op);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  return op.inputs[0].dtype == DType::F32 && hasVectorProduct() && d.groups == 1 &&
+         d.inSize() * d.inChannels <= kMost / kMostTerms &&
+         d.outSize() * d.outChannels <= kMost / kMostTerms;
+}
+
+bool likesOuter(const ir::OpView& op) {
+  const ops::ConvDims d = ops::convDims(op);
+  const std::int64_t columns = alongOutput(d) ? d.outChannels : d.inChannels;
+  const std::int64_t rows = alongOutput(d) ? d.inChannels : d.outChannels;
+  return canAddOuter(op) && filled(columns) >= kLeastFilled &&
+         (rows >= kFewestRows || d.kernelSize() == 1) && (columns > kVector || rows > kFewRows) &&
+         d.batch * d.outSize() >= kShortSum;
+}
+
+device::Choice chooseOuter(const ir::OpView& op) {
+  device::Choice choice = device::plainChoice(op, "");
+  choice.inputs[0] = activationLayout(op.inputs[0], true);
+  choice.inputs[1] = activationLayout(op.inputs[1], true);
+  choice.scratchBytes = sumBytes(ops::convDims(op)) * static_cast<std::size_t>(grainsOf(op));
+  choice.config = kOuterConfig;
+  return choice;
+}
+
+std::unique_ptr<device::Kernel> makeOuter(const ir::OpView& op) {
+  return std::make_unique<ConvGradOuter>(ops::convDims(op), grainsOf(op));
+}
+
+}  // namespace sluice::devices::cpu

@@ -1,0 +1,356 @@
+// A tile of the result, kRows x kVectors vectors, stays in registers while k runs. Tiles of fewer
+// rows take the last row several times over, which writes the same values to the same place.
+#include "sluice/devices/cpu/kernels/vector_product.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sluice/devices/cpu/kernels/vector_targets.h"
+// Highway's order of includes.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sluice/devices/cpu/kernels/vector_product.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef SLUICE_UNROLL
+#ifdef __clang__
+#define SLUICE_UNROLL  // it does by itself
+#else
+#define SLUICE_UNROLL _Pragma("GCC unroll 16")
+#endif
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::devices::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::CappedTag<float, 16>;
+using Vector = hn::VFromD<Floats>;
+
+/// With 32 registers a tile has at most 24 vectors, with 16 at most 12.
+constexpr std::int64_t kAccumulators = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
+constexpr std::int64_t kMostVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+constexpr std::int64_t kMostRows = 12;
+
+constexpr std::int64_t rowsOfTile(std::int64_t vectors) {
+  return std::min(kMostRows, kAccumulators / vectors);
+}
+
+std::int64_t lanes() {
+  return static_cast<std::int64_t>(hn::Lanes(Floats()));
+}
+
+/// The last vector of a row may be shorter.
+template <int kVectors, class Mask>
+HWY_INLINE void loadRow(const float* from, Mask last, Vector (&to)[kVectors]) {
+  const Floats d;
+  SLUICE_UNROLL
+  for (int v = 0; v + 1 < kVectors; ++v) {
+    to[v] = hn::LoadU(d, from + v * lanes());
+  }
+  to[kVectors - 1] = hn::MaskedLoad(last, d, from + (kVectors - 1) * lanes());
+}
+
+template <int kVectors, class Mask>
+HWY_INLINE void storeRow(const Vector (&from)[kVectors], Mask last, float* to) {
+  const Floats d;
+  SLUICE_UNROLL
+  for (int v = 0; v + 1 < kVectors; ++v) {
+    hn::StoreU(from[v], d, to + v * lanes());
+  }
+  hn::BlendedStore(from[kVectors - 1], last, d, to + (kVectors - 1) * lanes());
+}
+
+/// What one tile works on.
+struct RowsTile {
+  const float* a;
+  std::int64_t aStride;  ///< from row to row
+  std::int64_t kStride;
+  float* c;
+  std::int64_t cStride;
+  const float* b;
+  std::int64_t bStride;
+  std::int64_t k;
+  std::int64_t lastLanes;  ///< of the last vector
+  const float* ahead;      ///< the rows of the next tile, to be fetched meanwhile
+  bool accumulate;
+};
+
+template <int kRows, int kVectors>
+void rowsTile(const RowsTile& tile) {
+  const Floats d;
+  const auto last = hn::FirstN(d, static_cast<std::size_t>(tile.lastLanes));
+  // Three rows share a register: the processor adds one or two strides by itself.
+  constexpr int kGroups = (kRows + 2) / 3;
+  const float* a[kGroups];
+  SLUICE_UNROLL
+  for (int g = 0; g < kGroups; ++g) {
+    a[g] = tile.a + 3 * g * tile.aStride;
+  }
+  Vector sums[kRows][kVectors];
+  SLUICE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    if (tile.accumulate) {
+      loadRow<kVectors>(tile.c + r * tile.cStride, last, sums[r]);
+      continue;
+    }
+    SLUICE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[r][v] = hn::Zero(d);
+    }
+  }
+  const float* b = tile.b;
+  for (std::int64_t k = 0; k < tile.k; ++k, b += tile.bStride) {
+    Vector row[kVectors];
+    loadRow<kVectors>(b, last, row);
+    SLUICE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const Vector left = hn::Set(d, a[r / 3][r % 3 * tile.aStride]);
+      SLUICE_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        sums[r][v] = hn::MulAdd(left, row[v], sums[r][v]);
+      }
+    }
+    hwy::Prefetch(tile.ahead + k * kRows);
+    SLUICE_UNROLL
+    for (int g = 0; g < kGroups; ++g) {
+      a[g] += tile.kStride;
+    }
+  }
+  SLUICE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    SLUICE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      hwy::Prefetch(tile.c + (kRows + r) * tile.cStride + v * lanes());
+    }
+    storeRow<kVectors>(sums[r], last, tile.c + r * tile.cStride);
+  }
+}
+
+/// What one tile of a sum of outer products works on.
+struct TermsTile {
+  const float* left;
+  const float* right;
+  std::span<const TermOffsets> terms;
+  float* c;
+  std::int64_t cStride;
+  std::int64_t lastLanes;
+  std::int64_t fetchLeft;  ///< floats of a later term's operands that are fetched meanwhile
+  std::int64_t fetchRight;
+};
+
+constexpr std::size_t kTermsAhead = 8;
+constexpr std::int64_t kLine = 16;  ///< floats of a line of the cache
+
+/// The first tile to read a term's operands has them fetched as a whole.
+HWY_INLINE void fetch(const TermsTile& tile, const TermOffsets& term) {
+  for (std::int64_t i = 0; i < tile.fetchLeft; i += kLine) {
+    hwy::Prefetch(tile.left + term.left + i);
+  }
+  for (std::int64_t i = 0; i < tile.fetchRight; i += kLine) {
+    hwy::Prefetch(tile.right + term.right + i);
+  }
+}
+
+template <int kRows, int kVectors>
+void termsTile(const TermsTile& tile) {
+  const Floats d;
+  const auto last = hn::FirstN(d, static_cast<std::size_t>(tile.lastLanes));
+  Vector sums[kRows][kVectors];
+  SLUICE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    loadRow<kVectors>(tile.c + r * tile.cStride, last, sums[r]);
+  }
+  for (std::size_t t = 0; t < tile.terms.size(); ++t) {
+    const TermOffsets& term = tile.terms[t];
+    if (tile.fetchRight != 0 && t + kTermsAhead < tile.terms.size()) {
+      fetch(tile, tile.terms[t + kTermsAhead]);
+    }
+    const float* left = tile.left + term.left;
+    Vector row[kVectors];
+    loadRow<kVectors>(tile.right + term.right, last, row);
+    SLUICE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const Vector factor = hn::Set(d, left[r]);
+      SLUICE_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        sums[r][v] = hn::MulAdd(factor, row[v], sums[r][v]);
+      }
+    }
+  }
+  SLUICE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    storeRow<kVectors>(sums[r], last, tile.c + r * tile.cStride);
+  }
+}
+
+using RowsFunction = void (*)(const RowsTile&);
+using TermsFunction = void (*)(const TermsTile&);
+
+/// The code of a tile by its rows and vectors.
+template <int kRows, int kVectors>
+constexpr RowsFunction rowsFunction() {
+  if constexpr (kRows <= rowsOfTile(kVectors)) {
+    return &rowsTile<kRows, kVectors>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <int kRows, int kVectors>
+constexpr TermsFunction termsFunction() {
+  if constexpr (kRows <= rowsOfTile(kVectors)) {
+    return &termsTile<kRows, kVectors>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <int kVectors, int... kRows>
+constexpr std::array<RowsFunction, kMostRows + 1> rowsFunctions(
+    std::integer_sequence<int, kRows...> /*rows*/) {
+  return {nullptr, rowsFunction<kRows + 1, kVectors>()...};
+}
+
+template <int kVectors, int... kRows>
+constexpr std::array<TermsFunction, kMostRows + 1> termsFunctions(
+    std::integer_sequence<int, kRows...> /*rows*/) {
+  return {nullptr, termsFunction<kRows + 1, kVectors>()...};
+}
+
+using RowCounts = std::make_integer_sequence<int, static_cast<int>(kMostRows)>;
+
+constexpr std::array<std::array<RowsFunction, kMostRows + 1>, 4> kRowsTiles = {
+    rowsFunctions<1>(RowCounts()),
+    rowsFunctions<2>(RowCounts()),
+    rowsFunctions<3>(RowCounts()),
+    rowsFunctions<4>(RowCounts())};
+constexpr std::array<std::array<TermsFunction, kMostRows + 1>, 4> kTermsTiles = {
+    termsFunctions<1>(RowCounts()),
+    termsFunctions<2>(RowCounts()),
+    termsFunctions<3>(RowCounts()),
+    termsFunctions<4>(RowCounts())};
+
+/// Vectors side by side in a tile, of columns that take so many in all: all tiles about equal.
+std::int64_t vectorsOfTile(std::int64_t columns) {
+  const std::int64_t all = (columns + lanes() - 1) / lanes();
+  const std::int64_t tiles = (all + kMostVectors - 1) / kMostVectors;
+  return (all + tiles - 1) / tiles;
+}
+
+std::int64_t equalStep(std::int64_t extent, std::int64_t most) {
+  const std::int64_t parts = (extent + most - 1) / most;
+  return (extent + parts - 1) / parts;
+}
+
+/// Columns [first, end) of a panel for some rows.
+void rowsPanel(
+    RowsTile& tile, std::int64_t rows, const float* b, std::int64_t columns, std::int64_t vectors) {
+  const std::int64_t width = vectors * lanes();
+  for (std::int64_t j = 0; j < columns; j += width) {
+    const std::int64_t count = std::min(width, columns - j);
+    const std::int64_t used = (count + lanes() - 1) / lanes();
+    tile.b = b + j;
+    tile.lastLanes = count - (used - 1) * lanes();
+    kRowsTiles[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
+    tile.c += count;
+  }
+}
+
+void multiply(const LeftMatrix& a,
+              const RightMatrix& b,
+              const ResultMatrix& c,
+              const ProductExtents& e,
+              Accumulate accumulate) {
+  const std::int64_t vectors = vectorsOfTile(std::min(e.columns, b.panelWidth));
+  const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
+  RowsTile tile{.a = a.data,
+                .aStride = a.rowStride,
+                .kStride = a.kStride,
+                .c = c.data,
+                .cStride = c.rowStride,
+                .b = nullptr,
+                .bStride = b.rowStride,
+                .k = e.k,
+                .lastLanes = 0,
+                .ahead = nullptr,
+                .accumulate = accumulate == Accumulate::Yes};
+  for (std::int64_t i = 0; i < e.rows; i += step) {
+    const std::int64_t rows = std::min(step, e.rows - i);
+    tile.a = a.data + i * a.rowStride;
+    tile.c = c.data + i * c.rowStride;
+    tile.ahead = a.kStride == 1 ? tile.a + rows * a.rowStride : tile.a;
+    for (std::int64_t j = 0; j < e.columns; j += b.panelWidth) {
+      const float* panel = b.data + j / b.panelWidth * b.panelStride;
+      rowsPanel(tile, rows, panel, std::min(b.panelWidth, e.columns - j), vectors);
+    }
+  }
+}
+
+void addTerms(const float* left,
+              const float* right,
+              std::span<const TermOffsets> terms,
+              const ResultMatrix& c,
+              const ProductExtents& e) {
+  const std::int64_t vectors = vectorsOfTile(e.columns);
+  const std::int64_t width = vectors * lanes();
+  const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
+  for (std::int64_t j = 0; j < e.columns; j += width) {
+    const std::int64_t count = std::min(width, e.columns - j);
+    const std::int64_t used = (count + lanes() - 1) / lanes();
+    for (std::int64_t i = 0; i < e.rows; i += step) {
+      const std::int64_t rows = std::min(step, e.rows - i);
+      const TermsTile tile{.left = left + i,
+                           .right = right + j,
+                           .terms = terms,
+                           .c = c.data + i * c.rowStride + j,
+                           .cStride = c.rowStride,
+                           .lastLanes = count - (used - 1) * lanes(),
+                           .fetchLeft = i == 0 && j == 0 ? e.rows : 0,
+                           .fetchRight = i == 0 && j == 0 ? e.columns : 0};
+      kTermsTiles[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
+    }
+  }
+}
+
+bool isFused() {
+  return HWY_TARGET <= HWY_AVX2;
+}
+
+}  // namespace
+}  // namespace sluice::devices::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::devices::cpu {
+namespace {
+HWY_EXPORT(multiply);
+HWY_EXPORT(addTerms);
+HWY_EXPORT(isFused);
+}  // namespace
+
+bool hasVectorProduct() {
+  return HWY_DYNAMIC_DISPATCH(isFused)();
+}
+
+void multiplyRows(const LeftMatrix& a,
+                  const RightMatrix& b,
+                  const ResultMatrix& c,
+                  const ProductExtents& extents,
+                  Accumulate accumulate) {
+  HWY_DYNAMIC_DISPATCH(multiply)(a, b, c, extents, accumulate);
+}
+
+void addOuterProducts(const float* left,
+                      const float* right,
+                      std::span<const TermOffsets> terms,
+                      const ResultMatrix& c,
+                      const ProductExtents& extents) {
+  HWY_DYNAMIC_DISPATCH(addTerms)(left, right, terms, c, extents);
+}
+
+}  // namespace sluice::devices::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,64 @@
+// Products of float32 matrices by our own vector code, for shapes that the library serves badly:
+// small ones, whose time is the cost of its call, and tall ones, whose rows are read and written in
+// an order that memory does not like. Every element is one chain of fused multiply-adds in the
+// order of k, so its bits depend neither on the width of the vectors nor on how the work is cut.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace sluice::devices::cpu {
+
+/// The right operand: [k, columns] with columns side by side, or cut into panels of so many
+/// columns, one after the other.
+struct RightMatrix {
+  const float* data = nullptr;
+  std::int64_t rowStride = 0;    ///< from k to k + 1
+  std::int64_t panelWidth = 0;   ///< at least the number of columns where there is one panel
+  std::int64_t panelStride = 0;  ///<
+};
+
+/// Strides in elements.
+struct LeftMatrix {
+  const float* data = nullptr;
+  std::int64_t rowStride = 0;
+  std::int64_t kStride = 0;
+};
+
+struct ResultMatrix {
+  float* data = nullptr;
+  std::int64_t rowStride = 0;
+};
+
+struct ProductExtents {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t k = 0;
+};
+
+/// Whether this processor has fused multiply-adds: without them the code below is not worth it.
+bool hasVectorProduct();
+
+enum class Accumulate : std::uint8_t { No, Yes };
+
+/// c = a b, or c += a b, which carries the chain of each element on.
+void multiplyRows(const LeftMatrix& a,
+                  const RightMatrix& b,
+                  const ResultMatrix& c,
+                  const ProductExtents& extents,
+                  Accumulate accumulate = Accumulate::No);
+
+/// Where the operands of one term of a sum of outer products lie, in elements.
+struct TermOffsets {
+  std::int32_t left = 0;
+  std::int32_t right = 0;
+};
+
+/// c += the sum over terms t of left[t.left + row] * right[t.right + column].
+void addOuterProducts(const float* left,
+                      const float* right,
+                      std::span<const TermOffsets> terms,
+                      const ResultMatrix& c,
+                      const ProductExtents& extents);
+
+}  // namespace sluice::devices::cpu

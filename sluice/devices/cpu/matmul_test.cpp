@@ -1,0 +1,175 @@
+// matmul by oneDNN against the reference.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/tiled.h"
+#include "sluice/devices/cpu/one_op.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+using device::Layout;
+using testing::Case;
+using testing::check;
+using testing::describe;
+using testing::expectSameBits;
+using testing::hasAvx512;
+using testing::OneOp;
+using testing::product;
+
+TEST(CpuMatMul, MatchesTheReferenceForEveryTransposition) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      check(
+          product(ta ? Shape{33, 17} : Shape{17, 33}, tb ? Shape{29, 33} : Shape{33, 29}, ta, tb));
+    }
+  }
+}
+
+TEST(CpuMatMul, TakesVectors) {
+  check(product({7}, {7, 5}));
+  check(product({5, 7}, {7}));
+  check(product({9}, {9}));
+  check(product({3, 5, 7}, {7}));
+}
+
+TEST(CpuMatMul, BroadcastsBatches) {
+  check(product({4, 3, 5}, {4, 5, 6}));
+  check(product({4, 3, 5}, {5, 6}));
+  check(product({4, 5, 3}, {5, 6}, true));
+  check(product({3, 5}, {4, 5, 6}));
+  check(product({2, 1, 3, 5}, {1, 3, 5, 6}));
+  check(product({2, 1, 5, 3}, {4, 6, 5}, true, true));
+}
+
+TEST(CpuMatMul, GivesTheSameBitsForAnyNumberOfThreadsWhenTiled) {
+  check(product({200, 300}, {300, 700}));             // columns
+  check(product({700, 300}, {300, 90}));              // rows
+  check(product({12, 90, 110}, {12, 110, 130}));      // batch
+  check(product({3, 1, 90, 110}, {1, 4, 110, 130}));  // loop over a broadcast
+}
+
+TEST(CpuMatMul, TakesAPackedRightOperandWhereThereAreFewRows) {
+  if (!hasAvx512()) {
+    GTEST_SKIP() << "oneDNN packs only for AVX-512";
+  }
+  for (const Case& c : {product({40, 700}, {700, 900}),
+                        product({9, 130}, {210, 130}, false, true),
+                        product({64, 520}, {1100, 520}, false, true),
+                        product({300, 33}, {260, 300}, true, true),
+                        product({2, 20, 130}, {210, 130}, false, true, DType::BF16)}) {
+    SCOPED_TRACE(describe(c));
+    const OneOp op(c.def, c.attrs, c.inputs, 1);
+    EXPECT_EQ(op.choice().inputs[1].kind, Layout::Kind::Opaque) << op.choice().config;
+    if (c.inputs[0].shape()[0] == 64) {
+      EXPECT_EQ(op.choice().config, "vectors packed");
+    }
+    check(c);
+  }
+}
+
+TEST(CpuMatMul, GivesTheSameBitsPackedAndPlain) {
+  if (!hasAvx512()) {
+    GTEST_SKIP() << "oneDNN packs only for AVX-512";
+  }
+  const Case c = product({64, 520}, {1100, 520}, false, true);
+  const std::string key = "matmul/f32/1x64x1100x520/nt";
+  OneOp packed(c.def, c.attrs, c.inputs, 1, {}, {{key, "cols 1 packed"}});
+  OneOp plain(c.def, c.attrs, c.inputs, 1, {}, {{key, "cols 1"}});
+  EXPECT_TRUE(plain.choice().inputs[1].isPlain());
+  EXPECT_FALSE(packed.choice().inputs[1].isPlain());
+  expectSameBits(plain.run(), packed.run());
+  OneOp staged(c.def, c.attrs, c.inputs, 2, {}, {{key, "cols 6 packed"}});
+  expectSameBits(plain.run(), staged.run());
+  OneOp own(c.def, c.attrs, c.inputs, 2, {}, {{key, "vectors"}});
+  OneOp ownPacked(c.def, c.attrs, c.inputs, 2, {}, {{key, "vectors packed"}});
+  expectSameBits(own.run(), ownPacked.run());
+}
+
+TEST(CpuMatMul, MultipliesSmallAndTallMatricesByItsOwnCode) {
+  for (const Case& c : {product({8, 35}, {35, 8}),
+                        product({80, 38}, {80, 10}, true),
+                        product({9, 11}, {159, 11}, false, true),
+                        product({14, 160}, {20, 160}, false, true),
+                        product({2, 9, 30}, {30, 19}),
+                        product({20000, 32}, {32, 33})}) {
+    SCOPED_TRACE(describe(c));
+    EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "vectors");
+    check(c);
+  }
+}
+
+TEST(CpuMatMul, ComputesSixteenBitFloats) {
+  for (const DType dtype : {DType::BF16, DType::F16}) {
+    check(product({17, 33}, {33, 29}, false, false, dtype));
+    check(product({2, 9, 33}, {29, 33}, false, true, dtype));
+    check(product({200, 300}, {300, 700}, false, false, dtype));
+  }
+}
+
+TEST(CpuMatMul, LeavesOtherTypesAndEmptyProductsToTheReference) {
+  Case empty = product({0, 3}, {3, 4});
+  empty.implementation = "reference";
+  check(empty);
+  Case noTerms = product({2, 0}, {0, 4});
+  noTerms.implementation = "reference";
+  check(noTerms);
+  Case wide = product({2, 3}, {3, 4}, false, false, DType::F64);
+  wide.implementation = "reference";
+  check(wide);
+}
+
+TEST(CpuMatMul, HandsEveryElementToTheEpilogueOnce) {
+  for (const Case& c : {product({200, 300}, {300, 700}),
+                        product({700, 300}, {300, 90}),
+                        product({12, 90, 110}, {12, 110, 130}),
+                        product({17, 33}, {33, 29}, false, false, DType::F16)}) {
+    SCOPED_TRACE(describe(c));
+    OneOp op(c.def, c.attrs, c.inputs, 1);
+    const HostTensor plain = op.run()[0];
+    const auto kernel = makeTiled(op.call().view(), op.choice());
+    ASSERT_NE(kernel, nullptr);
+    HostTensor out(plain.type());
+    const auto device = makeCpuDevice();
+    const device::Memory scratch = device->allocate(op.choice().scratchBytes);
+    const std::array<const void*, 2> inputs = {c.inputs[0].bytes(), c.inputs[1].bytes()};
+    const std::array<void*, 1> outputs = {out.bytes()};
+    Workers workers(1);
+    std::vector<int> seen(static_cast<std::size_t>(plain.shape().elements()));
+    kernel->runTiles({inputs, outputs, scratch.data(), {}, workers}, [&](const OutputTile& tile) {
+      const std::size_t bytes = byteSize(plain.dtype());
+      const auto begin = static_cast<std::size_t>(tile.begin) * bytes;
+      const auto count = static_cast<std::size_t>(tile.end - tile.begin) * bytes;
+      EXPECT_EQ(std::memcmp(out.bytes() + begin, plain.bytes() + begin, count), 0);
+      for (std::int64_t i = tile.begin; i < tile.end; ++i) {
+        ++seen[static_cast<std::size_t>(i)];
+      }
+    });
+    EXPECT_EQ(std::ranges::count(seen, 1), plain.shape().elements());
+  }
+}
+
+TEST(CpuMatMul, TakesItsTilesFromTheTuningTable) {
+  const Case c = product({64, 64}, {64, 256});
+  const auto device = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "cols 2"}}});
+  const OneOp op(c.def, c.attrs, c.inputs, 1);
+  EXPECT_EQ(op.choice().config, "cols 1");
+  EXPECT_EQ(device->kernels().choose(op.call().view()).config, "cols 2");
+  const auto own = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "vectors"}}});
+  EXPECT_EQ(own->kernels().choose(op.call().view()).config, "vectors");
+  for (const char* text : {"diagonal 2", "cols 0", "cols 99", "loop 2", "batch 2", "vectors 2"}) {
+    const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", text}}});
+    EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError) << text;
+  }
+  const Case batched = product({4, 3, 5}, {4, 5, 6});
+  const OneOp other(batched.def, batched.attrs, batched.inputs, 1);
+  const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/4x3x6x5/nn", "vectors"}}});
+  EXPECT_THROW(wrong->kernels().choose(other.call().view()), ConfigFileError);
+}
+
+}  // namespace
+}  // namespace sluice::devices::cpu

@@ -1,0 +1,131 @@
+// The products of our own vector code, bit by bit against chains of fused multiply-adds.
+#include "sluice/devices/cpu/kernels/vector_product.h"
+
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/random_tensor.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+std::vector<float> numbers(std::uint64_t seed, std::int64_t count) {
+  const HostTensor tensor =
+      sluice::testing::randomTensor(seed, {DType::F32, Shape{count}}, -1.0, 1.0);
+  return {tensor.data<float>().begin(), tensor.data<float>().end()};
+}
+
+constexpr float kUntouched = 77.0F;
+
+/// Every row and column count around the sizes of tiles and vectors.
+std::vector<ProductExtents> extents() {
+  std::vector<ProductExtents> result;
+  for (const std::int64_t rows : {1, 2, 5, 6, 7, 11, 12, 13, 25}) {
+    for (const std::int64_t columns : {1, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 100, 130}) {
+      result.push_back({rows, columns, 1 + rows % 4 * 5});
+    }
+  }
+  return result;
+}
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// Each element of the result by itself; `left(i, k)` and `right(k, j)` are the operands.
+template <class Left, class Right>
+void expectChains(const std::vector<float>& c,
+                  std::int64_t stride,
+                  const ProductExtents& e,
+                  Left left,
+                  Right right,
+                  float start) {
+  for (std::int64_t i = 0; i < e.rows; ++i) {
+    for (std::int64_t j = 0; j < e.columns; ++j) {
+      float sum = start;
+      for (std::int64_t k = 0; k < e.k; ++k) {
+        sum = std::fma(left(i, k), right(k, j), sum);
+      }
+      ASSERT_EQ(c[at(i * stride + j)], sum)
+          << e.rows << "x" << e.columns << "x" << e.k << " at " << i << ", " << j;
+    }
+    for (std::int64_t j = e.columns; j < stride; ++j) {
+      ASSERT_EQ(c[at(i * stride + j)], kUntouched) << "written beside the result";
+    }
+  }
+}
+
+TEST(VectorProduct, IsOneChainOfFusedMultiplyAddsPerElement) {
+  if (!hasVectorProduct()) {
+    GTEST_SKIP() << "no fused multiply-adds here";
+  }
+  for (const ProductExtents& e : extents()) {
+    const auto a = numbers(1, e.rows * e.k);
+    const auto b = numbers(2, e.k * e.columns);
+    const std::int64_t stride = e.columns + 3;
+    std::vector<float> c(at(e.rows * stride), kUntouched);
+    const auto right = [&](std::int64_t k, std::int64_t j) { return b[at(k * e.columns + j)]; };
+    multiplyRows({a.data(), e.k, 1}, {b.data(), e.columns, e.columns, 0}, {c.data(), stride}, e);
+    expectChains(
+        c, stride, e, [&](auto i, auto k) { return a[at(i * e.k + k)]; }, right, 0.0F);
+    multiplyRows({a.data(), 1, e.rows}, {b.data(), e.columns, e.columns, 0}, {c.data(), stride}, e);
+    expectChains(
+        c, stride, e, [&](auto i, auto k) { return a[at(k * e.rows + i)]; }, right, 0.0F);
+  }
+}
+
+TEST(VectorProduct, TakesTheRightOperandInPanels) {
+  if (!hasVectorProduct()) {
+    GTEST_SKIP() << "no fused multiply-adds here";
+  }
+  constexpr std::int64_t kWidth = 32;
+  for (const ProductExtents& e : extents()) {
+    const auto a = numbers(1, e.rows * e.k);
+    const std::int64_t panels = (e.columns + kWidth - 1) / kWidth;
+    const auto b = numbers(2, panels * kWidth * e.k);
+    std::vector<float> c(at(e.rows * e.columns), kUntouched);
+    multiplyRows(
+        {a.data(), e.k, 1}, {b.data(), kWidth, kWidth, kWidth * e.k}, {c.data(), e.columns}, e);
+    expectChains(
+        c,
+        e.columns,
+        e,
+        [&](auto i, auto k) { return a[at(i * e.k + k)]; },
+        [&](auto k, auto j) { return b[at(j / kWidth * kWidth * e.k + k * kWidth + j % kWidth)]; },
+        0.0F);
+  }
+}
+
+TEST(VectorProduct, AddsOuterProductsInTheOrderOfTheTerms) {
+  if (!hasVectorProduct()) {
+    GTEST_SKIP() << "no fused multiply-adds here";
+  }
+  for (const ProductExtents& e : extents()) {
+    const auto left = numbers(1, e.rows * e.k);
+    const auto right = numbers(2, e.columns * e.k);
+    std::vector<TermOffsets> terms;
+    for (std::int64_t k = 0; k < e.k; ++k) {
+      const std::int64_t other = k * 7 % e.k;  // not in the order of memory
+      terms.push_back({static_cast<std::int32_t>(other * e.rows),
+                       static_cast<std::int32_t>((e.k - 1 - k) * e.columns)});
+    }
+    const std::int64_t stride = e.columns + 1;
+    std::vector<float> c(at(e.rows * stride), kUntouched);
+    for (std::int64_t i = 0; i < e.rows; ++i) {
+      std::fill_n(c.begin() + i * stride, e.columns, 0.5F);
+    }
+    addOuterProducts(left.data(), right.data(), terms, {c.data(), stride}, e);
+    expectChains(
+        c,
+        stride,
+        e,
+        [&](auto i, auto k) { return left[at(terms[at(k)].left + i)]; },
+        [&](auto k, auto j) { return right[at(terms[at(k)].right + j)]; },
+        0.5F);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::devices::cpu
