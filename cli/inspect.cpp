@@ -114,13 +114,7 @@ int tune(const TuneSettings& settings) {
     fmt::print("{}", table);
     return 0;
   }
-  const std::string partial = settings.output + ".part";
-  std::ofstream file(partial);
-  file << table;
-  file.close();
-  if (!file || std::rename(partial.c_str(), settings.output.c_str()) != 0) {
-    raise<FileError>("cannot write '{}': {}", settings.output, std::strerror(errno));
-  }
+  devices::cpu::writeTable(settings.output, table);
   return 0;
 }
 

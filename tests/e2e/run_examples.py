@@ -151,6 +151,11 @@ def inspect(programs, folder):
     program = programs.run("sluice", "inspect", path, "--program")
     check("lane" in program and "fused" in program, program)
     check("cannot read" in programs.run("sluice", "inspect", folder / "none", code=1), "missing")
+    table = folder / "table.txt"
+    programs.run("sluice", "tune", path, "--output", table)
+    check(all(len(line.split()) >= 2 for line in table.read_text().splitlines()), "tuning table")
+    unwritable = programs.run("sluice", "tune", path, "-o", folder / "none" / "table", code=1)
+    check("cannot write" in unwritable and "table" in unwritable, unwritable)
     path.write_text(GRAPH.replace("f32[4, 2]\n  %3", "f32[4, 9]\n  %3"))
     broken = programs.run("sluice", "inspect", path, code=1)
     check(str(path) in broken and "InternalError" not in broken, broken)

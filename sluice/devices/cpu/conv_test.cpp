@@ -66,11 +66,11 @@ TEST(CpuConv, MultipliesWindowsForTheWeightsOfFewChannelsMore) {
 
 TEST(CpuConv, MultipliesMatricesWhereTheWindowIsOnePixel) {
   for (const ConvShape& shape :
-       {ConvShape{{3, 5, 17}, {7, 5, 1}},
+       {ConvShape{{3, 9, 17}, {11, 9, 1}},
         ConvShape{{2, 16, 7, 7}, {24, 16, 1, 1}},
         ConvShape{{9, 40, 14, 14}, {130, 40, 1, 1}},
         ConvShape{{3, 20, 9, 10}, {33, 20, 1, 1}, {{"strides", {2, 3}}}},
-        ConvShape{{2, 3, 5, 4, 7}, {6, 3, 1, 1, 1}, {{"strides", {2, 1, 2}}}}}) {
+        ConvShape{{2, 9, 5, 4, 7}, {8, 9, 1, 1, 1}, {{"strides", {2, 1, 2}}}}}) {
     const std::vector<Case> cases = convCases(shape);
     for (std::size_t pass = 0; pass < 2; ++pass) {
       const Case& c = cases[pass];

@@ -1,18 +1,27 @@
 // The tuning table: what is measured for it and what a device takes from it.
 #include "sluice/devices/cpu/tune.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/devices/cpu/one_op.h"
+#include "sluice/ir/parser.h"
 
 namespace sluice::devices::cpu {
 namespace {
 
 using device::KernelCall;
 using testing::Case;
+using testing::check;
 using testing::convCases;
+using testing::ConvShape;
+using testing::hasAvx512;
 using testing::OneOp;
 using testing::product;
 
@@ -41,6 +50,88 @@ TEST(CpuTuning, WritesOnlyEntriesThatADeviceAccepts) {
       EXPECT_EQ(tuned->kernels().choose(calls[i].view()).config, entry->second);
     }
   }
+}
+
+bool offers(const Case& c, const std::string& value) {
+  const auto options = tuningOptions(OneOp(c.def, c.attrs, c.inputs, 1).call().view());
+  return options && std::ranges::find(options->values, value) != options->values.end();
+}
+
+TEST(CpuTuning, TriesEveryWayThatCanBeDone) {
+  const Case wide = product({64, 400}, {400, 400}, false, true);
+  for (const char* value : {"rows 1", "cols 1", "vectors"}) {
+    EXPECT_TRUE(offers(wide, value)) << value;
+  }
+  for (const char* value : {"rows 1 packed", "cols 1 packed", "vectors packed"}) {
+    EXPECT_EQ(offers(wide, value), hasAvx512()) << value;
+  }
+  EXPECT_FALSE(offers(product({4, 64, 64}, {4, 64, 64}), "vectors"));
+  const std::vector<Case> cases = convCases({{4, 16, 8, 8}, {16, 16, 3, 3}});
+  EXPECT_TRUE(offers(cases[0], "taps"));
+  EXPECT_TRUE(offers(cases[1], "taps"));
+  EXPECT_FALSE(offers(cases[2], "taps"));
+  EXPECT_TRUE(offers(cases[2], "outer"));
+  EXPECT_TRUE(offers(cases[2], "columns"));
+  const ConvShape padded{{4, 16, 8, 8}, {16, 16, 3, 3}, {{"pads", {1, 1, 1, 1}}}};
+  EXPECT_FALSE(offers(convCases(padded)[2], "columns"));
+}
+
+/// Tuned values are tried on the shapes they were measured for, so each must be possible there.
+TEST(CpuTuning, DevicesTakeEveryValueThatIsTried) {
+  std::vector<Case> cases = convCases({{4, 16, 8, 8}, {16, 16, 3, 3}});
+  cases.push_back(product({64, 400}, {400, 400}, false, true));
+  cases.push_back(product({64, 40}, {40, 400}));
+  for (const Case& c : cases) {
+    const auto options = tuningOptions(OneOp(c.def, c.attrs, c.inputs, 1).call().view());
+    ASSERT_TRUE(options.has_value());
+    for (const std::string& value : options->values) {
+      SCOPED_TRACE(options->key + " " + value);
+      const device::Tuning tuning{{options->key, value}};
+      EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1, {}, tuning).choice().config, value);
+      check(c, tuning);
+    }
+  }
+}
+
+TEST(CpuTuning, LooksIntoFusedOps) {
+  const ir::Graph body = ir::parse(R"(graph "fused" {
+    %0 = input() "a" : f32[64, 400]
+    %1 = input() "b" : f32[400, 400]
+    %2 = matmul(%0, %1) "y" : f32[64, 400]
+    %3 = exp(%2) "exp" : f32[64, 400]
+    output "out0" = %3
+  })",
+                                   ops::opSet());
+  KernelCall call;
+  call.def = &ops::kFused;
+  call.attrs = ir::completeAttrs(ops::kFused, {{"body", std::make_shared<const ir::Graph>(body)}});
+  call.inputTypes = {{DType::F32, {64, 400}}, {DType::F32, {400, 400}}};
+  call.outputTypes = {{DType::F32, {64, 400}}};
+  std::vector<std::string> keys;
+  tune({&call, 1}, [&](std::string_view key) { keys.emplace_back(key); });
+  EXPECT_EQ(keys, std::vector<std::string>{"matmul/f32/1x64x400x400/nn"});
+}
+
+TEST(CpuTuning, WritesTheTableWholeOrNotAtAll) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(::testing::TempDir()) / "sluice_tuning_table";
+  fs::create_directories(folder);
+  writeTable((folder / "table").string(), "key value\n");
+  std::ifstream file(folder / "table");
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line, "key value");
+  for (const fs::path& path : {folder / "none" / "table", folder}) {
+    try {
+      writeTable(path.string(), "key value\n");
+      ADD_FAILURE() << path << " was written";
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("cannot write"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(path.string()));
+    }
+    EXPECT_FALSE(fs::exists(path.string() + ".part"));
+  }
+  fs::remove_all(folder);
 }
 
 TEST(CpuDevice, NamesTheScopeOfItsBits) {

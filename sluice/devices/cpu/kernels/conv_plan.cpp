@@ -134,6 +134,12 @@ dnnl::convolution_forward::primitive_desc forwardOf(const dnnl::convolution_forw
 bool avoidsSmallMatrices(const Descs& s) {
   const memory::dims weights = s.w.dims();
   const std::int64_t channels = weights[weights.size() - s.strides.size() - 1];
+  const bool isPixel = std::all_of(weights.end() - static_cast<std::ptrdiff_t>(s.strides.size()),
+                                   weights.end(),
+                                   [](auto extent) { return extent == 1; });
+  if (isPixel) {
+    return false;
+  }
   const memory::dims x = s.x.dims();
   std::int64_t perImage = channels;
   for (std::size_t i = 2; i < x.size(); ++i) {
