@@ -16,7 +16,7 @@ namespace sluice {
 
 using parallel::AutoStage;
 using parallel::PipelinedExecution;
-using parallel::PipelineSchedule;
+using parallel::PipelineKind;
 using parallel::ShardedExecution;
 using parallel::Stage;
 using parallel::Strategy;

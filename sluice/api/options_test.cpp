@@ -83,7 +83,7 @@ TEST(Options, PrintTheirDefaults) {
             "rearrangeAnchorsOnHost: false\n"
             "syntheticDataMode: Off\n"
             "setExecutionStrategy: "
-            "PipelinedExecution(AutoStage.SameAsDevice).schedule(\"popart\")\n"
+            "PipelinedExecution(AutoStage.SameAsDevice).schedule(\"1f1b\")\n"
             "recomputation: Default\n"
             "continuousWeightUpdates: false\n"
             "fusion: true\n"

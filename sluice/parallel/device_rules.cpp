@@ -102,11 +102,11 @@ double utilisation(const PipelineLoad& load) {
   const auto stages = static_cast<double>(load.stages);
   const auto count = static_cast<double>(load.microBatches);
   switch (load.schedule) {
-    case PipelineSchedule::Sequential:
+    case PipelineKind::Sequential:
       return 1 / stages;
-    case PipelineSchedule::PopArt:
+    case PipelineKind::Popart:
       return count / (count + static_cast<double>(totalStages(load)) - 1);
-    case PipelineSchedule::Grouped:
+    case PipelineKind::Grouped:
       return count / (count + (load.training ? 2 * stages : stages) - 1);
     default:
       // Filling and draining cost the time of one micro-batch for each stage but one.
@@ -115,18 +115,18 @@ double utilisation(const PipelineLoad& load) {
 }
 
 PipelineMinimum pipelineMinimum(const PipelineLoad& load) {
-  if (load.schedule == PipelineSchedule::Sequential) {
+  if (load.schedule == PipelineKind::Sequential) {
     return {};
   }
   if (!load.training) {
     return {.atLeast = load.stages};
   }
   switch (load.schedule) {
-    case PipelineSchedule::PopArt:
+    case PipelineKind::Popart:
       return {.atLeast = totalStages(load)};
-    case PipelineSchedule::Grouped:
+    case PipelineKind::Grouped:
       return {.atLeast = 2 * load.stages, .multipleOf = 2 * load.stages};
-    case PipelineSchedule::Interleaved:
+    case PipelineKind::Interleaved:
       return {.atLeast = load.stages, .multipleOf = load.stages};
     default:
       return {.atLeast = load.stages};

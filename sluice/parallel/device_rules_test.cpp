@@ -101,16 +101,16 @@ TEST(PipelineLoad, InferenceNeedsAsManyAsStages) {
 }
 
 TEST(PipelineLoad, GroupedAndInterleavedWantMultiples) {
-  const auto with = [](PipelineSchedule schedule, std::int64_t count) {
+  const auto with = [](PipelineKind schedule, std::int64_t count) {
     return enforced({.stages = 2, .microBatches = count, .training = true, .schedule = schedule});
   };
-  EXPECT_THAT(with(PipelineSchedule::Grouped, 6),
+  EXPECT_THAT(with(PipelineKind::Grouped, 6),
               AllOf(HasSubstr("multiple of 4"), HasSubstr("got 6")));
-  EXPECT_THAT(with(PipelineSchedule::Grouped, 2), HasSubstr("multiple of 4"));
-  EXPECT_EQ(with(PipelineSchedule::Grouped, 8), "nothing thrown");
-  EXPECT_EQ(with(PipelineSchedule::Interleaved, 6), "nothing thrown");
-  EXPECT_THAT(with(PipelineSchedule::Interleaved, 5), HasSubstr("multiple of 2"));
-  EXPECT_EQ(with(PipelineSchedule::Sequential, 1), "nothing thrown");
+  EXPECT_THAT(with(PipelineKind::Grouped, 2), HasSubstr("multiple of 4"));
+  EXPECT_EQ(with(PipelineKind::Grouped, 8), "nothing thrown");
+  EXPECT_EQ(with(PipelineKind::Interleaved, 6), "nothing thrown");
+  EXPECT_THAT(with(PipelineKind::Interleaved, 5), HasSubstr("multiple of 2"));
+  EXPECT_EQ(with(PipelineKind::Sequential, 1), "nothing thrown");
 }
 
 TEST(PipelineLoad, IsAWarningWithItsUtilisationElsewhere) {
@@ -124,7 +124,7 @@ TEST(PipelineLoad, IsAWarningWithItsUtilisationElsewhere) {
             "");
   EXPECT_EQ(
       checkPipelineLoad(
-          {.stages = 2, .microBatches = 6, .training = true, .schedule = PipelineSchedule::Grouped},
+          {.stages = 2, .microBatches = 6, .training = true, .schedule = PipelineKind::Grouped},
           IpuRules::Off),
       "");
   EXPECT_THAT(checkPipelineLoad({.stages = 3, .microBatches = 1}, IpuRules::Off),
@@ -133,16 +133,16 @@ TEST(PipelineLoad, IsAWarningWithItsUtilisationElsewhere) {
 }
 
 TEST(PipelineLoad, UtilisationIsBusyTimestepsOverAll) {
-  const auto of = [](PipelineSchedule schedule, bool training) {
+  const auto of = [](PipelineKind schedule, bool training) {
     return utilisation(
         {.stages = 2, .microBatches = 4, .training = training, .schedule = schedule});
   };
   // From the tables of the schedules: 4 micro-batches over 2 stages.
-  EXPECT_THAT(of(PipelineSchedule::Grouped, true), DoubleEq(4.0 / 7));       // 7 timesteps
-  EXPECT_THAT(of(PipelineSchedule::Interleaved, true), DoubleEq(8.0 / 10));  // 10 of one stage
-  EXPECT_THAT(of(PipelineSchedule::Sequential, true), DoubleEq(0.5));
-  EXPECT_THAT(of(PipelineSchedule::PopArt, true), DoubleEq(4.0 / 6));   // N = G + P - 1 cycles
-  EXPECT_THAT(of(PipelineSchedule::PopArt, false), DoubleEq(4.0 / 5));  // P = S
+  EXPECT_THAT(of(PipelineKind::Grouped, true), DoubleEq(4.0 / 7));       // 7 timesteps
+  EXPECT_THAT(of(PipelineKind::Interleaved, true), DoubleEq(8.0 / 10));  // 10 of one stage
+  EXPECT_THAT(of(PipelineKind::Sequential, true), DoubleEq(0.5));
+  EXPECT_THAT(of(PipelineKind::Popart, true), DoubleEq(4.0 / 6));   // N = G + P - 1 cycles
+  EXPECT_THAT(of(PipelineKind::Popart, false), DoubleEq(4.0 / 5));  // P = S
 }
 
 TEST(PipelineLoad, RefusesEmptyPipelines) {

@@ -8,33 +8,11 @@
 namespace sluice::parallel {
 namespace {
 
-using schedule::PipelineKind;
-
 PipelineKind kindOf(const Strategy& strategy, std::size_t stages) {
   if (strategy.kind() == StrategyKind::Sharded || stages == 1) {
     return PipelineKind::Sequential;
   }
-  switch (strategy.schedule()) {
-    case PipelineSchedule::Sequential:
-      return PipelineKind::Sequential;
-    case PipelineSchedule::Grouped:
-      return PipelineKind::Grouped;
-    case PipelineSchedule::Interleaved:
-      return PipelineKind::Interleaved;
-    case PipelineSchedule::GPipe:
-      return PipelineKind::GPipe;
-    case PipelineSchedule::OneForwardOneBackward:
-      return PipelineKind::OneForwardOneBackward;
-    case PipelineSchedule::Chunked:
-      return PipelineKind::Chunked;
-    case PipelineSchedule::ZeroBubbleH1:
-      return PipelineKind::ZeroBubbleH1;
-    case PipelineSchedule::ZeroBubble:
-      return PipelineKind::ZeroBubble;
-    case PipelineSchedule::PopArt:
-      return PipelineKind::Popart;
-  }
-  return PipelineKind::Sequential;
+  return strategy.schedule();
 }
 
 StageMap stageMapOf(const ir::Graph& graph, const Strategy& strategy) {

@@ -11,16 +11,6 @@
 namespace sluice::parallel {
 namespace {
 
-constexpr std::array<std::string_view, 9> kSchedules = {"sequential",
-                                                        "grouped",
-                                                        "interleaved",
-                                                        "gpipe",
-                                                        "1f1b",
-                                                        "chunked",
-                                                        "zb-h1",
-                                                        "zero-bubble",
-                                                        "popart"};
-
 bool has(const Stage& stage, std::string_view block) {
   return std::ranges::find(stage.blocks(), block) != stage.blocks().end();
 }
@@ -47,18 +37,16 @@ std::string_view name(StrategyKind kind) {
   return kind == StrategyKind::Pipelined ? "PipelinedExecution" : "ShardedExecution";
 }
 
-std::string_view name(PipelineSchedule schedule) {
-  return kSchedules[static_cast<std::size_t>(schedule)];
-}
-
-PipelineSchedule parsePipelineSchedule(std::string_view text) {
-  const auto found = std::ranges::find(kSchedules, text);
-  if (found == kSchedules.end()) {
-    raise<InvalidArgument>("there is no pipeline schedule '{}'; the schedules are {}",
-                           text,
-                           fmt::join(kSchedules, ", "));
+PipelineKind parsePipelineKind(std::string_view text) {
+  std::vector<std::string_view> names;
+  for (const PipelineKind kind : schedule::allPipelineKinds()) {
+    if (schedule::name(kind) == text) {
+      return kind;
+    }
+    names.push_back(schedule::name(kind));
   }
-  return static_cast<PipelineSchedule>(found - kSchedules.begin());
+  raise<InvalidArgument>(
+      "there is no pipeline schedule '{}'; the schedules are {}", text, fmt::join(names, ", "));
 }
 
 Stage::Stage(std::vector<std::string> blocks) : blocks_(std::move(blocks)) {
@@ -145,13 +133,13 @@ std::string Strategy::str() const {
   return text;
 }
 
-PipelinedExecution& PipelinedExecution::schedule(PipelineSchedule schedule) {
+PipelinedExecution& PipelinedExecution::schedule(PipelineKind schedule) {
   setSchedule(schedule);
   return *this;
 }
 
 PipelinedExecution& PipelinedExecution::schedule(std::string_view name) {
-  return schedule(parsePipelineSchedule(name));
+  return schedule(parsePipelineKind(name));
 }
 
 }  // namespace sluice::parallel

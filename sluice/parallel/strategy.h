@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "sluice/ir/graph.h"
+#include "sluice/schedule/pipeline.h"
 
 namespace sluice::parallel {
 
@@ -57,22 +58,9 @@ enum class StrategyKind : std::uint8_t { Pipelined, Sharded };
 std::string_view name(StrategyKind kind);
 
 /// The order in which a pipeline runs its stages and micro-batches. None changes a result.
-enum class PipelineSchedule : std::uint8_t {
-  Sequential,
-  Grouped,
-  Interleaved,
-  GPipe,
-  OneForwardOneBackward,
-  Chunked,
-  ZeroBubbleH1,
-  ZeroBubble,
-  PopArt
-};
-/// "sequential", "grouped", "interleaved", "gpipe", "1f1b", "chunked", "zb-h1", "zero-bubble",
-/// "popart".
-std::string_view name(PipelineSchedule schedule);
-/// Throws InvalidArgument that lists the names.
-PipelineSchedule parsePipelineSchedule(std::string_view text);
+using schedule::PipelineKind;
+/// Throws InvalidArgument that lists the names: "sequential", "1f1b", "zb-h1", ...
+PipelineKind parsePipelineKind(std::string_view text);
 
 /// What the two strategies have in common. Made by them; copied as this.
 class Strategy {
@@ -87,7 +75,7 @@ class Strategy {
   const Stage& stage(std::string_view block) const { return stages_[position(block)]; }
   Stage& stage(std::string_view block) { return stages_[position(block)]; }
   /// Of a pipeline; sharded execution has none.
-  PipelineSchedule schedule() const { return schedule_; }
+  PipelineKind schedule() const { return schedule_; }
   /// PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule("popart")
   std::string str() const;
   bool operator==(const Strategy&) const = default;
@@ -96,7 +84,7 @@ class Strategy {
   Strategy(StrategyKind kind, AutoStage rule) : kind_(kind), autoStage_(rule) {}
   /// Throws InvalidArgument for no stage or a block that is in two of them.
   Strategy(StrategyKind kind, std::vector<Stage> stages);
-  void setSchedule(PipelineSchedule schedule) { schedule_ = schedule; }
+  void setSchedule(PipelineKind schedule) { schedule_ = schedule; }
 
  private:
   std::size_t checked(std::size_t id) const;
@@ -105,7 +93,7 @@ class Strategy {
   StrategyKind kind_;
   std::optional<AutoStage> autoStage_;
   std::vector<Stage> stages_;  // the position is the stage's id
-  PipelineSchedule schedule_ = PipelineSchedule::PopArt;
+  PipelineKind schedule_ = PipelineKind::OneForwardOneBackward;
 };
 
 /// Stages work on different micro-batches at the same time.
@@ -123,7 +111,7 @@ class PipelinedExecution : public Strategy {
             std::vector<Stage>{std::move(first), std::move(second), Stage(std::move(more))...}) {}
 
   using Strategy::schedule;
-  PipelinedExecution& schedule(PipelineSchedule schedule);
+  PipelinedExecution& schedule(PipelineKind schedule);
   PipelinedExecution& schedule(std::string_view name);
 };
 

@@ -90,7 +90,7 @@ TEST(Strategy, StagesCanBeChangedByIdOrBlock) {
 TEST(Strategy, PrintsAsItIsWritten) {
   EXPECT_EQ(
       (PipelinedExecution{Stage("B1", "B2").device(1), "B3"}).str(),
-      "PipelinedExecution(Stage(\"B1\", \"B2\").device(1), Stage(\"B3\")).schedule(\"popart\")");
+      "PipelinedExecution(Stage(\"B1\", \"B2\").device(1), Stage(\"B3\")).schedule(\"1f1b\")");
   EXPECT_EQ(Stage("a\"b\\").str(), R"(Stage("a\"b\\"))");
   EXPECT_EQ(ShardedExecution().str(), "ShardedExecution(AutoStage.AutoIncrement)");
   EXPECT_EQ(PipelinedExecution().schedule("zb-h1").str(),
@@ -107,15 +107,15 @@ TEST(Strategy, KnowsItsSchedulesByName) {
                                       "zb-h1",
                                       "zero-bubble",
                                       "popart"}) {
-    EXPECT_EQ(name(parsePipelineSchedule(text)), text);
+    EXPECT_EQ(name(parsePipelineKind(text)), text);
   }
-  EXPECT_EQ(parsePipelineSchedule("1f1b"), PipelineSchedule::OneForwardOneBackward);
-  EXPECT_EQ(parsePipelineSchedule("zero-bubble"), PipelineSchedule::ZeroBubble);
-  EXPECT_EQ(PipelinedExecution().schedule(), PipelineSchedule::PopArt);
-  EXPECT_EQ(PipelinedExecution().schedule(PipelineSchedule::GPipe).schedule(),
-            PipelineSchedule::GPipe);
+  EXPECT_EQ(parsePipelineKind("1f1b"), PipelineKind::OneForwardOneBackward);
+  EXPECT_EQ(parsePipelineKind("zero-bubble"), PipelineKind::ZeroBubble);
+  EXPECT_EQ(PipelinedExecution().schedule(), PipelineKind::OneForwardOneBackward);
+  EXPECT_EQ(PipelinedExecution().schedule(PipelineKind::GPipe).schedule(),
+            PipelineKind::GPipe);
   EXPECT_THAT(messageOf([] { PipelinedExecution().schedule("fastest"); }),
-              AllOf(HasSubstr("'fastest'"), HasSubstr("interleaved, gpipe, 1f1b")));
+              AllOf(HasSubstr("'fastest'"), HasSubstr("popart, gpipe, 1f1b")));
 }
 
 TEST(Strategy, RefusesStagesThatCannotBe) {

@@ -231,7 +231,7 @@ Options randomOptions(std::uint64_t seed, const RandomNet& net, const RandomTrai
     options.setExecutionStrategy(ShardedExecution(stages));
   } else {
     options.setExecutionStrategy(
-        PipelinedExecution(stages).schedule(static_cast<parallel::PipelineSchedule>(kind)));
+        PipelinedExecution(stages).schedule(static_cast<parallel::PipelineKind>(kind)));
   }
   options.deviceIterations(dice.between(1, 3));
   options.threads(dice.between(1, 2));
