@@ -39,7 +39,9 @@ constexpr device::KernelEntry widened(std::string_view op) {
 constexpr std::array kEntries = {
     elementwise("abs"),
     elementwise("add"),
-    device::KernelEntry{.op = "argmax", .implementation = "lines", .make = makeArgMax},
+    device::KernelEntry{
+        .op = "argmax", .implementation = "lines", .supports = supportsArgMax, .make = makeArgMax},
+    widened("argmax"),
     device::KernelEntry{.op = "assign", .implementation = "tiles", .make = makeAssign},
     device::KernelEntry{.op = "avg_pool",
                         .implementation = "strips",

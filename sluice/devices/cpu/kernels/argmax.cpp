@@ -112,6 +112,10 @@ class ArgMax : public device::Kernel {
 
 }  // namespace
 
+bool supportsArgMax(const ir::OpView& op) {
+  return heldAs(op.inputs[0].dtype) == op.inputs[0].dtype;
+}
+
 std::unique_ptr<device::Kernel> makeArgMax(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<ArgMax>(op);
 }

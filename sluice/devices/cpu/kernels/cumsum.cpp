@@ -42,6 +42,9 @@ class CumSum : public device::Kernel {
   template <class T>
   void addUp(const T* in, T* out, std::int64_t columns) const {
     using W = ops::Wide<T>;
+    if (view_.inner == 1) {
+      return addLine(in, out);
+    }
     std::array<W, kColumns> sums = {};
     for (std::int64_t k = 0; k < view_.extent; ++k) {
       const std::int64_t row = (reverse_ ? view_.extent - 1 - k : k) * view_.inner;
@@ -51,6 +54,18 @@ class CumSum : public device::Kernel {
         out[row + c] = ops::narrow<T>(exclusive_ ? sum : next);
         sum = next;
       }
+    }
+  }
+
+  template <class T>
+  void addLine(const T* in, T* out) const {
+    using W = ops::Wide<T>;
+    W sum{};
+    for (std::int64_t k = 0; k < view_.extent; ++k) {
+      const std::int64_t at = reverse_ ? view_.extent - 1 - k : k;
+      const W next = static_cast<W>(sum + ops::widen(in[at]));
+      out[at] = ops::narrow<T>(exclusive_ ? sum : next);
+      sum = next;
     }
   }
 

@@ -1,4 +1,5 @@
 // gather: rows of contiguous elements, copied by their indices.
+#include <algorithm>
 #include <cstring>
 
 #include "sluice/devices/cpu/kernels/grains.h"
@@ -52,18 +53,31 @@ class Gather : public device::Kernel {
       const std::int64_t perTile = itemsPerTile(view_.inner);
       run.workers.parallelFor(ceilDiv(rows, perTile), [&](std::int64_t tile) {
         const std::int64_t last = std::min(rows, (tile + 1) * perTile);
-        for (std::int64_t row = tile * perTile; row < last; ++row) {
-          const std::int64_t from =
-              row / count_ * view_.extent + resolved(indices[row % count_], view_.extent);
-          copy_(run.in<std::byte>(0) + static_cast<std::size_t>(from) * row_,
-                run.out<std::byte>(0) + static_cast<std::size_t>(row) * row_,
-                row_);
-        }
+        copyRows(run, indices, tile * perTile, last);
       });
     });
   }
 
  private:
+  /// Rows [first, last) of the result.
+  template <class Index>
+  void copyRows(const device::KernelRun& run,
+                const Index* indices,
+                std::int64_t first,
+                std::int64_t last) const {
+    std::byte* to = run.out<std::byte>(0) + static_cast<std::size_t>(first) * row_;
+    for (std::int64_t row = first; row < last;) {
+      const std::int64_t outer = row / count_;
+      const std::int64_t end = std::min(last, (outer + 1) * count_);
+      const std::byte* base =
+          run.in<std::byte>(0) + static_cast<std::size_t>(outer * view_.extent) * row_;
+      for (const Index* index = indices + (row - outer * count_); row < end; ++row, ++index) {
+        copy_(base + static_cast<std::size_t>(resolved(*index, view_.extent)) * row_, to, row_);
+        to += row_;
+      }
+    }
+  }
+
   std::string_view name_;
   DType indexType_;
   std::int64_t count_;

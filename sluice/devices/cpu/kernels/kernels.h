@@ -9,6 +9,7 @@
 namespace sluice::devices::cpu {
 
 // argmax.cpp
+bool supportsArgMax(const ir::OpView& op);
 std::unique_ptr<device::Kernel> makeArgMax(const ir::OpView& op, const device::Choice& choice);
 
 // assign.cpp: modes sum and mean

@@ -60,6 +60,7 @@ Part partOf(const TensorType& whole,
             const device::Layout& layout) {
   const auto bytes = static_cast<std::int64_t>(byteSize(whole.dtype));
   std::vector<std::int64_t> counts;
+  counts.reserve(view.size());
   for (const ops::SliceAxis& axis : view) {
     counts.push_back(axis.count);
   }

@@ -15,29 +15,33 @@ namespace {
 /// Terms whose sum is one partial.
 constexpr std::int64_t kGrain = 2048;
 
-/// What both ops know of their labels.
-class NllKernel : public device::Kernel {
- protected:
-  NllKernel(const ir::OpView& op, const TensorType& probabilities, const TensorType& labels)
+/// The labels of either op: which terms count, and for how much.
+class Labels {
+ public:
+  Labels(const ir::OpView& op, const Shape& probabilities, const TensorType& labels)
       : name_(op.def.name),
-        dtype_(probabilities.dtype),
-        labelType_(labels.dtype),
-        d_(ops::nllDims(op, probabilities.shape, labels)),
+        dtype_(labels.dtype),
+        dims_(ops::nllDims(op, probabilities, labels)),
         reduction_(ops::reductionOf(op)),
         ignore_(op.integer("ignoreIndex")) {}
+
+  DType dtype() const { return dtype_; }
+  const ops::NllDims& dims() const { return dims_; }
+  bool listed() const { return reduction_ == ops::Reduction::None; }
+  std::int64_t grains() const { return ceilDiv(dims_.terms(), kGrain); }
 
   /// What a term is multiplied by. Throws InvalidArgument for labels that are out of range.
   template <class Label>
   double factor(const Label* labels) const {
     std::int64_t counted = 0;
-    for (std::int64_t t = 0; t < d_.terms(); ++t) {
+    for (std::int64_t t = 0; t < dims_.terms(); ++t) {
       const auto label = static_cast<std::int64_t>(labels[t]);
       if (label == ignore_) {
         continue;
       }
-      if (label < 0 || label >= d_.classes) {
+      if (label < 0 || label >= dims_.classes) {
         raise<InvalidArgument>(
-            "{}: label {} is out of range for {} classes", name_, label, d_.classes);
+            "{}: label {} is out of range for {} classes", name_, label, dims_.classes);
       }
       ++counted;
     }
@@ -48,9 +52,9 @@ class NllKernel : public device::Kernel {
 
   /// Calls f(grain, term, class) for all terms that are not ignored, those of a grain in order.
   template <class Label, class F>
-  void forTerms(const device::KernelRun& run, const Label* labels, const F& f) const {
-    run.workers.parallelFor(grains(d_), [&](std::int64_t grain) {
-      const std::int64_t last = std::min(d_.terms(), (grain + 1) * kGrain);
+  void forTerms(Workers& workers, const Label* labels, const F& f) const {
+    workers.parallelFor(grains(), [&](std::int64_t grain) {
+      const std::int64_t last = std::min(dims_.terms(), (grain + 1) * kGrain);
       for (std::int64_t t = grain * kGrain; t < last; ++t) {
         const auto label = static_cast<std::int64_t>(labels[t]);
         if (label != ignore_) {
@@ -60,26 +64,24 @@ class NllKernel : public device::Kernel {
     });
   }
 
+ private:
   std::string_view name_;
   DType dtype_;
-  DType labelType_;
-  ops::NllDims d_;
+  ops::NllDims dims_;
   ops::Reduction reduction_;
   std::int64_t ignore_;
-
- public:
-  static std::int64_t grains(const ops::NllDims& d) { return ceilDiv(d.terms(), kGrain); }
 };
 
 /// Inputs (log-probabilities, labels); scratch holds a sum for every grain.
-class NllLoss : public NllKernel {
+class NllLoss : public device::Kernel {
  public:
-  explicit NllLoss(const ir::OpView& op) : NllKernel(op, op.inputs[0], op.inputs[1]) {}
+  explicit NllLoss(const ir::OpView& op)
+      : dtype_(op.inputs[0].dtype), labels_(op, op.inputs[0].shape, op.inputs[1]) {}
 
   void run(const device::KernelRun& run) override {
-    withIndices(labelType_, run.inputs[1], [&](const auto* labels) {
+    withIndices(labels_.dtype(), run.inputs[1], [&](const auto* labels) {
       dispatch(dtype_, [&]<class T>(T) {
-        reduction_ == ops::Reduction::None ? listTerms<T>(run, labels) : addTerms<T>(run, labels);
+        labels_.listed() ? listTerms<T>(run, labels) : addTerms<T>(run, labels);
       });
     });
   }
@@ -87,23 +89,24 @@ class NllLoss : public NllKernel {
  private:
   template <class T, class Label>
   void listTerms(const device::KernelRun& run, const Label* labels) const {
-    const double by = factor(labels);
-    fillZero(run.out<std::byte>(0), static_cast<std::size_t>(d_.terms()) * sizeof(T), run.workers);
-    forTerms(run, labels, [&](std::int64_t, std::int64_t t, std::int64_t c) {
+    const double by = labels_.factor(labels);
+    const auto terms = static_cast<std::size_t>(labels_.dims().terms());
+    fillZero(run.out<std::byte>(0), terms * sizeof(T), run.workers);
+    labels_.forTerms(run.workers, labels, [&](std::int64_t, std::int64_t t, std::int64_t c) {
       run.out<T>(0)[t] = ops::narrow<T>(by * valueAt<T>(run, t, c));
     });
   }
 
   template <class T, class Label>
   void addTerms(const device::KernelRun& run, const Label* labels) const {
-    const double by = factor(labels);
+    const double by = labels_.factor(labels);
     auto* sums = static_cast<double*>(run.scratch);
-    std::fill_n(sums, grains(d_), 0.0);
-    forTerms(run, labels, [&](std::int64_t grain, std::int64_t t, std::int64_t c) {
+    std::fill_n(sums, labels_.grains(), 0.0);
+    labels_.forTerms(run.workers, labels, [&](std::int64_t grain, std::int64_t t, std::int64_t c) {
       sums[grain] += valueAt<T>(run, t, c);
     });
     double sum = 0;
-    for (std::int64_t grain = 0; grain < grains(d_); ++grain) {
+    for (std::int64_t grain = 0; grain < labels_.grains(); ++grain) {
       sum += sums[grain];
     }
     run.out<T>(0)[0] = ops::narrow<T>(by * sum);
@@ -111,36 +114,46 @@ class NllLoss : public NllKernel {
 
   template <class T>
   double valueAt(const device::KernelRun& run, std::int64_t t, std::int64_t c) const {
-    return static_cast<double>(ops::widen(run.in<T>(0)[d_.at(t, c)]));
+    return static_cast<double>(ops::widen(run.in<T>(0)[labels_.dims().at(t, c)]));
   }
+
+  DType dtype_;
+  Labels labels_;
 };
 
 /// Inputs (labels, dy).
-class NllLossGrad : public NllKernel {
+class NllLossGrad : public device::Kernel {
  public:
-  explicit NllLossGrad(const ir::OpView& op) : NllKernel(op, op.outputs[0], op.inputs[0]) {}
+  explicit NllLossGrad(const ir::OpView& op)
+      : type_(op.outputs[0]), labels_(op, type_.shape, op.inputs[0]) {}
 
   void run(const device::KernelRun& run) override {
-    const auto elements = static_cast<std::size_t>(d_.terms() * d_.classes);
-    withIndices(labelType_, run.inputs[0], [&](const auto* labels) {
-      const double by = factor(labels);
-      fillZero(run.out<std::byte>(0), elements * byteSize(dtype_), run.workers);
-      dispatch(dtype_, [&]<class T>(T) {
-        forTerms(run, labels, [&](std::int64_t, std::int64_t t, std::int64_t c) {
-          const T dy = run.in<T>(1)[reduction_ == ops::Reduction::None ? t : 0];
-          run.out<T>(0)[d_.at(t, c)] = ops::narrow<T>(by * static_cast<double>(ops::widen(dy)));
-        });
-      });
+    withIndices(labels_.dtype(), run.inputs[0], [&](const auto* labels) {
+      const double by = labels_.factor(labels);
+      fillZero(run.out<std::byte>(0), type_.bytes(), run.workers);
+      dispatch(type_.dtype, [&]<class T>(T) { place<T>(run, labels, by); });
     });
   }
+
+ private:
+  template <class T, class Label>
+  void place(const device::KernelRun& run, const Label* labels, double by) const {
+    labels_.forTerms(run.workers, labels, [&](std::int64_t, std::int64_t t, std::int64_t c) {
+      const auto dy = static_cast<double>(ops::widen(run.in<T>(1)[labels_.listed() ? t : 0]));
+      run.out<T>(0)[labels_.dims().at(t, c)] = ops::narrow<T>(by * dy);
+    });
+  }
+
+  TensorType type_;
+  Labels labels_;
 };
 
 }  // namespace
 
 device::Choice chooseNllLoss(const ir::OpView& op, const device::Tuning& /*tuning*/) {
   device::Choice choice = device::plainChoice(op, "");
-  const ops::NllDims d = ops::nllDims(op, op.inputs[0].shape, op.inputs[1]);
-  choice.scratchBytes = static_cast<std::size_t>(ceilDiv(d.terms(), kGrain)) * sizeof(double);
+  const Labels labels(op, op.inputs[0].shape, op.inputs[1]);
+  choice.scratchBytes = static_cast<std::size_t>(labels.grains()) * sizeof(double);
   return choice;
 }
 

@@ -19,26 +19,29 @@ class OneHot : public device::Kernel {
 
   void run(const device::KernelRun& run) override {
     fillZero(run.out<std::byte>(0), type_.bytes(), run.workers);
-    const std::int64_t count = view_.outer * view_.inner;
-    const std::int64_t perTile = itemsPerTile(1);
     withIndices(indexType_, run.inputs[0], [&](const auto* indices) {
-      run.workers.parallelFor(ceilDiv(count, perTile), [&](std::int64_t tile) {
-        const std::int64_t last = std::min(count, (tile + 1) * perTile);
-        dispatch(type_.dtype, [&]<class T>(T) {
-          T* out = run.out<T>(0);
-          for (std::int64_t i = tile * perTile; i < last; ++i) {
-            const std::int64_t index = resolved(indices[i], view_.extent);
-            if (index >= 0 && index < view_.extent) {
-              out[(i / view_.inner * view_.extent + index) * view_.inner + i % view_.inner] =
-                  ops::narrow<T>(static_cast<ops::Wide<T>>(1));
-            }
-          }
-        });
-      });
+      dispatch(type_.dtype, [&]<class T>(T) { place<T>(run, indices); });
     });
   }
 
  private:
+  template <class T, class Index>
+  void place(const device::KernelRun& run, const Index* indices) const {
+    const std::int64_t count = view_.outer * view_.inner;
+    const std::int64_t perTile = itemsPerTile(1);
+    T* out = run.out<T>(0);
+    run.workers.parallelFor(ceilDiv(count, perTile), [&](std::int64_t tile) {
+      const std::int64_t last = std::min(count, (tile + 1) * perTile);
+      for (std::int64_t i = tile * perTile; i < last; ++i) {
+        const std::int64_t index = resolved(indices[i], view_.extent);
+        if (index >= 0 && index < view_.extent) {
+          out[(i / view_.inner * view_.extent + index) * view_.inner + i % view_.inner] =
+              ops::narrow<T>(static_cast<ops::Wide<T>>(1));
+        }
+      }
+    });
+  }
+
   TensorType type_;
   DType indexType_;
   ops::AxisView view_;

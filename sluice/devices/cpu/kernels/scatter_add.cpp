@@ -1,5 +1,5 @@
 // scatter_add: each tile owns a block of rows of the result, looks through all indices and adds the
-// updates of its rows in their order.
+// updates of its rows in their order. Long rows are worth more blocks, for each reads all indices.
 #include <algorithm>
 #include <cstring>
 
@@ -13,8 +13,13 @@
 namespace sluice::devices::cpu {
 namespace {
 
-/// Blocks that the rows are cut into at most: every block reads all indices.
-constexpr std::int64_t kBlocks = 32;
+/// Blocks that rows of `inner` elements are cut into at most.
+constexpr std::int64_t blocksOf(std::int64_t inner) {
+  return std::clamp<std::int64_t>(inner / 4, 1, 32);
+}
+
+/// Rows shorter than this are added in place, not by a call.
+constexpr std::int64_t kShortRow = 16;
 
 class ScatterAdd : public device::Kernel {
  public:
@@ -24,7 +29,7 @@ class ScatterAdd : public device::Kernel {
         indexType_(op.inputs[1].dtype),
         count_(op.inputs[1].shape.elements()),
         view_(ops::aroundAxis(op.inputs[0].shape, ops::axisAttr(op, op.inputs[0].shape))),
-        rows_(std::max(itemsPerTile(view_.inner), ceilDiv(view_.extent, kBlocks))),
+        rows_(std::max(itemsPerTile(view_.inner), ceilDiv(view_.extent, blocksOf(view_.inner)))),
         blocks_(ceilDiv(view_.extent, rows_)) {}
 
   void run(const device::KernelRun& run) override {
@@ -59,7 +64,12 @@ class ScatterAdd : public device::Kernel {
   template <class T>
   void addRow(const T* update, T* row) const {
     if constexpr (std::is_same_v<T, float>) {
-      add_({.in = {row, update}, .out = row, .n = view_.inner});
+      if (view_.inner >= kShortRow) {
+        return add_({.in = {row, update}, .out = row, .n = view_.inner});
+      }
+      for (std::int64_t i = 0; i < view_.inner; ++i) {
+        row[i] += update[i];
+      }
     } else {
       for (std::int64_t i = 0; i < view_.inner; ++i) {
         row[i] =
@@ -81,7 +91,7 @@ class ScatterAdd : public device::Kernel {
 }  // namespace
 
 bool supportsScatterAdd(const ir::OpView& op) {
-  return byteSize(op.inputs[0].dtype) != 2 || !isFloat(op.inputs[0].dtype);
+  return heldAs(op.inputs[0].dtype) == op.inputs[0].dtype;
 }
 
 std::unique_ptr<device::Kernel> makeScatterAdd(const ir::OpView& op,

@@ -1,6 +1,8 @@
-// softmax, log_softmax and their gradients of float32: one thread per row along the last axis, and
-// per strip of neighbouring lines along an inner axis.
+// softmax, log_softmax and their gradients of float32: one thread per line along the axis, or,
+// where many lines lie side by side, per strip of neighbours.
 #include "sluice/devices/cpu/kernels/softmax.h"
+
+#include <array>
 
 #include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
@@ -226,7 +228,54 @@ class SoftmaxRows : public device::Kernel {
   std::int64_t columns_;
 };
 
-/// Along an axis with others behind it.
+/// Along an axis with few elements behind it: each line is brought together, and taken apart after.
+class SoftmaxLines : public device::Kernel {
+ public:
+  static bool suits(const ops::AxisDims& d) { return d.inner < 16 && d.extent <= kLongest; }
+
+  SoftmaxLines(RowFunction function, const ops::AxisDims& dims) : function_(function), d_(dims) {}
+
+  void run(const device::KernelRun& run) override {
+    const std::int64_t lines = d_.outer * d_.inner;
+    const std::int64_t perTile = itemsPerTile(d_.extent);
+    run.workers.parallelFor(ceilDiv(lines, perTile), [&](std::int64_t tile) {
+      const std::int64_t last = std::min(lines, (tile + 1) * perTile);
+      for (std::int64_t line = tile * perTile; line < last; ++line) {
+        runLine(run, line / d_.inner * d_.extent * d_.inner + line % d_.inner);
+      }
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kLongest = 2048;
+  using Line = std::array<float, kLongest>;
+
+  void runLine(const device::KernelRun& run, std::int64_t first) const {
+    Line x;
+    Line dy;
+    Line y;
+    collect(run.in<float>(0) + first, x);
+    if (run.inputs.size() > 1) {
+      collect(run.in<float>(1) + first, dy);
+    }
+    function_(x.data(), dy.data(), y.data(), static_cast<std::size_t>(d_.extent));
+    float* to = run.out<float>(0) + first;
+    for (std::int64_t i = 0; i < d_.extent; ++i) {
+      to[i * d_.inner] = y[static_cast<std::size_t>(i)];
+    }
+  }
+
+  void collect(const float* from, Line& line) const {
+    for (std::int64_t i = 0; i < d_.extent; ++i) {
+      line[static_cast<std::size_t>(i)] = from[i * d_.inner];
+    }
+  }
+
+  RowFunction function_;
+  ops::AxisDims d_;
+};
+
+/// Along an axis with many elements behind it.
 class SoftmaxStrips : public device::Kernel {
  public:
   SoftmaxStrips(StripFunction function, const ops::AxisDims& dims)
@@ -269,6 +318,9 @@ std::unique_ptr<device::Kernel> makeSoftmax(const ir::OpView& op,
   const ops::AxisDims dims = ops::axisDims(op);
   if (dims.inner == 1) {
     return std::make_unique<SoftmaxRows>(rowFunction(op.def.name), dims);
+  }
+  if (SoftmaxLines::suits(dims)) {
+    return std::make_unique<SoftmaxLines>(rowFunction(op.def.name), dims);
   }
   return std::make_unique<SoftmaxStrips>(stripFunction(op.def.name), dims);
 }

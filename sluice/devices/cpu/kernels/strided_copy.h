@@ -32,7 +32,10 @@ class StridedCopy {
     std::int64_t to = 0;
   };
   Place placeOf(std::int64_t line) const;
-  void copyLine(const std::byte* from, std::byte* to, std::int64_t count) const;
+  void copyLines(const std::byte* from,
+                 std::byte* to,
+                 const CopyAxis& line,
+                 const CopyAxis& next) const;
 
   std::vector<CopyAxis> outer_;
   CopyAxis line_{1, 1, 1};
