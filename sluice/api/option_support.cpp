@@ -14,7 +14,6 @@ constexpr std::string_view kWithoutReader[] = {
     "anchorTensor",
     "rearrangeAnchorsOnHost",
     "syntheticDataMode",
-    "showCompilationProgressBar",
     "connectionType",
     "useDeviceId",
     "autoRoundNumDevices",

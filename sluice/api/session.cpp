@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "sluice/api/compile_progress.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
@@ -159,12 +160,20 @@ void Session::requireRoom(const program::Program& lowered) const {
 std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
                                                          std::int32_t microBatches,
                                                          program::DrainRule drainRule,
-                                                         const Options& options) {
+                                                         const Options& options,
+                                                         CompileProgress* progress) {
+  const auto begin = [progress](CompilePhase phase) {
+    if (progress != nullptr) {
+      progress->begin(phase);
+    }
+  };
   const device::KernelTable& kernels = devices_[0]->kernels();
   transforms::TransformOptions passes;
   passes.fusion = options.fusion();
   passes.dumpDirectory = dumpFolder(options, graph.name());
+  begin(CompilePhase::Passes);
   transforms::runPasses(graph, passes);
+  begin(CompilePhase::Plan);
   program::StatePlan plan = state_->plan();
   // A second slot pays off as soon as another micro-batch follows, in this round or the next.
   const bool several = microBatches > 1 || options.deviceIterations() > 1;
@@ -172,9 +181,9 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
   for (const program::PlacedVariable& placed : plan.variables()) {
     homes.emplace(placed.variable.name, placed.device);
   }
-  const parallel::ExecutionPlan execution =
-      parallel::planExecution(
-          graph, options.executionStrategy(), planOptions(options, microBatches), std::move(homes));
+  const parallel::ExecutionPlan execution = parallel::planExecution(
+      graph, options.executionStrategy(), planOptions(options, microBatches), std::move(homes));
+  begin(CompilePhase::Lower);
   program::Program lowered = program::lower(
       program::Placed{graph, execution.segments, execution.homes, execution.schedule},
       kernels,
@@ -185,12 +194,14 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
        .drainRule = drainRule,
        .memoryPerDevice = options.memoryPerDevice()});
   requireRoom(lowered);
+  begin(CompilePhase::Verify);
   if (options.verifyPrograms()) {
     program::verify(lowered);
   }
   if (!passes.dumpDirectory.empty()) {
     writeDump(passes.dumpDirectory, lowered);
   }
+  begin(CompilePhase::Load);
   makeDevices(lowered.devices.size());
   std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered));
   state_->adopt(std::move(plan));
