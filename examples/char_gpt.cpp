@@ -103,6 +103,7 @@ void run(const Settings& settings) {
   const std::vector<std::int64_t> text = readText(settings);
   Gpt net(settings.shape);
   Options options;
+  options.showCompilationProgressBar(false);
   options.threads(settings.threads);
   auto model = trainingModel(net, options, optim::AdamW(3e-3));
   model.setLrSchedule(optim::LrSchedule::cosine(settings.steps, 0.1).warmUp(20));

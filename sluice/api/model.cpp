@@ -1,11 +1,12 @@
 #include "sluice/api/model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
 
+#include "sluice/api/compile_progress.h"
 #include "sluice/api/option_support.h"
 #include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
@@ -126,6 +127,10 @@ Model::Model(nn::Module& module,
   for (const std::string& line : options_.fromEnvironment()) {
     log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
   }
+  if (const std::string& folder = options_.report().profileDir; !folder.empty()) {
+    recorder_ =
+        std::make_unique<profile::StepRecorder>(std::filesystem::path(folder) / programName());
+  }
   options.freeze();
   options_.freeze();
 }
@@ -176,9 +181,22 @@ Model::Signature Model::signatureOf(std::span<const HostTensor> inputs) const {
   return signature;
 }
 
-ir::Graph Model::trace(const Signature& signature) const {
+std::string Model::programName() const {
   const std::string& given = options_.report().modelName;
-  ir::Graph graph(!given.empty() ? given : training() ? "training" : "inference");
+  return !given.empty() ? given : training() ? "training" : "inference";
+}
+
+const profile::Latencies& Model::latencies() const {
+  if (!recorder_ || !recorder_->latencies()) {
+    raise<InvalidArgument>(
+        "latencies are measured by calls of a model whose options have enableProfiling(folder): {}",
+        recorder_ ? "it was not called yet" : "its options do not");
+  }
+  return *recorder_->latencies();
+}
+
+ir::Graph Model::trace(const Signature& signature) const {
+  ir::Graph graph(programName());
   ir::Value loss;
   // Declared first, so that variables have the module's order and not that of their first use.
   for (const nn::Parameter* parameter : module_.parameters()) {
@@ -223,12 +241,15 @@ runtime::LoadedProgram& Model::programFor(const Signature& signature) {
       return *program;
     }
   }
-  const auto start = std::chrono::steady_clock::now();
+  CompileProgress progress(options_.compile().showProgressBar);
+  progress.begin(CompilePhase::Trace);
+  ir::Graph graph = trace(signature);
   programs_.emplace_back(
       signature,
-      session_->compile(trace(signature), microBatchesPerRound(), drainRule(), options_));
-  compilationSeconds_ +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      session_->compile(
+          std::move(graph), microBatchesPerRound(), drainRule(), options_, &progress));
+  progress.finish();
+  compilationSeconds_ += progress.seconds();
   const bool batched = !signature.empty() && signature[0].shape.rank() > 0;
   layout_.microBatch = batched ? signature[0].shape[0] : 1;
   return *programs_.back().second;
@@ -260,10 +281,14 @@ std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
                  .sink = sink,
                  .rounds = training() && !continuous() ? options_.deviceIterations() : 1,
                  .seed = session_->seed(),
-                 .firstMicroBatch = microBatches_});
+                 .firstMicroBatch = microBatches_,
+                 .times = recorder_ ? recorder_->begin() : nullptr});
   microBatches_ += total * options_.replicationFactor();
   if (training()) {
     updates_ += options_.deviceIterations();
+  }
+  if (recorder_) {
+    recorder_->end(program.program());
   }
   return sink.results();
 }

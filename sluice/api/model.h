@@ -26,8 +26,11 @@
 #include "sluice/optim/lr_schedule.h"
 #include "sluice/optim/optimizer.h"
 #include "sluice/optim/sgd.h"
+#include "sluice/profile/step_recorder.h"
 
 namespace sluice {
+
+using profile::Latency;
 
 /// What every wrapped model does; TrainingModel and InferenceModel add the types of forward.
 class Model {
@@ -58,6 +61,14 @@ class Model {
   /// The newest compiled program.
   const program::Program& program() const;
 
+  /// How long a micro-batch of the newest call took: to its devices, through them, back, and in
+  /// all (see profile/latency.h). Throws InvalidArgument unless the options enable profiling and
+  /// the model was called.
+  Latency getHostDeviceLatency() const { return latencies().hostDevice; }
+  Latency getComputeLatency() const { return latencies().compute; }
+  Latency getDeviceHostLatency() const { return latencies().deviceHost; }
+  Latency getLatency() const { return latencies().roundTrip; }
+
   /// Weight updates made so far.
   std::int64_t updates() const { return updates_; }
   void setLrSchedule(optim::LrSchedule schedule) { schedule_ = std::move(schedule); }
@@ -84,6 +95,8 @@ class Model {
   runtime::LoadedProgram& programFor(const Signature& signature);
   ir::Graph trace(const Signature& signature) const;
   void writeStepScalars();
+  std::string programName() const;
+  const profile::Latencies& latencies() const;
 
   nn::Module& module_;
   Forward forward_;
@@ -96,6 +109,7 @@ class Model {
   std::int64_t updates_ = 0;
   std::int64_t microBatches_ = 0;
   double compilationSeconds_ = 0;
+  std::unique_ptr<profile::StepRecorder> recorder_;  // null: no profile
 };
 
 namespace detail {

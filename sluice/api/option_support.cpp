@@ -12,7 +12,6 @@ constexpr std::string_view kWithoutReader[] = {
     "anchorTensor",
     "rearrangeAnchorsOnHost",
     "syntheticDataMode",
-    "showCompilationProgressBar",
     "connectionType",
     "useDeviceId",
     "autoRoundNumDevices",

@@ -145,6 +145,7 @@ struct ReportOptions {
   std::int32_t maxRepeatLogs = 4;
   bool disableModuleNamescope = false;
   bool logCycleCount = false;
+  std::string profileDir;  ///< empty: no profile
 };
 
 }  // namespace sluice

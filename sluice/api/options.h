@@ -176,6 +176,11 @@ class Options : public Freezable {
   /// Ops are named without the path of their module.
   Options& disableModuleNamescope(bool on) { return set(report_.disableModuleNamescope, on); }
   Options& logCycleCount(bool on) { return set(report_.logCycleCount, on); }
+  /// The first steps are traced into <folder>/<modelName>/trace.json and the latencies of every
+  /// step are measured; empty: no.
+  Options& enableProfiling(std::string folder) {
+    return set(report_.profileDir, std::move(folder));
+  }
 
   std::int32_t deviceIterations() const { return batch_.deviceIterations; }
   std::int32_t replicationFactor() const { return batch_.replicationFactor; }

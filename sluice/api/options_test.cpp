@@ -64,7 +64,8 @@ Options everythingSet() {
       .logDir("logs")
       .maxRepeatLogs(9)
       .disableModuleNamescope(true)
-      .logCycleCount(true);
+      .logCycleCount(true)
+      .enableProfiling("p");
   options.training.gradientAccumulation(5)
       .accumulationAndReplicationReductionType(Reduction::Sum)
       .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running);
@@ -107,6 +108,7 @@ TEST(Options, PrintTheirDefaults) {
             "maxRepeatLogs: 4\n"
             "disableModuleNamescope: false\n"
             "logCycleCount: false\n"
+            "enableProfiling: \"\"\n"
             "training.gradientAccumulation: 1\n"
             "training.accumulationAndReplicationReductionType: Mean\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Post\n"
@@ -148,6 +150,7 @@ TEST(Options, PrintWhatWasSet) {
             "maxRepeatLogs: 9\n"
             "disableModuleNamescope: true\n"
             "logCycleCount: true\n"
+            "enableProfiling: \"p\"\n"
             "training.gradientAccumulation: 5\n"
             "training.accumulationAndReplicationReductionType: Sum\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Running\n"

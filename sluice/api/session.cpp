@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "sluice/api/compile_progress.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
@@ -207,12 +208,20 @@ void Session::requireRoom(const program::Program& lowered) const {
 std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
                                                          std::int32_t microBatches,
                                                          program::DrainRule drainRule,
-                                                         const Options& options) {
+                                                         const Options& options,
+                                                         CompileProgress* progress) {
+  const auto begin = [progress](CompilePhase phase) {
+    if (progress != nullptr) {
+      progress->begin(phase);
+    }
+  };
   const device::KernelTable& kernels = device().kernels();
   transforms::TransformOptions passes;
   passes.fusion = options.fusion();
   passes.dumpDirectory = dumpFolder(options, graph.name());
+  begin(CompilePhase::Passes);
   transforms::runPasses(graph, passes);
+  begin(CompilePhase::Plan);
   program::StatePlan plan = state().plan();
   // A second slot pays off as soon as another micro-batch follows, in this round or the next.
   const bool several = microBatches > 1 || options.deviceIterations() > 1;
@@ -222,6 +231,7 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
   }
   const parallel::ExecutionPlan execution = parallel::planExecution(
       graph, options.executionStrategy(), planOptions(options, microBatches), std::move(homes));
+  begin(CompilePhase::Lower);
   program::Program lowered = program::lower(
       program::Placed{graph, execution.segments, execution.homes, execution.schedule},
       kernels,
@@ -232,12 +242,14 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
        .drainRule = drainRule,
        .memoryPerDevice = options.memoryPerDevice()});
   requireRoom(lowered);
+  begin(CompilePhase::Verify);
   if (options.verifyPrograms()) {
     program::verify(lowered);
   }
   if (!passes.dumpDirectory.empty()) {
     writeDump(passes.dumpDirectory, lowered);
   }
+  begin(CompilePhase::Load);
   const auto replicas = static_cast<std::size_t>(options.replicationFactor());
   makeDevices(std::max(numDevices(), lowered.devices.size()));
   makeReplicas(replicas);

@@ -21,6 +21,8 @@
 
 namespace sluice {
 
+class CompileProgress;
+
 class Session : public nn::StateStore {
  public:
   /// Makes the devices that the options ask for and freezes the options.
@@ -40,11 +42,12 @@ class Session : public nn::StateStore {
 
   /// Runs the passes, lowers, proves and loads. `microBatches` is the number per round. Throws
   /// OutOfMemory when the state of all programs and the largest transient arena are over the
-  /// budget. A failed compile leaves the session as it was.
+  /// budget. A failed compile leaves the session as it was. `progress` hears of every phase.
   std::unique_ptr<runtime::LoadedProgram> compile(ir::Graph graph,
                                                   std::int32_t microBatches,
                                                   program::DrainRule drainRule,
-                                                  const Options& options);
+                                                  const Options& options,
+                                                  CompileProgress* progress = nullptr);
   void run(runtime::LoadedProgram& program, const runtime::StepArgs& args);
 
   /// Of the first replica: weights and optimizer state are the same in all.

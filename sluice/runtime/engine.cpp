@@ -477,8 +477,9 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
     std::rethrow_exception(impl.failure);
   }
   if (args.times != nullptr) {
-    for (const auto& lane : loaded.lanes_) {
-      args.times->insert(args.times->end(), lane->times().begin(), lane->times().end());
+    for (std::size_t l = 0; l < loaded.program_.lanes.size(); ++l) {
+      const std::vector<TaskTime>& times = loaded.lanes_[l]->times();
+      args.times->insert(args.times->end(), times.begin(), times.end());
     }
   }
 }

@@ -59,7 +59,7 @@ struct StepArgs {
   std::int32_t rounds = 1;
   std::uint64_t seed = 0;
   std::int64_t firstMicroBatch = 0;  ///< counted over the whole training
-  /// Set: filled with the times of all tasks of the step, lane by lane.
+  /// Set: filled with the times of all tasks of the step, lane by lane, of the first replica.
   std::vector<TaskTime>* times = nullptr;
 };
 

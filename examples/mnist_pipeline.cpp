@@ -1,0 +1,267 @@
+// Trains a convolutional network on MNIST, its four blocks spread over up to four devices as a
+// pipeline or as shards, and tests it with the same strategy.
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include "sluice/base/log.h"
+#include "sluice/sluice.h"
+
+using namespace sluice;
+
+namespace {
+
+struct Network : nn::Module {
+  nn::Conv2d conv1{*this, "conv1", 1, 10, 5};
+  nn::Conv2d conv2{*this, "conv2", 10, 20, 5};
+  nn::Linear fc1{*this, "fc1", 320, 256};
+  nn::Linear fc2{*this, "fc2", 256, 10};
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
+    {
+      const nn::Block block("B1");
+      x = nn::relu(nn::maxPool2d(conv1(x), 2));
+    }
+    {
+      const nn::Block block("B2");
+      x = nn::relu(nn::maxPool2d(conv2(x), 2));
+    }
+    {
+      const nn::Block block("B3");
+      x = nn::relu(fc1(nn::flatten(x, 1)));
+    }
+    const nn::Block block("B4");
+    x = fc2(x);
+    return {x, nn::crossEntropy(x, labels)};
+  }
+};
+
+struct Settings {
+  std::int64_t batchSize = 40;
+  std::int64_t deviceIterations = 10;
+  std::int64_t gradientAccumulation = 10;
+  std::int64_t testBatchSize = 8;
+  std::int64_t epochs = 3;
+  double learningRate = 0.001;
+  bool profile = false;
+  std::string profileDir = "./profile";
+  std::string strategy = "pipelined";
+  std::string schedule = "popart";
+  std::int64_t devices = 4;
+  std::int64_t threads = 1;
+  std::uint64_t seed = 0;
+  std::string dataset = "mnist";
+  std::string data;  // empty: data/<dataset>
+  std::string log;
+  bool debug = false;
+
+  bool pipelined() const { return strategy == "pipelined"; }
+  std::string folder() const { return data.empty() ? "data/" + dataset : data; }
+  std::int64_t microBatchesPerCall() const { return deviceIterations * gradientAccumulation; }
+};
+
+/// The blocks of each device. Of the time B2 takes one half, B1 a third, B4 next to nothing.
+std::vector<Stage> stagesOn(std::int64_t devices) {
+  switch (devices) {
+    case 1:
+      return {Stage("B1", "B2", "B3", "B4").device(0)};
+    case 2:
+      return {Stage("B1").device(0), Stage("B2", "B3", "B4").device(1)};
+    case 3:
+      return {Stage("B1").device(0), Stage("B2").device(1), Stage("B3", "B4").device(2)};
+    default:
+      return {Stage("B1").device(0),
+              Stage("B2").device(1),
+              Stage("B3").device(2),
+              Stage("B4").device(3)};
+  }
+}
+
+Options trainingOptions(const Settings& settings) {
+  Options options;
+  options.deviceIterations(settings.deviceIterations)
+      .outputMode(OutputMode::All)
+      .threads(settings.threads)
+      .randomSeed(settings.seed)
+      .enableProfiling(settings.profile ? settings.profileDir : "");
+  if (settings.pipelined()) {
+    options.setExecutionStrategy(
+        PipelinedExecution(stagesOn(settings.devices)).schedule(settings.schedule));
+    options.training.gradientAccumulation(settings.gradientAccumulation);
+  } else {
+    options.setExecutionStrategy(ShardedExecution(stagesOn(settings.devices)));
+  }
+  return options;
+}
+
+data::MemoryLoader loaderOf(data::Split split, std::int64_t batchSize, const Settings& settings) {
+  const data::ImageSet set = data::loadMnist(settings.folder(), split);
+  data::MemoryLoader loader({set.images, set.labels}, batchSize, data::Shuffle::Yes, settings.seed);
+  if (loader.batches() == 0) {
+    raise<InvalidArgument>(
+        "a call takes {} images (batch size x device iterations x gradient accumulation), but '{}' "
+        "has only {}",
+        batchSize,
+        settings.folder(),
+        loader.samples());
+  }
+  return loader;
+}
+
+double test(Network& net, const Settings& settings) {
+  Options options = trainingOptions(settings);
+  options.deviceIterations(settings.microBatchesPerCall());
+  options.training.gradientAccumulation(1);
+  auto model = inferenceModel(net, options);
+  const data::MemoryLoader loader = loaderOf(
+      data::Split::Test, settings.testBatchSize * settings.microBatchesPerCall(), settings);
+  double right = 0;
+  for (std::int64_t i = 0; i < loader.batches(); ++i) {
+    const auto batch = loader.batch(0, i);
+    right += accuracy(model(batch[0], batch[1]).first, batch[1]);
+  }
+  return right / static_cast<double>(loader.batches());
+}
+
+/// Keeps what the last line says.
+class Result : public Callback {
+ public:
+  void onStep(const Progress& p) override { loss_ = p.metrics[0].second; }
+  void onEpochEnd(const Progress& p) override {
+    seconds_ += p.seconds;
+    ++epochs_;
+  }
+  void print(const Settings& settings) const {
+    fmt::print("{} device{}, {}",
+               settings.devices,
+               settings.devices == 1 ? "" : "s",
+               settings.pipelined() ? "pipelined by schedule " + settings.schedule : "sharded");
+    if (epochs_ > 0) {
+      fmt::print(": {:.2f} s per epoch, final loss {:.9g}",
+                 seconds_ / static_cast<double>(epochs_),
+                 loss_);
+    }
+    fmt::print("\n");
+  }
+
+ private:
+  double loss_ = 0;
+  double seconds_ = 0;
+  std::int64_t epochs_ = 0;
+};
+
+void run(const Settings& settings) {
+  if (settings.profile) {
+    fmt::print("Profiling is enabled.\n");
+  }
+  Network net;
+  auto model = trainingModel(net, trainingOptions(settings), optim::AdamW(settings.learningRate));
+  const data::MemoryLoader loader =
+      loaderOf(data::Split::Train, settings.batchSize * settings.microBatchesPerCall(), settings);
+  model.compile(loader.batch(0, 0));
+  const auto result = std::make_shared<Result>();
+  FitOptions fitting;
+  fitting.epochs = settings.epochs;
+  fitting.callbacks = {progressBar(), result};
+  if (!settings.log.empty()) {
+    fitting.callbacks.push_back(csvLog(settings.log));
+  }
+  fitting.metrics = [](std::span<const HostTensor> in, std::span<const HostTensor> out) {
+    return Metrics{{"Loss", meanOf(out[1])}, {"Accuracy", accuracy(out[0], in[1])}};
+  };
+  fmt::print("Training...\n");
+  if (fit(model, loader, fitting).interrupted) {
+    fmt::print("Interrupted after {} updates.\n", model.updates());
+  }
+  fmt::print("Testing...\n");
+  fmt::print("Accuracy on test set: {:.2f}%\n", test(net, settings));
+  if (settings.profile) {
+    fmt::print("Traces for ui.perfetto.dev and summaries: {0}/training, {0}/inference\n",
+               settings.profileDir);
+  }
+  result->print(settings);
+}
+
+constexpr const char* kExamples = R"(Examples:
+  mnist_pipeline --learning-rate 0.002 --debug --epochs 5
+  mnist_pipeline --schedule zero-bubble --devices 3
+  mnist_pipeline --profile --profile-dir pipeline_profile
+  mnist_pipeline --strategy sharded --profile --profile-dir sharding_profile
+
+A call takes batch-size x device-iterations x gradient-accumulation images. A pipeline makes a
+weight update from gradient-accumulation micro-batches of batch-size images; with --strategy sharded
+the same images are one micro-batch. Schedules and numbers of devices and threads change no bit of
+the result.)";
+
+std::vector<std::string> scheduleNames() {
+  std::vector<std::string> names;
+  for (const parallel::PipelineKind kind : schedule::allPipelineKinds()) {
+    names.emplace_back(schedule::name(kind));
+  }
+  return names;
+}
+
+void addTrainingOptions(CLI::App& app, Settings& s) {
+  const auto count = [&](const char* name, std::int64_t& value, const char* text) {
+    app.add_option(name, value, text)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  count("--batch-size", s.batchSize, "Images per micro-batch");
+  count("--device-iterations", s.deviceIterations, "Weight updates per call");
+  count("--gradient-accumulation", s.gradientAccumulation, "Micro-batches per weight update");
+  count("--test-batch-size", s.testBatchSize, "Images per micro-batch of the test");
+  app.add_option("--epochs", s.epochs, "Passes over the training set")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--learning-rate", s.learningRate, "Of AdamW")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--seed", s.seed, "Of initial weights and shuffling")->capture_default_str();
+  app.add_option("--dataset", s.dataset, "Which images")
+      ->check(CLI::IsMember({"mnist", "fashion"}))
+      ->capture_default_str();
+  app.add_option("--data", s.data, "Folder with the four IDX files  [data/DATASET]");
+}
+
+void addRunOptions(CLI::App& app, Settings& s) {
+  app.add_option("--strategy", s.strategy, "How devices take turns")
+      ->check(CLI::IsMember({"pipelined", "sharded"}))
+      ->capture_default_str();
+  app.add_option("--schedule", s.schedule, "Order of a pipeline")
+      ->check(CLI::IsMember(scheduleNames()))
+      ->capture_default_str();
+  app.add_option("--devices", s.devices, "Devices that the four blocks are spread over")
+      ->check(CLI::Range(1, 4))
+      ->capture_default_str();
+  app.add_option("--threads", s.threads, "Threads of each device")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_flag("--profile", s.profile, "Trace the first calls and measure latencies");
+  app.add_option("--profile-dir", s.profileDir, "Where the traces go")->capture_default_str();
+  app.add_option("--log", s.log, "Write a CSV line per call to this file");
+  app.add_flag("--debug", s.debug, "Print debug logging");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  CLI::App app("Trains a convolutional network on MNIST over several devices and tests it.");
+  app.footer(kExamples);
+  addTrainingOptions(app, settings);
+  addRunOptions(app, settings);
+  CLI11_PARSE(app, argc, argv);
+  if (!settings.pipelined() && app.count("--schedule") > 0) {
+    return app.exit(CLI::ValidationError("--schedule", "only --strategy pipelined has schedules"));
+  }
+  try {
+    if (settings.debug) {
+      log::setLevels("debug");
+    }
+    run(settings);
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,56 @@
+// CompileProgress: shows the phases of a compilation. On a terminal one line is drawn again at
+// every phase; elsewhere one line is written at the end:
+//   Graph compilation: 100/100 [00:01<00:00] trace 1 ms, passes 20 ms, plan 2 ms, ...
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+/// In the order they come.
+enum class CompilePhase : std::uint8_t { Trace, Passes, Plan, Lower, Verify, Load };
+inline constexpr std::size_t kCompilePhases = 6;
+std::string_view name(CompilePhase phase);
+
+class CompileProgress {
+ public:
+  enum class Style : std::uint8_t { Silent, Line, Redraw };
+  using Clock = std::chrono::steady_clock;
+  using Sink = std::function<void(std::string_view)>;
+
+  /// Writes to stderr; redraws if that is a terminal.
+  explicit CompileProgress(bool shown);
+  CompileProgress(Style style, Sink sink, std::function<Clock::time_point()> now = Clock::now);
+  /// Takes an unfinished line back.
+  ~CompileProgress();
+  CompileProgress(const CompileProgress&) = delete;
+  CompileProgress& operator=(const CompileProgress&) = delete;
+
+  /// Ends the phase before. A phase that is never begun took no time.
+  void begin(CompilePhase phase);
+  void finish();
+  /// Since the object was made.
+  double seconds() const;
+
+ private:
+  void endPhase();
+  std::string text(std::int64_t percent, std::string_view detail) const;
+
+  Style style_;
+  Sink sink_;
+  std::function<Clock::time_point()> now_;
+  Clock::time_point start_;
+  Clock::time_point phaseStart_;
+  std::optional<CompilePhase> phase_;
+  std::array<double, kCompilePhases> took_{};  // seconds, by phase
+  bool drawn_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+// Trace: when every task of a Program ran, over some steps. Made from the Program and the times
+// that the Engine notes; read as JSON by Chrome's and Perfetto's viewers (a process per device, a
+// thread per lane), and as a table that says how busy each device was and what it waited for.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/program/program.h"
+#include "sluice/runtime/engine.h"
+
+namespace sluice::profile {
+
+/// One device over all traced steps; times in nanoseconds.
+struct DeviceUse {
+  std::int64_t span = 0;           ///< from the first task of any device to the last, by step
+  std::int64_t busy = 0;           ///< kernels running
+  std::int64_t transfers = 0;      ///< copies from other devices
+  std::int64_t transferBytes = 0;  ///< of them
+  std::int64_t transferTime = 0;
+  std::int64_t longestWait = 0;  ///< time of a step in which no kernel ran, up to the next one
+  std::string waitBefore;        ///< the task at its end, "backward 0 m3"
+
+  double busyShare() const {
+    return span == 0 ? 0 : static_cast<double>(busy) / static_cast<double>(span);
+  }
+  /// The share in which no kernel ran: waiting, filling and draining.
+  double bubble() const { return span == 0 ? 0 : 1 - busyShare(); }
+
+  bool operator==(const DeviceUse&) const = default;
+};
+
+/// What a trace says of a task, the same in every round and step.
+struct TracedTask {
+  std::string name;                    ///< "forward 2 m3"
+  std::string_view category;           ///< kind of the task or of its segment
+  std::int32_t stage = -1;             ///< -1: of no stage
+  std::int32_t microBatch = -1;        ///< of the round; -1: once per round
+  std::int64_t bytes = 0;              ///< of a transfer
+  program::Wait producer{.lane = -1};  ///< of a transfer: the kernels on the other device
+};
+
+struct TracedLane {
+  std::int32_t device = 0;
+  program::LaneKind kind = program::LaneKind::Compute;
+  std::string name;
+  std::vector<TracedTask> tasks;
+};
+
+class Trace {
+ public:
+  /// Takes over the names that it needs; the program may go.
+  explicit Trace(const program::Program& program);
+
+  /// The times of one step, as the Engine gives them.
+  void addStep(std::span<const runtime::TaskTime> times);
+  std::int32_t steps() const { return static_cast<std::int32_t>(steps_.size()); }
+
+  /// By device.
+  std::vector<DeviceUse> usage() const;
+  /// A line for the program and a table of usage().
+  std::string summary() const;
+  /// Trace Event Format: slices with stage, micro-batch, round and step as arguments, and an arrow
+  /// to each transfer from the kernels that made what it carries.
+  std::string json() const;
+
+ private:
+  using Step = std::vector<runtime::TaskTime>;  // by start
+
+  static TracedTask describe(const program::Program& program, const program::Task& task);
+  const TracedLane& laneOf(const runtime::TaskTime& time) const {
+    return lanes_[static_cast<std::size_t>(time.lane)];
+  }
+  const TracedTask& taskOf(const runtime::TaskTime& time) const {
+    return laneOf(time).tasks[static_cast<std::size_t>(time.task)];
+  }
+  void addUse(const Step& step, std::vector<DeviceUse>& uses) const;
+
+  std::string program_;
+  std::int32_t microBatchesPerRound_ = 1;
+  std::size_t devices_ = 1;
+  std::vector<TracedLane> lanes_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace sluice::profile
