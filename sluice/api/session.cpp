@@ -7,11 +7,10 @@
 #include <sstream>
 
 #include "sluice/api/compile_progress.h"
+#include "sluice/api/lowering.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
-#include "sluice/parallel/execution_plan.h"
-#include "sluice/program/lower.h"
 #include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
 
@@ -215,32 +214,25 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
       progress->begin(phase);
     }
   };
-  const device::KernelTable& kernels = device().kernels();
   transforms::TransformOptions passes;
   passes.fusion = options.fusion();
   passes.dumpDirectory = dumpFolder(options, graph.name());
   begin(CompilePhase::Passes);
   transforms::runPasses(graph, passes);
   begin(CompilePhase::Plan);
-  program::StatePlan plan = state().plan();
   // A second slot pays off as soon as another micro-batch follows, in this round or the next.
   const bool several = microBatches > 1 || options.deviceIterations() > 1;
-  parallel::VariableHomes homes;
-  for (const program::PlacedVariable& placed : plan.variables()) {
-    homes.emplace(placed.variable.name, placed.device);
-  }
-  const parallel::ExecutionPlan execution = parallel::planExecution(
-      graph, options.executionStrategy(), planOptions(options, microBatches), std::move(homes));
-  begin(CompilePhase::Lower);
-  program::Program lowered = program::lower(
-      program::Placed{graph, execution.segments, execution.homes, execution.schedule},
-      kernels,
-      plan,
-      {.microBatchesPerRound = microBatches,
-       .lookahead = several ? 1 : 0,
-       .sequential = execution.sequential,
-       .drainRule = drainRule,
-       .memoryPerDevice = options.memoryPerDevice()});
+  Lowered made = lowerGraph({.graph = graph,
+                             .strategy = options.executionStrategy(),
+                             .plan = planOptions(options, microBatches),
+                             .lower = {.microBatchesPerRound = microBatches,
+                                       .lookahead = several ? 1 : 0,
+                                       .drainRule = drainRule,
+                                       .memoryPerDevice = options.memoryPerDevice()},
+                             .onPlanned = [&] { begin(CompilePhase::Lower); }},
+                            device().kernels(),
+                            state().plan());
+  program::Program& lowered = made.program;
   requireRoom(lowered);
   begin(CompilePhase::Verify);
   if (options.verifyPrograms()) {
@@ -255,7 +247,7 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
   makeReplicas(replicas);
   std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered), replicas);
   for (Replica& replica : replicas_) {
-    replica.state->adopt(plan);
+    replica.state->adopt(made.state);
   }
   for (std::size_t d = 0; d < loaded->program().devices.size(); ++d) {
     largestTransient_[d] =

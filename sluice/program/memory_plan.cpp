@@ -154,6 +154,21 @@ void reuseOperands(Emitted& emitted) {
   applyRenaming(emitted, renaming);
 }
 
+/// The stage whose kernels first touch each buffer; -1 for those of the update.
+std::vector<std::int32_t> stagesOfBuffers(const Emitted& emitted) {
+  std::vector<std::int32_t> stages(emitted.buffers.size(), -1);
+  for (std::size_t t = emitted.calls.size(); t-- > 0;) {
+    const parallel::SegmentInfo& info = segmentOf(emitted, t);
+    const device::KernelCall& call = emitted.calls[t].call;
+    for (const std::vector<std::int32_t>* list : {&call.inputs, &call.outputs}) {
+      for (const std::int32_t b : *list) {
+        stages[static_cast<std::size_t>(b)] = info.oncePerRound() ? -1 : info.stage;
+      }
+    }
+  }
+  return stages;
+}
+
 std::string largestAt(const Emitted& emitted,
                       const std::vector<schedule::Lifetime>& lifetimes,
                       const std::vector<std::size_t>& ids,
@@ -167,10 +182,15 @@ std::string largestAt(const Emitted& emitted,
   std::ranges::stable_sort(
       alive, [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
   alive.resize(std::min<std::size_t>(alive.size(), 10));
+  const std::vector<std::int32_t> stageOf = stagesOfBuffers(emitted);
   std::string text;
   for (const std::size_t i : alive) {
-    text += fmt::format(
-        "\n  {:>10}  {}", formatBytes(lifetimes[i].bytes), emitted.buffers[ids[i]].name);
+    const Buffer& buffer = emitted.buffers[ids[i]];
+    text += fmt::format("\n  {:>10}  {}{}{}",
+                        formatBytes(lifetimes[i].bytes),
+                        buffer.name,
+                        stageOf[ids[i]] < 0 ? "" : fmt::format(" of stage {}", stageOf[ids[i]]),
+                        buffer.slots == 1 ? "" : fmt::format(", {} slots", buffer.slots));
   }
   return text;
 }

@@ -1,0 +1,190 @@
+#include "sluice/api/lowering.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/program/memory_plan.h"
+
+namespace sluice {
+namespace {
+
+using parallel::PipelinedExecution;
+using parallel::ShardedExecution;
+using parallel::Stage;
+using parallel::Strategy;
+
+Lowered plan(const LoweringRequest& request,
+             const device::KernelTable& kernels,
+             const program::StatePlan& state) {
+  Lowered made{.program = {}, .state = state, .execution = {}, .graph = request.graph};
+  parallel::VariableHomes homes;
+  for (const program::PlacedVariable& placed : state.variables()) {
+    homes.emplace(placed.variable.name, placed.device);
+  }
+  made.execution =
+      parallel::planExecution(made.graph, request.strategy, request.plan, std::move(homes));
+  if (request.onPlanned) {
+    request.onPlanned();
+  }
+  program::LowerOptions options = request.lower;
+  options.sequential = made.execution.sequential;
+  made.program = program::lower(program::Placed{made.graph,
+                                                made.execution.segments,
+                                                made.execution.homes,
+                                                made.execution.schedule},
+                                kernels,
+                                made.state,
+                                options);
+  return made;
+}
+
+/// A change that may help, with the words a user would write.
+struct Remedy {
+  std::string text;
+  Strategy strategy;
+  parallel::PlanOptions plan;
+};
+
+std::vector<Stage> stagesOf(const parallel::StagePlan& plan) {
+  std::vector<Stage> stages;
+  for (const parallel::StageInfo& info : plan.stages) {
+    stages.emplace_back(info.blocks).device(info.device);
+  }
+  return stages;
+}
+
+/// The stages with the largest possible one cut in two, its second half on a new device.
+std::optional<std::vector<Stage>> onOneMoreDevice(const parallel::StagePlan& plan,
+                                                  const std::vector<std::int64_t>& weight) {
+  std::size_t largest = plan.stages.size();
+  std::int32_t devices = 0;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    devices = std::max(devices, plan.stages[s].device + 1);
+    const bool better = largest == plan.stages.size() || weight[s] > weight[largest];
+    if (plan.stages[s].blocks.size() > 1 && better) {
+      largest = s;
+    }
+  }
+  if (largest == plan.stages.size()) {
+    return std::nullopt;
+  }
+  std::vector<Stage> stages = stagesOf(plan);
+  const std::vector<std::string> blocks = stages[largest].blocks();
+  const auto half = blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2);
+  const std::int32_t device = plan.stages[largest].device;
+  stages[largest] = Stage(std::vector<std::string>(blocks.begin(), half)).device(device);
+  stages.insert(stages.begin() + static_cast<std::ptrdiff_t>(largest) + 1,
+                Stage(std::vector<std::string>(half, blocks.end())).device(devices));
+  return stages;
+}
+
+/// Bytes that the backward of each stage keeps of its forward, without recomputation.
+std::vector<std::int64_t> stashOf(const LoweringRequest& request) {
+  ir::Graph graph = request.graph;
+  const parallel::ExecutionPlan plan = parallel::planExecution(
+      graph, request.strategy, {.microBatches = request.plan.microBatches}, {});
+  std::vector<std::int64_t> bytes;
+  for (const parallel::StageWork& work : parallel::estimateWork(graph, plan.segments)) {
+    bytes.push_back(work.stashBytes);
+  }
+  return bytes;
+}
+
+std::vector<Remedy> remediesFor(const LoweringRequest& request) {
+  std::vector<Remedy> remedies;
+  const auto add = [&](std::string text, Strategy strategy, parallel::PlanOptions options) {
+    remedies.push_back({std::move(text), std::move(strategy), options});
+  };
+  parallel::PlanOptions recompute = request.plan;
+  recompute.recompute = true;
+  const bool canRecompute = !request.plan.recompute;
+  if (canRecompute) {
+    add("recomputation(Recomputation::Pipeline)", request.strategy, recompute);
+  }
+  const std::vector<parallel::BlockInfo> blocks = parallel::blocksInUse(request.graph);
+  const parallel::StagePlan stages = parallel::resolveStages(request.strategy, blocks);
+  if (stages.stages.size() > 1 && request.strategy.kind() == parallel::StrategyKind::Pipelined) {
+    for (const char* schedule : {"1f1b", "zb-h1", "interleaved"}) {
+      const PipelinedExecution other =
+          PipelinedExecution(stagesOf(stages)).schedule(schedule);
+      if (other.schedule() == request.strategy.schedule()) {
+        continue;
+      }
+      add(fmt::format("schedule(\"{}\")", schedule), other, request.plan);
+      if (canRecompute) {
+        add(fmt::format("schedule(\"{}\") with recomputation(Recomputation::Pipeline)", schedule),
+            other,
+            recompute);
+      }
+    }
+    add("ShardedExecution with the same stages", ShardedExecution(stagesOf(stages)), request.plan);
+  }
+  if (!blocks.empty()) {
+    if (auto more = onOneMoreDevice(stages, stashOf(request))) {
+      const bool sharded = request.strategy.kind() == parallel::StrategyKind::Sharded;
+      const Strategy wider = sharded ? Strategy(ShardedExecution(*more))
+                                     : Strategy(PipelinedExecution(*more).schedule(
+                                           request.strategy.schedule()));
+      add("one more device: " + wider.str(), wider, request.plan);
+      if (canRecompute) {
+        add("one more device and recomputation(Recomputation::Pipeline): " + wider.str(),
+            wider,
+            recompute);
+      }
+    }
+  }
+  return remedies;
+}
+
+std::size_t largestOf(const program::Program& program) {
+  std::size_t bytes = 0;
+  for (const program::DevicePlan& device : program.devices) {
+    bytes = std::max(bytes, device.totalBytes());
+  }
+  return bytes;
+}
+
+/// The changes that fit, a line each.
+std::string whatFits(const LoweringRequest& request,
+                     const device::KernelTable& kernels,
+                     const program::StatePlan& state) {
+  std::string text;
+  for (const Remedy& remedy : remediesFor(request)) {
+    try {
+      const Lowered made =
+          plan({request.graph, remedy.strategy, remedy.plan, request.lower}, kernels, state);
+      text += fmt::format("\n  {}: at most {} on a device",
+                          remedy.text,
+                          program::formatBytes(largestOf(made.program)));
+    } catch (const Error&) {
+      continue;  // over the budget, too, or not possible for this model
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Lowered lowerGraph(const LoweringRequest& request,
+                   const device::KernelTable& kernels,
+                   const program::StatePlan& state) {
+  try {
+    return plan(request, kernels, state);
+  } catch (const OutOfMemory& error) {
+    const std::string fits = whatFits(request, kernels, state);
+    raise<OutOfMemory>("{}\n{}{}",
+                       error.message(),
+                       fits.empty() ? "no other schedule, recomputation or cut that was planned "
+                                      "fits: use more devices, smaller micro-batches or a smaller "
+                                      "model"
+                                    : "these changes were planned and fit:",
+                       fits);
+  }
+}
+
+}  // namespace sluice
