@@ -109,6 +109,9 @@ class Emitter {
         if (used != lastUse_.end()) {
           lastUse_[op.inputs[0]] = std::max(lastUse_[op.inputs[0]], used->second);
         }
+        if (readElsewhere_.contains(op.out())) {
+          readElsewhere_.insert(op.inputs[0]);
+        }
       }
     }
   }
@@ -354,6 +357,10 @@ class Emitter {
     }
     if (const auto variable = variableOf_.find(value); variable != variableOf_.end()) {
       return mirror(variable->second, type);
+    }
+    if (producer.def->traits.view) {
+      // Its operand may be a variable or a constant, which are not sent like values of the loop.
+      return {Layout::plain(), materialize(producer.inputs[0], Layout::plain()), segment_};
     }
     const Material from = materials_.at(value).front();
     BufferUse& use = result_.uses[from.buffer.index()];

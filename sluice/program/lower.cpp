@@ -53,27 +53,30 @@ void fillSegments(Program& program, Emitted& emitted) {
   }
 }
 
-void placeDevice(Program& program,
-                 Emitted& emitted,
-                 const Round& round,
-                 const StatePlan& state,
-                 const LowerOptions& options) {
-  const auto device = static_cast<std::int32_t>(program.devices.size());
-  const PlanSummary plan = placeBuffers(emitted, round, device);
-  program.devices.push_back({.stateBytes = state.bytes(device),
-                             .transientBytes = plan.transientBytes,
-                             .transientLowerBound = plan.transientLowerBound});
-  const DevicePlan& made = program.devices.back();
-  if (options.memoryPerDevice != 0 && made.totalBytes() > options.memoryPerDevice) {
-    raise<OutOfMemory>(
-        "device {} needs {} ({} of variables, {} of activations and scratch) but may use {}; the "
-        "largest buffers at the peak are:{}",
-        device,
-        formatBytes(made.totalBytes()),
-        formatBytes(made.stateBytes),
-        formatBytes(plan.transientBytes),
-        formatBytes(options.memoryPerDevice),
-        plan.largestAtPeak);
+void placeOnDevices(Program& program,
+                    Emitted& emitted,
+                    const Round& round,
+                    const StatePlan& state,
+                    std::size_t memoryPerDevice) {
+  const auto devices = static_cast<std::int32_t>(program.devices.size());
+  const std::vector<PlanSummary> plans = placeBuffers(emitted, round, devices);
+  for (std::int32_t d = 0; d < devices; ++d) {
+    const PlanSummary& plan = plans[static_cast<std::size_t>(d)];
+    DevicePlan& made = program.devices[static_cast<std::size_t>(d)];
+    made = {.stateBytes = state.bytes(d),
+            .transientBytes = plan.transientBytes,
+            .transientLowerBound = plan.transientLowerBound};
+    if (memoryPerDevice != 0 && made.totalBytes() > memoryPerDevice) {
+      raise<OutOfMemory>(
+          "device {} needs {} ({} of variables, {} of activations and scratch) but may use {}; the "
+          "largest buffers at the peak are:{}",
+          d,
+          formatBytes(made.totalBytes()),
+          formatBytes(made.stateBytes),
+          formatBytes(plan.transientBytes),
+          formatBytes(memoryPerDevice),
+          plan.largestAtPeak);
+    }
   }
 }
 
@@ -105,9 +108,8 @@ Program lower(const Placed& placed,
   Program program;
   program.name = placed.graph.name();
   program.microBatchesPerRound = options.microBatchesPerRound;
-  for (std::int32_t d = 0; d < placed.segments.devices; ++d) {
-    placeDevice(program, emitted, round, planned, options);
-  }
+  program.devices.resize(static_cast<std::size_t>(placed.segments.devices));
+  placeOnDevices(program, emitted, round, planned, options.memoryPerDevice);
   program.buffers = emitted.buffers;
   program.feeds = emitted.feeds;
   program.drains = emitted.drains;

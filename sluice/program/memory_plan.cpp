@@ -233,7 +233,7 @@ void shareBuffers(Emitted& emitted) {
   reuseOperands(emitted);
 }
 
-PlanSummary placeBuffers(Emitted& emitted, const Round& round, std::int32_t device) {
+std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std::int32_t devices) {
   const std::vector<Extent> extents = extentsOf(emitted);
   const auto end = static_cast<std::int64_t>(emitted.calls.size()) + 1;
   std::int64_t loopEnd = 0;
@@ -242,21 +242,18 @@ PlanSummary placeBuffers(Emitted& emitted, const Round& round, std::int32_t devi
       loopEnd = static_cast<std::int64_t>(t) + 1;
     }
   }
-  std::vector<std::size_t> ids;
-  std::vector<schedule::Lifetime> lifetimes;
+  std::vector<std::vector<std::size_t>> ids(static_cast<std::size_t>(devices));
+  std::vector<std::vector<schedule::Lifetime>> lifetimes(ids.size());
   for (std::size_t b = 0; b < emitted.buffers.size(); ++b) {
     const Extent& extent = extents[b];
     Buffer& buffer = emitted.buffers[b];
-    if (buffer.device != device || buffer.region == Region::State) {
+    if (buffer.region == Region::State) {
       continue;
     }
     schedule::Lifetime lifetime{0, end, buffer.totalBytes()};
     switch (emitted.uses[b]) {
       case BufferUse::Packed:
-      case BufferUse::Mirror:
         lifetime.end = std::max(loopEnd, extent.last + 1);
-        // Another lane writes mirrors, and may be a round ahead.
-        lifetime.end = emitted.uses[b] == BufferUse::Mirror ? end : lifetime.end;
         break;
       case BufferUse::Local:
       case BufferUse::Scratch:
@@ -264,23 +261,30 @@ PlanSummary placeBuffers(Emitted& emitted, const Round& round, std::int32_t devi
           buffer.bytes = 0;  // renamed away
           continue;
         }
-        if (!round.isShared(b) || round.isSerial(device)) {
+        if (!round.isShared(b) || round.isSerial(buffer.device)) {
           lifetime = {extent.first, extent.last + 1, buffer.totalBytes()};
         } else if (extent.last < loopEnd) {
           lifetime.end = loopEnd;
         }
         break;
-      default:
+      default:  // another lane touches it, and may be a round ahead
         break;
     }
-    ids.push_back(b);
-    lifetimes.push_back(lifetime);
+    ids[static_cast<std::size_t>(buffer.device)].push_back(b);
+    lifetimes[static_cast<std::size_t>(buffer.device)].push_back(lifetime);
   }
-  const schedule::OffsetPlan plan = schedule::planOffsets(lifetimes, kAlignment);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    emitted.buffers[ids[i]].offset = plan.offsets[i];
+  std::vector<PlanSummary> summaries;
+  for (std::size_t d = 0; d < ids.size(); ++d) {
+    const schedule::OffsetPlan plan = schedule::planOffsets(lifetimes[d], kAlignment);
+    for (std::size_t i = 0; i < ids[d].size(); ++i) {
+      emitted.buffers[ids[d][i]].offset = plan.offsets[i];
+    }
+    summaries.push_back(
+        {plan.peak,
+         plan.lowerBound,
+         largestAt(emitted, lifetimes[d], ids[d], timeOfPeak(lifetimes[d]))});
   }
-  return {plan.peak, plan.lowerBound, largestAt(emitted, lifetimes, ids, timeOfPeak(lifetimes))};
+  return summaries;
 }
 
 }  // namespace sluice::program

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "sluice/program/emitter.h"
 #include "sluice/program/round.h"
@@ -19,10 +20,10 @@ struct PlanSummary {
   std::string largestAtPeak;  ///< text: the ten largest buffers alive at the peak
 };
 
-/// Gives every transient buffer of a device its offset. What other lanes touch lives the whole
+/// Gives every transient buffer its offset, device by device. What other lanes touch lives the whole
 /// round, packed copies and mirrors until the end of the loop, as do the rings of a device that has
 /// several micro-batches under way; all others from their first write to their last read.
-PlanSummary placeBuffers(Emitted& emitted, const Round& round, std::int32_t device);
+std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std::int32_t devices);
 
 /// "1.5 MiB"
 std::string formatBytes(std::size_t bytes);

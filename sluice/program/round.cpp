@@ -9,12 +9,6 @@
 namespace sluice::program {
 namespace {
 
-void addOnce(std::vector<std::int32_t>& list, std::int32_t value) {
-  if (std::ranges::find(list, value) == list.end()) {
-    list.push_back(value);
-  }
-}
-
 SegmentKind kindOf(schedule::WorkKind kind) {
   switch (kind) {
     case schedule::WorkKind::Forward:
@@ -39,6 +33,7 @@ Round::Round(const Emitted& emitted,
   addTouches();
   setTimes(schedule);
   layLanes(schedule);
+  findEnds();
 }
 
 void Round::addNodes() {
@@ -49,7 +44,9 @@ void Round::addNodes() {
     node.end.assign(count, 0);
   };
   nodeOfSegment_.assign(emitted_.segments.size(), -1);
-  std::vector<std::vector<bool>> seen;
+  // Calls come segment by segment: the last node that touched a buffer is all there is to know.
+  std::vector<std::int32_t> lastReader(emitted_.buffers.size(), -1);
+  std::vector<std::int32_t> lastWriter(emitted_.buffers.size(), -1);
   for (const EmittedCall& e : emitted_.calls) {
     std::int32_t& index = nodeOfSegment_[static_cast<std::size_t>(e.segment)];
     if (index < 0) {
@@ -58,14 +55,12 @@ void Round::addNodes() {
           {.kind = TaskKind::Run,
            .subject = e.segment,
            .once = emitted_.segments[static_cast<std::size_t>(e.segment)].oncePerRound()});
-      seen.emplace_back(emitted_.buffers.size() * 2, false);
     }
     Node& node = nodes_[static_cast<std::size_t>(index)];
-    std::vector<bool>& known = seen[static_cast<std::size_t>(index)];
     const auto add = [&](std::int32_t b, bool write) {
-      const std::size_t key = static_cast<std::size_t>(b) * 2 + (write ? 1 : 0);
-      if (b >= 0 && !known[key]) {
-        known[key] = true;
+      std::int32_t& last = (write ? lastWriter : lastReader)[static_cast<std::size_t>(b)];
+      if (last != index) {
+        last = index;
         (write ? node.writes : node.reads).push_back(b);
       }
     };
@@ -124,11 +119,9 @@ void Round::addTouches() {
 
 bool Round::isShared(std::size_t buffer) const {
   const Touch& touch = touches_[buffer];
-  std::vector<std::int32_t> nodes = touch.writers;
-  for (const std::int32_t reader : touch.readers) {
-    addOnce(nodes, reader);
-  }
-  return nodes.size() > 1;
+  const std::vector<std::int32_t>& any = touch.writers.empty() ? touch.readers : touch.writers;
+  const auto other = [&](std::int32_t node) { return node != any[0]; };
+  return std::ranges::any_of(touch.writers, other) || std::ranges::any_of(touch.readers, other);
 }
 
 bool Round::isComputeOnly(std::size_t buffer) const {
@@ -210,14 +203,13 @@ void Round::setTimes(const schedule::PipelineSchedule& schedule) {
 }
 
 std::int32_t Round::laneOf(std::int32_t device, LaneKind kind, std::int32_t peer) {
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    if (lanes_[l].device == device && lanes_[l].kind == kind && lanes_[l].peer == peer) {
-      return static_cast<std::int32_t>(l);
-    }
+  const auto [found, added] = laneIndex_.emplace(std::tuple(device, kind, peer),
+                                                 static_cast<std::int32_t>(lanes_.size()));
+  if (added) {
+    lanes_.push_back({.device = device, .kind = kind, .tasks = {}, .peer = peer});
+    order_.emplace_back();
   }
-  lanes_.push_back({.device = device, .kind = kind, .tasks = {}, .peer = peer});
-  order_.emplace_back();
-  return static_cast<std::int32_t>(lanes_.size()) - 1;
+  return found->second;
 }
 
 void Round::append(std::int32_t node, std::int32_t instance) {
@@ -362,26 +354,38 @@ void Round::waitForSlot(const Node& node,
   waits.push_back({reader.lane, reader.task[reader.at(earlier)], roundsBack, sums});
 }
 
+void Round::findEnds() {
+  firstRun_.assign(static_cast<std::size_t>(options_.microBatches), -1);
+  lastRun_ = firstRun_;
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
+    if (node.kind != TaskKind::Run || node.once) {
+      continue;
+    }
+    for (std::size_t m = 0; m < node.start.size(); ++m) {
+      std::int32_t& first = firstRun_[m];
+      std::int32_t& last = lastRun_[m];
+      if (first < 0 || node.start[m] < nodes_[static_cast<std::size_t>(first)].start[m]) {
+        first = static_cast<std::int32_t>(n);
+      }
+      if (last < 0 || node.end[m] > nodes_[static_cast<std::size_t>(last)].end[m]) {
+        last = static_cast<std::int32_t>(n);
+      }
+    }
+  }
+}
+
 void Round::waitForMicroBatchBefore(const Node& node,
                                     std::int32_t microBatch,
                                     std::vector<Wait>& waits) const {
   const auto m = static_cast<std::size_t>(microBatch);
+  const Node& first = nodes_[static_cast<std::size_t>(firstRun_[m])];
+  if (first.start[m] < node.start[m]) {
+    return;  // not the first of its micro-batch
+  }
   const auto before = m == 0 ? static_cast<std::size_t>(options_.microBatches) - 1 : m - 1;
-  const Node* last = nullptr;
-  for (const Node& other : nodes_) {
-    if (other.kind != TaskKind::Run || other.once) {
-      continue;
-    }
-    if (other.start[m] < node.start[m]) {
-      return;  // not the first of its micro-batch
-    }
-    if (last == nullptr || other.end[before] > last->end[before]) {
-      last = &other;
-    }
-  }
-  if (last != nullptr) {
-    waits.push_back({last->lane, last->task[before], m == 0 ? 1 : 0});
-  }
+  const Node& last = nodes_[static_cast<std::size_t>(lastRun_[before])];
+  waits.push_back({last.lane, last.task[before], m == 0 ? 1 : 0});
 }
 
 void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits) const {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "sluice/program/emitter.h"
@@ -68,6 +70,7 @@ class Round {
   void setTimes(const schedule::PipelineSchedule& schedule);
   void setRunTimes(const schedule::PipelineSchedule& schedule);
   void layLanes(const schedule::PipelineSchedule& schedule);
+  void findEnds();
   std::int32_t laneOf(std::int32_t device, LaneKind kind, std::int32_t peer = -1);
   void append(std::int32_t node, std::int32_t instance);
   std::int32_t depthOf(std::size_t buffer) const;
@@ -89,6 +92,9 @@ class Round {
   std::vector<Touch> touches_;                                             // by buffer
   std::vector<Lane> lanes_;                                                // without tasks
   std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> order_;  // node, instance
+  std::map<std::tuple<std::int32_t, LaneKind, std::int32_t>, std::int32_t> laneIndex_;
+  std::vector<std::int32_t> firstRun_;  // by micro-batch: the node that begins and that ends it
+  std::vector<std::int32_t> lastRun_;
   std::vector<bool> serial_;                                               // by device
 };
 

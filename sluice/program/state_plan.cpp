@@ -23,15 +23,15 @@ const PlacedVariable& StatePlan::add(const ir::Variable& variable, std::int32_t 
   }
   const auto d = static_cast<std::size_t>(device);
   bytes_.resize(std::max(bytes_.size(), d + 1), 0);
+  index_.emplace(variable.name, variables_.size());
   variables_.push_back({variable, device, bytes_[d]});
   bytes_[d] += (variable.type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
   return variables_.back();
 }
 
 const PlacedVariable* StatePlan::find(std::string_view name) const {
-  const auto found = std::ranges::find_if(
-      variables_, [&](const PlacedVariable& v) { return v.variable.name == name; });
-  return found == variables_.end() ? nullptr : &*found;
+  const auto found = index_.find(std::string(name));
+  return found == index_.end() ? nullptr : &variables_[found->second];
 }
 
 std::size_t StatePlan::bytes(std::int32_t device) const {

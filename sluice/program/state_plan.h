@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "sluice/ir/variable.h"
@@ -29,7 +30,8 @@ class StatePlan {
 
  private:
   std::vector<PlacedVariable> variables_;  // in order of arrival
-  std::vector<std::size_t> bytes_;         // per device
+  std::unordered_map<std::string, std::size_t> index_;  // into variables_
+  std::vector<std::size_t> bytes_;                      // per device
 };
 
 }  // namespace sluice::program

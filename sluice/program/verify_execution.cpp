@@ -8,8 +8,12 @@
 //
 // Because waits name tasks, the order they give is the same in every execution: what is unordered
 // here is a race there, whichever order this walk happened to take.
+//
+// A task's clock is kept only until the last task that waits for it has run; a lane that is blocked
+// is looked at again when what it waits for is done. Both keep the work near linear in tasks.
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 #include "sluice/program/arena_tags.h"
 #include "sluice/program/verify_parts.h"
@@ -61,30 +65,28 @@ std::vector<Holds> holdsOf(const Program& program) {
 class Execution {
  public:
   explicit Execution(const Program& program) : p_(program), holds_(holdsOf(program)) {
-    for (const Wait& wait : p_.waits) {
-      rounds_ = std::max(rounds_, wait.roundsBack + 2);
-    }
     for (const DevicePlan& plan : p_.devices) {
       arenas_.push_back({ArenaTags(plan.stateBytes), ArenaTags(plan.transientBytes)});
     }
     lanes_.resize(p_.lanes.size());
     for (std::size_t l = 0; l < lanes_.size(); ++l) {
       lanes_[l].clock.assign(lanes_.size(), 0);
-      lanes_[l].slot.assign(p_.buffers.size(), 0);
+      lanes_[l].waiters.resize(p_.lanes[l].tasks.size());
     }
+    slot_.assign(p_.buffers.size(), 0);
+    countWaiters();
   }
 
   void run() {
     load();
-    bool advanced = true;
-    while (advanced) {
-      advanced = false;
-      for (std::size_t l = 0; l < lanes_.size(); ++l) {
-        while (!finished(l) && ready(l)) {
-          step(l);
-          advanced = true;
-        }
-      }
+    std::vector<std::size_t> runnable;
+    for (std::size_t l = lanes_.size(); l-- > 0;) {
+      runnable.push_back(l);
+    }
+    while (!runnable.empty()) {
+      const std::size_t lane = runnable.back();
+      runnable.pop_back();
+      advance(lane, runnable);
     }
     for (std::size_t l = 0; l < lanes_.size(); ++l) {
       if (!finished(l)) {
@@ -96,11 +98,21 @@ class Execution {
  private:
   using Clock = std::vector<std::int64_t>;
 
+  /// The clock of a finished task that others will still wait for.
+  struct Kept {
+    Clock clock;
+    std::int32_t waiters = 0;
+  };
+  struct Blocked {
+    std::size_t lane = 0;
+    std::int64_t count = 0;  // that lets it go on
+  };
   struct LaneState {
     std::int64_t done = 0;
-    Clock clock;                     // own entry: the task being run
-    std::vector<Clock> history;      // of each finished task
-    std::vector<std::int32_t> slot;  // by buffer, of the task being run
+    Clock clock;                                   // own entry: the task being run
+    std::vector<std::vector<std::int32_t>> waiters;  // by task: rounds between it and who waits
+    std::unordered_map<std::int64_t, Kept> kept;     // by the count that the task brought
+    std::vector<Blocked> blocked;                    // lanes that wait for this one
   };
 
   /// Bytes of one slot of a buffer.
@@ -132,11 +144,81 @@ class Execution {
     return since < 0 ? 0 : since * perRound(static_cast<std::size_t>(wait.lane)) + wait.task + 1;
   }
 
-  bool ready(std::size_t lane) const {
+  void countWaiters() {
+    for (const Lane& lane : p_.lanes) {
+      for (const Task& task : lane.tasks) {
+        for (const Wait& wait : p_.waitsOf(task)) {
+          rounds_ = std::max(rounds_, wait.roundsBack + 2);
+          lanes_[static_cast<std::size_t>(wait.lane)]
+              .waiters[static_cast<std::size_t>(wait.task)]
+              .push_back(wait.roundsBack);
+        }
+      }
+    }
+  }
+
+  /// The first wait of the lane's next task that is not satisfied; null: none.
+  const Wait* missing(std::size_t lane) const {
     const std::int32_t round = roundOf(lane, lanes_[lane].done);
-    return std::ranges::all_of(p_.waitsOf(nextTask(lane)), [&](const Wait& wait) {
-      return lanes_[static_cast<std::size_t>(wait.lane)].done >= wanted(wait, round);
-    });
+    for (const Wait& wait : p_.waitsOf(nextTask(lane))) {
+      if (lanes_[static_cast<std::size_t>(wait.lane)].done < wanted(wait, round)) {
+        return &wait;
+      }
+    }
+    return nullptr;
+  }
+
+  /// Runs the lane as far as its waits let it; lanes that can go on by that become runnable.
+  void advance(std::size_t lane, std::vector<std::size_t>& runnable) {
+    LaneState& state = lanes_[lane];
+    while (!finished(lane)) {
+      if (const Wait* wait = missing(lane)) {
+        lanes_[static_cast<std::size_t>(wait->lane)].blocked.push_back(
+            {lane, wanted(*wait, roundOf(lane, state.done))});
+        return;
+      }
+      step(lane);
+      std::erase_if(state.blocked, [&](const Blocked& other) {
+        if (other.count <= state.done) {
+          runnable.push_back(other.lane);
+        }
+        return other.count <= state.done;
+      });
+    }
+  }
+
+  /// What is ordered before a task of `other` is ordered before this one.
+  void join(Clock& clock, std::size_t other, std::int64_t count) {
+    std::unordered_map<std::int64_t, Kept>& all = lanes_[other].kept;
+    const auto kept = all.find(count);
+    if (clock[other] < count) {
+      const Clock& before = kept->second.clock;
+      for (std::size_t l = 0; l < before.size(); ++l) {
+        clock[l] = std::max(clock[l], before[l]);
+      }
+    }
+    if (--kept->second.waiters == 0) {
+      spare_.push_back(std::move(kept->second.clock));
+      all.erase(kept);
+    }
+  }
+
+  /// Keeps the clock of the task just run if anything will wait for it.
+  void keep(std::size_t lane, std::int32_t round) {
+    LaneState& state = lanes_[lane];
+    const auto waiters = static_cast<std::int32_t>(
+        std::ranges::count_if(state.waiters[taskIndex(lane, state.done)],
+                              [&](std::int32_t later) { return round + later < rounds_; }));
+    if (waiters == 0) {
+      return;
+    }
+    Kept& kept = state.kept[state.done + 1];
+    if (!spare_.empty()) {
+      kept.clock = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    kept.clock = state.clock;
+    kept.waiters = waiters;
   }
 
   void step(std::size_t lane) {
@@ -144,13 +226,8 @@ class Execution {
     const Task& task = nextTask(lane);
     const std::int32_t round = roundOf(lane, state.done);
     for (const Wait& wait : p_.waitsOf(task)) {
-      const std::int64_t count = wanted(wait, round);
-      if (count > 0) {
-        const LaneState& other = lanes_[static_cast<std::size_t>(wait.lane)];
-        const Clock& before = other.history[static_cast<std::size_t>(count - 1)];
-        for (std::size_t l = 0; l < before.size(); ++l) {
-          state.clock[l] = std::max(state.clock[l], before[l]);
-        }
+      if (const std::int64_t count = wanted(wait, round); count > 0) {
+        join(state.clock, static_cast<std::size_t>(wait.lane), count);
       }
     }
     state.clock[lane] = state.done + 1;
@@ -158,14 +235,13 @@ class Execution {
     round_ = round;
     microBatch_ = task.microBatch;
     execute(task);
-    state.history.push_back(state.clock);
+    keep(lane, round);
     ++state.done;
   }
 
   void execute(const Task& task) {
-    std::vector<std::int32_t>& slot = lanes_[lane_].slot;
     for (const Slot& s : p_.slotsOf(task)) {
-      slot[s.buffer.index()] = p_.slotIn(s, round_) + 1;  // 0: not named by this task
+      slot_[s.buffer.index()] = p_.slotIn(s, round_) + 1;  // 0: not named by this task
     }
     const auto subject = static_cast<std::size_t>(task.subject);
     switch (task.kind) {
@@ -198,7 +274,7 @@ class Execution {
       }
     }
     for (const Slot& s : p_.slotsOf(task)) {
-      slot[s.buffer.index()] = 0;
+      slot_[s.buffer.index()] = 0;
     }
   }
 
@@ -226,7 +302,7 @@ class Execution {
 
   Place place(BufferId id, std::size_t bytes) {
     const Buffer& buffer = p_.buffer(id);
-    const std::int32_t named = lanes_[lane_].slot[id.index()];
+    const std::int32_t named = slot_[id.index()];
     if (buffer.slots > 1 && named == 0) {
       broken(p_, "{}: it uses the ring '{}' and names no slot of it", here(), buffer.name);
     }
@@ -386,6 +462,8 @@ class Execution {
   std::int32_t rounds_ = 3;
   std::vector<std::array<ArenaTags, 2>> arenas_;  // by device, then Region
   std::vector<LaneState> lanes_;
+  std::vector<Clock> spare_;        // memory of clocks that nobody waits for any more
+  std::vector<std::int32_t> slot_;  // by buffer, of the task being run
   // The task being executed.
   std::size_t lane_ = 0;
   std::int32_t round_ = 0;

@@ -1,0 +1,48 @@
+// Chains of blocks and programs lowered from them by hand: for tests of placement, rounds, the
+// virtual clock and the verifier over several devices.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sluice/device/kernel.h"
+#include "sluice/ir/graph.h"
+#include "sluice/parallel/placement.h"
+#include "sluice/parallel/segments.h"
+#include "sluice/program/lower.h"
+#include "sluice/schedule/pipeline.h"
+
+namespace sluice::testing {
+
+struct ChainOptions {
+  std::int32_t blocks = 2;
+  bool training = true;
+  bool skip = false;     ///< the last block also reads what the first one made
+  bool tied = false;     ///< the last block uses the weight of the first one
+  bool clipped = false;  ///< gradients are scaled by the norm of all of them
+};
+
+/// y = tanh(y w_i) in block "b<i>" for each i, from an input "x" [4, 6] and, when training, with
+/// mean squared error against an input "target", accumulators "g.w<i>" and a plain update.
+ir::Graph chainModel(const ChainOptions& options);
+
+struct ChainRun {
+  std::vector<std::int32_t> deviceOfStage;  ///< block i is stage i
+  std::int32_t microBatches = 1;
+  schedule::PipelineKind kind = schedule::PipelineKind::OneForwardOneBackward;
+  std::vector<schedule::StageCost> costs = {};
+  std::int32_t lookahead = 1;
+};
+
+/// A graph placed, cut, scheduled and lowered.
+struct Chain {
+  ir::Graph graph;
+  parallel::VariableHomes homes;
+  parallel::SegmentPlan segments;
+  schedule::PipelineSchedule schedule;
+  program::StatePlan state;
+  program::Program program;
+};
+Chain lowerChain(const ir::Graph& graph, const ChainRun& run, const device::KernelTable& kernels);
+
+}  // namespace sluice::testing
