@@ -33,13 +33,12 @@ Lowered plan(const LoweringRequest& request,
   }
   program::LowerOptions options = request.lower;
   options.sequential = made.execution.sequential;
-  made.program = program::lower(program::Placed{made.graph,
-                                                made.execution.segments,
-                                                made.execution.homes,
-                                                made.execution.schedule},
-                                kernels,
-                                made.state,
-                                options);
+  made.program = program::lower(
+      program::Placed{
+          made.graph, made.execution.segments, made.execution.homes, made.execution.schedule},
+      kernels,
+      made.state,
+      options);
   return made;
 }
 
@@ -110,8 +109,7 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
   const parallel::StagePlan stages = parallel::resolveStages(request.strategy, blocks);
   if (stages.stages.size() > 1 && request.strategy.kind() == parallel::StrategyKind::Pipelined) {
     for (const char* schedule : {"1f1b", "zb-h1", "interleaved"}) {
-      const PipelinedExecution other =
-          PipelinedExecution(stagesOf(stages)).schedule(schedule);
+      const PipelinedExecution other = PipelinedExecution(stagesOf(stages)).schedule(schedule);
       if (other.schedule() == request.strategy.schedule()) {
         continue;
       }
@@ -127,9 +125,9 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
   if (!blocks.empty()) {
     if (auto more = onOneMoreDevice(stages, stashOf(request))) {
       const bool sharded = request.strategy.kind() == parallel::StrategyKind::Sharded;
-      const Strategy wider = sharded ? Strategy(ShardedExecution(*more))
-                                     : Strategy(PipelinedExecution(*more).schedule(
-                                           request.strategy.schedule()));
+      const Strategy wider =
+          sharded ? Strategy(ShardedExecution(*more))
+                  : Strategy(PipelinedExecution(*more).schedule(request.strategy.schedule()));
       add("one more device: " + wider.str(), wider, request.plan);
       if (canRecompute) {
         add("one more device and recomputation(Recomputation::Pipeline): " + wider.str(),

@@ -1,0 +1,99 @@
+// A byte budget: a plan that fits, or an error that says what is over and what would fit.
+#include <regex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/blocked_networks.h"
+#include "tests/e2e/networks.h"
+
+namespace sluice {
+namespace {
+
+using parallel::PipelinedExecution;
+using parallel::Stage;
+using ::testing::AllOf;
+using testing::BlockedCnn;
+using ::testing::HasSubstr;
+using testing::makeInputs;
+using ::testing::Not;
+
+constexpr std::int32_t kAccumulation = 8;
+
+Options options(std::size_t budget, const char* schedule = "gpipe") {
+  Options made;
+  made.training.gradientAccumulation(kAccumulation);
+  made.memoryPerDevice(budget);
+  made.setExecutionStrategy(
+      PipelinedExecution{Stage("b0", "b1"), Stage("b2", "b3", "b4")}.schedule(schedule));
+  return made;
+}
+
+std::vector<std::size_t> bytesOf(const Options& given) {
+  BlockedCnn net;
+  auto model = trainingModel(net, given, optim::SGD(0.1));
+  model.compile(makeInputs(BlockedCnn::inputs(), 0, kAccumulation));
+  std::vector<std::size_t> bytes;
+  for (const program::DevicePlan& device : model.program().devices) {
+    bytes.push_back(device.totalBytes());
+  }
+  return bytes;
+}
+
+std::string refusal(const Options& given) {
+  try {
+    bytesOf(given);
+  } catch (const OutOfMemory& error) {
+    return error.message();
+  }
+  return "fits";
+}
+
+TEST(Budget, IsMetToTheByteOrRefused) {
+  const std::vector<std::size_t> need = bytesOf(options(0));
+  const std::size_t most = std::ranges::max(need);
+  EXPECT_EQ(refusal(options(most)), "fits");
+  const std::string text = refusal(options(most - 1));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("device 0 needs"),
+                    HasSubstr("of stage 0"),
+                    HasSubstr("slots"),
+                    HasSubstr("these changes were planned and fit"),
+                    HasSubstr("recomputation(Recomputation::Pipeline)"),
+                    HasSubstr("schedule(\"1f1b\")"),
+                    HasSubstr("one more device")));
+}
+
+TEST(Budget, EveryRemedyThatIsNamedFits) {
+  const std::size_t most = std::ranges::max(bytesOf(options(0)));
+  Options recompute = options(most - 1);
+  recompute.recomputation(Recomputation::Pipeline);
+  EXPECT_EQ(refusal(recompute), "fits");
+  EXPECT_EQ(refusal(options(most - 1, "1f1b")), "fits");
+  // A tighter budget rules remedies out one by one.
+  const std::size_t oneF = std::ranges::max(bytesOf(options(0, "1f1b")));
+  EXPECT_THAT(refusal(options(oneF - 1)), Not(HasSubstr("schedule(\"1f1b\"):")));
+}
+
+TEST(Budget, SaysSoWhenNothingFits) {
+  EXPECT_THAT(refusal(options(1024)), HasSubstr("no other schedule"));
+  // A failed compile leaves the model usable.
+  BlockedCnn net;
+  auto model = trainingModel(net, options(1024), optim::SGD(0.1));
+  const std::vector<HostTensor> step = makeInputs(BlockedCnn::inputs(), 0, kAccumulation);
+  EXPECT_THROW(model.compile(step), OutOfMemory);
+  EXPECT_FALSE(model.isCompiled());
+  EXPECT_THROW(model.compile(step), OutOfMemory);
+}
+
+TEST(Budget, RecomputationAndOneForwardOneBackwardTakeLess) {
+  const std::size_t gpipe = bytesOf(options(0))[0];
+  const std::size_t oneF = bytesOf(options(0, "1f1b"))[0];
+  Options recompute = options(0);
+  recompute.recomputation(Recomputation::Pipeline);
+  EXPECT_LT(oneF, gpipe);
+  EXPECT_LT(bytesOf(recompute)[0], gpipe);
+}
+
+}  // namespace
+}  // namespace sluice
