@@ -34,15 +34,21 @@ double nowMs() {
   return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
 }
 
-/// A kernel with memory for its operands.
+/// A kernel with memory for its operands. Packing operands that it takes packed counts as well:
+/// whether it can be hoisted out of a loop is not known here.
 class Candidate {
  public:
   Candidate(const device::KernelCall& call, const device::Tuning& tuning) {
     const device::KernelTable table("cpu", kernelEntries(), tuning, true);
     const device::Choice choice = table.choose(call.view());
     kernel_ = table.make(call.view(), choice);
+    config_ = choice.config;
     for (std::size_t i = 0; i < call.inputTypes.size(); ++i) {
-      inputs_.push_back(add(choice.inputs[i].bytes(call.inputTypes[i])));
+      const device::Layout& layout = choice.inputs[i];
+      inputs_.push_back(add(layout.bytes(call.inputTypes[i])));
+      if (layout.kind == device::Layout::Kind::Opaque) {
+        addPacking(table, call.inputTypes[i], layout);
+      }
     }
     for (std::size_t i = 0; i < call.outputTypes.size(); ++i) {
       outputs_.push_back(add(choice.outputs[i].bytes(call.outputTypes[i])));
@@ -50,11 +56,16 @@ class Candidate {
     scratch_ = add(choice.scratchBytes);
   }
 
+  const std::string& config() const { return config_; }
+
   /// Milliseconds per run.
   double measure(Workers& workers) {
     for (int count = 1;; count *= 2) {
       const double start = nowMs();
       for (int i = 0; i < count; ++i) {
+        for (const Packing& packing : packings_) {
+          packing.kernel->run({{&packing.from, 1}, {&packing.to, 1}, nullptr, {}, workers});
+        }
         kernel_->run({inputs_, outputs_, scratch_, {}, workers});
       }
       const double took = nowMs() - start;
@@ -70,7 +81,29 @@ class Candidate {
     return memory_.back().bytes();
   }
 
+  struct Packing {
+    std::unique_ptr<device::Kernel> kernel;
+    const void* from;
+    void* to;
+  };
+
+  /// From plain storage to the operand that was added last.
+  void addPacking(const device::KernelTable& table,
+                  const TensorType& type,
+                  const device::Layout& layout) {
+    device::KernelCall call;
+    call.def = &device::kReorder;
+    call.inputTypes = {type};
+    call.outputTypes = {type};
+    device::Choice choice = table.choose(call.view());
+    choice.outputs = {layout};
+    void* to = memory_.back().bytes();
+    packings_.push_back({table.make(call.view(), choice), add(type.bytes()), to});
+  }
+
   std::unique_ptr<device::Kernel> kernel_;
+  std::string config_;
+  std::vector<Packing> packings_;
   std::vector<HostTensor> memory_;
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
@@ -81,8 +114,12 @@ class Candidate {
 std::string tuneOne(const device::KernelCall& call, const TuningOptions& options) {
   std::vector<Candidate> candidates;
   candidates.emplace_back(call, device::Tuning{});
+  std::vector<std::string> values;
   for (const std::string& value : options.values) {
-    candidates.emplace_back(call, device::Tuning{{options.key, value}});
+    if (value != candidates[0].config()) {
+      candidates.emplace_back(call, device::Tuning{{options.key, value}});
+      values.push_back(value);
+    }
   }
   Workers workers(1);
   std::vector<std::vector<double>> times(candidates.size());
@@ -101,7 +138,7 @@ std::string tuneOne(const device::KernelCall& call, const TuningOptions& options
     return "";
   }
   return fmt::format(
-      "{} {}\n", options.key, options.values[static_cast<std::size_t>(best - medians.begin()) - 1]);
+      "{} {}\n", options.key, values[static_cast<std::size_t>(best - medians.begin()) - 1]);
 }
 
 /// The call itself, or that of the anchor of a fused op, which is chosen as if it stood alone.

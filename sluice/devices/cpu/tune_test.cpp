@@ -52,6 +52,24 @@ TEST(CpuTuning, WritesOnlyEntriesThatADeviceAccepts) {
   }
 }
 
+TEST(CpuTuning, ShipsATableThatDevicesCanFollow) {
+  const auto device = makeCpuDevice();
+  const device::Tuning& table = device->kernels().tuning();
+  EXPECT_FALSE(table.empty());
+  const std::string key = hasAvx512() ? "conv/n1g1c512o512i7x7k3x3s1x1d1x1p1x1q1x1"
+                                      : "conv/n1g1c256o512i14x14k3x3s2x2d1x1p1x1q1x1";
+  ASSERT_TRUE(table.contains(key));
+  const ConvShape shape = hasAvx512() ? ConvShape{{1, 512, 7, 7}, {512, 512, 3, 3}}
+                                      : ConvShape{{1, 256, 14, 14}, {512, 256, 3, 3}};
+  ConvShape listed = shape;
+  listed.attrs = {{"pads", {1, 1, 1, 1}}};
+  if (!hasAvx512()) {
+    listed.attrs.set({"strides", {2, 2}});
+  }
+  const Case c = convCases(listed)[0];
+  EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, table.find(key)->second);
+}
+
 bool offers(const Case& c, const std::string& value) {
   const auto options = tuningOptions(OneOp(c.def, c.attrs, c.inputs, 1).call().view());
   return options && std::ranges::find(options->values, value) != options->values.end();

@@ -22,9 +22,9 @@ constexpr std::int64_t kFewestTerms = 128;
 constexpr std::int64_t kMostTerms = 512;
 /// Rows of a tap's matrix below which there is too little to compute with what is loaded.
 constexpr std::int64_t kFewestRows = 6;
-constexpr std::int64_t kFewRows = 8;  ///< that many for one vector
-/// Terms below which sums go from and to memory too often.
-constexpr std::int64_t kShortSum = 64;
+/// Terms per tap below which sums go from and to memory too often to beat the library's code, if
+/// the channels of the output fill the library's vectors.
+constexpr std::int64_t kTermsPerTap = 8;
 constexpr double kLeastFilled = 0.8;
 
 double filled(std::int64_t channels) {
@@ -240,9 +240,12 @@ bool likesOuter(const ir::OpView& op) {
   const ops::ConvDims d = ops::convDims(op);
   const std::int64_t columns = alongOutput(d) ? d.outChannels : d.inChannels;
   const std::int64_t rows = alongOutput(d) ? d.inChannels : d.outChannels;
-  return canAddOuter(op) && filled(columns) >= kLeastFilled &&
-         (rows >= kFewestRows || d.kernelSize() == 1) && (columns > kVector || rows > kFewRows) &&
-         d.batch * d.outSize() >= kShortSum;
+  if (!canAddOuter(op) || filled(columns) < kLeastFilled ||
+      (rows < kFewestRows && d.kernelSize() > 1)) {
+    return false;
+  }
+  const bool isLong = columns > kVector && d.batch * d.outSize() >= kTermsPerTap * d.kernelSize();
+  return isLong || filled(d.outChannels) < kLeastFilled;
 }
 
 device::Choice chooseOuter(const ir::OpView& op) {
