@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -46,6 +49,7 @@ class Placer {
       set(id, stage);
     }
     placeLeaves();
+    requireOrderOfVariables();
     findHomes();
     placeUpdate();
   }
@@ -109,6 +113,37 @@ class Placer {
         const OpId first = firstReader[id.index()];
         set(id, first.valid() ? graph_.op(first).place.stage : 0);
       }
+    }
+  }
+
+  /// Reads and writes of a variable that the loop writes must come in the flow as in the graph.
+  void requireOrderOfVariables() const {
+    std::set<std::string, std::less<>> written;
+    std::unordered_map<std::string, const Op*> before;
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.is(ir::kAssign) && op.place.pass != Pass::Update) {
+        written.insert(op.attrs.text("var"));
+      }
+    }
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass == Pass::Update || !(op.is(ir::kAssign) || op.is(ir::kVariable)) ||
+          !written.contains(op.attrs.text("var"))) {
+        continue;
+      }
+      const Op*& last = before[op.attrs.text("var")];
+      if (last != nullptr && flowOf(op) < flowOf(*last)) {
+        raise<InvalidArgument>(
+            "variable '{}' changes during the loop: '{}' uses it in stage {} and then '{}' in "
+            "stage {}, which runs before; keep what uses it in one stage",
+            op.attrs.text("var"),
+            last->name,
+            last->place.stage,
+            op.name,
+            op.place.stage);
+      }
+      last = &op;
     }
   }
 
