@@ -355,6 +355,28 @@ void Engine::growWorkers() {
   impl_->growWorkers();
 }
 
+namespace {
+
+/// Tells each lane which of its tasks others wait for.
+void markSignals(const Program& program, std::span<const std::unique_ptr<LaneRun>> lanes) {
+  const std::size_t perReplica = program.lanes.size();
+  for (const auto& lane : lanes) {
+    const std::size_t first = lane->replica() * perReplica;
+    for (const Task& task : lane->plan().tasks) {
+      for (const program::Wait& wait : program.waitsOf(task)) {
+        const auto target = static_cast<std::size_t>(wait.lane);
+        const std::size_t begin = wait.allReplicas ? 0 : first;
+        const std::size_t end = wait.allReplicas ? lanes.size() : first + perReplica;
+        for (std::size_t l = begin + target; l < end; l += perReplica) {
+          lanes[l]->setSignal(wait.task, lane->laneClass());
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<LoadedProgram> Engine::load(program::Program program, std::size_t replicas) {
   auto loaded = std::make_unique<LoadedProgram>(std::move(program));
   loaded->serial_ = ++lastSerial_;
@@ -378,18 +400,7 @@ std::unique_ptr<LoadedProgram> Engine::load(program::Program program, std::size_
       loaded->lanes_.back()->sources.reserve(replicas);
     }
   }
-  for (const auto& lane : loaded->lanes_) {
-    for (const Task& task : lane->plan().tasks) {
-      for (const program::Wait& wait : p.waitsOf(task)) {
-        for (std::size_t r = 0; r < replicas; ++r) {
-          if (wait.allReplicas || r == lane->replica()) {
-            loaded->lanes_[r * p.lanes.size() + static_cast<std::size_t>(wait.lane)]->setSignal(
-                wait.task, lane->laneClass());
-          }
-        }
-      }
-    }
-  }
+  markSignals(p, loaded->lanes_);
   return loaded;
 }
 

@@ -19,6 +19,7 @@ namespace sluice::runtime {
 /// Who runs a lane: workers, or the thread whose tasks may block in the host's code.
 enum class LaneClass : std::uint8_t { Device, Host };
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the counter has its own cache line
 class LaneRun {
  public:
   LaneRun(const program::Program& program,
@@ -84,18 +85,19 @@ class LaneRun {
  private:
   std::string taskText(std::int64_t count) const;
 
+  // Polled by other threads; shares its cache line only with what a step does not change.
+  alignas(64) std::atomic<std::int64_t> done_{0};
   const program::Program& program_;
   const program::Lane& plan_;
   std::size_t replica_;
   LaneClass class_;
+  std::atomic<bool> taken_{false};
   std::unique_ptr<device::Queue> queue_;
   std::vector<std::byte*> buffers_;  // by BufferId, ring slots set per task
   std::vector<bool> signals_;        // by task and class
   std::vector<TaskTime> times_;
   std::int64_t total_ = 0;
   std::int64_t roundSpan_ = 1;  // what a round adds to the priority
-  alignas(64) std::atomic<std::int64_t> done_{0};
-  std::atomic<bool> taken_{false};
 };
 
 }  // namespace sluice::runtime

@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+"""Runs clang-tidy over files and remembers which are clean.
+
+    scripts/tidy.py [-j JOBS] FILES...
+
+A file is clean if nothing it sees has changed since clang-tidy last found
+nothing in it: its preprocessed text, the settings and the version of the tool
+make the key of an empty file in build/tidy. Exit code 1 if there are findings.
+"""
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "release"
+CLEAN = ROOT / "build" / "tidy"
+TOOL = "clang-tidy"
+
+
+def commands():
+    """The compiler's arguments for each file, without launchers in front of the compiler."""
+    result = {}
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        words = shlex.split(entry["command"])
+        first = next(i for i, word in enumerate(words) if Path(word).name in ("c++", "g++", "clang++"))
+        result[str(Path(entry["file"]))] = (words[first:], entry["directory"])
+    return result
+
+
+def key(words, directory, settings):
+    """What the verdict depends on."""
+    out = words.index("-o")
+    preprocess = words[:out] + words[out + 2:]
+    preprocess[preprocess.index("-c")] = "-E"
+    text = subprocess.run(preprocess, cwd=directory, capture_output=True, check=True).stdout
+    return hashlib.sha256(settings + text).hexdigest()
+
+
+def check(path, command, settings):
+    """(path, findings): findings is None if the file was known to be clean."""
+    words, directory = command
+    mark = CLEAN / key(words, directory, settings)
+    if mark.exists():
+        return path, None
+    run = subprocess.run([TOOL, "-quiet", "-p", str(BUILD), path], capture_output=True, text=True)
+    if run.returncode == 0 and not run.stdout.strip():
+        mark.touch()
+    return path, run.stdout.strip() or ("" if run.returncode == 0 else run.stderr.strip())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-j", type=int, default=2, metavar="JOBS")
+    parser.add_argument("files", nargs="*")
+    args = parser.parse_args()
+    CLEAN.mkdir(parents=True, exist_ok=True)
+    version = subprocess.run([TOOL, "--version"], capture_output=True, check=True).stdout
+    settings = version + (ROOT / ".clang-tidy").read_bytes()
+    known = commands()
+    files = [str(ROOT / f) for f in args.files]
+    missing = [f for f in files if f not in known]
+    if missing:
+        sys.exit("tidy: not part of the build: " + ", ".join(missing))
+    bad = fresh = 0
+    with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
+        jobs = [pool.submit(check, f, known[f], settings) for f in files]
+        for job in concurrent.futures.as_completed(jobs):
+            path, findings = job.result()
+            fresh += findings is not None
+            if findings:
+                bad += 1
+                print(findings, flush=True)
+    print(f"tidy: {len(files)} files, {fresh} checked anew, {bad} with findings")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
