@@ -259,10 +259,9 @@ std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std:
     for (std::size_t i = 0; i < ids[d].size(); ++i) {
       emitted.buffers[ids[d][i]].offset = plan.offsets[i];
     }
-    summaries.push_back(
-        {plan.peak,
-         plan.lowerBound,
-         largestAt(emitted, lifetimes[d], ids[d], timeOfPeak(lifetimes[d]))});
+    summaries.push_back({plan.peak,
+                         plan.lowerBound,
+                         largestAt(emitted, lifetimes[d], ids[d], timeOfPeak(lifetimes[d]))});
   }
   return summaries;
 }

@@ -192,8 +192,8 @@ void Round::setTimes(const schedule::PipelineSchedule& schedule) {
 }
 
 std::int32_t Round::laneOf(std::int32_t device, LaneKind kind, std::int32_t peer) {
-  const auto [found, added] = laneIndex_.emplace(std::tuple(device, kind, peer),
-                                                 static_cast<std::int32_t>(lanes_.size()));
+  const auto [found, added] =
+      laneIndex_.emplace(std::tuple(device, kind, peer), static_cast<std::int32_t>(lanes_.size()));
   if (added) {
     lanes_.push_back({.device = device, .kind = kind, .tasks = {}, .peer = peer});
     order_.emplace_back();

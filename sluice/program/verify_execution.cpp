@@ -106,7 +106,7 @@ class Execution {
   };
   struct LaneState {
     std::int64_t done = 0;
-    Clock clock;                                   // own entry: the task being run
+    Clock clock;                                     // own entry: the task being run
     std::vector<std::vector<std::int32_t>> waiters;  // by task: rounds between it and who waits
     std::unordered_map<std::int64_t, Kept> kept;     // by the count that the task brought
     std::vector<Blocked> blocked;                    // lanes that wait for this one

@@ -56,10 +56,9 @@ class Clock {
   /// The count of finished tasks that a wait asks for; 0 when its round never was.
   std::size_t wanted(const Wait& wait, std::int32_t round) const {
     const std::size_t perRound = p_.lanes[static_cast<std::size_t>(wait.lane)].tasks.size();
-    return round < wait.roundsBack
-               ? 0
-               : static_cast<std::size_t>(round - wait.roundsBack) * perRound +
-                     static_cast<std::size_t>(wait.task) + 1;
+    return round < wait.roundsBack ? 0
+                                   : static_cast<std::size_t>(round - wait.roundsBack) * perRound +
+                                         static_cast<std::size_t>(wait.task) + 1;
   }
 
   std::int64_t costOf(const Task& task) const {
@@ -67,9 +66,8 @@ class Clock {
     if (task.kind == TaskKind::Run) {
       return costs_.segments[subject];
     }
-    return task.kind == TaskKind::Transfer && !costs_.transfers.empty()
-               ? costs_.transfers[subject]
-               : 0;
+    return task.kind == TaskKind::Transfer && !costs_.transfers.empty() ? costs_.transfers[subject]
+                                                                        : 0;
   }
 
   void advance(std::size_t lane, std::vector<std::size_t>& runnable) {
@@ -138,8 +136,8 @@ class Clock {
   const Program& p_;
   const ClockCosts& costs_;
   std::int32_t rounds_;
-  std::vector<std::vector<Blocked>> blocked_;                 // by the lane that is waited for
-  std::vector<std::map<std::int64_t, TaskSpan>> held_;        // by buffer and micro-batch
+  std::vector<std::vector<Blocked>> blocked_;           // by the lane that is waited for
+  std::vector<std::map<std::int64_t, TaskSpan>> held_;  // by buffer and micro-batch
   ClockRun result_;
 };
 

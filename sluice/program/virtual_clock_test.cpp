@@ -2,10 +2,9 @@
 // cost no time that the schedule does not have, and use exactly the slots that were planned.
 #include "sluice/program/virtual_clock.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <fmt/format.h>
 
 #include "sluice/base/error.h"
 #include "sluice/program/toy_kernels.h"
@@ -187,9 +186,8 @@ TEST(VirtualClock, HasTheMakespanOfTheScheduleAndTheSlotsOfThePlan) {
 
 TEST(VirtualClock, StartsATaskWhenLaneAndWaitsAllowIt) {
   // Two devices, one kernel each of 3 and 5; the copy between them takes 2.
-  const Chain chain = lowerChain(chainModel({.training = false}),
-                                 {.deviceOfStage = {0, 1}, .microBatches = 3},
-                                 toyKernels());
+  const Chain chain = lowerChain(
+      chainModel({.training = false}), {.deviceOfStage = {0, 1}, .microBatches = 3}, toyKernels());
   const Program& p = chain.program;
   ClockCosts costs;
   for (const Segment& segment : p.segments) {

@@ -123,15 +123,15 @@ void delay(std::size_t lane, std::int64_t count) {
 }
 
 TEST(EngineOnSeveralDevices, GivesTheBitsOfOneDeviceWhateverIsDelayed) {
-  const ir::Graph graph =
-      chainModel({.blocks = 4, .skip = true, .tied = true, .clipped = true});
+  const ir::Graph graph = chainModel({.blocks = 4, .skip = true, .tied = true, .clipped = true});
   const auto expected = trained(graph, {.deviceOfStage = {0, 0, 0, 0}, .microBatches = 4}, {});
   std::uint64_t seed = 0;
   for (const PipelineKind kind : schedule::allPipelineKinds()) {
     for (const int workers : {1, 2, 4}) {
       delaySeed.store(++seed);
-      const std::vector<std::int32_t> devices = seed % 2 == 0 ? std::vector<std::int32_t>{0, 1, 2, 3}
-                                                              : std::vector<std::int32_t>{1, 0, 1, 2};
+      const std::vector<std::int32_t> devices = seed % 2 == 0
+                                                    ? std::vector<std::int32_t>{0, 1, 2, 3}
+                                                    : std::vector<std::int32_t>{1, 0, 1, 2};
       EXPECT_EQ(trained(graph,
                         {.deviceOfStage = devices, .microBatches = 4, .kind = kind},
                         {.workers = workers, .beforeTask = delay}),
@@ -206,18 +206,18 @@ TEST(EngineOnSeveralDevices, ReportsAStallLaneByLaneAndWorksAfterwards) {
   } catch (const DeviceError& error) {
     EXPECT_THAT(
         error.message(),
-        AllOf(HasSubstr("stall: no task has ended for 1500 ms"),
-              HasSubstr("load of device 0: finished feed x of micro-batch 1, round 0\n"),
-              HasSubstr("compute of device 0: finished run forward 0 of micro-batch 1, round 0\n"),
-              HasSubstr("compute of device 1: finished run forward 1 of micro-batch 0, round 0, next "
-                        "is run forward 1 of micro-batch 1, round 0"),
-              HasSubstr("store of device 1: finished drain y of micro-batch 0, round 0, next is "
-                        "drain y of micro-batch 1, round 0")));
+        AllOf(
+            HasSubstr("stall: no task has ended for 1500 ms"),
+            HasSubstr("load of device 0: finished feed x of micro-batch 1, round 0\n"),
+            HasSubstr("compute of device 0: finished run forward 0 of micro-batch 1, round 0\n"),
+            HasSubstr("compute of device 1: finished run forward 1 of micro-batch 0, round 0, next "
+                      "is run forward 1 of micro-batch 1, round 0"),
+            HasSubstr("store of device 1: finished drain y of micro-batch 0, round 0, next is "
+                      "drain y of micro-batch 1, round 0")));
   }
   const MapSink after = group.step(*good, inputs);
   for (std::size_t m = 0; m < 2; ++m) {
-    EXPECT_TRUE(
-        after.results.at("y").at(m).second.sameBits(before.results.at("y").at(m).second));
+    EXPECT_TRUE(after.results.at("y").at(m).second.sameBits(before.results.at("y").at(m).second));
   }
 }
 

@@ -290,11 +290,8 @@ Bits runRandomNet(std::uint64_t seed, const Options& given, std::int64_t updates
   }
   while (model.updates() < updates) {
     const std::int64_t count = model.microBatchesPerStep();
-    addOutputs(bits,
-               "output",
-               model.run(makeInputs(net.inputs(), microBatch, count)),
-               microBatch,
-               count);
+    addOutputs(
+        bits, "output", model.run(makeInputs(net.inputs(), microBatch, count)), microBatch, count);
     microBatch += count;
   }
   if (training.validates) {
@@ -309,8 +306,7 @@ std::string compareRandomNet(std::uint64_t seed) {
   const RandomTraining training(seed);
   const Options options = randomOptions(seed, net, training);
   // Outputs are compared by the number of their micro-batch, so both make calls of equal size.
-  const Options one =
-      oneDeviceOptions(net, training).deviceIterations(options.deviceIterations());
+  const Options one = oneDeviceOptions(net, training).deviceIterations(options.deviceIterations());
   std::string different;
   try {
     const Bits expected = runRandomNet(seed, one, 3);

@@ -1,8 +1,8 @@
 // Random networks, cut and scheduled at random, against the same network on one device: every
 // variable and every output, bit for bit.
-#include <gtest/gtest.h>
-
 #include "tests/e2e/random_models.h"
+
+#include <gtest/gtest.h>
 
 namespace sluice {
 namespace {
