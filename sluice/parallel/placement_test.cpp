@@ -103,10 +103,9 @@ TEST(PlaceByBlocks, RefusesAnOpOutsideOfAllBlocks) {
   enter(b, "a");
   graph.addOutput("z", ops::neg(b, y));
   VariableHomes homes;
-  EXPECT_THAT(complaint([&] {
-                placeByBlocks(graph, {.deviceOfStage = {0}, .stageOfBlock = {0}}, homes);
-              }),
-              AllOf(HasSubstr("'exp'"), HasSubstr("no active block")));
+  EXPECT_THAT(
+      complaint([&] { placeByBlocks(graph, {.deviceOfStage = {0}, .stageOfBlock = {0}}, homes); }),
+      AllOf(HasSubstr("'exp'"), HasSubstr("no active block")));
 }
 
 /// Blocks a and b use the weight w; a makes early, which b reads too.
@@ -298,12 +297,13 @@ TEST(PlaceByAnnotations, TakesStagesAndDevicesAsTheyAre) {
 TEST(PlaceByAnnotations, RefusesStagesOnSomeOpsOnlyAndAStageOnTwoDevices) {
   VariableHomes homes;
   Graph partial = annotated(0, -1, -1, -1);
-  EXPECT_THAT(complaint([&] { placeByAnnotations(partial, homes); }),
-              AllOf(HasSubstr("only some ops"), HasSubstr("1 have one, 1 have not"),
-                    HasSubstr("'neg'")));
+  EXPECT_THAT(
+      complaint([&] { placeByAnnotations(partial, homes); }),
+      AllOf(HasSubstr("only some ops"), HasSubstr("1 have one, 1 have not"), HasSubstr("'neg'")));
   Graph twice = annotated(0, 1, 0, 2);
-  EXPECT_THAT(complaint([&] { placeByAnnotations(twice, homes); }),
-              AllOf(HasSubstr("stage 0 is on device 1"), HasSubstr("'neg'"), HasSubstr("device 2")));
+  EXPECT_THAT(
+      complaint([&] { placeByAnnotations(twice, homes); }),
+      AllOf(HasSubstr("stage 0 is on device 1"), HasSubstr("'neg'"), HasSubstr("device 2")));
   Graph backwards = annotated(1, -1, 0, -1);
   EXPECT_THAT(complaint([&] { placeByAnnotations(backwards, homes); }),
               AllOf(HasSubstr("'neg' of stage 0 reads 'exp'"), HasSubstr("stage 1")));

@@ -64,10 +64,10 @@ TEST(CutSegments, SplitsTheBackwardPassByWhatOtherStagesWaitFor) {
   at(b, Pass::Forward, 1, 1);
   const Value z = ops::neg(b, y);
   at(b, Pass::Backward, 1, 1);
-  const Value shared = ops::mul(b, z, z);        // feeds both parts
-  const Value weight = ops::mul(b, shared, y);   // ends here
+  const Value shared = ops::mul(b, z, z);       // feeds both parts
+  const Value weight = ops::mul(b, shared, y);  // ends here
   b.assign("g", weight, "sum");
-  const Value input = ops::neg(b, shared);       // goes to stage 0
+  const Value input = ops::neg(b, shared);  // goes to stage 0
   at(b, Pass::Backward, 0, 0);
   const Value last = ops::mul(b, input, y);
   graph.addOutput("last", last);

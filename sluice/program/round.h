@@ -95,7 +95,7 @@ class Round {
   std::map<std::tuple<std::int32_t, LaneKind, std::int32_t>, std::int32_t> laneIndex_;
   std::vector<std::int32_t> firstRun_;  // by micro-batch: the node that begins and that ends it
   std::vector<std::int32_t> lastRun_;
-  std::vector<bool> serial_;                                               // by device
+  std::vector<bool> serial_;  // by device
 };
 
 }  // namespace sluice::program

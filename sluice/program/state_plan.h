@@ -29,7 +29,7 @@ class StatePlan {
   std::size_t bytes(std::int32_t device) const;
 
  private:
-  std::vector<PlacedVariable> variables_;  // in order of arrival
+  std::vector<PlacedVariable> variables_;               // in order of arrival
   std::unordered_map<std::string, std::size_t> index_;  // into variables_
   std::vector<std::size_t> bytes_;                      // per device
 };

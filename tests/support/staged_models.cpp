@@ -27,9 +27,8 @@ void addTraining(GraphBuilder& b, Value loss, std::span<const Value> weights, bo
   const std::vector<Value> grads = transforms::differentiate(graph, loss, weights);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const std::string name = "g." + graph.op(weights[i].op).attrs.text("var");
-    graph.addVariable({.name = name,
-                       .type = graph.type(weights[i]),
-                       .role = ir::VariableRole::Accumulator});
+    graph.addVariable(
+        {.name = name, .type = graph.type(weights[i]), .role = ir::VariableRole::Accumulator});
     b.place = graph.op(grads[i].op).place;
     b.place.pass = ir::Pass::Backward;
     b.assign(name, grads[i], "sum");
@@ -87,7 +86,8 @@ ir::Graph chainModel(const ChainOptions& options) {
 }
 
 Chain lowerChain(const ir::Graph& graph, const ChainRun& run, const device::KernelTable& kernels) {
-  Chain chain{.graph = graph, .homes = {}, .segments = {}, .schedule = {}, .state = {}, .program = {}};
+  Chain chain{
+      .graph = graph, .homes = {}, .segments = {}, .schedule = {}, .state = {}, .program = {}};
   parallel::StageMap map{.deviceOfStage = run.deviceOfStage};
   bool training = false;
   for (const ir::OpId id : graph.order()) {
@@ -109,8 +109,7 @@ Chain lowerChain(const ir::Graph& graph, const ChainRun& run, const device::Kern
       chain.state,
       {.microBatchesPerRound = run.microBatches,
        .lookahead = run.lookahead,
-       .sequential =
-           run.kind == schedule::PipelineKind::Sequential && chain.segments.devices > 1});
+       .sequential = run.kind == schedule::PipelineKind::Sequential && chain.segments.devices > 1});
   return chain;
 }
 

@@ -1,0 +1,21 @@
+// Seeds of random models that once failed, by what was wrong.
+#include <gtest/gtest.h>
+
+#include "tests/e2e/random_models.h"
+
+namespace sluice {
+namespace {
+
+void expectSameBits(std::initializer_list<std::uint64_t> seeds) {
+  for (const std::uint64_t seed : seeds) {
+    const std::string different = testing::compareRandomNet(seed);
+    EXPECT_TRUE(different.empty()) << different;
+  }
+}
+
+TEST(RandomModelRegressions, AConstantOfTheUpdateIsReadByADeviceBeforeTheOneItIsPlacedOn) {
+  expectSameBits({43, 125, 194});
+}
+
+}  // namespace
+}  // namespace sluice
