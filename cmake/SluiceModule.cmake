@@ -12,7 +12,7 @@
 #     TEST_LABELS threads             # labels besides `fast`
 #     NO_TEST_MAIN)                   # the tests bring their own main()
 #
-#   sluice_program(NAME mnist SOURCES mnist.cpp DEPS sluice [LINK ...] [INSTALL])
+#   sluice_program(NAME mlp SOURCES mlp.cpp DEPS sluice [LINK ...] [INSTALL])
 #   sluice_test(NAME e2e_test SOURCES ... DEPS ... [LINK ...] [LABELS fast] [NO_MAIN])
 #   sluice_fuzz(NAME fuzz_parser SOURCES parser.cpp DEPS ir [LINK ...])
 #

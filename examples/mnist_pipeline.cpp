@@ -248,6 +248,7 @@ int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("Trains a convolutional network on MNIST over several devices and tests it.");
   app.footer(kExamples);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   addTrainingOptions(app, settings);
   addRunOptions(app, settings);
   CLI11_PARSE(app, argc, argv);

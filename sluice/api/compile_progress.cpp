@@ -24,6 +24,7 @@ CompileProgress::Style styleFor(bool shown) {
 }
 
 void writeToStderr(std::string_view text) {
+  std::fflush(stdout);  // what was printed before stays before
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }

@@ -1,0 +1,95 @@
+#include "sluice/profile/step_recorder.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "sluice/base/error.h"
+#include "sluice/profile/two_stage_program.h"
+
+namespace sluice::profile {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A path below the folder for tests where nothing is.
+fs::path freePath(const std::string& name) {
+  const fs::path path = fs::path(::testing::TempDir()) / ("sluice_recorder_" + name);
+  fs::remove_all(path);
+  return path;
+}
+
+void record(StepRecorder& recorder, const program::Program& program, std::int64_t start) {
+  *recorder.begin() = twoStageTimes(start);
+  recorder.end(program);
+}
+
+/// Steps in a trace: one more than the largest number of a slice.
+int stepsIn(const fs::path& path) {
+  std::ifstream file(path);
+  int steps = 0;
+  const nlohmann::json document = nlohmann::json::parse(file);
+  for (const auto& event : document.at("traceEvents")) {
+    if (event.at("ph") == "X") {
+      steps = std::max(steps, event.at("args").at("step").get<int>() + 1);
+    }
+  }
+  return steps;
+}
+
+TEST(StepRecorder, TracesTheFirstStepsOfEachProgram) {
+  const fs::path folder = freePath("traces") / "deep" / "training";
+  StepRecorder recorder(folder, 2);
+  const program::Program first = twoStageProgram();
+  const program::Program second = twoStageProgram();
+  record(recorder, first, 0);
+  EXPECT_EQ(stepsIn(folder / "trace.json"), 1);
+  record(recorder, first, 10'000);
+  record(recorder, second, 20'000);
+  record(recorder, first, 30'000);
+  EXPECT_EQ(stepsIn(folder / "trace.json"), 2);
+  EXPECT_EQ(stepsIn(folder / "trace_2.json"), 1);
+  EXPECT_TRUE(fs::exists(folder / "summary.txt"));
+  EXPECT_TRUE(fs::exists(folder / "summary_2.txt"));
+}
+
+TEST(StepRecorder, KeepsTheLatenciesOfTheNewestStep) {
+  StepRecorder recorder(freePath("latencies"), 0);
+  EXPECT_FALSE(recorder.latencies().has_value());
+  const program::Program program = twoStageProgram();
+  record(recorder, program, 0);
+  EXPECT_DOUBLE_EQ(recorder.latencies().value().roundTrip.max, 1250e-9);
+  *recorder.begin() = {{0, 0, 0, 0, 7}, {4, 0, 0, 10, 20}};
+  recorder.end(program);
+  EXPECT_DOUBLE_EQ(recorder.latencies().value().roundTrip.max, 20e-9);
+  EXPECT_DOUBLE_EQ(recorder.latencies().value().compute.max, 3e-9);  // nobody made it: taken at 10
+}
+
+TEST(StepRecorder, RefusesAFolderThatCannotBeMade) {
+  const fs::path path = freePath("refused");
+  std::ofstream(path) << "a file";
+  try {
+    const StepRecorder recorder(path / "training");
+    ADD_FAILURE() << "made a folder below a file";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("profile folder"));
+  }
+}
+
+TEST(StepRecorder, SaysWhichTraceCannotBeWritten) {
+  const fs::path folder = freePath("gone");
+  StepRecorder recorder(folder);
+  fs::remove_all(folder);
+  const program::Program program = twoStageProgram();
+  try {
+    record(recorder, program, 0);
+    ADD_FAILURE() << "wrote into a folder that is gone";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("trace.json"));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::profile

@@ -22,11 +22,11 @@ class Programs:
         self.folder = Path(folder)
 
     def run(self, name, *args, code=0):
-        """Standard output and errors of a run that must end with this exit code."""
+        """Standard output and errors of a run that must end with this code; None: with an error."""
         command = [str(self.folder / name), *map(str, args)]
         result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
         text = result.stdout + result.stderr
-        check(result.returncode == code,
+        check(result.returncode != 0 if code is None else result.returncode == code,
               f"{' '.join(command)}: exit code {result.returncode}, expected {code}\n{text}")
         return text
 
@@ -76,25 +76,87 @@ def write_digits(folder, prefix, count, seed):
     (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(labels)
 
 
-def mnist(programs):
+def mnist_pipeline(programs):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        small = ["--batch-size", 20, "--device-iterations", 2, "--test-batch-size", 20,
-                 "--learning-rate", 0.003, "--data", folder]
-        text = programs.run("mnist", *small, code=1)
+        small = ["--batch-size", 5, "--device-iterations", 2, "--gradient-accumulation", 4,
+                 "--test-batch-size", 5, "--learning-rate", 0.003, "--data", folder]
+
+        def run(*args, code=0):
+            return programs.run("mnist_pipeline", *small, *args, code=code)
+
+        text = run(code=1)
         check("FileError" in text and "./dev data mnist" in text, text)
         write_digits(folder, "train", 480, 1)
-        write_digits(folder, "t10k", 120, 2)
-        log = folder / "log.csv"
-        text = programs.run("mnist", *small, "--epochs", 2, "--log", log, "--summary")
-        check(number(r"Accuracy on test set: ([\d.]+)%", text) > 90, text)
-        check("Epoch 2/2" in text and "conv1" in text, text)
-        lines = log.read_text().splitlines()
-        check(lines[0] == "epoch,step,updates,seconds,Loss,Accuracy" and len(lines) == 25, lines)
+        write_digits(folder, "t10k", 130, 2)
+        mnist_training(run, folder)
+        mnist_same_bits(run)
+        mnist_profile(run, folder)
+        text = run("--test-batch-size", 50, "--epochs", 0, code=1)
+        check("InvalidArgument" in text and "400 images" in text, text)
         (folder / "t10k-labels-idx1-ubyte").write_bytes(b"broken")
-        text = programs.run("mnist", *small, "--epochs", 0, code=1)
+        text = run("--epochs", 0, code=1)
         check("FileError" in text and "t10k-labels" in text, text)
-    check("--learning-rate" in programs.run("mnist", "--help"), "no --help")
+        for args in (("--strategy", "serial"), ("--schedule", "fast"), ("--devices", 5),
+                     ("--strategy", "sharded", "--schedule", "gpipe"), ("--batch-size", 0),
+                     ("--dataset", "letters")):
+            text = programs.run("mnist_pipeline", *args, code=None)
+            check(args[-2] in text, text)
+    help_text = programs.run("mnist_pipeline", "--help")
+    for word in ("--learning-rate", "--profile-dir", "zero-bubble", "Examples:", "sharded"):
+        check(word in help_text, help_text)
+
+
+def mnist_training(run, folder):
+    log = folder / "log.csv"
+    text = run("--epochs", 3, "--log", log, "--debug")
+    accuracy = number(r"Accuracy on test set: (\d+\.\d\d)%", text)
+    check(accuracy > 90, text)
+    lines = iter(text.splitlines())
+    for wanted in ("Training...", "Epoch 1/3", r"\[#+\] 12/12 .*Loss:\d\.\d{4} \| "
+                   r"Accuracy:\d+\.\d\d%", "Epoch 2/3", "Epoch 3/3", "Testing...",
+                   r"Accuracy on test set: ", "4 devices, pipelined by schedule popart: "):
+        check(any(re.match(wanted, line) for line in lines), f"no line '{wanted}' in\n{text}")
+    phases = ("trace", "passes", "plan", "lower", "verify", "load")
+    line = r"Graph compilation: 100/100 \[\d\d:\d\d<00:00\] " + ", ".join(
+        rf"{phase} \d+ ms" for phase in phases)
+    check(len(re.findall(line, text)) == 2, text)  # training and test
+    check("debug compile: lower" in text, text)
+    rows = log.read_text().splitlines()
+    check(rows[0] == "epoch,step,updates,seconds,Loss,Accuracy" and len(rows) == 37, rows)
+
+
+def mnist_same_bits(run):
+    """Schedules, devices and threads change no digit; nor does sharding where nothing is summed."""
+
+    def result(*args):
+        text = run("--epochs", 1, *args)
+        check("debug" not in text, text)
+        return (number(r"final loss ([-\d.e]+)", text),
+                number(r"Accuracy on test set: ([\d.]+)%", text))
+
+    expected = result("--devices", 1)
+    for schedule in ("sequential", "grouped", "interleaved", "gpipe", "1f1b", "chunked", "zb-h1",
+                     "zero-bubble", "popart"):
+        check(result("--schedule", schedule) == expected, schedule)
+    for args in (("--devices", 2), ("--devices", 3), ("--threads", 2)):
+        check(result(*args) == expected, args)
+    check(result("--seed", 1) != expected, "the seed makes no difference")
+    single = ("--gradient-accumulation", 1)
+    sharded = result("--strategy", "sharded", *single)
+    check(sharded == result(*single) == result("--devices", 1, *single), sharded)
+
+
+def mnist_profile(run, folder):
+    for strategy in ("pipelined", "sharded"):
+        profile = folder / strategy
+        text = run("--epochs", 1, "--strategy", strategy, "--profile", "--profile-dir", profile)
+        check(text.startswith("Profiling is enabled.\n"), text)
+        for model in ("training", "inference"):
+            trace = json.loads((profile / model / "trace.json").read_text())
+            slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+            check({slice["pid"] for slice in slices} == {0, 1, 2, 3}, f"{strategy} {model}")
+            check("busy" in (profile / model / "summary.txt").read_text(), model)
 
 
 def char_gpt(programs):
@@ -266,7 +328,7 @@ def schedule_errors(run):
 
 
 TESTS = {test.__name__: test
-         for test in (linear_regression, mlp, readme_example, mnist, char_gpt, command_line,
+         for test in (linear_regression, mlp, readme_example, mnist_pipeline, char_gpt, command_line,
                       schedule_command)}
 
 

@@ -1,0 +1,202 @@
+// Options::enableProfiling on real runs: what is written, and the latencies of a model.
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/blocked_networks.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::ResidualMlp;
+
+constexpr int kRounds = 2;
+constexpr int kAccumulation = 4;
+
+fs::path freePath(const std::string& name) {
+  const fs::path path = fs::path(::testing::TempDir()) / ("sluice_profiling_" + name);
+  fs::remove_all(path);
+  return path;
+}
+
+Options pipelined(const fs::path& folder) {
+  Options options = Options::defaults();
+  options.deviceIterations(kRounds)
+      .setExecutionStrategy(PipelinedExecution{
+          Stage("b0", "b1").device(0), Stage("b2").device(1), Stage("b3", "b4").device(2)})
+      .showCompilationProgressBar(false)
+      .enableProfiling(folder.string());
+  options.training.gradientAccumulation(kAccumulation);
+  return options;
+}
+
+/// Inputs of a call with micro-batches of `rows` rows.
+std::vector<HostTensor> inputsOf(std::int64_t rows) {
+  HostTensor x(DType::F32, Shape{rows * kRounds * kAccumulation, 6});
+  for (std::int64_t i = 0; i < x.shape().elements(); ++i) {
+    x.set(i, static_cast<double>(i % 7) / 7);
+  }
+  return {x, HostTensor(DType::I64, Shape{rows * kRounds * kAccumulation})};
+}
+
+json parseFile(const fs::path& path) {
+  std::ifstream file(path);
+  return json::parse(file);
+}
+
+struct Slice {
+  double start;
+  double end;
+  int step;
+  int round;
+  std::string name;
+};
+
+/// The slices of a trace by lane, by start.
+std::map<int, std::vector<Slice>> slicesOf(const json& document) {
+  std::map<int, std::vector<Slice>> lanes;
+  for (const json& event : document.at("traceEvents")) {
+    if (event.at("ph") == "X") {
+      const double start = event.at("ts");
+      lanes[event.at("tid").get<int>()].push_back({start,
+                                                   start + event.at("dur").get<double>(),
+                                                   event.at("args").at("step"),
+                                                   event.at("args").at("round"),
+                                                   event.at("name")});
+    }
+  }
+  for (auto& [lane, slices] : lanes) {
+    std::ranges::stable_sort(slices, {}, &Slice::start);
+  }
+  return lanes;
+}
+
+TEST(Profiling, TracesEveryTaskOnceARoundWithoutOverlaps) {
+  const fs::path folder = freePath("trace");
+  ResidualMlp net;
+  auto model = trainingModel(net, pipelined(folder), optim::SGD(0.1));
+  const std::vector<HostTensor> inputs = inputsOf(8);
+  for (int call = 0; call < 5; ++call) {
+    model.run(inputs);
+  }
+  const auto lanes = slicesOf(parseFile(folder / "training" / "trace.json"));
+  const program::Program& program = model.program();
+  constexpr double kRounding = 1e-6;  // microseconds; a nanosecond is 1e-3
+  for (std::size_t l = 0; l < program.lanes.size(); ++l) {
+    const std::size_t tasks = program.lanes[l].tasks.size();
+    if (tasks == 0) {
+      continue;
+    }
+    const std::vector<Slice>& slices = lanes.at(static_cast<int>(l));
+    std::map<std::tuple<int, int, std::string>, int> counts;
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      ++counts[{slices[i].step, slices[i].round, slices[i].name}];
+      if (i > 0) {
+        EXPECT_LE(slices[i - 1].end, slices[i].start + kRounding) << slices[i].name;
+      }
+    }
+    EXPECT_EQ(slices.size(), 3 * kRounds * tasks);  // three of the five calls
+    EXPECT_EQ(counts.size(), slices.size()) << "a task appears twice in a round";
+  }
+}
+
+TEST(Profiling, OrdersAMicroBatchThroughTheStages) {
+  const fs::path folder = freePath("order");
+  ResidualMlp net;
+  auto model = trainingModel(net, pipelined(folder), optim::SGD(0.1));
+  model.run(inputsOf(8));
+  std::map<std::pair<int, std::string>, Slice> byName;
+  for (const auto& [lane, slices] : slicesOf(parseFile(folder / "training" / "trace.json"))) {
+    for (const Slice& slice : slices) {
+      byName[{slice.round, slice.name}] = slice;
+    }
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (int m = 0; m < kAccumulation; ++m) {
+      double before = 0;
+      for (const char* what :
+           {"forward 0", "forward 1", "forward 2", "backward 2", "backward 1", "backward 0"}) {
+        const Slice& slice = byName.at({round, fmt::format("{} m{}", what, m)});
+        EXPECT_GE(slice.start, before) << what;
+        before = slice.end - 1e-6;
+      }
+    }
+  }
+}
+
+TEST(Profiling, ChangesNoBit) {
+  const auto lossOf = [](const Options& options) {
+    ResidualMlp net;
+    auto model = trainingModel(net, options, optim::SGD(0.1));
+    model.run(inputsOf(8));
+    return model.run(inputsOf(8))[1].hash();
+  };
+  EXPECT_EQ(lossOf(pipelined(freePath("bits"))),
+            lossOf(pipelined(freePath("none")).enableProfiling("")));
+}
+
+TEST(Profiling, WritesAFileForEachProgramInTheFolderOfTheModel) {
+  const fs::path folder = freePath("names");
+  ResidualMlp net;
+  auto training = trainingModel(net, pipelined(folder).modelName("mine"), optim::SGD(0.1));
+  training.run(inputsOf(8));
+  training.run(inputsOf(4));
+  Options options = pipelined(folder);
+  options.training.gradientAccumulation(1);
+  auto inference = inferenceModel(net, options.deviceIterations(kRounds * kAccumulation));
+  inference.run(inputsOf(8));
+  for (const char* name : {"mine/trace.json",
+                           "mine/trace_2.json",
+                           "mine/summary.txt",
+                           "inference/trace.json",
+                           "inference/summary.txt"}) {
+    EXPECT_TRUE(fs::exists(folder / name)) << name;
+  }
+}
+
+TEST(Profiling, RefusesAFolderThatCannotBeMade) {
+  const fs::path path = freePath("file");
+  std::ofstream(path) << "a file";
+  ResidualMlp net;
+  EXPECT_THROW(trainingModel(net, pipelined(path), optim::SGD(0.1)), FileError);
+}
+
+TEST(LatencyCounters, AreOfTheNewestCallAndConsistent) {
+  ResidualMlp net;
+  auto model = trainingModel(net, pipelined(freePath("latency")), optim::SGD(0.1));
+  EXPECT_THROW(model.getLatency(), InvalidArgument);
+  model.run(inputsOf(8));
+  for (const Latency& latency : {model.getHostDeviceLatency(),
+                                 model.getComputeLatency(),
+                                 model.getDeviceHostLatency(),
+                                 model.getLatency()}) {
+    EXPECT_GT(latency.min, 0);
+    EXPECT_LE(latency.min, latency.avg);
+    EXPECT_LE(latency.avg, latency.max);
+  }
+  // The default output mode of training fetches one micro-batch, whose parts make up the whole.
+  const double parts = model.getHostDeviceLatency().avg + model.getComputeLatency().avg;
+  EXPECT_LE(parts, model.getLatency().avg + 1e-12);
+  EXPECT_GE(parts + model.getDeviceHostLatency().avg, model.getLatency().avg - 1e-12);
+}
+
+TEST(LatencyCounters, NeedProfiling) {
+  ResidualMlp net;
+  auto model = trainingModel(net, pipelined("").enableProfiling(""), optim::SGD(0.1));
+  model.run(inputsOf(8));
+  try {
+    model.getComputeLatency();
+    ADD_FAILURE() << "gave a latency that was not measured";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("enableProfiling"));
+  }
+}
+
+}  // namespace
+}  // namespace sluice
