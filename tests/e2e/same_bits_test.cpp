@@ -25,6 +25,9 @@ struct Cut {
   const char* name;
   std::vector<Stage> stages;
 };
+void PrintTo(const Cut& cut, std::ostream* out) {
+  *out << cut.name;
+}
 
 std::vector<Cut> cuts() {
   const auto at = [](Stage stage, std::int64_t device) {
@@ -43,14 +46,6 @@ std::vector<Cut> cuts() {
   };
 }
 
-struct Configuration {
-  std::string name;
-  Options options;
-};
-void PrintTo(const Configuration& configuration, std::ostream* out) {
-  *out << configuration.options.str();
-}
-
 Options withAccumulation() {
   Options options;
   options.training.gradientAccumulation(kAccumulation);
@@ -58,34 +53,22 @@ Options withAccumulation() {
   return options;
 }
 
-std::vector<Configuration> configurations() {
-  std::vector<Configuration> all;
-  int number = 0;
-  for (const Cut& cut : cuts()) {
-    const auto add = [&](std::string name, const Strategy& strategy) {
-      Options options = withAccumulation();
-      options.setExecutionStrategy(strategy);
-      // Threads, rounds per call and recomputation vary along with the rest.
-      options.threads(number % 3 == 1 ? 2 : 1);
-      options.deviceIterations(number % 4 == 2 ? kUpdates : 1);
-      options.recomputation(number % 2 == 1 ? Recomputation::Pipeline : Recomputation::None);
-      ++number;
-      all.push_back({fmt::format("{}_{}", cut.name, name), std::move(options)});
-    };
-    add("sharded", ShardedExecution(cut.stages));
-    for (const char* schedule : {"sequential",
-                                 "grouped",
-                                 "interleaved",
-                                 "gpipe",
-                                 "1f1b",
-                                 "chunked",
-                                 "zb-h1",
-                                 "zero-bubble",
-                                 "popart"}) {
-      std::string name = schedule;
-      std::erase(name, '-');
-      add(name, PipelinedExecution(cut.stages).schedule(schedule));
-    }
+/// A cut under sharded execution and under every schedule; threads, rounds per call and
+/// recomputation vary along.
+std::vector<Options> configurations(const Cut& cut) {
+  std::vector<Options> all;
+  const auto add = [&](const Strategy& strategy) {
+    const auto number = static_cast<int>(all.size() + cut.stages.size());
+    Options options = withAccumulation();
+    options.setExecutionStrategy(strategy);
+    options.threads(number % 3 == 1 ? 2 : 1);
+    options.deviceIterations(number % 4 == 2 ? kUpdates : 1);
+    options.recomputation(number % 2 == 1 ? Recomputation::Pipeline : Recomputation::None);
+    all.push_back(std::move(options));
+  };
+  add(ShardedExecution(cut.stages));
+  for (const parallel::PipelineKind kind : schedule::allPipelineKinds()) {
+    add(PipelinedExecution(cut.stages).schedule(kind));
   }
   return all;
 }
@@ -101,22 +84,25 @@ std::string difference(const Bits& expected, const Bits& got) {
   return text + (expected.size() == got.size() ? "" : "and their number");
 }
 
-class SameBits : public ::testing::TestWithParam<Configuration> {};
+class SameBits : public ::testing::TestWithParam<Cut> {};
 
 TEST_P(SameBits, AsOnOneDevice) {
-  static const Bits kCnn = train<BlockedCnn>(withAccumulation(), kUpdates);
-  static const Bits kMlp = train<ResidualMlp>(withAccumulation(), kUpdates);
-  static const Bits kGpt = train<BlockedGpt>(withAccumulation(), kUpdates);
-  const Options& options = GetParam().options;
-  EXPECT_EQ(difference(kCnn, train<BlockedCnn>(options, kUpdates)), "") << "of the cnn differ";
-  EXPECT_EQ(difference(kMlp, train<ResidualMlp>(options, kUpdates)), "") << "of the mlp differ";
-  EXPECT_EQ(difference(kGpt, train<BlockedGpt>(options, kUpdates)), "") << "of the gpt differ";
+  const Bits cnn = train<BlockedCnn>(withAccumulation(), kUpdates);
+  const Bits mlp = train<ResidualMlp>(withAccumulation(), kUpdates);
+  const Bits gpt = train<BlockedGpt>(withAccumulation(), kUpdates);
+  const std::vector<Options> all = configurations(GetParam());
+  ASSERT_EQ(all.size(), 10U);
+  for (const Options& options : all) {
+    SCOPED_TRACE(options.str());
+    EXPECT_EQ(difference(cnn, train<BlockedCnn>(options, kUpdates)), "") << "of the cnn differ";
+    EXPECT_EQ(difference(mlp, train<ResidualMlp>(options, kUpdates)), "") << "of the mlp differ";
+    EXPECT_EQ(difference(gpt, train<BlockedGpt>(options, kUpdates)), "") << "of the gpt differ";
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrix,
-                         SameBits,
-                         ::testing::ValuesIn(configurations()),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Matrix, SameBits, ::testing::ValuesIn(cuts()), [](const auto& test) {
+  return std::string(test.param.name);
+});
 
 }  // namespace
 }  // namespace sluice
