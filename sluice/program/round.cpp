@@ -9,6 +9,9 @@
 namespace sluice::program {
 namespace {
 
+/// Planned times of the loop begin at 0; Pack and the mirrors of variables come before.
+constexpr std::int64_t kBeforePack = -3;
+
 SegmentKind kindOf(schedule::WorkKind kind) {
   switch (kind) {
     case schedule::WorkKind::Forward:
@@ -124,14 +127,6 @@ bool Round::isShared(std::size_t buffer) const {
   return std::ranges::any_of(touch.writers, other) || std::ranges::any_of(touch.readers, other);
 }
 
-bool Round::isComputeOnly(std::size_t buffer) const {
-  const auto runs = [&](std::int32_t n) {
-    return nodes_[static_cast<std::size_t>(n)].kind == TaskKind::Run;
-  };
-  return std::ranges::all_of(touches_[buffer].writers, runs) &&
-         std::ranges::all_of(touches_[buffer].readers, runs);
-}
-
 bool Round::isSerial(std::int32_t device) const {
   return serial_[static_cast<std::size_t>(device)];
 }
@@ -146,11 +141,11 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
     }
     Node& node = nodes_[static_cast<std::size_t>(n)];
     if (info.kind == SegmentKind::Pack) {
-      node.start = {-2};
-      node.end = {-1};
+      node.start = {kBeforePack + 1};
+      node.end = {kBeforePack + 2};
     } else if (info.kind == SegmentKind::Update) {
-      node.start = {makespan_ + 2 * info.part + 1};
-      node.end = {makespan_ + 2 * info.part + 2};
+      node.start = {makespan_ + 2 * std::int64_t{info.part} + 1};
+      node.end = {node.start[0] + 1};
     } else {
       loop.emplace(std::pair(info.kind, info.stage), n);
     }
@@ -167,36 +162,42 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
   }
 }
 
+std::int64_t Round::firstRead(const Node& feed, std::int32_t microBatch) const {
+  std::int64_t time = makespan_;
+  for (const std::int32_t r : touches_[static_cast<std::size_t>(feed.writes[0])].readers) {
+    const Node& reader = nodes_[static_cast<std::size_t>(r)];
+    if (reader.kind == TaskKind::Run) {
+      time = std::min(time, reader.start[reader.at(microBatch)]);
+    }
+  }
+  return time;
+}
+
+std::int64_t Round::lastWrite(const Node& copy, std::int32_t microBatch) const {
+  const auto buffer = static_cast<std::size_t>(copy.reads[0]);
+  if (copy.kind == TaskKind::Transfer && emitted_.uses[buffer] == BufferUse::State) {
+    return kBeforePack;  // a variable as it is when the round begins
+  }
+  std::int64_t time = kBeforePack;
+  for (const std::int32_t w : touches_[buffer].writers) {
+    const Node& writer = nodes_[static_cast<std::size_t>(w)];
+    time = std::max(time,
+                    copy.kind == TaskKind::Reduce ? std::max(makespan_, writer.end.back())
+                                                  : writer.end[writer.at(microBatch)]);
+  }
+  return time;
+}
+
 void Round::setTimes(const schedule::PipelineSchedule& schedule) {
   setRunTimes(schedule);
-  // Feeds come just before their first reader, transfers and drains right behind their writer.
+  // Feeds come just before their first reader, copies and drains right behind their writer.
   for (const TaskKind kind :
        {TaskKind::Feed, TaskKind::Reduce, TaskKind::Transfer, TaskKind::Drain}) {
     for (Node& node : nodes_) {
-      if (node.kind != kind) {
-        continue;
-      }
-      const bool feed = kind == TaskKind::Feed;
-      const auto buffer = static_cast<std::size_t>(feed ? node.writes[0] : node.reads[0]);
-      const bool mirror = kind == TaskKind::Transfer && emitted_.uses[buffer] == BufferUse::State;
-      for (std::size_t i = 0; i < node.start.size(); ++i) {
+      for (std::size_t i = 0; node.kind == kind && i < node.start.size(); ++i) {
         const auto m = static_cast<std::int32_t>(i);
-        std::int64_t time = mirror ? -3 : makespan_;
-        if (feed) {
-          for (const std::int32_t r : touches_[buffer].readers) {
-            const Node& reader = nodes_[static_cast<std::size_t>(r)];
-            if (reader.kind == TaskKind::Run) {
-              time = std::min(time, reader.start[reader.at(m)]);
-            }
-          }
-        } else if (!mirror) {
-          for (const std::int32_t w : touches_[buffer].writers) {
-            const Node& writer = nodes_[static_cast<std::size_t>(w)];
-            time = kind == TaskKind::Reduce ? std::max(time, writer.end.back())
-                                            : writer.end[writer.at(m)];
-          }
-        }
-        node.start[i] = node.end[i] = time;
+        node.start[i] = kind == TaskKind::Feed ? firstRead(node, m) : lastWrite(node, m);
+        node.end[i] = node.start[i];
       }
     }
   }
@@ -300,183 +301,6 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
   appendAll([](const Node& node, std::int64_t start) {
     return node.kind != TaskKind::Run || start >= 0;
   });
-}
-
-std::int32_t Round::depthOf(std::size_t buffer) const {
-  const Touch& touch = touches_[buffer];
-  if (emitted_.buffers[buffer].region == Region::State || touch.writers.size() != 1) {
-    return 1;
-  }
-  const Node& writer = nodes_[static_cast<std::size_t>(touch.writers[0])];
-  if (writer.once || !isShared(buffer)) {
-    return 1;
-  }
-  std::vector<std::int64_t> release = writer.end;
-  bool crossesLanes = false;
-  for (const std::int32_t r : touch.readers) {
-    const Node& reader = nodes_[static_cast<std::size_t>(r)];
-    crossesLanes = crossesLanes || reader.lane != writer.lane;
-    for (std::size_t m = 0; m < release.size(); ++m) {
-      release[m] = std::max(release[m], reader.end[reader.at(static_cast<std::int32_t>(m))]);
-    }
-  }
-  std::size_t depth = 1;
-  for (std::size_t m = 0; m < release.size(); ++m) {
-    while (m >= depth && release[m - depth] > writer.start[m]) {
-      ++depth;
-    }
-  }
-  return static_cast<std::int32_t>(depth) + (crossesLanes ? options_.lookahead : 0);
-}
-
-std::vector<std::int32_t> Round::ringDepths() const {
-  std::vector<std::int32_t> depths;
-  for (std::size_t b = 0; b < emitted_.buffers.size(); ++b) {
-    depths.push_back(depthOf(b));
-  }
-  return depths;
-}
-
-void Round::waitForSlot(const Node& node,
-                        const Node& reader,
-                        std::int32_t slots,
-                        std::int32_t microBatch,
-                        std::vector<Wait>& waits) const {
-  const bool sums = reader.kind == TaskKind::Reduce;
-  if (node.once) {
-    waits.push_back({reader.lane, reader.task.back(), 1, sums});
-    return;
-  }
-  const std::int32_t count = options_.microBatches;
-  const std::int32_t roundsBack =
-      microBatch >= slots ? 0 : (slots - microBatch + count - 1) / count;
-  const std::int32_t earlier = microBatch - slots + roundsBack * count;
-  waits.push_back({reader.lane, reader.task[reader.at(earlier)], roundsBack, sums});
-}
-
-void Round::findEnds() {
-  firstRun_.assign(static_cast<std::size_t>(options_.microBatches), -1);
-  lastRun_ = firstRun_;
-  for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    const Node& node = nodes_[n];
-    if (node.kind != TaskKind::Run || node.once) {
-      continue;
-    }
-    for (std::size_t m = 0; m < node.start.size(); ++m) {
-      std::int32_t& first = firstRun_[m];
-      std::int32_t& last = lastRun_[m];
-      if (first < 0 || node.start[m] < nodes_[static_cast<std::size_t>(first)].start[m]) {
-        first = static_cast<std::int32_t>(n);
-      }
-      if (last < 0 || node.end[m] > nodes_[static_cast<std::size_t>(last)].end[m]) {
-        last = static_cast<std::int32_t>(n);
-      }
-    }
-  }
-}
-
-void Round::waitForMicroBatchBefore(const Node& node,
-                                    std::int32_t microBatch,
-                                    std::vector<Wait>& waits) const {
-  const auto m = static_cast<std::size_t>(microBatch);
-  const Node& first = nodes_[static_cast<std::size_t>(firstRun_[m])];
-  if (first.start[m] < node.start[m]) {
-    return;  // not the first of its micro-batch
-  }
-  const auto before = m == 0 ? static_cast<std::size_t>(options_.microBatches) - 1 : m - 1;
-  const Node& last = nodes_[static_cast<std::size_t>(lastRun_[before])];
-  waits.push_back({last.lane, last.task[before], m == 0 ? 1 : 0});
-}
-
-void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits) const {
-  for (const std::int32_t b : node.reads) {
-    const auto buffer = static_cast<std::size_t>(b);
-    const bool state = emitted_.buffers[buffer].region == Region::State;
-    for (const std::int32_t w : touches_[buffer].writers) {
-      const Node& writer = nodes_[static_cast<std::size_t>(w)];
-      if (state && node.kind == TaskKind::Transfer) {
-        waits.push_back({writer.lane, writer.task.back(), 1});
-      } else if (node.kind == TaskKind::Reduce) {
-        waits.push_back({writer.lane, writer.task.back(), 0, true});
-      } else if (!state && &writer != &node) {
-        waits.push_back({writer.lane, writer.task[writer.at(m)], 0});
-      }
-    }
-  }
-  for (const std::int32_t b : node.writes) {
-    const auto buffer = static_cast<std::size_t>(b);
-    const bool state = emitted_.buffers[buffer].region == Region::State;
-    for (const std::int32_t r : touches_[buffer].readers) {
-      const Node& reader = nodes_[static_cast<std::size_t>(r)];
-      if (state && reader.kind == TaskKind::Transfer) {
-        waits.push_back({reader.lane, reader.task[0], 0});
-      } else if (state && reader.kind == TaskKind::Reduce) {
-        waits.push_back({reader.lane, reader.task[0], 1, true});
-      } else if (!state && &reader != &node) {
-        waitForSlot(node, reader, emitted_.buffers[buffer].slots, m, waits);
-      }
-    }
-  }
-  if (options_.sequential && node.kind == TaskKind::Run && !node.once) {
-    waitForMicroBatchBefore(node, m, waits);
-  }
-}
-
-namespace {
-
-/// Of each lane only the latest wait counts, and a lane need not wait for itself, unless it waits
-/// for all replicas.
-void reduceWaits(std::int32_t lane, std::vector<Wait>& waits) {
-  std::ranges::sort(waits, {}, [](const Wait& w) {
-    return std::tuple(w.lane, w.allReplicas, w.roundsBack, -w.task);
-  });
-  std::vector<Wait> kept;
-  for (const Wait& wait : waits) {
-    const bool covered = !kept.empty() && kept.back().lane == wait.lane &&
-                         kept.back().allReplicas == wait.allReplicas;
-    if ((wait.lane != lane || wait.allReplicas) && !covered) {
-      kept.push_back(wait);
-    }
-  }
-  waits = std::move(kept);
-}
-
-}  // namespace
-
-void Round::write(Program& program) const {
-  program.lanes = lanes_;
-  std::vector<Wait> waits;
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    for (const auto& [n, instance] : order_[l]) {
-      const Node& node = nodes_[static_cast<std::size_t>(n)];
-      // Pack counts as the first micro-batch, everything of the update as the last.
-      const bool last = node.once && node.start[0] >= 0;
-      const std::int32_t m = last ? options_.microBatches - 1 : instance;
-      Task task{.kind = node.kind,
-                .subject = node.subject,
-                .microBatch = m,
-                .plannedStart = node.start[static_cast<std::size_t>(instance)]};
-      waits.clear();
-      addWaits(node, m, waits);
-      reduceWaits(node.lane, waits);
-      task.firstWait = static_cast<std::int32_t>(program.waits.size());
-      task.numWaits = static_cast<std::int32_t>(waits.size());
-      program.waits.insert(program.waits.end(), waits.begin(), waits.end());
-      task.firstSlot = static_cast<std::int32_t>(program.slots.size());
-      for (const std::vector<std::int32_t>* list : {&node.reads, &node.writes}) {
-        for (const std::int32_t b : *list) {
-          const std::int32_t slots = program.buffers[static_cast<std::size_t>(b)].slots;
-          const bool named =
-              list == &node.writes && std::ranges::find(node.reads, b) != node.reads.end();
-          if (slots > 1 && !named) {
-            program.slots.push_back({BufferId(b), m % slots});
-          }
-        }
-      }
-      task.numSlots = static_cast<std::int32_t>(program.slots.size()) - task.firstSlot;
-      program.lanes[l].tasks.push_back(task);
-    }
-  }
 }
 
 }  // namespace sluice::program

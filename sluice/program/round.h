@@ -56,8 +56,6 @@ class Round {
   std::vector<std::int32_t> ringDepths() const;
   /// Whether more than one node touches the buffer.
   bool isShared(std::size_t buffer) const;
-  /// Whether only kernels touch the buffer.
-  bool isComputeOnly(std::size_t buffer) const;
   /// Whether a device's kernels finish a micro-batch before they begin the next.
   bool isSerial(std::int32_t device) const;
 
@@ -69,6 +67,8 @@ class Round {
   void addTouches();
   void setTimes(const schedule::PipelineSchedule& schedule);
   void setRunTimes(const schedule::PipelineSchedule& schedule);
+  std::int64_t firstRead(const Node& feed, std::int32_t microBatch) const;
+  std::int64_t lastWrite(const Node& copy, std::int32_t microBatch) const;
   void layLanes(const schedule::PipelineSchedule& schedule);
   void findEnds();
   std::int32_t laneOf(std::int32_t device, LaneKind kind, std::int32_t peer = -1);
@@ -80,6 +80,7 @@ class Round {
                    std::int32_t slots,
                    std::int32_t microBatch,
                    std::vector<Wait>& waits) const;
+  std::vector<Slot> slotsOf(const Node& node, std::int32_t m) const;
   void waitForMicroBatchBefore(const Node& node,
                                std::int32_t microBatch,
                                std::vector<Wait>& waits) const;
