@@ -4,7 +4,7 @@
 //   forward ops    the stage of their block; a stage may not read what a later one makes
 //   backward ops   the stage of the op they differentiate, or an earlier one where they join
 //                  gradients of several stages
-//   leaves         inputs, constants and variable reads: with their first reader
+//   leaves         inputs, constants and variable reads: with the reader that data comes to first
 //   update ops     where the variable is that they work for; what serves all of them on one device
 #pragma once
 

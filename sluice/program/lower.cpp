@@ -108,7 +108,12 @@ Program lower(const Placed& placed,
   Program program;
   program.name = placed.graph.name();
   program.microBatchesPerRound = options.microBatchesPerRound;
-  program.devices.resize(static_cast<std::size_t>(placed.segments.devices));
+  // Variables may live on devices that none of this program's segments runs on.
+  std::int32_t devices = placed.segments.devices;
+  for (const Buffer& buffer : emitted.buffers) {
+    devices = std::max(devices, buffer.device + 1);
+  }
+  program.devices.resize(static_cast<std::size_t>(devices));
   placeOnDevices(program, emitted, round, planned, options.memoryPerDevice);
   program.buffers = emitted.buffers;
   program.feeds = emitted.feeds;

@@ -194,6 +194,7 @@ RandomTraining::RandomTraining(std::uint64_t seed) {
   reduction = dice.oneIn(2) ? Reduction::Mean : Reduction::Sum;
   validates = dice.oneIn(3);
   validatesFirst = dice.oneIn(2);
+  validatesOnOneDevice = dice.oneIn(2);
 }
 
 Options oneDeviceOptions(const RandomNet& net, const RandomTraining& training) {
@@ -272,6 +273,10 @@ Bits runRandomNet(std::uint64_t seed, const Options& given, std::int64_t updates
   auto model = trainingModel(net, options, Rule{*training.optimizer});
   Options alone = options;
   alone.training.gradientAccumulation(1);
+  // Running statistics stay on the device of the first program, where training must update them.
+  if (training.validatesOnOneDevice && (!training.validatesFirst || net.buffers().empty())) {
+    alone.setExecutionStrategy(oneDeviceOptions(net, training).executionStrategy());
+  }
   auto validation = inferenceModel(net, alone);
   Bits bits;
   std::int64_t microBatch = 0;

@@ -85,6 +85,7 @@ struct RandomTraining {
   Reduction reduction = Reduction::Mean;
   bool validates = false;       ///< an inference model takes turns with the training model
   bool validatesFirst = false;  ///< and is compiled before it
+  bool validatesOnOneDevice = false;
 };
 
 /// The options of a run on one device, and random ones for several.

@@ -17,5 +17,9 @@ TEST(RandomModelRegressions, AConstantOfTheUpdateIsReadByADeviceBeforeTheOneItIs
   expectSameBits({43, 125, 194});
 }
 
+TEST(RandomModelRegressions, AProgramReadsVariablesOfADeviceThatItRunsNothingOn) {
+  expectSameBits({12, 104});
+}
+
 }  // namespace
 }  // namespace sluice
