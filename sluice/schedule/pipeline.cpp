@@ -95,11 +95,22 @@ bool splitsBackward(PipelineKind kind) {
   return kind == PipelineKind::ZeroBubbleH1 || kind == PipelineKind::ZeroBubble;
 }
 
+namespace {
+
+PipelineSchedule sequentialSchedule(const Layout& layout, PipelineProblem problem) {
+  problem.microBatches = 1;
+  const Layout single(problem, false);
+  return repeatSchedule(layout, runOrders(single, ordersOf(PipelineKind::Sequential, single)));
+}
+
+}  // namespace
+
 PipelineSchedule schedulePipeline(PipelineKind kind, const PipelineProblem& problem) {
   const Layout layout(problem, splitsBackward(kind));
   const std::int64_t bound = lowerBound(problem, splitsBackward(kind));
-  PipelineSchedule schedule = isSearched(kind) ? searchOrders(kind, layout, bound)
-                                               : runOrders(layout, ordersOf(kind, layout));
+  PipelineSchedule schedule = kind == PipelineKind::Sequential ? sequentialSchedule(layout, problem)
+                              : isSearched(kind)               ? searchOrders(kind, layout, bound)
+                                                 : runOrders(layout, ordersOf(kind, layout));
   schedule.kind = kind;
   schedule.bound = bound;
   checkByteCap(layout, schedule);

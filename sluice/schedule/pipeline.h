@@ -45,8 +45,7 @@ struct PipelineProblem {
 };
 
 enum class PipelineKind : std::uint8_t {
-  Sequential,             ///< one micro-batch at a time (sharded); in inference they overlap,
-                          ///< because no order of a device holds the next one back
+  Sequential,             ///< one micro-batch at a time over all devices (sharded)
   Grouped,                ///< a micro-batch enters in every timestep
   Interleaved,            ///< timesteps in which no device holds two stages
   Popart,                 ///< as Grouped, with the last stage's two passes in one cycle

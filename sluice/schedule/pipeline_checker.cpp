@@ -72,6 +72,9 @@ class Checker {
         if (w.microBatch < 0 || w.microBatch >= p_.microBatches) {
           return "no such micro-batch";
         }
+        lastEnd_.resize(static_cast<std::size_t>(p_.microBatches), 0);
+        std::int64_t& last = lastEnd_[static_cast<std::size_t>(w.microBatch)];
+        last = std::max(last, w.end);
       }
     }
     const std::size_t expected = kinds * stages_ * static_cast<std::size_t>(p_.microBatches);
@@ -91,7 +94,9 @@ class Checker {
   }
 
   std::int64_t ready(const Work& w) const {
-    std::int64_t time = 0;
+    // Sequential lets a micro-batch in when the one before is through.
+    const bool held = s_.kind == PipelineKind::Sequential && w.microBatch > 0;
+    std::int64_t time = held ? lastEnd_[static_cast<std::size_t>(w.microBatch) - 1] : 0;
     const auto after = [&](int row, std::size_t stage) {
       const Work& before = work_.at({row, static_cast<std::int32_t>(stage), w.microBatch});
       const bool same =
@@ -218,6 +223,7 @@ class Checker {
   const PipelineSchedule& s_;
   std::size_t stages_;
   bool split_ = false;
+  std::vector<std::int64_t> lastEnd_;  // by micro-batch
   std::map<Key, Work> work_;
 };
 

@@ -164,4 +164,21 @@ PipelineSchedule runOrders(const Layout& layout, const Orders& orders) {
   return schedule;
 }
 
+PipelineSchedule repeatSchedule(const Layout& layout, const PipelineSchedule& one) {
+  PipelineSchedule schedule;
+  schedule.devices.resize(one.devices.size());
+  for (std::int32_t m = 0; m < layout.microBatches(); ++m) {
+    const std::int64_t begin = m * one.makespan;
+    for (std::size_t d = 0; d < one.devices.size(); ++d) {
+      for (const Work& work : one.devices[d]) {
+        schedule.devices[d].push_back(
+            {work.kind, work.stage, m, begin + work.start, begin + work.end});
+      }
+    }
+  }
+  measureTime(layout, schedule);
+  measureMemory(layout, schedule);
+  return schedule;
+}
+
 }  // namespace sluice::schedule

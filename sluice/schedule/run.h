@@ -12,4 +12,7 @@ namespace sluice::schedule {
 /// and `bound`. Throws InternalError if the orders deadlock.
 PipelineSchedule runOrders(const Layout& layout, const Orders& orders);
 
+/// All micro-batches of the layout one behind the other, each as the single one of `one`.
+PipelineSchedule repeatSchedule(const Layout& layout, const PipelineSchedule& one);
+
 }  // namespace sluice::schedule
