@@ -9,19 +9,7 @@ namespace sluice::detail {
 namespace {
 
 constexpr std::string_view kWithoutReader[] = {
-    "anchorTensor",
-    "rearrangeAnchorsOnHost",
-    "syntheticDataMode",
     "showCompilationProgressBar",
-    "connectionType",
-    "useDeviceId",
-    "autoRoundNumDevices",
-    "enforceIpuRules",
-    "updatableNamedBuffers",
-    "relaxOptimizerAttributesChecks",
-    "logDir",
-    "maxRepeatLogs",
-    "logCycleCount",
     "distributed.configureProcessId",
 };
 

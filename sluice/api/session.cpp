@@ -9,7 +9,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
-#include "sluice/parallel/execution_plan.h"
+#include "sluice/parallel/plan_rules.h"
 #include "sluice/program/lower.h"
 #include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
@@ -57,17 +57,81 @@ void writeDump(const std::string& folder, const program::Program& lowered) {
   }
 }
 
-parallel::PlanOptions planOptions(const Options& options, std::int32_t microBatches) {
-  const CompileOptions& compile = options.compile();
-  return {.microBatches = microBatches,
-          .recompute = compile.recomputation == Recomputation::Pipeline,
-          .continuous = compile.continuousWeightUpdates};
+/// The CPU has no rules of its own to enforce.
+parallel::IpuRules rulesOf(const Options& options) {
+  return options.device().enforceIpuRules.value_or(false) ? parallel::IpuRules::Enforced
+                                                          : parallel::IpuRules::Off;
+}
+
+parallel::Recompute recomputeOf(const Options& options) {
+  switch (options.compile().recomputation) {
+    case Recomputation::Pipeline:
+      return parallel::Recompute::Yes;
+    case Recomputation::None:
+      return parallel::Recompute::No;
+    case Recomputation::Default:
+      break;
+  }
+  return rulesOf(options) == parallel::IpuRules::Enforced ? parallel::Recompute::IfPipelined
+                                                          : parallel::Recompute::No;
+}
+
+/// Whether the ops say themselves where they run, as those of a Builder may.
+bool isAnnotated(const ir::Graph& graph, const Options& options) {
+  return graph.blocks().empty() && options.compile().virtualGraphMode != VirtualGraphMode::Off &&
+         std::ranges::any_of(graph.order(), [&](ir::OpId id) {
+           const ir::Op& op = graph.op(id);
+           return op.place.pass == ir::Pass::Forward && op.place.stage >= 0;
+         });
+}
+
+bool isContinuous(const ir::Graph& graph, const Options& options) {
+  return options.compile().continuousWeightUpdates &&
+         std::ranges::any_of(graph.order(), [&](ir::OpId id) {
+           return graph.op(id).place.pass == ir::Pass::Backward;
+         });
+}
+
+/// Plans and checks the rules; the program is made later.
+CompiledProgram plan(ir::Graph& graph,
+                     std::int32_t microBatches,
+                     const Options& options,
+                     parallel::VariableHomes homes) {
+  const bool annotated = isAnnotated(graph, options);
+  const bool continuous = isContinuous(graph, options);
+  const Strategy strategy = annotated && !options.compile().enablePipelining
+                                ? Strategy(ShardedExecution())
+                                : options.executionStrategy();
+  CompiledProgram compiled;
+  compiled.plan = parallel::planExecution(graph,
+                                          strategy,
+                                          {.microBatches = microBatches,
+                                           .recompute = recomputeOf(options),
+                                           .continuous = continuous,
+                                           .annotated = annotated},
+                                          std::move(homes));
+  parallel::RuleReport report =
+      parallel::checkPlan(graph,
+                          compiled.plan,
+                          strategy,
+                          {.rules = rulesOf(options),
+                           .roundUp = options.device().autoRoundNumDevices ? parallel::RoundUp::Yes
+                                                                           : parallel::RoundUp::No,
+                           .replicas = options.replicationFactor(),
+                           .microBatches = microBatches,
+                           .continuous = continuous,
+                           .firstDevice = options.device().deviceId});
+  compiled.warnings = std::move(report.warnings);
+  compiled.devices = report.devices;
+  return compiled;
 }
 
 }  // namespace
 
 Session::Session(const Options& options, std::uint64_t seed)
-    : seed_(seed), tuningTable_(options.tuningTable()) {
+    : seed_(seed),
+      tuningTable_(options.tuningTable()),
+      firstDevice_(options.device().deviceId.value_or(0)) {
   deviceOptions_ = {.threads = options.threads(),
                     .memoryBytes = options.memoryPerDevice(),
                     .tuning = readTuning(options.tuningTable())};
@@ -86,7 +150,7 @@ void Session::makeDevices(std::size_t count) {
   for (std::size_t r = 0; r < replicas_.size(); ++r) {
     Replica& replica = replicas_[r];
     while (replica.devices.size() < count) {
-      deviceOptions_.index = static_cast<int>(replica.devices.size() + r * count);
+      deviceOptions_.index = firstDevice_ + static_cast<int>(replica.devices.size() + r * count);
       replica.devices.push_back(devices::cpu::makeCpuDevice(deviceOptions_));
       replica.state->addDevice(replica.devices.back().get());
     }
@@ -115,6 +179,44 @@ void Session::makeReplicas(std::size_t count) {
 }
 
 void Session::run(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
+  wait();
+  attach();
+  runStep(program, args);
+}
+
+std::shared_future<void> Session::start(runtime::LoadedProgram& program,
+                                        const runtime::StepArgs& args,
+                                        std::function<void()> done) {
+  wait();
+  attach();
+  running_ = std::async(std::launch::async, [this, &program, args, done = std::move(done)] {
+               runStep(program, args);
+               done();
+             }).share();
+  return running_;
+}
+
+void Session::wait() const {
+  if (running_.valid()) {
+    running_.wait();
+  }
+}
+
+void Session::detach() {
+  wait();
+  for (Replica& replica : replicas_) {
+    replica.state->detach();
+  }
+}
+
+void Session::attach() {
+  wait();
+  for (Replica& replica : replicas_) {
+    replica.state->attach();
+  }
+}
+
+void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
   engine_->run(program, args);
   if (broadcastBuffers_ && program.replicas() > 1) {
     broadcastBuffers(program.replicas());
@@ -124,8 +226,9 @@ void Session::run(runtime::LoadedProgram& program, const runtime::StepArgs& args
 /// Statistics differ between replicas, because each sees its own data; the first one's count.
 void Session::broadcastBuffers(std::size_t replicas) {
   for (const program::PlacedVariable& placed : state().plan().variables()) {
-    if (placed.variable.role == ir::VariableRole::Buffer) {
-      const HostTensor value = read(placed.variable.name);
+    if (placed.variable.role == ir::VariableRole::Buffer &&
+        !placed.variable.name.starts_with(kSyntheticPrefix)) {
+      const HostTensor value = state().read(placed.variable.name);
       for (std::size_t r = 1; r < replicas; ++r) {
         replicas_[r].state->write(placed.variable.name, value);
       }
@@ -133,7 +236,9 @@ void Session::broadcastBuffers(std::size_t replicas) {
   }
 }
 
-Session::~Session() = default;
+Session::~Session() {
+  wait();
+}
 
 void Session::requireSameDevices(const Options& options) const {
   const device::DeviceInfo& info = device().info();
@@ -152,6 +257,12 @@ void Session::requireSameDevices(const Options& options) const {
         tuningTable_,
         options.tuningTable());
   }
+  if (options.device().deviceId.value_or(0) != firstDevice_) {
+    raise<InvalidArgument>(
+        "the module already has a model on devices from {} on; this one asks for useDeviceId {}",
+        firstDevice_,
+        options.device().deviceId.value_or(0));
+  }
   if (options.randomSeed().value_or(seed_) != seed_) {
     raise<InvalidArgument>(
         "the module already has a model with randomSeed {}; this one asks for {}",
@@ -161,6 +272,7 @@ void Session::requireSameDevices(const Options& options) const {
 }
 
 void Session::write(std::string_view variable, const HostTensor& value) {
+  wait();
   for (Replica& replica : replicas_) {
     replica.state->write(variable, value);
   }
@@ -170,6 +282,7 @@ void Session::write(std::string_view variable, const HostTensor& value) {
 }
 
 void Session::fill(const std::string& variable, double value) {
+  wait();
   if (const auto known = filled_.find(variable); known != filled_.end() && known->second == value) {
     return;
   }
@@ -204,41 +317,18 @@ void Session::requireRoom(const program::Program& lowered) const {
   }
 }
 
-std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
-                                                         std::int32_t microBatches,
-                                                         program::DrainRule drainRule,
-                                                         const Options& options) {
-  const device::KernelTable& kernels = device().kernels();
-  transforms::TransformOptions passes;
-  passes.fusion = options.fusion();
-  passes.dumpDirectory = dumpFolder(options, graph.name());
-  transforms::runPasses(graph, passes);
-  program::StatePlan plan = state().plan();
-  // A second slot pays off as soon as another micro-batch follows, in this round or the next.
-  const bool several = microBatches > 1 || options.deviceIterations() > 1;
-  parallel::VariableHomes homes;
-  for (const program::PlacedVariable& placed : plan.variables()) {
-    homes.emplace(placed.variable.name, placed.device);
+void Session::warn(const std::vector<std::string>& warnings, const Options& options) {
+  for (const std::string& warning : warnings) {
+    if (warned_[warning]++ < options.report().maxRepeatLogs) {
+      log::warn("session", "{}", warning);
+    }
   }
-  const parallel::ExecutionPlan execution = parallel::planExecution(
-      graph, options.executionStrategy(), planOptions(options, microBatches), std::move(homes));
-  program::Program lowered = program::lower(
-      program::Placed{graph, execution.segments, execution.homes, execution.schedule},
-      kernels,
-      plan,
-      {.microBatchesPerRound = microBatches,
-       .lookahead = several ? 1 : 0,
-       .sequential = execution.sequential,
-       .drainRule = drainRule,
-       .memoryPerDevice = options.memoryPerDevice()});
-  requireRoom(lowered);
-  if (options.verifyPrograms()) {
-    program::verify(lowered);
-  }
-  if (!passes.dumpDirectory.empty()) {
-    writeDump(passes.dumpDirectory, lowered);
-  }
-  const auto replicas = static_cast<std::size_t>(options.replicationFactor());
+}
+
+std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
+                                                      const program::StatePlan& plan,
+                                                      std::size_t replicas) {
+  attach();
   makeDevices(std::max(numDevices(), lowered.devices.size()));
   makeReplicas(replicas);
   std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered), replicas);
@@ -250,6 +340,49 @@ std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
         std::max(largestTransient_[d], loaded->program().devices[d].transientBytes);
   }
   return loaded;
+}
+
+CompiledProgram Session::compile(ir::Graph graph,
+                                 std::int32_t microBatches,
+                                 std::vector<program::DrainRule> drainRules,
+                                 const Options& options) {
+  wait();
+  transforms::TransformOptions passes;
+  passes.fusion = options.fusion();
+  passes.dumpDirectory = dumpFolder(options, graph.name());
+  transforms::runPasses(graph, passes);
+  program::StatePlan statePlan = state().plan();
+  parallel::VariableHomes homes;
+  for (const program::PlacedVariable& placed : statePlan.variables()) {
+    homes.emplace(placed.variable.name, placed.device);
+  }
+  CompiledProgram compiled = plan(graph, microBatches, options, std::move(homes));
+  const parallel::ExecutionPlan& execution = compiled.plan;
+  // A second slot pays off as soon as another micro-batch follows, in this round or the next.
+  const bool several = microBatches > 1 || options.deviceIterations() > 1;
+  program::Program lowered = program::lower(
+      program::Placed{graph, execution.segments, execution.homes, execution.schedule},
+      device().kernels(),
+      statePlan,
+      {.microBatchesPerRound = microBatches,
+       .lookahead = several ? 1 : 0,
+       .sequential = execution.sequential,
+       .memoryPerDevice = options.memoryPerDevice(),
+       .drainRules = std::move(drainRules)});
+  requireRoom(lowered);
+  if (options.verifyPrograms()) {
+    program::verify(lowered);
+  }
+  if (!passes.dumpDirectory.empty()) {
+    writeDump(passes.dumpDirectory, lowered);
+  }
+  warn(compiled.warnings, options);
+  compiled.program = options.device().connection == ConnectionType::Never
+                         ? std::make_unique<runtime::LoadedProgram>(std::move(lowered))
+                         : load(std::move(lowered),
+                                statePlan,
+                                static_cast<std::size_t>(options.replicationFactor()));
+  return compiled;
 }
 
 }  // namespace sluice
