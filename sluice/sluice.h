@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sluice/api/builder.h"
+#include "sluice/api/devices.h"
 #include "sluice/api/fit.h"
 #include "sluice/api/metrics.h"
 #include "sluice/api/model.h"

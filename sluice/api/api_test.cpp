@@ -120,8 +120,10 @@ TEST(Models, FreezeTheirOptionsOnceTheyAreMade) {
 
 TEST(Models, RefuseOptionsThatNothingReads) {
   Double net;
-  EXPECT_THAT(messageOf<Unsupported>([&] { inferenceModel(net, Options().useDeviceId(3)); }),
-              HasSubstr("useDeviceId"));
+  Options options;
+  options.distributed.configureProcessId(1, 2);
+  EXPECT_THAT(messageOf<Unsupported>([&] { inferenceModel(net, options); }),
+              HasSubstr("distributed.configureProcessId"));
 }
 
 TEST(Models, TakeTheirNameAndTheNamesOfOpsFromTheOptions) {

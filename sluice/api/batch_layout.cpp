@@ -83,6 +83,14 @@ BatchLayout BatchLayout::of(const Options& options, RunKind kind) {
   return layout;
 }
 
+BatchLayout BatchLayout::withOutput(OutputMode mode, std::int64_t period) const {
+  BatchLayout layout = *this;
+  layout.outputMode = mode;
+  layout.outputPeriod = period;
+  requirePeriod(layout);
+  return layout;
+}
+
 std::int64_t BatchLayout::inputOf(std::int64_t replica) const {
   return inputGroupType == CommGroupType::Orthogonal ? replica % inputReplicas()
                                                      : replica / inputGroupSize;

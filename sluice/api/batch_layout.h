@@ -34,6 +34,10 @@ struct BatchLayout {
   /// an inference model that accumulates, and for counts whose product is no 64-bit number.
   static BatchLayout of(const Options& options, RunKind kind);
 
+  /// The same with other micro-batches coming back. Throws InvalidArgument for a period that does
+  /// not divide them.
+  BatchLayout withOutput(OutputMode mode, std::int64_t period) const;
+
   /// Of one replica in one call.
   std::int64_t microBatches() const { return deviceIterations * gradientAccumulation; }
   /// Replicas with inputs of their own.

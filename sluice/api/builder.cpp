@@ -26,6 +26,14 @@ ir::Value Builder::value(const TensorId& id) const {
   return found->second.value;
 }
 
+std::vector<TensorId> Builder::tensorIds() const {
+  std::vector<TensorId> ids;
+  for (const auto& [id, made] : tensors_) {
+    ids.push_back(id);
+  }
+  return ids;
+}
+
 TensorId Builder::freeName(std::string_view stem) const {
   for (std::size_t i = 0;; ++i) {
     TensorId name = fmt::format("{}:{}", stem, i);

@@ -1,7 +1,7 @@
 // Builder: graphs op by op with PopART's names. Tensors are known by unique strings; ops come from
 // two sets, aiOnnx() with ONNX's names and defaults and aiGraphcore(). Placements are recorded for
-// the strategies to read. graph() is an ordinary graph: compile it with Session::compile, train it
-// with addTraining.
+// the virtualGraphMode to read. trainingModel(builder, loss, options, optimizer) and
+// inferenceModel(builder, options) run the graph.
 //
 //   Builder b;
 //   const TensorId x = b.addInputTensor({DType::F32, Shape{4, 8}}, "x");
@@ -12,11 +12,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "sluice/ir/graph_builder.h"
+#include "sluice/nn/parameter.h"
 #include "sluice/ops/ops.h"
 #include "sluice/tensor/host_tensor.h"
 
@@ -189,6 +191,10 @@ class Builder {
   /// The tensor in graph(); throws InvalidArgument for an unknown one.
   ir::Value value(const TensorId& id) const;
   const ir::Graph& graph() const { return graph_; }
+  std::vector<TensorId> tensorIds() const;
+  /// The state that the models of this graph share; they set it.
+  const std::shared_ptr<nn::StateStore>& store() const { return store_; }
+  void setStore(std::shared_ptr<nn::StateStore> store) { store_ = std::move(store); }
 
  private:
   friend class AiOnnx;
@@ -210,6 +216,7 @@ class Builder {
   ir::Graph graph_;
   ir::GraphBuilder b_;
   std::map<TensorId, Made, std::less<>> tensors_;
+  std::shared_ptr<nn::StateStore> store_;
 };
 
 }  // namespace sluice

@@ -317,7 +317,7 @@ TEST(Builder, MakesGraphsThatASessionRuns) {
   b.addOutputTensor(b.aiOnnx().mul(x, w));
   const Options options;
   Session session(options, 0);
-  const auto program = session.compile(b.graph(), 1, {}, options);
+  const auto program = session.compile(b.graph(), 1, {}, options).program;
   EXPECT_EQ(runOnce(session, *program), 3.0F);
   session.write("w", HostTensor::scalar(5.0F));
   EXPECT_EQ(runOnce(session, *program), 5.0F);
@@ -336,7 +336,7 @@ TEST(Builder, MakesGraphsThatAreTrained) {
   addTraining(graph, graph.outputs()[0].value, optimizer, {});
   const Options options;
   Session session(options, 0);
-  const auto program = session.compile(graph, 1, {}, options);
+  const auto program = session.compile(graph, 1, {}, options).program;
   for (const auto& [name, value] : optimizer.scalars()) {
     if (session.contains(name)) {
       session.fill(name, value);

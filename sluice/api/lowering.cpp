@@ -29,7 +29,7 @@ Lowered plan(const LoweringRequest& request,
   made.execution =
       parallel::planExecution(made.graph, request.strategy, request.plan, std::move(homes));
   if (request.onPlanned) {
-    request.onPlanned();
+    request.onPlanned(made.graph, made.execution);
   }
   program::LowerOptions options = request.lower;
   options.sequential = made.execution.sequential;
@@ -100,8 +100,8 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
     remedies.push_back({std::move(text), std::move(strategy), options});
   };
   parallel::PlanOptions recompute = request.plan;
-  recompute.recompute = true;
-  const bool canRecompute = !request.plan.recompute;
+  recompute.recompute = parallel::Recompute::Yes;
+  const bool canRecompute = request.plan.recompute != parallel::Recompute::Yes;
   if (canRecompute) {
     add("recomputation(Recomputation::Pipeline)", request.strategy, recompute);
   }

@@ -17,7 +17,8 @@ struct LoweringRequest {
   const parallel::Strategy& strategy;
   parallel::PlanOptions plan;
   program::LowerOptions lower;
-  std::function<void()> onPlanned = {};  ///< called between planning and lowering
+  /// Called between planning and lowering, with the placed graph.
+  std::function<void(const ir::Graph&, const parallel::ExecutionPlan&)> onPlanned = {};
 };
 
 struct Lowered {

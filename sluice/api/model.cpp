@@ -1,102 +1,41 @@
 #include "sluice/api/model.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "sluice/api/compile_progress.h"
+#include "sluice/api/explain.h"
 #include "sluice/api/option_support.h"
 #include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/nn/block.h"
-#include "sluice/ops/elementwise.h"
 #include "sluice/transforms/decompose.h"
 
 namespace sluice {
 namespace {
 
-/// The tensors of a call, cut into micro-batches without a copy.
-class TensorFeed : public runtime::HostFeed {
- public:
-  TensorFeed(std::span<const HostTensor> inputs, const BatchLayout& layout)
-      : inputs_(inputs), layout_(layout) {}
-  const void* take(std::int32_t input, std::int64_t microBatch) override {
-    const HostTensor& tensor = inputs_[static_cast<std::size_t>(input)];
-    const auto bytes = tensor.byteCount() / static_cast<std::size_t>(layout_.inputFactor());
-    const std::int64_t part = microBatch / layout_.replicationFactor * layout_.inputReplicas() +
-                              layout_.inputOf(microBatch % layout_.replicationFactor);
-    return tensor.bytes() + bytes * static_cast<std::size_t>(part);
-  }
+program::DrainRule drainRule(const BatchLayout& layout) {
+  const bool everyN = layout.outputMode == OutputMode::EveryN;
+  return {.every = everyN ? static_cast<std::int32_t>(layout.outputPeriod) : 1,
+          .finalOnly = layout.outputMode == OutputMode::Final};
+}
 
- private:
-  std::span<const HostTensor> inputs_;
-  const BatchLayout& layout_;
-};
-
-/// Joins the micro-batches of each output along the first dimension, or adds them up, as the layout
-/// of that output says.
-class TensorSink : public runtime::HostSink {
- public:
-  TensorSink(const program::Program& program, std::vector<BatchLayout> layouts)
-      : layouts_(std::move(layouts)) {
-    for (std::size_t o = 0; o < program.drains.size(); ++o) {
-      const TensorType& type = program.drains[o].type;
-      results_.emplace_back(TensorType{type.dtype, layouts_[o].outputShape(type.shape)});
-      bytes_.push_back(type.bytes());
+std::vector<BatchLayout> layoutsOfAnchors(const BatchLayout& outputs, const Options& options) {
+  std::vector<BatchLayout> layouts;
+  for (const Anchor& anchor : options.batch().anchors) {
+    try {
+      layouts.push_back(anchor.mode == OutputMode::Default
+                            ? outputs
+                            : outputs.withOutput(anchor.mode, anchor.period));
+    } catch (Error& error) {
+      error.at(fmt::format("anchorTensor '{}'", anchor.shortName));
+      throw;
     }
   }
-
-  void put(std::int32_t output, std::int64_t microBatch, const void* data) override {
-    const auto o = static_cast<std::size_t>(output);
-    const BatchLayout& layout = layouts_[o];
-    const std::int64_t replica = microBatch % layout.replicationFactor;
-    const std::int64_t inReplica = microBatch / layout.replicationFactor;
-    const std::int64_t slot =
-        inReplica / layout.outputDivisor() * layout.replicationFactor + replica;
-    std::byte* to = results_[o].bytes() + bytes_[o] * static_cast<std::size_t>(slot);
-    if (layout.outputMode == OutputMode::Sum && inReplica > 0) {
-      add(results_[o].dtype(), to, data, bytes_[o]);
-    } else if (bytes_[o] > 0) {
-      std::memcpy(to, data, bytes_[o]);
-    }
-  }
-
-  std::vector<HostTensor> results() { return std::move(results_); }
-
- private:
-  /// In the output's own type, one rounding per micro-batch.
-  static void add(DType dtype, void* sum, const void* data, std::size_t bytes) {
-    dispatch(dtype, [&]<class T>(T) {
-      auto* out = static_cast<T*>(sum);
-      const auto* in = static_cast<const T*>(data);
-      for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
-        if constexpr (std::is_same_v<T, bool>) {
-          out[i] = out[i] || in[i];
-        } else {
-          out[i] = ops::narrow<T>(ops::widen(out[i]) + ops::widen(in[i]));
-        }
-      }
-    });
-  }
-
-  std::vector<BatchLayout> layouts_;  // by output
-  std::vector<HostTensor> results_;
-  std::vector<std::size_t> bytes_;
-};
-
-std::shared_ptr<Session> sessionOf(nn::Module& module, const Options& options) {
-  if (auto existing = std::dynamic_pointer_cast<Session>(module.store())) {
-    existing->requireSameDevices(options);
-    return existing;
-  }
-  const std::uint64_t seed = options.randomSeed().value_or(module.seed());
-  auto session = std::make_shared<Session>(options, seed);
-  module.setStore(session);
-  module.setSeed(seed);  // values read before the first compile are those it will start from
-  return session;
+  return layouts;
 }
 
 }  // namespace
@@ -107,14 +46,13 @@ void detail::requireInputs(std::size_t given, std::size_t taken) {
   }
 }
 
-Model::Model(nn::Module& module,
-             Forward forward,
+Model::Model(std::unique_ptr<GraphSource> source,
              const Options& options,
              std::unique_ptr<optim::Optimizer> optimizer)
-    : module_(module),
-      forward_(std::move(forward)),
+    : source_(std::move(source)),
       options_(options),
       layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
+      anchorLayouts_(layoutsOfAnchors(layout_, options)),
       optimizer_(std::move(optimizer)) {
   detail::requireSupported(options_);
   if (continuous() && options_.training.gradientAccumulation() != 1) {
@@ -123,7 +61,7 @@ Model::Model(nn::Module& module,
         "got {}",
         options_.training.gradientAccumulation());
   }
-  session_ = sessionOf(module_, options_);
+  session_ = source_->session(options_);
   for (const std::string& line : options_.fromEnvironment()) {
     log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
   }
@@ -135,6 +73,12 @@ Model::Model(nn::Module& module,
   options_.freeze();
 }
 
+Model::~Model() {
+  if (session_) {
+    session_->wait();
+  }
+}
+
 bool Model::continuous() const {
   return training() && options_.compile().continuousWeightUpdates;
 }
@@ -142,12 +86,6 @@ bool Model::continuous() const {
 std::int32_t Model::microBatchesPerRound() const {
   return training() && !continuous() ? options_.training.gradientAccumulation()
                                      : options_.deviceIterations();
-}
-
-program::DrainRule Model::drainRule() const {
-  const bool everyN = layout_.outputMode == OutputMode::EveryN;
-  return {.every = everyN ? options_.outputPeriod() : 1,
-          .finalOnly = layout_.outputMode == OutputMode::Final};
 }
 
 Model::Signature Model::signatureOf(std::span<const HostTensor> inputs) const {
@@ -161,23 +99,7 @@ Model::Signature Model::signatureOf(std::span<const HostTensor> inputs) const {
     }
     signature.push_back({inputs[i].dtype(), Shape(std::move(dims))});
   }
-  if (!programs_.empty()) {
-    const Signature& first = programs_.front().first;
-    if (first.size() != signature.size()) {
-      raise<InvalidArgument>("the model takes {} inputs, got {}", first.size(), signature.size());
-    }
-    for (std::size_t i = 0; i < first.size(); ++i) {
-      if (first[i].dtype != signature[i].dtype ||
-          first[i].shape.rank() != signature[i].shape.rank()) {
-        raise<InvalidArgument>(
-            "input {} was {} per micro-batch when the model was compiled and is {} now: another "
-            "extent compiles a second program, another type or rank does not fit",
-            i,
-            first[i].str(),
-            signature[i].str());
-      }
-    }
-  }
+  requireSameKind(signature);
   return signature;
 }
 
@@ -195,102 +117,277 @@ const profile::Latencies& Model::latencies() const {
   return *recorder_->latencies();
 }
 
-ir::Graph Model::trace(const Signature& signature) const {
-  ir::Graph graph(programName());
-  ir::Value loss;
-  // Declared first, so that variables have the module's order and not that of their first use.
-  for (const nn::Parameter* parameter : module_.parameters()) {
-    graph.addVariable(parameter->variable());
+void Model::requireSameKind(const Signature& signature) const {
+  if (programs_.empty()) {
+    return;
   }
-  {
-    nn::Tracer tracer(graph, training() ? nn::TraceMode::Training : nn::TraceMode::Inference);
-    tracer.nameModules(!options_.report().disableModuleNamescope);
-    std::vector<nn::Tensor> inputs;
-    for (std::size_t i = 0; i < signature.size(); ++i) {
-      inputs.push_back(tracer.input(fmt::format("input{}", i), signature[i]));
-    }
-    const std::vector<nn::Tensor> outputs = forward_(inputs);
-    if (outputs.empty()) {
-      raise<InvalidArgument>("forward returned nothing");
-    }
-    nn::requireBegunBlocks(module_);
-    nn::requireBlocks(graph);
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      graph.addOutput(fmt::format("output{}", i), outputs[i].value());
-    }
-    loss = outputs.back().value();
+  const Signature& first = programs_.front()->signature;
+  if (first.size() != signature.size()) {
+    raise<InvalidArgument>("the model takes {} inputs, got {}", first.size(), signature.size());
   }
-  if (training()) {
-    // Composites are differentiated through their parts; the loss keeps its place as last output.
-    transforms::decompose(graph, [](const ir::Op&) { return false; });
-    loss = graph.outputs().back().value;
-    addTraining(graph,
-                loss,
-                *optimizer_,
-                {.accumulation = options_.training.gradientAccumulation(),
-                 .reduction = options_.training.accumulationReduction(),
-                 .meanStrategy = options_.training.meanReductionStrategy(),
-                 .replicas = options_.replicationFactor()});
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (first[i].dtype != signature[i].dtype ||
+        first[i].shape.rank() != signature[i].shape.rank()) {
+      raise<InvalidArgument>(
+          "input {} was {} per micro-batch when the model was compiled and is {} now: another "
+          "extent compiles a second program, another type or rank does not fit",
+          i,
+          first[i].str(),
+          signature[i].str());
+    }
   }
-  return graph;
 }
 
-runtime::LoadedProgram& Model::programFor(const Signature& signature) {
-  for (auto& [known, program] : programs_) {
-    if (known == signature) {
-      return *program;
+void Model::addBackward(TracedGraph& traced) const {
+  ir::Graph& graph = traced.graph;
+  // Composites are differentiated through their parts; the loss keeps its place among the outputs.
+  transforms::decompose(graph, [](const ir::Op&) { return false; });
+  const std::vector<WeightGradient> gradients =
+      addTraining(graph,
+                  graph.outputs()[traced.loss].value,
+                  *optimizer_,
+                  {.accumulation = options_.training.gradientAccumulation(),
+                   .reduction = options_.training.accumulationReduction(),
+                   .meanStrategy = options_.training.meanReductionStrategy(),
+                   .replicas = options_.replicationFactor()});
+  traced.tensors = namedTensors(graph, ir::Pass::Backward);
+  for (const WeightGradient& gradient : gradients) {
+    traced.tensors.push_back({"Gradient___" + gradient.variable, gradient.value});
+  }
+}
+
+/// Adds those anchors as outputs that name one of the tensors, and keeps the names.
+void Model::addAnchors(TracedGraph& traced) {
+  for (const NamedTensor& tensor : traced.tensors) {
+    tensorNames_.push_back(tensor.name);
+  }
+  for (const Anchor& anchor : options_.batch().anchors) {
+    const auto found = std::ranges::find(traced.tensors, anchor.longName, &NamedTensor::name);
+    if (found != traced.tensors.end()) {
+      traced.graph.addOutput("anchor/" + anchor.shortName, found->value);
+    }
+  }
+}
+
+TracedGraph Model::trace(const Signature& signature) {
+  TracedGraph traced = source_->trace({signature, training(), options_});
+  ir::Graph& graph = traced.graph;
+  const std::size_t own = graph.outputs().size();
+  tensorNames_.clear();
+  addAnchors(traced);
+  nn::requireLiveBlocks(graph);
+  if (synthetic()) {
+    makeInputsSynthetic(graph, options_.batch().syntheticData);
+  }
+  if (training()) {
+    addBackward(traced);
+    addAnchors(traced);
+  }
+  // The model's own outputs, then the anchors in the order of the options.
+  const std::vector<ir::Output> all(graph.outputs().begin(), graph.outputs().end());
+  std::vector<ir::Output> outputs(all.begin(),
+                                  all.begin() + static_cast<std::ptrdiff_t>(traced.outputs));
+  for (const Anchor& anchor : options_.batch().anchors) {
+    const auto found = std::find_if(
+        all.begin() + static_cast<std::ptrdiff_t>(own), all.end(), [&](const ir::Output& output) {
+          return output.name == "anchor/" + anchor.shortName;
+        });
+    if (found == all.end()) {
+      raise<InvalidArgument>(
+          "anchorTensor '{}': the model has no tensor '{}'; Model::getTensorNames() lists them",
+          anchor.shortName,
+          anchor.longName);
+    }
+    outputs.push_back(*found);
+  }
+  graph.setOutputs(std::move(outputs));
+  return traced;
+}
+
+std::vector<BatchLayout> Model::outputLayouts(std::size_t outputs) const {
+  std::vector<BatchLayout> layouts(outputs, layout_);
+  layouts.insert(layouts.end(), anchorLayouts_.begin(), anchorLayouts_.end());
+  return layouts;
+}
+
+Model::Entry& Model::entryFor(const Signature& signature) {
+  for (const auto& entry : programs_) {
+    if (entry->signature == signature) {
+      return *entry;
     }
   }
   CompileProgress progress(options_.compile().showProgressBar);
   progress.begin(CompilePhase::Trace);
-  ir::Graph graph = trace(signature);
-  programs_.emplace_back(
-      signature,
-      session_->compile(
-          std::move(graph), microBatchesPerRound(), drainRule(), options_, &progress));
+  TracedGraph traced = trace(signature);
+  std::vector<program::DrainRule> rules;
+  for (const BatchLayout& layout : outputLayouts(traced.outputs)) {
+    rules.push_back(drainRule(layout));
+  }
+  CompiledProgram compiled = session_->compile(
+      std::move(traced.graph), microBatchesPerRound(), std::move(rules), options_, &progress);
+  programs_.push_back(
+      std::make_unique<Entry>(Entry{signature, traced.outputs, std::move(compiled)}));
   progress.finish();
   compilationSeconds_ += progress.seconds();
   const bool batched = !signature.empty() && signature[0].shape.rank() > 0;
   layout_.microBatch = batched ? signature[0].shape[0] : 1;
-  return *programs_.back().second;
+  return *programs_.back();
+}
+
+Model::Entry& Model::entryOf(std::span<const HostTensor> inputs) {
+  session_->wait();
+  if (synthetic() && inputs.empty() && !programs_.empty()) {
+    return *programs_.back();
+  }
+  return entryFor(signatureOf(inputs));
 }
 
 void Model::compile(std::span<const HostTensor> inputs) {
-  programFor(signatureOf(inputs));
+  entryOf(inputs);
 }
 
 void Model::writeStepScalars() {
-  for (const auto& [name, value] : optimizer_->scalars(schedule_.at(updates_))) {
+  for (const auto& [name, value] : optimizer_->scalars(schedule_.at(counts_->updates))) {
     if (session_->contains(name)) {
       session_->fill(name, value);
     }
   }
 }
 
-std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
-  runtime::LoadedProgram& program = programFor(signatureOf(inputs));
-  const std::int64_t total = microBatchesPerStep();
+std::int32_t Model::rounds() const {
+  return training() && !continuous() ? options_.deviceIterations() : 1;
+}
+
+std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, Entry& entry) {
+  if (options_.device().connection == ConnectionType::Never) {
+    raise<InvalidArgument>(
+        "connectionType is Never: the model can be compiled but not run; use compile(inputs)");
+  }
   if (training()) {
     writeStepScalars();
   }
-  TensorFeed feed(inputs, layout_);
-  TensorSink sink(program.program(),
-                  std::vector<BatchLayout>(program.program().drains.size(), layout_));
-  session_->run(program,
-                {.feed = feed,
-                 .sink = sink,
-                 .rounds = training() && !continuous() ? options_.deviceIterations() : 1,
-                 .seed = session_->seed(),
-                 .firstMicroBatch = microBatches_,
-                 .times = recorder_ ? recorder_->begin() : nullptr});
-  microBatches_ += total * options_.replicationFactor();
-  if (training()) {
-    updates_ += options_.deviceIterations();
+  return std::make_shared<Step>(std::move(inputs),
+                                layout_,
+                                entry.compiled.program->program(),
+                                outputLayouts(entry.outputs),
+                                counts_);
+}
+
+runtime::StepArgs Model::argsOf(Step& step) const {
+  runtime::StepArgs args = step.args(rounds(), session_->seed());
+  args.times = recorder_ ? recorder_->begin() : nullptr;
+  return args;
+}
+
+std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& entry) const {
+  return [step = std::move(step),
+          updates = training() ? options_.deviceIterations() : 0,
+          microBatches = microBatchesPerStep() * options_.replicationFactor(),
+          outputs = entry.outputs,
+          recorder = recorder_.get(),
+          program = &entry.compiled.program->program()] {
+    step->finish(updates, microBatches, outputs);
+    if (recorder != nullptr) {
+      recorder->end(*program);
+    }
+  };
+}
+
+std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
+  Entry& entry = entryOf(inputs);
+  const std::shared_ptr<Step> step = prepare({inputs.begin(), inputs.end()}, entry);
+  session_->run(*entry.compiled.program, argsOf(*step));
+  finisher(step, entry)();
+  return step->takeOutputs();
+}
+
+Pending Model::runAsync(std::vector<HostTensor> inputs) {
+  try {
+    Entry& entry = entryOf(inputs);
+    std::shared_ptr<Step> step = prepare(std::move(inputs), entry);
+    std::shared_future<void> ended =
+        session_->start(*entry.compiled.program, argsOf(*step), finisher(step, entry));
+    return {std::move(ended), std::move(step)};
+  } catch (const Error&) {
+    return Pending(std::current_exception());
   }
-  if (recorder_) {
-    recorder_->end(program.program());
+}
+
+NamedTensors Model::run(const NamedTensors& inputs) {
+  std::vector<HostTensor> ordered;
+  for (std::size_t i = 0; !source_->inputName(i).empty(); ++i) {
+    const auto found = inputs.find(source_->inputName(i));
+    if (found == inputs.end()) {
+      raise<InvalidArgument>("input '{}' of the model is missing", source_->inputName(i));
+    }
+    ordered.push_back(found->second);
   }
-  return sink.results();
+  for (const auto& [name, tensor] : inputs) {
+    std::size_t i = 0;
+    while (!source_->inputName(i).empty() && source_->inputName(i) != name) {
+      ++i;
+    }
+    if (source_->inputName(i).empty()) {
+      raise<InvalidArgument>("the model has no input '{}'", name);
+    }
+  }
+  std::vector<HostTensor> outputs = run(ordered);
+  NamedTensors named;
+  const Entry& entry = entryOf(ordered);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    named.emplace(entry.compiled.program->program().drains[i].name, std::move(outputs[i]));
+  }
+  return named;
+}
+
+const std::vector<std::string>& Model::getTensorNames() const {
+  static_cast<void>(compiled());
+  return tensorNames_;
+}
+
+const HostTensor& Model::getAnchoredTensor(std::string_view shortName) const {
+  session_->wait();
+  const std::vector<Anchor>& anchors = options_.batch().anchors;
+  const auto found = std::ranges::find(anchors, shortName, &Anchor::shortName);
+  if (found == anchors.end()) {
+    raise<InvalidArgument>("no tensor is anchored as '{}'; use Options::anchorTensor", shortName);
+  }
+  if (counts_->anchors.empty()) {
+    raise<InvalidArgument>("anchor '{}' has no value yet: call the model first", shortName);
+  }
+  return counts_->anchors[static_cast<std::size_t>(found - anchors.begin())];
+}
+
+void Model::detachFromDevice() {
+  session_->detach();
+}
+
+void Model::attachToDevice() {
+  if (options_.device().connection == ConnectionType::Never) {
+    raise<InvalidArgument>("connectionType is Never: the model cannot be attached to a device");
+  }
+  if (!isCompiled()) {
+    raise<InvalidArgument>("the model is not compiled yet: call it or compile() before attaching");
+  }
+  session_->attach();
+}
+
+bool Model::isAttachedToDevice() const {
+  const ConnectionType connection = options_.device().connection;
+  return connection != ConnectionType::Never && session_->isAttached() &&
+         (connection == ConnectionType::Always || isCompiled());
+}
+
+std::int64_t Model::updates() const {
+  session_->wait();
+  return counts_->updates;
+}
+
+nn::Module& Model::module() {
+  if (source_->module() == nullptr) {
+    raise<InvalidArgument>("the model was made of a Builder and has no module");
+  }
+  return *source_->module();
 }
 
 void Model::setOptimizer(const optim::Optimizer& optimizer) {
@@ -302,21 +399,25 @@ void Model::setOptimizer(const optim::Optimizer& optimizer) {
   optimizer_ = optimizer.clone();
 }
 
-const program::Program& Model::program() const {
+const CompiledProgram& Model::compiled() const {
   if (programs_.empty()) {
     raise<InvalidArgument>("the model is not compiled yet: call it or compile() first");
   }
-  return programs_.back().second->program();
+  return programs_.back()->compiled;
+}
+
+std::string Model::explain() const {
+  return sluice::explain(compiled(), layout_, options_);
 }
 
 std::string Model::summary() const {
-  std::string text = module_.summary();
-  for (const auto& [signature, loaded] : programs_) {
+  std::string text = source_->summary();
+  for (const auto& entry : programs_) {
     std::vector<std::string> types;
-    for (const TensorType& type : signature) {
+    for (const TensorType& type : entry->signature) {
       types.push_back(type.str());
     }
-    const program::Program& p = loaded->program();
+    const program::Program& p = entry->compiled.program->program();
     std::size_t kernels = 0;
     for (const program::Segment& segment : p.segments) {
       kernels += segment.calls.size();

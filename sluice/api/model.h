@@ -10,17 +10,24 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "sluice/api/batch_layout.h"
+#include "sluice/api/builder.h"
+#include "sluice/api/graph_source.h"
 #include "sluice/api/options.h"
+#include "sluice/api/pending.h"
 #include "sluice/api/session.h"
+#include "sluice/api/step.h"
 #include "sluice/nn/module.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/optim/lr_schedule.h"
@@ -32,34 +39,82 @@ namespace sluice {
 
 using profile::Latency;
 
-/// What every wrapped model does; TrainingModel and InferenceModel add the types of forward.
+/// Tensors by the names of a model's inputs or outputs.
+using NamedTensors = std::map<std::string, HostTensor, std::less<>>;
+
+/// What every wrapped model does; TypedModel adds the types of forward.
 class Model {
  public:
-  using Forward = std::function<std::vector<nn::Tensor>(std::span<const nn::Tensor>)>;
+  using Forward = sluice::Forward;
+
+  /// A null optimizer: inference. Freezes the options.
+  Model(std::unique_ptr<GraphSource> source,
+        const Options& options,
+        std::unique_ptr<optim::Optimizer> optimizer);
+  Model(Model&&) = default;
+  Model& operator=(Model&&) = delete;
+  /// Waits for a step that is under way.
+  ~Model();
 
   /// One call: inputs of a whole step, outputs by the output mode. Compiles at the first call and
   /// again for another signature. Throws InvalidArgument for inputs that do not fit. An error in
   /// the middle of a step, such as a label out of range, keeps the updates that were complete by
-  /// then.
+  /// then. With synthetic data the inputs say only which shapes they have, and after the first
+  /// compile none are needed.
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  std::vector<HostTensor> run(std::initializer_list<HostTensor> inputs) {
+    return run(std::span(inputs.begin(), inputs.size()));
+  }
+  /// By name: what addInputTensor and addOutputTensor of a Builder were given; input0, input1, ...
+  /// and output0, ... of a module. Throws InvalidArgument for a missing or an unknown input.
+  NamedTensors run(const NamedTensors& inputs);
+  /// The same in another thread. All errors arrive in get() of the result, whose destructor waits.
+  /// Any other use of this or another model of the same module waits for the end of the step; so
+  /// does the next runAsync. The inputs must not be changed meanwhile.
+  [[nodiscard]] Pending runAsync(std::vector<HostTensor> inputs);
   /// Compiles for these inputs without running.
   void compile(std::span<const HostTensor> inputs);
   bool isCompiled() const { return !programs_.empty(); }
   /// Seconds spent compiling so far.
   double compilationTime() const { return compilationSeconds_; }
 
+  /// Tensors that anchorTensor can name, once compiled: results of ops by the path of their module,
+  /// or a Builder's ids; when training also those of the backward pass, and "Gradient___" with the
+  /// name of a weight: its gradient in one micro-batch.
+  const std::vector<std::string>& getTensorNames() const;
+  /// The anchored tensor of the last call. Throws InvalidArgument for an unknown name or before the
+  /// first call.
+  const HostTensor& getAnchoredTensor(std::string_view shortName) const;
+
+  /// Frees the devices of all models of the module; their state moves to the host and stays
+  /// readable. The next call attaches again.
+  void detachFromDevice();
+  /// Throws InvalidArgument with ConnectionType::Never or before the first compile.
+  void attachToDevice();
+  /// ConnectionType::Always: from the start; OnDemand: once compiled; Never: no.
+  bool isAttachedToDevice() const;
+  /// Parameters are read from and written to the memory of the devices directly, and all models of
+  /// a module share that memory: nothing can be out of date once no step runs. So these only wait.
+  void copyWeightsToHost() { session_->wait(); }
+  void copyWeightsToDevice() { session_->wait(); }
+
   /// Frozen, as is the object that was given.
   const Options& options() const { return options_; }
   /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
   const BatchLayout& batchLayout() const { return layout_; }
   Session& session() { return *session_; }
-  nn::Module& module() { return module_; }
+  /// Throws InvalidArgument if the model was made of a Builder.
+  nn::Module& module();
   /// Micro-batches per call and replica.
   std::int64_t microBatchesPerStep() const { return layout_.microBatches(); }
   /// The module's table, then what was compiled: bytes, kernels.
   std::string summary() const;
-  /// The newest compiled program.
-  const program::Program& program() const;
+  /// Of the newest program: batch layout, stages with devices, blocks, work and bytes, the schedule
+  /// with its bound, idle time and stash depths, and the warnings.
+  std::string explain() const;
+  /// The newest compiled program, and how it came about.
+  const program::Program& program() const { return compiled().program->program(); }
+  const CompiledProgram& compiled() const;
 
   /// How long a micro-batch of the newest call took: to its devices, through them, back, and in
   /// all (see profile/latency.h). Throws InvalidArgument unless the options enable profiling and
@@ -70,44 +125,52 @@ class Model {
   Latency getLatency() const { return latencies().roundTrip; }
 
   /// Weight updates made so far.
-  std::int64_t updates() const { return updates_; }
+  std::int64_t updates() const;
   void setLrSchedule(optim::LrSchedule schedule) { schedule_ = std::move(schedule); }
   /// New hyper-parameters take effect at the next call; throws InvalidArgument for another rule.
   void setOptimizer(const optim::Optimizer& optimizer);
   const optim::Optimizer* optimizer() const { return optimizer_.get(); }
 
- protected:
-  /// Freezes the options. A null optimizer: inference.
-  Model(nn::Module& module,
-        Forward forward,
-        const Options& options,
-        std::unique_ptr<optim::Optimizer> optimizer);
-
  private:
   using Signature = std::vector<TensorType>;
+  struct Entry {
+    Signature signature;
+    std::size_t outputs = 0;  // of the program; anchors come behind them
+    CompiledProgram compiled;
+  };
 
   bool training() const { return optimizer_ != nullptr; }
+  bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }
   /// Weights are updated at every micro-batch, and a call is one round.
   bool continuous() const;
   std::int32_t microBatchesPerRound() const;
-  program::DrainRule drainRule() const;
   Signature signatureOf(std::span<const HostTensor> inputs) const;
-  runtime::LoadedProgram& programFor(const Signature& signature);
-  ir::Graph trace(const Signature& signature) const;
+  void requireSameKind(const Signature& signature) const;
+  Entry& entryFor(const Signature& signature);
+  /// The graph of a step; the model's outputs, then the anchors.
+  TracedGraph trace(const Signature& signature);
+  void addBackward(TracedGraph& traced) const;
+  void addAnchors(TracedGraph& traced);
+  std::vector<BatchLayout> outputLayouts(std::size_t outputs) const;
   void writeStepScalars();
   std::string programName() const;
   const profile::Latencies& latencies() const;
+  std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, Entry& entry);
+  Entry& entryOf(std::span<const HostTensor> inputs);
+  runtime::StepArgs argsOf(Step& step) const;
+  std::function<void()> finisher(std::shared_ptr<Step> step, const Entry& entry) const;
+  std::int32_t rounds() const;
 
-  nn::Module& module_;
-  Forward forward_;
+  std::unique_ptr<GraphSource> source_;
   Options options_;
   BatchLayout layout_;
+  std::vector<BatchLayout> anchorLayouts_;
   std::unique_ptr<optim::Optimizer> optimizer_;  // null: inference
   optim::LrSchedule schedule_;
   std::shared_ptr<Session> session_;  // shared by all models of one module
-  std::vector<std::pair<Signature, std::unique_ptr<runtime::LoadedProgram>>> programs_;
-  std::int64_t updates_ = 0;
-  std::int64_t microBatches_ = 0;
+  std::vector<std::unique_ptr<Entry>> programs_;
+  std::vector<std::string> tensorNames_;
+  std::shared_ptr<StepCounts> counts_ = std::make_shared<StepCounts>();  // shared with steps
   double compilationSeconds_ = 0;
   std::unique_ptr<profile::StepRecorder> recorder_;  // null: no profile
 };
@@ -195,7 +258,9 @@ class TypedModel : public Model {
 
  public:
   TypedModel(Net& net, const Options& options, std::unique_ptr<optim::Optimizer> optimizer)
-      : Model(net, detail::bindForward(net), options, std::move(optimizer)) {}
+      : Model(moduleSource(net, detail::bindForward(net), Traits::kArity),
+              options,
+              std::move(optimizer)) {}
 
   template <class... Inputs>
   requires(sizeof...(Inputs) == Traits::kArity &&
@@ -224,6 +289,19 @@ TypedModel<Net> trainingModel(Net& net, const Options& options) {
 template <class Net>
 TypedModel<Net> inferenceModel(Net& net, const Options& options) {
   return TypedModel<Net>(net, options, nullptr);
+}
+
+/// Of a Builder's graph as it is now. Inputs and outputs are those that were added to it, in order;
+/// the loss need not be an output. Models of one Builder share its weights.
+template <class Rule>
+Model trainingModel(Builder& builder,
+                    const TensorId& loss,
+                    const Options& options,
+                    const Rule& optimizer) {
+  return {builderSource(builder, loss), options, optimizer.clone()};
+}
+inline Model inferenceModel(Builder& builder, const Options& options) {
+  return {builderSource(builder, std::nullopt), options, nullptr};
 }
 
 }  // namespace sluice

@@ -9,18 +9,6 @@ namespace sluice::detail {
 namespace {
 
 constexpr std::string_view kWithoutReader[] = {
-    "anchorTensor",
-    "rearrangeAnchorsOnHost",
-    "syntheticDataMode",
-    "connectionType",
-    "useDeviceId",
-    "autoRoundNumDevices",
-    "enforceIpuRules",
-    "updatableNamedBuffers",
-    "relaxOptimizerAttributesChecks",
-    "logDir",
-    "maxRepeatLogs",
-    "logCycleCount",
     "distributed.configureProcessId",
 };
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/parallel/partition.h"
 #include "sluice/parallel/strategy.h"
 
 namespace sluice {
@@ -20,6 +21,7 @@ using parallel::PipelineKind;
 using parallel::ShardedExecution;
 using parallel::Stage;
 using parallel::Strategy;
+using parallel::VirtualGraphMode;
 
 /// Which micro-batches of a step come back to the host.
 enum class OutputMode : std::uint8_t { All, EveryN, Final, Sum, Default };
@@ -30,11 +32,13 @@ enum class Reduction : std::uint8_t { Mean, Sum };
 enum class MeanReductionStrategy : std::uint8_t { Running, Post, PostAndLoss };
 /// When devices are acquired: at the start, when the program is ready, or not at all.
 enum class ConnectionType : std::uint8_t { Always, OnDemand, Never };
-/// Made on the device in place of inputs; nothing passes between host and device.
+/// What stands on the devices in place of inputs, made once; inputs of integers are zeros. Nothing
+/// is copied to the devices in a step; outputs come back as ever.
 enum class SyntheticDataMode : std::uint8_t { Off, Zeros, RandomNormal, RandomUniform };
 /// Which replicas form a group: all, neighbours, or those at the same place of each neighbourhood.
 enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
-/// What is computed again for the backward pass. Default: Pipeline where stages are pipelined.
+/// What is computed again for the backward pass. Default: Pipeline for a pipeline over several
+/// devices under the IPU's rules, else None.
 enum class Recomputation : std::uint8_t { Default, None, Pipeline };
 
 /// The name of an enumeration and those of its values, for text.
@@ -78,6 +82,12 @@ struct EnumText<Recomputation> {
   static constexpr std::array<std::string_view, 3> kNames = {"Default", "None", "Pipeline"};
 };
 
+template <>
+struct EnumText<VirtualGraphMode> {
+  static constexpr std::string_view kType = "VirtualGraphMode";
+  static constexpr std::array<std::string_view, 3> kNames = {"Off", "Manual", "Auto"};
+};
+
 template <class E>
 requires requires {
   EnumText<E>::kNames;
@@ -88,9 +98,9 @@ std::string_view name(E value) {
 
 /// A tensor inside the model that comes back like an output.
 struct Anchor {
-  std::string shortName;  ///< how the caller asks for it
-  std::string longName;   ///< the tensor in the graph
-  OutputMode mode = OutputMode::Default;
+  std::string shortName;                  ///< how the caller asks for it
+  std::string longName;                   ///< the tensor in the graph
+  OutputMode mode = OutputMode::Default;  ///< Default: that of the model's outputs
   std::int32_t period = 1;
 };
 
@@ -103,7 +113,6 @@ struct BatchOptions {
   OutputMode outputMode = OutputMode::Default;
   std::int32_t outputPeriod = 1;
   std::vector<Anchor> anchors;
-  bool rearrangeAnchorsOnHost = false;
   SyntheticDataMode syntheticData = SyntheticDataMode::Off;
 };
 
@@ -128,23 +137,24 @@ struct CompileOptions {
   bool verifyPrograms = true;
   std::string dumpDirectory;  ///< empty: no dumps
   bool showProgressBar = true;
+  // Of graphs made by a Builder:
+  bool enablePipelining = false;
+  VirtualGraphMode virtualGraphMode = VirtualGraphMode::Off;
+  std::vector<double> virtualGraphSplitRatios;  ///< empty: equal parts
+  std::int32_t devicesPerReplica = 1;           ///< that Auto cuts for
 };
 
 /// Read by the model around its state: seeds, buffers, checks.
 struct StateOptions {
   std::optional<std::uint64_t> randomSeed;
   bool broadcastBuffers = true;
-  std::vector<std::string> updatableNamedBuffers;
-  bool relaxOptimizerAttributesChecks = false;
 };
 
 /// Read by logs and reports.
 struct ReportOptions {
   std::string modelName;  ///< empty: training or inference
-  std::string logDir = ".";
   std::int32_t maxRepeatLogs = 4;
   bool disableModuleNamescope = false;
-  bool logCycleCount = false;
   std::string profileDir;  ///< empty: no profile
 };
 

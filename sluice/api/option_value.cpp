@@ -179,19 +179,28 @@ std::string Arguments::size() {
   return value.text;
 }
 
-std::vector<std::string> Arguments::texts() {
-  std::vector<std::string> all;
+template <class T>
+std::vector<T> Arguments::rest(T (Arguments::*one)()) {
+  std::vector<T> all;
   if (more() && values_[next_].kind == Kind::List) {
     Arguments items(setter_, values_[next_++].items);
     while (items.more()) {
-      all.push_back(items.text());
+      all.push_back((items.*one)());
     }
     return all;
   }
   while (more()) {
-    all.push_back(text());
+    all.push_back((this->*one)());
   }
   return all;
+}
+
+std::vector<std::string> Arguments::texts() {
+  return rest(&Arguments::text);
+}
+
+std::vector<double> Arguments::numbers() {
+  return rest(&Arguments::number);
 }
 
 Strategy Arguments::strategy() {

@@ -56,6 +56,7 @@ class Arguments {
   std::string size();
   /// All that remain, or the items of one list.
   std::vector<std::string> texts();
+  std::vector<double> numbers();
   Strategy strategy();
   /// True, and takes it, if the next argument is none.
   bool none();
@@ -68,6 +69,8 @@ class Arguments {
   void finish() const;
 
  private:
+  template <class T>
+  std::vector<T> rest(T (Arguments::*one)());
   const OptionValue& take(std::string_view expected);
   [[noreturn]] void refuse(std::string_view expected, const OptionValue& found) const;
   std::size_t nameIn(std::string_view type, std::span<const std::string_view> names);

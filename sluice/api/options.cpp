@@ -165,11 +165,23 @@ Options& Options::stallTimeout(double seconds) {
   return set(device_.stallTimeout, seconds);
 }
 
-Options& Options::updatableNamedBuffers(std::vector<std::string> names) {
-  if (std::ranges::find(names, std::string()) != names.end()) {
-    raise<InvalidArgument>("updatableNamedBuffers: a name is empty");
+Options& Options::virtualGraphSplitRatios(std::vector<double> ratios) {
+  double sum = 0;
+  for (const double ratio : ratios) {
+    if (!(ratio > 0 && ratio < 1)) {
+      raise<InvalidArgument>(
+          "virtualGraphSplitRatios: a ratio is between 0 and 1, both excluded, got {}", ratio);
+    }
+    sum += ratio;
   }
-  return set(state_.updatableNamedBuffers, std::move(names));
+  if (!ratios.empty() && std::abs(sum - 1) > 1e-6) {
+    raise<InvalidArgument>("virtualGraphSplitRatios: the ratios must add up to 1, got {}", sum);
+  }
+  return set(compile_.virtualGraphSplitRatios, std::move(ratios));
+}
+
+Options& Options::devicesPerReplica(std::int64_t count) {
+  return set(compile_.devicesPerReplica, positive("devicesPerReplica", count));
 }
 
 Options& Options::maxRepeatLogs(std::int64_t count) {

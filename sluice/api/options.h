@@ -114,13 +114,12 @@ class Options : public Freezable {
   Options& inputReplicaGrouping(std::int64_t size, CommGroupType type);
   /// EveryN needs a positive period; other modes ignore it.
   Options& outputMode(OutputMode mode, std::int64_t period = 1);
-  /// Brings an inner tensor back under a short name, which must be new.
+  /// Brings an inner tensor back under a short name, which must be new. The long name is one of
+  /// Model::getTensorNames(). Default: with the mode and period of the outputs.
   Options& anchorTensor(std::string shortName,
                         std::string longName,
                         OutputMode mode = OutputMode::Default,
                         std::int64_t period = 1);
-  /// Anchors come in the order of samples and not replica by replica.
-  Options& rearrangeAnchorsOnHost(bool on) { return set(batch_.rearrangeAnchorsOnHost, on); }
   Options& syntheticDataMode(SyntheticDataMode mode) { return set(batch_.syntheticData, mode); }
   /// True: RandomNormal, false: Off.
   Options& enableSyntheticData(bool on);
@@ -138,6 +137,15 @@ class Options : public Freezable {
   Options& verifyPrograms(bool on) { return set(compile_.verifyPrograms, on); }
   /// Writes the graph after every pass and the program into this folder; empty: no.
   Options& dumpDirectory(std::string path) { return set(compile_.dumpDirectory, std::move(path)); }
+  /// Stages of a Builder's graph work on different micro-batches at the same time; needs a
+  /// virtualGraphMode other than Off and more than one device. Off: one micro-batch at a time.
+  Options& enablePipelining(bool on) { return set(compile_.enablePipelining, on); }
+  /// How the ops of a Builder's graph get their devices.
+  Options& virtualGraphMode(VirtualGraphMode mode) { return set(compile_.virtualGraphMode, mode); }
+  /// Shares of the devices in VirtualGraphMode::Auto, each between 0 and 1, 1 in all; empty: equal.
+  Options& virtualGraphSplitRatios(std::vector<double> ratios);
+  /// Devices that VirtualGraphMode::Auto cuts a Builder's graph for.
+  Options& devicesPerReplica(std::int64_t count);
   Options& showCompilationProgressBar(bool on) { return set(compile_.showProgressBar, on); }
 
   /// Threads of a device. Results do not depend on it.
@@ -145,8 +153,9 @@ class Options : public Freezable {
   /// Byte budget of a device: a number of bytes or text such as "256MiB", "1.5GB"; 0: no limit.
   Options& memoryPerDevice(std::string_view size);
   Options& memoryPerDevice(std::size_t bytes) { return set(device_.memoryBytes, bytes); }
+  /// Never: the model compiles, and running it is an error.
   Options& connectionType(ConnectionType type) { return set(device_.connection, type); }
-  /// Takes exactly this device; not set: any that is free.
+  /// The devices of the model are this one of the machine and those behind it; not set: from 0 on.
   Options& useDeviceId(std::optional<std::int64_t> id);
   /// Where device counts must be powers of two, reserves the next one.
   Options& autoRoundNumDevices(bool on) { return set(device_.autoRoundNumDevices, on); }
@@ -161,21 +170,13 @@ class Options : public Freezable {
   Options& randomSeed(std::optional<std::uint64_t> seed) { return set(state_.randomSeed, seed); }
   /// False: each replica has its own buffers.
   Options& broadcastBuffers(bool on) { return set(state_.broadcastBuffers, on); }
-  /// Buffers that may be uploaded by themselves. Throws InvalidArgument for an empty name.
-  Options& updatableNamedBuffers(std::vector<std::string> names);
-  /// Unknown attributes of an optimizer are not warned about.
-  Options& relaxOptimizerAttributesChecks(bool on) {
-    return set(state_.relaxOptimizerAttributesChecks, on);
-  }
 
   /// What logs and reports call the model; empty: training or inference.
   Options& modelName(std::string name) { return set(report_.modelName, std::move(name)); }
-  Options& logDir(std::string path) { return set(report_.logDir, std::move(path)); }
-  /// A warning is written this often at most.
+  /// The same warning is logged this often at most by the models of one module.
   Options& maxRepeatLogs(std::int64_t count);
   /// Ops are named without the path of their module.
   Options& disableModuleNamescope(bool on) { return set(report_.disableModuleNamescope, on); }
-  Options& logCycleCount(bool on) { return set(report_.logCycleCount, on); }
   /// The first steps are traced into <folder>/<modelName>/trace.json and the latencies of every
   /// step are measured; empty: no.
   Options& enableProfiling(std::string folder) {

@@ -38,7 +38,6 @@ Options everythingSet() {
       .outputMode(OutputMode::EveryN, 2)
       .anchorTensor("hidden", "fc1/relu", OutputMode::Final)
       .anchorTensor("x", "y", OutputMode::EveryN, 2)
-      .rearrangeAnchorsOnHost(true)
       .syntheticDataMode(SyntheticDataMode::Zeros)
       .setExecutionStrategy(
           PipelinedExecution{Stage("B1").device(1), {"B2", "B3"}}.schedule("1f1b"))
@@ -47,6 +46,10 @@ Options everythingSet() {
       .fusion(false)
       .verifyPrograms(false)
       .dumpDirectory("d")
+      .enablePipelining(true)
+      .virtualGraphMode(VirtualGraphMode::Auto)
+      .virtualGraphSplitRatios({0.25, 0.75})
+      .devicesPerReplica(2)
       .showCompilationProgressBar(false)
       .threads(3)
       .memoryPerDevice("1KiB")
@@ -58,13 +61,9 @@ Options everythingSet() {
       .tuningTable("t.txt")
       .randomSeed(7)
       .broadcastBuffers(false)
-      .updatableNamedBuffers({"a", "b \"c\""})
-      .relaxOptimizerAttributesChecks(true)
       .modelName("m")
-      .logDir("logs")
       .maxRepeatLogs(9)
       .disableModuleNamescope(true)
-      .logCycleCount(true)
       .enableProfiling("p");
   options.training.gradientAccumulation(5)
       .accumulationAndReplicationReductionType(Reduction::Sum)
@@ -81,7 +80,6 @@ TEST(Options, PrintTheirDefaults) {
             "inputReplicaGrouping: 1, Consecutive\n"
             "outputMode: Default, 1\n"
             "anchorTensor: []\n"
-            "rearrangeAnchorsOnHost: false\n"
             "syntheticDataMode: Off\n"
             "setExecutionStrategy: "
             "PipelinedExecution(AutoStage.SameAsDevice).schedule(\"1f1b\")\n"
@@ -90,6 +88,10 @@ TEST(Options, PrintTheirDefaults) {
             "fusion: true\n"
             "verifyPrograms: true\n"
             "dumpDirectory: \"\"\n"
+            "enablePipelining: false\n"
+            "virtualGraphMode: Off\n"
+            "virtualGraphSplitRatios: []\n"
+            "devicesPerReplica: 1\n"
             "showCompilationProgressBar: true\n"
             "threads: 1\n"
             "memoryPerDevice: none\n"
@@ -101,13 +103,9 @@ TEST(Options, PrintTheirDefaults) {
             "tuningTable: \"\"\n"
             "randomSeed: none\n"
             "broadcastBuffers: true\n"
-            "updatableNamedBuffers: []\n"
-            "relaxOptimizerAttributesChecks: false\n"
             "modelName: \"\"\n"
-            "logDir: \".\"\n"
             "maxRepeatLogs: 4\n"
             "disableModuleNamescope: false\n"
-            "logCycleCount: false\n"
             "enableProfiling: \"\"\n"
             "training.gradientAccumulation: 1\n"
             "training.accumulationAndReplicationReductionType: Mean\n"
@@ -123,7 +121,6 @@ TEST(Options, PrintWhatWasSet) {
             "inputReplicaGrouping: 3, Orthogonal\n"
             "outputMode: EveryN, 2\n"
             "anchorTensor: [[\"hidden\", \"fc1/relu\", Final, 1], [\"x\", \"y\", EveryN, 2]]\n"
-            "rearrangeAnchorsOnHost: true\n"
             "syntheticDataMode: Zeros\n"
             "setExecutionStrategy: PipelinedExecution(Stage(\"B1\").device(1), Stage(\"B2\", "
             "\"B3\")).schedule(\"1f1b\")\n"
@@ -132,6 +129,10 @@ TEST(Options, PrintWhatWasSet) {
             "fusion: false\n"
             "verifyPrograms: false\n"
             "dumpDirectory: \"d\"\n"
+            "enablePipelining: true\n"
+            "virtualGraphMode: Auto\n"
+            "virtualGraphSplitRatios: [0.25, 0.75]\n"
+            "devicesPerReplica: 2\n"
             "showCompilationProgressBar: false\n"
             "threads: 3\n"
             "memoryPerDevice: 1024\n"
@@ -143,13 +144,9 @@ TEST(Options, PrintWhatWasSet) {
             "tuningTable: \"t.txt\"\n"
             "randomSeed: 7\n"
             "broadcastBuffers: false\n"
-            "updatableNamedBuffers: [\"a\", \"b \\\"c\\\"\"]\n"
-            "relaxOptimizerAttributesChecks: true\n"
             "modelName: \"m\"\n"
-            "logDir: \"logs\"\n"
             "maxRepeatLogs: 9\n"
             "disableModuleNamescope: true\n"
-            "logCycleCount: true\n"
             "enableProfiling: \"p\"\n"
             "training.gradientAccumulation: 5\n"
             "training.accumulationAndReplicationReductionType: Sum\n"
@@ -230,7 +227,9 @@ TEST(Options, RefuseValuesThatMakeNoSenseAndStayAsTheyWere) {
               HasSubstr("period of anchorTensor"));
   EXPECT_THAT(message([&] { options.useDeviceId(-1); }), HasSubstr("got -1"));
   EXPECT_THAT(message([&] { options.stallTimeout(-0.5); }), HasSubstr("stallTimeout"));
-  EXPECT_THAT(message([&] { options.updatableNamedBuffers({"a", ""}); }), HasSubstr("empty"));
+  EXPECT_THAT(message([&] { options.virtualGraphSplitRatios({0.5, 1.5}); }), HasSubstr("got 1.5"));
+  EXPECT_THAT(message([&] { options.virtualGraphSplitRatios({0.5, 0.25}); }), HasSubstr("up to 1"));
+  EXPECT_THAT(message([&] { options.devicesPerReplica(0); }), HasSubstr("devicesPerReplica"));
   EXPECT_THAT(message([&] { options.maxRepeatLogs(-1); }), HasSubstr("maxRepeatLogs"));
   EXPECT_EQ(options.str(), before);
 }
@@ -342,7 +341,7 @@ TEST_F(Variables, GiveTheSameOptionsAsSetters) {
       R"json({"deviceIterations": 4, "outputMode": ["EveryN", 2], "memoryPerDevice": "1KiB",
               "connectionType": "ConnectionType.OnDemand", "Training.gradientAccumulation": 5,
               "training.accumulationAndReplicationReductionType": "Sum", "stallTimeout": 2,
-              "updatableNamedBuffers": ["a", "b"], "randomSeed": null, "fusion": false,
+              "virtualGraphSplitRatios": [0.5, 0.5], "randomSeed": null, "fusion": false,
               "setExecutionStrategy":
                   "PipelinedExecution(\"A\", [\"B\", \"C\"]).schedule(\"gpipe\")"})json");
   Options expected = Options::defaults();
@@ -351,7 +350,7 @@ TEST_F(Variables, GiveTheSameOptionsAsSetters) {
       .memoryPerDevice("1KiB")
       .connectionType(ConnectionType::OnDemand)
       .stallTimeout(2)
-      .updatableNamedBuffers({"a", "b"})
+      .virtualGraphSplitRatios({0.5, 0.5})
       .fusion(false)
       .setExecutionStrategy(PipelinedExecution{"A", {"B", "C"}}.schedule("gpipe"));
   expected.training.gradientAccumulation(5).accumulationAndReplicationReductionType(Reduction::Sum);
@@ -493,7 +492,7 @@ TEST_F(OptionsFile, RefusesWhatIsNoSetterCall) {
   EXPECT_THAT(messageFor("4(2)"), HasSubstr("a name"));
   EXPECT_THAT(messageFor("modelName(\"open)"), HasSubstr("closing quote"));
   EXPECT_THAT(messageFor("threads(" + std::string(100, '[')), HasSubstr("nested"));
-  EXPECT_THAT(messageFor("updatableNamedBuffers([1])"), HasSubstr("text in quotes, got 1"));
+  EXPECT_THAT(messageFor("virtualGraphSplitRatios([\"a\"])"), HasSubstr("a number, got \"a\""));
   EXPECT_THAT(messageFor("randomSeed(-1)"), HasSubstr("from 0 on, got -1"));
   EXPECT_THAT(messageFor("memoryPerDevice(true)"), HasSubstr("64KiB"));
   EXPECT_THAT(messageFor("stallTimeout(\"1\")"), HasSubstr("a number, got \"1\""));
@@ -519,9 +518,13 @@ TEST(OptionSupport, RefusesOptionsThatNothingReads) {
   EXPECT_NO_THROW(detail::requireSupported(Options::defaults()));
   EXPECT_NO_THROW(detail::requireSupported(
       Options::defaults().threads(2).deviceIterations(3).outputMode(OutputMode::Sum)));
-  EXPECT_THAT(messageOf<Unsupported>(
-                  [] { detail::requireSupported(Options::defaults().logCycleCount(true)); }),
-              HasSubstr("logCycleCount is true; this version supports only its default, false"));
+  EXPECT_THAT(
+      messageOf<Unsupported>([] {
+        Options options = Options::defaults();
+        options.distributed.configureProcessId(1, 2);
+        detail::requireSupported(options);
+      }),
+      HasSubstr("configureProcessId is 1, 2; this version supports only its default, 0, 1"));
 }
 
 }  // namespace

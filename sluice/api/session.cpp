@@ -11,6 +11,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/parallel/plan_rules.h"
 #include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
 
@@ -57,17 +58,72 @@ void writeDump(const std::string& folder, const program::Program& lowered) {
   }
 }
 
-parallel::PlanOptions planOptions(const Options& options, std::int32_t microBatches) {
-  const CompileOptions& compile = options.compile();
-  return {.microBatches = microBatches,
-          .recompute = compile.recomputation == Recomputation::Pipeline,
-          .continuous = compile.continuousWeightUpdates};
+/// The CPU has no rules of its own to enforce.
+parallel::IpuRules rulesOf(const Options& options) {
+  return options.device().enforceIpuRules.value_or(false) ? parallel::IpuRules::Enforced
+                                                          : parallel::IpuRules::Off;
+}
+
+parallel::Recompute recomputeOf(const Options& options) {
+  switch (options.compile().recomputation) {
+    case Recomputation::Pipeline:
+      return parallel::Recompute::Yes;
+    case Recomputation::None:
+      return parallel::Recompute::No;
+    case Recomputation::Default:
+      break;
+  }
+  return rulesOf(options) == parallel::IpuRules::Enforced ? parallel::Recompute::IfPipelined
+                                                          : parallel::Recompute::No;
+}
+
+/// Whether the ops say themselves where they run, as those of a Builder may.
+bool isAnnotated(const ir::Graph& graph, const Options& options) {
+  return graph.blocks().empty() && options.compile().virtualGraphMode != VirtualGraphMode::Off &&
+         std::ranges::any_of(graph.order(), [&](ir::OpId id) {
+           const ir::Op& op = graph.op(id);
+           return op.place.pass == ir::Pass::Forward && op.place.stage >= 0;
+         });
+}
+
+bool isContinuous(const ir::Graph& graph, const Options& options) {
+  return options.compile().continuousWeightUpdates &&
+         std::ranges::any_of(graph.order(), [&](ir::OpId id) {
+           return graph.op(id).place.pass == ir::Pass::Backward;
+         });
+}
+
+/// A Builder's graph is sharded unless its options pipeline it.
+Strategy strategyOf(const ir::Graph& graph, const Options& options) {
+  return isAnnotated(graph, options) && !options.compile().enablePipelining
+             ? Strategy(ShardedExecution())
+             : options.executionStrategy();
+}
+
+parallel::RuleReport checkRules(const ir::Graph& graph,
+                                const parallel::ExecutionPlan& plan,
+                                const Strategy& strategy,
+                                std::int32_t microBatches,
+                                const Options& options) {
+  return parallel::checkPlan(
+      graph,
+      plan,
+      strategy,
+      {.rules = rulesOf(options),
+       .roundUp =
+           options.device().autoRoundNumDevices ? parallel::RoundUp::Yes : parallel::RoundUp::No,
+       .replicas = options.replicationFactor(),
+       .microBatches = microBatches,
+       .continuous = options.compile().continuousWeightUpdates && plan.training,
+       .firstDevice = options.device().deviceId});
 }
 
 }  // namespace
 
 Session::Session(const Options& options, std::uint64_t seed)
-    : seed_(seed), tuningTable_(options.tuningTable()) {
+    : seed_(seed),
+      tuningTable_(options.tuningTable()),
+      firstDevice_(options.device().deviceId.value_or(0)) {
   deviceOptions_ = {.threads = options.threads(),
                     .memoryBytes = options.memoryPerDevice(),
                     .tuning = readTuning(options.tuningTable())};
@@ -86,7 +142,7 @@ void Session::makeDevices(std::size_t count) {
   for (std::size_t r = 0; r < replicas_.size(); ++r) {
     Replica& replica = replicas_[r];
     while (replica.devices.size() < count) {
-      deviceOptions_.index = static_cast<int>(replica.devices.size() + r * count);
+      deviceOptions_.index = firstDevice_ + static_cast<int>(replica.devices.size() + r * count);
       replica.devices.push_back(devices::cpu::makeCpuDevice(deviceOptions_));
       replica.state->addDevice(replica.devices.back().get());
     }
@@ -115,6 +171,44 @@ void Session::makeReplicas(std::size_t count) {
 }
 
 void Session::run(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
+  wait();
+  attach();
+  runStep(program, args);
+}
+
+std::shared_future<void> Session::start(runtime::LoadedProgram& program,
+                                        const runtime::StepArgs& args,
+                                        std::function<void()> done) {
+  wait();
+  attach();
+  running_ = std::async(std::launch::async, [this, &program, args, done = std::move(done)] {
+               runStep(program, args);
+               done();
+             }).share();
+  return running_;
+}
+
+void Session::wait() const {
+  if (running_.valid()) {
+    running_.wait();
+  }
+}
+
+void Session::detach() {
+  wait();
+  for (Replica& replica : replicas_) {
+    replica.state->detach();
+  }
+}
+
+void Session::attach() {
+  wait();
+  for (Replica& replica : replicas_) {
+    replica.state->attach();
+  }
+}
+
+void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
   engine_->run(program, args);
   if (broadcastBuffers_ && program.replicas() > 1) {
     broadcastBuffers(program.replicas());
@@ -124,8 +218,9 @@ void Session::run(runtime::LoadedProgram& program, const runtime::StepArgs& args
 /// Statistics differ between replicas, because each sees its own data; the first one's count.
 void Session::broadcastBuffers(std::size_t replicas) {
   for (const program::PlacedVariable& placed : state().plan().variables()) {
-    if (placed.variable.role == ir::VariableRole::Buffer) {
-      const HostTensor value = read(placed.variable.name);
+    if (placed.variable.role == ir::VariableRole::Buffer &&
+        !placed.variable.name.starts_with(kSyntheticPrefix)) {
+      const HostTensor value = state().read(placed.variable.name);
       for (std::size_t r = 1; r < replicas; ++r) {
         replicas_[r].state->write(placed.variable.name, value);
       }
@@ -133,7 +228,9 @@ void Session::broadcastBuffers(std::size_t replicas) {
   }
 }
 
-Session::~Session() = default;
+Session::~Session() {
+  wait();
+}
 
 void Session::requireSameDevices(const Options& options) const {
   const device::DeviceInfo& info = device().info();
@@ -152,6 +249,12 @@ void Session::requireSameDevices(const Options& options) const {
         tuningTable_,
         options.tuningTable());
   }
+  if (options.device().deviceId.value_or(0) != firstDevice_) {
+    raise<InvalidArgument>(
+        "the module already has a model on devices from {} on; this one asks for useDeviceId {}",
+        firstDevice_,
+        options.device().deviceId.value_or(0));
+  }
   if (options.randomSeed().value_or(seed_) != seed_) {
     raise<InvalidArgument>(
         "the module already has a model with randomSeed {}; this one asks for {}",
@@ -161,6 +264,7 @@ void Session::requireSameDevices(const Options& options) const {
 }
 
 void Session::write(std::string_view variable, const HostTensor& value) {
+  wait();
   for (Replica& replica : replicas_) {
     replica.state->write(variable, value);
   }
@@ -170,6 +274,7 @@ void Session::write(std::string_view variable, const HostTensor& value) {
 }
 
 void Session::fill(const std::string& variable, double value) {
+  wait();
   if (const auto known = filled_.find(variable); known != filled_.end() && known->second == value) {
     return;
   }
@@ -204,56 +309,90 @@ void Session::requireRoom(const program::Program& lowered) const {
   }
 }
 
-std::unique_ptr<runtime::LoadedProgram> Session::compile(ir::Graph graph,
-                                                         std::int32_t microBatches,
-                                                         program::DrainRule drainRule,
-                                                         const Options& options,
-                                                         CompileProgress* progress) {
-  const auto begin = [progress](CompilePhase phase) {
-    if (progress != nullptr) {
-      progress->begin(phase);
+void Session::warn(const std::vector<std::string>& warnings, const Options& options) {
+  for (const std::string& warning : warnings) {
+    if (warned_[warning]++ < options.report().maxRepeatLogs) {
+      log::warn("session", "{}", warning);
     }
-  };
-  transforms::TransformOptions passes;
-  passes.fusion = options.fusion();
-  passes.dumpDirectory = dumpFolder(options, graph.name());
-  begin(CompilePhase::Passes);
-  transforms::runPasses(graph, passes);
-  begin(CompilePhase::Plan);
-  // A second slot pays off as soon as another micro-batch follows, in this round or the next.
-  const bool several = microBatches > 1 || options.deviceIterations() > 1;
-  Lowered made = lowerGraph({.graph = graph,
-                             .strategy = options.executionStrategy(),
-                             .plan = planOptions(options, microBatches),
-                             .lower = {.microBatchesPerRound = microBatches,
-                                       .lookahead = several ? 1 : 0,
-                                       .drainRule = drainRule,
-                                       .memoryPerDevice = options.memoryPerDevice()},
-                             .onPlanned = [&] { begin(CompilePhase::Lower); }},
-                            device().kernels(),
-                            state().plan());
-  program::Program& lowered = made.program;
-  requireRoom(lowered);
-  begin(CompilePhase::Verify);
-  if (options.verifyPrograms()) {
-    program::verify(lowered);
   }
-  if (!passes.dumpDirectory.empty()) {
-    writeDump(passes.dumpDirectory, lowered);
-  }
-  begin(CompilePhase::Load);
-  const auto replicas = static_cast<std::size_t>(options.replicationFactor());
+}
+
+std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
+                                                      const program::StatePlan& plan,
+                                                      std::size_t replicas) {
+  attach();
   makeDevices(std::max(numDevices(), lowered.devices.size()));
   makeReplicas(replicas);
   std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered), replicas);
   for (Replica& replica : replicas_) {
-    replica.state->adopt(made.state);
+    replica.state->adopt(plan);
   }
   for (std::size_t d = 0; d < loaded->program().devices.size(); ++d) {
     largestTransient_[d] =
         std::max(largestTransient_[d], loaded->program().devices[d].transientBytes);
   }
   return loaded;
+}
+
+CompiledProgram Session::compile(ir::Graph graph,
+                                 std::int32_t microBatches,
+                                 std::vector<program::DrainRule> drainRules,
+                                 const Options& options,
+                                 CompileProgress* progress) {
+  const auto begin = [progress](CompilePhase phase) {
+    if (progress != nullptr) {
+      progress->begin(phase);
+    }
+  };
+  wait();
+  transforms::TransformOptions passes;
+  passes.fusion = options.fusion();
+  passes.dumpDirectory = dumpFolder(options, graph.name());
+  begin(CompilePhase::Passes);
+  transforms::runPasses(graph, passes);
+  begin(CompilePhase::Plan);
+  const Strategy strategy = strategyOf(graph, options);
+  // A second slot pays off as soon as another micro-batch follows, in this round or the next.
+  const bool several = microBatches > 1 || options.deviceIterations() > 1;
+  parallel::RuleReport report;
+  Lowered made = lowerGraph({.graph = graph,
+                             .strategy = strategy,
+                             .plan = {.microBatches = microBatches,
+                                      .recompute = recomputeOf(options),
+                                      .continuous = isContinuous(graph, options),
+                                      .annotated = isAnnotated(graph, options)},
+                             .lower = {.microBatchesPerRound = microBatches,
+                                       .lookahead = several ? 1 : 0,
+                                       .memoryPerDevice = options.memoryPerDevice(),
+                                       .drainRules = std::move(drainRules)},
+                             .onPlanned =
+                                 [&](const ir::Graph& placed, const parallel::ExecutionPlan& plan) {
+                                   report =
+                                       checkRules(placed, plan, strategy, microBatches, options);
+                                   begin(CompilePhase::Lower);
+                                 }},
+                            device().kernels(),
+                            state().plan());
+  requireRoom(made.program);
+  begin(CompilePhase::Verify);
+  if (options.verifyPrograms()) {
+    program::verify(made.program);
+  }
+  if (!passes.dumpDirectory.empty()) {
+    writeDump(passes.dumpDirectory, made.program);
+  }
+  warn(report.warnings, options);
+  begin(CompilePhase::Load);
+  CompiledProgram compiled{.program = nullptr,
+                           .plan = std::move(made.execution),
+                           .warnings = std::move(report.warnings),
+                           .devices = report.devices};
+  compiled.program = options.device().connection == ConnectionType::Never
+                         ? std::make_unique<runtime::LoadedProgram>(std::move(made.program))
+                         : load(std::move(made.program),
+                                made.state,
+                                static_cast<std::size_t>(options.replicationFactor()));
+  return compiled;
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <span>
@@ -17,12 +18,26 @@
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/ir/graph.h"
 #include "sluice/nn/parameter.h"
+#include "sluice/parallel/execution_plan.h"
 #include "sluice/runtime/engine.h"
 
 namespace sluice {
 
 class CompileProgress;
 
+/// Names of variables that stand for inputs (syntheticDataMode) begin with this.
+inline constexpr std::string_view kSyntheticPrefix = "synthetic/";
+
+/// A program and how it came about.
+struct CompiledProgram {
+  std::unique_ptr<runtime::LoadedProgram> program;
+  parallel::ExecutionPlan plan;
+  std::vector<std::string> warnings = {};
+  std::int64_t devices = 1;  ///< reserved for all replicas
+};
+
+/// One thread at a time uses a session. While a step runs in a thread of its own (start), all other
+/// functions wait for its end.
 class Session : public nn::StateStore {
  public:
   /// Makes the devices that the options ask for and freezes the options.
@@ -40,30 +55,54 @@ class Session : public nn::StateStore {
   /// this session.
   void requireSameDevices(const Options& options) const;
 
-  /// Runs the passes, lowers, proves and loads. `microBatches` is the number per round. Throws
-  /// OutOfMemory when the state of all programs and the largest transient arena are over the
-  /// budget. A failed compile leaves the session as it was. `progress` hears of every phase.
-  std::unique_ptr<runtime::LoadedProgram> compile(ir::Graph graph,
-                                                  std::int32_t microBatches,
-                                                  program::DrainRule drainRule,
-                                                  const Options& options,
-                                                  CompileProgress* progress = nullptr);
+  /// Runs the passes, lowers, proves and loads; with ConnectionType::Never it does not load.
+  /// `microBatches` is the number per round; `drainRules` are by output, empty: every micro-batch.
+  /// Throws OutOfMemory when the state of all programs and the largest transient arena are over the
+  /// budget, InvalidArgument for a plan that breaks an enforced rule. Warnings are logged once per
+  /// compile. A failed compile leaves the session as it was. `progress` hears of every phase.
+  CompiledProgram compile(ir::Graph graph,
+                          std::int32_t microBatches,
+                          std::vector<program::DrainRule> drainRules,
+                          const Options& options,
+                          CompileProgress* progress = nullptr);
+  /// Attaches first if need be.
   void run(runtime::LoadedProgram& program, const runtime::StepArgs& args);
+  /// The same in another thread. What `args` refers to must live until the step has ended; `done`
+  /// is called there after a step without an error.
+  std::shared_future<void> start(runtime::LoadedProgram& program,
+                                 const runtime::StepArgs& args,
+                                 std::function<void()> done);
+  /// Until no step runs. Its error is for whoever started it.
+  void wait() const;
+
+  /// Moves the state of all replicas to the host and frees the memory of the devices, or back.
+  void detach();
+  void attach();
+  bool isAttached() const { return state().isAttached(); }
 
   /// Of the first replica: weights and optimizer state are the same in all.
-  HostTensor read(std::string_view variable) override { return state().read(variable); }
+  HostTensor read(std::string_view variable) override { return read(variable, 0); }
   HostTensor read(std::string_view variable, std::size_t replica) {
+    wait();
     return replicas_.at(replica).state->read(variable);
   }
   /// In all replicas.
   void write(std::string_view variable, const HostTensor& value) override;
   /// Sets every element of a variable; does nothing while it has the value that was set last.
   void fill(const std::string& variable, double value);
-  bool contains(std::string_view variable) override { return state().contains(variable); }
+  bool contains(std::string_view variable) override {
+    wait();
+    return state().contains(variable);
+  }
   const runtime::ModelState& state() const { return *replicas_[0].state; }
 
  private:
   void requireRoom(const program::Program& lowered) const;
+  std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,
+                                               const program::StatePlan& plan,
+                                               std::size_t replicas);
+  void runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args);
+  void warn(const std::vector<std::string>& warnings, const Options& options);
   void makeDevices(std::size_t count);
   void makeReplicas(std::size_t count);
   void broadcastBuffers(std::size_t replicas);
@@ -76,12 +115,15 @@ class Session : public nn::StateStore {
 
   std::uint64_t seed_;
   std::string tuningTable_;
+  std::int32_t firstDevice_ = 0;  // of the machine
   devices::cpu::CpuDeviceOptions deviceOptions_;
   std::vector<std::size_t> largestTransient_;          // by device, of the programs so far
   std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
+  std::map<std::string, std::int32_t> warned_;         // how often each warning was logged
   bool broadcastBuffers_ = true;
   std::vector<Replica> replicas_;
   std::unique_ptr<runtime::Engine> engine_;
+  std::shared_future<void> running_;  // the step that was started last
 };
 
 }  // namespace sluice

@@ -81,10 +81,10 @@ ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOpt
 
 }  // namespace
 
-void addTraining(ir::Graph& graph,
-                 ir::Value loss,
-                 const optim::Optimizer& optimizer,
-                 const TrainingGraphOptions& options) {
+std::vector<WeightGradient> addTraining(ir::Graph& graph,
+                                        ir::Value loss,
+                                        const optim::Optimizer& optimizer,
+                                        const TrainingGraphOptions& options) {
   const std::vector<WeightRead> weights = weightReads(graph);
   if (weights.empty()) {
     raise<InvalidArgument>(
@@ -106,6 +106,7 @@ void addTraining(ir::Graph& graph,
   ir::GraphBuilder b(graph);
   b.scope = "update/";
   std::vector<optim::Gradient> gradients;
+  std::vector<WeightGradient> perMicroBatch;
   std::size_t next = 0;
   for (const WeightRead& weight : weights) {
     ir::Value gradient = grads[next++];
@@ -115,6 +116,7 @@ void addTraining(ir::Graph& graph,
       b.place.pass = ir::Pass::Backward;
       gradient = ops::add(b, gradient, grads[next++]);
     }
+    perMicroBatch.push_back({weight.variable, gradient});
     if (options.accumulation > 1) {
       gradient = accumulate(b, weight.variable, gradient, options);
     }
@@ -124,6 +126,7 @@ void addTraining(ir::Graph& graph,
   b.place.pass = ir::Pass::Update;
   optim::UpdateContext context(b, std::move(gradients));
   optimizer.expand(context);
+  return perMicroBatch;
 }
 
 }  // namespace sluice

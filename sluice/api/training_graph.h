@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "sluice/api/options.h"
 #include "sluice/ir/graph.h"
@@ -16,12 +18,18 @@ struct TrainingGraphOptions {
   std::int32_t replicas = 1;
 };
 
+/// The gradient of a weight in one micro-batch.
+struct WeightGradient {
+  std::string variable;
+  ir::Value value;
+};
+
 /// Appends backward and update ops for every trainable weight the loss may depend on, in the order
 /// of the graph's variables. Composites must be decomposed first. Throws InvalidArgument when there
 /// is nothing to train.
-void addTraining(ir::Graph& graph,
-                 ir::Value loss,
-                 const optim::Optimizer& optimizer,
-                 const TrainingGraphOptions& options);
+std::vector<WeightGradient> addTraining(ir::Graph& graph,
+                                        ir::Value loss,
+                                        const optim::Optimizer& optimizer,
+                                        const TrainingGraphOptions& options);
 
 }  // namespace sluice

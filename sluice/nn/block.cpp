@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 
 #include "sluice/base/error.h"
 
@@ -190,6 +191,35 @@ void requireBlocks(const ir::Graph& graph) {
           "one; put it into a Block or mark the layer before it with BeginBlock",
           op.name);
     }
+  }
+}
+
+void requireLiveBlocks(const ir::Graph& graph) {
+  if (graph.blocks().empty()) {
+    return;
+  }
+  std::unordered_set<ir::OpId> live;
+  for (const ir::Output& output : graph.outputs()) {
+    live.insert(output.value.op);
+  }
+  const ir::Op* dead = nullptr;
+  // Readers come after what they read, so one walk from the end sees them first.
+  for (std::size_t i = graph.numOps(); i-- > 0;) {
+    const ir::Op& op = graph.op(graph.order()[i]);
+    if (live.contains(op.id) || op.def->traits.effect || op.def->traits.keep) {
+      for (const ir::Value v : op.inputs) {
+        live.insert(v.op);
+      }
+    } else if (needsBlock(op) && op.place.block >= 0) {
+      dead = &op;  // the first of them in the order of the graph comes last
+    }
+  }
+  if (dead != nullptr) {
+    raise<InvalidArgument>(
+        "block '{}' has an unused layer: the result of op '{}' reaches no output of the model; "
+        "remove it, or return or anchor what it makes",
+        graph.blocks()[static_cast<std::size_t>(dead->place.block)],
+        dead->name);
   }
 }
 

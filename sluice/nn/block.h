@@ -92,6 +92,9 @@ void removeBlocks(Module& module);
 /// Throws InvalidArgument ("no active block") if the graph has blocks and an op outside of them.
 /// Inputs, constants and reads of variables need none.
 void requireBlocks(const ir::Graph& graph);
+/// Throws InvalidArgument, naming block and op, if the graph has blocks and an op in one of them
+/// whose results reach neither an output nor an op with an effect.
+void requireLiveBlocks(const ir::Graph& graph);
 /// Throws InvalidArgument for a layer below the module that begins a block and was not applied in
 /// the current trace.
 void requireBegunBlocks(const Module& module);

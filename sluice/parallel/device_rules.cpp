@@ -12,7 +12,7 @@ namespace sluice::parallel {
 namespace {
 
 std::string_view countName(const PipelineLoad& load) {
-  return load.training ? "gradientAccumulation" : "deviceIterations";
+  return load.training && !load.continuous ? "gradientAccumulation" : "deviceIterations";
 }
 
 std::string refusal(const PipelineLoad& load, const PipelineMinimum& minimum) {
@@ -129,7 +129,7 @@ PipelineMinimum pipelineMinimum(const PipelineLoad& load) {
     case PipelineKind::Interleaved:
       return {.atLeast = load.stages, .multipleOf = load.stages};
     default:
-      return {.atLeast = load.stages};
+      return {.atLeast = totalStages(load)};
   }
 }
 

@@ -37,6 +37,7 @@ struct PipelineLoad {
   std::int64_t stages = 1;        ///< forward stages
   std::int64_t microBatches = 1;  ///< that pass before the pipeline is drained
   bool training = false;
+  bool continuous = false;  ///< training without accumulation: deviceIterations are counted
   PipelineKind schedule = PipelineKind::Popart;
 };
 /// Stages of forward and backward together as PopART counts them; the last forward stage and its

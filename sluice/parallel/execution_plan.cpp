@@ -15,9 +15,9 @@ PipelineKind kindOf(const Strategy& strategy, std::size_t stages) {
   return strategy.schedule();
 }
 
-StageMap stageMapOf(const ir::Graph& graph, const Strategy& strategy) {
-  const std::vector<BlockInfo> blocks = blocksInUse(graph);
-  const StagePlan plan = resolveStages(strategy, blocks);
+StageMap stageMapOf(const ir::Graph& graph,
+                    std::span<const BlockInfo> blocks,
+                    const StagePlan& plan) {
   StageMap map;
   map.deviceOfStage.clear();
   for (const StageInfo& stage : plan.stages) {
@@ -31,6 +31,26 @@ StageMap stageMapOf(const ir::Graph& graph, const Strategy& strategy) {
     }
   }
   return map;
+}
+
+/// Places every op and returns the device of each stage.
+std::vector<std::int32_t> place(ir::Graph& graph,
+                                const Strategy& strategy,
+                                const PlanOptions& options,
+                                ExecutionPlan& plan) {
+  if (options.annotated) {
+    const std::vector<std::int32_t> deviceOfStage = placeByAnnotations(graph, plan.homes);
+    plan.blocks.resize(deviceOfStage.size());
+    return deviceOfStage;
+  }
+  const std::vector<BlockInfo> blocks = blocksInUse(graph);
+  const StagePlan stages = resolveStages(strategy, blocks);
+  const StageMap map = stageMapOf(graph, blocks, stages);
+  for (const StageInfo& stage : stages.stages) {
+    plan.blocks.push_back(stage.blocks);
+  }
+  placeByBlocks(graph, map, plan.homes);
+  return map.deviceOfStage;
 }
 
 bool hasBackward(const SegmentPlan& plan) {
@@ -47,23 +67,30 @@ ExecutionPlan planExecution(ir::Graph& graph,
                             VariableHomes homes) {
   ExecutionPlan plan;
   plan.homes = std::move(homes);
-  const StageMap map = stageMapOf(graph, strategy);
-  placeByBlocks(graph, map, plan.homes);
-  PipelineKind kind = kindOf(strategy, map.deviceOfStage.size());
+  const std::vector<std::int32_t> deviceOfStage = place(graph, strategy, options, plan);
+  PipelineKind kind = kindOf(strategy, deviceOfStage.size());
+  plan.pipelined = strategy.kind() == StrategyKind::Pipelined &&
+                   std::ranges::any_of(deviceOfStage, [&](std::int32_t device) {
+                     return device != deviceOfStage[0];
+                   });
   if (options.continuous) {
     updateContinuously(graph);
     // The order whose staleness is stated: forward first, then backward and update, in each cycle.
     kind = PipelineKind::Popart;
   }
-  if (options.recompute) {
-    recomputeActivations(graph, static_cast<std::int32_t>(map.deviceOfStage.size()));
+  plan.recomputed = options.recompute == Recompute::Yes ||
+                    (options.recompute == Recompute::IfPipelined && plan.pipelined);
+  if (plan.recomputed) {
+    recomputeActivations(graph, static_cast<std::int32_t>(deviceOfStage.size()));
   }
   plan.segments = cutSegments(graph, schedule::splitsBackward(kind));
   plan.sequential = kind == PipelineKind::Sequential && plan.segments.devices > 1;
   schedule::PipelineProblem problem{.deviceOfStage = plan.segments.deviceOfStage,
                                     .microBatches = options.microBatches,
                                     .training = hasBackward(plan.segments)};
-  for (const StageWork& work : estimateWork(graph, plan.segments)) {
+  plan.training = problem.training;
+  plan.work = estimateWork(graph, plan.segments);
+  for (const StageWork& work : plan.work) {
     problem.costs.push_back({.forward = std::max<std::int64_t>(work.forward, 1),
                              .backwardInput = std::max<std::int64_t>(work.backwardInput, 1),
                              .backwardWeight = std::max<std::int64_t>(work.backwardWeight, 1)});

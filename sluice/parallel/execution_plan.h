@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/placement.h"
@@ -16,13 +18,22 @@ struct ExecutionPlan {
   SegmentPlan segments;
   VariableHomes homes;
   schedule::PipelineSchedule schedule;
-  bool sequential = false;  ///< one micro-batch at a time over all devices
+  bool sequential = false;      ///< one micro-batch at a time over all devices
+  bool pipelined = false;       ///< by a pipelined strategy over more than one device
+  bool training = false;        ///< there is a backward pass
+  bool recomputed = false;      ///< activations are made again in the backward pass
+  std::vector<StageWork> work;  ///< by stage
+  std::vector<std::vector<std::string>> blocks;  ///< by stage
 };
+
+/// Whether activations are made again in the backward pass (see recompute.h).
+enum class Recompute : std::uint8_t { No, Yes, IfPipelined };
 
 struct PlanOptions {
   std::int32_t microBatches = 1;
-  bool recompute = false;   ///< make activations again in the backward pass (see recompute.h)
+  Recompute recompute = Recompute::No;
   bool continuous = false;  ///< update weights without draining the pipeline (see continuous.h)
+  bool annotated = false;   ///< ops carry stages and devices themselves; there are no blocks
 };
 
 /// Places the ops of `graph` and plans a round of micro-batches. `homes` names the variables that

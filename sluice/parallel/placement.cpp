@@ -250,7 +250,7 @@ void placeByBlocks(ir::Graph& graph, const StageMap& map, VariableHomes& homes) 
   });
 }
 
-void placeByAnnotations(ir::Graph& graph, VariableHomes& homes) {
+std::vector<std::int32_t> placeByAnnotations(ir::Graph& graph, VariableHomes& homes) {
   std::int32_t withStage = 0;
   std::int32_t withoutStage = 0;
   std::int32_t stages = 0;
@@ -275,9 +275,10 @@ void placeByAnnotations(ir::Graph& graph, VariableHomes& homes) {
         withoutStage,
         missing);
   }
-  const auto stageOf = [&](const Op& op) {
-    return std::max(0, withStage > 0 ? op.place.stage : op.place.device);
+  const auto annotated = [&](const Op& op) {
+    return withStage > 0 ? op.place.stage : op.place.device;
   };
+  const auto stageOf = [&](const Op& op) { return std::max(0, annotated(op)); };
   std::vector<std::int32_t> deviceOfStage;
   for (const OpId id : graph.order()) {
     const Op& op = graph.op(id);
@@ -305,7 +306,12 @@ void placeByAnnotations(ir::Graph& graph, VariableHomes& homes) {
   for (std::size_t s = 0; s < deviceOfStage.size(); ++s) {
     deviceOfStage[s] = deviceOfStage[s] < 0 ? static_cast<std::int32_t>(s) : deviceOfStage[s];
   }
-  Placer(graph, deviceOfStage, homes).run(stageOf);
+  Placer(graph, deviceOfStage, homes).run([&](const Op& op) {
+    // A gradient that joins several stages' has none of its own; its operands decide.
+    return op.place.pass == Pass::Backward && annotated(op) < 0 ? std::max(stages, 1) - 1
+                                                                : stageOf(op);
+  });
+  return deviceOfStage;
 }
 
 }  // namespace sluice::parallel

@@ -35,7 +35,7 @@ void placeByBlocks(ir::Graph& graph, const StageMap& map, VariableHomes& homes);
 
 /// The same for ops that carry stages and devices themselves, as the Builder sets them: when none
 /// has a stage, the device is the stage; when only some have one, or a stage is on two devices, it
-/// throws InvalidArgument.
-void placeByAnnotations(ir::Graph& graph, VariableHomes& homes);
+/// throws InvalidArgument. Returns the device of each stage.
+std::vector<std::int32_t> placeByAnnotations(ir::Graph& graph, VariableHomes& homes);
 
 }  // namespace sluice::parallel

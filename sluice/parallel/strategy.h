@@ -155,9 +155,10 @@ struct StagePlan {
 std::vector<BlockInfo> blocksInUse(const ir::Graph& graph);
 
 /// The stages of a model. Neighbours on one device are merged; a model without blocks, or
-/// without a device at any block under SameAsDevice, is one stage on device 0. Throws InvalidArgument for a block that the model does not have or that no stage
-/// has, for a missing device under SameAsDevice, and for a stage whose blocks are annotated with
-/// different devices and that has none of its own.
+/// without a device at any block under SameAsDevice, is one stage on device 0. Throws
+/// InvalidArgument for a block that the model does not have or that no stage has, for a missing
+/// device under SameAsDevice, and for a stage whose blocks are annotated with different devices and
+/// that has none of its own.
 StagePlan resolveStages(const Strategy& strategy,
                         std::span<const BlockInfo> blocksInOrderOfFirstUse);
 

@@ -112,8 +112,7 @@ TEST(Strategy, KnowsItsSchedulesByName) {
   EXPECT_EQ(parsePipelineKind("1f1b"), PipelineKind::OneForwardOneBackward);
   EXPECT_EQ(parsePipelineKind("zero-bubble"), PipelineKind::ZeroBubble);
   EXPECT_EQ(PipelinedExecution().schedule(), PipelineKind::OneForwardOneBackward);
-  EXPECT_EQ(PipelinedExecution().schedule(PipelineKind::GPipe).schedule(),
-            PipelineKind::GPipe);
+  EXPECT_EQ(PipelinedExecution().schedule(PipelineKind::GPipe).schedule(), PipelineKind::GPipe);
   EXPECT_THAT(messageOf([] { PipelinedExecution().schedule("fastest"); }),
               AllOf(HasSubstr("'fastest'"), HasSubstr("popart, gpipe, 1f1b")));
 }

@@ -22,6 +22,10 @@ void checkRounds(const ir::Graph& graph, const LowerOptions& options) {
         options.lookahead,
         options.drainRule.every);
   }
+  SLUICE_CHECK(options.drainRules.empty() || options.drainRules.size() == graph.outputs().size(),
+               "{} drain rules for {} outputs",
+               options.drainRules.size(),
+               graph.outputs().size());
   for (const ir::OpId id : graph.order()) {
     const ir::Op& op = graph.op(id);
     if (op.place.pass != ir::Pass::Update) {
@@ -118,8 +122,8 @@ Program lower(const Placed& placed,
   program.buffers = emitted.buffers;
   program.feeds = emitted.feeds;
   program.drains = emitted.drains;
-  for (Stream& drain : program.drains) {
-    drain.rule = options.drainRule;
+  for (std::size_t i = 0; i < program.drains.size(); ++i) {
+    program.drains[i].rule = options.drainRules.empty() ? options.drainRule : options.drainRules[i];
   }
   program.constants = std::move(emitted.constants);
   program.transfers = emitted.transfers;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "sluice/device/kernel.h"
 #include "sluice/ir/graph.h"
@@ -19,8 +20,9 @@ struct LowerOptions {
   std::int32_t microBatchesPerRound = 1;
   std::int32_t lookahead = 1;       ///< micro-batches that other lanes may be ahead of the kernels
   bool sequential = false;          ///< one micro-batch at a time over all devices
-  DrainRule drainRule = {};         ///< for every output
+  DrainRule drainRule = {};         ///< for outputs without one of their own
   std::size_t memoryPerDevice = 0;  ///< 0: not limited
+  std::vector<DrainRule> drainRules = {};  ///< by output; empty: drainRule for all
 };
 
 /// The schedule of a graph that is all on device 0: each micro-batch forward and backward.

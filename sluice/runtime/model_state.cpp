@@ -63,12 +63,16 @@ const program::PlacedVariable& ModelState::require(std::string_view variable) co
   return *placed;
 }
 
+std::byte* ModelState::address(const program::PlacedVariable& placed) const {
+  const auto d = static_cast<std::size_t>(placed.device);
+  return (isAttached() ? state_[d].data() : saved_[d].get()) + placed.offset;
+}
+
 HostTensor ModelState::read(std::string_view variable) const {
   const program::PlacedVariable& placed = require(variable);
-  const auto d = static_cast<std::size_t>(placed.device);
   HostTensor value(placed.variable.type);
-  const std::unique_ptr<device::Queue> queue = devices_[d]->makeQueue();
-  queue->copy(value.bytes(), state_[d].data() + placed.offset, value.byteCount());
+  const auto queue = devices_[static_cast<std::size_t>(placed.device)]->makeQueue();
+  queue->copy(value.bytes(), address(placed), value.byteCount());
   queue->finish();
   return value;
 }
@@ -81,10 +85,49 @@ void ModelState::write(std::string_view variable, const HostTensor& value) {
                            placed.variable.type.str(),
                            value.type().str());
   }
-  const auto d = static_cast<std::size_t>(placed.device);
-  const std::unique_ptr<device::Queue> queue = devices_[d]->makeQueue();
-  queue->copy(state_[d].data() + placed.offset, value.bytes(), value.byteCount());
+  const auto queue = devices_[static_cast<std::size_t>(placed.device)]->makeQueue();
+  queue->copy(address(placed), value.bytes(), value.byteCount());
   queue->finish();
+}
+
+void ModelState::detach() {
+  if (!isAttached()) {
+    return;
+  }
+  std::vector<std::unique_ptr<std::byte[]>> saved;
+  std::vector<std::size_t> bytes;
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    bytes.push_back(state_[d].bytes());
+    saved.push_back(std::make_unique<std::byte[]>(bytes[d]));
+    const auto queue = devices_[d]->makeQueue();
+    queue->copy(saved[d].get(), state_[d].data(), bytes[d]);
+    queue->finish();
+  }
+  saved_ = std::move(saved);
+  savedBytes_ = std::move(bytes);
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    state_[d] = {};
+    transient_[d] = {};
+  }
+  ++generation_;
+}
+
+void ModelState::attach() {
+  if (isAttached()) {
+    return;
+  }
+  std::vector<device::Memory> memory(devices_.size());
+  for (std::size_t d = 0; d < saved_.size(); ++d) {
+    if (savedBytes_[d] > 0) {
+      memory[d] = devices_[d]->allocate(savedBytes_[d]);
+      const auto queue = devices_[d]->makeQueue();
+      queue->copy(memory[d].data(), saved_[d].get(), savedBytes_[d]);
+      queue->finish();
+    }
+  }
+  state_ = std::move(memory);
+  saved_.clear();
+  ++generation_;
 }
 
 std::span<std::byte> ModelState::state(std::int32_t device) const {

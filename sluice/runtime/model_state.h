@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,12 @@ class ModelState {
   /// Makes the transient arena of a device at least this large.
   void reserveTransient(std::int32_t device, std::size_t bytes);
 
+  /// Moves all variables to the host and gives the memory of the devices back; attach() undoes it.
+  /// Not while a step runs; variables can be read and written meanwhile.
+  void detach();
+  void attach();
+  bool isAttached() const { return saved_.empty(); }
+
   bool contains(std::string_view variable) const { return plan_.find(variable) != nullptr; }
   /// Copies a variable to or from the host; throws InvalidArgument for an unknown name or a wrong
   /// type. Not while a step runs.
@@ -42,12 +49,16 @@ class ModelState {
 
  private:
   const program::PlacedVariable& require(std::string_view variable) const;
+  /// On its device, or in the copy on the host.
+  std::byte* address(const program::PlacedVariable& placed) const;
 
   std::vector<device::Device*> devices_;
   std::uint64_t seed_;
   program::StatePlan plan_;
   std::vector<device::Memory> state_;
   std::vector<device::Memory> transient_;
+  std::vector<std::unique_ptr<std::byte[]>> saved_;  // state by device, while detached
+  std::vector<std::size_t> savedBytes_;
   std::uint64_t generation_ = 0;
 };
 

@@ -117,10 +117,11 @@ Tensor RandomNet::apply(const Step& step, const Tensor& y, Trace& trace) {
     case Kind::View: {
       // The first one makes the view; later ones, maybe in other blocks, read the same.
       const Tensor weight(shared_[0]->weight);
-      if (trace.views.empty() || step.other % 3 == 0) {
+      const bool fresh = trace.views.empty() || step.other % 3 == 0;
+      if (fresh) {
         trace.views.push_back(nn::reshape(weight, {1, width_ * width_}));
       }
-      const Tensor& row = trace.views[step.other % trace.views.size()];
+      const Tensor& row = fresh ? trace.views.back() : trace.views[step.other % trace.views.size()];
       return y * (1.0 + nn::slice(row, 1, 0, width_));
     }
     case Kind::Constant: {

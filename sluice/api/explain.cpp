@@ -1,0 +1,87 @@
+#include "sluice/api/explain.h"
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+using parallel::ExecutionPlan;
+
+double microseconds(std::int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) / 1e3;
+}
+
+double percent(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string stages(const ExecutionPlan& plan) {
+  std::string text =
+      "Stages, with estimated work per micro-batch on a nominal device\n"
+      "  stage  device   forward us  backward us   stash bytes  in flight  blocks\n";
+  for (std::size_t s = 0; s < plan.work.size(); ++s) {
+    const parallel::StageWork& work = plan.work[s];
+    const bool named = s < plan.blocks.size() && !plan.blocks[s].empty();
+    text += fmt::format("  {:>5}  {:>6}  {:>11.3f}  {:>11.3f}  {:>12}  {:>9}  {}\n",
+                        s,
+                        plan.segments.deviceOfStage[s],
+                        microseconds(work.forward),
+                        microseconds(work.backwardInput + work.backwardWeight),
+                        work.stashBytes,
+                        plan.schedule.stashDepth[s],
+                        named ? fmt::format("{}", fmt::join(plan.blocks[s], ", ")) : "-");
+  }
+  return text;
+}
+
+std::string scheduleOf(const ExecutionPlan& plan) {
+  const schedule::PipelineSchedule& schedule = plan.schedule;
+  std::string text =
+      fmt::format("Schedule {}{}: {:.3f} us per round, no order is below {:.3f} us, gap {:.1f} %\n",
+                  name(schedule.kind),
+                  plan.recomputed ? " with recomputation" : "",
+                  microseconds(schedule.makespan),
+                  microseconds(schedule.bound),
+                  percent(schedule.makespan - schedule.bound, schedule.bound));
+  for (std::size_t d = 0; d < schedule.busy.size(); ++d) {
+    text += fmt::format("  device {}: busy {:.3f} us, idle {:.3f} us ({:.1f} %)\n",
+                        d,
+                        microseconds(schedule.busy[d]),
+                        microseconds(schedule.bubble[d]),
+                        percent(schedule.bubble[d], schedule.makespan));
+  }
+  return text;
+}
+
+std::string memory(const program::Program& program) {
+  std::string text = "Memory of a replica\n";
+  for (std::size_t d = 0; d < program.devices.size(); ++d) {
+    const program::DevicePlan& plan = program.devices[d];
+    text += fmt::format("  device {}: {} bytes of state, {} bytes of activations and scratch\n",
+                        d,
+                        plan.stateBytes,
+                        plan.transientBytes);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string explain(const CompiledProgram& compiled,
+                    const BatchLayout& layout,
+                    const Options& options) {
+  std::string text = layout.explain();
+  text += fmt::format("Strategy {}; {} devices reserved for {} replicas\n",
+                      options.executionStrategy().str(),
+                      compiled.devices,
+                      options.replicationFactor());
+  text += stages(compiled.plan);
+  text += scheduleOf(compiled.plan);
+  text += memory(compiled.program->program());
+  for (const std::string& warning : compiled.warnings) {
+    text += fmt::format("Warning: {}\n", warning);
+  }
+  return text;
+}
+
+}  // namespace sluice

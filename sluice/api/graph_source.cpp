@@ -1,0 +1,230 @@
+#include "sluice/api/graph_source.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/nn/block.h"
+#include "sluice/nn/tracer.h"
+
+namespace sluice {
+namespace {
+
+std::shared_ptr<Session> sharedSession(const std::shared_ptr<nn::StateStore>& store,
+                                       const Options& options,
+                                       std::uint64_t seed) {
+  if (auto existing = std::dynamic_pointer_cast<Session>(store)) {
+    existing->requireSameDevices(options);
+    return existing;
+  }
+  return std::make_shared<Session>(options, seed);
+}
+
+std::string graphName(const TraceRequest& request) {
+  const std::string& given = request.options.report().modelName;
+  return !given.empty() ? given : request.training ? "training" : "inference";
+}
+
+class ModuleSource : public GraphSource {
+ public:
+  ModuleSource(nn::Module& module, Forward forward, std::size_t inputs)
+      : module_(module), forward_(std::move(forward)), inputs_(inputs) {}
+
+  TracedGraph trace(const TraceRequest& request) const override {
+    TracedGraph traced{ir::Graph(graphName(request))};
+    ir::Graph& graph = traced.graph;
+    // Declared first, so that variables have the module's order and not that of their first use.
+    for (const nn::Parameter* parameter : module_.parameters()) {
+      graph.addVariable(parameter->variable());
+    }
+    nn::Tracer tracer(graph, request.training ? nn::TraceMode::Training : nn::TraceMode::Inference);
+    tracer.nameModules(!request.options.report().disableModuleNamescope);
+    std::vector<nn::Tensor> inputs;
+    for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+      inputs.push_back(tracer.input(fmt::format("input{}", i), request.inputs[i]));
+    }
+    const std::vector<nn::Tensor> outputs = forward_(inputs);
+    if (outputs.empty()) {
+      raise<InvalidArgument>("forward returned nothing");
+    }
+    nn::requireBegunBlocks(module_);
+    nn::requireBlocks(graph);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      graph.addOutput(fmt::format("output{}", i), outputs[i].value());
+    }
+    traced.outputs = outputs.size();
+    traced.loss = outputs.size() - 1;
+    traced.tensors = namedTensors(graph, ir::Pass::Forward);
+    return traced;
+  }
+
+  std::shared_ptr<Session> session(const Options& options) override {
+    const std::uint64_t seed = options.randomSeed().value_or(module_.seed());
+    std::shared_ptr<Session> session = sharedSession(module_.store(), options, seed);
+    if (module_.store() != session) {
+      module_.setStore(session);
+      module_.setSeed(seed);  // values read before the first compile are those it will start from
+    }
+    return session;
+  }
+
+  nn::Module* module() override { return &module_; }
+  std::string inputName(std::size_t position) const override {
+    return position < inputs_ ? fmt::format("input{}", position) : "";
+  }
+  std::string summary() const override { return module_.summary(); }
+
+ private:
+  nn::Module& module_;
+  Forward forward_;
+  std::size_t inputs_;
+};
+
+class BuilderSource : public GraphSource {
+ public:
+  BuilderSource(Builder& builder, std::optional<TensorId> loss)
+      : builder_(builder), graph_(builder.graph()), outputs_(graph_.outputs().size()) {
+    if (loss) {
+      const ir::Value value = builder.value(*loss);
+      const auto outputs = graph_.outputs();
+      loss_ = static_cast<std::size_t>(std::ranges::find(outputs, value, &ir::Output::value) -
+                                       outputs.begin());
+      if (loss_ == outputs_) {
+        graph_.addOutput(*loss, value);
+      }
+    } else if (outputs_ == 0) {
+      raise<InvalidArgument>("graph '{}' has no output: call addOutputTensor", graph_.name());
+    }
+    for (const ir::OpId id : graph_.inputs()) {
+      inputs_.push_back(id);
+    }
+    for (const TensorId& id : builder.tensorIds()) {
+      tensors_.push_back({id, builder.value(id)});
+    }
+  }
+
+  TracedGraph trace(const TraceRequest& request) const override {
+    requireInputs(request.inputs);
+    TracedGraph traced{graph_, outputs_, loss_, tensors_};
+    traced.graph.setName(graphName(request));
+    const CompileOptions& compile = request.options.compile();
+    parallel::annotateStages(traced.graph,
+                             {.mode = compile.virtualGraphMode,
+                              .pipelining = compile.enablePipelining,
+                              .ratios = compile.virtualGraphSplitRatios,
+                              .devices = compile.devicesPerReplica,
+                              .training = request.training,
+                              .accumulation = request.options.training.gradientAccumulation() > 1});
+    return traced;
+  }
+
+  std::shared_ptr<Session> session(const Options& options) override {
+    std::shared_ptr<Session> session =
+        sharedSession(builder_.store(), options, options.randomSeed().value_or(0));
+    builder_.setStore(session);
+    return session;
+  }
+
+  nn::Module* module() override { return nullptr; }
+  std::string inputName(std::size_t position) const override {
+    return position < inputs_.size() ? graph_.op(inputs_[position]).name : "";
+  }
+  std::string summary() const override {
+    std::string text = fmt::format("graph '{}'\n", graph_.name());
+    for (const ir::Variable& variable : graph_.variables()) {
+      text += fmt::format("  {}  {}\n", variable.name, variable.type.str());
+    }
+    return text;
+  }
+
+ private:
+  void requireInputs(std::span<const TensorType> given) const {
+    if (given.size() != inputs_.size()) {
+      raise<InvalidArgument>(
+          "graph '{}' takes {} inputs, got {}", graph_.name(), inputs_.size(), given.size());
+    }
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const ir::Op& input = graph_.op(inputs_[i]);
+      if (input.outputs[0] != given[i]) {
+        raise<InvalidArgument>("input '{}' of graph '{}' is {} per micro-batch, got {}",
+                               input.name,
+                               graph_.name(),
+                               input.outputs[0].str(),
+                               given[i].str());
+      }
+    }
+  }
+
+  Builder& builder_;
+  ir::Graph graph_;
+  std::size_t outputs_;
+  std::size_t loss_ = 0;
+  std::vector<ir::OpId> inputs_;
+  std::vector<NamedTensor> tensors_;
+};
+
+ir::Initializer syntheticValue(DType dtype, SyntheticDataMode mode) {
+  // Any number but 0 may be out of range for an index or a label.
+  if (!isFloat(dtype) || mode == SyntheticDataMode::Zeros) {
+    return ir::Initializer::constant(0);
+  }
+  return mode == SyntheticDataMode::RandomNormal ? ir::Initializer::normal(0, 1)
+                                                 : ir::Initializer::uniform(0, 1);
+}
+
+}  // namespace
+
+std::unique_ptr<GraphSource> moduleSource(nn::Module& module, Forward forward, std::size_t inputs) {
+  return std::make_unique<ModuleSource>(module, std::move(forward), inputs);
+}
+
+std::unique_ptr<GraphSource> builderSource(Builder& builder, std::optional<TensorId> loss) {
+  return std::make_unique<BuilderSource>(builder, std::move(loss));
+}
+
+std::vector<NamedTensor> namedTensors(const ir::Graph& graph, ir::Pass pass) {
+  std::vector<NamedTensor> tensors;
+  std::map<std::string, int, std::less<>> seen;
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    if (op.place.pass != pass || op.is(ir::kConstant) || op.is(ir::kVariable) ||
+        op.outputs.empty()) {
+      continue;
+    }
+    const int count = ++seen[op.name];
+    const std::string name = count == 1 ? op.name : fmt::format("{}#{}", op.name, count);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      tensors.push_back({i == 0 ? name : fmt::format("{}:{}", name, i), op.out(i)});
+    }
+  }
+  return tensors;
+}
+
+void makeInputsSynthetic(ir::Graph& graph, SyntheticDataMode mode) {
+  std::unordered_map<ir::Value, ir::Value> replacements;
+  const std::vector<ir::OpId> inputs = graph.inputs();
+  for (const ir::OpId id : inputs) {
+    const ir::Op& input = graph.op(id);
+    // Programs of a model with other shapes or another mode have data of their own.
+    const std::string name = fmt::format(
+        "{}{}/{}/{}", kSyntheticPrefix, sluice::name(mode), input.name, input.outputs[0].str());
+    graph.addVariable({.name = name,
+                       .type = input.outputs[0],
+                       .role = ir::VariableRole::Buffer,
+                       .trainable = false,
+                       .initializer = syntheticValue(input.outputs[0].dtype, mode)});
+    const ir::OpId read = graph.insertBefore(id,
+                                             {.def = ir::kVariable,
+                                              .attrs = {{"var", name}},
+                                              .name = name,
+                                              .place = input.place,
+                                              .types = {input.outputs[0]}});
+    replacements.emplace(input.out(), ir::Value{read, 0});
+  }
+  graph.replaceUses(replacements);
+  graph.remove(inputs);
+}
+
+}  // namespace sluice

@@ -1,0 +1,74 @@
+// GraphSource: where a model's forward graph comes from and who keeps its state: a module, whose
+// forward is traced anew for every signature, or a Builder, whose graph is what it is. Model uses
+// it and knows neither.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/api/builder.h"
+#include "sluice/api/options.h"
+#include "sluice/api/session.h"
+#include "sluice/ir/graph.h"
+#include "sluice/nn/module.h"
+
+namespace sluice {
+
+/// A tensor of a graph that users can ask for.
+struct NamedTensor {
+  std::string name;
+  ir::Value value;
+};
+
+struct TracedGraph {
+  ir::Graph graph;
+  std::size_t outputs = 0;  ///< the first outputs of the graph are the model's
+  std::size_t loss = 0;     ///< which output of the graph it is, possibly one behind them
+  std::vector<NamedTensor> tensors = {};
+};
+
+struct TraceRequest {
+  std::span<const TensorType> inputs;  ///< of one micro-batch
+  bool training = false;
+  const Options& options;
+};
+
+class GraphSource {
+ public:
+  GraphSource() = default;
+  virtual ~GraphSource() = default;
+  GraphSource(const GraphSource&) = delete;
+  GraphSource& operator=(const GraphSource&) = delete;
+
+  /// Throws InvalidArgument for inputs that do not fit.
+  virtual TracedGraph trace(const TraceRequest& request) const = 0;
+  /// The session of all models of this source, made by the first of them.
+  virtual std::shared_ptr<Session> session(const Options& options) = 0;
+  /// Null for a Builder.
+  virtual nn::Module* module() = 0;
+  /// The name of an input by its position, empty if there is no such input.
+  virtual std::string inputName(std::size_t position) const = 0;
+  /// The variables as a table.
+  virtual std::string summary() const = 0;
+};
+
+using Forward = std::function<std::vector<nn::Tensor>(std::span<const nn::Tensor>)>;
+/// Traces `forward`; the module must outlive the source.
+std::unique_ptr<GraphSource> moduleSource(nn::Module& module, Forward forward, std::size_t inputs);
+/// Of the graph as it is now; what is built later does not count. The builder, which keeps the
+/// state, must outlive the source. Throws InvalidArgument for an unknown loss or no output.
+std::unique_ptr<GraphSource> builderSource(Builder& builder, std::optional<TensorId> loss);
+
+/// Names for the results of the ops of a pass: the op's name, with ":1" and so on for further
+/// results and "#2" and so on for further ops of one name. Constants and variables have none.
+std::vector<NamedTensor> namedTensors(const ir::Graph& graph, ir::Pass pass);
+
+/// Puts variables that are made once in place of all inputs, so that a step copies none.
+void makeInputsSynthetic(ir::Graph& graph, SyntheticDataMode mode);
+
+}  // namespace sluice

@@ -1,0 +1,241 @@
+// The IPU's own rules through the model API: errors where they are enforced, warnings elsewhere.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+template <class F>
+std::string messageOf(F f) {
+  try {
+    f();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "another error or none";
+}
+
+/// Four linear layers, one per block; two of them may be the same.
+struct Tower : nn::Module {
+  nn::Linear a{*this, "a", 4, 4};
+  nn::Linear b{*this, "b", 4, 4};
+  nn::Linear c{*this, "c", 4, 4};
+  nn::Linear d{*this, "d", 4, 4};
+  bool tied = false;
+  int blocks = 4;
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x) {
+    int next = 0;
+    nn::Linear* layers[] = {&a, &b, &c, tied ? &a : &d};
+    for (int i = 0; i < blocks; ++i) {
+      const nn::Block block("b" + std::to_string(next++));
+      x = (*layers[i])(x);
+    }
+    const nn::Block block("b" + std::to_string(next - 1));
+    return {x, nn::mean(x * x)};
+  }
+};
+
+Options training(std::int64_t accumulation, std::vector<Stage> stages) {
+  Options options;
+  options.training.gradientAccumulation(accumulation);
+  options.setExecutionStrategy(PipelinedExecution(std::move(stages)));
+  return options;
+}
+
+std::vector<Stage> four() {
+  return {"b0", "b1", "b2", "b3"};
+}
+
+template <class Model>
+void compile(Model& model) {
+  model.compile(std::vector{HostTensor(DType::F32, Shape{model.batchLayout().inputFactor(), 4})});
+}
+
+std::string trainMessage(Options options, bool tied = false, int blocks = 4) {
+  Tower net;
+  net.tied = tied;
+  net.blocks = blocks;
+  auto model = trainingModel(net, options.enforceIpuRules(true));
+  return messageOf([&] { compile(model); });
+}
+
+TEST(IpuRules, WantEnoughMicroBatchesForTraining) {
+  for (const std::int64_t accumulation : {4, 5}) {
+    EXPECT_THAT(
+        trainMessage(training(accumulation, four())),
+        AllOf(HasSubstr("gradientAccumulation of at least 7, got " + std::to_string(accumulation)),
+              HasSubstr("4 stages become 7, 3 extra")));
+  }
+  EXPECT_EQ(trainMessage(training(7, four())), "another error or none");
+}
+
+TEST(IpuRules, WantEnoughIterationsForInferenceUnlessSharded) {
+  const auto message = [](std::int64_t iterations, const Strategy& strategy) {
+    Tower net;
+    auto model = inferenceModel(net,
+                                Options()
+                                    .deviceIterations(iterations)
+                                    .setExecutionStrategy(strategy)
+                                    .enforceIpuRules(true));
+    return messageOf([&] { compile(model); });
+  };
+  EXPECT_THAT(message(2, PipelinedExecution(four())),
+              HasSubstr("deviceIterations of at least 4, got 2"));
+  EXPECT_EQ(message(4, PipelinedExecution(four())), "another error or none");
+  EXPECT_EQ(message(2, ShardedExecution(four())), "another error or none");
+  EXPECT_EQ(message(4, ShardedExecution(four())), "another error or none");
+}
+
+TEST(IpuRules, WantMultiplesForGroupedSchedules) {
+  const auto options = [](const char* schedule, std::int64_t accumulation) {
+    Options result;
+    result.training.gradientAccumulation(accumulation);
+    result.setExecutionStrategy(PipelinedExecution{"b0", "b1"}.schedule(schedule));
+    return result;
+  };
+  EXPECT_THAT(trainMessage(options("grouped", 6), false, 2), HasSubstr("a multiple of 4, got 6"));
+  EXPECT_EQ(trainMessage(options("interleaved", 6), false, 2), "another error or none");
+  EXPECT_EQ(trainMessage(options("sequential", 1), false, 2), "another error or none");
+}
+
+TEST(IpuRules, InterleavedTrainingHasOneStagePerDevice) {
+  Options options;
+  options.training.gradientAccumulation(8);
+  options.setExecutionStrategy(PipelinedExecution{
+      Stage("b0").device(0), Stage("b1").device(1), Stage("b2").device(0), Stage("b3").device(1)}
+                                   .schedule("interleaved"));
+  EXPECT_THAT(trainMessage(options), AllOf(HasSubstr("not supported"), HasSubstr("4 stages")));
+  Tower net;
+  auto inference =
+      inferenceModel(net,
+                     Options().deviceIterations(4).enforceIpuRules(true).setExecutionStrategy(
+                         options.executionStrategy()));
+  EXPECT_NO_THROW(compile(inference));
+}
+
+TEST(IpuRules, WantPowersOfTwoOrRoundUp) {
+  Options three = training(5, {"b0", "b1", "b2"});
+  EXPECT_THAT(trainMessage(three, false, 3), AllOf(HasSubstr("needs 3"), HasSubstr("use 4")));
+  Tower net;
+  net.blocks = 3;
+  auto model = trainingModel(net, three.enforceIpuRules(true).autoRoundNumDevices(true));
+  compile(model);
+  EXPECT_EQ(model.compiled().devices, 4);
+  EXPECT_THAT(model.compiled().warnings, Contains(HasSubstr("1 stay idle")));
+  EXPECT_THAT(trainMessage(training(7, four()).replicationFactor(128)),
+              AllOf(HasSubstr("too many devices"), HasSubstr("limit is 64")));
+}
+
+TEST(IpuRules, KeepASharedWeightOnOneDevice) {
+  EXPECT_THAT(trainMessage(training(7, four()), true),
+              AllOf(HasSubstr("weight 'a."), HasSubstr("devices 0, 3")));
+  std::vector<Stage> together = {
+      Stage("b0").device(0), Stage("b1").device(1), Stage("b2").device(1), Stage("b3").device(0)};
+  EXPECT_EQ(trainMessage(training(7, together), true), "another error or none");
+}
+
+TEST(IpuRules, ThatAreOffGiveWarningsWithTheUtilisation) {
+  Tower net;
+  auto model = trainingModel(net, training(4, four()));
+  compile(model);
+  // 4 micro-batches in the time of 4 + 3.
+  EXPECT_THAT(model.compiled().warnings,
+              Contains(AllOf(HasSubstr("gradientAccumulation 4"), HasSubstr("at most 57 %"))));
+  EXPECT_EQ(model.compiled().devices, 4);
+  Tower full;
+  auto filled = trainingModel(full, training(7, four()));
+  compile(filled);
+  EXPECT_THAT(filled.compiled().warnings, IsEmpty());
+}
+
+TEST(IpuRules, ThatAreOffStateTheBytesOfASharedWeight) {
+  Tower net;
+  net.tied = true;
+  auto model = trainingModel(net, training(7, four()));
+  compile(model);
+  // Once per round the matrix of 64 bytes, and its gradient for each of 7 micro-batches.
+  EXPECT_THAT(model.compiled().warnings,
+              Contains(AllOf(HasSubstr("weight 'a.weight' is used on devices 0, 3"),
+                             HasSubstr("512 bytes"))));
+}
+
+TEST(IpuRules, DecideTheDefaultOfRecomputation) {
+  const auto recomputed = [](const Options& options) {
+    Tower net;
+    auto model = trainingModel(net, options);
+    compile(model);
+    return model.compiled().plan.recomputed;
+  };
+  EXPECT_TRUE(recomputed(training(7, four()).enforceIpuRules(true)));
+  EXPECT_FALSE(recomputed(training(7, four())));
+  EXPECT_FALSE(
+      recomputed(training(7, four()).enforceIpuRules(true).recomputation(Recomputation::None)));
+  EXPECT_TRUE(recomputed(training(7, four()).recomputation(Recomputation::Pipeline)));
+  EXPECT_FALSE(recomputed(training(7, {Stage("b0", "b1", "b2", "b3")}).enforceIpuRules(true)));
+}
+
+TEST(UseDeviceId, NumbersTheDevicesFromThereOn) {
+  Tower net;
+  auto model = trainingModel(net, training(7, four()).useDeviceId(3));
+  compile(model);
+  EXPECT_EQ(model.session().device(0).info().index, 3);
+  EXPECT_EQ(model.session().device(3).info().index, 6);
+  EXPECT_THAT(messageOf([&] { inferenceModel(net, Options()); }),
+              AllOf(HasSubstr("devices from 3 on"), HasSubstr("useDeviceId 0")));
+  EXPECT_THAT(trainMessage(training(7, four()).useDeviceId(62)),
+              AllOf(HasSubstr("useDeviceId 62 leaves 2"), HasSubstr("needs 4")));
+}
+
+TEST(Placement, RefusesDataThatFlowsToAnEarlierStage) {
+  Tower net;
+  auto model = trainingModel(net, training(7, {"b0", "b2", "b1", "b3"}));
+  EXPECT_THAT(messageOf([&] { compile(model); }),
+              AllOf(HasSubstr("may not flow to an earlier stage"),
+                    HasSubstr("stage 1"),
+                    HasSubstr("stage 2")));
+}
+
+TEST(Blocks, MayNotHoldUnusedLayers) {
+  struct Net : nn::Module {
+    nn::Linear a{*this, "a", 4, 4};
+    nn::Linear unused{*this, "unused", 4, 4};
+    nn::Tensor forward(nn::Tensor x) {
+      const nn::Block block("B1");
+      unused(x);
+      return a(x);
+    }
+  };
+  Net net;
+  auto model = inferenceModel(net, Options());
+  const HostTensor x(DType::F32, Shape{1, 4});
+  EXPECT_THAT(messageOf([&] { model(x); }),
+              AllOf(HasSubstr("block 'B1'"), HasSubstr("unused layer"), HasSubstr("'unused/")));
+}
+
+TEST(Explain, ShowsStagesScheduleAndIdleTime) {
+  Tower net;
+  auto model = trainingModel(net, training(4, four()));
+  EXPECT_THAT(messageOf([&] { model.explain(); }), HasSubstr("not compiled"));
+  compile(model);
+  const std::string text = model.explain();
+  const schedule::PipelineSchedule& schedule = model.compiled().plan.schedule;
+  EXPECT_THAT(text, HasSubstr("A call takes 4 rows: micro-batch 1"));
+  EXPECT_THAT(text, HasSubstr("Schedule 1f1b"));
+  EXPECT_THAT(text, HasSubstr("b0\n"));
+  EXPECT_THAT(text, HasSubstr("b3\n"));
+  EXPECT_THAT(text, HasSubstr("device 3: busy"));
+  EXPECT_THAT(text, HasSubstr("Warning: gradientAccumulation 4 does not fill"));
+  EXPECT_EQ(schedule.stashDepth.size(), 4U);
+  EXPECT_LE(schedule.bound, schedule.makespan);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,35 @@
+// Pending: the results of a step that runs in a thread of its own (Model::runAsync).
+#pragma once
+
+#include <exception>
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "sluice/api/step.h"
+
+namespace sluice {
+
+class Pending {
+ public:
+  Pending(std::shared_future<void> ended, std::shared_ptr<Step> step)
+      : ended_(std::move(ended)), step_(std::move(step)) {}
+  /// A step that failed before it began.
+  explicit Pending(std::exception_ptr failure);
+  Pending(Pending&&) = default;
+  Pending& operator=(Pending&&) = delete;
+  /// Waits for the end of the step.
+  ~Pending();
+
+  /// Whether get() would return at once.
+  bool isReady() const;
+  /// Waits and gives what Model::run would have given, or throws what it would have thrown. Throws
+  /// InvalidArgument the second time.
+  std::vector<HostTensor> get();
+
+ private:
+  std::shared_future<void> ended_;  // not valid: taken
+  std::shared_ptr<Step> step_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+#include "sluice/api/step.h"
+
+#include <cstring>
+
+#include "sluice/ops/elementwise.h"
+
+namespace sluice {
+
+const void* TensorFeed::take(std::int32_t input, std::int64_t microBatch) {
+  const HostTensor& tensor = inputs_[static_cast<std::size_t>(input)];
+  const auto bytes = tensor.byteCount() / static_cast<std::size_t>(layout_.inputFactor());
+  const std::int64_t part = microBatch / layout_.replicationFactor * layout_.inputReplicas() +
+                            layout_.inputOf(microBatch % layout_.replicationFactor);
+  return tensor.bytes() + bytes * static_cast<std::size_t>(part);
+}
+
+TensorSink::TensorSink(const program::Program& program, std::vector<BatchLayout> layouts)
+    : layouts_(std::move(layouts)) {
+  for (std::size_t o = 0; o < program.drains.size(); ++o) {
+    const TensorType& type = program.drains[o].type;
+    results_.emplace_back(TensorType{type.dtype, layouts_[o].outputShape(type.shape)});
+    bytes_.push_back(type.bytes());
+  }
+}
+
+void TensorSink::put(std::int32_t output, std::int64_t microBatch, const void* data) {
+  const auto o = static_cast<std::size_t>(output);
+  const BatchLayout& layout = layouts_[o];
+  const std::int64_t replica = microBatch % layout.replicationFactor;
+  const std::int64_t inReplica = microBatch / layout.replicationFactor;
+  const std::int64_t slot = inReplica / layout.outputDivisor() * layout.replicationFactor + replica;
+  std::byte* to = results_[o].bytes() + bytes_[o] * static_cast<std::size_t>(slot);
+  if (layout.outputMode == OutputMode::Sum && inReplica > 0) {
+    add(results_[o].dtype(), to, data, bytes_[o]);
+  } else if (bytes_[o] > 0) {
+    std::memcpy(to, data, bytes_[o]);
+  }
+}
+
+void TensorSink::add(DType dtype, void* sum, const void* data, std::size_t bytes) {
+  dispatch(dtype, [&]<class T>(T) {
+    auto* out = static_cast<T*>(sum);
+    const auto* in = static_cast<const T*>(data);
+    for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
+      if constexpr (std::is_same_v<T, bool>) {
+        out[i] = out[i] || in[i];
+      } else {
+        out[i] = ops::narrow<T>(ops::widen(out[i]) + ops::widen(in[i]));
+      }
+    }
+  });
+}
+
+Step::Step(std::vector<HostTensor> inputs,
+           const BatchLayout& layout,
+           const program::Program& program,
+           std::vector<BatchLayout> layouts,
+           std::shared_ptr<StepCounts> counts)
+    : feed_(std::move(inputs), layout),
+      sink_(program, std::move(layouts)),
+      counts_(std::move(counts)) {}
+
+runtime::StepArgs Step::args(std::int32_t rounds, std::uint64_t seed) {
+  return {.feed = feed_,
+          .sink = sink_,
+          .rounds = rounds,
+          .seed = seed,
+          .firstMicroBatch = counts_->microBatches};
+}
+
+void Step::finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs) {
+  counts_->updates += updates;
+  counts_->microBatches += microBatches;
+  std::vector<HostTensor> all = sink_.takeResults();
+  const auto split = all.begin() + static_cast<std::ptrdiff_t>(outputs);
+  outputs_.assign(all.begin(), split);
+  counts_->anchors.assign(split, all.end());
+}
+
+}  // namespace sluice

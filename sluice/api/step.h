@@ -1,0 +1,75 @@
+// Step: one call of a model under way: its inputs, where its outputs go, and what is counted when
+// it has ended. It owns all of that, so that it can run in another thread and outlive the model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sluice/api/batch_layout.h"
+#include "sluice/program/program.h"
+#include "sluice/runtime/engine.h"
+#include "sluice/runtime/host_io.h"
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice {
+
+/// The tensors of a call, cut into micro-batches without a copy.
+class TensorFeed : public runtime::HostFeed {
+ public:
+  TensorFeed(std::vector<HostTensor> inputs, const BatchLayout& layout)
+      : inputs_(std::move(inputs)), layout_(layout) {}
+  const void* take(std::int32_t input, std::int64_t microBatch) override;
+
+ private:
+  std::vector<HostTensor> inputs_;
+  BatchLayout layout_;
+};
+
+/// Joins the micro-batches of each output along the first dimension, or adds them up, as the layout
+/// of that output says.
+class TensorSink : public runtime::HostSink {
+ public:
+  TensorSink(const program::Program& program, std::vector<BatchLayout> layouts);
+  void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
+  std::vector<HostTensor> takeResults() { return std::move(results_); }
+
+ private:
+  /// In the output's own type, one rounding per micro-batch.
+  static void add(DType dtype, void* sum, const void* data, std::size_t bytes);
+
+  std::vector<BatchLayout> layouts_;  // by output
+  std::vector<HostTensor> results_;
+  std::vector<std::size_t> bytes_;
+};
+
+/// What a model counts over its calls, and the anchors of the last one.
+struct StepCounts {
+  std::int64_t updates = 0;
+  std::int64_t microBatches = 0;  ///< of all replicas
+  std::vector<HostTensor> anchors;
+};
+
+class Step {
+ public:
+  /// `layout` is that of the inputs, `layouts` are by output of the program.
+  Step(std::vector<HostTensor> inputs,
+       const BatchLayout& layout,
+       const program::Program& program,
+       std::vector<BatchLayout> layouts,
+       std::shared_ptr<StepCounts> counts);
+
+  runtime::StepArgs args(std::int32_t rounds, std::uint64_t seed);
+  /// Counts the step and separates the model's outputs from the anchors behind them.
+  void finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs);
+  std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }
+
+ private:
+  TensorFeed feed_;
+  TensorSink sink_;
+  std::shared_ptr<StepCounts> counts_;
+  std::vector<HostTensor> outputs_;
+};
+
+}  // namespace sluice

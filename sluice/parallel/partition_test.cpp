@@ -1,0 +1,179 @@
+#include "sluice/parallel/partition.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/ir/graph_builder.h"
+#include "sluice/ops/ops.h"
+
+namespace sluice::parallel {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <class F>
+std::string messageOf(F f) {
+  try {
+    f();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "another error or none";
+}
+
+/// A chain of additions of weights; `elements` gives the size of each weight.
+struct Chain {
+  ir::Graph graph;
+  std::vector<ir::OpId> ops;
+
+  explicit Chain(const std::vector<std::int64_t>& elements) {
+    ir::GraphBuilder b(graph);
+    ir::Value x = b.input("x", {DType::F32, Shape{}});
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const std::string name = "w" + std::to_string(i);
+      graph.addVariable({.name = name, .type = {DType::F32, Shape{elements[i]}}});
+      x = ops::add(b, x, ops::reduceSum(b, b.variable(name), {0}, false));
+      ops.push_back(x.op);
+    }
+    graph.addOutput("y", x);
+  }
+  void annotate(std::vector<std::int32_t> devices, std::vector<std::int32_t> stages = {}) {
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      for (const ir::OpId id : {graph.op(ops[i]).inputs[1].op, ops[i]}) {
+        ir::Placement place = graph.op(id).place;
+        place.device = devices[i];
+        place.stage = stages.empty() ? -1 : stages[i];
+        graph.setPlacement(id, place);
+      }
+    }
+  }
+  std::vector<std::int32_t> devices() const { return read(&ir::Placement::device); }
+  std::vector<std::int32_t> stages() const { return read(&ir::Placement::stage); }
+  std::vector<std::int32_t> read(std::int32_t ir::Placement::*field) const {
+    std::vector<std::int32_t> all;
+    for (const ir::OpId id : ops) {
+      all.push_back(graph.op(id).place.*field);
+    }
+    return all;
+  }
+};
+
+PartitionOptions pipelined(VirtualGraphMode mode) {
+  return {.mode = mode, .pipelining = true};
+}
+
+TEST(AnnotateStages, TakesTheDeviceAsStageWhenNoOpHasOne) {
+  Chain chain({1, 1, 1});
+  chain.annotate({0, 0, 1});
+  annotateStages(chain.graph, pipelined(VirtualGraphMode::Manual));
+  EXPECT_THAT(chain.stages(), ElementsAre(0, 0, 1));
+  EXPECT_THAT(chain.devices(), ElementsAre(0, 0, 1));
+}
+
+TEST(AnnotateStages, MergesNeighboursOnOneDevice) {
+  Chain chain({1, 1, 1, 1});
+  chain.annotate({0, 1, 1, 0}, {0, 2, 5, 7});
+  annotateStages(chain.graph, pipelined(VirtualGraphMode::Manual));
+  EXPECT_THAT(chain.stages(), ElementsAre(0, 1, 1, 2));
+}
+
+TEST(AnnotateStages, WithoutPipeliningFollowsTheOrderOfTheGraph) {
+  Chain chain({1, 1, 1, 1});
+  chain.annotate({0, 1, 0, 1}, {0, 0, 0, 0});
+  annotateStages(chain.graph, {.mode = VirtualGraphMode::Manual});
+  EXPECT_THAT(chain.stages(), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(AnnotateStages, ClearsAnnotationsWhereEverythingIsOnOneDevice) {
+  for (const VirtualGraphMode mode : {VirtualGraphMode::Off, VirtualGraphMode::Manual}) {
+    Chain chain({1, 1});
+    chain.annotate({3, 3}, {0, 1});
+    annotateStages(chain.graph, {.mode = mode});
+    EXPECT_THAT(chain.stages(), ElementsAre(-1, -1));
+    EXPECT_THAT(chain.devices(), ElementsAre(-1, -1));
+  }
+}
+
+TEST(AnnotateStages, RefusesAnnotationsOfOnlySomeOps) {
+  Chain devices({1, 1});
+  devices.annotate({0, -1});
+  EXPECT_THAT(messageOf([&] { annotateStages(devices.graph, {.mode = VirtualGraphMode::Manual}); }),
+              AllOf(HasSubstr("only some ops"), HasSubstr("device")));
+  Chain stages({1, 1});
+  stages.annotate({0, 1}, {0, -1});
+  EXPECT_THAT(messageOf([&] { annotateStages(stages.graph, pipelined(VirtualGraphMode::Manual)); }),
+              AllOf(HasSubstr("only some ops"), HasSubstr("stage set: 2 have one, 2 have not")));
+  Chain twice({1, 1});
+  twice.annotate({0, 1}, {0, 0});
+  EXPECT_THAT(messageOf([&] { annotateStages(twice.graph, pipelined(VirtualGraphMode::Manual)); }),
+              HasSubstr("stage 0 is on device 0 and"));
+}
+
+TEST(AnnotateStages, RefusesAPipelineOnOneDevice) {
+  Chain chain({1, 1});
+  chain.annotate({1, 1});
+  EXPECT_THAT(messageOf([&] { annotateStages(chain.graph, pipelined(VirtualGraphMode::Off)); }),
+              HasSubstr("requires more than one device: virtualGraphMode is Off"));
+  EXPECT_THAT(messageOf([&] { annotateStages(chain.graph, pipelined(VirtualGraphMode::Manual)); }),
+              HasSubstr("all ops are on one device"));
+  EXPECT_THAT(messageOf([&] { annotateStages(chain.graph, pipelined(VirtualGraphMode::Auto)); }),
+              HasSubstr("requires more than one device"));
+}
+
+TEST(AnnotateStages, CutsByCostAtTheSharesOfTheDevices) {
+  Chain even({1000, 1000, 1000, 1000});
+  annotateStages(even.graph, {.mode = VirtualGraphMode::Auto, .devices = 2});
+  EXPECT_THAT(even.devices(), ElementsAre(0, 0, 1, 1));
+  Chain uneven({1000, 1000, 1000, 1000});
+  annotateStages(uneven.graph, {.mode = VirtualGraphMode::Auto, .ratios = {0.25, 0.75}});
+  EXPECT_THAT(uneven.devices(), ElementsAre(0, 1, 1, 1));
+  Chain large({1000, 5000, 1000, 1000});
+  annotateStages(large.graph, {.mode = VirtualGraphMode::Auto, .devices = 3});
+  EXPECT_THAT(large.devices(), ElementsAre(0, 0, 1, 2));
+  Chain wrong({1, 1});
+  EXPECT_THAT(messageOf([&] {
+                annotateStages(
+                    wrong.graph,
+                    {.mode = VirtualGraphMode::Auto, .ratios = {0.5, 0.5}, .devices = 3});
+              }),
+              HasSubstr("2 ratios for 3 devices"));
+}
+
+TEST(AnnotateStages, CutsOnlyWhereTheGraphNarrowsToOneOp) {
+  // x -> a -+-> b -+-> d -> e: the sum d joins a and b, so nothing may be cut behind b.
+  ir::Graph graph;
+  ir::GraphBuilder builder(graph);
+  const ir::Value x = builder.input("x", {DType::F32, Shape{64}});
+  const ir::Value a = ops::relu(builder, x);
+  const ir::Value b = ops::exp(builder, a);
+  const ir::Value d = ops::add(builder, a, b);
+  const ir::Value e = ops::exp(builder, d);
+  graph.addOutput("y", e);
+  annotateStages(graph, {.mode = VirtualGraphMode::Auto, .devices = 2, .training = true});
+  EXPECT_EQ(graph.op(b.op).place.device, 0);
+  EXPECT_EQ(graph.op(d.op).place.device, 0);
+  EXPECT_EQ(graph.op(e.op).place.device, 1);
+}
+
+TEST(AnnotateStages, KeepsTheReadersOfAWeightTogether) {
+  ir::Graph graph;
+  ir::GraphBuilder builder(graph);
+  graph.addVariable({.name = "w", .type = {DType::F32, Shape{64}}});
+  const ir::Value w = builder.variable("w");
+  ir::Value x = builder.input("x", {DType::F32, Shape{64}});
+  std::vector<ir::OpId> ops;
+  for (int i = 0; i < 4; ++i) {
+    x = i < 3 ? ops::mul(builder, x, w) : ops::exp(builder, x);
+    ops.push_back(x.op);
+  }
+  graph.addOutput("y", x);
+  annotateStages(graph, {.mode = VirtualGraphMode::Auto, .devices = 2, .training = true});
+  EXPECT_EQ(graph.op(ops[2]).place.device, 0);
+  EXPECT_EQ(graph.op(ops[3]).place.device, 1);
+}
+
+}  // namespace
+}  // namespace sluice::parallel

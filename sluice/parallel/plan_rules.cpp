@@ -1,0 +1,128 @@
+#include "sluice/parallel/plan_rules.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::parallel {
+namespace {
+
+/// The devices on which forward and backward ops read each weight.
+std::map<std::string, std::set<std::int32_t>> readersOfWeights(const ir::Graph& graph) {
+  std::map<std::string, std::set<std::int32_t>> devices;
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    if (op.place.pass == ir::Pass::Update) {
+      continue;
+    }
+    for (const ir::Value v : op.inputs) {
+      const ir::Op& producer = graph.op(v.op);
+      if (producer.is(ir::kVariable)) {
+        const ir::Variable* variable = graph.findVariable(producer.attrs.text("var"));
+        if (variable->role == ir::VariableRole::Weight) {
+          devices[variable->name].insert(op.place.device);
+        }
+      }
+    }
+  }
+  return devices;
+}
+
+/// The weight goes out once per round, and the gradient of every micro-batch comes back.
+std::size_t bytesPerRound(const ir::Variable& variable,
+                          std::size_t devices,
+                          const RuleContext& context,
+                          bool training) {
+  const std::size_t gradients =
+      training && variable.trainable ? static_cast<std::size_t>(context.microBatches) : 0;
+  return variable.type.bytes() * (devices - 1) * (1 + gradients);
+}
+
+void checkSharedWeights(const ir::Graph& graph,
+                        const ExecutionPlan& plan,
+                        const RuleContext& context,
+                        RuleReport& report) {
+  for (const auto& [name, devices] : readersOfWeights(graph)) {
+    if (devices.size() < 2) {
+      continue;
+    }
+    if (context.rules == IpuRules::Enforced && plan.pipelined) {
+      raise<InvalidArgument>(
+          "weight '{}' is used on devices {}: under the IPU's rules the stages of a pipeline that "
+          "share a weight are on one device",
+          name,
+          fmt::join(devices, ", "));
+    }
+    const ir::Variable& variable = *graph.findVariable(name);
+    report.warnings.push_back(fmt::format(
+        "weight '{}' is used on devices {}: {} bytes of it and its gradients cross between devices "
+        "in every round",
+        name,
+        fmt::join(devices, ", "),
+        bytesPerRound(variable, devices.size(), context, plan.training)));
+  }
+}
+
+void checkInterleaved(const ExecutionPlan& plan, const RuleContext& context) {
+  if (context.rules == IpuRules::Off || !plan.training ||
+      plan.schedule.kind != schedule::PipelineKind::Interleaved) {
+    return;
+  }
+  std::vector<std::int32_t> devices = plan.segments.deviceOfStage;
+  std::ranges::sort(devices);
+  const auto twice = std::ranges::adjacent_find(devices);
+  if (twice != devices.end()) {
+    raise<InvalidArgument>(
+        "training with the interleaved schedule is not supported with several stages on one device "
+        "under the IPU's rules: {} stages, more than one on device {}",
+        devices.size(),
+        *twice);
+  }
+}
+
+void checkFirstDevice(const RuleContext& context, std::int64_t devices) {
+  if (context.rules == IpuRules::Enforced && context.firstDevice &&
+      *context.firstDevice + devices > kMaxIpuDevices) {
+    raise<InvalidArgument>("useDeviceId {} leaves {} of {} devices, the model needs {}",
+                           *context.firstDevice,
+                           std::max<std::int64_t>(kMaxIpuDevices - *context.firstDevice, 0),
+                           kMaxIpuDevices,
+                           devices);
+  }
+}
+
+}  // namespace
+
+RuleReport checkPlan(const ir::Graph& graph,
+                     const ExecutionPlan& plan,
+                     const Strategy& strategy,
+                     const RuleContext& context) {
+  RuleReport report;
+  const auto keep = [&](std::string warning) {
+    if (!warning.empty()) {
+      report.warnings.push_back(std::move(warning));
+    }
+  };
+  DeviceReservation reserved = reserveDevices(
+      neededDevices(plan.segments.deviceOfStage, context.replicas), context.rules, context.roundUp);
+  report.devices = reserved.devices;
+  keep(std::move(reserved.warning));
+  checkFirstDevice(context, report.devices);
+  checkInterleaved(plan, context);
+  if (plan.pipelined) {
+    keep(checkPipelineLoad({.stages = static_cast<std::int64_t>(plan.segments.deviceOfStage.size()),
+                            .microBatches = context.microBatches,
+                            .training = plan.training,
+                            .continuous = context.continuous,
+                            .schedule = strategy.schedule()},
+                           context.rules));
+  }
+  checkSharedWeights(graph, plan, context, report);
+  return report;
+}
+
+}  // namespace sluice::parallel

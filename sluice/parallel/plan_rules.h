@@ -1,0 +1,39 @@
+// The rules of a finished plan: how many devices it takes, whether its micro-batches fill the
+// pipeline, and which weights several devices share. What the IPU cannot do is an error where its
+// rules are enforced, and elsewhere a warning where it costs time or bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sluice/ir/graph.h"
+#include "sluice/parallel/device_rules.h"
+#include "sluice/parallel/execution_plan.h"
+#include "sluice/parallel/strategy.h"
+
+namespace sluice::parallel {
+
+struct RuleContext {
+  IpuRules rules = IpuRules::Off;
+  RoundUp roundUp = RoundUp::No;
+  std::int64_t replicas = 1;
+  std::int64_t microBatches = 1;  ///< per round
+  bool continuous = false;        ///< weights are updated without draining the pipeline
+  std::optional<std::int32_t> firstDevice = std::nullopt;  ///< of the machine; not set: any
+};
+
+struct RuleReport {
+  std::int64_t devices = 1;  ///< reserved for all replicas
+  std::vector<std::string> warnings;
+};
+
+/// Throws InvalidArgument for a plan that breaks an enforced rule, stating what was found and what
+/// is allowed. `graph` is the placed graph of the plan.
+RuleReport checkPlan(const ir::Graph& graph,
+                     const ExecutionPlan& plan,
+                     const Strategy& strategy,
+                     const RuleContext& context);
+
+}  // namespace sluice::parallel
