@@ -108,6 +108,25 @@ TEST(BuilderModel, IsCutByCostAutomatically) {
             onOneDevice());
 }
 
+TEST(BuilderModel, UpdatesContinuouslyWithoutAccumulationUnderTheIpuRules) {
+  const auto run = [](Options options, std::int64_t iterations) {
+    Builder b;
+    const TensorId loss = addNetwork(b, [&](int layer) { return b.virtualGraph(layer); });
+    options.virtualGraphMode(VirtualGraphMode::Manual)
+        .enablePipelining(true)
+        .deviceIterations(iterations);
+    auto model = trainingModel(b, loss, options, optim::SGD(0.1));
+    model.run({numbers(Shape{2 * iterations, 4}, 3)});
+    return std::vector{model.session().read("w0").hash(), model.session().read("w1").hash()};
+  };
+  const Options rules = Options().enforceIpuRules(true);
+  const auto stale = run(Options().continuousWeightUpdates(true), 4);
+  EXPECT_EQ(run(rules, 4), stale);
+  EXPECT_NE(run(Options(), 4), stale);
+  EXPECT_THAT(messageOf([&] { run(rules, 2); }),
+              HasSubstr("deviceIterations of at least 3, got 2"));
+}
+
 TEST(BuilderModel, SharesItsWeightsBetweenTrainingAndInference) {
   Builder b;
   const TensorId loss = addNetwork(b, kNowhere);

@@ -165,6 +165,38 @@ TEST(IpuRules, ThatAreOffStateTheBytesOfASharedWeight) {
   EXPECT_THAT(model.compiled().warnings,
               Contains(AllOf(HasSubstr("weight 'a.weight' is used on devices 0, 3"),
                              HasSubstr("512 bytes"))));
+  // As the program has it: what a tied layer sends between devices more than one that is not.
+  const auto bytes = [](bool tied) {
+    Tower tower;
+    tower.tied = tied;
+    auto other = trainingModel(tower, training(7, four()));
+    compile(other);
+    std::size_t sum = 0;
+    for (const program::Transfer& transfer : other.program().transfers) {
+      // The scalars of the update go to every device that has weights.
+      if (transfer.bytes > sizeof(float)) {
+        sum += transfer.bytes * (transfer.oncePerRound ? 1 : 7);
+      }
+    }
+    return sum;
+  };
+  EXPECT_EQ(bytes(true) - bytes(false), 512U + 128U);  // the matrix and the bias of 16 bytes
+}
+
+TEST(Warnings, AreLoggedAtMostMaxRepeatLogsTimes) {
+  Tower net;
+  auto model = trainingModel(net, training(4, four()).maxRepeatLogs(2));
+  ::testing::internal::CaptureStderr();
+  for (const std::int64_t rows : {1, 2, 3, 5}) {
+    model.compile(std::vector{HostTensor(DType::F32, Shape{4 * rows, 4})});
+  }
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  std::size_t count = 0;
+  for (std::size_t at = text.find("does not fill"); at != std::string::npos;
+       at = text.find("does not fill", at + 1)) {
+    ++count;
+  }
+  EXPECT_EQ(count, 2U) << text;
 }
 
 TEST(IpuRules, DecideTheDefaultOfRecomputation) {

@@ -8,11 +8,8 @@
 #include "sluice/api/compile_progress.h"
 #include "sluice/api/explain.h"
 #include "sluice/api/option_support.h"
-#include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
-#include "sluice/nn/block.h"
-#include "sluice/transforms/decompose.h"
 
 namespace sluice {
 namespace {
@@ -21,6 +18,17 @@ program::DrainRule drainRule(const BatchLayout& layout) {
   const bool everyN = layout.outputMode == OutputMode::EveryN;
   return {.every = everyN ? static_cast<std::int32_t>(layout.outputPeriod) : 1,
           .finalOnly = layout.outputMode == OutputMode::Final};
+}
+
+/// A Builder's pipeline without accumulation updates its weights continuously under the IPU's
+/// rules.
+Options withContinuousUpdates(const Options& options, bool ofBuilder, bool training) {
+  Options result = options;
+  if (ofBuilder && training && options.device().enforceIpuRules.value_or(false) &&
+      options.compile().enablePipelining && options.training.gradientAccumulation() == 1) {
+    result.continuousWeightUpdates(true);
+  }
+  return result;
 }
 
 std::vector<BatchLayout> layoutsOfAnchors(const BatchLayout& outputs, const Options& options) {
@@ -50,7 +58,7 @@ Model::Model(std::unique_ptr<GraphSource> source,
              const Options& options,
              std::unique_ptr<optim::Optimizer> optimizer)
     : source_(std::move(source)),
-      options_(options),
+      options_(withContinuousUpdates(options, source_->module() == nullptr, optimizer != nullptr)),
       layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
       anchorLayouts_(layoutsOfAnchors(layout_, options)),
       optimizer_(std::move(optimizer)) {
@@ -136,72 +144,6 @@ void Model::requireSameKind(const Signature& signature) const {
           signature[i].str());
     }
   }
-}
-
-void Model::addBackward(TracedGraph& traced) const {
-  ir::Graph& graph = traced.graph;
-  // Composites are differentiated through their parts; the loss keeps its place among the outputs.
-  transforms::decompose(graph, [](const ir::Op&) { return false; });
-  const std::vector<WeightGradient> gradients =
-      addTraining(graph,
-                  graph.outputs()[traced.loss].value,
-                  *optimizer_,
-                  {.accumulation = options_.training.gradientAccumulation(),
-                   .reduction = options_.training.accumulationReduction(),
-                   .meanStrategy = options_.training.meanReductionStrategy(),
-                   .replicas = options_.replicationFactor()});
-  traced.tensors = namedTensors(graph, ir::Pass::Backward);
-  for (const WeightGradient& gradient : gradients) {
-    traced.tensors.push_back({"Gradient___" + gradient.variable, gradient.value});
-  }
-}
-
-/// Adds those anchors as outputs that name one of the tensors, and keeps the names.
-void Model::addAnchors(TracedGraph& traced) {
-  for (const NamedTensor& tensor : traced.tensors) {
-    tensorNames_.push_back(tensor.name);
-  }
-  for (const Anchor& anchor : options_.batch().anchors) {
-    const auto found = std::ranges::find(traced.tensors, anchor.longName, &NamedTensor::name);
-    if (found != traced.tensors.end()) {
-      traced.graph.addOutput("anchor/" + anchor.shortName, found->value);
-    }
-  }
-}
-
-TracedGraph Model::trace(const Signature& signature) {
-  TracedGraph traced = source_->trace({signature, training(), options_});
-  ir::Graph& graph = traced.graph;
-  const std::size_t own = graph.outputs().size();
-  tensorNames_.clear();
-  addAnchors(traced);
-  nn::requireLiveBlocks(graph);
-  if (synthetic()) {
-    makeInputsSynthetic(graph, options_.batch().syntheticData);
-  }
-  if (training()) {
-    addBackward(traced);
-    addAnchors(traced);
-  }
-  // The model's own outputs, then the anchors in the order of the options.
-  const std::vector<ir::Output> all(graph.outputs().begin(), graph.outputs().end());
-  std::vector<ir::Output> outputs(all.begin(),
-                                  all.begin() + static_cast<std::ptrdiff_t>(traced.outputs));
-  for (const Anchor& anchor : options_.batch().anchors) {
-    const auto found = std::find_if(
-        all.begin() + static_cast<std::ptrdiff_t>(own), all.end(), [&](const ir::Output& output) {
-          return output.name == "anchor/" + anchor.shortName;
-        });
-    if (found == all.end()) {
-      raise<InvalidArgument>(
-          "anchorTensor '{}': the model has no tensor '{}'; Model::getTensorNames() lists them",
-          anchor.shortName,
-          anchor.longName);
-    }
-    outputs.push_back(*found);
-  }
-  graph.setOutputs(std::move(outputs));
-  return traced;
 }
 
 std::vector<BatchLayout> Model::outputLayouts(std::size_t outputs) const {
@@ -308,7 +250,7 @@ Pending Model::runAsync(std::vector<HostTensor> inputs) {
     std::shared_future<void> ended =
         session_->start(*entry.compiled.program, argsOf(*step), finisher(step, entry));
     return {std::move(ended), std::move(step)};
-  } catch (const Error&) {
+  } catch (...) {
     return Pending(std::current_exception());
   }
 }

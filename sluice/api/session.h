@@ -13,12 +13,12 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/api/compile_plan.h"
 #include "sluice/api/options.h"
 #include "sluice/device/device.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/ir/graph.h"
 #include "sluice/nn/parameter.h"
-#include "sluice/parallel/execution_plan.h"
 #include "sluice/runtime/engine.h"
 
 namespace sluice {
@@ -27,14 +27,6 @@ class CompileProgress;
 
 /// Names of variables that stand for inputs (syntheticDataMode) begin with this.
 inline constexpr std::string_view kSyntheticPrefix = "synthetic/";
-
-/// A program and how it came about.
-struct CompiledProgram {
-  std::unique_ptr<runtime::LoadedProgram> program;
-  parallel::ExecutionPlan plan;
-  std::vector<std::string> warnings = {};
-  std::int64_t devices = 1;  ///< reserved for all replicas
-};
 
 /// One thread at a time uses a session. While a step runs in a thread of its own (start), all other
 /// functions wait for its end.

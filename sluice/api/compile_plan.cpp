@@ -1,0 +1,78 @@
+#include "sluice/api/compile_plan.h"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+/// The CPU has no rules of its own to enforce.
+parallel::IpuRules rulesOf(const Options& options) {
+  return options.device().enforceIpuRules.value_or(false) ? parallel::IpuRules::Enforced
+                                                          : parallel::IpuRules::Off;
+}
+
+parallel::Recompute recomputeOf(const Options& options) {
+  switch (options.compile().recomputation) {
+    case Recomputation::Pipeline:
+      return parallel::Recompute::Yes;
+    case Recomputation::None:
+      return parallel::Recompute::No;
+    case Recomputation::Default:
+      break;
+  }
+  return rulesOf(options) == parallel::IpuRules::Enforced ? parallel::Recompute::IfPipelined
+                                                          : parallel::Recompute::No;
+}
+
+/// Whether the ops say themselves where they run, as those of a Builder may.
+bool isAnnotated(const ir::Graph& graph, const Options& options) {
+  return graph.blocks().empty() && options.compile().virtualGraphMode != VirtualGraphMode::Off &&
+         std::ranges::any_of(graph.order(), [&](ir::OpId id) {
+           const ir::Op& op = graph.op(id);
+           return op.place.pass == ir::Pass::Forward && op.place.stage >= 0;
+         });
+}
+
+bool isContinuous(const ir::Graph& graph, const Options& options) {
+  return options.compile().continuousWeightUpdates &&
+         std::ranges::any_of(graph.order(), [&](ir::OpId id) {
+           return graph.op(id).place.pass == ir::Pass::Backward;
+         });
+}
+
+}  // namespace
+
+Strategy strategyOf(const ir::Graph& graph, const Options& options) {
+  return isAnnotated(graph, options) && !options.compile().enablePipelining
+             ? Strategy(ShardedExecution())
+             : options.executionStrategy();
+}
+
+parallel::PlanOptions planOptions(const ir::Graph& graph,
+                                  std::int32_t microBatches,
+                                  const Options& options) {
+  return {.microBatches = microBatches,
+          .recompute = recomputeOf(options),
+          .continuous = isContinuous(graph, options),
+          .annotated = isAnnotated(graph, options)};
+}
+
+parallel::RuleReport checkRules(const ir::Graph& placed,
+                                const parallel::ExecutionPlan& plan,
+                                const Strategy& strategy,
+                                std::int32_t microBatches,
+                                const Options& options) {
+  return parallel::checkPlan(
+      placed,
+      plan,
+      strategy,
+      {.rules = rulesOf(options),
+       .roundUp =
+           options.device().autoRoundNumDevices ? parallel::RoundUp::Yes : parallel::RoundUp::No,
+       .replicas = options.replicationFactor(),
+       .microBatches = microBatches,
+       .continuous = options.compile().continuousWeightUpdates && plan.training,
+       .firstDevice = options.device().deviceId});
+}
+
+}  // namespace sluice

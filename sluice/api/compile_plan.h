@@ -1,0 +1,39 @@
+// What the options say about planning a finished graph, and the rules its plan is checked against.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sluice/api/options.h"
+#include "sluice/ir/graph.h"
+#include "sluice/parallel/execution_plan.h"
+#include "sluice/parallel/plan_rules.h"
+#include "sluice/runtime/engine.h"
+
+namespace sluice {
+
+/// A program and how it came about.
+struct CompiledProgram {
+  std::unique_ptr<runtime::LoadedProgram> program;
+  parallel::ExecutionPlan plan;
+  std::vector<std::string> warnings = {};
+  std::int64_t devices = 1;  ///< reserved for all replicas
+};
+
+/// A Builder's annotated graph is sharded unless its options pipeline it.
+Strategy strategyOf(const ir::Graph& graph, const Options& options);
+parallel::PlanOptions planOptions(const ir::Graph& graph,
+                                  std::int32_t microBatches,
+                                  const Options& options);
+
+/// Checks a plan of a placed graph. Throws InvalidArgument for a rule that is enforced and broken;
+/// the report has the others as warnings.
+parallel::RuleReport checkRules(const ir::Graph& placed,
+                                const parallel::ExecutionPlan& plan,
+                                const Strategy& strategy,
+                                std::int32_t microBatches,
+                                const Options& options);
+
+}  // namespace sluice

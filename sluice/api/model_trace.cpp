@@ -1,0 +1,78 @@
+// The graph of a model's step: forward from its source, backward and update, anchors.
+#include <algorithm>
+
+#include "sluice/api/model.h"
+#include "sluice/api/training_graph.h"
+#include "sluice/base/error.h"
+#include "sluice/nn/block.h"
+#include "sluice/transforms/decompose.h"
+
+namespace sluice {
+
+void Model::addBackward(TracedGraph& traced) const {
+  ir::Graph& graph = traced.graph;
+  // Composites are differentiated through their parts; the loss keeps its place among the outputs.
+  transforms::decompose(graph, [](const ir::Op&) { return false; });
+  const std::vector<WeightGradient> gradients =
+      addTraining(graph,
+                  graph.outputs()[traced.loss].value,
+                  *optimizer_,
+                  {.accumulation = options_.training.gradientAccumulation(),
+                   .reduction = options_.training.accumulationReduction(),
+                   .meanStrategy = options_.training.meanReductionStrategy(),
+                   .replicas = options_.replicationFactor()});
+  traced.tensors = namedTensors(graph, ir::Pass::Backward);
+  for (const WeightGradient& gradient : gradients) {
+    traced.tensors.push_back({"Gradient___" + gradient.variable, gradient.value});
+  }
+}
+
+/// Adds those anchors as outputs that name one of the tensors, and keeps the names.
+void Model::addAnchors(TracedGraph& traced) {
+  for (const NamedTensor& tensor : traced.tensors) {
+    tensorNames_.push_back(tensor.name);
+  }
+  for (const Anchor& anchor : options_.batch().anchors) {
+    const auto found = std::ranges::find(traced.tensors, anchor.longName, &NamedTensor::name);
+    if (found != traced.tensors.end()) {
+      traced.graph.addOutput("anchor/" + anchor.shortName, found->value);
+    }
+  }
+}
+
+TracedGraph Model::trace(const Signature& signature) {
+  TracedGraph traced = source_->trace({signature, training(), options_});
+  ir::Graph& graph = traced.graph;
+  const std::size_t own = graph.outputs().size();
+  tensorNames_.clear();
+  addAnchors(traced);
+  nn::requireLiveBlocks(graph);
+  if (synthetic()) {
+    makeInputsSynthetic(graph, options_.batch().syntheticData);
+  }
+  if (training()) {
+    addBackward(traced);
+    addAnchors(traced);
+  }
+  // The model's own outputs, then the anchors in the order of the options.
+  const std::vector<ir::Output> all(graph.outputs().begin(), graph.outputs().end());
+  std::vector<ir::Output> outputs(all.begin(),
+                                  all.begin() + static_cast<std::ptrdiff_t>(traced.outputs));
+  for (const Anchor& anchor : options_.batch().anchors) {
+    const auto found = std::find_if(
+        all.begin() + static_cast<std::ptrdiff_t>(own), all.end(), [&](const ir::Output& output) {
+          return output.name == "anchor/" + anchor.shortName;
+        });
+    if (found == all.end()) {
+      raise<InvalidArgument>(
+          "anchorTensor '{}': the model has no tensor '{}'; Model::getTensorNames() lists them",
+          anchor.shortName,
+          anchor.longName);
+    }
+    outputs.push_back(*found);
+  }
+  graph.setOutputs(std::move(outputs));
+  return traced;
+}
+
+}  // namespace sluice
