@@ -28,9 +28,9 @@ constexpr std::int32_t kAccumulation = 16;
 
 /// `layers` equal layers, one block each, and the loss in a block of its own.
 struct Stack : nn::Module {
-  explicit Stack(int count) : layers(*this, "layers") {
+  Stack(int count, std::int64_t width) : layers(*this, "layers") {
     for (int i = 0; i < count; ++i) {
-      layers.emplace(kWidth, kWidth);
+      layers.emplace(width, width);
     }
   }
 
@@ -48,7 +48,12 @@ struct Stack : nn::Module {
 
 class Case {
  public:
-  Case(int layers, const std::vector<int>& counts, const char* schedule) : net_(layers) {
+  Case(int layers,
+       const std::vector<int>& counts,
+       const char* schedule,
+       std::int64_t width = kWidth,
+       std::int64_t batch = kBatch)
+      : net_(layers, width) {
     std::vector<parallel::Stage> stages;
     int next = 0;
     for (const int count : counts) {
@@ -63,9 +68,10 @@ class Case {
     }
     Options options;
     options.setExecutionStrategy(parallel::PipelinedExecution(stages).schedule(schedule));
+    options.showCompilationProgressBar(false);
     options.training.gradientAccumulation(kAccumulation);
     model_ = std::make_unique<TypedModel<Stack>>(net_, options, optim::SGD(1e-3).clone());
-    const TensorType type{DType::F32, {kBatch * kAccumulation, kWidth}};
+    const TensorType type{DType::F32, {batch * kAccumulation, width}};
     step_ = {testing::randomTensor(1, type, -1, 1), testing::randomTensor(2, type, -1, 1)};
     model_->compile(step_);
     run();
@@ -77,6 +83,15 @@ class Case {
     times_.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     return times_.back();
+  }
+
+  /// Of all lanes in one call.
+  std::size_t tasks() const {
+    std::size_t count = 0;
+    for (const program::Lane& lane : model_->program().lanes) {
+      count += lane.tasks.size();
+    }
+    return count;
   }
 
   double median() const {
@@ -108,6 +123,11 @@ int main(int argc, char** argv) {
   Case zeroBubble(6, {3, 3}, "zb-h1");
   Case ten(10, {10}, "sequential");
   Case shared(10, {4, 2, 2, 2}, "1f1b");
+  // So small that the kernels hardly count: what is left is the engine.
+  Case tiny(2, {1, 1}, "1f1b", 4, 1);
+  for (int i = 0; i < 20 * repeats; ++i) {
+    tiny.run();
+  }
   for (int i = 0; i < repeats; ++i) {
     for (Case* each : {&one, &pipelined, &zeroBubble, &ten, &shared}) {
       each->run();
@@ -121,6 +141,8 @@ int main(int argc, char** argv) {
   report["speed_1f1b"] = one.median() / pipelined.median();
   report["speed_zero_bubble"] = one.median() / zeroBubble.median();
   report["speed_four_devices_two_cores"] = ten.median() / shared.median();
+  report["microseconds_per_task_with_tiny_kernels"] =
+      1e6 * tiny.median() / static_cast<double>(tiny.tasks());
   std::cout << report.dump(2) << "\n";
   return 0;
 }

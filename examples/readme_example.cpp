@@ -9,8 +9,13 @@ struct Classifier : nn::Module {
   nn::Linear fc2{*this, "fc2", 32, 2};
 
   std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
-    const nn::Tensor logits = fc2(nn::relu(fc1(x)));
-    return {logits, nn::crossEntropy(logits, labels)};
+    {
+      const nn::Block block("hidden");
+      x = nn::relu(fc1(x));
+    }
+    const nn::Block block("output");
+    x = fc2(x);
+    return {x, nn::crossEntropy(x, labels)};
   }
 };
 
@@ -27,7 +32,8 @@ int main() {
   }
   Classifier net;
   Options options;
-  options.threads(2).memoryPerDevice("1MiB");
+  options.memoryPerDevice("256KiB");
+  options.setExecutionStrategy(PipelinedExecution("hidden", "output"));  // a device each
   options.training.gradientAccumulation(4);  // 4 micro-batches of 128 points per update
   auto model = trainingModel(net, options, optim::AdamW(0.01));
   for (int step = 0; step < 300; ++step) {
