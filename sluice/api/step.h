@@ -21,6 +21,7 @@ class TensorFeed : public runtime::HostFeed {
   TensorFeed(std::vector<HostTensor> inputs, const BatchLayout& layout)
       : inputs_(std::move(inputs)), layout_(layout) {}
   const void* take(std::int32_t input, std::int64_t microBatch) override;
+  bool mayBlock() const override { return false; }
 
  private:
   std::vector<HostTensor> inputs_;
@@ -33,6 +34,7 @@ class TensorSink : public runtime::HostSink {
  public:
   TensorSink(const program::Program& program, std::vector<BatchLayout> layouts);
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
+  bool mayBlock() const override { return false; }
   std::vector<HostTensor> takeResults() { return std::move(results_); }
 
  private:

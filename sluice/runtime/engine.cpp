@@ -43,7 +43,11 @@ struct Engine::Impl {
     std::span<std::byte* const> addresses;
     const StepArgs* args = nullptr;
     std::size_t replicas = 1;
+    bool workersServeHost = false;  // its callbacks do not block
 
+    LaneClass classOf(const LaneRun& lane) const {
+      return workersServeHost ? LaneClass::Device : lane.laneClass();
+    }
     std::span<std::byte* const> addressesOf(std::size_t replica) const {
       return addresses.subspan(replica * program->buffers.size(), program->buffers.size());
     }
@@ -161,6 +165,9 @@ struct Engine::Impl {
 
   /// Runs ready tasks of a class until the step is over.
   void work(LaneClass laneClass) {
+    if (laneClass == LaneClass::Host && job.workersServeHost) {
+      return;
+    }
     Signal& signal = signals[static_cast<std::size_t>(laneClass)];
     while (!over()) {
       const std::int32_t epoch = signal.epoch.load();
@@ -182,7 +189,7 @@ struct Engine::Impl {
       LaneRun* best = nullptr;
       std::int64_t bestPriority = std::numeric_limits<std::int64_t>::max();
       for (const auto& lane : job.lanes) {
-        if (lane->laneClass() != laneClass || lane->isTaken() || lane->finished()) {
+        if (job.classOf(*lane) != laneClass || lane->isTaken() || lane->finished()) {
           continue;
         }
         const std::int64_t count = lane->done();
@@ -238,10 +245,13 @@ struct Engine::Impl {
     lane.complete(count + 1);
     lane.release();
     tasksDone.fetch_add(1, std::memory_order_relaxed);
-    for (const LaneClass waiter : {LaneClass::Device, LaneClass::Host}) {
-      if (lane.signals(count, waiter)) {
-        signals[static_cast<std::size_t>(waiter)].raise();
-      }
+    const bool device = lane.signals(count, LaneClass::Device);
+    const bool host = lane.signals(count, LaneClass::Host);
+    if (device || (host && job.workersServeHost)) {
+      signals[static_cast<std::size_t>(LaneClass::Device)].raise();
+    }
+    if (host && !job.workersServeHost) {
+      signals[static_cast<std::size_t>(LaneClass::Host)].raise();
     }
     if (last && lanesLeft.fetch_sub(1) == 1) {
       wakeAll();
@@ -468,7 +478,8 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
               loaded.segments_,
               loaded.addresses_,
               &args,
-              loaded.replicas_};
+              loaded.replicas_,
+              !args.feed.mayBlock() && !args.sink.mayBlock()};
   impl.failed.store(false);
   impl.failure = nullptr;
   std::int32_t busy = 0;

@@ -13,6 +13,9 @@ class HostFeed {
   /// The data of one input for one micro-batch of the step: plain, of the stream's type. Valid
   /// until the step ends. Errors are thrown and reach the caller of the step.
   virtual const void* take(std::int32_t input, std::int64_t microBatch) = 0;
+  /// Whether take may wait for something. If neither side may, the devices' workers make the calls
+  /// themselves and no other thread is woken for them.
+  virtual bool mayBlock() const { return true; }
 };
 
 class HostSink {
@@ -20,6 +23,8 @@ class HostSink {
   virtual ~HostSink() = default;
   /// Receives one output of one micro-batch; `data` is valid only during the call.
   virtual void put(std::int32_t output, std::int64_t microBatch, const void* data) = 0;
+  /// As for a feed.
+  virtual bool mayBlock() const { return true; }
 };
 
 }  // namespace sluice::runtime
