@@ -71,8 +71,11 @@ std::string explain(const CompiledProgram& compiled,
                     const BatchLayout& layout,
                     const Options& options) {
   std::string text = layout.explain();
-  text += fmt::format("Strategy {}; {} devices reserved for {} replicas\n",
-                      options.executionStrategy().str(),
+  const std::string_view how = compiled.plan.pipelined    ? "Pipelined execution"
+                               : compiled.plan.sequential ? "One micro-batch at a time"
+                                                          : "One device";
+  text += fmt::format("{}; {} devices reserved for {} replicas\n",
+                      how,
                       compiled.devices,
                       options.replicationFactor());
   text += stages(compiled.plan);

@@ -261,6 +261,7 @@ TEST(Explain, ShowsStagesScheduleAndIdleTime) {
   const schedule::PipelineSchedule& schedule = model.compiled().plan.schedule;
   EXPECT_THAT(text, HasSubstr("A call takes 4 rows: micro-batch 1"));
   EXPECT_THAT(text, HasSubstr("Schedule 1f1b"));
+  EXPECT_THAT(text, HasSubstr("Pipelined execution; 4 devices reserved for 1 replicas"));
   EXPECT_THAT(text, HasSubstr("b0\n"));
   EXPECT_THAT(text, HasSubstr("b3\n"));
   EXPECT_THAT(text, HasSubstr("device 3: busy"));

@@ -210,7 +210,7 @@ void requireLiveBlocks(const ir::Graph& graph) {
       for (const ir::Value v : op.inputs) {
         live.insert(v.op);
       }
-    } else if (needsBlock(op) && op.place.block >= 0) {
+    } else if (needsBlock(op) && op.place.block >= 0 && !op.def->traits.view) {
       dead = &op;  // the first of them in the order of the graph comes last
     }
   }

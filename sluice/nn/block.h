@@ -93,7 +93,8 @@ void removeBlocks(Module& module);
 /// Inputs, constants and reads of variables need none.
 void requireBlocks(const ir::Graph& graph);
 /// Throws InvalidArgument, naming block and op, if the graph has blocks and an op in one of them
-/// whose results reach neither an output nor an op with an effect.
+/// whose results reach neither an output nor an op with an effect. Views, which compute nothing,
+/// may be left unused.
 void requireLiveBlocks(const ir::Graph& graph);
 /// Throws InvalidArgument for a layer below the module that begins a block and was not applied in
 /// the current trace.

@@ -301,6 +301,22 @@ TEST(RequireBlocks, IgnoresInputsConstantsAndReadsOfVariables) {
   EXPECT_NO_THROW(requireBlocks(trace.graph));
 }
 
+TEST(RequireLiveBlocks, NamesTheFirstOpThatReachesNoOutput) {
+  Chain net;
+  Trace trace;
+  net.a(trace.x);
+  EXPECT_NO_THROW(requireLiveBlocks(trace.graph));  // no blocks at all
+  Tensor y;
+  {
+    const Block block("B1");
+    y = net.b(trace.x);
+    net.c(y);
+  }
+  trace.graph.addOutput("y", y.value());
+  EXPECT_THAT(messageOf([&] { requireLiveBlocks(trace.graph); }),
+              AllOf(HasSubstr("block 'B1'"), HasSubstr("'c/")));
+}
+
 TEST(RequireBegunBlocks, RefusesAMarkedLayerThatIsNotApplied) {
   Chain net;
   BeginBlock(net.a, "A");
