@@ -51,6 +51,9 @@ class ScatterAdd : public device::Kernel {
     const std::int64_t rows = std::min(rows_, view_.extent - first);
     const std::int64_t at = (outer * view_.extent + first) * view_.inner;
     T* out = run.out<T>(0) + at;
+    if (rows * view_.inner == 0) {
+      return;  // an empty tensor may have no memory at all
+    }
     std::memcpy(out, run.in<T>(0) + at, static_cast<std::size_t>(rows * view_.inner) * sizeof(T));
     const T* updates = run.in<T>(2) + outer * count_ * view_.inner;
     for (std::int64_t i = 0; i < count_; ++i) {
