@@ -166,6 +166,10 @@ Tensor detach(const Tensor& x) {
   return apply(ops::detach, x);
 }
 
+Tensor recomputationCheckpoint(const Tensor& x) {
+  return apply(ops::recomputationCheckpoint, x);
+}
+
 Tensor constant(const HostTensor& value) {
   GraphBuilder& b = Tracer::current().builder();
   return {b, b.constant(value.clone())};

@@ -38,6 +38,9 @@ Tensor equal(const Tensor& x, const Tensor& y);
 Tensor greater(const Tensor& x, const Tensor& y);
 Tensor less(const Tensor& x, const Tensor& y);
 Tensor cast(const Tensor& x, DType dtype);
+/// x itself, kept for the backward pass when activations are recomputed
+/// (Options::recomputation): what comes behind it is recomputed from here.
+Tensor recomputationCheckpoint(const Tensor& x);
 /// The same value; no gradient passes.
 Tensor detach(const Tensor& x);
 
