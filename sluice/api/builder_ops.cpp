@@ -158,6 +158,7 @@ TensorId AiOnnx::clip(const TensorId& x, double min, double max) {
 TensorId AiOnnx::concat(const std::vector<TensorId>& parts, std::int64_t axis) {
   return b_.make("Concat", [&] {
     std::vector<ir::Value> values;
+    values.reserve(parts.size());
     for (const TensorId& part : parts) {
       values.push_back(b_.value(part));
     }

@@ -52,6 +52,8 @@ class Model {
         const Options& options,
         std::unique_ptr<optim::Optimizer> optimizer);
   Model(Model&&) = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
   Model& operator=(Model&&) = delete;
   /// Waits for a step that is under way.
   ~Model();

@@ -17,6 +17,8 @@ class Pending {
   /// A step that failed before it began.
   explicit Pending(std::exception_ptr failure);
   Pending(Pending&&) = default;
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
   Pending& operator=(Pending&&) = delete;
   /// Waits for the end of the step.
   ~Pending();

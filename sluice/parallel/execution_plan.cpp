@@ -39,7 +39,7 @@ std::vector<std::int32_t> place(ir::Graph& graph,
                                 const PlanOptions& options,
                                 ExecutionPlan& plan) {
   if (options.annotated) {
-    const std::vector<std::int32_t> deviceOfStage = placeByAnnotations(graph, plan.homes);
+    std::vector<std::int32_t> deviceOfStage = placeByAnnotations(graph, plan.homes);
     plan.blocks.resize(deviceOfStage.size());
     return deviceOfStage;
   }

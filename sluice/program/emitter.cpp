@@ -340,7 +340,7 @@ class Emitter {
         return form;
       }
     }
-    const Material form{wanted, newBuffer(variable, wanted.bytes(type), BufferUse::Packed)};
+    Material form{wanted, newBuffer(variable, wanted.bytes(type), BufferUse::Packed)};
     emitReorder(source, form, type, device(), variable);  // the Pack of device d is segment d
     known.push_back(form);
     return form;

@@ -90,7 +90,8 @@ Orders gpipeOrders(const Layout& layout) {
 }
 
 Orders oneForwardOneBackwardOrders(const Layout& layout) {
-  const std::int64_t period = layout.mostStagesOfADevice() * (layout.training() ? 2 : 1);
+  const std::int64_t passes = layout.training() ? 2 : 1;
+  const std::int64_t period = layout.mostStagesOfADevice() * passes;
   const std::vector<std::int64_t> places = placesInPeriod(layout, period);
   return ordersBy(layout, [&](const Piece& piece) {
     return period * piece.microBatch + places[layout.id(piece.kind, piece.stage, 0)];

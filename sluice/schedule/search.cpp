@@ -79,7 +79,7 @@ std::vector<ListPolicy> chunkedPolicies(const Layout& layout) {
     policies.push_back({.group = group, .forwardLimit = limit});
     policies.push_back({.group = group, .forwardLimit = microBatchLimit(layout, devices)});
     if (layout.hasByteCap()) {
-      const std::vector<std::int64_t> ample = microBatchLimit(layout, 2 * devices);
+      const std::vector<std::int64_t> ample = microBatchLimit(layout, std::int64_t{2} * devices);
       for (const bool backwardFirst : {false, true}) {
         policies.push_back({.group = group,
                             .backwardFirst = backwardFirst,
