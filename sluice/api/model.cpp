@@ -364,14 +364,14 @@ std::string Model::summary() const {
     for (const program::Segment& segment : p.segments) {
       kernels += segment.calls.size();
     }
-    text += fmt::format(
-        "{} program for ({}): {} kernels, {} bytes of state, {} bytes of activations and "
-        "scratch\n",
-        p.name,
-        fmt::join(types, ", "),
-        kernels,
-        p.devices[0].stateBytes,
-        p.devices[0].transientBytes);
+    text += fmt::format("{} program for ({}): {} kernels", p.name, fmt::join(types, ", "), kernels);
+    for (std::size_t d = 0; d < p.devices.size(); ++d) {
+      text += p.devices.size() == 1 ? std::string(", ") : fmt::format("\n  device {}: ", d);
+      text += fmt::format("{} bytes of state, {} bytes of activations and scratch",
+                          p.devices[d].stateBytes,
+                          p.devices[d].transientBytes);
+    }
+    text += "\n";
   }
   return text;
 }

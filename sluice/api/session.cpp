@@ -67,12 +67,13 @@ Session::Session(const Options& options, std::uint64_t seed)
                     .memoryBytes = options.memoryPerDevice(),
                     .tuning = readTuning(options.tuningTable())};
   broadcastBuffers_ = options.state().broadcastBuffers;
+  stallTimeout_ = options.device().stallTimeout;
   replicas_.emplace_back();
   replicas_[0].state = std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed);
   engine_ = std::make_unique<runtime::Engine>(
       *replicas_[0].state,
       runtime::EngineOptions{.stallTimeout = std::chrono::milliseconds(
-                                 static_cast<std::int64_t>(1e3 * options.device().stallTimeout))});
+                                 static_cast<std::int64_t>(1e3 * stallTimeout_))});
   makeDevices(1);
   options.freeze();
 }
@@ -193,6 +194,16 @@ void Session::requireSameDevices(const Options& options) const {
         "the module already has a model on devices from {} on; this one asks for useDeviceId {}",
         firstDevice_,
         options.device().deviceId.value_or(0));
+  }
+  if (options.state().broadcastBuffers != broadcastBuffers_ ||
+      options.device().stallTimeout != stallTimeout_) {
+    raise<InvalidArgument>(
+        "the module already has a model with broadcastBuffers {} and stallTimeout {}; this one "
+        "asks for {} and {}: use the same for both",
+        broadcastBuffers_,
+        stallTimeout_,
+        options.state().broadcastBuffers,
+        options.device().stallTimeout);
   }
   if (options.randomSeed().value_or(seed_) != seed_) {
     raise<InvalidArgument>(

@@ -43,8 +43,8 @@ class Session : public nn::StateStore {
   std::size_t numDevices() const { return replicas_[0].devices.size(); }
   std::size_t numReplicas() const { return replicas_.size(); }
   const device::Device& device(std::size_t i = 0) const { return *replicas_[0].devices[i]; }
-  /// Throws InvalidArgument unless the options want the devices, tuning table and (if set) seed of
-  /// this session.
+  /// Throws InvalidArgument unless the options want the devices, tuning table, stallTimeout,
+  /// broadcastBuffers and (if set) seed of this session.
   void requireSameDevices(const Options& options) const;
 
   /// Runs the passes, lowers, proves and loads; with ConnectionType::Never it does not load.
@@ -113,6 +113,7 @@ class Session : public nn::StateStore {
   std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
   std::map<std::string, std::int32_t> warned_;         // how often each warning was logged
   bool broadcastBuffers_ = true;
+  double stallTimeout_ = 0;  // seconds
   std::vector<Replica> replicas_;
   std::unique_ptr<runtime::Engine> engine_;
   std::shared_future<void> running_;  // the step that was started last

@@ -55,6 +55,7 @@ class Structure {
       }
     }
     allOnceAndInOrder();
+    sumsOverReplicas();
   }
 
  private:
@@ -383,6 +384,36 @@ class Structure {
     }
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       complete(reductions[r], "reduce", p_.reductions[r].name, 1);
+    }
+  }
+
+  /// The execution of one replica says nothing about the others: a sum waits for its operand in all
+  /// of them, and who overwrites the operand waits for the sum in all of them.
+  void sumsOverReplicas() const {
+    const auto waitsForAll = [&](const Task& task) {
+      return std::ranges::any_of(p_.waitsOf(task), &Wait::allReplicas);
+    };
+    std::vector<bool> summed(p_.buffers.size(), false);
+    for (const Reduction& reduction : p_.reductions) {
+      summed[reduction.from.index()] = true;
+    }
+    const auto writesOperand = [&](const Task& task) {
+      if (task.kind != TaskKind::Run) {
+        return false;
+      }
+      const Segment& segment = p_.segments[static_cast<std::size_t>(task.subject)];
+      return std::ranges::any_of(segment.calls, [&](const device::KernelCall& call) {
+        return std::ranges::any_of(
+            call.outputs, [&](std::int32_t b) { return summed[static_cast<std::size_t>(b)]; });
+      });
+    };
+    for (std::size_t lane = 0; lane < p_.lanes.size() && !p_.reductions.empty(); ++lane) {
+      for (std::size_t index = 0; index < p_.lanes[lane].tasks.size(); ++index) {
+        const Task& task = p_.lanes[lane].tasks[index];
+        require((task.kind != TaskKind::Reduce && !writesOperand(task)) || waitsForAll(task),
+                "{}: it takes part in a sum over replicas and waits for none of the others",
+                taskText(p_, lane, index));
+      }
     }
   }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/program/verify.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 
@@ -127,6 +128,48 @@ TEST(Reduction, CrossesReplicasOncePerUpdate) {
     }
   }
   EXPECT_EQ(tasks, 8U);
+}
+
+TEST(Reduction, IsRefusedByTheVerifierWithoutWaitsForAllReplicas) {
+  BlockedCnn net;
+  auto model = trainingModel(net, replicated(2, 6), optim::SGD(0.1));
+  model.compile(makeInputs(BlockedCnn::inputs(), 0, 12));
+  program::Program broken = model.program();
+  program::verify(broken);
+  std::size_t refused = 0;
+  for (program::Wait& wait : broken.waits) {
+    if (wait.allReplicas) {
+      wait.allReplicas = false;
+      try {
+        program::verify(broken);
+      } catch (const InternalError& error) {
+        EXPECT_THAT(error.message(), ::testing::HasSubstr("sum over replicas"));
+        ++refused;
+      }
+      wait.allReplicas = true;
+    }
+  }
+  EXPECT_GE(refused, 8U);  // every sum at least
+}
+
+TEST(Buffers, AreThoseOfTheFirstReplicaUnlessEachKeepsItsOwn) {
+  const auto meanOfReplica = [](bool broadcast, std::size_t replica) {
+    BlockedGpt net;
+    auto model = trainingModel(net, replicated(2, 2).broadcastBuffers(broadcast), optim::SGD(0.1));
+    model.run(makeInputs(BlockedGpt::inputs(), 0, 4));
+    return model.session().read("norm.running_mean", replica).hash();
+  };
+  EXPECT_EQ(meanOfReplica(true, 0), meanOfReplica(true, 1));
+  EXPECT_NE(meanOfReplica(false, 0), meanOfReplica(false, 1));
+  EXPECT_EQ(meanOfReplica(false, 0), meanOfReplica(true, 0));
+  BlockedGpt net;
+  auto model = trainingModel(net, replicated(2, 2).broadcastBuffers(false), optim::SGD(0.1));
+  try {
+    trainingModel(net, replicated(2, 2), optim::SGD(0.1));
+    FAIL() << "another broadcastBuffers was ignored";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("broadcastBuffers"));
+  }
 }
 
 struct Identity : nn::Module {
