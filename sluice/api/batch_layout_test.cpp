@@ -5,23 +5,15 @@
 
 #include "sluice/api/options.h"
 #include "sluice/base/error.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
 
 BatchLayout inference(const Options& options) {
   return BatchLayout::of(options, RunKind::Inference);

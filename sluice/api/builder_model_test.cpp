@@ -3,23 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "sluice/sluice.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "another error or none";
-}
 
 HostTensor numbers(const Shape& shape, int stride) {
   HostTensor tensor(DType::F32, shape);

@@ -3,22 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "sluice/sluice.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "another error or none";
-}
 
 struct Net : nn::Module {
   nn::Linear fc{*this, "fc", 3, 2};

@@ -3,24 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "sluice/sluice.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "another error or none";
-}
 
 /// Four linear layers, one per block; two of them may be the same.
 struct Tower : nn::Module {
@@ -74,7 +66,7 @@ TEST(IpuRules, WantEnoughMicroBatchesForTraining) {
         AllOf(HasSubstr("gradientAccumulation of at least 7, got " + std::to_string(accumulation)),
               HasSubstr("4 stages become 7, 3 extra")));
   }
-  EXPECT_EQ(trainMessage(training(7, four())), "another error or none");
+  EXPECT_EQ(trainMessage(training(7, four())), "nothing thrown");
 }
 
 TEST(IpuRules, WantEnoughIterationsForInferenceUnlessSharded) {
@@ -89,9 +81,9 @@ TEST(IpuRules, WantEnoughIterationsForInferenceUnlessSharded) {
   };
   EXPECT_THAT(message(2, PipelinedExecution(four())),
               HasSubstr("deviceIterations of at least 4, got 2"));
-  EXPECT_EQ(message(4, PipelinedExecution(four())), "another error or none");
-  EXPECT_EQ(message(2, ShardedExecution(four())), "another error or none");
-  EXPECT_EQ(message(4, ShardedExecution(four())), "another error or none");
+  EXPECT_EQ(message(4, PipelinedExecution(four())), "nothing thrown");
+  EXPECT_EQ(message(2, ShardedExecution(four())), "nothing thrown");
+  EXPECT_EQ(message(4, ShardedExecution(four())), "nothing thrown");
 }
 
 TEST(IpuRules, WantMultiplesForGroupedSchedules) {
@@ -102,8 +94,8 @@ TEST(IpuRules, WantMultiplesForGroupedSchedules) {
     return result;
   };
   EXPECT_THAT(trainMessage(options("grouped", 6), false, 2), HasSubstr("a multiple of 4, got 6"));
-  EXPECT_EQ(trainMessage(options("interleaved", 6), false, 2), "another error or none");
-  EXPECT_EQ(trainMessage(options("sequential", 1), false, 2), "another error or none");
+  EXPECT_EQ(trainMessage(options("interleaved", 6), false, 2), "nothing thrown");
+  EXPECT_EQ(trainMessage(options("sequential", 1), false, 2), "nothing thrown");
 }
 
 TEST(IpuRules, InterleavedTrainingHasOneStagePerDevice) {
@@ -139,7 +131,7 @@ TEST(IpuRules, KeepASharedWeightOnOneDevice) {
               AllOf(HasSubstr("weight 'a."), HasSubstr("devices 0, 3")));
   std::vector<Stage> together = {
       Stage("b0").device(0), Stage("b1").device(1), Stage("b2").device(1), Stage("b3").device(0)};
-  EXPECT_EQ(trainMessage(training(7, together), true), "another error or none");
+  EXPECT_EQ(trainMessage(training(7, together), true), "nothing thrown");
 }
 
 TEST(IpuRules, ThatAreOffGiveWarningsWithTheUtilisation) {

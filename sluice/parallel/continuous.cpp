@@ -1,11 +1,11 @@
 #include "sluice/parallel/continuous.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "sluice/base/error.h"
+#include "sluice/parallel/op_replacer.h"
 
 namespace sluice::parallel {
 namespace {
@@ -23,50 +23,21 @@ void readAgain(ir::Graph& graph) {
       assigned.insert(graph.op(id).attrs.text("var"));
     }
   }
-  std::vector<OpId> order;
-  std::unordered_map<Value, Value> replacements;
-  std::vector<OpId> replaced;
+  OpReplacer replacer(graph);
   const std::vector<OpId> before(graph.order().begin(), graph.order().end());
   for (const OpId id : before) {
     const Op& op = graph.op(id);
-    if (op.place.pass == Pass::Forward) {
-      order.push_back(id);
-      continue;
-    }
     std::vector<Value> inputs = op.inputs;
     for (Value& v : inputs) {
       const Op& read = graph.op(v.op);
-      if (!read.is(ir::kVariable) || read.place.pass != Pass::Forward ||
-          !assigned.contains(read.attrs.text("var"))) {
-        continue;
+      if (op.place.pass != Pass::Forward && read.is(ir::kVariable) &&
+          read.place.pass == Pass::Forward && assigned.contains(read.attrs.text("var"))) {
+        v = {replacer.copy(read, {}, read.name, op.place), v.out};
       }
-      v = {graph.append({.def = *read.def,
-                         .attrs = read.attrs,
-                         .name = read.name,
-                         .place = op.place,
-                         .types = read.outputs}),
-           v.out};
-      order.push_back(v.op);
     }
-    if (inputs == op.inputs) {
-      order.push_back(id);
-      continue;
-    }
-    const OpId made = graph.append({.def = *op.def,
-                                    .inputs = std::move(inputs),
-                                    .attrs = op.attrs,
-                                    .name = op.name,
-                                    .place = op.place,
-                                    .types = op.outputs});
-    order.push_back(made);
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      replacements.emplace(op.out(i), Value{made, static_cast<std::uint16_t>(i)});
-    }
-    replaced.push_back(id);
+    replacer.replace(op, std::move(inputs));
   }
-  graph.replaceUses(replacements);
-  graph.remove(replaced);
-  graph.reorder(std::move(order));
+  replacer.finish();
 }
 
 void joinStage(ir::Graph& graph, const Op& op, std::int32_t stage, std::int32_t device) {

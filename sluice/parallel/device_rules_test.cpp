@@ -6,23 +6,15 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::parallel {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::DoubleEq;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
 
 std::int64_t needed(const std::vector<std::int32_t>& ids, std::int64_t replicas) {
   return neededDevices(ids, replicas);

@@ -6,23 +6,15 @@
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ops/ops.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::parallel {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "another error or none";
-}
 
 /// A chain of additions of weights; `elements` gives the size of each weight.
 struct Chain {

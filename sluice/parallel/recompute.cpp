@@ -4,6 +4,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "sluice/parallel/op_replacer.h"
+
 namespace sluice::parallel {
 namespace {
 
@@ -33,21 +35,15 @@ class Recomputer {
     const std::vector<OpId> before(graph_.order().begin(), graph_.order().end());
     for (const OpId id : before) {
       const Op& op = graph_.op(id);
+      std::vector<Value> inputs = op.inputs;
       if (op.place.pass == Pass::Backward && op.place.stage != stages_ - 1) {
-        std::vector<Value> inputs = op.inputs;
         for (Value& v : inputs) {
           v = again(v, op);
         }
-        if (inputs != op.inputs) {
-          replace(op, std::move(inputs));
-          continue;
-        }
       }
-      order_.push_back(id);
+      replacer_.replace(op, std::move(inputs));
     }
-    graph_.replaceUses(replacements_);
-    graph_.remove(replaced_);
-    graph_.reorder(std::move(order_));
+    replacer_.finish();
   }
 
  private:
@@ -73,39 +69,16 @@ class Recomputer {
     }
     ir::Placement place = op.place;
     place.pass = Pass::Backward;
-    const OpId made = graph_.append({.def = *op.def,
-                                     .inputs = std::move(inputs),
-                                     .attrs = op.attrs,
-                                     .name = "again/" + op.name,
-                                     .place = place,
-                                     .types = op.outputs});
-    order_.push_back(made);
+    const OpId made = replacer_.copy(op, std::move(inputs), "again/" + op.name, place);
     clones_.emplace(v.op, made);
     return {made, v.out};
   }
 
-  /// A copy of the backward op that reads other operands takes its place.
-  void replace(const Op& op, std::vector<Value> inputs) {
-    const OpId made = graph_.append({.def = *op.def,
-                                     .inputs = std::move(inputs),
-                                     .attrs = op.attrs,
-                                     .name = op.name,
-                                     .place = op.place,
-                                     .types = op.outputs});
-    order_.push_back(made);
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      replacements_.emplace(op.out(i), Value{made, static_cast<std::uint16_t>(i)});
-    }
-    replaced_.push_back(op.id);
-  }
-
   ir::Graph& graph_;
   std::int32_t stages_;
-  std::vector<OpId> order_;  // the new one
   std::unordered_set<OpId> kept_;
   std::unordered_map<OpId, OpId> clones_;
-  std::unordered_map<Value, Value> replacements_;
-  std::vector<OpId> replaced_;
+  OpReplacer replacer_{graph_};
 };
 
 }  // namespace

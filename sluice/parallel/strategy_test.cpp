@@ -5,25 +5,17 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::parallel {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using Names = std::vector<std::string>;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
 
 /// Blocks B1, B2, ... on these devices.
 std::vector<BlockInfo> blocksOn(std::initializer_list<std::int32_t> devices) {

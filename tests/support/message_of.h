@@ -1,0 +1,21 @@
+// What a refused call says, for tests of messages.
+#pragma once
+
+#include <string>
+
+#include "sluice/base/error.h"
+
+namespace sluice::testing {
+
+/// The text of the error of type E that `f` throws; other errors pass through.
+template <class E = InvalidArgument, class F>
+std::string messageOf(F f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+}  // namespace sluice::testing
