@@ -43,6 +43,12 @@ _sluice_need(OpenMP_CXX_FOUND "OpenMP" "build-essential")
 
 _sluice_pkg(hwy libhwy "libhwy-dev")
 
+# ONNX's config names protobuf's target without looking for it.
+find_package(Protobuf QUIET)
+_sluice_need(Protobuf_FOUND "protobuf" "libprotobuf-dev protobuf-compiler")
+find_package(ONNX CONFIG QUIET)
+_sluice_need(ONNX_FOUND "ONNX" "libonnx-dev")
+
 # Only the source tree needs what follows; an installed package does not.
 if(DEFINED Sluice_SOURCE_DIR)
   find_package(CLI11 CONFIG QUIET)

@@ -18,6 +18,12 @@ std::int32_t placementNumber(std::string_view what, std::int64_t number) {
 
 }  // namespace
 
+Builder::Builder(onnx::ImportedModel model) : graph_(std::move(model.graph)), b_(graph_) {
+  for (onnx::ImportedTensor& tensor : model.tensors) {
+    tensors_[std::move(tensor.name)] = {tensor.value, {tensor.value.op}};
+  }
+}
+
 ir::Value Builder::value(const TensorId& id) const {
   const auto found = tensors_.find(id);
   if (found == tensors_.end()) {

@@ -19,6 +19,7 @@
 
 #include "sluice/ir/graph_builder.h"
 #include "sluice/nn/parameter.h"
+#include "sluice/onnx/import.h"
 #include "sluice/ops/ops.h"
 #include "sluice/tensor/host_tensor.h"
 
@@ -161,6 +162,8 @@ class AiGraphcore {
 class Builder {
  public:
   explicit Builder(std::string name = "main") : graph_(std::move(name)), b_(graph_) {}
+  /// A model of a file: its tensors have the ids that they have there.
+  explicit Builder(onnx::ImportedModel model);
   ~Builder() = default;
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;

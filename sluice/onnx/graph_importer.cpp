@@ -1,0 +1,439 @@
+#include "sluice/onnx/graph_importer.h"
+
+#include <algorithm>
+#include <array>
+
+#include <onnx/defs/schema.h>
+
+#include "sluice/base/error.h"
+#include "sluice/onnx/proto_node.h"
+#include "sluice/onnx/translations.h"
+#include "sluice/ops/interpreter.h"
+
+namespace sluice::onnx {
+namespace {
+
+constexpr int kOldestOpset = 1;
+constexpr int kNewestOpset = 17;
+constexpr int kMaxDepth = 32;
+constexpr std::size_t kMaxOps = 2'000'000;
+/// Of all tensors that are known while importing: a few bytes of a file can ask for any size.
+constexpr std::size_t kMaxKnownBytes = std::size_t{192} << 20U;
+
+/// "node 'conv1' (Conv-11)".
+std::string describe(const pb::NodeProto& node) {
+  const std::string& name = !node.name().empty()     ? node.name()
+                            : node.output_size() > 0 ? node.output(0)
+                                                     : node.op_type();
+  return fmt::format("node '{}' ({})", name, node.op_type());
+}
+
+/// The default domain has two spellings.
+std::string domainOf(const std::string& domain) {
+  return domain == "ai.onnx" ? "" : domain;
+}
+
+class DepthGuard {
+ public:
+  explicit DepthGuard(int& depth) : depth_(depth) {
+    if (++depth_ > kMaxDepth) {
+      --depth_;
+      raise<Unsupported>("bodies are nested more than {} deep", kMaxDepth);
+    }
+  }
+  ~DepthGuard() { --depth_; }
+  DepthGuard(const DepthGuard&) = delete;
+  DepthGuard& operator=(const DepthGuard&) = delete;
+
+ private:
+  int& depth_;
+};
+
+}  // namespace
+
+GraphImporter::GraphImporter(const pb::ModelProto& model,
+                             const ImportOptions& options,
+                             std::filesystem::path folder)
+    : model_(model),
+      options_(options),
+      folder_(std::move(folder)),
+      graph_(model.graph().name()),
+      builder_(graph_) {}
+
+ImportedModel GraphImporter::run() {
+  readOpsets();
+  declareInputs(main_);
+  declareInitializers(model_.graph(), main_);
+  importNodes(model_.graph().node(), main_);
+  if (model_.graph().output_size() == 0) {
+    raise<InvalidArgument>("the model has no output");
+  }
+  for (const pb::ValueInfoProto& output : model_.graph().output()) {
+    Scope::Tensor* tensor = find(main_, output.name());
+    if (tensor == nullptr) {
+      raise<InvalidArgument>("output '{}' of the model is made by no node", output.name());
+    }
+    graph_.addOutput(output.name(), read(*tensor, true));
+  }
+  removeDeadOps();
+  ImportedModel result;
+  result.producer = model_.producer_name();
+  result.opset = main_.opsets.contains("") ? main_.opsets.at("") : 0;
+  for (const std::string& name : names_) {
+    const Value value = main_.tensors.at(name).value;
+    if (value.valid() && graph_.contains(value.op)) {
+      result.tensors.push_back({name, value});
+    }
+  }
+  result.graph = std::move(graph_);
+  return result;
+}
+
+void GraphImporter::readOpsets() {
+  for (const pb::OperatorSetIdProto& opset : model_.opset_import()) {
+    const std::string domain = domainOf(opset.domain());
+    const std::int64_t version = opset.version();
+    if (domain.empty() && options_.strictOpVersions &&
+        (version < kOldestOpset || version > kNewestOpset)) {
+      raise<Unsupported>(
+          "the model uses opset {}, supported are {} to {}; strictOpVersions = false tries the "
+          "nearest",
+          version,
+          kOldestOpset,
+          kNewestOpset);
+    }
+    main_.opsets[domain] = std::min<std::int64_t>(version, domain.empty() ? kNewestOpset : version);
+  }
+  if (main_.opsets.empty()) {
+    main_.opsets[""] = 1;
+    if (options_.strictOpVersions) {
+      raise<InvalidArgument>("the model says no opset version");
+    }
+  }
+}
+
+TensorType GraphImporter::inputType(const pb::ValueInfoProto& info) const {
+  if (!info.type().has_tensor_type()) {
+    raise<Unsupported>("input '{}' is no tensor (sequence, map or optional)", info.name());
+  }
+  const pb::TypeProto_Tensor& tensor = info.type().tensor_type();
+  const DType dtype = dtypeOf(tensor.elem_type());
+  if (const auto given = options_.shapes.find(info.name()); given != options_.shapes.end()) {
+    return {dtype, given->second};
+  }
+  if (!tensor.has_shape()) {
+    raise<InvalidArgument>("input '{}' has no shape: give it in ImportOptions.shapes", info.name());
+  }
+  std::vector<std::int64_t> dims;
+  for (const pb::TensorShapeProto_Dimension& dim : tensor.shape().dim()) {
+    if (dim.has_dim_value()) {
+      dims.push_back(dim.dim_value());
+      continue;
+    }
+    const auto bound = options_.dims.find(dim.dim_param());
+    if (bound == options_.dims.end()) {
+      raise<InvalidArgument>(
+          "input '{}': dimension {} is '{}', which has no value: give one in ImportOptions.dims or "
+          "the whole shape in ImportOptions.shapes",
+          info.name(),
+          dims.size(),
+          dim.dim_param().empty() ? "?" : dim.dim_param());
+    }
+    dims.push_back(bound->second);
+  }
+  return {dtype, Shape(std::move(dims))};
+}
+
+void GraphImporter::declareInputs(Scope& scope) {
+  std::unordered_set<std::string> initialized;
+  for (const pb::TensorProto& tensor : model_.graph().initializer()) {
+    initialized.insert(tensor.name());
+  }
+  for (const pb::ValueInfoProto& info : model_.graph().input()) {
+    if (initialized.contains(info.name())) {
+      continue;  // files before IR version 4 list initializers here too
+    }
+    if (info.name().empty() || scope.tensors.contains(info.name())) {
+      raise<InvalidArgument>("the model has two inputs '{}'", info.name());
+    }
+    const auto constant = options_.constants.find(info.name());
+    scope.tensors[info.name()].value = constant != options_.constants.end()
+                                           ? builder_.constant(constant->second)
+                                           : builder_.input(info.name(), inputType(info));
+    names_.push_back(info.name());
+  }
+}
+
+void GraphImporter::declareInitializers(const pb::GraphProto& graph, Scope& scope) {
+  if (graph.sparse_initializer_size() > 0) {
+    raise<Unsupported>("sparse initializers are not supported");
+  }
+  for (const pb::TensorProto& tensor : graph.initializer()) {
+    if (!scope.tensors.emplace(tensor.name(), Scope::Tensor{{}, &tensor}).second) {
+      raise<InvalidArgument>("the model has two tensors '{}'", tensor.name());
+    }
+    if (&scope == &main_) {
+      names_.push_back(tensor.name());
+    }
+  }
+}
+
+Scope::Tensor* GraphImporter::find(Scope& scope, const std::string& name) {
+  for (const Scope* at = &scope; at != nullptr; at = at->parent) {
+    const auto found = at->tensors.find(name);
+    if (found != at->tensors.end()) {
+      return const_cast<Scope::Tensor*>(&found->second);
+    }
+  }
+  return nullptr;
+}
+
+HostTensor GraphImporter::initializerValue(const pb::TensorProto& proto) const {
+  return toHostTensor(proto, folder_);
+}
+
+Value GraphImporter::read(Scope::Tensor& tensor, bool trainable) {
+  if (tensor.value.valid()) {
+    return tensor.value;
+  }
+  HostTensor value = initializerValue(*tensor.initializer);
+  const bool taken = graph_.findVariable(tensor.initializer->name()) != nullptr;
+  if (!isFloat(value.dtype()) || taken) {
+    tensor.value = builder_.constant(std::move(value));
+  } else {
+    const TensorType type = value.type();
+    graph_.addVariable({.name = tensor.initializer->name(),
+                        .type = type,
+                        .role = trainable ? ir::VariableRole::Weight : ir::VariableRole::Buffer,
+                        .trainable = trainable,
+                        .initializer = ir::Initializer::of(std::move(value))});
+    tensor.value = builder_.variable(tensor.initializer->name());
+  }
+  return tensor.value;
+}
+
+std::optional<HostTensor> GraphImporter::evaluate(Value value, std::vector<std::string>& inputs) {
+  std::vector<ir::OpId> needed;
+  std::unordered_set<std::uint64_t> seen;
+  std::vector<ir::OpId> open = {value.op};
+  bool random = false;
+  while (!open.empty()) {
+    const ir::Op& op = graph_.op(open.back());
+    open.pop_back();
+    if (!seen.insert(op.id.value).second || known_.contains(op.out())) {
+      continue;
+    }
+    needed.push_back(op.id);
+    random = random || op.def->traits.random || op.def->traits.effect;
+    if (op.is(ir::kInput)) {
+      inputs.push_back(op.name);
+    }
+    for (const Value operand : op.inputs) {
+      open.push_back(operand.op);
+    }
+  }
+  if (!inputs.empty() || random) {
+    return std::nullopt;
+  }
+  // Ids grow in the order of making, and operands are made before their users.
+  std::ranges::sort(needed, {}, [](ir::OpId id) { return id.value; });
+  for (const ir::OpId id : needed) {
+    const ir::Op& op = graph_.op(id);
+    std::vector<HostTensor> results;
+    for (const TensorType& type : op.outputs) {
+      knownBytes_ += type.bytes();
+    }
+    if (knownBytes_ > kMaxKnownBytes) {
+      raise<Unsupported>("constants of more than {} MiB must be known to import this model",
+                         kMaxKnownBytes >> 20U);
+    }
+    if (op.is(ir::kConstant)) {
+      results.push_back(op.attrs.tensor("value"));
+    } else if (op.is(ir::kVariable)) {
+      results.push_back(graph_.findVariable(op.attrs.text("var"))->initializer.tensor);
+    } else {
+      std::vector<HostTensor> operands;
+      for (const Value operand : op.inputs) {
+        operands.push_back(known_.at(operand));
+      }
+      results = ops::evaluate(*op.def, op.attrs, operands);
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      known_.insert_or_assign(op.out(i), std::move(results[i]));
+    }
+  }
+  return known_.at(value);
+}
+
+void GraphImporter::importNodes(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes,
+                                Scope& scope) {
+  for (const pb::NodeProto& node : nodes) {
+    try {
+      importNode(node, scope);
+    } catch (Error& error) {
+      error.at(describe(node));
+      throw;
+    }
+  }
+}
+
+void GraphImporter::importNode(const pb::NodeProto& node, Scope& scope) {
+  if (graph_.numOps() > kMaxOps) {
+    raise<Unsupported>("the model has more than {} ops once bodies are inlined", kMaxOps);
+  }
+  const std::vector<Value> results = translate(node, scope);
+  for (int i = 0; i < node.output_size(); ++i) {
+    const std::string& name = node.output(i);
+    if (name.empty()) {
+      continue;
+    }
+    if (static_cast<std::size_t>(i) >= results.size() ||
+        !results[static_cast<std::size_t>(i)].valid()) {
+      raise<Unsupported>("output {} ('{}') is not supported", i, name);
+    }
+    if (!scope.tensors.emplace(name, Scope::Tensor{results[static_cast<std::size_t>(i)]}).second) {
+      raise<InvalidArgument>("tensor '{}' is made twice", name);
+    }
+    if (&scope == &main_) {
+      names_.push_back(name);
+    }
+  }
+}
+
+std::vector<Value> GraphImporter::translate(const pb::NodeProto& node, Scope& scope) {
+  const std::string domain = domainOf(node.domain());
+  const auto opset = scope.opsets.find(domain);
+  if (const pb::FunctionProto* function = findFunction(domain, node.op_type())) {
+    ProtoNode call(*this, node, scope, nullptr, 0);
+    return inlineFunction(*function, call.operands(), call.attrs());
+  }
+  const int version = opset == scope.opsets.end() ? 1 : static_cast<int>(opset->second);
+  const pb::OpSchema* schema = pb::OpSchemaRegistry::Schema(node.op_type(), version, domain);
+  if (schema != nullptr && opset == scope.opsets.end() && options_.strictOpVersions) {
+    raise<InvalidArgument>("the model imports no opset of domain '{}'", domain);
+  }
+  if (schema == nullptr && domain.empty()) {
+    raise<InvalidArgument>("opset {} has no op {}", version, node.op_type());
+  }
+  const int since = schema == nullptr ? version : schema->since_version();
+  ProtoNode view(*this, node, scope, schema, since);
+  try {
+    if (const Translation* translation = findTranslation(domain, node.op_type())) {
+      return translation->translate(view);
+    }
+    if (const ir::OpDef* def = findDirect(domain, node.op_type())) {
+      return translateDirectly(view, *def);
+    }
+    if (schema != nullptr && (schema->HasFunction() || schema->HasContextDependentFunction())) {
+      return view.expandFunction();
+    }
+  } catch (Error& error) {
+    error.at(fmt::format("{}-{}", node.op_type(), since));
+    throw;
+  }
+  raise<Unsupported>(
+      "op {}{}{} is not supported", domain, domain.empty() ? "" : ".", node.op_type());
+}
+
+std::vector<Value> GraphImporter::inlineGraph(const pb::GraphProto& graph,
+                                              std::span<const Value> inputs,
+                                              Scope& parent) {
+  const DepthGuard guard(depth_);
+  if (inputs.size() != static_cast<std::size_t>(graph.input_size())) {
+    raise<InvalidArgument>(
+        "body '{}' has {} inputs, got {} values", graph.name(), graph.input_size(), inputs.size());
+  }
+  Scope scope{.parent = &parent, .opsets = parent.opsets, .callAttrs = parent.callAttrs};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    scope.tensors[graph.input(static_cast<int>(i)).name()].value = inputs[i];
+  }
+  declareInitializers(graph, scope);
+  importNodes(graph.node(), scope);
+  std::vector<Value> results;
+  for (const pb::ValueInfoProto& output : graph.output()) {
+    Scope::Tensor* tensor = find(scope, output.name());
+    if (tensor == nullptr) {
+      raise<InvalidArgument>(
+          "output '{}' of body '{}' is made by no node", output.name(), graph.name());
+    }
+    results.push_back(read(*tensor, true));
+  }
+  return results;
+}
+
+const pb::FunctionProto* GraphImporter::findFunction(const std::string& domain,
+                                                     const std::string& op) const {
+  const auto found = std::ranges::find_if(model_.functions(), [&](const pb::FunctionProto& f) {
+    return f.name() == op && domainOf(f.domain()) == domain;
+  });
+  return found == model_.functions().end() ? nullptr : &*found;
+}
+
+std::vector<Value> GraphImporter::inlineFunction(const pb::FunctionProto& function,
+                                                 std::span<const std::optional<Value>> inputs,
+                                                 const ir::Attrs& attrs) {
+  const DepthGuard guard(depth_);
+  if (inputs.size() > static_cast<std::size_t>(function.input_size())) {
+    raise<InvalidArgument>("function {} has {} inputs, got {} values",
+                           function.name(),
+                           function.input_size(),
+                           inputs.size());
+  }
+  Scope scope{.callAttrs = &attrs};
+  for (const pb::OperatorSetIdProto& opset : function.opset_import()) {
+    scope.opsets[domainOf(opset.domain())] = opset.version();
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i]) {
+      scope.tensors[function.input(static_cast<int>(i))].value = *inputs[i];
+    }
+  }
+  importNodes(function.node(), scope);
+  std::vector<Value> results;
+  for (const std::string& output : function.output()) {
+    Scope::Tensor* tensor = find(scope, output);
+    results.push_back(tensor == nullptr ? Value() : read(*tensor, true));
+  }
+  return results;
+}
+
+void GraphImporter::removeDeadOps() {
+  std::unordered_set<std::uint64_t> live;
+  for (const ir::Output& output : graph_.outputs()) {
+    live.insert(output.value.op.value);
+  }
+  std::vector<ir::OpId> dead;
+  const auto order = graph_.order();
+  for (auto id = order.rbegin(); id != order.rend(); ++id) {
+    const ir::Op& op = graph_.op(*id);
+    if (!live.contains(id->value) && !op.is(ir::kInput) && !op.def->traits.effect) {
+      dead.push_back(*id);
+      continue;
+    }
+    for (const Value operand : op.inputs) {
+      live.insert(operand.op.value);
+    }
+  }
+  graph_.remove(dead);
+}
+
+ImportedModel importModelBytes(std::span<const std::byte> bytes,
+                               const ImportOptions& options,
+                               const std::filesystem::path& folder) {
+  const std::unique_ptr<pb::ModelProto> model = parseModel(bytes);
+  return GraphImporter(*model, options, folder).run();
+}
+
+ImportedModel importModel(const std::filesystem::path& path, const ImportOptions& options) {
+  const std::string bytes = readFile(path, options.maxFileBytes);
+  try {
+    std::filesystem::path folder = path.parent_path();
+    return importModelBytes(
+        std::as_bytes(std::span(bytes)), options, folder.empty() ? "." : std::move(folder));
+  } catch (Error& error) {
+    error.at(fmt::format("model '{}'", path.string()));
+    throw;
+  }
+}
+
+}  // namespace sluice::onnx

@@ -1,0 +1,83 @@
+// GraphImporter: walks a model's nodes in order and appends their translations to one Graph. Bodies
+// of If, Loop and Scan and the bodies of functions are inlined; names are looked up from the inside
+// out. Internal to this module.
+#pragma once
+
+#include <filesystem>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "sluice/ir/graph_builder.h"
+#include "sluice/onnx/import.h"
+#include "sluice/onnx/node.h"
+#include "sluice/onnx/proto.h"
+
+namespace sluice::onnx {
+
+/// The names of one graph or function body. A tensor is a value, or an initializer nobody has read.
+struct Scope {
+  struct Tensor {
+    Value value;
+    const pb::TensorProto* initializer = nullptr;
+  };
+  const Scope* parent = nullptr;
+  std::unordered_map<std::string, Tensor> tensors = {};
+  std::map<std::string, std::int64_t, std::less<>> opsets = {};
+  const ir::Attrs* callAttrs = nullptr;  ///< of the function's call, for references to them
+};
+
+class GraphImporter {
+ public:
+  GraphImporter(const pb::ModelProto& model,
+                const ImportOptions& options,
+                std::filesystem::path folder);
+
+  ImportedModel run();
+
+  // For nodes.
+  ir::GraphBuilder& builder() { return builder_; }
+  const ImportOptions& options() const { return options_; }
+  /// nullptr when no scope knows the name.
+  Scope::Tensor* find(Scope& scope, const std::string& name);
+  /// The tensor as a value; an initializer becomes a variable or a constant when first read.
+  Value read(Scope::Tensor& tensor, bool trainable);
+  HostTensor initializerValue(const pb::TensorProto& proto) const;
+  /// Its value if it does not depend on inputs; else the inputs it depends on are in `inputs`.
+  std::optional<HostTensor> evaluate(Value value, std::vector<std::string>& inputs);
+  std::vector<Value> inlineGraph(const pb::GraphProto& graph,
+                                 std::span<const Value> inputs,
+                                 Scope& parent);
+  std::vector<Value> inlineFunction(const pb::FunctionProto& function,
+                                    std::span<const std::optional<Value>> inputs,
+                                    const ir::Attrs& attrs);
+  const pb::FunctionProto* findFunction(const std::string& domain, const std::string& op) const;
+  ir::Attrs attributes(const pb::NodeProto& node, const Scope& scope) const;
+
+ private:
+  void readOpsets();
+  void declareInputs(Scope& scope);
+  void declareInitializers(const pb::GraphProto& graph, Scope& scope);
+  TensorType inputType(const pb::ValueInfoProto& info) const;
+  void importNodes(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, Scope& scope);
+  void importNode(const pb::NodeProto& node, Scope& scope);
+  std::vector<Value> translate(const pb::NodeProto& node, Scope& scope);
+  void removeDeadOps();
+
+  const pb::ModelProto& model_;
+  const ImportOptions& options_;
+  std::filesystem::path folder_;
+  ir::Graph graph_;
+  ir::GraphBuilder builder_;
+  Scope main_;
+  std::unordered_map<Value, HostTensor> known_;  // results of evaluate
+  std::size_t knownBytes_ = 0;
+  std::vector<std::string> names_;  // tensors of the main graph in order
+  int depth_ = 0;
+};
+
+}  // namespace sluice::onnx

@@ -1,0 +1,109 @@
+// Node: one node of an ONNX graph as its translation sees it: operands, attributes with the
+// standard's defaults filled in, constants, bodies. No protobuf here, so that translations compile
+// quickly; GraphImporter implements it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/ir/graph_builder.h"
+
+namespace sluice::onnx {
+
+using ir::Value;
+
+class Node {
+ public:
+  explicit Node(ir::GraphBuilder& builder) : b(builder) {}
+  virtual ~Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  ir::GraphBuilder& b;
+
+  virtual std::string_view op() const = 0;
+  /// The version of the op's definition that the model's opset refers to.
+  virtual int version() const = 0;
+
+  virtual std::size_t numInputs() const = 0;
+  virtual std::size_t numOutputs() const = 0;
+  /// Whether an operand is given (not empty); false behind the last one.
+  virtual bool has(std::size_t input) const = 0;
+  /// Whether somebody may read the result.
+  virtual bool wants(std::size_t output) const = 0;
+
+  /// Throws InvalidArgument if it is not given.
+  virtual Value input(std::size_t i) = 0;
+  /// The operand as state that is not trained (running statistics) if it is an initializer.
+  virtual Value buffer(std::size_t i) = 0;
+  /// The name of the initializer that operand i is; empty if it is none.
+  virtual std::string initializer(std::size_t i) const = 0;
+
+  /// The value of an operand that does not depend on the model's inputs; throws NeedsConstant.
+  virtual HostTensor constant(std::size_t i) = 0;
+  /// Whether constant(i) would succeed.
+  virtual bool isConstant(std::size_t i) = 0;
+
+  /// Attributes that the node has or the standard gives a default; nullptr if neither.
+  virtual const ir::Attr* find(std::string_view attr) const = 0;
+  /// Every attribute that the node itself has, by name; bodies are left out.
+  virtual const ir::Attrs& attrs() const = 0;
+
+  /// Inlines the body `attr` (then_branch, body) with these values for its inputs.
+  virtual std::vector<Value> inlineBody(std::string_view attr, std::span<const Value> inputs) = 0;
+  virtual std::size_t bodyInputs(std::string_view attr) const = 0;
+  /// The result of evaluating a value made while translating; throws NeedsConstant.
+  virtual HostTensor evaluate(Value value) = 0;
+  virtual bool canEvaluate(Value value) = 0;
+
+  // What follows is made of the above.
+  const TensorType& type(std::size_t i) { return b.type(input(i)); }
+  const Shape& shape(std::size_t i) { return type(i).shape; }
+  DType dtype(std::size_t i) { return type(i).dtype; }
+  std::int64_t rank(std::size_t i) { return shape(i).rank(); }
+
+  bool hasAttr(std::string_view attr) const { return find(attr) != nullptr; }
+  std::int64_t integer(std::string_view attr, std::int64_t otherwise = 0) const;
+  bool flag(std::string_view attr, bool otherwise = false) const;
+  double real(std::string_view attr, double otherwise = 0.0) const;
+  std::string text(std::string_view attr, std::string_view otherwise = "") const;
+  std::vector<std::int64_t> integers(std::string_view attr) const;  ///< empty if there is none
+  std::vector<double> reals(std::string_view attr) const;
+  std::vector<std::string> texts(std::string_view attr) const;
+
+  /// A constant operand of any integer type as numbers; of any type as doubles.
+  std::vector<std::int64_t> integersOf(std::size_t i);
+  std::vector<double> realsOf(std::size_t i);
+  /// One number of a constant operand, or `otherwise` if the operand is not given.
+  double realOf(std::size_t i, double otherwise);
+  std::int64_t integerOf(std::size_t i, std::int64_t otherwise);
+  /// A list that older versions have as an attribute and newer ones as an operand; empty if
+  /// neither.
+  std::vector<std::int64_t> integersOf(std::string_view attr, std::size_t i);
+  /// The element type that the integer attribute stands for; `otherwise` if it is not there.
+  DType dtypeAttr(std::string_view attr, DType otherwise) const;
+
+  /// Throws Unsupported with the reason; where it happened is added on the way out.
+  [[noreturn]] void unsupported(std::string_view reason) const;
+};
+
+using Translate = std::vector<Value> (*)(Node&);
+
+/// How nodes of one op are translated. An op of Sluice whose operands and attributes are those of
+/// ONNX needs none: the names in its OpDef suffice.
+struct Translation {
+  std::string_view op;
+  Translate translate = nullptr;
+  std::string_view domain = "";
+};
+
+/// The element type of a number of TensorProto.DataType; throws Unsupported.
+DType dtypeOf(std::int64_t onnxType);
+/// The other way round.
+std::int64_t onnxTypeOf(DType dtype);
+
+}  // namespace sluice::onnx

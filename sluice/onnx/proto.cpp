@@ -1,0 +1,222 @@
+#include "sluice/onnx/proto.h"
+
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <optional>
+
+#include "sluice/base/error.h"
+#include "sluice/onnx/node.h"
+
+namespace sluice::onnx {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "raw data is little-endian");
+
+struct ExternalData {
+  std::string location;
+  std::uint64_t offset = 0;
+  std::optional<std::uint64_t> length;
+};
+
+std::uint64_t parseCount(const std::string& key, const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    raise<InvalidArgument>("external data: {} must be a number, got '{}'", key, text);
+  }
+  return value;
+}
+
+ExternalData externalData(const pb::TensorProto& proto) {
+  ExternalData data;
+  for (const pb::StringStringEntryProto& entry : proto.external_data()) {
+    if (entry.key() == "location") {
+      data.location = entry.value();
+    } else if (entry.key() == "offset") {
+      data.offset = parseCount("offset", entry.value());
+    } else if (entry.key() == "length") {
+      data.length = parseCount("length", entry.value());
+    }
+  }
+  if (data.location.empty()) {
+    raise<InvalidArgument>("external data: no location is given");
+  }
+  return data;
+}
+
+/// The file of external data; it must lie in the model's folder, also after following links.
+std::filesystem::path externalPath(const std::string& location,
+                                   const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  if (folder.empty()) {
+    raise<FileError>("external data '{}' needs a model that was read from a file", location);
+  }
+  std::error_code error;
+  const fs::path home = fs::canonical(folder, error);
+  const fs::path file = fs::weakly_canonical(home / fs::path(location), error);
+  const fs::path relative = file.lexically_relative(home);
+  if (error || fs::path(location).is_absolute() || relative.empty() || *relative.begin() == "..") {
+    raise<FileError>("external data '{}' lies outside of the model's folder", location);
+  }
+  return file;
+}
+
+void readExternal(const pb::TensorProto& proto,
+                  const std::filesystem::path& folder,
+                  std::span<std::byte> bytes) {
+  const ExternalData data = externalData(proto);
+  const std::filesystem::path file = externalPath(data.location, folder);
+  if (data.length && *data.length != bytes.size()) {
+    raise<InvalidArgument>("external data '{}' has {} bytes, its type needs {}",
+                           data.location,
+                           *data.length,
+                           bytes.size());
+  }
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (error || size < data.offset || size - data.offset < bytes.size()) {
+    raise<FileError>("external data '{}' is missing or has fewer than {} bytes from {} on",
+                     data.location,
+                     bytes.size(),
+                     data.offset);
+  }
+  std::ifstream in(file, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(data.offset));
+  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!in) {
+    raise<FileError>("external data '{}' could not be read", data.location);
+  }
+}
+
+template <class T, class Field>
+void copyField(const Field& field, HostTensor& tensor) {
+  const auto out = tensor.data<T>();
+  for (int i = 0; i < field.size(); ++i) {
+    if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+      out[static_cast<std::size_t>(i)].bits = static_cast<std::uint16_t>(field.Get(i));
+    } else {
+      out[static_cast<std::size_t>(i)] = static_cast<T>(field.Get(i));
+    }
+  }
+}
+
+/// How many elements the typed field of the proto has.
+std::int64_t fieldSize(const pb::TensorProto& proto, DType dtype) {
+  switch (dtype) {
+    case DType::F32:
+      return proto.float_data_size();
+    case DType::F64:
+      return proto.double_data_size();
+    case DType::I64:
+      return proto.int64_data_size();
+    case DType::U32:
+    case DType::U64:
+      return proto.uint64_data_size();
+    default:
+      return proto.int32_data_size();
+  }
+}
+
+void readField(const pb::TensorProto& proto, HostTensor& tensor) {
+  dispatch(tensor.dtype(), [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, float>) {
+      copyField<T>(proto.float_data(), tensor);
+    } else if constexpr (std::is_same_v<T, double>) {
+      copyField<T>(proto.double_data(), tensor);
+    } else if constexpr (std::is_same_v<T, std::int64_t>) {
+      copyField<T>(proto.int64_data(), tensor);
+    } else if constexpr (std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t>) {
+      copyField<T>(proto.uint64_data(), tensor);
+    } else {
+      copyField<T>(proto.int32_data(), tensor);
+    }
+  });
+}
+
+}  // namespace
+
+std::string readFile(const std::filesystem::path& path, std::size_t limit) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) {
+    raise<FileError>("model '{}' cannot be read: {}", path.string(), error.message());
+  }
+  if (size > limit) {
+    raise<FileError>("model '{}' has {} bytes, the limit is {}", path.string(), size, limit);
+  }
+  std::string bytes(size, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (!in) {
+    raise<FileError>("model '{}' cannot be read", path.string());
+  }
+  return bytes;
+}
+
+std::unique_ptr<pb::ModelProto> parseModel(std::span<const std::byte> bytes) {
+  auto model = std::make_unique<pb::ModelProto>();
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) ||
+      !model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model->has_graph()) {
+    raise<FileError>("these {} bytes are no ONNX model", bytes.size());
+  }
+  return model;
+}
+
+HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::path& folder) {
+  const DType dtype = dtypeOf(proto.data_type());
+  const TensorType type{dtype, Shape({proto.dims().begin(), proto.dims().end()})};
+  const bool external = proto.data_location() == pb::TensorProto::EXTERNAL;
+  const std::int64_t elements = type.shape.elements();
+  // Sizes are compared before anything is allocated: a few bytes can claim any shape.
+  if (!external && proto.has_raw_data() && proto.raw_data().size() != type.bytes()) {
+    raise<InvalidArgument>("tensor '{}' of {} needs {} bytes, has {}",
+                           proto.name(),
+                           type.str(),
+                           type.bytes(),
+                           proto.raw_data().size());
+  }
+  if (!external && !proto.has_raw_data() && fieldSize(proto, dtype) != elements) {
+    raise<InvalidArgument>("tensor '{}' of {} needs {} elements, has {}",
+                           proto.name(),
+                           type.str(),
+                           elements,
+                           fieldSize(proto, dtype));
+  }
+  if (external) {
+    const ExternalData data = externalData(proto);
+    std::error_code error;
+    const std::uintmax_t size =
+        std::filesystem::file_size(externalPath(data.location, folder), error);
+    if (error || size < type.bytes()) {
+      raise<FileError>(
+          "external data '{}' is missing or has fewer than {} bytes", data.location, type.bytes());
+    }
+  }
+  HostTensor tensor(type);
+  if (external) {
+    readExternal(proto, folder, {tensor.bytes(), type.bytes()});
+  } else if (proto.has_raw_data()) {
+    if (type.bytes() > 0) {
+      std::memcpy(tensor.bytes(), proto.raw_data().data(), type.bytes());
+    }
+  } else {
+    readField(proto, tensor);
+  }
+  return tensor;
+}
+
+pb::TensorProto toTensorProto(const HostTensor& tensor, const std::string& name) {
+  pb::TensorProto proto;
+  proto.set_name(name);
+  proto.set_data_type(static_cast<int>(onnxTypeOf(tensor.dtype())));
+  for (const std::int64_t extent : tensor.shape().dims()) {
+    proto.add_dims(extent);
+  }
+  proto.set_raw_data(tensor.bytes(), tensor.byteCount());
+  return proto;
+}
+
+}  // namespace sluice::onnx

@@ -1,0 +1,232 @@
+#include "sluice/onnx/proto_node.h"
+
+#include <onnx/defs/function.h>
+#include <onnx/defs/schema.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::onnx {
+namespace {
+
+/// Nothing for bodies, which stay in the proto.
+std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, const GraphImporter& importer) {
+  switch (proto.type()) {
+    case pb::AttributeProto::FLOAT:
+      return static_cast<double>(proto.f());
+    case pb::AttributeProto::INT:
+      return std::int64_t{proto.i()};
+    case pb::AttributeProto::STRING:
+      return proto.s();
+    case pb::AttributeProto::TENSOR:
+      return importer.initializerValue(proto.t());
+    case pb::AttributeProto::FLOATS:
+      return std::vector<double>(proto.floats().begin(), proto.floats().end());
+    case pb::AttributeProto::INTS:
+      return std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
+    case pb::AttributeProto::STRINGS:
+      return std::vector<std::string>(proto.strings().begin(), proto.strings().end());
+    case pb::AttributeProto::GRAPH:
+      return std::nullopt;
+    default:
+      raise<Unsupported>("attribute '{}' is of a kind that is not supported", proto.name());
+  }
+}
+
+}  // namespace
+
+ir::Attrs GraphImporter::attributes(const pb::NodeProto& node, const Scope& scope) const {
+  ir::Attrs attrs;
+  for (const pb::AttributeProto& proto : node.attribute()) {
+    if (!proto.ref_attr_name().empty()) {
+      const ir::Attr* given =
+          scope.callAttrs == nullptr ? nullptr : scope.callAttrs->find(proto.ref_attr_name());
+      if (given != nullptr) {
+        attrs.set({proto.name(), *given});
+      }
+    } else if (std::optional<ir::Attr> attr = toAttr(proto, *this)) {
+      attrs.set({proto.name(), *std::move(attr)});
+    }
+  }
+  return attrs;
+}
+
+ProtoNode::ProtoNode(GraphImporter& importer,
+                     const pb::NodeProto& proto,
+                     Scope& scope,
+                     const pb::OpSchema* schema,
+                     int version)
+    : Node(importer.builder()),
+      importer_(importer),
+      proto_(proto),
+      scope_(scope),
+      schema_(schema),
+      version_(version),
+      attrs_(importer.attributes(proto, scope)) {
+  if (schema == nullptr) {
+    return;
+  }
+  if (numInputs() < static_cast<std::size_t>(schema->min_input()) ||
+      numInputs() > static_cast<std::size_t>(schema->max_input())) {
+    raise<InvalidArgument>("expected {} to {} operands, got {}",
+                           schema->min_input(),
+                           schema->max_input(),
+                           numInputs());
+  }
+  for (const auto& [name, attribute] : schema->attributes()) {
+    const bool given = attrs_.find(name) != nullptr;
+    if (!given && attribute.default_value.type() != pb::AttributeProto::UNDEFINED) {
+      if (std::optional<ir::Attr> attr = toAttr(attribute.default_value, importer)) {
+        defaults_.set({name, *std::move(attr)});
+      }
+    }
+  }
+  for (const ir::NamedAttr& attr : attrs_) {
+    const auto known = schema->attributes().find(attr.name);
+    if (known == schema->attributes().end()) {
+      raise<InvalidArgument>("the op has no attribute '{}'", attr.name);
+    }
+  }
+}
+
+bool ProtoNode::has(std::size_t input) const {
+  return input < numInputs() && !proto_.input(static_cast<int>(input)).empty();
+}
+
+bool ProtoNode::wants(std::size_t output) const {
+  return output < numOutputs() && !proto_.output(static_cast<int>(output)).empty();
+}
+
+Scope::Tensor& ProtoNode::tensor(std::size_t i) const {
+  if (!has(i)) {
+    raise<InvalidArgument>("operand {} is missing", i);
+  }
+  const std::string& name = proto_.input(static_cast<int>(i));
+  Scope::Tensor* found = importer_.find(scope_, name);
+  if (found == nullptr) {
+    raise<InvalidArgument>("operand {} ('{}') is made by no earlier node", i, name);
+  }
+  return *found;
+}
+
+Value ProtoNode::input(std::size_t i) {
+  return importer_.read(tensor(i), true);
+}
+
+Value ProtoNode::buffer(std::size_t i) {
+  return importer_.read(tensor(i), false);
+}
+
+std::string ProtoNode::initializer(std::size_t i) const {
+  const Scope::Tensor& found = tensor(i);
+  return found.initializer == nullptr ? "" : found.initializer->name();
+}
+
+std::optional<HostTensor> ProtoNode::tryConstant(std::size_t i, std::vector<std::string>& inputs) {
+  const Scope::Tensor& found = tensor(i);
+  if (found.initializer != nullptr) {
+    return importer_.initializerValue(*found.initializer);
+  }
+  return importer_.evaluate(found.value, inputs);
+}
+
+HostTensor ProtoNode::constant(std::size_t i) {
+  std::vector<std::string> inputs;
+  std::optional<HostTensor> value = tryConstant(i, inputs);
+  if (!value) {
+    throw NeedsConstant(
+        fmt::format("operand {} ('{}') must not depend on the model's inputs: bind those it "
+                    "depends on in ImportOptions.constants",
+                    i,
+                    proto_.input(static_cast<int>(i))),
+        std::move(inputs));
+  }
+  return *std::move(value);
+}
+
+bool ProtoNode::isConstant(std::size_t i) {
+  std::vector<std::string> inputs;
+  return tryConstant(i, inputs).has_value();
+}
+
+HostTensor ProtoNode::evaluate(Value value) {
+  std::vector<std::string> inputs;
+  std::optional<HostTensor> result = importer_.evaluate(value, inputs);
+  if (!result) {
+    throw NeedsConstant(
+        "a value that must be known depends on the model's inputs: bind those in "
+        "ImportOptions.constants",
+        std::move(inputs));
+  }
+  return *std::move(result);
+}
+
+bool ProtoNode::canEvaluate(Value value) {
+  std::vector<std::string> inputs;
+  return importer_.evaluate(value, inputs).has_value();
+}
+
+const ir::Attr* ProtoNode::find(std::string_view attr) const {
+  const ir::Attr* given = attrs_.find(attr);
+  return given != nullptr ? given : defaults_.find(attr);
+}
+
+const pb::GraphProto& ProtoNode::body(std::string_view attr) const {
+  for (const pb::AttributeProto& proto : proto_.attribute()) {
+    if (proto.name() == attr && proto.type() == pb::AttributeProto::GRAPH) {
+      return proto.g();
+    }
+  }
+  raise<InvalidArgument>("the node has no body '{}'", attr);
+}
+
+std::size_t ProtoNode::bodyInputs(std::string_view attr) const {
+  return static_cast<std::size_t>(body(attr).input_size());
+}
+
+std::vector<Value> ProtoNode::inlineBody(std::string_view attr, std::span<const Value> inputs) {
+  return importer_.inlineGraph(body(attr), inputs, scope_);
+}
+
+std::vector<std::optional<Value>> ProtoNode::operands() {
+  std::vector<std::optional<Value>> values;
+  for (std::size_t i = 0; i < numInputs(); ++i) {
+    values.push_back(has(i) ? std::optional(input(i)) : std::nullopt);
+  }
+  return values;
+}
+
+std::vector<Value> ProtoNode::expandFunction() {
+  pb::FunctionProto function;
+  if (schema_->HasFunction()) {
+    function = *schema_->GetFunction();
+  } else {
+    std::vector<pb::TypeProto> types(numInputs());
+    for (std::size_t i = 0; i < numInputs(); ++i) {
+      if (has(i)) {
+        const TensorType& type = this->type(i);
+        types[i].mutable_tensor_type()->set_elem_type(static_cast<int>(onnxTypeOf(type.dtype)));
+        for (const std::int64_t extent : type.shape.dims()) {
+          types[i].mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(extent);
+        }
+      }
+    }
+    const pb::FunctionBodyBuildContextImpl context(const_cast<pb::NodeProto&>(proto_), types);
+    if (!schema_->BuildContextDependentFunction(context, function)) {
+      raise<Unsupported>("the op has no definition in simpler ops for these operands");
+    }
+  }
+  if (function.opset_import_size() == 0) {
+    for (const auto& [domain, version] : scope_.opsets) {
+      auto* opset = function.add_opset_import();
+      opset->set_domain(domain);
+      opset->set_version(version);
+    }
+  }
+  ir::Attrs all = defaults_;
+  for (const ir::NamedAttr& attr : attrs_) {
+    all.set(attr);
+  }
+  return importer_.inlineFunction(function, operands(), all);
+}
+
+}  // namespace sluice::onnx

@@ -1,0 +1,94 @@
+#include "sluice/onnx/translations.h"
+
+#include <map>
+#include <utility>
+
+#include "sluice/base/error.h"
+#include "sluice/ops/op_list.h"
+
+namespace sluice::onnx {
+namespace {
+
+using Key = std::pair<std::string_view, std::string_view>;  // domain, op
+
+std::map<Key, const Translation*> indexTranslations() {
+  std::map<Key, const Translation*> index;
+  for (const auto family : {controlTranslations(),
+                            elementwiseTranslations(),
+                            imageTranslations(),
+                            indexingTranslations(),
+                            linearTranslations(),
+                            mathTranslations(),
+                            nnTranslations(),
+                            recurrentTranslations(),
+                            reductionTranslations(),
+                            shapeTranslations(),
+                            trainingTranslations()}) {
+    for (const Translation& translation : family) {
+      const bool fresh =
+          index.emplace(Key{translation.domain, translation.op}, &translation).second;
+      SLUICE_CHECK(fresh, "{} has two translations", translation.op);
+    }
+  }
+  return index;
+}
+
+std::map<Key, const ir::OpDef*> indexOps() {
+  std::map<Key, const ir::OpDef*> index;
+  for (const ir::OpDef* def : ops::opSet().all()) {
+    for (const ir::OnnxName& name : def->onnx) {
+      index.emplace(Key{name.domain, name.name}, def);
+    }
+  }
+  return index;
+}
+
+/// The attribute as the op's schema has it: ONNX writes truth values as numbers.
+ir::Attr convert(const ir::AttrSpec& spec, const ir::Attr& attr) {
+  if (spec.kind == ir::AttrKind::Bool && kindOf(attr) == ir::AttrKind::Int) {
+    return std::get<std::int64_t>(attr) != 0;
+  }
+  if (spec.kind == ir::AttrKind::Text && kindOf(attr) == ir::AttrKind::Int &&
+      spec.name == "dtype") {
+    return std::string(name(dtypeOf(std::get<std::int64_t>(attr))));
+  }
+  return attr;
+}
+
+}  // namespace
+
+const Translation* findTranslation(std::string_view domain, std::string_view op) {
+  static const auto kIndex = indexTranslations();
+  const auto found = kIndex.find({domain, op});
+  return found == kIndex.end() ? nullptr : found->second;
+}
+
+const ir::OpDef* findDirect(std::string_view domain, std::string_view op) {
+  static const auto kIndex = indexOps();
+  const auto found = kIndex.find({domain, op});
+  return found == kIndex.end() ? nullptr : found->second;
+}
+
+std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def) {
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < node.numInputs(); ++i) {
+    inputs.push_back(node.input(i));
+  }
+  ir::Attrs attrs;
+  for (const ir::AttrSpec& spec : def.attrs) {
+    if (const ir::Attr* attr = node.find(spec.name)) {
+      attrs.set({spec.name, convert(spec, *attr)});
+    }
+  }
+  for (const ir::NamedAttr& attr : node.attrs()) {
+    if (attrs.find(attr.name) == nullptr) {
+      raise<Unsupported>("attribute '{}' is not supported", attr.name);
+    }
+  }
+  if (def.traits.random) {
+    attrs.set({"ordinal", node.b.nextRandomOrdinal()});
+  }
+  return node.b.addMany(def, std::move(inputs), std::move(attrs));
+}
+
+}  // namespace sluice::onnx

@@ -1,0 +1,32 @@
+// The translations of ONNX nodes, by family of ops. A file of translations lists its own.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "sluice/ir/op_def.h"
+#include "sluice/onnx/node.h"
+
+namespace sluice::onnx {
+
+std::span<const Translation> controlTranslations();
+std::span<const Translation> elementwiseTranslations();
+std::span<const Translation> imageTranslations();
+std::span<const Translation> indexingTranslations();
+std::span<const Translation> linearTranslations();
+std::span<const Translation> mathTranslations();
+std::span<const Translation> nnTranslations();
+std::span<const Translation> recurrentTranslations();
+std::span<const Translation> reductionTranslations();
+std::span<const Translation> shapeTranslations();
+std::span<const Translation> trainingTranslations();
+
+/// nullptr when there is none.
+const Translation* findTranslation(std::string_view domain, std::string_view op);
+/// The op of Sluice that has this ONNX name; nullptr when there is none.
+const ir::OpDef* findDirect(std::string_view domain, std::string_view op);
+/// A node as an op of Sluice with the same operands and attributes. Throws Unsupported for an
+/// attribute that the op has not.
+std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def);
+
+}  // namespace sluice::onnx
