@@ -16,10 +16,13 @@ std::span<const Translation> indexingTranslations();
 std::span<const Translation> linearTranslations();
 std::span<const Translation> mathTranslations();
 std::span<const Translation> nnTranslations();
+std::span<const Translation> randomTranslations();
 std::span<const Translation> recurrentTranslations();
 std::span<const Translation> reductionTranslations();
 std::span<const Translation> shapeTranslations();
+std::span<const Translation> signalTranslations();
 std::span<const Translation> trainingTranslations();
+std::span<const Translation> vendorTranslations();
 
 /// nullptr when there is none.
 const Translation* findTranslation(std::string_view domain, std::string_view op);
