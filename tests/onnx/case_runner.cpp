@@ -23,6 +23,8 @@ namespace pb = ::onnx;
 /// The tolerances of the standard's own runner.
 constexpr double kRelative = 1e-3;
 constexpr double kAbsolute = 1e-7;
+/// One place: the data files were made by cutting bits off, not by rounding.
+constexpr double kRelativeBFloat16 = 0x1p-7;
 
 /// Ops whose expected outputs come from NumPy's random stream.
 constexpr std::array<std::string_view, 6> kRandomOps = {"Bernoulli",
@@ -43,6 +45,10 @@ constexpr std::array<SkipReason, 5> kSkips = {
      {"optional", "optional type"},
      {"Sequence", "sequence type"},
      {"shape depends on computed values", "output shape depends on computed values"}}};
+
+/// Cases whose data contradicts their model: this one's was computed with an epsilon of 0.01, the
+/// node has none, and the standard's default is 1e-6.
+constexpr std::array<std::string_view, 1> kContradictory = {"test_adam_multiple"};
 
 std::string slurp(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -109,12 +115,12 @@ DataSet readDataSet(const pb::GraphProto& graph, const fs::path& folder) {
   return set;
 }
 
-bool close(double found, double expected) {
+bool close(double found, double expected, double relative) {
   if (std::isnan(expected) || std::isnan(found)) {
     return std::isnan(expected) && std::isnan(found);
   }
   return found == expected ||
-         std::abs(found - expected) <= kAbsolute + kRelative * std::abs(expected);
+         std::abs(found - expected) <= kAbsolute + relative * std::abs(expected);
 }
 
 /// Empty if they agree.
@@ -124,11 +130,12 @@ std::string compare(const std::string& name, const HostTensor& found, const Host
         "output '{}' is {}, expected {}", name, found.type().str(), expected.type().str());
   }
   const bool exact = !isFloat(found.dtype());
+  const double relative = found.dtype() == DType::BF16 ? kRelativeBFloat16 : kRelative;
   if (exact && found.sameBits(expected)) {
     return "";
   }
   for (std::int64_t i = 0; i < found.shape().elements(); ++i) {
-    if (exact ? found.at(i) != expected.at(i) : !close(found.at(i), expected.at(i))) {
+    if (exact ? found.at(i) != expected.at(i) : !close(found.at(i), expected.at(i), relative)) {
       return fmt::format(
           "output '{}' element {}: {}, expected {}", name, i, found.at(i), expected.at(i));
     }
@@ -264,6 +271,9 @@ CaseResult runCase(const fs::path& folder) {
     }
     if (const std::string foreign = foreignType(model.graph()); !foreign.empty()) {
       return {Verdict::Skipped, foreign};
+    }
+    if (std::ranges::find(kContradictory, folder.filename().string()) != kContradictory.end()) {
+      return {Verdict::Skipped, "data that contradicts its model"};
     }
     CaseResult result{Verdict::Failed, "no data set"};
     for (int i = 0;; ++i) {
