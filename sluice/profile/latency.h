@@ -24,7 +24,7 @@ struct Latencies {
   Latency roundTrip;   ///< from the first input's request to the last output on the host
 };
 
-/// Of the micro-batches whose outputs are fetched. `times` are all of one step.
+/// Of the micro-batches of all replicas whose outputs are fetched. `times` are all of one step.
 Latencies measureLatencies(const program::Program& program,
                            std::span<const runtime::TaskTime> times);
 
