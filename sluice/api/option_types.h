@@ -135,8 +135,8 @@ struct CompileOptions {
   bool continuousWeightUpdates = false;
   bool fusion = true;
   bool verifyPrograms = true;
-  std::string dumpDirectory;  ///< empty: no dumps
-  bool showProgressBar = true;
+  std::string dumpDirectory;            ///< empty: no dumps
+  std::optional<bool> showProgressBar;  ///< not set: on a terminal
   // Of graphs made by a Builder:
   bool enablePipelining = false;
   VirtualGraphMode virtualGraphMode = VirtualGraphMode::Off;

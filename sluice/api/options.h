@@ -146,7 +146,10 @@ class Options : public Freezable {
   Options& virtualGraphSplitRatios(std::vector<double> ratios);
   /// Devices that VirtualGraphMode::Auto cuts a Builder's graph for.
   Options& devicesPerReplica(std::int64_t count);
-  Options& showCompilationProgressBar(bool on) { return set(compile_.showProgressBar, on); }
+  /// Not set: where stderr is a terminal.
+  Options& showCompilationProgressBar(std::optional<bool> on) {
+    return set(compile_.showProgressBar, on);
+  }
 
   /// Threads of a device. Results do not depend on it.
   Options& threads(std::int64_t count);

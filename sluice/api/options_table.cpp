@@ -113,12 +113,9 @@ void applyDeviceId(Options& o, Arguments& a) {
   }
 }
 
-void applyIpuRules(Options& o, Arguments& a) {
-  if (a.none()) {
-    o.enforceIpuRules(std::nullopt);
-  } else {
-    o.enforceIpuRules(a.boolean());
-  }
+/// true, false or none.
+std::optional<bool> maybe(Arguments& a) {
+  return a.none() ? std::optional<bool>() : a.boolean();
 }
 
 std::string printMemory(const Options& o) {
@@ -180,7 +177,7 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.devicesPerReplica(a.integer()); },
      [](const O& o) { return print(o.compile().devicesPerReplica); }},
     {"showCompilationProgressBar",
-     [](O& o, A& a) { o.showCompilationProgressBar(a.boolean()); },
+     [](O& o, A& a) { o.showCompilationProgressBar(maybe(a)); },
      [](const O& o) { return print(o.compile().showProgressBar); }},
     {"threads",
      [](O& o, A& a) { o.threads(a.integer()); },
@@ -194,7 +191,7 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.autoRoundNumDevices(a.boolean()); },
      [](const O& o) { return print(o.device().autoRoundNumDevices); }},
     {"enforceIpuRules",
-     applyIpuRules,
+     [](O& o, A& a) { o.enforceIpuRules(maybe(a)); },
      [](const O& o) { return print(o.device().enforceIpuRules); }},
     {"stallTimeout",
      [](O& o, A& a) { o.stallTimeout(a.number()); },
