@@ -10,24 +10,16 @@
 #include "sluice/api/option_support.h"
 #include "sluice/api/options_table.h"
 #include "sluice/base/error.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-template <class E, class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "another error or none";
-}
 
 /// Every option with a value other than its default.
 Options everythingSet() {
@@ -92,7 +84,7 @@ TEST(Options, PrintTheirDefaults) {
             "virtualGraphMode: Off\n"
             "virtualGraphSplitRatios: []\n"
             "devicesPerReplica: 1\n"
-            "showCompilationProgressBar: true\n"
+            "showCompilationProgressBar: none\n"
             "threads: 1\n"
             "memoryPerDevice: none\n"
             "connectionType: Always\n"
