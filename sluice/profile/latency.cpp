@@ -100,6 +100,14 @@ std::int64_t readyTime(const Program& program,
 
 }  // namespace
 
+std::int64_t cyclesOf(std::span<const TaskTime> times) {
+  if (times.empty()) {
+    return 0;
+  }
+  return std::ranges::max(times, {}, &TaskTime::end).end -
+         std::ranges::min(times, {}, &TaskTime::start).start;
+}
+
 Latencies measureLatencies(const Program& program, std::span<const TaskTime> times) {
   std::int32_t rounds = 0;
   std::size_t replicas = 0;

@@ -49,6 +49,14 @@ TEST(Latency, CoversAllReplicas) {
   expectNanoseconds(all.roundTrip, 900, 1300, 1100);
 }
 
+TEST(Cycles, LastFromTheFirstTaskToTheEndOfTheLast) {
+  std::vector<runtime::TaskTime> times = twoStageTimes();  // 1000 to 2350
+  EXPECT_EQ(cyclesOf(times), 1350);
+  times.push_back({.lane = 0, .task = 0, .round = 0, .start = 900, .end = 950, .replica = 1});
+  EXPECT_EQ(cyclesOf(times), 1450);
+  EXPECT_EQ(cyclesOf({}), 0);
+}
+
 TEST(Latency, OfNothingIsZero) {
   expectNanoseconds(measureLatencies(twoStageProgram(), {}).roundTrip, 0, 0, 0);
 }
