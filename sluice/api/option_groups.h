@@ -41,6 +41,7 @@ class TrainingOptions : public Freezable {
   TrainingOptions& accumulationReduction(Reduction reduction) {
     return accumulationAndReplicationReductionType(reduction);
   }
+  /// Of accumulators in float16 Post takes the running mean.
   TrainingOptions& setMeanAccumulationAndReplicationReductionStrategy(
       MeanReductionStrategy strategy) {
     return set(meanStrategy_, strategy);

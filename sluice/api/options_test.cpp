@@ -563,6 +563,8 @@ TEST_F(OptionsFile, RefusesStrategiesThatCannotBe) {
   EXPECT_THAT(strategy("SomeExecution()"), HasSubstr("PipelinedExecution(...) or"));
   EXPECT_THAT(strategy("PipelinedExecution(Phase(\"A\"))"),
               HasSubstr("phases belong to the phased strategies"));
+  EXPECT_THAT(strategy("ShardedExecution(\"A\", Phase(\"B\"))"),
+              HasSubstr("phases belong to the phased strategies"));
   EXPECT_THAT(strategy("PipelinedExecution(AutoStage.Other)"), HasSubstr("one AutoStage"));
   EXPECT_THAT(strategy("PipelinedExecution(\"A\").speed(9)"), HasSubstr("no 'speed'"));
   EXPECT_THAT(strategy("PipelinedExecution(\"A\").schedule(\"x\")"), HasSubstr("'x'"));
