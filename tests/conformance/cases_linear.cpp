@@ -41,6 +41,7 @@ std::vector<OpCase> linearCases() {
        24},
       {kConv, {f32({2, 5, 4, 4}), f32({3, 5, 1, 1})}, {}, "pointwise", true, 5},
       {kConv, {f32({0, 3, 5, 5}), f32({2, 3, 3, 3})}, {}, "empty"},
+      {kConv, {i32({2, 3, 5, 4}, -255, 256), i32({2, 3, 3, 2}, -255, 256)}, {}, "integers"},
       {kConvGradInput,
        {f32({4, 3, 3, 3}), f32({2, 4, 3, 4})},
        {{"inputShape", {2, 3, 5, 6}}},
