@@ -6,6 +6,7 @@
 
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
@@ -60,8 +61,38 @@ TEST(Budget, IsMetToTheByteOrRefused) {
                     HasSubstr("slots"),
                     HasSubstr("these changes were planned and fit"),
                     HasSubstr("recomputation(Recomputation::Pipeline)"),
-                    HasSubstr("schedule(\"1f1b\")"),
-                    HasSubstr("one more device")));
+                    HasSubstr("schedule(\"1f1b\")")));
+}
+
+/// Two layers whose weights are most of what a device holds.
+struct WideMlp : nn::Module {
+  nn::Linear first{*this, "first", 64, 64};
+  nn::Linear second{*this, "second", 64, 64};
+
+  nn::Tensor forward(nn::Tensor x) {
+    {
+      const nn::Block block("b0");
+      x = nn::relu(first(x));
+    }
+    const nn::Block block("b1");
+    return nn::mean(second(x));
+  }
+};
+
+TEST(Budget, OneMoreDeviceIsARemedyForWeights) {
+  const auto compile = [](std::size_t budget) {
+    Options made;
+    made.memoryPerDevice(budget);
+    made.setExecutionStrategy(parallel::ShardedExecution{Stage("b0", "b1")});
+    WideMlp net;
+    auto model = trainingModel(net, made, optim::SGD(0.1));
+    const std::vector<HostTensor> inputs = {HostTensor(DType::F32, Shape{1, 64})};
+    model.compile(inputs);
+    return model.program().devices[0].totalBytes();
+  };
+  const std::size_t most = compile(0);
+  const std::string text = testing::messageOf<OutOfMemory>([&] { compile(most - 1); });
+  EXPECT_THAT(text, HasSubstr("one more device: "));
 }
 
 TEST(Budget, EveryRemedyThatIsNamedFits) {
