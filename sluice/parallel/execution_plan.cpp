@@ -4,6 +4,7 @@
 
 #include "sluice/parallel/continuous.h"
 #include "sluice/parallel/recompute.h"
+#include "sluice/parallel/relay.h"
 
 namespace sluice::parallel {
 namespace {
@@ -77,6 +78,9 @@ ExecutionPlan planExecution(ir::Graph& graph,
     updateContinuously(graph);
     // The order whose staleness is stated: forward first, then backward and update, in each cycle.
     kind = PipelineKind::Popart;
+  }
+  if (kind == PipelineKind::Popart) {
+    relayCopies(graph, deviceOfStage);
   }
   plan.recomputed = options.recompute == Recompute::Yes ||
                     (options.recompute == Recompute::IfPipelined && plan.pipelined);
