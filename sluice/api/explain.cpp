@@ -1,7 +1,6 @@
 #include "sluice/api/explain.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,17 +22,24 @@ std::string stages(const ExecutionPlan& plan) {
   std::string text =
       "Stages, with estimated work per micro-batch on a nominal device\n"
       "  stage  device   forward us  backward us   stash bytes  in flight  blocks\n";
+  // A stage that runs beside others is marked with their common place in the pipeline.
+  const auto besideOthers = [&](std::size_t s) {
+    return std::ranges::count(plan.slotOfStage, plan.slotOfStage[s]) > 1
+               ? fmt::format(", concurrent in slot {}", plan.slotOfStage[s])
+               : std::string();
+  };
   for (std::size_t s = 0; s < plan.work.size(); ++s) {
     const parallel::StageWork& work = plan.work[s];
     const bool named = s < plan.blocks.size() && !plan.blocks[s].empty();
-    text += fmt::format("  {:>5}  {:>6}  {:>11.3f}  {:>11.3f}  {:>12}  {:>9}  {}\n",
+    text += fmt::format("  {:>5}  {:>6}  {:>11.3f}  {:>11.3f}  {:>12}  {:>9}  {}{}\n",
                         s,
                         plan.segments.deviceOfStage[s],
                         microseconds(work.forward),
                         microseconds(work.backwardInput + work.backwardWeight),
                         work.stashBytes,
                         plan.schedule.stashDepth[s],
-                        named ? fmt::format("{}", fmt::join(plan.blocks[s], ", ")) : "-");
+                        named ? fmt::format("{}", fmt::join(plan.blocks[s], ", ")) : "-",
+                        besideOthers(s));
   }
   return text;
 }

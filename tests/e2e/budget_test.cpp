@@ -18,6 +18,7 @@ using testing::BlockedCnn;
 using ::testing::HasSubstr;
 using testing::makeInputs;
 using ::testing::Not;
+using testing::Towers;
 
 constexpr std::int32_t kAccumulation = 8;
 
@@ -30,10 +31,11 @@ Options options(std::size_t budget, const char* schedule = "gpipe") {
   return made;
 }
 
+template <class Net = BlockedCnn>
 std::vector<std::size_t> bytesOf(const Options& given) {
-  BlockedCnn net;
+  Net net;
   auto model = trainingModel(net, given, optim::SGD(0.1));
-  model.compile(makeInputs(BlockedCnn::inputs(), 0, kAccumulation));
+  model.compile(makeInputs(Net::inputs(), 0, kAccumulation));
   std::vector<std::size_t> bytes;
   for (const program::DevicePlan& device : model.program().devices) {
     bytes.push_back(device.totalBytes());
@@ -41,9 +43,10 @@ std::vector<std::size_t> bytesOf(const Options& given) {
   return bytes;
 }
 
+template <class Net = BlockedCnn>
 std::string refusal(const Options& given) {
   try {
-    bytesOf(given);
+    bytesOf<Net>(given);
   } catch (const OutOfMemory& error) {
     return error.message();
   }
@@ -104,6 +107,25 @@ TEST(Budget, EveryRemedyThatIsNamedFits) {
   // A tighter budget rules remedies out one by one.
   const std::size_t oneF = std::ranges::max(bytesOf(options(0, "1f1b")));
   EXPECT_THAT(refusal(options(oneF - 1)), Not(HasSubstr("schedule(\"1f1b\"):")));
+}
+
+TEST(Budget, ProposesConcurrentStagesAsTheyAre) {
+  const auto forked = [](std::size_t budget, const char* schedule) {
+    Options given = options(budget);
+    given.setExecutionStrategy(
+        PipelinedExecution(Stage("b0", "b1").device(0),
+                           ConcurrentStages(Stage("b2").device(1), Stage("b3").device(2)),
+                           Stage("b4", "b5").device(0))
+            .schedule(schedule));
+    return given;
+  };
+  const std::size_t most = std::ranges::max(bytesOf<Towers>(forked(0, "gpipe")));
+  EXPECT_THAT(
+      refusal<Towers>(forked(most - 1, "gpipe")),
+      AllOf(HasSubstr("schedule(\"1f1b\"): at most"),
+            HasSubstr("one more device: PipelinedExecution(Stage(\"b0\", \"b1\").device(0), "),
+            HasSubstr("ConcurrentStages(Stage(\"b2\").device(1), Stage(\"b3\").device(2))")));
+  EXPECT_EQ(refusal<Towers>(forked(most - 1, "1f1b")), "fits");
 }
 
 TEST(Budget, SaysSoWhenNothingFits) {
