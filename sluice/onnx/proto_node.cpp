@@ -4,6 +4,7 @@
 #include <onnx/defs/schema.h>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/sequence.h"
 
 namespace sluice::onnx {
 namespace {
@@ -144,8 +145,8 @@ HostTensor ProtoNode::constant(std::size_t i) {
 }
 
 bool ProtoNode::isConstant(std::size_t i) {
-  std::vector<std::string> inputs;
-  return tryConstant(i, inputs).has_value();
+  const Scope::Tensor& found = tensor(i);
+  return found.initializer != nullptr || !importer_.isComputed(found.value);
 }
 
 HostTensor ProtoNode::evaluate(Value value) {
@@ -161,8 +162,7 @@ HostTensor ProtoNode::evaluate(Value value) {
 }
 
 bool ProtoNode::canEvaluate(Value value) {
-  std::vector<std::string> inputs;
-  return importer_.evaluate(value, inputs).has_value();
+  return !importer_.isComputed(value);
 }
 
 const ir::Attr* ProtoNode::find(std::string_view attr) const {
@@ -185,6 +185,18 @@ std::size_t ProtoNode::bodyInputs(std::string_view attr) const {
 
 std::vector<Value> ProtoNode::inlineBody(std::string_view attr, std::span<const Value> inputs) {
   return importer_.inlineGraph(body(attr), inputs, scope_);
+}
+
+void ProtoNode::requireTensors() const {
+  for (std::size_t i = 0; i < numInputs(); ++i) {
+    if (!has(i)) {
+      continue;
+    }
+    const Scope::Tensor& found = tensor(i);
+    if (found.value.valid() && isSequence(b.graph(), found.value)) {
+      raise<Unsupported>("operand {} is a sequence of tensors", i);
+    }
+  }
 }
 
 std::vector<std::optional<Value>> ProtoNode::operands() {
@@ -226,7 +238,7 @@ std::vector<Value> ProtoNode::expandFunction() {
   for (const ir::NamedAttr& attr : attrs_) {
     all.set(attr);
   }
-  return importer_.inlineFunction(function, operands(), all);
+  return importer_.inlineFunction(importer_.keep(std::move(function)), operands(), all);
 }
 
 }  // namespace sluice::onnx
