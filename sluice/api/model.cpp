@@ -69,13 +69,14 @@ Model::Model(std::unique_ptr<GraphSource> source,
         "got {}",
         options_.training.gradientAccumulation());
   }
+  requireNamedBuffers();
   session_ = source_->session(options_);
   for (const std::string& line : options_.fromEnvironment()) {
     log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
   }
   if (const std::string& folder = options_.report().profileDir; !folder.empty()) {
-    recorder_ =
-        std::make_unique<profile::StepRecorder>(std::filesystem::path(folder) / programName());
+    recorder_ = std::make_unique<profile::StepRecorder>(
+        std::filesystem::path(options_.report().logDir) / folder / programName());
   }
   options.freeze();
   options_.freeze();
@@ -84,6 +85,22 @@ Model::Model(std::unique_ptr<GraphSource> source,
 Model::~Model() {
   if (session_) {
     session_->wait();
+  }
+}
+
+void Model::requireNamedBuffers() {
+  for (const std::string& name : options_.state().updatableNamedBuffers) {
+    std::vector<std::string> known;
+    if (source_->module() != nullptr) {
+      for (const nn::Parameter* buffer : source_->module()->buffers()) {
+        known.push_back(buffer->fullName());
+      }
+    }
+    if (std::ranges::find(known, name) == known.end()) {
+      raise<InvalidArgument>("updatableNamedBuffers: the model has no buffer '{}'; it has [{}]",
+                             name,
+                             fmt::join(known, ", "));
+    }
   }
 }
 
@@ -217,7 +234,11 @@ std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, Entry& entr
 
 runtime::StepArgs Model::argsOf(Step& step) const {
   runtime::StepArgs args = step.args(rounds(), session_->seed());
-  args.times = recorder_ ? recorder_->begin() : nullptr;
+  if (recorder_) {
+    args.times = recorder_->begin();
+  } else if (options_.report().logCycleCount) {
+    args.times = &step.times;
+  }
   return args;
 }
 
@@ -227,8 +248,13 @@ std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& e
           microBatches = microBatchesPerStep() * options_.replicationFactor(),
           outputs = entry.outputs,
           recorder = recorder_.get(),
+          counts = options_.report().logCycleCount ? counts_.get() : nullptr,
           program = &entry.compiled.program->program()] {
     step->finish(updates, microBatches, outputs);
+    if (counts != nullptr) {
+      counts->cycles = profile::cyclesOf(recorder != nullptr ? recorder->times() : step->times);
+      log::info("model", "{}: {} cycles", program->name, counts->cycles);
+    }
     if (recorder != nullptr) {
       recorder->end(*program);
     }
@@ -318,6 +344,24 @@ bool Model::isAttachedToDevice() const {
   const ConnectionType connection = options_.device().connection;
   return connection != ConnectionType::Never && session_->isAttached() &&
          (connection == ConnectionType::Always || isCompiled());
+}
+
+void Model::copyNamedBuffersToDevice() {
+  if (options_.state().updatableNamedBuffers.empty()) {
+    raise<InvalidArgument>(
+        "copyNamedBuffersToDevice: name the buffers with Options::updatableNamedBuffers");
+  }
+  session_->wait();
+}
+
+std::int64_t Model::cycleCount() const {
+  session_->wait();
+  if (counts_->cycles == 0) {
+    raise<InvalidArgument>(
+        "cycles are counted by calls of a model whose options have logCycleCount(true): {}",
+        options_.report().logCycleCount ? "it was not called yet" : "its options do not");
+  }
+  return counts_->cycles;
 }
 
 std::int64_t Model::updates() const {

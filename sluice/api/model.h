@@ -100,6 +100,10 @@ class Model {
   void copyWeightsToHost() { session_->wait(); }
   void copyWeightsToDevice() { session_->wait(); }
 
+  /// The buffers of Options::updatableNamedBuffers, as they are on the host. Throws InvalidArgument
+  /// if there are none.
+  void copyNamedBuffersToDevice();
+
   /// Frozen, as is the object that was given.
   const Options& options() const { return options_; }
   /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
@@ -125,6 +129,11 @@ class Model {
   Latency getComputeLatency() const { return latencies().compute; }
   Latency getDeviceHostLatency() const { return latencies().deviceHost; }
   Latency getLatency() const { return latencies().roundTrip; }
+
+  /// Cycles that the newest call took on the devices: from the start of its first task to the end
+  /// of its last, nanoseconds for a CPU. Throws InvalidArgument unless the options have
+  /// logCycleCount and the model was called.
+  std::int64_t cycleCount() const;
 
   /// Weight updates made so far.
   std::int64_t updates() const;
@@ -152,6 +161,7 @@ class Model {
   /// The graph of a step; the model's outputs, then the anchors.
   TracedGraph trace(const Signature& signature);
   void addBackward(TracedGraph& traced) const;
+  void requireNamedBuffers();
   void addAnchors(TracedGraph& traced);
   std::vector<BatchLayout> outputLayouts(std::size_t outputs) const;
   void writeStepScalars();

@@ -203,6 +203,10 @@ std::vector<double> Arguments::numbers() {
   return rest(&Arguments::number);
 }
 
+std::vector<std::int64_t> Arguments::integers() {
+  return rest(&Arguments::integer);
+}
+
 Strategy Arguments::strategy() {
   return toStrategy(take("a strategy such as PipelinedExecution(\"B1\", \"B2\")"));
 }

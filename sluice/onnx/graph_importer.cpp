@@ -6,6 +6,7 @@
 #include <onnx/defs/schema.h>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/model_writer.h"
 #include "sluice/onnx/proto_node.h"
 #include "sluice/onnx/sequence.h"
 #include "sluice/onnx/translations.h"
@@ -185,10 +186,10 @@ void GraphImporter::declareInitializers(const pb::GraphProto& graph, Scope& scop
 }
 
 Scope::Tensor* GraphImporter::find(Scope& scope, const std::string& name) {
-  for (const Scope* at = &scope; at != nullptr; at = at->parent) {
+  for (Scope* at = &scope; at != nullptr; at = at->parent) {
     const auto found = at->tensors.find(name);
     if (found != at->tensors.end()) {
-      return const_cast<Scope::Tensor*>(&found->second);
+      return &found->second;
     }
   }
   return nullptr;
@@ -208,7 +209,9 @@ Value GraphImporter::read(Scope::Tensor& tensor, bool trainable) {
     return tensor.value;
   }
   HostTensor value = initializerValue(*tensor.initializer);
-  if (!isFloat(value.dtype())) {
+  const bool buffer = !trainable || tensor.initializer->doc_string() == kBufferMark;
+  const bool frozen = tensor.initializer->doc_string() == kFrozenMark;
+  if (!isFloat(value.dtype()) && !buffer && !frozen) {
     tensor.value = builder_.constant(std::move(value));
   } else {
     // Bodies may use a name again for another tensor.
@@ -219,8 +222,8 @@ Value GraphImporter::read(Scope::Tensor& tensor, bool trainable) {
     const TensorType type = value.type();
     graph_.addVariable({.name = name,
                         .type = type,
-                        .role = trainable ? ir::VariableRole::Weight : ir::VariableRole::Buffer,
-                        .trainable = trainable,
+                        .role = buffer ? ir::VariableRole::Buffer : ir::VariableRole::Weight,
+                        .trainable = !buffer && !frozen,
                         .initializer = ir::Initializer::of(std::move(value))});
     tensor.value = builder_.variable(name);
   }
@@ -349,6 +352,10 @@ std::vector<Value> GraphImporter::translate(const pb::NodeProto& node, Scope& sc
   }
   if (schema == nullptr && domain.empty()) {
     raise<InvalidArgument>("opset {} has no op {}", version, node.op_type());
+  }
+  if (domain == kOwnDomain) {
+    ProtoNode own(*this, node, scope, nullptr, 1);
+    return translateOwn(own);
   }
   const int since = schema == nullptr ? version : schema->since_version();
   ProtoNode view(*this, node, scope, schema, since);

@@ -25,7 +25,7 @@ struct Scope {
     Value value;
     const pb::TensorProto* initializer = nullptr;
   };
-  const Scope* parent = nullptr;
+  Scope* parent = nullptr;
   std::unordered_map<std::string, Tensor> tensors = {};
   std::map<std::string, std::int64_t, std::less<>> opsets = {};
   const ir::Attrs* callAttrs = nullptr;  ///< of the function's call, for references to them

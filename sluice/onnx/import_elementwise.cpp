@@ -1,6 +1,7 @@
 // Translations of element-wise ops that are not the same op under another name: legacy
 // broadcasting, any number of operands, casts.
 #include <array>
+#include <limits>
 
 #include "sluice/base/error.h"
 #include "sluice/onnx/translations.h"
@@ -74,6 +75,12 @@ std::vector<Value> clip(Node& node) {
   Value x = node.input(0);
   if (node.version() < 11) {
     return {ops::clamp(node.b, x, node.real("min"), node.real("max"))};
+  }
+  const bool known = (!node.has(1) || node.isConstant(1)) && (!node.has(2) || node.isConstant(2));
+  const bool both = node.has(1) && node.has(2);
+  if (known && (both || (isFloat(node.dtype(0)) && (node.has(1) || node.has(2))))) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return {ops::clamp(node.b, x, node.realOf(1, -kInfinity), node.realOf(2, kInfinity))};
   }
   if (node.has(1)) {
     x = ops::maximum(node.b, x, node.input(1));

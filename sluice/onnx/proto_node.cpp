@@ -9,11 +9,19 @@
 namespace sluice::onnx {
 namespace {
 
+std::vector<double> decimalDoubles(const google::protobuf::RepeatedField<float>& values) {
+  std::vector<double> result;
+  for (const float value : values) {
+    result.push_back(decimalDouble(value));
+  }
+  return result;
+}
+
 /// Nothing for bodies, which stay in the proto.
 std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, const GraphImporter& importer) {
   switch (proto.type()) {
     case pb::AttributeProto::FLOAT:
-      return static_cast<double>(proto.f());
+      return decimalDouble(proto.f());
     case pb::AttributeProto::INT:
       return std::int64_t{proto.i()};
     case pb::AttributeProto::STRING:
@@ -21,7 +29,7 @@ std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, const GraphImpor
     case pb::AttributeProto::TENSOR:
       return importer.initializerValue(proto.t());
     case pb::AttributeProto::FLOATS:
-      return std::vector<double>(proto.floats().begin(), proto.floats().end());
+      return decimalDoubles(proto.floats());
     case pb::AttributeProto::INTS:
       return std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
     case pb::AttributeProto::STRINGS:
@@ -222,7 +230,7 @@ std::vector<Value> ProtoNode::expandFunction() {
         }
       }
     }
-    const pb::FunctionBodyBuildContextImpl context(const_cast<pb::NodeProto&>(proto_), types);
+    const pb::FunctionBodyBuildContextImpl context(proto_, types);
     if (!schema_->BuildContextDependentFunction(context, function)) {
       raise<Unsupported>("the op has no definition in simpler ops for these operands");
     }

@@ -30,4 +30,7 @@ const ir::OpDef* findDirect(std::string_view domain, std::string_view op);
 /// attribute that the op has not.
 std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def);
 
+/// A node of our own domain: the op of Sluice of that name. Throws Unsupported if there is none.
+std::vector<Value> translateOwn(Node& node);
+
 }  // namespace sluice::onnx

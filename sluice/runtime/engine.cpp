@@ -239,7 +239,8 @@ struct Engine::Impl {
                     static_cast<std::int32_t>(count % lane.perRound()),
                     round,
                     start,
-                    now()});
+                    now(),
+                    static_cast<std::int32_t>(lane.replica())});
     }
     const bool last = lane.isLast(count);  // the next task may be over before this one returns
     lane.complete(count + 1);
@@ -499,8 +500,8 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
     std::rethrow_exception(impl.failure);
   }
   if (args.times != nullptr) {
-    for (std::size_t l = 0; l < loaded.program_.lanes.size(); ++l) {
-      const std::vector<TaskTime>& times = loaded.lanes_[l]->times();
+    for (const auto& lane : loaded.lanes_) {
+      const std::vector<TaskTime>& times = lane->times();
       args.times->insert(args.times->end(), times.begin(), times.end());
     }
   }

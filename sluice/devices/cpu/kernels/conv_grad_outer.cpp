@@ -137,8 +137,8 @@ class ConvGradOuter : public device::Kernel {
 
   void sumGrain(const device::KernelRun& run, std::int64_t grain) const {
     const std::int64_t end = std::min(d_.batch, (grain + 1) * perGrain_);
-    const ProductExtents extents = alongOutput_ ? ProductExtents{d_.inChannels, d_.outChannels, 0}
-                                                : ProductExtents{d_.outChannels, d_.inChannels, 0};
+    const MatrixExtents extents = alongOutput_ ? MatrixExtents{d_.inChannels, d_.outChannels}
+                                               : MatrixExtents{d_.outChannels, d_.inChannels};
     float* sums = sum(run, grain);
     std::fill_n(sums, sumFloats(d_), 0.0F);
     for (std::int64_t image = grain * perGrain_; image < end; image += chunks_.images) {
