@@ -361,14 +361,15 @@ std::vector<Value> GraphImporter::translate(const pb::NodeProto& node, Scope& sc
   ProtoNode view(*this, node, scope, schema, since);
   try {
     const Translation* translation = findTranslation(domain, node.op_type());
-    if (translation == nullptr || !translation->sequences) {
+    const ir::OpDef* direct = translation == nullptr ? findDirect(domain, node.op_type()) : nullptr;
+    if (direct != nullptr || (translation != nullptr && !translation->sequences)) {
       view.requireTensors();
     }
     if (translation != nullptr) {
       return translation->translate(view);
     }
-    if (const ir::OpDef* def = findDirect(domain, node.op_type())) {
-      return translateDirectly(view, *def);
+    if (direct != nullptr) {
+      return translateDirectly(view, *direct);
     }
     if (schema != nullptr && (schema->HasFunction() || schema->HasContextDependentFunction())) {
       return view.expandFunction();

@@ -41,6 +41,24 @@ std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, const GraphImpor
   }
 }
 
+/// As the standard writes it; of a sequence, with the type of its first element.
+pb::TypeProto typeOf(const ir::Graph& graph, Value value) {
+  pb::TypeProto proto;
+  if (isSequence(graph, value)) {
+    const std::vector<Value> elements = elementsOf(graph, value);
+    pb::TypeProto* element = proto.mutable_sequence_type()->mutable_elem_type();
+    *element = elements.empty() ? pb::TypeProto() : typeOf(graph, elements[0]);
+    return proto;
+  }
+  const TensorType& type = graph.type(value);
+  proto.mutable_tensor_type()->set_elem_type(static_cast<int>(onnxTypeOf(type.dtype)));
+  proto.mutable_tensor_type()->mutable_shape();
+  for (const std::int64_t extent : type.shape.dims()) {
+    proto.mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(extent);
+  }
+  return proto;
+}
+
 }  // namespace
 
 ir::Attrs GraphImporter::attributes(const pb::NodeProto& node, const Scope& scope) const {
@@ -223,11 +241,7 @@ std::vector<Value> ProtoNode::expandFunction() {
     std::vector<pb::TypeProto> types(numInputs());
     for (std::size_t i = 0; i < numInputs(); ++i) {
       if (has(i)) {
-        const TensorType& type = this->type(i);
-        types[i].mutable_tensor_type()->set_elem_type(static_cast<int>(onnxTypeOf(type.dtype)));
-        for (const std::int64_t extent : type.shape.dims()) {
-          types[i].mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(extent);
-        }
+        types[i] = typeOf(b.graph(), input(i));
       }
     }
     const pb::FunctionBodyBuildContextImpl context(proto_, types);

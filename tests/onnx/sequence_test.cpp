@@ -77,6 +77,15 @@ TEST(Sequences, GoThroughLoopsAndBranches) {
               ElementsAre(0, 0, 1, 2, 2, 4));
 }
 
+TEST(Sequences, AreMapped) {
+  EXPECT_THAT(result(R"(s = SequenceConstruct(b, c)
+                        t = SequenceMap <body = f (double[2] p, double[2] q) => (double[2] r) {
+                          r = Mul(p, q)
+                        }> (s, a)
+                        y = ConcatFromSequence <axis = 0> (t))"),
+              ElementsAre(3, 8, 5, 12));
+}
+
 TEST(Sequences, AreChosenByAComputedConditionIfTheyAreAsLong) {
   const auto import = [](const std::string& other) {
     return importText(R"(g (bool p, double[2] a, double[2] b) => (double[2] y) {
