@@ -23,6 +23,7 @@ std::map<Key, const Translation*> indexTranslations() {
                             nnTranslations(),
                             recurrentTranslations(),
                             reductionTranslations(),
+                            sequenceTranslations(),
                             shapeTranslations(),
                             trainingTranslations()}) {
     for (const Translation& translation : family) {

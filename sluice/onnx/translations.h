@@ -18,6 +18,7 @@ std::span<const Translation> mathTranslations();
 std::span<const Translation> nnTranslations();
 std::span<const Translation> recurrentTranslations();
 std::span<const Translation> reductionTranslations();
+std::span<const Translation> sequenceTranslations();
 std::span<const Translation> shapeTranslations();
 std::span<const Translation> trainingTranslations();
 
