@@ -1,6 +1,7 @@
 #include "sluice/api/explain.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
