@@ -211,6 +211,15 @@ def inspect(programs, folder):
     program = programs.run("sluice", "inspect", path, "--program")
     check("lane" in program and "fused" in program, program)
     check("cannot read" in programs.run("sluice", "inspect", folder / "none", code=1), "missing")
+    check("graph \"" in programs.run("sluice", "inspect", path, "--text"), "no text")
+    model = "/usr/share/libonnx-testdata/data/node/test_add/model.onnx"
+    check("1  add" in programs.run("sluice", "inspect", model), "no ONNX model")
+    for dim in ("N", "N=", "=4", "N=four"):
+        check("expected NAME=NUMBER" in programs.run("sluice", "inspect", model, "--dim", dim,
+                                                      code=1), dim)
+    no_model = folder / "text.onnx"
+    no_model.write_text("text")
+    check("no ONNX model" in programs.run("sluice", "inspect", no_model, code=1), "text")
     table = folder / "table.txt"
     programs.run("sluice", "tune", path, "--output", table)
     check(all(len(line.split()) >= 2 for line in table.read_text().splitlines()), "tuning table")
