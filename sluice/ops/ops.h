@@ -255,6 +255,22 @@ struct CrossEntropyOptions {
   double labelSmoothing = 0.0;
 };
 Value crossEntropy(GraphBuilder& b, Value logits, Value labels, CrossEntropyOptions options = {});
+/// All i32 or i64.
+struct CtcTargets {
+  Value targets;        ///< [batch, labels]
+  Value inputLengths;   ///< [batch], in time steps
+  Value targetLengths;  ///< [batch], in labels
+};
+struct CtcOptions {
+  Reduction reduction = Reduction::Mean;  ///< Mean: of the losses per label
+  std::int64_t blank = 0;
+  bool zeroInfinity = false;  ///< targets without any alignment cost nothing
+};
+/// logProbabilities are [steps, batch, classes].
+Value ctcLoss(GraphBuilder& b,
+              Value logProbabilities,
+              const CtcTargets& targets,
+              const CtcOptions& options = {});
 
 // Composites: decomposed into the ops above where a device has no kernel of its own.
 struct BatchNormInputs {
