@@ -46,6 +46,11 @@ std::unique_ptr<device::Kernel> makeFusedAnchor(const ir::OpView& op, const devi
 // gather.cpp
 std::unique_ptr<device::Kernel> makeGather(const ir::OpView& op, const device::Choice& choice);
 
+// integer_product.cpp: matmul and conv of i32 and u32
+bool supportsIntegerProduct(const ir::OpView& op);
+std::unique_ptr<device::Kernel> makeIntegerMatMul(const ir::OpView& op,
+                                                  const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeIntegerConv(const ir::OpView& op, const device::Choice& choice);
 // iota.cpp
 std::unique_ptr<device::Kernel> makeIota(const ir::OpView& op, const device::Choice& choice);
 
