@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
@@ -38,7 +39,8 @@ class Dump : public ::testing::Test {
     model(HostTensor(DType::F32, Shape{1, 2}));
   }
 
-  fs::path folder_ = fs::path(::testing::TempDir()) / "sluice_dump_test";
+  fs::path folder_ =
+      fs::path(::testing::TempDir()) / ("sluice_dump_test_" + std::to_string(getpid()));
 };
 
 TEST_F(Dump, OfTheVariableGoesToAFolderPerProgram) {

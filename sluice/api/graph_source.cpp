@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -84,8 +85,11 @@ class ModuleSource : public GraphSource {
 
 class BuilderSource : public GraphSource {
  public:
-  BuilderSource(Builder& builder, std::optional<TensorId> loss)
-      : builder_(builder), graph_(builder.graph()), outputs_(graph_.outputs().size()) {
+  BuilderSource(Builder& builder, std::optional<TensorId> loss, bool constantWeights)
+      : builder_(builder),
+        graph_(builder.graph()),
+        outputs_(graph_.outputs().size()),
+        constantWeights_(constantWeights) {
     if (loss) {
       const ir::Value value = builder.value(*loss);
       const auto outputs = graph_.outputs();
@@ -109,6 +113,9 @@ class BuilderSource : public GraphSource {
     requireInputs(request.inputs);
     TracedGraph traced{graph_, outputs_, loss_, tensors_};
     traced.graph.setName(graphName(request));
+    if (constantWeights_) {
+      fixWeights(traced);
+    }
     const CompileOptions& compile = request.options.compile();
     parallel::annotateStages(traced.graph,
                              {.mode = compile.virtualGraphMode,
@@ -157,9 +164,43 @@ class BuilderSource : public GraphSource {
     }
   }
 
+  /// Puts constants in place of the reads of variables.
+  void fixWeights(TracedGraph& traced) const {
+    ir::Graph& graph = traced.graph;
+    const std::shared_ptr<nn::StateStore>& store = builder_.store();
+    std::unordered_map<ir::Value, ir::Value> constants;
+    std::vector<ir::OpId> reads;
+    for (const ir::OpId id : std::vector(graph.order().begin(), graph.order().end())) {
+      const ir::Op& op = graph.op(id);
+      if (!op.is(ir::kVariable)) {
+        continue;
+      }
+      const std::string& name = op.attrs.text("var");
+      const auto session = std::dynamic_pointer_cast<Session>(store);
+      HostTensor value = store != nullptr && store->contains(name)
+                             ? store->read(name)
+                             : ir::initialValue(*graph.findVariable(name),
+                                                session == nullptr ? 0 : session->seed());
+      const ir::OpId constant = graph.insertBefore(id,
+                                                   {.def = ir::kConstant,
+                                                    .attrs = {{"value", std::move(value)}},
+                                                    .name = op.name,
+                                                    .place = op.place});
+      constants.emplace(op.out(), graph.op(constant).out());
+      reads.push_back(id);
+    }
+    graph.replaceUses(constants);
+    graph.remove(reads);
+    for (NamedTensor& tensor : traced.tensors) {
+      const auto found = constants.find(tensor.value);
+      tensor.value = found == constants.end() ? tensor.value : found->second;
+    }
+  }
+
   Builder& builder_;
   ir::Graph graph_;
   std::size_t outputs_;
+  bool constantWeights_;
   std::size_t loss_ = 0;
   std::vector<ir::OpId> inputs_;
   std::vector<NamedTensor> tensors_;
@@ -180,8 +221,10 @@ std::unique_ptr<GraphSource> moduleSource(nn::Module& module, Forward forward, s
   return std::make_unique<ModuleSource>(module, std::move(forward), inputs);
 }
 
-std::unique_ptr<GraphSource> builderSource(Builder& builder, std::optional<TensorId> loss) {
-  return std::make_unique<BuilderSource>(builder, std::move(loss));
+std::unique_ptr<GraphSource> builderSource(Builder& builder,
+                                           std::optional<TensorId> loss,
+                                           bool constantWeights) {
+  return std::make_unique<BuilderSource>(builder, std::move(loss), constantWeights);
 }
 
 std::vector<NamedTensor> namedTensors(const ir::Graph& graph, ir::Pass pass) {

@@ -61,8 +61,12 @@ using Forward = std::function<std::vector<nn::Tensor>(std::span<const nn::Tensor
 /// Traces `forward`; the module must outlive the source.
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module, Forward forward, std::size_t inputs);
 /// Of the graph as it is now; what is built later does not count. The builder, which keeps the
-/// state, must outlive the source. Throws InvalidArgument for an unknown loss or no output.
-std::unique_ptr<GraphSource> builderSource(Builder& builder, std::optional<TensorId> loss);
+/// state, must outlive the source. Throws InvalidArgument for an unknown loss or no output. With
+/// constantWeights the graph has the weights' values of the time of tracing in place of the
+/// weights.
+std::unique_ptr<GraphSource> builderSource(Builder& builder,
+                                           std::optional<TensorId> loss,
+                                           bool constantWeights = false);
 
 /// Names for the results of the ops of a pass: the op's name, with ":1" and so on for further
 /// results and "#2" and so on for further ops of one name. Constants and variables have none.

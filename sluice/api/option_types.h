@@ -16,6 +16,7 @@
 namespace sluice {
 
 using parallel::AutoStage;
+using parallel::ConcurrentStages;
 using parallel::PipelinedExecution;
 using parallel::PipelineKind;
 using parallel::ShardedExecution;

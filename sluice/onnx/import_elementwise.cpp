@@ -105,7 +105,7 @@ constexpr std::array kTranslations = {
     Translation{"Equal", binary<ops::kEqual>},
     Translation{"Greater", binary<ops::kGreater>},
     Translation{"GreaterOrEqual", binary<ops::kGreaterEqual>},
-    Translation{"Identity", identity},
+    Translation{"Identity", identity, "", true},
     Translation{"Less", binary<ops::kLess>},
     Translation{"LessOrEqual", binary<ops::kLessEqual>},
     Translation{"Max", variadic<ops::kMaximum>},

@@ -99,6 +99,7 @@ struct Translation {
   std::string_view op;
   Translate translate = nullptr;
   std::string_view domain = "";
+  bool sequences = false;  ///< an operand may be a sequence of tensors
 };
 
 /// The element type of a number of TensorProto.DataType; throws Unsupported.

@@ -40,6 +40,8 @@ class ProtoNode final : public Node {
   HostTensor evaluate(Value value) override;
   bool canEvaluate(Value value) override;
 
+  /// Throws Unsupported if an operand is a sequence.
+  void requireTensors() const;
   /// Every operand; none where it is left out.
   std::vector<std::optional<Value>> operands();
   /// The node through the standard's own definition of its op in simpler ops.

@@ -26,6 +26,7 @@ std::map<Key, const Translation*> indexTranslations() {
                             poolTranslations(),
                             recurrentTranslations(),
                             reductionTranslations(),
+                            sequenceTranslations(),
                             shapeTranslations(),
                             trainingTranslations()}) {
     for (const Translation& translation : family) {

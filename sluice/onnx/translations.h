@@ -21,6 +21,7 @@ std::span<const Translation> normTranslations();
 std::span<const Translation> poolTranslations();
 std::span<const Translation> recurrentTranslations();
 std::span<const Translation> reductionTranslations();
+std::span<const Translation> sequenceTranslations();
 std::span<const Translation> shapeTranslations();
 std::span<const Translation> trainingTranslations();
 

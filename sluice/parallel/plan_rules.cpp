@@ -147,7 +147,8 @@ RuleReport checkPlan(const ir::Graph& graph,
   checkSelection(plan, context, report);
   checkInterleaved(plan, context);
   if (plan.pipelined) {
-    keep(checkPipelineLoad({.stages = static_cast<std::int64_t>(plan.segments.deviceOfStage.size()),
+    // Concurrent stages count once.
+    keep(checkPipelineLoad({.stages = std::int64_t{plan.slotOfStage.back()} + 1,
                             .microBatches = context.microBatches,
                             .training = plan.training,
                             .continuous = context.continuous,

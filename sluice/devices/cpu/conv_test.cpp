@@ -113,7 +113,10 @@ TEST(CpuConv, AddsOuterProductsForTheWeights) {
         ConvShape{{2, 32, 30, 41}, {32, 32, 3, 2}, {{"strides", {2, 3}}, {"pads", {1, 0, 2, 1}}}},
         ConvShape{{3, 16, 13, 12}, {10, 16, 3, 3}, {{"dilations", {2, 3}}, {"pads", {2, 2, 2, 2}}}},
         ConvShape{{2, 16, 5, 6, 7}, {17, 16, 2, 3, 1}, {{"strides", {2, 1, 2}}}},
-        ConvShape{{9, 1, 28, 28}, {256, 1, 1, 1}}}) {
+        ConvShape{{9, 1, 28, 28}, {256, 1, 1, 1}},
+        ConvShape{{9, 1, 10, 10}, {256, 1, 5, 5}, {{"pads", {2, 2, 2, 2}}, {"strides", {1, 2}}}},
+        ConvShape{{5, 3, 9, 12}, {64, 3, 3, 3}, {{"pads", {1, 0, 0, 1}}, {"dilations", {2, 1}}}},
+        ConvShape{{5, 2, 30}, {48, 2, 4}}}) {
     const Case c = convCases(shape)[2];
     EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "outer") << describe(c);
     check(c);

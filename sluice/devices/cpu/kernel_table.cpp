@@ -28,6 +28,13 @@ constexpr device::KernelEntry move(std::string_view op, decltype(device::KernelE
   return {.op = op, .implementation = "runs", .choose = chooseMove, .make = make};
 }
 
+constexpr device::KernelEntry softmaxDoubles(std::string_view op) {
+  return {.op = op,
+          .implementation = "lines",
+          .supports = supportsSoftmaxDoubles,
+          .make = makeSoftmaxDoubles};
+}
+
 constexpr device::KernelEntry widened(std::string_view op) {
   return {.op = op,
           .implementation = "widened",
@@ -106,6 +113,7 @@ constexpr std::array kEntries = {
     elementwise("gelu_grad"),
     elementwise("greater"),
     elementwise("greater_equal"),
+    device::KernelEntry{.op = "iota", .implementation = "tiles", .make = makeIota},
     elementwise("is_nan"),
     device::KernelEntry{.op = "layer_norm",
                         .implementation = "rows",
@@ -127,11 +135,13 @@ constexpr std::array kEntries = {
                         .implementation = "rows",
                         .supports = supportsSoftmax,
                         .make = makeSoftmax},
+    softmaxDoubles("log_softmax"),
     widened("log_softmax"),
     device::KernelEntry{.op = "log_softmax_grad",
                         .implementation = "rows",
                         .supports = supportsSoftmax,
                         .make = makeSoftmax},
+    softmaxDoubles("log_softmax_grad"),
     widened("log_softmax_grad"),
     elementwise("logical_and"),
     elementwise("logical_not"),
@@ -142,6 +152,11 @@ constexpr std::array kEntries = {
                         .supports = supportsMatMul,
                         .choose = chooseMatMul,
                         .make = makeMatMul},
+    device::KernelEntry{.op = "matmul",
+                        .implementation = "doubles",
+                        .supports = supportsMatMulDoubles,
+                        .choose = chooseMatMulDoubles,
+                        .make = makeMatMulDoubles},
     device::KernelEntry{.op = "max_pool",
                         .implementation = "strips",
                         .supports = supportsPool,
@@ -163,6 +178,7 @@ constexpr std::array kEntries = {
     device::KernelEntry{.op = "one_hot", .implementation = "tiles", .make = makeOneHot},
     move("pad", makePad),
     elementwise("pow"),
+    device::KernelEntry{.op = "random_normal", .implementation = "tiles", .make = makeRandomNormal},
     device::KernelEntry{
         .op = "random_uniform", .implementation = "tiles", .make = makeRandomUniform},
     elementwise("reciprocal"),
@@ -172,6 +188,12 @@ constexpr std::array kEntries = {
     widened("reduce_mean"),
     reduction("reduce_min"),
     widened("reduce_min"),
+    device::KernelEntry{.op = "reduce_prod",
+                        .implementation = "grains",
+                        .supports = supportsReduce,
+                        .choose = chooseReduceProd,
+                        .make = makeReduceProd},
+    widened("reduce_prod"),
     reduction("reduce_sum"),
     widened("reduce_sum"),
     elementwise("relu"),
@@ -206,11 +228,13 @@ constexpr std::array kEntries = {
                         .implementation = "rows",
                         .supports = supportsSoftmax,
                         .make = makeSoftmax},
+    softmaxDoubles("softmax"),
     widened("softmax"),
     device::KernelEntry{.op = "softmax_grad",
                         .implementation = "rows",
                         .supports = supportsSoftmax,
                         .make = makeSoftmax},
+    softmaxDoubles("softmax_grad"),
     widened("softmax_grad"),
     elementwise("softplus"),
     move("split", makeSplit),
@@ -220,6 +244,7 @@ constexpr std::array kEntries = {
     elementwise("tanh"),
     move("tile", makeTile),
     device::KernelEntry{.op = "transpose", .implementation = "blocks", .make = makeTranspose},
+    device::KernelEntry{.op = "trilu", .implementation = "runs", .make = makeTrilu},
     elementwise("where"),
 };
 

@@ -22,9 +22,9 @@ constexpr float kUntouched = 77.0F;
 /// Every row and column count around the sizes of tiles and vectors.
 std::vector<ProductExtents> extents() {
   std::vector<ProductExtents> result;
-  for (const std::int64_t rows : {1, 2, 5, 6, 7, 11, 12, 13, 25}) {
+  for (const std::int64_t rows : {1, 2, 3, 5, 6, 7, 11, 12, 13, 25}) {
     for (const std::int64_t columns :
-         {1, 7, 8, 15, 16, 17, 20, 24, 31, 33, 48, 63, 64, 65, 100, 130}) {
+         {1, 7, 8, 15, 16, 17, 20, 24, 31, 33, 48, 63, 64, 65, 100, 130, 256, 270}) {
       result.push_back({rows, columns, 1 + rows % 4 * 5});
     }
   }
@@ -146,6 +146,8 @@ TEST(VectorProduct, AddsOuterProductsInTheOrderOfTheTerms) {
                        static_cast<std::int32_t>((e.k - 1 - k) * e.columns)});
     }
     const std::int64_t stride = e.columns + 1;
+    const std::span<const float> next =
+        e.rows % 2 == 0 ? std::span<const float>() : std::span<const float>(right);
     std::vector<float> c(at(e.rows * stride), kUntouched);
     for (std::int64_t i = 0; i < e.rows; ++i) {
       std::fill_n(c.begin() + i * stride, e.columns, 0.5F);

@@ -41,6 +41,16 @@ constexpr std::int64_t rowsOfTile(std::int64_t vectors) {
   return std::min(kMostRows, kAccumulators / vectors);
 }
 
+/// Few rows of outer products are summed in wider tiles: terms are read once, in one go, as memory
+/// likes it.
+constexpr std::int64_t kFewRows = 3;
+constexpr std::int64_t mostVectors(std::int64_t rows) {
+  if (rows == 1) {
+    return kAccumulators / 3 * 2;
+  }
+  return rows <= kFewRows ? kAccumulators / kFewRows : kMostVectors;
+}
+
 template <class D>
 std::int64_t lanes(D d) {
   return static_cast<std::int64_t>(hn::Lanes(d));
@@ -95,6 +105,8 @@ void rowsTile(const RowsTile& tile) {
       sums[r][v] = hn::Zero(d);
     }
   }
+  const float* below = tile.c + kRows * tile.cStride;
+  const float* const end = below + kRows * tile.cStride;
   for (const ProductPart& part : tile.parts) {
     SLUICE_UNROLL
     for (int g = 0; g < kGroups; ++g) {
@@ -114,6 +126,13 @@ void rowsTile(const RowsTile& tile) {
         }
       }
       hwy::Prefetch(ahead);
+      if (below != end) {
+        SLUICE_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+          hwy::Prefetch(below + v * lanes(d));
+        }
+        below += tile.cStride;
+      }
       SLUICE_UNROLL
       for (int g = 0; g < kGroups; ++g) {
         a[g] += tile.kStride;
@@ -122,10 +141,6 @@ void rowsTile(const RowsTile& tile) {
   }
   SLUICE_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    SLUICE_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      hwy::Prefetch(tile.c + (kRows + r) * tile.cStride + v * lanes(d));
-    }
     storeRow<kVectors>(d, sums[r], last, tile.c + r * tile.cStride);
   }
 }
@@ -140,6 +155,8 @@ struct TermsTile {
   std::int64_t lastLanes;
   std::int64_t fetchLeft;  ///< floats of a later term's operands that are fetched meanwhile
   std::int64_t fetchRight;
+  const float* ahead;  ///< so many floats per term are fetched for later calls
+  std::int64_t aheadStep;
 };
 
 constexpr std::size_t kTermsAhead = 8;
@@ -165,10 +182,14 @@ void termsTile(const TermsTile& tile) {
   for (int r = 0; r < kRows; ++r) {
     loadRow<kVectors>(d, tile.c + r * tile.cStride, last, sums[r]);
   }
+  const float* ahead = tile.ahead;
   for (std::size_t t = 0; t < tile.terms.size(); ++t) {
     const TermOffsets& term = tile.terms[t];
-    if (tile.fetchRight != 0 && t + kTermsAhead < tile.terms.size()) {
+    if (tile.fetchLeft != 0 && t + kTermsAhead < tile.terms.size()) {
       fetch(tile, tile.terms[t + kTermsAhead]);
+    }
+    for (const float* end = ahead + tile.aheadStep; ahead < end; ahead += kLine) {
+      hwy::Prefetch(ahead);
     }
     const float* left = tile.left + term.left;
     Vector row[kVectors];
@@ -203,7 +224,7 @@ constexpr RowsFunction rowsFunction() {
 
 template <class D, int kRows, int kVectors>
 constexpr TermsFunction termsFunction() {
-  if constexpr (kRows <= rowsOfTile(kVectors)) {
+  if constexpr (kRows <= rowsOfTile(kVectors) && kVectors <= mostVectors(kRows)) {
     return &termsTile<D, kRows, kVectors>;
   } else {
     return nullptr;
@@ -231,17 +252,29 @@ constexpr std::array<std::array<RowsFunction, kMostRows + 1>, 4> kRowsTiles = {
     rowsFunctions<D, 3>(RowCounts()),
     rowsFunctions<D, 4>(RowCounts())};
 template <class D>
-constexpr std::array<std::array<TermsFunction, kMostRows + 1>, 4> kTermsTiles = {
+constexpr std::array<std::array<TermsFunction, kMostRows + 1>, 16> kTermsTiles = {
     termsFunctions<D, 1>(RowCounts()),
     termsFunctions<D, 2>(RowCounts()),
     termsFunctions<D, 3>(RowCounts()),
-    termsFunctions<D, 4>(RowCounts())};
+    termsFunctions<D, 4>(RowCounts()),
+    termsFunctions<D, 5>(RowCounts()),
+    termsFunctions<D, 6>(RowCounts()),
+    termsFunctions<D, 7>(RowCounts()),
+    termsFunctions<D, 8>(RowCounts()),
+    termsFunctions<D, 9>(RowCounts()),
+    termsFunctions<D, 10>(RowCounts()),
+    termsFunctions<D, 11>(RowCounts()),
+    termsFunctions<D, 12>(RowCounts()),
+    termsFunctions<D, 13>(RowCounts()),
+    termsFunctions<D, 14>(RowCounts()),
+    termsFunctions<D, 15>(RowCounts()),
+    termsFunctions<D, 16>(RowCounts())};
 
 /// Vectors side by side in a tile, of columns that take so many in all: all tiles about equal.
 template <class D>
-std::int64_t vectorsOfTile(D d, std::int64_t columns) {
+std::int64_t vectorsOfTile(D d, std::int64_t columns, std::int64_t most = kMostVectors) {
   const std::int64_t all = (columns + lanes(d) - 1) / lanes(d);
-  const std::int64_t tiles = (all + kMostVectors - 1) / kMostVectors;
+  const std::int64_t tiles = (all + most - 1) / most;
   return (all + tiles - 1) / tiles;
 }
 
@@ -319,25 +352,40 @@ void addTermsWith(const float* left,
                   const float* right,
                   std::span<const TermOffsets> terms,
                   const ResultMatrix& c,
-                  const MatrixExtents& e) {
+                  const MatrixExtents& e,
+                  std::span<const float> next) {
   const D d;
-  const std::int64_t vectors = vectorsOfTile(d, e.columns);
+  const std::int64_t vectors = vectorsOfTile(d, e.columns, mostVectors(e.rows));
   const std::int64_t width = vectors * lanes(d);
   const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
+  const std::int64_t tiles = (e.columns + width - 1) / width * ((e.rows + step - 1) / step);
+  // What follows is fetched little by little; else each term just before it is needed.
+  const bool spreads = next.data() != nullptr;
+  const std::int64_t uses =
+      std::max<std::int64_t>(tiles * static_cast<std::int64_t>(terms.size()), 1);
+  TermsTile tile{.left = nullptr,
+                 .right = nullptr,
+                 .terms = terms,
+                 .c = nullptr,
+                 .cStride = c.rowStride,
+                 .lastLanes = 0,
+                 .fetchLeft = e.rows,
+                 .fetchRight = spreads ? 0 : e.columns,
+                 .ahead = next.data(),
+                 .aheadStep = static_cast<std::int64_t>(next.size()) / uses};
   for (std::int64_t j = 0; j < e.columns; j += width) {
-    const std::int64_t count = std::min(width, e.columns - j);
-    const std::int64_t used = (count + lanes(d) - 1) / lanes(d);
+    const std::int64_t columns = std::min(width, e.columns - j);
+    const std::int64_t used = (columns + lanes(d) - 1) / lanes(d);
     for (std::int64_t i = 0; i < e.rows; i += step) {
       const std::int64_t rows = std::min(step, e.rows - i);
-      const TermsTile tile{.left = left + i,
-                           .right = right + j,
-                           .terms = terms,
-                           .c = c.data + i * c.rowStride + j,
-                           .cStride = c.rowStride,
-                           .lastLanes = count - (used - 1) * lanes(d),
-                           .fetchLeft = i == 0 && j == 0 ? e.rows : 0,
-                           .fetchRight = i == 0 && j == 0 ? e.columns : 0};
+      tile.left = left + i;
+      tile.right = right + j;
+      tile.c = c.data + i * c.rowStride + j;
+      tile.lastLanes = columns - (used - 1) * lanes(d);
       kTermsTiles<D>[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
+      tile.fetchLeft = 0;
+      tile.fetchRight = 0;
+      tile.ahead += static_cast<std::int64_t>(terms.size()) * tile.aheadStep;
     }
   }
 }
@@ -346,11 +394,12 @@ void addTerms(const float* left,
               const float* right,
               std::span<const TermOffsets> terms,
               const ResultMatrix& c,
-              const MatrixExtents& e) {
+              const MatrixExtents& e,
+              std::span<const float> next) {
   if (likesShort(e.columns)) {
-    addTermsWith<ShortFloats>(left, right, terms, c, e);
+    addTermsWith<ShortFloats>(left, right, terms, c, e, next);
   } else {
-    addTermsWith<Floats>(left, right, terms, c, e);
+    addTermsWith<Floats>(left, right, terms, c, e, next);
   }
 }
 
@@ -408,8 +457,9 @@ void addOuterProducts(const float* left,
                       const float* right,
                       std::span<const TermOffsets> terms,
                       const ResultMatrix& c,
-                      const MatrixExtents& extents) {
-  HWY_DYNAMIC_DISPATCH(addTerms)(left, right, terms, c, extents);
+                      const MatrixExtents& extents,
+                      std::span<const float> next) {
+  HWY_DYNAMIC_DISPATCH(addTerms)(left, right, terms, c, extents, next);
 }
 
 }  // namespace sluice::devices::cpu

@@ -74,11 +74,13 @@ struct TermOffsets {
   std::int32_t right = 0;
 };
 
-/// c += the sum over terms t of left[t.left + row] * right[t.right + column].
+/// c += the sum over terms t of left[t.left + row] * right[t.right + column]. `next` will be read
+/// by later calls and is fetched meanwhile.
 void addOuterProducts(const float* left,
                       const float* right,
                       std::span<const TermOffsets> terms,
                       const ResultMatrix& c,
-                      const MatrixExtents& extents);
+                      const MatrixExtents& extents,
+                      std::span<const float> next = {});
 
 }  // namespace sluice::devices::cpu
