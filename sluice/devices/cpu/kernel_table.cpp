@@ -160,6 +160,7 @@ constexpr std::array kEntries = {
                         .implementation = "integers",
                         .supports = supportsIntegerProduct,
                         .make = makeIntegerMatMul},
+    device::KernelEntry{.op = "matmul",
                         .implementation = "doubles",
                         .supports = supportsMatMulDoubles,
                         .choose = chooseMatMulDoubles,
