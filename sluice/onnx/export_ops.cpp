@@ -129,6 +129,61 @@ bool matmul(ModelWriter& writer, const ir::Op& op) {
   return true;
 }
 
+[[maybe_unused]] bool trilu(ModelWriter& writer, const ir::Op& op) {
+  writer.addNode(op,
+                 {"Trilu",
+                  {writer.operands(op)[0],
+                   writer.constant(HostTensor::scalar<std::int64_t>(op.attrs.integer("diagonal")))},
+                  {{"upper", op.attrs.flag("upper") ? 1 : 0}}});
+  return true;
+}
+
+bool cumSum(ModelWriter& writer, const ir::Op& op) {
+  writer.addNode(op,
+                 {"CumSum",
+                  {writer.operands(op)[0],
+                   writer.constant(HostTensor::scalar<std::int64_t>(op.attrs.integer("axis")))},
+                  {{"exclusive", op.attrs.flag("exclusive") ? 1 : 0},
+                   {"reverse", op.attrs.flag("reverse") ? 1 : 0}}});
+  return true;
+}
+
+[[maybe_unused]] bool argMax(ModelWriter& writer, const ir::Op& op) {
+  writer.addNode(
+      op,
+      {"ArgMax",
+       writer.operands(op),
+       {{"axis", op.attrs.integer("axis")}, {"keepdims", op.attrs.flag("keepDims") ? 1 : 0}}});
+  return true;
+}
+
+/// Lists that are left out stay so.
+void addLists(const ir::Op& op, NewNode& node) {
+  for (const char* name : {"strides", "pads", "dilations"}) {
+    if (op.attrs.find(name) != nullptr && !op.attrs.integers(name).empty()) {
+      node.attrs.push_back({name, op.attrs.integers(name)});
+    }
+  }
+}
+
+bool conv(ModelWriter& writer, const ir::Op& op) {
+  NewNode node{"Conv", writer.operands(op), {{"group", op.attrs.integer("groups")}}};
+  addLists(op, node);
+  writer.addNode(op, std::move(node));
+  return true;
+}
+
+bool avgPool(ModelWriter& writer, const ir::Op& op) {
+  NewNode node{"AveragePool",
+               writer.operands(op),
+               {{"kernel_shape", op.attrs.integers("kernel")},
+                {"ceil_mode", op.attrs.flag("ceilMode") ? 1 : 0},
+                {"count_include_pad", op.attrs.flag("countIncludePad") ? 1 : 0}}};
+  addLists(op, node);
+  writer.addNode(op, std::move(node));
+  return true;
+}
+
 bool clip(ModelWriter& writer, const ir::Op& op) {
   const DType dtype = op.outputs[0].dtype;
   const auto limit = [&](const char* attr) {
@@ -151,13 +206,13 @@ struct Entry {
 
 constexpr std::array kForms = {
     Entry{"argmax", notStandard},
-    Entry{"avg_pool", notStandard},
+    Entry{"avg_pool", avgPool},
     Entry{"broadcast_to", expand},
     Entry{"cast", cast},
     Entry{"clamp", clip},
-    Entry{"conv", notStandard},
+    Entry{"conv", conv},
     Entry{"cross_entropy", notStandard},
-    Entry{"cumsum", notStandard},
+    Entry{"cumsum", cumSum},
     Entry{"detach", notStandard},
     Entry{"matmul", matmul},
     Entry{"max_pool", notStandard},

@@ -7,10 +7,9 @@
 // is the initial one.
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "sluice/base/error.h"
-#include "sluice/onnx/recurrent_activation.h"
+#include "sluice/onnx/recurrent_cells.h"
 #include "sluice/onnx/translations.h"
 #include "sluice/ops/ops.h"
 
@@ -22,40 +21,10 @@ using Ints = std::vector<std::int64_t>;
 /// The operands that stand at the same places in all three ops.
 enum Operand : std::size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
 
-struct State {
-  Value h;
-  Value c;  ///< of an LSTM
-};
-
-/// One direction's share of the operands.
-struct Weights {
-  Value x;         ///< [gates * hidden, input]
-  Value h;         ///< [gates * hidden, hidden]
-  Value xBias;     ///< [gates * hidden]; none if the node has no bias
-  Value hBias;     ///< the same
-  Value peephole;  ///< [3 * hidden] or none
-  std::span<const RecurrentActivation> activations;
-};
-
-struct Dims {
-  std::int64_t steps = 0;
-  std::int64_t batch = 0;
-  std::int64_t inputs = 0;
-  std::int64_t hidden = 0;
-  std::int64_t gates = 0;
-  std::int64_t directions = 1;
-  bool batchFirst = false;
-  bool reverse = false;  ///< the only or the first direction
-};
-
-/// The next state from the projected input of one step, [batch, gates * hidden].
-using Cell = std::function<State(Value projected, const State& state)>;
-using MakeCell = Cell (*)(Node& node, const Dims& dims, const Weights& weights);
-
 struct Kind {
   std::int64_t gates;
   std::vector<std::string> activations;
-  MakeCell makeCell;
+  RecurrentCell (*makeCell)(Node&, const RecurrentDims&, const RecurrentWeights&);
 };
 
 void requireShape(Node& node, std::size_t operand, std::string_view what, const Shape& wanted) {
@@ -64,7 +33,7 @@ void requireShape(Node& node, std::size_t operand, std::string_view what, const 
   }
 }
 
-Dims dimsOf(Node& node, std::int64_t gates) {
+RecurrentDims dimsOf(Node& node, std::int64_t gates) {
   const Shape x = node.shape(kX);
   const Shape r = node.shape(kR);
   if (x.rank() != 3 || r.rank() != 3) {
@@ -75,12 +44,12 @@ Dims dimsOf(Node& node, std::int64_t gates) {
     raise<InvalidArgument>("direction must be forward, reverse or bidirectional, got '{}'",
                            direction);
   }
-  Dims d{.inputs = x[2],
-         .hidden = r[2],
-         .gates = gates,
-         .directions = direction == "bidirectional" ? 2 : 1,
-         .batchFirst = node.integer("layout") == 1,
-         .reverse = direction == "reverse"};
+  RecurrentDims d{.inputs = x[2],
+                  .hidden = r[2],
+                  .gates = gates,
+                  .directions = direction == "bidirectional" ? 2 : 1,
+                  .batchFirst = node.integer("layout") == 1,
+                  .reverse = direction == "reverse"};
   d.steps = x[d.batchFirst ? 1 : 0];
   d.batch = x[d.batchFirst ? 0 : 1];
   const std::int64_t rows = gates * d.hidden;
@@ -115,13 +84,13 @@ Value row(ir::GraphBuilder& b, Value x, std::int64_t i) {
   return ops::reshape(b, ops::slice(b, x, std::move(starts), std::move(ends)), rest);
 }
 
-Weights weightsOf(Node& node,
-                  const Dims& d,
-                  std::int64_t direction,
-                  std::span<const RecurrentActivation> activations) {
+RecurrentWeights weightsOf(Node& node,
+                           const RecurrentDims& d,
+                           std::int64_t direction,
+                           std::span<const RecurrentActivation> activations) {
   ir::GraphBuilder& b = node.b;
   const auto count = activations.size() / static_cast<std::size_t>(d.directions);
-  Weights weights{
+  RecurrentWeights weights{
       .x = row(b, node.input(kW), direction),
       .h = row(b, node.input(kR), direction),
       .activations = activations.subspan(static_cast<std::size_t>(direction) * count, count)};
@@ -139,7 +108,10 @@ Weights weightsOf(Node& node,
 }
 
 /// [batch, hidden]; zeros if it is not given.
-Value initialState(Node& node, const Dims& d, std::size_t operand, std::int64_t direction) {
+Value initialState(Node& node,
+                   const RecurrentDims& d,
+                   std::size_t operand,
+                   std::int64_t direction) {
   ir::GraphBuilder& b = node.b;
   if (!node.has(operand)) {
     return ops::full(b, {node.dtype(kX), Shape{d.batch, d.hidden}}, 0.0);
@@ -154,7 +126,7 @@ Value initialState(Node& node, const Dims& d, std::size_t operand, std::int64_t 
 }
 
 /// For each step which batch items are that long, bool [batch, 1]; empty when all are known to be.
-std::vector<Value> presenceOf(Node& node, const Dims& d) {
+std::vector<Value> presenceOf(Node& node, const RecurrentDims& d) {
   if (!node.has(kLengths)) {
     return {};
   }
@@ -176,7 +148,7 @@ std::vector<Value> presenceOf(Node& node, const Dims& d) {
 
 /// What is added to all projected inputs: both biases, but for the part that a GRU with
 /// linear_before_reset multiplies by the reset gate.
-Value inputBias(Node& node, const Dims& d, const Weights& weights) {
+Value inputBias(Node& node, const RecurrentDims& d, const RecurrentWeights& weights) {
   ir::GraphBuilder& b = node.b;
   if (!weights.xBias.valid()) {
     return Value();
@@ -191,7 +163,10 @@ Value inputBias(Node& node, const Dims& d, const Weights& weights) {
 }
 
 /// The projected inputs of all steps, [batch, gates * hidden] each.
-std::vector<Value> project(Node& node, const Dims& d, Value x, const Weights& weights) {
+std::vector<Value> project(Node& node,
+                           const RecurrentDims& d,
+                           Value x,
+                           const RecurrentWeights& weights) {
   ir::GraphBuilder& b = node.b;
   const Value all = ops::reshape(b, x, Shape{d.steps * d.batch, d.inputs});
   Value projected = ops::matmul(b, all, weights.x, {.transposeB = true});
@@ -209,15 +184,18 @@ struct Sequence {
 
 struct Unrolled {
   std::vector<Value> outputs;  ///< h by step
-  State last;
+  RecurrentState last;
 };
 
-Unrolled unroll(ir::GraphBuilder& b, const Cell& cell, State state, const Sequence& sequence) {
+Unrolled unroll(ir::GraphBuilder& b,
+                const RecurrentCell& cell,
+                RecurrentState state,
+                const Sequence& sequence) {
   const std::size_t steps = sequence.inputs.size();
   Unrolled result{.outputs = std::vector<Value>(steps)};
   for (std::size_t i = 0; i < steps; ++i) {
     const std::size_t t = sequence.reverse ? steps - 1 - i : i;
-    const State next = cell(sequence.inputs[t], state);
+    const RecurrentState next = cell(sequence.inputs[t], state);
     if (sequence.present.empty()) {
       state = next;
       result.outputs[t] = next.h;
@@ -233,86 +211,21 @@ Unrolled unroll(ir::GraphBuilder& b, const Cell& cell, State state, const Sequen
   return result;
 }
 
-Value recur(ir::GraphBuilder& b, Value h, Value weight) {
-  return ops::matmul(b, h, weight, {.transposeB = true});
-}
-
-/// Gates in the order input, output, forget, cell; so are the peepholes.
-Cell lstmCell(Node& node, const Dims& d, const Weights& w) {
-  ir::GraphBuilder& b = node.b;
-  const bool coupled = node.flag("input_forget");
-  const std::vector<Value> peepholes =
-      w.peephole.valid() ? ops::split(b, w.peephole, 0, Ints(3, d.hidden)) : std::vector<Value>();
-  const Ints sizes(4, d.hidden);
-  return [&b, w, coupled, peepholes, sizes](Value projected, const State& state) {
-    const auto peep = [&](Value gate, std::size_t i, Value c) {
-      return peepholes.empty() ? gate : ops::add(b, gate, ops::mul(b, peepholes[i], c));
-    };
-    const RecurrentActivation& sigma = w.activations[0];
-    const auto gates = ops::split(b, ops::add(b, projected, recur(b, state.h, w.h)), 1, sizes);
-    const Value in = sigma(b, peep(gates[0], 0, state.c));
-    const Value forget = coupled ? ops::sub(b, b.scalar(b.dtype(in), 1.0), in)
-                                 : sigma(b, peep(gates[2], 2, state.c));
-    const Value kept = ops::mul(b, forget, state.c);
-    const Value c = ops::add(b, kept, ops::mul(b, in, w.activations[1](b, gates[3])));
-    const Value out = sigma(b, peep(gates[1], 1, c));
-    return State{ops::mul(b, out, w.activations[2](b, c)), c};
-  };
-}
-
-/// Gates in the order update, reset, hidden.
-Cell gruCell(Node& node, const Dims& d, const Weights& w) {
-  ir::GraphBuilder& b = node.b;
-  const bool linear = node.flag("linear_before_reset");
-  const Ints sizes = {2 * d.hidden, d.hidden};
-  const Ints halves(2, d.hidden);
-  const std::vector<Value> parts = linear ? std::vector<Value>{w.h} : ops::split(b, w.h, 0, sizes);
-  const Value bias = linear && w.hBias.valid() ? ops::split(b, w.hBias, 0, sizes)[1] : Value();
-  return [&b, w, linear, sizes, halves, parts, bias](Value projected, const State& state) {
-    const auto fromX = ops::split(b, projected, 1, sizes);
-    std::vector<Value> fromH = {recur(b, state.h, parts[0])};
-    if (linear) {
-      fromH = ops::split(b, fromH[0], 1, sizes);
-    }
-    const Value both = w.activations[0](b, ops::add(b, fromX[0], fromH[0]));
-    const auto gates = ops::split(b, both, 1, halves);
-    Value memory;
-    if (linear) {
-      const Value h = bias.valid() ? ops::add(b, fromH[1], bias) : fromH[1];
-      memory = ops::mul(b, gates[1], h);
-    } else {
-      memory = recur(b, ops::mul(b, gates[1], state.h), parts[1]);
-    }
-    const Value fresh = w.activations[1](b, ops::add(b, fromX[1], memory));
-    const Value rest = ops::sub(b, b.scalar(b.dtype(both), 1.0), gates[0]);
-    const Value kept = ops::mul(b, gates[0], state.h);
-    return State{ops::add(b, ops::mul(b, rest, fresh), kept), Value()};
-  };
-}
-
-Cell rnnCell(Node& node, const Dims& /*dims*/, const Weights& w) {
-  ir::GraphBuilder& b = node.b;
-  return [&b, w](Value projected, const State& state) {
-    const Value sum = ops::add(b, projected, recur(b, state.h, w.h));
-    return State{w.activations[0](b, sum), Value()};
-  };
-}
-
 Value joined(ir::GraphBuilder& b, const std::vector<Value>& parts, std::int64_t axis) {
   return parts.size() == 1 ? parts[0] : ops::concat(b, parts, axis);
 }
 
 std::vector<Value> recurrent(Node& node, const Kind& kind) {
   ir::GraphBuilder& b = node.b;
-  const Dims d = dimsOf(node, kind.gates);
+  const RecurrentDims d = dimsOf(node, kind.gates);
   const auto activations =
       recurrentActivations(node, static_cast<std::size_t>(d.directions), kind.activations);
   const Value x = d.batchFirst ? ops::transpose(b, node.input(kX), {1, 0, 2}) : node.input(kX);
   const std::vector<Value> present = presenceOf(node, d);
   std::array<std::vector<Value>, 3> parts;  // Y, Y_h and Y_c by direction
   for (std::int64_t i = 0; i < d.directions; ++i) {
-    const Weights weights = weightsOf(node, d, i, activations);
-    State state{.h = initialState(node, d, kInitialH, i)};
+    const RecurrentWeights weights = weightsOf(node, d, i, activations);
+    RecurrentState state{.h = initialState(node, d, kInitialH, i)};
     if (kind.gates == 4) {
       state.c = initialState(node, d, kInitialC, i);
     }

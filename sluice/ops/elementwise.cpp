@@ -18,6 +18,8 @@ bool accepted(DType dtype, Accepts accepts) {
       return dtype != DType::Bool;
     case Accepts::Floating:
       return isFloat(dtype);
+    case Accepts::Integer:
+      return isInteger(dtype);
     case Accepts::Boolean:
       return dtype == DType::Bool;
   }
@@ -32,6 +34,8 @@ std::string_view describe(Accepts accepts) {
       return "a number type";
     case Accepts::Floating:
       return "a float type";
+    case Accepts::Integer:
+      return "an integer type";
     case Accepts::Boolean:
       return "bool";
   }

@@ -13,7 +13,7 @@
 
 namespace sluice::ops {
 
-enum class Accepts : std::uint8_t { Any, Numeric, Floating, Boolean };
+enum class Accepts : std::uint8_t { Any, Numeric, Floating, Integer, Boolean };
 
 /// Throws InvalidArgument "<op>: <operand i> must be ..., got ..." unless the dtype is accepted.
 void requireDType(const ir::OpView& op, std::size_t input, Accepts accepts);

@@ -17,6 +17,8 @@ void reference(const ir::KernelArgs& args) {
   referenceUnary(args, [](auto x) { return std::expm1(static_cast<double>(x)); });
 }
 
+constexpr ir::OnnxName kOnnx[] = {{"Expm1", 1, "ai.graphcore"}};
+
 }  // namespace
 
 constinit const ir::OpDef kExpm1{.name = "expm1",
@@ -24,7 +26,8 @@ constinit const ir::OpDef kExpm1{.name = "expm1",
                                  .grad = grad,
                                  .gradReads = {.outputs = 0b1},
                                  .reference = reference,
-                                 .traits = kElementwise};
+                                 .traits = kElementwise,
+                                 .onnx = kOnnx};
 
 Value expm1(GraphBuilder& b, Value x) {
   return b.add(kExpm1, {x});

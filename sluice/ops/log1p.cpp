@@ -17,6 +17,8 @@ void reference(const ir::KernelArgs& args) {
   referenceUnary(args, [](auto x) { return std::log1p(static_cast<double>(x)); });
 }
 
+constexpr ir::OnnxName kOnnx[] = {{"Log1p", 1, "ai.graphcore"}};
+
 }  // namespace
 
 constinit const ir::OpDef kLog1p{.name = "log1p",
@@ -24,7 +26,8 @@ constinit const ir::OpDef kLog1p{.name = "log1p",
                                  .grad = grad,
                                  .gradReads = {.inputs = 0b1},
                                  .reference = reference,
-                                 .traits = kElementwise};
+                                 .traits = kElementwise,
+                                 .onnx = kOnnx};
 
 Value log1p(GraphBuilder& b, Value x) {
   return b.add(kLog1p, {x});

@@ -16,11 +16,15 @@ using ir::Value;
 
 // Element-wise, two operands, NumPy broadcasting, equal dtypes.
 Value add(GraphBuilder& b, Value x, Value y);
+/// The angle of the point (x, y).
+Value atan2(GraphBuilder& b, Value y, Value x);
 /// Integers truncate toward zero; an integer divided by zero is 0.
 Value div(GraphBuilder& b, Value x, Value y);
 /// Ties give their gradient to x; so does minimum.
 Value maximum(GraphBuilder& b, Value x, Value y);
 Value minimum(GraphBuilder& b, Value x, Value y);
+/// The remainder of x / y with the sign of y, or with that of x; 0 for an integer y of 0.
+Value mod(GraphBuilder& b, Value x, Value y, bool signOfX = false);
 Value mul(GraphBuilder& b, Value x, Value y);
 Value pow(GraphBuilder& b, Value x, Value y);
 Value sub(GraphBuilder& b, Value x, Value y);
@@ -29,6 +33,7 @@ Value sub(GraphBuilder& b, Value x, Value y);
 Value equal(GraphBuilder& b, Value x, Value y);
 Value greater(GraphBuilder& b, Value x, Value y);
 Value greaterEqual(GraphBuilder& b, Value x, Value y);
+Value isInf(GraphBuilder& b, Value x, bool negative = true, bool positive = true);
 Value isNan(GraphBuilder& b, Value x);
 Value less(GraphBuilder& b, Value x, Value y);
 Value lessEqual(GraphBuilder& b, Value x, Value y);
@@ -40,11 +45,26 @@ Value notEqual(GraphBuilder& b, Value x, Value y);
 /// x where the condition holds, else y; all three are broadcast together.
 Value where(GraphBuilder& b, Value condition, Value x, Value y);
 
+// Bits of integers.
+Value bitwiseAnd(GraphBuilder& b, Value x, Value y);
+Value bitwiseNot(GraphBuilder& b, Value x);
+Value bitwiseOr(GraphBuilder& b, Value x, Value y);
+Value bitwiseXor(GraphBuilder& b, Value x, Value y);
+/// direction: LEFT or RIGHT, by y places.
+Value bitShift(GraphBuilder& b, Value x, Value y, std::string_view direction);
+
 // Element-wise, one operand.
 Value abs(GraphBuilder& b, Value x);
+Value acos(GraphBuilder& b, Value x);
+Value acosh(GraphBuilder& b, Value x);
+Value asin(GraphBuilder& b, Value x);
+Value asinh(GraphBuilder& b, Value x);
+Value atan(GraphBuilder& b, Value x);
+Value atanh(GraphBuilder& b, Value x);
 Value ceil(GraphBuilder& b, Value x);
 Value clamp(GraphBuilder& b, Value x, double low, double high);
 Value cos(GraphBuilder& b, Value x);
+Value cosh(GraphBuilder& b, Value x);
 Value erf(GraphBuilder& b, Value x);
 Value exp(GraphBuilder& b, Value x);
 Value expm1(GraphBuilder& b, Value x);
@@ -58,22 +78,37 @@ Value round(GraphBuilder& b, Value x);
 Value rsqrt(GraphBuilder& b, Value x);
 Value sign(GraphBuilder& b, Value x);
 Value sin(GraphBuilder& b, Value x);
+Value sinh(GraphBuilder& b, Value x);
 Value sqrt(GraphBuilder& b, Value x);
 Value square(GraphBuilder& b, Value x);
+Value tan(GraphBuilder& b, Value x);
 Value tanh(GraphBuilder& b, Value x);
 
 // Activations, and the gradients that are ops of their own.
+Value celu(GraphBuilder& b, Value x, double alpha = 1.0);
 Value elu(GraphBuilder& b, Value x, double alpha = 1.0);
 /// approximate: none (by erf) or tanh.
 Value gelu(GraphBuilder& b, Value x, std::string_view approximate = "none");
 Value geluGrad(GraphBuilder& b, Value x, Value dy, std::string_view approximate = "none");
+/// 1 at the largest element along the axis, the first of equal ones, and 0 elsewhere.
+Value hardmax(GraphBuilder& b, Value x, std::int64_t axis = -1);
+Value hardSigmoid(GraphBuilder& b, Value x, double alpha = 0.2, double beta = 0.5);
+Value hardSwish(GraphBuilder& b, Value x);
 Value leakyRelu(GraphBuilder& b, Value x, double alpha = 0.01);
+Value mish(GraphBuilder& b, Value x);
+/// The slope for negative x is broadcast to x.
+Value prelu(GraphBuilder& b, Value x, Value slope);
 Value relu(GraphBuilder& b, Value x);
 /// dy where relu's output y is above 0, else 0.
 Value reluGrad(GraphBuilder& b, Value y, Value dy);
+Value selu(GraphBuilder& b, Value x);
+/// x drawn towards 0 by bias where it is beyond lambd, else 0.
+Value shrink(GraphBuilder& b, Value x, double lambd = 0.5, double bias = 0.0);
 Value sigmoid(GraphBuilder& b, Value x);
 Value silu(GraphBuilder& b, Value x);
 Value softplus(GraphBuilder& b, Value x);
+Value softsign(GraphBuilder& b, Value x);
+Value thresholdedRelu(GraphBuilder& b, Value x, double alpha = 1.0);
 
 // The same elements.
 /// Identity when x already has the type.
@@ -181,6 +216,15 @@ Value randomNormal(GraphBuilder& b,
 Value randomUniform(GraphBuilder& b, const TensorType& type, double low = 0.0, double high = 1.0);
 
 // Linear algebra.
+/// Of the last two axes.
+Value det(GraphBuilder& b, Value x);
+/// dy times the cofactors of x.
+Value detGrad(GraphBuilder& b, Value x, Value dy);
+/// The discrete Fourier transform of complex numbers (pairs in the last axis) along an axis; the
+/// inverse divides by its extent.
+Value dft(GraphBuilder& b, Value x, std::int64_t axis, bool inverse = false);
+/// A sum of products by index letters, as NumPy's einsum: "ij,jk->ik".
+Value einsum(GraphBuilder& b, std::string_view equation, std::vector<Value> operands);
 struct MatMulOptions {
   bool transposeA = false;  ///< of the last two axes
   bool transposeB = false;

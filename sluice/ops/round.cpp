@@ -16,7 +16,7 @@ void reference(const ir::KernelArgs& args) {
   referenceUnary(args, [](auto x) { return std::nearbyint(static_cast<double>(x)); });
 }
 
-constexpr ir::OnnxName kOnnx[] = {{"Round", 11}};
+constexpr ir::OnnxName kOnnx[] = {{"Round", 11}, {"Round", 1, "ai.graphcore"}};
 
 }  // namespace
 

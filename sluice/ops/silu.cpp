@@ -23,6 +23,8 @@ void reference(const ir::KernelArgs& args) {
   });
 }
 
+constexpr ir::OnnxName kOnnx[] = {{"Swish", 1, "ai.graphcore"}};
+
 }  // namespace
 
 constinit const ir::OpDef kSilu{.name = "silu",
@@ -30,7 +32,8 @@ constinit const ir::OpDef kSilu{.name = "silu",
                                 .grad = grad,
                                 .gradReads = {.inputs = 0b1},
                                 .reference = reference,
-                                .traits = kElementwise};
+                                .traits = kElementwise,
+                                .onnx = kOnnx};
 
 Value silu(GraphBuilder& b, Value x) {
   return b.add(kSilu, {x});

@@ -49,6 +49,7 @@ struct OpCase {
 
 std::vector<OpCase> elementwiseCases();
 std::vector<OpCase> linearCases();
+std::vector<OpCase> mathCases();
 std::vector<OpCase> normCases();
 std::vector<OpCase> shapeCases();
 

@@ -101,9 +101,16 @@ INSTANTIATE_TEST_SUITE_P(
     UnaryBlock,
     ::testing::Values(
         UnaryCase{ops::kAbs, {}, "abs", 0, kTiny, {}},
+        UnaryCase{ops::kAcos, {}, "acos", 6, kTiny, {}},
+        UnaryCase{ops::kAcosh, {}, "acosh", 6, kTiny, {}},
+        UnaryCase{ops::kAsin, {}, "asin", 6, kTiny, {}},
+        UnaryCase{ops::kAsinh, {}, "asinh", 6, kTiny, {}},
+        UnaryCase{ops::kAtan, {}, "atan", 4, kTiny, {}},
+        UnaryCase{ops::kAtanh, {}, "atanh", 6, kTiny, {}},
         UnaryCase{ops::kCeil, {}, "ceil", 0, kTiny, {}},
         UnaryCase{ops::kClamp, {{"low", -0.5}, {"high", 2.0}}, "clamp", 0, kTiny, {-0.5, 2.0}},
         UnaryCase{ops::kCos, {}, "cos", 1, kTiny, {}},
+        UnaryCase{ops::kCosh, {}, "cosh", 6, kTiny, {}},
         UnaryCase{ops::kElu, {{"alpha", 0.7}}, "elu", 4, kTiny, {0.7, 0}},
         UnaryCase{ops::kErf, {}, "erf", 4, kTiny, {}},
         UnaryCase{ops::kExp, {}, "exp", 2, kTiny, {}},
@@ -123,9 +130,11 @@ INSTANTIATE_TEST_SUITE_P(
         UnaryCase{ops::kSign, {}, "sign", 0, kTiny, {}},
         UnaryCase{ops::kSilu, {}, "silu", 4, 1e-34F, {}},
         UnaryCase{ops::kSin, {}, "sin", 1, kTiny, {}},
+        UnaryCase{ops::kSinh, {}, "sinh", 6, kTiny, {}},
         UnaryCase{ops::kSoftplus, {}, "softplus", 4, kTiny, {}},
         UnaryCase{ops::kSqrt, {}, "sqrt", 0, kTiny, {}},
         UnaryCase{ops::kSquare, {}, "square", 0, kTiny, {}},
+        UnaryCase{ops::kTan, {}, "tan", 1, kTiny, {}},
         UnaryCase{ops::kTanh, {}, "tanh", 4, kTiny, {}}),
     [](const auto& param) {
       std::string name(param.param.function);
@@ -135,7 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Blocks, AValueDoesNotDependOnItsPlace) {
   const std::vector<float> values = allClasses();
-  for (const std::string_view name : {"exp", "log1p", "tanh", "erf", "gelu", "sin", "sqrt"}) {
+  for (const std::string_view name :
+       {"exp", "log1p", "tanh", "erf", "gelu", "sin", "sqrt", "tan", "asinh", "atan"}) {
     const BlockFunction function = findBlockFunction(name, DType::F32);
     std::vector<float> whole(values.size());
     function({.in = {values.data()}, .out = whole.data(), .n = std::ssize(values)});

@@ -7,6 +7,7 @@
 
 #include "sluice/devices/cpu/kernels/blocks.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -127,6 +128,8 @@ BlockFunction numberFunction(std::string_view op) {
       binary<T>("div", [](W x, W y) { return quotient(x, y); }),
       binary<T>("maximum", [](W x, W y) { return isNan(x) || !(x < y || isNan(y)) ? x : y; }),
       binary<T>("minimum", [](W x, W y) { return isNan(x) || !(y < x || isNan(y)) ? x : y; }),
+      binary<T>("mod", [](W x, W y) { return ops::flooredRemainder(x, y); }),
+      binary<T>("mod:fmod", [](W x, W y) { return ops::truncatedRemainder(x, y); }),
       binary<T>("mul", [](W x, W y) { return product(x, y); }),
       unary<T>("neg",
                [](W x, const double*) {
@@ -145,6 +148,20 @@ BlockFunction numberFunction(std::string_view op) {
       binary<T, bool>("greater_equal", [](W x, W y) { return x >= y; }),
       binary<T, bool>("less", [](W x, W y) { return x < y; }),
       binary<T, bool>("less_equal", [](W x, W y) { return x <= y; }),
+  };
+  return findRow(kRows, op);
+}
+
+template <class T>
+BlockFunction integerFunction(std::string_view op) {
+  using W = Wide<T>;
+  static constexpr NamedBlock kRows[] = {
+      binary<T>("bit_shift:LEFT", [](W x, W y) { return ops::shiftedLeft(x, y); }),
+      binary<T>("bit_shift:RIGHT", [](W x, W y) { return ops::shiftedRight(x, y); }),
+      binary<T>("bitwise_and", [](W x, W y) { return static_cast<W>(x & y); }),
+      unary<T>("bitwise_not", [](W x, const double*) { return static_cast<W>(~x); }),
+      binary<T>("bitwise_or", [](W x, W y) { return static_cast<W>(x | y); }),
+      binary<T>("bitwise_xor", [](W x, W y) { return static_cast<W>(x ^ y); }),
   };
   return findRow(kRows, op);
 }
@@ -188,7 +205,15 @@ double geluTanhSlope(double x) {
 BlockFunction doubleMath(std::string_view op) {
   using D = double;
   static constexpr NamedBlock kRows[] = {
+      unary<D>("acos", [](D x, const D*) { return std::acos(x); }),
+      unary<D>("acosh", [](D x, const D*) { return std::acosh(x); }),
+      unary<D>("asin", [](D x, const D*) { return std::asin(x); }),
+      unary<D>("asinh", [](D x, const D*) { return std::asinh(x); }),
+      unary<D>("atan", [](D x, const D*) { return std::atan(x); }),
+      binary<D>("atan2", [](D y, D x) { return std::atan2(y, x); }),
+      unary<D>("atanh", [](D x, const D*) { return std::atanh(x); }),
       unary<D>("cos", [](D x, const D*) { return std::cos(x); }),
+      unary<D>("cosh", [](D x, const D*) { return std::cosh(x); }),
       unary<D>("elu", [](D x, const D* p) { return x > 0.0 ? x : p[0] * std::expm1(x); }),
       unary<D>("erf", [](D x, const D*) { return std::erf(x); }),
       unary<D>("exp", [](D x, const D*) { return std::exp(x); }),
@@ -205,9 +230,11 @@ BlockFunction doubleMath(std::string_view op) {
       unary<D>("sigmoid", [](D x, const D*) { return 1.0 / (1.0 + std::exp(-x)); }),
       unary<D>("silu", [](D x, const D*) { return x / (1.0 + std::exp(-x)); }),
       unary<D>("sin", [](D x, const D*) { return std::sin(x); }),
+      unary<D>("sinh", [](D x, const D*) { return std::sinh(x); }),
       unary<D>(
           "softplus",
           [](D x, const D*) { return (x > 0.0 ? x : 0.0) + std::log1p(std::exp(-std::fabs(x))); }),
+      unary<D>("tan", [](D x, const D*) { return std::tan(x); }),
       unary<D>("tanh", [](D x, const D*) { return std::tanh(x); }),
   };
   return findRow(kRows, op);
@@ -238,6 +265,9 @@ BlockFunction findPlainFunction(std::string_view op, DType dtype) {
       BlockFunction found = anyFunction<T>(op);
       if constexpr (!std::is_same_v<T, bool>) {
         found = found != nullptr ? found : numberFunction<T>(op);
+        if constexpr (std::is_integral_v<T>) {
+          found = found != nullptr ? found : integerFunction<T>(op);
+        }
       } else {
         found = found != nullptr ? found : boolFunction(op);
       }
@@ -254,8 +284,9 @@ BlockFunction findBlockFunction(std::string_view op, DType dtype) {
   if (dtype != DType::F32) {
     return findPlainFunction(op, dtype);
   }
-  const BlockFunction found = findF32Function(op);
-  return found != nullptr ? found : findMathFunction(op);
+  BlockFunction found = findF32Function(op);
+  found = found != nullptr ? found : findMathFunction(op);
+  return found != nullptr ? found : findTrigFunction(op);
 }
 
 }  // namespace sluice::devices::cpu

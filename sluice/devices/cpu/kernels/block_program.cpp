@@ -150,10 +150,19 @@ class Compiler {
     if (op.name == "clamp" && (from == DType::I64 || from == DType::U64)) {
       return nullptr;  // limits beyond the exact whole numbers of a double
     }
-    const bool tanh =
-        op.attrs->find("approximate") != nullptr && op.attrs->text("approximate") == "tanh";
-    return findBlockFunction(tanh ? std::string(op.name) + ":tanh" : std::string(op.name),
-                             heldAs(from));
+    return findBlockFunction(nameOf(op), heldAs(from));
+  }
+
+  /// With the form of ops that have several.
+  static std::string nameOf(const BodyOp& op) {
+    const std::string name(op.name);
+    if (op.attrs->find("approximate") != nullptr && op.attrs->text("approximate") == "tanh") {
+      return name + ":tanh";
+    }
+    if (op.name == "mod" && op.attrs->flag("fmod")) {
+      return name + ":fmod";
+    }
+    return op.name == "bit_shift" ? name + ":" + op.attrs->text("direction") : name;
   }
 
   std::array<double, 2> paramsOf(const BodyOp& op) const {

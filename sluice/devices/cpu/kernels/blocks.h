@@ -27,7 +27,7 @@ constexpr DType heldAs(DType dtype) {
 }
 
 /// The function of an op whose value operands are held as `dtype` (for where: its second and
-/// third); nullptr if there is none. `op` is the op's name, with ":tanh" for that form of gelu.
+/// third); nullptr if there is none. `op` is the op's name and for some its form: "gelu:tanh".
 BlockFunction findBlockFunction(std::string_view op, DType dtype);
 /// Between held types.
 BlockFunction castFunction(DType from, DType to);
@@ -38,9 +38,10 @@ BlockFunction roundFunction(DType dtype);
 /// Elements of 1, 2, 4 or 8 bytes; a single operand fills the block.
 BlockFunction copyFunction(std::size_t elementBytes);
 
-// The parts of findBlockFunction: block_f32.cpp, block_math.cpp, block_plain.cpp.
+// The parts of findBlockFunction: block_f32.cpp, block_math.cpp, block_trig.cpp, block_plain.cpp.
 BlockFunction findF32Function(std::string_view op);
 BlockFunction findMathFunction(std::string_view op);
+BlockFunction findTrigFunction(std::string_view op);
 BlockFunction findPlainFunction(std::string_view op, DType dtype);
 
 struct NamedBlock {

@@ -26,7 +26,7 @@ constexpr std::int64_t kFewestRows = 6;
 constexpr std::int64_t kFewestMerged = 3;
 /// Terms per tap below which sums go from and to memory too often to beat the library's code, if
 /// the channels of the output fill the library's vectors.
-constexpr std::int64_t kTermsPerTap = 4;
+constexpr std::int64_t kTermsPerTap = 8;
 constexpr double kLeastFilled = 0.8;
 
 double filled(std::int64_t channels) {

@@ -359,10 +359,11 @@ void addTermsWith(const float* left,
   const std::int64_t width = vectors * lanes(d);
   const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
   const std::int64_t tiles = (e.columns + width - 1) / width * ((e.rows + step - 1) / step);
-  // What follows is fetched little by little; else each term just before it is needed.
-  const bool spreads = next.data() != nullptr;
+  // What follows is fetched little by little; each term also just before it is needed, unless a
+  // whole one was fetched per term before.
   const std::int64_t uses =
       std::max<std::int64_t>(tiles * static_cast<std::int64_t>(terms.size()), 1);
+  const std::int64_t aheadStep = static_cast<std::int64_t>(next.size()) / uses;
   TermsTile tile{.left = nullptr,
                  .right = nullptr,
                  .terms = terms,
@@ -370,9 +371,9 @@ void addTermsWith(const float* left,
                  .cStride = c.rowStride,
                  .lastLanes = 0,
                  .fetchLeft = e.rows,
-                 .fetchRight = spreads ? 0 : e.columns,
+                 .fetchRight = aheadStep >= kLine ? 0 : e.columns,
                  .ahead = next.data(),
-                 .aheadStep = static_cast<std::int64_t>(next.size()) / uses};
+                 .aheadStep = aheadStep};
   for (std::int64_t j = 0; j < e.columns; j += width) {
     const std::int64_t columns = std::min(width, e.columns - j);
     const std::int64_t used = (columns + lanes(d) - 1) / lanes(d);
