@@ -167,6 +167,9 @@ void addLists(const ir::Op& op, NewNode& node) {
 }
 
 bool conv(ModelWriter& writer, const ir::Op& op) {
+  if (!isFloat(op.outputs[0].dtype)) {
+    return false;  // the standard has none of 32-bit integers
+  }
   NewNode node{"Conv", writer.operands(op), {{"group", op.attrs.integer("groups")}}};
   addLists(op, node);
   writer.addNode(op, std::move(node));

@@ -2,10 +2,10 @@
 // a quantized result is rounded half to even and saturates, which casting from float does.
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "sluice/base/error.h"
 #include "sluice/onnx/translations.h"
+#include "sluice/onnx/window_attrs.h"
 #include "sluice/ops/ops.h"
 
 namespace sluice::onnx {
@@ -145,44 +145,6 @@ std::vector<Value> qlinearMatmul(Node& node) {
                       {.scale = 6, .zeroPoint = 7, .axis = std::max<std::int64_t>(rank - 2, 0)})};
 }
 
-/// What auto_pad stands for on one axis: enough for ceil(in / stride) windows.
-std::int64_t samePadding(std::int64_t in,
-                         std::int64_t kernel,
-                         std::int64_t stride,
-                         std::int64_t dilation) {
-  const std::int64_t windows = (in + stride - 1) / stride;
-  return std::max<std::int64_t>((windows - 1) * stride + (kernel - 1) * dilation + 1 - in, 0);
-}
-
-ops::ConvOptions convOptions(Node& node, const Shape& x, const Shape& w) {
-  ops::ConvOptions options{.strides = node.integers("strides"),
-                           .pads = node.integers("pads"),
-                           .dilations = node.integers("dilations"),
-                           .groups = node.integer("group", 1)};
-  const std::string mode = node.text("auto_pad", "NOTSET");
-  if (mode == "NOTSET" || mode == "VALID") {
-    return options;
-  }
-  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") {
-    raise<InvalidArgument>("auto_pad cannot be '{}'", mode);
-  }
-  const auto axes = static_cast<std::size_t>(std::max<std::int64_t>(x.rank() - 2, 0));
-  options.pads.assign(2 * axes, 0);
-  for (std::size_t i = 0; i < axes; ++i) {
-    const auto axis = static_cast<std::int64_t>(i) + 2;
-    const std::int64_t stride = i < options.strides.size() ? options.strides[i] : 1;
-    const std::int64_t dilation = i < options.dilations.size() ? options.dilations[i] : 1;
-    if (stride < 1 || axis >= w.rank()) {
-      raise<InvalidArgument>("auto_pad needs strides of 1 or more and a kernel for {}", x.str());
-    }
-    const std::int64_t total = samePadding(x[axis], w[axis], stride, dilation);
-    const std::int64_t less = total / 2;
-    options.pads[i] = mode == "SAME_UPPER" ? less : total - less;
-    options.pads[axes + i] = total - options.pads[i];
-  }
-  return options;
-}
-
 /// The operands of a convolution of integers.
 struct IntegerConv {
   std::size_t x = 0;
@@ -192,16 +154,15 @@ struct IntegerConv {
 };
 
 Value convolve(Node& node, const IntegerConv& at) {
-  const Ints kernel = node.integers("kernel_shape");
-  const Shape& w = node.shape(at.w);
-  if (!kernel.empty() &&
-      (w.rank() < 2 || !std::ranges::equal(kernel, std::span(w.dims()).subspan(2)))) {
-    raise<InvalidArgument>("kernel_shape is not that of the weight {}", w.str());
-  }
+  Window window = convWindow(node, Shape(node.shape(at.w)));
+  window.padSame();
   return ops::conv(node.b,
                    centered(node, at.x, at.xZeroPoint, 1),
                    centered(node, at.w, at.wZeroPoint, 0),
-                   convOptions(node, node.shape(at.x), w));
+                   {.strides = node.integers("strides"),
+                    .pads = window.padList(node),
+                    .dilations = node.integers("dilations"),
+                    .groups = node.integer("group", 1)});
 }
 
 std::vector<Value> convInteger(Node& node) {

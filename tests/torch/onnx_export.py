@@ -2,9 +2,9 @@
 
     onnx_export.py <folder> [--opset N]...
 
-Writes <network>.<opset>.onnx, and a .safetensors file beside it with the tensors input.<name>,
-output, c and grad.<parameter>; the loss is the sum of the output times c. Weights, inputs and c are
-random with a fixed seed. Exit status 77: no PyTorch.
+Writes <network>.<opset>.onnx, and <network>.safetensors with the tensors input.<name>, output, c
+and grad.<parameter>; the loss is the sum of the output times c. Weights, inputs and c are random
+with a fixed seed. The small ones of tests/onnx/models come from here. Exit status 77: no PyTorch.
 """
 import argparse
 import json
