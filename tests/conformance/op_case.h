@@ -48,6 +48,7 @@ struct OpCase {
 };
 
 std::vector<OpCase> elementwiseCases();
+std::vector<OpCase> indexingCases();
 std::vector<OpCase> linearCases();
 std::vector<OpCase> normCases();
 std::vector<OpCase> shapeCases();
