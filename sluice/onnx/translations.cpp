@@ -24,7 +24,8 @@ std::map<Key, const Translation*> indexTranslations() {
                             recurrentTranslations(),
                             reductionTranslations(),
                             shapeTranslations(),
-                            trainingTranslations()}) {
+                            trainingTranslations(),
+                            vendorTranslations()}) {
     for (const Translation& translation : family) {
       const bool fresh =
           index.emplace(Key{translation.domain, translation.op}, &translation).second;

@@ -20,6 +20,7 @@ std::span<const Translation> recurrentTranslations();
 std::span<const Translation> reductionTranslations();
 std::span<const Translation> shapeTranslations();
 std::span<const Translation> trainingTranslations();
+std::span<const Translation> vendorTranslations();
 
 /// nullptr when there is none.
 const Translation* findTranslation(std::string_view domain, std::string_view op);
