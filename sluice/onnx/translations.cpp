@@ -31,6 +31,7 @@ std::map<Key, const Translation*> indexTranslations() {
                             shapeTranslations(),
                             signalTranslations(),
                             trainingTranslations(),
+                            vendorIndexingTranslations(),
                             vendorTranslations()}) {
     for (const Translation& translation : family) {
       const bool fresh =

@@ -26,6 +26,7 @@ std::span<const Translation> sequenceTranslations();
 std::span<const Translation> shapeTranslations();
 std::span<const Translation> signalTranslations();
 std::span<const Translation> trainingTranslations();
+std::span<const Translation> vendorIndexingTranslations();
 std::span<const Translation> vendorTranslations();
 
 /// nullptr when there is none.
