@@ -1,45 +1,22 @@
-// sluice inspect and tune: both start from a graph in its text form.
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+// sluice inspect and tune: both start from a graph in a file.
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "sluice/base/error.h"
+#include "cli/graph_file.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/cpu/tune.h"
-#include "sluice/ir/parser.h"
 #include "sluice/ir/printer.h"
-#include "sluice/ir/verify.h"
-#include "sluice/ops/op_list.h"
 #include "sluice/program/lower.h"
 #include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
 
 namespace sluice::cli {
 namespace {
-
-ir::Graph readGraph(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    raise<FileError>("cannot read '{}': {}", path, std::strerror(errno));
-  }
-  try {
-    ir::Graph graph = ir::parse(text.str(), ops::opSet());
-    ir::verify(graph);
-    return graph;
-  } catch (Error& error) {
-    error.at(path);
-    throw;
-  }
-}
 
 program::Program lowerGraph(const ir::Graph& graph) {
   program::StatePlan state;
@@ -76,19 +53,20 @@ void printSummary(const ir::Graph& graph) {
 }
 
 struct InspectSettings {
-  std::string path;
+  GraphFile file;
+  bool text = false;
   bool passes = false;
   bool program = false;
 };
 
 int inspect(const InspectSettings& settings) {
-  ir::Graph graph = readGraph(settings.path);
+  ir::Graph graph = readGraph(settings.file);
   if (settings.passes || settings.program) {
     transforms::runPasses(graph);
   }
   if (settings.program) {
     fmt::print("{}", program::print(lowerGraph(graph)));
-  } else if (settings.passes) {
+  } else if (settings.passes || settings.text) {
     fmt::print("{}", ir::print(graph));
   } else {
     printSummary(graph);
@@ -97,12 +75,12 @@ int inspect(const InspectSettings& settings) {
 }
 
 struct TuneSettings {
-  std::string path;
+  GraphFile file;
   std::string output;
 };
 
 int tune(const TuneSettings& settings) {
-  ir::Graph graph = readGraph(settings.path);
+  ir::Graph graph = readGraph(settings.file);
   transforms::runPasses(graph);
   std::vector<device::KernelCall> calls;
   for (const program::Segment& segment : lowerGraph(graph).segments) {
@@ -121,10 +99,11 @@ int tune(const TuneSettings& settings) {
 }  // namespace
 
 void addInspect(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "inspect", "Show what is in a graph file (text form): ops, cost, variables");
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show what is in a graph file: ops, cost, variables");
   auto settings = std::make_shared<InspectSettings>();
-  command->add_option("graph", settings->path, "A graph in its text form")->required();
+  addGraphFile(*command, settings->file);
+  command->add_flag("--text", settings->text, "Print the graph in its text form");
   command->add_flag("--passes", settings->passes, "Print the graph after all passes");
   command->add_flag(
       "--program", settings->program, "Print the lowered program: memory plan, kernels, tasks");
@@ -138,7 +117,7 @@ void addTune(CLI::App& app, Action& action) {
       "Give the table to a model with Options::tuningTable(path). Another table may give "
       "other last bits; it is part of the scope that `sluice version` prints.");
   auto settings = std::make_shared<TuneSettings>();
-  command->add_option("graph", settings->path, "A graph in its text form")->required();
+  addGraphFile(*command, settings->file);
   command->add_option("-o,--output", settings->output, "Write the table to this file");
   command->callback([&action, settings] { action = [settings] { return tune(*settings); }; });
 }

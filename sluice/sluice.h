@@ -7,6 +7,7 @@
 #include "sluice/api/metrics.h"
 #include "sluice/api/model.h"
 #include "sluice/api/options.h"
+#include "sluice/api/popart_session.h"
 #include "sluice/base/error.h"
 #include "sluice/base/philox.h"
 #include "sluice/data/memory_loader.h"

@@ -6,22 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "sluice/sluice.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-template <class E, class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "another error or none";
-}
 
 TEST(Metrics, AccuracyIsThePercentageOfRightRows) {
   // The largest entries of the rows are 0, 1, 0, 2.

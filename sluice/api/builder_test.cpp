@@ -12,21 +12,13 @@
 #include "sluice/ops/interpreter.h"
 #include "sluice/optim/sgd.h"
 #include "sluice/transforms/decompose.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "no InvalidArgument";
-}
 
 TensorType f32(Shape shape) {
   return {DType::F32, std::move(shape)};

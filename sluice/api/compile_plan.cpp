@@ -72,7 +72,9 @@ parallel::RuleReport checkRules(const ir::Graph& placed,
        .replicas = options.replicationFactor(),
        .microBatches = microBatches,
        .continuous = options.compile().continuousWeightUpdates && plan.training,
-       .firstDevice = options.device().deviceId});
+       .deviceIds = options.device().deviceIds,
+       .selectedDevices = options.device().selectedDevices,
+       .selectedPerReplica = options.device().selectedPerReplica});
 }
 
 }  // namespace sluice

@@ -16,13 +16,6 @@ namespace {
 constexpr std::array<std::int64_t, kCompilePhases> kBegins = {0, 2, 25, 27, 60, 65};
 constexpr std::string_view kClearLine = "\r\033[K";
 
-CompileProgress::Style styleFor(bool shown) {
-  if (!shown) {
-    return CompileProgress::Style::Silent;
-  }
-  return isatty(STDERR_FILENO) != 0 ? CompileProgress::Style::Redraw : CompileProgress::Style::Line;
-}
-
 void writeToStderr(std::string_view text) {
   std::fflush(stdout);  // what was printed before stays before
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -48,7 +41,15 @@ std::string_view name(CompilePhase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
-CompileProgress::CompileProgress(bool shown) : CompileProgress(styleFor(shown), writeToStderr) {}
+CompileProgress::Style CompileProgress::styleFor(std::optional<bool> shown, bool terminal) {
+  if (!shown.value_or(terminal)) {
+    return Style::Silent;
+  }
+  return terminal ? Style::Redraw : Style::Line;
+}
+
+CompileProgress::CompileProgress(std::optional<bool> shown)
+    : CompileProgress(styleFor(shown, isatty(STDERR_FILENO) != 0), writeToStderr) {}
 
 CompileProgress::CompileProgress(Style style, Sink sink, std::function<Clock::time_point()> now)
     : style_(style), sink_(std::move(sink)), now_(std::move(now)), start_(now_()) {}

@@ -1,5 +1,5 @@
 // CompileProgress: shows the phases of a compilation. On a terminal one line is drawn again at
-// every phase; elsewhere one line is written at the end:
+// every phase; elsewhere one line is written at the end, if it is asked for:
 //   Graph compilation: 100/100 [00:01<00:00] trace 1 ms, passes 20 ms, plan 2 ms, ...
 #pragma once
 
@@ -25,8 +25,9 @@ class CompileProgress {
   using Clock = std::chrono::steady_clock;
   using Sink = std::function<void(std::string_view)>;
 
-  /// Writes to stderr; redraws if that is a terminal.
-  explicit CompileProgress(bool shown);
+  /// Writes to stderr; redraws if that is a terminal. Not set: only then.
+  explicit CompileProgress(std::optional<bool> shown);
+  static Style styleFor(std::optional<bool> shown, bool terminal);
   CompileProgress(Style style, Sink sink, std::function<Clock::time_point()> now = Clock::now);
   /// Takes an unfinished line back.
   ~CompileProgress();

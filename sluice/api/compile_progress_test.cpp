@@ -65,6 +65,15 @@ TEST(CompileProgress, TakesBackTheLineOfACompilationThatFailed) {
   EXPECT_EQ(bench.output, "\r\033[K");
 }
 
+TEST(CompileProgress, IsShownOnATerminalOrWhenItIsAskedFor) {
+  EXPECT_EQ(CompileProgress::styleFor(std::nullopt, true), Style::Redraw);
+  EXPECT_EQ(CompileProgress::styleFor(std::nullopt, false), Style::Silent);
+  EXPECT_EQ(CompileProgress::styleFor(true, true), Style::Redraw);
+  EXPECT_EQ(CompileProgress::styleFor(true, false), Style::Line);
+  EXPECT_EQ(CompileProgress::styleFor(false, true), Style::Silent);
+  EXPECT_EQ(CompileProgress::styleFor(false, false), Style::Silent);
+}
+
 TEST(CompileProgress, IsSilentWhenItIsNotWanted) {
   Bench bench;
   {

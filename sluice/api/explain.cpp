@@ -1,5 +1,9 @@
 #include "sluice/api/explain.h"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include <fmt/format.h>
 
 namespace sluice {
@@ -19,17 +23,24 @@ std::string stages(const ExecutionPlan& plan) {
   std::string text =
       "Stages, with estimated work per micro-batch on a nominal device\n"
       "  stage  device   forward us  backward us   stash bytes  in flight  blocks\n";
+  // A stage that runs beside others is marked with their common place in the pipeline.
+  const auto besideOthers = [&](std::size_t s) {
+    return std::ranges::count(plan.slotOfStage, plan.slotOfStage[s]) > 1
+               ? fmt::format(", concurrent in slot {}", plan.slotOfStage[s])
+               : std::string();
+  };
   for (std::size_t s = 0; s < plan.work.size(); ++s) {
     const parallel::StageWork& work = plan.work[s];
     const bool named = s < plan.blocks.size() && !plan.blocks[s].empty();
-    text += fmt::format("  {:>5}  {:>6}  {:>11.3f}  {:>11.3f}  {:>12}  {:>9}  {}\n",
+    text += fmt::format("  {:>5}  {:>6}  {:>11.3f}  {:>11.3f}  {:>12}  {:>9}  {}{}\n",
                         s,
                         plan.segments.deviceOfStage[s],
                         microseconds(work.forward),
                         microseconds(work.backwardInput + work.backwardWeight),
                         work.stashBytes,
                         plan.schedule.stashDepth[s],
-                        named ? fmt::format("{}", fmt::join(plan.blocks[s], ", ")) : "-");
+                        named ? fmt::format("{}", fmt::join(plan.blocks[s], ", ")) : "-",
+                        besideOthers(s));
   }
   return text;
 }
@@ -53,6 +64,16 @@ std::string scheduleOf(const ExecutionPlan& plan) {
   return text;
 }
 
+/// Forward and backward of one micro-batch on each device in use.
+std::map<std::int32_t, std::int64_t> workOfDevices(std::span<const parallel::StageWork> work,
+                                                   std::span<const std::int32_t> deviceOfStage) {
+  std::map<std::int32_t, std::int64_t> sums;
+  for (std::size_t s = 0; s < work.size(); ++s) {
+    sums[deviceOfStage[s]] += work[s].forward + work[s].backwardInput + work[s].backwardWeight;
+  }
+  return sums;
+}
+
 std::string memory(const program::Program& program) {
   std::string text = "Memory of a replica\n";
   for (std::size_t d = 0; d < program.devices.size(); ++d) {
@@ -67,6 +88,30 @@ std::string memory(const program::Program& program) {
 
 }  // namespace
 
+std::string explainBalance(std::span<const parallel::StageWork> work,
+                           std::span<const std::int32_t> deviceOfStage) {
+  const std::map<std::int32_t, std::int64_t> sums = workOfDevices(work, deviceOfStage);
+  if (sums.size() < 2) {
+    return {};
+  }
+  std::int64_t all = 0;
+  for (const auto& [device, sum] : sums) {
+    all += sum;
+  }
+  const auto longest = std::ranges::max_element(
+      sums, {}, [](const std::pair<const std::int32_t, std::int64_t>& each) {
+        return each.second;
+      });
+  const double even = static_cast<double>(all) / static_cast<double>(sums.size());
+  return fmt::format(
+      "Balance: device {} has the most work and sets the time of a micro-batch, {:.3f} us; even "
+      "shares are {:.3f} us, so at most {:.0f} % of the devices' time is used\n",
+      longest->first,
+      microseconds(longest->second),
+      even / 1e3,
+      longest->second == 0 ? 100.0 : 100 * even / static_cast<double>(longest->second));
+}
+
 std::string explain(const CompiledProgram& compiled,
                     const BatchLayout& layout,
                     const Options& options) {
@@ -79,6 +124,9 @@ std::string explain(const CompiledProgram& compiled,
                       compiled.devices,
                       options.replicationFactor());
   text += stages(compiled.plan);
+  if (compiled.plan.pipelined) {
+    text += explainBalance(compiled.plan.work, compiled.plan.segments.deviceOfStage);
+  }
   text += scheduleOf(compiled.plan);
   text += memory(compiled.program->program());
   for (const std::string& warning : compiled.warnings) {

@@ -2,6 +2,8 @@
 // how good the schedule is.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "sluice/api/batch_layout.h"
@@ -13,5 +15,9 @@ namespace sluice {
 std::string explain(const CompiledProgram& compiled,
                     const BatchLayout& layout,
                     const Options& options);
+
+/// Which device is the busiest and what even shares would give; "" for one device.
+std::string explainBalance(std::span<const parallel::StageWork> work,
+                           std::span<const std::int32_t> deviceOfStage);
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -70,6 +71,21 @@ class ModuleSource : public GraphSource {
     return session;
   }
 
+  void release() override {
+    std::vector<std::pair<nn::Parameter*, HostTensor>> values;
+    for (const auto& list : {module_.parameters(), module_.buffers()}) {
+      for (nn::Parameter* parameter : list) {
+        if (module_.store() != nullptr && module_.store()->contains(parameter->fullName())) {
+          values.emplace_back(parameter, parameter->value());
+        }
+      }
+    }
+    module_.setStore(nullptr);
+    for (const auto& [parameter, value] : values) {
+      parameter->setValue(value);
+    }
+  }
+
   nn::Module* module() override { return &module_; }
   std::string inputName(std::size_t position) const override {
     return position < inputs_ ? fmt::format("input{}", position) : "";
@@ -84,8 +100,11 @@ class ModuleSource : public GraphSource {
 
 class BuilderSource : public GraphSource {
  public:
-  BuilderSource(Builder& builder, std::optional<TensorId> loss)
-      : builder_(builder), graph_(builder.graph()), outputs_(graph_.outputs().size()) {
+  BuilderSource(Builder& builder, std::optional<TensorId> loss, bool constantWeights)
+      : builder_(builder),
+        graph_(builder.graph()),
+        outputs_(graph_.outputs().size()),
+        constantWeights_(constantWeights) {
     if (loss) {
       const ir::Value value = builder.value(*loss);
       const auto outputs = graph_.outputs();
@@ -109,6 +128,9 @@ class BuilderSource : public GraphSource {
     requireInputs(request.inputs);
     TracedGraph traced{graph_, outputs_, loss_, tensors_};
     traced.graph.setName(graphName(request));
+    if (constantWeights_) {
+      fixWeights(traced);
+    }
     const CompileOptions& compile = request.options.compile();
     parallel::annotateStages(traced.graph,
                              {.mode = compile.virtualGraphMode,
@@ -125,6 +147,13 @@ class BuilderSource : public GraphSource {
         sharedSession(builder_.store(), options, options.randomSeed().value_or(0));
     builder_.setStore(session);
     return session;
+  }
+
+  void release() override {
+    // A Builder's weights have no other home than the session, which keeps them on the host.
+    if (auto session = std::dynamic_pointer_cast<Session>(builder_.store())) {
+      session->detach();
+    }
   }
 
   nn::Module* module() override { return nullptr; }
@@ -157,9 +186,43 @@ class BuilderSource : public GraphSource {
     }
   }
 
+  /// Puts constants in place of the reads of variables.
+  void fixWeights(TracedGraph& traced) const {
+    ir::Graph& graph = traced.graph;
+    const std::shared_ptr<nn::StateStore>& store = builder_.store();
+    std::unordered_map<ir::Value, ir::Value> constants;
+    std::vector<ir::OpId> reads;
+    for (const ir::OpId id : std::vector(graph.order().begin(), graph.order().end())) {
+      const ir::Op& op = graph.op(id);
+      if (!op.is(ir::kVariable)) {
+        continue;
+      }
+      const std::string& name = op.attrs.text("var");
+      const auto session = std::dynamic_pointer_cast<Session>(store);
+      HostTensor value = store != nullptr && store->contains(name)
+                             ? store->read(name)
+                             : ir::initialValue(*graph.findVariable(name),
+                                                session == nullptr ? 0 : session->seed());
+      const ir::OpId constant = graph.insertBefore(id,
+                                                   {.def = ir::kConstant,
+                                                    .attrs = {{"value", std::move(value)}},
+                                                    .name = op.name,
+                                                    .place = op.place});
+      constants.emplace(op.out(), graph.op(constant).out());
+      reads.push_back(id);
+    }
+    graph.replaceUses(constants);
+    graph.remove(reads);
+    for (NamedTensor& tensor : traced.tensors) {
+      const auto found = constants.find(tensor.value);
+      tensor.value = found == constants.end() ? tensor.value : found->second;
+    }
+  }
+
   Builder& builder_;
   ir::Graph graph_;
   std::size_t outputs_;
+  bool constantWeights_;
   std::size_t loss_ = 0;
   std::vector<ir::OpId> inputs_;
   std::vector<NamedTensor> tensors_;
@@ -180,8 +243,10 @@ std::unique_ptr<GraphSource> moduleSource(nn::Module& module, Forward forward, s
   return std::make_unique<ModuleSource>(module, std::move(forward), inputs);
 }
 
-std::unique_ptr<GraphSource> builderSource(Builder& builder, std::optional<TensorId> loss) {
-  return std::make_unique<BuilderSource>(builder, std::move(loss));
+std::unique_ptr<GraphSource> builderSource(Builder& builder,
+                                           std::optional<TensorId> loss,
+                                           bool constantWeights) {
+  return std::make_unique<BuilderSource>(builder, std::move(loss), constantWeights);
 }
 
 std::vector<NamedTensor> namedTensors(const ir::Graph& graph, ir::Pass pass) {

@@ -49,6 +49,8 @@ class GraphSource {
   virtual TracedGraph trace(const TraceRequest& request) const = 0;
   /// The session of all models of this source, made by the first of them.
   virtual std::shared_ptr<Session> session(const Options& options) = 0;
+  /// The last model is gone: frees the devices and keeps the values of weights and buffers.
+  virtual void release() = 0;
   /// Null for a Builder.
   virtual nn::Module* module() = 0;
   /// The name of an input by its position, empty if there is no such input.
@@ -61,8 +63,12 @@ using Forward = std::function<std::vector<nn::Tensor>(std::span<const nn::Tensor
 /// Traces `forward`; the module must outlive the source.
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module, Forward forward, std::size_t inputs);
 /// Of the graph as it is now; what is built later does not count. The builder, which keeps the
-/// state, must outlive the source. Throws InvalidArgument for an unknown loss or no output.
-std::unique_ptr<GraphSource> builderSource(Builder& builder, std::optional<TensorId> loss);
+/// state, must outlive the source. Throws InvalidArgument for an unknown loss or no output. With
+/// constantWeights the graph has the weights' values of the time of tracing in place of the
+/// weights.
+std::unique_ptr<GraphSource> builderSource(Builder& builder,
+                                           std::optional<TensorId> loss,
+                                           bool constantWeights = false);
 
 /// Names for the results of the ops of a pass: the op's name, with ":1" and so on for further
 /// results and "#2" and so on for further ops of one name. Constants and variables have none.

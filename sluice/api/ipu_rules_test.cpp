@@ -206,18 +206,6 @@ TEST(IpuRules, DecideTheDefaultOfRecomputation) {
   EXPECT_FALSE(recomputed(training(7, {Stage("b0", "b1", "b2", "b3")}).enforceIpuRules(true)));
 }
 
-TEST(UseDeviceId, NumbersTheDevicesFromThereOn) {
-  Tower net;
-  auto model = trainingModel(net, training(7, four()).useDeviceId(3));
-  compile(model);
-  EXPECT_EQ(model.session().device(0).info().index, 3);
-  EXPECT_EQ(model.session().device(3).info().index, 6);
-  EXPECT_THAT(messageOf([&] { inferenceModel(net, Options()); }),
-              AllOf(HasSubstr("devices from 3 on"), HasSubstr("useDeviceId 0")));
-  EXPECT_THAT(trainMessage(training(7, four()).useDeviceId(62)),
-              AllOf(HasSubstr("useDeviceId 62 leaves 2"), HasSubstr("needs 4")));
-}
-
 TEST(Placement, RefusesDataThatFlowsToAnEarlierStage) {
   Tower net;
   auto model = trainingModel(net, training(7, {"b0", "b2", "b1", "b3"}));

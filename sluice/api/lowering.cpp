@@ -13,6 +13,7 @@
 namespace sluice {
 namespace {
 
+using parallel::ConcurrentStages;
 using parallel::PipelinedExecution;
 using parallel::ShardedExecution;
 using parallel::Stage;
@@ -49,6 +50,7 @@ struct Remedy {
   parallel::PlanOptions plan;
 };
 
+/// One after the other: for sharding.
 std::vector<Stage> stagesOf(const parallel::StagePlan& plan) {
   std::vector<Stage> stages;
   for (const parallel::StageInfo& info : plan.stages) {
@@ -57,29 +59,52 @@ std::vector<Stage> stagesOf(const parallel::StagePlan& plan) {
   return stages;
 }
 
+bool isAlone(const parallel::StagePlan& plan, std::size_t stage) {
+  return std::ranges::count(plan.slotOfStage, plan.slotOfStage[stage]) == 1;
+}
+
+/// With concurrent stages as they are: for pipelines.
+std::vector<Stage> placesOf(const parallel::StagePlan& plan) {
+  const std::vector<Stage> stages = stagesOf(plan);
+  std::vector<Stage> places;
+  for (std::size_t s = 0; s < stages.size();) {
+    std::vector<Stage> branches;
+    for (const std::int32_t slot = plan.slotOfStage[s];
+         s < stages.size() && plan.slotOfStage[s] == slot;
+         ++s) {
+      branches.push_back(stages[s]);
+    }
+    places.push_back(branches.size() == 1 ? branches[0] : ConcurrentStages(branches));
+  }
+  return places;
+}
+
 /// The stages with the largest possible one cut in two, its second half on a new device.
-std::optional<std::vector<Stage>> onOneMoreDevice(const parallel::StagePlan& plan,
-                                                  const std::vector<std::int64_t>& weight) {
+std::optional<parallel::StagePlan> onOneMoreDevice(parallel::StagePlan plan,
+                                                   const std::vector<std::int64_t>& weight) {
   std::size_t largest = plan.stages.size();
   std::int32_t devices = 0;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     devices = std::max(devices, plan.stages[s].device + 1);
     const bool better = largest == plan.stages.size() || weight[s] > weight[largest];
-    if (plan.stages[s].blocks.size() > 1 && better) {
+    if (plan.stages[s].blocks.size() > 1 && isAlone(plan, s) && better) {
       largest = s;
     }
   }
   if (largest == plan.stages.size()) {
     return std::nullopt;
   }
-  std::vector<Stage> stages = stagesOf(plan);
-  const std::vector<std::string> blocks = stages[largest].blocks();
+  std::vector<std::string>& blocks = plan.stages[largest].blocks;
   const auto half = blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2);
-  const std::int32_t device = plan.stages[largest].device;
-  stages[largest] = Stage(std::vector<std::string>(blocks.begin(), half)).device(device);
-  stages.insert(stages.begin() + static_cast<std::ptrdiff_t>(largest) + 1,
-                Stage(std::vector<std::string>(half, blocks.end())).device(devices));
-  return stages;
+  const parallel::StageInfo second{devices, std::vector<std::string>(half, blocks.end())};
+  blocks.erase(half, blocks.end());
+  const auto behind = static_cast<std::ptrdiff_t>(largest) + 1;
+  plan.stages.insert(plan.stages.begin() + behind, second);
+  plan.slotOfStage.insert(plan.slotOfStage.begin() + behind, plan.slotOfStage[largest]);
+  for (auto slot = plan.slotOfStage.begin() + behind; slot != plan.slotOfStage.end(); ++slot) {
+    ++*slot;
+  }
+  return plan;
 }
 
 /// Bytes that the backward of each stage keeps of its forward, without recomputation.
@@ -109,7 +134,7 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
   const parallel::StagePlan stages = parallel::resolveStages(request.strategy, blocks);
   if (stages.stages.size() > 1 && request.strategy.kind() == parallel::StrategyKind::Pipelined) {
     for (const char* schedule : {"1f1b", "zb-h1", "interleaved"}) {
-      const PipelinedExecution other = PipelinedExecution(stagesOf(stages)).schedule(schedule);
+      const PipelinedExecution other = PipelinedExecution(placesOf(stages)).schedule(schedule);
       if (other.schedule() == request.strategy.schedule()) {
         continue;
       }
@@ -126,8 +151,9 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
     if (auto more = onOneMoreDevice(stages, stashOf(request))) {
       const bool sharded = request.strategy.kind() == parallel::StrategyKind::Sharded;
       const Strategy wider =
-          sharded ? Strategy(ShardedExecution(*more))
-                  : Strategy(PipelinedExecution(*more).schedule(request.strategy.schedule()));
+          sharded
+              ? Strategy(ShardedExecution(stagesOf(*more)))
+              : Strategy(PipelinedExecution(placesOf(*more)).schedule(request.strategy.schedule()));
       add("one more device: " + wider.str(), wider, request.plan);
       if (canRecompute) {
         add("one more device and recomputation(Recomputation::Pipeline): " + wider.str(),

@@ -9,6 +9,13 @@ namespace sluice::detail {
 namespace {
 
 constexpr std::string_view kWithoutReader[] = {
+    "syncPattern",
+    "rearrangeAnchorsOnHost",
+    "precision.autocastEnabled",
+    "precision.halfFloatCasting",
+    "precision.enableStochasticRounding",
+    "precision.setPartialsType",
+    "jit.traceModel",
     "distributed.configureProcessId",
 };
 
@@ -24,6 +31,10 @@ void requireSupported(const Options& options) {
       raise<Unsupported>(
           "option {} is {}; this version supports only its default, {}", name, value, standard);
     }
+  }
+  if (options.device().connection == ConnectionType::Never && !options.device().deviceIds.empty()) {
+    raise<InvalidArgument>(
+        "useDeviceIds names devices to attach to, and connectionType is Never: use one of them");
   }
 }
 

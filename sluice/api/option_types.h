@@ -16,6 +16,7 @@
 namespace sluice {
 
 using parallel::AutoStage;
+using parallel::ConcurrentStages;
 using parallel::PipelinedExecution;
 using parallel::PipelineKind;
 using parallel::ShardedExecution;
@@ -40,6 +41,13 @@ enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
 /// What is computed again for the backward pass. Default: Pipeline for a pipeline over several
 /// devices under the IPU's rules, else None.
 enum class Recomputation : std::uint8_t { Default, None, Pipeline };
+
+/// Which devices wait for each other at an exchange.
+enum class SyncPattern : std::uint8_t { Full, SinglePipeline, ReplicaAndLadder };
+/// Which of two types float16 and float32 operands of one op get. Default: float16.
+enum class HalfFloatCasting : std::uint8_t { FloatDowncastToHalf, HalfUpcastToFloat, Default };
+/// Which ops autocast puts into which type.
+enum class AutocastPolicy : std::uint8_t { Default };
 
 /// The name of an enumeration and those of its values, for text.
 template <class E>
@@ -83,6 +91,24 @@ struct EnumText<Recomputation> {
 };
 
 template <>
+struct EnumText<SyncPattern> {
+  static constexpr std::string_view kType = "SyncPattern";
+  static constexpr std::array<std::string_view, 3> kNames = {
+      "Full", "SinglePipeline", "ReplicaAndLadder"};
+};
+template <>
+struct EnumText<HalfFloatCasting> {
+  static constexpr std::string_view kType = "HalfFloatCasting";
+  static constexpr std::array<std::string_view, 3> kNames = {
+      "FloatDowncastToHalf", "HalfUpcastToFloat", "Default"};
+};
+template <>
+struct EnumText<AutocastPolicy> {
+  static constexpr std::string_view kType = "AutocastPolicy";
+  static constexpr std::array<std::string_view, 1> kNames = {"Default"};
+};
+
+template <>
 struct EnumText<VirtualGraphMode> {
   static constexpr std::string_view kType = "VirtualGraphMode";
   static constexpr std::array<std::string_view, 3> kNames = {"Off", "Manual", "Auto"};
@@ -121,7 +147,10 @@ struct DeviceOptions {
   std::int32_t threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: no limit
   ConnectionType connection = ConnectionType::Always;
-  std::optional<std::int32_t> deviceId;
+  std::vector<std::int32_t> deviceIds;  ///< of the machine; empty: any
+  std::int32_t selectedDevices = 0;     ///< 0: as many as the model needs
+  std::int32_t selectedPerReplica = 1;  ///< of them
+  SyncPattern syncPattern = SyncPattern::Full;
   bool autoRoundNumDevices = false;
   std::optional<bool> enforceIpuRules;  ///< not set: on for the IPU model only
   double stallTimeout = 300;            ///< seconds without progress; 0: wait for ever
@@ -135,8 +164,8 @@ struct CompileOptions {
   bool continuousWeightUpdates = false;
   bool fusion = true;
   bool verifyPrograms = true;
-  std::string dumpDirectory;  ///< empty: no dumps
-  bool showProgressBar = true;
+  std::string dumpDirectory;            ///< empty: no dumps
+  std::optional<bool> showProgressBar;  ///< not set: on a terminal
   // Of graphs made by a Builder:
   bool enablePipelining = false;
   VirtualGraphMode virtualGraphMode = VirtualGraphMode::Off;
@@ -148,6 +177,9 @@ struct CompileOptions {
 struct StateOptions {
   std::optional<std::uint64_t> randomSeed;
   bool broadcastBuffers = true;
+  std::vector<std::string> updatableNamedBuffers;
+  bool stableNorm = false;
+  bool rearrangeAnchorsOnHost = false;
 };
 
 /// Read by logs and reports.
@@ -155,6 +187,8 @@ struct ReportOptions {
   std::string modelName;  ///< empty: training or inference
   std::int32_t maxRepeatLogs = 4;
   bool disableModuleNamescope = false;
+  std::string logDir = ".";
+  bool logCycleCount = false;
   std::string profileDir;  ///< empty: no profile
 };
 

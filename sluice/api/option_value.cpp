@@ -29,6 +29,13 @@ Stage toStage(const OptionValue& value, std::string_view strategy) {
   if (value.kind == Kind::Text) {
     return Stage(value.text);
   }
+  if (value.kind == Kind::Call && value.text == "ConcurrentStages" && value.then.empty()) {
+    std::vector<Stage> branches;
+    for (const OptionValue& item : value.items) {
+      branches.push_back(toStage(item, value.text));
+    }
+    return ConcurrentStages(std::move(branches));
+  }
   const bool isStage = value.kind == Kind::Call && value.text == "Stage";
   if (!isStage && value.kind != Kind::List) {
     raise<InvalidArgument>(
@@ -201,6 +208,10 @@ std::vector<std::string> Arguments::texts() {
 
 std::vector<double> Arguments::numbers() {
   return rest(&Arguments::number);
+}
+
+std::vector<std::int64_t> Arguments::integers() {
+  return rest(&Arguments::integer);
 }
 
 Strategy Arguments::strategy() {

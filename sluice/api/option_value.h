@@ -57,6 +57,7 @@ class Arguments {
   /// All that remain, or the items of one list.
   std::vector<std::string> texts();
   std::vector<double> numbers();
+  std::vector<std::int64_t> integers();
   Strategy strategy();
   /// True, and takes it, if the next argument is none.
   bool none();

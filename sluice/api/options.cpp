@@ -5,12 +5,14 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/parallel/device_rules.h"
 
 namespace sluice {
 namespace {
@@ -90,6 +92,19 @@ TrainingOptions& TrainingOptions::gradientAccumulation(std::int64_t count) {
   return set(gradientAccumulation_, positive("gradientAccumulation", count));
 }
 
+PrecisionOptions& PrecisionOptions::setPartialsType(DType dtype) {
+  if (dtype != DType::F32 && dtype != DType::F16) {
+    raise<InvalidArgument>("setPartialsType: expected f32 or f16, got {}", name(dtype));
+  }
+  return set(partialsType_, dtype);
+}
+
+JitOptions& JitOptions::traceModel(bool on) {
+  requireUnfrozen();
+  traceModel_ = on;
+  return *this;
+}
+
 Options& Options::deviceIterations(std::int64_t count) {
   return set(batch_.deviceIterations, positive("deviceIterations", count));
 }
@@ -147,15 +162,56 @@ Options& Options::memoryPerDevice(std::string_view size) {
   return set(device_.memoryBytes, parseBytes(size));
 }
 
+Options& Options::useDeviceIds(std::vector<std::int64_t> ids) {
+  std::vector<std::int32_t> checked;
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
+      raise<InvalidArgument>("useDeviceIds: a device has a number from 0 on, got {}", id);
+    }
+    if (std::ranges::count(ids, id) > 1) {
+      raise<InvalidArgument>("useDeviceIds: device {} is named twice", id);
+    }
+    checked.push_back(static_cast<std::int32_t>(id));
+  }
+  return set(device_.deviceIds, std::move(checked));
+}
+
 Options& Options::useDeviceId(std::optional<std::int64_t> id) {
-  if (id && (*id < 0 || *id > std::numeric_limits<std::int32_t>::max())) {
-    raise<InvalidArgument>("useDeviceId: a device has a number from 0 on, got {}", *id);
+  return useDeviceIds(id ? std::vector<std::int64_t>{*id} : std::vector<std::int64_t>());
+}
+
+Options& Options::autoSelectDevices(std::int64_t devices, std::int64_t perReplica) {
+  requireUnfrozen();
+  const std::int32_t checked = positive("the devices of autoSelectDevices", devices);
+  const std::int64_t replicas = parallel::replicasFor(devices, perReplica);
+  device_.selectedDevices = checked;
+  device_.selectedPerReplica = static_cast<std::int32_t>(perReplica);
+  return replicationFactor(replicas);
+}
+
+Options& Options::autoSelectDevices(std::nullopt_t /*none*/) {
+  set(device_.selectedDevices, 0);
+  return set(device_.selectedPerReplica, 1);
+}
+
+Options& Options::selectDevices(std::vector<std::int64_t> ids, std::int64_t perReplica) {
+  Options changed = *this;
+  changed.useDeviceIds(ids).autoSelectDevices(std::ssize(ids), perReplica);
+  return *this = std::move(changed);
+}
+
+Options& Options::updatableNamedBuffers(std::vector<std::string> names) {
+  if (std::ranges::find(names, "") != names.end()) {
+    raise<InvalidArgument>("updatableNamedBuffers: a buffer needs a name");
   }
-  std::optional<std::int32_t> narrow;
-  if (id) {
-    narrow = static_cast<std::int32_t>(*id);
+  return set(state_.updatableNamedBuffers, std::move(names));
+}
+
+Options& Options::logDir(std::string folder) {
+  if (folder.empty()) {
+    raise<InvalidArgument>("logDir: expected a folder, \".\" for the current one");
   }
-  return set(device_.deviceId, narrow);
+  return set(report_.logDir, std::move(folder));
 }
 
 Options& Options::stallTimeout(double seconds) {
@@ -194,6 +250,8 @@ Options& Options::maxRepeatLogs(std::int64_t count) {
 void Options::freeze() const {
   setFrozen();
   training.setFrozen();
+  precision.setFrozen();
+  jit.setFrozen();
   distributed.setFrozen();
 }
 

@@ -13,91 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/api/option_groups.h"
 #include "sluice/api/option_types.h"
 
 namespace sluice {
-
-/// Settings that can be frozen. A copy is not frozen; assigning to a frozen object throws.
-class Freezable {
- public:
-  bool isFrozen() const { return frozen_; }
-
- protected:
-  Freezable() = default;
-  ~Freezable() = default;
-  Freezable(const Freezable& /*other*/) {}
-  Freezable& operator=(const Freezable& other);
-  void requireUnfrozen() const;
-  void setFrozen() const { frozen_ = true; }
-
- private:
-  // Who is handed options to read them freezes them, so that a later change cannot go unnoticed.
-  mutable bool frozen_ = false;
-};
-
-/// Settings that matter only when training.
-class TrainingOptions : public Freezable {
- public:
-  /// Micro-batches per weight update.
-  TrainingOptions& gradientAccumulation(std::int64_t count);
-  /// Over micro-batches and replicas alike.
-  TrainingOptions& accumulationAndReplicationReductionType(Reduction reduction) {
-    return set(reduction_, reduction);
-  }
-  TrainingOptions& accumulationReduction(Reduction reduction) {
-    return accumulationAndReplicationReductionType(reduction);
-  }
-  TrainingOptions& setMeanAccumulationAndReplicationReductionStrategy(
-      MeanReductionStrategy strategy) {
-    return set(meanStrategy_, strategy);
-  }
-
-  std::int32_t gradientAccumulation() const { return gradientAccumulation_; }
-  Reduction accumulationAndReplicationReductionType() const { return reduction_; }
-  Reduction accumulationReduction() const { return reduction_; }
-  MeanReductionStrategy meanReductionStrategy() const { return meanStrategy_; }
-
- private:
-  friend class Options;
-  template <class T>
-  TrainingOptions& set(T& field, T value) {
-    requireUnfrozen();
-    field = std::move(value);
-    return *this;
-  }
-
-  std::int32_t gradientAccumulation_ = 1;
-  Reduction reduction_ = Reduction::Mean;
-  MeanReductionStrategy meanStrategy_ = MeanReductionStrategy::Post;
-};
-
-/// Which of several processes this is. By default mpirun says so, through its environment.
-class DistributedOptions : public Freezable {
- public:
-  /// Throws InvalidArgument unless 0 <= id < processes.
-  DistributedOptions& configureProcessId(std::int64_t id, std::int64_t processes);
-  /// Environment variables that hold the number of processes and this one's id. Throws
-  /// InvalidArgument if only one is set or one is no number.
-  DistributedOptions& setEnvVarNames(std::string processesName, std::string idName);
-  /// One process, whatever the environment says.
-  DistributedOptions& disable();
-
-  std::int32_t numProcesses() const { return processes_; }
-  std::int32_t processId() const { return id_; }
-  /// Replicas of all processes, and the first of this process, given the number of one process.
-  std::int64_t globalReplicationFactor(std::int64_t local) const { return processes_ * local; }
-  std::int64_t firstReplica(std::int64_t local) const { return id_ * local; }
-  const std::string& processesName() const { return processesName_; }
-  const std::string& idName() const { return idName_; }
-
- private:
-  friend class Options;
-
-  std::int32_t processes_ = 1;
-  std::int32_t id_ = 0;
-  std::string processesName_ = "OMPI_COMM_WORLD_SIZE";
-  std::string idName_ = "OMPI_COMM_WORLD_RANK";
-};
 
 class Options : public Freezable {
  public:
@@ -135,7 +54,8 @@ class Options : public Freezable {
   Options& fusion(bool on) { return set(compile_.fusion, on); }
   /// Prove the program before its first step (order, races, every read); on by default.
   Options& verifyPrograms(bool on) { return set(compile_.verifyPrograms, on); }
-  /// Writes the graph after every pass and the program into this folder; empty: no.
+  /// Writes the graph after every pass and the program into this folder (below logDir, if it is a
+  /// relative one); empty: no.
   Options& dumpDirectory(std::string path) { return set(compile_.dumpDirectory, std::move(path)); }
   /// Stages of a Builder's graph work on different micro-batches at the same time; needs a
   /// virtualGraphMode other than Off and more than one device. Off: one micro-batch at a time.
@@ -146,7 +66,10 @@ class Options : public Freezable {
   Options& virtualGraphSplitRatios(std::vector<double> ratios);
   /// Devices that VirtualGraphMode::Auto cuts a Builder's graph for.
   Options& devicesPerReplica(std::int64_t count);
-  Options& showCompilationProgressBar(bool on) { return set(compile_.showProgressBar, on); }
+  /// Not set: where stderr is a terminal.
+  Options& showCompilationProgressBar(std::optional<bool> on) {
+    return set(compile_.showProgressBar, on);
+  }
 
   /// Threads of a device. Results do not depend on it.
   Options& threads(std::int64_t count);
@@ -155,8 +78,19 @@ class Options : public Freezable {
   Options& memoryPerDevice(std::size_t bytes) { return set(device_.memoryBytes, bytes); }
   /// Never: the model compiles, and running it is an error.
   Options& connectionType(ConnectionType type) { return set(device_.connection, type); }
-  /// The devices of the model are this one of the machine and those behind it; not set: from 0 on.
+  /// The devices of the model are exactly these of the machine: those of its first replica, then
+  /// of the next. Too few are an error, more than it needs a warning; empty: any.
+  Options& useDeviceIds(std::vector<std::int64_t> ids);
   Options& useDeviceId(std::optional<std::int64_t> id);
+  /// As many replicas as `devices` hold if each takes `perReplica`: sets replicationFactor. Throws
+  /// InvalidArgument unless the first is a multiple of the second.
+  Options& autoSelectDevices(std::int64_t devices, std::int64_t perReplica);
+  /// As many as the model needs.
+  Options& autoSelectDevices(std::nullopt_t none);
+  /// The same for exactly these devices.
+  Options& selectDevices(std::vector<std::int64_t> ids, std::int64_t perReplica);
+  /// Which devices wait for each other when data is exchanged; only Full so far.
+  Options& syncPattern(SyncPattern pattern) { return set(device_.syncPattern, pattern); }
   /// Where device counts must be powers of two, reserves the next one.
   Options& autoRoundNumDevices(bool on) { return set(device_.autoRoundNumDevices, on); }
   /// The IPU's own limits as errors; not set: on for the IPU model, off elsewhere.
@@ -171,12 +105,24 @@ class Options : public Freezable {
   /// False: each replica has its own buffers.
   Options& broadcastBuffers(bool on) { return set(state_.broadcastBuffers, on); }
 
+  /// These buffers of the module may be set between calls (Parameter::setValue) and take effect
+  /// with Model::copyNamedBuffersToDevice. Throws InvalidArgument for an empty name.
+  Options& updatableNamedBuffers(std::vector<std::string> names);
+  /// Norms subtract the mean before they square. They always do: kernels know no other way.
+  Options& enableStableNorm(bool on) { return set(state_.stableNorm, on); }
+  /// Whether outputs get their layout on the host; they leave the devices in their final one.
+  Options& rearrangeAnchorsOnHost(bool on) { return set(state_.rearrangeAnchorsOnHost, on); }
+
   /// What logs and reports call the model; empty: training or inference.
   Options& modelName(std::string name) { return set(report_.modelName, std::move(name)); }
   /// The same warning is logged this often at most by the models of one module.
   Options& maxRepeatLogs(std::int64_t count);
   /// Ops are named without the path of their module.
   Options& disableModuleNamescope(bool on) { return set(report_.disableModuleNamescope, on); }
+  /// Folder below which the relative folders of profiles and dumps are.
+  Options& logDir(std::string folder);
+  /// Counts the cycles of every step: see Model::cycleCount.
+  Options& logCycleCount(bool on) { return set(report_.logCycleCount, on); }
   /// The first steps are traced into <folder>/<modelName>/trace.json and the latencies of every
   /// step are measured; empty: no.
   Options& enableProfiling(std::string folder) {
@@ -204,7 +150,13 @@ class Options : public Freezable {
   const ReportOptions& report() const { return report_; }
 
   TrainingOptions training;
+  PrecisionOptions precision;
+  JitOptions jit;
   DistributedOptions distributed;
+
+  /// Any setter by its name, with its arguments as a file has them: set("outputMode", "EveryN, 4").
+  /// Throws InvalidArgument for an unknown name or arguments that do not fit.
+  Options& set(std::string_view setter, std::string_view arguments);
 
   /// Applies one setter call per line, `training.gradientAccumulation(8)`; blank lines and comments
   /// (#) are skipped. Throws ConfigFileError with file, line number and text; the options are then

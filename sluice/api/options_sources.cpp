@@ -104,6 +104,17 @@ std::string lineOf(const Options& options, const detail::Setting& setting) {
 
 }  // namespace
 
+Options& Options::set(std::string_view setter, std::string_view arguments) {
+  requireUnfrozen();
+  const auto call = detail::parseCall(fmt::format("{}({})", setter, arguments));
+  if (!call) {
+    raise<InvalidArgument>("set: expected the name of a setter, got '{}'", setter);
+  }
+  Options changed = *this;
+  detail::apply(changed, call->text, call->items);
+  return *this = std::move(changed);
+}
+
 Options::Options() {
   distributed.setEnvVarNames(distributed.processesName(), distributed.idName());
   const char* text = std::getenv(kVariable);

@@ -113,12 +113,38 @@ void applyDeviceId(Options& o, Arguments& a) {
   }
 }
 
-void applyIpuRules(Options& o, Arguments& a) {
+void applySelection(Options& o, Arguments& a) {
   if (a.none()) {
-    o.enforceIpuRules(std::nullopt);
-  } else {
-    o.enforceIpuRules(a.boolean());
+    o.autoSelectDevices(std::nullopt);
+    return;
   }
+  const std::int64_t devices = a.integer();
+  o.autoSelectDevices(devices, a.integer());
+}
+
+void applySelectedIds(Options& o, Arguments& a) {
+  std::vector<std::int64_t> ids = a.integers();
+  o.selectDevices(std::move(ids), a.integer());
+}
+
+std::string printSelection(const Options& o) {
+  return o.device().selectedDevices == 0
+             ? "none"
+             : fmt::format("{}, {}", o.device().selectedDevices, o.device().selectedPerReplica);
+}
+
+void applyPartials(Options& o, Arguments& a) {
+  const std::string text = a.text();
+  const std::optional<DType> dtype = parseDType(text);
+  if (!dtype) {
+    raise<InvalidArgument>("setPartialsType: expected f32 or f16, got {}", text);
+  }
+  o.precision.setPartialsType(*dtype);
+}
+
+/// true, false or none.
+std::optional<bool> maybe(Arguments& a) {
+  return a.none() ? std::optional<bool>() : a.boolean();
 }
 
 std::string printMemory(const Options& o) {
@@ -133,6 +159,8 @@ constexpr Setting kSettings[] = {
     {"deviceIterations",
      [](O& o, A& a) { o.deviceIterations(a.integer()); },
      [](const O& o) { return print(o.batch().deviceIterations); }},
+    {"autoSelectDevices", applySelection, printSelection},  // before what it sets
+    {"selectDevices", applySelectedIds, nullptr},
     {"replicationFactor",
      [](O& o, A& a) { o.replicationFactor(a.integer()); },
      [](const O& o) { return print(o.batch().replicationFactor); }},
@@ -180,7 +208,7 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.devicesPerReplica(a.integer()); },
      [](const O& o) { return print(o.compile().devicesPerReplica); }},
     {"showCompilationProgressBar",
-     [](O& o, A& a) { o.showCompilationProgressBar(a.boolean()); },
+     [](O& o, A& a) { o.showCompilationProgressBar(maybe(a)); },
      [](const O& o) { return print(o.compile().showProgressBar); }},
     {"threads",
      [](O& o, A& a) { o.threads(a.integer()); },
@@ -189,12 +217,18 @@ constexpr Setting kSettings[] = {
     {"connectionType",
      [](O& o, A& a) { o.connectionType(a.enumerator<ConnectionType>()); },
      [](const O& o) { return print(o.device().connection); }},
-    {"useDeviceId", applyDeviceId, [](const O& o) { return print(o.device().deviceId); }},
+    {"useDeviceIds",
+     [](O& o, A& a) { o.useDeviceIds(a.integers()); },
+     [](const O& o) { return print(o.device().deviceIds); }},
+    {"useDeviceId", applyDeviceId, nullptr},
+    {"syncPattern",
+     [](O& o, A& a) { o.syncPattern(a.enumerator<SyncPattern>()); },
+     [](const O& o) { return print(o.device().syncPattern); }},
     {"autoRoundNumDevices",
      [](O& o, A& a) { o.autoRoundNumDevices(a.boolean()); },
      [](const O& o) { return print(o.device().autoRoundNumDevices); }},
     {"enforceIpuRules",
-     applyIpuRules,
+     [](O& o, A& a) { o.enforceIpuRules(maybe(a)); },
      [](const O& o) { return print(o.device().enforceIpuRules); }},
     {"stallTimeout",
      [](O& o, A& a) { o.stallTimeout(a.number()); },
@@ -206,6 +240,15 @@ constexpr Setting kSettings[] = {
     {"broadcastBuffers",
      [](O& o, A& a) { o.broadcastBuffers(a.boolean()); },
      [](const O& o) { return print(o.state().broadcastBuffers); }},
+    {"updatableNamedBuffers",
+     [](O& o, A& a) { o.updatableNamedBuffers(a.texts()); },
+     [](const O& o) { return print(o.state().updatableNamedBuffers); }},
+    {"enableStableNorm",
+     [](O& o, A& a) { o.enableStableNorm(a.boolean()); },
+     [](const O& o) { return print(o.state().stableNorm); }},
+    {"rearrangeAnchorsOnHost",
+     [](O& o, A& a) { o.rearrangeAnchorsOnHost(a.boolean()); },
+     [](const O& o) { return print(o.state().rearrangeAnchorsOnHost); }},
     {"modelName",
      [](O& o, A& a) { o.modelName(a.text()); },
      [](const O& o) { return print(o.report().modelName); }},
@@ -215,6 +258,12 @@ constexpr Setting kSettings[] = {
     {"disableModuleNamescope",
      [](O& o, A& a) { o.disableModuleNamescope(a.boolean()); },
      [](const O& o) { return print(o.report().disableModuleNamescope); }},
+    {"logDir",
+     [](O& o, A& a) { o.logDir(a.text()); },
+     [](const O& o) { return print(o.report().logDir); }},
+    {"logCycleCount",
+     [](O& o, A& a) { o.logCycleCount(a.boolean()); },
+     [](const O& o) { return print(o.report().logCycleCount); }},
     {"enableProfiling",
      [](O& o, A& a) { o.enableProfiling(a.text()); },
      [](const O& o) { return print(o.report().profileDir); }},
@@ -232,6 +281,27 @@ constexpr Setting kSettings[] = {
            a.enumerator<MeanReductionStrategy>());
      },
      [](const O& o) { return print(o.training.meanReductionStrategy()); }},
+    {"training.setConvolutionDithering",
+     [](O& o, A& a) { o.training.setConvolutionDithering(a.boolean()); },
+     [](const O& o) { return print(o.training.convolutionDithering()); }},
+    {"precision.autocastEnabled",
+     [](O& o, A& a) { o.precision.autocastEnabled(a.boolean()); },
+     [](const O& o) { return print(o.precision.autocastEnabled()); }},
+    {"precision.autocastPolicy",
+     [](O& o, A& a) { o.precision.autocastPolicy(a.enumerator<AutocastPolicy>()); },
+     [](const O& o) { return print(o.precision.autocastPolicy()); }},
+    {"precision.halfFloatCasting",
+     [](O& o, A& a) { o.precision.halfFloatCasting(a.enumerator<HalfFloatCasting>()); },
+     [](const O& o) { return print(o.precision.halfFloatCasting()); }},
+    {"precision.enableStochasticRounding",
+     [](O& o, A& a) { o.precision.enableStochasticRounding(a.boolean()); },
+     [](const O& o) { return print(o.precision.stochasticRounding()); }},
+    {"precision.setPartialsType",
+     applyPartials,
+     [](const O& o) { return print(Text(name(o.precision.partialsType()))); }},
+    {"jit.traceModel",
+     [](O& o, A& a) { o.jit.traceModel(a.boolean()); },
+     [](const O& o) { return print(o.jit.traceModel()); }},
     {"distributed.setEnvVarNames",
      applyEnvVarNames,
      [](const O& o) {

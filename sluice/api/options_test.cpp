@@ -10,29 +10,22 @@
 #include "sluice/api/option_support.h"
 #include "sluice/api/options_table.h"
 #include "sluice/base/error.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-template <class E, class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "another error or none";
-}
-
 /// Every option with a value other than its default.
 Options everythingSet() {
   Options options = Options::defaults();
   options.deviceIterations(4)
+      .autoSelectDevices(12, 2)
       .replicationFactor(6)
       .inputReplicaGrouping(3, CommGroupType::Orthogonal)
       .outputMode(OutputMode::EveryN, 2)
@@ -54,20 +47,32 @@ Options everythingSet() {
       .threads(3)
       .memoryPerDevice("1KiB")
       .connectionType(ConnectionType::OnDemand)
-      .useDeviceId(5)
+      .useDeviceIds({5, 3})
+      .syncPattern(SyncPattern::SinglePipeline)
       .autoRoundNumDevices(true)
       .enforceIpuRules(false)
       .stallTimeout(1.5)
       .tuningTable("t.txt")
       .randomSeed(7)
       .broadcastBuffers(false)
+      .updatableNamedBuffers({"a", "b"})
+      .enableStableNorm(true)
+      .rearrangeAnchorsOnHost(true)
       .modelName("m")
       .maxRepeatLogs(9)
       .disableModuleNamescope(true)
+      .logDir("l")
+      .logCycleCount(true)
       .enableProfiling("p");
   options.training.gradientAccumulation(5)
       .accumulationAndReplicationReductionType(Reduction::Sum)
-      .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running);
+      .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running)
+      .setConvolutionDithering(true);
+  options.precision.autocastEnabled(false)
+      .halfFloatCasting(HalfFloatCasting::HalfUpcastToFloat)
+      .enableStochasticRounding(true)
+      .setPartialsType(DType::F16);
+  options.jit.traceModel(false);
   options.distributed.setEnvVarNames("SLUICE_TEST_SIZE", "SLUICE_TEST_RANK")
       .configureProcessId(1, 2);
   return options;
@@ -76,6 +81,7 @@ Options everythingSet() {
 TEST(Options, PrintTheirDefaults) {
   EXPECT_EQ(Options::defaults().str(),
             "deviceIterations: 1\n"
+            "autoSelectDevices: none\n"
             "replicationFactor: 1\n"
             "inputReplicaGrouping: 1, Consecutive\n"
             "outputMode: Default, 1\n"
@@ -92,24 +98,37 @@ TEST(Options, PrintTheirDefaults) {
             "virtualGraphMode: Off\n"
             "virtualGraphSplitRatios: []\n"
             "devicesPerReplica: 1\n"
-            "showCompilationProgressBar: true\n"
+            "showCompilationProgressBar: none\n"
             "threads: 1\n"
             "memoryPerDevice: none\n"
             "connectionType: Always\n"
-            "useDeviceId: none\n"
+            "useDeviceIds: []\n"
+            "syncPattern: Full\n"
             "autoRoundNumDevices: false\n"
             "enforceIpuRules: none\n"
             "stallTimeout: 300\n"
             "tuningTable: \"\"\n"
             "randomSeed: none\n"
             "broadcastBuffers: true\n"
+            "updatableNamedBuffers: []\n"
+            "enableStableNorm: false\n"
+            "rearrangeAnchorsOnHost: false\n"
             "modelName: \"\"\n"
             "maxRepeatLogs: 4\n"
             "disableModuleNamescope: false\n"
+            "logDir: \".\"\n"
+            "logCycleCount: false\n"
             "enableProfiling: \"\"\n"
             "training.gradientAccumulation: 1\n"
             "training.accumulationAndReplicationReductionType: Mean\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Post\n"
+            "training.setConvolutionDithering: false\n"
+            "precision.autocastEnabled: true\n"
+            "precision.autocastPolicy: Default\n"
+            "precision.halfFloatCasting: Default\n"
+            "precision.enableStochasticRounding: false\n"
+            "precision.setPartialsType: \"f32\"\n"
+            "jit.traceModel: true\n"
             "distributed.setEnvVarNames: \"OMPI_COMM_WORLD_SIZE\", \"OMPI_COMM_WORLD_RANK\"\n"
             "distributed.configureProcessId: 0, 1\n");
 }
@@ -117,6 +136,7 @@ TEST(Options, PrintTheirDefaults) {
 TEST(Options, PrintWhatWasSet) {
   EXPECT_EQ(everythingSet().str(),
             "deviceIterations: 4\n"
+            "autoSelectDevices: 12, 2\n"
             "replicationFactor: 6\n"
             "inputReplicaGrouping: 3, Orthogonal\n"
             "outputMode: EveryN, 2\n"
@@ -137,20 +157,33 @@ TEST(Options, PrintWhatWasSet) {
             "threads: 3\n"
             "memoryPerDevice: 1024\n"
             "connectionType: OnDemand\n"
-            "useDeviceId: 5\n"
+            "useDeviceIds: [5, 3]\n"
+            "syncPattern: SinglePipeline\n"
             "autoRoundNumDevices: true\n"
             "enforceIpuRules: false\n"
             "stallTimeout: 1.5\n"
             "tuningTable: \"t.txt\"\n"
             "randomSeed: 7\n"
             "broadcastBuffers: false\n"
+            "updatableNamedBuffers: [\"a\", \"b\"]\n"
+            "enableStableNorm: true\n"
+            "rearrangeAnchorsOnHost: true\n"
             "modelName: \"m\"\n"
             "maxRepeatLogs: 9\n"
             "disableModuleNamescope: true\n"
+            "logDir: \"l\"\n"
+            "logCycleCount: true\n"
             "enableProfiling: \"p\"\n"
             "training.gradientAccumulation: 5\n"
             "training.accumulationAndReplicationReductionType: Sum\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Running\n"
+            "training.setConvolutionDithering: true\n"
+            "precision.autocastEnabled: false\n"
+            "precision.autocastPolicy: Default\n"
+            "precision.halfFloatCasting: HalfUpcastToFloat\n"
+            "precision.enableStochasticRounding: true\n"
+            "precision.setPartialsType: \"f16\"\n"
+            "jit.traceModel: false\n"
             "distributed.setEnvVarNames: \"SLUICE_TEST_SIZE\", \"SLUICE_TEST_RANK\"\n"
             "distributed.configureProcessId: 1, 2\n");
 }
@@ -226,6 +259,20 @@ TEST(Options, RefuseValuesThatMakeNoSenseAndStayAsTheyWere) {
   EXPECT_THAT(message([&] { options.anchorTensor("z", "z", OutputMode::EveryN, 0); }),
               HasSubstr("period of anchorTensor"));
   EXPECT_THAT(message([&] { options.useDeviceId(-1); }), HasSubstr("got -1"));
+  EXPECT_THAT(message([&] {
+                options.useDeviceIds({1, 0, 1});
+              }),
+              HasSubstr("device 1 is named twice"));
+  EXPECT_THAT(message([&] { options.autoSelectDevices(0, 1); }), HasSubstr("autoSelectDevices"));
+  EXPECT_THAT(message([&] { options.autoSelectDevices(8, 3); }), HasSubstr("no multiple of the 3"));
+  EXPECT_THAT(message([&] {
+                options.selectDevices({4, 5, 6}, 2);
+              }),
+              HasSubstr("3 devices are no multiple of the 2"));
+  EXPECT_THAT(message([&] { options.updatableNamedBuffers({"a", ""}); }), HasSubstr("name"));
+  EXPECT_THAT(message([&] { options.logDir(""); }), HasSubstr("logDir"));
+  EXPECT_THAT(message([&] { options.precision.setPartialsType(DType::BF16); }),
+              HasSubstr("f32 or f16, got bf16"));
   EXPECT_THAT(message([&] { options.stallTimeout(-0.5); }), HasSubstr("stallTimeout"));
   EXPECT_THAT(message([&] { options.virtualGraphSplitRatios({0.5, 1.5}); }), HasSubstr("got 1.5"));
   EXPECT_THAT(message([&] { options.virtualGraphSplitRatios({0.5, 0.25}); }), HasSubstr("up to 1"));
@@ -253,6 +300,15 @@ TEST(FrozenOptions, CannotBeChangedInAnyWay) {
   refused([&] { options.setExecutionStrategy(ShardedExecution()); });
   refused([&] { options.training.gradientAccumulation(2); });
   refused([&] { options.training = TrainingOptions(); });
+  refused([&] {
+    options.training.setMeanAccumulationAndReplicationReductionStrategy(
+        MeanReductionStrategy::Post);
+  });
+  refused([&] { options.precision.autocastEnabled(true); });
+  refused([&] { options.jit.traceModel(true); });
+  refused([&] { options.set("threads", "2"); });
+  refused([&] { options.autoSelectDevices(8, 2); });
+  refused([&] { options.selectDevices({1}, 1); });
   refused([&] { options.distributed.disable(); });
   refused([&] { options = Options::defaults(); });
   refused([&] { options.loadFromJson("{}", "test"); });
@@ -507,6 +563,8 @@ TEST_F(OptionsFile, RefusesStrategiesThatCannotBe) {
   EXPECT_THAT(strategy("SomeExecution()"), HasSubstr("PipelinedExecution(...) or"));
   EXPECT_THAT(strategy("PipelinedExecution(Phase(\"A\"))"),
               HasSubstr("phases belong to the phased strategies"));
+  EXPECT_THAT(strategy("ShardedExecution(\"A\", Phase(\"B\"))"),
+              HasSubstr("phases belong to the phased strategies"));
   EXPECT_THAT(strategy("PipelinedExecution(AutoStage.Other)"), HasSubstr("one AutoStage"));
   EXPECT_THAT(strategy("PipelinedExecution(\"A\").speed(9)"), HasSubstr("no 'speed'"));
   EXPECT_THAT(strategy("PipelinedExecution(\"A\").schedule(\"x\")"), HasSubstr("'x'"));
@@ -514,17 +572,58 @@ TEST_F(OptionsFile, RefusesStrategiesThatCannotBe) {
   EXPECT_THAT(strategy("ShardedExecution(\"A\", \"A\")"), HasSubstr("two stages"));
 }
 
+TEST(Options, AreSetByNameToo) {
+  Options options = Options::defaults();
+  options.set("threads", "2")
+      .set("outputMode", "EveryN, 4")
+      .set("Training.gradientAccumulation", "8")
+      .set("useDeviceIds", "[4, 2]")
+      .set("selectDevices", "[7, 9, 8, 1], 2")
+      .set("precision.setPartialsType", "\"f32\"");
+  Options expected = Options::defaults();
+  expected.threads(2).outputMode(OutputMode::EveryN, 4).selectDevices({7, 9, 8, 1}, 2);
+  expected.training.gradientAccumulation(8);
+  EXPECT_EQ(options.str(), expected.str());
+  EXPECT_EQ(options.replicationFactor(), 2);
+  const auto message = [&](std::string_view setter, std::string_view arguments) {
+    return messageOf<InvalidArgument>([&] { options.set(setter, arguments); });
+  };
+  EXPECT_THAT(message("speed", "9"), HasSubstr("unknown option 'speed'"));
+  EXPECT_THAT(message("threads", "\"two\""), HasSubstr("threads"));
+  EXPECT_THAT(message("", ""), HasSubstr("a name"));
+  EXPECT_THAT(message("# threads", "2"), HasSubstr("the name of a setter"));
+  EXPECT_THAT(message("precision.setPartialsType", "\"f99\""), HasSubstr("got f99"));
+  EXPECT_EQ(options.str(), expected.str());
+}
+
 TEST(OptionSupport, RefusesOptionsThatNothingReads) {
   EXPECT_NO_THROW(detail::requireSupported(Options::defaults()));
   EXPECT_NO_THROW(detail::requireSupported(
       Options::defaults().threads(2).deviceIterations(3).outputMode(OutputMode::Sum)));
+  const auto message = [](auto change) {
+    Options options = Options::defaults();
+    change(options);
+    return messageOf<Unsupported>([&] { detail::requireSupported(options); });
+  };
   EXPECT_THAT(
-      messageOf<Unsupported>([] {
-        Options options = Options::defaults();
-        options.distributed.configureProcessId(1, 2);
-        detail::requireSupported(options);
-      }),
+      message([](Options& o) { o.distributed.configureProcessId(1, 2); }),
       HasSubstr("configureProcessId is 1, 2; this version supports only its default, 0, 1"));
+  EXPECT_THAT(message([](Options& o) { o.syncPattern(SyncPattern::ReplicaAndLadder); }),
+              HasSubstr("syncPattern is ReplicaAndLadder"));
+  EXPECT_THAT(message([](Options& o) { o.rearrangeAnchorsOnHost(true); }),
+              HasSubstr("rearrangeAnchorsOnHost is true"));
+  EXPECT_THAT(message([](Options& o) { o.precision.autocastEnabled(false); }),
+              HasSubstr("autocastEnabled is false"));
+  EXPECT_THAT(message([](Options& o) {
+                o.precision.halfFloatCasting(HalfFloatCasting::HalfUpcastToFloat);
+              }),
+              HasSubstr("its default, Default"));
+  EXPECT_THAT(message([](Options& o) { o.precision.enableStochasticRounding(true); }),
+              HasSubstr("enableStochasticRounding is true"));
+  EXPECT_THAT(message([](Options& o) { o.precision.setPartialsType(DType::F16); }),
+              HasSubstr("setPartialsType is \"f16\""));
+  EXPECT_THAT(message([](Options& o) { o.jit.traceModel(false); }),
+              HasSubstr("jit.traceModel is false; this version supports only its default, true"));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "sluice/api/compile_progress.h"
 #include "sluice/api/lowering.h"
 #include "sluice/base/error.h"
@@ -38,7 +40,7 @@ device::Tuning readTuning(const std::string& path) {
 /// Where dumps go: the option, else a folder per program below SLUICE_DUMP, else nowhere.
 std::string dumpFolder(const Options& options, const std::string& program) {
   if (!options.dumpDirectory().empty()) {
-    return options.dumpDirectory();
+    return (std::filesystem::path(options.report().logDir) / options.dumpDirectory()).string();
   }
   const char* fromEnvironment = std::getenv("SLUICE_DUMP");
   if (fromEnvironment == nullptr || *fromEnvironment == '\0') {
@@ -60,9 +62,7 @@ void writeDump(const std::string& folder, const program::Program& lowered) {
 }  // namespace
 
 Session::Session(const Options& options, std::uint64_t seed)
-    : seed_(seed),
-      tuningTable_(options.tuningTable()),
-      firstDevice_(options.device().deviceId.value_or(0)) {
+    : seed_(seed), tuningTable_(options.tuningTable()), deviceIds_(options.device().deviceIds) {
   deviceOptions_ = {.threads = options.threads(),
                     .memoryBytes = options.memoryPerDevice(),
                     .tuning = readTuning(options.tuningTable())};
@@ -78,11 +78,20 @@ Session::Session(const Options& options, std::uint64_t seed)
   options.freeze();
 }
 
+void Session::requireDevices(std::size_t devices, std::size_t replicas) const {
+  const std::size_t needed = std::max(numDevices(), devices) * std::max(numReplicas(), replicas);
+  if (!deviceIds_.empty() && deviceIds_.size() < needed) {
+    raise<InvalidArgument>("useDeviceIds names {} devices, the programs of the model need {}",
+                           deviceIds_.size(),
+                           needed);
+  }
+}
+
 void Session::makeDevices(std::size_t count) {
-  for (std::size_t r = 0; r < replicas_.size(); ++r) {
-    Replica& replica = replicas_[r];
+  for (Replica& replica : replicas_) {
     while (replica.devices.size() < count) {
-      deviceOptions_.index = firstDevice_ + static_cast<int>(replica.devices.size() + r * count);
+      const std::int32_t made = madeDevices_++;
+      deviceOptions_.index = deviceIds_.empty() ? made : deviceIds_[static_cast<std::size_t>(made)];
       replica.devices.push_back(devices::cpu::makeCpuDevice(deviceOptions_));
       replica.state->addDevice(replica.devices.back().get());
     }
@@ -168,6 +177,21 @@ void Session::broadcastBuffers(std::size_t replicas) {
   }
 }
 
+void Session::join(bool training) {
+  if (training && trainingModels_ > 0) {
+    raise<InvalidArgument>(
+        "already wrapped: there is a training model of this module or Builder; destroy() it before "
+        "making another one");
+  }
+  ++models_;
+  trainingModels_ += training ? 1 : 0;
+}
+
+bool Session::leave(bool training) {
+  trainingModels_ -= training ? 1 : 0;
+  return --models_ == 0;
+}
+
 Session::~Session() {
   wait();
 }
@@ -189,11 +213,11 @@ void Session::requireSameDevices(const Options& options) const {
         tuningTable_,
         options.tuningTable());
   }
-  if (options.device().deviceId.value_or(0) != firstDevice_) {
+  if (options.device().deviceIds != deviceIds_) {
     raise<InvalidArgument>(
-        "the module already has a model on devices from {} on; this one asks for useDeviceId {}",
-        firstDevice_,
-        options.device().deviceId.value_or(0));
+        "the module already has a model with useDeviceIds [{}]; this one asks for [{}]",
+        fmt::join(deviceIds_, ", "),
+        fmt::join(options.device().deviceIds, ", "));
   }
   if (options.state().broadcastBuffers != broadcastBuffers_ ||
       options.device().stallTimeout != stallTimeout_) {
@@ -321,6 +345,8 @@ CompiledProgram Session::compile(ir::Graph graph,
                             device().kernels(),
                             state().plan());
   requireRoom(made.program);
+  requireDevices(made.program.devices.size(),
+                 static_cast<std::size_t>(options.replicationFactor()));
   begin(CompilePhase::Verify);
   if (options.verifyPrograms()) {
     program::verify(made.program);

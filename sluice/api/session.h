@@ -42,10 +42,17 @@ class Session : public nn::StateStore {
   /// Of one replica.
   std::size_t numDevices() const { return replicas_[0].devices.size(); }
   std::size_t numReplicas() const { return replicas_.size(); }
-  const device::Device& device(std::size_t i = 0) const { return *replicas_[0].devices[i]; }
+  const device::Device& device(std::size_t i = 0, std::size_t replica = 0) const {
+    return *replicas_[replica].devices[i];
+  }
   /// Throws InvalidArgument unless the options want the devices, tuning table, stallTimeout,
   /// broadcastBuffers and (if set) seed of this session.
   void requireSameDevices(const Options& options) const;
+
+  /// A model uses the session from now on. Throws InvalidArgument for a second one that trains.
+  void join(bool training);
+  /// It does no longer; true if no other one does.
+  bool leave(bool training);
 
   /// Runs the passes, lowers, proves and loads; with ConnectionType::Never it does not load.
   /// `microBatches` is the number per round; `drainRules` are by output, empty: every micro-batch.
@@ -95,6 +102,8 @@ class Session : public nn::StateStore {
                                                std::size_t replicas);
   void runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args);
   void warn(const std::vector<std::string>& warnings, const Options& options);
+  /// Throws InvalidArgument if fewer devices were named than all programs so far need.
+  void requireDevices(std::size_t devices, std::size_t replicas) const;
   void makeDevices(std::size_t count);
   void makeReplicas(std::size_t count);
   void broadcastBuffers(std::size_t replicas);
@@ -107,13 +116,16 @@ class Session : public nn::StateStore {
 
   std::uint64_t seed_;
   std::string tuningTable_;
-  std::int32_t firstDevice_ = 0;  // of the machine
+  std::vector<std::int32_t> deviceIds_;  // of the machine, in the order of use; empty: from 0 on
+  std::int32_t madeDevices_ = 0;         // of all replicas
   devices::cpu::CpuDeviceOptions deviceOptions_;
   std::vector<std::size_t> largestTransient_;          // by device, of the programs so far
   std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
   std::map<std::string, std::int32_t> warned_;         // how often each warning was logged
   bool broadcastBuffers_ = true;
   double stallTimeout_ = 0;  // seconds
+  std::int32_t models_ = 0;
+  std::int32_t trainingModels_ = 0;  // of them, at most 1
   std::vector<Replica> replicas_;
   std::unique_ptr<runtime::Engine> engine_;
   std::shared_future<void> running_;  // the step that was started last

@@ -50,6 +50,7 @@ class TensorSink : public runtime::HostSink {
 struct StepCounts {
   std::int64_t updates = 0;
   std::int64_t microBatches = 0;  ///< of all replicas
+  std::int64_t cycles = 0;        ///< of the last call; 0: not counted
   std::vector<HostTensor> anchors;
 };
 
@@ -65,6 +66,8 @@ class Step {
   runtime::StepArgs args(std::int32_t rounds, std::uint64_t seed);
   /// Counts the step and separates the model's outputs from the anchors behind them.
   void finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs);
+  /// For StepArgs::times of a step whose cycles are counted.
+  std::vector<runtime::TaskTime> times;
   std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }
 
  private:

@@ -37,9 +37,19 @@ std::vector<WeightRead> weightReads(const ir::Graph& graph) {
   return weights;
 }
 
-bool runningMean(const TrainingGraphOptions& options) {
+/// How the mean of an accumulator of this type is taken: a sum in float16 may overflow where the
+/// mean does not.
+MeanReductionStrategy strategyFor(DType accumulator, const TrainingGraphOptions& options) {
+  const bool accumulates = options.accumulation > 1;
+  return accumulates && accumulator == DType::F16 &&
+                 options.meanStrategy == MeanReductionStrategy::Post
+             ? MeanReductionStrategy::Running
+             : options.meanStrategy;
+}
+
+bool runningMean(DType accumulator, const TrainingGraphOptions& options) {
   return options.reduction == Reduction::Mean &&
-         options.meanStrategy == MeanReductionStrategy::Running;
+         strategyFor(accumulator, options) == MeanReductionStrategy::Running;
 }
 
 /// Adds the micro-batch's gradient to an accumulator and returns the accumulated value as the
@@ -57,7 +67,7 @@ ir::Value accumulate(ir::GraphBuilder& b,
   const ir::AnnotationScope scope(b);
   b.place = b.graph().op(gradient.op).place;
   b.place.pass = ir::Pass::Backward;
-  b.assign(name, gradient, runningMean(options) ? "mean" : "sum");
+  b.assign(name, gradient, runningMean(b.dtype(gradient), options) ? "mean" : "sum");
   b.place.pass = ir::Pass::Update;
   return b.variable(name);
 }
@@ -74,7 +84,7 @@ ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOpt
     return gradient;
   }
   double count = 1;
-  count *= runningMean(options) ? 1 : options.accumulation;
+  count *= runningMean(b.dtype(gradient), options) ? 1 : options.accumulation;
   count *= options.meanStrategy == MeanReductionStrategy::PostAndLoss ? 1 : options.replicas;
   return count == 1 ? gradient : ops::mul(b, gradient, b.scalar(b.dtype(gradient), 1.0 / count));
 }

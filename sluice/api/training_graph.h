@@ -14,6 +14,7 @@ namespace sluice {
 struct TrainingGraphOptions {
   std::int32_t accumulation = 1;
   Reduction reduction = Reduction::Mean;
+  /// An accumulator in float16 takes the running mean instead of Post's.
   MeanReductionStrategy meanStrategy = MeanReductionStrategy::Post;
   std::int32_t replicas = 1;
 };

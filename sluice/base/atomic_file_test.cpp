@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 /// An empty folder for one test.
 fs::path emptyFolder(const std::string& name) {
-  const fs::path folder = fs::path(::testing::TempDir()) / ("sluice_atomic_file_" + name);
+  fs::path folder = fs::path(::testing::TempDir()) / ("sluice_atomic_file_" + name);
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;

@@ -1,3 +1,7 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -70,6 +74,41 @@ TEST(Log, LevelsAreParsedByNameAndNumberAndFilterPerModule) {
   EXPECT_FALSE(log::enabled("engine", log::Level::Info));
   log::setLevels("info");
   EXPECT_TRUE(log::enabled("engine", log::Level::Info));
+}
+
+/// SLUICE_LOG_DEST counts once, at the first line: each test needs a process of its own, which
+/// writes a line and leaves.
+class LogDestinationDeathTest : public ::testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  [[noreturn]] static void logTo(const std::string& where) {
+    ::setenv("SLUICE_LOG_DEST", where.c_str(), 1);
+    log::warn("test", "a line");
+    std::exit(0);
+  }
+};
+
+TEST_F(LogDestinationDeathTest, IsAFile) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / "sluice_log_destination.txt";
+  std::filesystem::remove(path);
+  EXPECT_EXIT(logTo(path.string()), ::testing::ExitedWithCode(0), "^$");
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_NE(text.str().find("[sluice] warning test: a line"), std::string::npos) << text.str();
+  std::filesystem::remove(path);
+}
+
+TEST_F(LogDestinationDeathTest, IsStderrByDefaultAndNotStdoutUnlessNamed) {
+  EXPECT_EXIT(logTo(""), ::testing::ExitedWithCode(0), "warning test: a line");
+  EXPECT_EXIT(logTo("stderr"), ::testing::ExitedWithCode(0), "warning test: a line");
+  EXPECT_EXIT(logTo("stdout"), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST_F(LogDestinationDeathTest, ThatCannotBeWrittenIsIgnoredWithAWarning) {
+  EXPECT_EXIT(logTo("/dev/null/log.txt"),
+              ::testing::ExitedWithCode(0),
+              "SLUICE_LOG_DEST ignored: .*/dev/null/log.txt(.|\n)*warning test: a line");
 }
 
 }  // namespace

@@ -18,6 +18,25 @@ namespace {
 
 constexpr Level kDefaultLevel = Level::Info;
 
+std::shared_ptr<spdlog::logger> makeSink(const std::string& where) {
+  if (where == "stderr") {
+    return std::make_shared<spdlog::logger>("sluice",
+                                            std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  }
+  if (where == "stdout") {
+    return std::make_shared<spdlog::logger>("sluice",
+                                            std::make_shared<spdlog::sinks::stdout_sink_mt>());
+  }
+  try {
+    return std::make_shared<spdlog::logger>(
+        "sluice", std::make_shared<spdlog::sinks::basic_file_sink_mt>(where));
+  } catch (const spdlog::spdlog_ex& error) {  // whoever logs first would get it
+    const auto fallback = makeSink("stderr");
+    fallback->warn("SLUICE_LOG_DEST ignored: {}", error.what());
+    return fallback;
+  }
+}
+
 /// The one piece of process-wide state: where log lines go and which are wanted.
 struct Settings {
   std::mutex mutex;  // guards levels and fallback
@@ -27,17 +46,7 @@ struct Settings {
 
   Settings() {
     const char* destination = std::getenv("SLUICE_LOG_DEST");
-    const std::string where = destination != nullptr ? destination : "stderr";
-    if (where == "stderr") {
-      sink = std::make_shared<spdlog::logger>("sluice",
-                                              std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    } else if (where == "stdout") {
-      sink = std::make_shared<spdlog::logger>("sluice",
-                                              std::make_shared<spdlog::sinks::stdout_sink_mt>());
-    } else {
-      sink = std::make_shared<spdlog::logger>(
-          "sluice", std::make_shared<spdlog::sinks::basic_file_sink_mt>(where));
-    }
+    sink = makeSink(destination != nullptr && *destination != '\0' ? destination : "stderr");
     sink->set_pattern("[%T.%e] [sluice] %v");
     sink->set_level(spdlog::level::trace);
     sink->flush_on(spdlog::level::warn);

@@ -50,8 +50,10 @@ constexpr float uniform01(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24F;
 }
 
-/// Element i of a stream of standard normals (Box-Muller on words 2j and 2j + 1 for elements 2j and
-/// 2j + 1), computed in double.
+/// Two standard normals from two words (Box-Muller), computed in double.
+std::array<double, 2> normalPair(std::uint32_t first, std::uint32_t second);
+
+/// Element i of a stream of standard normals: words 2j and 2j + 1 give elements 2j and 2j + 1.
 double standardNormal(const RandomStream& stream, std::uint64_t element);
 
 }  // namespace sluice

@@ -26,13 +26,12 @@ TEST(Workers, EveryTileRunsExactlyOnce) {
 
 TEST(Workers, AnExceptionOfATileReachesTheCallerAndTheTeamLivesOn) {
   Workers workers(3);
-  EXPECT_THROW(workers.parallelFor(100,
-                                   [](std::int64_t i) {
-                                     if (i == 57) {
-                                       throw std::runtime_error("tile");
-                                     }
-                                   }),
-               std::runtime_error);
+  const auto failAt57 = [](std::int64_t i) {
+    if (i == 57) {
+      throw std::runtime_error("tile");
+    }
+  };
+  EXPECT_THROW(workers.parallelFor(100, failAt57), std::runtime_error);
   std::atomic<int> sum{0};
   workers.parallelFor(10, [&](std::int64_t i) { sum += static_cast<int>(i); });
   EXPECT_EQ(sum.load(), 45);

@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "sluice/nn/layer_run.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::nn {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

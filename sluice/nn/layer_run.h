@@ -5,23 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "sluice/base/error.h"
 #include "sluice/nn/module.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/interpreter.h"
 
 namespace sluice::nn {
-
-/// The message of the InvalidArgument that f throws.
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
 
 /// Numbers in [-1, 1] without a pattern that a test could depend on.
 inline HostTensor waves(const TensorType& type, double phase) {

@@ -5,10 +5,12 @@
 
 #include "sluice/nn/layer_run.h"
 #include "sluice/nn/modules.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::nn {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

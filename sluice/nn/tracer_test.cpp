@@ -7,10 +7,12 @@
 #include "sluice/nn/layer_run.h"
 #include "sluice/nn/modules.h"
 #include "sluice/ops/interpreter.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::nn {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

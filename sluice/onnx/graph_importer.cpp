@@ -6,7 +6,9 @@
 #include <onnx/defs/schema.h>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/model_writer.h"
 #include "sluice/onnx/proto_node.h"
+#include "sluice/onnx/sequence.h"
 #include "sluice/onnx/translations.h"
 #include "sluice/ops/interpreter.h"
 
@@ -17,6 +19,7 @@ constexpr int kOldestOpset = 1;
 constexpr int kNewestOpset = 17;
 constexpr int kMaxDepth = 32;
 constexpr std::size_t kMaxOps = 2'000'000;
+constexpr std::size_t kMaxBodies = 100'000;
 /// Of all tensors that are known while importing: a few bytes of a file can ask for any size.
 constexpr std::size_t kMaxKnownBytes = std::size_t{192} << 20U;
 
@@ -73,7 +76,11 @@ ImportedModel GraphImporter::run() {
     if (tensor == nullptr) {
       raise<InvalidArgument>("output '{}' of the model is made by no node", output.name());
     }
-    graph_.addOutput(output.name(), read(*tensor, true));
+    const Value value = read(*tensor, true);
+    if (isSequence(graph_, value)) {
+      raise<Unsupported>("output '{}' of the model is a sequence", output.name());
+    }
+    graph_.addOutput(output.name(), value);
   }
   removeDeadOps();
   ImportedModel result;
@@ -179,10 +186,10 @@ void GraphImporter::declareInitializers(const pb::GraphProto& graph, Scope& scop
 }
 
 Scope::Tensor* GraphImporter::find(Scope& scope, const std::string& name) {
-  for (const Scope* at = &scope; at != nullptr; at = at->parent) {
+  for (Scope* at = &scope; at != nullptr; at = at->parent) {
     const auto found = at->tensors.find(name);
     if (found != at->tensors.end()) {
-      return const_cast<Scope::Tensor*>(&found->second);
+      return &found->second;
     }
   }
   return nullptr;
@@ -196,20 +203,51 @@ Value GraphImporter::read(Scope::Tensor& tensor, bool trainable) {
   if (tensor.value.valid()) {
     return tensor.value;
   }
+  const auto known = initializers_.find(tensor.initializer);
+  if (known != initializers_.end()) {
+    tensor.value = known->second;
+    return tensor.value;
+  }
   HostTensor value = initializerValue(*tensor.initializer);
-  const bool taken = graph_.findVariable(tensor.initializer->name()) != nullptr;
-  if (!isFloat(value.dtype()) || taken) {
+  const bool buffer = !trainable || tensor.initializer->doc_string() == kBufferMark;
+  const bool frozen = tensor.initializer->doc_string() == kFrozenMark;
+  if (!isFloat(value.dtype()) && !buffer && !frozen) {
     tensor.value = builder_.constant(std::move(value));
   } else {
+    // Bodies may use a name again for another tensor.
+    std::string name = tensor.initializer->name();
+    for (int i = 2; graph_.findVariable(name) != nullptr; ++i) {
+      name = fmt::format("{}_{}", tensor.initializer->name(), i);
+    }
     const TensorType type = value.type();
-    graph_.addVariable({.name = tensor.initializer->name(),
+    graph_.addVariable({.name = name,
                         .type = type,
-                        .role = trainable ? ir::VariableRole::Weight : ir::VariableRole::Buffer,
-                        .trainable = trainable,
+                        .role = buffer ? ir::VariableRole::Buffer : ir::VariableRole::Weight,
+                        .trainable = !buffer && !frozen,
                         .initializer = ir::Initializer::of(std::move(value))});
-    tensor.value = builder_.variable(tensor.initializer->name());
+    tensor.value = builder_.variable(name);
   }
+  initializers_.emplace(tensor.initializer, tensor.value);
   return tensor.value;
+}
+
+bool GraphImporter::isComputed(Value value) {
+  const auto order = graph_.order();
+  for (; classified_ < order.size(); ++classified_) {
+    const ir::Op& op = graph_.op(order[classified_]);
+    const bool computed = op.is(ir::kInput) || op.def->traits.random || op.def->traits.effect ||
+                          std::ranges::any_of(op.inputs, [&](Value operand) {
+                            return computed_.contains(operand.op.value);
+                          });
+    if (computed) {
+      computed_.insert(op.id.value);
+    }
+  }
+  return computed_.contains(value.op.value);
+}
+
+const pb::FunctionProto& GraphImporter::keep(pb::FunctionProto function) {
+  return functions_.emplace_back(std::move(function));
 }
 
 std::optional<HostTensor> GraphImporter::evaluate(Value value, std::vector<std::string>& inputs) {
@@ -315,14 +353,23 @@ std::vector<Value> GraphImporter::translate(const pb::NodeProto& node, Scope& sc
   if (schema == nullptr && domain.empty()) {
     raise<InvalidArgument>("opset {} has no op {}", version, node.op_type());
   }
+  if (domain == kOwnDomain) {
+    ProtoNode own(*this, node, scope, nullptr, 1);
+    return translateOwn(own);
+  }
   const int since = schema == nullptr ? version : schema->since_version();
   ProtoNode view(*this, node, scope, schema, since);
   try {
-    if (const Translation* translation = findTranslation(domain, node.op_type())) {
+    const Translation* translation = findTranslation(domain, node.op_type());
+    const ir::OpDef* direct = translation == nullptr ? findDirect(domain, node.op_type()) : nullptr;
+    if (direct != nullptr || (translation != nullptr && !translation->sequences)) {
+      view.requireTensors();
+    }
+    if (translation != nullptr) {
       return translation->translate(view);
     }
-    if (const ir::OpDef* def = findDirect(domain, node.op_type())) {
-      return translateDirectly(view, *def);
+    if (direct != nullptr) {
+      return translateDirectly(view, *direct);
     }
     if (schema != nullptr && (schema->HasFunction() || schema->HasContextDependentFunction())) {
       return view.expandFunction();
@@ -339,6 +386,9 @@ std::vector<Value> GraphImporter::inlineGraph(const pb::GraphProto& graph,
                                               std::span<const Value> inputs,
                                               Scope& parent) {
   const DepthGuard guard(depth_);
+  if (++numBodies_ > kMaxBodies) {
+    raise<Unsupported>("bodies run more than {} times in all", kMaxBodies);
+  }
   if (inputs.size() != static_cast<std::size_t>(graph.input_size())) {
     raise<InvalidArgument>(
         "body '{}' has {} inputs, got {} values", graph.name(), graph.input_size(), inputs.size());

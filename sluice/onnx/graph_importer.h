@@ -25,7 +25,7 @@ struct Scope {
     Value value;
     const pb::TensorProto* initializer = nullptr;
   };
-  const Scope* parent = nullptr;
+  Scope* parent = nullptr;
   std::unordered_map<std::string, Tensor> tensors = {};
   std::map<std::string, std::int64_t, std::less<>> opsets = {};
   const ir::Attrs* callAttrs = nullptr;  ///< of the function's call, for references to them
@@ -49,6 +49,10 @@ class GraphImporter {
   HostTensor initializerValue(const pb::TensorProto& proto) const;
   /// Its value if it does not depend on inputs; else the inputs it depends on are in `inputs`.
   std::optional<HostTensor> evaluate(Value value, std::vector<std::string>& inputs);
+  /// Whether evaluate would give nothing; quick, however large the graph.
+  bool isComputed(Value value);
+  /// Keeps a function alive while its bodies are used.
+  const pb::FunctionProto& keep(pb::FunctionProto function);
   std::vector<Value> inlineGraph(const pb::GraphProto& graph,
                                  std::span<const Value> inputs,
                                  Scope& parent);
@@ -75,9 +79,14 @@ class GraphImporter {
   ir::GraphBuilder builder_;
   Scope main_;
   std::unordered_map<Value, HostTensor> known_;  // results of evaluate
+  std::unordered_set<std::uint64_t> computed_;   // ops that depend on inputs or random numbers
+  std::size_t classified_ = 0;                   // ops of the order that computed_ knows
+  std::unordered_map<const pb::TensorProto*, Value> initializers_;  // bodies run several times
+  std::list<pb::FunctionProto> functions_;
   std::size_t knownBytes_ = 0;
   std::vector<std::string> names_;  // tensors of the main graph in order
   int depth_ = 0;
+  std::size_t numBodies_ = 0;
 };
 
 }  // namespace sluice::onnx

@@ -1,12 +1,176 @@
-// Translations of control flow: bodies are inlined, loops unrolled.
+// Translations of control flow. Shapes are static, so a body is inlined once for every time it
+// runs; gradients, placement and all else then follow from ordinary ops. A condition that is known
+// decides here. One that is computed keeps both results, and `where` takes one of them.
 #include <array>
+#include <limits>
 
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/onnx/import.h"
+#include "sluice/onnx/sequence.h"
 #include "sluice/onnx/translations.h"
+#include "sluice/onnx/unroll.h"
+#include "sluice/ops/ops.h"
 
 namespace sluice::onnx {
 namespace {
 
-constexpr std::array<Translation, 0> kTranslations = {};
+using Values = std::vector<Value>;
+
+/// Says which inputs to bind so that the value is known, and why.
+[[noreturn]] void requireKnown(Node& node, Value value, std::string_view why) {
+  try {
+    node.evaluate(value);
+  } catch (const NeedsConstant& error) {
+    throw NeedsConstant(
+        fmt::format("{}: shape depends on computed values; bind the inputs that decide it in "
+                    "ImportOptions.constants",
+                    why),
+        error.inputs());
+  }
+  SLUICE_CHECK(false, "a value that is known was held for computed");
+}
+
+Value asCondition(Node& node, Value value) {
+  const TensorType& type = node.b.type(value);
+  if (type.dtype != DType::Bool || type.shape.elements() != 1) {
+    raise<InvalidArgument>("a condition must be one bool, got {}", type.str());
+  }
+  return type.shape.rank() == 0 ? value : ops::reshape(node.b, value, Shape{});
+}
+
+bool isTrue(Node& node, Value condition) {
+  return node.evaluate(condition).at(0) != 0.0;
+}
+
+/// One of two results by a condition that is computed.
+Value select(Node& node, Value condition, Value yes, Value no) {
+  if (yes == no) {
+    return yes;
+  }
+  const ir::Graph& graph = node.b.graph();
+  if (isSequence(graph, yes) && isSequence(graph, no)) {
+    Values parts = elementsOf(graph, yes);
+    const Values others = elementsOf(graph, no);
+    if (parts.size() != others.size()) {
+      requireKnown(node, condition, "a condition chooses between sequences of other lengths");
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts[i] = select(node, condition, parts[i], others[i]);
+    }
+    return makeSequence(node.b, std::move(parts));
+  }
+  if (node.b.type(yes) != node.b.type(no)) {
+    requireKnown(node,
+                 condition,
+                 fmt::format("a condition chooses between {} and {}",
+                             node.b.type(yes).str(),
+                             node.b.type(no).str()));
+  }
+  return ops::where(node.b, condition, yes, no);
+}
+
+Values ifElse(Node& node) {
+  const Value condition = asCondition(node, node.input(0));
+  if (node.canEvaluate(condition)) {
+    return node.inlineBody(isTrue(node, condition) ? "then_branch" : "else_branch", {});
+  }
+  Values results = node.inlineBody("then_branch", {});
+  const Values others = node.inlineBody("else_branch", {});
+  if (results.size() != others.size()) {
+    raise<InvalidArgument>("the branches have {} and {} results", results.size(), others.size());
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i] = select(node, condition, results[i], others[i]);
+  }
+  return results;
+}
+
+/// A Loop while it is unrolled.
+struct Loop {
+  std::int64_t limit = 0;
+  Value condition;    ///< of the next run
+  Value active = {};  ///< valid once a condition was computed: whether the loop still runs
+  Values carried = {};
+  Rows scanned = {};
+  bool wantsRows = false;
+};
+
+Values runBody(Node& node, const Loop& loop, std::int64_t run) {
+  Values inputs = {node.b.constant(HostTensor::scalar(run)), loop.condition};
+  inputs.insert(inputs.end(), loop.carried.begin(), loop.carried.end());
+  Values results = node.inlineBody("body", inputs);
+  if (results.size() <= loop.carried.size()) {
+    raise<InvalidArgument>("the body must give a condition and {} values, got {}",
+                           loop.carried.size(),
+                           results.size());
+  }
+  results[0] = asCondition(node, results[0]);
+  return results;
+}
+
+/// Whether the body may run once more.
+bool mayRun(Node& node, Loop& loop) {
+  if (node.canEvaluate(loop.condition)) {
+    return isTrue(node, loop.condition);
+  }
+  if (loop.wantsRows) {
+    requireKnown(node, loop.condition, "a computed condition ends the loop that makes rows");
+  }
+  if (loop.limit > kMaxRuns) {
+    requireKnown(node, loop.condition, "a computed condition ends a loop of no known trip count");
+  }
+  loop.active =
+      loop.active.valid() ? ops::logicalAnd(node.b, loop.active, loop.condition) : loop.condition;
+  return true;
+}
+
+void takeResults(Node& node, Loop& loop, const Values& results) {
+  const std::size_t count = loop.carried.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Value fresh = results[i + 1];
+    loop.carried[i] =
+        loop.active.valid() ? select(node, loop.active, fresh, loop.carried[i]) : fresh;
+  }
+  if (loop.wantsRows) {
+    loop.scanned.add(node, std::span(results).subspan(count + 1));
+  }
+  loop.condition = results[0];
+}
+
+Values loopTranslation(Node& node) {
+  Loop loop;
+  loop.limit = node.integerOf(0, std::numeric_limits<std::int64_t>::max());
+  loop.condition =
+      node.has(1) ? asCondition(node, node.input(1)) : node.b.constant(HostTensor::scalar(true));
+  for (std::size_t i = 2; i < node.numInputs(); ++i) {
+    loop.carried.push_back(node.input(i));
+  }
+  for (std::size_t i = loop.carried.size(); i < node.numOutputs(); ++i) {
+    loop.wantsRows = loop.wantsRows || node.wants(i);
+  }
+  std::int64_t run = 0;
+  while (run < loop.limit && mayRun(node, loop)) {
+    takeResults(node, loop, runBody(node, loop, run));
+    requireRuns(node, ++run);
+  }
+  if (run == 0 && loop.wantsRows) {
+    loop.scanned.learn(
+        node, std::span<const Value>(runBody(node, loop, 0)).subspan(loop.carried.size() + 1));
+  }
+  Values results = loop.carried;
+  for (std::size_t i = 0; i < loop.scanned.rows.size(); ++i) {
+    results.push_back(stack(node, std::move(loop.scanned.rows[i]), 0, loop.scanned.types[i]));
+  }
+  return results;
+}
+
+constexpr std::array kTranslations = {
+    Translation{"If", ifElse},
+    Translation{"Loop", loopTranslation, "", true},
+    Translation{"Scan", importScan},
+};
 
 }  // namespace
 

@@ -104,6 +104,12 @@ std::vector<Value> clip(Node& node) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     return {ops::clamp(node.b, x, node.real("min", -kInfinity), node.real("max", kInfinity))};
   }
+  const bool known = (!node.has(1) || node.isConstant(1)) && (!node.has(2) || node.isConstant(2));
+  const bool both = node.has(1) && node.has(2);
+  if (known && (both || (isFloat(node.dtype(0)) && (node.has(1) || node.has(2))))) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return {ops::clamp(node.b, x, node.realOf(1, -kInfinity), node.realOf(2, kInfinity))};
+  }
   if (node.has(1)) {
     x = ops::maximum(node.b, x, node.input(1));
   }
@@ -127,7 +133,7 @@ constexpr std::array kTranslations = {
     Translation{"Equal", binary<ops::kEqual>},
     Translation{"Greater", binary<ops::kGreater>},
     Translation{"GreaterOrEqual", binary<ops::kGreaterEqual>},
-    Translation{"Identity", identity},
+    Translation{"Identity", identity, "", true},
     Translation{"Less", binary<ops::kLess>},
     Translation{"LessOrEqual", binary<ops::kLessEqual>},
     Translation{"Max", variadic<ops::kMaximum>},

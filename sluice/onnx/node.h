@@ -101,6 +101,7 @@ struct Translation {
   std::string_view op;
   Translate translate = nullptr;
   std::string_view domain = "";
+  bool sequences = false;  ///< an operand may be a sequence of tensors
 };
 
 /// A tensor that is computed while importing may have this many elements; a few bytes of a file can

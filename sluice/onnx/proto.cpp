@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -56,7 +58,7 @@ std::filesystem::path externalPath(const std::string& location,
   }
   std::error_code error;
   const fs::path home = fs::canonical(folder, error);
-  const fs::path file = fs::weakly_canonical(home / fs::path(location), error);
+  fs::path file = fs::weakly_canonical(home / fs::path(location), error);
   const fs::path relative = file.lexically_relative(home);
   if (error || fs::path(location).is_absolute() || relative.empty() || *relative.begin() == "..") {
     raise<FileError>("external data '{}' lies outside of the model's folder", location);
@@ -206,6 +208,11 @@ HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::pat
     readField(proto, tensor);
   }
   return tensor;
+}
+
+double decimalDouble(float value) {
+  return std::isfinite(value) ? std::strtod(fmt::format("{}", value).c_str(), nullptr)
+                              : static_cast<double>(value);
 }
 
 pb::TensorProto toTensorProto(const HostTensor& tensor, const std::string& name) {

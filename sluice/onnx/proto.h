@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <onnx/onnx_pb.h>
 
@@ -25,5 +26,12 @@ std::unique_ptr<pb::ModelProto> parseModel(std::span<const std::byte> bytes);
 /// FileError for external data outside `folder`, missing or too short.
 HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::path& folder);
 pb::TensorProto toTensorProto(const HostTensor& tensor, const std::string& name);
+
+/// The double that prints as the float does: attributes are meant as decimal numbers.
+double decimalDouble(float value);
+
+/// The doc string of an initializer that is no trained weight: a buffer, or a frozen weight.
+inline constexpr std::string_view kBufferMark = "sluice:buffer";
+inline constexpr std::string_view kFrozenMark = "sluice:frozen";
 
 }  // namespace sluice::onnx

@@ -4,15 +4,24 @@
 #include <onnx/defs/schema.h>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/sequence.h"
 
 namespace sluice::onnx {
 namespace {
+
+std::vector<double> decimalDoubles(const google::protobuf::RepeatedField<float>& values) {
+  std::vector<double> result;
+  for (const float value : values) {
+    result.push_back(decimalDouble(value));
+  }
+  return result;
+}
 
 /// Nothing for bodies, which stay in the proto.
 std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, const GraphImporter& importer) {
   switch (proto.type()) {
     case pb::AttributeProto::FLOAT:
-      return static_cast<double>(proto.f());
+      return decimalDouble(proto.f());
     case pb::AttributeProto::INT:
       return std::int64_t{proto.i()};
     case pb::AttributeProto::STRING:
@@ -20,7 +29,7 @@ std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, const GraphImpor
     case pb::AttributeProto::TENSOR:
       return importer.initializerValue(proto.t());
     case pb::AttributeProto::FLOATS:
-      return std::vector<double>(proto.floats().begin(), proto.floats().end());
+      return decimalDoubles(proto.floats());
     case pb::AttributeProto::INTS:
       return std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
     case pb::AttributeProto::STRINGS:
@@ -30,6 +39,24 @@ std::optional<ir::Attr> toAttr(const pb::AttributeProto& proto, const GraphImpor
     default:
       raise<Unsupported>("attribute '{}' is of a kind that is not supported", proto.name());
   }
+}
+
+/// As the standard writes it; of a sequence, with the type of its first element.
+pb::TypeProto typeOf(const ir::Graph& graph, Value value) {
+  pb::TypeProto proto;
+  if (isSequence(graph, value)) {
+    const std::vector<Value> elements = elementsOf(graph, value);
+    pb::TypeProto* element = proto.mutable_sequence_type()->mutable_elem_type();
+    *element = elements.empty() ? pb::TypeProto() : typeOf(graph, elements[0]);
+    return proto;
+  }
+  const TensorType& type = graph.type(value);
+  proto.mutable_tensor_type()->set_elem_type(static_cast<int>(onnxTypeOf(type.dtype)));
+  proto.mutable_tensor_type()->mutable_shape();
+  for (const std::int64_t extent : type.shape.dims()) {
+    proto.mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(extent);
+  }
+  return proto;
 }
 
 }  // namespace
@@ -144,8 +171,8 @@ HostTensor ProtoNode::constant(std::size_t i) {
 }
 
 bool ProtoNode::isConstant(std::size_t i) {
-  std::vector<std::string> inputs;
-  return tryConstant(i, inputs).has_value();
+  const Scope::Tensor& found = tensor(i);
+  return found.initializer != nullptr || !importer_.isComputed(found.value);
 }
 
 HostTensor ProtoNode::evaluate(Value value) {
@@ -161,8 +188,7 @@ HostTensor ProtoNode::evaluate(Value value) {
 }
 
 bool ProtoNode::canEvaluate(Value value) {
-  std::vector<std::string> inputs;
-  return importer_.evaluate(value, inputs).has_value();
+  return !importer_.isComputed(value);
 }
 
 Value ProtoNode::named(const std::string& tensor) {
@@ -195,6 +221,18 @@ std::vector<Value> ProtoNode::inlineBody(std::string_view attr, std::span<const 
   return importer_.inlineGraph(body(attr), inputs, scope_);
 }
 
+void ProtoNode::requireTensors() const {
+  for (std::size_t i = 0; i < numInputs(); ++i) {
+    if (!has(i)) {
+      continue;
+    }
+    const Scope::Tensor& found = tensor(i);
+    if (found.value.valid() && isSequence(b.graph(), found.value)) {
+      raise<Unsupported>("operand {} is a sequence of tensors", i);
+    }
+  }
+}
+
 std::vector<std::optional<Value>> ProtoNode::operands() {
   std::vector<std::optional<Value>> values;
   for (std::size_t i = 0; i < numInputs(); ++i) {
@@ -211,14 +249,10 @@ std::vector<Value> ProtoNode::expandFunction() {
     std::vector<pb::TypeProto> types(numInputs());
     for (std::size_t i = 0; i < numInputs(); ++i) {
       if (has(i)) {
-        const TensorType& type = this->type(i);
-        types[i].mutable_tensor_type()->set_elem_type(static_cast<int>(onnxTypeOf(type.dtype)));
-        for (const std::int64_t extent : type.shape.dims()) {
-          types[i].mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(extent);
-        }
+        types[i] = typeOf(b.graph(), input(i));
       }
     }
-    const pb::FunctionBodyBuildContextImpl context(const_cast<pb::NodeProto&>(proto_), types);
+    const pb::FunctionBodyBuildContextImpl context(proto_, types);
     if (!schema_->BuildContextDependentFunction(context, function)) {
       raise<Unsupported>("the op has no definition in simpler ops for these operands");
     }
@@ -234,7 +268,7 @@ std::vector<Value> ProtoNode::expandFunction() {
   for (const ir::NamedAttr& attr : attrs_) {
     all.set(attr);
   }
-  return importer_.inlineFunction(function, operands(), all);
+  return importer_.inlineFunction(importer_.keep(std::move(function)), operands(), all);
 }
 
 }  // namespace sluice::onnx

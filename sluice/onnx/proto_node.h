@@ -41,6 +41,8 @@ class ProtoNode final : public Node {
   bool canEvaluate(Value value) override;
   Value named(const std::string& tensor) override;
 
+  /// Throws Unsupported if an operand is a sequence.
+  void requireTensors() const;
   /// Every operand; none where it is left out.
   std::vector<std::optional<Value>> operands();
   /// The node through the standard's own definition of its op in simpler ops.

@@ -1,5 +1,6 @@
 #include "sluice/onnx/translations.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -18,14 +19,19 @@ std::map<Key, const Translation*> indexTranslations() {
                             imageTranslations(),
                             indexingTranslations(),
                             linearTranslations(),
+                            lossTranslations(),
                             mathTranslations(),
                             nnTranslations(),
+                            normTranslations(),
+                            poolTranslations(),
                             randomTranslations(),
                             recurrentTranslations(),
                             reductionTranslations(),
+                            sequenceTranslations(),
                             shapeTranslations(),
                             signalTranslations(),
                             trainingTranslations(),
+                            vendorIndexingTranslations(),
                             vendorTranslations()}) {
     for (const Translation& translation : family) {
       const bool fresh =
@@ -56,6 +62,18 @@ ir::Attr convert(const ir::AttrSpec& spec, const ir::Attr& attr) {
     return std::string(name(dtypeOf(std::get<std::int64_t>(attr))));
   }
   return attr;
+}
+
+/// The inverse of how the exporter writes our attributes.
+ir::Attr ownAttr(const ir::AttrSpec& spec, const ir::Attr& attr) {
+  const auto* tensor = std::get_if<HostTensor>(&attr);
+  if (tensor != nullptr && spec.kind == ir::AttrKind::Real && tensor->shape().elements() == 1) {
+    return tensor->at(0);
+  }
+  if (tensor != nullptr && spec.kind == ir::AttrKind::Reals) {
+    return tensor->toDoubles();
+  }
+  return spec.name == "dtype" ? attr : convert(spec, attr);
 }
 
 }  // namespace
@@ -93,6 +111,23 @@ std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def) {
     attrs.set({"ordinal", node.b.nextRandomOrdinal()});
   }
   return node.b.addMany(def, std::move(inputs), std::move(attrs));
+}
+
+std::vector<Value> translateOwn(Node& node) {
+  const ir::OpDef* def = ops::opSet().find(node.op());
+  if (def == nullptr || def->infer == nullptr || def->traits.effect) {
+    raise<Unsupported>("there is no op '{}' in the domain of Sluice", node.op());
+  }
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < node.numInputs(); ++i) {
+    inputs.push_back(node.input(i));
+  }
+  ir::Attrs attrs;
+  for (const ir::NamedAttr& attr : node.attrs()) {
+    const auto spec = std::ranges::find(def->attrs, attr.name, &ir::AttrSpec::name);
+    attrs.set({attr.name, spec == def->attrs.end() ? attr.value : ownAttr(*spec, attr.value)});
+  }
+  return node.b.addMany(*def, std::move(inputs), std::move(attrs));
 }
 
 }  // namespace sluice::onnx

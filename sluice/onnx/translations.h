@@ -14,14 +14,19 @@ std::span<const Translation> elementwiseTranslations();
 std::span<const Translation> imageTranslations();
 std::span<const Translation> indexingTranslations();
 std::span<const Translation> linearTranslations();
+std::span<const Translation> lossTranslations();
 std::span<const Translation> mathTranslations();
 std::span<const Translation> nnTranslations();
+std::span<const Translation> normTranslations();
+std::span<const Translation> poolTranslations();
 std::span<const Translation> randomTranslations();
 std::span<const Translation> recurrentTranslations();
 std::span<const Translation> reductionTranslations();
+std::span<const Translation> sequenceTranslations();
 std::span<const Translation> shapeTranslations();
 std::span<const Translation> signalTranslations();
 std::span<const Translation> trainingTranslations();
+std::span<const Translation> vendorIndexingTranslations();
 std::span<const Translation> vendorTranslations();
 
 /// nullptr when there is none.
@@ -31,5 +36,8 @@ const ir::OpDef* findDirect(std::string_view domain, std::string_view op);
 /// A node as an op of Sluice with the same operands and attributes. Throws Unsupported for an
 /// attribute that the op has not.
 std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def);
+
+/// A node of our own domain: the op of Sluice of that name. Throws Unsupported if there is none.
+std::vector<Value> translateOwn(Node& node);
 
 }  // namespace sluice::onnx

@@ -1,5 +1,6 @@
 // conv: cross-correlation of x [N, C, spatial...] with w [O, C / groups, kernel...], over one to
 // three spatial axes. Pads are all the ones before, then all the ones after. A bias is an add.
+// Integers are summed in 64 bits.
 #include "sluice/ops/conv.h"
 
 #include "sluice/base/error.h"
@@ -10,7 +11,7 @@ namespace sluice::ops {
 namespace {
 
 std::vector<TensorType> infer(const ir::OpView& op) {
-  requireDType(op, 0, Accepts::Floating);
+  requireDType(op, 0, Accepts::Numeric);
   requireSameDType(op);
   return {{op.inputs[0].dtype, convDims(op).outShape()}};
 }
@@ -125,12 +126,13 @@ void referenceConv(const ir::KernelArgs& args, ConvSum sum) {
     const T* first = args.in<T>(0).data();
     const T* second = args.in<T>(1).data();
     const auto out = args.out<T>(0);
-    std::vector<double> sums(out.size(), 0.0);
-    double* to = sums.data();
+    using Sum = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+    std::vector<Sum> sums(out.size(), Sum{});
+    Sum* to = sums.data();
     forEachMap(d, [&](GroupOffsets at) {
       forEachTap(d, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
         const auto product = [&](std::int64_t i, std::int64_t j) {
-          return static_cast<double>(widen(first[i])) * static_cast<double>(widen(second[j]));
+          return static_cast<Sum>(widen(first[i])) * static_cast<Sum>(widen(second[j]));
         };
         switch (sum) {
           case ConvSum::Output:

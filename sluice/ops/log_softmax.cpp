@@ -1,13 +1,11 @@
 // log_softmax: x - log(sum(exp(x))) along one axis, shifted by the maximum so that it cannot
 // overflow.
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "sluice/ops/cost.h"
 #include "sluice/ops/op_list.h"
 #include "sluice/ops/ops.h"
-#include "sluice/ops/softmax.h"
+#include "sluice/ops/softmax_reference.h"
 
 namespace sluice::ops {
 namespace {
@@ -17,30 +15,10 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  const AxisDims d = axisDims(args.op);
-  dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
-    const T* in = args.in<T>(0).data();
-    T* out = args.out<T>(0).data();
-    forEachLine(d, [&](std::int64_t first) {
-      const auto x = [&](std::int64_t i) {
-        return static_cast<double>(widen(in[first + i * d.inner]));
-      };
-      double top = -std::numeric_limits<double>::infinity();
-      for (std::int64_t i = 0; i < d.extent; ++i) {
-        top = std::max(top, x(i));
-      }
-      double sum = 0;
-      for (std::int64_t i = 0; i < d.extent; ++i) {
-        sum += std::exp(x(i) - top);
-      }
-      for (std::int64_t i = 0; i < d.extent; ++i) {
-        out[first + i * d.inner] = narrow<T>(x(i) - top - std::log(sum));
-      }
-    });
-  });
+  referenceSoftmax(args, [](double x, double sum) { return x - std::log(sum); });
 }
 
-constexpr ir::OnnxName kOnnx[] = {{"LogSoftmax", 13}};
+constexpr ir::OnnxName kOnnx[] = {{"LogSoftmax", 1}, {"LogSoftmax", 11}, {"LogSoftmax", 13}};
 
 }  // namespace
 

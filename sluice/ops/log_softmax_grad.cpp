@@ -4,7 +4,7 @@
 #include "sluice/ops/cost.h"
 #include "sluice/ops/op_list.h"
 #include "sluice/ops/ops.h"
-#include "sluice/ops/softmax.h"
+#include "sluice/ops/softmax_reference.h"
 
 namespace sluice::ops {
 namespace {
@@ -24,24 +24,10 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  const AxisDims d = axisDims(args.op);
-  dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
-    const T* y = args.in<T>(0).data();
-    const T* dy = args.in<T>(1).data();
-    T* out = args.out<T>(0).data();
-    forEachLine(d, [&](std::int64_t first) {
-      const auto at = [&](const T* v, std::int64_t i) {
-        return static_cast<double>(widen(v[first + i * d.inner]));
-      };
-      double sum = 0;
-      for (std::int64_t i = 0; i < d.extent; ++i) {
-        sum += at(dy, i);
-      }
-      for (std::int64_t i = 0; i < d.extent; ++i) {
-        out[first + i * d.inner] = narrow<T>(at(dy, i) - std::exp(at(y, i)) * sum);
-      }
-    });
-  });
+  referenceSoftmaxGrad(
+      args,
+      [](double /*y*/, double dy) { return dy; },
+      [](double y, double dy, double sum) { return dy - std::exp(y) * sum; });
 }
 
 }  // namespace

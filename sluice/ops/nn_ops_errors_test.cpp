@@ -47,7 +47,7 @@ TEST(ConvErrors, NameOpAndReason) {
   const TensorType x = f32({1, 4, 5, 5});
   const TensorType w = f32({2, 4, 3, 3});
   expectRefused({
-      {kConv, {i64({1, 4, 5, 5}), i64({2, 4, 3, 3})}, {}, "float type"},
+      {kConv, {{DType::Bool, {1, 4, 5, 5}}, {DType::Bool, {2, 4, 3, 3}}}, {}, "conv: "},
       {kConv, {x, {DType::F64, {2, 4, 3, 3}}}, {}, "one element type"},
       {kConv, {x, f32({2, 4, 3})}, {}, "one rank"},
       {kConv, {f32({1, 4}), f32({2, 4})}, {}, "one rank"},

@@ -1,14 +1,13 @@
 // softmax: exp(x) / sum(exp(x)) along one axis, shifted by the maximum so that it cannot overflow.
 #include "sluice/ops/softmax.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "sluice/base/error.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/op_list.h"
 #include "sluice/ops/ops.h"
+#include "sluice/ops/softmax_reference.h"
 
 namespace sluice::ops {
 namespace {
@@ -18,30 +17,10 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  const AxisDims d = axisDims(args.op);
-  dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
-    const T* in = args.in<T>(0).data();
-    T* out = args.out<T>(0).data();
-    forEachLine(d, [&](std::int64_t first) {
-      const auto x = [&](std::int64_t i) {
-        return static_cast<double>(widen(in[first + i * d.inner]));
-      };
-      double top = -std::numeric_limits<double>::infinity();
-      for (std::int64_t i = 0; i < d.extent; ++i) {
-        top = std::max(top, x(i));
-      }
-      double sum = 0;
-      for (std::int64_t i = 0; i < d.extent; ++i) {
-        sum += std::exp(x(i) - top);
-      }
-      for (std::int64_t i = 0; i < d.extent; ++i) {
-        out[first + i * d.inner] = narrow<T>(std::exp(x(i) - top) / sum);
-      }
-    });
-  });
+  referenceSoftmax(args, [](double x, double sum) { return std::exp(x) / sum; });
 }
 
-constexpr ir::OnnxName kOnnx[] = {{"Softmax", 13}};
+constexpr ir::OnnxName kOnnx[] = {{"Softmax", 1}, {"Softmax", 11}, {"Softmax", 13}};
 
 }  // namespace
 

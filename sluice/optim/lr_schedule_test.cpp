@@ -4,21 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::optim {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.message();
-  }
-  return "nothing thrown";
-}
 
 TEST(LrSchedule, ConstantIsOneForEver) {
   EXPECT_EQ(LrSchedule::constant().at(0), 1.0);

@@ -9,10 +9,12 @@
 #include "sluice/ops/interpreter.h"
 #include "sluice/optim/adam.h"
 #include "sluice/optim/sgd.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::optim {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::HasSubstr;
 
 /// A model of some weights whose gradients are inputs, "g.<weight>".
@@ -287,16 +289,6 @@ TEST(Optimizer, UpdatesAreMadeInTheUpdatePassWhereTheGradientIs) {
     const bool perWeight = !op.outputs.empty() && op.outputs[0].shape.rank() == 1;
     EXPECT_TRUE(!perWeight || (op.place.device == 3 && op.place.block == 0)) << op.name;
   }
-}
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.message();
-  }
-  return "nothing thrown";
 }
 
 TEST(Optimizer, RefusesValuesOutOfRange) {

@@ -4,6 +4,7 @@
 
 #include "sluice/parallel/continuous.h"
 #include "sluice/parallel/recompute.h"
+#include "sluice/parallel/relay.h"
 
 namespace sluice::parallel {
 namespace {
@@ -23,6 +24,7 @@ StageMap stageMapOf(const ir::Graph& graph,
   for (const StageInfo& stage : plan.stages) {
     map.deviceOfStage.push_back(stage.device);
   }
+  map.slotOfStage = plan.slotOfStage;
   map.stageOfBlock.assign(graph.blocks().size(), 0);
   for (std::size_t b = 0; b < graph.blocks().size(); ++b) {
     const auto found = std::ranges::find(blocks, graph.blocks()[b], &BlockInfo::name);
@@ -41,6 +43,9 @@ std::vector<std::int32_t> place(ir::Graph& graph,
   if (options.annotated) {
     std::vector<std::int32_t> deviceOfStage = placeByAnnotations(graph, plan.homes);
     plan.blocks.resize(deviceOfStage.size());
+    for (std::size_t s = 0; s < deviceOfStage.size(); ++s) {
+      plan.slotOfStage.push_back(static_cast<std::int32_t>(s));
+    }
     return deviceOfStage;
   }
   const std::vector<BlockInfo> blocks = blocksInUse(graph);
@@ -49,6 +54,7 @@ std::vector<std::int32_t> place(ir::Graph& graph,
   for (const StageInfo& stage : stages.stages) {
     plan.blocks.push_back(stage.blocks);
   }
+  plan.slotOfStage = stages.slotOfStage;
   placeByBlocks(graph, map, plan.homes);
   return map.deviceOfStage;
 }
@@ -78,14 +84,19 @@ ExecutionPlan planExecution(ir::Graph& graph,
     // The order whose staleness is stated: forward first, then backward and update, in each cycle.
     kind = PipelineKind::Popart;
   }
+  if (kind == PipelineKind::Popart) {
+    relayCopies(graph, deviceOfStage);
+  }
   plan.recomputed = options.recompute == Recompute::Yes ||
                     (options.recompute == Recompute::IfPipelined && plan.pipelined);
   if (plan.recomputed) {
-    recomputeActivations(graph, static_cast<std::int32_t>(deviceOfStage.size()));
+    const auto last = std::ranges::find(plan.slotOfStage, plan.slotOfStage.back());
+    recomputeActivations(graph, static_cast<std::int32_t>(last - plan.slotOfStage.begin()));
   }
   plan.segments = cutSegments(graph, schedule::splitsBackward(kind));
   plan.sequential = kind == PipelineKind::Sequential && plan.segments.devices > 1;
   schedule::PipelineProblem problem{.deviceOfStage = plan.segments.deviceOfStage,
+                                    .slotOfStage = plan.slotOfStage,
                                     .microBatches = options.microBatches,
                                     .training = hasBackward(plan.segments)};
   plan.training = problem.training;

@@ -24,6 +24,7 @@ struct ExecutionPlan {
   bool recomputed = false;      ///< activations are made again in the backward pass
   std::vector<StageWork> work;  ///< by stage
   std::vector<std::vector<std::string>> blocks;  ///< by stage
+  std::vector<std::int32_t> slotOfStage;         ///< concurrent stages have the same
 };
 
 /// Whether activations are made again in the backward pass (see recompute.h).

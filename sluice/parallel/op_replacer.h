@@ -18,18 +18,23 @@ class OpReplacer {
   /// Keeps an op of the graph, behind all that was kept or made so far.
   void keep(ir::OpId id) { order_.push_back(id); }
 
+  /// A new op, behind all that was kept or made so far.
+  ir::OpId add(ir::NewOp op) {
+    order_.push_back(graph_.append(std::move(op)));
+    return order_.back();
+  }
+
   /// A copy of `op` under another name, place and operands.
   ir::OpId copy(const ir::Op& op,
                 std::vector<ir::Value> inputs,
                 std::string name,
                 ir::Placement place) {
-    order_.push_back(graph_.append({.def = *op.def,
-                                    .inputs = std::move(inputs),
-                                    .attrs = op.attrs,
-                                    .name = std::move(name),
-                                    .place = place,
-                                    .types = op.outputs}));
-    return order_.back();
+    return add({.def = *op.def,
+                .inputs = std::move(inputs),
+                .attrs = op.attrs,
+                .name = std::move(name),
+                .place = place,
+                .types = op.outputs});
   }
 
   /// The op, reading `inputs`.

@@ -1,6 +1,7 @@
 #include "sluice/parallel/placement.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -23,10 +24,22 @@ bool isLeaf(const Op& op) {
   return op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable);
 }
 
+/// The stage of a backward op that has none of its own: its operands decide.
+constexpr std::int32_t kAnyStage = std::numeric_limits<std::int32_t>::max();
+
 class Placer {
  public:
-  Placer(ir::Graph& graph, std::vector<std::int32_t> deviceOfStage, VariableHomes& homes)
-      : graph_(graph), deviceOfStage_(std::move(deviceOfStage)), homes_(homes) {
+  Placer(ir::Graph& graph,
+         std::vector<std::int32_t> deviceOfStage,
+         std::vector<std::int32_t> slotOfStage,
+         VariableHomes& homes)
+      : graph_(graph),
+        deviceOfStage_(std::move(deviceOfStage)),
+        slotOfStage_(std::move(slotOfStage)),
+        homes_(homes) {
+    while (slotOfStage_.size() < deviceOfStage_.size()) {
+      slotOfStage_.push_back(static_cast<std::int32_t>(slotOfStage_.size()));
+    }
     std::size_t size = 0;
     for (const OpId id : graph.order()) {
       size = std::max(size, id.index() + 1);
@@ -37,16 +50,20 @@ class Placer {
   /// `stageOf` gives the annotated stage of an op that is no leaf.
   template <class F>
   void run(const F& stageOf) {
+    requireOwnVariables(stageOf);
+    findReaders(stageOf);
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
       if (op.place.pass == Pass::Update || isLeaf(op)) {
         continue;
       }
-      std::int32_t stage = stageOf(op);
-      for (const Value v : op.inputs) {
-        stage = stageAfter(op, stage, v);
+      const std::int32_t stage = stageOf(op);
+      if (op.place.pass == Pass::Backward) {
+        set(id, backwardStage(op, stage));
+      } else {
+        requireForward(op, stage);
+        set(id, stage);
       }
-      set(id, stage);
     }
     placeLeaves();
     requireOrderOfVariables();
@@ -63,27 +80,128 @@ class Placer {
     placed_[id.index()] = true;
   }
 
-  /// The stage of `op` when it also reads `v`.
-  std::int32_t stageAfter(const Op& op, std::int32_t stage, Value v) const {
-    const Op& producer = graph_.op(v.op);
-    if (isLeaf(producer) || producer.place.pass != op.place.pass) {
-      return stage;
+  std::int32_t slot(std::int32_t stage) const {
+    return stage == kAnyStage ? kAnyStage : slotOfStage_[static_cast<std::size_t>(stage)];
+  }
+  bool areConcurrent(std::int32_t a, std::int32_t b) const { return a != b && slot(a) == slot(b); }
+
+  void requireForward(const Op& op, std::int32_t stage) const {
+    for (const Value v : op.inputs) {
+      const Op& producer = graph_.op(v.op);
+      if (isLeaf(producer)) {
+        continue;
+      }
+      const std::int32_t other = producer.place.stage;
+      if (areConcurrent(other, stage)) {
+        raise<InvalidArgument>(
+            "concurrent stages may not depend on each other: '{}' of stage {} reads '{}', which {} "
+            "makes in stage {}; give the reader a place of its own behind them",
+            op.name,
+            stage,
+            producer.name,
+            producer.def->name,
+            other);
+      }
+      if (other > stage) {
+        raise<InvalidArgument>(
+            "data may not flow to an earlier stage: '{}' of stage {} reads '{}', which {} makes in "
+            "stage {}; give the reader stage {} or a later one",
+            op.name,
+            stage,
+            producer.name,
+            producer.def->name,
+            other,
+            other);
+      }
     }
-    if (op.place.pass == Pass::Backward) {
-      return std::min(stage, producer.place.stage);
+  }
+
+  /// For every backward op the last stage before its own that reads it, for joins of gradients of
+  /// concurrent stages: there the value is on its way anyway.
+  template <class F>
+  void findReaders(const F& stageOf) {
+    lastReader_.assign(placed_.size(), -1);
+    const auto order = graph_.order();
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const Op& reader = graph_.op(order[i]);
+      if (reader.place.pass != Pass::Backward || isLeaf(reader)) {
+        continue;
+      }
+      for (const Value v : reader.inputs) {
+        const Op& op = graph_.op(v.op);
+        if (op.place.pass != Pass::Backward || isLeaf(op)) {
+          continue;
+        }
+        const std::int32_t own = stageOf(reader);
+        const bool before = slot(own) < slot(stageOf(op));
+        std::int32_t& last = lastReader_[v.op.index()];
+        last = std::max(last, before ? own : lastReader_[order[i].index()]);
+      }
     }
-    if (producer.place.stage > stage) {
-      raise<InvalidArgument>(
-          "data may not flow to an earlier stage: '{}' of stage {} reads '{}', which {} makes in "
-          "stage {}; give the reader stage {} or a later one",
-          op.name,
-          stage,
-          producer.name,
-          producer.def->name,
-          producer.place.stage,
-          producer.place.stage);
+  }
+
+  /// The op's own stage, or the earliest of those that it reads gradients of.
+  std::int32_t backwardStage(const Op& op, std::int32_t own) const {
+    std::vector<std::int32_t> stages;
+    if (own != kAnyStage) {
+      stages.push_back(own);
     }
-    return stage;
+    for (const Value v : op.inputs) {
+      const Op& producer = graph_.op(v.op);
+      if (!isLeaf(producer) && producer.place.pass == Pass::Backward) {
+        stages.push_back(producer.place.stage);
+      }
+    }
+    if (stages.empty()) {
+      return static_cast<std::int32_t>(deviceOfStage_.size()) - 1;
+    }
+    const std::int32_t first = *std::ranges::min_element(stages);
+    const bool joins = std::ranges::any_of(
+        stages, [&](std::int32_t stage) { return areConcurrent(stage, first); });
+    return joins ? stageBefore(op, slot(first)) : first;
+  }
+
+  /// Where an op runs that joins gradients of the concurrent stages of a slot.
+  std::int32_t stageBefore(const Op& op, std::int32_t joined) const {
+    if (const std::int32_t reader = lastReader_[op.id.index()];
+        reader >= 0 && slot(reader) < joined) {
+      return reader;
+    }
+    const auto before = std::ranges::find(slotOfStage_, joined - 1);
+    SLUICE_CHECK(before != slotOfStage_.end(),
+                 "'{}' joins gradients of concurrent stages, and no stage comes before them",
+                 op.name);
+    return static_cast<std::int32_t>(before - slotOfStage_.begin());
+  }
+
+  /// Concurrent stages share no variable.
+  template <class F>
+  void requireOwnVariables(const F& stageOf) const {
+    std::map<std::pair<std::string, std::int32_t>, const Op*> users;  // by variable and slot
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass != Pass::Forward || isLeaf(op)) {
+        continue;
+      }
+      for (const Value v : op.inputs) {
+        const Op& read = graph_.op(v.op);
+        if (!read.is(ir::kVariable)) {
+          continue;
+        }
+        const std::string& variable = read.attrs.text("var");
+        const Op& first = *users.emplace(std::pair(variable, slot(stageOf(op))), &op).first->second;
+        if (stageOf(first) != stageOf(op)) {
+          raise<InvalidArgument>(
+              "concurrent stages may not share a variable: '{}' is used by '{}' of stage {} and by "
+              "'{}' of stage {}",
+              variable,
+              first.name,
+              stageOf(first),
+              op.name,
+              stageOf(op));
+        }
+      }
+    }
   }
 
   /// Where data of one micro-batch is when it comes to an op: forward by stage, then back.
@@ -147,14 +265,19 @@ class Placer {
     }
   }
 
-  /// A variable that the loop writes lives where it is written, another one with its first reader.
+  /// A variable that the loop writes lives where it is written, whatever other programs do; another
+  /// one where they have it, else with its first reader.
   void findHomes() {
-    for (const bool writes : {true, false}) {
-      for (const OpId id : graph_.order()) {
-        const Op& op = graph_.op(id);
-        if (op.place.pass != Pass::Update && op.is(writes ? ir::kAssign : ir::kVariable)) {
-          homes_.emplace(op.attrs.text("var"), op.place.device);
-        }
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass != Pass::Update && op.is(ir::kAssign)) {
+        homes_.insert_or_assign(op.attrs.text("var"), op.place.device);
+      }
+    }
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass != Pass::Update && op.is(ir::kVariable)) {
+        homes_.emplace(op.attrs.text("var"), op.place.device);
       }
     }
   }
@@ -229,19 +352,23 @@ class Placer {
 
   ir::Graph& graph_;
   std::vector<std::int32_t> deviceOfStage_;
+  std::vector<std::int32_t> slotOfStage_;
   VariableHomes& homes_;
-  std::vector<bool> placed_;  // by OpId
+  std::vector<bool> placed_;              // by OpId
+  std::vector<std::int32_t> lastReader_;  // by OpId: a stage, -1: none
 };
 
 }  // namespace
 
 void placeByBlocks(ir::Graph& graph, const StageMap& map, VariableHomes& homes) {
-  Placer(graph, map.deviceOfStage, homes).run([&](const Op& op) -> std::int32_t {
+  Placer(graph, map.deviceOfStage, map.slotOfStage, homes).run([&](const Op& op) -> std::int32_t {
     if (op.place.block >= 0) {
       return map.stageOfBlock[static_cast<std::size_t>(op.place.block)];
     }
-    // A gradient that joins several blocks' has none of its own; its operands decide.
-    if (graph.blocks().empty() || op.place.pass == Pass::Backward) {
+    if (op.place.pass == Pass::Backward) {
+      return kAnyStage;  // a gradient that joins several blocks'
+    }
+    if (graph.blocks().empty()) {
       return static_cast<std::int32_t>(map.deviceOfStage.size()) - 1;
     }
     raise<InvalidArgument>(
@@ -306,10 +433,8 @@ std::vector<std::int32_t> placeByAnnotations(ir::Graph& graph, VariableHomes& ho
   for (std::size_t s = 0; s < deviceOfStage.size(); ++s) {
     deviceOfStage[s] = deviceOfStage[s] < 0 ? static_cast<std::int32_t>(s) : deviceOfStage[s];
   }
-  Placer(graph, deviceOfStage, homes).run([&](const Op& op) {
-    // A gradient that joins several stages' has none of its own; its operands decide.
-    return op.place.pass == Pass::Backward && annotated(op) < 0 ? std::max(stages, 1) - 1
-                                                                : stageOf(op);
+  Placer(graph, deviceOfStage, {}, homes).run([&](const Op& op) {
+    return op.place.pass == Pass::Backward && annotated(op) < 0 ? kAnyStage : stageOf(op);
   });
   return deviceOfStage;
 }

@@ -1,6 +1,7 @@
 #include "sluice/parallel/plan_rules.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -84,14 +85,45 @@ void checkInterleaved(const ExecutionPlan& plan, const RuleContext& context) {
   }
 }
 
-void checkFirstDevice(const RuleContext& context, std::int64_t devices) {
-  if (context.rules == IpuRules::Enforced && context.firstDevice &&
-      *context.firstDevice + devices > kMaxIpuDevices) {
-    raise<InvalidArgument>("useDeviceId {} leaves {} of {} devices, the model needs {}",
-                           *context.firstDevice,
-                           std::max<std::int64_t>(kMaxIpuDevices - *context.firstDevice, 0),
-                           kMaxIpuDevices,
-                           devices);
+/// Of the devices that were named or counted out, all that are needed must be there.
+void checkSelection(const ExecutionPlan& plan, const RuleContext& context, RuleReport& report) {
+  const std::int64_t perReplica = neededDevices(plan.segments.deviceOfStage, 1);
+  if (context.selectedDevices > 0 && perReplica > context.selectedPerReplica) {
+    raise<InvalidArgument>(
+        "the devices were selected for replicas of {}, and a replica of the model takes {}",
+        context.selectedPerReplica,
+        perReplica);
+  }
+  const bool named = !context.deviceIds.empty();
+  const std::int64_t available = named ? std::ssize(context.deviceIds) : context.selectedDevices;
+  if (available == 0) {
+    return;
+  }
+  const std::string_view how = named ? "useDeviceIds names" : "autoSelectDevices selects";
+  if (available < report.devices) {
+    raise<InvalidArgument>("{} {} devices, the model needs {} for {} replicas",
+                           how,
+                           available,
+                           report.devices,
+                           context.replicas);
+  }
+  if (available > report.devices) {
+    report.warnings.push_back(fmt::format("{} {} devices, the model needs {}: {} stay idle",
+                                          how,
+                                          available,
+                                          report.devices,
+                                          available - report.devices));
+  }
+}
+
+void checkIpuIds(const RuleContext& context) {
+  for (const std::int32_t id : context.deviceIds) {
+    if (context.rules == IpuRules::Enforced && id >= kMaxIpuDevices) {
+      raise<InvalidArgument>("useDeviceIds names device {}; there are {}, from 0 to {}",
+                             id,
+                             kMaxIpuDevices,
+                             kMaxIpuDevices - 1);
+    }
   }
 }
 
@@ -111,10 +143,12 @@ RuleReport checkPlan(const ir::Graph& graph,
       neededDevices(plan.segments.deviceOfStage, context.replicas), context.rules, context.roundUp);
   report.devices = reserved.devices;
   keep(std::move(reserved.warning));
-  checkFirstDevice(context, report.devices);
+  checkIpuIds(context);
+  checkSelection(plan, context, report);
   checkInterleaved(plan, context);
   if (plan.pipelined) {
-    keep(checkPipelineLoad({.stages = static_cast<std::int64_t>(plan.segments.deviceOfStage.size()),
+    // Concurrent stages count once.
+    keep(checkPipelineLoad({.stages = std::int64_t{plan.slotOfStage.back()} + 1,
                             .microBatches = context.microBatches,
                             .training = plan.training,
                             .continuous = context.continuous,

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +18,11 @@ struct RuleContext {
   IpuRules rules = IpuRules::Off;
   RoundUp roundUp = RoundUp::No;
   std::int64_t replicas = 1;
-  std::int64_t microBatches = 1;  ///< per round
-  bool continuous = false;        ///< weights are updated without draining the pipeline
-  std::optional<std::int32_t> firstDevice = std::nullopt;  ///< of the machine; not set: any
+  std::int64_t microBatches = 1;             ///< per round
+  bool continuous = false;                   ///< weights are updated without draining the pipeline
+  std::vector<std::int32_t> deviceIds = {};  ///< of the machine; empty: any
+  std::int64_t selectedDevices = 0;          ///< 0: as many as the plan needs
+  std::int64_t selectedPerReplica = 1;       ///< of them
 };
 
 struct RuleReport {

@@ -16,7 +16,7 @@ using ir::Value;
 
 class Recomputer {
  public:
-  Recomputer(ir::Graph& graph, std::int32_t stages) : graph_(graph), stages_(stages) {
+  Recomputer(ir::Graph& graph, std::int32_t last) : graph_(graph), last_(last) {
     for (const OpId id : graph.order()) {
       const Op& op = graph.op(id);
       if (op.place.pass != Pass::Forward) {
@@ -36,7 +36,7 @@ class Recomputer {
     for (const OpId id : before) {
       const Op& op = graph_.op(id);
       std::vector<Value> inputs = op.inputs;
-      if (op.place.pass == Pass::Backward && op.place.stage != stages_ - 1) {
+      if (op.place.pass == Pass::Backward && op.place.stage < last_) {
         for (Value& v : inputs) {
           v = again(v, op);
         }
@@ -75,7 +75,7 @@ class Recomputer {
   }
 
   ir::Graph& graph_;
-  std::int32_t stages_;
+  std::int32_t last_;
   std::unordered_set<OpId> kept_;
   std::unordered_map<OpId, OpId> clones_;
   OpReplacer replacer_{graph_};
@@ -83,8 +83,8 @@ class Recomputer {
 
 }  // namespace
 
-void recomputeActivations(ir::Graph& graph, std::int32_t stages) {
-  Recomputer(graph, stages).run();
+void recomputeActivations(ir::Graph& graph, std::int32_t last) {
+  Recomputer(graph, last).run();
 }
 
 }  // namespace sluice::parallel

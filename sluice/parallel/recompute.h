@@ -6,10 +6,10 @@
 
 namespace sluice::parallel {
 
-/// On a placed graph with `stages` stages: for every stage but the last, forward values that its
-/// backward reads are made again there. Kept are what comes from another stage, what goes to
+/// On a placed graph: for every stage before number `last`, forward values that its backward reads
+/// are made again there. Kept are what comes from another stage, what goes to
 /// another stage, marked checkpoints, and what only an op with an effect can make. The last stage
-/// runs its backward at once and keeps everything.
-void recomputeActivations(ir::Graph& graph, std::int32_t stages);
+/// (the first of several, if they are concurrent) runs its backward at once and keeps everything.
+void recomputeActivations(ir::Graph& graph, std::int32_t last);
 
 }  // namespace sluice::parallel

@@ -89,24 +89,50 @@ StagePlan explicitStages(const Strategy& strategy, Blocks blocks) {
     }
   }
   StagePlan plan;
-  for (std::size_t id = 0; id < strategy.stages().size(); ++id) {
-    const Stage& stage = strategy.stage(id);
-    plan.stages.push_back({deviceOf(stage, id, blocks), stage.blocks()});
+  for (std::size_t slot = 0; slot < strategy.stages().size(); ++slot) {
+    const Stage& place = strategy.stage(slot);
+    const bool plain = place.branches().empty();
+    for (const Stage& stage : plain ? std::span(&place, 1) : place.branches()) {
+      plan.stages.push_back({deviceOf(stage, plan.stages.size(), blocks), stage.blocks()});
+      plan.slotOfStage.push_back(static_cast<std::int32_t>(slot));
+    }
   }
   return plan;
 }
 
-void mergeNeighbours(std::vector<StageInfo>& stages) {
-  std::vector<StageInfo> merged;
-  for (StageInfo& stage : stages) {
-    if (!merged.empty() && merged.back().device == stage.device) {
-      merged.back().blocks.insert(
-          merged.back().blocks.end(), stage.blocks.begin(), stage.blocks.end());
-    } else {
-      merged.push_back(std::move(stage));
+void mergeNeighbours(StagePlan& plan) {
+  const auto alone = [&](std::size_t stage) {
+    return std::ranges::count(plan.slotOfStage, plan.slotOfStage[stage]) == 1;
+  };
+  StagePlan merged;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    StageInfo& stage = plan.stages[s];
+    if (s > 0 && alone(s - 1) && alone(s) && merged.stages.back().device == stage.device) {
+      std::vector<std::string>& blocks = merged.stages.back().blocks;
+      blocks.insert(blocks.end(), stage.blocks.begin(), stage.blocks.end());
+      continue;
+    }
+    const bool beside = s > 0 && plan.slotOfStage[s - 1] == plan.slotOfStage[s];
+    merged.stages.push_back(std::move(stage));
+    merged.slotOfStage.push_back(s == 0 ? 0 : merged.slotOfStage.back() + (beside ? 0 : 1));
+  }
+  plan = std::move(merged);
+}
+
+void requireApart(const StagePlan& plan) {
+  for (std::size_t a = 0; a < plan.stages.size(); ++a) {
+    for (std::size_t b = a + 1; b < plan.stages.size(); ++b) {
+      if (plan.slotOfStage[a] == plan.slotOfStage[b] &&
+          plan.stages[a].device == plan.stages[b].device) {
+        raise<InvalidArgument>(
+            "the concurrent stages with blocks {} and {} are both on device {}; they run at the "
+            "same time and need different devices",
+            fmt::join(plan.stages[a].blocks, ", "),
+            fmt::join(plan.stages[b].blocks, ", "),
+            plan.stages[a].device);
+      }
     }
   }
-  stages = std::move(merged);
 }
 
 std::vector<std::int32_t> stageOfBlock(const StagePlan& plan, Blocks blocks) {
@@ -169,7 +195,11 @@ StagePlan resolveStages(const Strategy& strategy, Blocks blocksInOrderOfFirstUse
   } else {
     plan = byBlock(blocks);
   }
-  mergeNeighbours(plan.stages);
+  while (plan.slotOfStage.size() < plan.stages.size()) {  // of a rule: one after the other
+    plan.slotOfStage.push_back(static_cast<std::int32_t>(plan.slotOfStage.size()));
+  }
+  mergeNeighbours(plan);
+  requireApart(plan);
   plan.stageOfBlock = stageOfBlock(plan, blocks);
   return plan;
 }

@@ -63,7 +63,34 @@ Stage::Stage(std::vector<std::string> blocks) : blocks_(std::move(blocks)) {
   }
 }
 
+namespace {
+
+std::vector<std::string> blocksOf(std::span<const Stage> stages) {
+  std::vector<std::string> blocks;
+  for (const Stage& stage : stages) {
+    blocks.insert(blocks.end(), stage.blocks().begin(), stage.blocks().end());
+  }
+  return blocks;
+}
+
+}  // namespace
+
+Stage::Stage(Branches branches) : Stage(blocksOf(branches.list)) {
+  if (branches.list.size() < 2) {
+    raise<InvalidArgument>("concurrent stages are at least two, got {}", branches.list.size());
+  }
+  for (const Stage& branch : branches.list) {
+    if (!branch.branches_.empty()) {
+      raise<InvalidArgument>("concurrent stages hold plain stages, got {}", branch.str());
+    }
+  }
+  branches_ = std::move(branches.list);
+}
+
 Stage& Stage::device(std::int64_t device) {
+  if (!branches_.empty()) {
+    raise<InvalidArgument>("{}: each of the concurrent stages has a device of its own", str());
+  }
   if (device < 0 || device > std::numeric_limits<std::int32_t>::max()) {
     raise<InvalidArgument>("{}: a device has a number from 0 on, got {}", str(), device);
   }
@@ -72,6 +99,13 @@ Stage& Stage::device(std::int64_t device) {
 }
 
 std::string Stage::str() const {
+  if (!branches_.empty()) {
+    std::vector<std::string> parts;
+    for (const Stage& branch : branches_) {
+      parts.push_back(branch.str());
+    }
+    return fmt::format("ConcurrentStages({})", fmt::join(parts, ", "));
+  }
   std::vector<std::string> ids;
   for (const std::string& block : blocks_) {
     ids.push_back(quoted(block));
@@ -87,6 +121,12 @@ Strategy::Strategy(StrategyKind kind, std::vector<Stage> stages)
     : kind_(kind), stages_(std::move(stages)) {
   if (stages_.empty()) {
     raise<InvalidArgument>("{} got an empty list of stages", name(kind_));
+  }
+  for (const Stage& stage : stages_) {
+    if (kind_ == StrategyKind::Sharded && !stage.branches().empty()) {
+      raise<InvalidArgument>(
+          "{} runs one stage at a time; {} needs PipelinedExecution", name(kind_), stage.str());
+    }
   }
   for (std::size_t later = 1; later < stages_.size(); ++later) {
     for (std::size_t earlier = 0; earlier < later; ++earlier) {
@@ -107,13 +147,16 @@ std::size_t Strategy::checked(std::size_t id) const {
   return id;
 }
 
-std::size_t Strategy::position(std::string_view block) const {
+const Stage& Strategy::find(std::string_view block) const {
   const auto found =
       std::ranges::find_if(stages_, [&](const Stage& stage) { return has(stage, block); });
   if (found == stages_.end()) {
     raise<InvalidArgument>("{} has no stage with block '{}'", str(), block);
   }
-  return static_cast<std::size_t>(found - stages_.begin());
+  const std::span<const Stage> branches = found->branches();
+  return branches.empty()
+             ? *found
+             : *std::ranges::find_if(branches, [&](const Stage& s) { return has(s, block); });
 }
 
 std::string Strategy::str() const {

@@ -3,6 +3,7 @@
 // model, into the stages that placement works with.
 //
 //   PipelinedExecution{Stage("B1").device(0), "B2", {"B3", "B4"}}
+//   PipelinedExecution{"B1", ConcurrentStages("B2", "B3"), "B4"}
 //   PipelinedExecution(AutoStage::AutoIncrement).schedule("1f1b")
 #pragma once
 
@@ -38,15 +39,39 @@ class Stage {
   /// Overrides the devices of its blocks. Throws InvalidArgument for a negative number.
   Stage& device(std::int64_t device);
 
+  /// Of all branches, if it has any.
   const std::vector<std::string>& blocks() const { return blocks_; }
   std::optional<std::int32_t> device() const { return device_; }
+  /// Of ConcurrentStages; a plain stage has none.
+  std::span<const Stage> branches() const { return branches_; }
+  std::span<Stage> branches() { return branches_; }
   /// Stage("B1", "B2").device(0)
   std::string str() const;
   bool operator==(const Stage&) const = default;
 
+ protected:
+  struct Branches {
+    std::vector<Stage> list;
+  };
+  explicit Stage(Branches branches);
+
  private:
   std::vector<std::string> blocks_;
   std::optional<std::int32_t> device_;
+  std::vector<Stage> branches_;
+};
+
+/// Stages that share one place in a pipeline: they run on different devices at the same time and
+/// may not depend on each other or share a weight. Copied as a Stage.
+class ConcurrentStages : public Stage {
+ public:
+  template <class... More>
+  explicit ConcurrentStages(Stage first, Stage second, More... more)
+      : ConcurrentStages(
+            std::vector<Stage>{std::move(first), std::move(second), Stage(std::move(more))...}) {}
+  /// Throws InvalidArgument for fewer than two, a block that is in two of them, and branches that
+  /// have branches themselves.
+  explicit ConcurrentStages(std::vector<Stage> branches) : Stage(Branches{std::move(branches)}) {}
 };
 
 /// How stages are made of blocks when none are given: one per device, or one per block in the order
@@ -69,11 +94,12 @@ class Strategy {
   /// Set: stages are made by this rule and stages() is empty.
   std::optional<AutoStage> autoStage() const { return autoStage_; }
   std::span<const Stage> stages() const { return stages_; }
-  /// By position or by one of its blocks. Throws InvalidArgument for one that is not there.
+  /// By position or by one of its blocks; of concurrent stages, the one that has the block. Throws
+  /// InvalidArgument for one that is not there.
   const Stage& stage(std::size_t id) const { return stages_[checked(id)]; }
   Stage& stage(std::size_t id) { return stages_[checked(id)]; }
-  const Stage& stage(std::string_view block) const { return stages_[position(block)]; }
-  Stage& stage(std::string_view block) { return stages_[position(block)]; }
+  const Stage& stage(std::string_view block) const { return find(block); }
+  Stage& stage(std::string_view block) { return const_cast<Stage&>(find(block)); }
   /// Of a pipeline; sharded execution has none.
   PipelineKind schedule() const { return schedule_; }
   /// PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule("popart")
@@ -82,13 +108,14 @@ class Strategy {
 
  protected:
   Strategy(StrategyKind kind, AutoStage rule) : kind_(kind), autoStage_(rule) {}
-  /// Throws InvalidArgument for no stage or a block that is in two of them.
+  /// Throws InvalidArgument for no stage, a block that is in two of them, and for concurrent stages
+  /// where one device works at a time.
   Strategy(StrategyKind kind, std::vector<Stage> stages);
   void setSchedule(PipelineKind schedule) { schedule_ = schedule; }
 
  private:
   std::size_t checked(std::size_t id) const;
-  std::size_t position(std::string_view block) const;
+  const Stage& find(std::string_view block) const;
 
   StrategyKind kind_;
   std::optional<AutoStage> autoStage_;
@@ -147,6 +174,7 @@ struct StageInfo {
 
 struct StagePlan {
   std::vector<StageInfo> stages;           ///< by stage id
+  std::vector<std::int32_t> slotOfStage;   ///< from 0 on; concurrent stages have the same
   std::vector<std::int32_t> stageOfBlock;  ///< by position in the list of blocks
 };
 
@@ -154,11 +182,12 @@ struct StagePlan {
 /// whose ops are annotated with different devices.
 std::vector<BlockInfo> blocksInUse(const ir::Graph& graph);
 
-/// The stages of a model. Neighbours on one device are merged; a model without blocks, or
+/// The stages of a model. Neighbours on one device are merged, unless they share their place with
+/// others; a model without blocks, or
 /// without a device at any block under SameAsDevice, is one stage on device 0. Throws
 /// InvalidArgument for a block that the model does not have or that no stage has, for a missing
-/// device under SameAsDevice, and for a stage whose blocks are annotated with different devices and
-/// that has none of its own.
+/// device under SameAsDevice, for a stage whose blocks are annotated with different devices and
+/// that has none of its own, and for concurrent stages on one device.
 StagePlan resolveStages(const Strategy& strategy,
                         std::span<const BlockInfo> blocksInOrderOfFirstUse);
 

@@ -49,20 +49,21 @@ class Spread {
   std::int64_t count_ = 0;
 };
 
-/// The end of a task, by lane, task and round.
+/// The end of a task of one replica, by lane, task and round.
 class Ends {
  public:
-  Ends(const Program& program, std::span<const TaskTime> times) {
+  explicit Ends(const Program& program) {
     for (const program::Lane& lane : program.lanes) {
       perRound_.push_back(lane.tasks.size());
     }
     ends_.resize(perRound_.size());
-    for (const TaskTime& time : times) {
-      auto& lane = ends_[static_cast<std::size_t>(time.lane)];
-      const std::size_t at = position(time.lane, time.task, time.round);
-      lane.resize(std::max(lane.size(), at + 1));
-      lane[at] = time.end;
-    }
+  }
+
+  void add(const TaskTime& time) {
+    auto& lane = ends_[static_cast<std::size_t>(time.lane)];
+    const std::size_t at = position(time.lane, time.task, time.round);
+    lane.resize(std::max(lane.size(), at + 1));
+    lane[at] = time.end;
   }
 
   std::optional<std::int64_t> of(std::int32_t lane, std::int32_t task, std::int32_t round) const {
@@ -99,20 +100,34 @@ std::int64_t readyTime(const Program& program,
 
 }  // namespace
 
+std::int64_t cyclesOf(std::span<const TaskTime> times) {
+  if (times.empty()) {
+    return 0;
+  }
+  return std::ranges::max(times, {}, &TaskTime::end).end -
+         std::ranges::min(times, {}, &TaskTime::start).start;
+}
+
 Latencies measureLatencies(const Program& program, std::span<const TaskTime> times) {
   std::int32_t rounds = 0;
+  std::size_t replicas = 0;
   for (const TaskTime& time : times) {
     rounds = std::max(rounds, time.round + 1);
+    replicas = std::max(replicas, static_cast<std::size_t>(time.replica) + 1);
   }
   const std::int64_t microBatches = std::int64_t{rounds} * program.microBatchesPerRound;
-  const Ends ends(program, times);
-  std::vector<Passage> passages(static_cast<std::size_t>(microBatches));
+  std::vector<Ends> ends(replicas, Ends(program));
+  for (const TaskTime& time : times) {
+    ends[static_cast<std::size_t>(time.replica)].add(time);
+  }
+  std::vector<Passage> passages(static_cast<std::size_t>(microBatches) * replicas);
   for (const TaskTime& time : times) {
     const Task& task = program.lanes[static_cast<std::size_t>(time.lane)]
                            .tasks[static_cast<std::size_t>(time.task)];
     const std::int64_t index =
         std::int64_t{time.round} * program.microBatchesPerRound + task.microBatch;
-    Passage& passage = passages[static_cast<std::size_t>(index)];
+    const auto replica = static_cast<std::size_t>(time.replica);
+    Passage& passage = passages[static_cast<std::size_t>(index) * replicas + replica];
     if (task.kind == TaskKind::Feed) {
       passage.hasInput = true;
       passage.asked = std::min(passage.asked, time.start);
@@ -120,7 +135,7 @@ Latencies measureLatencies(const Program& program, std::span<const TaskTime> tim
     } else if (task.kind == TaskKind::Drain &&
                program.drains[static_cast<std::size_t>(task.subject)].rule.applies(index,
                                                                                    microBatches)) {
-      const std::int64_t ready = readyTime(program, task, time, ends);
+      const std::int64_t ready = readyTime(program, task, time, ends[replica]);
       passage.hasOutput = true;
       passage.firstReady = std::min(passage.firstReady, ready);
       passage.lastReady = std::max(passage.lastReady, ready);

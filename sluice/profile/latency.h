@@ -24,7 +24,11 @@ struct Latencies {
   Latency roundTrip;   ///< from the first input's request to the last output on the host
 };
 
-/// Of the micro-batches whose outputs are fetched. `times` are all of one step.
+/// From the start of the first task of a step to the end of the last one, in cycles of the devices'
+/// clock: nanoseconds for a CPU. 0 without tasks.
+std::int64_t cyclesOf(std::span<const runtime::TaskTime> times);
+
+/// Of the micro-batches of all replicas whose outputs are fetched. `times` are all of one step.
 Latencies measureLatencies(const program::Program& program,
                            std::span<const runtime::TaskTime> times);
 

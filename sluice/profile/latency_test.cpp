@@ -35,6 +35,28 @@ TEST(Latency, CountsOnlyMicroBatchesThatComeBack) {
   expectNanoseconds(second.roundTrip, 1250, 1300, 1275);
 }
 
+TEST(Latency, CoversAllReplicas) {
+  std::vector<runtime::TaskTime> times = twoStageTimes();
+  for (runtime::TaskTime time : twoStageTimes(7000)) {
+    time.replica = 1;
+    time.end += time.lane == 4 ? 50 : 0;  // fetching takes longer from the second one
+    times.push_back(time);
+  }
+  const Latencies all = measureLatencies(twoStageProgram(), times);
+  expectNanoseconds(all.hostDevice, 100, 100, 100);
+  expectNanoseconds(all.compute, 700, 1000, 850);
+  expectNanoseconds(all.deviceHost, 100, 200, 150);  // 100, 150, 150, 200
+  expectNanoseconds(all.roundTrip, 900, 1300, 1100);
+}
+
+TEST(Cycles, LastFromTheFirstTaskToTheEndOfTheLast) {
+  std::vector<runtime::TaskTime> times = twoStageTimes();  // 1000 to 2350
+  EXPECT_EQ(cyclesOf(times), 1350);
+  times.push_back({.lane = 0, .task = 0, .round = 0, .start = 900, .end = 950, .replica = 1});
+  EXPECT_EQ(cyclesOf(times), 1450);
+  EXPECT_EQ(cyclesOf({}), 0);
+}
+
 TEST(Latency, OfNothingIsZero) {
   expectNanoseconds(measureLatencies(twoStageProgram(), {}).roundTrip, 0, 0, 0);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sluice/profile/latency.h"
@@ -19,6 +20,7 @@ class StepRecorder {
 
   /// For StepArgs::times of the step that begins.
   std::vector<runtime::TaskTime>* begin();
+  std::span<const runtime::TaskTime> times() const { return times_; }
   /// The step is over. While it is one of the first of this program (known by its address), writes
   /// trace.json and summary.txt with all steps so far; a second program's are trace_2.json and
   /// summary_2.txt. Throws FileError.

@@ -98,14 +98,22 @@ void Trace::addStep(std::span<const TaskTime> times) {
     SLUICE_CHECK(time.lane >= 0 && static_cast<std::size_t>(time.lane) < lanes_.size() &&
                      time.task >= 0 &&
                      static_cast<std::size_t>(time.task) < laneOf(time).tasks.size() &&
-                     time.start <= time.end,
+                     time.start <= time.end && time.replica >= 0,
                  "the time of task {} of lane {} is not one of program '{}'",
                  time.task,
                  time.lane,
                  program_);
   }
+  for (const TaskTime& time : times) {
+    replicas_ = std::max(replicas_, static_cast<std::size_t>(time.replica) + 1);
+  }
   Step& step = steps_.emplace_back(times.begin(), times.end());
   std::ranges::stable_sort(step, {}, &TaskTime::start);
+}
+
+std::string Trace::deviceName(std::size_t device) const {
+  return replicas_ == 1 ? fmt::format("{}", device)
+                        : fmt::format("{}/{}", device / devices_, device % devices_);
 }
 
 void Trace::addUse(const Step& step, std::vector<DeviceUse>& uses) const {
@@ -114,13 +122,13 @@ void Trace::addUse(const Step& step, std::vector<DeviceUse>& uses) const {
   }
   const std::int64_t begin = step.front().start;
   const std::int64_t end = std::ranges::max(step, {}, &TaskTime::end).end;
-  std::vector<std::int64_t> idleSince(devices_, begin);
+  std::vector<std::int64_t> idleSince(uses.size(), begin);
   for (DeviceUse& use : uses) {
     use.span += end - begin;
   }
   for (const TaskTime& time : step) {
     const TracedLane& lane = laneOf(time);
-    const auto device = static_cast<std::size_t>(lane.device);
+    const std::size_t device = deviceOf(time);
     DeviceUse& use = uses[device];
     if (lane.kind == LaneKind::Exchange) {
       ++use.transfers;
@@ -140,7 +148,7 @@ void Trace::addUse(const Step& step, std::vector<DeviceUse>& uses) const {
 }
 
 std::vector<DeviceUse> Trace::usage() const {
-  std::vector<DeviceUse> uses(devices_);
+  std::vector<DeviceUse> uses(replicas_ * devices_);
   for (const Step& step : steps_) {
     addUse(step, uses);
   }
@@ -161,7 +169,7 @@ std::string Trace::summary() const {
   for (std::size_t d = 0; d < uses.size(); ++d) {
     const DeviceUse& use = uses[d];
     text += fmt::format("{:<6}  {:>5.1f}%  {:>5.1f}%  {:>9}  {:>10}  {:>13.3f} ms",
-                        d,
+                        deviceName(d),
                         100 * use.busyShare(),
                         100 * use.bubble(),
                         use.transfers,

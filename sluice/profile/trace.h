@@ -1,6 +1,7 @@
 // Trace: when every task of a Program ran, over some steps. Made from the Program and the times
 // that the Engine notes; read as JSON by Chrome's and Perfetto's viewers (a process per device, a
-// thread per lane), and as a table that says how busy each device was and what it waited for.
+// thread per lane), and as a table that says how busy each device was and what it waited for. With
+// replicas, the devices of one come behind those of the other.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +60,7 @@ class Trace {
   void addStep(std::span<const runtime::TaskTime> times);
   std::int32_t steps() const { return static_cast<std::int32_t>(steps_.size()); }
 
-  /// By device.
+  /// By device, those of a replica together.
   std::vector<DeviceUse> usage() const;
   /// A line for the program and a table of usage().
   std::string summary() const;
@@ -77,11 +78,19 @@ class Trace {
   const TracedTask& taskOf(const runtime::TaskTime& time) const {
     return laneOf(time).tasks[static_cast<std::size_t>(time.task)];
   }
+  /// Which of the devices of all replicas a task ran on.
+  std::size_t deviceOf(const runtime::TaskTime& time) const {
+    return static_cast<std::size_t>(time.replica) * devices_ +
+           static_cast<std::size_t>(laneOf(time).device);
+  }
+  /// "0", or "1/0" for device 0 of replica 1.
+  std::string deviceName(std::size_t device) const;
   void addUse(const Step& step, std::vector<DeviceUse>& uses) const;
 
   std::string program_;
   std::int32_t microBatchesPerRound_ = 1;
-  std::size_t devices_ = 1;
+  std::size_t devices_ = 1;  // of one replica
+  std::size_t replicas_ = 1;
   std::vector<TracedLane> lanes_;
   std::vector<Step> steps_;
 };

@@ -1,8 +1,8 @@
 // The trace in the Trace Event Format. Times there are microseconds; ours begin at the first task.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
-#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ double microseconds(std::int64_t nanoseconds) {
 }
 
 /// Names or orders a process or a thread.
-Json metadata(std::string_view what, std::int32_t process, std::size_t thread, Json arguments) {
+Json metadata(std::string_view what, std::size_t process, std::size_t thread, Json arguments) {
   return {{"ph", "M"},
           {"name", what},
           {"pid", process},
@@ -29,7 +29,7 @@ Json metadata(std::string_view what, std::int32_t process, std::size_t thread, J
 }
 
 /// A device and a lane of it at a time.
-Json place(std::int32_t device, const TaskTime& time, std::int64_t origin) {
+Json place(std::size_t device, const TaskTime& time, std::int64_t origin) {
   return {{"pid", device}, {"tid", time.lane}, {"ts", microseconds(time.start - origin)}};
 }
 
@@ -56,39 +56,48 @@ Json arrowEnd(std::string_view phase, std::int64_t id, Json at) {
   return at;
 }
 
-Json namesOf(std::size_t devices, std::span<const TracedLane> lanes) {
-  Json events = Json::array();
-  for (std::size_t device = 0; device < devices; ++device) {
-    const auto process = static_cast<std::int32_t>(device);
-    events.push_back(
-        metadata("process_name", process, 0, {{"name", fmt::format("device {}", device)}}));
+/// The devices of a replica, the first of which is process `first`, and their lanes.
+void addNames(Json& events,
+              std::size_t first,
+              std::span<const std::string> devices,
+              std::span<const TracedLane> lanes) {
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const std::size_t process = first + d;
+    events.push_back(metadata("process_name", process, 0, {{"name", "device " + devices[d]}}));
     events.push_back(metadata("process_sort_index", process, 0, {{"sort_index", process}}));
   }
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-    const std::int32_t process = lanes[lane].device;
+    const std::size_t process = first + static_cast<std::size_t>(lanes[lane].device);
     events.push_back(metadata("thread_name", process, lane, {{"name", lanes[lane].name}}));
     events.push_back(metadata("thread_sort_index", process, lane, {{"sort_index", lane}}));
   }
-  return events;
 }
 
 }  // namespace
 
 std::string Trace::json() const {
-  Json events = namesOf(devices_, lanes_);
+  Json events = Json::array();
+  for (std::size_t r = 0; r < replicas_; ++r) {
+    std::vector<std::string> names;
+    for (std::size_t d = 0; d < devices_; ++d) {
+      names.push_back(deviceName(r * devices_ + d));
+    }
+    addNames(events, r * devices_, names, lanes_);
+  }
   std::int64_t origin = std::numeric_limits<std::int64_t>::max();
   for (const Step& step : steps_) {
     origin = step.empty() ? origin : std::min(origin, step.front().start);
   }
   std::int64_t arrows = 0;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, const TaskTime*> byTask;
+    using Key = std::array<std::int32_t, 4>;
+    std::map<Key, const TaskTime*> byTask;
     for (const TaskTime& time : steps_[s]) {
-      byTask[{time.lane, time.task, time.round}] = &time;
+      byTask[{time.replica, time.lane, time.task, time.round}] = &time;
     }
     for (const TaskTime& time : steps_[s]) {
       const TracedTask& task = taskOf(time);
-      const Json at = place(laneOf(time).device, time, origin);
+      const Json at = place(deviceOf(time), time, origin);
       Json slice = at;
       slice.update({{"ph", "X"},
                     {"name", task.name},
@@ -96,10 +105,11 @@ std::string Trace::json() const {
                     {"dur", microseconds(time.end - time.start)},
                     {"args", argumentsOf(time, task, s)}});
       events.push_back(std::move(slice));
-      const auto from = byTask.find({task.producer.lane, task.producer.task, time.round});
+      const auto from =
+          byTask.find({time.replica, task.producer.lane, task.producer.task, time.round});
       if (from != byTask.end()) {
         const TaskTime& source = *from->second;
-        events.push_back(arrowEnd("s", arrows, place(laneOf(source).device, source, origin)));
+        events.push_back(arrowEnd("s", arrows, place(deviceOf(source), source, origin)));
         events.push_back(arrowEnd("f", arrows++, at));
       }
     }

@@ -152,6 +152,43 @@ TEST(Trace, DrawsAnArrowFromTheKernelsToTheirTransfer) {
   EXPECT_EQ(ends[1].at("ts"), 0.9);  // transfer h m1
 }
 
+TEST(Trace, HasTheDevicesOfAllReplicas) {
+  Trace trace(twoStageProgram());
+  std::vector<runtime::TaskTime> times = twoStageTimes();
+  for (runtime::TaskTime time : twoStageTimes(1100)) {  // the second one is 100 ns behind
+    time.replica = 1;
+    times.push_back(time);
+  }
+  trace.addStep(times);
+  const std::vector<DeviceUse> uses = trace.usage();
+  ASSERT_EQ(uses.size(), 4U);
+  for (const DeviceUse& use : uses) {
+    EXPECT_EQ(use.span, 1450);
+  }
+  EXPECT_EQ(uses[0].busy, 800);
+  EXPECT_EQ(uses[2].busy, 800);
+  EXPECT_EQ(uses[1].longestWait, 600);
+  EXPECT_EQ(uses[3].longestWait, 700);
+  EXPECT_EQ(uses[3].transferBytes, 200);
+  EXPECT_NE(trace.summary().find("\n1/1 "), std::string::npos) << trace.summary();
+  std::map<int, int> slices;
+  for (const json& slice : eventsOf(trace, "X")) {
+    ++slices[slice.at("pid").get<int>()];
+  }
+  EXPECT_EQ(slices, (std::map<int, int>{{0, 4}, {1, 7}, {2, 4}, {3, 7}}));
+  std::map<int, std::string> names;
+  for (const json& event : eventsOf(trace, "M")) {
+    if (event.at("name") == "process_name") {
+      names[event.at("pid").get<int>()] = event.at("args").at("name");
+    }
+  }
+  EXPECT_EQ(names,
+            (std::map<int, std::string>{
+                {0, "device 0/0"}, {1, "device 0/1"}, {2, "device 1/0"}, {3, "device 1/1"}}));
+  EXPECT_EQ(eventsOf(trace, "s").size(), 4U);  // arrows stay in their replica
+  EXPECT_EQ(eventsOf(trace, "s")[0].at("pid").get<int>(), 0);
+}
+
 TEST(Trace, OfAProgramWithStrangeNamesIsStillJson) {
   program::Program program = twoStageProgram();
   program.feeds[0].name = "a\"b\\c\n\xff";

@@ -10,12 +10,14 @@
 #include "sluice/program/lower.h"
 #include "sluice/program/toy_kernels.h"
 #include "sluice/program/verify.h"
+#include "tests/support/message_of.h"
 #include "tests/support/small_models.h"
 
 namespace sluice::program {
 namespace {
 
 using sluice::testing::inferenceModel;
+using sluice::testing::messageOf;
 using sluice::testing::trainingModel;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -27,16 +29,6 @@ TensorType f32(Shape shape) {
 Program lowered(const ir::Graph& graph, const LowerOptions& options = {}) {
   StatePlan state;
   return lower(graph, toyKernels(), state, options);
-}
-
-template <class E, class F>
-std::string messageOf(const F& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.message();
-  }
-  return "(no such error)";
 }
 
 TEST(Lower, RefusesAPlanOverTheBudgetAndLeavesTheStateAlone) {

@@ -38,6 +38,11 @@ std::string taskText(const Program& program, std::size_t lane, std::size_t task)
                      laneText(program, lane));
 }
 
+bool overlap(const Buffer& a, const Buffer& b) {
+  return a.device == b.device && a.region == b.region && a.offset < b.offset + b.totalBytes() &&
+         b.offset < a.offset + a.totalBytes();
+}
+
 bool readsOutput(const device::KernelCall& call) {
   return call.def == &ir::kAssign && call.attrs.text("mode") != "set";
 }

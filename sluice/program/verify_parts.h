@@ -26,6 +26,8 @@ template <class... Args>
       "program '{}': {}", program.name, fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// Whether the bytes of any of their slots meet.
+bool overlap(const Buffer& a, const Buffer& b);
 /// Whether the call also reads its output: an accumulating assign.
 bool readsOutput(const device::KernelCall& call);
 

@@ -1,18 +1,35 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
 #include "sluice/program/verify_parts.h"
+
+namespace sluice::program {
+namespace {
+
+/// A text that is made only when it is printed: nearly all of them never are.
+template <class F>
+struct Lazily {
+  F make;
+};
+
+}  // namespace
+}  // namespace sluice::program
+
+template <class F>
+struct fmt::formatter<sluice::program::Lazily<F>> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const sluice::program::Lazily<F>& text, Context& context) const {
+    return fmt::formatter<std::string>::format(text.make(), context);
+  }
+};
 
 namespace sluice::program {
 namespace {
 
 bool inRange(std::int32_t index, std::size_t size) {
   return index >= 0 && static_cast<std::size_t>(index) < size;
-}
-
-bool overlap(const Buffer& a, const Buffer& b) {
-  return a.device == b.device && a.region == b.region && a.offset < b.offset + b.totalBytes() &&
-         b.offset < a.offset + a.totalBytes();
 }
 
 /// Checks the records one by one; stops at the first that is wrong. The order matters: a later
@@ -92,11 +109,19 @@ class Structure {
             buffer.device);
   }
 
-  std::string callText(const Segment& segment, const device::KernelCall& call) const {
-    return fmt::format("{} '{}' of segment {}",
-                       call.def == nullptr ? "a call" : call.def->name,
-                       call.name,
-                       name(segment));
+  auto callText(const Segment& segment, const device::KernelCall& call) const {
+    return Lazily{[&] {
+      return fmt::format("{} '{}' of segment {}",
+                         call.def == nullptr ? "a call" : call.def->name,
+                         call.name,
+                         name(segment));
+    }};
+  }
+  auto laneName(std::size_t lane) const {
+    return Lazily{[this, lane] { return laneText(p_, lane); }};
+  }
+  auto taskName(std::size_t lane, std::size_t index) const {
+    return Lazily{[this, lane, index] { return taskText(p_, lane, index); }};
   }
 
   void operand(const Segment& segment,
@@ -249,20 +274,20 @@ class Structure {
     require(inRange(task.subject, count),
             "task {} of {}: {} {} of {}",
             index,
-            laneText(p_, lane),
+            laneName(lane),
             name(task.kind),
             task.subject,
             count);
     require(task.microBatch >= 0 && task.microBatch < p_.microBatchesPerRound,
             "task {} of {}: micro-batch {} of {}",
             index,
-            laneText(p_, lane),
+            laneName(lane),
             task.microBatch,
             p_.microBatchesPerRound);
     const std::int32_t device = deviceOf(task);
     require(device == p_.lanes[lane].device,
             "{}: its memory is on device {}",
-            taskText(p_, lane, index),
+            taskName(lane, index),
             device);
   }
 
@@ -273,7 +298,7 @@ class Structure {
             static_cast<std::size_t>(task.firstWait) + static_cast<std::size_t>(task.numWaits) <=
                 p_.waits.size(),
         "{}: its waits are [{}, +{}) of {}",
-        taskText(p_, lane, index),
+        taskName(lane, index),
         task.firstWait,
         task.numWaits,
         p_.waits.size());
@@ -283,7 +308,7 @@ class Structure {
           inRange(wait.task, p_.lanes[static_cast<std::size_t>(wait.lane)].tasks.size());
       require(known && wait.roundsBack >= 0,
               "{}: it waits for task {} of lane {}, {} rounds back, which is not there",
-              taskText(p_, lane, index),
+              taskName(lane, index),
               wait.task,
               wait.lane,
               wait.roundsBack);
@@ -298,7 +323,7 @@ class Structure {
             static_cast<std::size_t>(task.firstSlot) + static_cast<std::size_t>(task.numSlots) <=
                 p_.slots.size(),
         "{}: its slots are [{}, +{}) of {}",
-        taskText(p_, lane, index),
+        taskName(lane, index),
         task.firstSlot,
         task.numSlots,
         p_.slots.size());
@@ -306,7 +331,7 @@ class Structure {
       require(inRange(slot.buffer.value, p_.buffers.size()) &&
                   inRange(slot.slot, static_cast<std::size_t>(p_.buffer(slot.buffer).slots)),
               "{}: slot {} of buffer {}, which is not there",
-              taskText(p_, lane, index),
+              taskName(lane, index),
               slot.slot,
               slot.buffer.value);
     }
@@ -397,22 +422,23 @@ class Structure {
     for (const Reduction& reduction : p_.reductions) {
       summed[reduction.from.index()] = true;
     }
+    std::vector<bool> writesSummed;
+    for (const Segment& segment : p_.segments) {
+      writesSummed.push_back(
+          std::ranges::any_of(segment.calls, [&](const device::KernelCall& call) {
+            return std::ranges::any_of(
+                call.outputs, [&](std::int32_t b) { return summed[static_cast<std::size_t>(b)]; });
+          }));
+    }
     const auto writesOperand = [&](const Task& task) {
-      if (task.kind != TaskKind::Run) {
-        return false;
-      }
-      const Segment& segment = p_.segments[static_cast<std::size_t>(task.subject)];
-      return std::ranges::any_of(segment.calls, [&](const device::KernelCall& call) {
-        return std::ranges::any_of(
-            call.outputs, [&](std::int32_t b) { return summed[static_cast<std::size_t>(b)]; });
-      });
+      return task.kind == TaskKind::Run && writesSummed[static_cast<std::size_t>(task.subject)];
     };
     for (std::size_t lane = 0; lane < p_.lanes.size() && !p_.reductions.empty(); ++lane) {
       for (std::size_t index = 0; index < p_.lanes[lane].tasks.size(); ++index) {
         const Task& task = p_.lanes[lane].tasks[index];
         require((task.kind != TaskKind::Reduce && !writesOperand(task)) || waitsForAll(task),
                 "{}: it takes part in a sum over replicas and waits for none of the others",
-                taskText(p_, lane, index));
+                taskName(lane, index));
       }
     }
   }
@@ -442,11 +468,11 @@ class Structure {
     const std::int32_t expected = atEnd ? p_.microBatchesPerRound - 1 : progress.done;
     require(progress.done == 0 || progress.lane == lane,
             "{}: earlier micro-batches are on {}",
-            taskText(p_, lane, index),
-            laneText(p_, progress.lane));
+            taskName(lane, index),
+            laneName(progress.lane));
     require(task.microBatch == expected,
             "{}: out of order, expected micro-batch {}",
-            taskText(p_, lane, index),
+            taskName(lane, index),
             expected);
     progress = {lane, progress.done + 1};
   }

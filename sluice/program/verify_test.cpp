@@ -13,6 +13,7 @@
 #include "sluice/program/lower.h"
 #include "sluice/program/toy_kernels.h"
 #include "tests/support/small_models.h"
+#include "tests/support/staged_models.h"
 
 namespace sluice::program {
 namespace {
@@ -329,6 +330,7 @@ TEST(Verify, FindsConstantsThatAreOverwritten) {
 
 /// One access of one task to a range of an arena.
 struct Touch {
+  std::int32_t device;
   Region region;
   std::size_t begin;
   std::size_t end;
@@ -345,13 +347,16 @@ std::vector<Touch> touchesOf(const Program& p, const Task& t, std::int32_t round
         begin += buffer.slotStride() * static_cast<std::size_t>(p.slotIn(slot, round));
       }
     }
-    touches.push_back({buffer.region, begin, begin + buffer.bytes, write});
+    touches.push_back({buffer.device, buffer.region, begin, begin + buffer.bytes, write});
   };
   const auto subject = static_cast<std::size_t>(t.subject);
   if (t.kind == TaskKind::Feed) {
     touch(p.feeds[subject].buffer.value, true);
   } else if (t.kind == TaskKind::Drain) {
     touch(p.drains[subject].buffer.value, false);
+  } else if (t.kind == TaskKind::Transfer) {
+    touch(p.transfers[subject].from.value, false);
+    touch(p.transfers[subject].to.value, true);
   } else {
     for (const device::KernelCall& call : p.segments[subject].calls) {
       for (const std::int32_t b : call.inputs) {
@@ -371,7 +376,8 @@ std::vector<Touch> touchesOf(const Program& p, const Task& t, std::int32_t round
 bool conflict(const std::vector<Touch>& a, const std::vector<Touch>& b) {
   for (const Touch& x : a) {
     for (const Touch& y : b) {
-      if ((x.write || y.write) && x.region == y.region && x.begin < y.end && y.begin < x.end) {
+      if ((x.write || y.write) && x.device == y.device && x.region == y.region && x.begin < y.end &&
+          y.begin < x.end) {
         return true;
       }
     }
@@ -382,7 +388,7 @@ bool conflict(const std::vector<Touch>& a, const std::vector<Touch>& b) {
 /// All pairs of tasks of five rounds, by the transitive closure of lane order and waits: the
 /// definition of a race, as slow as it is plain.
 bool hasRace(const Program& p) {
-  constexpr std::size_t kMost = 256;
+  constexpr std::size_t kMost = 512;
   constexpr std::int32_t kRounds = 5;
   struct Node {
     std::size_t lane;
@@ -435,34 +441,74 @@ bool hasRace(const Program& p) {
   return false;
 }
 
-TEST(Verify, FindsADroppedWaitIfAndOnlyIfItLeavesARace) {
+/// How often a dropped wait left a race, and how often it did not.
+struct Drops {
   int needed = 0;
   int spare = 0;
+};
+
+/// Drops a wait of the program at random and compares verify with the definition of a race.
+void dropAWait(Program p, std::mt19937& random, Drops& drops) {
+  const auto pick = [&](std::size_t count) { return static_cast<std::int32_t>(random() % count); };
+  Task* victim = nullptr;
+  while (victim == nullptr || victim->numWaits == 0) {
+    Lane& lane = p.lanes[static_cast<std::size_t>(pick(p.lanes.size()))];
+    victim = lane.tasks.empty() ? nullptr
+                                : &lane.tasks[static_cast<std::size_t>(pick(lane.tasks.size()))];
+  }
+  changeWaits(p, *victim, pick(static_cast<std::size_t>(victim->numWaits)), {});
+  if (hasRace(p)) {
+    ++drops.needed;
+    EXPECT_NE(complaint(p), "");
+  } else {
+    ++drops.spare;
+    EXPECT_EQ(complaint(p), "");
+  }
+}
+
+TEST(Verify, FindsADroppedWaitIfAndOnlyIfItLeavesARace) {
+  Drops drops;
   for (std::uint32_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    const auto pick = [&](std::size_t count) {
-      return static_cast<std::int32_t>(random() % count);
-    };
-    const LowerOptions options{.microBatchesPerRound = 1 + pick(4), .lookahead = pick(3)};
-    Program p = lowered(pick(2) == 0 ? trainingModel() : inferenceModel(), options);
+    const LowerOptions options{.microBatchesPerRound = 1 + static_cast<std::int32_t>(random() % 4),
+                               .lookahead = static_cast<std::int32_t>(random() % 3)};
+    const Program p = lowered(random() % 2 == 0 ? trainingModel() : inferenceModel(), options);
     ASSERT_FALSE(hasRace(p));
-    Task* victim = nullptr;
-    while (victim == nullptr || victim->numWaits == 0) {
-      Lane& lane = p.lanes[static_cast<std::size_t>(pick(p.lanes.size()))];
-      victim = &lane.tasks[static_cast<std::size_t>(pick(lane.tasks.size()))];
-    }
-    changeWaits(p, *victim, pick(static_cast<std::size_t>(victim->numWaits)), {});
-    if (hasRace(p)) {
-      ++needed;
-      EXPECT_NE(complaint(p), "");
-    } else {
-      ++spare;
-      EXPECT_EQ(complaint(p), "");
+    dropAWait(p, random, drops);
+  }
+  EXPECT_GT(drops.needed, 20);
+  EXPECT_GT(drops.needed + drops.spare, 50);
+}
+
+TEST(Verify, FindsADroppedWaitOnSeveralDevicesIfAndOnlyIfItLeavesARace) {
+  Drops drops;
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto chance = [&] { return random() % 2 == 0; };
+    const ir::Graph graph = sluice::testing::chainModel({.blocks = 3,
+                                                         .training = random() % 4 != 0,
+                                                         .skip = chance(),
+                                                         .tied = chance(),
+                                                         .clipped = chance()});
+    const std::vector<std::vector<std::int32_t>> devices = {{0, 1, 2}, {0, 1, 0}, {1, 0, 0}};
+    const Program p =
+        sluice::testing::lowerChain(graph,
+                                    {.deviceOfStage = devices[random() % 3],
+                                     .microBatches = 1 + static_cast<std::int32_t>(random() % 3),
+                                     .kind = schedule::allPipelineKinds()[random() % 6],
+                                     .lookahead = static_cast<std::int32_t>(random() % 3)},
+                                    toyKernels())
+            .program;
+    ASSERT_FALSE(hasRace(p));
+    ASSERT_EQ(complaint(p), "");
+    for (int i = 0; i < 4; ++i) {
+      dropAWait(p, random, drops);
     }
   }
-  EXPECT_GT(needed, 20);
-  EXPECT_GT(needed + spare, 50);
+  EXPECT_GT(drops.needed, 60);
+  EXPECT_GT(drops.spare, 10);
 }
 
 }  // namespace

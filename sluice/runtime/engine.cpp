@@ -239,7 +239,8 @@ struct Engine::Impl {
                     static_cast<std::int32_t>(count % lane.perRound()),
                     round,
                     start,
-                    now()});
+                    now(),
+                    static_cast<std::int32_t>(lane.replica())});
     }
     const bool last = lane.isLast(count);  // the next task may be over before this one returns
     lane.complete(count + 1);
@@ -449,12 +450,13 @@ void Engine::refreshAddresses(LoadedProgram& loaded) {
   loaded.generation_ = generation(loaded);
 }
 
-void Engine::uploadConstants(const LoadedProgram& loaded) {
+void Engine::makeCurrent(const LoadedProgram& loaded) {
   if (currentSerial_ == loaded.serial_ && currentGeneration_ == loaded.generation_) {
     return;
   }
   const Program& program = loaded.program_;
   for (std::size_t r = 0; r < loaded.replicas_; ++r) {
+    states_[r]->bringTo(program);
     for (const program::Constant& constant : program.constants) {
       const program::Buffer& buffer = program.buffer(constant.buffer);
       const std::unique_ptr<device::Queue> queue =
@@ -472,7 +474,7 @@ void Engine::uploadConstants(const LoadedProgram& loaded) {
 void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
   Impl& impl = *impl_;
   refreshAddresses(loaded);
-  uploadConstants(loaded);
+  makeCurrent(loaded);
   impl.job = {&loaded.program_,
               loaded.lanes_,
               loaded.segments_,
@@ -499,8 +501,8 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
     std::rethrow_exception(impl.failure);
   }
   if (args.times != nullptr) {
-    for (std::size_t l = 0; l < loaded.program_.lanes.size(); ++l) {
-      const std::vector<TaskTime>& times = loaded.lanes_[l]->times();
+    for (const auto& lane : loaded.lanes_) {
+      const std::vector<TaskTime>& times = lane->times();
       args.times->insert(args.times->end(), times.begin(), times.end());
     }
   }

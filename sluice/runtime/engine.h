@@ -21,11 +21,12 @@ class LaneRun;
 
 /// When one task of a lane ran, in nanoseconds of a steady clock.
 struct TaskTime {
-  std::int32_t lane = 0;
+  std::int32_t lane = 0;  ///< of the program
   std::int32_t task = 0;
   std::int32_t round = 0;
   std::int64_t start = 0;
   std::int64_t end = 0;
+  std::int32_t replica = 0;
 };
 
 /// A Program with its kernels made; belongs to the Engine that loaded it.
@@ -59,7 +60,8 @@ struct StepArgs {
   std::int32_t rounds = 1;
   std::uint64_t seed = 0;
   std::int64_t firstMicroBatch = 0;  ///< counted over the whole training
-  /// Set: filled with the times of all tasks of the step, lane by lane, of the first replica.
+  /// Set: filled with the times of all tasks of the step, lane by lane, one replica behind the
+  /// other.
   std::vector<TaskTime>* times = nullptr;
 };
 
@@ -95,11 +97,11 @@ class Engine {
   struct Impl;
   void refreshAddresses(LoadedProgram& loaded);
   std::uint64_t generation(const LoadedProgram& loaded) const;
-  void uploadConstants(const LoadedProgram& loaded);
+  void makeCurrent(const LoadedProgram& loaded);
 
   std::vector<ModelState*> states_;  // by replica
   std::uint64_t lastSerial_ = 0;
-  std::uint64_t currentSerial_ = 0;  // whose constants are in the transient arena
+  std::uint64_t currentSerial_ = 0;  // whose constants and variables are in their places
   std::uint64_t currentGeneration_ = 0;
   std::unique_ptr<Impl> impl_;
 };

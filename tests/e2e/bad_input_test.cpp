@@ -6,25 +6,17 @@
 #include <gtest/gtest.h>
 
 #include "tests/e2e/networks.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using testing::bitsOf;
 using ::testing::HasSubstr;
 using testing::Line;
 using testing::makeInputs;
 using testing::Mlp;
-
-template <class E, class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "another error or none";
-}
 
 TEST(BadInput, NanAndInfPassThrough) {
   Mlp net;

@@ -3,24 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "tests/e2e/networks.h"
+#include "tests/support/message_of.h"
 #include "tests/support/random_tensor.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::messageOf;
 using ::testing::HasSubstr;
 using testing::Line;
 using testing::relativeDifference;
-
-template <class F>
-std::string messageOf(F f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "no InvalidArgument";
-}
 
 std::vector<double> numbers(std::initializer_list<double> values) {
   return values;

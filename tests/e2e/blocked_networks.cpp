@@ -50,6 +50,36 @@ std::pair<Tensor, Tensor> ResidualMlp::forward(Tensor x, Tensor labels) {
   return {y, nn::crossEntropy(y, labels)};
 }
 
+std::pair<Tensor, Tensor> Towers::forward(Tensor x, Tensor labels) {
+  Tensor y = x;
+  {
+    const Block b("b0");
+    y = nn::tanh(first(x));
+  }
+  Tensor early = x;
+  {
+    const Block b("b1");
+    early = norm(nn::relu(side(x)));
+  }
+  Tensor u = y;
+  {
+    const Block b("b2");
+    u = nn::relu(left(nn::sigmoid(y) * y));
+  }
+  Tensor v = y;
+  {
+    const Block b("b3");
+    v = y + dropout(nn::gelu(right(y)));
+  }
+  {
+    const Block b("b4");
+    y = nn::concat({u + early, v}, 1);
+  }
+  const Block b("b5");
+  y = last(y);
+  return {y, nn::crossEntropy(y, labels)};
+}
+
 Tensor BlockedGpt::Layer::forward(const Tensor& x) {
   const Tensor y = x + attention(norm1(x));
   return y + down(nn::gelu(up(norm2(y))));

@@ -1,4 +1,4 @@
-// Networks annotated with five blocks each, b0 to b4, for tests that cut them in many ways.
+// Networks annotated with blocks, b0 to b4 or b5, for tests that cut them in many ways.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +67,24 @@ struct BlockedGpt : nn::Module {
   std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor ids, nn::Tensor targets);
   static std::vector<TensorType> inputs() {
     return {{DType::I64, Shape{2, 6}}, {DType::I64, Shape{2, 6}}};
+  }
+};
+
+/// Blocks that do not depend on each other: b0 and b1 read the input, b2 and b3 what b0 makes, and
+/// b4 joins b1, b2 and b3. b2 begins with element-wise ops, so that its gradient fuses with the sum
+/// of b0's.
+struct Towers : nn::Module {
+  nn::Linear first{*this, "first", 6, 12};
+  nn::Linear side{*this, "side", 6, 12};
+  nn::BatchNorm norm{*this, "norm", 12};
+  nn::Linear left{*this, "left", 12, 12};
+  nn::Linear right{*this, "right", 12, 12};
+  nn::Linear last{*this, "last", 24, 3};
+  nn::Dropout dropout{*this, "dropout", 0.25};
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels);
+  static std::vector<TensorType> inputs() {
+    return {{DType::F32, Shape{8, 6}}, {DType::I64, Shape{8}}};
   }
 };
 

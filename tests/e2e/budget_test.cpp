@@ -6,6 +6,7 @@
 
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
@@ -17,6 +18,7 @@ using testing::BlockedCnn;
 using ::testing::HasSubstr;
 using testing::makeInputs;
 using ::testing::Not;
+using testing::Towers;
 
 constexpr std::int32_t kAccumulation = 8;
 
@@ -29,10 +31,11 @@ Options options(std::size_t budget, const char* schedule = "gpipe") {
   return made;
 }
 
+template <class Net = BlockedCnn>
 std::vector<std::size_t> bytesOf(const Options& given) {
-  BlockedCnn net;
+  Net net;
   auto model = trainingModel(net, given, optim::SGD(0.1));
-  model.compile(makeInputs(BlockedCnn::inputs(), 0, kAccumulation));
+  model.compile(makeInputs(Net::inputs(), 0, kAccumulation));
   std::vector<std::size_t> bytes;
   for (const program::DevicePlan& device : model.program().devices) {
     bytes.push_back(device.totalBytes());
@@ -40,9 +43,10 @@ std::vector<std::size_t> bytesOf(const Options& given) {
   return bytes;
 }
 
+template <class Net = BlockedCnn>
 std::string refusal(const Options& given) {
   try {
-    bytesOf(given);
+    bytesOf<Net>(given);
   } catch (const OutOfMemory& error) {
     return error.message();
   }
@@ -60,8 +64,38 @@ TEST(Budget, IsMetToTheByteOrRefused) {
                     HasSubstr("slots"),
                     HasSubstr("these changes were planned and fit"),
                     HasSubstr("recomputation(Recomputation::Pipeline)"),
-                    HasSubstr("schedule(\"1f1b\")"),
-                    HasSubstr("one more device")));
+                    HasSubstr("schedule(\"1f1b\")")));
+}
+
+/// Two layers whose weights are most of what a device holds.
+struct WideMlp : nn::Module {
+  nn::Linear first{*this, "first", 64, 64};
+  nn::Linear second{*this, "second", 64, 64};
+
+  nn::Tensor forward(nn::Tensor x) {
+    {
+      const nn::Block block("b0");
+      x = nn::relu(first(x));
+    }
+    const nn::Block block("b1");
+    return nn::mean(second(x));
+  }
+};
+
+TEST(Budget, OneMoreDeviceIsARemedyForWeights) {
+  const auto compile = [](std::size_t budget) {
+    Options made;
+    made.memoryPerDevice(budget);
+    made.setExecutionStrategy(parallel::ShardedExecution{Stage("b0", "b1")});
+    WideMlp net;
+    auto model = trainingModel(net, made, optim::SGD(0.1));
+    const std::vector<HostTensor> inputs = {HostTensor(DType::F32, Shape{1, 64})};
+    model.compile(inputs);
+    return model.program().devices[0].totalBytes();
+  };
+  const std::size_t most = compile(0);
+  const std::string text = testing::messageOf<OutOfMemory>([&] { compile(most - 1); });
+  EXPECT_THAT(text, HasSubstr("one more device: "));
 }
 
 TEST(Budget, EveryRemedyThatIsNamedFits) {
@@ -73,6 +107,25 @@ TEST(Budget, EveryRemedyThatIsNamedFits) {
   // A tighter budget rules remedies out one by one.
   const std::size_t oneF = std::ranges::max(bytesOf(options(0, "1f1b")));
   EXPECT_THAT(refusal(options(oneF - 1)), Not(HasSubstr("schedule(\"1f1b\"):")));
+}
+
+TEST(Budget, ProposesConcurrentStagesAsTheyAre) {
+  const auto forked = [](std::size_t budget, const char* schedule) {
+    Options given = options(budget);
+    given.setExecutionStrategy(
+        PipelinedExecution(Stage("b0", "b1").device(0),
+                           ConcurrentStages(Stage("b2").device(1), Stage("b3").device(2)),
+                           Stage("b4", "b5").device(0))
+            .schedule(schedule));
+    return given;
+  };
+  const std::size_t most = std::ranges::max(bytesOf<Towers>(forked(0, "gpipe")));
+  EXPECT_THAT(
+      refusal<Towers>(forked(most - 1, "gpipe")),
+      AllOf(HasSubstr("schedule(\"1f1b\"): at most"),
+            HasSubstr("one more device: PipelinedExecution(Stage(\"b0\", \"b1\").device(0), "),
+            HasSubstr("ConcurrentStages(Stage(\"b2\").device(1), Stage(\"b3\").device(2))")));
+  EXPECT_EQ(refusal<Towers>(forked(most - 1, "1f1b")), "fits");
 }
 
 TEST(Budget, SaysSoWhenNothingFits) {

@@ -160,6 +160,28 @@ TEST(Profiling, WritesAFileForEachProgramInTheFolderOfTheModel) {
   }
 }
 
+TEST(Profiling, TracesEveryReplica) {
+  const fs::path folder = freePath("replicas");
+  ResidualMlp net;
+  auto model = trainingModel(net, pipelined(folder).replicationFactor(2), optim::SGD(0.1));
+  model.run(inputsOf(16));
+  std::map<int, std::size_t> slices;  // by device
+  const json document = parseFile(folder / "training" / "trace.json");
+  for (const json& event : document.at("traceEvents")) {
+    slices[event.at("pid").get<int>()] += event.at("ph") == "X" ? 1 : 0;
+  }
+  ASSERT_EQ(slices.size(), 6U);
+  const program::Program& program = model.program();
+  for (int device = 0; device < 3; ++device) {
+    std::size_t tasks = 0;
+    for (const program::Lane& lane : program.lanes) {
+      tasks += lane.device == device ? lane.tasks.size() : 0;
+    }
+    EXPECT_EQ(slices[device], kRounds * tasks);
+    EXPECT_EQ(slices[device + 3], kRounds * tasks);
+  }
+}
+
 TEST(Profiling, RefusesAFolderThatCannotBeMade) {
   const fs::path path = freePath("file");
   std::ofstream(path) << "a file";

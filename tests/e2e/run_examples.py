@@ -117,10 +117,7 @@ def mnist_training(run, folder):
                    r"Accuracy:\d+\.\d\d%", "Epoch 2/3", "Epoch 3/3", "Testing...",
                    r"Accuracy on test set: ", "4 devices, pipelined by schedule popart: "):
         check(any(re.match(wanted, line) for line in lines), f"no line '{wanted}' in\n{text}")
-    phases = ("trace", "passes", "plan", "lower", "verify", "load")
-    line = r"Graph compilation: 100/100 \[\d\d:\d\d<00:00\] " + ", ".join(
-        rf"{phase} \d+ ms" for phase in phases)
-    check(len(re.findall(line, text)) == 2, text)  # training and test
+    check("Graph compilation" not in text, text)  # only on a terminal
     check("debug compile: lower" in text, text)
     rows = log.read_text().splitlines()
     check(rows[0] == "epoch,step,updates,seconds,Loss,Accuracy" and len(rows) == 37, rows)
@@ -166,7 +163,7 @@ def char_gpt(programs):
     first = number(r"step +0 loss ([\d.]+)", text)
     last = number(r"step +29 loss ([\d.]+)", text)
     check(first > 4 and last < 3.5, text)
-    sample = re.sub("Graph compilation: .*\n", "", text.split("---\n")[1])  # of stderr
+    sample = text.split("---\n")[1]
     check(len(sample) == len("The ") + 20 + 1, text)
     text = programs.run("char_gpt", "--files", "missing.txt", code=1)
     check("FileError" in text and "missing.txt" in text, text)
@@ -214,6 +211,15 @@ def inspect(programs, folder):
     program = programs.run("sluice", "inspect", path, "--program")
     check("lane" in program and "fused" in program, program)
     check("cannot read" in programs.run("sluice", "inspect", folder / "none", code=1), "missing")
+    check("graph \"" in programs.run("sluice", "inspect", path, "--text"), "no text")
+    model = "/usr/share/libonnx-testdata/data/node/test_add/model.onnx"
+    check("1  add" in programs.run("sluice", "inspect", model), "no ONNX model")
+    for dim in ("N", "N=", "=4", "N=four"):
+        check("expected NAME=NUMBER" in programs.run("sluice", "inspect", model, "--dim", dim,
+                                                      code=1), dim)
+    no_model = folder / "text.onnx"
+    no_model.write_text("text")
+    check("no ONNX model" in programs.run("sluice", "inspect", no_model, code=1), "text")
     table = folder / "table.txt"
     programs.run("sluice", "tune", path, "--output", table)
     check(all(len(line.split()) >= 2 for line in table.read_text().splitlines()), "tuning table")

@@ -8,6 +8,7 @@
 namespace sluice {
 namespace {
 
+using parallel::ConcurrentStages;
 using parallel::PipelinedExecution;
 using parallel::ShardedExecution;
 using parallel::Stage;
@@ -16,6 +17,7 @@ using testing::Bits;
 using testing::BlockedCnn;
 using testing::BlockedGpt;
 using testing::ResidualMlp;
+using testing::Towers;
 using testing::train;
 
 constexpr std::int64_t kUpdates = 5;
@@ -53,6 +55,18 @@ Options withAccumulation() {
   return options;
 }
 
+/// One after the other, for strategies without concurrent stages.
+std::vector<Stage> flat(const std::vector<Stage>& places) {
+  std::vector<Stage> stages;
+  for (const Stage& place : places) {
+    if (place.branches().empty()) {
+      stages.push_back(place);
+    }
+    stages.insert(stages.end(), place.branches().begin(), place.branches().end());
+  }
+  return stages;
+}
+
 /// A cut under sharded execution and under every schedule; threads, rounds per call and
 /// recomputation vary along.
 std::vector<Options> configurations(const Cut& cut) {
@@ -66,7 +80,7 @@ std::vector<Options> configurations(const Cut& cut) {
     options.recomputation(number % 2 == 1 ? Recomputation::Pipeline : Recomputation::None);
     all.push_back(std::move(options));
   };
-  add(ShardedExecution(cut.stages));
+  add(ShardedExecution(flat(cut.stages)));
   for (const parallel::PipelineKind kind : schedule::allPipelineKinds()) {
     add(PipelinedExecution(cut.stages).schedule(kind));
   }
@@ -103,6 +117,42 @@ TEST_P(SameBits, AsOnOneDevice) {
 INSTANTIATE_TEST_SUITE_P(Matrix, SameBits, ::testing::ValuesIn(cuts()), [](const auto& test) {
   return std::string(test.param.name);
 });
+
+std::vector<Cut> cutsWithConcurrentStages() {
+  const auto at = [](Stage stage, std::int64_t device) {
+    stage.device(device);
+    return stage;
+  };
+  using All = ConcurrentStages;
+  return {
+      {"middle", {Stage("b0", "b1"), All("b2", "b3"), Stage("b4", "b5")}},
+      {"middleOnAnEarlierAndALaterDevice",
+       {at(Stage("b0", "b1"), 0), All(at("b2", 1), at("b3", 2)), at(Stage("b4", "b5"), 2)}},
+      {"middleOnTheFirstDevice",
+       {at("b0", 0), at("b1", 1), All(at("b2", 1), at("b3", 0)), at(Stage("b4", "b5"), 1)}},
+      {"first", {All("b0", "b1"), Stage("b2", "b3", "b4", "b5")}},
+      {"twice", {All("b1", "b0"), All("b2", "b3"), "b4", "b5"}},
+      {"threefold", {"b0", All("b1", "b2", "b3"), Stage("b4", "b5")}},
+  };
+}
+
+class SameBitsWithConcurrentStages : public ::testing::TestWithParam<Cut> {};
+
+TEST_P(SameBitsWithConcurrentStages, AsOnOneDevice) {
+  Options one;
+  one.training.gradientAccumulation(kAccumulation);
+  one.setExecutionStrategy(PipelinedExecution({Stage("b0", "b1", "b2", "b3", "b4", "b5")}));
+  const Bits expected = train<Towers>(one, kUpdates);
+  for (const Options& options : configurations(GetParam())) {
+    SCOPED_TRACE(options.str());
+    EXPECT_EQ(difference(expected, train<Towers>(options, kUpdates)), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix,
+                         SameBitsWithConcurrentStages,
+                         ::testing::ValuesIn(cutsWithConcurrentStages()),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace sluice

@@ -12,23 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kNoTorch = 77;  // exit status of peer.py
-
-struct Folder {
-  Folder() : path((fs::temp_directory_path() / "sluice-torch-XXXXXX").string()) {
-    if (mkdtemp(path.data()) == nullptr) {
-      throw std::runtime_error("cannot make a folder for the files of a comparison");
-    }
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  std::string path;
-};
-
 nlohmann::json describe(const TensorType& type) {
   return {{"dtype", std::string(name(type.dtype))}, {"shape", type.shape.dims()}};
 }
@@ -61,6 +44,17 @@ Shape shapeFrom(const std::string& path) {
 }
 
 }  // namespace
+
+Folder::Folder() : path((fs::temp_directory_path() / "sluice-torch-XXXXXX").string()) {
+  if (mkdtemp(path.data()) == nullptr) {
+    throw std::runtime_error("cannot make a folder for the files of a comparison");
+  }
+}
+
+Folder::~Folder() {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
 
 std::optional<PeerResult> runInTorch(const PeerJob& job) {
   const Folder folder;

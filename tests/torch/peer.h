@@ -12,6 +12,17 @@
 
 namespace sluice::testing {
 
+constexpr int kNoTorch = 77;  ///< exit status of the scripts where PyTorch cannot be imported
+
+/// A folder for files of a comparison, removed at the end.
+struct Folder {
+  Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder();
+  std::string path;
+};
+
 using Tensors = std::map<std::string, HostTensor>;
 
 /// What to compute; see peer.py for the keys of `model`.

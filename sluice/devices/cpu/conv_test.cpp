@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/devices/cpu/one_op.h"
 
 namespace sluice::devices::cpu {
@@ -80,6 +81,30 @@ TEST(CpuConv, MultipliesMatricesWhereTheWindowIsOnePixel) {
   }
 }
 
+TEST(CpuConv, MultipliesAllTapsWhereVectorsAreShortOfChannels) {
+  const ir::Attrs same = {{"pads", {1, 1, 1, 1}}};
+  const ir::Attrs strided = {{"strides", {2, 2}}, {"pads", {1, 0, 1, 2}}};
+  const std::vector<std::pair<std::size_t, ConvShape>> cases = {
+      {0, {{40, 10, 12, 12}, {20, 10, 5, 5}}},
+      {0, {{7, 64, 13, 12}, {16, 64, 3, 3}, strided}},
+      {0, {{3, 1, 9, 10}, {64, 1, 3, 3}, same}},
+      {0, {{2, 4, 5, 6, 7}, {8, 4, 2, 3, 3}, {{"pads", {1, 0, 0, 0, 2, 2}}}}},
+      {0, {{3, 5, 31}, {7, 5, 4}, {{"strides", {3}}, {"dilations", {2}}, {"pads", {3, 4}}}}},
+      {1, {{40, 8, 7, 7}, {32, 8, 5, 5}, {{"pads", {2, 2, 2, 2}}}}},
+      {1, {{5, 20, 10, 10}, {24, 20, 3, 3}, same}},
+      {1, {{5, 32, 13, 12}, {64, 32, 3, 3}, strided}},
+      {1, {{3, 8, 19}, {40, 8, 2}, {{"strides", {3}}}}},
+      {1, {{2, 8, 16, 15}, {16, 8, 3, 3}, {{"dilations", {2, 3}}, {"pads", {2, 2, 2, 2}}}}}};
+  for (const auto& [pass, shape] : cases) {
+    const Case c = convCases(shape)[pass];
+    const OneOp op(c.def, c.attrs, c.inputs, 1);
+    if (hasAvx512()) {
+      EXPECT_EQ(op.choice().config, "taps") << describe(c);
+    }
+    check(c, {{tuningOptions(op.call().view())->key, "taps"}});
+  }
+}
+
 TEST(CpuConv, AddsOuterProductsForTheWeights) {
   for (const ConvShape& shape :
        {ConvShape{{12, 16, 9}, {10, 16, 3}},
@@ -88,7 +113,10 @@ TEST(CpuConv, AddsOuterProductsForTheWeights) {
         ConvShape{{2, 32, 30, 41}, {32, 32, 3, 2}, {{"strides", {2, 3}}, {"pads", {1, 0, 2, 1}}}},
         ConvShape{{3, 16, 13, 12}, {10, 16, 3, 3}, {{"dilations", {2, 3}}, {"pads", {2, 2, 2, 2}}}},
         ConvShape{{2, 16, 5, 6, 7}, {17, 16, 2, 3, 1}, {{"strides", {2, 1, 2}}}},
-        ConvShape{{9, 1, 28, 28}, {256, 1, 1, 1}}}) {
+        ConvShape{{9, 1, 28, 28}, {256, 1, 1, 1}},
+        ConvShape{{9, 1, 10, 10}, {256, 1, 5, 5}, {{"pads", {2, 2, 2, 2}}, {"strides", {1, 2}}}},
+        ConvShape{{5, 3, 9, 12}, {64, 3, 3, 3}, {{"pads", {1, 0, 0, 1}}, {"dilations", {2, 1}}}},
+        ConvShape{{5, 2, 30}, {48, 2, 4}}}) {
     const Case c = convCases(shape)[2];
     EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "outer") << describe(c);
     check(c);

@@ -78,22 +78,26 @@ class CpuExecutable : public device::Executable {
   std::vector<void*> out_;
 };
 
-/// A plain loop: compilers make vector code of it, and additions of one element keep their order.
+/// A plain loop: compilers make vector code of it.
+template <class T>
+void addTo(std::span<T> sums, const T* terms) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+      sums[i] += terms[i];
+    } else {
+      sums[i] = ops::narrow<T>(ops::widen(sums[i]) + ops::widen(terms[i]));
+    }
+  }
+}
+
+/// Additions of one element keep the order of `from`.
 void sumTensors(void* to, std::span<const void* const> from, const TensorType& type) {
   dispatch(type.dtype, [&]<class T>(T) {
     if constexpr (!std::is_same_v<T, bool>) {
-      auto* out = static_cast<T*>(to);
-      const auto count = static_cast<std::size_t>(type.shape.elements());
-      std::memcpy(to, from[0], count * sizeof(T));
-      for (const void* next : from.subspan(1)) {
-        const auto* in = static_cast<const T*>(next);
-        for (std::size_t i = 0; i < count; ++i) {
-          if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-            out[i] += in[i];
-          } else {
-            out[i] = ops::narrow<T>(ops::widen(out[i]) + ops::widen(in[i]));
-          }
-        }
+      std::memcpy(to, from[0], type.bytes());
+      const std::span<T> sums(static_cast<T*>(to), static_cast<std::size_t>(type.shape.elements()));
+      for (const void* terms : from.subspan(1)) {
+        addTo(sums, static_cast<const T*>(terms));
       }
     }
   });

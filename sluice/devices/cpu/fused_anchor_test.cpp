@@ -166,7 +166,7 @@ TEST(FusedAnchor, NeedsScratchForAResultThatFitsNoOutput) {
       biasedConv([](ir::GraphBuilder& b, ir::Value x) { return ops::cast(b, x, DType::I32); }));
   const Choice narrow = choiceOf(
       biasedConv([](ir::GraphBuilder& b, ir::Value x) { return ops::cast(b, x, DType::BF16); }));
-  EXPECT_EQ(narrow.scratchBytes, same.scratchBytes + 2 * 16 * 4 * 4 * sizeof(float));
+  EXPECT_EQ(narrow.scratchBytes, same.scratchBytes + sizeof(float) * 2 * 16 * 4 * 4);
 }
 
 TEST(FusedAnchor, LeavesSharedOperandsOfTheAnchorToThePlainLoops) {

@@ -276,6 +276,36 @@ TEST(NllLoss, ManyTermsInEveryReduction) {
   }
 }
 
+TEST(Moves, TrianglesOfEverySize) {
+  constexpr std::int64_t kLow = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kHigh = std::numeric_limits<std::int64_t>::max();
+  for (const Shape& shape :
+       {Shape{1, 1}, Shape{5, 9}, Shape{9, 5}, Shape{3, 200, 130}, Shape{2, 0, 4}, Shape{4, 0}}) {
+    for (const std::int64_t diagonal : {kLow, -4L, -1L, 0L, 2L, 7L, kHigh}) {
+      for (const bool upper : {false, true}) {
+        for (const DType dtype : kSizes) {
+          checkExact({.def = ops::kTrilu,
+                      .attrs = {{"upper", upper}, {"diagonal", diagonal}},
+                      .inputs = {random({dtype, shape})}},
+                     shape.str());
+        }
+      }
+    }
+  }
+}
+
+TEST(Moves, CountsAlongEveryAxis) {
+  for (const Shape& shape : {Shape{7}, Shape{40000}, Shape{3, 500, 20}, Shape{3, 0, 2}}) {
+    for (std::int64_t axis = 0; axis < shape.rank(); ++axis) {
+      for (const DType dtype : kSizes) {
+        checkExact({.def = ops::kIota,
+                    .attrs = {{"shape", shape.dims()}, {"dtype", name(dtype)}, {"axis", axis}}},
+                   shape.str());
+      }
+    }
+  }
+}
+
 TEST(NllLoss, LabelsOutOfRangeAreNamed) {
   const HostTensor x = random({DType::F32, {3, 5}});
   const HostTensor labels = HostTensor::of<std::int64_t>({3}, {0, 5, 1});

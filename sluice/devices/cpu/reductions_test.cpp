@@ -58,6 +58,41 @@ TEST(Reductions, AllAxesAndSizes) {
   }
 }
 
+TEST(Reductions, Products) {
+  const std::vector<std::pair<Shape, std::vector<std::int64_t>>> cases = {{{5}, {0}},
+                                                                          {{40003}, {}},
+                                                                          {{30, 37}, {1}},
+                                                                          {{300, 37}, {0}},
+                                                                          {{500, 10}, {0}},
+                                                                          {{5, 5000}, {0}},
+                                                                          {{6, 30, 40, 5}, {1, 3}},
+                                                                          {{6, 30, 40, 5}, {0, 2}},
+                                                                          {{4, 0, 3}, {1}},
+                                                                          {{0, 3}, {1}}};
+  for (const auto& [shape, axes] : cases) {
+    for (const DType dtype : {DType::F32, DType::F64, DType::F16}) {
+      const HostTensor in = randomTensor(1, {dtype, shape}, -1.2, 1.2);
+      check({.def = ops::kReduceProd, .attrs = {{"axes", axes}}, .inputs = {in}},
+            std::max<std::int64_t>(1, in.shape().elements()),
+            shape.str());
+    }
+  }
+}
+
+TEST(Reductions, ProductsMayLeaveTheRangeOfAFloatOnTheWay) {
+  HostTensor in = HostTensor::full({DType::F32, {64, 3}}, 1.0);
+  for (std::int64_t i = 0; i < 6; ++i) {
+    in.set(i, 1e30);
+    in.set(96 + i, 1e-30);
+  }
+  for (const std::int64_t axis : {0, 1}) {
+    const HostTensor x = axis == 0 ? in : in.reshaped({1, 192});
+    const HostTensor product = runOnDevice(
+        *makeCpuDevice(), {.def = ops::kReduceProd, .attrs = {{"axes", {axis}}}, .inputs = {x}})[0];
+    EXPECT_NEAR(product.at(0), 1.0, 1e-5) << axis;
+  }
+}
+
 TEST(Reductions, SumsOfManyEqualNumbersStayAccurate) {
   // A plain running sum of 0.1F in float32 is off by more than 1 percent after 2^22 terms. Here no
   // accumulator takes more than 256 terms in a row, so the error is below 256 half units.
@@ -125,6 +160,20 @@ TEST(RowKernels, SoftmaxesAlongAnInnerAxis) {
   }
 }
 
+TEST(RowKernels, SoftmaxesOfDoubles) {
+  for (const Shape& shape : {Shape{3, 1, 7}, Shape{90, 64, 1}, Shape{2, 700, 30}, Shape{2, 0, 5}}) {
+    const ir::Attrs attrs = {{"axis", 1}};
+    const HostTensor x = randomTensor(1, {DType::F64, shape}, -30, 30);
+    const HostTensor dy = random(2, shape, DType::F64);
+    checkExact({.def = ops::kSoftmax, .attrs = attrs, .inputs = {x}}, shape.str());
+    checkExact({.def = ops::kLogSoftmax, .attrs = attrs, .inputs = {x}}, shape.str());
+    const HostTensor y = ops::evaluate(ops::kSoftmax, attrs, {x})[0];
+    checkExact({.def = ops::kSoftmaxGrad, .attrs = attrs, .inputs = {y, dy}}, shape.str());
+    const HostTensor logY = ops::evaluate(ops::kLogSoftmax, attrs, {x})[0];
+    checkExact({.def = ops::kLogSoftmaxGrad, .attrs = attrs, .inputs = {logY, dy}}, shape.str());
+  }
+}
+
 TEST(RowKernels, SoftmaxInPlace) {
   const HostTensor x = random(1, {50, 77});
   EXPECT_TRUE(
@@ -151,7 +200,7 @@ TEST(Transpose, EveryPermutationOfSeveralShapesAndTypes) {
   }
 }
 
-TEST(Random, DropoutAndUniformGiveTheNumbersOfTheReference) {
+TEST(Random, GivesTheNumbersOfTheReference) {
   const ir::RunInfo info{.seed = 77, .microBatch = 5};
   const ir::Attrs dropout = {{"p", 0.3}, {"ordinal", 2}};
   const ir::Attrs uniform = {{"shape", {3, 16387}}, {"low", -1.0}, {"high", 2.0}, {"ordinal", 4}};
@@ -164,6 +213,16 @@ TEST(Random, DropoutAndUniformGiveTheNumbersOfTheReference) {
     const DeviceRun make{.def = ops::kRandomUniform, .attrs = uniform, .info = info};
     EXPECT_TRUE(runOnDevice(*device, make)[0].sameBits(
         ops::evaluate(ops::kRandomUniform, uniform, {}, info)[0]));
+    for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
+      const ir::Attrs normal = {{"shape", {3, 2731}},
+                                {"dtype", name(dtype)},
+                                {"mean", 2.0},
+                                {"deviation", 0.5},
+                                {"ordinal", 4}};
+      const DeviceRun normals{.def = ops::kRandomNormal, .attrs = normal, .info = info};
+      EXPECT_TRUE(runOnDevice(*device, normals)[0].sameBits(
+          ops::evaluate(ops::kRandomNormal, normal, {}, info)[0]));
+    }
   }
 }
 

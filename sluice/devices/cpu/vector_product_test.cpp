@@ -22,8 +22,9 @@ constexpr float kUntouched = 77.0F;
 /// Every row and column count around the sizes of tiles and vectors.
 std::vector<ProductExtents> extents() {
   std::vector<ProductExtents> result;
-  for (const std::int64_t rows : {1, 2, 5, 6, 7, 11, 12, 13, 25}) {
-    for (const std::int64_t columns : {1, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 100, 130}) {
+  for (const std::int64_t rows : {1, 2, 3, 5, 6, 7, 11, 12, 13, 25}) {
+    for (const std::int64_t columns :
+         {1, 7, 8, 15, 16, 17, 20, 24, 31, 33, 48, 63, 64, 65, 100, 130, 256, 270}) {
       result.push_back({rows, columns, 1 + rows % 4 * 5});
     }
   }
@@ -98,6 +99,39 @@ TEST(VectorProduct, TakesTheRightOperandInPanels) {
   }
 }
 
+TEST(VectorProduct, CarriesChainsThroughTheParts) {
+  if (!hasVectorProduct()) {
+    GTEST_SKIP() << "no fused multiply-adds here";
+  }
+  for (const ProductExtents& e : extents()) {
+    const std::int64_t last = e.k + 2;
+    const auto a = numbers(1, e.rows * (e.k + last));
+    const auto b = numbers(2, (e.k + last) * e.columns);
+    // The second half of both operands first.
+    const std::vector<ProductPart> parts = {{e.k, e.k * e.columns, last}, {0, 0, e.k}};
+    std::vector<float> c(at(e.rows * e.columns), kUntouched);
+    multiplyParts({a.data(), e.k + last, 1},
+                  {b.data(), e.columns, e.columns, 0},
+                  {c.data(), e.columns},
+                  {e.rows, e.columns},
+                  parts);
+    const auto term = [&](std::int64_t k) { return k < last ? e.k + k : k - last; };
+    expectChains(
+        c,
+        e.columns,
+        {e.rows, e.columns, e.k + last},
+        [&](auto i, auto k) { return a[at(i * (e.k + last) + term(k))]; },
+        [&](auto k, auto j) { return b[at(term(k) * e.columns + j)]; },
+        0.0F);
+    multiplyParts({a.data(), e.k, 1},
+                  {b.data(), e.columns, e.columns, 0},
+                  {c.data(), e.columns},
+                  {e.rows, e.columns},
+                  {});
+    EXPECT_EQ(c, std::vector<float>(c.size(), 0.0F)) << "no part";
+  }
+}
+
 TEST(VectorProduct, AddsOuterProductsInTheOrderOfTheTerms) {
   if (!hasVectorProduct()) {
     GTEST_SKIP() << "no fused multiply-adds here";
@@ -112,11 +146,13 @@ TEST(VectorProduct, AddsOuterProductsInTheOrderOfTheTerms) {
                        static_cast<std::int32_t>((e.k - 1 - k) * e.columns)});
     }
     const std::int64_t stride = e.columns + 1;
+    const std::span<const float> next =
+        e.rows % 2 == 0 ? std::span<const float>() : std::span<const float>(right);
     std::vector<float> c(at(e.rows * stride), kUntouched);
     for (std::int64_t i = 0; i < e.rows; ++i) {
       std::fill_n(c.begin() + i * stride, e.columns, 0.5F);
     }
-    addOuterProducts(left.data(), right.data(), terms, {c.data(), stride}, e);
+    addOuterProducts(left.data(), right.data(), terms, {c.data(), stride}, {e.rows, e.columns});
     expectChains(
         c,
         stride,

@@ -22,6 +22,8 @@ constexpr std::int64_t kFewestTerms = 128;
 constexpr std::int64_t kMostTerms = 512;
 /// Rows of a tap's matrix below which there is too little to compute with what is loaded.
 constexpr std::int64_t kFewestRows = 6;
+/// The same for merged taps of few channels.
+constexpr std::int64_t kFewestMerged = 3;
 /// Terms per tap below which sums go from and to memory too often to beat the library's code, if
 /// the channels of the output fill the library's vectors.
 constexpr std::int64_t kTermsPerTap = 8;
@@ -54,6 +56,19 @@ Chunks chunksOf(const ops::ConvDims& d) {
   return {.images = std::min(d.batch, terms / d.outSize()), .lines = lines};
 }
 
+/// Whether the taps of a line of the window are taken together, as rows of one product: their
+/// pixels lie side by side. So they fill tiles that few channels would not, if there are enough
+/// columns.
+bool mergesTaps(const ops::ConvDims& d) {
+  return alongOutput(d) && d.inChannels < kFewestRows && d.outChannels > 2 * kVector &&
+         d.kernel[2] > 1 && d.dilations[2] == 1;
+}
+
+/// Pixels of a line of x as it is read; merged taps want its padding written out.
+std::int64_t lineOf(const ops::ConvDims& d) {
+  return d.in[2] + (mergesTaps(d) ? d.padsBefore[2] + d.padsAfter[2] : 0);
+}
+
 std::int64_t sumFloats(const ops::ConvDims& d) {
   return d.kernelSize() * d.inChannels * d.outChannels;
 }
@@ -62,11 +77,24 @@ std::size_t sumBytes(const ops::ConvDims& d) {
   return onednn::alignedBytes(static_cast<std::size_t>(sumFloats(d)) * sizeof(float));
 }
 
+/// A copy of x with its padding, where one is needed.
+std::size_t paddedBytes(const ops::ConvDims& d) {
+  if (lineOf(d) == d.in[2]) {
+    return 0;
+  }
+  return onednn::alignedBytes(
+      static_cast<std::size_t>(d.batch * d.in[0] * d.in[1] * lineOf(d) * d.inChannels) *
+      sizeof(float));
+}
+
 class ConvGradOuter : public device::Kernel {
  public:
   ConvGradOuter(const ops::ConvDims& d, std::int64_t grains)
       : d_(d),
         alongOutput_(alongOutput(d)),
+        merged_(mergesTaps(d) ? d.kernel[2] : 1),
+        line_(lineOf(d)),
+        imageFloats_(d.in[0] * d.in[1] * line_ * d.inChannels),
         chunks_(chunksOf(d)),
         grains_(grains),
         perGrain_(ceilDiv(d.batch, grains)) {
@@ -76,6 +104,12 @@ class ConvGradOuter : public device::Kernel {
   }
 
   void run(const device::KernelRun& run) override {
+    if (line_ != d_.in[2]) {
+      const std::int64_t perTile = itemsPerTile(imageFloats_);
+      run.workers.parallelFor(ceilDiv(d_.batch, perTile), [&](std::int64_t tile) {
+        pad(run, tile * perTile, std::min(d_.batch, (tile + 1) * perTile));
+      });
+    }
     run.workers.parallelFor(grains_, [&](std::int64_t grain) { sumGrain(run, grain); });
     run.workers.parallelFor(d_.kernelSize(), [&](std::int64_t tap) { addGrains(run, tap); });
     const std::int64_t perTile = itemsPerTile(d_.kernelSize() * d_.inChannels);
@@ -85,6 +119,23 @@ class ConvGradOuter : public device::Kernel {
   }
 
  private:
+  void pad(const device::KernelRun& run, std::int64_t first, std::int64_t end) const {
+    const std::int64_t lines = d_.in[0] * d_.in[1];
+    const std::int64_t length = d_.in[2] * d_.inChannels;
+    const std::int64_t before = d_.padsBefore[2] * d_.inChannels;
+    const std::int64_t after = d_.padsAfter[2] * d_.inChannels;
+    const auto* from = run.in<float>(0) + first * lines * length;
+    float* to = padded(run) + first * imageFloats_;
+    for (std::int64_t i = first * lines; i < end * lines; ++i, from += length) {
+      to = std::fill_n(to, before, 0.0F);
+      to = std::copy_n(from, length, to);
+      to = std::fill_n(to, after, 0.0F);
+    }
+  }
+
+  /// The copy of x comes first in scratch.
+  static float* padded(const device::KernelRun& run) { return static_cast<float*>(run.scratch); }
+
   /// Of one tap in one chunk; those of the first image come first.
   struct Terms {
     std::vector<TermOffsets> list;
@@ -94,7 +145,7 @@ class ConvGradOuter : public device::Kernel {
   /// The terms of some lines of output pixels, by tap.
   void addTerms(std::int64_t firstLine, std::int64_t endLine) {
     terms_.emplace_back();
-    for (std::int64_t tap = 0; tap < d_.kernelSize(); ++tap) {
+    for (std::int64_t tap = 0; tap < d_.kernelSize(); tap += merged_) {
       Terms terms;
       for (std::int64_t image = 0; image < chunks_.images; ++image) {
         for (std::int64_t line = firstLine; line < endLine; ++line) {
@@ -118,12 +169,13 @@ class ConvGradOuter : public device::Kernel {
       return;
     }
     for (std::int64_t o = 0; o < d_.out[2]; ++o) {
-      const std::int64_t i2 = d_.position(2, o, tap % d_.kernel[2]);
-      if (i2 < 0 || i2 >= d_.in[2]) {
+      const std::int64_t i2 =
+          merged_ > 1 ? o * d_.strides[2] : d_.position(2, o, tap % d_.kernel[2]);
+      if (i2 < 0 || i2 >= line_) {
         continue;
       }
-      const std::int64_t pixel = (i0 * d_.in[1] + i1) * d_.in[2] + i2;
-      const auto x = static_cast<std::int32_t>((image * d_.inSize() + pixel) * d_.inChannels);
+      const std::int64_t pixel = (i0 * d_.in[1] + i1) * line_ + i2;
+      const auto x = static_cast<std::int32_t>(image * imageFloats_ + pixel * d_.inChannels);
       const auto dy =
           static_cast<std::int32_t>((image * d_.outSize() + line * d_.out[2] + o) * d_.outChannels);
       terms.push_back(alongOutput_ ? TermOffsets{x, dy} : TermOffsets{dy, x});
@@ -131,31 +183,59 @@ class ConvGradOuter : public device::Kernel {
   }
 
   float* sum(const device::KernelRun& run, std::int64_t grain) const {
-    return reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) +
+    return reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) + paddedBytes(d_) +
                                     static_cast<std::size_t>(grain) * sumBytes(d_));
   }
 
+  /// A chunk's operands, and those of the following one that are read along vectors.
+  struct Operands {
+    const float* x;
+    const float* dy;
+    std::span<const float> next;
+  };
+
   void sumGrain(const device::KernelRun& run, std::int64_t grain) const {
     const std::int64_t end = std::min(d_.batch, (grain + 1) * perGrain_);
-    const ProductExtents extents = alongOutput_ ? ProductExtents{d_.inChannels, d_.outChannels, 0}
-                                                : ProductExtents{d_.outChannels, d_.inChannels, 0};
     float* sums = sum(run, grain);
     std::fill_n(sums, sumFloats(d_), 0.0F);
+    const float* x = line_ == d_.in[2] ? run.in<float>(0) : padded(run);
+    const std::int64_t perLine = d_.out[2] * d_.outChannels;
+    const std::int64_t perImage = d_.out[0] * d_.out[1] * perLine;
+    const std::int64_t perChunk = chunks_.images * chunks_.lines * perLine;
     for (std::int64_t image = grain * perGrain_; image < end; image += chunks_.images) {
       const auto images = static_cast<std::size_t>(std::min(chunks_.images, end - image));
-      const float* x = run.in<float>(0) + image * d_.inSize() * d_.inChannels;
-      const float* dy = run.in<float>(1) + image * d_.outSize() * d_.outChannels;
-      for (const std::vector<Terms>& chunk : terms_) {
-        float* to = sums;
-        for (const Terms& tap : chunk) {
-          addOuterProducts(alongOutput_ ? x : dy,
-                           alongOutput_ ? dy : x,
-                           {tap.list.data(), images * tap.perImage},
-                           {to, extents.columns},
-                           extents);
-          to += extents.rows * extents.columns;
+      for (std::size_t i = 0; i < terms_.size(); ++i) {
+        const std::int64_t at = image * perImage + static_cast<std::int64_t>(i) * perChunk;
+        const std::int64_t rest =
+            std::clamp<std::int64_t>(end * perImage - at - perChunk, 0, perChunk);
+        const float* dy = run.in<float>(1);
+        std::span<const float> next;
+        if (alongOutput_) {
+          next = {dy + at + perChunk, static_cast<std::size_t>(rest)};
         }
+        sumChunk({x + image * imageFloats_, dy + image * perImage, next}, terms_[i], images, sums);
       }
+    }
+  }
+
+  void sumChunk(const Operands& from,
+                const std::vector<Terms>& taps,
+                std::size_t images,
+                float* to) const {
+    const MatrixExtents extents = alongOutput_
+                                      ? MatrixExtents{d_.inChannels * merged_, d_.outChannels}
+                                      : MatrixExtents{d_.outChannels, d_.inChannels};
+    const std::size_t perTap = from.next.size() / taps.size();
+    std::span<const float> next = from.next;
+    for (const Terms& tap : taps) {
+      addOuterProducts(alongOutput_ ? from.x : from.dy,
+                       alongOutput_ ? from.dy : from.x,
+                       {tap.list.data(), images * tap.perImage},
+                       {to, extents.columns},
+                       extents,
+                       next.first(perTap));
+      next = next.subspan(perTap);
+      to += extents.rows * extents.columns;
     }
   }
 
@@ -214,6 +294,9 @@ class ConvGradOuter : public device::Kernel {
 
   ops::ConvDims d_;
   bool alongOutput_;
+  std::int64_t merged_;  ///< taps that are taken together
+  std::int64_t line_;    ///< pixels of a line of x
+  std::int64_t imageFloats_;
   Chunks chunks_;
   std::int64_t grains_;
   std::int64_t perGrain_;
@@ -232,16 +315,17 @@ bool canAddOuter(const ir::OpView& op) {
   const ops::ConvDims d = ops::convDims(op);
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   return op.inputs[0].dtype == DType::F32 && hasVectorProduct() && d.groups == 1 &&
-         d.inSize() * d.inChannels <= kMost / kMostTerms &&
+         d.in[0] * d.in[1] * lineOf(d) * d.inChannels <= kMost / kMostTerms &&
          d.outSize() * d.outChannels <= kMost / kMostTerms;
 }
 
 bool likesOuter(const ir::OpView& op) {
   const ops::ConvDims d = ops::convDims(op);
   const std::int64_t columns = alongOutput(d) ? d.outChannels : d.inChannels;
-  const std::int64_t rows = alongOutput(d) ? d.inChannels : d.outChannels;
+  const std::int64_t rows =
+      alongOutput(d) ? d.inChannels * (mergesTaps(d) ? d.kernel[2] : 1) : d.outChannels;
   if (!canAddOuter(op) || filled(columns) < kLeastFilled ||
-      (rows < kFewestRows && d.kernelSize() > 1)) {
+      (rows < (mergesTaps(d) ? kFewestMerged : kFewestRows) && d.kernelSize() > 1)) {
     return false;
   }
   const bool isLong = columns > kVector && d.batch * d.outSize() >= kTermsPerTap * d.kernelSize();
@@ -252,7 +336,8 @@ device::Choice chooseOuter(const ir::OpView& op) {
   device::Choice choice = device::plainChoice(op, "");
   choice.inputs[0] = activationLayout(op.inputs[0], true);
   choice.inputs[1] = activationLayout(op.inputs[1], true);
-  choice.scratchBytes = sumBytes(ops::convDims(op)) * static_cast<std::size_t>(grainsOf(op));
+  const ops::ConvDims d = ops::convDims(op);
+  choice.scratchBytes = paddedBytes(d) + sumBytes(d) * static_cast<std::size_t>(grainsOf(op));
   choice.config = kOuterConfig;
   return choice;
 }

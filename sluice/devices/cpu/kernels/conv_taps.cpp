@@ -4,6 +4,10 @@
 #include "sluice/devices/cpu/kernels/conv_taps.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
+#include <vector>
 
 #include "sluice/devices/cpu/kernels/conv_plan.h"
 #include "sluice/devices/cpu/kernels/grains.h"
@@ -18,13 +22,16 @@ constexpr std::int64_t kCachedWeights = 1 << 17;
 
 /// With fewer columns and shorter sums there is nothing but masked loads and stores.
 constexpr std::int64_t kLeastColumns = 8;
+constexpr std::int64_t kVector = 16;
 
 /// The library's gradient is the slower one where one vector holds the channels of the input, if
 /// the sums and the lines are long.
-constexpr std::int64_t kFewChannels = 16;
 constexpr std::int64_t kLeastChannels = 13;
 constexpr std::int64_t kLongSum = 64;
 constexpr std::int64_t kLongLine = 24;
+
+/// So few channels of the input are better served by matrix products on plain storage.
+constexpr std::int64_t kFewChannels = 3;
 
 bool isForward(const ir::OpView& op) {
   return convPass(op) == ConvPass::Forward;
@@ -49,40 +56,189 @@ dnnl::memory::desc weightsOf(const ops::ConvDims& d, bool forward) {
                          {forward ? 1 : d.inChannels, forward ? d.outChannels : 1, perTap});
 }
 
-/// Pixels of a line of windows that lie inside the input under one tap.
-struct Line {
-  std::int64_t in = 0;   ///< the first one's number in the input
-  std::int64_t out = 0;  ///< and in the output
-  std::int64_t pixels = 0;
+/// Positions of the output along one axis, evenly spaced, that see the same taps of the window.
+struct AxisRun {
+  std::int64_t target = 0;
+  std::int64_t targetStep = 1;
+  std::int64_t count = 0;
+  std::int64_t source = 0;  ///< where the first position's window starts, before the taps' offsets
+  std::int64_t sourceStep = 1;
+
+  struct Tap {
+    std::int64_t number;
+    std::int64_t offset;
+    bool operator==(const Tap&) const = default;
+  };
+  std::vector<Tap> taps = {};
+
+  bool alongImages = false;  ///< whether the rows of products are images, not these positions
 };
+
+/// Appends the runs among `count` positions; `all` are the taps, some of which may lie outside.
+void appendRuns(AxisRun run,
+                std::int64_t count,
+                std::int64_t sourceExtent,
+                const std::vector<AxisRun::Tap>& all,
+                std::vector<AxisRun>& to) {
+  const std::int64_t first = run.target;
+  run.count = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::vector<AxisRun::Tap> inside;
+    std::ranges::copy_if(all, std::back_inserter(inside), [&](const AxisRun::Tap& tap) {
+      const std::int64_t at = i * run.sourceStep + tap.offset;
+      return at >= 0 && at < sourceExtent;
+    });
+    if (run.count > 0 && inside != run.taps) {
+      to.push_back(run);
+      run.count = 0;
+    }
+    if (run.count == 0) {
+      run.target = first + i * run.targetStep;
+      run.source = i * run.sourceStep;
+      run.taps = std::move(inside);
+    }
+    ++run.count;
+  }
+  to.push_back(run);
+}
+
+std::vector<AxisRun> runsForward(const ops::ConvDims& d, std::size_t axis) {
+  std::vector<AxisRun::Tap> taps;
+  for (std::int64_t k = 0; k < d.kernel[axis]; ++k) {
+    taps.push_back({k, d.position(axis, 0, k)});
+  }
+  std::vector<AxisRun> runs;
+  appendRuns({.sourceStep = d.strides[axis]}, d.out[axis], d.in[axis], taps, runs);
+  return runs;
+}
+
+/// Pixels that are a stride apart see the same taps of neighbouring windows.
+std::vector<AxisRun> runsOfGradient(const ops::ConvDims& d, std::size_t axis) {
+  const std::int64_t stride = d.strides[axis];
+  std::vector<AxisRun> runs;
+  for (std::int64_t first = 0; first < std::min(stride, d.in[axis]); ++first) {
+    std::vector<AxisRun::Tap> taps;
+    for (std::int64_t k = 0; k < d.kernel[axis]; ++k) {
+      const std::int64_t distance = first - d.position(axis, 0, k);
+      if (distance % stride == 0) {
+        taps.push_back({k, distance / stride});
+      }
+    }
+    appendRuns({.target = first, .targetStep = stride},
+               ceilDiv(d.in[axis] - first, stride),
+               d.out[axis],
+               taps,
+               runs);
+  }
+  return runs;
+}
+
+/// One pass from its source, x or dy, to its target.
+struct Pass {
+  Pass(const ops::ConvDims& d, bool forward)
+      : kernel(d.kernel),
+        source(forward ? d.in : d.out),
+        target(forward ? d.out : d.in),
+        summed(forward ? d.inChannels : d.outChannels),
+        columns(forward ? d.outChannels : d.inChannels) {
+    for (std::size_t axis = 0; axis < runs.size(); ++axis) {
+      runs[axis] = forward ? runsForward(d, axis) : runsOfGradient(d, axis);
+    }
+  }
+
+  ops::Extents kernel;
+  ops::Extents source;
+  ops::Extents target;
+  std::int64_t summed;
+  std::int64_t columns;
+  std::array<std::vector<AxisRun>, 3> runs = {};
+};
+
+/// The products whose sum a pixel is, one per tap, or per line of taps that lie side by side in
+/// both operands.
+std::vector<ProductPart> partsOf(const Pass& p,
+                                 const AxisRun& r0,
+                                 const AxisRun& r1,
+                                 const AxisRun& r2) {
+  std::vector<ProductPart> parts;
+  for (const AxisRun::Tap& t0 : r0.taps) {
+    for (const AxisRun::Tap& t1 : r1.taps) {
+      for (const AxisRun::Tap& t2 : r2.taps) {
+        const std::int64_t pixel = (t0.offset * p.source[1] + t1.offset) * p.source[2] + t2.offset;
+        const std::int64_t tap = (t0.number * p.kernel[1] + t1.number) * p.kernel[2] + t2.number;
+        const ProductPart part{pixel * p.summed, tap * p.summed * p.columns, p.summed};
+        if (!parts.empty() && parts.back().left + parts.back().k == part.left &&
+            parts.back().right + parts.back().k * p.columns == part.right) {
+          parts.back().k += part.k;
+        } else {
+          parts.push_back(part);
+        }
+      }
+    }
+  }
+  return parts;
+}
+
+/// About the time of a product of so many rows, in multiply-adds of vectors: few of them wait for
+/// each other's results.
+double timeOf(const Pass& p, std::int64_t rows) {
+  constexpr std::int64_t kInFlight = 4;
+  constexpr double kPerCall = 100;
+  const std::int64_t vectors = ceilDiv(p.columns, kVector);
+  const std::int64_t terms = p.summed * p.kernel[0] * p.kernel[1] * p.kernel[2];
+  return kPerCall + static_cast<double>(std::max(rows * vectors, kInFlight) * terms);
+}
+
+/// Whether the rows of a product are better one pixel of all images than a run of pixels of one.
+/// Memory likes them less.
+bool likesImages(const Pass& p, const AxisRun& run, std::int64_t images) {
+  constexpr double kLeastGain = 1.3;
+  const double pixels = static_cast<double>(run.count) * timeOf(p, images);
+  return p.kernel != ops::Extents{1, 1, 1} &&
+         kLeastGain * pixels < timeOf(p, run.count) * static_cast<double>(images);
+}
 
 class ConvTaps : public TiledKernel {
  public:
   ConvTaps(const ops::ConvDims& d, bool forward, std::int64_t tiles)
-      : d_(d),
-        forward_(forward),
+      : pass_(d, forward),
+        batch_(d.batch),
+        sourceSize_(forward ? d.inSize() : d.outSize()),
+        targetSize_(forward ? d.outSize() : d.inSize()),
+        sourceOperand_(forward ? 0 : 1),
         whole_(d.kernelSize() == 1 && !isPadded(d) && d.in == d.out),
-        sums_(d.kernelSize() > 1 || isPadded(d)),
-        panels_(panelFormat(weightsOf(d, forward))),
-        step_(ceilDiv(d.batch, tiles)) {}
+        step_(ceilDiv(d.batch, tiles)),
+        panels_(panelFormat(weightsOf(d, forward))) {
+    for (AxisRun& run : pass_.runs[2]) {
+      run.alongImages = likesImages(pass_, run, step_);
+    }
+    for (const AxisRun& r0 : pass_.runs[0]) {
+      for (const AxisRun& r1 : pass_.runs[1]) {
+        for (const AxisRun& r2 : pass_.runs[2]) {
+          parts_.push_back(partsOf(pass_, r0, r1, r2));
+          hasGaps_ = hasGaps_ || parts_.back().empty();
+        }
+      }
+    }
+  }
 
   void runTiles(const device::KernelRun& run,
                 FunctionRef<void(const OutputTile&)> epilogue) override {
-    const std::int64_t perImage =
-        forward_ ? d_.outSize() * d_.outChannels : d_.inSize() * d_.inChannels;
-    auto* out = run.out<float>(0);
-    run.workers.parallelFor(ceilDiv(d_.batch, step_), [&](std::int64_t tile) {
+    const std::int64_t perImage = targetSize_ * pass_.columns;
+    run.workers.parallelFor(ceilDiv(batch_, step_), [&](std::int64_t tile) {
       const std::int64_t first = tile * step_;
-      const std::int64_t end = std::min(d_.batch, first + step_);
+      const std::int64_t end = std::min(batch_, first + step_);
       if (whole_) {
-        const std::int64_t at = first * d_.inSize();
-        multiply(run, {at, at, (end - first) * d_.inSize()}, 0);
+        multiply(run, {first * sourceSize_, first * targetSize_, (end - first) * targetSize_}, 0);
       } else {
+        if (hasGaps_) {
+          std::fill_n(run.out<float>(0) + first * perImage, (end - first) * perImage, 0.0F);
+        }
         for (std::int64_t image = first; image < end; ++image) {
-          if (sums_ || !forward_) {  // strides leave out pixels of the gradient
-            std::fill_n(out + image * perImage, perImage, 0.0F);
-          }
-          multiplyImage(run, image);
+          multiplyImages(run, image, 1, false);
+        }
+        if (std::ranges::any_of(pass_.runs[2], &AxisRun::alongImages)) {
+          multiplyImages(run, first, end - first, true);
         }
       }
       epilogue({first * perImage, end * perImage});
@@ -90,64 +246,106 @@ class ConvTaps : public TiledKernel {
   }
 
  private:
-  void multiplyImage(const device::KernelRun& run, std::int64_t image) const {
-    for (std::int64_t line = 0; line < d_.out[0] * d_.out[1]; ++line) {
-      for (std::int64_t tap = 0; tap < d_.kernelSize(); ++tap) {
-        if (const Line inside = lineOf(image, line, tap); inside.pixels > 0) {
-          multiply(run, inside, tap);
+  /// Pixels that are rows of one product, by their numbers in source and target.
+  struct Rows {
+    std::int64_t source = 0;
+    std::int64_t target = 0;
+    std::int64_t count = 0;
+    std::int64_t sourceStep = 1;
+    std::int64_t targetStep = 1;
+  };
+
+  /// The runs that go along images, or those that do not.
+  void multiplyImages(const device::KernelRun& run,
+                      std::int64_t image,
+                      std::int64_t images,
+                      bool alongImages) const {
+    std::size_t parts = 0;
+    const std::size_t perLine = pass_.runs[2].size();
+    for (const AxisRun& r0 : pass_.runs[0]) {
+      for (const AxisRun& r1 : pass_.runs[1]) {
+        for (std::int64_t i = 0; i < r0.count * r1.count; ++i) {
+          const std::int64_t i0 = i / r1.count;
+          const std::int64_t i1 = i % r1.count;
+          const Rows line{
+              image * sourceSize_ + ((r0.source + i0 * r0.sourceStep) * pass_.source[1] +
+                                     r1.source + i1 * r1.sourceStep) *
+                                        pass_.source[2],
+              image * targetSize_ + ((r0.target + i0 * r0.targetStep) * pass_.target[1] +
+                                     r1.target + i1 * r1.targetStep) *
+                                        pass_.target[2],
+              images};
+          multiplyLine(run, line, parts, alongImages);
         }
+        parts += perLine;
       }
     }
   }
 
-  Line lineOf(std::int64_t image, std::int64_t line, std::int64_t tap) const {
-    const std::int64_t i0 = d_.position(0, line / d_.out[1], tap / d_.kernel[2] / d_.kernel[1]);
-    const std::int64_t i1 = d_.position(1, line % d_.out[1], tap / d_.kernel[2] % d_.kernel[1]);
-    if (i0 < 0 || i0 >= d_.in[0] || i1 < 0 || i1 >= d_.in[1]) {
-      return {};
-    }
-    const std::int64_t before = -d_.position(2, 0, tap % d_.kernel[2]);
-    const std::int64_t first = before <= 0 ? 0 : ceilDiv(before, d_.strides[2]);
-    const std::int64_t end = std::min(d_.out[2], ceilDiv(d_.in[2] + before, d_.strides[2]));
-    return {((image * d_.in[0] + i0) * d_.in[1] + i1) * d_.in[2] + first * d_.strides[2] - before,
-            image * d_.outSize() + line * d_.out[2] + first,
-            end - first};
-  }
-
-  void multiply(const device::KernelRun& run, const Line& line, std::int64_t tap) const {
-    const std::int64_t step = (whole_ ? 1 : d_.strides[2]) * d_.inChannels;
-    const auto accumulate = sums_ ? Accumulate::Yes : Accumulate::No;
-    const std::int64_t in = line.in * d_.inChannels;
-    const std::int64_t out = line.out * d_.outChannels;
-    if (forward_) {
-      multiplyRows({run.in<float>(0) + in, step, 1},
-                   weights(run.in<float>(1), tap, d_.outChannels),
-                   {run.out<float>(0) + out, d_.outChannels},
-                   {line.pixels, d_.outChannels, d_.inChannels},
-                   accumulate);
-    } else {
-      multiplyRows({run.in<float>(1) + out, d_.outChannels, 1},
-                   weights(run.in<float>(0), tap, d_.inChannels),
-                   {run.out<float>(0) + in, step},
-                   {line.pixels, d_.inChannels, d_.outChannels},
-                   accumulate);
+  /// `line`: where it starts, and in how many images.
+  void multiplyLine(const device::KernelRun& run,
+                    const Rows& line,
+                    std::size_t parts,
+                    bool alongImages) const {
+    for (const AxisRun& r : pass_.runs[2]) {
+      const std::size_t own = parts++;
+      if (r.alongImages != alongImages || parts_[own].empty()) {
+        continue;
+      }
+      Rows rows{
+          line.source + r.source, line.target + r.target, r.count, r.sourceStep, r.targetStep};
+      if (!alongImages) {
+        multiply(run, rows, own);
+        continue;
+      }
+      rows = {rows.source, rows.target, line.count, sourceSize_, targetSize_};
+      for (std::int64_t i = 0; i < r.count; ++i) {
+        multiply(run, rows, own);
+        rows.source += r.sourceStep;
+        rows.target += r.targetStep;
+      }
     }
   }
 
-  RightMatrix weights(const float* data, std::int64_t tap, std::int64_t columns) const {
-    if (panels_) {
-      return {data, panels_->width, panels_->width, panels_->panelStride};
-    }
-    return {data + tap * d_.inChannels * d_.outChannels, columns, columns, 0};
+  void multiply(const device::KernelRun& run, const Rows& rows, std::size_t parts) const {
+    const auto* weights = run.in<float>(1 - sourceOperand_);
+    multiplyParts(
+        {run.in<float>(sourceOperand_) + rows.source * pass_.summed,
+         rows.sourceStep * pass_.summed,
+         1},
+        panels_ ? RightMatrix{weights, panels_->width, panels_->width, panels_->panelStride}
+                : RightMatrix{weights, pass_.columns, pass_.columns, 0},
+        {run.out<float>(0) + rows.target * pass_.columns, rows.targetStep * pass_.columns},
+        {rows.count, pass_.columns},
+        parts_[parts]);
   }
 
-  ops::ConvDims d_;
-  bool forward_;
+  Pass pass_;
+  std::int64_t batch_;
+  std::int64_t sourceSize_;
+  std::int64_t targetSize_;
+  std::size_t sourceOperand_;
   bool whole_;  ///< windows of one pixel that meet every pixel: all are rows of one matrix
-  bool sums_;   ///< whether outputs are sums over taps
-  std::optional<PanelFormat> panels_;
   std::int64_t step_;
+  bool hasGaps_ = false;  ///< pixels that no window meets
+  std::optional<PanelFormat> panels_;
+  std::vector<std::vector<ProductPart>> parts_ = {};  ///< by the runs of all axes
 };
+
+/// Where vectors of 16 floats are short of columns or strides keep the library from its best code.
+bool likesLongVectors(const ops::ConvDims& d, bool forward) {
+  const std::int64_t columns = forward ? d.outChannels : d.inChannels;
+  const std::int64_t summed = forward ? d.inChannels : d.outChannels;
+  const bool fillsShort = columns > kFewChannels && usesShortVectors(columns);
+  const bool strided = d.strides[2] > 1;
+  if (forward) {
+    return fillsShort || (strided && summed >= 2 * kVector) || (summed == 1 && columns >= kLongSum);
+  }
+  if (!strided) {
+    return fillsShort;
+  }
+  return summed >= (fillsShort ? 2 * kVector : kLongSum) && (fillsShort || columns >= 2 * kVector);
+}
 
 }  // namespace
 
@@ -162,13 +360,17 @@ bool likesTaps(const ir::OpView& op) {
   if (!canMultiplyTaps(op) || d.inChannels * d.outChannels * d.kernelSize() > kCachedWeights) {
     return false;
   }
+  const std::int64_t columns = isForward(op) ? d.outChannels : d.inChannels;
+  const std::int64_t summed = isForward(op) ? d.inChannels : d.outChannels;
   if (d.kernelSize() == 1) {
-    const std::int64_t columns = isForward(op) ? d.outChannels : d.inChannels;
-    const std::int64_t k = isForward(op) ? d.inChannels : d.outChannels;
-    return !isPadded(d) && (columns >= kLeastColumns || k >= kLeastColumns);
+    return !isPadded(d) && (columns >= kLeastColumns || summed >= kLeastColumns) &&
+           (isForward(op) || columns > kFewChannels);
   }
-  return !isForward(op) && d.inChannels >= kLeastChannels && d.inChannels <= kFewChannels &&
-         d.outChannels >= kLongSum && d.out[2] >= kLongLine;
+  if (!isForward(op) && columns >= kLeastChannels && columns <= kVector && summed >= kLongSum &&
+      d.out[2] >= kLongLine) {
+    return true;
+  }
+  return hasLongVectors() && likesLongVectors(d, isForward(op));
 }
 
 device::Choice chooseTaps(const ir::OpView& op) {

@@ -46,6 +46,14 @@ std::unique_ptr<device::Kernel> makeFusedAnchor(const ir::OpView& op, const devi
 // gather.cpp
 std::unique_ptr<device::Kernel> makeGather(const ir::OpView& op, const device::Choice& choice);
 
+// integer_product.cpp: matmul and conv of i32 and u32
+bool supportsIntegerProduct(const ir::OpView& op);
+std::unique_ptr<device::Kernel> makeIntegerMatMul(const ir::OpView& op,
+                                                  const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeIntegerConv(const ir::OpView& op, const device::Choice& choice);
+// iota.cpp
+std::unique_ptr<device::Kernel> makeIota(const ir::OpView& op, const device::Choice& choice);
+
 // layer_norm.cpp: layer_norm, rms_norm and their gradients
 bool supportsLayerNorm(const ir::OpView& op);
 std::unique_ptr<device::Kernel> makeLayerNorm(const ir::OpView& op, const device::Choice& choice);
@@ -57,6 +65,12 @@ std::unique_ptr<device::Kernel> makeLayerNormGrad(const ir::OpView& op,
 bool supportsMatMul(const ir::OpView& op);
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice);
+
+// matmul_doubles.cpp
+bool supportsMatMulDoubles(const ir::OpView& op);
+device::Choice chooseMatMulDoubles(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeMatMulDoubles(const ir::OpView& op,
+                                                  const device::Choice& choice);
 
 // moves.cpp: ops that only copy
 std::unique_ptr<device::Kernel> makeConcat(const ir::OpView& op, const device::Choice& choice);
@@ -87,6 +101,8 @@ std::unique_ptr<device::Kernel> makeMaxPoolGrad(const ir::OpView& op, const devi
 
 // random.cpp
 std::unique_ptr<device::Kernel> makeDropout(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeRandomNormal(const ir::OpView& op,
+                                                 const device::Choice& choice);
 std::unique_ptr<device::Kernel> makeRandomUniform(const ir::OpView& op,
                                                   const device::Choice& choice);
 
@@ -94,6 +110,10 @@ std::unique_ptr<device::Kernel> makeRandomUniform(const ir::OpView& op,
 bool supportsReduce(const ir::OpView& op);
 device::Choice chooseReduce(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<device::Kernel> makeReduce(const ir::OpView& op, const device::Choice& choice);
+
+// reduce_prod.cpp: of the types of reduce.cpp
+device::Choice chooseReduceProd(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<device::Kernel> makeReduceProd(const ir::OpView& op, const device::Choice& choice);
 
 // reorder.cpp
 std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice);
@@ -106,8 +126,16 @@ std::unique_ptr<device::Kernel> makeScatterAdd(const ir::OpView& op, const devic
 bool supportsSoftmax(const ir::OpView& op);
 std::unique_ptr<device::Kernel> makeSoftmax(const ir::OpView& op, const device::Choice& choice);
 
+// softmax_doubles.cpp: the same ops
+bool supportsSoftmaxDoubles(const ir::OpView& op);
+std::unique_ptr<device::Kernel> makeSoftmaxDoubles(const ir::OpView& op,
+                                                   const device::Choice& choice);
+
 // transpose.cpp
 std::unique_ptr<device::Kernel> makeTranspose(const ir::OpView& op, const device::Choice& choice);
+
+// trilu.cpp
+std::unique_ptr<device::Kernel> makeTrilu(const ir::OpView& op, const device::Choice& choice);
 
 // widened.cpp: float16 and bfloat16 by way of an op's float32 kernel
 bool supportsWidened(const ir::OpView& op);

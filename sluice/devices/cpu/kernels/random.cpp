@@ -1,8 +1,9 @@
-// dropout and random_uniform: the numbers of the reference (rule R6), four elements to one Philox
-// block, tiles in parallel.
+// dropout, random_normal and random_uniform: the numbers of the reference (rule R6), four elements
+// to one Philox block, tiles in parallel.
 #include "sluice/ops/random.h"
 
 #include <algorithm>
+#include <array>
 
 #include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
@@ -90,11 +91,48 @@ class RandomUniform : public Random {
   double high_;
 };
 
+class RandomNormal : public Random {
+ public:
+  explicit RandomNormal(const ir::OpView& op)
+      : Random(op), mean_(op.attrs.real("mean")), deviation_(op.attrs.real("deviation")) {}
+
+  void run(const device::KernelRun& run) override {
+    const RandomStream stream = streamOf(run);
+    const std::int64_t total = type().shape.elements();
+    dispatch(type().dtype, [&]<class T>(T) {
+      T* out = run.out<T>(0);
+      run.workers.parallelFor(ceilDiv(total, kNormals), [&](std::int64_t tile) {
+        const std::int64_t last = std::min(total, (tile + 1) * kNormals);
+        for (std::int64_t i = tile * kNormals; i < last; i += 4) {
+          const PhiloxBlock block = stream.block(static_cast<std::uint64_t>(i) / 4);
+          const auto first = normalPair(block[0], block[1]);
+          const auto second = normalPair(block[2], block[3]);
+          const std::array<double, 4> numbers = {first[0], first[1], second[0], second[1]};
+          for (std::int64_t j = 0; j < std::min<std::int64_t>(4, last - i); ++j) {
+            out[i + j] = ops::narrow<T>(mean_ + deviation_ * numbers[static_cast<std::size_t>(j)]);
+          }
+        }
+      });
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kNormals = kTile / 16;  // they take longer
+
+  double mean_;
+  double deviation_;
+};
+
 }  // namespace
 
 std::unique_ptr<device::Kernel> makeDropout(const ir::OpView& op,
                                             const device::Choice& /*choice*/) {
   return std::make_unique<Dropout>(op);
+}
+
+std::unique_ptr<device::Kernel> makeRandomNormal(const ir::OpView& op,
+                                                 const device::Choice& /*choice*/) {
+  return std::make_unique<RandomNormal>(op);
 }
 
 std::unique_ptr<device::Kernel> makeRandomUniform(const ir::OpView& op,

@@ -28,7 +28,9 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::CappedTag<float, 16>;
-using Vector = hn::VFromD<Floats>;
+/// For columns that fill these better: a processor that adds long vectors in two halves is as quick
+/// with short ones.
+using ShortFloats = hn::CappedTag<float, 8>;
 
 /// With 32 registers a tile has at most 24 vectors, with 16 at most 12.
 constexpr std::int64_t kAccumulators = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
@@ -39,29 +41,38 @@ constexpr std::int64_t rowsOfTile(std::int64_t vectors) {
   return std::min(kMostRows, kAccumulators / vectors);
 }
 
-std::int64_t lanes() {
-  return static_cast<std::int64_t>(hn::Lanes(Floats()));
+/// Few rows of outer products are summed in wider tiles: terms are read once, in one go, as memory
+/// likes it.
+constexpr std::int64_t kFewRows = 3;
+constexpr std::int64_t mostVectors(std::int64_t rows) {
+  if (rows == 1) {
+    return kAccumulators / 3 * 2;
+  }
+  return rows <= kFewRows ? kAccumulators / kFewRows : kMostVectors;
+}
+
+template <class D>
+std::int64_t lanes(D d) {
+  return static_cast<std::int64_t>(hn::Lanes(d));
 }
 
 /// The last vector of a row may be shorter.
-template <int kVectors, class Mask>
-HWY_INLINE void loadRow(const float* from, Mask last, Vector (&to)[kVectors]) {
-  const Floats d;
+template <int kVectors, class D, class Mask>
+HWY_INLINE void loadRow(D d, const float* from, Mask last, hn::VFromD<D> (&to)[kVectors]) {
   SLUICE_UNROLL
   for (int v = 0; v + 1 < kVectors; ++v) {
-    to[v] = hn::LoadU(d, from + v * lanes());
+    to[v] = hn::LoadU(d, from + v * lanes(d));
   }
-  to[kVectors - 1] = hn::MaskedLoad(last, d, from + (kVectors - 1) * lanes());
+  to[kVectors - 1] = hn::MaskedLoad(last, d, from + (kVectors - 1) * lanes(d));
 }
 
-template <int kVectors, class Mask>
-HWY_INLINE void storeRow(const Vector (&from)[kVectors], Mask last, float* to) {
-  const Floats d;
+template <int kVectors, class D, class Mask>
+HWY_INLINE void storeRow(D d, const hn::VFromD<D> (&from)[kVectors], Mask last, float* to) {
   SLUICE_UNROLL
   for (int v = 0; v + 1 < kVectors; ++v) {
-    hn::StoreU(from[v], d, to + v * lanes());
+    hn::StoreU(from[v], d, to + v * lanes(d));
   }
-  hn::BlendedStore(from[kVectors - 1], last, d, to + (kVectors - 1) * lanes());
+  hn::BlendedStore(from[kVectors - 1], last, d, to + (kVectors - 1) * lanes(d));
 }
 
 /// What one tile works on.
@@ -73,60 +84,64 @@ struct RowsTile {
   std::int64_t cStride;
   const float* b;
   std::int64_t bStride;
-  std::int64_t k;
+  std::span<const ProductPart> parts;
   std::int64_t lastLanes;  ///< of the last vector
   const float* ahead;      ///< the rows of the next tile, to be fetched meanwhile
-  bool accumulate;
 };
 
-template <int kRows, int kVectors>
+template <class D, int kRows, int kVectors>
 void rowsTile(const RowsTile& tile) {
-  const Floats d;
+  using Vector = hn::VFromD<D>;
+  const D d;
   const auto last = hn::FirstN(d, static_cast<std::size_t>(tile.lastLanes));
   // Three rows share a register: the processor adds one or two strides by itself.
   constexpr int kGroups = (kRows + 2) / 3;
   const float* a[kGroups];
-  SLUICE_UNROLL
-  for (int g = 0; g < kGroups; ++g) {
-    a[g] = tile.a + 3 * g * tile.aStride;
-  }
   Vector sums[kRows][kVectors];
   SLUICE_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    if (tile.accumulate) {
-      loadRow<kVectors>(tile.c + r * tile.cStride, last, sums[r]);
-      continue;
-    }
     SLUICE_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       sums[r][v] = hn::Zero(d);
     }
   }
-  const float* b = tile.b;
-  for (std::int64_t k = 0; k < tile.k; ++k, b += tile.bStride) {
-    Vector row[kVectors];
-    loadRow<kVectors>(b, last, row);
-    SLUICE_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const Vector left = hn::Set(d, a[r / 3][r % 3 * tile.aStride]);
-      SLUICE_UNROLL
-      for (int v = 0; v < kVectors; ++v) {
-        sums[r][v] = hn::MulAdd(left, row[v], sums[r][v]);
-      }
-    }
-    hwy::Prefetch(tile.ahead + k * kRows);
+  const float* below = tile.c + kRows * tile.cStride;
+  const float* const end = below + kRows * tile.cStride;
+  for (const ProductPart& part : tile.parts) {
     SLUICE_UNROLL
     for (int g = 0; g < kGroups; ++g) {
-      a[g] += tile.kStride;
+      a[g] = tile.a + part.left + 3 * g * tile.aStride;
+    }
+    const float* b = tile.b + part.right;
+    const float* ahead = tile.ahead + part.left;
+    for (std::int64_t k = 0; k < part.k; ++k, b += tile.bStride, ahead += kRows) {
+      Vector row[kVectors];
+      loadRow<kVectors>(d, b, last, row);
+      SLUICE_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const Vector left = hn::Set(d, a[r / 3][r % 3 * tile.aStride]);
+        SLUICE_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+          sums[r][v] = hn::MulAdd(left, row[v], sums[r][v]);
+        }
+      }
+      hwy::Prefetch(ahead);
+      if (below != end) {
+        SLUICE_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+          hwy::Prefetch(below + v * lanes(d));
+        }
+        below += tile.cStride;
+      }
+      SLUICE_UNROLL
+      for (int g = 0; g < kGroups; ++g) {
+        a[g] += tile.kStride;
+      }
     }
   }
   SLUICE_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    SLUICE_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      hwy::Prefetch(tile.c + (kRows + r) * tile.cStride + v * lanes());
-    }
-    storeRow<kVectors>(sums[r], last, tile.c + r * tile.cStride);
+    storeRow<kVectors>(d, sums[r], last, tile.c + r * tile.cStride);
   }
 }
 
@@ -140,6 +155,8 @@ struct TermsTile {
   std::int64_t lastLanes;
   std::int64_t fetchLeft;  ///< floats of a later term's operands that are fetched meanwhile
   std::int64_t fetchRight;
+  const float* ahead;  ///< so many floats per term are fetched for later calls
+  std::int64_t aheadStep;
 };
 
 constexpr std::size_t kTermsAhead = 8;
@@ -155,23 +172,28 @@ HWY_INLINE void fetch(const TermsTile& tile, const TermOffsets& term) {
   }
 }
 
-template <int kRows, int kVectors>
+template <class D, int kRows, int kVectors>
 void termsTile(const TermsTile& tile) {
-  const Floats d;
+  using Vector = hn::VFromD<D>;
+  const D d;
   const auto last = hn::FirstN(d, static_cast<std::size_t>(tile.lastLanes));
   Vector sums[kRows][kVectors];
   SLUICE_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    loadRow<kVectors>(tile.c + r * tile.cStride, last, sums[r]);
+    loadRow<kVectors>(d, tile.c + r * tile.cStride, last, sums[r]);
   }
+  const float* ahead = tile.ahead;
   for (std::size_t t = 0; t < tile.terms.size(); ++t) {
     const TermOffsets& term = tile.terms[t];
-    if (tile.fetchRight != 0 && t + kTermsAhead < tile.terms.size()) {
+    if (tile.fetchLeft != 0 && t + kTermsAhead < tile.terms.size()) {
       fetch(tile, tile.terms[t + kTermsAhead]);
+    }
+    for (const float* end = ahead + tile.aheadStep; ahead < end; ahead += kLine) {
+      hwy::Prefetch(ahead);
     }
     const float* left = tile.left + term.left;
     Vector row[kVectors];
-    loadRow<kVectors>(tile.right + term.right, last, row);
+    loadRow<kVectors>(d, tile.right + term.right, last, row);
     SLUICE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const Vector factor = hn::Set(d, left[r]);
@@ -183,7 +205,7 @@ void termsTile(const TermsTile& tile) {
   }
   SLUICE_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    storeRow<kVectors>(sums[r], last, tile.c + r * tile.cStride);
+    storeRow<kVectors>(d, sums[r], last, tile.c + r * tile.cStride);
   }
 }
 
@@ -191,53 +213,68 @@ using RowsFunction = void (*)(const RowsTile&);
 using TermsFunction = void (*)(const TermsTile&);
 
 /// The code of a tile by its rows and vectors.
-template <int kRows, int kVectors>
+template <class D, int kRows, int kVectors>
 constexpr RowsFunction rowsFunction() {
   if constexpr (kRows <= rowsOfTile(kVectors)) {
-    return &rowsTile<kRows, kVectors>;
+    return &rowsTile<D, kRows, kVectors>;
   } else {
     return nullptr;
   }
 }
 
-template <int kRows, int kVectors>
+template <class D, int kRows, int kVectors>
 constexpr TermsFunction termsFunction() {
-  if constexpr (kRows <= rowsOfTile(kVectors)) {
-    return &termsTile<kRows, kVectors>;
+  if constexpr (kRows <= rowsOfTile(kVectors) && kVectors <= mostVectors(kRows)) {
+    return &termsTile<D, kRows, kVectors>;
   } else {
     return nullptr;
   }
 }
 
-template <int kVectors, int... kRows>
+template <class D, int kVectors, int... kRows>
 constexpr std::array<RowsFunction, kMostRows + 1> rowsFunctions(
     std::integer_sequence<int, kRows...> /*rows*/) {
-  return {nullptr, rowsFunction<kRows + 1, kVectors>()...};
+  return {nullptr, rowsFunction<D, kRows + 1, kVectors>()...};
 }
 
-template <int kVectors, int... kRows>
+template <class D, int kVectors, int... kRows>
 constexpr std::array<TermsFunction, kMostRows + 1> termsFunctions(
     std::integer_sequence<int, kRows...> /*rows*/) {
-  return {nullptr, termsFunction<kRows + 1, kVectors>()...};
+  return {nullptr, termsFunction<D, kRows + 1, kVectors>()...};
 }
 
 using RowCounts = std::make_integer_sequence<int, static_cast<int>(kMostRows)>;
 
+template <class D>
 constexpr std::array<std::array<RowsFunction, kMostRows + 1>, 4> kRowsTiles = {
-    rowsFunctions<1>(RowCounts()),
-    rowsFunctions<2>(RowCounts()),
-    rowsFunctions<3>(RowCounts()),
-    rowsFunctions<4>(RowCounts())};
-constexpr std::array<std::array<TermsFunction, kMostRows + 1>, 4> kTermsTiles = {
-    termsFunctions<1>(RowCounts()),
-    termsFunctions<2>(RowCounts()),
-    termsFunctions<3>(RowCounts()),
-    termsFunctions<4>(RowCounts())};
+    rowsFunctions<D, 1>(RowCounts()),
+    rowsFunctions<D, 2>(RowCounts()),
+    rowsFunctions<D, 3>(RowCounts()),
+    rowsFunctions<D, 4>(RowCounts())};
+template <class D>
+constexpr std::array<std::array<TermsFunction, kMostRows + 1>, 16> kTermsTiles = {
+    termsFunctions<D, 1>(RowCounts()),
+    termsFunctions<D, 2>(RowCounts()),
+    termsFunctions<D, 3>(RowCounts()),
+    termsFunctions<D, 4>(RowCounts()),
+    termsFunctions<D, 5>(RowCounts()),
+    termsFunctions<D, 6>(RowCounts()),
+    termsFunctions<D, 7>(RowCounts()),
+    termsFunctions<D, 8>(RowCounts()),
+    termsFunctions<D, 9>(RowCounts()),
+    termsFunctions<D, 10>(RowCounts()),
+    termsFunctions<D, 11>(RowCounts()),
+    termsFunctions<D, 12>(RowCounts()),
+    termsFunctions<D, 13>(RowCounts()),
+    termsFunctions<D, 14>(RowCounts()),
+    termsFunctions<D, 15>(RowCounts()),
+    termsFunctions<D, 16>(RowCounts())};
 
 /// Vectors side by side in a tile, of columns that take so many in all: all tiles about equal.
-std::int64_t vectorsOfTile(std::int64_t columns) {
-  const std::int64_t all = (columns + lanes() - 1) / lanes();
-  const std::int64_t tiles = (all + kMostVectors - 1) / kMostVectors;
+template <class D>
+std::int64_t vectorsOfTile(D d, std::int64_t columns, std::int64_t most = kMostVectors) {
+  const std::int64_t all = (columns + lanes(d) - 1) / lanes(d);
+  const std::int64_t tiles = (all + most - 1) / most;
   return (all + tiles - 1) / tiles;
 }
 
@@ -246,26 +283,35 @@ std::int64_t equalStep(std::int64_t extent, std::int64_t most) {
   return (extent + parts - 1) / parts;
 }
 
+/// Whether short vectors leave at least a quarter of the lanes out that long ones would waste.
+bool likesShort(std::int64_t columns) {
+  const auto padded = [&](std::int64_t width) { return (columns + width - 1) / width * width; };
+  return 4 * padded(lanes(ShortFloats())) <= 3 * padded(lanes(Floats()));
+}
+
 /// Columns [first, end) of a panel for some rows.
+template <class D>
 void rowsPanel(
     RowsTile& tile, std::int64_t rows, const float* b, std::int64_t columns, std::int64_t vectors) {
-  const std::int64_t width = vectors * lanes();
+  const D d;
+  const std::int64_t width = vectors * lanes(d);
   for (std::int64_t j = 0; j < columns; j += width) {
     const std::int64_t count = std::min(width, columns - j);
-    const std::int64_t used = (count + lanes() - 1) / lanes();
+    const std::int64_t used = (count + lanes(d) - 1) / lanes(d);
     tile.b = b + j;
-    tile.lastLanes = count - (used - 1) * lanes();
-    kRowsTiles[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
+    tile.lastLanes = count - (used - 1) * lanes(d);
+    kRowsTiles<D>[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
     tile.c += count;
   }
 }
 
-void multiply(const LeftMatrix& a,
-              const RightMatrix& b,
-              const ResultMatrix& c,
-              const ProductExtents& e,
-              Accumulate accumulate) {
-  const std::int64_t vectors = vectorsOfTile(std::min(e.columns, b.panelWidth));
+template <class D>
+void multiplyWith(const LeftMatrix& a,
+                  const RightMatrix& b,
+                  const ResultMatrix& c,
+                  const MatrixExtents& e,
+                  std::span<const ProductPart> parts) {
+  const std::int64_t vectors = vectorsOfTile(D(), std::min(e.columns, b.panelWidth));
   const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
   RowsTile tile{.a = a.data,
                 .aStride = a.rowStride,
@@ -274,10 +320,9 @@ void multiply(const LeftMatrix& a,
                 .cStride = c.rowStride,
                 .b = nullptr,
                 .bStride = b.rowStride,
-                .k = e.k,
+                .parts = parts,
                 .lastLanes = 0,
-                .ahead = nullptr,
-                .accumulate = accumulate == Accumulate::Yes};
+                .ahead = nullptr};
   for (std::int64_t i = 0; i < e.rows; i += step) {
     const std::int64_t rows = std::min(step, e.rows - i);
     tile.a = a.data + i * a.rowStride;
@@ -285,7 +330,63 @@ void multiply(const LeftMatrix& a,
     tile.ahead = a.kStride == 1 ? tile.a + rows * a.rowStride : tile.a;
     for (std::int64_t j = 0; j < e.columns; j += b.panelWidth) {
       const float* panel = b.data + j / b.panelWidth * b.panelStride;
-      rowsPanel(tile, rows, panel, std::min(b.panelWidth, e.columns - j), vectors);
+      rowsPanel<D>(tile, rows, panel, std::min(b.panelWidth, e.columns - j), vectors);
+    }
+  }
+}
+
+void multiply(const LeftMatrix& a,
+              const RightMatrix& b,
+              const ResultMatrix& c,
+              const MatrixExtents& e,
+              std::span<const ProductPart> parts) {
+  if (likesShort(std::min(e.columns, b.panelWidth))) {
+    multiplyWith<ShortFloats>(a, b, c, e, parts);
+  } else {
+    multiplyWith<Floats>(a, b, c, e, parts);
+  }
+}
+
+template <class D>
+void addTermsWith(const float* left,
+                  const float* right,
+                  std::span<const TermOffsets> terms,
+                  const ResultMatrix& c,
+                  const MatrixExtents& e,
+                  std::span<const float> next) {
+  const D d;
+  const std::int64_t vectors = vectorsOfTile(d, e.columns, mostVectors(e.rows));
+  const std::int64_t width = vectors * lanes(d);
+  const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
+  const std::int64_t tiles = (e.columns + width - 1) / width * ((e.rows + step - 1) / step);
+  // What follows is fetched little by little; each term also just before it is needed, unless a
+  // whole one was fetched per term before.
+  const std::int64_t uses =
+      std::max<std::int64_t>(tiles * static_cast<std::int64_t>(terms.size()), 1);
+  const std::int64_t aheadStep = static_cast<std::int64_t>(next.size()) / uses;
+  TermsTile tile{.left = nullptr,
+                 .right = nullptr,
+                 .terms = terms,
+                 .c = nullptr,
+                 .cStride = c.rowStride,
+                 .lastLanes = 0,
+                 .fetchLeft = e.rows,
+                 .fetchRight = aheadStep >= kLine ? 0 : e.columns,
+                 .ahead = next.data(),
+                 .aheadStep = aheadStep};
+  for (std::int64_t j = 0; j < e.columns; j += width) {
+    const std::int64_t columns = std::min(width, e.columns - j);
+    const std::int64_t used = (columns + lanes(d) - 1) / lanes(d);
+    for (std::int64_t i = 0; i < e.rows; i += step) {
+      const std::int64_t rows = std::min(step, e.rows - i);
+      tile.left = left + i;
+      tile.right = right + j;
+      tile.c = c.data + i * c.rowStride + j;
+      tile.lastLanes = columns - (used - 1) * lanes(d);
+      kTermsTiles<D>[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
+      tile.fetchLeft = 0;
+      tile.fetchRight = 0;
+      tile.ahead += static_cast<std::int64_t>(terms.size()) * tile.aheadStep;
     }
   }
 }
@@ -294,26 +395,17 @@ void addTerms(const float* left,
               const float* right,
               std::span<const TermOffsets> terms,
               const ResultMatrix& c,
-              const ProductExtents& e) {
-  const std::int64_t vectors = vectorsOfTile(e.columns);
-  const std::int64_t width = vectors * lanes();
-  const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
-  for (std::int64_t j = 0; j < e.columns; j += width) {
-    const std::int64_t count = std::min(width, e.columns - j);
-    const std::int64_t used = (count + lanes() - 1) / lanes();
-    for (std::int64_t i = 0; i < e.rows; i += step) {
-      const std::int64_t rows = std::min(step, e.rows - i);
-      const TermsTile tile{.left = left + i,
-                           .right = right + j,
-                           .terms = terms,
-                           .c = c.data + i * c.rowStride + j,
-                           .cStride = c.rowStride,
-                           .lastLanes = count - (used - 1) * lanes(),
-                           .fetchLeft = i == 0 && j == 0 ? e.rows : 0,
-                           .fetchRight = i == 0 && j == 0 ? e.columns : 0};
-      kTermsTiles[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
-    }
+              const MatrixExtents& e,
+              std::span<const float> next) {
+  if (likesShort(e.columns)) {
+    addTermsWith<ShortFloats>(left, right, terms, c, e, next);
+  } else {
+    addTermsWith<Floats>(left, right, terms, c, e, next);
   }
+}
+
+bool isLong() {
+  return lanes(Floats()) == 16;
 }
 
 bool isFused() {
@@ -330,26 +422,45 @@ namespace {
 HWY_EXPORT(multiply);
 HWY_EXPORT(addTerms);
 HWY_EXPORT(isFused);
+HWY_EXPORT(isLong);
+HWY_EXPORT(likesShort);
 }  // namespace
 
 bool hasVectorProduct() {
   return HWY_DYNAMIC_DISPATCH(isFused)();
 }
 
+bool hasLongVectors() {
+  return HWY_DYNAMIC_DISPATCH(isLong)();
+}
+
+bool usesShortVectors(std::int64_t columns) {
+  return HWY_DYNAMIC_DISPATCH(likesShort)(columns);
+}
+
 void multiplyRows(const LeftMatrix& a,
                   const RightMatrix& b,
                   const ResultMatrix& c,
-                  const ProductExtents& extents,
-                  Accumulate accumulate) {
-  HWY_DYNAMIC_DISPATCH(multiply)(a, b, c, extents, accumulate);
+                  const ProductExtents& extents) {
+  const ProductPart whole{0, 0, extents.k};
+  multiplyParts(a, b, c, {extents.rows, extents.columns}, {&whole, 1});
+}
+
+void multiplyParts(const LeftMatrix& a,
+                   const RightMatrix& b,
+                   const ResultMatrix& c,
+                   const MatrixExtents& extents,
+                   std::span<const ProductPart> parts) {
+  HWY_DYNAMIC_DISPATCH(multiply)(a, b, c, extents, parts);
 }
 
 void addOuterProducts(const float* left,
                       const float* right,
                       std::span<const TermOffsets> terms,
                       const ResultMatrix& c,
-                      const ProductExtents& extents) {
-  HWY_DYNAMIC_DISPATCH(addTerms)(left, right, terms, c, extents);
+                      const MatrixExtents& extents,
+                      std::span<const float> next) {
+  HWY_DYNAMIC_DISPATCH(addTerms)(left, right, terms, c, extents, next);
 }
 
 }  // namespace sluice::devices::cpu

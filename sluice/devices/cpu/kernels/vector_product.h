@@ -36,17 +36,37 @@ struct ProductExtents {
   std::int64_t k = 0;
 };
 
+struct MatrixExtents {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
 /// Whether this processor has fused multiply-adds: without them the code below is not worth it.
 bool hasVectorProduct();
+/// Whether its vectors hold 16 floats.
+bool hasLongVectors();
+/// Whether so many columns are computed in shorter vectors, which they fill better.
+bool usesShortVectors(std::int64_t columns);
 
-enum class Accumulate : std::uint8_t { No, Yes };
-
-/// c = a b, or c += a b, which carries the chain of each element on.
+/// c = a b.
 void multiplyRows(const LeftMatrix& a,
                   const RightMatrix& b,
                   const ResultMatrix& c,
-                  const ProductExtents& extents,
-                  Accumulate accumulate = Accumulate::No);
+                  const ProductExtents& extents);
+
+/// One of several products that are added: it starts so many elements into both operands.
+struct ProductPart {
+  std::int64_t left = 0;
+  std::int64_t right = 0;
+  std::int64_t k = 0;
+};
+
+/// c = the sum of the parts; each element is one chain that goes through them in order.
+void multiplyParts(const LeftMatrix& a,
+                   const RightMatrix& b,
+                   const ResultMatrix& c,
+                   const MatrixExtents& extents,
+                   std::span<const ProductPart> parts);
 
 /// Where the operands of one term of a sum of outer products lie, in elements.
 struct TermOffsets {
@@ -54,11 +74,13 @@ struct TermOffsets {
   std::int32_t right = 0;
 };
 
-/// c += the sum over terms t of left[t.left + row] * right[t.right + column].
+/// c += the sum over terms t of left[t.left + row] * right[t.right + column]. `next` will be read
+/// by later calls and is fetched meanwhile.
 void addOuterProducts(const float* left,
                       const float* right,
                       std::span<const TermOffsets> terms,
                       const ResultMatrix& c,
-                      const ProductExtents& extents);
+                      const MatrixExtents& extents,
+                      std::span<const float> next = {});
 
 }  // namespace sluice::devices::cpu

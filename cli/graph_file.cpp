@@ -1,0 +1,66 @@
+#include "cli/graph_file.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include "sluice/base/error.h"
+#include "sluice/ir/parser.h"
+#include "sluice/ir/verify.h"
+#include "sluice/onnx/import.h"
+#include "sluice/ops/op_list.h"
+
+namespace sluice::cli {
+namespace {
+
+onnx::ImportOptions importOptions(const std::vector<std::string>& dims) {
+  onnx::ImportOptions options;
+  for (const std::string& text : dims) {
+    const std::size_t equals = text.find('=');
+    std::int64_t value = 0;
+    const char* first = text.data() + (equals == std::string::npos ? text.size() : equals + 1);
+    const char* last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(first, last, value);
+    if (equals == 0 || first == last || error != std::errc() || end != last) {
+      raise<InvalidArgument>("--dim: expected NAME=NUMBER, got '{}'", text);
+    }
+    options.dims.insert_or_assign(text.substr(0, equals), value);
+  }
+  return options;
+}
+
+ir::Graph parseText(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    raise<FileError>("cannot read '{}': {}", path, std::strerror(errno));
+  }
+  try {
+    return ir::parse(text.str(), ops::opSet());
+  } catch (Error& error) {
+    error.at(path);
+    throw;
+  }
+}
+
+}  // namespace
+
+void addGraphFile(CLI::App& command, GraphFile& file) {
+  command.add_option("graph", file.path, "A graph in its text form, or an ONNX model (*.onnx)")
+      ->required();
+  command.add_option("--dim", file.dims, "A value for a symbolic dimension of an ONNX model, N=4");
+}
+
+ir::Graph readGraph(const GraphFile& file) {
+  ir::Graph graph = file.path.ends_with(".onnx")
+                        ? onnx::importModel(file.path, importOptions(file.dims)).graph
+                        : parseText(file.path);
+  ir::verify(graph);
+  return graph;
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,27 @@
+// Graphs that commands are given: text files, and ONNX models with values for their dimensions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sluice/ir/graph.h"
+
+namespace CLI {
+class App;
+}
+
+namespace sluice::cli {
+
+struct GraphFile {
+  std::string path;
+  std::vector<std::string> dims;  ///< "N=4", for ONNX models
+};
+
+/// Adds the arguments that fill it.
+void addGraphFile(CLI::App& command, GraphFile& file);
+
+/// Throws FileError for a file that cannot be read, InvalidArgument for a dimension that is not
+/// NAME=NUMBER, and what the parser or the importer throws.
+ir::Graph readGraph(const GraphFile& file);
+
+}  // namespace sluice::cli

@@ -1,0 +1,18 @@
+// Any bytes as an ONNX model: an error of ours or a graph that is sound.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sluice/base/error.h"
+#include "sluice/ir/verify.h"
+#include "sluice/onnx/import.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    sluice::ir::verify(sluice::onnx::importModelBytes(std::as_bytes(std::span(data, size))).graph);
+  } catch (const sluice::InternalError&) {
+    throw;
+  } catch (const sluice::Error&) {  // NOLINT(bugprone-empty-catch): refusing is right
+  }
+  return 0;
+}

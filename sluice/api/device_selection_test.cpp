@@ -1,0 +1,168 @@
+// Which devices of the machine a model gets, and how many replicas they hold.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/sluice.h"
+#include "tests/support/message_of.h"
+
+namespace sluice {
+namespace {
+
+using sluice::testing::messageOf;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Two layers in two blocks.
+struct Net : nn::Module {
+  nn::Linear a{*this, "a", 4, 4};
+  nn::Linear b{*this, "b", 4, 4};
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x) {
+    {
+      const nn::Block block("b0");
+      x = nn::relu(a(x));
+    }
+    const nn::Block block("b1");
+    x = b(x);
+    return {x, nn::mean(x * x)};
+  }
+};
+
+/// A stage per block.
+Options twoStages() {
+  Options options;
+  options.setExecutionStrategy(PipelinedExecution{"b0", "b1"});
+  return options;
+}
+
+template <class Model>
+void compile(Model& model) {
+  model.compile(std::vector{HostTensor(DType::F32, Shape{model.batchLayout().inputFactor(), 4})});
+}
+
+std::string compileMessage(const Options& options) {
+  Net net;
+  auto model = inferenceModel(net, options);
+  return messageOf([&] { compile(model); });
+}
+
+/// The numbers of the devices, one replica behind the other.
+std::vector<int> devicesOf(const Session& session) {
+  std::vector<int> numbers;
+  for (std::size_t r = 0; r < session.numReplicas(); ++r) {
+    for (std::size_t d = 0; d < session.numDevices(); ++d) {
+      numbers.push_back(session.device(d, r).info().index);
+    }
+  }
+  return numbers;
+}
+
+TEST(UseDeviceIds, ChoosesExactlyThese) {
+  Net net;
+  auto model = trainingModel(net, twoStages().replicationFactor(2).useDeviceIds({7, 3, 5, 11}));
+  compile(model);
+  EXPECT_THAT(devicesOf(model.session()), ElementsAre(7, 3, 5, 11));
+  EXPECT_THAT(messageOf([&] { inferenceModel(net, Options()); }),
+              AllOf(HasSubstr("useDeviceIds [7, 3, 5, 11]"), HasSubstr("asks for []")));
+  Net other;
+  auto one = inferenceModel(other, Options().useDeviceId(6));
+  compile(one);
+  EXPECT_THAT(devicesOf(one.session()), ElementsAre(6));
+}
+
+TEST(UseDeviceIds, OrNumbersThemFromZeroWithoutTwoOfOneNumber) {
+  Net net;
+  auto model = trainingModel(net, twoStages().replicationFactor(2));
+  compile(model);
+  EXPECT_THAT(devicesOf(model.session()), ElementsAre(0, 1, 2, 3));
+  // A program of one device and two replicas first, then one of two devices.
+  Net grown;
+  auto small = inferenceModel(
+      grown, Options().replicationFactor(2).setExecutionStrategy(PipelinedExecution{{"b0", "b1"}}));
+  compile(small);
+  auto large = trainingModel(grown, twoStages().replicationFactor(2));
+  compile(large);
+  std::vector<int> numbers = devicesOf(large.session());
+  std::ranges::sort(numbers);
+  EXPECT_THAT(numbers, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(UseDeviceIds, RefusesFewerDevicesThanNeededAndWarnsOfMore) {
+  EXPECT_THAT(compileMessage(twoStages().useDeviceId(3)),
+              HasSubstr("useDeviceIds names 1 devices, the model needs 2 for 1 replicas"));
+  EXPECT_THAT(compileMessage(twoStages().replicationFactor(2).useDeviceIds({0, 1, 2})),
+              HasSubstr("useDeviceIds names 3 devices, the model needs 4 for 2 replicas"));
+  Net net;
+  auto model = inferenceModel(net, twoStages().deviceIterations(2).useDeviceIds({4, 5, 6}));
+  compile(model);
+  EXPECT_THAT(model.compiled().warnings,
+              Contains(HasSubstr("useDeviceIds names 3 devices, the model needs 2: 1 stay idle")));
+  EXPECT_THAT(devicesOf(model.session()), ElementsAre(4, 5));
+}
+
+TEST(UseDeviceIds, CountsTheDevicesOfAllProgramsOfAModule) {
+  // Two replicas of one device and one replica of two devices fit two devices, but not together.
+  Net net;
+  auto replicated = inferenceModel(net,
+                                   Options()
+                                       .replicationFactor(2)
+                                       .setExecutionStrategy(PipelinedExecution{{"b0", "b1"}})
+                                       .useDeviceIds({8, 9}));
+  compile(replicated);
+  EXPECT_THAT(devicesOf(replicated.session()), ElementsAre(8, 9));
+  auto pipelined = inferenceModel(net, twoStages().useDeviceIds({8, 9}));
+  EXPECT_THAT(messageOf([&] { compile(pipelined); }),
+              HasSubstr("names 2 devices, the programs of the model need 4"));
+  EXPECT_THAT(devicesOf(replicated.session()), ElementsAre(8, 9));
+}
+
+TEST(UseDeviceIds, NeedsAConnectionAndUnderTheIpuRulesADeviceThatThereCanBe) {
+  Net net;
+  EXPECT_THAT(messageOf([&] {
+                inferenceModel(net, Options().useDeviceId(1).connectionType(ConnectionType::Never));
+              }),
+              AllOf(HasSubstr("useDeviceIds"), HasSubstr("Never")));
+  EXPECT_THAT(
+      compileMessage(twoStages().deviceIterations(2).enforceIpuRules(true).useDeviceIds({62, 64})),
+      HasSubstr("device 64; there are 64"));
+  EXPECT_EQ(compileMessage(twoStages().useDeviceIds({62, 64})), "nothing thrown");
+}
+
+TEST(SelectDevices, MakesReplicasOfDevicesAndShards) {
+  EXPECT_EQ(Options().autoSelectDevices(8, 2).replicationFactor(), 4);
+  EXPECT_EQ(Options().autoSelectDevices(8, 8).replicationFactor(), 1);
+  EXPECT_EQ(Options().selectDevices({4, 5, 6}, 1).replicationFactor(), 3);
+  Net net;
+  auto model = trainingModel(
+      net, Options().setExecutionStrategy(ShardedExecution{"b0", "b1"}).autoSelectDevices(8, 2));
+  compile(model);
+  EXPECT_EQ(model.session().numReplicas(), 4U);
+  EXPECT_EQ(model.session().numDevices(), 2U);
+  EXPECT_EQ(model.compiled().devices, 8);
+  EXPECT_THAT(model.compiled().warnings, IsEmpty());
+  Net other;
+  auto exact =
+      inferenceModel(other, twoStages().deviceIterations(2).selectDevices({9, 8, 7, 6}, 2));
+  compile(exact);
+  EXPECT_THAT(devicesOf(exact.session()), ElementsAre(9, 8, 7, 6));
+}
+
+TEST(SelectDevices, RefusesReplicasOfAnotherSize) {
+  EXPECT_THAT(compileMessage(twoStages().autoSelectDevices(4, 1)),
+              AllOf(HasSubstr("replicas of 1"), HasSubstr("takes 2")));
+  EXPECT_THAT(compileMessage(twoStages().autoSelectDevices(4, 2).replicationFactor(3)),
+              HasSubstr("autoSelectDevices selects 4 devices, the model needs 6 for 3 replicas"));
+  Net net;
+  auto model = inferenceModel(
+      net,
+      Options().setExecutionStrategy(PipelinedExecution{{"b0", "b1"}}).autoSelectDevices(8, 4));
+  compile(model);
+  EXPECT_THAT(model.compiled().warnings,
+              Contains(HasSubstr("selects 8 devices, the model needs 2: 6 stay idle")));
+}
+
+}  // namespace
+}  // namespace sluice

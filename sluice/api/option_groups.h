@@ -1,0 +1,150 @@
+// The groups of Options: training, precision, jit, distributed. Each has setters that chain, like
+// Options itself, and is frozen with it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "sluice/api/option_types.h"
+#include "sluice/tensor/dtype.h"
+
+namespace sluice {
+
+/// Settings that can be frozen. A copy is not frozen; assigning to a frozen object throws.
+class Freezable {
+ public:
+  bool isFrozen() const { return frozen_; }
+
+ protected:
+  Freezable() = default;
+  ~Freezable() = default;
+  Freezable(const Freezable& /*other*/) {}
+  Freezable& operator=(const Freezable& other);
+  void requireUnfrozen() const;
+  void setFrozen() const { frozen_ = true; }
+
+ private:
+  // Who is handed options to read them freezes them, so that a later change cannot go unnoticed.
+  mutable bool frozen_ = false;
+};
+
+/// Settings that matter only when training.
+class TrainingOptions : public Freezable {
+ public:
+  /// Micro-batches per weight update.
+  TrainingOptions& gradientAccumulation(std::int64_t count);
+  /// Over micro-batches and replicas alike.
+  TrainingOptions& accumulationAndReplicationReductionType(Reduction reduction) {
+    return set(reduction_, reduction);
+  }
+  TrainingOptions& accumulationReduction(Reduction reduction) {
+    return accumulationAndReplicationReductionType(reduction);
+  }
+  /// Of accumulators in float16 Post takes the running mean.
+  TrainingOptions& setMeanAccumulationAndReplicationReductionStrategy(
+      MeanReductionStrategy strategy) {
+    return set(meanStrategy_, strategy);
+  }
+  /// A hint to planners that spread convolutions over the tiles of a device. Changes no result; no
+  /// device of this build has tiles.
+  TrainingOptions& setConvolutionDithering(bool on) { return set(convolutionDithering_, on); }
+
+  std::int32_t gradientAccumulation() const { return gradientAccumulation_; }
+  Reduction accumulationAndReplicationReductionType() const { return reduction_; }
+  Reduction accumulationReduction() const { return reduction_; }
+  MeanReductionStrategy meanReductionStrategy() const { return meanStrategy_; }
+  bool convolutionDithering() const { return convolutionDithering_; }
+
+ private:
+  friend class Options;
+  template <class T>
+  TrainingOptions& set(T& field, T value) {
+    requireUnfrozen();
+    field = std::move(value);
+    return *this;
+  }
+
+  std::int32_t gradientAccumulation_ = 1;
+  Reduction reduction_ = Reduction::Mean;
+  MeanReductionStrategy meanStrategy_ = MeanReductionStrategy::Post;
+  bool convolutionDithering_ = false;
+};
+
+/// Types and rounding. What differs from the defaults has no reader yet, and models refuse it.
+class PrecisionOptions : public Freezable {
+ public:
+  /// False: every request for autocast is ignored.
+  PrecisionOptions& autocastEnabled(bool on) { return set(autocastEnabled_, on); }
+  PrecisionOptions& autocastPolicy(AutocastPolicy policy) { return set(autocastPolicy_, policy); }
+  /// What becomes of operands of an op that are float16 and float32.
+  PrecisionOptions& halfFloatCasting(HalfFloatCasting casting) { return set(casting_, casting); }
+  PrecisionOptions& enableStochasticRounding(bool on) { return set(stochasticRounding_, on); }
+  /// In which matrix products and convolutions add up; throws InvalidArgument unless it is F32 or
+  /// F16.
+  PrecisionOptions& setPartialsType(DType dtype);
+
+  bool autocastEnabled() const { return autocastEnabled_; }
+  AutocastPolicy autocastPolicy() const { return autocastPolicy_; }
+  HalfFloatCasting halfFloatCasting() const { return casting_; }
+  bool stochasticRounding() const { return stochasticRounding_; }
+  DType partialsType() const { return partialsType_; }
+
+ private:
+  friend class Options;
+  template <class T>
+  PrecisionOptions& set(T& field, T value) {
+    requireUnfrozen();
+    field = value;
+    return *this;
+  }
+
+  bool autocastEnabled_ = true;
+  AutocastPolicy autocastPolicy_ = AutocastPolicy::Default;
+  HalfFloatCasting casting_ = HalfFloatCasting::Default;
+  bool stochasticRounding_ = false;
+  DType partialsType_ = DType::F32;
+};
+
+/// How forward becomes a graph.
+class JitOptions : public Freezable {
+ public:
+  /// Forward is traced, the one way there is: models refuse false.
+  JitOptions& traceModel(bool on);
+  bool traceModel() const { return traceModel_; }
+
+ private:
+  friend class Options;
+
+  bool traceModel_ = true;
+};
+
+/// Which of several processes this is. By default mpirun says so, through its environment.
+class DistributedOptions : public Freezable {
+ public:
+  /// Throws InvalidArgument unless 0 <= id < processes.
+  DistributedOptions& configureProcessId(std::int64_t id, std::int64_t processes);
+  /// Environment variables that hold the number of processes and this one's id. Throws
+  /// InvalidArgument if only one is set or one is no number.
+  DistributedOptions& setEnvVarNames(std::string processesName, std::string idName);
+  /// One process, whatever the environment says.
+  DistributedOptions& disable();
+
+  std::int32_t numProcesses() const { return processes_; }
+  std::int32_t processId() const { return id_; }
+  /// Replicas of all processes, and the first of this process, given the number of one process.
+  std::int64_t globalReplicationFactor(std::int64_t local) const { return processes_ * local; }
+  std::int64_t firstReplica(std::int64_t local) const { return id_ * local; }
+  const std::string& processesName() const { return processesName_; }
+  const std::string& idName() const { return idName_; }
+
+ private:
+  friend class Options;
+
+  std::int32_t processes_ = 1;
+  std::int32_t id_ = 0;
+  std::string processesName_ = "OMPI_COMM_WORLD_SIZE";
+  std::string idName_ = "OMPI_COMM_WORLD_RANK";
+};
+
+}  // namespace sluice

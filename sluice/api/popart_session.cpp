@@ -1,0 +1,235 @@
+#include "sluice/api/popart_session.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice {
+namespace {
+
+struct Word {
+  std::string_view text;
+  OutputMode mode;
+};
+constexpr std::array<Word, 4> kWords = {{{"all", OutputMode::All},
+                                         {"everyn", OutputMode::EveryN},
+                                         {"final", OutputMode::Final},
+                                         {"sum", OutputMode::Sum}}};
+
+OutputMode modeOf(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto found = std::ranges::find(kWords, lower, &Word::text);
+  if (found == kWords.end()) {
+    raise<InvalidArgument>("AnchorReturnType: expected All, EveryN, Final or Sum, got '{}'", text);
+  }
+  return found->mode;
+}
+
+/// As PopART lays an anchor out.
+Shape anchorShape(const BatchLayout& layout, const Shape& perMicroBatch) {
+  std::vector<std::int64_t> dims;
+  const auto add = [&](std::int64_t extent) {
+    if (extent != 1) {
+      dims.push_back(extent);
+    }
+  };
+  if (layout.outputMode == OutputMode::All) {
+    add(layout.deviceIterations);
+    add(layout.gradientAccumulation);
+  } else if (layout.outputMode == OutputMode::EveryN) {
+    add(layout.microBatches() / layout.outputPeriod);
+  }
+  add(layout.replicationFactor);
+  dims.insert(dims.end(), perMicroBatch.dims().begin(), perMicroBatch.dims().end());
+  return Shape(std::move(dims));
+}
+
+}  // namespace
+
+AnchorReturnType::AnchorReturnType(std::string_view text, std::int64_t period, bool hasPeriod)
+    : mode_(modeOf(text)) {
+  if (mode_ == OutputMode::EveryN) {
+    if (!hasPeriod || period <= 0) {
+      raise<InvalidArgument>("AnchorReturnType: EveryN needs a period above 0{}",
+                             hasPeriod ? fmt::format(", got {}", period) : "");
+    }
+    period_ = period;
+  } else if (hasPeriod) {
+    raise<InvalidArgument>(
+        "AnchorReturnType: only EveryN has a period, got {} for {}", period, text);
+  }
+}
+
+DataFlow::DataFlow(std::int64_t batchesPerStep, Anchors anchors)
+    : batchesPerStep_(batchesPerStep), anchors_(std::move(anchors)) {
+  if (batchesPerStep <= 0) {
+    raise<InvalidArgument>("DataFlow: batchesPerStep must be above 0, got {}", batchesPerStep);
+  }
+}
+
+DataFlow::DataFlow(std::int64_t batchesPerStep,
+                   const std::vector<TensorId>& tensors,
+                   const AnchorReturnType& type)
+    : DataFlow(batchesPerStep) {
+  for (const TensorId& id : tensors) {
+    anchors_.insert_or_assign(id, type);
+  }
+}
+
+Options GraphSession::optionsFor(const DataFlow& flow, const Options& options) {
+  Options all = options.clone();
+  all.deviceIterations(flow.batchesPerStep());
+  for (const auto& [id, type] : flow.anchors()) {
+    all.anchorTensor(id, id, type.mode(), type.period());
+  }
+  return all;
+}
+
+GraphSession::GraphSession(Builder& builder, const DataFlow& flow, Model model)
+    : builder_(builder), flow_(flow), model_(std::move(model)), inputs_(builder.graph().inputs()) {
+  for (const auto& [id, type] : flow_.anchors()) {
+    if (!builder.contains(id) && !id.starts_with("Gradient___")) {
+      raise<InvalidArgument>("DataFlow: graph '{}' has no tensor '{}'", builder.graph().name(), id);
+    }
+  }
+  for (const ir::Variable& variable : builder.graph().variables()) {
+    if (variable.role == ir::VariableRole::Weight || variable.role == ir::VariableRole::Buffer) {
+      Session& session = model_.session();
+      weights_.insert_or_assign(variable.name,
+                                session.contains(variable.name)
+                                    ? session.read(variable.name)
+                                    : ir::initialValue(variable, session.seed()));
+    }
+  }
+}
+
+TensorType GraphSession::inputType(std::size_t input) const {
+  TensorType type = builder_.graph().op(inputs_[input]).outputs[0];
+  std::vector<std::int64_t> dims = type.shape.dims();
+  if (!dims.empty()) {
+    dims[0] *= model_.batchLayout().inputFactor();
+  }
+  return {type.dtype, Shape(std::move(dims))};
+}
+
+void GraphSession::prepareDevice() {
+  std::vector<HostTensor> inputs;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    inputs.emplace_back(inputType(i));
+  }
+  model_.compile(inputs);
+  prepared_ = true;
+}
+
+void GraphSession::requirePrepared(std::string_view what) const {
+  if (!prepared_) {
+    raise<InvalidArgument>("{}: call prepareDevice first", what);
+  }
+}
+
+void GraphSession::weightsFromHost() {
+  requirePrepared("weightsFromHost");
+  if (constantWeights_) {
+    raise<InvalidArgument>(
+        "weightsFromHost: the weights are constants of the program; make the session with "
+        "constantWeights = false");
+  }
+  for (const auto& [name, value] : weights_) {
+    model_.session().write(name, value);
+  }
+}
+
+void GraphSession::weightsToHost() {
+  requirePrepared("weightsToHost");
+  if (constantWeights_) {
+    return;  // they never change
+  }
+  for (auto& [name, value] : weights_) {
+    value = model_.session().read(name);
+  }
+}
+
+NamedTensors GraphSession::initAnchorArrays() const {
+  requirePrepared("initAnchorArrays");
+  NamedTensors arrays;
+  for (const auto& [id, type] : flow_.anchors()) {
+    const TensorId of = id.starts_with("Gradient___") ? id.substr(11) : id;
+    const TensorType& made = builder_.graph().type(builder_.value(of));
+    const BatchLayout layout = model_.batchLayout().withOutput(type.mode(), type.period());
+    arrays.insert_or_assign(id, HostTensor(made.dtype, anchorShape(layout, made.shape)));
+  }
+  return arrays;
+}
+
+std::vector<HostTensor> GraphSession::gather(const NamedTensors& inputs) const {
+  for (const auto& [name, value] : inputs) {
+    const bool known = std::ranges::any_of(
+        inputs_, [&](ir::OpId id) { return builder_.graph().op(id).name == name; });
+    if (!known) {
+      raise<InvalidArgument>("StepIO: the graph has no input '{}'", name);
+    }
+  }
+  std::vector<HostTensor> tensors;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const ir::Op& op = builder_.graph().op(inputs_[i]);
+    const auto given = inputs.find(op.name);
+    if (given == inputs.end()) {
+      raise<InvalidArgument>("StepIO: input '{}' is missing", op.name);
+    }
+    if (given->second.dtype() != op.outputs[0].dtype) {
+      raise<InvalidArgument>("StepIO: input '{}' is {}, got {}",
+                             op.name,
+                             op.outputs[0].str(),
+                             given->second.type().str());
+    }
+    model_.batchLayout().requireInputElements(
+        op.name, op.outputs[0].shape.elements(), given->second.shape().elements());
+    tensors.push_back(given->second.reshaped(inputType(i).shape));
+  }
+  return tensors;
+}
+
+void GraphSession::run(const StepIO& io) {
+  requirePrepared("run");
+  const NamedTensors expected = initAnchorArrays();
+  for (const auto& [name, array] : io.outputs) {
+    const auto anchor = expected.find(name);
+    if (anchor == expected.end()) {
+      raise<InvalidArgument>("StepIO: output '{}' is not anchored in the DataFlow", name);
+    }
+    if (array.dtype() != anchor->second.dtype() ||
+        array.shape().elements() != anchor->second.shape().elements()) {
+      raise<InvalidArgument>("StepIO: output '{}' must have the {} elements of {}, got {}",
+                             name,
+                             anchor->second.shape().elements(),
+                             anchor->second.type().str(),
+                             array.type().str());
+    }
+  }
+  const std::vector<HostTensor> inputs = gather(io.inputs);
+  static_cast<void>(model_.run(inputs));
+  for (auto& [name, array] : io.outputs) {
+    const HostTensor& result = model_.getAnchoredTensor(name);
+    std::memcpy(array.bytes(), result.bytes(), result.byteCount());
+  }
+}
+
+InferenceSession::InferenceSession(Builder& builder,
+                                   const DataFlow& flow,
+                                   const Options& options,
+                                   bool constantWeights)
+    : GraphSession(builder,
+                   flow,
+                   Model(builderSource(builder, std::nullopt, constantWeights),
+                         optionsFor(flow, options),
+                         nullptr)) {
+  constantWeights_ = constantWeights;
+}
+
+}  // namespace sluice

@@ -1,0 +1,135 @@
+// Sessions the PopART way: data flows, step arrays, weights, and what they refuse.
+#include "sluice/api/popart_session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/sluice.h"
+#include "tests/support/message_of.h"
+
+namespace sluice {
+namespace {
+
+using sluice::testing::messageOf;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+HostTensor row(std::initializer_list<float> values) {
+  return HostTensor::of<float>(Shape{static_cast<std::int64_t>(values.size())}, values);
+}
+
+/// y = w x on micro-batches of two numbers; the loss is the mean of y.
+struct Scaled {
+  Builder builder;
+  TensorId x = builder.addInputTensor({DType::F32, Shape{2}}, "x");
+  TensorId w = builder.addInitializedInputTensor(row({3, 3}), "w");
+  TensorId y = builder.aiOnnx().mul(x, w);
+  TensorId loss = builder.aiGraphcore().identityloss(y);
+
+  Scaled() { builder.addOutputTensor(y); }
+};
+
+TEST(AnchorReturnType, IsReadFromTextWithItsPeriod) {
+  EXPECT_EQ(AnchorReturnType("final").mode(), OutputMode::Final);
+  EXPECT_EQ(AnchorReturnType("SUM").mode(), OutputMode::Sum);
+  EXPECT_EQ(AnchorReturnType("All").mode(), OutputMode::All);
+  EXPECT_EQ(AnchorReturnType("EveryN", 4).period(), 4);
+  EXPECT_THAT(messageOf([] { AnchorReturnType("Some"); }), HasSubstr("'Some'"));
+  EXPECT_THAT(messageOf([] { AnchorReturnType("EveryN"); }), HasSubstr("needs a period"));
+  EXPECT_THAT(messageOf([] { AnchorReturnType("EveryN", 0); }), HasSubstr("got 0"));
+  EXPECT_THAT(messageOf([] { AnchorReturnType("Final", 2); }), HasSubstr("only EveryN"));
+}
+
+TEST(DataFlow, HasAtLeastOneBatch) {
+  EXPECT_EQ(DataFlow(3).batchesPerStep(), 3);
+  EXPECT_THAT(messageOf([] { DataFlow(0); }), HasSubstr("above 0, got 0"));
+  EXPECT_EQ(DataFlow(1, {"a", "b"}, AnchorReturnType("All")).anchors().size(), 2U);
+}
+
+NamedTensors inferred(const AnchorReturnType& type) {
+  Scaled net;
+  InferenceSession session(net.builder, DataFlow(4, {net.y}, type));
+  session.prepareDevice();
+  NamedTensors anchors = session.initAnchorArrays();
+  session.run({.inputs = {{"x", row({1, 2, 3, 4, 5, 6, 7, 8})}}, .outputs = anchors});
+  return anchors;
+}
+
+TEST(InferenceSession, BringsAnchorsBackByTheirTypes) {
+  const HostTensor all = inferred(AnchorReturnType("All")).begin()->second;
+  EXPECT_EQ(all.shape(), (Shape{4, 2}));
+  EXPECT_THAT(all.toDoubles(), ElementsAre(3, 6, 9, 12, 15, 18, 21, 24));
+  const HostTensor every = inferred(AnchorReturnType("EveryN", 2)).begin()->second;
+  EXPECT_EQ(every.shape(), (Shape{2, 2}));
+  EXPECT_THAT(every.toDoubles(), ElementsAre(9, 12, 21, 24));
+  const HostTensor last = inferred(AnchorReturnType("Final")).begin()->second;
+  EXPECT_EQ(last.shape(), Shape{2});
+  EXPECT_THAT(last.toDoubles(), ElementsAre(21, 24));
+  EXPECT_THAT(inferred(AnchorReturnType("Sum")).begin()->second.toDoubles(), ElementsAre(48, 60));
+}
+
+TEST(InferenceSession, WeightsAreConstantsUnlessAskedOtherwise) {
+  Scaled net;
+  InferenceSession constant(net.builder, DataFlow(1, {net.y}, AnchorReturnType("All")));
+  constant.prepareDevice();
+  EXPECT_THAT(messageOf([&] { constant.weightsFromHost(); }), HasSubstr("constantWeights = false"));
+
+  Scaled other;
+  InferenceSession open(
+      other.builder, DataFlow(1, {other.y}, AnchorReturnType("All")), Options(), false);
+  open.prepareDevice();
+  open.weights().at("w") = row({5, 7});
+  open.weightsFromHost();
+  NamedTensors anchors = open.initAnchorArrays();
+  open.run({.inputs = {{"x", row({1, 2})}}, .outputs = anchors});
+  EXPECT_THAT(anchors.at(other.y).toDoubles(), ElementsAre(5, 14));
+}
+
+TEST(TrainingSession, TrainsAndBringsTheWeightsBack) {
+  Scaled net;
+  Options options;
+  options.training.gradientAccumulation(2);
+  TrainingSession session(net.builder,
+                          DataFlow(1, {{net.loss, AnchorReturnType("All")}}),
+                          net.loss,
+                          optim::SGD(0.5),
+                          options);
+  session.prepareDevice();
+  NamedTensors anchors = session.initAnchorArrays();
+  EXPECT_EQ(anchors.at(net.loss).shape(), Shape{2});
+  session.run({.inputs = {{"x", row({1, 2, 3, 4})}}, .outputs = anchors});
+  // Losses are 3 (1 + 2) / 2 and 3 (3 + 4) / 2; gradients x / 2, averaged over two micro-batches.
+  EXPECT_THAT(anchors.at(net.loss).toDoubles(), ElementsAre(4.5, 10.5));
+  EXPECT_THAT(session.weights().at("w").toDoubles(), ElementsAre(3, 3));
+  session.weightsToHost();
+  EXPECT_THAT(session.weights().at("w").toDoubles(), ElementsAre(3 - 0.5 * 1, 3 - 0.5 * 1.5));
+}
+
+TEST(GraphSession, RefusesArraysThatDoNotFit) {
+  Scaled net;
+  InferenceSession session(net.builder, DataFlow(2, {net.y}, AnchorReturnType("All")));
+  NamedTensors none;
+  const auto run = [&](const NamedTensors& inputs, NamedTensors& outputs) {
+    return messageOf([&] { session.run({.inputs = inputs, .outputs = outputs}); });
+  };
+  EXPECT_THAT(run({}, none), HasSubstr("prepareDevice first"));
+  EXPECT_THAT(messageOf([&] { session.initAnchorArrays(); }), HasSubstr("prepareDevice first"));
+  session.prepareDevice();
+  EXPECT_THAT(run({}, none), HasSubstr("'x' is missing"));
+  EXPECT_THAT(run({{"x", row({1, 2, 3, 4})}, {"z", row({1})}}, none), HasSubstr("no input 'z'"));
+  EXPECT_THAT(run({{"x", row({1, 2})}}, none),
+              AllOf(HasSubstr("expected 4 elements"), HasSubstr("got 2")));
+  EXPECT_THAT(run({{"x", HostTensor(DType::I32, Shape{4})}}, none), HasSubstr("i32[4]"));
+  NamedTensors wrong = {{net.y, HostTensor(DType::F32, Shape{3})}};
+  EXPECT_THAT(run({{"x", row({1, 2, 3, 4})}}, wrong), HasSubstr("must have the 4 elements"));
+  NamedTensors unknown = {{"w", HostTensor(DType::F32, Shape{2})}};
+  EXPECT_THAT(run({{"x", row({1, 2, 3, 4})}}, unknown), HasSubstr("not anchored"));
+  EXPECT_THAT(messageOf([&] {
+                InferenceSession(net.builder, DataFlow(1, {"q"}, AnchorReturnType("All")));
+              }),
+              HasSubstr("no tensor 'q'"));
+}
+
+}  // namespace
+}  // namespace sluice

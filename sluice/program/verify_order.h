@@ -1,0 +1,81 @@
+// Which tasks are finished whenever another one begins, by lanes and waits alone. For each pair of
+// lanes of which one waits for the other it is known how far the other has come; that answers
+// nearly every question, because lowering waits for exactly the tasks whose bytes it touches. What
+// follows only over several lanes is searched for. Private to the program module.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "sluice/program/program.h"
+
+namespace sluice::program {
+
+/// The task that brings its lane's count of finished tasks to `count`. A lane of -1 is the load.
+struct Access {
+  std::int32_t lane = -1;
+  std::int64_t count = 0;
+};
+
+class LaneOrder {
+ public:
+  explicit LaneOrder(const Program& program);
+
+  /// The task that a wait of a task of round `round` is for; a count of 0 when there was no such
+  /// round.
+  Access wanted(const Wait& wait, std::int32_t round) const {
+    const std::int64_t since = round - wait.roundsBack;
+    const std::int64_t perRound = perRound_[static_cast<std::size_t>(wait.lane)];
+    return {wait.lane, since < 0 ? 0 : since * perRound + wait.task + 1};
+  }
+
+  /// The next task of a lane waits for this one.
+  void add(std::int32_t lane, const Access& other) {
+    Edge& e = edge(lane, other.lane);
+    e.known = std::max(e.known, other.count);
+  }
+  /// Whether `earlier` is finished when `later`, the last task of its lane so far, begins.
+  bool isBefore(const Access& earlier, const Access& later) {
+    return earlier.lane < 0 || earlier.lane == later.lane ||
+           edge(later.lane, earlier.lane).known >= earlier.count || isFarBefore(earlier, later);
+  }
+
+ private:
+  /// What one lane knows of another.
+  struct Edge {
+    std::int32_t lane = 0;
+    std::int64_t known = 0;
+  };
+  /// From its task number `at` on, a lane knows of `known` finished tasks of another.
+  struct Step {
+    std::int64_t at = 0;
+    std::int64_t known = 0;
+  };
+  /// The same for all tasks of a lane, for searches; made when the first one comes by.
+  struct History {
+    std::int64_t tasks = 0;
+    std::vector<std::vector<Step>> steps;  // by edge; both numbers rise
+  };
+
+  Edge& edge(std::int32_t lane, std::int32_t other) {
+    std::vector<Edge>& edges = edges_[static_cast<std::size_t>(lane)];
+    const auto at = std::ranges::lower_bound(edges, other, {}, &Edge::lane);
+    return at != edges.end() && at->lane == other ? *at : none_;
+  }
+  bool isFarBefore(const Access& earlier, const Access& later);
+  bool search(const Access& earlier, const Access& later);
+  void extend(std::size_t lane, std::int64_t tasks);
+  std::int64_t knownAt(std::size_t lane, std::size_t edge, std::int64_t count);
+
+  const Program& p_;
+  std::vector<std::int64_t> perRound_;    // by lane
+  std::vector<std::vector<Edge>> edges_;  // by lane, sorted by the other: from its waits
+  std::vector<std::vector<Edge>> found_;  // by lane: from searches
+  std::vector<History> histories_;        // by lane
+  std::vector<std::int64_t> reached_;     // by lane: of a search
+  std::vector<std::int32_t> front_;
+  Edge none_;  // of lanes that never wait for each other
+};
+
+}  // namespace sluice::program

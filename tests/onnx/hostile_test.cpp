@@ -1,0 +1,217 @@
+// Broken and hostile model files: each is refused with one of our errors or imported, never more.
+// The files are made here: sound models with bytes changed or cut off by a printed seed, and models
+// that ask for too much.
+#include <filesystem>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <onnx/defs/parser.h>
+#include <sys/resource.h>
+
+#include "sluice/base/error.h"
+#include "sluice/onnx/import.h"
+#include "sluice/onnx/proto.h"
+
+namespace sluice::onnx {
+namespace {
+
+constexpr std::uint64_t kSeed = 20260917;
+constexpr long kMostKilobytes = 256L << 10;
+
+std::string modelOf(const std::string& text) {
+  pb::ModelProto model;
+  const auto status = pb::OnnxParser::Parse(model, text.c_str());
+  EXPECT_TRUE(status.IsOK()) << status.ErrorMessage() << text;
+  return model.SerializeAsString();
+}
+
+std::string graphOf(const std::string& graph) {
+  return modelOf("<ir_version: 8, opset_import: [\"\" : 17]>\n" + graph);
+}
+
+std::vector<std::string> soundModels() {
+  pb::ModelProto weights;
+  weights.ParseFromString(graphOf(R"(
+    net (float[2, 3, 8, 8] x) => (float[2, 10] y) {
+      c = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(x, w)
+      r = Relu(c)
+      p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r)
+      f = Flatten(p)
+      y = Gemm<transB = 1>(f, v)
+    })"));
+  *weights.mutable_graph()->add_initializer() =
+      toTensorProto(HostTensor(DType::F32, Shape{4, 3, 3, 3}), "w");
+  *weights.mutable_graph()->add_initializer() =
+      toTensorProto(HostTensor(DType::F32, Shape{10, 64}), "v");
+  return {weights.SerializeAsString(),
+          graphOf(R"(
+    shapes (float[2, 6] x) => (float[N] y) {
+      s = Shape(x)
+      i = Constant<value_int: int = 1>()
+      n = Gather(s, i)
+      half = Constant<value_int: int = 2>()
+      m = Div(n, half)
+      axis = Constant<value_ints: ints = [0]>()
+      u = Unsqueeze(m, axis)
+      rest = Constant<value_ints: ints = [-1]>()
+      t = Concat<axis = 0>(rest, u)
+      r = Reshape(x, t)
+      y = ReduceSum<keepdims = 0>(r, axis)
+    })"),
+          graphOf(R"(
+    choice (float[3] x, bool c) => (float[3] y) {
+      y = If(c)<then_branch = a () => (float[3] p) { p = Relu(x) },
+                else_branch = b () => (float[3] q) { q = Neg(x) }>
+    })"),
+          modelOf(R"(
+    <ir_version: 8, opset_import: ["" : 17, "own" : 1]>
+    calls (float[3] x) => (float[3] y) { h = own.twice(x) y = own.twice(h) }
+    <domain: "own", opset_import: ["" : 17]>
+    twice (v) => (r) { r = Add(v, v) })")};
+}
+
+/// Whole models that ask for something that cannot be.
+std::vector<std::string> hostileModels() {
+  std::vector<std::string> models;
+  const auto add = [&](const std::string& body, const std::string& type = "float[2]") {
+    models.push_back(graphOf("main (" + type + " x) => (float[K] y) {" + body + "}"));
+  };
+  const std::string huge = "[4000000000, 4000000000, 4000000000]";
+  const std::string large = "[100000, 100000, 100]";
+  for (const std::string& shape : {huge, large, std::string("[-5]"), std::string("[0]")}) {
+    const std::string s = "s = Constant<value_ints: ints = " + shape + ">() ";
+    add(s + "y = ConstantOfShape(s)");
+    add(s + "c = ConstantOfShape(s) n = Shape(c) y = ConstantOfShape(n)");
+    add(s + "c = ConstantOfShape(s) t = Cast<to = 7>(c) y = Reshape(x, t)");
+    add(s + "y = Expand(x, s)");
+    add(s + "y = Tile(x, s)");
+    add(s + "y = Reshape(x, s)");
+    add(s + "y = Pad(x, s)");
+    add(s + "y = ReduceSum(x, s)");
+    add(s + "y = Slice(x, s, s)");
+    add(s + "y = Unsqueeze(x, s)");
+    add(s + "y = Squeeze(x, s)");
+    add(s + "y = Split(x, s)");
+    add(s + "y = Resize(x, , , s)");
+    add(s + "y = GatherND(x, s)");
+    add(s + "y = ScatterND(x, s, x)");
+    add("y = RandomNormal<shape = " + shape + ">()");
+    add("y = MaxPool<kernel_shape = " + shape + ">(x)", "float[1, 1, 2, 2, 2]");
+    add("y = Conv<pads = " + shape + ">(x, x)", "float[1, 1, 2, 2, 2]");
+    add("y = Transpose<perm = " + shape + ">(x)", "float[2, 2, 2]");
+  }
+  const std::string big = "n = Constant<value_int: int = 4000000000000>() ";
+  add(big +
+      "z = Constant<value_int: int = 0>() d = Constant<value_int: int = 1>() "
+      "y = Range(z, n, d)");
+  add(big +
+      "v = Constant<value_floats: floats = [0.0, 1.0]>() i = Cast<to = 7>(x) "
+      "y = OneHot(i, n, v)");
+  add(big + "u = Unsqueeze(n, z) z = Constant<value_ints: ints = [0]>() y = TopK(x, u)");
+  add("y = Loop(n, t, x)<body = b (int64 i, bool c, float[2] v) => (bool c, float[2] w) "
+      "{ w = Neg(v) }> n = Constant<value_int: int = 4000000000000>()");
+  add("y = Add(y, x)");                           // reads itself
+  add("a = Add(b, x) b = Add(a, x) y = Neg(b)");  // a cycle
+  add("y = Add(x, missing)");
+  add("y = Gather<axis = 99>(x, x)");
+  add("y = Softmax<axis = -9223372036854775807>(x)");
+  add("y = Cast<to = 12345>(x)");
+  add("y = Einsum<equation = \"ij,jk,->->...\">(x, x)");
+  add("y = DepthToSpace<blocksize = 0>(x)", "float[1, 4, 2, 2]");
+  add("y = SpaceToDepth<blocksize = -3>(x)", "float[1, 4, 2, 2]");
+  add("y = LRN<size = -1>(x)", "float[1, 4, 2, 2]");
+  add("y = Dropout<seed = 1>(x)");
+  add("y = Concat<axis = 5>(x, x)");
+  add("y = Neg(x)", "float[9000000000, 9000000000]");
+  return models;
+}
+
+std::string nested(int depth) {
+  std::string body = "r = Neg(x)";
+  for (int i = 0; i < depth; ++i) {
+    const std::string n = std::to_string(i);
+    body = "r = If(c)<then_branch = a" + n + " () => (float[2] r) {" + body + "}, else_branch = b" +
+           n + " () => (float[2] s) { s = Relu(x) }>";
+  }
+  return "main (float[2] x, bool c) => (float[2] r) {" + body + "}";
+}
+
+std::vector<std::string> damaged(const std::vector<std::string>& models, std::mt19937_64& random) {
+  std::vector<std::string> files;
+  for (const std::string& model : models) {
+    for (int i = 0; i < 45; ++i) {
+      std::string file = model;
+      const auto flips = 1 + random() % 4;
+      for (std::uint64_t flip = 0; flip < flips; ++flip) {
+        file[random() % file.size()] = static_cast<char>(random());
+      }
+      files.push_back(std::move(file));
+    }
+    for (int i = 0; i < 12; ++i) {
+      files.push_back(model.substr(0, random() % model.size()));
+    }
+    files.push_back(model + model);
+  }
+  return files;
+}
+
+/// Whether it was imported; anything but our errors gets out.
+bool imports(const std::string& bytes) {
+  try {
+    importModelBytes(std::as_bytes(std::span(bytes)));
+    return true;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& error) {
+    EXPECT_FALSE(error.message().empty());
+    return false;
+  }
+}
+
+TEST(HostileModels, EachIsRefusedOrImportedWithLittleMemory) {
+  std::mt19937_64 random(kSeed);
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  const std::vector<std::string> sound = soundModels();
+  std::vector<std::string> files = damaged(sound, random);
+  for (std::string& model : hostileModels()) {
+    files.push_back(std::move(model));
+  }
+  ASSERT_GE(files.size(), 300U);
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    SCOPED_TRACE("file " + std::to_string(i));
+    refused += imports(files[i]) ? 0 : 1;
+  }
+  EXPECT_GT(refused, files.size() / 2);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(usage.ru_maxrss, kMostKilobytes);
+#endif
+}
+
+TEST(HostileModels, DeepNestingIsRefusedByALimit) {
+  EXPECT_TRUE(imports(graphOf(nested(4))));
+  EXPECT_FALSE(imports(graphOf(nested(80))));
+}
+
+TEST(HostileModels, HaveNoPathOutOfTheirFolder) {
+  for (const char* location : {"/etc/passwd", "../../etc/passwd", "a/../../x", "..", "", "."}) {
+    pb::ModelProto model;
+    model.ParseFromString(graphOf("main (float[2] x) => (float[2] y) { y = Add(x, w) }"));
+    pb::TensorProto& proto = *model.mutable_graph()->add_initializer();
+    proto = toTensorProto(HostTensor(DType::F32, Shape{2}), "w");
+    proto.clear_raw_data();
+    proto.set_data_location(pb::TensorProto::EXTERNAL);
+    pb::StringStringEntryProto& entry = *proto.add_external_data();
+    entry.set_key("location");
+    entry.set_value(location);
+    const std::string bytes = model.SerializeAsString();
+    EXPECT_THROW(importModelBytes(std::as_bytes(std::span(bytes)), {}, ::testing::TempDir()), Error)
+        << location;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::onnx
