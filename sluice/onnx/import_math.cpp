@@ -54,26 +54,6 @@ std::vector<Value> prelu(Node& node) {
   return {ops::prelu(node.b, node.input(0), slope)};
 }
 
-/// Before version 13 all axes from `axis` on are one.
-std::vector<Value> hardmax(Node& node) {
-  const Value x = node.input(0);
-  const Shape shape = node.b.shape(x);
-  const std::int64_t axis = node.integer("axis", node.version() < 13 ? 1 : -1);
-  if (node.version() >= 13) {
-    return {ops::hardmax(node.b, x, axis)};
-  }
-  const std::int64_t first = axis < 0 ? axis + shape.rank() : axis;
-  if (first < 0 || first > shape.rank()) {
-    raise<InvalidArgument>("axis {} is outside of {}", axis, shape.str());
-  }
-  Ints dims = {1, 1};
-  for (std::int64_t i = 0; i < shape.rank(); ++i) {
-    dims[i < first ? 0 : 1] *= shape[i];
-  }
-  const Value rows = ops::reshape(node.b, x, Shape(std::move(dims)));
-  return {ops::reshape(node.b, ops::hardmax(node.b, rows, 1), shape)};
-}
-
 std::vector<Value> range(Node& node) {
   const DType dtype = node.dtype(0);
   const double start = node.realOf(0, 0.0);
@@ -244,7 +224,6 @@ constexpr std::array kTranslations = {
     Translation{"CumSum", cumSum},
     Translation{"Elu", elu},
     Translation{"EyeLike", eyeLike},
-    Translation{"Hardmax", hardmax},
     Translation{"LeakyRelu", leakyRelu},
     Translation{"PRelu", prelu},
     Translation{"Range", range},
