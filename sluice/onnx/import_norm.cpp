@@ -40,13 +40,6 @@ std::vector<Value> softmax(Node& node) {
   return onAxis(node, kApply);
 }
 
-/// 1 at the largest element, the first of equal ones.
-Value oneAtLargest(ir::GraphBuilder& b, Value x, std::int64_t axis) {
-  const TensorType type = b.type(x);
-  axis = normalizeAxis(axis, type.shape.rank());
-  return ops::oneHot(b, ops::argMax(b, x, axis), type.shape[axis], type.dtype, axis);
-}
-
 Value spread(ir::GraphBuilder& b, Value x, const Shape& shape) {
   return b.shape(x) == shape ? x : ops::broadcastTo(b, x, shape);
 }
@@ -191,7 +184,7 @@ constexpr std::string_view kGraphcore = "ai.graphcore";
 constexpr std::array kTranslations = {
     Translation{"BatchNormalization", batchNormalization},
     Translation{"GroupNormalization", groupNormalization, kGraphcore},
-    Translation{"Hardmax", softmax<oneAtLargest>},
+    Translation{"Hardmax", softmax<ops::hardmax>},
     Translation{"InstanceNormalization", instanceNormalization},
     Translation{"LayerNormalization", layerNormalization},
     Translation{"LogSoftmax", softmax<ops::logSoftmax>},

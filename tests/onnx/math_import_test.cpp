@@ -241,7 +241,7 @@ TEST(ImportMathErrors, SayWhatIsWrong) {
   const auto refused = [](int opset, const std::string& text, const std::string& word) {
     expectRefused<InvalidArgument>(opset, text, word);
   };
-  refused(11, "(float[2, 2] x) => (float[2, 2] y) { y = Hardmax<axis = 3>(x) }", "outside of");
+  refused(11, "(float[2, 2] x) => (float[2, 2] y) { y = Hardmax<axis = 3>(x) }", "out of range");
   refused(17, "(float[2] x) => (float[2] y) { y = EyeLike(x) }", "expected a matrix");
   refused(5, "(float[2] x) => (float[2] y) { y = Cast<to = \"real\">(x) }", "not an element type");
   refused(17,
