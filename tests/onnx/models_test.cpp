@@ -1,5 +1,7 @@
 // Networks as PyTorch 1.13 exports them give the outputs and gradients that PyTorch computed. The
 // files are of tests/torch/onnx_export.py; tests/torch makes them anew and compares more of them.
+#include <ostream>
+
 #include <gtest/gtest.h>
 
 #include "tests/onnx/exported.h"
@@ -11,6 +13,10 @@ struct Kept {
   const char* network;
   int opset;
 };
+
+void PrintTo(const Kept& kept, std::ostream* stream) {  // NOLINT: GoogleTest's name
+  *stream << kept.network << " of opset " << kept.opset;
+}
 
 class KeptNetwork : public ::testing::TestWithParam<Kept> {};
 
