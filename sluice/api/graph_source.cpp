@@ -71,6 +71,21 @@ class ModuleSource : public GraphSource {
     return session;
   }
 
+  void release() override {
+    std::vector<std::pair<nn::Parameter*, HostTensor>> values;
+    for (const auto& list : {module_.parameters(), module_.buffers()}) {
+      for (nn::Parameter* parameter : list) {
+        if (module_.store() != nullptr && module_.store()->contains(parameter->fullName())) {
+          values.emplace_back(parameter, parameter->value());
+        }
+      }
+    }
+    module_.setStore(nullptr);
+    for (const auto& [parameter, value] : values) {
+      parameter->setValue(value);
+    }
+  }
+
   nn::Module* module() override { return &module_; }
   std::string inputName(std::size_t position) const override {
     return position < inputs_ ? fmt::format("input{}", position) : "";
@@ -132,6 +147,13 @@ class BuilderSource : public GraphSource {
         sharedSession(builder_.store(), options, options.randomSeed().value_or(0));
     builder_.setStore(session);
     return session;
+  }
+
+  void release() override {
+    // A Builder's weights have no other home than the session, which keeps them on the host.
+    if (auto session = std::dynamic_pointer_cast<Session>(builder_.store())) {
+      session->detach();
+    }
   }
 
   nn::Module* module() override { return nullptr; }

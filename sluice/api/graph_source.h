@@ -49,6 +49,8 @@ class GraphSource {
   virtual TracedGraph trace(const TraceRequest& request) const = 0;
   /// The session of all models of this source, made by the first of them.
   virtual std::shared_ptr<Session> session(const Options& options) = 0;
+  /// The last model is gone: frees the devices and keeps the values of weights and buffers.
+  virtual void release() = 0;
   /// Null for a Builder.
   virtual nn::Module* module() = 0;
   /// The name of an input by its position, empty if there is no such input.

@@ -78,6 +78,7 @@ Model::Model(std::unique_ptr<GraphSource> source,
     recorder_ = std::make_unique<profile::StepRecorder>(
         std::filesystem::path(options_.report().logDir) / folder / programName());
   }
+  session_->join(training());
   options.freeze();
   options_.freeze();
 }
@@ -85,7 +86,27 @@ Model::Model(std::unique_ptr<GraphSource> source,
 Model::~Model() {
   if (session_) {
     session_->wait();
+    session_->leave(training());
   }
+}
+
+void Model::destroy() {
+  if (!session_) {
+    return;
+  }
+  session_->wait();
+  programs_.clear();
+  if (session_->leave(training())) {
+    source_->release();
+  }
+  session_.reset();
+}
+
+Session& Model::alive() const {
+  if (!session_) {
+    raise<InvalidArgument>("the model was destroyed: make a new one of the same module");
+  }
+  return *session_;
 }
 
 void Model::requireNamedBuffers() {
@@ -182,7 +203,7 @@ Model::Entry& Model::entryFor(const Signature& signature) {
   for (const BatchLayout& layout : outputLayouts(traced.outputs)) {
     rules.push_back(drainRule(layout));
   }
-  CompiledProgram compiled = session_->compile(
+  CompiledProgram compiled = alive().compile(
       std::move(traced.graph), microBatchesPerRound(), std::move(rules), options_, &progress);
   programs_.push_back(
       std::make_unique<Entry>(Entry{signature, traced.outputs, std::move(compiled)}));
@@ -194,7 +215,7 @@ Model::Entry& Model::entryFor(const Signature& signature) {
 }
 
 Model::Entry& Model::entryOf(std::span<const HostTensor> inputs) {
-  session_->wait();
+  alive().wait();
   if (synthetic() && inputs.empty() && !programs_.empty()) {
     return *programs_.back();
   }
@@ -207,8 +228,8 @@ void Model::compile(std::span<const HostTensor> inputs) {
 
 void Model::writeStepScalars() {
   for (const auto& [name, value] : optimizer_->scalars(schedule_.at(counts_->updates))) {
-    if (session_->contains(name)) {
-      session_->fill(name, value);
+    if (alive().contains(name)) {
+      alive().fill(name, value);
     }
   }
 }
@@ -233,7 +254,7 @@ std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, Entry& entr
 }
 
 runtime::StepArgs Model::argsOf(Step& step) const {
-  runtime::StepArgs args = step.args(rounds(), session_->seed());
+  runtime::StepArgs args = step.args(rounds(), alive().seed());
   if (recorder_) {
     args.times = recorder_->begin();
   } else if (options_.report().logCycleCount) {
@@ -264,7 +285,7 @@ std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& e
 std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
   Entry& entry = entryOf(inputs);
   const std::shared_ptr<Step> step = prepare({inputs.begin(), inputs.end()}, entry);
-  session_->run(*entry.compiled.program, argsOf(*step));
+  alive().run(*entry.compiled.program, argsOf(*step));
   finisher(step, entry)();
   return step->takeOutputs();
 }
@@ -274,7 +295,7 @@ Pending Model::runAsync(std::vector<HostTensor> inputs) {
     Entry& entry = entryOf(inputs);
     std::shared_ptr<Step> step = prepare(std::move(inputs), entry);
     std::shared_future<void> ended =
-        session_->start(*entry.compiled.program, argsOf(*step), finisher(step, entry));
+        alive().start(*entry.compiled.program, argsOf(*step), finisher(step, entry));
     return {std::move(ended), std::move(step)};
   } catch (...) {
     return Pending(std::current_exception());
@@ -314,7 +335,7 @@ const std::vector<std::string>& Model::getTensorNames() const {
 }
 
 const HostTensor& Model::getAnchoredTensor(std::string_view shortName) const {
-  session_->wait();
+  alive().wait();
   const std::vector<Anchor>& anchors = options_.batch().anchors;
   const auto found = std::ranges::find(anchors, shortName, &Anchor::shortName);
   if (found == anchors.end()) {
@@ -327,22 +348,23 @@ const HostTensor& Model::getAnchoredTensor(std::string_view shortName) const {
 }
 
 void Model::detachFromDevice() {
-  session_->detach();
+  alive().detach();
 }
 
 void Model::attachToDevice() {
+  Session& session = alive();
   if (options_.device().connection == ConnectionType::Never) {
     raise<InvalidArgument>("connectionType is Never: the model cannot be attached to a device");
   }
   if (!isCompiled()) {
     raise<InvalidArgument>("the model is not compiled yet: call it or compile() before attaching");
   }
-  session_->attach();
+  session.attach();
 }
 
 bool Model::isAttachedToDevice() const {
   const ConnectionType connection = options_.device().connection;
-  return connection != ConnectionType::Never && session_->isAttached() &&
+  return session_ && connection != ConnectionType::Never && session_->isAttached() &&
          (connection == ConnectionType::Always || isCompiled());
 }
 
@@ -351,11 +373,11 @@ void Model::copyNamedBuffersToDevice() {
     raise<InvalidArgument>(
         "copyNamedBuffersToDevice: name the buffers with Options::updatableNamedBuffers");
   }
-  session_->wait();
+  alive().wait();
 }
 
 std::int64_t Model::cycleCount() const {
-  session_->wait();
+  alive().wait();
   if (counts_->cycles == 0) {
     raise<InvalidArgument>(
         "cycles are counted by calls of a model whose options have logCycleCount(true): {}",
@@ -365,7 +387,7 @@ std::int64_t Model::cycleCount() const {
 }
 
 std::int64_t Model::updates() const {
-  session_->wait();
+  alive().wait();
   return counts_->updates;
 }
 
@@ -386,6 +408,7 @@ void Model::setOptimizer(const optim::Optimizer& optimizer) {
 }
 
 const CompiledProgram& Model::compiled() const {
+  static_cast<void>(alive());
   if (programs_.empty()) {
     raise<InvalidArgument>("the model is not compiled yet: call it or compile() first");
   }

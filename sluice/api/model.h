@@ -47,7 +47,8 @@ class Model {
  public:
   using Forward = sluice::Forward;
 
-  /// A null optimizer: inference. Freezes the options.
+  /// A null optimizer: inference. Freezes the options. Throws InvalidArgument for a second training
+  /// model of a module while the first one lives.
   Model(std::unique_ptr<GraphSource> source,
         const Options& options,
         std::unique_ptr<optim::Optimizer> optimizer);
@@ -57,6 +58,11 @@ class Model {
   Model& operator=(Model&&) = delete;
   /// Waits for a step that is under way.
   ~Model();
+
+  /// Ends the model: its programs go, and if it is the last of its module (or Builder) the devices,
+  /// too. A module's weights and buffers then are its own, for models on other devices, and the
+  /// state of the optimizer is lost. Other functions throw InvalidArgument from now on.
+  void destroy();
 
   /// One call: inputs of a whole step, outputs by the output mode. Compiles at the first call and
   /// again for another signature. Throws InvalidArgument for inputs that do not fit. An error in
@@ -97,8 +103,8 @@ class Model {
   bool isAttachedToDevice() const;
   /// Parameters are read from and written to the memory of the devices directly, and all models of
   /// a module share that memory: nothing can be out of date once no step runs. So these only wait.
-  void copyWeightsToHost() { session_->wait(); }
-  void copyWeightsToDevice() { session_->wait(); }
+  void copyWeightsToHost() { alive().wait(); }
+  void copyWeightsToDevice() { alive().wait(); }
 
   /// The buffers of Options::updatableNamedBuffers, as they are on the host. Throws InvalidArgument
   /// if there are none.
@@ -108,7 +114,7 @@ class Model {
   const Options& options() const { return options_; }
   /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
   const BatchLayout& batchLayout() const { return layout_; }
-  Session& session() { return *session_; }
+  Session& session() { return alive(); }
   /// Throws InvalidArgument if the model was made of a Builder.
   nn::Module& module();
   /// Micro-batches per call and replica.
@@ -151,6 +157,8 @@ class Model {
   };
 
   bool training() const { return optimizer_ != nullptr; }
+  /// Throws InvalidArgument once the model is destroyed.
+  Session& alive() const;
   bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }
   /// Weights are updated at every micro-batch, and a call is one round.
   bool continuous() const;
@@ -179,7 +187,7 @@ class Model {
   std::vector<BatchLayout> anchorLayouts_;
   std::unique_ptr<optim::Optimizer> optimizer_;  // null: inference
   optim::LrSchedule schedule_;
-  std::shared_ptr<Session> session_;  // shared by all models of one module
+  std::shared_ptr<Session> session_;  // of all models of one module; null: destroyed
   std::vector<std::unique_ptr<Entry>> programs_;
   std::vector<std::string> tensorNames_;
   std::shared_ptr<StepCounts> counts_ = std::make_shared<StepCounts>();  // shared with steps

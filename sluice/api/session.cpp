@@ -177,6 +177,21 @@ void Session::broadcastBuffers(std::size_t replicas) {
   }
 }
 
+void Session::join(bool training) {
+  if (training && trainingModels_ > 0) {
+    raise<InvalidArgument>(
+        "already wrapped: there is a training model of this module or Builder; destroy() it before "
+        "making another one");
+  }
+  ++models_;
+  trainingModels_ += training ? 1 : 0;
+}
+
+bool Session::leave(bool training) {
+  trainingModels_ -= training ? 1 : 0;
+  return --models_ == 0;
+}
+
 Session::~Session() {
   wait();
 }

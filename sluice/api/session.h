@@ -49,6 +49,11 @@ class Session : public nn::StateStore {
   /// broadcastBuffers and (if set) seed of this session.
   void requireSameDevices(const Options& options) const;
 
+  /// A model uses the session from now on. Throws InvalidArgument for a second one that trains.
+  void join(bool training);
+  /// It does no longer; true if no other one does.
+  bool leave(bool training);
+
   /// Runs the passes, lowers, proves and loads; with ConnectionType::Never it does not load.
   /// `microBatches` is the number per round; `drainRules` are by output, empty: every micro-batch.
   /// Throws OutOfMemory when the state of all programs and the largest transient arena are over the
@@ -119,6 +124,8 @@ class Session : public nn::StateStore {
   std::map<std::string, std::int32_t> warned_;         // how often each warning was logged
   bool broadcastBuffers_ = true;
   double stallTimeout_ = 0;  // seconds
+  std::int32_t models_ = 0;
+  std::int32_t trainingModels_ = 0;  // of them, at most 1
   std::vector<Replica> replicas_;
   std::unique_ptr<runtime::Engine> engine_;
   std::shared_future<void> running_;  // the step that was started last

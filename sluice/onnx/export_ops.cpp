@@ -202,6 +202,66 @@ bool clip(ModelWriter& writer, const ir::Op& op) {
   return true;
 }
 
+bool gatherNd(ModelWriter& writer, const ir::Op& op) {
+  writer.addNode(
+      op, {"GatherND", writer.operands(op), {{"batch_dims", op.attrs.integer("batchDims")}}});
+  return true;
+}
+
+/// The standard's reductions before opset 18 are these.
+bool isStandardReduction(const ir::Op& op) {
+  const std::string& reduction = op.attrs.text("reduction");
+  return reduction == "none" || reduction == "add" || reduction == "mul";
+}
+
+bool scatterElements(ModelWriter& writer, const ir::Op& op) {
+  if (!isStandardReduction(op)) {
+    return false;
+  }
+  writer.addNode(op,
+                 {"ScatterElements",
+                  writer.operands(op),
+                  {{"axis", op.attrs.integer("axis")}, {"reduction", op.attrs.text("reduction")}}});
+  return true;
+}
+
+bool scatterNd(ModelWriter& writer, const ir::Op& op) {
+  if (!isStandardReduction(op) || op.attrs.integer("batchDims") != 0) {
+    return false;
+  }
+  writer.addNode(op,
+                 {"ScatterND", writer.operands(op), {{"reduction", op.attrs.text("reduction")}}});
+  return true;
+}
+
+bool reverseSequence(ModelWriter& writer, const ir::Op& op) {
+  writer.addNode(op,
+                 {"ReverseSequence",
+                  writer.operands(op),
+                  {{"batch_axis", op.attrs.integer("batchAxis")},
+                   {"time_axis", op.attrs.integer("timeAxis")}}});
+  return true;
+}
+
+bool topK(ModelWriter& writer, const ir::Op& op) {
+  writer.addNode(
+      op,
+      {"TopK",
+       {writer.operands(op)[0], writer.integers({op.attrs.integer("k")})},
+       {{"axis", op.attrs.integer("axis")}, {"largest", op.attrs.flag("largest") ? 1 : 0}}});
+  return true;
+}
+
+bool gridSample(ModelWriter& writer, const ir::Op& op) {
+  writer.addNode(op,
+                 {"GridSample",
+                  writer.operands(op),
+                  {{"mode", op.attrs.text("mode")},
+                   {"padding_mode", op.attrs.text("padding")},
+                   {"align_corners", op.attrs.flag("alignCorners") ? 1 : 0}}});
+  return true;
+}
+
 struct Entry {
   std::string_view op;
   Form form;
@@ -217,6 +277,8 @@ constexpr std::array kForms = {
     Entry{"cross_entropy", notStandard},
     Entry{"cumsum", cumSum},
     Entry{"detach", notStandard},
+    Entry{"gather_nd", gatherNd},
+    Entry{"grid_sample", gridSample},
     Entry{"matmul", matmul},
     Entry{"max_pool", notStandard},
     Entry{"nll_loss", notStandard},
@@ -229,9 +291,15 @@ constexpr std::array kForms = {
     Entry{"reduce_prod", reduce},
     Entry{"reduce_sum", reduce},
     Entry{"reshape", reshape},
+    Entry{"resize", notStandard},
+    Entry{"reverse_sequence", reverseSequence},
+    Entry{"roi_align", notStandard},
+    Entry{"scatter_elements", scatterElements},
+    Entry{"scatter_nd", scatterNd},
     Entry{"slice", slice},
     Entry{"split", split},
     Entry{"tile", tile},
+    Entry{"top_k", topK},
     Entry{"transpose", transpose},
     Entry{"trilu", notStandard},
 };

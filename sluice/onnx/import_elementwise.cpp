@@ -1,5 +1,6 @@
 // Translations of element-wise ops that are not the same op under another name: legacy
 // broadcasting, any number of operands, casts.
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -49,8 +50,34 @@ std::vector<Value> mean(Node& node) {
   return {ops::div(node.b, sum, node.b.scalar(node.b.dtype(sum), count))};
 }
 
+/// Before version 6 the type was a word.
+DType castTarget(Node& node) {
+  if (node.version() >= 6) {
+    return node.dtypeAttr("to", DType::F32);
+  }
+  constexpr std::array<std::string_view, 13> kWords = {"FLOAT",
+                                                       "UINT8",
+                                                       "INT8",
+                                                       "UINT16",
+                                                       "INT16",
+                                                       "INT32",
+                                                       "INT64",
+                                                       "STRING",
+                                                       "BOOL",
+                                                       "FLOAT16",
+                                                       "DOUBLE",
+                                                       "UINT32",
+                                                       "UINT64"};
+  const std::string word = node.text("to");
+  const auto found = std::ranges::find(kWords, word);
+  if (found == kWords.end()) {
+    raise<InvalidArgument>("'{}' is not an element type", word);
+  }
+  return dtypeOf(found - kWords.begin() + 1);
+}
+
 std::vector<Value> castTo(Node& node) {
-  return {ops::cast(node.b, node.input(0), node.dtypeAttr("to", DType::F32))};
+  return {ops::cast(node.b, node.input(0), castTarget(node))};
 }
 
 std::vector<Value> castLike(Node& node) {
@@ -74,7 +101,8 @@ std::vector<Value> pow(Node& node) {
 std::vector<Value> clip(Node& node) {
   Value x = node.input(0);
   if (node.version() < 11) {
-    return {ops::clamp(node.b, x, node.real("min"), node.real("max"))};
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return {ops::clamp(node.b, x, node.real("min", -kInfinity), node.real("max", kInfinity))};
   }
   const bool known = (!node.has(1) || node.isConstant(1)) && (!node.has(2) || node.isConstant(2));
   const bool both = node.has(1) && node.has(2);

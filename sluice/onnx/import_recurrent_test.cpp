@@ -37,7 +37,7 @@ double tanhOf(double x) {
 struct Setting {
   std::string op = "LSTM";
   std::int64_t gates = 4;
-  std::string attrs;
+  std::string attrs = "hidden_size = 3";
   std::int64_t directions = 1;
   bool reverse = false;
   bool lengths = false;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/deciding.h"
 #include "sluice/onnx/translations.h"
 #include "sluice/ops/ops.h"
 
@@ -182,27 +183,89 @@ std::vector<Value> slice(Node& node) {
 }
 
 std::vector<Value> tile(Node& node) {
-  if (node.version() < 6) {
-    node.unsupported("Tile before version 6");
+  if (node.version() >= 6) {
+    return {ops::tile(node.b, node.input(0), node.integersOf(1))};
   }
-  return {ops::tile(node.b, node.input(0), node.integersOf(1))};
+  // One axis only, both as operands of the data's type.
+  Ints repeats(node.shape(0).dims().size(), 1);
+  const std::int64_t axis = normalizeAxis(wholeOperand(node, 2), node.rank(0));
+  repeats[static_cast<std::size_t>(axis)] = wholeOperand(node, 1);
+  return {ops::tile(node.b, node.input(0), std::move(repeats))};
+}
+
+struct Padding {
+  Ints before;
+  Ints after;
+};
+
+/// Negative pads cut elements off; what is left to add is returned.
+Padding cutNegative(Node& node, Value& x, const Ints& pads) {
+  const Shape shape = node.b.shape(x);
+  const auto rank = static_cast<std::size_t>(shape.rank());
+  Padding padding{.before = Ints(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(rank)),
+                  .after = Ints(pads.begin() + static_cast<std::ptrdiff_t>(rank), pads.end())};
+  Ints starts(rank, 0);
+  Ints ends = shape.dims();
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t front = std::min<std::int64_t>(padding.before[i], 0);
+    const std::int64_t back = std::min<std::int64_t>(padding.after[i], 0);
+    if (front < -ends[i] || back < -ends[i] || ends[i] + front + back < 0) {
+      raise<InvalidArgument>(
+          "pads {} and {} of axis {} cut more than {} has", front, back, i, shape.str());
+    }
+    starts[i] = -front;
+    ends[i] += back;
+    padding.before[i] -= front;
+    padding.after[i] -= back;
+  }
+  if (starts != Ints(rank, 0) || ends != shape.dims()) {
+    x = ops::slice(node.b, x, std::move(starts), std::move(ends));
+  }
+  return padding;
+}
+
+/// True where padding is.
+HostTensor paddingMask(const Shape& inner, const Shape& outer, const Ints& before) {
+  HostTensor mask = HostTensor::full({DType::Bool, outer}, 0.0);
+  const auto out = mask.data<bool>();
+  const Ints strides = outer.strides();
+  for (std::int64_t axis = 0; axis < outer.rank(); ++axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    for (std::int64_t i = 0; i < outer.elements(); ++i) {
+      const std::int64_t at = i / strides[a] % outer[axis] - before[a];
+      if (at < 0 || at >= inner[axis]) {
+        out[static_cast<std::size_t>(i)] = true;
+      }
+    }
+  }
+  return mask;
 }
 
 std::vector<Value> pad(Node& node) {
-  const Ints pads = node.integersOf("pads", 1);
+  const Ints pads = node.integersOf(node.version() == 1 ? "paddings" : "pads", 1);
   const auto rank = static_cast<std::size_t>(node.rank(0));
   if (pads.size() != 2 * rank) {
     raise<InvalidArgument>(
         "expected {} pads for {}, got {}", 2 * rank, node.shape(0).str(), pads.size());
   }
-  const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(rank);
-  const double value = node.has(2) ? node.realOf(2, 0.0) : node.real("value", 0.0);
-  return {ops::pad(node.b,
-                   node.input(0),
-                   Ints(pads.begin(), middle),
-                   Ints(middle, pads.end()),
-                   node.text("mode", "constant"),
-                   value)};
+  Value x = node.input(0);
+  Padding padding = cutNegative(node, x, pads);
+  const Shape inner = node.b.shape(x);
+  const std::string mode = node.text("mode", "constant");
+  const bool computed = mode == "constant" && node.has(2) && !node.isConstant(2);
+  const double value = computed ? 0.0 : node.has(2) ? node.realOf(2, 0.0) : node.real("value", 0.0);
+  const Ints before = padding.before;
+  const Value padded =
+      ops::pad(node.b, x, std::move(padding.before), std::move(padding.after), mode, value);
+  if (!computed) {
+    return {padded};
+  }
+  if (node.shape(2).elements() != 1) {
+    raise<InvalidArgument>("the value must be one number, got {}", node.type(2).str());
+  }
+  const HostTensor mask = paddingMask(inner, node.b.shape(padded), before);
+  const Value fill = ops::reshape(node.b, node.input(2), Shape{});
+  return {ops::where(node.b, node.b.constant(mask), fill, padded)};
 }
 
 constexpr std::array kTranslations = {

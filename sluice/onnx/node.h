@@ -59,6 +59,8 @@ class Node {
   /// The result of evaluating a value made while translating; throws NeedsConstant.
   virtual HostTensor evaluate(Value value) = 0;
   virtual bool canEvaluate(Value value) = 0;
+  /// A tensor of the graph that need not be an operand; throws InvalidArgument if there is none.
+  virtual Value named(const std::string& tensor) = 0;
 
   // What follows is made of the above.
   const TensorType& type(std::size_t i) { return b.type(input(i)); }
@@ -101,6 +103,10 @@ struct Translation {
   std::string_view domain = "";
   bool sequences = false;  ///< an operand may be a sequence of tensors
 };
+
+/// A tensor that is computed while importing may have this many elements; a few bytes of a file can
+/// ask for any number. Throws Unsupported.
+void requireModestSize(double elements);
 
 /// The element type of a number of TensorProto.DataType; throws Unsupported.
 DType dtypeOf(std::int64_t onnxType);

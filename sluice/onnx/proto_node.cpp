@@ -191,6 +191,14 @@ bool ProtoNode::canEvaluate(Value value) {
   return !importer_.isComputed(value);
 }
 
+Value ProtoNode::named(const std::string& tensor) {
+  Scope::Tensor* found = importer_.find(scope_, tensor);
+  if (found == nullptr) {
+    raise<InvalidArgument>("tensor '{}' is made by no earlier node", tensor);
+  }
+  return importer_.read(*found, true);
+}
+
 const ir::Attr* ProtoNode::find(std::string_view attr) const {
   const ir::Attr* given = attrs_.find(attr);
   return given != nullptr ? given : defaults_.find(attr);

@@ -39,6 +39,7 @@ class ProtoNode final : public Node {
   std::size_t bodyInputs(std::string_view attr) const override;
   HostTensor evaluate(Value value) override;
   bool canEvaluate(Value value) override;
+  Value named(const std::string& tensor) override;
 
   /// Throws Unsupported if an operand is a sequence.
   void requireTensors() const;

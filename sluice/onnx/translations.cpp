@@ -24,11 +24,15 @@ std::map<Key, const Translation*> indexTranslations() {
                             nnTranslations(),
                             normTranslations(),
                             poolTranslations(),
+                            randomTranslations(),
                             recurrentTranslations(),
                             reductionTranslations(),
                             sequenceTranslations(),
                             shapeTranslations(),
-                            trainingTranslations()}) {
+                            signalTranslations(),
+                            trainingTranslations(),
+                            vendorIndexingTranslations(),
+                            vendorTranslations()}) {
     for (const Translation& translation : family) {
       const bool fresh =
           index.emplace(Key{translation.domain, translation.op}, &translation).second;
@@ -98,7 +102,8 @@ std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def) {
     }
   }
   for (const ir::NamedAttr& attr : node.attrs()) {
-    if (attrs.find(attr.name) == nullptr) {
+    // Files of the first opsets say where results may take an operand's memory.
+    if (attrs.find(attr.name) == nullptr && attr.name != "consumed_inputs") {
       raise<Unsupported>("attribute '{}' is not supported", attr.name);
     }
   }

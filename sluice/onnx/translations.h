@@ -19,11 +19,15 @@ std::span<const Translation> mathTranslations();
 std::span<const Translation> nnTranslations();
 std::span<const Translation> normTranslations();
 std::span<const Translation> poolTranslations();
+std::span<const Translation> randomTranslations();
 std::span<const Translation> recurrentTranslations();
 std::span<const Translation> reductionTranslations();
 std::span<const Translation> sequenceTranslations();
 std::span<const Translation> shapeTranslations();
+std::span<const Translation> signalTranslations();
 std::span<const Translation> trainingTranslations();
+std::span<const Translation> vendorIndexingTranslations();
+std::span<const Translation> vendorTranslations();
 
 /// nullptr when there is none.
 const Translation* findTranslation(std::string_view domain, std::string_view op);

@@ -17,12 +17,16 @@ void requirePositive(std::string_view what, const Ints& numbers) {
   }
 }
 
-Window windowOf(Node& node, Ints kernel) {
-  const Shape shape = node.shape(0);
+Shape inputShape(Node& node) {
+  Shape shape = node.shape(0);
   if (shape.rank() < 3 || shape.rank() > 5) {
     raise<InvalidArgument>("the input must be [batch, channels, 1 to 3 spatial axes], got {}",
                            shape.str());
   }
+  return shape;
+}
+
+Window windowOf(Node& node, const Shape& shape, Ints kernel) {
   Window w{.in = Ints(shape.dims().begin() + 2, shape.dims().end()),
            .kernel = std::move(kernel),
            .autoPad = node.text("auto_pad", "NOTSET")};
@@ -74,18 +78,18 @@ Ints listOf(const Node& node, std::string_view attr, std::size_t count, std::int
 }
 
 Window poolWindow(Node& node) {
-  const auto rank = static_cast<std::size_t>(std::max<std::int64_t>(node.rank(0) - 2, 0));
+  const Shape input = inputShape(node);
   if (!node.hasAttr("kernel_shape")) {
     raise<InvalidArgument>("kernel_shape is missing");
   }
-  return windowOf(node, listOf(node, "kernel_shape", rank, 0));
+  return windowOf(
+      node, input, listOf(node, "kernel_shape", static_cast<std::size_t>(input.rank() - 2), 0));
 }
 
 Window convWindow(Node& node, const Shape& weight) {
-  const Shape input = node.shape(0);
-  if (weight.rank() != input.rank() || weight.rank() < 3) {
-    raise<InvalidArgument>(
-        "weight {} and input {} must be of one rank, 3 to 5", weight.str(), input.str());
+  const Shape input = inputShape(node);
+  if (weight.rank() != input.rank()) {
+    raise<InvalidArgument>("weight {} and input {} must be of one rank", weight.str(), input.str());
   }
   Ints kernel(weight.dims().begin() + 2, weight.dims().end());
   const Ints given = node.integers("kernel_shape");
@@ -93,7 +97,7 @@ Window convWindow(Node& node, const Shape& weight) {
     raise<InvalidArgument>(
         "kernel_shape {} is not that of the weight {}", Shape(given).str(), weight.str());
   }
-  return windowOf(node, std::move(kernel));
+  return windowOf(node, input, std::move(kernel));
 }
 
 }  // namespace sluice::onnx

@@ -35,8 +35,12 @@ std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<co
   return {cast(b, add(b, scaled, spread(cast(b, inputs[2], wide))), dtype)};
 }
 
-constexpr ir::OnnxName kOnnx[] = {
-    {"BatchNormalization", 9}, {"BatchNormalization", 14}, {"BatchNormalization", 15}};
+constexpr ir::OnnxName kOnnx[] = {{"BatchNormalization", 1},
+                                  {"BatchNormalization", 6},
+                                  {"BatchNormalization", 7},
+                                  {"BatchNormalization", 9},
+                                  {"BatchNormalization", 14},
+                                  {"BatchNormalization", 15}};
 
 }  // namespace
 

@@ -24,6 +24,51 @@ std::vector<bool> marked(std::string_view what,
 
 }  // namespace
 
+Value argMin(GraphBuilder& b, Value x, std::int64_t axis, bool keepDims) {
+  const DType dtype = b.dtype(x);
+  // The order is turned round without overflow: -x, or every bit of an integer inverted.
+  Value turned;
+  if (isFloat(dtype)) {
+    turned = neg(b, x);
+  } else if (isSigned(dtype)) {
+    turned = sub(b, b.scalar(dtype, -1.0), x);
+  } else {
+    turned = sub(b, sub(b, b.scalar(dtype, 0.0), x), b.scalar(dtype, 1.0));
+  }
+  return argMax(b, turned, axis, keepDims);
+}
+
+Value depthToSpace(GraphBuilder& b, Value x, std::int64_t blockSize, bool depthFirst) {
+  const Shape shape = b.shape(x);
+  if (shape.rank() != 4 || blockSize < 1 || shape[1] % blockSize != 0 ||
+      shape[1] / blockSize % blockSize != 0) {
+    raise<InvalidArgument>(
+        "depthToSpace: blocks of {} cannot be made of {}", blockSize, shape.str());
+  }
+  const std::int64_t depth = shape[1] / blockSize / blockSize;
+  const Shape apart = depthFirst ? Shape{shape[0], blockSize, blockSize, depth, shape[2], shape[3]}
+                                 : Shape{shape[0], depth, blockSize, blockSize, shape[2], shape[3]};
+  const std::vector<std::int64_t> order = depthFirst ? std::vector<std::int64_t>{0, 3, 4, 1, 5, 2}
+                                                     : std::vector<std::int64_t>{0, 1, 4, 2, 5, 3};
+  return reshape(b,
+                 transpose(b, reshape(b, x, apart), order),
+                 Shape{shape[0], depth, shape[2] * blockSize, shape[3] * blockSize});
+}
+
+Value spaceToDepth(GraphBuilder& b, Value x, std::int64_t blockSize) {
+  const Shape shape = b.shape(x);
+  if (shape.rank() != 4 || blockSize < 1 || shape[2] % blockSize != 0 ||
+      shape[3] % blockSize != 0) {
+    raise<InvalidArgument>("spaceToDepth: {} has no blocks of {}", shape.str(), blockSize);
+  }
+  const std::int64_t rows = shape[2] / blockSize;
+  const std::int64_t columns = shape[3] / blockSize;
+  const Shape apart{shape[0], shape[1], rows, blockSize, columns, blockSize};
+  return reshape(b,
+                 transpose(b, reshape(b, x, apart), {0, 3, 5, 1, 2, 4}),
+                 Shape{shape[0], shape[1] * blockSize * blockSize, rows, columns});
+}
+
 Value flatten(GraphBuilder& b, Value x, std::int64_t first, std::int64_t last) {
   const Shape shape = b.shape(x);
   if (shape.rank() == 0) {

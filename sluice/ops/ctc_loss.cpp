@@ -41,6 +41,8 @@ void reference(const ir::KernelArgs& args) {
   storeDoubles(args, 0, losses);
 }
 
+constexpr ir::OnnxName kOnnx[] = {{"Ctc", 1, "ai.graphcore"}};
+
 }  // namespace
 
 constinit const ir::OpDef kCtcLoss{.name = "ctc_loss",
@@ -51,7 +53,8 @@ constinit const ir::OpDef kCtcLoss{.name = "ctc_loss",
                                    .grad = grad,
                                    .gradReads = {.inputs = 0b1111},
                                    .cost = costPerInput<8>,
-                                   .reference = reference};
+                                   .reference = reference,
+                                   .onnx = kOnnx};
 
 Value ctcLoss(GraphBuilder& b,
               Value logProbabilities,

@@ -41,7 +41,8 @@ std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<co
   return {add(b, scaled, reshape(b, inputs[2], perChannel))};
 }
 
-constexpr ir::OnnxName kOnnx[] = {{"GroupNormalization", 21}};
+constexpr ir::OnnxName kOnnx[] = {{"GroupNormalization", 21},
+                                  {"GroupNormalization", 1, "ai.graphcore"}};
 
 }  // namespace
 

@@ -19,10 +19,15 @@ std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<co
   return {reduceLoss(b, inputs[0], reductionOf(op))};
 }
 
+constexpr ir::OnnxName kOnnx[] = {{"IdentityLoss", 1, "ai.graphcore"}};
+
 }  // namespace
 
-constinit const ir::OpDef kIdentityLoss{
-    .name = "identity_loss", .attrs = kAttrs, .infer = infer, .decompose = decompose};
+constinit const ir::OpDef kIdentityLoss{.name = "identity_loss",
+                                        .attrs = kAttrs,
+                                        .infer = infer,
+                                        .decompose = decompose,
+                                        .onnx = kOnnx};
 
 Value identityLoss(GraphBuilder& b, Value x, Reduction reduction) {
   return b.add(kIdentityLoss, {x}, {{"reduction", name(reduction)}});

@@ -18,7 +18,7 @@ void reference(const ir::KernelArgs& args) {
   referenceSoftmax(args, [](double x, double sum) { return x - std::log(sum); });
 }
 
-constexpr ir::OnnxName kOnnx[] = {{"LogSoftmax", 13}};
+constexpr ir::OnnxName kOnnx[] = {{"LogSoftmax", 1}, {"LogSoftmax", 11}, {"LogSoftmax", 13}};
 
 }  // namespace
 

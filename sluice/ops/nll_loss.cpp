@@ -49,7 +49,8 @@ void reference(const ir::KernelArgs& args) {
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"NegativeLogLikelihoodLoss", 12},
-                                  {"NegativeLogLikelihoodLoss", 13}};
+                                  {"NegativeLogLikelihoodLoss", 13},
+                                  {"Nll", 1, "ai.graphcore"}};
 
 }  // namespace
 

@@ -194,6 +194,115 @@ Value trilu(GraphBuilder& b, Value x, bool upper, std::int64_t diagonal = 0);
 /// Adds axes of extent 1 at these positions of the result.
 Value unsqueeze(GraphBuilder& b, Value x, const std::vector<std::int64_t>& axes);
 
+// Indexing by element or tuple. Indices are i32 or i64; negative ones count from the end.
+/// The position of the smallest element, the first of equal ones, as i64.
+Value argMin(GraphBuilder& b, Value x, std::int64_t axis, bool keepDims = false);
+/// As many elements as indices: each at its index on the axis and its own place on all others.
+Value gatherElements(GraphBuilder& b, Value x, Value indices, std::int64_t axis = 0);
+/// The last axis of indices holds coordinates behind the first `batchDims` axes, which both share.
+Value gatherNd(GraphBuilder& b, Value x, Value indices, std::int64_t batchDims = 0);
+/// Per element how many of the sorted boundaries lie below it (right: or equal it), as i64.
+Value bucketize(GraphBuilder& b, Value x, Value boundaries, bool right = false);
+/// The block of these sizes at offsets that an operand gives, one for each of the axes.
+Value dynamicSlice(GraphBuilder& b,
+                   Value x,
+                   Value offsets,
+                   std::vector<std::int64_t> axes,
+                   std::vector<std::int64_t> sizes);
+/// x with the block replaced by `update`.
+Value dynamicUpdate(
+    GraphBuilder& b, Value x, Value offsets, Value update, std::vector<std::int64_t> axes);
+/// Which of `sourceRows` rows lands in each of `rows` rows when run i of counts[i] rows is copied
+/// from sourceOffsets[i] to offsets[i]; -1 where none does. As i64.
+struct SequenceRuns {
+  Value counts;
+  Value sourceOffsets;
+  Value offsets;
+};
+Value sequenceRows(GraphBuilder& b,
+                   const SequenceRuns& runs,
+                   std::int64_t sourceRows,
+                   std::int64_t rows);
+/// The first `length` steps of each sequence in reverse order.
+Value reverseSequence(
+    GraphBuilder& b, Value x, Value lengths, std::int64_t batchAxis = 1, std::int64_t timeAxis = 0);
+/// data with updates where gatherElements would read; reduction: none, add, mul, max or min.
+Value scatterElements(GraphBuilder& b,
+                      Value data,
+                      Value indices,
+                      Value updates,
+                      std::int64_t axis = 0,
+                      std::string_view reduction = "none");
+/// data with updates where gatherNd would read.
+Value scatterNd(GraphBuilder& b,
+                Value data,
+                Value indices,
+                Value updates,
+                std::string_view reduction = "none",
+                std::int64_t batchDims = 0);
+struct TopKValues {
+  Value values;
+  Value indices;  ///< i64
+};
+/// The k largest (or smallest) elements in order; of equal ones the first comes first.
+TopKValues topK(
+    GraphBuilder& b, Value x, std::int64_t k, std::int64_t axis = -1, bool largest = true);
+
+// Images: x is [batch, channels, height, width].
+/// Channels become blocks of pixels; depthFirst: the block's rows and columns are the outer part
+/// of the channel axis.
+Value depthToSpace(GraphBuilder& b, Value x, std::int64_t blockSize, bool depthFirst = true);
+Value spaceToDepth(GraphBuilder& b, Value x, std::int64_t blockSize);
+
+struct ResizeOptions {
+  std::vector<std::int64_t> sizes = {};  ///< of the result, one per axis
+  std::vector<double> scales = {};       ///< none: sizes over extents
+  std::string_view mode = "nearest";     ///< nearest, linear or cubic
+  /// half_pixel, pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn or
+  /// tf_crop_and_resize
+  std::string_view coordinates = "half_pixel";
+  /// round_prefer_floor, round_prefer_ceil, floor or ceil
+  std::string_view nearest = "round_prefer_floor";
+  double cubicCoefficient = -0.75;
+  bool excludeOutside = false;      ///< weights of elements outside count for nothing
+  std::vector<double> roi = {};     ///< tf_crop_and_resize: all starts, then all ends
+  double extrapolationValue = 0.0;  ///< tf_crop_and_resize: outside of the region
+};
+/// Every axis whose extent changes is interpolated on its own; any rank.
+Value resize(GraphBuilder& b, Value x, const ResizeOptions& options);
+struct GridSampleOptions {
+  std::string_view mode = "bilinear";  ///< bilinear, nearest or bicubic
+  std::string_view padding = "zeros";  ///< zeros, border or reflection
+  bool alignCorners = false;
+};
+/// grid [batch, rows, columns, 2] holds places (x, y) from -1 to 1.
+Value gridSample(GraphBuilder& b, Value x, Value grid, const GridSampleOptions& options = {});
+struct GridSampleGrads {
+  Value x;
+  Value grid;
+};
+GridSampleGrads gridSampleGrad(
+    GraphBuilder& b, Value x, Value grid, Value dy, const GridSampleOptions& options = {});
+struct RoiAlignOptions {
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+  std::int64_t samplingRatio = 0;  ///< samples per cell and axis; 0: by the region's size
+  double spatialScale = 1.0;
+  bool halfPixel = true;          ///< pixels have their centres at halves
+  std::string_view mode = "avg";  ///< avg or max
+};
+/// Regions [count, 4] of (x1, y1, x2, y2) in the images that batchIndices name; the gradient passes
+/// to x only.
+Value roiAlign(
+    GraphBuilder& b, Value x, Value regions, Value batchIndices, const RoiAlignOptions& options);
+/// The gradient of x; x itself only tells where the maxima are.
+Value roiAlignGrad(GraphBuilder& b,
+                   Value x,
+                   Value regions,
+                   Value batchIndices,
+                   Value dy,
+                   const RoiAlignOptions& options);
+
 // New tensors.
 /// One value everywhere.
 Value full(GraphBuilder& b, const TensorType& type, double value);

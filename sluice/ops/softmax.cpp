@@ -20,7 +20,7 @@ void reference(const ir::KernelArgs& args) {
   referenceSoftmax(args, [](double x, double sum) { return std::exp(x) / sum; });
 }
 
-constexpr ir::OnnxName kOnnx[] = {{"Softmax", 13}};
+constexpr ir::OnnxName kOnnx[] = {{"Softmax", 1}, {"Softmax", 11}, {"Softmax", 13}};
 
 }  // namespace
 

@@ -265,14 +265,19 @@ class Placer {
     }
   }
 
-  /// A variable that the loop writes lives where it is written, another one with its first reader.
+  /// A variable that the loop writes lives where it is written, whatever other programs do; another
+  /// one where they have it, else with its first reader.
   void findHomes() {
-    for (const bool writes : {true, false}) {
-      for (const OpId id : graph_.order()) {
-        const Op& op = graph_.op(id);
-        if (op.place.pass != Pass::Update && op.is(writes ? ir::kAssign : ir::kVariable)) {
-          homes_.emplace(op.attrs.text("var"), op.place.device);
-        }
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass != Pass::Update && op.is(ir::kAssign)) {
+        homes_.insert_or_assign(op.attrs.text("var"), op.place.device);
+      }
+    }
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass != Pass::Update && op.is(ir::kVariable)) {
+        homes_.emplace(op.attrs.text("var"), op.place.device);
       }
     }
   }

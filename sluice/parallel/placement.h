@@ -30,9 +30,10 @@ struct StageMap {
 using VariableHomes = std::map<std::string, std::int32_t, std::less<>>;
 
 /// Places every op. `homes` names variables that other programs of the model have placed; all
-/// variables of the graph are added to it. Throws InvalidArgument when data would flow to an
-/// earlier or a concurrent stage (naming tensor, ops and stages), when concurrent stages share a
-/// variable, or when blocks cover only some of the ops.
+/// variables of the graph are added to it, and those that the loop writes move to where it does.
+/// Throws InvalidArgument when data would flow to an earlier or a concurrent stage (naming tensor,
+/// ops and stages), when concurrent stages share a variable, or when blocks cover only some of the
+/// ops.
 void placeByBlocks(ir::Graph& graph, const StageMap& map, VariableHomes& homes);
 
 /// The same for ops that carry stages and devices themselves, as the Builder sets them: when none

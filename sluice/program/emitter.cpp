@@ -178,11 +178,14 @@ class Emitter {
     const PlacedVariable* known = state_.find(variable);
     const std::int32_t home = known != nullptr ? known->device : homes_.at(variable);
     const PlacedVariable& placed = state_.add(*graph_.findVariable(variable), home);
+    // What the loop writes has to be where it is written, wherever other programs have it.
+    const std::int32_t wanted = assignedInLoop(variable) ? homes_.at(variable) : placed.device;
     const BufferId id = newBuffer(variable, placed.variable.type.bytes(), BufferUse::State);
+    const StateSlice slice = state_.sliceOn(variable, wanted);
     Buffer& buffer = result_.buffers[id.index()];
     buffer.region = Region::State;
-    buffer.device = placed.device;
-    buffer.offset = placed.offset;
+    buffer.device = slice.device;
+    buffer.offset = slice.offset;
     stateBuffers_.emplace(variable, id);
     return id;
   }

@@ -7,6 +7,12 @@
 
 namespace sluice::program {
 
+std::vector<StateSlice> PlacedVariable::slices() const {
+  std::vector<StateSlice> all = {{device, offset}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 const PlacedVariable& StatePlan::add(const ir::Variable& variable, std::int32_t device) {
   if (const PlacedVariable* known = find(variable.name); known != nullptr) {
     if (known->variable.type != variable.type || known->variable.role != variable.role) {
@@ -21,12 +27,29 @@ const PlacedVariable& StatePlan::add(const ir::Variable& variable, std::int32_t 
     }
     return *known;
   }
+  index_.emplace(variable.name, variables_.size());
+  const StateSlice home = allocate(device, variable.type.bytes());
+  variables_.push_back({variable, home.device, home.offset});
+  return variables_.back();
+}
+
+StateSlice StatePlan::allocate(std::int32_t device, std::size_t bytes) {
   const auto d = static_cast<std::size_t>(device);
   bytes_.resize(std::max(bytes_.size(), d + 1), 0);
-  index_.emplace(variable.name, variables_.size());
-  variables_.push_back({variable, device, bytes_[d]});
-  bytes_[d] += (variable.type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
-  return variables_.back();
+  const StateSlice slice{device, bytes_[d]};
+  bytes_[d] += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return slice;
+}
+
+StateSlice StatePlan::sliceOn(std::string_view name, std::int32_t device) {
+  PlacedVariable& placed = variables_[index_.at(std::string(name))];
+  for (const StateSlice& slice : placed.slices()) {
+    if (slice.device == device) {
+      return slice;
+    }
+  }
+  placed.more.push_back(allocate(device, placed.variable.type.bytes()));
+  return placed.more.back();
 }
 
 const PlacedVariable* StatePlan::find(std::string_view name) const {

@@ -450,12 +450,13 @@ void Engine::refreshAddresses(LoadedProgram& loaded) {
   loaded.generation_ = generation(loaded);
 }
 
-void Engine::uploadConstants(const LoadedProgram& loaded) {
+void Engine::makeCurrent(const LoadedProgram& loaded) {
   if (currentSerial_ == loaded.serial_ && currentGeneration_ == loaded.generation_) {
     return;
   }
   const Program& program = loaded.program_;
   for (std::size_t r = 0; r < loaded.replicas_; ++r) {
+    states_[r]->bringTo(program);
     for (const program::Constant& constant : program.constants) {
       const program::Buffer& buffer = program.buffer(constant.buffer);
       const std::unique_ptr<device::Queue> queue =
@@ -473,7 +474,7 @@ void Engine::uploadConstants(const LoadedProgram& loaded) {
 void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
   Impl& impl = *impl_;
   refreshAddresses(loaded);
-  uploadConstants(loaded);
+  makeCurrent(loaded);
   impl.job = {&loaded.program_,
               loaded.lanes_,
               loaded.segments_,

@@ -97,11 +97,11 @@ class Engine {
   struct Impl;
   void refreshAddresses(LoadedProgram& loaded);
   std::uint64_t generation(const LoadedProgram& loaded) const;
-  void uploadConstants(const LoadedProgram& loaded);
+  void makeCurrent(const LoadedProgram& loaded);
 
   std::vector<ModelState*> states_;  // by replica
   std::uint64_t lastSerial_ = 0;
-  std::uint64_t currentSerial_ = 0;  // whose constants are in the transient arena
+  std::uint64_t currentSerial_ = 0;  // whose constants and variables are in their places
   std::uint64_t currentGeneration_ = 0;
   std::unique_ptr<Impl> impl_;
 };

@@ -1,5 +1,8 @@
 #include "sluice/runtime/model_state.h"
 
+#include <algorithm>
+#include <set>
+
 #include "sluice/base/error.h"
 
 namespace sluice::runtime {
@@ -46,6 +49,39 @@ void ModelState::adopt(program::StatePlan plan) {
   ++generation_;
 }
 
+void ModelState::bringTo(const program::Program& program) {
+  std::set<std::int32_t> written;
+  for (const program::Segment& segment : program.segments) {
+    for (const device::KernelCall& call : segment.calls) {
+      written.insert(call.outputs.begin(), call.outputs.end());
+    }
+  }
+  for (std::size_t b = 0; b < program.buffers.size(); ++b) {
+    const program::Buffer& buffer = program.buffers[b];
+    const program::PlacedVariable* placed =
+        buffer.region == program::Region::State ? plan_.find(buffer.name) : nullptr;
+    if (placed == nullptr || placed->more.empty()) {
+      continue;
+    }
+    const std::vector<program::StateSlice> slices = placed->slices();
+    const program::StateSlice wanted{buffer.device, buffer.offset};
+    const program::StateSlice from = currentSlice(*placed);
+    const auto used = static_cast<std::size_t>(std::ranges::find(slices, wanted) - slices.begin());
+    std::vector<bool>& current = current_[buffer.name];
+    current.resize(slices.size(), false);
+    current[0] = current[0] || std::ranges::find(current, true) == current.end();
+    if (!current[used]) {
+      const auto queue = devices_[static_cast<std::size_t>(wanted.device)]->makeQueue();
+      queue->copy(address(wanted), address(from), placed->variable.type.bytes());
+      queue->finish();
+    }
+    if (written.contains(static_cast<std::int32_t>(b))) {
+      current.assign(slices.size(), false);
+    }
+    current[used] = true;
+  }
+}
+
 void ModelState::reserveTransient(std::int32_t device, std::size_t bytes) {
   const auto d = static_cast<std::size_t>(device);
   if (bytes > transient_[d].bytes()) {
@@ -63,16 +99,26 @@ const program::PlacedVariable& ModelState::require(std::string_view variable) co
   return *placed;
 }
 
-std::byte* ModelState::address(const program::PlacedVariable& placed) const {
-  const auto d = static_cast<std::size_t>(placed.device);
-  return (isAttached() ? state_[d].data() : saved_[d].get()) + placed.offset;
+std::byte* ModelState::address(const program::StateSlice& slice) const {
+  const auto d = static_cast<std::size_t>(slice.device);
+  return (isAttached() ? state_[d].data() : saved_[d].get()) + slice.offset;
+}
+
+program::StateSlice ModelState::currentSlice(const program::PlacedVariable& placed) const {
+  const auto known = current_.find(placed.variable.name);
+  if (known == current_.end()) {
+    return {placed.device, placed.offset};
+  }
+  const auto current = std::ranges::find(known->second, true) - known->second.begin();
+  return placed.slices()[static_cast<std::size_t>(current)];
 }
 
 HostTensor ModelState::read(std::string_view variable) const {
   const program::PlacedVariable& placed = require(variable);
   HostTensor value(placed.variable.type);
-  const auto queue = devices_[static_cast<std::size_t>(placed.device)]->makeQueue();
-  queue->copy(value.bytes(), address(placed), value.byteCount());
+  const program::StateSlice slice = currentSlice(placed);
+  const auto queue = devices_[static_cast<std::size_t>(slice.device)]->makeQueue();
+  queue->copy(value.bytes(), address(slice), value.byteCount());
   queue->finish();
   return value;
 }
@@ -85,9 +131,11 @@ void ModelState::write(std::string_view variable, const HostTensor& value) {
                            placed.variable.type.str(),
                            value.type().str());
   }
-  const auto queue = devices_[static_cast<std::size_t>(placed.device)]->makeQueue();
-  queue->copy(address(placed), value.bytes(), value.byteCount());
-  queue->finish();
+  for (const program::StateSlice& slice : placed.slices()) {
+    const auto queue = devices_[static_cast<std::size_t>(slice.device)]->makeQueue();
+    queue->copy(address(slice), value.bytes(), value.byteCount());
+    queue->finish();
+  }
 }
 
 void ModelState::detach() {

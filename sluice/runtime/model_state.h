@@ -4,12 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "sluice/device/device.h"
+#include "sluice/program/program.h"
 #include "sluice/program/state_plan.h"
 #include "sluice/tensor/host_tensor.h"
 
@@ -26,6 +29,9 @@ class ModelState {
   /// Takes over a plan that grew: makes room and gives new variables their first values; what was
   /// there keeps its values. Leaves everything as it was when it throws.
   void adopt(program::StatePlan plan);
+  /// Brings the values of variables that have slices on several devices to those that this program
+  /// uses; from then on its own writes count.
+  void bringTo(const program::Program& program);
   /// Makes the transient arena of a device at least this large.
   void reserveTransient(std::int32_t device, std::size_t bytes);
 
@@ -50,11 +56,15 @@ class ModelState {
  private:
   const program::PlacedVariable& require(std::string_view variable) const;
   /// On its device, or in the copy on the host.
-  std::byte* address(const program::PlacedVariable& placed) const;
+  std::byte* address(const program::StateSlice& slice) const;
+  /// A slice that holds the variable's value.
+  program::StateSlice currentSlice(const program::PlacedVariable& placed) const;
 
   std::vector<device::Device*> devices_;
   std::uint64_t seed_;
   program::StatePlan plan_;
+  /// Of variables with several slices: which of them hold the value. Not listed: the home.
+  std::map<std::string, std::vector<bool>, std::less<>> current_;
   std::vector<device::Memory> state_;
   std::vector<device::Memory> transient_;
   std::vector<std::unique_ptr<std::byte[]>> saved_;  // state by device, while detached

@@ -48,6 +48,7 @@ struct OpCase {
 };
 
 std::vector<OpCase> elementwiseCases();
+std::vector<OpCase> indexingCases();
 std::vector<OpCase> linearCases();
 std::vector<OpCase> mathCases();
 std::vector<OpCase> normCases();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -56,41 +57,54 @@ HostTensor readTensor(const fs::path& path) {
   return onnx::toHostTensor(proto, path.parent_path());
 }
 
+/// The standard's data files hold bfloat16 as the 16-bit integers of the same bits.
+HostTensor asDeclared(const HostTensor& tensor, const pb::ValueInfoProto& info) {
+  const bool bits = info.type().tensor_type().elem_type() == pb::TensorProto::BFLOAT16 &&
+                    tensor.dtype() == DType::U16;
+  if (!bits) {
+    return tensor;
+  }
+  HostTensor result(DType::BF16, tensor.shape());
+  std::memcpy(result.bytes(), tensor.bytes(), tensor.byteCount());
+  return result;
+}
+
 struct DataSet {
   NamedTensors inputs;
   NamedTensors expected;
 };
 
-/// The names of the graph's inputs that the data files stand for, in order.
-std::vector<std::string> inputNames(const pb::GraphProto& graph, const fs::path& folder) {
+/// The graph's inputs that the data files stand for, in order.
+std::vector<const pb::ValueInfoProto*> inputsOf(const pb::GraphProto& graph,
+                                                const fs::path& folder) {
   std::set<std::string> initialized;
   for (const pb::TensorProto& tensor : graph.initializer()) {
     initialized.insert(tensor.name());
   }
-  std::vector<std::string> names;
-  std::vector<std::string> fresh;
+  std::vector<const pb::ValueInfoProto*> all;
+  std::vector<const pb::ValueInfoProto*> fresh;
   for (const pb::ValueInfoProto& input : graph.input()) {
-    names.push_back(input.name());
+    all.push_back(&input);
     if (!initialized.contains(input.name())) {
-      fresh.push_back(input.name());
+      fresh.push_back(&input);
     }
   }
   // Older files give data for initializers too.
-  return fs::exists(folder / fmt::format("input_{}.pb", fresh.size())) ? names : fresh;
+  return fs::exists(folder / fmt::format("input_{}.pb", fresh.size())) ? all : fresh;
 }
 
 DataSet readDataSet(const pb::GraphProto& graph, const fs::path& folder) {
   DataSet set;
-  const std::vector<std::string> names = inputNames(graph, folder);
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  const std::vector<const pb::ValueInfoProto*> inputs = inputsOf(graph, folder);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
     const fs::path file = folder / fmt::format("input_{}.pb", i);
     if (fs::exists(file)) {
-      set.inputs.insert_or_assign(names[i], readTensor(file));
+      set.inputs.insert_or_assign(inputs[i]->name(), asDeclared(readTensor(file), *inputs[i]));
     }
   }
   for (int i = 0; i < graph.output_size(); ++i) {
-    set.expected.insert_or_assign(graph.output(i).name(),
-                                  readTensor(folder / fmt::format("output_{}.pb", i)));
+    const HostTensor tensor = readTensor(folder / fmt::format("output_{}.pb", i));
+    set.expected.insert_or_assign(graph.output(i).name(), asDeclared(tensor, graph.output(i)));
   }
   return set;
 }

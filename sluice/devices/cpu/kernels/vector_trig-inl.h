@@ -80,10 +80,13 @@ HWY_INLINE V Acosh(D d, V x) {
 
 template <class D, class V>
 HWY_INLINE V Atanh(D d, V x) {
+  const V one = hn::Set(d, 1.0F);
   const V a = hn::Abs(x);
   const V twice = hn::Add(a, a);
-  const V rest = hn::Div(hn::Mul(twice, a), hn::Sub(hn::Set(d, 1.0F), a));
-  const V y = hn::Mul(hn::Set(d, 0.5F), Log1p(d, hn::Add(twice, rest)));
+  const V rest = hn::Div(hn::Mul(twice, a), hn::Sub(one, a));
+  const V inside = hn::Mul(hn::Set(d, 0.5F), Log1p(d, hn::Add(twice, rest)));
+  const V y =
+      hn::IfThenElse(hn::Gt(a, one), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), inside);
   return hn::CopySign(y, x);
 }
 
