@@ -129,7 +129,7 @@ bool matmul(ModelWriter& writer, const ir::Op& op) {
   return true;
 }
 
-[[maybe_unused]] bool trilu(ModelWriter& writer, const ir::Op& op) {
+bool trilu(ModelWriter& writer, const ir::Op& op) {
   writer.addNode(op,
                  {"Trilu",
                   {writer.operands(op)[0],
@@ -148,7 +148,7 @@ bool cumSum(ModelWriter& writer, const ir::Op& op) {
   return true;
 }
 
-[[maybe_unused]] bool argMax(ModelWriter& writer, const ir::Op& op) {
+bool argMax(ModelWriter& writer, const ir::Op& op) {
   writer.addNode(
       op,
       {"ArgMax",
@@ -268,7 +268,7 @@ struct Entry {
 };
 
 constexpr std::array kForms = {
-    Entry{"argmax", notStandard},
+    Entry{"argmax", argMax},
     Entry{"avg_pool", avgPool},
     Entry{"broadcast_to", expand},
     Entry{"cast", cast},
@@ -301,7 +301,7 @@ constexpr std::array kForms = {
     Entry{"tile", tile},
     Entry{"top_k", topK},
     Entry{"transpose", transpose},
-    Entry{"trilu", notStandard},
+    Entry{"trilu", trilu},
 };
 
 constexpr int kOpset = 17;
