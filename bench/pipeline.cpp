@@ -26,9 +26,13 @@ constexpr std::int64_t kWidth = 512;
 constexpr std::int64_t kBatch = 256;
 constexpr std::int32_t kAccumulation = 16;
 
-/// `layers` equal layers, one block each, and the loss in a block of its own.
+/// `layers` equal layers, one block each, and the loss in a block of its own. What is added to the
+/// input is trained too: without it the first layer would need no gradient of its input, and the
+/// layers would not be equal.
 struct Stack : nn::Module {
-  Stack(int count, std::int64_t width) : layers(*this, "layers") {
+  Stack(int count, std::int64_t width)
+      : offset(addParameter("offset", {DType::F32, Shape{width}}, ir::Initializer::constant(0))),
+        layers(*this, "layers") {
     for (int i = 0; i < count; ++i) {
       layers.emplace(width, width);
     }
@@ -37,12 +41,13 @@ struct Stack : nn::Module {
   std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor target) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const nn::Block block("L" + std::to_string(i));
-      x = nn::relu(layers[i](x));
+      x = nn::relu(layers[i](i == 0 ? x + offset.use() : x));
     }
     const nn::Block block("loss");
     return {x, nn::mseLoss(x, target)};
   }
 
+  nn::Parameter& offset;
   nn::ModuleList<nn::Linear> layers;
 };
 
