@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/export.h"
 
 namespace sluice {
 namespace {
@@ -73,6 +74,23 @@ TensorId Builder::addInitializedInputTensor(const HostTensor& value, const std::
   const ir::Value read = b_.variable(id);
   tensors_[id] = {read, {read.op}};
   return id;
+}
+
+TensorId Builder::addConstant(const HostTensor& value, const std::string& name) {
+  TensorId id = nameFor(name, "constant");
+  const ir::Value made = b_.constant(value.clone());
+  tensors_[id] = {made, {made.op}};
+  return id;
+}
+
+std::string Builder::getModelProto() const {
+  onnx::ExportOptions options;
+  for (const ir::Variable& variable : graph_.variables()) {
+    if (store_ != nullptr && store_->contains(variable.name)) {
+      options.values.insert_or_assign(variable.name, store_->read(variable.name));
+    }
+  }
+  return onnx::exportModelBytes(graph_, options);
 }
 
 void Builder::addOutputTensor(const TensorId& id) {

@@ -70,6 +70,14 @@ class AiOnnx {
   explicit AiOnnx(Builder& builder) : b_(builder) {}
   using Ints = std::vector<std::int64_t>;
 
+  /// Any op of opset 17 by its ONNX name: its operands (an empty id leaves one out), attributes by
+  /// their ONNX names, and how many results are wanted. What fixes a shape or an axis must be a
+  /// constant or an initialized tensor.
+  std::vector<TensorId> node(std::string_view op,
+                             const std::vector<TensorId>& inputs,
+                             std::vector<ir::NamedAttr> attrs = {},
+                             std::size_t outputs = 1);
+
   TensorId abs(const TensorId& x);
   TensorId add(const TensorId& x, const TensorId& y);
   TensorId averagepool(const TensorId& x, const ops::PoolOptions& options);
@@ -173,8 +181,12 @@ class Builder {
   TensorId addInputTensor(const TensorType& type, const std::string& name = "");
   /// A weight that starts with this value; trained if it is of a float type.
   TensorId addInitializedInputTensor(const HostTensor& value, const std::string& name = "");
+  /// A value that never changes.
+  TensorId addConstant(const HostTensor& value, const std::string& name = "");
   /// Marks a tensor as a result; its name is the output's.
   void addOutputTensor(const TensorId& id);
+  /// The graph as the bytes of an ONNX model, with the weights as they are now.
+  std::string getModelProto() const;
 
   AiOnnx aiOnnx() { return AiOnnx(*this); }
   AiGraphcore aiGraphcore() { return AiGraphcore(*this); }

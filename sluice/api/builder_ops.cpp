@@ -3,6 +3,7 @@
 
 #include "sluice/api/builder.h"
 #include "sluice/base/error.h"
+#include "sluice/onnx/append.h"
 
 namespace sluice {
 namespace {
@@ -48,6 +49,19 @@ ir::Value channelBias(ir::GraphBuilder& b, ir::Value bias, ir::Value x) {
 }
 
 }  // namespace
+
+std::vector<TensorId> AiOnnx::node(std::string_view op,
+                                   const std::vector<TensorId>& inputs,
+                                   std::vector<ir::NamedAttr> attrs,
+                                   std::size_t outputs) {
+  return b_.makeMany(op, [&] {
+    onnx::NodeCall call{.op = op, .attrs = std::move(attrs), .outputs = outputs};
+    for (const TensorId& id : inputs) {
+      call.inputs.push_back(id.empty() ? ir::Value() : b_.value(id));
+    }
+    return onnx::appendNode(b_.b_, call);
+  });
+}
 
 TensorId AiOnnx::abs(const TensorId& x) {
   return b_.make("Abs", [&] { return ops::abs(b_.b_, b_.value(x)); });

@@ -341,5 +341,37 @@ TEST(Builder, MakesGraphsThatAreTrained) {
   EXPECT_EQ(session.read("w").at(0), 0.75);
 }
 
+TEST(Builder, MakesAnyOnnxOpByName) {
+  Builder b;
+  const TensorId x = b.addInputTensor({DType::F32, Shape{2, 3}}, "x");
+  const TensorId k = b.addConstant(HostTensor::of<std::int64_t>(Shape{1}, {2}), "k");
+  const std::vector<TensorId> top = b.aiOnnx().node("TopK", {x, k}, {{"axis", 1}}, 2);
+  ASSERT_EQ(top.size(), 2U);
+  EXPECT_EQ(b.getTensorShape(top[0]), (Shape{2, 2}));
+  EXPECT_EQ(b.getTensorDtype(top[1]), DType::I64);
+  // An operand in the middle may be left out.
+  const TensorId high = b.addConstant(HostTensor::scalar(1.0F));
+  EXPECT_EQ(b.getTensorShape(b.aiOnnx().node("Clip", {x, "", high})[0]), (Shape{2, 3}));
+  const std::size_t before = b.graph().numOps();
+  EXPECT_THAT(messageOf<Error>([&] { b.aiOnnx().node("Frobnicate", {x}); }),
+              HasSubstr("no op Frobnicate"));
+  EXPECT_THAT(messageOf<Error>([&] { b.aiOnnx().node("Reshape", {x, x}); }), HasSubstr("Reshape"));
+  EXPECT_THAT(messageOf<Error>([&] { b.aiOnnx().node("Relu", {"none"}); }), HasSubstr("'none'"));
+  EXPECT_EQ(b.graph().numOps(), before);
+}
+
+TEST(Builder, GivesItsGraphAsAModelThatIsReadAgain) {
+  Builder b;
+  const TensorId x = b.addInputTensor({DType::F32, Shape{2, 3}}, "x");
+  const TensorId w =
+      b.addInitializedInputTensor(HostTensor::full({DType::F32, Shape{3, 4}}, 0.5), "w");
+  b.addOutputTensor(b.aiOnnx().relu(b.aiOnnx().matmul(x, w)));
+  const std::string bytes = b.getModelProto();
+  const Builder again(onnx::importModelBytes(std::as_bytes(std::span(bytes))));
+  EXPECT_TRUE(again.contains("x"));
+  EXPECT_TRUE(again.contains("w"));
+  EXPECT_TRUE(ir::structurallyEqual(again.graph(), b.graph()));
+}
+
 }  // namespace
 }  // namespace sluice

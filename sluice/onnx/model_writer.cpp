@@ -61,6 +61,8 @@ struct SetAttr {
   }
 };
 
+}  // namespace
+
 void addAttr(pb::NodeProto& node, const ir::NamedAttr& attr) {
   pb::AttributeProto& proto = *node.add_attribute();
   proto.set_name(attr.name);
@@ -76,8 +78,6 @@ void setType(pb::ValueInfoProto& info, const std::string& name, const TensorType
     tensor.mutable_shape()->add_dim()->set_dim_value(extent);
   }
 }
-
-}  // namespace
 
 ModelWriter::ModelWriter(const ir::Graph& graph, const ExportOptions& options)
     : graph_(graph), options_(options) {

@@ -57,6 +57,9 @@ class ModelWriter {
   bool usesOwnDomain_ = false;
 };
 
+void setType(pb::ValueInfoProto& info, const std::string& name, const TensorType& type);
+void addAttr(pb::NodeProto& node, const ir::NamedAttr& attr);
+
 /// Adds the op in a form of the standard that imports as the same op; false if there is none.
 bool addStandardForm(ModelWriter& writer, const ir::Op& op);
 

@@ -1,0 +1,123 @@
+#include "sluice/onnx/append.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "sluice/base/error.h"
+#include "sluice/onnx/import.h"
+#include "sluice/onnx/model_writer.h"
+#include "sluice/onnx/node.h"
+
+namespace sluice::onnx {
+namespace {
+
+std::string inputName(std::size_t i) {
+  return fmt::format("input{}", i);
+}
+
+/// The value of an operand that is a constant or a weight.
+std::optional<HostTensor> valueOf(const ir::Graph& graph, ir::Value value) {
+  const ir::Op& op = graph.op(value.op);
+  if (op.is(ir::kConstant)) {
+    return op.attrs.tensor("value");
+  }
+  if (op.is(ir::kVariable)) {
+    const ir::Variable* variable = graph.findVariable(op.attrs.text("var"));
+    if (variable->initializer.kind == ir::Initializer::Kind::Tensor) {
+      return variable->initializer.tensor;
+    }
+  }
+  return std::nullopt;
+}
+
+/// A model of just this node.
+pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
+  pb::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  if (!call.domain.empty()) {
+    pb::OperatorSetIdProto& opset = *model.add_opset_import();
+    opset.set_domain(std::string(call.domain));
+    opset.set_version(1);
+  }
+  pb::NodeProto& node = *model.mutable_graph()->add_node();
+  node.set_op_type(std::string(call.op));
+  node.set_domain(std::string(call.domain));
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const bool given = call.inputs[i].valid();
+    node.add_input(given ? inputName(i) : "");
+    if (given) {
+      setType(*model.mutable_graph()->add_input(), inputName(i), graph.type(call.inputs[i]));
+    }
+  }
+  for (const ir::NamedAttr& attr : call.attrs) {
+    addAttr(node, attr);
+  }
+  for (std::size_t i = 0; i < call.outputs; ++i) {
+    node.add_output(fmt::format("output{}", i));
+    model.mutable_graph()->add_output()->set_name(node.output(static_cast<int>(i)));
+  }
+  return model;
+}
+
+/// Imports, binding operands whose values are known as long as a translation needs them.
+ImportedModel import(const ir::Graph& graph, const NodeCall& call) {
+  const std::string bytes = modelOf(graph, call).SerializeAsString();
+  ImportOptions options;
+  for (;;) {
+    try {
+      return importModelBytes(std::as_bytes(std::span(bytes)), options);
+    } catch (const NeedsConstant& error) {
+      const std::size_t before = options.constants.size();
+      for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+        const auto& wanted = error.inputs();
+        if (std::find(wanted.begin(), wanted.end(), inputName(i)) == wanted.end()) {
+          continue;
+        }
+        if (std::optional<HostTensor> value = valueOf(graph, call.inputs[i])) {
+          options.constants.insert_or_assign(inputName(i), *std::move(value));
+        }
+      }
+      if (options.constants.size() == before) {
+        throw;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<ir::Value> appendNode(ir::GraphBuilder& builder, const NodeCall& call) {
+  const ImportedModel model = import(builder.graph(), call);
+  std::unordered_map<ir::Value, ir::Value> copies;
+  for (const ir::OpId id : model.graph.order()) {
+    const ir::Op& op = model.graph.op(id);
+    if (op.is(ir::kInput)) {
+      const std::size_t index = std::stoul(op.name.substr(inputName(0).size() - 1));
+      copies.emplace(op.out(), call.inputs[index]);
+      continue;
+    }
+    std::vector<ir::Value> inputs;
+    for (const ir::Value input : op.inputs) {
+      inputs.push_back(copies.at(input));
+    }
+    ir::Attrs attrs = op.attrs;
+    if (op.def->traits.random) {
+      attrs.set({"ordinal", builder.nextRandomOrdinal()});
+    }
+    const std::vector<ir::Value> results =
+        op.is(ir::kConstant) ? std::vector{builder.constant(attrs.tensor("value"))}
+                             : builder.addMany(*op.def, std::move(inputs), std::move(attrs));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      copies.emplace(op.out(i), results[i]);
+    }
+  }
+  std::vector<ir::Value> results;
+  for (const ir::Output& output : model.graph.outputs()) {
+    results.push_back(copies.at(output.value));
+  }
+  return results;
+}
+
+}  // namespace sluice::onnx

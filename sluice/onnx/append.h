@@ -1,0 +1,26 @@
+// One ONNX op appended to a graph that is being built: the same translation as in a model file, of
+// opset 17. The Builder's ops by ONNX name are made of it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/ir/graph_builder.h"
+
+namespace sluice::onnx {
+
+struct NodeCall {
+  std::string_view op;
+  std::vector<ir::Value> inputs = {};  ///< an invalid value: the operand is left out
+  std::vector<ir::NamedAttr> attrs = {};
+  std::size_t outputs = 1;  ///< how many of the results are wanted
+  std::string_view domain = "";
+};
+
+/// The results. Operands that fix a shape or an axis must be constants or weights of the graph;
+/// the latter count with the values that they start from. Throws what importModel throws.
+std::vector<ir::Value> appendNode(ir::GraphBuilder& builder, const NodeCall& call);
+
+}  // namespace sluice::onnx
