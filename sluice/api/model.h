@@ -124,6 +124,9 @@ class Model {
   /// Of the newest program: batch layout, stages with devices, blocks, work and bytes, the schedule
   /// with its bound, idle time and stash depths, and the warnings.
   std::string explain() const;
+  /// The forward pass for one micro-batch as the bytes of an ONNX model, in its inference form,
+  /// with the weights of now. Throws InvalidArgument before the first compile.
+  std::string getModelProto() const;
   /// The newest compiled program, and how it came about.
   const program::Program& program() const { return compiled().program->program(); }
   const CompiledProgram& compiled() const;

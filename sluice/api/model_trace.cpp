@@ -5,6 +5,7 @@
 #include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
 #include "sluice/nn/block.h"
+#include "sluice/onnx/export.h"
 #include "sluice/transforms/decompose.h"
 
 namespace sluice {
@@ -38,6 +39,20 @@ void Model::addAnchors(TracedGraph& traced) {
       traced.graph.addOutput("anchor/" + anchor.shortName, found->value);
     }
   }
+}
+
+std::string Model::getModelProto() const {
+  if (programs_.empty()) {
+    raise<InvalidArgument>("getModelProto: compile the model first, so that its shapes are known");
+  }
+  const TracedGraph traced = source_->trace({programs_.back()->signature, false, options_});
+  onnx::ExportOptions options;
+  for (const ir::Variable& variable : traced.graph.variables()) {
+    if (session_->contains(variable.name)) {
+      options.values.insert_or_assign(variable.name, session_->read(variable.name));
+    }
+  }
+  return onnx::exportModelBytes(traced.graph, options);
 }
 
 TracedGraph Model::trace(const Signature& signature) {

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "sluice/onnx/model_writer.h"
 #include "sluice/onnx/node.h"
 #include "sluice/onnx/translations.h"
+#include "sluice/ops/op_list.h"
 
 namespace sluice::onnx {
 namespace {
@@ -40,7 +43,11 @@ bool expand(ModelWriter& writer, const ir::Op& op) {
   return true;
 }
 
+/// The importer hands transpositions on to the products that read them.
 bool transpose(ModelWriter& writer, const ir::Op& op) {
+  if (writer.isReadBy(op.out(), ops::kMatMul)) {
+    return false;
+  }
   writer.addNode(op,
                  {"Transpose", writer.operands(op), {{"perm", op.attrs.integers("permutation")}}});
   return true;
@@ -122,10 +129,24 @@ bool matmul(ModelWriter& writer, const ir::Op& op) {
     writer.addNode(op, {"MatMul", writer.operands(op)});
     return true;
   }
-  if (writer.shape(op, 0).rank() != 2 || writer.shape(op, 1).rank() != 2) {
+  if (writer.shape(op, 0).rank() == 2 && writer.shape(op, 1).rank() == 2) {
+    writer.addNode(op,
+                   {"Gemm", writer.operands(op), {{"transA", a ? 1 : 0}, {"transB", b ? 1 : 0}}});
+    return true;
+  }
+  if (writer.shape(op, 0).rank() < 2 || writer.shape(op, 1).rank() < 2) {
     return false;
   }
-  writer.addNode(op, {"Gemm", writer.operands(op), {{"transA", a ? 1 : 0}, {"transB", b ? 1 : 0}}});
+  std::vector<std::string> operands = writer.operands(op);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (i == 0 ? a : b) {
+      Ints swapped(writer.shape(op, i).dims().size());
+      std::iota(swapped.begin(), swapped.end(), 0);
+      std::swap(swapped.back(), swapped[swapped.size() - 2]);
+      operands[i] = writer.addHelper({"Transpose", {operands[i]}, {{"perm", swapped}}});
+    }
+  }
+  writer.addNode(op, {"MatMul", std::move(operands)});
   return true;
 }
 
@@ -182,6 +203,21 @@ bool avgPool(ModelWriter& writer, const ir::Op& op) {
                {{"kernel_shape", op.attrs.integers("kernel")},
                 {"ceil_mode", op.attrs.flag("ceilMode") ? 1 : 0},
                 {"count_include_pad", op.attrs.flag("countIncludePad") ? 1 : 0}}};
+  addLists(op, node);
+  writer.addNode(op, std::move(node));
+  return true;
+}
+
+/// ONNX's indices are others than ours.
+bool maxPool(ModelWriter& writer, const ir::Op& op) {
+  if (writer.isRead(op.out(1))) {
+    return false;
+  }
+  NewNode node{"MaxPool",
+               writer.operands(op),
+               {{"kernel_shape", op.attrs.integers("kernel")},
+                {"ceil_mode", op.attrs.flag("ceilMode") ? 1 : 0}},
+               1};
   addLists(op, node);
   writer.addNode(op, std::move(node));
   return true;
@@ -280,7 +316,7 @@ constexpr std::array kForms = {
     Entry{"gather_nd", gatherNd},
     Entry{"grid_sample", gridSample},
     Entry{"matmul", matmul},
-    Entry{"max_pool", notStandard},
+    Entry{"max_pool", maxPool},
     Entry{"nll_loss", notStandard},
     Entry{"one_hot", notStandard},
     Entry{"pad", pad},

@@ -2,10 +2,13 @@
 // a quantized result is rounded half to even and saturates, which casting from float does.
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <utility>
 
 #include "sluice/base/error.h"
 #include "sluice/onnx/translations.h"
 #include "sluice/onnx/window_attrs.h"
+#include "sluice/ops/op_list.h"
 #include "sluice/ops/ops.h"
 
 namespace sluice::onnx {
@@ -15,6 +18,33 @@ using Ints = std::vector<std::int64_t>;
 
 Value scaled(Node& node, Value x, double factor) {
   return factor == 1.0 ? x : ops::mul(node.b, x, node.b.scalar(node.b.dtype(x), factor));
+}
+
+/// What a transposition of the last two axes was made of; none if the value is something else.
+Value transposed(const ir::Graph& graph, Value value) {
+  const ir::Op& op = graph.op(value.op);
+  if (!op.is(ops::kTranspose)) {
+    return {};
+  }
+  Ints swapped(op.outputs[0].shape.dims().size());
+  std::iota(swapped.begin(), swapped.end(), 0);
+  std::swap(swapped.back(), swapped[swapped.size() - 2]);
+  return op.attrs.integers("permutation") == swapped ? op.inputs[0] : Value();
+}
+
+/// Products read matrices either way round, so a transposition need not be carried out.
+std::vector<Value> matmul(Node& node) {
+  Value x = node.input(0);
+  Value y = node.input(1);
+  if (node.rank(0) < 2 || node.rank(1) < 2) {
+    return {ops::matmul(node.b, x, y)};
+  }
+  const Value xt = transposed(node.b.graph(), x);
+  const Value yt = transposed(node.b.graph(), y);
+  return {ops::matmul(node.b,
+                      xt.valid() ? xt : x,
+                      yt.valid() ? yt : y,
+                      {.transposeA = xt.valid(), .transposeB = yt.valid()})};
 }
 
 std::vector<Value> gemm(Node& node) {
@@ -183,6 +213,7 @@ constexpr std::array kTranslations = {
     Translation{"ConvInteger", convInteger},
     Translation{"DequantizeLinear", dequantizeLinear},
     Translation{"Gemm", gemm},
+    Translation{"MatMul", matmul},
     Translation{"MatMulInteger", matmulInteger},
     Translation{"QLinearConv", qlinearConv},
     Translation{"QLinearMatMul", qlinearMatmul},

@@ -1,5 +1,7 @@
 #include "sluice/onnx/model_writer.h"
 
+#include <algorithm>
+
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/onnx/node.h"
@@ -9,6 +11,25 @@ namespace {
 
 constexpr int kOpset = 17;
 constexpr int kIrVersion = 8;
+
+/// Those that an output depends on, and those that write state, which are refused.
+std::unordered_set<ir::OpId> liveOps(const ir::Graph& graph) {
+  std::unordered_set<ir::OpId> live;
+  for (const ir::Output& output : graph.outputs()) {
+    live.insert(output.value.op);
+  }
+  const auto order = graph.order();
+  for (auto id = order.rbegin(); id != order.rend(); ++id) {
+    const ir::Op& op = graph.op(*id);
+    if (live.contains(*id) || op.def->traits.effect) {
+      live.insert(*id);
+      for (const ir::Value input : op.inputs) {
+        live.insert(input.op);
+      }
+    }
+  }
+  return live;
+}
 
 /// Reals that a 32-bit attribute would change are tensors of 64 bits.
 void setReal(pb::AttributeProto& proto, double value) {
@@ -80,7 +101,7 @@ void setType(pb::ValueInfoProto& info, const std::string& name, const TensorType
 }
 
 ModelWriter::ModelWriter(const ir::Graph& graph, const ExportOptions& options)
-    : graph_(graph), options_(options) {
+    : graph_(graph), options_(options), users_(graph.users()) {
   model_.set_ir_version(kIrVersion);
   model_.set_producer_name("sluice");
   model_.mutable_graph()->set_name(graph.name().empty() ? "main" : graph.name());
@@ -93,8 +114,12 @@ std::string ModelWriter::run() {
       addInitializer(variable);
     }
   }
+  const std::unordered_set<ir::OpId> live = liveOps(graph_);
   for (const ir::OpId id : graph_.order()) {
     const ir::Op& op = graph_.op(id);
+    if (!live.contains(id)) {
+      continue;  // a loss, say, that was added for training
+    }
     try {
       addOp(op);
     } catch (Error& error) {
@@ -205,14 +230,40 @@ pb::NodeProto* ModelWriter::newNode(const ir::Op& op,
   return node;
 }
 
-void ModelWriter::addNode(const ir::Op& op, NewNode node) {
-  pb::NodeProto* proto = newNode(op, node.op, "");
+void ModelWriter::fill(pb::NodeProto& proto, NewNode node) {
   for (std::string& input : node.inputs) {
-    proto->add_input(std::move(input));
+    proto.add_input(std::move(input));
   }
   for (const ir::NamedAttr& attr : node.attrs) {
-    addAttr(*proto, attr);
+    addAttr(proto, attr);
   }
+}
+
+void ModelWriter::addNode(const ir::Op& op, NewNode node) {
+  pb::NodeProto* proto = newNode(op, node.op, "");
+  while (node.outputs != 0 && proto->output_size() > static_cast<int>(node.outputs)) {
+    proto->mutable_output()->RemoveLast();
+  }
+  fill(*proto, std::move(node));
+}
+
+std::string ModelWriter::addHelper(NewNode node) {
+  std::string name = freeName("helper");
+  pb::NodeProto* proto = model_.mutable_graph()->add_node();
+  proto->set_op_type(std::string(node.op));
+  proto->set_name(name);
+  proto->add_output(name);
+  fill(*proto, std::move(node));
+  return name;
+}
+
+bool ModelWriter::isRead(ir::Value value) const {
+  return !users_.of(value).empty() || users_.isOutput(value);
+}
+
+bool ModelWriter::isReadBy(ir::Value value, const ir::OpDef& def) const {
+  return std::ranges::any_of(users_.of(value),
+                             [&](const ir::Use& use) { return graph_.op(use.op).is(def); });
 }
 
 void ModelWriter::addOp(const ir::Op& op) {

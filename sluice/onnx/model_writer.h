@@ -19,6 +19,7 @@ struct NewNode {
   std::string_view op;
   std::vector<std::string> inputs;
   std::vector<ir::NamedAttr> attrs = {};
+  std::size_t outputs = 0;  ///< the first results that the node has; 0: all
 };
 
 class ModelWriter {
@@ -39,6 +40,12 @@ class ModelWriter {
   std::string integers(const std::vector<std::int64_t>& values);
   /// The op as one node of the standard; its results get their names.
   void addNode(const ir::Op& op, NewNode node);
+  /// A node in front of the op's own; the name of its result.
+  std::string addHelper(NewNode node);
+  /// Whether an op reads the value or it is an output.
+  bool isRead(ir::Value value) const;
+  /// Whether an op of this kind reads the value.
+  bool isReadBy(ir::Value value, const ir::OpDef& def) const;
 
  private:
   void nameValues();
@@ -48,9 +55,11 @@ class ModelWriter {
   void addOp(const ir::Op& op);
   void addOutputs();
   pb::NodeProto* newNode(const ir::Op& op, std::string_view type, std::string_view domain);
+  static void fill(pb::NodeProto& proto, NewNode node);
 
   const ir::Graph& graph_;
   const ExportOptions& options_;
+  ir::Users users_;
   pb::ModelProto model_;
   std::unordered_map<ir::Value, std::string> names_;
   std::unordered_set<std::string> taken_;

@@ -54,6 +54,24 @@ def mlp(programs):
     check(number(r"accuracy ([\d.]+)%", text) > 97, text)
 
 
+def onnx_model(programs):
+    """One and three devices train an exported network to the same bits, which are written again."""
+    model = ROOT / "tests" / "onnx" / "models" / "mnist.11.onnx"
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for devices in (1, 3):
+            files.append(Path(folder) / f"trained{devices}.onnx")
+            text = programs.run("onnx_model", model, "--devices", devices, "--output", files[-1])
+            first = number(r"step +0 loss ([\d.]+)", text)
+            last = number(r"step +19 loss ([\d.]+)", text)
+            check(last < first / 4, text)
+        check(files[0].read_bytes() == files[1].read_bytes(), "devices change the weights")
+        check(files[0].read_bytes() != model.read_bytes(), "nothing was trained")
+        check("2  conv" in programs.run("sluice", "inspect", files[0]), "the file is no model")
+    check("FileError" in programs.run("onnx_model", "missing.onnx", code=1), "missing")
+    check("NAME=NUMBER" in programs.run("onnx_model", model, "--dim", "N", code=105), "dim")
+
+
 def readme_example(programs):
     text = programs.run("readme_example")
     check(number(r"accuracy ([\d.]+)%", text) > 97, text)
@@ -335,8 +353,8 @@ def schedule_errors(run):
 
 
 TESTS = {test.__name__: test
-         for test in (linear_regression, mlp, readme_example, mnist_pipeline, char_gpt, command_line,
-                      schedule_command)}
+         for test in (linear_regression, mlp, onnx_model, readme_example, mnist_pipeline, char_gpt,
+                      command_line, schedule_command)}
 
 
 def main():
