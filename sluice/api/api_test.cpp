@@ -207,5 +207,28 @@ TEST_F(TuningFile, WithAnImpossibleEntryFailsTheCompileThatNeedsIt) {
   EXPECT_EQ(model(HostTensor::full({DType::F32, Shape{2, 2}}, 1)).at(0), 2.0);
 }
 
+struct Scale : nn::Module {
+  nn::Linear fc{*this, "fc", 1, 1};
+  nn::Tensor forward(nn::Tensor x) { return nn::mean(fc(x)); }
+};
+
+TEST(Proofs, AreMadeForProgramsOfModerateSizeOrOnRequest) {
+  const auto explained = [](std::int64_t accumulation, std::optional<bool> verify) {
+    Scale net;
+    Options options;
+    options.training.gradientAccumulation(accumulation);
+    options.verifyPrograms(verify);
+    auto model = trainingModel(net, options, optim::SGD(0.1));
+    const std::vector<HostTensor> inputs = {HostTensor(DType::F32, Shape{accumulation, 1})};
+    model.compile(inputs);
+    return model.explain();
+  };
+  const auto many = static_cast<std::int64_t>(kProvenTasks);  // each has at least a task
+  EXPECT_THAT(explained(4, std::nullopt), HasSubstr("The program is proven"));
+  EXPECT_THAT(explained(4, false), HasSubstr("The program is not proven"));
+  EXPECT_THAT(explained(many, std::nullopt), HasSubstr("The program is not proven"));
+  EXPECT_THAT(explained(many, true), HasSubstr("The program is proven"));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -14,10 +14,14 @@
 
 namespace sluice {
 
+/// Programs of more tasks are proven only on request: the proof would be over 5 % of compiling.
+inline constexpr std::size_t kProvenTasks = 20'000;
+
 /// A program and how it came about.
 struct CompiledProgram {
   std::unique_ptr<runtime::LoadedProgram> program;
   parallel::ExecutionPlan plan;
+  bool proven = false;  ///< by program::verify
   std::vector<std::string> warnings = {};
   std::int64_t devices = 1;  ///< reserved for all replicas
 };

@@ -129,6 +129,9 @@ std::string explain(const CompiledProgram& compiled,
   }
   text += scheduleOf(compiled.plan);
   text += memory(compiled.program->program());
+  text += compiled.proven
+              ? "The program is proven: no deadlock, no race, every read sees its value\n"
+              : "The program is not proven; verifyPrograms(true) proves programs of any size\n";
   for (const std::string& warning : compiled.warnings) {
     text += fmt::format("Warning: {}\n", warning);
   }

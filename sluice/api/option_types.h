@@ -163,7 +163,7 @@ struct CompileOptions {
   Recomputation recomputation = Recomputation::Default;
   bool continuousWeightUpdates = false;
   bool fusion = true;
-  bool verifyPrograms = true;
+  std::optional<bool> verifyPrograms;   ///< not set: programs of moderate size
   std::string dumpDirectory;            ///< empty: no dumps
   std::optional<bool> showProgressBar;  ///< not set: on a terminal
   // Of graphs made by a Builder:

@@ -190,7 +190,7 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.fusion(a.boolean()); },
      [](const O& o) { return print(o.fusion()); }},
     {"verifyPrograms",
-     [](O& o, A& a) { o.verifyPrograms(a.boolean()); },
+     [](O& o, A& a) { o.verifyPrograms(maybe(a)); },
      [](const O& o) { return print(o.verifyPrograms()); }},
     {"dumpDirectory",
      [](O& o, A& a) { o.dumpDirectory(a.text()); },

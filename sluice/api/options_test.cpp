@@ -92,7 +92,7 @@ TEST(Options, PrintTheirDefaults) {
             "recomputation: Default\n"
             "continuousWeightUpdates: false\n"
             "fusion: true\n"
-            "verifyPrograms: true\n"
+            "verifyPrograms: none\n"
             "dumpDirectory: \"\"\n"
             "enablePipelining: false\n"
             "virtualGraphMode: Off\n"

@@ -20,6 +20,14 @@ namespace sluice {
 
 namespace {
 
+std::size_t numTasks(const program::Program& program) {
+  std::size_t count = 0;
+  for (const program::Lane& lane : program.lanes) {
+    count += lane.tasks.size();
+  }
+  return count;
+}
+
 device::Tuning readTuning(const std::string& path) {
   if (path.empty()) {
     return {};
@@ -348,7 +356,8 @@ CompiledProgram Session::compile(ir::Graph graph,
   requireDevices(made.program.devices.size(),
                  static_cast<std::size_t>(options.replicationFactor()));
   begin(CompilePhase::Verify);
-  if (options.verifyPrograms()) {
+  const bool proven = options.verifyPrograms().value_or(numTasks(made.program) <= kProvenTasks);
+  if (proven) {
     program::verify(made.program);
   }
   if (!passes.dumpDirectory.empty()) {
@@ -358,6 +367,7 @@ CompiledProgram Session::compile(ir::Graph graph,
   begin(CompilePhase::Load);
   CompiledProgram compiled{.program = nullptr,
                            .plan = std::move(made.execution),
+                           .proven = proven,
                            .warnings = std::move(report.warnings),
                            .devices = report.devices};
   compiled.program = options.device().connection == ConnectionType::Never
