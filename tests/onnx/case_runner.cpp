@@ -39,11 +39,8 @@ struct SkipReason {
   std::string_view word;
   std::string_view reason;
 };
-constexpr std::array<SkipReason, 5> kSkips = {
+constexpr std::array<SkipReason, 2> kSkips = {
     {{"(string)", "string type"},
-     {"sequence", "sequence type"},
-     {"optional", "optional type"},
-     {"Sequence", "sequence type"},
      {"shape depends on computed values", "output shape depends on computed values"}}};
 
 /// Cases whose data contradicts their model: this one's was computed with an epsilon of 0.01, the

@@ -30,7 +30,9 @@ INSTANTIATE_TEST_SUITE_P(Networks,
                                            Kept{"recurrence", 14},
                                            Kept{"resnet", 11},
                                            Kept{"resnet_train", 17},
-                                           Kept{"tagger", 14}),
+                                           Kept{"tagger", 14},
+                                           Kept{"transformer", 17},
+                                           Kept{"unet", 14}),
                          [](const auto& test) { return std::string(test.param.network); });
 
 }  // namespace
