@@ -350,7 +350,9 @@ std::vector<Value> GraphImporter::translate(const pb::NodeProto& node, Scope& sc
   if (schema != nullptr && opset == scope.opsets.end() && options_.strictOpVersions) {
     raise<InvalidArgument>("the model imports no opset of domain '{}'", domain);
   }
-  if (schema == nullptr && domain.empty()) {
+  const bool known = findTranslation(domain, node.op_type()) != nullptr ||
+                     findDirect(domain, node.op_type()) != nullptr;
+  if (schema == nullptr && domain.empty() && (options_.strictOpVersions || !known)) {
     raise<InvalidArgument>("opset {} has no op {}", version, node.op_type());
   }
   if (domain == kOwnDomain) {

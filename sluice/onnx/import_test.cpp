@@ -160,6 +160,12 @@ TEST(OnnxImport, OpsetsAreChecked) {
   EXPECT_THAT(messageOf<Error>([&] { import(future); }),
               AllOf(HasSubstr("opset 99"), HasSubstr("strictOpVersions")));
   EXPECT_EQ(import(future, {.strictOpVersions = false}).graph.numOps(), 2U);
+  // Mish came with opset 18; its op is ours all the same.
+  const pb::ModelProto mish = parse("main (float[2] x) => (float[2] y) { y = Mish(x) }",
+                                    "<ir_version: 8, opset_import: [\"\" : 18]>\n");
+  EXPECT_EQ(import(mish, {.strictOpVersions = false}).graph.numOps(), 2U);
+  EXPECT_THAT(refusal("main (float[2] x) => (float[2] y) { y = Mish(x) }"),
+              HasSubstr("opset 17 has no op Mish"));
   pb::ModelProto none = parse(graph);
   none.clear_opset_import();
   EXPECT_THAT(messageOf<Error>([&] { import(none); }), HasSubstr("no opset"));

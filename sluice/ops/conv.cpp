@@ -1,6 +1,6 @@
 // conv: cross-correlation of x [N, C, spatial...] with w [O, C / groups, kernel...], over one to
 // three spatial axes. Pads are all the ones before, then all the ones after. A bias is an add.
-// Integers are summed in 64 bits.
+// Sums of integers wrap.
 #include "sluice/ops/conv.h"
 
 #include "sluice/base/error.h"
@@ -126,7 +126,7 @@ void referenceConv(const ir::KernelArgs& args, ConvSum sum) {
     const T* first = args.in<T>(0).data();
     const T* second = args.in<T>(1).data();
     const auto out = args.out<T>(0);
-    using Sum = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+    using Sum = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
     std::vector<Sum> sums(out.size(), Sum{});
     Sum* to = sums.data();
     forEachMap(d, [&](GroupOffsets at) {

@@ -3,6 +3,7 @@
 #include "sluice/ops/matmul.h"
 
 #include <array>
+#include <type_traits>
 
 #include "sluice/base/error.h"
 #include "sluice/ops/op_list.h"
@@ -72,14 +73,15 @@ ir::Cost cost(const ir::OpView& op) {
           .bytesWritten = static_cast<double>(op.outputs[0].bytes())};
 }
 
-/// One row of one matrix times the columns of the other.
+/// One row of one matrix times the columns of the other. Integers wrap.
 template <class T>
 void referenceRow(const MatMulDims& d, const T* x, const T* y, T* out) {
+  using Sum = std::conditional_t<std::is_integral_v<T>, std::uint64_t, Wide<T>>;
   for (std::int64_t j = 0; j < d.n; ++j) {
-    Wide<T> sum{};
+    Sum sum{};
     for (std::int64_t k = 0; k < d.k; ++k) {
-      sum = static_cast<Wide<T>>(sum + widen(x[k * d.strideAk]) *
-                                           widen(y[k * d.strideBk + j * d.strideBn]));
+      sum += static_cast<Sum>(widen(x[k * d.strideAk])) *
+             static_cast<Sum>(widen(y[k * d.strideBk + j * d.strideBn]));
     }
     out[j] = narrow<T>(sum);
   }
