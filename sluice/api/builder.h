@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/api/builder_graphcore_ops.h"
+#include "sluice/api/builder_ops.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/nn/parameter.h"
 #include "sluice/onnx/import.h"
@@ -24,10 +26,6 @@
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice {
-
-using TensorId = std::string;
-
-class Builder;
 
 /// Ops made while it lives have one field of their placement set; the previous value comes back.
 class PlacementScope {
@@ -39,132 +37,6 @@ class PlacementScope {
 
  private:
   ir::AnnotationScope saved_;
-};
-
-struct GemmOptions {
-  float alpha = 1.0F;
-  float beta = 1.0F;
-  bool transA = false;
-  bool transB = false;
-};
-
-struct SliceRange {
-  std::int64_t axis = 0;
-  std::int64_t start = 0;
-  std::int64_t end = 0;
-  std::int64_t step = 1;
-};
-
-/// The statistics and factors of batchnormalization, one per channel each.
-struct BatchNormTensors {
-  TensorId scale;
-  TensorId bias;
-  TensorId mean;
-  TensorId variance;
-};
-
-/// ONNX's ops. Each throws InvalidArgument for an unknown tensor or one that does not fit; the
-/// graph is then as before.
-class AiOnnx {
- public:
-  explicit AiOnnx(Builder& builder) : b_(builder) {}
-  using Ints = std::vector<std::int64_t>;
-
-  /// Any op of opset 17 by its ONNX name: its operands (an empty id leaves one out), attributes by
-  /// their ONNX names, and how many results are wanted. What fixes a shape or an axis must be a
-  /// constant or an initialized tensor.
-  std::vector<TensorId> node(std::string_view op,
-                             const std::vector<TensorId>& inputs,
-                             std::vector<ir::NamedAttr> attrs = {},
-                             std::size_t outputs = 1);
-
-  TensorId abs(const TensorId& x);
-  TensorId add(const TensorId& x, const TensorId& y);
-  TensorId averagepool(const TensorId& x, const ops::PoolOptions& options);
-  /// The inference form.
-  TensorId batchnormalization(const TensorId& x,
-                              const BatchNormTensors& tensors,
-                              double epsilon = 1e-5);
-  TensorId cast(const TensorId& x, DType to);
-  TensorId clip(const TensorId& x, double min, double max);
-  TensorId concat(const std::vector<TensorId>& parts, std::int64_t axis);
-  /// An empty bias: none.
-  TensorId conv(const TensorId& x,
-                const TensorId& w,
-                const ops::ConvOptions& options = {},
-                const TensorId& bias = {});
-  TensorId div(const TensorId& x, const TensorId& y);
-  TensorId dropout(const TensorId& x, double ratio = 0.5);
-  TensorId exp(const TensorId& x);
-  /// A matrix: the axes before `axis`, and those from it on.
-  TensorId flatten(const TensorId& x, std::int64_t axis = 1);
-  TensorId gather(const TensorId& x, const TensorId& indices, std::int64_t axis = 0);
-  /// alpha a b + beta c; an empty c: none.
-  TensorId gemm(const TensorId& x,
-                const TensorId& y,
-                const TensorId& c = {},
-                const GemmOptions& options = {});
-  TensorId globalaveragepool(const TensorId& x);
-  TensorId identity(const TensorId& x);
-  TensorId log(const TensorId& x);
-  TensorId logsoftmax(const TensorId& x, std::int64_t axis = -1);
-  TensorId matmul(const TensorId& x, const TensorId& y);
-  TensorId maxpool(const TensorId& x, const ops::PoolOptions& options);
-  TensorId mul(const TensorId& x, const TensorId& y);
-  TensorId neg(const TensorId& x);
-  TensorId pow(const TensorId& x, const TensorId& y);
-  TensorId reducemax(const TensorId& x, const Ints& axes, bool keepdims = true);
-  TensorId reducemean(const TensorId& x, const Ints& axes, bool keepdims = true);
-  TensorId reducesum(const TensorId& x, const Ints& axes, bool keepdims = true);
-  TensorId relu(const TensorId& x);
-  /// 0 keeps an extent, one -1 takes what remains.
-  TensorId reshape(const TensorId& x, const Ints& shape);
-  TensorId sigmoid(const TensorId& x);
-  TensorId slice(const TensorId& x, const std::vector<SliceRange>& ranges);
-  TensorId softmax(const TensorId& x, std::int64_t axis = -1);
-  std::vector<TensorId> split(const TensorId& x, const Ints& sizes, std::int64_t axis = 0);
-  TensorId sqrt(const TensorId& x);
-  TensorId squeeze(const TensorId& x, const Ints& axes = {});
-  TensorId sub(const TensorId& x, const TensorId& y);
-  TensorId tanh(const TensorId& x);
-  TensorId transpose(const TensorId& x, const Ints& perm = {});
-  TensorId unsqueeze(const TensorId& x, const Ints& axes);
-  TensorId where(const TensorId& condition, const TensorId& x, const TensorId& y);
-
- private:
-  Builder& b_;
-};
-
-struct NllLossOptions {
-  ops::Reduction reduction = ops::Reduction::Mean;
-  std::int64_t ignoreIndex = -100;
-  bool inputIsLogProbability = false;
-};
-
-/// Graphcore's own ops.
-class AiGraphcore {
- public:
-  explicit AiGraphcore(Builder& builder) : b_(builder) {}
-
-  TensorId detach(const TensorId& x);
-  TensorId gelu(const TensorId& x);
-  TensorId groupnormalization(const TensorId& x,
-                              const TensorId& scale,
-                              const TensorId& bias,
-                              std::int64_t groups,
-                              double epsilon = 1e-5);
-  TensorId identityloss(const TensorId& x, ops::Reduction reduction = ops::Reduction::Mean);
-  /// lambda |x|, reduced.
-  TensorId l1loss(const TensorId& x,
-                  double lambda = 1.0,
-                  ops::Reduction reduction = ops::Reduction::Mean);
-  TensorId nllloss(const TensorId& probabilities,
-                   const TensorId& labels,
-                   const NllLossOptions& options = {});
-  TensorId nop(const TensorId& x);
-
- private:
-  Builder& b_;
 };
 
 class Builder {
@@ -224,6 +96,15 @@ class Builder {
   std::vector<TensorId> makeMany(std::string_view op,
                                  const std::function<std::vector<ir::Value>()>& append);
   TensorId make(std::string_view op, const std::function<ir::Value()>& append);
+  struct OpCall {
+    std::string_view op;
+    std::vector<OpOperand> inputs = {};
+    std::vector<ir::NamedAttr> attrs = {};
+    std::size_t outputs = 1;
+    std::string_view domain = "";
+  };
+  /// The op as the importer of models translates it.
+  std::vector<TensorId> translate(OpCall call);
   TensorId freeName(std::string_view stem) const;
   TensorId nameFor(const std::string& wanted, std::string_view stem) const;
   void place(const TensorId& id, std::int32_t ir::Placement::*field, std::int32_t number);

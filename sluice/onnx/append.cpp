@@ -31,6 +31,25 @@ std::optional<HostTensor> valueOf(const ir::Graph& graph, ir::Value value) {
   return std::nullopt;
 }
 
+/// The exporter keeps reals of 64 bits in a form that only our own domain has; here they narrow.
+void addNarrow(pb::NodeProto& node, const ir::NamedAttr& attr) {
+  if (const auto* number = std::get_if<double>(&attr.value)) {
+    pb::AttributeProto& proto = *node.add_attribute();
+    proto.set_name(attr.name);
+    proto.set_type(pb::AttributeProto::FLOAT);
+    proto.set_f(static_cast<float>(*number));
+  } else if (const auto* numbers = std::get_if<std::vector<double>>(&attr.value)) {
+    pb::AttributeProto& proto = *node.add_attribute();
+    proto.set_name(attr.name);
+    proto.set_type(pb::AttributeProto::FLOATS);
+    for (const double value : *numbers) {
+      proto.add_floats(static_cast<float>(value));
+    }
+  } else {
+    addAttr(node, attr);
+  }
+}
+
 /// A model of just this node.
 pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
   pb::ModelProto model;
@@ -45,14 +64,18 @@ pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
   node.set_op_type(std::string(call.op));
   node.set_domain(std::string(call.domain));
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    const bool given = call.inputs[i].valid();
+    const auto constant = call.constants.find(i);
+    const bool known = constant != call.constants.end();
+    const bool given = known || call.inputs[i].valid();
     node.add_input(given ? inputName(i) : "");
     if (given) {
-      setType(*model.mutable_graph()->add_input(), inputName(i), graph.type(call.inputs[i]));
+      setType(*model.mutable_graph()->add_input(),
+              inputName(i),
+              known ? constant->second.type() : graph.type(call.inputs[i]));
     }
   }
   for (const ir::NamedAttr& attr : call.attrs) {
-    addAttr(node, attr);
+    addNarrow(node, attr);
   }
   for (std::size_t i = 0; i < call.outputs; ++i) {
     node.add_output(fmt::format("output{}", i));
@@ -65,6 +88,9 @@ pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
 ImportedModel import(const ir::Graph& graph, const NodeCall& call) {
   const std::string bytes = modelOf(graph, call).SerializeAsString();
   ImportOptions options;
+  for (const auto& [i, value] : call.constants) {
+    options.constants.insert_or_assign(inputName(i), value);
+  }
   for (;;) {
     try {
       return importModelBytes(std::as_bytes(std::span(bytes)), options);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,10 @@ namespace sluice::onnx {
 struct NodeCall {
   std::string_view op;
   std::vector<ir::Value> inputs = {};  ///< an invalid value: the operand is left out
-  std::vector<ir::NamedAttr> attrs = {};
-  std::size_t outputs = 1;  ///< how many of the results are wanted
+  /// Operands by position that are values of their own; `inputs` has an invalid value there.
+  std::map<std::size_t, HostTensor> constants = {};
+  std::vector<ir::NamedAttr> attrs = {};  ///< reals become the 32-bit numbers that ONNX has
+  std::size_t outputs = 1;                ///< how many of the results are wanted
   std::string_view domain = "";
 };
 

@@ -1,0 +1,118 @@
+// AiGraphcore, an op set of a Builder: the ops of PopART's own domain. builder.h includes this
+// file; errors are as those of AiOnnx.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sluice/api/builder_op_options.h"
+#include "sluice/ir/attrs.h"
+
+namespace sluice {
+
+class Builder;
+
+/// Graphcore's own ops.
+class AiGraphcore {
+ public:
+  explicit AiGraphcore(Builder& builder) : b_(builder) {}
+  using Ints = std::vector<std::int64_t>;
+  using Ids = std::vector<TensorId>;
+
+  /// Any op of the domain ai.graphcore, as AiOnnx::node.
+  Ids node(std::string_view op,
+           const Ids& inputs,
+           std::vector<ir::NamedAttr> attrs = {},
+           std::size_t outputs = 1);
+
+  // Element by element.
+  /// The angle of (x, y): y is the first operand, as in C.
+  TensorId atan2(const TensorId& y, const TensorId& x);
+  TensorId bitwiseand(const TensorId& x, const TensorId& y);
+  TensorId bitwisenot(const TensorId& x);
+  TensorId bitwiseor(const TensorId& x, const TensorId& y);
+  TensorId bitwisexnor(const TensorId& x, const TensorId& y);
+  TensorId bitwisexor(const TensorId& x, const TensorId& y);
+  TensorId detach(const TensorId& x);
+  TensorId expm1(const TensorId& x);
+  /// The sign is that of x.
+  TensorId fmod(const TensorId& x, const TensorId& y);
+  /// With the error function, as geluerf; node("Gelu") has the form with tanh.
+  TensorId gelu(const TensorId& x);
+  TensorId geluerf(const TensorId& x);
+  /// (x + increment) mod modulus.
+  TensorId incrementmod(const TensorId& x, double increment, double modulus);
+  TensorId log1p(const TensorId& x);
+  TensorId nop(const TensorId& x);
+  /// The sign is that of y.
+  TensorId remainder(const TensorId& x, const TensorId& y);
+  TensorId round(const TensorId& x);
+  TensorId scale(const TensorId& x, double factor);
+  /// scaleX x + scaleY y.
+  TensorId scaledadd(const TensorId& x, const TensorId& y, double scaleX = 1, double scaleY = 1);
+  TensorId square(const TensorId& x);
+  TensorId swish(const TensorId& x);
+
+  // Normalization, convolution and losses.
+  TensorId ctcloss(const TensorId& logProbabilities,
+                   const CtcTensors& tensors,
+                   const ops::CtcOptions& options = {});
+  TensorId groupnormalization(const TensorId& x,
+                              const TensorId& scale,
+                              const TensorId& bias,
+                              std::int64_t groups,
+                              double epsilon = 1e-5);
+  TensorId identityloss(const TensorId& x, ops::Reduction reduction = ops::Reduction::Mean);
+  /// lambda |x|, reduced.
+  TensorId l1loss(const TensorId& x,
+                  double lambda = 1.0,
+                  ops::Reduction reduction = ops::Reduction::Mean);
+  /// Convolutions side by side.
+  Ids multiconv(const std::vector<MultiConvPart>& parts);
+  TensorId nllloss(const TensorId& probabilities,
+                   const TensorId& labels,
+                   const NllLossOptions& options = {});
+
+  // Moving, picking and counting elements.
+  /// Per element in which of the intervals between the boundaries it lies.
+  TensorId bucketize(const TensorId& x, const TensorId& boundaries, bool right = false);
+  TensorId dynamicadd(const TensorId& x,
+                      const TensorId& offset,
+                      const TensorId& values,
+                      const DynamicBlock& block);
+  TensorId dynamicslice(const TensorId& x, const TensorId& offset, const DynamicBlock& block);
+  TensorId dynamicupdate(const TensorId& x,
+                         const TensorId& offset,
+                         const TensorId& values,
+                         const DynamicBlock& block);
+  TensorId dynamiczero(const TensorId& x, const TensorId& offset, const DynamicBlock& block);
+  TensorId histogram(const TensorId& x,
+                     const std::vector<double>& levels,
+                     bool absoluteOfInput = false);
+  TensorId init(const TensorType& type);
+  TensorId reshape(const TensorId& x, const Ints& shape);
+  TensorId reverse(const TensorId& x, const Ints& dimensions);
+  TensorId scatterreduce(const TensorId& x,
+                         const TensorId& indices,
+                         const ScatterReduceOptions& options);
+  TensorId sequenceslice(const TensorId& source,
+                         const TensorId& destination,
+                         const SequenceSliceTensors& tensors,
+                         bool zeroUnused = false);
+  /// The sorted values and where they come from.
+  Ids sort(const TensorId& x, std::int64_t axis = -1, bool descending = false);
+  TensorId subsample(const TensorId& x, const Ints& strides);
+  TensorId zeros(const TensorType& type);
+  TensorId zeroslike(const TensorId& x);
+
+ private:
+  TensorId one(std::string_view op,
+               const std::vector<OpOperand>& inputs,
+               std::vector<ir::NamedAttr> attrs = {});
+
+  Builder& b_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,160 @@
+// Cases of AiGraphcore.
+#include "sluice/api/builder_op_cases.h"
+
+namespace sluice::opcases {
+namespace {
+
+Case vendorUnary(std::string_view onnx, TensorId (AiGraphcore::*op)(const TensorId&)) {
+  return {onnx, [op](Fixture& f) { return Ids{(f.g.*op)(f.x)}; }, {kSame}};
+}
+Case vendorBinary(std::string_view onnx,
+                  TensorId (AiGraphcore::*op)(const TensorId&, const TensorId&)) {
+  return {onnx, [op](Fixture& f) { return Ids{(f.g.*op)(f.x, f.x)}; }, {kSame}};
+}
+Case bitwise(std::string_view onnx, TensorId (AiGraphcore::*op)(const TensorId&, const TensorId&)) {
+  return {onnx,
+          [op](Fixture& f) { return Ids{(f.g.*op)(f.whole, f.whole)}; },
+          {{DType::I32, Shape{2, 3}}}};
+}
+
+}  // namespace
+
+std::vector<Case> vendorElementwiseCases() {
+  return {
+      vendorUnary("Detach", &AiGraphcore::detach),
+      vendorUnary("Expm1", &AiGraphcore::expm1),
+      vendorUnary("Gelu", &AiGraphcore::gelu),
+      vendorUnary("GeluErf", &AiGraphcore::geluerf),
+      vendorUnary("Log1p", &AiGraphcore::log1p),
+      vendorUnary("Nop", &AiGraphcore::nop),
+      vendorUnary("Round", &AiGraphcore::round),
+      vendorUnary("Square", &AiGraphcore::square),
+      vendorUnary("Swish", &AiGraphcore::swish),
+      vendorUnary("ZerosLike", &AiGraphcore::zeroslike),
+      vendorBinary("Atan2", &AiGraphcore::atan2),
+      vendorBinary("Fmod", &AiGraphcore::fmod),
+      vendorBinary("Remainder", &AiGraphcore::remainder),
+      bitwise("BitwiseAnd", &AiGraphcore::bitwiseand),
+      bitwise("BitwiseOr", &AiGraphcore::bitwiseor),
+      bitwise("BitwiseXnor", &AiGraphcore::bitwisexnor),
+      bitwise("BitwiseXor", &AiGraphcore::bitwisexor),
+      op("BitwiseNot",
+         [](Fixture& f) { return f.g.bitwisenot(f.whole); },
+         {DType::I32, Shape{2, 3}}),
+      op(
+          "IncrementMod", [](Fixture& f) { return f.g.incrementmod(f.x, 1, 3); }, kSame),
+      op(
+          "Scale", [](Fixture& f) { return f.g.scale(f.x, 0.1); }, kSame),
+      op(
+          "ScaledAdd", [](Fixture& f) { return f.g.scaledadd(f.x, f.x, 2, 3); }, kSame),
+      op(
+          "Init", [](Fixture& f) { return f.g.init(i64({2})); }, i64({2})),
+      op(
+          "Zeros",
+          [](Fixture& f) {
+            return f.g.zeros(i64({2, 4}));
+          },
+          i64({2, 4})),
+  };
+}
+
+std::vector<Case> vendorNnCases() {
+  return {
+      op(
+          "Ctc",
+          [](Fixture& f) {
+            const TensorId targets = f.i64({2, 2}, {1, 2, 2, 1});
+            return f.g.ctcloss(f.sequence, {targets, f.i64({2}, {5, 5}), f.i64({2}, {2, 2})}, {});
+          },
+          f32({})),
+      op(
+          "GroupNormalization",
+          [](Fixture& f) { return f.g.groupnormalization(f.image, f.ones({2}), f.ones({2}), 2); },
+          f32({1, 2, 4, 4})),
+      op(
+          "IdentityLoss", [](Fixture& f) { return f.g.identityloss(f.x); }, f32({})),
+      op(
+          "L1", [](Fixture& f) { return f.g.l1loss(f.x); }, f32({})),
+      {"MultiConv",
+       [](Fixture& f) {
+         return f.g.multiconv({{f.image, f.ones({3, 2, 2, 2}), {}},
+                               {f.image, f.ones({2, 1, 3, 3}), {.pads = {1, 1, 1, 1}}}});
+       },
+       {f32({1, 3, 3, 3}), f32({1, 2, 4, 4})}},
+      op(
+          "Nll",
+          [](Fixture& f) {
+            return f.g.nllloss(f.x, f.i64({2}, {0, 2}));
+          },
+          f32({})),
+  };
+}
+
+std::vector<Case> vendorIndexingCases() {
+  return {
+      op("Bucketize",
+         [](Fixture& f) {
+           return f.g.bucketize(f.x, f.f32({2}, {0, 1}));
+         },
+         {DType::I32, Shape{2, 3}}),
+      op(
+          "DynamicAdd",
+          [](Fixture& f) {
+            return f.g.dynamicadd(f.x, f.i64({1}, {1}), f.ones({1, 3}), {{0}, {1}});
+          },
+          kSame),
+      op(
+          "DynamicSlice",
+          [](Fixture& f) {
+            return f.g.dynamicslice(f.x, f.i64({1}, {1}), {{1}, {2}});
+          },
+          f32({2, 2})),
+      op(
+          "DynamicUpdate",
+          [](Fixture& f) {
+            return f.g.dynamicupdate(f.x, f.i64({1}, {1}), f.ones({1, 3}), {{0}, {1}});
+          },
+          kSame),
+      op(
+          "DynamicZero",
+          [](Fixture& f) {
+            return f.g.dynamiczero(f.x, f.i64({1}, {1}), {{0}, {1}});
+          },
+          kSame),
+      op("Histogram",
+         [](Fixture& f) {
+           return f.g.histogram(f.x, {0, 0.1, 1});
+         },
+         {DType::U32, Shape{4}}),
+      op(
+          "Reshape",
+          [](Fixture& f) {
+            return f.g.reshape(f.x, {3, 2});
+          },
+          f32({3, 2})),
+      op(
+          "Reverse", [](Fixture& f) { return f.g.reverse(f.x, {1}); }, kSame),
+      op(
+          "ScatterReduce",
+          [](Fixture& f) {
+            return f.g.scatterreduce(f.x, f.i64({2, 3}, {1}), {.axis = 1, .axisSize = 5});
+          },
+          f32({2, 5})),
+      op(
+          "SequenceSlice",
+          [](Fixture& f) {
+            const TensorId one = f.i64({1}, {1});
+            return f.g.sequenceslice(f.x, f.square, {one, one, one}, true);
+          },
+          f32({3, 3})),
+      {"Sort", [](Fixture& f) { return f.g.sort(f.x); }, {kSame, i64({2, 3})}},
+      op(
+          "Subsample",
+          [](Fixture& f) {
+            return f.g.subsample(f.x, {1, 2});
+          },
+          f32({2, 2})),
+  };
+}
+
+}  // namespace sluice::opcases

@@ -1,0 +1,233 @@
+// What the Builder's ops take besides tensors: one struct for each op with several attributes, with
+// ONNX's defaults, made for designated initializers. An empty tensor id leaves an operand out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sluice/ops/ops.h"
+#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice {
+
+using TensorId = std::string;
+
+/// A tensor of the graph (an empty id leaves the operand out), a value, or a list of i64 numbers.
+using OpOperand = std::variant<TensorId, HostTensor, std::vector<std::int64_t>>;
+
+struct GemmOptions {
+  float alpha = 1.0F;
+  float beta = 1.0F;
+  bool transA = false;
+  bool transB = false;
+};
+
+struct SliceRange {
+  std::int64_t axis = 0;
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::int64_t step = 1;
+};
+
+/// The statistics and factors of batchnormalization, one per channel each.
+struct BatchNormTensors {
+  TensorId scale;
+  TensorId bias;
+  TensorId mean;
+  TensorId variance;
+};
+
+struct NllLossOptions {
+  ops::Reduction reduction = ops::Reduction::Mean;
+  std::int64_t ignoreIndex = -100;
+  bool inputIsLogProbability = false;
+};
+
+struct ArgOptions {
+  std::int64_t axis = 0;
+  bool keepdims = true;
+  bool selectLastIndex = false;  ///< of several that are equal
+};
+
+struct IsInfOptions {
+  bool detectNegative = true;
+  bool detectPositive = true;
+};
+
+struct ConvTransposeOptions {
+  std::vector<std::int64_t> strides = {};
+  std::vector<std::int64_t> pads = {};
+  std::vector<std::int64_t> dilations = {};
+  std::int64_t groups = 1;
+  std::vector<std::int64_t> outputPadding = {};
+  std::vector<std::int64_t> outputShape = {};  ///< of the spatial axes; the pads follow from it
+};
+
+/// A quantized tensor: real = scale (tensor - zeroPoint).
+struct QuantizedTensor {
+  TensorId tensor;
+  TensorId scale;
+  TensorId zeroPoint;
+};
+
+/// What a result is quantized by.
+struct Quantization {
+  TensorId scale;
+  TensorId zeroPoint;
+};
+
+struct ZeroPoints {
+  TensorId x = {};
+  TensorId w = {};
+};
+
+struct LrnOptions {
+  double alpha = 1e-4;
+  double beta = 0.75;
+  double bias = 1.0;
+};
+
+struct LayerNormOptions {
+  std::int64_t axis = -1;
+  double epsilon = 1e-5;
+};
+
+struct LossOptions {
+  ops::Reduction reduction = ops::Reduction::Mean;
+  std::optional<std::int64_t> ignoreIndex = std::nullopt;
+  TensorId weight = {};  ///< one per class
+};
+
+struct TopKOptions {
+  std::int64_t axis = -1;
+  bool largest = true;
+  bool sorted = true;
+};
+
+struct UniqueOptions {
+  std::optional<std::int64_t> axis = std::nullopt;  ///< none: of the flattened tensor
+  bool sorted = true;
+};
+
+struct PadOptions {
+  std::string mode = "constant";  ///< constant, reflect or edge
+  double value = 0.0;
+};
+
+struct NonMaxSuppressionOptions {
+  std::int64_t maxPerClass = 0;
+  double iouThreshold = 0.0;
+  std::optional<double> scoreThreshold = std::nullopt;
+  bool centerPointBox = false;
+};
+
+/// The operands of lstm, gru and rnn beside the sequence.
+struct RecurrentTensors {
+  TensorId w;
+  TensorId r;
+  TensorId b = {};
+  TensorId lengths = {};
+  TensorId initialH = {};
+  TensorId initialC = {};   ///< lstm only
+  TensorId peepholes = {};  ///< lstm only
+};
+
+struct RecurrentOptions {
+  std::string direction = "forward";  ///< forward, reverse or bidirectional
+  bool batchFirst = false;            ///< ONNX's layout 1
+  double clip = 0.0;                  ///< 0: not clipped
+  bool inputForget = false;           ///< lstm only
+  bool linearBeforeReset = false;     ///< gru only
+  std::vector<std::string> activations = {};
+  std::vector<double> activationAlpha = {};
+  std::vector<double> activationBeta = {};
+};
+
+struct NormalOptions {
+  double mean = 0.0;
+  double scale = 1.0;
+};
+
+struct UniformOptions {
+  double low = 0.0;
+  double high = 1.0;
+};
+
+struct DftOptions {
+  std::int64_t axis = 1;
+  bool inverse = false;
+  bool onesided = false;
+  std::optional<std::int64_t> length = std::nullopt;
+};
+
+struct StftOptions {
+  std::int64_t frameStep = 1;
+  TensorId window = {};
+  std::optional<std::int64_t> frameLength = std::nullopt;  ///< none: the window's
+  bool onesided = true;
+};
+
+struct WindowOptions {
+  bool periodic = true;
+  DType dtype = DType::F32;
+};
+
+struct MelWeightOptions {
+  std::int64_t bins = 1;
+  std::int64_t dftLength = 1;
+  std::int64_t sampleRate = 1;
+  double lowerEdge = 0.0;
+  double upperEdge = 1.0;
+  DType dtype = DType::F32;
+};
+
+struct TfIdfOptions {
+  std::string mode = "TF";  ///< TF, IDF or TFIDF
+  std::int64_t minGramLength = 1;
+  std::int64_t maxGramLength = 1;
+  std::int64_t maxSkipCount = 0;
+  std::vector<std::int64_t> pool = {};          ///< the n-grams, shorter ones first
+  std::vector<std::int64_t> ngramCounts = {};   ///< where those of each length begin in the pool
+  std::vector<std::int64_t> ngramIndexes = {};  ///< the column of each
+  std::vector<double> weights = {};
+};
+
+/// What to slice or update: as many sizes as axes.
+struct DynamicBlock {
+  std::vector<std::int64_t> axes;
+  std::vector<std::int64_t> sizes;
+};
+
+/// The operands of ctcloss beside the log-probabilities [steps, batch, classes].
+struct CtcTensors {
+  TensorId targets;        ///< [batch, labels]
+  TensorId inputLengths;   ///< [batch]
+  TensorId targetLengths;  ///< [batch]
+};
+
+struct ScatterReduceOptions {
+  std::int64_t axis = -1;
+  std::int64_t axisSize = 0;      ///< of the result
+  std::string reduction = "sum";  ///< sum, max, min, mul or none
+  TensorId initialValues = {};
+};
+
+/// Per sequence how many rows are moved, and from and to where.
+struct SequenceSliceTensors {
+  TensorId counts;
+  TensorId sourceOffsets;
+  TensorId destinationOffsets;
+};
+
+/// One convolution of multiconv; its groups follow from the channels.
+struct MultiConvPart {
+  TensorId x;
+  TensorId w;
+  ops::ConvOptions options = {};
+};
+
+}  // namespace sluice

@@ -1,0 +1,334 @@
+// AiOnnx, an op set of a Builder: the ops of ONNX's opset 17 under their names in lower case.
+// builder.h includes this file.
+//
+// Every op throws InvalidArgument for an unknown tensor or one that does not fit; the graph is then
+// as before. Where a value decides on a shape, it is an argument here, or a tensor that must be a
+// constant or initialized.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sluice/api/builder_op_options.h"
+#include "sluice/ir/attrs.h"
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice {
+
+class Builder;
+
+/// ONNX's ops.
+class AiOnnx {
+ public:
+  explicit AiOnnx(Builder& builder) : b_(builder) {}
+  using Ints = std::vector<std::int64_t>;
+  using Ids = std::vector<TensorId>;
+
+  /// Any op of opset 17 by its ONNX name: its operands (an empty id leaves one out), attributes by
+  /// their ONNX names, and how many results are wanted. What fixes a shape or an axis must be a
+  /// constant or an initialized tensor.
+  Ids node(std::string_view op,
+           const Ids& inputs,
+           std::vector<ir::NamedAttr> attrs = {},
+           std::size_t outputs = 1);
+
+  // Functions of each element.
+  TensorId abs(const TensorId& x);
+  TensorId acos(const TensorId& x);
+  TensorId acosh(const TensorId& x);
+  TensorId asin(const TensorId& x);
+  TensorId asinh(const TensorId& x);
+  TensorId atan(const TensorId& x);
+  TensorId atanh(const TensorId& x);
+  TensorId cast(const TensorId& x, DType to);
+  /// To the element type of y.
+  TensorId castlike(const TensorId& x, const TensorId& y);
+  TensorId ceil(const TensorId& x);
+  TensorId clip(const TensorId& x, double min, double max);
+  TensorId cos(const TensorId& x);
+  TensorId cosh(const TensorId& x);
+  TensorId erf(const TensorId& x);
+  TensorId exp(const TensorId& x);
+  TensorId floor(const TensorId& x);
+  TensorId identity(const TensorId& x);
+  TensorId isinf(const TensorId& x, const IsInfOptions& options = {});
+  TensorId isnan(const TensorId& x);
+  TensorId log(const TensorId& x);
+  TensorId logical_not(const TensorId& x);  // NOLINT(readability-identifier-naming): PopART's name
+  TensorId neg(const TensorId& x);
+  TensorId reciprocal(const TensorId& x);
+  TensorId round(const TensorId& x);
+  TensorId sign(const TensorId& x);
+  TensorId sin(const TensorId& x);
+  TensorId sinh(const TensorId& x);
+  TensorId sqrt(const TensorId& x);
+  TensorId tan(const TensorId& x);
+  TensorId tanh(const TensorId& x);
+
+  // Activations.
+  TensorId celu(const TensorId& x, double alpha = 1.0);
+  TensorId elu(const TensorId& x, double alpha = 1.0);
+  TensorId hardsigmoid(const TensorId& x, double alpha = 0.2, double beta = 0.5);
+  TensorId hardswish(const TensorId& x);
+  TensorId leakyrelu(const TensorId& x, double alpha = 0.01);
+  TensorId prelu(const TensorId& x, const TensorId& slope);
+  TensorId relu(const TensorId& x);
+  TensorId selu(const TensorId& x);
+  TensorId selu(const TensorId& x, double alpha, double gamma);
+  TensorId shrink(const TensorId& x, double lambd = 0.5, double bias = 0.0);
+  TensorId sigmoid(const TensorId& x);
+  TensorId softplus(const TensorId& x);
+  TensorId softsign(const TensorId& x);
+  TensorId thresholdedrelu(const TensorId& x, double alpha = 1.0);
+
+  // Two or more tensors, broadcast.
+  TensorId add(const TensorId& x, const TensorId& y);
+  /// direction is LEFT or RIGHT.
+  TensorId bitshift(const TensorId& x, const TensorId& y, std::string_view direction);
+  TensorId div(const TensorId& x, const TensorId& y);
+  TensorId equal(const TensorId& x, const TensorId& y);
+  TensorId greater(const TensorId& x, const TensorId& y);
+  TensorId greaterorequal(const TensorId& x, const TensorId& y);
+  TensorId less(const TensorId& x, const TensorId& y);
+  TensorId lessorequal(const TensorId& x, const TensorId& y);
+  // NOLINTBEGIN(readability-identifier-naming): PopART's names, since the short ones are reserved.
+  TensorId logical_and(const TensorId& x, const TensorId& y);
+  TensorId logical_or(const TensorId& x, const TensorId& y);
+  TensorId logical_xor(const TensorId& x, const TensorId& y);
+  // NOLINTEND(readability-identifier-naming)
+  TensorId max(const Ids& tensors);
+  TensorId mean(const Ids& tensors);
+  TensorId min(const Ids& tensors);
+  /// With fmod the result has the sign of x, else that of y.
+  TensorId mod(const TensorId& x, const TensorId& y, bool fmod = false);
+  TensorId mul(const TensorId& x, const TensorId& y);
+  TensorId pow(const TensorId& x, const TensorId& y);
+  TensorId sub(const TensorId& x, const TensorId& y);
+  TensorId sum(const Ids& tensors);
+  TensorId where(const TensorId& condition, const TensorId& x, const TensorId& y);
+
+  // Products and convolutions. An empty bias: none.
+  TensorId conv(const TensorId& x,
+                const TensorId& w,
+                const ops::ConvOptions& options = {},
+                const TensorId& bias = {});
+  TensorId convinteger(const TensorId& x,
+                       const TensorId& w,
+                       const ZeroPoints& zeroPoints = {},
+                       const ops::ConvOptions& options = {});
+  TensorId convtranspose(const TensorId& x,
+                         const TensorId& w,
+                         const ConvTransposeOptions& options = {},
+                         const TensorId& bias = {});
+  TensorId dequantizelinear(const QuantizedTensor& x, std::int64_t axis = 1);
+  TensorId det(const TensorId& x);
+  /// The u8 numbers, their scale and their zero point.
+  Ids dynamicquantizelinear(const TensorId& x);
+  TensorId einsum(std::string_view equation, const Ids& tensors);
+  /// alpha a b + beta c; an empty c: none.
+  TensorId gemm(const TensorId& x,
+                const TensorId& y,
+                const TensorId& c = {},
+                const GemmOptions& options = {});
+  TensorId matmul(const TensorId& x, const TensorId& y);
+  TensorId matmulinteger(const TensorId& x, const TensorId& y, const ZeroPoints& zeroPoints = {});
+  /// The bias is of i32.
+  TensorId qlinearconv(const QuantizedTensor& x,
+                       const QuantizedTensor& w,
+                       const Quantization& result,
+                       const ops::ConvOptions& options = {},
+                       const TensorId& bias = {});
+  TensorId qlinearmatmul(const QuantizedTensor& x,
+                         const QuantizedTensor& y,
+                         const Quantization& result);
+  /// Without a zero point the result is of u8.
+  TensorId quantizelinear(const TensorId& x, const Quantization& result, std::int64_t axis = 1);
+
+  // Pooling.
+  TensorId averagepool(const TensorId& x, const ops::PoolOptions& options);
+  TensorId globalaveragepool(const TensorId& x);
+  TensorId globallppool(const TensorId& x, std::int64_t p = 2);
+  TensorId globalmaxpool(const TensorId& x);
+  TensorId lppool(const TensorId& x, const ops::PoolOptions& options, std::int64_t p = 2);
+  TensorId maxpool(const TensorId& x, const ops::PoolOptions& options);
+  /// With 2 outputs also where the maxima lie in the whole of x, as maxunpool takes them.
+  Ids maxpool(const TensorId& x, const ops::PoolOptions& options, std::size_t outputs);
+  /// An empty outputShape: the smallest that pooling makes this of.
+  TensorId maxunpool(const TensorId& x,
+                     const TensorId& indices,
+                     const ops::PoolOptions& options,
+                     const Ints& outputShape = {});
+
+  // Normalization and losses.
+  /// The inference form.
+  TensorId batchnormalization(const TensorId& x,
+                              const BatchNormTensors& tensors,
+                              double epsilon = 1e-5);
+  TensorId hardmax(const TensorId& x, std::int64_t axis = -1);
+  TensorId instancenormalization(const TensorId& x,
+                                 const TensorId& scale,
+                                 const TensorId& bias,
+                                 double epsilon = 1e-5);
+  /// An empty bias: none.
+  TensorId layernormalization(const TensorId& x,
+                              const TensorId& scale,
+                              const TensorId& bias = {},
+                              const LayerNormOptions& options = {});
+  TensorId logsoftmax(const TensorId& x, std::int64_t axis = -1);
+  TensorId lpnormalization(const TensorId& x, std::int64_t axis = -1, std::int64_t p = 2);
+  TensorId lrn(const TensorId& x, std::int64_t size, const LrnOptions& options = {});
+  TensorId meanvariancenormalization(const TensorId& x, const Ints& axes = {0, 2, 3});
+  /// Classes are axis 1.
+  TensorId negativeloglikelihoodloss(const TensorId& logProbabilities,
+                                     const TensorId& labels,
+                                     const LossOptions& options = {});
+  TensorId softmax(const TensorId& x, std::int64_t axis = -1);
+  TensorId softmaxcrossentropyloss(const TensorId& scores,
+                                   const TensorId& labels,
+                                   const LossOptions& options = {});
+
+  // Reductions; empty axes stand for all.
+  TensorId argmax(const TensorId& x, const ArgOptions& options = {});
+  TensorId argmin(const TensorId& x, const ArgOptions& options = {});
+  TensorId cumsum(const TensorId& x, std::int64_t axis, const ops::CumSumOptions& options = {});
+  TensorId reducel1(const TensorId& x, const Ints& axes, bool keepdims = true);
+  TensorId reducel2(const TensorId& x, const Ints& axes, bool keepdims = true);
+  TensorId reducelogsum(const TensorId& x, const Ints& axes, bool keepdims = true);
+  TensorId reducelogsumexp(const TensorId& x, const Ints& axes, bool keepdims = true);
+  TensorId reducemax(const TensorId& x, const Ints& axes, bool keepdims = true);
+  TensorId reducemean(const TensorId& x, const Ints& axes, bool keepdims = true);
+  TensorId reducemin(const TensorId& x, const Ints& axes, bool keepdims = true);
+  TensorId reduceprod(const TensorId& x, const Ints& axes, bool keepdims = true);
+  TensorId reducesum(const TensorId& x, const Ints& axes, bool keepdims = true);
+  TensorId reducesumsquare(const TensorId& x, const Ints& axes, bool keepdims = true);
+
+  // Elements by index.
+  /// The condition must be known; without an axis x is flattened.
+  TensorId compress(const TensorId& x,
+                    const TensorId& condition,
+                    std::optional<std::int64_t> axis = std::nullopt);
+  TensorId gather(const TensorId& x, const TensorId& indices, std::int64_t axis = 0);
+  TensorId gatherelements(const TensorId& x, const TensorId& indices, std::int64_t axis = 0);
+  TensorId gathernd(const TensorId& x, const TensorId& indices, std::int64_t batchDims = 0);
+  /// x must be known.
+  TensorId nonzero(const TensorId& x);
+  /// values are [off, on].
+  TensorId onehot(const TensorId& indices,
+                  std::int64_t depth,
+                  const TensorId& values,
+                  std::int64_t axis = -1);
+  TensorId reversesequence(const TensorId& x,
+                           const TensorId& lengths,
+                           std::int64_t batchAxis = 1,
+                           std::int64_t timeAxis = 0);
+  TensorId scatter(const TensorId& x,
+                   const TensorId& indices,
+                   const TensorId& updates,
+                   std::int64_t axis = 0);
+  /// reduction is none, add or mul.
+  TensorId scatterelements(const TensorId& x,
+                           const TensorId& indices,
+                           const TensorId& updates,
+                           std::int64_t axis = 0,
+                           std::string_view reduction = "none");
+  TensorId scatternd(const TensorId& x,
+                     const TensorId& indices,
+                     const TensorId& updates,
+                     std::string_view reduction = "none");
+  /// The values and their indices.
+  Ids topk(const TensorId& x, std::int64_t k, const TopKOptions& options = {});
+  TensorId trilu(const TensorId& x, std::int64_t k = 0, bool upper = true);
+  /// The values, their first indices, each element's value by number, and counts. x must be known.
+  Ids unique(const TensorId& x, const UniqueOptions& options = {});
+
+  // Shapes.
+  TensorId concat(const Ids& parts, std::int64_t axis);
+  TensorId constant(const HostTensor& value);
+  /// A tensor of this shape, full of one number.
+  TensorId constantofshape(const Ints& shape, const HostTensor& value = HostTensor::scalar(0.0F));
+  /// mode is DCR or CRD.
+  TensorId depthtospace(const TensorId& x, std::int64_t blocksize, std::string_view mode = "DCR");
+  TensorId expand(const TensorId& x, const Ints& shape);
+  /// Ones on diagonal k; without a dtype of that of x.
+  TensorId eyelike(const TensorId& x,
+                   std::int64_t k = 0,
+                   std::optional<DType> dtype = std::nullopt);
+  /// A matrix: the axes before `axis`, and those from it on.
+  TensorId flatten(const TensorId& x, std::int64_t axis = 1);
+  /// All pads before the axes, then all behind them; negative ones cut.
+  TensorId pad(const TensorId& x, const Ints& pads, const PadOptions& options = {});
+  /// Three known numbers.
+  TensorId range(const TensorId& start, const TensorId& limit, const TensorId& delta);
+  /// 0 keeps an extent, one -1 takes what remains.
+  TensorId reshape(const TensorId& x, const Ints& shape);
+  TensorId shape(const TensorId& x);
+  TensorId size(const TensorId& x);
+  TensorId slice(const TensorId& x, const std::vector<SliceRange>& ranges);
+  TensorId spacetodepth(const TensorId& x, std::int64_t blocksize);
+  Ids split(const TensorId& x, const Ints& sizes, std::int64_t axis = 0);
+  TensorId squeeze(const TensorId& x, const Ints& axes = {});
+  TensorId tile(const TensorId& x, const Ints& repeats);
+  TensorId transpose(const TensorId& x, const Ints& perm = {});
+  TensorId unsqueeze(const TensorId& x, const Ints& axes);
+
+  // Images.
+  TensorId gridsample(const TensorId& x,
+                      const TensorId& grid,
+                      const ops::GridSampleOptions& options = {});
+  /// Boxes and scores must be known.
+  TensorId nonmaxsuppression(const TensorId& boxes,
+                             const TensorId& scores,
+                             const NonMaxSuppressionOptions& options = {});
+  /// Either sizes or scales.
+  TensorId resize(const TensorId& x, const ops::ResizeOptions& options);
+  TensorId roialign(const TensorId& x,
+                    const TensorId& regions,
+                    const TensorId& batchIndices,
+                    const ops::RoiAlignOptions& options = {});
+
+  // Random numbers, from the model's seed.
+  TensorId bernoulli(const TensorId& x, std::optional<DType> dtype = std::nullopt);
+  TensorId dropout(const TensorId& x, double ratio = 0.5);
+  TensorId multinomial(const TensorId& x, std::int64_t sampleSize = 1, DType dtype = DType::I32);
+  TensorId randomnormal(const TensorType& type, const NormalOptions& options = {});
+  TensorId randomnormallike(const TensorId& x,
+                            const NormalOptions& options = {},
+                            std::optional<DType> dtype = std::nullopt);
+  TensorId randomuniform(const TensorType& type, const UniformOptions& options = {});
+  TensorId randomuniformlike(const TensorId& x,
+                             const UniformOptions& options = {},
+                             std::optional<DType> dtype = std::nullopt);
+
+  // Sequences and signals.
+  /// The states of all steps and the last one; lstm also the last cell state.
+  Ids gru(const TensorId& x, const RecurrentTensors& tensors, const RecurrentOptions& options = {});
+  Ids lstm(const TensorId& x,
+           const RecurrentTensors& tensors,
+           const RecurrentOptions& options = {});
+  Ids rnn(const TensorId& x, const RecurrentTensors& tensors, const RecurrentOptions& options = {});
+  TensorId blackmanwindow(std::int64_t size, const WindowOptions& options = {});
+  TensorId hammingwindow(std::int64_t size, const WindowOptions& options = {});
+  TensorId hannwindow(std::int64_t size, const WindowOptions& options = {});
+  /// The last axis of x has the one or two parts of a number.
+  TensorId dft(const TensorId& x, const DftOptions& options = {});
+  TensorId stft(const TensorId& x, const StftOptions& options);
+  TensorId melweightmatrix(const MelWeightOptions& options);
+  TensorId tfidfvectorizer(const TensorId& x, const TfIdfOptions& options);
+
+ private:
+  TensorId one(std::string_view op,
+               const std::vector<OpOperand>& inputs,
+               std::vector<ir::NamedAttr> attrs = {});
+  Ids recurrent(std::string_view op,
+                const TensorId& x,
+                const RecurrentTensors& tensors,
+                const RecurrentOptions& options);
+  TensorId window(std::string_view op, std::int64_t size, const WindowOptions& options);
+
+  Builder& b_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,283 @@
+// AiGraphcore: the ops of the domain ai.graphcore.
+#include <algorithm>
+
+#include "sluice/api/builder.h"
+#include "sluice/api/op_attrs.h"
+#include "sluice/base/error.h"
+#include "sluice/onnx/node.h"
+#include "sluice/ops/loss.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kDomain = "ai.graphcore";
+
+std::vector<ir::NamedAttr> blockAttrs(const DynamicBlock& block) {
+  return {{"axes", block.axes}, {"sizes", block.sizes}};
+}
+
+/// The list of one convolution behind those before it; one that is left out has `count` defaults.
+void append(std::vector<std::int64_t>& all,
+            const std::vector<std::int64_t>& own,
+            std::size_t count,
+            std::int64_t otherwise) {
+  if (own.empty()) {
+    all.insert(all.end(), count, otherwise);
+    return;
+  }
+  if (own.size() != count) {
+    raise<InvalidArgument>("MultiConv: expected {} numbers, got {}", count, own.size());
+  }
+  all.insert(all.end(), own.begin(), own.end());
+}
+
+}  // namespace
+
+AiGraphcore::Ids AiGraphcore::node(std::string_view op,
+                                   const Ids& inputs,
+                                   std::vector<ir::NamedAttr> attrs,
+                                   std::size_t outputs) {
+  return b_.translate({.op = op,
+                       .inputs = {inputs.begin(), inputs.end()},
+                       .attrs = std::move(attrs),
+                       .outputs = outputs,
+                       .domain = kDomain});
+}
+
+TensorId AiGraphcore::one(std::string_view op,
+                          const std::vector<OpOperand>& inputs,
+                          std::vector<ir::NamedAttr> attrs) {
+  return b_.translate(
+      {.op = op, .inputs = inputs, .attrs = std::move(attrs), .domain = kDomain})[0];
+}
+
+TensorId AiGraphcore::atan2(const TensorId& y, const TensorId& x) {
+  return one("Atan2", {y, x});
+}
+
+TensorId AiGraphcore::bitwiseand(const TensorId& x, const TensorId& y) {
+  return one("BitwiseAnd", {x, y});
+}
+
+TensorId AiGraphcore::bitwisenot(const TensorId& x) {
+  return one("BitwiseNot", {x});
+}
+
+TensorId AiGraphcore::bitwiseor(const TensorId& x, const TensorId& y) {
+  return one("BitwiseOr", {x, y});
+}
+
+TensorId AiGraphcore::bitwisexnor(const TensorId& x, const TensorId& y) {
+  return one("BitwiseXnor", {x, y});
+}
+
+TensorId AiGraphcore::bitwisexor(const TensorId& x, const TensorId& y) {
+  return one("BitwiseXor", {x, y});
+}
+
+TensorId AiGraphcore::detach(const TensorId& x) {
+  return b_.make("Detach", [&] { return ops::detach(b_.b_, b_.value(x)); });
+}
+
+TensorId AiGraphcore::expm1(const TensorId& x) {
+  return one("Expm1", {x});
+}
+
+TensorId AiGraphcore::fmod(const TensorId& x, const TensorId& y) {
+  return one("Fmod", {x, y});
+}
+
+TensorId AiGraphcore::gelu(const TensorId& x) {
+  return b_.make("Gelu", [&] { return ops::gelu(b_.b_, b_.value(x)); });
+}
+
+TensorId AiGraphcore::geluerf(const TensorId& x) {
+  return one("GeluErf", {x});
+}
+
+TensorId AiGraphcore::incrementmod(const TensorId& x, double increment, double modulus) {
+  return one("IncrementMod", {x}, {{"increment", increment}, {"modulus", modulus}});
+}
+
+TensorId AiGraphcore::log1p(const TensorId& x) {
+  return one("Log1p", {x});
+}
+
+TensorId AiGraphcore::nop(const TensorId& x) {
+  return b_.make("Nop", [&] { return ops::nop(b_.b_, b_.value(x)); });
+}
+
+TensorId AiGraphcore::remainder(const TensorId& x, const TensorId& y) {
+  return one("Remainder", {x, y});
+}
+
+TensorId AiGraphcore::round(const TensorId& x) {
+  return one("Round", {x});
+}
+
+TensorId AiGraphcore::scale(const TensorId& x, double factor) {
+  return one("Scale", {x}, {{"scale", factor}});
+}
+
+TensorId AiGraphcore::scaledadd(const TensorId& x,
+                                const TensorId& y,
+                                double scaleX,
+                                double scaleY) {
+  return one("ScaledAdd", {x, y}, {{"scale0", scaleX}, {"scale1", scaleY}});
+}
+
+TensorId AiGraphcore::square(const TensorId& x) {
+  return one("Square", {x});
+}
+
+TensorId AiGraphcore::swish(const TensorId& x) {
+  return one("Swish", {x});
+}
+
+TensorId AiGraphcore::ctcloss(const TensorId& logProbabilities,
+                              const CtcTensors& tensors,
+                              const ops::CtcOptions& options) {
+  return one("Ctc",
+             {logProbabilities, tensors.targets, tensors.inputLengths, tensors.targetLengths},
+             {{"reduction", ops::name(options.reduction)},
+              {"blank", options.blank},
+              {"zeroInfinity", options.zeroInfinity}});
+}
+
+TensorId AiGraphcore::groupnormalization(const TensorId& x,
+                                         const TensorId& scale,
+                                         const TensorId& bias,
+                                         std::int64_t groups,
+                                         double epsilon) {
+  return b_.make("GroupNormalization", [&] {
+    return ops::groupNorm(b_.b_, b_.value(x), b_.value(scale), b_.value(bias), groups, epsilon);
+  });
+}
+
+TensorId AiGraphcore::identityloss(const TensorId& x, ops::Reduction reduction) {
+  return b_.make("IdentityLoss", [&] { return ops::identityLoss(b_.b_, b_.value(x), reduction); });
+}
+
+TensorId AiGraphcore::l1loss(const TensorId& x, double lambda, ops::Reduction reduction) {
+  return b_.make("L1", [&] {
+    const ir::Value magnitude = ops::abs(b_.b_, b_.value(x));
+    const ir::Value loss = ops::identityLoss(b_.b_, magnitude, reduction);
+    return ops::mul(b_.b_, loss, b_.b_.scalar(b_.b_.dtype(loss), lambda));
+  });
+}
+
+AiGraphcore::Ids AiGraphcore::multiconv(const std::vector<MultiConvPart>& parts) {
+  Ids inputs;
+  Ints strides;
+  Ints pads;
+  Ints dilations;
+  for (const MultiConvPart& part : parts) {
+    inputs.push_back(part.x);
+    inputs.push_back(part.w);
+    const auto rank =
+        static_cast<std::size_t>(std::max<std::int64_t>(b_.getTensorShape(part.x).rank() - 2, 0));
+    append(strides, part.options.strides, rank, 1);
+    append(pads, part.options.pads, 2 * rank, 0);
+    append(dilations, part.options.dilations, rank, 1);
+  }
+  return node("MultiConv",
+              inputs,
+              {{"strides", strides}, {"pads", pads}, {"dilations", dilations}},
+              parts.size());
+}
+
+TensorId AiGraphcore::nllloss(const TensorId& probabilities,
+                              const TensorId& labels,
+                              const NllLossOptions& options) {
+  return b_.make("Nll", [&] {
+    const ir::Value given = b_.value(probabilities);
+    const ir::Value logs = options.inputIsLogProbability ? given : ops::log(b_.b_, given);
+    return ops::nllLoss(b_.b_, logs, b_.value(labels), {options.reduction, options.ignoreIndex});
+  });
+}
+
+TensorId AiGraphcore::bucketize(const TensorId& x, const TensorId& boundaries, bool right) {
+  return one("Bucketize", {x, boundaries}, {{"right", right}});
+}
+
+TensorId AiGraphcore::dynamicadd(const TensorId& x,
+                                 const TensorId& offset,
+                                 const TensorId& values,
+                                 const DynamicBlock& block) {
+  return one("DynamicAdd", {x, offset, values}, blockAttrs(block));
+}
+
+TensorId AiGraphcore::dynamicslice(const TensorId& x,
+                                   const TensorId& offset,
+                                   const DynamicBlock& block) {
+  return one("DynamicSlice", {x, offset}, blockAttrs(block));
+}
+
+TensorId AiGraphcore::dynamicupdate(const TensorId& x,
+                                    const TensorId& offset,
+                                    const TensorId& values,
+                                    const DynamicBlock& block) {
+  return one("DynamicUpdate", {x, offset, values}, blockAttrs(block));
+}
+
+TensorId AiGraphcore::dynamiczero(const TensorId& x,
+                                  const TensorId& offset,
+                                  const DynamicBlock& block) {
+  return one("DynamicZero", {x, offset}, blockAttrs(block));
+}
+
+TensorId AiGraphcore::histogram(const TensorId& x,
+                                const std::vector<double>& levels,
+                                bool absoluteOfInput) {
+  return one("Histogram", {x}, {{"levels", levels}, {"absoluteOfInput", absoluteOfInput}});
+}
+
+TensorId AiGraphcore::init(const TensorType& type) {
+  return one(
+      "Init", {}, {{"shape", type.shape.dims()}, {"tensor_type", onnx::onnxTypeOf(type.dtype)}});
+}
+
+TensorId AiGraphcore::reshape(const TensorId& x, const Ints& shape) {
+  return one("Reshape", {x}, {{"shape", shape}});
+}
+
+TensorId AiGraphcore::reverse(const TensorId& x, const Ints& dimensions) {
+  return one("Reverse", {x}, {{"dimensions", dimensions}});
+}
+
+TensorId AiGraphcore::scatterreduce(const TensorId& x,
+                                    const TensorId& indices,
+                                    const ScatterReduceOptions& options) {
+  return one(
+      "ScatterReduce",
+      {x, indices, options.initialValues},
+      {{"axis", options.axis}, {"axis_size", options.axisSize}, {"reduction", options.reduction}});
+}
+
+TensorId AiGraphcore::sequenceslice(const TensorId& source,
+                                    const TensorId& destination,
+                                    const SequenceSliceTensors& tensors,
+                                    bool zeroUnused) {
+  return one(
+      "SequenceSlice",
+      {source, destination, tensors.counts, tensors.sourceOffsets, tensors.destinationOffsets},
+      {{"zeroUnused", zeroUnused}});
+}
+
+AiGraphcore::Ids AiGraphcore::sort(const TensorId& x, std::int64_t axis, bool descending) {
+  return node("Sort", {x}, {{"axis", axis}, {"descending", descending}}, 2);
+}
+
+TensorId AiGraphcore::subsample(const TensorId& x, const Ints& strides) {
+  return one("Subsample", {x}, {{"strides", strides}});
+}
+
+TensorId AiGraphcore::zeros(const TensorType& type) {
+  return one("Zeros", {}, withType(type.dtype, {{"shape", type.shape.dims()}}));
+}
+
+TensorId AiGraphcore::zeroslike(const TensorId& x) {
+  return one("ZerosLike", {x});
+}
+
+}  // namespace sluice
