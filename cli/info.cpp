@@ -1,4 +1,5 @@
 // sluice version, devices, ops.
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "cli/commands.h"
 #include "sluice/base/hash.h"
 #include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/onnx/import.h"
 #include "sluice/ops/op_list.h"
 
 namespace sluice::cli {
@@ -60,13 +62,41 @@ std::string inputsOf(const ir::OpDef& def) {
                                         : fmt::format("{}-{}", def.minInputs, def.maxInputs);
 }
 
+/// How the CPU device runs it.
+std::string kernelsOf(const ir::OpDef& def) {
+  std::vector<std::string_view> names = devices::cpu::cpuKernelTable().implementations(def.name);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (names.empty()) {
+    return def.decompose != nullptr ? "its parts" : def.reference != nullptr ? "plain loops" : "";
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// The names of ONNX's ops, by domain, in lines of this width.
+int listOnnx() {
+  constexpr std::size_t kWidth = 96;
+  for (const char* domain : {"", "ai.onnx.preview.training", "ai.graphcore"}) {
+    fmt::print("{}:\n", *domain == '\0' ? "default domain" : domain);
+    std::string line;
+    for (const std::string& name : onnx::readableOps(domain)) {
+      if (line.size() + name.size() > kWidth) {
+        fmt::print(" {}\n", line);
+        line.clear();
+      }
+      line += " " + name;
+    }
+    fmt::print(" {}\n", line);
+  }
+  return 0;
+}
+
 int listOps(bool markdown) {
-  const char* row =
-      markdown ? "| {} | {} | {} | {} | {} | {} |\n" : "{:<28} {:<7} {:<8} {:<12} {:<24} {}\n";
+  const char* row = markdown ? "| {} | {} | {} | {} | {} | {} | {} |\n"
+                             : "{:<28} {:<7} {:<8} {:<12} {:<18} {:<24} {}\n";
   const auto print = [&](auto... cells) { fmt::print(fmt::runtime(row), cells...); };
-  print("op", "inputs", "outputs", "gradient", "attributes", "ONNX");
+  print("op", "inputs", "outputs", "gradient", "cpu", "attributes", "ONNX");
   if (markdown) {
-    print("---", "---", "---", "---", "---", "---");
+    print("---", "---", "---", "---", "---", "---", "---");
   }
   for (const ir::OpDef* def : ops::opSet().all()) {
     std::vector<std::string_view> attrs;
@@ -83,6 +113,7 @@ int listOps(bool markdown) {
           std::string(def->grad != nullptr        ? "yes"
                       : def->decompose != nullptr ? "by its parts"
                                                   : "no"),
+          kernelsOf(*def),
           fmt::format("{}", fmt::join(attrs, ", ")),
           fmt::format("{}", fmt::join(onnx, " ")));
   }
@@ -105,8 +136,12 @@ void addDevices(CLI::App& app, Action& action) {
 void addOps(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("ops", "List every op");
   const auto markdown = std::make_shared<bool>(false);
+  const auto onnx = std::make_shared<bool>(false);
   command->add_flag("--markdown", *markdown, "As a Markdown table");
-  command->callback([&action, markdown] { action = [markdown] { return listOps(*markdown); }; });
+  command->add_flag("--onnx", *onnx, "The ONNX ops that are read from model files");
+  command->callback([&action, markdown, onnx] {
+    action = [markdown, onnx] { return *onnx ? listOnnx() : listOps(*markdown); };
+  });
 }
 
 }  // namespace sluice::cli

@@ -39,7 +39,7 @@ class AiGraphcore {
   TensorId expm1(const TensorId& x);
   /// The sign is that of x.
   TensorId fmod(const TensorId& x, const TensorId& y);
-  /// With the error function, as geluerf; node("Gelu") has the form with tanh.
+  /// By tanh; geluerf is by the error function.
   TensorId gelu(const TensorId& x);
   TensorId geluerf(const TensorId& x);
   /// (x + increment) mod modulus.

@@ -176,4 +176,13 @@ std::unique_ptr<Kernel> KernelTable::make(const ir::OpView& op, const Choice& ch
   refuse(op);
 }
 
+std::vector<std::string_view> KernelTable::implementations(std::string_view op) const {
+  std::vector<std::string_view> names;
+  const auto [first, last] = entries_.equal_range(op);
+  for (auto entry = first; entry != last; ++entry) {
+    names.push_back(entry->second->implementation);
+  }
+  return names;
+}
+
 }  // namespace sluice::device

@@ -97,6 +97,8 @@ class KernelTable {
   std::unique_ptr<Kernel> make(const ir::OpView& op, const Choice& choice) const;
 
   const Tuning& tuning() const { return tuning_; }
+  /// The names of the op's implementations in the order they are tried; the reference is none.
+  std::vector<std::string_view> implementations(std::string_view op) const;
 
  private:
   const KernelEntry* find(const ir::OpView& op) const;

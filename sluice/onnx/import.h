@@ -10,6 +10,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/base/error.h"
@@ -21,6 +22,9 @@ struct ImportOptions {
   std::map<std::string, std::int64_t, std::less<>> dims = {};  ///< values of symbolic dimensions
   std::map<std::string, Shape, std::less<>> shapes = {};       ///< of inputs, instead of the file's
   std::map<std::string, HostTensor, std::less<>> constants = {};  ///< inputs with a fixed value
+  /// The model is to be trained: dropout of versions 7 to 11, which do not say themselves whether
+  /// they drop, does.
+  bool training = false;
   /// Refuse opsets above 17, which may have given an op another meaning.
   bool strictOpVersions = true;
   std::size_t maxFileBytes = std::size_t{2} << 30U;  ///< of the model; external data is apart
@@ -59,5 +63,9 @@ ImportedModel importModel(const std::filesystem::path& path, const ImportOptions
 ImportedModel importModelBytes(std::span<const std::byte> bytes,
                                const ImportOptions& options = {},
                                const std::filesystem::path& folder = {});
+
+/// The ops of a domain that importing knows, sorted; the default domain is "". Ops that the
+/// standard defines by simpler ones are read besides.
+std::vector<std::string> readableOps(std::string_view domain);
 
 }  // namespace sluice::onnx

@@ -54,12 +54,12 @@ std::vector<Value> multinomial(Node& node) {
 }
 
 /// Only in training: versions 1 and 6 by an attribute, from 12 on by an operand; those between
-/// leave it to the runtime, for which a model as imported is one for inference.
+/// leave it to the runtime.
 bool drops(Node& node) {
   if (node.version() >= 12) {
     return node.has(2) && node.realOf(2, 0.0) != 0.0;
   }
-  return node.version() < 7 && node.integer("is_test", 0) == 0;
+  return node.version() < 7 ? node.integer("is_test", 0) == 0 : node.forTraining();
 }
 
 std::vector<Value> dropout(Node& node) {

@@ -171,6 +171,14 @@ TEST(OnnxImport, OpsetsAreChecked) {
   EXPECT_THAT(messageOf<Error>([&] { import(none); }), HasSubstr("no opset"));
 }
 
+TEST(OnnxImport, DropoutThatDoesNotSayDropsInTraining) {
+  const pb::ModelProto model =
+      parse("main (float[2] x) => (float[2] y) { y = Dropout<ratio = 0.25>(x) }",
+            "<ir_version: 8, opset_import: [\"\" : 10]>\n");
+  EXPECT_THAT(ir::print(import(model).graph), HasSubstr("identity("));
+  EXPECT_THAT(ir::print(import(model, {.training = true}).graph), HasSubstr("dropout("));
+}
+
 TEST(OnnxImport, ABodyThatNeverEndsIsRefused) {
   pb::ModelProto model;
   const auto status = pb::OnnxParser::Parse(model, R"(

@@ -28,6 +28,8 @@ class Node {
   virtual std::string_view op() const = 0;
   /// The version of the op's definition that the model's opset refers to.
   virtual int version() const = 0;
+  /// Whether the model is to be trained, as far as its nodes do not say.
+  virtual bool forTraining() const = 0;
 
   virtual std::size_t numInputs() const = 0;
   virtual std::size_t numOutputs() const = 0;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/import.h"
 #include "sluice/ops/op_list.h"
 
 namespace sluice::onnx {
@@ -52,6 +54,24 @@ std::map<Key, const ir::OpDef*> indexOps() {
   return index;
 }
 
+const std::map<Key, const Translation*>& translations() {
+  static const auto kIndex = indexTranslations();
+  return kIndex;
+}
+
+const std::map<Key, const ir::OpDef*>& directOps() {
+  static const auto kIndex = indexOps();
+  return kIndex;
+}
+
+/// Some of our ops have names of later opsets than those that are read.
+bool inTheStandard(const Key& key, const ir::OpDef& def) {
+  constexpr int kNewestOpset = 17;
+  return !key.first.empty() || std::ranges::any_of(def.onnx, [&](const ir::OnnxName& name) {
+    return name.domain == key.first && name.name == key.second && name.since <= kNewestOpset;
+  });
+}
+
 /// The attribute as the op's schema has it: ONNX writes truth values as numbers.
 ir::Attr convert(const ir::AttrSpec& spec, const ir::Attr& attr) {
   if (spec.kind == ir::AttrKind::Bool && kindOf(attr) == ir::AttrKind::Int) {
@@ -79,15 +99,28 @@ ir::Attr ownAttr(const ir::AttrSpec& spec, const ir::Attr& attr) {
 }  // namespace
 
 const Translation* findTranslation(std::string_view domain, std::string_view op) {
-  static const auto kIndex = indexTranslations();
-  const auto found = kIndex.find({domain, op});
-  return found == kIndex.end() ? nullptr : found->second;
+  const auto found = translations().find({domain, op});
+  return found == translations().end() ? nullptr : found->second;
 }
 
 const ir::OpDef* findDirect(std::string_view domain, std::string_view op) {
-  static const auto kIndex = indexOps();
-  const auto found = kIndex.find({domain, op});
-  return found == kIndex.end() ? nullptr : found->second;
+  const auto found = directOps().find({domain, op});
+  return found == directOps().end() ? nullptr : found->second;
+}
+
+std::vector<std::string> readableOps(std::string_view domain) {
+  std::set<std::string> names;
+  for (const auto& [key, translation] : translations()) {
+    if (key.first == domain) {
+      names.emplace(key.second);
+    }
+  }
+  for (const auto& [key, def] : directOps()) {
+    if (key.first == domain && inTheStandard(key, *def)) {
+      names.emplace(key.second);
+    }
+  }
+  return {names.begin(), names.end()};
 }
 
 std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def) {
