@@ -59,7 +59,7 @@ ScratchPlan scratchOf(const ConvPlan& plan, bool converts) {
 
 class Conv : public TiledKernel {
  public:
-  Conv(const ir::OpView& op, ConvPlan plan)
+  Conv(const ir::OpView& op, const ConvPlan& plan)
       : storage_(op.inputs[0].dtype),
         roles_(rolesOf(plan.pass)),
         scratch_(scratchOf(plan, converts())),
