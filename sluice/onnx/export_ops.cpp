@@ -31,7 +31,7 @@ bool reshape(ModelWriter& writer, const ir::Op& op) {
   const Ints& dims = op.outputs[0].shape.dims();
   std::vector<ir::NamedAttr> attrs;
   if (std::ranges::find(dims, 0) != dims.end()) {
-    attrs.push_back({"allowzero", 1});
+    attrs.emplace_back("allowzero", 1);
   }
   writer.addNode(op, {"Reshape", {writer.operands(op)[0], writer.integers(dims)}, attrs});
   return true;
@@ -116,7 +116,7 @@ bool reduce(ModelWriter& writer, const ir::Op& op) {
   if (!axes.empty() && node.op == "ReduceSum") {
     node.inputs.push_back(writer.integers(axes));
   } else if (!axes.empty()) {
-    node.attrs.push_back({"axes", axes});
+    node.attrs.emplace_back("axes", axes);
   }
   writer.addNode(op, std::move(node));
   return true;
@@ -182,7 +182,7 @@ bool argMax(ModelWriter& writer, const ir::Op& op) {
 void addLists(const ir::Op& op, NewNode& node) {
   for (const char* name : {"strides", "pads", "dilations"}) {
     if (op.attrs.find(name) != nullptr && !op.attrs.integers(name).empty()) {
-      node.attrs.push_back({name, op.attrs.integers(name)});
+      node.attrs.emplace_back(name, op.attrs.integers(name));
     }
   }
 }
@@ -362,7 +362,7 @@ bool standardAttrs(const ir::Op& op, std::vector<ir::NamedAttr>& attrs) {
     }
     const auto* text = std::get_if<std::string>(&attr.value);
     if (text != nullptr && attr.name == "dtype") {
-      attrs.push_back({"dtype", onnxTypeOf(*parseDType(*text))});
+      attrs.emplace_back("dtype", onnxTypeOf(*parseDType(*text)));
     } else {
       attrs.push_back(attr);
     }

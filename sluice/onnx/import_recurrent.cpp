@@ -19,7 +19,14 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 
 /// The operands that stand at the same places in all three ops.
-enum Operand : std::size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+constexpr std::size_t kX = 0;
+constexpr std::size_t kW = 1;
+constexpr std::size_t kR = 2;
+constexpr std::size_t kB = 3;
+constexpr std::size_t kLengths = 4;
+constexpr std::size_t kInitialH = 5;
+constexpr std::size_t kInitialC = 6;
+constexpr std::size_t kPeepholes = 7;
 
 struct Kind {
   std::int64_t gates;

@@ -93,7 +93,8 @@ std::vector<Value> stft(Node& node) {
   requireModestSize(static_cast<double>(frames) * static_cast<double>(length));
   HostTensor positions(DType::I64, Shape{frames, length});
   for (std::int64_t i = 0; i < frames * length; ++i) {
-    positions.set(i, static_cast<double>(i / length * step + i % length));
+    const std::int64_t frame = i / length;
+    positions.set(i, static_cast<double>(frame * step + i % length));
   }
   Value cut = ops::gather(b, signal, b.constant(std::move(positions)), 1);
   if (node.has(2)) {

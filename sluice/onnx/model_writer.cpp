@@ -207,7 +207,7 @@ std::vector<std::string> ModelWriter::operands(const ir::Op& op) const {
 }
 
 std::string ModelWriter::constant(const HostTensor& value) {
-  const std::string name = freeName("constant");
+  std::string name = freeName("constant");
   *model_.mutable_graph()->add_initializer() = toTensorProto(value, name);
   return name;
 }
