@@ -54,7 +54,7 @@ void addNarrow(pb::NodeProto& node, const ir::NamedAttr& attr) {
 pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
   pb::ModelProto model;
   model.set_ir_version(8);
-  model.add_opset_import()->set_version(17);
+  model.add_opset_import()->set_version(kNewestOpset);
   if (!call.domain.empty()) {
     pb::OperatorSetIdProto& opset = *model.add_opset_import();
     opset.set_domain(std::string(call.domain));

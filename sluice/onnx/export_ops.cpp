@@ -340,12 +340,10 @@ constexpr std::array kForms = {
     Entry{"trilu", trilu},
 };
 
-constexpr int kOpset = 17;
-
 /// The op's name in the default domain of opset 17; empty if it has none.
 std::string_view standardName(const ir::OpDef& def) {
   for (const ir::OnnxName& name : def.onnx) {
-    if (name.domain.empty() && name.since <= kOpset) {
+    if (name.domain.empty() && name.since <= kNewestOpset) {
       return name.name;
     }
   }

@@ -11,12 +11,12 @@
 #include "sluice/onnx/sequence.h"
 #include "sluice/onnx/translations.h"
 #include "sluice/ops/interpreter.h"
+#include "sluice/transforms/eliminate_dead.h"
 
 namespace sluice::onnx {
 namespace {
 
 constexpr int kOldestOpset = 1;
-constexpr int kNewestOpset = 17;
 constexpr int kMaxDepth = 32;
 constexpr std::size_t kMaxOps = 2'000'000;
 constexpr std::size_t kMaxBodies = 100'000;
@@ -82,7 +82,7 @@ ImportedModel GraphImporter::run() {
     }
     graph_.addOutput(output.name(), value);
   }
-  removeDeadOps();
+  transforms::eliminateDead(graph_);
   ImportedModel result;
   result.producer = model_.producer_name();
   result.opset = main_.opsets.contains("") ? main_.opsets.at("") : 0;
@@ -151,7 +151,35 @@ TensorType GraphImporter::inputType(const pb::ValueInfoProto& info) const {
   return {dtype, Shape(std::move(dims))};
 }
 
+void GraphImporter::requireInputs(const auto& given, std::string_view option) const {
+  for (const auto& [name, value] : given) {
+    const bool known =
+        std::ranges::any_of(model_.graph().input(),
+                            [&](const pb::ValueInfoProto& info) { return info.name() == name; });
+    if (!known) {
+      raise<InvalidArgument>("ImportOptions.{}: the model has no input '{}'", option, name);
+    }
+  }
+}
+
+Value GraphImporter::declareInput(const pb::ValueInfoProto& info) {
+  const auto constant = options_.constants.find(info.name());
+  if (constant == options_.constants.end()) {
+    return builder_.input(info.name(), inputType(info));
+  }
+  const DType dtype = dtypeOf(info.type().tensor_type().elem_type());
+  if (constant->second.dtype() != dtype) {
+    raise<InvalidArgument>("ImportOptions.constants: input '{}' is of {}, its value is {}",
+                           info.name(),
+                           name(dtype),
+                           constant->second.type().str());
+  }
+  return builder_.constant(constant->second);
+}
+
 void GraphImporter::declareInputs(Scope& scope) {
+  requireInputs(options_.shapes, "shapes");
+  requireInputs(options_.constants, "constants");
   std::unordered_set<std::string> initialized;
   for (const pb::TensorProto& tensor : model_.graph().initializer()) {
     initialized.insert(tensor.name());
@@ -163,10 +191,7 @@ void GraphImporter::declareInputs(Scope& scope) {
     if (info.name().empty() || scope.tensors.contains(info.name())) {
       raise<InvalidArgument>("the model has two inputs '{}'", info.name());
     }
-    const auto constant = options_.constants.find(info.name());
-    scope.tensors[info.name()].value = constant != options_.constants.end()
-                                           ? builder_.constant(constant->second)
-                                           : builder_.input(info.name(), inputType(info));
+    scope.tensors[info.name()].value = declareInput(info);
     names_.push_back(info.name());
   }
 }
@@ -447,26 +472,6 @@ std::vector<Value> GraphImporter::inlineFunction(const pb::FunctionProto& functi
     results.push_back(tensor == nullptr ? Value() : read(*tensor, true));
   }
   return results;
-}
-
-void GraphImporter::removeDeadOps() {
-  std::unordered_set<std::uint64_t> live;
-  for (const ir::Output& output : graph_.outputs()) {
-    live.insert(output.value.op.value);
-  }
-  std::vector<ir::OpId> dead;
-  const auto order = graph_.order();
-  for (auto id = order.rbegin(); id != order.rend(); ++id) {
-    const ir::Op& op = graph_.op(*id);
-    if (!live.contains(id->value) && !op.is(ir::kInput) && !op.def->traits.effect) {
-      dead.push_back(*id);
-      continue;
-    }
-    for (const Value operand : op.inputs) {
-      live.insert(operand.op.value);
-    }
-  }
-  graph_.remove(dead);
 }
 
 ImportedModel importModelBytes(std::span<const std::byte> bytes,

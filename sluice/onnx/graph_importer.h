@@ -64,13 +64,15 @@ class GraphImporter {
 
  private:
   void readOpsets();
+  /// Throws InvalidArgument for an option that names no input of the model.
+  void requireInputs(const auto& given, std::string_view option) const;
+  Value declareInput(const pb::ValueInfoProto& info);
   void declareInputs(Scope& scope);
   void declareInitializers(const pb::GraphProto& graph, Scope& scope);
   TensorType inputType(const pb::ValueInfoProto& info) const;
   void importNodes(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, Scope& scope);
   void importNode(const pb::NodeProto& node, Scope& scope);
   std::vector<Value> translate(const pb::NodeProto& node, Scope& scope);
-  void removeDeadOps();
 
   const pb::ModelProto& model_;
   const ImportOptions& options_;

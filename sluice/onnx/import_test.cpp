@@ -114,6 +114,17 @@ TEST(OnnxImport, AnInputThatFixesAShapeIsBoundAsAConstant) {
   EXPECT_EQ(imported.graph.inputs().size(), 1U);
 }
 
+TEST(OnnxImport, OptionsThatFitNoInputAreRefused) {
+  const std::string graph =
+      "main (float[4] x, int64[2] s) => (float[2, 2] y) { y = Reshape(x, s) }";
+  EXPECT_THAT(refusal(graph, {.constants = {{"t", HostTensor(DType::I64, Shape{2})}}}),
+              AllOf(HasSubstr("ImportOptions.constants"), HasSubstr("no input 't'")));
+  EXPECT_THAT(refusal(graph, {.shapes = {{"t", Shape{2}}}}),
+              AllOf(HasSubstr("ImportOptions.shapes"), HasSubstr("no input 't'")));
+  EXPECT_THAT(refusal(graph, {.constants = {{"s", HostTensor(DType::F32, Shape{2})}}}),
+              AllOf(HasSubstr("'s' is of i64"), HasSubstr("f32[2]")));
+}
+
 TEST(OnnxImport, FunctionsOfTheModelAreExpanded) {
   pb::ModelProto model;
   const auto status = pb::OnnxParser::Parse(model, R"(

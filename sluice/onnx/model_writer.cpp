@@ -5,31 +5,12 @@
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/onnx/node.h"
+#include "sluice/transforms/eliminate_dead.h"
 
 namespace sluice::onnx {
 namespace {
 
-constexpr int kOpset = 17;
 constexpr int kIrVersion = 8;
-
-/// Those that an output depends on, and those that write state, which are refused.
-std::unordered_set<ir::OpId> liveOps(const ir::Graph& graph) {
-  std::unordered_set<ir::OpId> live;
-  for (const ir::Output& output : graph.outputs()) {
-    live.insert(output.value.op);
-  }
-  const auto order = graph.order();
-  for (auto id = order.rbegin(); id != order.rend(); ++id) {
-    const ir::Op& op = graph.op(*id);
-    if (live.contains(*id) || op.def->traits.effect) {
-      live.insert(*id);
-      for (const ir::Value input : op.inputs) {
-        live.insert(input.op);
-      }
-    }
-  }
-  return live;
-}
 
 /// Reals that a 32-bit attribute would change are tensors of 64 bits.
 void setReal(pb::AttributeProto& proto, double value) {
@@ -114,12 +95,8 @@ std::string ModelWriter::run() {
       addInitializer(variable);
     }
   }
-  const std::unordered_set<ir::OpId> live = liveOps(graph_);
   for (const ir::OpId id : graph_.order()) {
     const ir::Op& op = graph_.op(id);
-    if (!live.contains(id)) {
-      continue;  // a loss, say, that was added for training
-    }
     try {
       addOp(op);
     } catch (Error& error) {
@@ -128,7 +105,7 @@ std::string ModelWriter::run() {
     }
   }
   addOutputs();
-  model_.add_opset_import()->set_version(kOpset);
+  model_.add_opset_import()->set_version(kNewestOpset);
   if (usesOwnDomain_) {
     pb::OperatorSetIdProto& own = *model_.add_opset_import();
     own.set_domain(std::string(kOwnDomain));
@@ -268,7 +245,10 @@ bool ModelWriter::isReadBy(ir::Value value, const ir::OpDef& def) const {
 
 void ModelWriter::addOp(const ir::Op& op) {
   if (op.is(ir::kInput)) {
-    return addInput(op);
+    if (isRead(op.out())) {
+      addInput(op);
+    }
+    return;
   }
   if (op.is(ir::kVariable)) {
     return;  // readers name the initializer
@@ -306,7 +286,9 @@ void ModelWriter::addOutputs() {
 }
 
 std::string exportModelBytes(const ir::Graph& graph, const ExportOptions& options) {
-  return ModelWriter(graph, options).run();
+  ir::Graph live = graph;
+  transforms::eliminateDead(live);  // a loss, say, that was added for training
+  return ModelWriter(live, options).run();
 }
 
 void exportModel(const ir::Graph& graph,

@@ -16,6 +16,9 @@ namespace sluice::onnx {
 
 using ir::Value;
 
+/// Of the default domain: what is read at most and what is written.
+inline constexpr int kNewestOpset = 17;
+
 class Node {
  public:
   explicit Node(ir::GraphBuilder& builder) : b(builder) {}

@@ -66,7 +66,6 @@ const std::map<Key, const ir::OpDef*>& directOps() {
 
 /// Some of our ops have names of later opsets than those that are read.
 bool inTheStandard(const Key& key, const ir::OpDef& def) {
-  constexpr int kNewestOpset = 17;
   return !key.first.empty() || std::ranges::any_of(def.onnx, [&](const ir::OnnxName& name) {
     return name.domain == key.first && name.name == key.second && name.since <= kNewestOpset;
   });

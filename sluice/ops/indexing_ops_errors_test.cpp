@@ -8,10 +8,12 @@
 #include "sluice/ops/op_list.h"
 #include "sluice/ops/ops.h"
 #include "tests/support/message_of.h"
+#include "tests/support/refusals.h"
 
 namespace sluice::ops {
 namespace {
 
+using sluice::testing::expectRefused;
 using sluice::testing::messageOf;
 using ::testing::HasSubstr;
 
@@ -20,26 +22,6 @@ TensorType f32(Shape shape) {
 }
 TensorType i64(Shape shape) {
   return {DType::I64, std::move(shape)};
-}
-
-struct Refusal {
-  const ir::OpDef& def;
-  std::vector<TensorType> inputs;
-  ir::Attrs attrs;
-  std::string word;
-};
-
-/// Runs each op on zeros and expects it to name itself and the reason.
-void expectRefused(const std::vector<Refusal>& refusals) {
-  for (const Refusal& refusal : refusals) {
-    std::vector<HostTensor> inputs;
-    for (const TensorType& type : refusal.inputs) {
-      inputs.emplace_back(type);
-    }
-    const std::string message = messageOf([&] { evaluate(refusal.def, refusal.attrs, inputs); });
-    EXPECT_THAT(message, HasSubstr(refusal.word)) << refusal.def.name;
-    EXPECT_THAT(message, HasSubstr(std::string(refusal.def.name)));
-  }
 }
 
 std::string refusalOf(const ir::OpDef& def,
