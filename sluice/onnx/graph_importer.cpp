@@ -153,9 +153,8 @@ TensorType GraphImporter::inputType(const pb::ValueInfoProto& info) const {
 
 void GraphImporter::requireInputs(const auto& given, std::string_view option) const {
   for (const auto& [name, value] : given) {
-    const bool known =
-        std::ranges::any_of(model_.graph().input(),
-                            [&](const pb::ValueInfoProto& info) { return info.name() == name; });
+    const auto& inputs = model_.graph().input();
+    const bool known = std::ranges::find(inputs, name, &pb::ValueInfoProto::name) != inputs.end();
     if (!known) {
       raise<InvalidArgument>("ImportOptions.{}: the model has no input '{}'", option, name);
     }
