@@ -320,7 +320,8 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
         break;
       }
     }
-    for (std::size_t i = 0; node.kind != TaskKind::Run && i < node.start.size(); ++i) {
+    const bool remote = node.fetches || node.flushes;
+    for (std::size_t i = 0; node.kind != TaskKind::Run && !remote && i < node.start.size(); ++i) {
       const auto instance = static_cast<std::int32_t>(i);
       entries.emplace_back(node.start[i], instance, static_cast<std::int32_t>(n), instance);
     }
@@ -366,6 +367,7 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
   for (const auto& [start, rank, node, instance] : entries) {
     append(node, instance);
   }
+  layRemoteLanes();
   findGroups();
 }
 

@@ -102,6 +102,8 @@ class Round {
   std::int64_t lastWrite(const Node& copy, std::int32_t microBatch) const;
   void layLanes(const schedule::PipelineSchedule& schedule);
   void findGroups();
+  void layRemoteLanes();
+  std::int32_t placeAmongKernels(const Node& node, std::int32_t microBatch) const;
   void findEnds();
   std::int32_t laneOf(std::int32_t device, LaneKind kind, std::int32_t peer = -1);
   void append(std::int32_t node, std::int32_t instance);

@@ -3,6 +3,7 @@
 // share memory over the course of a round although several lanes touch them. The waits that keep
 // all of these apart are found here.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -63,6 +64,46 @@ void Round::findGroups() {
       last = now;
     }
     grouped_[static_cast<std::size_t>(lanes_[l].device)] = ordered;
+  }
+}
+
+/// Where in its device's lane of kernels a fetch or flush belongs: at the first one that uses what
+/// it brings, or at the last one that writes what it saves.
+std::int32_t Round::placeAmongKernels(const Node& node, std::int32_t microBatch) const {
+  const auto buffer = static_cast<std::size_t>(node.fetches ? node.writes[0] : node.reads[0]);
+  const Touch& touch = touches_[buffer];
+  std::int32_t first = std::numeric_limits<std::int32_t>::max();
+  std::int32_t lastWrite = -1;
+  for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
+    for (const std::int32_t n : *list) {
+      if (!isOwnKernel(buffer, n)) {
+        continue;
+      }
+      const Node& kernels = nodes_[static_cast<std::size_t>(n)];
+      const std::size_t at = kernels.at(microBatch);
+      first = std::min(first, node.once ? kernels.task.front() : kernels.task[at]);
+      if (list == &touch.writers) {
+        lastWrite = std::max(lastWrite, node.once ? kernels.task.back() : kernels.task[at]);
+      }
+    }
+  }
+  return node.flushes && lastWrite >= 0 ? lastWrite : first;
+}
+
+/// Planned times do not tell apart what runs once in between; the order of the kernels does.
+void Round::layRemoteLanes() {
+  std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>> entries;  // place, micro-batch
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
+    for (std::size_t i = 0; (node.fetches || node.flushes) && i < node.task.size(); ++i) {
+      const auto instance = static_cast<std::int32_t>(i);
+      entries.emplace_back(
+          placeAmongKernels(node, instance), instance, static_cast<std::int32_t>(n));
+    }
+  }
+  std::ranges::sort(entries);
+  for (const auto& [place, instance, node] : entries) {
+    append(node, instance);
   }
 }
 
