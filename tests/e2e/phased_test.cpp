@@ -243,6 +243,23 @@ TEST(Phased, TrainsInAPartOfTheMemory) {
   }
 }
 
+TEST(Phased, CutsAModelIntoPhases) {
+  const Strategy whole =
+      ShardedExecution(std::vector<Stage>{Stage("layer0", "layer1", "layer2", "layer3", "head")});
+  DeepTraining plain(deep(whole));
+  const std::size_t need = mostBytes(plain.program());
+  const Bits expected = plain.bits(2);
+  std::size_t before = need;
+  for (const std::int64_t phases : {2, 4, 8}) {
+    DeepTraining serial(deep(SerialPhasedExecution(Phase::automatic(phases))));
+    EXPECT_LT(mostBytes(serial.program()), before);
+    before = mostBytes(serial.program());
+    EXPECT_EQ(difference(expected, serial.bits(2)), "");
+    DeepTraining parallel(deep(ParallelPhasedExecution(Phase::automatic(phases))));
+    EXPECT_EQ(difference(expected, parallel.bits(2)), "");
+  }
+}
+
 TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
   const auto planned = [](PhaseOrder order, std::size_t budget) {
     Options options = deep(SerialPhasedExecution(DeepGpt::phases(4)).order(order), 8);
