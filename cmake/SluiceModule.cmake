@@ -59,6 +59,12 @@ function(sluice_module)
     PUBLIC ${deps} ${M_PUBLIC_LINK}
     PRIVATE ${M_LINK} $<BUILD_INTERFACE:sluice_options>)
 
+  if("OpenMP::OpenMP_CXX" IN_LIST M_LINK)
+    sluice_precompile(${target} own)
+  else()
+    sluice_precompile(${target} library)
+  endif()
+
   set_property(GLOBAL APPEND PROPERTY SLUICE_MODULES ${M_NAME})
   install(TARGETS ${target} EXPORT SluiceTargets
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
@@ -96,13 +102,21 @@ function(sluice_test)
   if(NOT T_NO_MAIN)
     set(gtest GTest::gmock GTest::gtest_main)
   endif()
-  sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS} LINK ${T_LINK} ${gtest})
+  sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS}
+    LINK ${T_LINK} ${gtest} sluice_test_options)
+  sluice_precompile(${T_NAME} test)
   # Tests stay out of the folder of the programs.
   set_target_properties(${T_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   if(NOT T_LABELS)
     set(T_LABELS fast)
   endif()
+  foreach(label IN LISTS T_LABELS)  # tests_threads builds what `ctest -L threads` runs
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${T_NAME})
+  endforeach()
   gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     PROPERTIES TIMEOUT 600)
