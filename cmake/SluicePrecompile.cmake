@@ -8,10 +8,11 @@
 
 option(SLUICE_PRECOMPILE "Precompile the headers of other libraries" ON)
 
+# Without <filesystem>: it brings <iomanip> along, whose std::quoted is found for every std::string.
 set(_sluice_common_headers
-  <algorithm> <array> <bit> <chrono> <cmath> <cstddef> <cstdint> <cstring> <deque> <filesystem>
-  <functional> <limits> <map> <memory> <numeric> <optional> <ranges> <set> <span> <string>
-  <string_view> <unordered_map> <unordered_set> <utility> <variant> <vector> <fmt/core.h>)
+  <algorithm> <array> <bit> <chrono> <cmath> <cstddef> <cstdint> <cstring> <deque> <functional>
+  <limits> <map> <memory> <numeric> <optional> <ranges> <set> <span> <string> <string_view>
+  <unordered_map> <unordered_set> <utility> <variant> <vector> <fmt/core.h>)
 
 function(sluice_precompile target kind)
   if(NOT SLUICE_PRECOMPILE)
