@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sluice/base/error.h"
+
 namespace sluice {
 namespace {
 
@@ -14,7 +16,13 @@ parallel::IpuRules rulesOf(const Options& options) {
 parallel::Recompute recomputeOf(const Options& options) {
   switch (options.compile().recomputation) {
     case Recomputation::Pipeline:
-      return parallel::Recompute::Yes;
+      return parallel::Recompute::Pipeline;
+    case Recomputation::Standard:
+      return parallel::Recompute::Standard;
+    case Recomputation::NormOnly:
+      return parallel::Recompute::NormOnly;
+    case Recomputation::All:
+      return parallel::Recompute::All;
     case Recomputation::None:
       return parallel::Recompute::No;
     case Recomputation::Default:
@@ -74,24 +82,45 @@ parallel::PlanOptions planOptions(const ir::Graph& graph,
           .locations = options.tensorLocations.plan()};
 }
 
+/// Sharding of tensors over replicas: ignored without replicas, and not there yet with them.
+void checkSharding(const Options& options, std::vector<std::string>& warnings) {
+  const parallel::LocationPlan plan = options.tensorLocations.plan();
+  if (plan.activation.sharded) {
+    warnings.emplace_back("useReplicatedTensorSharding has no effect on activations");
+  }
+  if (!plan.weight.sharded && !plan.optimizer.sharded && !plan.accumulator.sharded) {
+    return;
+  }
+  if (options.replicationFactor() > 1) {
+    raise<Unsupported>(
+        "useReplicatedTensorSharding with replicationFactor {}: this version keeps all of a tensor "
+        "in every replica",
+        options.replicationFactor());
+  }
+  warnings.emplace_back(
+      "useReplicatedTensorSharding needs a replicationFactor above 1 and is ignored");
+}
+
 parallel::RuleReport checkRules(const ir::Graph& placed,
                                 const parallel::ExecutionPlan& plan,
                                 const Strategy& strategy,
                                 std::int32_t microBatches,
                                 const Options& options) {
-  return parallel::checkPlan(
-      placed,
-      plan,
-      strategy,
-      {.rules = rulesOf(options),
-       .roundUp =
-           options.device().autoRoundNumDevices ? parallel::RoundUp::Yes : parallel::RoundUp::No,
-       .replicas = options.replicationFactor(),
-       .microBatches = microBatches,
-       .continuous = options.compile().continuousWeightUpdates && plan.training,
-       .deviceIds = options.device().deviceIds,
-       .selectedDevices = options.device().selectedDevices,
-       .selectedPerReplica = options.device().selectedPerReplica});
+  parallel::RuleReport report =
+      parallel::checkPlan(placed,
+                          plan,
+                          strategy,
+                          {.rules = rulesOf(options),
+                           .roundUp = options.device().autoRoundNumDevices ? parallel::RoundUp::Yes
+                                                                           : parallel::RoundUp::No,
+                           .replicas = options.replicationFactor(),
+                           .microBatches = microBatches,
+                           .continuous = options.compile().continuousWeightUpdates && plan.training,
+                           .deviceIds = options.device().deviceIds,
+                           .selectedDevices = options.device().selectedDevices,
+                           .selectedPerReplica = options.device().selectedPerReplica});
+  checkSharding(options, report.warnings);
+  return report;
 }
 
 }  // namespace sluice

@@ -250,5 +250,51 @@ TEST(Explain, ShowsStagesScheduleAndIdleTime) {
   EXPECT_LE(schedule.bound, schedule.makespan);
 }
 
+TEST(IpuRules, WantPhasesAsTheIpuHasThem) {
+  const auto phased = [](const Strategy& strategy) {
+    Options options;
+    options.setExecutionStrategy(strategy);
+    return trainMessage(options);
+  };
+  const std::vector<Phase> pairs = {Phase(Stage("b0"), Stage("b1")),
+                                    Phase(Stage("b2"), Stage("b3"))};
+  EXPECT_EQ(phased(SerialPhasedExecution(pairs)), "nothing thrown");
+  EXPECT_EQ(phased(ParallelPhasedExecution("b0", "b1", "b2", "b3")), "nothing thrown");
+  EXPECT_THAT(phased(ParallelPhasedExecution(Phase("b0").devices(1), "b1", "b2", "b3")),
+              AllOf(HasSubstr("phase 0 is on device 1"), HasSubstr("parity")));
+  EXPECT_THAT(phased(SerialPhasedExecution(Phase(Stage("b0"), Stage("b1")), Phase("b2", "b3"))),
+              HasSubstr("phase 0 has 2 stages and phase 1 has 1"));
+  EXPECT_THAT(phased(SerialPhasedExecution(Phase::automatic(2))), HasSubstr("phases are explicit"));
+  for (const Liveness liveness :
+       {Liveness::OffChipAfterFwdNoOverlap, Liveness::OffChipAfterEachPhase}) {
+    EXPECT_THAT(
+        phased(ParallelPhasedExecution("b0", "b1", "b2", "b3").setTensorsLiveness(liveness)),
+        HasSubstr("SerialPhasedExecution only"));
+    EXPECT_EQ(phased(SerialPhasedExecution("b0", "b1", "b2", "b3").setTensorsLiveness(liveness)),
+              "nothing thrown");
+  }
+}
+
+TEST(TensorSharding, NeedsReplicas) {
+  const auto compiled = [](std::int64_t replicas, bool activations) {
+    Options options;
+    options.replicationFactor(replicas);
+    const TensorLocationSettings sharded =
+        TensorLocationSettings().useReplicatedTensorSharding(true);
+    if (activations) {
+      options.tensorLocations.setActivationLocation(sharded);
+    } else {
+      options.tensorLocations.setWeightLocation(sharded);
+    }
+    Tower net;
+    auto model = trainingModel(net, options);
+    compile(model);
+    return model.compiled().warnings;
+  };
+  EXPECT_THAT(compiled(1, false), Contains(HasSubstr("needs a replicationFactor above 1")));
+  EXPECT_THAT(compiled(2, true), Contains(HasSubstr("no effect on activations")));
+  EXPECT_THROW(compiled(2, false), Unsupported);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -183,7 +183,7 @@ std::vector<Remedy> remediesForPhases(const LoweringRequest& request) {
                                     Liveness::OffChipAfterFwd,
                                     Liveness::OffChipAfterFwdNoOverlap,
                                     Liveness::OffChipAfterEachPhase}) {
-      const bool useless = request.plan.recompute == parallel::Recompute::Yes || !training;
+      const bool useless = request.plan.recompute == parallel::Recompute::Pipeline || !training;
       if ((recomputes && useless) || (!recomputes && liveness == request.strategy.liveness())) {
         continue;
       }
@@ -192,7 +192,7 @@ std::vector<Remedy> remediesForPhases(const LoweringRequest& request) {
                     request.plan};
       if (recomputes) {
         remedy.text += " with recomputation(Recomputation::Pipeline)";
-        remedy.plan.recompute = parallel::Recompute::Yes;
+        remedy.plan.recompute = parallel::Recompute::Pipeline;
       }
       remedies.push_back(std::move(remedy));
     }
@@ -209,8 +209,8 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
     remedies.push_back({std::move(text), std::move(strategy), options});
   };
   parallel::PlanOptions recompute = request.plan;
-  recompute.recompute = parallel::Recompute::Yes;
-  const bool canRecompute = request.plan.recompute != parallel::Recompute::Yes;
+  recompute.recompute = parallel::Recompute::Pipeline;
+  const bool canRecompute = request.plan.recompute != parallel::Recompute::Pipeline;
   if (canRecompute) {
     add("recomputation(Recomputation::Pipeline)", request.strategy, recompute);
   }

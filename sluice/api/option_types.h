@@ -43,9 +43,11 @@ enum class ConnectionType : std::uint8_t { Always, OnDemand, Never };
 enum class SyntheticDataMode : std::uint8_t { Off, Zeros, RandomNormal, RandomUniform };
 /// Which replicas form a group: all, neighbours, or those at the same place of each neighbourhood.
 enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
-/// What is computed again for the backward pass. Default: Pipeline for a pipeline over several
-/// devices under the IPU's rules, else None.
-enum class Recomputation : std::uint8_t { Default, None, Pipeline };
+/// What is computed again for the backward pass. Pipeline: all that does not enter or leave a
+/// stage, but for the last one; All: for that, too; NormOnly: normalizations and element-wise ops
+/// behind them; Standard: all but a few points of each stage. Default: Pipeline for a pipeline over
+/// several devices under the IPU's rules, else None.
+enum class Recomputation : std::uint8_t { Default, None, Pipeline, Standard, NormOnly, All };
 
 /// Which devices wait for each other at an exchange.
 enum class SyncPattern : std::uint8_t { Full, SinglePipeline, ReplicaAndLadder };
@@ -92,7 +94,8 @@ struct EnumText<CommGroupType> {
 template <>
 struct EnumText<Recomputation> {
   static constexpr std::string_view kType = "Recomputation";
-  static constexpr std::array<std::string_view, 3> kNames = {"Default", "None", "Pipeline"};
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "Default", "None", "Pipeline", "Standard", "NormOnly", "All"};
 };
 
 template <>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "sluice/parallel/continuous.h"
@@ -142,6 +143,7 @@ std::vector<std::int32_t> place(ir::Graph& graph,
 void setStreaming(const ir::Graph& graph,
                   const Strategy& strategy,
                   const PlanOptions& options,
+                  std::span<const std::int32_t> deviceOfStage,
                   ExecutionPlan& plan) {
   const bool phased = isPhased(strategy.kind());
   Streaming& streaming = plan.streaming;
@@ -155,10 +157,34 @@ void setStreaming(const ir::Graph& graph,
   streaming.minActivationElements = options.locations.activation.minElements;
   const PhaseNumbers numbers = numberPhases(
       plan.phaseOfStage.back() + 1, strategy.liveness(), strategy.hasSeparateBackwardPhase());
+  // One stage of a device can turn around; two would have to run in each other's middle.
+  std::set<std::int32_t> devices;
+  streaming.turnsAround = numbers.forward.back() == numbers.backward.back();
+  for (std::size_t s = 0; s < plan.phaseOfStage.size(); ++s) {
+    if (plan.phaseOfStage[s] == plan.phaseOfStage.back()) {
+      streaming.turnsAround = streaming.turnsAround && devices.insert(deviceOfStage[s]).second;
+    }
+  }
   for (const std::int32_t phase : plan.phaseOfStage) {
     streaming.forwardPhase.push_back(numbers.forward[static_cast<std::size_t>(phase)]);
     streaming.backwardPhase.push_back(numbers.backward[static_cast<std::size_t>(phase)]);
   }
+}
+
+RecomputeRule ruleOf(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::All:
+      return RecomputeRule::All;
+    case Recompute::NormOnly:
+      return RecomputeRule::NormOnly;
+    case Recompute::Standard:
+      return RecomputeRule::Standard;
+    case Recompute::No:
+    case Recompute::Pipeline:
+    case Recompute::IfPipelined:
+      break;
+  }
+  return RecomputeRule::Pipeline;
 }
 
 bool hasBackward(const SegmentPlan& plan) {
@@ -189,13 +215,15 @@ ExecutionPlan planExecution(ir::Graph& graph,
   if (kind == PipelineKind::Popart) {
     relayCopies(graph, deviceOfStage);
   }
-  plan.recomputed = options.recompute == Recompute::Yes ||
-                    (options.recompute == Recompute::IfPipelined && plan.pipelined);
+  plan.recomputed = options.recompute != Recompute::No &&
+                    (options.recompute != Recompute::IfPipelined || plan.pipelined);
   if (plan.recomputed) {
     const auto last = std::ranges::find(plan.slotOfStage, plan.slotOfStage.back());
-    recomputeActivations(graph, static_cast<std::int32_t>(last - plan.slotOfStage.begin()));
+    recomputeActivations(graph,
+                         ruleOf(options.recompute),
+                         static_cast<std::int32_t>(last - plan.slotOfStage.begin()));
   }
-  setStreaming(graph, strategy, options, plan);
+  setStreaming(graph, strategy, options, deviceOfStage, plan);
   const bool phaseMajor = plan.streaming.order == StreamOrder::PhaseMajor;
   plan.segments = cutSegments(graph,
                               {.splitBackward = schedule::splitsBackward(kind),
@@ -214,11 +242,9 @@ ExecutionPlan planExecution(ir::Graph& graph,
                              .backwardWeight = std::max<std::int64_t>(work.backwardWeight, 1)});
     problem.bytes.push_back({.activations = work.stashBytes});
   }
-  const auto lastStage = static_cast<std::int32_t>(plan.phaseOfStage.size()) - 1;
-  plan.schedule = phaseMajor
-                      ? schedule::schedulePhases(
-                            problem, plan.phaseOfStage, !plan.streaming.sharesPhase(lastStage))
-                      : schedule::schedulePipeline(kind, problem);
+  plan.schedule =
+      phaseMajor ? schedule::schedulePhases(problem, plan.phaseOfStage, !plan.streaming.turnsAround)
+                 : schedule::schedulePipeline(kind, problem);
   return plan;
 }
 

@@ -31,8 +31,8 @@ struct ExecutionPlan {
   Streaming streaming;
 };
 
-/// Whether activations are made again in the backward pass (see recompute.h).
-enum class Recompute : std::uint8_t { No, Yes, IfPipelined };
+/// Whether activations are made again in the backward pass, and which (see recompute.h).
+enum class Recompute : std::uint8_t { No, Pipeline, IfPipelined, All, NormOnly, Standard };
 
 struct PlanOptions {
   std::int32_t microBatches = 1;

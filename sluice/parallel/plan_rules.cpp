@@ -58,6 +58,9 @@ void checkSharedWeights(const ir::Graph& graph,
           name,
           fmt::join(devices, ", "));
     }
+    if (plan.streaming.variables.contains(name)) {
+      continue;  // every device loads it from remote memory
+    }
     const ir::Variable& variable = *graph.findVariable(name);
     report.warnings.push_back(fmt::format(
         "weight '{}' is used on devices {}: {} bytes of it and its gradients cross between devices "
@@ -82,6 +85,49 @@ void checkInterleaved(const ExecutionPlan& plan, const RuleContext& context) {
         "under the IPU's rules: {} stages, more than one on device {}",
         devices.size(),
         *twice);
+  }
+}
+
+/// What the IPU asks of phases: explicit ones of equal width, parallel ones on devices of their own
+/// parity, and only serial ones that leave the devices in between.
+void checkPhases(const ExecutionPlan& plan, const Strategy& strategy, const RuleContext& context) {
+  if (!isPhased(strategy.kind()) || context.rules == IpuRules::Off) {
+    return;
+  }
+  const bool parallel = strategy.kind() == StrategyKind::ParallelPhased;
+  if (strategy.automaticPhases() > 0) {
+    raise<InvalidArgument>("{}: under the IPU's rules phases are explicit; got {}",
+                           name(strategy.kind()),
+                           strategy.str());
+  }
+  if (parallel && (strategy.liveness() == Liveness::OffChipAfterFwdNoOverlap ||
+                   strategy.liveness() == Liveness::OffChipAfterEachPhase)) {
+    raise<InvalidArgument>("Liveness.{} is for SerialPhasedExecution only under the IPU's rules",
+                           name(strategy.liveness()));
+  }
+  std::map<std::int32_t, std::size_t> stages;  // by phase
+  for (std::size_t s = 0; s < plan.phaseOfStage.size(); ++s) {
+    const std::int32_t phase = plan.phaseOfStage[s];
+    const std::int32_t device = plan.segments.deviceOfStage[s];
+    ++stages[phase];
+    if (parallel && device % 2 != phase % 2) {
+      raise<InvalidArgument>(
+          "phase {} is on device {}: under the IPU's rules even phases run on even devices and odd "
+          "phases on odd ones (parity)",
+          phase,
+          device);
+    }
+  }
+  for (const auto& [phase, count] : stages) {
+    if (count != stages.begin()->second) {
+      raise<InvalidArgument>(
+          "phase 0 has {} stages and phase {} has {}: under the IPU's rules all phases have as "
+          "many "
+          "stages as a group has devices",
+          stages.begin()->second,
+          phase,
+          count);
+    }
   }
 }
 
@@ -146,6 +192,7 @@ RuleReport checkPlan(const ir::Graph& graph,
   checkIpuIds(context);
   checkSelection(plan, context, report);
   checkInterleaved(plan, context);
+  checkPhases(plan, strategy, context);
   if (plan.pipelined) {
     // Concurrent stages count once.
     keep(checkPipelineLoad({.stages = std::int64_t{plan.slotOfStage.back()} + 1,

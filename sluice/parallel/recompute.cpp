@@ -1,5 +1,8 @@
 #include "sluice/parallel/recompute.h"
 
+#include <algorithm>
+#include <limits>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -14,9 +17,130 @@ using ir::OpId;
 using ir::Pass;
 using ir::Value;
 
+bool isLeaf(const Op& op) {
+  return op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable);
+}
+
+bool isElementwise(const Op& op) {
+  if (op.def->name != "fused") {
+    return op.def->traits.elementwise;
+  }
+  const ir::Graph& body = op.attrs.subgraph("body");
+  return std::ranges::all_of(body.order(), [&](OpId id) {
+    const Op& inner = body.op(id);
+    return inner.def->traits.elementwise || inner.is(ir::kInput) || inner.is(ir::kConstant);
+  });
+}
+
+bool isNormalization(const Op& op) {
+  return op.def->name.ends_with("_norm") || op.def->name.ends_with("_normalization");
+}
+
+/// The points of one stage at which everything that crosses them is kept, so that what is kept and
+/// the largest part between two points, which is made again at a time, are least together.
+class CheckpointSearch {
+ public:
+  CheckpointSearch(const ir::Graph& graph, const std::vector<OpId>& ops) : ops_(ops) {
+    std::unordered_map<OpId, std::size_t> position;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      position.emplace(ops[i], i);
+      std::size_t bytes = 0;
+      for (const TensorType& type : graph.op(ops[i]).outputs) {
+        bytes += type.bytes();
+      }
+      bytes_.push_back(bytes);
+    }
+    lastUse_.resize(ops.size());
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      lastUse_[i] = i;
+      for (const Value v : graph.op(ops[i]).inputs) {
+        if (const auto made = position.find(v.op); made != position.end()) {
+          lastUse_[made->second] = i;
+        }
+      }
+    }
+  }
+
+  /// The ops whose results are kept.
+  std::vector<OpId> run() const {
+    std::vector<std::size_t> best;
+    std::size_t least = std::numeric_limits<std::size_t>::max();
+    constexpr std::size_t kMostParts = 64;
+    for (std::size_t parts = 1; parts <= std::min(ops_.size(), kMostParts); ++parts) {
+      const std::vector<std::size_t> points = pointsFor(parts);
+      const std::size_t cost = costOf(points);
+      if (cost < least) {
+        least = cost;
+        best = points;
+      }
+    }
+    std::vector<OpId> kept;
+    for (const std::size_t i : crossing(best)) {
+      kept.push_back(ops_[i]);
+    }
+    return kept;
+  }
+
+ private:
+  std::size_t total() const {
+    std::size_t sum = 0;
+    for (const std::size_t bytes : bytes_) {
+      sum += bytes;
+    }
+    return sum;
+  }
+
+  /// Points behind ops that cut the stage into parts of about equal bytes.
+  std::vector<std::size_t> pointsFor(std::size_t parts) const {
+    std::vector<std::size_t> points;
+    const std::size_t all = total();
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i + 1 < ops_.size(); ++i) {
+      sum += bytes_[i];
+      if (sum * parts >= all * (points.size() + 1) && points.size() + 1 < parts) {
+        points.push_back(i);
+      }
+    }
+    return points;
+  }
+
+  std::vector<std::size_t> crossing(const std::vector<std::size_t>& points) const {
+    std::vector<std::size_t> kept;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      if (std::ranges::any_of(
+              points, [&](std::size_t point) { return i <= point && lastUse_[i] > point; })) {
+        kept.push_back(i);
+      }
+    }
+    return kept;
+  }
+
+  std::size_t costOf(const std::vector<std::size_t>& points) const {
+    std::size_t kept = 0;
+    for (const std::size_t i : crossing(points)) {
+      kept += bytes_[i];
+    }
+    std::size_t largest = 0;
+    std::size_t part = 0;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      part += bytes_[i];
+      if (i + 1 == ops_.size() || std::ranges::find(points, i) != points.end()) {
+        largest = std::max(largest, part);
+        part = 0;
+      }
+    }
+    return kept + largest;
+  }
+
+  const std::vector<OpId>& ops_;
+  std::vector<std::size_t> bytes_;    // of the results, by position
+  std::vector<std::size_t> lastUse_;  // in the forward pass, by position
+};
+
 class Recomputer {
  public:
-  Recomputer(ir::Graph& graph, std::int32_t last) : graph_(graph), last_(last) {
+  Recomputer(ir::Graph& graph, RecomputeRule rule, std::int32_t last)
+      : graph_(graph), rule_(rule), last_(last) {
     for (const OpId id : graph.order()) {
       const Op& op = graph.op(id);
       if (op.place.pass != Pass::Forward) {
@@ -29,6 +153,11 @@ class Recomputer {
         }
       }
     }
+    if (rule == RecomputeRule::NormOnly) {
+      findNormalizations();
+    } else if (rule == RecomputeRule::Standard) {
+      keepCheckpoints();
+    }
   }
 
   void run() {
@@ -36,7 +165,8 @@ class Recomputer {
     for (const OpId id : before) {
       const Op& op = graph_.op(id);
       std::vector<Value> inputs = op.inputs;
-      if (op.place.pass == Pass::Backward && op.place.stage < last_) {
+      const bool recomputed = rule_ != RecomputeRule::Pipeline || op.place.stage < last_;
+      if (op.place.pass == Pass::Backward && recomputed) {
         for (Value& v : inputs) {
           v = again(v, op);
         }
@@ -47,11 +177,43 @@ class Recomputer {
   }
 
  private:
+  void findNormalizations() {
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass != Pass::Forward || isLeaf(op)) {
+        continue;
+      }
+      const auto repeated = [&](const Value v) {
+        return isLeaf(graph_.op(v.op)) || norms_.contains(v.op);
+      };
+      const bool behind =
+          isElementwise(op) && std::ranges::all_of(op.inputs, repeated) &&
+          std::ranges::any_of(op.inputs, [&](const Value v) { return norms_.contains(v.op); });
+      if (isNormalization(op) || behind) {
+        norms_.insert(id);
+      }
+    }
+  }
+
+  void keepCheckpoints() {
+    std::map<std::int32_t, std::vector<OpId>> stages;
+    for (const OpId id : graph_.order()) {
+      const Op& op = graph_.op(id);
+      if (op.place.pass == Pass::Forward && !isLeaf(op)) {
+        stages[op.place.stage].push_back(id);
+      }
+    }
+    for (const auto& [stage, ops] : stages) {
+      for (const OpId id : CheckpointSearch(graph_, ops).run()) {
+        kept_.insert(id);
+      }
+    }
+  }
+
   /// Whether the op is repeated in the backward pass of its stage.
   bool repeats(const Op& op) const {
-    const bool leaf = op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable);
-    return !leaf && op.place.pass == Pass::Forward && !op.def->traits.effect &&
-           !kept_.contains(op.id);
+    return !isLeaf(op) && op.place.pass == Pass::Forward && !op.def->traits.effect &&
+           !kept_.contains(op.id) && (rule_ != RecomputeRule::NormOnly || norms_.contains(op.id));
   }
 
   /// The value as the backward op `user` reads it.
@@ -75,16 +237,18 @@ class Recomputer {
   }
 
   ir::Graph& graph_;
+  RecomputeRule rule_;
   std::int32_t last_;
   std::unordered_set<OpId> kept_;
+  std::unordered_set<OpId> norms_;  // and what is element-wise behind them
   std::unordered_map<OpId, OpId> clones_;
   OpReplacer replacer_{graph_};
 };
 
 }  // namespace
 
-void recomputeActivations(ir::Graph& graph, std::int32_t last) {
-  Recomputer(graph, last).run();
+void recomputeActivations(ir::Graph& graph, RecomputeRule rule, std::int32_t last) {
+  Recomputer(graph, rule, last).run();
 }
 
 }  // namespace sluice::parallel

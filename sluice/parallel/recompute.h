@@ -2,14 +2,25 @@
 // Only pure ops are repeated, with the same kernels on the same values, so no result changes.
 #pragma once
 
+#include <cstdint>
+
 #include "sluice/ir/graph.h"
 
 namespace sluice::parallel {
 
-/// On a placed graph: for every stage before number `last`, forward values that its backward reads
-/// are made again there. Kept are what comes from another stage, what goes to
-/// another stage, marked checkpoints, and what only an op with an effect can make. The last stage
-/// (the first of several, if they are concurrent) runs its backward at once and keeps everything.
-void recomputeActivations(ir::Graph& graph, std::int32_t last);
+/// What is made again. Kept in any case are what comes from another stage, what goes to another
+/// stage, marked checkpoints, and what only an op with an effect can make.
+enum class RecomputeRule : std::uint8_t {
+  /// Everything, but for the last stage (the first of several, if they are concurrent), which runs
+  /// its backward at once.
+  Pipeline,
+  All,       ///< everything, in the last stage, too
+  NormOnly,  ///< normalizations and the element-wise ops behind them
+  Standard   ///< all but the values at a few points of each stage, chosen for the least peak
+};
+
+/// On a placed graph: forward values that the backward pass of their stage reads are made again
+/// there. `last` is the number of the last stage.
+void recomputeActivations(ir::Graph& graph, RecomputeRule rule, std::int32_t last);
 
 }  // namespace sluice::parallel

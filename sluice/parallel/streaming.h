@@ -31,10 +31,12 @@ struct Streaming {
   bool activations = false;
   std::int64_t minActivationElements = 2;
 
-  /// Whether both passes of a stage are one phase: they take turns, micro-batch by micro-batch.
+  /// Whether both passes of the last phase take turns, micro-batch by micro-batch.
+  bool turnsAround = false;
+
   bool sharesPhase(std::int32_t stage) const {
     const auto s = static_cast<std::size_t>(stage);
-    return s < backwardPhase.size() && forwardPhase[s] == backwardPhase[s];
+    return turnsAround && forwardPhase[s] == backwardPhase[s];
   }
   /// Whether a phase's data is loaded while the one before computes, and saved while the next does.
   bool overlaps = true;

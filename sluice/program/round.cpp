@@ -36,6 +36,7 @@ Round::Round(const Emitted& emitted,
   for (const parallel::SegmentInfo& info : emitted.segments) {
     phases_ = phases_ || info.inLoop;
   }
+  makespan_ *= timeScale();
   for (const BufferUse use : emitted.uses) {
     streams_ = streams_ || use == BufferUse::Remote;
   }
@@ -173,8 +174,8 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
       const auto found = loop.find({kindOf(work.kind), work.stage});
       if (found != loop.end()) {
         Node& node = nodes_[static_cast<std::size_t>(found->second)];
-        node.start[static_cast<std::size_t>(work.microBatch)] = work.start;
-        node.end[static_cast<std::size_t>(work.microBatch)] = work.end;
+        node.start[static_cast<std::size_t>(work.microBatch)] = work.start * timeScale();
+        node.end[static_cast<std::size_t>(work.microBatch)] = work.end * timeScale();
       }
     }
   }
@@ -190,7 +191,8 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
     if (phase == nullptr || (info.kind == SegmentKind::Update && info.bucket < 0)) {
       node.start = {0};
     } else {
-      node.start = {info.kind == SegmentKind::Pack ? phase->start.front() : phase->end.back()};
+      node.start = {info.kind == SegmentKind::Pack ? phase->start.front() - 1
+                                                   : phase->end.back() + 1};
     }
     node.end = node.start;
   }

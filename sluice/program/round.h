@@ -95,6 +95,8 @@ class Round {
     bool alternate = false;  ///< both have a turn for each micro-batch
   };
 
+  /// Under phases there is room between planned times for what runs once between two of them.
+  std::int64_t timeScale() const { return phases_ ? 4 : 1; }
   void addNodes();
   void addTouches();
   void setTimes(const schedule::PipelineSchedule& schedule);

@@ -68,6 +68,7 @@ struct Tag {
   std::int32_t slot = 0;
   std::int32_t round = -1;
   std::int32_t microBatch = 0;
+  bool byLoop = false;  ///< written by kernels that run for every micro-batch
 };
 
 struct Cell {
@@ -151,6 +152,7 @@ class Execution {
       lane_ = lane;
       round_ = roundOf(lane, state.done);
       microBatch_ = task.microBatch;
+      byLoop_ = isLoop(task);
       if (!startWaits(task)) {
         return;
       }
@@ -165,6 +167,11 @@ class Execution {
         });
       }
     }
+  }
+
+  bool isLoop(const Task& task) const {
+    return task.kind == TaskKind::Run &&
+           !p_.segments[static_cast<std::size_t>(task.subject)].oncePerRound();
   }
 
   /// Whether the task can run; if not, its lane is blocked by the first thing that is missing.
@@ -229,7 +236,7 @@ class Execution {
                  p_.buffers[b].name,
                  p_.buffer(cell.tag.buffer).name);
         }
-        cell.tag = {BufferId(b), 0, -1, 0};
+        cell.tag = {BufferId(b), 0, -1, 0, false};
       }
     }
   }
@@ -273,7 +280,7 @@ class Execution {
                p_.buffer(use.buffer).name,
                p_.buffer(old).name);
       }
-      cell.tag = {use.buffer, slot, round_, microBatch_};
+      cell.tag = {use.buffer, slot, round_, microBatch_, byLoop_};
       cell.writer = now;
       cell.readers.clear();
     }
@@ -292,6 +299,16 @@ class Execution {
              tagText(tag));
     }
     const Holds holds = holds_[use.buffer.index()];
+    // What the loop adds up is whole only behind its last micro-batch.
+    const bool adds = holds == Holds::Window || holds == Holds::Variable;
+    if (adds && tag.byLoop && !byLoop_ && tag.microBatch != microBatch_) {
+      broken(p_,
+             "{}: it reads '{}' and expects what micro-batch {} has left, but finds {}",
+             hereText(),
+             p_.buffer(use.buffer).name,
+             microBatch_,
+             tagText(tag));
+    }
     const bool once =
         holds == Holds::Packed || holds == Holds::Window || (holds == Holds::Update && drain);
     const bool checked = holds != Holds::Variable && holds != Holds::Constant;
@@ -373,6 +390,7 @@ class Execution {
   std::size_t lane_ = 0;
   std::int32_t round_ = 0;
   std::int32_t microBatch_ = 0;
+  bool byLoop_ = false;
 };
 
 }  // namespace

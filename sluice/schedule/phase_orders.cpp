@@ -29,8 +29,12 @@ PipelineSchedule schedulePhases(const PipelineProblem& problem,
         }
       }
     }
+    // Both passes of the last phase take turns; otherwise each stage runs in one go.
     std::ranges::sort(order, {}, [&](const Piece& piece) {
-      return std::tuple(phaseOf(piece), piece.microBatch, layout.stepOf(piece.kind, piece.stage));
+      const std::int32_t phase = phaseOf(piece);
+      const std::int32_t step = layout.stepOf(piece.kind, piece.stage);
+      const bool turns = phase == last && !separateBackward;
+      return std::tuple(phase, turns ? 0 : step, piece.microBatch, step);
     });
   }
   PipelineSchedule schedule = runOrders(layout, orders);

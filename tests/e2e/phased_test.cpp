@@ -1,5 +1,6 @@
 // Phased execution: variables and activations in remote memory, the same bits as on one device.
 #include <filesystem>
+#include <map>
 #include <regex>
 
 #include <fmt/format.h>
@@ -199,6 +200,28 @@ TEST(Offload, OfOptimizerStateTakesItFromTheDevices) {
   EXPECT_EQ(program::remoteTraffic(off), 2 * 2 * weights);
 }
 
+TEST(Offload, KeepsSmallTensorsOnTheDevices) {
+  const auto remoteBytes = [](std::int64_t smallest) {
+    DeepGpt net(2, 32, 2, 8);
+    Options options;
+    options.tensorLocations.setWeightLocation(
+        TensorLocationSettings().useOnChipStorage(false).minElementsForOffChip(smallest));
+    auto model = trainingModel(net, options, optim::SGD(1e-3));
+    model.compile(testing::makeInputs(net.inputs(), 0, 1));
+    std::size_t bytes = 0;
+    for (const nn::Parameter* parameter : net.parameters()) {
+      bytes += parameter->type().shape.elements() >= smallest ? parameter->type().bytes() : 0;
+    }
+    return std::pair(model.program().remote.stateBytes, bytes);
+  };
+  for (const std::int64_t smallest : {2, 33, 4096}) {
+    const auto [planned, expected] = remoteBytes(smallest);
+    EXPECT_GE(planned, expected);
+    EXPECT_LT(planned, expected + 64 * 40);  // each is aligned
+  }
+  EXPECT_EQ(remoteBytes(1 << 20).first, 0U);
+}
+
 class DeepTraining {
  public:
   explicit DeepTraining(const Options& options)
@@ -345,6 +368,99 @@ TEST(Phased, RemoteMemoryMayBeAFile) {
   const Options small = options.clone().remoteMemory("", "64KiB");
   EXPECT_THAT(testing::messageOf<OutOfMemory>([&] { DeepTraining(small).program(); }),
               HasSubstr("remoteMemory allows 65536"));
+}
+
+/// Six phases of two stages; the stages of odd phases have two products each, those of even ones
+/// one.
+struct SixPhases : nn::Module {
+  static constexpr int kPhases = 6;
+  static int products(int phase) { return phase % 2 + 1; }
+  static std::string block(int phase, int stage) {
+    return fmt::format("phase{}_ipu{}", phase, stage);
+  }
+
+  SixPhases() {
+    for (int phase = 0; phase < kPhases; ++phase) {
+      for (int stage = 0; stage < 2; ++stage) {
+        for (int i = 0; i < products(phase); ++i) {
+          weights.push_back(&addParameter(fmt::format("w{}_{}_{}", phase, stage, i),
+                                          {DType::F32, Shape{10, 10}},
+                                          ir::Initializer::uniform(-0.3, 0.3)));
+        }
+      }
+    }
+  }
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x) {
+    std::size_t next = 0;
+    std::vector<nn::Tensor> halves = {x, x};
+    for (int phase = 0; phase < kPhases; ++phase) {
+      for (int stage = 0; stage < 2; ++stage) {
+        const nn::Block b(block(phase, stage));
+        nn::Tensor& half = halves[static_cast<std::size_t>(stage)];
+        half = phase == 0 ? nn::slice(x, 0, 10 * stage, 10 * stage + 10) : half;
+        for (int i = 0; i < products(phase); ++i) {
+          half = nn::matmul(weights[next++]->use(), half);
+        }
+      }
+    }
+    const nn::Block b(block(kPhases - 1, 1));
+    const nn::Tensor y = halves[0] + halves[1];
+    return {y, nn::mean(nn::abs(y))};
+  }
+
+  std::vector<nn::Parameter*> weights;
+};
+
+TEST(Phased, PlacesTheExampleOfSixPhases) {
+  std::vector<Phase> phases;
+  std::vector<std::string> all;
+  for (int phase = 0; phase < SixPhases::kPhases; ++phase) {
+    std::vector<Stage> stages;
+    for (int stage = 0; stage < 2; ++stage) {
+      stages.emplace_back(SixPhases::block(phase, stage));
+      all.push_back(SixPhases::block(phase, stage));
+    }
+    phases.emplace_back(std::move(stages));
+  }
+  const auto train = [](const Strategy& strategy,
+                        std::map<std::string, std::pair<int, int>>* where) {
+    SixPhases net;
+    Options options;
+    options.enforceIpuRules(isPhased(strategy.kind())).setExecutionStrategy(strategy);
+    auto model = trainingModel(net, options, optim::SGD(0.1));
+    const HostTensor x = testing::makeInputs({{DType::F32, Shape{20, 1}}}, 0, 1)[0];
+    std::vector<std::uint64_t> losses;
+    for (int i = 0; i < 3; ++i) {
+      losses.push_back(model.run({x}).back().hash());
+    }
+    for (const program::Segment& segment : model.program().segments) {
+      for (const device::KernelCall& call : segment.calls) {
+        if (segment.kind == program::SegmentKind::Forward) {
+          for (const std::int32_t b : call.inputs) {
+            const std::string& name = model.program().buffers[static_cast<std::size_t>(b)].name;
+            where->insert_or_assign(name, std::pair(segment.stage / 2, segment.device));
+          }
+          where->insert_or_assign(call.name, std::pair(segment.stage / 2, segment.device));
+        }
+      }
+    }
+    return losses;
+  };
+  std::map<std::string, std::pair<int, int>> placed;
+  std::map<std::string, std::pair<int, int>> ignored;
+  const auto losses = train(ParallelPhasedExecution(phases), &placed);
+  for (int phase = 0; phase < SixPhases::kPhases; ++phase) {
+    for (int stage = 0; stage < 2; ++stage) {
+      for (int i = 0; i < SixPhases::products(phase); ++i) {
+        // Even phases on devices 0 and 2, odd ones on 1 and 3.
+        EXPECT_EQ(placed.at(fmt::format("w{}_{}_{}", phase, stage, i)),
+                  std::pair(phase, phase % 2 + 2 * stage));
+      }
+    }
+  }
+  EXPECT_EQ(placed.at("mean"), std::pair(5, 3));
+  EXPECT_EQ(losses, train(ShardedExecution(std::vector<Stage>{Stage(all)}), &ignored));
 }
 
 }  // namespace

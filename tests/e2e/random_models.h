@@ -92,12 +92,15 @@ struct RandomTraining {
 Options oneDeviceOptions(const RandomNet& net, const RandomTraining& training);
 Options randomOptions(std::uint64_t seed, const RandomNet& net, const RandomTraining& training);
 
+/// The same in phases or with tensors off the devices, and with any recomputation.
+Options randomStreaming(std::uint64_t seed, const RandomNet& net, const RandomTraining& training);
+
 /// Trains for `updates` updates; the bits of all variables and of every output of every
 /// micro-batch.
 Bits runRandomNet(std::uint64_t seed, const Options& options, std::int64_t updates);
 
 /// What differs between one device and a random configuration; empty: nothing. With the seed and
 /// the configuration when something does.
-std::string compareRandomNet(std::uint64_t seed);
+std::string compareRandomNet(std::uint64_t seed, bool streams = false);
 
 }  // namespace sluice::testing

@@ -17,6 +17,15 @@ TEST_P(RandomModels, GiveTheBitsOfOneDevice) {
   }
 }
 
+/// The same with phases, remote variables and activations, and recomputation at random.
+TEST_P(RandomModels, GiveTheBitsOfOneDeviceWhenTheyStream) {
+  constexpr std::uint64_t kPerTest = 10;
+  for (std::uint64_t seed = GetParam(); seed < GetParam() + kPerTest; ++seed) {
+    const std::string different = testing::compareRandomNet(seed, true);
+    EXPECT_TRUE(different.empty()) << different;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds,
                          RandomModels,
                          ::testing::Range<std::uint64_t>(RANDOM_FIRST, RANDOM_END, 10));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/e2e/deep_gpt.h"
 #include "tests/e2e/networks.h"
 
 namespace sluice {
@@ -75,6 +76,63 @@ TEST(Recomputation, ChangesNoBit) {
   const auto without = testing::train<Layers<false>>(options(Recomputation::None), 4);
   EXPECT_EQ(testing::train<Layers<false>>(options(Recomputation::Pipeline), 4), without);
   EXPECT_EQ(testing::train<Layers<true>>(options(Recomputation::Pipeline), 4), without);
+}
+
+struct DeepRun {
+  std::size_t transientBytes = 0;
+  std::size_t repeated = 0;  ///< calls of the backward pass that make a value again
+  std::size_t repeatedNorms = 0;
+  testing::Bits bits;
+};
+
+DeepRun deepRun(Recomputation type) {
+  testing::DeepGpt net(6, 16, 2, 16);
+  Options options;
+  options.training.gradientAccumulation(2);
+  options.recomputation(type);
+  std::vector<std::string> blocks;
+  for (int i = 0; i < 6; ++i) {
+    blocks.push_back("layer" + std::to_string(i));
+  }
+  blocks.emplace_back("head");
+  options.setExecutionStrategy(ShardedExecution(std::vector<Stage>{Stage(blocks)}));
+  auto model = trainingModel(net, options, optim::AdamW(1e-2));
+  DeepRun run;
+  for (int i = 0; i < 2; ++i) {
+    model.run(testing::makeInputs(net.inputs(), 2 * i, 2));
+  }
+  run.bits = testing::bitsOf(model.session());
+  run.transientBytes = model.program().devices[0].transientBytes;
+  for (const program::Segment& segment : model.program().segments) {
+    for (const device::KernelCall& call : segment.calls) {
+      run.repeated += call.name.starts_with("again/") ? 1 : 0;
+      run.repeatedNorms +=
+          call.name.starts_with("again/") && call.def->name == "layer_norm" ? 1 : 0;
+    }
+  }
+  return run;
+}
+
+TEST(Recomputation, OfEveryTypeKeepsLessAndChangesNoBit) {
+  const DeepRun none = deepRun(Recomputation::None);
+  const DeepRun pipeline = deepRun(Recomputation::Pipeline);
+  const DeepRun standard = deepRun(Recomputation::Standard);
+  const DeepRun norms = deepRun(Recomputation::NormOnly);
+  const DeepRun all = deepRun(Recomputation::All);
+  for (const DeepRun* run : {&pipeline, &standard, &norms, &all}) {
+    EXPECT_EQ(run->bits, none.bits);
+  }
+  // The one stage is the last one: a pipeline keeps everything.
+  EXPECT_EQ(pipeline.repeated, 0U);
+  EXPECT_EQ(pipeline.transientBytes, none.transientBytes);
+  EXPECT_EQ(norms.repeatedNorms, 12U);
+  EXPECT_EQ(norms.repeated, norms.repeatedNorms);
+  EXPECT_LT(norms.transientBytes, none.transientBytes);
+  // All makes the whole forward pass again at once; Standard one part of it at a time.
+  EXPECT_GT(all.repeated, standard.repeated);
+  EXPECT_GT(standard.repeated, norms.repeated);
+  EXPECT_LT(standard.transientBytes, none.transientBytes * 2 / 3);
+  EXPECT_LT(standard.transientBytes, all.transientBytes);
 }
 
 }  // namespace
