@@ -459,7 +459,7 @@ TEST(Phased, PlacesTheExampleOfSixPhases) {
       }
     }
   }
-  EXPECT_EQ(placed.at("mean"), std::pair(5, 3));
+  EXPECT_EQ(placed.at("reduce_mean"), std::pair(5, 3));
   EXPECT_EQ(losses, train(ShardedExecution(std::vector<Stage>{Stage(all)}), &ignored));
 }
 
