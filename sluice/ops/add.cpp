@@ -1,7 +1,7 @@
 // add: x + y with broadcasting.
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

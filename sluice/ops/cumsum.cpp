@@ -4,9 +4,8 @@
 
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 #include "sluice/ops/reduce.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

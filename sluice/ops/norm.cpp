@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
 
 namespace sluice::ops {
 

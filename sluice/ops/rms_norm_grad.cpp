@@ -5,7 +5,7 @@
 
 #include "sluice/ops/cost.h"
 #include "sluice/ops/norm.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/norm_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -196,6 +196,15 @@ std::string largestAt(const Emitted& emitted,
   return text;
 }
 
+/// "phase 3 (backward 3)": the segment whose call runs at this time.
+std::string segmentTextAt(const Emitted& emitted, std::int64_t time) {
+  if (time < 0 || time >= static_cast<std::int64_t>(emitted.calls.size())) {
+    return "";
+  }
+  const parallel::SegmentInfo& info = segmentOf(emitted, static_cast<std::size_t>(time));
+  return fmt::format("phase {} ({})", info.stage, parallel::name(info.kind));
+}
+
 std::int64_t timeOfPeak(const std::vector<schedule::Lifetime>& lifetimes) {
   std::map<std::int64_t, std::int64_t> changes;
   std::int64_t alive = 0;
@@ -285,14 +294,16 @@ class Lifetimes {
     }
     // Others bring it while the segment before runs, and take it away while the next one does.
     if (written) {
-      lifetime.begin = beginBefore(first, spans, buffer.device, update ? loopEnd_ : 0);
+      if (round_.overlaps()) {
+        lifetime.begin = beginBefore(first, spans, buffer.device, update ? loopEnd_ : 0);
+      }
       const std::int32_t arrival = round_.segmentAtArrival(b);
       if (arrival >= 0 && arrival < first) {
         const std::int64_t then = beginOf(arrival, spans);
         lifetime.begin = lifetime.begin > extent.first ? then : std::min(lifetime.begin, then);
       }
     }
-    if (read) {
+    if (read && round_.overlaps()) {
       lifetime.end = endBehind(last, spans, buffer.device);
     }
     const bool fromRoundBefore = lifetime.begin > extent.first;
@@ -338,8 +349,8 @@ class Lifetimes {
     return last + 1;
   }
 
-  /// The begin of what runs before; from the first segment on, that is the last one of the round
-  /// before. Not before `limit`.
+  /// The begin of the loop segment that runs before; from the first one on, that is the last one of
+  /// the round before. Not before `limit`.
   std::int64_t beginBefore(std::int32_t segment,
                            bool wholeGroup,
                            std::int32_t device,
@@ -348,8 +359,10 @@ class Lifetimes {
     std::int32_t before = -1;
     std::int32_t lastOfAll = -1;
     eachSegment(device, [&](std::int32_t s, const Extent& extent) {
-      before = extent.last < begin ? s : before;
-      lastOfAll = s;
+      // What runs once per round is too short to load anything meanwhile.
+      const bool loop = !emitted_.segments[static_cast<std::size_t>(s)].oncePerRound();
+      before = extent.last < begin && (loop || limit > 0) ? s : before;
+      lastOfAll = loop || lastOfAll < 0 ? s : lastOfAll;
     });
     return std::max(limit, beginOf(before >= 0 ? before : lastOfAll, wholeGroup));
   }
@@ -358,9 +371,14 @@ class Lifetimes {
     std::int32_t behind = -1;
     std::int32_t firstOfAll = -1;
     eachSegment(device, [&](std::int32_t s, const Extent& extent) {
-      behind = behind < 0 && extent.first >= last ? s : behind;
-      firstOfAll = firstOfAll < 0 ? s : firstOfAll;
+      const bool loop = !emitted_.segments[static_cast<std::size_t>(s)].oncePerRound();
+      const bool late = last > loopEnd_;
+      behind = behind < 0 && extent.first >= last && (loop || late) ? s : behind;
+      firstOfAll = firstOfAll < 0 && loop ? s : firstOfAll;
     });
+    if (behind < 0 && firstOfAll < 0) {
+      return end();
+    }
     return endOf(behind >= 0 ? behind : firstOfAll, wholeGroup);
   }
 
@@ -416,9 +434,11 @@ std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std:
     for (std::size_t i = 0; i < ids[d].size(); ++i) {
       emitted.buffers[ids[d][i]].offset = plan.offsets[i];
     }
+    const std::int64_t peak = timeOfPeak(lifetimes[d]);
     summaries.push_back({plan.peak,
                          plan.lowerBound,
-                         largestAt(emitted, lifetimes[d], ids[d], timeOfPeak(lifetimes[d]))});
+                         largestAt(emitted, lifetimes[d], ids[d], peak),
+                         round.streams() ? segmentTextAt(emitted, peak) : ""});
   }
   return summaries;
 }

@@ -1,5 +1,6 @@
 // Phased execution: variables and activations in remote memory, the same bits as on one device.
 #include <filesystem>
+#include <regex>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -15,6 +16,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using testing::Bits;
 using testing::BlockedCnn;
 using testing::BlockedGpt;
@@ -274,9 +276,22 @@ TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
   EXPECT_EQ(program::remoteTraffic(free), program::remoteTraffic(phases));
   const program::Program tight = planned(PhaseOrder::Automatic, mostBytes(phases) - 1);
   EXPECT_EQ(program::remoteTraffic(tight), program::remoteTraffic(batches));
-  EXPECT_THAT(testing::messageOf<OutOfMemory>(
-                  [&] { planned(PhaseOrder::Automatic, mostBytes(batches) / 2); }),
-              HasSubstr("device 0 needs"));
+  // A budget that nothing fits: which phase, its need, and the smallest one that works.
+  const std::string text = testing::messageOf<OutOfMemory>(
+      [&] { planned(PhaseOrder::Automatic, mostBytes(batches) / 4); });
+  EXPECT_THAT(text, AllOf(HasSubstr("device 0 needs"), HasSubstr("most of all in phase ")));
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(
+      text, found, std::regex(R"(smallest budget that works .* is (\d+) bytes, with (.*);)")))
+      << text;
+  const std::size_t smallest = std::stoul(found[1]);
+  EXPECT_LE(smallest, mostBytes(batches));
+  EXPECT_THAT(found[2].str(), HasSubstr("Liveness::OffChipAfterFwdNoOverlap"));
+  Options options = deep(SerialPhasedExecution(DeepGpt::phases(4))
+                             .setTensorsLiveness(Liveness::OffChipAfterFwdNoOverlap),
+                         8);
+  options.memoryPerDevice(smallest);
+  EXPECT_NO_THROW(DeepTraining(options).program()) << text;
 }
 
 TEST(Phased, InferenceLoadsEachWeightOncePerRound) {
