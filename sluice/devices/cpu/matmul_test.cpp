@@ -111,6 +111,95 @@ TEST(CpuMatMul, ComputesSixteenBitFloats) {
   }
 }
 
+/// Around the extents of blocks, and for every way to cut a product into tiles.
+std::vector<Case> narrowCases() {
+  std::vector<Case> cases;
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      const auto add = [&](std::int64_t m, std::int64_t k, std::int64_t n) {
+        cases.push_back(product(
+            ta ? Shape{k, m} : Shape{m, k}, tb ? Shape{n, k} : Shape{k, n}, ta, tb, DType::F16));
+      };
+      add(1, 1, 1);
+      add(65, 257, 129);
+      add(700, 61, 300);   // whole rows
+      add(150, 520, 270);  // blocks of columns
+      cases.push_back(product(ta ? Shape{3, 40, 70} : Shape{3, 70, 40},
+                              tb ? Shape{3, 150, 40} : Shape{3, 40, 150},
+                              ta,
+                              tb,
+                              DType::F16));
+      cases.push_back(product(ta ? Shape{2, 1, 40, 70} : Shape{2, 1, 70, 40},
+                              tb ? Shape{1, 4, 150, 40} : Shape{1, 4, 40, 150},
+                              ta,
+                              tb,
+                              DType::F16));
+    }
+  }
+  cases.push_back(product({3, 300, 90}, {90, 140}, false, false, DType::F16));
+  cases.push_back(product({3, 90, 300}, {90, 140}, true, false, DType::F16));
+  cases.push_back(product({7}, {3, 7, 5}, false, false, DType::F16));
+  cases.push_back(product({3, 5, 7}, {7}, false, false, DType::F16));
+  return cases;
+}
+
+/// Small whole numbers, whose sums are exact in float32 but not in float16.
+HostTensor wholeNumbers(const HostTensor& like, std::uint64_t seed) {
+  HostTensor result(like.type());
+  auto values = result.data<Float16>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    values[i] = Float16(static_cast<float>(seed >> 58U) - 21.0F);
+  }
+  return result;
+}
+
+TEST(CpuMatMul, ComputesHalvesInBlocksOfAnyShape) {
+  for (const Case& c : narrowCases()) {
+    SCOPED_TRACE(describe(c));
+    EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "blocks");
+    check(c);
+  }
+}
+
+TEST(CpuMatMul, RoundsSumsOfHalvesOnce) {
+  for (const Case& c : narrowCases()) {
+    SCOPED_TRACE(describe(c));
+    const std::vector<HostTensor> inputs = {wholeNumbers(c.inputs[0], 1),
+                                            wholeNumbers(c.inputs[1], 2)};
+    OneOp one(c.def, c.attrs, inputs, 1);
+    const std::vector<HostTensor> results = one.run();
+    std::vector<HostTensor> expected = {HostTensor(results[0].type())};
+    const ir::OpView view = one.call().view();
+    const std::array<const void*, 2> from = {inputs[0].bytes(), inputs[1].bytes()};
+    const std::array<void*, 1> to = {expected[0].bytes()};
+    c.def.reference({view, from, to, {}});
+    expectSameBits(expected, results);
+    expectSameBits(expected, OneOp(c.def, c.attrs, inputs, 2).run());
+  }
+}
+
+TEST(CpuMatMul, TakesLittleScratchForHalves) {
+  const auto scratch = [](const Case& c) {
+    return OneOp(c.def, c.attrs, c.inputs, 1).choice().scratchBytes;
+  };
+  constexpr std::size_t kMost = 3 << 19;
+  for (const bool tb : {false, true}) {
+    EXPECT_LT(scratch(product({32, 250, 250}, {250, 250}, false, tb, DType::F16)), kMost);
+    EXPECT_LT(scratch(product({4000, 600}, {4000, 600}, true, false, DType::F16)), kMost);
+    EXPECT_LT(scratch(product({600, 600}, {600, 5000}, false, false, DType::F16)), kMost);
+  }
+  EXPECT_LT(scratch(product({8, 8}, {8, 8}, false, false, DType::F16)), 2048U);
+}
+
+TEST(CpuMatMul, RefusesScratchOfOtherBlocks) {
+  const Case c = product({17, 33}, {33, 29}, false, false, DType::F16);
+  const OneOp op(c.def, c.attrs, c.inputs, 1);
+  device::Choice choice = op.choice();
+  choice.scratchBytes += 64;
+  EXPECT_THROW(makeTiled(op.call().view(), choice), Unsupported);
+}
+
 TEST(CpuMatMul, ComputesDoubles) {
   for (Case c : {product({2, 3}, {3, 4}, false, false, DType::F64),
                  product({100, 33}, {33, 70}, false, false, DType::F64),
@@ -138,7 +227,10 @@ TEST(CpuMatMul, HandsEveryElementToTheEpilogueOnce) {
   for (const Case& c : {product({200, 300}, {300, 700}),
                         product({700, 300}, {300, 90}),
                         product({12, 90, 110}, {12, 110, 130}),
-                        product({17, 33}, {33, 29}, false, false, DType::F16)}) {
+                        product({17, 33}, {33, 29}, false, false, DType::F16),
+                        product({200, 300}, {300, 700}, false, false, DType::F16),
+                        product({700, 300}, {300, 90}, false, false, DType::F16),
+                        product({12, 90, 110}, {12, 110, 130}, false, false, DType::F16)}) {
     SCOPED_TRACE(describe(c));
     OneOp op(c.def, c.attrs, c.inputs, 1);
     const HostTensor plain = op.run()[0];
@@ -176,6 +268,12 @@ TEST(CpuMatMul, TakesItsTilesFromTheTuningTable) {
     const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", text}}});
     EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError) << text;
   }
+  const Case half = product({64, 64}, {64, 256}, false, false, DType::F16);
+  const OneOp narrow(half.def, half.attrs, half.inputs, 1);
+  const auto blocks = makeCpuDevice({.tuning = {{"matmul/f16/1x64x256x64/nn", "blocks"}}});
+  EXPECT_EQ(blocks->kernels().choose(narrow.call().view()).config, "blocks");
+  const auto cols = makeCpuDevice({.tuning = {{"matmul/f16/1x64x256x64/nn", "cols 2"}}});
+  EXPECT_THROW(cols->kernels().choose(narrow.call().view()), ConfigFileError);
   const Case batched = product({4, 3, 5}, {4, 5, 6});
   const OneOp other(batched.def, batched.attrs, batched.inputs, 1);
   const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/4x3x6x5/nn", "vectors"}}});

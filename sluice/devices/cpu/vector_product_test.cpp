@@ -1,6 +1,7 @@
 // The products of our own vector code, bit by bit against chains of fused multiply-adds.
 #include "sluice/devices/cpu/kernels/vector_product.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -96,6 +97,37 @@ TEST(VectorProduct, TakesTheRightOperandInPanels) {
         [&](auto i, auto k) { return a[at(i * e.k + k)]; },
         [&](auto k, auto j) { return b[at(j / kWidth * kWidth * e.k + k * kWidth + j % kWidth)]; },
         0.0F);
+  }
+}
+
+TEST(VectorProduct, GoesOnWithTheChainsOfAResult) {
+  if (!hasVectorProduct()) {
+    GTEST_SKIP() << "no fused multiply-adds here";
+  }
+  for (const ProductExtents& e : extents()) {
+    const auto a = numbers(1, e.rows * e.k);
+    const auto b = numbers(2, e.k * e.columns);
+    const std::int64_t stride = e.columns + 3;
+    const std::int64_t half = e.k / 2;
+    std::vector<float> c(at(e.rows * stride), kUntouched);
+    for (std::int64_t i = 0; i < e.rows; ++i) {
+      std::fill_n(c.begin() + i * stride, e.columns, 0.5F);
+    }
+    addRows({a.data(), e.k, 1},
+            {b.data(), e.columns, e.columns, 0},
+            {c.data(), stride},
+            {e.rows, e.columns, half});
+    addRows({a.data() + half, e.k, 1},
+            {b.data() + half * e.columns, e.columns, e.columns, 0},
+            {c.data(), stride},
+            {e.rows, e.columns, e.k - half});
+    expectChains(
+        c,
+        stride,
+        e,
+        [&](auto i, auto k) { return a[at(i * e.k + k)]; },
+        [&](auto k, auto j) { return b[at(k * e.columns + j)]; },
+        0.5F);
   }
 }
 

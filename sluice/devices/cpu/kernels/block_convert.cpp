@@ -1,5 +1,6 @@
 // Conversions between element types, and copies. Float16 and bfloat16 round to nearest even by
 // integer arithmetic, as sluice/tensor does, so that every bit agrees on every instruction set.
+// Processors that convert float16 themselves do so, but for NaN, whose bits they treat otherwise.
 #include "sluice/devices/cpu/kernels/vector_targets.h"
 // Highway's order of includes.
 #undef HWY_TARGET_INCLUDE
@@ -16,8 +17,15 @@ namespace {
 using WordTag = hn::RebindToUnsigned<FloatTag>;
 using WordVec = hn::Vec<WordTag>;
 using ShortTag = hn::Rebind<std::uint16_t, FloatTag>;
+using ShortVec = hn::Vec<ShortTag>;
 
 struct BFloat {
+  static HWY_INLINE FloatVec load(FloatTag d, ShortVec bits) {
+    return widen(d, hn::PromoteTo(WordTag(), bits));
+  }
+  static HWY_INLINE ShortVec store(FloatTag d, FloatVec value) {
+    return hn::DemoteTo(ShortTag(), hn::BitCast(hn::RebindToSigned<FloatTag>(), narrow(d, value)));
+  }
   static HWY_INLINE FloatVec widen(FloatTag d, WordVec bits) {
     return hn::BitCast(d, hn::ShiftLeft<16>(bits));
   }
@@ -32,7 +40,31 @@ struct BFloat {
   }
 };
 
+#if HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+#define SLUICE_CONVERTS_HALF 1
+using HalfTag = hn::Rebind<hwy::float16_t, FloatTag>;
+#else
+#define SLUICE_CONVERTS_HALF 0
+#endif
+
 struct Half {
+  static HWY_INLINE FloatVec load(FloatTag d, ShortVec bits) {
+#if SLUICE_CONVERTS_HALF
+    const FloatVec value = hn::PromoteTo(d, hn::BitCast(HalfTag(), bits));
+    if (hn::AllFalse(d, hn::IsNaN(value))) {
+      return value;
+    }
+#endif
+    return widen(d, hn::PromoteTo(WordTag(), bits));
+  }
+  static HWY_INLINE ShortVec store(FloatTag d, FloatVec value) {
+#if SLUICE_CONVERTS_HALF
+    if (hn::AllFalse(d, hn::IsNaN(value))) {
+      return hn::BitCast(ShortTag(), hn::DemoteTo(HalfTag(), value));
+    }
+#endif
+    return hn::DemoteTo(ShortTag(), hn::BitCast(hn::RebindToSigned<FloatTag>(), narrow(d, value)));
+  }
   static HWY_INLINE FloatVec widen(FloatTag d, WordVec bits) {
     const WordTag du;
     const hn::RebindToSigned<FloatTag> di;
@@ -75,7 +107,6 @@ HWY_INLINE std::size_t computed(const BlockArgs& args) {
 template <class Format>
 void loadLoop(const BlockArgs& args) {
   const FloatTag d;
-  const WordTag du;
   const ShortTag ds;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t n = computed(args);
@@ -83,22 +114,16 @@ void loadLoop(const BlockArgs& args) {
   auto* out = static_cast<float*>(args.out);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(Format::widen(d, hn::PromoteTo(du, hn::LoadU(ds, in + i))), d, out + i);
+    hn::StoreU(Format::load(d, hn::LoadU(ds, in + i)), d, out + i);
   }
   if (i < n) {
     HWY_ALIGN std::uint16_t buffer[kMaxFloatLanes] = {};
     std::memcpy(buffer, in + i, (n - i) * sizeof(std::uint16_t));
-    storeSome(d, Format::widen(d, hn::PromoteTo(du, hn::Load(ds, buffer))), out + i, n - i);
+    storeSome(d, Format::load(d, hn::Load(ds, buffer)), out + i, n - i);
   }
   if (n < static_cast<std::size_t>(args.n)) {
     fillBlock(out, static_cast<std::size_t>(args.n));
   }
-}
-
-template <class Format>
-HWY_INLINE hn::Vec<ShortTag> toShort(FloatTag d, FloatVec value) {
-  const hn::RebindToSigned<FloatTag> di;
-  return hn::DemoteTo(ShortTag(), hn::BitCast(di, Format::narrow(d, value)));
 }
 
 template <class Format>
@@ -111,11 +136,11 @@ void storeLoop(const BlockArgs& args) {
   auto* out = static_cast<std::uint16_t*>(args.out);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(toShort<Format>(d, hn::LoadU(d, in + i)), ds, out + i);
+    hn::StoreU(Format::store(d, hn::LoadU(d, in + i)), ds, out + i);
   }
   if (i < n) {
     HWY_ALIGN std::uint16_t buffer[kMaxFloatLanes];
-    hn::Store(toShort<Format>(d, loadSome(d, in + i, n - i)), ds, buffer);
+    hn::Store(Format::store(d, loadSome(d, in + i, n - i)), ds, buffer);
     std::memcpy(out + i, buffer, (n - i) * sizeof(std::uint16_t));
   }
   if (n < static_cast<std::size_t>(args.n)) {
@@ -129,6 +154,8 @@ struct RoundOp {
     return Format::widen(d, Format::narrow(d, x));
   }
 };
+
+#undef SLUICE_CONVERTS_HALF
 
 }  // namespace
 

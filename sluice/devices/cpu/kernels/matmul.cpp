@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
+#include "sluice/devices/cpu/kernels/matmul_blocks.h"
 #include "sluice/devices/cpu/kernels/matmul_plan.h"
 #include "sluice/devices/cpu/kernels/matmul_vectors.h"
 
@@ -18,12 +18,9 @@ using product::Tile;
 
 class MatMul : public TiledKernel {
  public:
-  MatMul(const ir::OpView& op, Plan plan)
+  explicit MatMul(Plan plan)
       : plan_(std::move(plan)),
-        storage_(op.inputs[0].dtype),
-        elementBytes_(static_cast<std::int64_t>(byteSize(plan_.problem.compute))),
-        countA_(op.inputs[0].shape.elements()),
-        countB_(op.inputs[1].shape.elements()) {
+        elementBytes_(static_cast<std::int64_t>(byteSize(plan_.problem.compute))) {
     for (const Tile& tile : plan_.tiles) {
       const std::array<onednn::Call::Argument, 4> arguments = {
           {{DNNL_ARG_SRC, tile.desc.src_desc()},
@@ -40,16 +37,6 @@ class MatMul : public TiledKernel {
     const auto* a = run.in<std::byte>(0);
     const auto* b = run.in<std::byte>(1);
     auto* c = run.out<std::byte>(0);
-    if (plan_.converts()) {
-      auto* wideA = reinterpret_cast<float*>(scratch);
-      auto* wideB = reinterpret_cast<float*>(scratch + plan_.converted[0]);
-      toFloat(storage_, a, wideA, countA_, run.workers);
-      toFloat(storage_, b, wideB, countB_, run.workers);
-      a = scratch;
-      b = scratch + plan_.converted[0];
-      c = scratch + plan_.converted[0] + plan_.converted[1];
-      scratch = c + plan_.converted[2];
-    }
     run.workers.parallelFor(static_cast<std::int64_t>(calls_.size()), [&](std::int64_t i) {
       const Tile& tile = plan_.tiles[static_cast<std::size_t>(i)];
       std::byte* own = scratch + static_cast<std::size_t>(i) * plan_.perTile();
@@ -61,14 +48,10 @@ class MatMul : public TiledKernel {
         calls_[static_cast<std::size_t>(i)].run(addresses);
         unstage(tile, result, to);
       }
-      if (!plan_.converts() && tile.output.end != 0) {
+      if (tile.output.end != 0) {
         epilogue(tile.output);
       }
     });
-    if (plan_.converts()) {
-      fromFloat(
-          storage_, reinterpret_cast<float*>(c), run.out<void>(0), plan_.elements, run.workers);
-    }
     finish(run, epilogue);
   }
 
@@ -88,7 +71,7 @@ class MatMul : public TiledKernel {
 
   /// The epilogue where tiles were not ranges of the output.
   void finish(const device::KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) const {
-    if (!plan_.converts() && plan_.tiles[0].output.end != 0) {
+    if (plan_.tiles[0].output.end != 0) {
       return;
     }
     const std::int64_t cols = plan_.problem.d.n;
@@ -101,10 +84,7 @@ class MatMul : public TiledKernel {
   }
 
   Plan plan_;
-  DType storage_;
   std::int64_t elementBytes_;
-  std::int64_t countA_;
-  std::int64_t countB_;
   std::vector<onednn::Call> calls_;
 };
 
@@ -113,6 +93,12 @@ class MatMul : public TiledKernel {
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
   const auto entry = tuning.find(product::keyOf(op));
   std::string config = entry == tuning.end() ? "" : entry->second;
+  if (needsBlocks(op)) {
+    if (!config.empty() && config != kBlocksConfig) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", product::keyOf(op), config);
+    }
+    return chooseBlocks(op);
+  }
   if (!config.starts_with(kVectorsConfig)) {
     config = product::chooseCut(op, tuning);
     const std::string own = entry == tuning.end() ? likedVectors(op, config) : "";
@@ -137,13 +123,16 @@ std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device:
   if (choice.config.starts_with(kVectorsConfig)) {
     return makeVectors(op, choice);
   }
+  if (choice.config == kBlocksConfig) {
+    return makeBlocks(op, choice);
+  }
   const onednn::OneThread oneThread;
   Plan plan = product::planOf(op, choice.config);
   if (plan.scratchBytes() != choice.scratchBytes ||
       product::layoutOfB(plan.problem) != choice.inputs[1]) {
     raise<Unsupported>("matmul: this oneDNN does not do what was planned");
   }
-  return std::make_unique<MatMul>(op, std::move(plan));
+  return std::make_unique<MatMul>(std::move(plan));
 }
 
 std::unique_ptr<device::Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice) {

@@ -17,6 +17,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
+#include "sluice/devices/cpu/kernels/matmul_blocks.h"
 #include "sluice/devices/cpu/kernels/matmul_vectors.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/ops/matmul.h"
@@ -259,11 +260,11 @@ std::vector<Tile> blockTiles(const Problem& p, const Cut& cut) {
 }
 
 /// Whether a cut of the tuning table can be done.
-bool fits(const Problem& p, const Cut& cut, DType storage) {
+bool fits(const Problem& p, const Cut& cut) {
   const bool wholeMatrix = p.batch == 1 && p.loop == 1;
   const bool axisFits = wholeMatrix ? cut.axis == "rows" || cut.axis == "cols"
                                     : cut.axis == (p.loop > 1 ? "loop" : "batch");
-  return axisFits && (!cut.packedB || (wholeMatrix && p.compute == storage && canPackB(p, cut)));
+  return axisFits && (!cut.packedB || (wholeMatrix && canPackB(p, cut)));
 }
 
 }  // namespace
@@ -324,16 +325,14 @@ std::string keyOf(const ir::OpView& op) {
 std::string chooseCut(const ir::OpView& op, const device::Tuning& tuning) {
   const onednn::OneThread oneThread;
   const Problem problem = normalize(op);
-  const DType storage = op.inputs[0].dtype;
   if (const auto entry = tuning.find(keyOf(op)); entry != tuning.end()) {
     const Cut cut = parseCut(entry->second);
-    if (!fits(problem, cut, storage)) {
+    if (!fits(problem, cut)) {
       raise<ConfigFileError>("{}: '{}' cannot be done", keyOf(op), cut.str());
     }
     return cut.str();
   }
-  const Cut cut = avoidSlow(problem, ruleCut(problem));
-  return (problem.compute == storage ? packIfLiked(problem, cut) : cut).str();
+  return packIfLiked(problem, avoidSlow(problem, ruleCut(problem))).str();
 }
 
 device::Layout layoutOfB(const Problem& p) {
@@ -359,14 +358,6 @@ Plan planOf(const ir::OpView& op, const std::string& text) {
     plan.stageBytes = std::max(
         plan.stageBytes, tile.staged == 0 ? 0 : alignedBytes(tile.desc.dst_desc().get_size()));
   }
-  if (p.compute != op.inputs[0].dtype) {
-    const auto bytes = [](const TensorType& type) {
-      return alignedBytes(static_cast<std::size_t>(type.shape.elements()) * sizeof(float));
-    };
-    plan.converted[0] = bytes(op.inputs[0]);
-    plan.converted[1] = bytes(op.inputs[1]);
-    plan.converted[2] = bytes(op.outputs[0]);
-  }
   return plan;
 }
 
@@ -384,13 +375,16 @@ bool supportsMatMul(const ir::OpView& op) {
 TuningOptions matmulTuning(const ir::OpView& op) {
   const onednn::OneThread oneThread;
   TuningOptions options{.key = product::keyOf(op), .values = {}};
+  if (needsBlocks(op)) {
+    return options;
+  }
   const product::Problem p = product::normalize(op);
   const product::Cut rule = product::ruleCut(p);
   if (p.loop == 1 && p.batch == 1) {
     for (const char* axis : {"rows", "cols"}) {
       for (const bool packed : {false, true}) {
         const product::Cut cut{axis, rule.count, packed};
-        if (product::fits(p, cut, op.inputs[0].dtype) && (packed || product::isFast(p, cut))) {
+        if (product::fits(p, cut) && (packed || product::isFast(p, cut))) {
           options.values.push_back(cut.str());
         }
       }

@@ -43,16 +43,12 @@ struct Tile {
 struct Plan {
   Problem problem;
   std::vector<Tile> tiles = {};
-  std::size_t converted[3] = {0, 0, 0};  ///< bytes of the operands in float32, when converted
-  std::size_t padBytes = 0;              ///< scratchpad of a tile
-  std::size_t stageBytes = 0;            ///< then its result, where it is staged
+  std::size_t padBytes = 0;    ///< scratchpad of a tile
+  std::size_t stageBytes = 0;  ///< then its result, where it is staged
   std::int64_t elements = 0;
 
-  bool converts() const { return converted[2] != 0; }
   std::size_t perTile() const { return padBytes + stageBytes; }
-  std::size_t scratchBytes() const {
-    return converted[0] + converted[1] + converted[2] + perTile() * tiles.size();
-  }
+  std::size_t scratchBytes() const { return perTile() * tiles.size(); }
 };
 
 Problem normalize(const ir::OpView& op);

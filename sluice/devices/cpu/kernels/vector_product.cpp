@@ -87,6 +87,7 @@ struct RowsTile {
   std::span<const ProductPart> parts;
   std::int64_t lastLanes;  ///< of the last vector
   const float* ahead;      ///< the rows of the next tile, to be fetched meanwhile
+  bool adds;               ///< to what is in c
 };
 
 template <class D, int kRows, int kVectors>
@@ -103,6 +104,12 @@ void rowsTile(const RowsTile& tile) {
     SLUICE_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       sums[r][v] = hn::Zero(d);
+    }
+  }
+  if (tile.adds) {
+    SLUICE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      loadRow<kVectors>(d, tile.c + r * tile.cStride, last, sums[r]);
     }
   }
   const float* below = tile.c + kRows * tile.cStride;
@@ -310,7 +317,8 @@ void multiplyWith(const LeftMatrix& a,
                   const RightMatrix& b,
                   const ResultMatrix& c,
                   const MatrixExtents& e,
-                  std::span<const ProductPart> parts) {
+                  std::span<const ProductPart> parts,
+                  bool adds) {
   const std::int64_t vectors = vectorsOfTile(D(), std::min(e.columns, b.panelWidth));
   const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
   RowsTile tile{.a = a.data,
@@ -322,7 +330,8 @@ void multiplyWith(const LeftMatrix& a,
                 .bStride = b.rowStride,
                 .parts = parts,
                 .lastLanes = 0,
-                .ahead = nullptr};
+                .ahead = nullptr,
+                .adds = adds};
   for (std::int64_t i = 0; i < e.rows; i += step) {
     const std::int64_t rows = std::min(step, e.rows - i);
     tile.a = a.data + i * a.rowStride;
@@ -339,11 +348,12 @@ void multiply(const LeftMatrix& a,
               const RightMatrix& b,
               const ResultMatrix& c,
               const MatrixExtents& e,
-              std::span<const ProductPart> parts) {
+              std::span<const ProductPart> parts,
+              bool adds) {
   if (likesShort(std::min(e.columns, b.panelWidth))) {
-    multiplyWith<ShortFloats>(a, b, c, e, parts);
+    multiplyWith<ShortFloats>(a, b, c, e, parts, adds);
   } else {
-    multiplyWith<Floats>(a, b, c, e, parts);
+    multiplyWith<Floats>(a, b, c, e, parts, adds);
   }
 }
 
@@ -446,12 +456,21 @@ void multiplyRows(const LeftMatrix& a,
   multiplyParts(a, b, c, {extents.rows, extents.columns}, {&whole, 1});
 }
 
+void addRows(const LeftMatrix& a,
+             const RightMatrix& b,
+             const ResultMatrix& c,
+             const ProductExtents& extents) {
+  const ProductPart whole{0, 0, extents.k};
+  HWY_DYNAMIC_DISPATCH(multiply)
+  (a, b, c, {extents.rows, extents.columns}, {&whole, 1}, true);
+}
+
 void multiplyParts(const LeftMatrix& a,
                    const RightMatrix& b,
                    const ResultMatrix& c,
                    const MatrixExtents& extents,
                    std::span<const ProductPart> parts) {
-  HWY_DYNAMIC_DISPATCH(multiply)(a, b, c, extents, parts);
+  HWY_DYNAMIC_DISPATCH(multiply)(a, b, c, extents, parts, false);
 }
 
 void addOuterProducts(const float* left,

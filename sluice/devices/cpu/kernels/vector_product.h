@@ -54,6 +54,12 @@ void multiplyRows(const LeftMatrix& a,
                   const ResultMatrix& c,
                   const ProductExtents& extents);
 
+/// c += a b, as the next terms of the chains that c holds: a product may be cut along k.
+void addRows(const LeftMatrix& a,
+             const RightMatrix& b,
+             const ResultMatrix& c,
+             const ProductExtents& extents);
+
 /// One of several products that are added: it starts so many elements into both operands.
 struct ProductPart {
   std::int64_t left = 0;
