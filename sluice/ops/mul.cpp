@@ -1,5 +1,6 @@
 // mul: x * y with broadcasting.
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
 #include "sluice/ops/op_list.h"
 #include "sluice/ops/ops.h"
 
@@ -17,7 +18,7 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  referenceBinary(args, [](auto x, auto y) { return x * y; });
+  referenceBinary(args, [](auto x, auto y) { return wrappedProduct(x, y); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"Mul", 6}, {"Mul", 7}};

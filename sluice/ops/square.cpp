@@ -1,5 +1,6 @@
 // square: x * x.
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
 #include "sluice/ops/op_list.h"
 #include "sluice/ops/ops.h"
 
@@ -12,7 +13,7 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  referenceUnary(args, [](auto x) { return x * x; });
+  referenceUnary(args, [](auto x) { return wrappedProduct(x, x); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"Square", 1, "ai.graphcore"}};
