@@ -140,7 +140,8 @@ struct OpDef {
   Cost (*cost)(const OpView&) = nullptr;
   /// Plain loops, the oracle of every device.
   void (*reference)(const KernelArgs&) = nullptr;
-  /// Composite ops: the same in other ops. They need no reference.
+  /// The same in other ops. Composites have this and no reference; an op that has both runs as it
+  /// is and is taken apart only to be differentiated.
   std::vector<Value> (*decompose)(GraphBuilder&, const OpView&, std::span<const Value>) = nullptr;
   OpTraits traits = {};
   std::span<const OnnxName> onnx = {};

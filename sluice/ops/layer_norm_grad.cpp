@@ -56,6 +56,22 @@ void reference(const ir::KernelArgs& args) {
   storeDoubles(args, 2, dbeta);
 }
 
+std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<const Value> inputs) {
+  const DType dtype = op.inputs[0].dtype;
+  const DType wide = op.inputs[2].dtype;
+  const RowAxes axes = rowAxes(op);
+  const Value rstd = inputs[3];
+  const Value dy = cast(b, inputs[4], wide);
+  const Value xhat = mul(b, sub(b, cast(b, inputs[0], wide), inputs[2]), rstd);
+  const Value h = mul(b, dy, cast(b, inputs[1], wide));
+  const Value mean = reduceMean(b, h, axes.row, true);
+  const Value slope = mul(b, xhat, reduceMean(b, mul(b, h, xhat), axes.row, true));
+  const Value dx = mul(b, rstd, sub(b, sub(b, h, mean), slope));
+  return {cast(b, dx, dtype),
+          cast(b, sumOver(b, mul(b, dy, xhat), axes.rows), dtype),
+          cast(b, sumOver(b, dy, axes.rows), dtype)};
+}
+
 }  // namespace
 
 constinit const ir::OpDef kLayerNormGrad{.name = "layer_norm_grad",
@@ -65,6 +81,7 @@ constinit const ir::OpDef kLayerNormGrad{.name = "layer_norm_grad",
                                          .attrs = kAttrs,
                                          .infer = infer,
                                          .cost = costPerInput<14>,
-                                         .reference = reference};
+                                         .reference = reference,
+                                         .decompose = decompose};
 
 }  // namespace sluice::ops

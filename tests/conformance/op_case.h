@@ -18,6 +18,7 @@ struct Operand {
   double low = -1.0;
   double high = 1.0;
   std::optional<HostTensor> value = {};  ///< used as it is, instead of random numbers
+  bool differentiate = true;             ///< false: no gradient passes to it, by definition
 };
 
 /// A float32 operand.
