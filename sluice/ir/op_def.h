@@ -120,7 +120,8 @@ struct OpTraits {
   bool elementwise = false;  ///< output element i depends on (broadcast) input elements i only
   bool view = false;         ///< output 0 has the bytes of input 0 (reshape); may share its memory
   bool commutative = false;
-  bool keep = false;  ///< never removed or merged though pure (nop, print)
+  bool keep = false;  ///< never removed or merged though pure (nop)
+  bool once = false;  ///< never merged, folded or repeated, but removed when unread (print)
 };
 
 inline constexpr int kVariadic = -1;

@@ -51,7 +51,7 @@ class Recomputer {
   bool repeats(const Op& op) const {
     const bool leaf = op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable);
     return !leaf && op.place.pass == Pass::Forward && !op.def->traits.effect &&
-           !kept_.contains(op.id);
+           !op.def->traits.once && !kept_.contains(op.id);
   }
 
   /// The value as the backward op `user` reads it.

@@ -54,6 +54,7 @@ std::vector<OpCase> linearCases();
 std::vector<OpCase> mathCases();
 std::vector<OpCase> normCases();
 std::vector<OpCase> shapeCases();
+std::vector<OpCase> vendorCases();
 
 /// All of the above.
 std::vector<OpCase> allCases();
