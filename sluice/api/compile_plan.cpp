@@ -54,7 +54,8 @@ parallel::PlanOptions planOptions(const ir::Graph& graph,
   return {.microBatches = microBatches,
           .recompute = recomputeOf(options),
           .continuous = isContinuous(graph, options),
-          .annotated = isAnnotated(graph, options)};
+          .annotated = isAnnotated(graph, options),
+          .locations = options.tensorLocations.plan()};
 }
 
 parallel::RuleReport checkRules(const ir::Graph& placed,

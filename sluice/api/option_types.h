@@ -17,8 +17,13 @@ namespace sluice {
 
 using parallel::AutoStage;
 using parallel::ConcurrentStages;
+using parallel::Liveness;
+using parallel::ParallelPhasedExecution;
+using parallel::Phase;
+using parallel::PhaseOrder;
 using parallel::PipelinedExecution;
 using parallel::PipelineKind;
+using parallel::SerialPhasedExecution;
 using parallel::ShardedExecution;
 using parallel::Stage;
 using parallel::Strategy;
@@ -114,6 +119,19 @@ struct EnumText<VirtualGraphMode> {
   static constexpr std::array<std::string_view, 3> kNames = {"Off", "Manual", "Auto"};
 };
 
+template <>
+struct EnumText<Liveness> {
+  static constexpr std::string_view kType = "Liveness";
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "AlwaysLive", "OffChipAfterFwd", "OffChipAfterFwdNoOverlap", "OffChipAfterEachPhase"};
+};
+template <>
+struct EnumText<PhaseOrder> {
+  static constexpr std::string_view kType = "PhaseOrder";
+  static constexpr std::array<std::string_view, 3> kNames = {
+      "Automatic", "PhaseMajor", "MicroBatchMajor"};
+};
+
 template <class E>
 requires requires {
   EnumText<E>::kNames;
@@ -155,6 +173,9 @@ struct DeviceOptions {
   std::optional<bool> enforceIpuRules;  ///< not set: on for the IPU model only
   double stallTimeout = 300;            ///< seconds without progress; 0: wait for ever
   std::string tuningTable;              ///< empty: the shipped one
+  std::string remotePath;               ///< empty: in memory
+  std::size_t remoteBytes = 0;          ///< 0: no limit
+  double remoteBandwidth = 0;           ///< bytes per second; 0: no limit
 };
 
 /// Read when a graph is placed, lowered and proven.

@@ -162,6 +162,23 @@ Options& Options::memoryPerDevice(std::string_view size) {
   return set(device_.memoryBytes, parseBytes(size));
 }
 
+Options& Options::remoteMemory(std::string path, std::string_view size) {
+  return remoteMemory(std::move(path), parseBytes(size));
+}
+
+Options& Options::remoteMemory(std::string path, std::size_t bytes) {
+  set(device_.remotePath, std::move(path));
+  return set(device_.remoteBytes, bytes);
+}
+
+Options& Options::remoteBandwidth(double bytesPerSecond) {
+  if (!std::isfinite(bytesPerSecond) || bytesPerSecond < 0) {
+    raise<InvalidArgument>("remoteBandwidth must be a number of bytes per second from 0 on, got {}",
+                           bytesPerSecond);
+  }
+  return set(device_.remoteBandwidth, bytesPerSecond);
+}
+
 Options& Options::useDeviceIds(std::vector<std::int64_t> ids) {
   std::vector<std::int32_t> checked;
   for (const std::int64_t id : ids) {
@@ -253,6 +270,7 @@ void Options::freeze() const {
   precision.setFrozen();
   jit.setFrozen();
   distributed.setFrozen();
+  tensorLocations.setFrozen();
 }
 
 }  // namespace sluice

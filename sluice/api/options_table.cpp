@@ -93,6 +93,20 @@ void applyMemory(Options& o, Arguments& a) {
   }
 }
 
+void applyRemote(Options& o, Arguments& a) {
+  std::string path = a.text();
+  if (!a.more() || a.none()) {
+    o.remoteMemory(std::move(path));
+  } else {
+    o.remoteMemory(std::move(path), std::string_view(a.size()));
+  }
+}
+
+std::string printRemote(const Options& o) {
+  const std::size_t bytes = o.device().remoteBytes;
+  return print(o.device().remotePath) + ", " + (bytes == 0 ? "none" : std::to_string(bytes));
+}
+
 void applySeed(Options& o, Arguments& a) {
   if (a.none()) {
     o.randomSeed(std::nullopt);
@@ -214,6 +228,10 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.threads(a.integer()); },
      [](const O& o) { return print(o.threads()); }},
     {"memoryPerDevice", applyMemory, printMemory},
+    {"remoteMemory", applyRemote, printRemote},
+    {"remoteBandwidth",
+     [](O& o, A& a) { o.remoteBandwidth(a.number()); },
+     [](const O& o) { return print(o.device().remoteBandwidth); }},
     {"connectionType",
      [](O& o, A& a) { o.connectionType(a.enumerator<ConnectionType>()); },
      [](const O& o) { return print(o.device().connection); }},
@@ -302,6 +320,21 @@ constexpr Setting kSettings[] = {
     {"jit.traceModel",
      [](O& o, A& a) { o.jit.traceModel(a.boolean()); },
      [](const O& o) { return print(o.jit.traceModel()); }},
+    {"tensorLocations.setActivationLocation",
+     [](O& o, A& a) { o.tensorLocations.setActivationLocation(a.location()); },
+     [](const O& o) { return o.tensorLocations.activation().str(); }},
+    {"tensorLocations.setWeightLocation",
+     [](O& o, A& a) { o.tensorLocations.setWeightLocation(a.location()); },
+     [](const O& o) { return o.tensorLocations.weight().str(); }},
+    {"tensorLocations.setOptimizerLocation",
+     [](O& o, A& a) { o.tensorLocations.setOptimizerLocation(a.location()); },
+     [](const O& o) { return o.tensorLocations.optimizer().str(); }},
+    {"tensorLocations.setAccumulatorLocation",
+     [](O& o, A& a) { o.tensorLocations.setAccumulatorLocation(a.location()); },
+     [](const O& o) { return o.tensorLocations.accumulator().str(); }},
+    {"tensorLocations.numIOTiles",
+     [](O& o, A& a) { o.tensorLocations.numIOTiles(a.integer()); },
+     [](const O& o) { return print(o.tensorLocations.numIOTiles()); }},
     {"distributed.setEnvVarNames",
      applyEnvVarNames,
      [](const O& o) {
