@@ -1,5 +1,5 @@
 // Trains a convolutional network on MNIST, its four blocks spread over up to four devices as a
-// pipeline or as shards, and tests it with the same strategy.
+// pipeline, as shards or as phases, and tests it with the same strategy.
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -54,9 +54,11 @@ struct Settings {
   std::string dataset = "mnist";
   std::string data;  // empty: data/<dataset>
   std::string log;
+  bool offloadOptimizer = false;
   bool debug = false;
 
   bool pipelined() const { return strategy == "pipelined"; }
+  bool sharded() const { return strategy == "sharded"; }
   std::string folder() const { return data.empty() ? "data/" + dataset : data; }
   std::int64_t microBatchesPerCall() const { return deviceIterations * gradientAccumulation; }
 };
@@ -78,6 +80,13 @@ std::vector<Stage> stagesOn(std::int64_t devices) {
   }
 }
 
+/// A phase per block; parallel phases take turns on two devices.
+Strategy phases(const Settings& settings) {
+  const std::vector<Phase> blocks = {"B1", "B2", "B3", "B4"};
+  return settings.strategy == "serial-phased" ? Strategy(SerialPhasedExecution(blocks))
+                                              : Strategy(ParallelPhasedExecution(blocks));
+}
+
 Options trainingOptions(const Settings& settings) {
   Options options;
   options.deviceIterations(settings.deviceIterations)
@@ -88,9 +97,18 @@ Options trainingOptions(const Settings& settings) {
   if (settings.pipelined()) {
     options.setExecutionStrategy(
         PipelinedExecution(stagesOn(settings.devices)).schedule(settings.schedule));
-    options.training.gradientAccumulation(settings.gradientAccumulation);
-  } else {
+  } else if (settings.sharded()) {
     options.setExecutionStrategy(ShardedExecution(stagesOn(settings.devices)));
+  } else {
+    options.setExecutionStrategy(phases(settings));
+  }
+  options.training.gradientAccumulation(settings.sharded() ? 1 : settings.gradientAccumulation);
+  if (settings.offloadOptimizer) {
+    const TensorLocationSettings onChip = TensorLocationSettings().useOnChipStorage(true);
+    options.tensorLocations.setActivationLocation(onChip)
+        .setWeightLocation(onChip)
+        .setAccumulatorLocation(onChip)
+        .setOptimizerLocation(TensorLocationSettings().useOnChipStorage(false));
   }
   return options;
 }
@@ -133,10 +151,11 @@ class Result : public Callback {
     ++epochs_;
   }
   void print(const Settings& settings) const {
-    fmt::print("{} device{}, {}",
-               settings.devices,
-               settings.devices == 1 ? "" : "s",
-               settings.pipelined() ? "pipelined by schedule " + settings.schedule : "sharded");
+    fmt::print(
+        "{} device{}, {}",
+        settings.devices,
+        settings.devices == 1 ? "" : "s",
+        settings.pipelined() ? "pipelined by schedule " + settings.schedule : settings.strategy);
     if (epochs_ > 0) {
       fmt::print(": {:.2f} s per epoch, final loss {:.9g}",
                  seconds_ / static_cast<double>(epochs_),
@@ -188,11 +207,13 @@ constexpr const char* kExamples = R"(Examples:
   mnist_pipeline --schedule zero-bubble --devices 3
   mnist_pipeline --profile --profile-dir pipeline_profile
   mnist_pipeline --strategy sharded --profile --profile-dir sharding_profile
+  mnist_pipeline --strategy serial-phased
+  mnist_pipeline --offload-optimiser
 
-A call takes batch-size x device-iterations x gradient-accumulation images. A pipeline makes a
-weight update from gradient-accumulation micro-batches of batch-size images; with --strategy sharded
-the same images are one micro-batch. Schedules and numbers of devices and threads change no bit of
-the result.)";
+A call takes batch-size x device-iterations x gradient-accumulation images. A weight update is made
+from gradient-accumulation micro-batches of batch-size images; with --strategy sharded the same
+images are one micro-batch. Schedules, phases, what is kept off the devices, and numbers of devices
+and threads change no bit of the result.)";
 
 std::vector<std::string> scheduleNames() {
   std::vector<std::string> names;
@@ -225,7 +246,7 @@ void addTrainingOptions(CLI::App& app, Settings& s) {
 
 void addRunOptions(CLI::App& app, Settings& s) {
   app.add_option("--strategy", s.strategy, "How devices take turns")
-      ->check(CLI::IsMember({"pipelined", "sharded"}))
+      ->check(CLI::IsMember({"pipelined", "sharded", "serial-phased", "parallel-phased"}))
       ->capture_default_str();
   app.add_option("--schedule", s.schedule, "Order of a pipeline")
       ->check(CLI::IsMember(scheduleNames()))
@@ -239,6 +260,9 @@ void addRunOptions(CLI::App& app, Settings& s) {
   app.add_flag("--profile", s.profile, "Trace the first calls and measure latencies");
   app.add_option("--profile-dir", s.profileDir, "Where the traces go")->capture_default_str();
   app.add_option("--log", s.log, "Write a CSV line per call to this file");
+  app.add_flag("--offload-optimiser",
+               s.offloadOptimizer,
+               "Keep only the state of the optimizer off the devices");
   app.add_flag("--debug", s.debug, "Print debug logging");
 }
 
@@ -252,6 +276,9 @@ int main(int argc, char** argv) {
   addTrainingOptions(app, settings);
   addRunOptions(app, settings);
   CLI11_PARSE(app, argc, argv);
+  if (!settings.pipelined() && !settings.sharded()) {
+    settings.devices = settings.strategy == "serial-phased" ? 1 : 2;
+  }
   if (!settings.pipelined() && app.count("--schedule") > 0) {
     return app.exit(CLI::ValidationError("--schedule", "only --strategy pipelined has schedules"));
   }

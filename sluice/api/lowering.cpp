@@ -1,6 +1,7 @@
 #include "sluice/api/lowering.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -170,10 +171,39 @@ std::vector<std::int64_t> stashOf(const LoweringRequest& request) {
   return bytes;
 }
 
+/// The same phases with tensors elsewhere between them, and made again instead of kept.
+std::vector<Remedy> remediesForPhases(const LoweringRequest& request) {
+  using parallel::Liveness;
+  std::vector<Remedy> remedies;
+  const bool training = std::ranges::any_of(request.graph.order(), [&](ir::OpId id) {
+    return request.graph.op(id).place.pass == ir::Pass::Backward;
+  });
+  for (const bool recomputes : {false, true}) {
+    for (const Liveness liveness : {Liveness::AlwaysLive,
+                                    Liveness::OffChipAfterFwd,
+                                    Liveness::OffChipAfterFwdNoOverlap,
+                                    Liveness::OffChipAfterEachPhase}) {
+      const bool useless = request.plan.recompute == parallel::Recompute::Yes || !training;
+      if ((recomputes && useless) || (!recomputes && liveness == request.strategy.liveness())) {
+        continue;
+      }
+      Remedy remedy{fmt::format("setTensorsLiveness(Liveness::{})", parallel::name(liveness)),
+                    request.strategy.with(liveness),
+                    request.plan};
+      if (recomputes) {
+        remedy.text += " with recomputation(Recomputation::Pipeline)";
+        remedy.plan.recompute = parallel::Recompute::Yes;
+      }
+      remedies.push_back(std::move(remedy));
+    }
+  }
+  return remedies;
+}
+
 std::vector<Remedy> remediesFor(const LoweringRequest& request) {
   std::vector<Remedy> remedies;
   if (parallel::isPhased(request.strategy.kind())) {
-    return remedies;
+    return remediesForPhases(request);
   }
   const auto add = [&](std::string text, Strategy strategy, parallel::PlanOptions options) {
     remedies.push_back({std::move(text), std::move(strategy), options});
@@ -238,6 +268,36 @@ std::string whatFits(const LoweringRequest& request,
   return text;
 }
 
+/// The least that any of the phased plans needs, with its setting.
+std::string smallestBudget(const LoweringRequest& request,
+                           const device::KernelTable& kernels,
+                           const program::StatePlan& state) {
+  std::vector<Remedy> all = remediesForPhases(request);
+  all.push_back({"the settings given", request.strategy, request.plan});
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  std::string setting;
+  program::LowerOptions unlimited = request.lower;
+  unlimited.memoryPerDevice = 0;
+  for (const Remedy& remedy : all) {
+    for (const auto order :
+         {parallel::StreamOrder::PhaseMajor, parallel::StreamOrder::MicroBatchMajor}) {
+      parallel::PlanOptions options = remedy.plan;
+      options.phaseOrder = order;
+      const Lowered made =
+          planOnce({request.graph, remedy.strategy, options, unlimited}, kernels, state);
+      if (largestOf(made.program) < least) {
+        least = largestOf(made.program);
+        setting = remedy.text;
+      }
+    }
+  }
+  return fmt::format(
+      "the smallest budget that works for these phases is {} bytes, with {}; use more "
+      "phases, smaller micro-batches or a smaller model",
+      least,
+      setting);
+}
+
 }  // namespace
 
 Lowered lowerGraph(const LoweringRequest& request,
@@ -247,6 +307,9 @@ Lowered lowerGraph(const LoweringRequest& request,
     return plan(request, kernels, state);
   } catch (const OutOfMemory& error) {
     const std::string fits = whatFits(request, kernels, state);
+    if (fits.empty() && parallel::isPhased(request.strategy.kind())) {
+      raise<OutOfMemory>("{}\n{}", error.message(), smallestBudget(request, kernels, state));
+    }
     raise<OutOfMemory>("{}\n{}{}",
                        error.message(),
                        fits.empty() ? "no other schedule, recomputation or cut that was planned "

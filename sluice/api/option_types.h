@@ -116,7 +116,8 @@ struct EnumText<AutocastPolicy> {
 template <>
 struct EnumText<VirtualGraphMode> {
   static constexpr std::string_view kType = "VirtualGraphMode";
-  static constexpr std::array<std::string_view, 3> kNames = {"Off", "Manual", "Auto"};
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "Off", "Manual", "Auto", "ExecutionPhases"};
 };
 
 template <>
@@ -192,6 +193,8 @@ struct CompileOptions {
   VirtualGraphMode virtualGraphMode = VirtualGraphMode::Off;
   std::vector<double> virtualGraphSplitRatios;  ///< empty: equal parts
   std::int32_t devicesPerReplica = 1;           ///< that Auto cuts for
+  std::int32_t executionPhases = 1;             ///< of ExecutionPhases
+  std::int32_t phaseGroups = 1;                 ///< of devices that take turns
 };
 
 /// Read by the model around its state: seeds, buffers, checks.

@@ -257,6 +257,14 @@ Options& Options::devicesPerReplica(std::int64_t count) {
   return set(compile_.devicesPerReplica, positive("devicesPerReplica", count));
 }
 
+Options& Options::executionPhases(std::int64_t phases, std::int64_t groups) {
+  if (groups != 1 && groups != 2) {
+    raise<InvalidArgument>("executionPhases: expected 1 or 2 groups of devices, got {}", groups);
+  }
+  set(compile_.executionPhases, positive("executionPhases", phases));
+  return set(compile_.phaseGroups, static_cast<std::int32_t>(groups));
+}
+
 Options& Options::maxRepeatLogs(std::int64_t count) {
   if (count < 0 || count > std::numeric_limits<std::int32_t>::max()) {
     raise<InvalidArgument>("maxRepeatLogs must be a count from 0 on, got {}", count);

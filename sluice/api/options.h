@@ -69,6 +69,9 @@ class Options : public Freezable {
   Options& virtualGraphSplitRatios(std::vector<double> ratios);
   /// Devices that VirtualGraphMode::Auto cuts a Builder's graph for.
   Options& devicesPerReplica(std::int64_t count);
+  /// Phases of VirtualGraphMode::ExecutionPhases, and the groups of devices that take turns to run
+  /// them: 1 (serial) or 2 (parallel).
+  Options& executionPhases(std::int64_t phases, std::int64_t groups = 1);
   /// Not set: where stderr is a terminal.
   Options& showCompilationProgressBar(std::optional<bool> on) {
     return set(compile_.showProgressBar, on);

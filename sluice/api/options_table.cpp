@@ -221,6 +221,14 @@ constexpr Setting kSettings[] = {
     {"devicesPerReplica",
      [](O& o, A& a) { o.devicesPerReplica(a.integer()); },
      [](const O& o) { return print(o.compile().devicesPerReplica); }},
+    {"executionPhases",
+     [](O& o, A& a) {
+       const std::int64_t phases = a.integer();
+       o.executionPhases(phases, a.more() ? a.integer() : 1);
+     },
+     [](const O& o) {
+       return print(o.compile().executionPhases) + ", " + print(o.compile().phaseGroups);
+     }},
     {"showCompilationProgressBar",
      [](O& o, A& a) { o.showCompilationProgressBar(maybe(a)); },
      [](const O& o) { return print(o.compile().showProgressBar); }},

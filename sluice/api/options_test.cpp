@@ -45,6 +45,7 @@ Options everythingSet() {
       .devicesPerReplica(2)
       .showCompilationProgressBar(false)
       .threads(3)
+      .executionPhases(3, 2)
       .memoryPerDevice("1KiB")
       .remoteMemory("r", "2KiB")
       .remoteBandwidth(1e9)
@@ -108,6 +109,7 @@ TEST(Options, PrintTheirDefaults) {
             "virtualGraphMode: Off\n"
             "virtualGraphSplitRatios: []\n"
             "devicesPerReplica: 1\n"
+            "executionPhases: 1, 1\n"
             "showCompilationProgressBar: none\n"
             "threads: 1\n"
             "memoryPerDevice: none\n"
@@ -170,6 +172,7 @@ TEST(Options, PrintWhatWasSet) {
             "virtualGraphMode: Auto\n"
             "virtualGraphSplitRatios: [0.25, 0.75]\n"
             "devicesPerReplica: 2\n"
+            "executionPhases: 3, 2\n"
             "showCompilationProgressBar: false\n"
             "threads: 3\n"
             "memoryPerDevice: 1024\n"
@@ -641,6 +644,8 @@ TEST(TensorLocations, RefuseWhatMakesNoSense) {
   EXPECT_THAT(
       messageOf<InvalidArgument>([] { TensorLocationSettings().minElementsForOffChip(-1); }),
       HasSubstr("minElementsForOffChip"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.executionPhases(2, 3); }),
+              HasSubstr("1 or 2 groups"));
   EXPECT_THAT(messageOf<InvalidArgument>([&] { options.remoteBandwidth(-1); }),
               HasSubstr("remoteBandwidth"));
   EXPECT_THAT(messageOf<InvalidArgument>([&] {

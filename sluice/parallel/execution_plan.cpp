@@ -88,6 +88,24 @@ void joinIndependentStages(const ir::Graph& graph,
   }
 }
 
+/// Of a graph whose ops carry both; phases without ops are left out.
+std::vector<std::int32_t> phasesOfStages(const ir::Graph& graph, std::size_t stages) {
+  std::vector<std::int32_t> phases(stages, 0);
+  for (const ir::OpId id : graph.order()) {
+    const ir::Placement& place = graph.op(id).place;
+    if (place.pass == ir::Pass::Forward && place.phase >= 0 && place.stage >= 0) {
+      phases[static_cast<std::size_t>(place.stage)] = place.phase;
+    }
+  }
+  std::int32_t count = 0;
+  for (std::size_t s = 0, last = 0; s < stages; ++s) {
+    const bool same = s > 0 && phases[s] == static_cast<std::int32_t>(last);
+    last = static_cast<std::size_t>(phases[s]);
+    phases[s] = same ? phases[s - 1] : count++;
+  }
+  return phases;
+}
+
 /// Places every op and returns the device of each stage.
 std::vector<std::int32_t> place(ir::Graph& graph,
                                 const Strategy& strategy,
@@ -98,6 +116,9 @@ std::vector<std::int32_t> place(ir::Graph& graph,
     plan.blocks.resize(deviceOfStage.size());
     for (std::size_t s = 0; s < deviceOfStage.size(); ++s) {
       plan.slotOfStage.push_back(static_cast<std::int32_t>(s));
+    }
+    if (isPhased(strategy.kind())) {
+      plan.phaseOfStage = phasesOfStages(graph, deviceOfStage.size());
     }
     return deviceOfStage;
   }
@@ -129,6 +150,7 @@ void setStreaming(const ir::Graph& graph,
     return;
   }
   streaming.order = options.phaseOrder;
+  streaming.overlaps = strategy.liveness() != Liveness::OffChipAfterFwdNoOverlap;
   streaming.activations = isOffChip(options.locations.activation, phased);
   streaming.minActivationElements = options.locations.activation.minElements;
   const PhaseNumbers numbers = numberPhases(

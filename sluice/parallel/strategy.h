@@ -71,6 +71,12 @@ class Strategy {
   /// Phases to cut the model into, if none are given.
   std::int32_t automaticPhases() const { return automaticPhases_; }
   Liveness liveness() const { return liveness_; }
+  /// The same with another liveness.
+  Strategy with(Liveness liveness) const {
+    Strategy other = *this;
+    other.liveness_ = liveness;
+    return other;
+  }
   bool hasSeparateBackwardPhase() const { return separateBackward_; }
   PhaseOrder phaseOrder() const { return phaseOrder_; }
   /// PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule("popart")

@@ -36,6 +36,9 @@ struct Streaming {
     const auto s = static_cast<std::size_t>(stage);
     return s < backwardPhase.size() && forwardPhase[s] == backwardPhase[s];
   }
+  /// Whether a phase's data is loaded while the one before computes, and saved while the next does.
+  bool overlaps = true;
+
   bool hasPhases() const { return !forwardPhase.empty(); }
   bool isActive() const { return !variables.empty() || activations; }
 };

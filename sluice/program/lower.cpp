@@ -76,13 +76,15 @@ void placeOnDevices(Program& program,
             .transientLowerBound = plan.transientLowerBound};
     if (memoryPerDevice != 0 && made.totalBytes() > memoryPerDevice) {
       raise<OutOfMemory>(
-          "device {} needs {} ({} of variables, {} of activations and scratch) but may use {}; the "
+          "device {} needs {} ({} of variables, {} of activations and scratch) but may use {}{}; "
+          "the "
           "largest buffers at the peak are:{}",
           d,
           formatBytes(made.totalBytes()),
           formatBytes(made.stateBytes),
           formatBytes(plan.transientBytes),
           formatBytes(memoryPerDevice),
+          plan.segmentAtPeak.empty() ? "" : ", most of all in " + plan.segmentAtPeak,
           plan.largestAtPeak);
     }
   }
@@ -116,6 +118,7 @@ Program lower(const Placed& placed,
                     placed.schedule,
                     {.microBatches = options.microBatchesPerRound,
                      .lookahead = lookaheadOf(placed, options),
+                     .overlaps = placed.streaming.overlaps,
                      .sequential = options.sequential});
   const std::vector<std::int32_t> depths = round.ringDepths();
   for (std::size_t b = 0; b < depths.size(); ++b) {

@@ -196,6 +196,15 @@ std::string largestAt(const Emitted& emitted,
   return text;
 }
 
+/// "phase 3 (backward 3)": the segment whose call runs at this time.
+std::string segmentTextAt(const Emitted& emitted, std::int64_t time) {
+  if (time < 0 || time >= static_cast<std::int64_t>(emitted.calls.size())) {
+    return "";
+  }
+  const parallel::SegmentInfo& info = segmentOf(emitted, static_cast<std::size_t>(time));
+  return fmt::format("phase {} ({})", info.stage, parallel::name(info.kind));
+}
+
 std::int64_t timeOfPeak(const std::vector<schedule::Lifetime>& lifetimes) {
   std::map<std::int64_t, std::int64_t> changes;
   std::int64_t alive = 0;
@@ -285,14 +294,16 @@ class Lifetimes {
     }
     // Others bring it while the segment before runs, and take it away while the next one does.
     if (written) {
-      lifetime.begin = beginBefore(first, spans, buffer.device, update ? loopEnd_ : 0);
+      if (round_.overlaps()) {
+        lifetime.begin = beginBefore(first, spans, buffer.device, update ? loopEnd_ : 0);
+      }
       const std::int32_t arrival = round_.segmentAtArrival(b);
       if (arrival >= 0 && arrival < first) {
         const std::int64_t then = beginOf(arrival, spans);
         lifetime.begin = lifetime.begin > extent.first ? then : std::min(lifetime.begin, then);
       }
     }
-    if (read) {
+    if (read && round_.overlaps()) {
       lifetime.end = endBehind(last, spans, buffer.device);
     }
     const bool fromRoundBefore = lifetime.begin > extent.first;
@@ -416,9 +427,11 @@ std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std:
     for (std::size_t i = 0; i < ids[d].size(); ++i) {
       emitted.buffers[ids[d][i]].offset = plan.offsets[i];
     }
+    const std::int64_t peak = timeOfPeak(lifetimes[d]);
     summaries.push_back({plan.peak,
                          plan.lowerBound,
-                         largestAt(emitted, lifetimes[d], ids[d], timeOfPeak(lifetimes[d]))});
+                         largestAt(emitted, lifetimes[d], ids[d], peak),
+                         round.streams() ? segmentTextAt(emitted, peak) : ""});
   }
   return summaries;
 }

@@ -18,6 +18,7 @@ struct PlanSummary {
   std::size_t transientBytes = 0;
   std::size_t transientLowerBound = 0;
   std::string largestAtPeak;  ///< text: the ten largest buffers alive at the peak
+  std::string segmentAtPeak;  ///< text: what runs then, in a program that streams
 };
 
 /// Gives every transient buffer its offset, device by device, those of remote memory last. What

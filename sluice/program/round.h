@@ -44,6 +44,7 @@ struct Touch {
 struct RoundOptions {
   std::int32_t microBatches = 1;
   std::int32_t lookahead = 1;  ///< micro-batches that other lanes may be ahead of the kernels
+  bool overlaps = true;        ///< memory is taken a segment early and given back one late
   bool sequential = false;     ///< a micro-batch begins when the one before has left the last stage
 };
 
@@ -60,6 +61,7 @@ class Round {
   bool isShared(std::size_t buffer) const;
   /// Whether a device's kernels finish a micro-batch before they begin the next.
   bool isSerial(std::int32_t device) const;
+  bool overlaps() const { return options_.overlaps; }
   /// Whether something is in remote memory.
   bool streams() const { return streams_; }
   /// Whether the segments of a device run one behind the other, each for all micro-batches or in

@@ -146,10 +146,16 @@ std::int32_t Round::segmentAtArrival(std::size_t buffer) const {
       arrival = std::min(arrival.value_or(writer.start.front()), writer.start.front());
     }
   }
+  const std::int32_t group = groupOf(segmentsOf(buffer).first);
   for (std::size_t s = 0; arrival && s < nodeOfSegment_.size(); ++s) {
     const std::int32_t n = nodeOfSegment_[s];
-    if (n >= 0 && emitted_.segments[s].device == emitted_.buffers[buffer].device &&
-        nodes_[static_cast<std::size_t>(n)].end.back() > *arrival) {
+    if (n < 0 || emitted_.segments[s].device != emitted_.buffers[buffer].device) {
+      continue;
+    }
+    // Of segments that take turns with its reader the first turn counts.
+    const Node& kernels = nodes_[static_cast<std::size_t>(n)];
+    const bool turns = groupOf(static_cast<std::int32_t>(s)) == group;
+    if ((turns ? kernels.end.front() : kernels.end.back()) > *arrival) {
       return static_cast<std::int32_t>(s);
     }
   }

@@ -146,29 +146,45 @@ class Streams {
         window.buffer = copy;
       }
       taken.push_back(window.buffer);
-      addVariableTransfers(variable, windows, i);
+    }
+    // By when they happen: windows of several devices may lie side by side.
+    std::vector<TimedTransfer> transfers;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      addVariableTransfers(variable, windows, i, transfers);
+    }
+    std::ranges::stable_sort(transfers, {}, &TimedTransfer::when);
+    for (TimedTransfer& timed : transfers) {
+      emitted_.transfers.push_back(std::move(timed.transfer));
     }
   }
 
+  struct TimedTransfer {
+    std::pair<std::int32_t, bool> when;  ///< segment; false: before it, true: behind it
+    Transfer transfer;
+  };
+
   void addVariableTransfers(const StreamedVariable& variable,
                             const std::vector<Window>& windows,
-                            std::size_t i) {
+                            std::size_t i,
+                            std::vector<TimedTransfer>& transfers) const {
     const Window& window = windows[i];
     const bool once = !isPerMicroBatch(window);
     const Buffer& remote = emitted_.buffers[variable.remote.index()];
     const bool accumulator = variable.role == ir::VariableRole::Accumulator;
     // Accumulators begin anew in every round.
     const bool fetched = window.uses[0].readsFirst && !(accumulator && once && i == 0);
-    const bool writes =
-        std::ranges::any_of(window.uses, [](const SegmentUse& use) { return use.writes; });
+    std::int32_t lastWrite = -1;
+    for (const SegmentUse& use : window.uses) {
+      lastWrite = use.writes ? use.segment : lastWrite;
+    }
     const bool last = i + 1 == windows.size();
     if (fetched) {
-      emitted_.transfers.push_back(
-          {remote.name, variable.remote, window.buffer, remote.bytes, once});
+      transfers.push_back({{window.uses[0].segment, false},
+                           {remote.name, variable.remote, window.buffer, remote.bytes, once}});
     }
-    if (writes && !(accumulator && once && last)) {
-      emitted_.transfers.push_back(
-          {remote.name, window.buffer, variable.remote, remote.bytes, once});
+    if (lastWrite >= 0 && !(accumulator && once && last)) {
+      transfers.push_back(
+          {{lastWrite, true}, {remote.name, window.buffer, variable.remote, remote.bytes, once}});
     }
   }
 

@@ -72,6 +72,31 @@ def onnx_model(programs):
     check("NAME=NUMBER" in programs.run("onnx_model", model, "--dim", "N", code=105), "dim")
 
 
+def phased_execution(programs):
+    """The lines of the original, within the memory given, and the same numbers for both ways."""
+    small = ["--dsize", 40, "--batch-size", 4, "--batches-per-step", 6, "--iters", 2]
+    for args, kind in (((), "phased"), (("--sharded-execution",), "sharded"),
+                       (("--dtype", "float32"), "phased"), (("--training",), "phased"),
+                       (("--num-layers", 40, "--devices-memory", "128KiB"), "phased")):
+        text = programs.run("phased_execution", *small, *args)
+        lines = text.splitlines()
+        wanted = [f"Building {kind} execution model."]
+        if kind == "phased":
+            wanted.append(f"Each phase computes {80 if 'float32' in args else 160} FLOP per byte")
+        wanted += ["Acquiring device.", "Compiling.", "Running."]
+        check(len(lines) == len(wanted) + 2, text)
+        check(all(line.startswith(start) for line, start in zip(lines, wanted)), text)
+        for line in lines[-2:]:
+            check(re.fullmatch(r"[\d.e+-]+ +s per iteration, \d+\.\d items/s", line), text)
+    with tempfile.TemporaryDirectory() as folder:
+        text = programs.run("phased_execution", *small, "--profile", "--profile-dir", folder)
+        check("one iteration instead of 2" in text and text.count("items/s") == 1, text)
+        check(list(Path(folder).glob("*/trace.json")), "no trace")
+    text = programs.run("phased_execution", *small, "--devices-memory", "8KiB", code=1)
+    check("OutOfMemory" in text and "phase" in text, text)
+    check("--dtype" in programs.run("phased_execution", "--dtype", "int8", code=None), "dtype")
+
+
 def readme_example(programs):
     text = programs.run("readme_example")
     check(number(r"accuracy ([\d.]+)%", text) > 97, text)
@@ -154,7 +179,9 @@ def mnist_same_bits(run):
     for schedule in ("sequential", "grouped", "interleaved", "gpipe", "1f1b", "chunked", "zb-h1",
                      "zero-bubble", "popart"):
         check(result("--schedule", schedule) == expected, schedule)
-    for args in (("--devices", 2), ("--devices", 3), ("--threads", 2)):
+    for args in (("--devices", 2), ("--devices", 3), ("--threads", 2), ("--offload-optimiser",),
+                 ("--strategy", "serial-phased"), ("--strategy", "parallel-phased"),
+                 ("--strategy", "serial-phased", "--offload-optimiser")):
         check(result(*args) == expected, args)
     check(result("--seed", 1) != expected, "the seed makes no difference")
     single = ("--gradient-accumulation", 1)
@@ -353,8 +380,8 @@ def schedule_errors(run):
 
 
 TESTS = {test.__name__: test
-         for test in (linear_regression, mlp, onnx_model, readme_example, mnist_pipeline, char_gpt,
-                      command_line, schedule_command)}
+         for test in (linear_regression, mlp, onnx_model, phased_execution, readme_example,
+                      mnist_pipeline, char_gpt, command_line, schedule_command)}
 
 
 def main():
