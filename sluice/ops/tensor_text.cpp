@@ -75,6 +75,7 @@ std::vector<std::string> cellsOf(const T* data,
     }
   } else {
     std::vector<double> values;
+    values.reserve(places.size());
     for (const std::int64_t place : places) {
       values.push_back(widen(data[place]));
     }
