@@ -26,8 +26,9 @@
 
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/ops/conv.h"
+#include "sluice/ops/linear_ops.h"
 #include "sluice/ops/matmul.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/window_ops.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "bench/support/compare.h"
 #include "sluice/devices/cpu/cpu_device.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/sluice.h"
 #include "tests/support/networks.h"
 #include "tests/support/random_tensor.h"

@@ -3,7 +3,6 @@
 #   sluice_module(NAME ir
 #     SOURCES graph.cpp               # explicit lists, no globbing
 #     HEADERS graph.h                 # public, installed under their path
-#     FRAGMENTS op_list.inc           # installed, but not compilable alone
 #     DEPS base tensor                # Sluice modules, public
 #     LINK fmt::fmt                   # third party, private
 #     PUBLIC_LINK spdlog::spdlog      # third party seen in the headers
@@ -40,7 +39,7 @@ endfunction()
 
 function(sluice_module)
   cmake_parse_arguments(PARSE_ARGV 0 M "NO_TEST_MAIN" "NAME"
-    "SOURCES;HEADERS;FRAGMENTS;DEPS;LINK;PUBLIC_LINK;TESTS;TEST_DEPS;TEST_LABELS")
+    "SOURCES;HEADERS;DEPS;LINK;PUBLIC_LINK;TESTS;TEST_DEPS;TEST_LABELS")
   _sluice_check_arguments("${M_UNPARSED_ARGUMENTS}" "${M_NAME}")
   set(target sluice_${M_NAME})
   _sluice_targets(deps ${M_DEPS})
@@ -54,18 +53,22 @@ function(sluice_module)
     CXX_EXTENSIONS OFF
     INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
   target_sources(${target}
-    PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${M_HEADERS}
-    PUBLIC FILE_SET fragments TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${M_FRAGMENTS})
+    PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${M_HEADERS})
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target}
     PUBLIC ${deps} ${M_PUBLIC_LINK}
     PRIVATE ${M_LINK} $<BUILD_INTERFACE:sluice_options>)
 
+  if("OpenMP::OpenMP_CXX" IN_LIST M_LINK)
+    sluice_precompile(${target} own)
+  else()
+    sluice_precompile(${target} library)
+  endif()
+
   set_property(GLOBAL APPEND PROPERTY SLUICE_MODULES ${M_NAME})
   install(TARGETS ${target} EXPORT SluiceTargets
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-    FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-    FILE_SET fragments DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+    FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 
   if(M_TESTS)
     set(main "")
@@ -99,13 +102,21 @@ function(sluice_test)
   if(NOT T_NO_MAIN)
     set(gtest GTest::gmock GTest::gtest_main)
   endif()
-  sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS} LINK ${T_LINK} ${gtest})
+  sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS}
+    LINK ${T_LINK} ${gtest} sluice_test_options)
+  sluice_precompile(${T_NAME} test)
   # Tests stay out of the folder of the programs.
   set_target_properties(${T_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   if(NOT T_LABELS)
     set(T_LABELS fast)
   endif()
+  foreach(label IN LISTS T_LABELS)  # tests_threads builds what `ctest -L threads` runs
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${T_NAME})
+  endforeach()
   gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     PROPERTIES TIMEOUT 600)

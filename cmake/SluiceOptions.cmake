@@ -8,6 +8,11 @@ target_compile_options(sluice_options INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 
+# Test code runs once; what it tests is compiled as it is released. Optimising less saves an eighth
+# of the time to compile it.
+add_library(sluice_test_options INTERFACE)
+target_compile_options(sluice_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
+
 # No build path may end up in a binary. The second map is for ccache, which
 # rewrites paths below its base directory to relative ones.
 file(RELATIVE_PATH _sluice_up "${CMAKE_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
@@ -37,10 +42,12 @@ if(SLUICE_MOLD)
 endif()
 
 # Two checkouts at different paths share the cache: paths are hashed relative to
-# the source tree and the working directory is left out.
+# the source tree and the working directory is left out. Precompiled headers are
+# cached by their contents, which hold no time of day.
 find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
     ${CMAKE_COMMAND} -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
     "${SLUICE_CCACHE}")
 endif()

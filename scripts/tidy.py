@@ -23,13 +23,26 @@ TOOL = "clang-tidy"
 
 
 def commands():
-    """The compiler's arguments for each file, without launchers in front of the compiler."""
+    """The compiler's arguments for each file, without launchers in front of the compiler and
+    without the precompiled header, which is another compiler's and hides missing includes."""
     result = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
         words = shlex.split(entry["command"])
         first = next(i for i, word in enumerate(words) if Path(word).name in ("c++", "g++", "clang++"))
-        result[str(Path(entry["file"]))] = (words[first:], entry["directory"])
+        words = words[first:]
+        if "-include" in words:
+            at = words.index("-include")
+            del words[at:at + 2]
+        words = [word for word in words if word != "-Winvalid-pch"]
+        result[str(Path(entry["file"]))] = (words, entry["directory"])
     return result
+
+
+def write_commands(known):
+    """The same for clang-tidy, which reads them from a file."""
+    entries = [{"file": file, "directory": directory, "command": shlex.join(words)}
+               for file, (words, directory) in known.items()]
+    (CLEAN / "compile_commands.json").write_text(json.dumps(entries))
 
 
 def key(words, directory, settings):
@@ -47,7 +60,7 @@ def check(path, command, settings):
     mark = CLEAN / key(words, directory, settings)
     if mark.exists():
         return path, None
-    run = subprocess.run([TOOL, "-quiet", "-p", str(BUILD), path], capture_output=True, text=True)
+    run = subprocess.run([TOOL, "-quiet", "-p", str(CLEAN), path], capture_output=True, text=True)
     if run.returncode == 0 and not run.stdout.strip():
         mark.touch()
     return path, run.stdout.strip() or ("" if run.returncode == 0 else run.stderr.strip())
@@ -62,6 +75,7 @@ def main():
     version = subprocess.run([TOOL, "--version"], capture_output=True, check=True).stdout
     settings = version + (ROOT / ".clang-tidy").read_bytes()
     known = commands()
+    write_commands(known)
     files = [str(ROOT / f) for f in args.files]
     missing = [f for f in files if f not in known]
     if missing:

@@ -23,7 +23,6 @@
 #include "sluice/ir/graph_builder.h"
 #include "sluice/nn/parameter.h"
 #include "sluice/onnx/import.h"
-#include "sluice/ops/ops.h"
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice {

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "sluice/ops/ops.h"
+#include "sluice/ops/op_options.h"
 #include "sluice/ops/vendor.h"
 #include "sluice/tensor/dtype.h"
 #include "sluice/tensor/host_tensor.h"

@@ -1,6 +1,9 @@
 // AiOnnx: ops of several tensors element by element, and reductions.
 #include "sluice/api/builder.h"
 #include "sluice/api/op_attrs.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice {
 namespace {

@@ -5,7 +5,11 @@
 #include "sluice/api/op_attrs.h"
 #include "sluice/base/error.h"
 #include "sluice/onnx/node.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/loss.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice {
 namespace {

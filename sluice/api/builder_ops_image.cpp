@@ -1,6 +1,8 @@
 // AiOnnx: ops on images, and random numbers.
 #include "sluice/api/builder.h"
 #include "sluice/api/op_attrs.h"
+#include "sluice/ops/image_ops.h"
+#include "sluice/ops/random_ops.h"
 
 namespace sluice {
 namespace {

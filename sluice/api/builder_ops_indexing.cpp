@@ -1,5 +1,6 @@
 // AiOnnx: ops that pick or place elements by index.
 #include "sluice/api/builder.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice {
 namespace {

@@ -2,6 +2,10 @@
 #include "sluice/api/builder.h"
 #include "sluice/api/op_attrs.h"
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/shape_ops.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice {
 namespace {

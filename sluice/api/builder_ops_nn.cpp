@@ -2,6 +2,8 @@
 #include "sluice/api/builder.h"
 #include "sluice/api/op_attrs.h"
 #include "sluice/ops/loss.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice {
 namespace {

@@ -2,6 +2,7 @@
 #include "sluice/api/builder.h"
 #include "sluice/api/op_attrs.h"
 #include "sluice/base/error.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice {
 namespace {

@@ -1,5 +1,8 @@
 // AiOnnx: functions of each element and activations.
 #include "sluice/api/builder.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice {
 

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice {
 namespace {

@@ -5,7 +5,9 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/transforms/autodiff.h"
 
 namespace sluice {

@@ -51,6 +51,35 @@ bool equal(const Attr& a, const Attr& b) {
   return false;
 }
 
+NamedAttr::NamedAttr(std::string_view n, std::int64_t v) : name(n), value(v) {}
+NamedAttr::NamedAttr(std::string_view n, bool v) : name(n), value(v) {}
+NamedAttr::NamedAttr(std::string_view n, double v) : name(n), value(v) {}
+NamedAttr::NamedAttr(std::string_view n, std::string_view v) : name(n), value(std::string(v)) {}
+NamedAttr::NamedAttr(std::string_view n, std::string v) : name(n), value(std::move(v)) {}
+NamedAttr::NamedAttr(std::string_view n, std::initializer_list<std::int64_t> v)
+    : name(n), value(std::vector<std::int64_t>(v)) {}
+NamedAttr::NamedAttr(std::string_view n, std::vector<std::int64_t> v)
+    : name(n), value(std::move(v)) {}
+NamedAttr::NamedAttr(std::string_view n, std::vector<double> v) : name(n), value(std::move(v)) {}
+NamedAttr::NamedAttr(std::string_view n, std::vector<std::string> v)
+    : name(n), value(std::move(v)) {}
+NamedAttr::NamedAttr(std::string_view n, HostTensor v) : name(n), value(std::move(v)) {}
+NamedAttr::NamedAttr(std::string_view n, GraphRef v) : name(n), value(std::move(v)) {}
+NamedAttr::NamedAttr(std::string_view n, Attr v) : name(n), value(std::move(v)) {}
+
+NamedAttr::NamedAttr(const NamedAttr& other) = default;
+NamedAttr::NamedAttr(NamedAttr&& other) noexcept = default;
+NamedAttr& NamedAttr::operator=(const NamedAttr& other) = default;
+NamedAttr& NamedAttr::operator=(NamedAttr&& other) noexcept = default;
+NamedAttr::~NamedAttr() = default;
+
+Attrs::Attrs() = default;
+Attrs::Attrs(const Attrs& other) = default;
+Attrs::Attrs(Attrs&& other) noexcept = default;
+Attrs& Attrs::operator=(const Attrs& other) = default;
+Attrs& Attrs::operator=(Attrs&& other) noexcept = default;
+Attrs::~Attrs() = default;
+
 Attrs::Attrs(std::initializer_list<NamedAttr> items) {
   for (const NamedAttr& item : items) {
     set(item);

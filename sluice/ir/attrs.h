@@ -42,34 +42,46 @@ inline AttrKind kindOf(const Attr& attr) {
 /// Deep equality: tensors by bits, subgraphs by structure, NaN equal to NaN.
 bool equal(const Attr& a, const Attr& b);
 
-/// One name and value; the constructors only spare callers from spelling int64_t and string.
+/// One name and value; the constructors only spare callers from spelling int64_t and string. All
+/// members are out of line: a variant of nine types is dear to compile, and every op makes some.
 struct NamedAttr {
   std::string name;
   Attr value;
 
+  NamedAttr(std::string_view n, std::int64_t v);
   template <std::integral T>
   requires(!std::same_as<T, bool>) NamedAttr(std::string_view n, T v)
-      : name(n), value(static_cast<std::int64_t>(v)) {}
-  NamedAttr(std::string_view n, bool v) : name(n), value(v) {}
-  template <std::floating_point T>
-  NamedAttr(std::string_view n, T v) : name(n), value(static_cast<double>(v)) {}
-  NamedAttr(std::string_view n, const char* v) : name(n), value(std::string(v)) {}
-  NamedAttr(std::string_view n, std::string_view v) : name(n), value(std::string(v)) {}
-  NamedAttr(std::string_view n, std::string v) : name(n), value(std::move(v)) {}
-  NamedAttr(std::string_view n, std::initializer_list<std::int64_t> v)
-      : name(n), value(std::vector<std::int64_t>(v)) {}
-  NamedAttr(std::string_view n, std::vector<std::int64_t> v) : name(n), value(std::move(v)) {}
-  NamedAttr(std::string_view n, std::vector<double> v) : name(n), value(std::move(v)) {}
-  NamedAttr(std::string_view n, std::vector<std::string> v) : name(n), value(std::move(v)) {}
-  NamedAttr(std::string_view n, HostTensor v) : name(n), value(std::move(v)) {}
-  NamedAttr(std::string_view n, GraphRef v) : name(n), value(std::move(v)) {}
-  NamedAttr(std::string_view n, Attr v) : name(n), value(std::move(v)) {}
+      : NamedAttr(n, static_cast<std::int64_t>(v)) {}
+  NamedAttr(std::string_view n, bool v);
+  NamedAttr(std::string_view n, double v);
+  NamedAttr(std::string_view n, float v) : NamedAttr(n, static_cast<double>(v)) {}
+  NamedAttr(std::string_view n, const char* v) : NamedAttr(n, std::string_view(v)) {}
+  NamedAttr(std::string_view n, std::string_view v);
+  NamedAttr(std::string_view n, std::string v);
+  NamedAttr(std::string_view n, std::initializer_list<std::int64_t> v);
+  NamedAttr(std::string_view n, std::vector<std::int64_t> v);
+  NamedAttr(std::string_view n, std::vector<double> v);
+  NamedAttr(std::string_view n, std::vector<std::string> v);
+  NamedAttr(std::string_view n, HostTensor v);
+  NamedAttr(std::string_view n, GraphRef v);
+  NamedAttr(std::string_view n, Attr v);
+
+  NamedAttr(const NamedAttr& other);
+  NamedAttr(NamedAttr&& other) noexcept;
+  NamedAttr& operator=(const NamedAttr& other);
+  NamedAttr& operator=(NamedAttr&& other) noexcept;
+  ~NamedAttr();
 };
 
 class Attrs {
  public:
-  Attrs() = default;
+  Attrs();
   Attrs(std::initializer_list<NamedAttr> items);
+  Attrs(const Attrs& other);
+  Attrs(Attrs&& other) noexcept;
+  Attrs& operator=(const Attrs& other);
+  Attrs& operator=(Attrs&& other) noexcept;
+  ~Attrs();
 
   void set(NamedAttr item);
   const Attr* find(std::string_view name) const;

@@ -24,6 +24,13 @@ bool Users::isOutput(Value value) const {
   return outputs_.contains(value);
 }
 
+Graph::Graph(std::string name) : name_(std::move(name)) {}
+Graph::Graph(const Graph& other) = default;
+Graph::Graph(Graph&& other) noexcept = default;
+Graph& Graph::operator=(const Graph& other) = default;
+Graph& Graph::operator=(Graph&& other) noexcept = default;
+Graph::~Graph() = default;
+
 bool Graph::contains(OpId id) const {
   return id.valid() && id.index() < ops_.size() && ops_[id.index()].has_value();
 }

@@ -83,7 +83,12 @@ class Users {
 
 class Graph {
  public:
-  explicit Graph(std::string name = "") : name_(std::move(name)) {}
+  explicit Graph(std::string name = "");
+  Graph(const Graph& other);
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(const Graph& other);
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();
 
   const std::string& name() const { return name_; }
   void setName(std::string name) { name_ = std::move(name); }

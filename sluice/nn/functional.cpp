@@ -2,6 +2,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/nn/tracer.h"
+#include "sluice/ops/ops.h"
 
 namespace sluice::nn {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sluice/nn/tensor.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/op_options.h"
 #include "sluice/ops/vendor.h"
 #include "sluice/tensor/host_tensor.h"
 

@@ -2,6 +2,10 @@
 #include "sluice/base/error.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/tracer.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/random_ops.h"
 
 namespace sluice::nn {
 namespace {

@@ -1,6 +1,8 @@
 // The reductions and shape functions of functional.h.
 #include "sluice/base/error.h"
 #include "sluice/nn/functional.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::nn {
 

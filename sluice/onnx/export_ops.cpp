@@ -10,7 +10,7 @@
 #include "sluice/onnx/model_writer.h"
 #include "sluice/onnx/node.h"
 #include "sluice/onnx/translations.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/linear_ops.h"
 
 namespace sluice::onnx {
 namespace {

@@ -11,7 +11,8 @@
 #include "sluice/onnx/sequence.h"
 #include "sluice/onnx/translations.h"
 #include "sluice/onnx/unroll.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::onnx {
 namespace {

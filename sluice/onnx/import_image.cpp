@@ -7,7 +7,9 @@
 #include "sluice/onnx/deciding.h"
 #include "sluice/onnx/non_max_suppression.h"
 #include "sluice/onnx/translations.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/image_ops.h"
+#include "sluice/ops/indexing_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::onnx {
 namespace {

@@ -8,7 +8,11 @@
 #include "sluice/base/error.h"
 #include "sluice/onnx/deciding.h"
 #include "sluice/onnx/translations.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/indexing_ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::onnx {
 namespace {

@@ -3,8 +3,10 @@
 
 #include "sluice/base/error.h"
 #include "sluice/onnx/translations.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::onnx {
 namespace {

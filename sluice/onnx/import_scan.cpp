@@ -5,7 +5,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/onnx/unroll.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::onnx {
 namespace {

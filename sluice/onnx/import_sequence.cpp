@@ -5,8 +5,7 @@
 #include "sluice/base/error.h"
 #include "sluice/onnx/sequence.h"
 #include "sluice/onnx/translations.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::onnx {
 namespace {

@@ -7,7 +7,8 @@
 #include "sluice/base/error.h"
 #include "sluice/onnx/deciding.h"
 #include "sluice/onnx/translations.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::onnx {
 namespace {

@@ -3,7 +3,10 @@
 
 #include "sluice/base/error.h"
 #include "sluice/onnx/translations.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/ops/vendor.h"
 
 namespace sluice::onnx {

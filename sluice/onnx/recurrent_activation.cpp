@@ -5,7 +5,9 @@
 #include <cctype>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/logic_ops.h"
 
 namespace sluice::onnx {
 namespace {

@@ -1,6 +1,8 @@
 #include "sluice/onnx/recurrent_cells.h"
 
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::onnx {
 namespace {

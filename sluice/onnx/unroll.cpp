@@ -4,7 +4,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/onnx/sequence.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::onnx {
 

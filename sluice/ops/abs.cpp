@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/integer_math.h"
 #include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,9 +1,8 @@
 // acos: the angle in [0, pi] whose cosine is x; NaN outside of [-1, 1].
 #include <cmath>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,8 +1,9 @@
 // add: x + y with broadcasting.
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/integer_math.h"
 #include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

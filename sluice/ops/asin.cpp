@@ -1,9 +1,8 @@
 // asin: the angle in [-pi/2, pi/2] whose sine is x; NaN outside of [-1, 1].
 #include <cmath>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,9 +1,9 @@
 // atan2: the angle in [-pi, pi] of the point (x, y) with broadcasting; y is the first operand.
 #include <cmath>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,9 +1,8 @@
 // atanh: the number whose hyperbolic tangent is x; NaN outside of [-1, 1].
 #include <cmath>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,8 +1,9 @@
 // avg_pool: the mean of each window over the positions inside the input or, with countIncludePad,
 // inside the given padding too (never over what rounding up adds behind it).
 #include "sluice/base/error.h"
-#include "sluice/ops/op_list.h"
 #include "sluice/ops/pool.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
 namespace {

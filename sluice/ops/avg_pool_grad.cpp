@@ -1,7 +1,7 @@
 // avg_pool_grad: spreads each output's gradient evenly over its window; linear, so its own gradient
 // is avg_pool.
-#include "sluice/ops/op_list.h"
 #include "sluice/ops/pool.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
 namespace {

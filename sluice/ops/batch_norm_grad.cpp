@@ -4,9 +4,12 @@
 #include <array>
 #include <cmath>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/norm.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

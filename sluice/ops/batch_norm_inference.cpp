@@ -2,8 +2,10 @@
 // with given statistics. Computed in the type of the statistics, then rounded to that of x.
 #include <array>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/norm.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

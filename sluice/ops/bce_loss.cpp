@@ -5,8 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/loss.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/loss_ops.h"
 
 namespace sluice::ops {
 namespace {

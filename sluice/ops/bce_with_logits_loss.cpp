@@ -2,8 +2,10 @@
 // target: no overflow, and the exact gradient sigmoid(logit) - target also at 0.
 #include <array>
 
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/loss.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/loss_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -4,8 +4,7 @@
 
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/integer_math.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
 
 namespace sluice::ops {
 namespace {

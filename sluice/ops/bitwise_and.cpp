@@ -2,8 +2,7 @@
 #include <type_traits>
 
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -6,8 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/indexing_ops.h"
 
 namespace sluice::ops {
 namespace {

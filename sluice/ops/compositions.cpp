@@ -1,6 +1,10 @@
 // Builder functions that are compositions of ops and no ops of their own.
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/image_ops.h"
+#include "sluice/ops/indexing_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

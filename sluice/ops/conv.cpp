@@ -5,7 +5,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/cost.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "sluice/ir/op_def.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/ops.h"
 #include "sluice/ops/window.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
 

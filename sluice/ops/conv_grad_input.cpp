@@ -1,7 +1,7 @@
 // conv_grad_input: the gradient of conv's input from (w, dy); the transposed convolution. Its own
 // gradients are conv and conv_grad_weight.
 #include "sluice/ops/conv.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
 namespace {

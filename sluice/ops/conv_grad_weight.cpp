@@ -1,7 +1,7 @@
 // conv_grad_weight: the gradient of conv's weight from (x, dy). Its own gradients are
 // conv_grad_input and conv.
 #include "sluice/ops/conv.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/loss.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "sluice/ir/op_def.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 

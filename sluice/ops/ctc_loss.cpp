@@ -3,11 +3,14 @@
 // infinity or, with zeroInfinity, nothing.
 #include <cmath>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/ctc.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/loss_ops.h"
 #include "sluice/ops/norm.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

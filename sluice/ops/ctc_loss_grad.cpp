@@ -3,8 +3,8 @@
 #include "sluice/ops/cost.h"
 #include "sluice/ops/ctc.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/loss_ops.h"
 #include "sluice/ops/norm.h"
-#include "sluice/ops/op_list.h"
 
 namespace sluice::ops {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/norm_ops.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::ops {

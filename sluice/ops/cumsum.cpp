@@ -5,9 +5,8 @@
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/integer_math.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 #include "sluice/ops/reduce.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,7 +1,6 @@
 // det: the determinants of the square matrices in the last two axes.
 #include "sluice/ops/determinant.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/linear_ops.h"
 
 namespace sluice::ops {
 namespace {

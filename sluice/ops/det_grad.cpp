@@ -3,8 +3,7 @@
 #include <vector>
 
 #include "sluice/ops/determinant.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/linear_ops.h"
 
 namespace sluice::ops {
 namespace {

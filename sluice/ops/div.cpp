@@ -1,9 +1,13 @@
 // div: x / y with broadcasting. Integers truncate toward zero; an integer divided by zero is 0, and
 // the one quotient that does not fit (lowest / -1) wraps.
+#include <cstdint>
+#include <type_traits>
+
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/integer_math.h"
 #include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/dynamic_block.h"
+#include "sluice/ops/indexing_ops.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/dynamic_block.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/indexing_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

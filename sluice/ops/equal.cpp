@@ -1,7 +1,6 @@
 // equal: x == y with broadcasting, as bool. NaN equals nothing.
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
 
 namespace sluice::ops {
 namespace {

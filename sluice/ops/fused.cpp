@@ -10,7 +10,6 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/op_list.h"
 
 namespace sluice::ops {
 namespace {

@@ -6,6 +6,8 @@
 
 namespace sluice::ops {
 
+extern const ir::OpDef kFused;
+
 /// An op with many operations per byte whose result element-wise ops may be appended to: matmul and
 /// the convolutions.
 bool isFusionAnchor(const ir::OpDef& def);

@@ -4,8 +4,7 @@
 #include <cstring>
 
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -3,9 +3,9 @@
 #include <array>
 
 #include "sluice/ops/indexed.h"
+#include "sluice/ops/indexing_ops.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,7 +1,6 @@
 // greater: x > y with broadcasting, as bool; false for NaN.
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -4,8 +4,7 @@
 #include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/grid_sample.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/image_ops.h"
 
 namespace sluice::ops {
 namespace {

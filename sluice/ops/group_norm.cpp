@@ -3,8 +3,10 @@
 #include <array>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/norm.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

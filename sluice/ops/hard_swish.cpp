@@ -1,7 +1,7 @@
 // hard_swish: x times x / 6 + 1/2 limited to [0, 1].
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

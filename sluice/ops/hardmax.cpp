@@ -1,10 +1,11 @@
 // hardmax: 1 at the largest element along an axis, the first of equal ones, and 0 elsewhere.
 #include <array>
 
+#include "sluice/ops/activation_ops.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

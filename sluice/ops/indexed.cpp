@@ -4,11 +4,13 @@
 #include <cstring>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/integer_math.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/image_ops.h"
+#include "sluice/ops/indexing_ops.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 #include "tests/support/message_of.h"
 #include "tests/support/refusals.h"
 

@@ -1,14 +1,15 @@
 // Hand-computed values of the ops that pick and place elements and of the ops on images. Gradients
 // are checked by the conformance suite, but for those that pass to some operands only.
+#include "sluice/ops/indexing_ops.h"
+
 #include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/image_ops.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -2,9 +2,10 @@
 #include <array>
 #include <limits>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,7 +1,6 @@
 // is_nan: whether x is not a number, as bool.
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
 
 namespace sluice::ops {
 namespace {

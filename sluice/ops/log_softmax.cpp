@@ -3,8 +3,7 @@
 #include <cmath>
 
 #include "sluice/ops/cost.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/norm_ops.h"
 #include "sluice/ops/softmax_reference.h"
 
 namespace sluice::ops {

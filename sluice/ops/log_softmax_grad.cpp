@@ -1,9 +1,10 @@
 // log_softmax_grad: dy - exp(y) * sum(dy) along one axis, from log_softmax's output y.
 #include <cmath>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/cost.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/softmax_reference.h"
 
 namespace sluice::ops {

@@ -4,6 +4,8 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 

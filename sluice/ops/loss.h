@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sluice/ir/op_def.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/loss_ops.h"
 
 namespace sluice::ops {
 

@@ -10,9 +10,14 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/indexing_ops.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "sluice/ops/op_list.h"
 #include "sluice/ops/pool.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
 namespace {

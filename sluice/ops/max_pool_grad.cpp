@@ -1,8 +1,12 @@
 // max_pool_grad: sends each output's gradient to the element that won its window, given max_pool's
 // indices.
 #include "sluice/base/error.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/indexing_ops.h"
+#include "sluice/ops/logic_ops.h"
 #include "sluice/ops/pool.h"
+#include "sluice/ops/shape_ops.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,7 +1,7 @@
 // maximum: the larger of x and y with broadcasting; NaN if either is. Where they are equal the
 // gradient goes to x.
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/logic_ops.h"
 #include "sluice/ops/pick.h"
 
 namespace sluice::ops {

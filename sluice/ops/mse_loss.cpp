@@ -1,8 +1,9 @@
 // mse_loss: (prediction - target)^2.
 #include <array>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/loss.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/loss_ops.h"
 
 namespace sluice::ops {
 namespace {

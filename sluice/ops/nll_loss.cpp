@@ -3,7 +3,7 @@
 #include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/loss.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/loss_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -4,8 +4,10 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/window_ops.h"
 #include "tests/support/refusals.h"
 
 namespace sluice::ops {

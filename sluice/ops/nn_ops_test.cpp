@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/shape_ops.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
 namespace {

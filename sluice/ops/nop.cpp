@@ -1,7 +1,6 @@
 // nop: x itself, kept in the graph as a mark or a fence: it is never removed or merged.
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 

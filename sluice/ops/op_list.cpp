@@ -5,6 +5,10 @@
 
 namespace sluice::ops {
 
+#define SLUICE_OP(Name) extern const ir::OpDef k##Name;
+#include "sluice/ops/op_list.inc"  // IWYU pragma: keep
+#undef SLUICE_OP
+
 const ir::OpSet& opSet() {
   static const std::vector<const ir::OpDef*> kDefs = [] {
     std::vector<const ir::OpDef*> defs = {

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 

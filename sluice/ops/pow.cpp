@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -4,9 +4,8 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 #include "sluice/ops/random.h"
+#include "sluice/ops/random_ops.h"
 
 namespace sluice::ops {
 namespace {

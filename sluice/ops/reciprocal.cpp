@@ -1,7 +1,6 @@
 // reciprocal: 1 / x.
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

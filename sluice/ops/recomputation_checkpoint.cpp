@@ -1,7 +1,6 @@
 // recomputation_checkpoint: x itself, marked as a value to keep when activations are recomputed.
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,7 +1,10 @@
 #include "sluice/ops/reduce.h"
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 

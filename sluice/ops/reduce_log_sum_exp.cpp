@@ -1,9 +1,10 @@
 // reduce_log_sum_exp: log(sum(exp(x))) over some axes, without overflow; -infinity over nothing.
 #include <limits>
 
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/reduce.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,8 +1,7 @@
 // reduce_max: the largest element over some axes; NaN if there is one, the lowest value of the type
 // over nothing. Equal extremes share the gradient equally.
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 #include "sluice/ops/reduce.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

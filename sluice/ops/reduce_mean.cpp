@@ -1,7 +1,7 @@
 // reduce_mean: the mean over some axes; NaN over nothing.
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/reduce.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,8 +1,8 @@
 // reduce_prod: the product over some axes; 1 over nothing.
 #include "sluice/ops/integer_math.h"
 #include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 #include "sluice/ops/reduce.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

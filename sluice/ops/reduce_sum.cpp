@@ -1,8 +1,9 @@
 // reduce_sum: the sum over some axes.
 #include "sluice/ops/integer_math.h"
 #include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 #include "sluice/ops/reduce.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

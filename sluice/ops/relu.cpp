@@ -1,7 +1,6 @@
 // relu: max(x, 0); NaN stays NaN. The gradient needs only the output.
+#include "sluice/ops/activation_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

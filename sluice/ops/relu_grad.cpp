@@ -1,7 +1,6 @@
 // relu_grad: dy where relu's output y is above 0, else 0.
+#include "sluice/ops/activation_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

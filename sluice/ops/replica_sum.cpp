@@ -1,8 +1,7 @@
 // replica_sum: the sum of x over all replicas, in replica order (rule R8). No kernel runs it: it
 // becomes a task that reads the memory of every replica. The reference is that of one replica.
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -6,10 +6,13 @@
 #include <cmath>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/image_ops.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

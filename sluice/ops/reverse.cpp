@@ -2,9 +2,8 @@
 #include <array>
 
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 #include "sluice/ops/reduce.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

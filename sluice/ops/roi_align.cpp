@@ -8,8 +8,8 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/image_ops.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
 
 namespace sluice::ops {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "sluice/base/function_ref.h"
 #include "sluice/ir/op_def.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/image_ops.h"
 
 namespace sluice::ops {
 

@@ -3,7 +3,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/image_ops.h"
 #include "sluice/ops/roi_align.h"
 
 namespace sluice::ops {

@@ -6,9 +6,8 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/indexed.h"
+#include "sluice/ops/indexing_ops.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

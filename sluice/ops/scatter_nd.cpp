@@ -4,8 +4,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/indexed.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/indexing_ops.h"
 
 namespace sluice::ops {
 namespace {

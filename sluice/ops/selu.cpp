@@ -1,9 +1,9 @@
 // selu: gamma x where x is positive, else gamma alpha (exp(x) - 1).
 #include <array>
 
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -4,9 +4,8 @@
 #include <array>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/indexing_ops.h"
 #include "sluice/ops/layout.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

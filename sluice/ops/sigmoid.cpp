@@ -1,9 +1,9 @@
 // sigmoid: 1 / (1 + exp(-x)).
 #include <cmath>
 
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,9 +1,9 @@
 // silu: x sigmoid(x), also known as swish.
 #include <cmath>
 
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

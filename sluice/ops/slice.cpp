@@ -8,8 +8,7 @@
 #include <limits>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

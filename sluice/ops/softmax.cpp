@@ -5,8 +5,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/cost.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/norm_ops.h"
 #include "sluice/ops/softmax_reference.h"
 
 namespace sluice::ops {

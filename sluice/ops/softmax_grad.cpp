@@ -1,7 +1,8 @@
 // softmax_grad: y * (dy - sum(y * dy)) along one axis, from softmax's output y.
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/cost.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/softmax_reference.h"
 
 namespace sluice::ops {

@@ -9,6 +9,7 @@
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/layout.h"
 #include "sluice/ops/op_list.h"
+#include "sluice/ops/ops.h"
 #include "sluice/ops/vendor.h"
 
 namespace sluice::ops {

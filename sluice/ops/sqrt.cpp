@@ -1,9 +1,8 @@
 // sqrt: the square root.
 #include <cmath>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,9 +1,9 @@
 // thresholded_relu: x where it is above alpha, else 0.
 #include <array>
 
+#include "sluice/ops/activation_ops.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -7,10 +7,15 @@
 #include <vector>
 
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ops/ops.h"
 #include "sluice/ops/tensor_text.h"
 
 namespace sluice::ops {
+
+using ir::GraphBuilder;
+using ir::Value;
+
+extern const ir::OpDef kAbort, kCtcBeamSearchDecoder, kPrintTensor, kShapedDropout, kSplineBasis,
+    kSplineWeighting;
 
 struct PrintOptions {
   std::string title = {};

@@ -5,6 +5,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/op_list.h"
+#include "sluice/ops/ops.h"
 #include "sluice/ops/vendor.h"
 #include "tests/support/message_of.h"
 

@@ -1,8 +1,8 @@
 // where: x where the condition holds, else y; all three are broadcast together.
 #include "sluice/base/error.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {

@@ -4,7 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::optim {
 namespace {

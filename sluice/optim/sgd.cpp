@@ -1,7 +1,7 @@
 #include "sluice/optim/sgd.h"
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 
 namespace sluice::optim {
 namespace {

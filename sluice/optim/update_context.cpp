@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::optim {
 namespace {

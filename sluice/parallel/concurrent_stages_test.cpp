@@ -6,7 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "sluice/parallel/execution_plan.h"
 #include "sluice/parallel/strategy.h"
 #include "sluice/transforms/autodiff.h"

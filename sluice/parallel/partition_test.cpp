@@ -5,7 +5,9 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::parallel {

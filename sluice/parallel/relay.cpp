@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/parallel/op_replacer.h"
 
 namespace sluice::parallel {

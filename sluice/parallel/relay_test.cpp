@@ -5,8 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "sluice/ir/verify.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "sluice/parallel/placement.h"
 #include "sluice/transforms/autodiff.h"
 

@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "sluice/parallel/placement.h"
 
 namespace sluice::parallel {

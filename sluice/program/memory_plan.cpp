@@ -349,8 +349,8 @@ class Lifetimes {
     return last + 1;
   }
 
-  /// The begin of what runs before; from the first segment on, that is the last one of the round
-  /// before. Not before `limit`.
+  /// The begin of the loop segment that runs before; from the first one on, that is the last one of
+  /// the round before. Not before `limit`.
   std::int64_t beginBefore(std::int32_t segment,
                            bool wholeGroup,
                            std::int32_t device,
@@ -359,8 +359,10 @@ class Lifetimes {
     std::int32_t before = -1;
     std::int32_t lastOfAll = -1;
     eachSegment(device, [&](std::int32_t s, const Extent& extent) {
-      before = extent.last < begin ? s : before;
-      lastOfAll = s;
+      // What runs once per round is too short to load anything meanwhile.
+      const bool loop = !emitted_.segments[static_cast<std::size_t>(s)].oncePerRound();
+      before = extent.last < begin && (loop || limit > 0) ? s : before;
+      lastOfAll = loop || lastOfAll < 0 ? s : lastOfAll;
     });
     return std::max(limit, beginOf(before >= 0 ? before : lastOfAll, wholeGroup));
   }
@@ -369,9 +371,14 @@ class Lifetimes {
     std::int32_t behind = -1;
     std::int32_t firstOfAll = -1;
     eachSegment(device, [&](std::int32_t s, const Extent& extent) {
-      behind = behind < 0 && extent.first >= last ? s : behind;
-      firstOfAll = firstOfAll < 0 ? s : firstOfAll;
+      const bool loop = !emitted_.segments[static_cast<std::size_t>(s)].oncePerRound();
+      const bool late = last > loopEnd_;
+      behind = behind < 0 && extent.first >= last && (loop || late) ? s : behind;
+      firstOfAll = firstOfAll < 0 && loop ? s : firstOfAll;
     });
+    if (behind < 0 && firstOfAll < 0) {
+      return end();
+    }
     return endOf(behind >= 0 ? behind : firstOfAll, wholeGroup);
   }
 

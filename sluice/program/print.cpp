@@ -67,8 +67,11 @@ void printCall(Text out, const Program& program, const device::KernelCall& call)
                  call.name);
 }
 
-/// "compute0", "exchange0>1"
+/// "compute0", "exchange0>1", "fetch0.1"
 std::string laneName(const Lane& lane) {
+  if (lane.kind == LaneKind::Fetch || lane.kind == LaneKind::Flush) {
+    return fmt::format("{}{}.{}", name(lane.kind), lane.device, lane.peer);
+  }
   return lane.kind == LaneKind::Exchange
              ? fmt::format("{}{}>{}", name(lane.kind), lane.peer, lane.device)
              : fmt::format("{}{}", name(lane.kind), lane.device);

@@ -146,7 +146,8 @@ struct Lane {
   std::int32_t device = 0;
   LaneKind kind = LaneKind::Compute;
   std::vector<Task> tasks;
-  /// Exchange: the device that the copies come from; its own for sums over replicas.
+  /// Exchange: the device that the copies come from; its own for sums over replicas. Fetch, Flush:
+  /// 0 for what moves once per round, 1 for what moves with every micro-batch.
   std::int32_t peer = -1;
 };
 

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/program/lower.h"
 #include "sluice/program/toy_kernels.h"
 #include "sluice/program/verify.h"

@@ -208,15 +208,11 @@ std::int64_t Round::firstRead(const Node& feed, std::int32_t microBatch) const {
 }
 
 std::int64_t Round::firstUse(const Node& fetch, std::int32_t microBatch) const {
-  const Touch& touch = touches_[static_cast<std::size_t>(fetch.writes[0])];
   std::int64_t time = std::numeric_limits<std::int64_t>::max();
-  for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
-    for (const std::int32_t t : *list) {
-      const Node& other = nodes_[static_cast<std::size_t>(t)];
-      if (other.kind == TaskKind::Run) {
-        time = std::min(time, fetch.once ? other.start.front() : other.start[other.at(microBatch)]);
-      }
-    }
+  for (const std::int32_t n : kernelsOf(static_cast<std::size_t>(fetch.writes[0]))) {
+    const Node& kernels = nodes_[static_cast<std::size_t>(n)];
+    time =
+        std::min(time, fetch.once ? kernels.start.front() : kernels.start[kernels.at(microBatch)]);
   }
   return time;
 }
@@ -227,6 +223,11 @@ std::int64_t Round::lastWrite(const Node& copy, std::int32_t microBatch) const {
     return kBeforePack;  // a variable as it is when the round begins
   }
   std::int64_t time = kBeforePack;
+  if (copy.kind == TaskKind::Reduce && streams_ &&
+      !kernelsOf(static_cast<std::size_t>(copy.writes[0])).empty()) {
+    // In the turn of the kernels that read it: what they need is there only then.
+    time = std::max(time, firstUse(copy, microBatch) - 1);
+  }
   for (const std::int32_t w : touches_[buffer].writers) {
     const Node& writer = nodes_[static_cast<std::size_t>(w)];
     if (copy.kind == TaskKind::Reduce && !phases_) {
@@ -308,8 +309,10 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
       case TaskKind::Transfer: {
         const std::int32_t from = emitted_.buffers[emitted_.transfers[subject].from.index()].device;
         const std::int32_t to = emitted_.buffers[emitted_.transfers[subject].to.index()].device;
-        node.lane = node.fetches   ? laneOf(to, LaneKind::Fetch)
-                    : node.flushes ? laneOf(from, LaneKind::Flush)
+        // What comes with every micro-batch is small and urgent; it does not queue behind the rest.
+        const std::int32_t way = node.once ? 0 : 1;
+        node.lane = node.fetches   ? laneOf(to, LaneKind::Fetch, way)
+                    : node.flushes ? laneOf(from, LaneKind::Flush, way)
                                    : laneOf(to, LaneKind::Exchange, from);
         break;
       }

@@ -137,6 +137,7 @@ class Round {
   Wait turnBefore(const Node& node, const Node& other, std::int32_t m) const;
   std::int32_t firstToucher(std::size_t buffer) const;
   bool isOwnKernel(std::size_t buffer, std::int32_t node) const;
+  std::vector<std::int32_t> kernelsOf(std::size_t buffer) const;
 
   std::vector<Slot> slotsOf(const Node& node, std::int32_t m) const;
   void waitForMicroBatchBefore(const Node& node,

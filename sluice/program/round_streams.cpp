@@ -3,6 +3,7 @@
 // share memory over the course of a round although several lanes touch them. The waits that keep
 // all of these apart are found here.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -71,20 +72,15 @@ void Round::findGroups() {
 /// it brings, or at the last one that writes what it saves.
 std::int32_t Round::placeAmongKernels(const Node& node, std::int32_t microBatch) const {
   const auto buffer = static_cast<std::size_t>(node.fetches ? node.writes[0] : node.reads[0]);
-  const Touch& touch = touches_[buffer];
+  const std::vector<std::int32_t>& writers = touches_[buffer].writers;
   std::int32_t first = std::numeric_limits<std::int32_t>::max();
   std::int32_t lastWrite = -1;
-  for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
-    for (const std::int32_t n : *list) {
-      if (!isOwnKernel(buffer, n)) {
-        continue;
-      }
-      const Node& kernels = nodes_[static_cast<std::size_t>(n)];
-      const std::size_t at = kernels.at(microBatch);
-      first = std::min(first, node.once ? kernels.task.front() : kernels.task[at]);
-      if (list == &touch.writers) {
-        lastWrite = std::max(lastWrite, node.once ? kernels.task.back() : kernels.task[at]);
-      }
+  for (const std::int32_t n : kernelsOf(buffer)) {
+    const Node& kernels = nodes_[static_cast<std::size_t>(n)];
+    const std::size_t at = kernels.at(microBatch);
+    first = std::min(first, node.once ? kernels.task.front() : kernels.task[at]);
+    if (std::ranges::find(writers, n) != writers.end()) {
+      lastWrite = std::max(lastWrite, node.once ? kernels.task.back() : kernels.task[at]);
     }
   }
   return node.flushes && lastWrite >= 0 ? lastWrite : first;
@@ -113,6 +109,27 @@ bool Round::isOwnKernel(std::size_t buffer, std::int32_t node) const {
                                         emitted_.buffers[buffer].device;
 }
 
+/// The kernels of its device that use the buffer, and those for which a sum over replicas reads it.
+std::vector<std::int32_t> Round::kernelsOf(std::size_t buffer) const {
+  std::vector<std::int32_t> kernels;
+  const Touch& touch = touches_[buffer];
+  for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
+    for (const std::int32_t n : *list) {
+      const Node& node = nodes_[static_cast<std::size_t>(n)];
+      if (isOwnKernel(buffer, n)) {
+        kernels.push_back(n);
+      } else if (node.kind == TaskKind::Reduce &&
+                 node.reads[0] == static_cast<std::int32_t>(buffer)) {
+        const auto sum = static_cast<std::size_t>(node.writes[0]);
+        std::ranges::copy_if(touches_[sum].readers,
+                             std::back_inserter(kernels),
+                             [&](std::int32_t r) { return isOwnKernel(sum, r); });
+      }
+    }
+  }
+  return kernels;
+}
+
 bool Round::isWrittenElsewhere(std::size_t buffer) const {
   return std::ranges::any_of(touches_[buffer].writers,
                              [&](std::int32_t node) { return !isOwnKernel(buffer, node); });
@@ -125,15 +142,10 @@ bool Round::isReadElsewhere(std::size_t buffer) const {
 
 std::pair<std::int32_t, std::int32_t> Round::segmentsOf(std::size_t buffer) const {
   std::pair<std::int32_t, std::int32_t> found{-1, -1};
-  const Touch& touch = touches_[buffer];
-  for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
-    for (const std::int32_t n : *list) {
-      if (isOwnKernel(buffer, n)) {
-        const std::int32_t segment = nodes_[static_cast<std::size_t>(n)].subject;
-        found.first = found.first < 0 ? segment : std::min(found.first, segment);
-        found.second = std::max(found.second, segment);
-      }
-    }
+  for (const std::int32_t n : kernelsOf(buffer)) {
+    const std::int32_t segment = nodes_[static_cast<std::size_t>(n)].subject;
+    found.first = found.first < 0 ? segment : std::min(found.first, segment);
+    found.second = std::max(found.second, segment);
   }
   return found;
 }
@@ -226,7 +238,7 @@ void Round::addWindowWaits(const Node& node,
         if (other.kind != TaskKind::Run) {
           waits.push_back(other.fetches ? sameTurn(node, other, m) : turnBefore(node, other, m));
         }
-      } else if (other.kind == TaskKind::Run) {
+      } else if (other.kind == TaskKind::Run || other.fetches) {
         Wait wait = sameTurn(node, other, m);
         wait.allReplicas = node.kind == TaskKind::Reduce;
         waits.push_back(wait);

@@ -10,7 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/program/toy_kernels.h"
 #include "sluice/program/verify.h"
 #include "tests/support/staged_models.h"

@@ -36,6 +36,7 @@ class Streams {
     for (const EmittedCall& e : emitted.calls) {
       noteUses(e);
     }
+    noteReductions();
     std::vector<std::int32_t> last(1, -1);
     before_.assign(emitted.segments.size(), -1);
     for (const EmittedCall& e : emitted.calls) {
@@ -87,6 +88,22 @@ class Streams {
       const auto [at, isNew] = use(b);
       at.writes = true;
       at.readsFirst = at.readsFirst || (isNew && readsOutput(e.call));
+    }
+  }
+
+  /// A sum over replicas reads its operand for the kernels that read the sum.
+  void noteReductions() {
+    for (const Reduction& reduction : emitted_.reductions) {
+      const std::vector<SegmentUse>& readers = uses_[reduction.to.index()];
+      if (readers.empty()) {
+        continue;
+      }
+      std::vector<SegmentUse>& uses = uses_[reduction.from.index()];
+      const std::int32_t segment = readers[0].segment;
+      const auto at = std::ranges::lower_bound(uses, segment, {}, &SegmentUse::segment);
+      if (at == uses.end() || at->segment != segment) {
+        uses.insert(at, {.segment = segment, .readsFirst = true});
+      }
     }
   }
 
@@ -232,16 +249,24 @@ class Streams {
 
   void rename() {
     std::ranges::sort(renames_);
+    for (Reduction& reduction : emitted_.reductions) {
+      const std::vector<SegmentUse>& readers = uses_[reduction.to.index()];
+      const std::int32_t segment = readers.empty() ? -1 : readers[0].segment;
+      reduction.from = BufferId(renamed(segment, reduction.from.value));
+    }
     for (EmittedCall& e : emitted_.calls) {
       for (std::vector<std::int32_t>* list : {&e.call.inputs, &e.call.outputs}) {
         for (std::int32_t& b : *list) {
-          const auto found = std::ranges::lower_bound(renames_, Rename{e.segment, b, 0});
-          if (found != renames_.end() && found->segment == e.segment && found->from == b) {
-            b = found->to;
-          }
+          b = renamed(e.segment, b);
         }
       }
     }
+  }
+
+  /// What the segment calls the buffer now.
+  std::int32_t renamed(std::int32_t segment, std::int32_t b) const {
+    const auto found = std::ranges::lower_bound(renames_, Rename{segment, b, 0});
+    return found != renames_.end() && found->segment == segment && found->from == b ? found->to : b;
   }
 
   struct Rename {

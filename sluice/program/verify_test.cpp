@@ -9,7 +9,8 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "sluice/program/lower.h"
 #include "sluice/program/toy_kernels.h"
 #include "tests/support/small_models.h"

@@ -6,9 +6,11 @@
 #include <condition_variable>
 #include <exception>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -79,6 +81,11 @@ struct Engine::Impl {
   std::atomic<std::int32_t> lanesLeft{0};
   std::array<Signal, kLaneClasses> signals;  // by LaneClass
   std::size_t remoteThreads = 0;
+  // Where the bandwidth to remote memory is limited: when each way, by replica, device and
+  // direction, is free again.
+  std::mutex linkMutex;
+  std::map<std::tuple<std::size_t, std::int32_t, bool>, std::chrono::steady_clock::time_point>
+      linkFree;
   std::atomic<std::int64_t> tasksDone{0};
   // The end of a step, and its first error.
   std::mutex mutex;
@@ -336,6 +343,18 @@ struct Engine::Impl {
     return offset;
   }
 
+  /// When a transfer of this length is over, behind those that the link has taken on before.
+  std::chrono::steady_clock::time_point reserveLink(const LaneRun& lane,
+                                                    std::chrono::steady_clock::time_point begin,
+                                                    std::chrono::duration<double> time) {
+    const bool in = lane.plan().kind == program::LaneKind::Fetch;
+    const std::scoped_lock lock(linkMutex);
+    auto& free = linkFree[{lane.replica(), lane.plan().device, in}];
+    free = std::max(free, begin) +
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
+    return free;
+  }
+
   /// A fetch or a flush. A limited link is busy for as long as it would be: the thread sleeps.
   void moveRemote(LaneRun& lane,
                   const program::Transfer& transfer,
@@ -356,9 +375,7 @@ struct Engine::Impl {
     if (options.remoteBandwidth > 0) {
       const std::chrono::duration<double> time(static_cast<double>(transfer.bytes) /
                                                options.remoteBandwidth);
-      lane.linkFree = std::max(lane.linkFree, begin) +
-                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
-      std::this_thread::sleep_until(lane.linkFree);
+      std::this_thread::sleep_until(reserveLink(lane, begin, time));
     }
   }
 

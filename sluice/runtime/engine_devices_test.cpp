@@ -9,7 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/loss_ops.h"
 #include "tests/support/machine.h"
 #include "tests/support/small_models.h"
 #include "tests/support/staged_models.h"

@@ -8,7 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/loss_ops.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/machine.h"
 #include "tests/support/random_tensor.h"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -82,8 +81,6 @@ class LaneRun {
 
   /// Room for the addresses that a sum over replicas reads.
   std::vector<const void*> sources;
-  /// When the link to remote memory is free again, where its bandwidth is limited.
-  std::chrono::steady_clock::time_point linkFree;
 
   /// "compute of device 0: finished run forward 0 of micro-batch 1, next is ..."
   std::string report() const;

@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "tests/support/machine.h"
 #include "tests/support/small_models.h"
 

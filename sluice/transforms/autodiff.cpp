@@ -6,7 +6,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 
 namespace sluice::transforms {
 namespace {

@@ -9,9 +9,8 @@
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ir/verify.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
 #include "sluice/transforms/pass_checks.h"
 
 namespace sluice::transforms {

@@ -22,7 +22,6 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/fused.h"
-#include "sluice/ops/op_list.h"
 #include "sluice/transforms/fusion_body.h"
 
 namespace sluice::transforms {

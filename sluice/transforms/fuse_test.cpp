@@ -5,8 +5,10 @@
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/printer.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/fused.h"
+#include "sluice/ops/window_ops.h"
 #include "sluice/transforms/fuse_elementwise.h"
 #include "sluice/transforms/pass_checks.h"
 

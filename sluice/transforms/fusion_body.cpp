@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "sluice/ops/fused.h"
-#include "sluice/ops/op_list.h"
 
 namespace sluice::transforms {
 namespace {

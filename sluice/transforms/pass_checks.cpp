@@ -9,8 +9,10 @@
 #include "sluice/ir/parser.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ir/verify.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/linear_ops.h"
 #include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::transforms {
 namespace {

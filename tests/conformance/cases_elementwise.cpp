@@ -2,8 +2,13 @@
 #include <memory>
 
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/fused.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/random_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "tests/conformance/op_case.h"
 
 namespace sluice::testing {

@@ -1,5 +1,6 @@
 // Ops that pick or place elements by index, and ops on images.
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/image_ops.h"
+#include "sluice/ops/indexing_ops.h"
 #include "tests/conformance/op_case.h"
 
 namespace sluice::testing {

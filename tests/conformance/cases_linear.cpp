@@ -1,5 +1,6 @@
 // Matrix products, convolutions, pooling, attention.
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/window_ops.h"
 #include "tests/conformance/op_case.h"
 
 namespace sluice::testing {

@@ -1,7 +1,10 @@
 // Trigonometry, remainders, bits and further activations.
 #include <limits>
 
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/logic_ops.h"
 #include "tests/conformance/op_case.h"
 
 namespace sluice::testing {

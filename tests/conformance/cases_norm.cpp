@@ -1,5 +1,6 @@
 // Normalizations, softmax, losses, random ops.
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/norm_ops.h"
 #include "tests/conformance/op_case.h"
 
 namespace sluice::testing {

@@ -1,5 +1,6 @@
 // Ops that move elements: reshape, transpose, slice, gather ...
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/random_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "tests/conformance/op_case.h"
 
 namespace sluice::testing {

@@ -1,5 +1,5 @@
 // Ops that only the vendor's domain has.
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/vendor.h"
 #include "tests/conformance/op_case.h"
 
 namespace sluice::testing {

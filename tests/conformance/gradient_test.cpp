@@ -6,9 +6,11 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/transforms/autodiff.h"
 #include "tests/conformance/op_case.h"
 #include "tests/support/random_tensor.h"

@@ -5,7 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/logic_ops.h"
 #include "tests/onnx/text_model.h"
 #include "tests/support/message_of.h"
 

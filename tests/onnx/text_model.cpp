@@ -8,7 +8,7 @@
 
 #include "sluice/ir/graph_builder.h"
 #include "sluice/onnx/proto.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "sluice/transforms/autodiff.h"
 
 namespace sluice::testing {

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "sluice/transforms/autodiff.h"
 #include "tests/support/random_tensor.h"
 

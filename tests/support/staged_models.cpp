@@ -2,7 +2,9 @@
 
 #include <string>
 
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/reduction_ops.h"
 #include "sluice/transforms/autodiff.h"
 
 namespace sluice::testing {

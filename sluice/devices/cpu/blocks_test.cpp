@@ -9,8 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/ops/op_list.h"
 
 namespace sluice::devices::cpu {
 namespace {

@@ -9,8 +9,12 @@
 
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ops/op_list.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/fused.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/shape_ops.h"
+#include "sluice/ops/window_ops.h"
 #include "tests/support/device_run.h"
 #include "tests/support/random_tensor.h"
 

@@ -8,7 +8,9 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernel_check.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::devices::cpu {
 namespace {

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/ops/interpreter.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::devices::cpu::testing {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "sluice/device/device.h"
 #include "sluice/devices/cpu/cpu_device.h"
-#include "sluice/ops/op_list.h"
 #include "tests/support/random_tensor.h"
 
 namespace sluice::devices::cpu::testing {

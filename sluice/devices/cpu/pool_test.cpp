@@ -6,6 +6,7 @@
 
 #include "sluice/devices/cpu/one_op.h"
 #include "sluice/ops/interpreter.h"
+#include "sluice/ops/window_ops.h"
 
 namespace sluice::devices::cpu {
 namespace {

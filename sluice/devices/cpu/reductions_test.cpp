@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "sluice/devices/cpu/kernel_check.h"
-#include "sluice/ops/op_list.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/random_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::devices::cpu {
 namespace {

@@ -18,7 +18,6 @@
 #include "sluice/devices/cpu/kernels/onednn.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/ops/fused.h"
-#include "sluice/ops/op_list.h"
 
 namespace sluice::devices::cpu {
 namespace {

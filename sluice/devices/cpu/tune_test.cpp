@@ -12,6 +12,8 @@
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/devices/cpu/one_op.h"
 #include "sluice/ir/parser.h"
+#include "sluice/ops/fused.h"
+#include "sluice/ops/op_list.h"
 
 namespace sluice::devices::cpu {
 namespace {

@@ -1,0 +1,98 @@
+// Options of ops that are plain data. Front ends offer them without seeing the ops, so that a new
+// op does not recompile them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace sluice::ops {
+
+// Images.
+struct ResizeOptions {
+  std::vector<std::int64_t> sizes = {};  ///< of the result, one per axis
+  std::vector<double> scales = {};       ///< none: sizes over extents
+  std::string_view mode = "nearest";     ///< nearest, linear or cubic
+  /// half_pixel, pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn or
+  /// tf_crop_and_resize
+  std::string_view coordinates = "half_pixel";
+  /// round_prefer_floor, round_prefer_ceil, floor or ceil
+  std::string_view nearest = "round_prefer_floor";
+  double cubicCoefficient = -0.75;
+  bool excludeOutside = false;      ///< weights of elements outside count for nothing
+  std::vector<double> roi = {};     ///< tf_crop_and_resize: all starts, then all ends
+  double extrapolationValue = 0.0;  ///< tf_crop_and_resize: outside of the region
+};
+
+struct GridSampleOptions {
+  std::string_view mode = "bilinear";  ///< bilinear, nearest or bicubic
+  std::string_view padding = "zeros";  ///< zeros, border or reflection
+  bool alignCorners = false;
+};
+
+struct RoiAlignOptions {
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+  std::int64_t samplingRatio = 0;  ///< samples per cell and axis; 0: by the region's size
+  double spatialScale = 1.0;
+  bool halfPixel = true;          ///< pixels have their centres at halves
+  std::string_view mode = "avg";  ///< avg or max
+};
+
+// Linear algebra.
+struct MatMulOptions {
+  bool transposeA = false;  ///< of the last two axes
+  bool transposeB = false;
+};
+
+// Losses.
+enum class Reduction : std::uint8_t { Mean, Sum, None };
+
+struct NllOptions {
+  Reduction reduction = Reduction::Mean;
+  std::int64_t ignoreIndex = -100;  ///< terms with this label count for nothing
+};
+
+struct CrossEntropyOptions {
+  Reduction reduction = Reduction::Mean;
+  std::int64_t ignoreIndex = -100;
+  double labelSmoothing = 0.0;
+};
+
+struct CtcOptions {
+  Reduction reduction = Reduction::Mean;  ///< Mean: of the losses per label
+  std::int64_t blank = 0;
+  bool zeroInfinity = false;  ///< targets without any alignment cost nothing
+};
+
+// Normalization.
+struct NormOptions {
+  std::int64_t axis = -1;  ///< this axis and all behind it are normalized
+  double epsilon = 1e-5;
+};
+
+// Reductions.
+struct CumSumOptions {
+  bool exclusive = false;  ///< leave out the element itself
+  bool reverse = false;    ///< sum from the back
+};
+
+// Convolution and pooling. Empty lists mean no padding and strides and dilations of 1; pads are all
+// the ones before, then all the ones after.
+struct ConvOptions {
+  std::vector<std::int64_t> strides = {};
+  std::vector<std::int64_t> pads = {};
+  std::vector<std::int64_t> dilations = {};
+  std::int64_t groups = 1;
+};
+
+struct PoolOptions {
+  std::vector<std::int64_t> kernel = {};
+  std::vector<std::int64_t> strides = {};
+  std::vector<std::int64_t> pads = {};
+  std::vector<std::int64_t> dilations = {};  ///< max pooling only
+  bool ceilMode = false;                     ///< a last, partial window counts
+  bool countIncludePad = false;              ///< average pooling only
+};
+
+}  // namespace sluice::ops
