@@ -1,6 +1,8 @@
 // sluice version, devices, ops.
 #include <algorithm>
+#include <array>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -9,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/onnx/import.h"
@@ -72,50 +75,97 @@ std::string kernelsOf(const ir::OpDef& def) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// The names of ONNX's ops, by domain, in lines of this width.
+/// ONNX's ops by domain with the versions that are read, in lines of this width.
 int listOnnx() {
   constexpr std::size_t kWidth = 96;
-  for (const char* domain : {"", "ai.onnx.preview.training", "ai.graphcore"}) {
-    fmt::print("{}:\n", *domain == '\0' ? "default domain" : domain);
+  for (const std::string domain : {"", "ai.onnx.preview.training", "ai.graphcore"}) {
+    fmt::print("{}:\n", domain.empty() ? "default domain" : domain);
     std::string line;
     for (const std::string& name : onnx::readableOps(domain)) {
-      if (line.size() + name.size() > kWidth) {
+      const std::string entry =
+          fmt::format(" {}_{}", name, fmt::join(onnx::readableVersions(domain, name), "/"));
+      if (line.size() + entry.size() > kWidth) {
         fmt::print(" {}\n", line);
         line.clear();
       }
-      line += " " + name;
+      line += entry;
     }
     fmt::print(" {}\n", line);
   }
   return 0;
 }
 
-int listOps(bool markdown) {
-  const char* row = markdown ? "| {} | {} | {} | {} | {} | {} | {} |\n"
-                             : "{:<28} {:<7} {:<8} {:<12} {:<18} {:<24} {}\n";
-  const auto print = [&](auto... cells) { fmt::print(fmt::runtime(row), cells...); };
-  print("op", "inputs", "outputs", "gradient", "cpu", "attributes", "ONNX");
-  if (markdown) {
-    print("---", "---", "---", "---", "---", "---", "---");
+/// Per op what a file of lines "op types" says; the file of the conformance suite's `op_types`.
+std::map<std::string, std::string, std::less<>> readTypes(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    raise<FileError>("cannot read the types of ops from '{}'", path);
   }
-  for (const ir::OpDef* def : ops::opSet().all()) {
-    std::vector<std::string_view> attrs;
-    for (const ir::AttrSpec& spec : def->attrs) {
-      attrs.push_back(spec.name);
-    }
-    std::vector<std::string> onnx;
-    for (const ir::OnnxName& name : def->onnx) {
-      onnx.push_back(fmt::format("{}_{}", name.name, name.since));
-    }
-    print(std::string(def->name),
-          inputsOf(*def),
-          def->outputs == ir::kVariadic ? std::string("any") : std::to_string(def->outputs),
-          std::string(def->grad != nullptr        ? "yes"
-                      : def->decompose != nullptr ? "by its parts"
-                                                  : "no"),
-          kernelsOf(*def),
+  std::map<std::string, std::string, std::less<>> types;
+  for (std::string op, rest; file >> op && std::getline(file >> std::ws, rest);) {
+    types.insert_or_assign(op, rest);
+  }
+  return types;
+}
+
+std::string gradientOf(const ir::OpDef& def) {
+  return def.grad != nullptr ? "yes" : def.decompose != nullptr ? "by its parts" : "no";
+}
+
+/// The cells of one line.
+std::vector<std::string> rowOf(const ir::OpDef& def) {
+  std::vector<std::string_view> attrs;
+  for (const ir::AttrSpec& spec : def.attrs) {
+    attrs.push_back(spec.name);
+  }
+  std::vector<std::string> onnx;
+  for (const ir::OnnxName& name : def.onnx) {
+    onnx.push_back(fmt::format("{}_{}", name.name, name.since));
+  }
+  return {std::string(def.name),
+          inputsOf(def),
+          def.outputs == ir::kVariadic ? "any" : std::to_string(def.outputs),
+          gradientOf(def),
+          kernelsOf(def),
           fmt::format("{}", fmt::join(attrs, ", ")),
-          fmt::format("{}", fmt::join(onnx, " ")));
+          fmt::format("{}", fmt::join(onnx, " "))};
+}
+
+struct OpListing {
+  bool markdown = false;
+  bool onnx = false;
+  std::string types;  ///< the path of a file
+};
+
+constexpr std::size_t kTypesColumn = 3;
+
+void printRow(const OpListing& listing, std::vector<std::string> cells, const std::string& types) {
+  if (!listing.types.empty()) {
+    cells.insert(cells.begin() + kTypesColumn, types);
+  }
+  if (listing.markdown) {
+    fmt::print("| {} |\n", fmt::join(cells, " | "));
+    return;
+  }
+  constexpr std::array<std::size_t, 8> kWidths = {28, 7, 8, 12, 18, 24, 24, 0};
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    fmt::print("{:<{}} ", cells[i], kWidths.at(i));
+  }
+  fmt::print("\n");
+}
+
+int listOps(const OpListing& listing) {
+  const std::vector<std::string> names = {
+      "op", "inputs", "outputs", "gradient", "cpu", "attributes", "ONNX"};
+  printRow(listing, names, "types");
+  if (listing.markdown) {
+    printRow(listing, std::vector<std::string>(names.size(), "---"), "---");
+  }
+  const auto types = listing.types.empty() ? std::map<std::string, std::string, std::less<>>{}
+                                           : readTypes(listing.types);
+  for (const ir::OpDef* def : ops::opSet().all()) {
+    const auto found = types.find(def->name);
+    printRow(listing, rowOf(*def), found == types.end() ? "" : found->second);
   }
   return 0;
 }
@@ -135,12 +185,12 @@ void addDevices(CLI::App& app, Action& action) {
 
 void addOps(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("ops", "List every op");
-  const auto markdown = std::make_shared<bool>(false);
-  const auto onnx = std::make_shared<bool>(false);
-  command->add_flag("--markdown", *markdown, "As a Markdown table");
-  command->add_flag("--onnx", *onnx, "The ONNX ops that are read from model files");
-  command->callback([&action, markdown, onnx] {
-    action = [markdown, onnx] { return *onnx ? listOnnx() : listOps(*markdown); };
+  const auto listing = std::make_shared<OpListing>();
+  command->add_flag("--markdown", listing->markdown, "As a Markdown table");
+  command->add_flag("--onnx", listing->onnx, "The ONNX ops that are read from model files");
+  command->add_option("--types", listing->types, "A file of lines `op types`, for one more column");
+  command->callback([&action, listing] {
+    action = [listing] { return listing->onnx ? listOnnx() : listOps(*listing); };
   });
 }
 

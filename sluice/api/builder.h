@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/api/builder_graphcore_ops.h"
@@ -101,6 +102,7 @@ class Builder {
     std::vector<ir::NamedAttr> attrs = {};
     std::size_t outputs = 1;
     std::string_view domain = "";
+    std::vector<std::pair<std::string_view, const ir::Graph*>> bodies = {};
   };
   /// The op as the importer of models translates it.
   std::vector<TensorId> translate(OpCall call);

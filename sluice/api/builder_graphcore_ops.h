@@ -54,8 +54,34 @@ class AiGraphcore {
   TensorId scaledadd(const TensorId& x, const TensorId& y, double scaleX = 1, double scaleY = 1);
   TensorId square(const TensorId& x);
   TensorId swish(const TensorId& x);
+  /// x itself; only the vendor's memory layout would differ.
+  TensorId tensorremap(const TensorId& x);
+
+  // What a run does besides.
+  /// Stops the run with a DeviceError: always, or if an element of the condition is not 0.
+  void abort(const TensorId& condition = "");
+  /// x itself; every run logs it. Dropped when nobody reads the result.
+  TensorId printtensor(const TensorId& x, const ops::PrintOptions& options = {});
+
+  // Graphs in graphs.
+  /// The results of another Builder's graph on these inputs; it may have no weights of its own.
+  Ids call(const Ids& inputs, const Builder& callee);
+  /// Packed sequences padded to [sequences, steps, ...], passed to the callback some at a time, its
+  /// result packed again. The operands are data, offsets and lengths for each input of the
+  /// callback, then offsets and lengths of the results.
+  TensorId packeddatablock(const Ids& operands,
+                           const PackedDataBlockOptions& options,
+                           const Builder& callback);
 
   // Normalization, convolution and losses.
+  /// The result or, in training, also both new running statistics and both of the batch.
+  Ids batchnormalization(const TensorId& x,
+                         const BatchNormTensors& tensors,
+                         const VendorBatchNormOptions& options = {});
+  /// Per batch item the most likely label sequences: probabilities, lengths, labels.
+  Ids ctcbeamsearchdecoder(const TensorId& logProbabilities,
+                           const TensorId& lengths,
+                           const ops::CtcDecoderOptions& options = {});
   TensorId ctcloss(const TensorId& logProbabilities,
                    const CtcTensors& tensors,
                    const ops::CtcOptions& options = {});
@@ -71,6 +97,17 @@ class AiGraphcore {
                   ops::Reduction reduction = ops::Reduction::Mean);
   /// Convolutions side by side.
   Ids multiconv(const std::vector<MultiConvPart>& parts);
+  /// Dropout by a mask of this shape, which is broadcast to x.
+  TensorId shapeddropout(const TensorId& x, const Ints& shape, double ratio = 0.5);
+  /// The basis and the indices of the weights, both [edges, products].
+  Ids splinebasis(const TensorId& pseudo,
+                  const TensorId& kernelSize,
+                  const TensorId& isOpen,
+                  std::int64_t degree = 1);
+  TensorId splineweighting(const TensorId& x,
+                           const TensorId& weight,
+                           const TensorId& basis,
+                           const TensorId& indices);
   TensorId nllloss(const TensorId& probabilities,
                    const TensorId& labels,
                    const NllLossOptions& options = {});

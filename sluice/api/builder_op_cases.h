@@ -87,5 +87,6 @@ std::vector<Case> sequenceCases();
 std::vector<Case> vendorElementwiseCases();
 std::vector<Case> vendorIndexingCases();
 std::vector<Case> vendorNnCases();
+std::vector<Case> vendorRunCases();
 
 }  // namespace sluice::opcases

@@ -30,6 +30,7 @@ std::vector<Case> vendorElementwiseCases() {
       vendorUnary("Round", &AiGraphcore::round),
       vendorUnary("Square", &AiGraphcore::square),
       vendorUnary("Swish", &AiGraphcore::swish),
+      vendorUnary("TensorRemap", &AiGraphcore::tensorremap),
       vendorUnary("ZerosLike", &AiGraphcore::zeroslike),
       vendorBinary("Atan2", &AiGraphcore::atan2),
       vendorBinary("Fmod", &AiGraphcore::fmod),
@@ -58,8 +59,78 @@ std::vector<Case> vendorElementwiseCases() {
   };
 }
 
+/// y = 2 x of [2, 3], and an output of x itself.
+void makeTwice(Builder& b) {
+  const TensorId x = b.addInputTensor(kSame, "x");
+  b.addOutputTensor(b.aiOnnx().add(x, x));
+  b.addOutputTensor(x);
+}
+
+std::vector<Case> vendorRunCases() {
+  return {
+      {"Abort",
+       [](Fixture& f) {
+         f.g.abort(f.flags);
+         f.g.abort();
+         return Ids{};
+       },
+       {}},
+      op(
+          "PrintTensor", [](Fixture& f) { return f.g.printtensor(f.x); }, kSame),
+      {"Call",
+       [](Fixture& f) {
+         Builder callee("twice");
+         makeTwice(callee);
+         return f.g.call({f.x}, callee);
+       },
+       {kSame, kSame}},
+      op(
+          "PackedDataBlock",
+          [](Fixture& f) {
+            Builder callback("block");
+            const TensorId x = callback.addInputTensor(f32({1, 4, 3}), "x");
+            callback.addOutputTensor(callback.aiOnnx().neg(x));
+            const TensorId offsets = f.i64({2}, {0, 1});
+            const TensorId lengths = f.i64({2}, {1, 1});
+            return f.g.packeddatablock({f.x, offsets, lengths, offsets, lengths},
+                                       {.maxSequenceLengths = {4}, .resultSize = 5},
+                                       callback);
+          },
+          f32({5, 3})),
+  };
+}
+
 std::vector<Case> vendorNnCases() {
   return {
+      {"BatchNormalization",
+       [](Fixture& f) {
+         const BatchNormTensors tensors{f.ones({2}), f.ones({2}), f.ones({2}), f.ones({2})};
+         return f.g.batchnormalization(f.image, tensors, {.training = true});
+       },
+       {f32({1, 2, 4, 4}), f32({2}), f32({2}), f32({2}), f32({2})}},
+      {"CtcBeamSearchDecoder",
+       [](Fixture& f) {
+         return f.g.ctcbeamsearchdecoder(f.sequence, f.i64({2}, {5, 5}), {.topPaths = 4});
+       },
+       {f32({2, 4}), {DType::U32, Shape{2, 4}}, {DType::U32, Shape{2, 4, 5}}}},
+      op(
+          "ShapedDropout",
+          [](Fixture& f) {
+            return f.g.shapeddropout(f.x, {1, 3}, 0.25);
+          },
+          kSame),
+      {"SplineBasis",
+       [](Fixture& f) {
+         return f.g.splinebasis(f.x, f.i64({3}, {2, 2, 2}), f.i64({3}, {1, 1, 1}), 1);
+       },
+       {f32({2, 8}), i64({2, 8})}},
+      op(
+          "SplineWeighting",
+          [](Fixture& f) {
+            return f.g.splineweighting(
+                f.x, f.ones({4, 3, 5}), f.ones({2, 2}), f.i64({2, 2}, {0, 1, 2, 3}));
+          },
+          f32({2, 5})),
       op(
           "Ctc",
           [](Fixture& f) {

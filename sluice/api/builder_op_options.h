@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sluice/ops/op_options.h"
+#include "sluice/ops/vendor.h"
 #include "sluice/tensor/dtype.h"
 #include "sluice/tensor/host_tensor.h"
 
@@ -207,6 +208,18 @@ struct CtcTensors {
   TensorId targets;        ///< [batch, labels]
   TensorId inputLengths;   ///< [batch]
   TensorId targetLengths;  ///< [batch]
+};
+
+struct VendorBatchNormOptions {
+  bool training = false;  ///< by the batch's own statistics, which are results 3 and 4
+  double epsilon = 1e-5;
+  double momentum = 0.9;
+};
+
+struct PackedDataBlockOptions {
+  std::vector<std::int64_t> maxSequenceLengths;  ///< per input of the callback
+  std::int64_t resultSize = 0;                   ///< rows
+  std::int64_t callbackBatchSize = 1;            ///< sequences per call
 };
 
 struct ScatterReduceOptions {

@@ -26,6 +26,7 @@ std::vector<TensorId> Builder::translate(OpCall call) {
     onnx::NodeCall node{.op = call.op,
                         .attrs = std::move(call.attrs),
                         .outputs = call.outputs,
+                        .bodies = std::move(call.bodies),
                         .domain = call.domain};
     for (const OpOperand& operand : call.inputs) {
       const auto* id = std::get_if<TensorId>(&operand);

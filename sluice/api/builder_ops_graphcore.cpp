@@ -138,6 +138,29 @@ TensorId AiGraphcore::swish(const TensorId& x) {
   return one("Swish", {x});
 }
 
+TensorId AiGraphcore::tensorremap(const TensorId& x) {
+  return one("TensorRemap", {x});
+}
+
+AiGraphcore::Ids AiGraphcore::batchnormalization(const TensorId& x,
+                                                 const BatchNormTensors& tensors,
+                                                 const VendorBatchNormOptions& options) {
+  return node("BatchNormalization",
+              {x, tensors.scale, tensors.bias, tensors.mean, tensors.variance},
+              {{"epsilon", options.epsilon}, {"momentum", options.momentum}},
+              options.training ? 5 : 1);
+}
+
+AiGraphcore::Ids AiGraphcore::ctcbeamsearchdecoder(const TensorId& logProbabilities,
+                                                   const TensorId& lengths,
+                                                   const ops::CtcDecoderOptions& options) {
+  return node(
+      "CtcBeamSearchDecoder",
+      {logProbabilities, lengths},
+      {{"blank", options.blank}, {"beamWidth", options.beamWidth}, {"topPaths", options.topPaths}},
+      3);
+}
+
 TensorId AiGraphcore::ctcloss(const TensorId& logProbabilities,
                               const CtcTensors& tensors,
                               const ops::CtcOptions& options) {
@@ -188,6 +211,25 @@ AiGraphcore::Ids AiGraphcore::multiconv(const std::vector<MultiConvPart>& parts)
               inputs,
               {{"strides", strides}, {"pads", pads}, {"dilations", dilations}},
               parts.size());
+}
+
+TensorId AiGraphcore::shapeddropout(const TensorId& x, const Ints& shape, double ratio) {
+  return b_.make("ShapedDropout",
+                 [&] { return ops::shapedDropout(b_.b_, b_.value(x), Shape(shape), ratio); });
+}
+
+AiGraphcore::Ids AiGraphcore::splinebasis(const TensorId& pseudo,
+                                          const TensorId& kernelSize,
+                                          const TensorId& isOpen,
+                                          std::int64_t degree) {
+  return node("SplineBasis", {pseudo, kernelSize, isOpen}, {{"degree", degree}}, 2);
+}
+
+TensorId AiGraphcore::splineweighting(const TensorId& x,
+                                      const TensorId& weight,
+                                      const TensorId& basis,
+                                      const TensorId& indices) {
+  return one("SplineWeighting", {x, weight, basis, indices});
 }
 
 TensorId AiGraphcore::nllloss(const TensorId& probabilities,

@@ -48,7 +48,8 @@ std::vector<Case> onnxCases() {
 std::vector<Case> vendorCases() {
   return joined({opcases::vendorElementwiseCases(),
                  opcases::vendorIndexingCases(),
-                 opcases::vendorNnCases()});
+                 opcases::vendorNnCases(),
+                 opcases::vendorRunCases()});
 }
 
 void expectTypes(const std::vector<Case>& cases) {

@@ -120,7 +120,8 @@ struct OpTraits {
   bool elementwise = false;  ///< output element i depends on (broadcast) input elements i only
   bool view = false;         ///< output 0 has the bytes of input 0 (reshape); may share its memory
   bool commutative = false;
-  bool keep = false;  ///< never removed or merged though pure (nop, print)
+  bool keep = false;  ///< never removed or merged though pure (nop)
+  bool once = false;  ///< never merged, folded or repeated, but removed when unread (print)
 };
 
 inline constexpr int kVariadic = -1;
@@ -140,7 +141,8 @@ struct OpDef {
   Cost (*cost)(const OpView&) = nullptr;
   /// Plain loops, the oracle of every device.
   void (*reference)(const KernelArgs&) = nullptr;
-  /// Composite ops: the same in other ops. They need no reference.
+  /// The same in other ops. Composites have this and no reference; an op that has both runs as it
+  /// is and is taken apart only to be differentiated.
   std::vector<Value> (*decompose)(GraphBuilder&, const OpView&, std::span<const Value>) = nullptr;
   OpTraits traits = {};
   std::span<const OnnxName> onnx = {};

@@ -210,7 +210,8 @@ void requireLiveBlocks(const ir::Graph& graph) {
       for (const ir::Value v : op.inputs) {
         live.insert(v.op);
       }
-    } else if (needsBlock(op) && op.place.block >= 0 && !op.def->traits.view) {
+    } else if (needsBlock(op) && op.place.block >= 0 && !op.def->traits.view &&
+               !op.def->traits.once) {
       dead = &op;  // the first of them in the order of the graph comes last
     }
   }

@@ -10,12 +10,15 @@
 
 #include "sluice/nn/tensor.h"
 #include "sluice/ops/op_options.h"
+#include "sluice/ops/vendor.h"
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice::nn {
 
 using ops::CrossEntropyOptions;
+using ops::CtcDecoderOptions;
 using ops::NllOptions;
+using ops::PrintOptions;
 using ops::Reduction;
 
 // Element-wise.
@@ -168,5 +171,18 @@ Tensor mseLoss(const Tensor& x, const Tensor& target, Reduction reduction = Redu
 Tensor l1Loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
 Tensor bceLoss(const Tensor& p, const Tensor& target, Reduction reduction = Reduction::Mean);
 Tensor bceWithLogits(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
+
+// Decoding and looking at values.
+struct CtcDecoded {
+  Tensor probabilities;  ///< [batch, paths], the best path first
+  Tensor lengths;        ///< [batch, paths]
+  Tensor paths;          ///< [batch, paths, steps]
+};
+/// Of log-probabilities [steps, batch, classes] and lengths [batch], i32 or i64.
+CtcDecoded ctcBeamSearchDecoder(const Tensor& logProbabilities,
+                                const Tensor& lengths,
+                                const CtcDecoderOptions& options = {});
+/// x itself; every run logs it and, in training, its gradient. Dropped when the result is not used.
+Tensor printTensor(const Tensor& x, const PrintOptions& options = {});
 
 }  // namespace sluice::nn

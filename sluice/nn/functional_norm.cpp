@@ -130,4 +130,19 @@ Tensor bceWithLogits(const Tensor& x, const Tensor& target, Reduction reduction)
   return loss(ops::bceWithLogitsLoss, x, target, reduction);
 }
 
+CtcDecoded ctcBeamSearchDecoder(const Tensor& logProbabilities,
+                                const Tensor& lengths,
+                                const CtcDecoderOptions& options) {
+  GraphBuilder& b = logProbabilities.builder();
+  const ops::CtcDecoded decoded =
+      ops::ctcBeamSearchDecoder(b, logProbabilities.value(), lengths.value(), options);
+  return {.probabilities = {b, decoded.probabilities},
+          .lengths = {b, decoded.lengths},
+          .paths = {lengths.builder(), decoded.paths}};
+}
+
+Tensor printTensor(const Tensor& x, const PrintOptions& options) {
+  return {x.builder(), ops::printTensor(x.builder(), x.value(), options)};
+}
+
 }  // namespace sluice::nn

@@ -157,5 +157,31 @@ TEST(Functional, RefusesArgumentsThatDoNotFit) {
   EXPECT_THAT(messageOf([&] { conv2d(image, w, {}, x); }), HasSubstr("bias"));
 }
 
+TEST(Functional, CtcBeamSearchDecoderGivesTheBestPathPerItem) {
+  // Label 1 at step 0 and 2, none between: "1 1".
+  HostTensor logs = HostTensor::full({DType::F64, Shape{3, 1, 2}}, std::log(0.1));
+  logs.set(1, std::log(0.9));
+  logs.set(2, std::log(0.9));
+  logs.set(5, std::log(0.9));
+  const HostTensor steps = HostTensor::of<std::int64_t>(Shape{1}, {3});
+  const auto part = [&](Tensor CtcDecoded::*wanted) {
+    return valueOf(
+               logs,
+               steps,
+               [&](const Tensor& x, const Tensor& n) { return ctcBeamSearchDecoder(x, n).*wanted; })
+        .toDoubles();
+  };
+  EXPECT_THAT(part(&CtcDecoded::probabilities), ElementsAre(DoubleNear(0.729, 1e-12)));
+  EXPECT_THAT(part(&CtcDecoded::lengths), ElementsAre(2));
+  EXPECT_THAT(part(&CtcDecoded::paths), ElementsAre(1, 1, 0));
+}
+
+TEST(Functional, PrintTensorGivesTheValue) {
+  const auto printed = [](const Tensor& x) { return printTensor(x, {.title = "functional"}); };
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(valueOf(row({1, 2}), printed).toDoubles(), ElementsAre(1, 2));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("functional:\n(1.000, 2.000)"));
+}
+
 }  // namespace
 }  // namespace sluice::nn

@@ -1,10 +1,12 @@
 #include "sluice/onnx/append.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/export.h"
 #include "sluice/onnx/import.h"
 #include "sluice/onnx/model_writer.h"
 #include "sluice/onnx/node.h"
@@ -50,6 +52,28 @@ void addNarrow(pb::NodeProto& node, const ir::NamedAttr& attr) {
   }
 }
 
+/// The body as the exporter writes it, with the opsets that it needs.
+void addBody(pb::ModelProto& model, std::string_view attr, const ir::Graph& body) {
+  if (!body.variables().empty()) {
+    raise<Unsupported>("graph '{}' has a weight '{}' of its own: make it an input of the graph",
+                       body.name(),
+                       body.variables()[0].name);
+  }
+  const std::string bytes = exportModelBytes(body);
+  const std::unique_ptr<pb::ModelProto> exported = parseModel(std::as_bytes(std::span(bytes)));
+  pb::AttributeProto& proto = *model.mutable_graph()->mutable_node(0)->add_attribute();
+  proto.set_name(std::string(attr));
+  proto.set_type(pb::AttributeProto::GRAPH);
+  *proto.mutable_g() = exported->graph();
+  for (const pb::OperatorSetIdProto& opset : exported->opset_import()) {
+    const bool known = std::ranges::any_of(
+        model.opset_import(), [&](const auto& other) { return other.domain() == opset.domain(); });
+    if (!known) {
+      *model.add_opset_import() = opset;
+    }
+  }
+}
+
 /// A model of just this node.
 pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
   pb::ModelProto model;
@@ -76,6 +100,9 @@ pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
   }
   for (const ir::NamedAttr& attr : call.attrs) {
     addNarrow(node, attr);
+  }
+  for (const auto& [attr, body] : call.bodies) {
+    addBody(model, attr, *body);
   }
   for (std::size_t i = 0; i < call.outputs; ++i) {
     node.add_output(fmt::format("output{}", i));

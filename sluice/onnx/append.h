@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/ir/graph_builder.h"
@@ -19,6 +20,8 @@ struct NodeCall {
   std::map<std::size_t, HostTensor> constants = {};
   std::vector<ir::NamedAttr> attrs = {};  ///< reals become the 32-bit numbers that ONNX has
   std::size_t outputs = 1;                ///< how many of the results are wanted
+  /// Attributes that are graphs; those may have no weights of their own.
+  std::vector<std::pair<std::string_view, const ir::Graph*>> bodies = {};
   std::string_view domain = "";
 };
 

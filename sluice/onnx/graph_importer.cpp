@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include <fmt/ranges.h>
 #include <onnx/defs/schema.h>
 
 #include "sluice/base/error.h"
@@ -161,6 +163,25 @@ void GraphImporter::requireInputs(const auto& given, std::string_view option) co
   }
 }
 
+void GraphImporter::requireDims() const {
+  std::set<std::string> known;
+  for (const pb::ValueInfoProto& input : model_.graph().input()) {
+    for (const auto& dim : input.type().tensor_type().shape().dim()) {
+      if (!dim.dim_param().empty()) {
+        known.insert(dim.dim_param());
+      }
+    }
+  }
+  for (const auto& [name, value] : options_.dims) {
+    if (!known.contains(name)) {
+      raise<InvalidArgument>(
+          "ImportOptions.dims: no input of the model has a dimension '{}', {}",
+          name,
+          known.empty() ? "all are numbers" : fmt::format("only {}", fmt::join(known, ", ")));
+    }
+  }
+}
+
 Value GraphImporter::declareInput(const pb::ValueInfoProto& info) {
   const auto constant = options_.constants.find(info.name());
   if (constant == options_.constants.end()) {
@@ -179,6 +200,7 @@ Value GraphImporter::declareInput(const pb::ValueInfoProto& info) {
 void GraphImporter::declareInputs(Scope& scope) {
   requireInputs(options_.shapes, "shapes");
   requireInputs(options_.constants, "constants");
+  requireDims();
   std::unordered_set<std::string> initialized;
   for (const pb::TensorProto& tensor : model_.graph().initializer()) {
     initialized.insert(tensor.name());
@@ -471,6 +493,22 @@ std::vector<Value> GraphImporter::inlineFunction(const pb::FunctionProto& functi
     results.push_back(tensor == nullptr ? Value() : read(*tensor, true));
   }
   return results;
+}
+
+std::vector<int> readableVersions(const std::string& domain, const std::string& op) {
+  std::vector<int> versions;
+  for (int opset = kNewestOpset; opset >= kOldestOpset;) {
+    const pb::OpSchema* schema = pb::OpSchemaRegistry::Schema(op, opset, domain);
+    if (schema == nullptr) {
+      break;
+    }
+    if (!schema->Deprecated() &&
+        schema->support_level() != pb::OpSchema::SupportType::EXPERIMENTAL) {
+      versions.insert(versions.begin(), schema->since_version());
+    }
+    opset = schema->since_version() - 1;
+  }
+  return versions.empty() ? std::vector{1} : versions;
 }
 
 ImportedModel importModelBytes(std::span<const std::byte> bytes,

@@ -66,6 +66,8 @@ class GraphImporter {
   void readOpsets();
   /// Throws InvalidArgument for an option that names no input of the model.
   void requireInputs(const auto& given, std::string_view option) const;
+  /// Throws InvalidArgument for a value of a dimension that no input has.
+  void requireDims() const;
   Value declareInput(const pb::ValueInfoProto& info);
   void declareInputs(Scope& scope);
   void declareInitializers(const pb::GraphProto& graph, Scope& scope);

@@ -67,5 +67,7 @@ ImportedModel importModelBytes(std::span<const std::byte> bytes,
 /// The ops of a domain that importing knows, sorted; the default domain is "". Ops that the
 /// standard defines by simpler ones are read besides.
 std::vector<std::string> readableOps(std::string_view domain);
+/// The versions of its definition that are read, oldest first; 1 for ops outside of the standard.
+std::vector<int> readableVersions(const std::string& domain, const std::string& op);
 
 }  // namespace sluice::onnx

@@ -115,21 +115,31 @@ std::vector<Value> identityLoss(Node& node) {
   return {ops::identityLoss(node.b, node.input(0), reductionOf(node))};
 }
 
-/// The vendor's second result, the gradient, is made by differentiation here.
+/// The second result is the gradient of each item's loss by the log-probabilities, which the vendor
+/// keeps for its backward pass; here that is made by differentiation.
 std::vector<Value> ctc(Node& node) {
   ir::GraphBuilder& b = node.b;
   const Value logs = node.input(0);
-  const DType given = b.dtype(logs);
+  const TensorType given = b.type(logs);
   const std::int64_t type = node.integer("outDataType", 0);
-  const Value loss = ops::ctcLoss(b,
-                                  logs,
-                                  {.targets = signedNumbers(b, node.input(1)),
-                                   .inputLengths = signedNumbers(b, node.input(2)),
-                                   .targetLengths = signedNumbers(b, node.input(3))},
-                                  {.reduction = reductionOf(node),
-                                   .blank = node.integer("blank", 0),
-                                   .zeroInfinity = node.flag("zeroInfinity")});
-  return {ops::cast(b, loss, type == 0 ? given : dtypeOf(type))};
+  const ops::CtcTargets targets{.targets = signedNumbers(b, node.input(1)),
+                                .inputLengths = signedNumbers(b, node.input(2)),
+                                .targetLengths = signedNumbers(b, node.input(3))};
+  const ops::CtcOptions options{.reduction = reductionOf(node),
+                                .blank = node.integer("blank", 0),
+                                .zeroInfinity = node.flag("zeroInfinity")};
+  const Value loss = ops::ctcLoss(b, logs, targets, options);
+  const DType wanted = type == 0 ? given.dtype : dtypeOf(type);
+  std::vector<Value> results = {ops::cast(b, loss, wanted)};
+  if (node.wants(1)) {
+    const Value ones = ops::full(b, {given.dtype, Shape{given.shape[1]}}, 1.0);
+    const Value slopes =
+        b.add(ops::kCtcLossGrad,
+              {logs, targets.targets, targets.inputLengths, targets.targetLengths, ones},
+              {{"blank", options.blank}, {"zeroInfinity", options.zeroInfinity}});
+    results.push_back(ops::cast(b, slopes, wanted));
+  }
+  return results;
 }
 
 constexpr std::string_view kGraphcore = "ai.graphcore";

@@ -146,7 +146,7 @@ Value track(Node& node, std::size_t i, Value batch) {
   return next;
 }
 
-std::vector<Value> batchNormalization(Node& node) {
+std::vector<Value> batchNormalized(Node& node, bool training) {
   ir::GraphBuilder& b = node.b;
   const TensorType type = node.type(0);
   const Shape view = channelView(node, type.shape);
@@ -160,7 +160,7 @@ std::vector<Value> batchNormalization(Node& node) {
   const double epsilon = node.real("epsilon", 1e-5);
   const Value gamma = operand(node.input(1), type.dtype);
   const Value beta = operand(node.input(2), type.dtype);
-  if (!trains(node)) {
+  if (!training) {
     const Value y = ops::batchNormInference(b,
                                             x,
                                             {.gamma = gamma,
@@ -182,10 +182,20 @@ std::vector<Value> batchNormalization(Node& node) {
           ops::cast(b, batch.variance, b.dtype(variance))};
 }
 
+std::vector<Value> batchNormalization(Node& node) {
+  return batchNormalized(node, trains(node));
+}
+
+/// Whoever asks for the statistics trains.
+std::vector<Value> vendorBatchNormalization(Node& node) {
+  return batchNormalized(node, node.numOutputs() > 1);
+}
+
 constexpr std::string_view kGraphcore = "ai.graphcore";
 
 constexpr std::array kTranslations = {
     Translation{"BatchNormalization", batchNormalization},
+    Translation{"BatchNormalization", vendorBatchNormalization, kGraphcore},
     Translation{"GroupNormalization", groupNormalization, kGraphcore},
     Translation{"Hardmax", softmax<ops::hardmax>},
     Translation{"InstanceNormalization", instanceNormalization},

@@ -95,6 +95,10 @@ TEST(OnnxImport, SymbolicDimensionsAreBound) {
   EXPECT_THAT(refusal(graph), AllOf(HasSubstr("'N'"), HasSubstr("ImportOptions.dims")));
   const ImportedModel bound = import(parse(graph), {.dims = {{"N", 5}}});
   EXPECT_EQ(bound.graph.type(bound.graph.outputs()[0].value).str(), "f32[5, 2]");
+  EXPECT_THAT(refusal(graph, {.dims = {{"N", 5}, {"M", 2}}}),
+              AllOf(HasSubstr("dimension 'M'"), HasSubstr("only N")));
+  EXPECT_THAT(refusal("main (float[2] x) => (float[2] y) { y = Relu(x) }", {.dims = {{"N", 5}}}),
+              HasSubstr("all are numbers"));
   const ImportedModel shaped = import(parse(graph), {.shapes = {{"x", Shape{7, 2}}}});
   EXPECT_EQ(shaped.graph.type(shaped.graph.outputs()[0].value).str(), "f32[7, 2]");
 }

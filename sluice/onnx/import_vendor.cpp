@@ -7,6 +7,7 @@
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/logic_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/ops/vendor.h"
 
 namespace sluice::onnx {
 namespace {
@@ -82,8 +83,57 @@ std::vector<Value> init(Node& node) {
   return {ops::full(node.b, {dtype, Shape(node.integers("shape"))}, 0.0)};
 }
 
+/// The subgraph takes the place of the node.
+std::vector<Value> call(Node& node) {
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < node.numInputs(); ++i) {
+    inputs.push_back(node.input(i));
+  }
+  return node.inlineBody("callee", inputs);
+}
+
+std::vector<Value> abortRun(Node& node) {
+  if (node.has(0)) {
+    ops::abort(node.b, node.input(0));
+  } else {
+    ops::abort(node.b);
+  }
+  return {};
+}
+
+std::vector<Value> ctcBeamSearchDecoder(Node& node) {
+  const Value lengths = ops::cast(node.b, node.input(1), DType::I64);
+  const ops::CtcDecoded decoded =
+      ops::ctcBeamSearchDecoder(node.b,
+                                node.input(0),
+                                lengths,
+                                {.blank = node.integer("blank", 0),
+                                 .beamWidth = node.integer("beamWidth", 100),
+                                 .topPaths = node.integer("topPaths", 1)});
+  return {decoded.probabilities,
+          ops::cast(node.b, decoded.lengths, DType::U32),
+          ops::cast(node.b, decoded.paths, DType::U32)};
+}
+
+/// As dropout of the versions that leave it to the runtime.
+std::vector<Value> shapedDropout(Node& node) {
+  const Value x = node.input(0);
+  if (!node.forTraining()) {
+    return {ops::identity(node.b, x)};
+  }
+  return {ops::shapedDropout(node.b, x, Shape(node.integers("shape")), node.real("ratio", 0.5))};
+}
+
+/// Only the layout in the vendor's memory differs.
+std::vector<Value> tensorRemap(Node& node) {
+  return {ops::identity(node.b, node.input(0))};
+}
+
 constexpr std::array kTranslations = {
+    Translation{"Abort", abortRun, kDomain},
     Translation{"BitwiseXnor", bitwiseXnor, kDomain},
+    Translation{"Call", call, kDomain},
+    Translation{"CtcBeamSearchDecoder", ctcBeamSearchDecoder, kDomain},
     Translation{"Fmod", fmod, kDomain},
     Translation{"Gelu", gelu, kDomain},
     Translation{"GeluErf", geluErf, kDomain},
@@ -93,6 +143,8 @@ constexpr std::array kTranslations = {
     Translation{"Reverse", reverse, kDomain},
     Translation{"Scale", scale, kDomain},
     Translation{"ScaledAdd", scaledAdd, kDomain},
+    Translation{"ShapedDropout", shapedDropout, kDomain},
+    Translation{"TensorRemap", tensorRemap, kDomain},
     Translation{"Zeros", zeros, kDomain},
     Translation{"ZerosLike", zerosLike, kDomain},
 };

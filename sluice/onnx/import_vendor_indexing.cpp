@@ -59,6 +59,19 @@ std::vector<Value> dynamicZero(Node& node) {
                              node.integers("axes"))};
 }
 
+/// Rows of `source` where the runs put them, and `rest` (that broadcasts) where they put none.
+Value movedRows(
+    ir::GraphBuilder& b, Value source, const ops::SequenceRuns& runs, Value rest, std::int64_t to) {
+  const Shape from = b.shape(source);
+  const Value rows = ops::sequenceRows(b, runs, from[0], to);
+  const Value zero = b.scalar(DType::I64, 0.0);
+  const Value taken = ops::gather(b, source, ops::maximum(b, rows, zero), 0);
+  Ints dims(from.dims().size(), 1);
+  dims[0] = to;
+  const Value moved = ops::reshape(b, ops::greaterEqual(b, rows, zero), Shape(std::move(dims)));
+  return ops::where(b, moved, taken, rest);
+}
+
 /// Rows of `source` in place of rows of `destination`, or of zeros.
 std::vector<Value> sequenceSlice(Node& node) {
   const Value source = node.input(0);
@@ -70,20 +83,121 @@ std::vector<Value> sequenceSlice(Node& node) {
                            node.type(0).str(),
                            node.type(1).str());
   }
-  const Value rows = ops::sequenceRows(
-      node.b,
-      {.counts = indices(node, 2), .sourceOffsets = indices(node, 3), .offsets = indices(node, 4)},
-      from[0],
-      to[0]);
-  const Value zero = node.b.scalar(DType::I64, 0.0);
-  const Value taken = ops::gather(node.b, source, ops::maximum(node.b, rows, zero), 0);
-  Ints dims(to.dims().size(), 1);
-  dims[0] = to[0];
-  const Value moved =
-      ops::reshape(node.b, ops::greaterEqual(node.b, rows, zero), Shape(std::move(dims)));
+  const ops::SequenceRuns runs{
+      .counts = indices(node, 2), .sourceOffsets = indices(node, 3), .offsets = indices(node, 4)};
   const Value rest =
       node.flag("zeroUnused") ? node.b.scalar(node.b.dtype(source), 0.0) : destination;
-  return {ops::where(node.b, moved, taken, rest)};
+  return {movedRows(node.b, source, runs, rest, to[0])};
+}
+
+/// Of a sequence; a file can say any number, and extents are multiplied.
+constexpr std::int64_t kMaxSteps = std::int64_t{1} << 24U;
+
+/// 0, step, 2 step, ...
+Value multiples(ir::GraphBuilder& b, std::int64_t count, std::int64_t step) {
+  HostTensor numbers(DType::I64, Shape{count});
+  for (std::int64_t i = 0; i < count; ++i) {
+    numbers.set(i, static_cast<double>(i * step));
+  }
+  return b.constant(std::move(numbers));
+}
+
+/// The sequences of one operand (data, offsets, lengths) as [sequences, longest, ...], zeros behind
+/// their ends.
+Value unpacked(Node& node, std::size_t i, std::int64_t longest) {
+  ir::GraphBuilder& b = node.b;
+  const Value data = node.input(3 * i);
+  const Shape& offsets = node.shape(3 * i + 1);
+  const Shape packed = b.shape(data);
+  if (packed.rank() < 1 || offsets.rank() != 1 || longest < 1 || longest > kMaxSteps) {
+    raise<InvalidArgument>(
+        "expected rows, a list of offsets and a longest sequence of 1 to {} steps, got {}, {} and "
+        "{}",
+        kMaxSteps,
+        b.type(data).str(),
+        node.type(3 * i + 1).str(),
+        longest);
+  }
+  const std::int64_t count = offsets[0];
+  const Value zero = b.scalar(b.dtype(data), 0.0);
+  const Value rows = movedRows(b,
+                               data,
+                               {.counts = indices(node, 3 * i + 2),
+                                .sourceOffsets = indices(node, 3 * i + 1),
+                                .offsets = multiples(b, count, longest)},
+                               zero,
+                               count * longest);
+  Ints dims = packed.dims();
+  dims[0] = longest;
+  dims.insert(dims.begin(), count);
+  return ops::reshape(b, rows, Shape(std::move(dims)));
+}
+
+/// The first axis in parts of this extent.
+std::vector<Value> inBatches(ir::GraphBuilder& b, Value x, std::int64_t batch) {
+  const std::int64_t count = b.shape(x)[0];
+  if (batch < 1 || count % batch != 0) {
+    raise<InvalidArgument>(
+        "{} sequences cannot be passed to the callback {} at a time", count, batch);
+  }
+  return ops::split(b, x, 0, Ints(static_cast<std::size_t>(count / batch), batch));
+}
+
+/// Packs what the callback made of the batches into `size` rows.
+Value packedAgain(Node& node, std::vector<Value> results, std::int64_t size) {
+  ir::GraphBuilder& b = node.b;
+  const Value all = ops::concat(b, std::move(results), 0);
+  const Shape shape = b.shape(all);
+  if (shape.rank() < 2) {
+    raise<InvalidArgument>("the callback must give [sequences, steps, ...], got {}",
+                           b.type(all).str());
+  }
+  Ints dims(shape.dims().begin() + 1, shape.dims().end());
+  dims[0] = shape[0] * shape[1];
+  const std::size_t offsets = node.numInputs() - 2;
+  return movedRows(b,
+                   ops::reshape(b, all, Shape(std::move(dims))),
+                   {.counts = indices(node, offsets + 1),
+                    .sourceOffsets = multiples(b, shape[0], shape[1]),
+                    .offsets = indices(node, offsets)},
+                   b.scalar(b.dtype(all), 0.0),
+                   size);
+}
+
+/// Sequences that lie one behind the other are padded, passed to the callback some at a time, and
+/// its results packed again. Operands: data, offsets and lengths for each input of the callback,
+/// then offsets and lengths of the results.
+std::vector<Value> packedDataBlock(Node& node) {
+  const Ints longest = node.integers("maxSequenceLengths");
+  const std::size_t inputs = longest.size();
+  if (inputs == 0 || node.numInputs() != 3 * inputs + 2) {
+    raise<InvalidArgument>(
+        "expected data, offsets and lengths for each of {} sequence lengths, then offsets and "
+        "lengths of the results, got {} operands",
+        inputs,
+        node.numInputs());
+  }
+  std::vector<std::vector<Value>> batches;
+  for (std::size_t i = 0; i < inputs; ++i) {
+    batches.push_back(
+        inBatches(node.b, unpacked(node, i, longest[i]), node.integer("callbackBatchSize", 1)));
+    if (batches[i].size() != batches[0].size() || batches[i].empty()) {
+      raise<InvalidArgument>("all data must have as many sequences, at least one");
+    }
+  }
+  std::vector<Value> results;
+  for (std::size_t batch = 0; batch < batches[0].size(); ++batch) {
+    std::vector<Value> operands;
+    for (const std::vector<Value>& input : batches) {
+      operands.push_back(input[batch]);
+    }
+    const std::vector<Value> made = node.inlineBody("callback", operands);
+    if (made.size() != 1) {
+      raise<InvalidArgument>("the callback must have one result, got {}", made.size());
+    }
+    results.push_back(made[0]);
+  }
+  return {packedAgain(node, std::move(results), node.integer("resultSize"))};
 }
 
 std::vector<Value> sort(Node& node) {
@@ -181,6 +295,7 @@ constexpr std::array kTranslations = {
     Translation{"DynamicUpdate", dynamicUpdate, kDomain},
     Translation{"DynamicZero", dynamicZero, kDomain},
     Translation{"Histogram", histogram, kDomain},
+    Translation{"PackedDataBlock", packedDataBlock, kDomain},
     Translation{"Reshape", reshape, kDomain},
     Translation{"ScatterReduce", scatterReduce, kDomain},
     Translation{"SequenceSlice", sequenceSlice, kDomain},

@@ -5,6 +5,8 @@
 
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
+#include "sluice/ops/op_list.h"
 
 namespace sluice::ops {
 namespace {
@@ -14,7 +16,7 @@ W magnitude(W x) {
   if constexpr (std::is_same_v<W, double>) {
     return std::fabs(x);
   } else if constexpr (std::is_same_v<W, std::int64_t>) {
-    return x < 0 ? static_cast<W>(std::uint64_t{0} - static_cast<std::uint64_t>(x)) : x;
+    return x < 0 ? wrappedNegative(x) : x;
   } else {
     return x;
   }

@@ -1,6 +1,8 @@
 // add: x + y with broadcasting.
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
+#include "sluice/ops/op_list.h"
 #include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
@@ -11,7 +13,7 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  referenceBinary(args, [](auto x, auto y) { return x + y; });
+  referenceBinary(args, [](auto x, auto y) { return wrappedSum(x, y); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"Add", 6}, {"Add", 7}};

@@ -4,9 +4,12 @@
 #include <array>
 #include <cmath>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/norm.h"
 #include "sluice/ops/norm_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {
@@ -54,6 +57,27 @@ void reference(const ir::KernelArgs& args) {
   storeDoubles(args, 2, dbeta);
 }
 
+std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<const Value> inputs) {
+  const DType dtype = op.inputs[0].dtype;
+  const DType wide = op.inputs[2].dtype;
+  const Shape& shape = op.inputs[0].shape;
+  const Shape each = channelShape(shape[1], shape.rank());
+  std::vector<std::int64_t> axes = {0};
+  for (std::int64_t i = 2; i < shape.rank(); ++i) {
+    axes.push_back(i);
+  }
+  const auto spread = [&](Value x) { return reshape(b, cast(b, x, wide), each); };
+  const Value dy = cast(b, inputs[4], wide);
+  const Value variance = add(b, spread(inputs[3]), b.scalar(wide, epsilonOf(op)));
+  const Value rstd = rsqrt(b, variance);
+  const Value xhat = mul(b, sub(b, cast(b, inputs[0], wide), spread(inputs[2])), rstd);
+  const Value slope = mul(b, xhat, reduceMean(b, mul(b, dy, xhat), axes, true));
+  const Value rest = sub(b, sub(b, dy, reduceMean(b, dy, axes, true)), slope);
+  return {cast(b, mul(b, mul(b, spread(inputs[1]), rstd), rest), dtype),
+          cast(b, reduceSum(b, mul(b, dy, xhat), axes), dtype),
+          cast(b, reduceSum(b, dy, axes), dtype)};
+}
+
 }  // namespace
 
 constinit const ir::OpDef kBatchNormGrad{.name = "batch_norm_grad",
@@ -63,6 +87,7 @@ constinit const ir::OpDef kBatchNormGrad{.name = "batch_norm_grad",
                                          .attrs = kAttrs,
                                          .infer = infer,
                                          .cost = costPerInput<12>,
-                                         .reference = reference};
+                                         .reference = reference,
+                                         .decompose = decompose};
 
 }  // namespace sluice::ops

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
 #include "sluice/ops/layout.h"
 #include "sluice/ops/reduce.h"
 #include "sluice/ops/reduction_ops.h"
@@ -43,7 +44,7 @@ void reference(const ir::KernelArgs& args) {
       for (std::int64_t k = 0; k < view.extent; ++k) {
         const std::int64_t at = base + (reverse ? view.extent - 1 - k : k) * view.inner;
         const auto i = static_cast<std::size_t>(at);
-        const W next = static_cast<W>(sum + widen(in[i]));
+        const W next = wrappedSum(sum, widen(in[i]));
         out[i] = narrow<T>(exclusive ? sum : next);
         sum = next;
       }

@@ -5,27 +5,12 @@
 
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
+#include "sluice/ops/op_list.h"
 #include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 namespace {
-
-template <class W>
-W quotient(W x, W y) {
-  if constexpr (std::is_same_v<W, double>) {
-    return x / y;
-  } else {
-    if (y == W{}) {
-      return W{};
-    }
-    if constexpr (std::is_same_v<W, std::int64_t>) {
-      if (y == -1) {
-        return static_cast<W>(std::uint64_t{0} - static_cast<std::uint64_t>(x));
-      }
-    }
-    return static_cast<W>(x / y);
-  }
-}
 
 std::vector<Value> grad(ir::GradContext& g) {
   // d(x/y) = dx / y - (dy / y) (x/y): both share one quotient.
@@ -41,7 +26,7 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  referenceBinary(args, [](auto x, auto y) { return quotient(x, y); });
+  referenceBinary(args, [](auto x, auto y) { return wrappedQuotient(x, y); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"Div", 6}, {"Div", 7}};

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "sluice/ops/activation_ops.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
 
 namespace sluice::ops {
@@ -38,6 +39,28 @@ void reference(const ir::KernelArgs& args) {
   });
 }
 
+/// slopeByErf and slopeByTanh in ops.
+std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<const Value> inputs) {
+  const Value x = inputs[0];
+  const auto number = [&](double value) { return b.scalar(op.inputs[0].dtype, value); };
+  const auto half = [&](Value sum) { return mul(b, number(0.5), add(b, number(1.0), sum)); };
+  const Value squared = square(b, x);
+  if (op.attrs.text("approximate") == "none") {
+    const double top = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+    const Value density = mul(b, number(top), exp(b, mul(b, number(-0.5), squared)));
+    const Value share = half(erf(b, div(b, x, number(std::numbers::sqrt2))));
+    return {mul(b, inputs[1], add(b, share, mul(b, x, density)))};
+  }
+  const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  const auto line = [&](double factor) {
+    return mul(b, number(scale), add(b, number(1.0), mul(b, number(factor), squared)));
+  };
+  const Value t = tanh(b, mul(b, x, line(0.044715)));
+  const Value bent = mul(b, sub(b, number(1.0), square(b, t)), line(3.0 * 0.044715));
+  const Value slope = add(b, half(t), mul(b, mul(b, number(0.5), x), bent));
+  return {mul(b, inputs[1], slope)};
+}
+
 }  // namespace
 
 constinit const ir::OpDef kGeluGrad{.name = "gelu_grad",
@@ -46,6 +69,7 @@ constinit const ir::OpDef kGeluGrad{.name = "gelu_grad",
                                     .attrs = kAttrs,
                                     .infer = infer,
                                     .reference = reference,
+                                    .decompose = decompose,
                                     .traits = kElementwise};
 
 Value geluGrad(GraphBuilder& b, Value x, Value dy, std::string_view approximate) {

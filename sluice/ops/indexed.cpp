@@ -7,6 +7,7 @@
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
 #include "sluice/ops/layout.h"
 #include "sluice/ops/logic_ops.h"
 #include "sluice/ops/shape_ops.h"
@@ -40,9 +41,9 @@ void combineInto(const ir::KernelArgs& args, const Places& places, std::string_v
     values.push_back(widen(value));
   }
   if (reduction == "add") {
-    combineRuns(places, values, updates, [](W x, W y) { return x + y; });
+    combineRuns(places, values, updates, [](W x, W y) { return wrappedSum(x, y); });
   } else if (reduction == "mul") {
-    combineRuns(places, values, updates, [](W x, W y) { return x * y; });
+    combineRuns(places, values, updates, [](W x, W y) { return wrappedProduct(x, y); });
   } else if (reduction == "max") {
     combineRuns(places, values, updates, [](W x, W y) { return notANumber(y) || x < y ? y : x; });
   } else {

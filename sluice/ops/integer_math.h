@@ -1,6 +1,7 @@
-// Scalar functions that references and device kernels share: remainders and bit operations in the
-// wide types of elementwise.h. Integers never trap: a remainder by zero is 0, a shift by at least
-// the width (or by a negative number) leaves nothing.
+// Scalar functions that references and device kernels share: arithmetic, remainders and bit
+// operations in the wide types of elementwise.h. Integers never trap or overflow: results wrap, a
+// quotient or remainder by zero is 0, a shift by at least the width (or by a negative number)
+// leaves nothing.
 #pragma once
 
 #include <cmath>
@@ -8,6 +9,51 @@
 #include <type_traits>
 
 namespace sluice::ops {
+
+/// f of integers without a sign, whose results wrap round; of floats as they are.
+template <class W, class F>
+W wrapping(W x, W y, F f) {
+  if constexpr (std::is_integral_v<W>) {
+    return static_cast<W>(f(static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(y)));
+  } else {
+    return f(x, y);
+  }
+}
+template <class W>
+W wrappedSum(W x, W y) {
+  return wrapping(x, y, [](auto a, auto b) { return a + b; });
+}
+template <class W>
+W wrappedDifference(W x, W y) {
+  return wrapping(x, y, [](auto a, auto b) { return a - b; });
+}
+template <class W>
+W wrappedProduct(W x, W y) {
+  return wrapping(x, y, [](auto a, auto b) { return a * b; });
+}
+/// -x; of a float also the sign of 0.
+template <class W>
+W wrappedNegative(W x) {
+  if constexpr (std::is_floating_point_v<W>) {
+    return -x;
+  } else {
+    return wrappedDifference(W{}, x);
+  }
+}
+
+/// Integers: 0 for a divisor of 0.
+template <class W>
+W wrappedQuotient(W x, W y) {
+  if constexpr (std::is_integral_v<W>) {
+    if (y == W{}) {
+      return W{};
+    }
+    if (std::is_signed_v<W> && y == static_cast<W>(-1)) {
+      return wrappedNegative(x);  // the lowest number by -1 traps
+    }
+  }
+  return static_cast<W>(x / y);
+}
 
 /// x - y * trunc(x / y): the sign is that of x.
 template <class W>

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/norm.h"
 #include "sluice/ops/norm_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {
@@ -56,6 +59,22 @@ void reference(const ir::KernelArgs& args) {
   storeDoubles(args, 2, dbeta);
 }
 
+std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<const Value> inputs) {
+  const DType dtype = op.inputs[0].dtype;
+  const DType wide = op.inputs[2].dtype;
+  const RowAxes axes = rowAxes(op);
+  const Value rstd = inputs[3];
+  const Value dy = cast(b, inputs[4], wide);
+  const Value xhat = mul(b, sub(b, cast(b, inputs[0], wide), inputs[2]), rstd);
+  const Value h = mul(b, dy, cast(b, inputs[1], wide));
+  const Value mean = reduceMean(b, h, axes.row, true);
+  const Value slope = mul(b, xhat, reduceMean(b, mul(b, h, xhat), axes.row, true));
+  const Value dx = mul(b, rstd, sub(b, sub(b, h, mean), slope));
+  return {cast(b, dx, dtype),
+          cast(b, sumOver(b, mul(b, dy, xhat), axes.rows), dtype),
+          cast(b, sumOver(b, dy, axes.rows), dtype)};
+}
+
 }  // namespace
 
 constinit const ir::OpDef kLayerNormGrad{.name = "layer_norm_grad",
@@ -65,6 +84,7 @@ constinit const ir::OpDef kLayerNormGrad{.name = "layer_norm_grad",
                                          .attrs = kAttrs,
                                          .infer = infer,
                                          .cost = costPerInput<14>,
-                                         .reference = reference};
+                                         .reference = reference,
+                                         .decompose = decompose};
 
 }  // namespace sluice::ops

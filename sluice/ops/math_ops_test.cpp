@@ -12,9 +12,12 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/indexing_ops.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/logic_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {
@@ -319,6 +322,39 @@ TEST(MathOpErrors, NameOpAndReason) {
       EXPECT_THAT(error.what(), HasSubstr(std::string(refusal.def.name)));
     }
   }
+}
+
+HostTensor integers(std::initializer_list<std::int64_t> values) {
+  return HostTensor::of<std::int64_t>(Shape{std::ssize(values)}, values);
+}
+
+/// What wraps round in 64 bits without a sign.
+TEST(Integers, WrapInsteadOfOverflowing) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  const auto binary = [](const ir::OpDef& def, std::int64_t x, std::int64_t y) {
+    return evaluate(def, {}, {integers({x}), integers({y})})[0].data<std::int64_t>()[0];
+  };
+  EXPECT_EQ(binary(kAdd, most, 1), least);
+  EXPECT_EQ(binary(kSub, least, 1), most);
+  EXPECT_EQ(binary(kMul, most, 2), -2);
+  EXPECT_EQ(binary(kDiv, least, -1), least);
+  const auto unary = [](const ir::OpDef& def, const HostTensor& x, const ir::Attrs& attrs = {}) {
+    HostTensor y = evaluate(def, attrs, {x})[0];
+    return std::vector<std::int64_t>(y.data<std::int64_t>().begin(), y.data<std::int64_t>().end());
+  };
+  EXPECT_THAT(unary(kNeg, integers({least})), ElementsAre(least));
+  EXPECT_THAT(unary(kAbs, integers({least})), ElementsAre(least));
+  EXPECT_THAT(unary(kSquare, integers({std::int64_t{1} << 32U})), ElementsAre(0));
+  EXPECT_THAT(unary(kReduceSum, integers({most, 1, 1})), ElementsAre(least + 1));
+  EXPECT_THAT(unary(kReduceProd, integers({most, 2})), ElementsAre(-2));
+  EXPECT_THAT(unary(kCumSum, integers({most, 1}), {{"axis", 0}}), ElementsAre(most, least));
+  const HostTensor place = integers({0});
+  HostTensor sum = evaluate(kScatterAdd, {}, {integers({most}), place, integers({1})})[0];
+  EXPECT_EQ(sum.data<std::int64_t>()[0], least);
+  HostTensor product = evaluate(
+      kScatterElements, {{"reduction", "mul"}}, {integers({most}), place, integers({2})})[0];
+  EXPECT_EQ(product.data<std::int64_t>()[0], -2);
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
 // max_pool_grad: sends each output's gradient to the element that won its window, given max_pool's
 // indices.
 #include "sluice/base/error.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/indexing_ops.h"
+#include "sluice/ops/logic_ops.h"
 #include "sluice/ops/pool.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/ops/window_ops.h"
 
 namespace sluice::ops {
@@ -20,6 +24,37 @@ std::vector<TensorType> infer(const ir::OpView& op) {
                            op.inputs[0].str());
   }
   return {{op.inputs[1].dtype, Shape(op.attrs.integers("inputShape"))}};
+}
+
+/// Where each place of each window lies in its map, -1 in the padding.
+HostTensor tapTable(const PoolDims& d) {
+  HostTensor table = HostTensor::full({DType::I64, Shape{d.outSize() * d.kernelSize()}}, -1.0);
+  const auto places = table.data<std::int64_t>();
+  forEachTap(d, [&](std::int64_t x, std::int64_t k, std::int64_t y) {
+    places[static_cast<std::size_t>(y * d.kernelSize() + k)] = x;
+  });
+  return table;
+}
+
+/// An output's gradient reached the winner of its window, so it is the winner's that comes back.
+std::vector<Value> grad(ir::GradContext& g) {
+  GraphBuilder& b = g.b;
+  const PoolDims d = poolDims(g.op);
+  if (g.op.inputs[1].bytes() == 0) {
+    return {Value(), full(b, g.op.inputs[1], 0.0)};
+  }
+  const Shape flat{d.maps(), d.outSize()};
+  const Value firsts = mul(b,
+                           iota(b, {DType::I64, Shape{1, d.outSize()}}, 1),
+                           b.scalar(DType::I64, static_cast<double>(d.kernelSize())));
+  const Value offsets = reshape(b, cast(b, g.input(0), DType::I64), flat);
+  const Value places = gather(b, b.constant(tapTable(d)), add(b, firsts, offsets), 0);
+  const Value zero = b.scalar(DType::I64, 0.0);
+  const Value winners = gatherElements(
+      b, reshape(b, g.grad(), Shape{d.maps(), d.inSize()}), maximum(b, places, zero), 1);
+  const Value inside = greaterEqual(b, places, zero);
+  const Value back = where(b, inside, winners, b.scalar(g.op.inputs[1].dtype, 0.0));
+  return {Value(), reshape(b, back, g.op.inputs[1].shape)};
 }
 
 template <class T>
@@ -59,6 +94,8 @@ constinit const ir::OpDef kMaxPoolGrad{.name = "max_pool_grad",
                                        .maxInputs = 2,
                                        .attrs = kAttrs,
                                        .infer = infer,
+                                       .grad = grad,
+                                       .gradReads = {.inputs = 0b1},
                                        .cost = costPool,
                                        .reference = reference};
 

@@ -1,6 +1,8 @@
 // mul: x * y with broadcasting.
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
+#include "sluice/ops/op_list.h"
 #include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
@@ -17,7 +19,7 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  referenceBinary(args, [](auto x, auto y) { return x * y; });
+  referenceBinary(args, [](auto x, auto y) { return wrappedProduct(x, y); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"Mul", 6}, {"Mul", 7}};

@@ -1,6 +1,8 @@
 // neg: -x.
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
+#include "sluice/ops/op_list.h"
 
 namespace sluice::ops {
 namespace {
@@ -10,7 +12,7 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  referenceUnary(args, [](auto x) { return -x; });
+  referenceUnary(args, [](auto x) { return wrappedNegative(x); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"Neg", 6}};

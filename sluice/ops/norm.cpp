@@ -4,6 +4,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
 
@@ -44,6 +45,20 @@ RowDims rowDims(const ir::OpView& op) {
   d.row = Shape(std::move(row));
   d.statistics = Shape(std::move(statistics));
   return d;
+}
+
+RowAxes rowAxes(const ir::OpView& op) {
+  const std::int64_t rank = op.inputs[0].shape.rank();
+  const std::int64_t first = op.integer("axis") + (op.integer("axis") < 0 ? rank : 0);
+  RowAxes axes;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    (i < first ? axes.rows : axes.row).push_back(i);
+  }
+  return axes;
+}
+
+Value sumOver(GraphBuilder& b, Value x, const std::vector<std::int64_t>& axes) {
+  return axes.empty() ? x : reduceSum(b, x, axes);
 }
 
 ChannelDims channelDims(const ir::OpView& op) {

@@ -32,6 +32,15 @@ struct RowDims {
 /// Of input 0 and the attribute `axis`; throws InvalidArgument.
 RowDims rowDims(const ir::OpView& op);
 
+/// The axes that tell rows apart, and those inside a row.
+struct RowAxes {
+  std::vector<std::int64_t> rows;
+  std::vector<std::int64_t> row;
+};
+RowAxes rowAxes(const ir::OpView& op);
+/// reduceSum, but no axes are none.
+Value sumOver(GraphBuilder& b, Value x, const std::vector<std::int64_t>& axes);
+
 /// [batch, channels, positions...]: statistics are per channel.
 struct ChannelDims {
   std::int64_t batch = 0;

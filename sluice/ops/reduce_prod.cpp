@@ -1,4 +1,6 @@
 // reduce_prod: the product over some axes; 1 over nothing.
+#include "sluice/ops/integer_math.h"
+#include "sluice/ops/op_list.h"
 #include "sluice/ops/reduce.h"
 #include "sluice/ops/reduction_ops.h"
 
@@ -11,7 +13,9 @@ std::vector<Value> grad(ir::GradContext& g) {
 
 void reference(const ir::KernelArgs& args) {
   referenceReduce(
-      args, [](auto) { return 1; }, [](auto product, auto x) { return product * x; });
+      args,
+      [](auto) { return 1; },
+      [](auto product, auto x) { return wrappedProduct(product, x); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"ReduceProd", 1}, {"ReduceProd", 11}};

@@ -1,4 +1,6 @@
 // reduce_sum: the sum over some axes.
+#include "sluice/ops/integer_math.h"
+#include "sluice/ops/op_list.h"
 #include "sluice/ops/reduce.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
@@ -12,7 +14,7 @@ std::vector<Value> grad(ir::GradContext& g) {
 
 void reference(const ir::KernelArgs& args) {
   referenceReduce(
-      args, [](auto) { return 0; }, [](auto sum, auto x) { return sum + x; });
+      args, [](auto) { return 0; }, [](auto sum, auto x) { return wrappedSum(sum, x); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"ReduceSum", 1}, {"ReduceSum", 11}};

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/norm.h"
 #include "sluice/ops/norm_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {
@@ -48,6 +51,19 @@ void reference(const ir::KernelArgs& args) {
   storeDoubles(args, 1, dgamma);
 }
 
+std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<const Value> inputs) {
+  const DType dtype = op.inputs[0].dtype;
+  const DType wide = op.inputs[2].dtype;
+  const RowAxes axes = rowAxes(op);
+  const Value rrms = inputs[2];
+  const Value dy = cast(b, inputs[3], wide);
+  const Value xhat = mul(b, cast(b, inputs[0], wide), rrms);
+  const Value h = mul(b, dy, cast(b, inputs[1], wide));
+  const Value slope = mul(b, xhat, reduceMean(b, mul(b, h, xhat), axes.row, true));
+  const Value dx = mul(b, rrms, sub(b, h, slope));
+  return {cast(b, dx, dtype), cast(b, sumOver(b, mul(b, dy, xhat), axes.rows), dtype)};
+}
+
 }  // namespace
 
 constinit const ir::OpDef kRmsNormGrad{.name = "rms_norm_grad",
@@ -57,6 +73,7 @@ constinit const ir::OpDef kRmsNormGrad{.name = "rms_norm_grad",
                                        .attrs = kAttrs,
                                        .infer = infer,
                                        .cost = costPerInput<10>,
-                                       .reference = reference};
+                                       .reference = reference,
+                                       .decompose = decompose};
 
 }  // namespace sluice::ops

@@ -19,6 +19,15 @@ std::vector<TensorType> infer(const ir::OpView& op) {
   return {op.inputs[0]};
 }
 
+/// The op is linear in dy; as everywhere, regions have no gradient.
+std::vector<Value> grad(ir::GradContext& g) {
+  if (g.op.attrs.text("mode") != "avg") {
+    raise<Unsupported>("roi_align_grad: there is no second derivative in mode max");
+  }
+  const Value dy = g.b.add(kRoiAlign, {g.grad(), g.input(1), g.input(2)}, g.op.attrs);
+  return {Value(), Value(), Value(), dy};
+}
+
 void addTo(double* plane, const RoiSample& sample, double dy) {
   for (std::size_t i = 0; i < 4; ++i) {
     plane[sample.index[i]] += sample.weight[i] * dy;
@@ -82,6 +91,8 @@ constinit const ir::OpDef kRoiAlignGrad{.name = "roi_align_grad",
                                         .maxInputs = 4,
                                         .attrs = kRoiAlignAttrs,
                                         .infer = infer,
+                                        .grad = grad,
+                                        .gradReads = {.inputs = 0b0110},
                                         .cost = costPerOutput<32>,
                                         .reference = reference};
 

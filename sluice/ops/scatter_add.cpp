@@ -4,6 +4,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
 #include "sluice/ops/layout.h"
 #include "sluice/ops/shape_ops.h"
 
@@ -67,7 +68,7 @@ void reference(const ir::KernelArgs& args) {
           const std::int64_t row = (o * view.extent + index) * view.inner;
           for (std::int64_t i = 0; i < view.inner; ++i) {
             const auto to = static_cast<std::size_t>(row + i);
-            sums[to] = static_cast<Wide<T>>(sums[to] + widen(updates[next++]));
+            sums[to] = wrappedSum<Wide<T>>(sums[to], widen(updates[next++]));
           }
         }
       }

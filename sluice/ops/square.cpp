@@ -1,6 +1,8 @@
 // square: x * x.
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
+#include "sluice/ops/op_list.h"
 
 namespace sluice::ops {
 namespace {
@@ -11,7 +13,7 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  referenceUnary(args, [](auto x) { return x * x; });
+  referenceUnary(args, [](auto x) { return wrappedProduct(x, x); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"Square", 1, "ai.graphcore"}};

@@ -1,6 +1,8 @@
 // sub: x - y with broadcasting.
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
+#include "sluice/ops/op_list.h"
 #include "sluice/ops/reduction_ops.h"
 
 namespace sluice::ops {
@@ -15,7 +17,7 @@ std::vector<Value> grad(ir::GradContext& g) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  referenceBinary(args, [](auto x, auto y) { return x - y; });
+  referenceBinary(args, [](auto x, auto y) { return wrappedDifference(x, y); });
 }
 
 constexpr ir::OnnxName kOnnx[] = {{"Sub", 6}, {"Sub", 7}};

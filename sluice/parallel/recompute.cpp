@@ -213,7 +213,8 @@ class Recomputer {
   /// Whether the op is repeated in the backward pass of its stage.
   bool repeats(const Op& op) const {
     return !isLeaf(op) && op.place.pass == Pass::Forward && !op.def->traits.effect &&
-           !kept_.contains(op.id) && (rule_ != RecomputeRule::NormOnly || norms_.contains(op.id));
+           !op.def->traits.once && !kept_.contains(op.id) &&
+           (rule_ != RecomputeRule::NormOnly || norms_.contains(op.id));
   }
 
   /// The value as the backward op `user` reads it.

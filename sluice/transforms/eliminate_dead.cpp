@@ -15,7 +15,7 @@ bool eliminateDead(ir::Graph& graph) {
   // Readers come after what they read, so one walk from the end sees them first.
   for (std::size_t i = graph.numOps(); i-- > 0;) {
     const ir::Op& op = graph.op(graph.order()[i]);
-    if (isPure(op) && !live.contains(op.id)) {
+    if (mayDrop(op) && !live.contains(op.id)) {
       dead.push_back(op.id);
       continue;
     }

@@ -19,8 +19,10 @@ namespace sluice::transforms {
 namespace {
 
 bool runDecompose(ir::Graph& graph, const TransformOptions& options) {
-  return decompose(
-      graph, [&](const ir::Op& op) { return options.keepComposite && options.keepComposite(op); });
+  return decompose(graph, [&](const ir::Op& op) {
+    // Those that devices can run as they are have parts only to be differentiated through.
+    return op.def->reference != nullptr || (options.keepComposite && options.keepComposite(op));
+  });
 }
 
 /// A pass that needs no options.

@@ -135,22 +135,23 @@ Operand grid() {
 }
 
 std::vector<OpCase> imageCases() {
-  const Operand regions =
+  Operand regions =
       numbers({3, 4}, {0.3F, 0.7F, 3.9F, 4.2F, 1.1F, 0.2F, 2.3F, 2.9F, 2.6F, 3.1F, 7.4F, 8.7F});
+  regions.differentiate = false;
   const Operand images = indices({3}, {0, 1, 0});
   const ir::Attrs pooled = {{"rows", 2}, {"columns", 3}, {"spatialScale", 0.7}};
   const ir::Attrs largest = {
       {"rows", 2}, {"columns", 2}, {"samplingRatio", 2}, {"halfPixel", false}, {"mode", "max"}};
   std::vector<OpCase> cases = {
       // The gradient passes to the images only; a test of its own shows that it is right.
-      {kRoiAlign, {f32({2, 2, 5, 6}), regions, images}, pooled, "", false, 16},
-      {kRoiAlign, {f32({2, 2, 5, 6}), regions, images}, largest, "max", false, 4},
+      {kRoiAlign, {f32({2, 2, 5, 6}), regions, images}, pooled, "", true, 16},
+      {kRoiAlign, {f32({2, 2, 5, 6}), regions, images}, largest, "max", true, 4},
       {kRoiAlign, {f32({2, 2, 5, 6}), f32({0, 4}), indices({0}, {})}, pooled, "empty", false},
       {kRoiAlignGrad,
        {f32({2, 2, 5, 6}), regions, images, f32({3, 2, 2, 3})},
        pooled,
        "",
-       false,
+       true,
        64},
       {kRoiAlignGrad,
        {f32({2, 2, 5, 6}), regions, images, f32({3, 2, 2, 2})},

@@ -7,8 +7,13 @@ namespace sluice::testing {
 
 std::vector<OpCase> allCases() {
   std::vector<OpCase> all;
-  for (const auto family :
-       {elementwiseCases, indexingCases, linearCases, mathCases, normCases, shapeCases}) {
+  for (const auto family : {elementwiseCases,
+                            indexingCases,
+                            linearCases,
+                            mathCases,
+                            normCases,
+                            shapeCases,
+                            vendorCases}) {
     for (OpCase& c : family()) {
       all.push_back(c);
     }

@@ -18,6 +18,7 @@ struct Operand {
   double low = -1.0;
   double high = 1.0;
   std::optional<HostTensor> value = {};  ///< used as it is, instead of random numbers
+  bool differentiate = true;             ///< false: no gradient passes to it, by definition
 };
 
 /// A float32 operand.
@@ -53,6 +54,7 @@ std::vector<OpCase> linearCases();
 std::vector<OpCase> mathCases();
 std::vector<OpCase> normCases();
 std::vector<OpCase> shapeCases();
+std::vector<OpCase> vendorCases();
 
 /// All of the above.
 std::vector<OpCase> allCases();

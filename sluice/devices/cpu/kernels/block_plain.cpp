@@ -65,42 +65,6 @@ constexpr NamedBlock binary(std::string_view op, F /*f*/) {
   return {op, plainBinary<T, Out, F>};
 }
 
-/// Integers wrap.
-template <class W, class F>
-W wrapping(W x, W y, F f) {
-  if constexpr (std::is_integral_v<W>) {
-    return static_cast<W>(f(static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(y)));
-  } else {
-    return f(x, y);
-  }
-}
-template <class W>
-W sum(W x, W y) {
-  return wrapping(x, y, [](auto a, auto b) { return a + b; });
-}
-template <class W>
-W difference(W x, W y) {
-  return wrapping(x, y, [](auto a, auto b) { return a - b; });
-}
-template <class W>
-W product(W x, W y) {
-  return wrapping(x, y, [](auto a, auto b) { return a * b; });
-}
-
-/// Integers: 0 for a divisor of 0.
-template <class W>
-W quotient(W x, W y) {
-  if constexpr (std::is_integral_v<W>) {
-    if (y == W{}) {
-      return W{};
-    }
-    if (std::is_signed_v<W> && y == static_cast<W>(-1)) {
-      return difference(W{}, x);
-    }
-  }
-  return static_cast<W>(x / y);
-}
-
 template <class W>
 bool isNan(W x) {
   return x != x;
@@ -115,35 +79,28 @@ BlockFunction numberFunction(std::string_view op) {
                  if constexpr (std::is_floating_point_v<W>) {
                    return std::fabs(x);
                  } else {
-                   return x < W{} ? difference(W{}, x) : x;
+                   return x < W{} ? ops::wrappedNegative(x) : x;
                  }
                }),
-      binary<T>("add", [](W x, W y) { return sum(x, y); }),
+      binary<T>("add", [](W x, W y) { return ops::wrappedSum(x, y); }),
       unary<T>("clamp",
                [](W x, const double* p) {
                  const auto low = static_cast<W>(p[0]);
                  const auto high = static_cast<W>(p[1]);
                  return x < low ? low : (high < x ? high : x);
                }),
-      binary<T>("div", [](W x, W y) { return quotient(x, y); }),
+      binary<T>("div", [](W x, W y) { return ops::wrappedQuotient(x, y); }),
       binary<T>("maximum", [](W x, W y) { return isNan(x) || !(x < y || isNan(y)) ? x : y; }),
       binary<T>("minimum", [](W x, W y) { return isNan(x) || !(y < x || isNan(y)) ? x : y; }),
       binary<T>("mod", [](W x, W y) { return ops::flooredRemainder(x, y); }),
       binary<T>("mod:fmod", [](W x, W y) { return ops::truncatedRemainder(x, y); }),
-      binary<T>("mul", [](W x, W y) { return product(x, y); }),
-      unary<T>("neg",
-               [](W x, const double*) {
-                 if constexpr (std::is_floating_point_v<W>) {
-                   return -x;
-                 } else {
-                   return difference(W{}, x);
-                 }
-               }),
+      binary<T>("mul", [](W x, W y) { return ops::wrappedProduct(x, y); }),
+      unary<T>("neg", [](W x, const double*) { return ops::wrappedNegative(x); }),
       unary<T>(
           "sign",
           [](W x, const double*) { return isNan(x) ? x : static_cast<W>((x > W{}) - (x < W{})); }),
-      unary<T>("square", [](W x, const double*) { return product(x, x); }),
-      binary<T>("sub", [](W x, W y) { return difference(x, y); }),
+      unary<T>("square", [](W x, const double*) { return ops::wrappedProduct(x, x); }),
+      binary<T>("sub", [](W x, W y) { return ops::wrappedDifference(x, y); }),
       binary<T, bool>("greater", [](W x, W y) { return x > y; }),
       binary<T, bool>("greater_equal", [](W x, W y) { return x >= y; }),
       binary<T, bool>("less", [](W x, W y) { return x < y; }),

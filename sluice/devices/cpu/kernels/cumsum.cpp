@@ -6,6 +6,7 @@
 #include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/integer_math.h"
 #include "sluice/ops/layout.h"
 
 namespace sluice::devices::cpu {
@@ -50,7 +51,7 @@ class CumSum : public device::Kernel {
       const std::int64_t row = (reverse_ ? view_.extent - 1 - k : k) * view_.inner;
       for (std::int64_t c = 0; c < columns; ++c) {
         W& sum = sums[static_cast<std::size_t>(c)];
-        const W next = static_cast<W>(sum + ops::widen(in[row + c]));
+        const W next = ops::wrappedSum(sum, ops::widen(in[row + c]));
         out[row + c] = ops::narrow<T>(exclusive_ ? sum : next);
         sum = next;
       }
@@ -63,7 +64,7 @@ class CumSum : public device::Kernel {
     W sum{};
     for (std::int64_t k = 0; k < view_.extent; ++k) {
       const std::int64_t at = reverse_ ? view_.extent - 1 - k : k;
-      const W next = static_cast<W>(sum + ops::widen(in[at]));
+      const W next = ops::wrappedSum(sum, ops::widen(in[at]));
       out[at] = ops::narrow<T>(exclusive_ ? sum : next);
       sum = next;
     }

@@ -1,0 +1,66 @@
+// AiGraphcore: ops that do something besides computing, and graphs in graphs.
+#include "sluice/api/builder.h"
+#include "sluice/base/error.h"
+#include "sluice/ops/vendor.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kDomain = "ai.graphcore";
+
+}  // namespace
+
+void AiGraphcore::abort(const TensorId& condition) {
+  b_.makeMany("Abort", [&]() -> std::vector<ir::Value> {
+    if (condition.empty()) {
+      ops::abort(b_.b_);
+    } else {
+      ops::abort(b_.b_, b_.value(condition));
+    }
+    return {};
+  });
+}
+
+TensorId AiGraphcore::printtensor(const TensorId& x, const ops::PrintOptions& options) {
+  return b_.make("PrintTensor", [&] { return ops::printTensor(b_.b_, b_.value(x), options); });
+}
+
+AiGraphcore::Ids AiGraphcore::call(const Ids& inputs, const Builder& callee) {
+  const std::vector<ir::OpId> wanted = callee.graph().inputs();
+  if (wanted.size() != inputs.size()) {
+    raise<InvalidArgument>("Call: graph '{}' has {} inputs, got {}",
+                           callee.graph().name(),
+                           wanted.size(),
+                           inputs.size());
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const ir::Op& input = callee.graph().op(wanted[i]);
+    const TensorType& given = b_.graph().type(b_.value(inputs[i]));
+    if (given != input.outputs[0]) {
+      raise<InvalidArgument>("Call: input '{}' of graph '{}' is {}, got {}",
+                             input.name,
+                             callee.graph().name(),
+                             input.outputs[0].str(),
+                             given.str());
+    }
+  }
+  return b_.translate({.op = "Call",
+                       .inputs = {inputs.begin(), inputs.end()},
+                       .outputs = callee.graph().outputs().size(),
+                       .domain = kDomain,
+                       .bodies = {{"callee", &callee.graph()}}});
+}
+
+TensorId AiGraphcore::packeddatablock(const Ids& operands,
+                                      const PackedDataBlockOptions& options,
+                                      const Builder& callback) {
+  return b_.translate({.op = "PackedDataBlock",
+                       .inputs = {operands.begin(), operands.end()},
+                       .attrs = {{"maxSequenceLengths", options.maxSequenceLengths},
+                                 {"resultSize", options.resultSize},
+                                 {"callbackBatchSize", options.callbackBatchSize}},
+                       .domain = kDomain,
+                       .bodies = {{"callback", &callback.graph()}}})[0];
+}
+
+}  // namespace sluice

@@ -1,0 +1,153 @@
+// The vendor's ops in model files, against values worked out by hand.
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/ir/printer.h"
+#include "tests/support/onnx_text.h"
+
+namespace sluice::onnx {
+namespace {
+
+using sluice::testing::evaluateOnnx;
+using sluice::testing::importOnnx;
+using sluice::testing::onnxRefusal;
+using sluice::testing::parseOnnx;
+using ::testing::AllOf;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pointwise;
+
+HostTensor f32(Shape shape, std::initializer_list<float> values) {
+  return HostTensor::of<float>(std::move(shape), values);
+}
+
+HostTensor u32(Shape shape, std::initializer_list<std::uint32_t> values) {
+  return HostTensor::of<std::uint32_t>(std::move(shape), values);
+}
+
+auto near(const std::vector<double>& expected) {
+  return Pointwise(DoubleNear(1e-5), expected);
+}
+
+TEST(OnnxVendor, CtcsSecondResultIsTheGradientOfEachLoss) {
+  // One step, label 1: the loss is minus its log-probability, so the slopes are 0 and -1.
+  const HostTensor logs = f32({1, 2, 2}, {std::log(0.25F), std::log(0.75F), -1, -2});
+  const ops::TensorMap outputs = evaluateOnnx(
+      parseOnnx(R"(main (float[1, 2, 2] x, uint32[2, 1] t, uint32[2] n) => (float y, float g) {
+                     y, g = ai.graphcore.Ctc<reduction = "Mean">(x, t, n, n) })"),
+      {{"x", logs}, {"t", u32({2, 1}, {1, 1})}, {"n", u32({2}, {1, 1})}});
+  EXPECT_THAT(outputs.at("y").toDoubles(), near({(2 - std::log(0.75)) / 2}));
+  EXPECT_THAT(outputs.at("g").toDoubles(), near({0, -1, 0, -1}));
+}
+
+TEST(OnnxVendor, CtcBeamSearchDecoderTakesLengthsWithoutSign) {
+  const ops::TensorMap outputs = evaluateOnnx(
+      parseOnnx(R"(main (float[2, 1, 2] x, uint32[1] n) => (float p, uint32 l, uint32 d) {
+                     p, l, d = ai.graphcore.CtcBeamSearchDecoder<blank = 1, beamWidth = 9,
+                                                                topPaths = 2>(x, n) })"),
+      {{"x", f32({2, 1, 2}, {std::log(0.6F), std::log(0.4F), std::log(0.6F), std::log(0.4F)})},
+       {"n", u32({1}, {2})}});
+  EXPECT_THAT(outputs.at("p").toDoubles(), near({0.84, 0.16}));
+  EXPECT_THAT(outputs.at("l").toDoubles(), ElementsAre(1, 0));
+  EXPECT_THAT(outputs.at("d").toDoubles(), ElementsAre(0, 1, 1, 1));
+  EXPECT_EQ(outputs.at("d").dtype(), DType::U32);
+}
+
+TEST(OnnxVendor, BatchNormalizationTrainsWhereStatisticsAreAskedFor) {
+  const std::string operands = "(x, s, b, m, v)";
+  const std::string types =
+      "main (float[2, 1] x, float[1] s, float[1] b, float[1] m, float[1] v) => ";
+  const ops::TensorMap inputs = {{"x", f32({2, 1}, {1, 5})},
+                                 {"s", f32({1}, {1})},
+                                 {"b", f32({1}, {0})},
+                                 {"m", f32({1}, {1})},
+                                 {"v", f32({1}, {16})}};
+  const std::string op = "ai.graphcore.BatchNormalization<epsilon = 0.0, momentum = 0.5>";
+  const ops::TensorMap fixed =
+      evaluateOnnx(parseOnnx(types + "(float[2, 1] y) { y = " + op + operands + "}"), inputs);
+  EXPECT_THAT(fixed.at("y").toDoubles(), near({0, 1}));
+  const ops::TensorMap trained =
+      evaluateOnnx(parseOnnx(types +
+                             "(float[2, 1] y, float[1] r, float[1] w, float[1] p, float[1] q) "
+                             "{ y, r, w, p, q = " +
+                             op + operands + "}"),
+                   inputs);
+  EXPECT_THAT(trained.at("y").toDoubles(), near({-1, 1}));
+  EXPECT_THAT(trained.at("r").toDoubles(), near({2}));   // half of 1, half of 3
+  EXPECT_THAT(trained.at("w").toDoubles(), near({10}));  // half of 16, half of 4
+  EXPECT_THAT(trained.at("p").toDoubles(), near({3}));
+  EXPECT_THAT(trained.at("q").toDoubles(), near({4}));
+}
+
+TEST(OnnxVendor, CallInlinesItsSubgraph) {
+  const ops::TensorMap outputs =
+      evaluateOnnx(parseOnnx(R"(main (float[2] x, float[2] w) => (float[2] y, float[2] z) {
+                     y, z = ai.graphcore.Call<callee = twice (float[2] a, float[2] b)
+                       => (float[2] c, float[2] d) { c = Mul(a, b)
+                                                     d = Sub(c, a) }>(x, w) })"),
+                   {{"x", f32({2}, {1, 2})}, {"w", f32({2}, {3, 4})}});
+  EXPECT_THAT(outputs.at("y").toDoubles(), ElementsAre(3, 8));
+  EXPECT_THAT(outputs.at("z").toDoubles(), ElementsAre(2, 6));
+  EXPECT_THAT(onnxRefusal("main (float[2] x) => (float[2] y) { y = ai.graphcore.Call(x) }"),
+              HasSubstr("no body 'callee'"));
+}
+
+TEST(OnnxVendor, ShapedDropoutDropsInTrainingOnly) {
+  const auto model = parseOnnx(
+      "main (float[4, 3] x) => (float[4, 3] y) "
+      "{ y = ai.graphcore.ShapedDropout<shape = [4, 1], ratio = 0.25>(x) }");
+  EXPECT_THAT(ir::print(importOnnx(model).graph), Not(HasSubstr("dropout")));
+  EXPECT_THAT(ir::print(importOnnx(model, {.training = true}).graph),
+              AllOf(HasSubstr("shaped_dropout("), HasSubstr("ratio=0.25")));
+}
+
+TEST(OnnxVendor, TensorRemapIsTheTensor) {
+  const ops::TensorMap outputs = evaluateOnnx(
+      parseOnnx("main (float[2] x) => (float[2] y) { y = ai.graphcore.TensorRemap<remap_type = 1>"
+                "(x) }"),
+      {{"x", f32({2}, {1, 2})}});
+  EXPECT_THAT(outputs.at("y").toDoubles(), ElementsAre(1, 2));
+}
+
+TEST(OnnxVendor, PrintAndAbortAreOpsOfTheGraph) {
+  auto model = parseOnnx(R"(main (float[2] x, bool[1] c) => (float[2] y) {
+                     y = ai.graphcore.PrintTensor<title = "t", print_gradient = 0>(x) })");
+  for (const bool conditional : {true, false}) {  // the text form has no nodes without results
+    auto& node = *model.mutable_graph()->add_node();
+    node.set_op_type("Abort");
+    node.set_domain("ai.graphcore");
+    if (conditional) {
+      node.add_input("c");
+    }
+  }
+  const std::string text = ir::print(importOnnx(model).graph);
+  EXPECT_THAT(text, AllOf(HasSubstr("print_tensor(%"), HasSubstr("title=\"t\"")));
+  EXPECT_THAT(text, AllOf(HasSubstr("abort(%"), HasSubstr("abort()")));
+}
+
+TEST(OnnxVendor, SplinesAreByTheirOwnNames) {
+  const ops::TensorMap outputs = evaluateOnnx(
+      parseOnnx(R"(main (float[1, 1] u, int64[1] k, int64[1] o, float[1, 2] x, float[2, 2, 1] w)
+                     => (float[1, 1] y) {
+                     b, i = ai.graphcore.SplineBasis<degree = 1>(u, k, o)
+                     y = ai.graphcore.SplineWeighting(x, w, b, i) })"),
+      {{"u", f32({1, 1}, {0.25F})},
+       {"k", HostTensor::of<std::int64_t>({1}, {2})},
+       {"o", HostTensor::of<std::int64_t>({1}, {1})},
+       {"x", f32({1, 2}, {1, 2})},
+       {"w", f32({2, 2, 1}, {1, 1, 10, 20})}});
+  EXPECT_THAT(outputs.at("y").toDoubles(), near({0.75 * 3 + 0.25 * 50}));
+}
+
+TEST(OnnxVendor, VersionsOfEveryReadableOpAreKnown) {
+  EXPECT_THAT(readableVersions("", "Add"), ElementsAre(1, 6, 7, 13, 14));
+  EXPECT_THAT(readableVersions("", "Upsample"), ElementsAre(7, 9));
+  EXPECT_THAT(readableVersions("ai.graphcore", "Call"), ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace sluice::onnx
