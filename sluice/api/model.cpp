@@ -404,7 +404,8 @@ void Model::setOptimizer(const optim::Optimizer& optimizer) {
                            training() ? optimizer_->name() : "no optimizer",
                            optimizer.name());
   }
-  optimizer_ = optimizer.clone();
+  alive().wait();
+  optimizer_ = isCompiled() ? optimizer_->succeededBy(optimizer) : optimizer.clone();
 }
 
 const CompiledProgram& Model::compiled() const {

@@ -20,7 +20,7 @@ void Model::addBackward(TracedGraph& traced) const {
                   *optimizer_,
                   {.accumulation = options_.training.gradientAccumulation(),
                    .reduction = options_.training.accumulationReduction(),
-                   .meanStrategy = options_.training.meanReductionStrategy(),
+                   .meanStrategy = options_.training.givenMeanReductionStrategy(),
                    .replicas = options_.replicationFactor()});
   traced.tensors = namedTensors(graph, ir::Pass::Backward);
   for (const WeightGradient& gradient : gradients) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -41,10 +42,10 @@ class TrainingOptions : public Freezable {
   TrainingOptions& accumulationReduction(Reduction reduction) {
     return accumulationAndReplicationReductionType(reduction);
   }
-  /// Of accumulators in float16 Post takes the running mean.
+  /// Unless it is set, accumulators in float16 take the running mean.
   TrainingOptions& setMeanAccumulationAndReplicationReductionStrategy(
       MeanReductionStrategy strategy) {
-    return set(meanStrategy_, strategy);
+    return set(meanStrategy_, std::optional(strategy));
   }
   /// A hint to planners that spread convolutions over the tiles of a device. Changes no result; no
   /// device of this build has tiles.
@@ -53,7 +54,10 @@ class TrainingOptions : public Freezable {
   std::int32_t gradientAccumulation() const { return gradientAccumulation_; }
   Reduction accumulationAndReplicationReductionType() const { return reduction_; }
   Reduction accumulationReduction() const { return reduction_; }
-  MeanReductionStrategy meanReductionStrategy() const { return meanStrategy_; }
+  MeanReductionStrategy meanReductionStrategy() const {
+    return meanStrategy_.value_or(MeanReductionStrategy::Post);
+  }
+  std::optional<MeanReductionStrategy> givenMeanReductionStrategy() const { return meanStrategy_; }
   bool convolutionDithering() const { return convolutionDithering_; }
 
  private:
@@ -67,7 +71,7 @@ class TrainingOptions : public Freezable {
 
   std::int32_t gradientAccumulation_ = 1;
   Reduction reduction_ = Reduction::Mean;
-  MeanReductionStrategy meanStrategy_ = MeanReductionStrategy::Post;
+  std::optional<MeanReductionStrategy> meanStrategy_;
   bool convolutionDithering_ = false;
 };
 

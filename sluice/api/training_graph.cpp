@@ -37,14 +37,12 @@ std::vector<WeightRead> weightReads(const ir::Graph& graph) {
   return weights;
 }
 
-/// How the mean of an accumulator of this type is taken: a sum in float16 may overflow where the
-/// mean does not.
+/// How the mean of an accumulator of this type is taken unless it is said: a sum in float16 may
+/// overflow where the mean does not.
 MeanReductionStrategy strategyFor(DType accumulator, const TrainingGraphOptions& options) {
-  const bool accumulates = options.accumulation > 1;
-  return accumulates && accumulator == DType::F16 &&
-                 options.meanStrategy == MeanReductionStrategy::Post
-             ? MeanReductionStrategy::Running
-             : options.meanStrategy;
+  const bool running = options.accumulation > 1 && accumulator == DType::F16;
+  return options.meanStrategy.value_or(running ? MeanReductionStrategy::Running
+                                               : MeanReductionStrategy::Post);
 }
 
 bool runningMean(DType accumulator, const TrainingGraphOptions& options) {
@@ -52,31 +50,47 @@ bool runningMean(DType accumulator, const TrainingGraphOptions& options) {
          strategyFor(accumulator, options) == MeanReductionStrategy::Running;
 }
 
+/// The backward pass begins with a gradient that is divided by the number of replicas.
+bool dividesTheLoss(const TrainingGraphOptions& options) {
+  return options.reduction == Reduction::Mean && options.replicas > 1 &&
+         options.meanStrategy == MeanReductionStrategy::PostAndLoss;
+}
+
+optim::Gathering gatheringOf(const ir::Graph& graph,
+                             const std::vector<WeightRead>& weights,
+                             const TrainingGraphOptions& options) {
+  const bool mean = options.reduction == Reduction::Mean;
+  optim::Gathering gathering{.microBatches = options.accumulation, .replicas = options.replicas};
+  gathering.factor = (mean && !dividesTheLoss(options) ? 1.0 : options.replicas) /
+                     (mean ? static_cast<double>(options.accumulation) : 1.0);
+  for (const WeightRead& weight : weights) {
+    if (graph.findVariable(weight.variable)->type.dtype == DType::F64) {
+      gathering.scalarType = DType::F64;
+    }
+  }
+  return gathering;
+}
+
 /// Adds the micro-batch's gradient to an accumulator and returns the accumulated value as the
 /// update sees it.
 ir::Value accumulate(ir::GraphBuilder& b,
                      const std::string& weight,
                      ir::Value gradient,
+                     DType type,
                      const TrainingGraphOptions& options) {
   const std::string name = weight + ".accumulator";
   b.graph().addVariable({.name = name,
-                         .type = b.type(gradient),
+                         .type = {type, b.shape(gradient)},
                          .role = ir::VariableRole::Accumulator,
                          .trainable = false,
                          .initializer = ir::Initializer::constant(0)});
-  const ir::AnnotationScope scope(b);
-  b.place = b.graph().op(gradient.op).place;
-  b.place.pass = ir::Pass::Backward;
-  b.assign(name, gradient, runningMean(b.dtype(gradient), options) ? "mean" : "sum");
+  b.assign(name, ops::cast(b, gradient, type), runningMean(type, options) ? "mean" : "sum");
   b.place.pass = ir::Pass::Update;
   return b.variable(name);
 }
 
 /// Joins the replicas' gradients, once per update, and takes the mean.
 ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOptions& options) {
-  const ir::AnnotationScope scope(b);
-  b.place = b.graph().op(gradient.op).place;
-  b.place.pass = ir::Pass::Update;
   if (options.replicas > 1) {
     gradient = ops::replicaSum(b, gradient);
   }
@@ -85,8 +99,50 @@ ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOpt
   }
   double count = 1;
   count *= runningMean(b.dtype(gradient), options) ? 1 : options.accumulation;
-  count *= options.meanStrategy == MeanReductionStrategy::PostAndLoss ? 1 : options.replicas;
+  count *= dividesTheLoss(options) ? 1 : options.replicas;
   return count == 1 ? gradient : ops::mul(b, gradient, b.scalar(b.dtype(gradient), 1.0 / count));
+}
+
+/// The gradient of one update from that of a micro-batch.
+optim::Gradient gather(ir::GraphBuilder& b,
+                       const WeightGradient& weight,
+                       const optim::Optimizer& optimizer,
+                       const optim::Gathering& gathering,
+                       const TrainingGraphOptions& options) {
+  const ir::AnnotationScope scope(b);
+  b.place = b.graph().op(weight.value.op).place;
+  b.place.pass = ir::Pass::Backward;
+  ir::Value gradient = weight.value;
+  if (options.accumulation > 1 && optimizer.gathersInVelocity(weight.variable)) {
+    gradient = optimizer.gathered(b, weight.variable, gradient, gathering);
+    b.place.pass = ir::Pass::Update;
+    return {weight.variable, options.replicas > 1 ? ops::replicaSum(b, gradient) : gradient, true};
+  }
+  if (options.accumulation > 1) {
+    const DType type = optimizer.accumulatorType(*b.graph().findVariable(weight.variable));
+    gradient = accumulate(b, weight.variable, gradient, type, options);
+  }
+  b.place.pass = ir::Pass::Update;
+  return {weight.variable, reduce(b, gradient, options)};
+}
+
+/// What the backward pass begins with: the loss scaling, over the replicas where asked. No
+/// value: 1.
+ir::Value lossGradient(ir::Graph& graph,
+                       ir::Value loss,
+                       const optim::Optimizer& optimizer,
+                       const optim::Gathering& gathering,
+                       const TrainingGraphOptions& options) {
+  const DType type = graph.type(loss).dtype;
+  ir::GraphBuilder b(graph);
+  b.place = graph.op(loss.op).place;
+  b.place.pass = ir::Pass::Backward;
+  const ir::Value scale = optimizer.lossGradient(b, type, gathering.scalarType);
+  if (!dividesTheLoss(options)) {
+    return scale;
+  }
+  const ir::Value share = b.scalar(type, 1.0 / options.replicas);
+  return scale.valid() ? ops::mul(b, scale, share) : share;
 }
 
 }  // namespace
@@ -104,14 +160,8 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
   for (const WeightRead& weight : weights) {
     wrt.insert(wrt.end(), weight.reads.begin(), weight.reads.end());
   }
-  ir::Value lossGrad;
-  if (options.reduction == Reduction::Mean && options.replicas > 1 &&
-      options.meanStrategy == MeanReductionStrategy::PostAndLoss) {
-    ir::GraphBuilder seed(graph);
-    seed.place = graph.op(loss.op).place;
-    seed.place.pass = ir::Pass::Backward;
-    lossGrad = seed.scalar(graph.type(loss).dtype, 1.0 / options.replicas);
-  }
+  const optim::Gathering gathering = gatheringOf(graph, weights, options);
+  const ir::Value lossGrad = lossGradient(graph, loss, optimizer, gathering, options);
   const std::vector<ir::Value> grads = transforms::differentiate(graph, loss, wrt, lossGrad);
   ir::GraphBuilder b(graph);
   b.scope = "update/";
@@ -127,14 +177,10 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
       gradient = ops::add(b, gradient, grads[next++]);
     }
     perMicroBatch.push_back({weight.variable, gradient});
-    if (options.accumulation > 1) {
-      gradient = accumulate(b, weight.variable, gradient, options);
-    }
-    gradient = reduce(b, gradient, options);
-    gradients.push_back({weight.variable, gradient});
+    gradients.push_back(gather(b, perMicroBatch.back(), optimizer, gathering, options));
   }
   b.place.pass = ir::Pass::Update;
-  optim::UpdateContext context(b, std::move(gradients));
+  optim::UpdateContext context(b, std::move(gradients), gathering);
   optimizer.expand(context);
   return perMicroBatch;
 }

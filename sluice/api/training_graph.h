@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@ namespace sluice {
 struct TrainingGraphOptions {
   std::int32_t accumulation = 1;
   Reduction reduction = Reduction::Mean;
-  /// An accumulator in float16 takes the running mean instead of Post's.
-  MeanReductionStrategy meanStrategy = MeanReductionStrategy::Post;
+  /// Not given: Post, for accumulators in float16 Running.
+  std::optional<MeanReductionStrategy> meanStrategy = {};
   std::int32_t replicas = 1;
 };
 
