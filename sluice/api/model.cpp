@@ -69,6 +69,14 @@ Model::Model(std::unique_ptr<GraphSource> source,
         "got {}",
         options_.training.gradientAccumulation());
   }
+  if (training() && options_.training.automaticLossScaling()) {
+    if (continuous()) {
+      raise<InvalidArgument>(
+          "automatic loss scaling changes the scaling between updates of the whole model: it does "
+          "not go with continuousWeightUpdates");
+    }
+    optimizer_->markAsVariable("loss_scaling");
+  }
   requireNamedBuffers();
   session_ = source_->session(options_);
   for (const std::string& line : options_.fromEnvironment()) {
@@ -406,6 +414,9 @@ void Model::setOptimizer(const optim::Optimizer& optimizer) {
   }
   alive().wait();
   optimizer_ = isCompiled() ? optimizer_->succeededBy(optimizer) : optimizer.clone();
+  if (options_.training.automaticLossScaling()) {
+    optimizer_->markAsVariable("loss_scaling");
+  }
 }
 
 const CompiledProgram& Model::compiled() const {

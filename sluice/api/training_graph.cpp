@@ -6,6 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ops/ops.h"
+#include "sluice/optim/loss_scaler.h"
 #include "sluice/transforms/autodiff.h"
 
 namespace sluice {
@@ -60,7 +61,7 @@ optim::Gathering gatheringOf(const ir::Graph& graph,
                              const std::vector<WeightRead>& weights,
                              const TrainingGraphOptions& options) {
   const bool mean = options.reduction == Reduction::Mean;
-  optim::Gathering gathering{.microBatches = options.accumulation, .replicas = options.replicas};
+  optim::Gathering gathering;
   gathering.factor = (mean && !dividesTheLoss(options) ? 1.0 : options.replicas) /
                      (mean ? static_cast<double>(options.accumulation) : 1.0);
   for (const WeightRead& weight : weights) {
@@ -116,7 +117,11 @@ optim::Gradient gather(ir::GraphBuilder& b,
   if (options.accumulation > 1 && optimizer.gathersInVelocity(weight.variable)) {
     gradient = optimizer.gathered(b, weight.variable, gradient, gathering);
     b.place.pass = ir::Pass::Update;
-    return {weight.variable, options.replicas > 1 ? ops::replicaSum(b, gradient) : gradient, true};
+    if (options.replicas > 1) {
+      const ir::Value share = b.scalar(b.dtype(gradient), 1.0 / options.replicas);
+      gradient = ops::replicaSum(b, ops::mul(b, gradient, share));
+    }
+    return {weight.variable, gradient, true};
   }
   if (options.accumulation > 1) {
     const DType type = optimizer.accumulatorType(*b.graph().findVariable(weight.variable));
@@ -126,23 +131,47 @@ optim::Gradient gather(ir::GraphBuilder& b,
   return {weight.variable, reduce(b, gradient, options)};
 }
 
-/// What the backward pass begins with: the loss scaling, over the replicas where asked. No
-/// value: 1.
+ir::Value product(ir::GraphBuilder& b, ir::Value x, ir::Value y) {
+  return !x.valid() ? y : !y.valid() ? x : ops::mul(b, x, y);
+}
+
+/// What the backward pass begins with: the loss scaling times the scaler's factor, over the
+/// replicas where asked. No value: 1.
 ir::Value lossGradient(ir::Graph& graph,
                        ir::Value loss,
                        const optim::Optimizer& optimizer,
-                       const optim::Gathering& gathering,
+                       DType scalarType,
+                       const optim::LossScaler* scaler,
                        const TrainingGraphOptions& options) {
   const DType type = graph.type(loss).dtype;
   ir::GraphBuilder b(graph);
   b.place = graph.op(loss.op).place;
   b.place.pass = ir::Pass::Backward;
-  const ir::Value scale = optimizer.lossGradient(b, type, gathering.scalarType);
-  if (!dividesTheLoss(options)) {
-    return scale;
+  ir::Value gradient = optimizer.lossGradient(b, type, scalarType);
+  if (scaler != nullptr) {
+    gradient = product(b, gradient, ops::cast(b, scaler->factor(b), type));
   }
-  const ir::Value share = b.scalar(type, 1.0 / options.replicas);
-  return scale.valid() ? ops::mul(b, scale, share) : share;
+  return dividesTheLoss(options) ? product(b, gradient, b.scalar(type, 1.0 / options.replicas))
+                                 : gradient;
+}
+
+/// Nothing unless it was asked for.
+std::optional<optim::LossScaler> makeScaler(const std::vector<WeightRead>& weights,
+                                            const optim::Optimizer& optimizer,
+                                            DType scalarType,
+                                            const TrainingGraphOptions& options) {
+  if (!options.automaticLossScaling) {
+    return std::nullopt;
+  }
+  for (const WeightRead& weight : weights) {
+    if (optimizer.gathersInVelocity(weight.variable)) {
+      raise<Unsupported>(
+          "automatic loss scaling leaves out updates that overflow, and {} has added the gradients "
+          "to its velocity by then: use the separate form, without useCombinedAccum",
+          optimizer.name());
+    }
+  }
+  return optim::LossScaler(*options.automaticLossScaling, scalarType);
 }
 
 }  // namespace
@@ -161,10 +190,17 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
     wrt.insert(wrt.end(), weight.reads.begin(), weight.reads.end());
   }
   const optim::Gathering gathering = gatheringOf(graph, weights, options);
-  const ir::Value lossGrad = lossGradient(graph, loss, optimizer, gathering, options);
+  std::optional<optim::LossScaler> scaler =
+      makeScaler(weights, optimizer, gathering.scalarType, options);
+  const ir::Value lossGrad = lossGradient(
+      graph, loss, optimizer, gathering.scalarType, scaler ? &*scaler : nullptr, options);
+  const std::size_t before = graph.order().size();
   const std::vector<ir::Value> grads = transforms::differentiate(graph, loss, wrt, lossGrad);
   ir::GraphBuilder b(graph);
   b.scope = "update/";
+  if (scaler) {
+    scaler->count(b, before, options.accumulation);
+  }
   std::vector<optim::Gradient> gradients;
   std::vector<WeightGradient> perMicroBatch;
   std::size_t next = 0;
@@ -180,8 +216,14 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
     gradients.push_back(gather(b, perMicroBatch.back(), optimizer, gathering, options));
   }
   b.place.pass = ir::Pass::Update;
-  optim::UpdateContext context(b, std::move(gradients), gathering);
+  optim::UpdateContext context(b, std::move(gradients));
+  if (scaler) {
+    context.setLossFactor(scaler->factor(b));
+  }
   optimizer.expand(context);
+  if (scaler) {
+    scaler->update(context, options.replicas);
+  }
   return perMicroBatch;
 }
 

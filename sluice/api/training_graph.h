@@ -8,6 +8,7 @@
 
 #include "sluice/api/options.h"
 #include "sluice/ir/graph.h"
+#include "sluice/optim/loss_scaling_options.h"
 #include "sluice/optim/optimizer.h"
 
 namespace sluice {
@@ -18,6 +19,7 @@ struct TrainingGraphOptions {
   /// Not given: Post, for accumulators in float16 Running.
   std::optional<MeanReductionStrategy> meanStrategy = {};
   std::int32_t replicas = 1;
+  std::optional<optim::LossScalingOptions> automaticLossScaling = {};
 };
 
 /// The gradient of a weight in one micro-batch.

@@ -1,5 +1,6 @@
 // What all rules share when they become ops: the loss is scaled before the backward pass, gradients
 // are scaled back and clipped before the rule sees them.
+#include <limits>
 #include <vector>
 
 #include "sluice/base/error.h"
@@ -28,9 +29,8 @@ void scaleGradients(UpdateContext& context, const FactorOf& factorOf) {
   context.setGradients(std::move(scaled));
 }
 
-/// g * max / maximum(norm, max), with the norm summed in parameter order (rule R9). Below the
-/// maximum the factor is exactly 1.
-void clip(UpdateContext& context, ir::Value maximum) {
+/// Of all gradients, in parameter order (rule R9).
+ir::Value sumOfSquares(UpdateContext& context) {
   ir::GraphBuilder& b = context.b;
   ir::Value sum;
   for (const Gradient& gradient : context.gradients()) {
@@ -41,8 +41,23 @@ void clip(UpdateContext& context, ir::Value maximum) {
     sum = sum.valid() ? ops::add(b, sum, part) : part;
   }
   context.placeAnywhere();
-  const ir::Value factor = ops::div(b, maximum, ops::maximum(b, ops::sqrt(b, sum), maximum));
+  return sum;
+}
+
+/// g * max / maximum(norm, max). Below the maximum the factor is exactly 1.
+void clip(UpdateContext& context, ir::Value maximum) {
+  ir::GraphBuilder& b = context.b;
+  const ir::Value norm = ops::sqrt(b, sumOfSquares(context));
+  const ir::Value factor = ops::div(b, maximum, ops::maximum(b, norm, maximum));
   scaleGradients(context, [&](DType type) { return ops::cast(b, factor, type); });
+}
+
+/// A NaN is not below infinity, either.
+void leaveOutUnlessFinite(UpdateContext& context) {
+  ir::GraphBuilder& b = context.b;
+  const ir::Value infinity =
+      b.scalar(context.scalarType(), std::numeric_limits<double>::infinity());
+  context.setGuard(ops::less(b, sumOfSquares(context), infinity));
 }
 
 }  // namespace
@@ -78,7 +93,15 @@ void Optimizer::expand(UpdateContext& context) const {
   }
   const ir::AnnotationScope saved(context.b);
   context.b.scope = "update/";
-  if (!leftOut("loss_scaling")) {
+  const ir::Value lossFactor = context.lossFactor();
+  if (lossFactor.valid()) {
+    const ir::Value inverse =
+        ops::mul(context.b,
+                 scalar(context, "inverse_loss_scaling", 0, context.scalarType()),
+                 ops::reciprocal(context.b, lossFactor));
+    scaleGradients(context, [&](DType type) { return ops::cast(context.b, inverse, type); });
+    leaveOutUnlessFinite(context);
+  } else if (!leftOut("loss_scaling")) {
     scaleGradients(context,
                    [&](DType type) { return scalar(context, "inverse_loss_scaling", 0, type); });
   }

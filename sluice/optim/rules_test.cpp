@@ -120,6 +120,21 @@ TEST(Sgd, CombinedKeepsInItsVelocityWhatTheNextStepNeeds) {
   EXPECT_NEAR(trainer.value("w.momentum_buffer"), 8 * (0.459 * 0.9 + 0.9 * 0.01 * 0.9541), 1e-12);
 }
 
+TEST(Sgd, CombinedHasNoStateOfItsWeightsButTheAccumulator) {
+  const SGD combined(with(kMomentum, [](SgdOptions& o) { o.useCombinedAccum = true; }));
+  const Trainer trainer(combined, {{"w", one(DType::F32, 1.0)}});
+  for (const ir::Variable& variable : trainer.graph().variables()) {
+    EXPECT_FALSE(variable.role == ir::VariableRole::OptimizerState &&
+                 variable.type.shape.rank() > 0)
+        << variable.name;
+  }
+}
+
+TEST(Sgd, SeparateIgnoresVelocityScaling) {
+  expectWeights(SGD(with(kMomentum, [](SgdOptions& o) { o.velocityScaling = 8; })),
+                {0.9541, 0.88943131, 0.839429000821});
+}
+
 TEST(Sgd, CombinedTakesANewMomentumOneStepLate) {
   // After the first step its momentum is in the velocity already.
   SGD combined(with(kMomentum, [](SgdOptions& o) { o.useCombinedAccum = true; }));

@@ -16,10 +16,6 @@ ir::Value chosenByStep(UpdateContext& context, ir::Value first, ir::Value later)
   return ops::where(b, isFirst, first, later);
 }
 
-ir::Value times(ir::GraphBuilder& b, ir::Value x, double factor) {
-  return factor == 1.0 ? x : ops::mul(b, x, b.scalar(b.dtype(x), factor));
-}
-
 }  // namespace
 
 SGD::SGD(const SgdOptions& options)
@@ -94,8 +90,8 @@ ir::Value SGD::gathered(ir::GraphBuilder& b,
   const ir::Variable weight = *b.graph().findVariable(variable);  // the list of variables grows
   const DType type = computeTypeOf(weight.type.dtype);
   const ir::Value scale = scalar(b, "gather_scale", groupOf(variable), gathering.scalarType, type);
-  const ir::Value scaled =
-      ops::mul(b, ops::cast(b, gradient, type), times(b, scale, gathering.factor));
+  const ir::Value factor = ops::mul(b, scale, b.scalar(type, gathering.factor));
+  const ir::Value scaled = ops::mul(b, ops::cast(b, gradient, type), factor);
   const StateOptions options = combinedState(weight);
   const std::string velocity = declareState(b.graph(), weight, kVelocity, options);
   b.assign(velocity, ops::cast(b, scaled, *options.type), "add");
@@ -160,13 +156,10 @@ void SGD::updateCombined(UpdateContext& context,
   ir::GraphBuilder& b = context.b;
   const std::string& name = gradient.variable;
   const DType type = context.computeType(name);
-  // A velocity that was gathered is the sum of all replicas'.
-  const double replicas = gradient.inVelocity ? context.gathering().replicas : 1;
-  const ir::Value step = times(b, scalar(context, "velocity_step", group, type), 1.0 / replicas);
-  const ir::Value momentum = times(b, scalar(context, "momentum", group, type), 1.0 / replicas);
+  const ir::Value step = scalar(context, "velocity_step", group, type);
+  const ir::Value momentum = scalar(context, "momentum", group, type);
   const ir::Value decay = scalar(context, "decay_scale", group, type);
-  const ir::Value firstDecay =
-      chosenByStep(context, times(b, decay, replicas), b.scalar(type, 0.0));
+  const ir::Value firstDecay = chosenByStep(context, decay, b.scalar(type, 0.0));
   const ir::Value kept = scalar(context, "gradient_scale", group, type);
   context.placeWith(gradient);
   const ir::Value w = context.weight(name);

@@ -44,10 +44,8 @@ std::string declareState(ir::Graph& graph,
   return name;
 }
 
-UpdateContext::UpdateContext(ir::GraphBuilder& builder,
-                             std::vector<Gradient> gradients,
-                             const Gathering& gathering)
-    : b(builder), gradients_(std::move(gradients)), gathering_(gathering) {
+UpdateContext::UpdateContext(ir::GraphBuilder& builder, std::vector<Gradient> gradients)
+    : b(builder), gradients_(std::move(gradients)) {
   b.place.pass = ir::Pass::Update;
   unplaced_ = b.place;
   for (const Gradient& gradient : gradients_) {
@@ -116,7 +114,7 @@ ir::Value UpdateContext::step() {
   if (!step_.valid()) {
     const ir::Placement place = std::exchange(b.place, unplaced_);
     step_ = ops::add(b, globalState(kStep, 0.0), b.scalar(scalarType_, 1.0));
-    b.assign(kStep, step_);
+    assign(std::string(kStep), step_);
     b.place = place;
   }
   return step_;
@@ -134,13 +132,17 @@ ir::Value UpdateContext::scalar(std::string_view name) {
   return value;
 }
 
+void UpdateContext::assign(const std::string& name, ir::Value value) {
+  value = ops::cast(b, value, variable(name).type.dtype);
+  b.assign(name, guard_.valid() ? ops::where(b, guard_, value, b.variable(name)) : value);
+}
+
 void UpdateContext::assignWeight(std::string_view weight, ir::Value value) {
-  b.assign(weight, ops::cast(b, value, variable(weight).type.dtype));
+  assign(std::string(weight), value);
 }
 
 void UpdateContext::assignState(std::string_view weight, std::string_view suffix, ir::Value value) {
-  const std::string name = stateName(weight, suffix);
-  b.assign(name, ops::cast(b, value, variable(name).type.dtype));
+  assign(stateName(weight, suffix), value);
 }
 
 }  // namespace sluice::optim

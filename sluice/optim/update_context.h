@@ -21,14 +21,13 @@ namespace sluice::optim {
 struct Gradient {
   std::string variable;
   ir::Value value;
-  bool inVelocity = false;  ///< added to the rule's own velocity, which is summed over the replicas
+  /// Added to the rule's own velocity already: this is the replicas' mean of that.
+  bool inVelocity = false;
 };
 
-/// How the gradients of one update come together.
+/// How gradients are added to a rule's own velocity.
 struct Gathering {
-  std::int32_t microBatches = 1;
-  std::int32_t replicas = 1;
-  double factor = 1.0;            ///< on a gradient added to a velocity: rf' / af
+  double factor = 1.0;            ///< on a gradient added to a velocity, for the mean or the sum
   DType scalarType = DType::F32;  ///< of step scalars
 };
 
@@ -50,16 +49,21 @@ class UpdateContext {
  public:
   /// Ops are made with the builder, in pass Update. Gradients of frozen weights are left out;
   /// throws InvalidArgument for a gradient of no weight, or of another shape than the weight's.
-  UpdateContext(ir::GraphBuilder& builder,
-                std::vector<Gradient> gradients,
-                const Gathering& gathering = {});
+  UpdateContext(ir::GraphBuilder& builder, std::vector<Gradient> gradients);
 
   ir::GraphBuilder& b;
 
   std::span<const Gradient> gradients() const { return gradients_; }
   /// The same gradients after a rewrite such as clipping.
   void setGradients(std::vector<Gradient> gradients) { gradients_ = std::move(gradients); }
-  const Gathering& gathering() const { return gathering_; }
+
+  /// A factor on the loss scaling that the backward pass was begun with; no value: 1. With one, an
+  /// update is left out if its gradients are not finite.
+  ir::Value lossFactor() const { return lossFactor_; }
+  void setLossFactor(ir::Value factor) { lossFactor_ = factor; }
+  /// Whether the update takes place: where this does not hold, what is assigned stays as it was.
+  ir::Value guard() const { return guard_; }
+  void setGuard(ir::Value guard) { guard_ = guard; }
 
   /// What a weight's update is computed in.
   DType computeType(std::string_view weight) const;
@@ -93,9 +97,12 @@ class UpdateContext {
 
  private:
   const ir::Variable& variable(std::string_view name) const;
+  /// `value` in the variable's type, under the guard.
+  void assign(const std::string& name, ir::Value value);
 
   std::vector<Gradient> gradients_;
-  Gathering gathering_;
+  ir::Value lossFactor_;
+  ir::Value guard_;
   DType scalarType_ = DType::F32;
   ir::Placement unplaced_;
   ir::Value step_;
