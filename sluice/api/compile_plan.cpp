@@ -26,6 +26,9 @@ parallel::Recompute recomputeOf(const Options& options) {
 
 /// Whether the ops say themselves where they run, as those of a Builder may.
 bool isAnnotated(const ir::Graph& graph, const Options& options) {
+  if (cutIntoPhases(options)) {
+    return true;
+  }
   return graph.blocks().empty() && options.compile().virtualGraphMode != VirtualGraphMode::Off &&
          std::ranges::any_of(graph.order(), [&](ir::OpId id) {
            const ir::Op& op = graph.op(id);
@@ -42,7 +45,20 @@ bool isContinuous(const ir::Graph& graph, const Options& options) {
 
 }  // namespace
 
+std::optional<Strategy> cutIntoPhases(const Options& options) {
+  const CompileOptions& compile = options.compile();
+  if (compile.virtualGraphMode == VirtualGraphMode::ExecutionPhases) {
+    const Phase all = Phase::automatic(compile.executionPhases);
+    return compile.phaseGroups == 1 ? Strategy(SerialPhasedExecution(all))
+                                    : Strategy(ParallelPhasedExecution(all));
+  }
+  return compile.strategy.automaticPhases() > 0 ? std::optional(compile.strategy) : std::nullopt;
+}
+
 Strategy strategyOf(const ir::Graph& graph, const Options& options) {
+  if (const std::optional<Strategy> phased = cutIntoPhases(options)) {
+    return *phased;
+  }
   return isAnnotated(graph, options) && !options.compile().enablePipelining
              ? Strategy(ShardedExecution())
              : options.executionStrategy();
@@ -54,7 +70,8 @@ parallel::PlanOptions planOptions(const ir::Graph& graph,
   return {.microBatches = microBatches,
           .recompute = recomputeOf(options),
           .continuous = isContinuous(graph, options),
-          .annotated = isAnnotated(graph, options)};
+          .annotated = isAnnotated(graph, options),
+          .locations = options.tensorLocations.plan()};
 }
 
 parallel::RuleReport checkRules(const ir::Graph& placed,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct CompiledProgram {
   std::vector<std::string> warnings = {};
   std::int64_t devices = 1;  ///< reserved for all replicas
 };
+
+/// The strategy under which a traced graph is cut into phases before gradients are added, if any.
+std::optional<Strategy> cutIntoPhases(const Options& options);
 
 /// A Builder's annotated graph is sharded unless its options pipeline it.
 Strategy strategyOf(const ir::Graph& graph, const Options& options);

@@ -6,9 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/compile_plan.h"
 #include "sluice/base/error.h"
 #include "sluice/nn/block.h"
 #include "sluice/nn/tracer.h"
+#include "sluice/parallel/annotate_phases.h"
 
 namespace sluice {
 namespace {
@@ -26,6 +28,19 @@ std::shared_ptr<Session> sharedSession(const std::shared_ptr<nn::StateStore>& st
 std::string graphName(const TraceRequest& request) {
   const std::string& given = request.options.report().modelName;
   return !given.empty() ? given : request.training ? "training" : "inference";
+}
+
+/// Under strategies that cut the model into phases, gives every op its phase.
+bool cutPhases(ir::Graph& graph, const Options& options) {
+  const std::optional<Strategy> strategy = cutIntoPhases(options);
+  if (strategy) {
+    parallel::annotatePhases(
+        graph,
+        {.phases = strategy->automaticPhases(),
+         .groups = strategy->kind() == parallel::StrategyKind::ParallelPhased ? 2 : 1,
+         .annotated = options.compile().virtualGraphMode == VirtualGraphMode::ExecutionPhases});
+  }
+  return strategy.has_value();
 }
 
 class ModuleSource : public GraphSource {
@@ -58,6 +73,7 @@ class ModuleSource : public GraphSource {
     traced.outputs = outputs.size();
     traced.loss = outputs.size() - 1;
     traced.tensors = namedTensors(graph, ir::Pass::Forward);
+    cutPhases(graph, request.options);
     return traced;
   }
 
@@ -132,6 +148,9 @@ class BuilderSource : public GraphSource {
       fixWeights(traced);
     }
     const CompileOptions& compile = request.options.compile();
+    if (cutPhases(traced.graph, request.options)) {
+      return traced;
+    }
     parallel::annotateStages(traced.graph,
                              {.mode = compile.virtualGraphMode,
                               .pipelining = compile.enablePipelining,

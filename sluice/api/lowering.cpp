@@ -19,13 +19,15 @@ using parallel::ShardedExecution;
 using parallel::Stage;
 using parallel::Strategy;
 
-Lowered plan(const LoweringRequest& request,
-             const device::KernelTable& kernels,
-             const program::StatePlan& state) {
+Lowered planOnce(const LoweringRequest& request,
+                 const device::KernelTable& kernels,
+                 const program::StatePlan& state) {
   Lowered made{.program = {}, .state = state, .execution = {}, .graph = request.graph};
   parallel::VariableHomes homes;
   for (const program::PlacedVariable& placed : state.variables()) {
-    homes.emplace(placed.variable.name, placed.device);
+    if (placed.device != program::kRemote) {
+      homes.emplace(placed.variable.name, placed.device);
+    }
   }
   made.execution =
       parallel::planExecution(made.graph, request.strategy, request.plan, std::move(homes));
@@ -34,13 +36,62 @@ Lowered plan(const LoweringRequest& request,
   }
   program::LowerOptions options = request.lower;
   options.sequential = made.execution.sequential;
-  made.program = program::lower(
-      program::Placed{
-          made.graph, made.execution.segments, made.execution.homes, made.execution.schedule},
-      kernels,
-      made.state,
-      options);
+  made.program = program::lower(program::Placed{.graph = made.graph,
+                                                .segments = made.execution.segments,
+                                                .homes = made.execution.homes,
+                                                .schedule = made.execution.schedule,
+                                                .streaming = made.execution.streaming},
+                                kernels,
+                                made.state,
+                                options);
   return made;
+}
+
+std::size_t largestOf(const program::Program& program) {
+  std::size_t bytes = 0;
+  for (const program::DevicePlan& device : program.devices) {
+    bytes = std::max(bytes, device.totalBytes());
+  }
+  return bytes;
+}
+
+/// Of phased execution the order that moves fewer bytes, of those that fit; none fits: what the one
+/// that needs less says.
+Lowered planPhases(const LoweringRequest& request,
+                   const device::KernelTable& kernels,
+                   const program::StatePlan& state) {
+  std::optional<Lowered> best;
+  std::optional<OutOfMemory> tooLarge;
+  for (const auto& [wanted, order] :
+       {std::pair(parallel::PhaseOrder::PhaseMajor, parallel::StreamOrder::PhaseMajor),
+        std::pair(parallel::PhaseOrder::MicroBatchMajor, parallel::StreamOrder::MicroBatchMajor)}) {
+    const parallel::PhaseOrder asked = request.strategy.phaseOrder();
+    if (asked != parallel::PhaseOrder::Automatic && asked != wanted) {
+      continue;
+    }
+    LoweringRequest one = request;
+    one.plan.phaseOrder = order;
+    one.onPlanned = best ? nullptr : request.onPlanned;  // rules do not depend on the order
+    try {
+      Lowered made = planOnce(one, kernels, state);
+      if (!best || program::remoteTraffic(made.program) < program::remoteTraffic(best->program)) {
+        best = std::move(made);
+      }
+    } catch (const OutOfMemory& error) {
+      tooLarge = error;
+    }
+  }
+  if (!best) {
+    throw *tooLarge;
+  }
+  return std::move(*best);
+}
+
+Lowered plan(const LoweringRequest& request,
+             const device::KernelTable& kernels,
+             const program::StatePlan& state) {
+  return parallel::isPhased(request.strategy.kind()) ? planPhases(request, kernels, state)
+                                                     : planOnce(request, kernels, state);
 }
 
 /// A change that may help, with the words a user would write.
@@ -121,6 +172,9 @@ std::vector<std::int64_t> stashOf(const LoweringRequest& request) {
 
 std::vector<Remedy> remediesFor(const LoweringRequest& request) {
   std::vector<Remedy> remedies;
+  if (parallel::isPhased(request.strategy.kind())) {
+    return remedies;
+  }
   const auto add = [&](std::string text, Strategy strategy, parallel::PlanOptions options) {
     remedies.push_back({std::move(text), std::move(strategy), options});
   };
@@ -163,14 +217,6 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
     }
   }
   return remedies;
-}
-
-std::size_t largestOf(const program::Program& program) {
-  std::size_t bytes = 0;
-  for (const program::DevicePlan& device : program.devices) {
-    bytes = std::max(bytes, device.totalBytes());
-  }
-  return bytes;
 }
 
 /// The changes that fit, a line each.

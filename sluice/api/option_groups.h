@@ -7,29 +7,12 @@
 #include <string>
 #include <utility>
 
+#include "sluice/api/freezable.h"
 #include "sluice/api/option_types.h"
 #include "sluice/optim/loss_scaling_options.h"
 #include "sluice/tensor/dtype.h"
 
 namespace sluice {
-
-/// Settings that can be frozen. A copy is not frozen; assigning to a frozen object throws.
-class Freezable {
- public:
-  bool isFrozen() const { return frozen_; }
-
- protected:
-  Freezable() = default;
-  ~Freezable() = default;
-  Freezable(const Freezable& /*other*/) {}
-  Freezable& operator=(const Freezable& other);
-  void requireUnfrozen() const;
-  void setFrozen() const { frozen_ = true; }
-
- private:
-  // Who is handed options to read them freezes them, so that a later change cannot go unnoticed.
-  mutable bool frozen_ = false;
-};
 
 /// Settings that matter only when training.
 class TrainingOptions : public Freezable {

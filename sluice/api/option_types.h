@@ -17,8 +17,13 @@ namespace sluice {
 
 using parallel::AutoStage;
 using parallel::ConcurrentStages;
+using parallel::Liveness;
+using parallel::ParallelPhasedExecution;
+using parallel::Phase;
+using parallel::PhaseOrder;
 using parallel::PipelinedExecution;
 using parallel::PipelineKind;
+using parallel::SerialPhasedExecution;
 using parallel::ShardedExecution;
 using parallel::Stage;
 using parallel::Strategy;
@@ -111,7 +116,21 @@ struct EnumText<AutocastPolicy> {
 template <>
 struct EnumText<VirtualGraphMode> {
   static constexpr std::string_view kType = "VirtualGraphMode";
-  static constexpr std::array<std::string_view, 3> kNames = {"Off", "Manual", "Auto"};
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "Off", "Manual", "Auto", "ExecutionPhases"};
+};
+
+template <>
+struct EnumText<Liveness> {
+  static constexpr std::string_view kType = "Liveness";
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "AlwaysLive", "OffChipAfterFwd", "OffChipAfterFwdNoOverlap", "OffChipAfterEachPhase"};
+};
+template <>
+struct EnumText<PhaseOrder> {
+  static constexpr std::string_view kType = "PhaseOrder";
+  static constexpr std::array<std::string_view, 3> kNames = {
+      "Automatic", "PhaseMajor", "MicroBatchMajor"};
 };
 
 template <class E>
@@ -155,6 +174,9 @@ struct DeviceOptions {
   std::optional<bool> enforceIpuRules;  ///< not set: on for the IPU model only
   double stallTimeout = 300;            ///< seconds without progress; 0: wait for ever
   std::string tuningTable;              ///< empty: the shipped one
+  std::string remotePath;               ///< empty: in memory
+  std::size_t remoteBytes = 0;          ///< 0: no limit
+  double remoteBandwidth = 0;           ///< bytes per second; 0: no limit
 };
 
 /// Read when a graph is placed, lowered and proven.
@@ -171,6 +193,8 @@ struct CompileOptions {
   VirtualGraphMode virtualGraphMode = VirtualGraphMode::Off;
   std::vector<double> virtualGraphSplitRatios;  ///< empty: equal parts
   std::int32_t devicesPerReplica = 1;           ///< that Auto cuts for
+  std::int32_t executionPhases = 1;             ///< of ExecutionPhases
+  std::int32_t phaseGroups = 1;                 ///< of devices that take turns
 };
 
 /// Read by the model around its state: seeds, buffers, checks.

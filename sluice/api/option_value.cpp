@@ -76,6 +76,68 @@ Execution execution(const OptionValue& value) {
   return Execution(std::move(stages));
 }
 
+Phase toPhase(const OptionValue& value, std::string_view strategy) {
+  if (value.kind == Kind::Text) {
+    return Phase(value.text);
+  }
+  if (value.kind == Kind::Call && value.text == "automatic") {
+    Arguments arguments("Phase.automatic", value.items);
+    const std::int64_t count = arguments.integer();
+    arguments.finish();
+    return Phase::automatic(count);
+  }
+  if (value.kind != Kind::Call || value.text != "Phase") {
+    raise<InvalidArgument>(
+        "{} takes Phases and block ids; got {}: phases are explicit", strategy, value.str());
+  }
+  const bool ids = std::ranges::all_of(
+      value.items, [](const OptionValue& item) { return item.kind == Kind::Text; });
+  std::vector<Stage> stages;
+  if (ids) {
+    stages.emplace_back(Arguments("Phase", value.items).texts());
+  }
+  for (const OptionValue& item : value.items) {
+    if (!ids) {
+      stages.push_back(toStage(item, "Phase"));
+    }
+  }
+  Phase phase(std::move(stages));
+  for (const OptionValue& call : value.then) {
+    if (call.text != "devices") {
+      raise<InvalidArgument>("a Phase has no '{}'; expected .devices(n, ...)", call.text);
+    }
+    phase.devices(Arguments("devices", call.items).integers());
+  }
+  return phase;
+}
+
+template <class Execution>
+Execution phasedExecution(const OptionValue& value) {
+  std::vector<Phase> phases;
+  for (const OptionValue& item : value.items) {
+    phases.push_back(toPhase(item, value.text));
+  }
+  Execution execution(phases);
+  for (const OptionValue& call : value.then) {
+    Arguments arguments(call.text, call.items);
+    if (call.text == "setTensorsLiveness") {
+      execution.setTensorsLiveness(arguments.enumerator<Liveness>());
+    } else if (call.text == "useSeparateBackwardPhase") {
+      execution.useSeparateBackwardPhase(arguments.boolean());
+    } else if (call.text == "order") {
+      execution.order(arguments.enumerator<PhaseOrder>());
+    } else {
+      raise<InvalidArgument>(
+          "{} has no '{}'; expected .setTensorsLiveness(...), .useSeparateBackwardPhase(...) or "
+          ".order(...)",
+          value.text,
+          call.text);
+    }
+    arguments.finish();
+  }
+  return execution;
+}
+
 }  // namespace
 
 std::string OptionValue::str() const {
@@ -112,9 +174,17 @@ Strategy toStrategy(const OptionValue& value) {
   if (value.text == "ShardedExecution" && value.then.empty()) {
     return execution<ShardedExecution>(value);
   }
+  if (value.text == "SerialPhasedExecution") {
+    return phasedExecution<SerialPhasedExecution>(value);
+  }
+  if (value.text == "ParallelPhasedExecution") {
+    return phasedExecution<ParallelPhasedExecution>(value);
+  }
   if (value.text != "PipelinedExecution") {
-    raise<InvalidArgument>("expected PipelinedExecution(...) or ShardedExecution(...), got {}",
-                           value.str());
+    raise<InvalidArgument>(
+        "expected PipelinedExecution(...), ShardedExecution(...), SerialPhasedExecution(...) or "
+        "ParallelPhasedExecution(...), got {}",
+        value.str());
   }
   auto pipeline = execution<PipelinedExecution>(value);
   for (const OptionValue& chained : value.then) {
@@ -212,6 +282,36 @@ std::vector<double> Arguments::numbers() {
 
 std::vector<std::int64_t> Arguments::integers() {
   return rest(&Arguments::integer);
+}
+
+TensorLocationSettings Arguments::location() {
+  const OptionValue& value = take("TensorLocationSettings()");
+  const OptionValue call = value.kind == Kind::Text ? parseValue(value.text) : value;
+  if (call.kind != Kind::Call || call.text != "TensorLocationSettings" || !call.items.empty()) {
+    refuse("TensorLocationSettings().useOnChipStorage(false)", value);
+  }
+  TensorLocationSettings settings;
+  for (const OptionValue& setter : call.then) {
+    Arguments arguments(setter.text, setter.items);
+    if (setter.text == "useOnChipStorage") {
+      settings.useOnChipStorage(arguments.none() ? std::nullopt
+                                                 : std::optional(arguments.boolean()));
+    } else if (setter.text == "minElementsForOffChip") {
+      settings.minElementsForOffChip(arguments.integer());
+    } else if (setter.text == "useReplicatedTensorSharding") {
+      settings.useReplicatedTensorSharding(arguments.boolean());
+    } else if (setter.text == "minElementsForReplicatedTensorSharding") {
+      settings.minElementsForReplicatedTensorSharding(arguments.integer());
+    } else if (setter.text == "useIOTilesToLoad") {
+      settings.useIOTilesToLoad(arguments.boolean());
+    } else if (setter.text == "useIOTilesToStore") {
+      settings.useIOTilesToStore(arguments.boolean());
+    } else {
+      raise<InvalidArgument>("TensorLocationSettings has no '{}'", setter.text);
+    }
+    arguments.finish();
+  }
+  return settings;
 }
 
 Strategy Arguments::strategy() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sluice/api/option_types.h"
+#include "sluice/api/tensor_locations.h"
 
 namespace sluice::detail {
 
@@ -37,7 +38,7 @@ std::optional<OptionValue> parseCall(std::string_view line);
 /// One value: true, 4, "text", OutputMode.All, ["A", "B"], Stage("A").device(1). Throws
 /// InvalidArgument.
 OptionValue parseValue(std::string_view text);
-/// PipelinedExecution(...) or ShardedExecution(...); throws InvalidArgument.
+/// PipelinedExecution(...), SerialPhasedExecution(...), ...; throws InvalidArgument.
 Strategy toStrategy(const OptionValue& value);
 
 /// The arguments of one setter, taken in order. Each function throws InvalidArgument if the next
@@ -59,6 +60,7 @@ class Arguments {
   std::vector<double> numbers();
   std::vector<std::int64_t> integers();
   Strategy strategy();
+  TensorLocationSettings location();
   /// True, and takes it, if the next argument is none.
   bool none();
   template <class E>

@@ -162,6 +162,23 @@ Options& Options::memoryPerDevice(std::string_view size) {
   return set(device_.memoryBytes, parseBytes(size));
 }
 
+Options& Options::remoteMemory(std::string path, std::string_view size) {
+  return remoteMemory(std::move(path), parseBytes(size));
+}
+
+Options& Options::remoteMemory(std::string path, std::size_t bytes) {
+  set(device_.remotePath, std::move(path));
+  return set(device_.remoteBytes, bytes);
+}
+
+Options& Options::remoteBandwidth(double bytesPerSecond) {
+  if (!std::isfinite(bytesPerSecond) || bytesPerSecond < 0) {
+    raise<InvalidArgument>("remoteBandwidth must be a number of bytes per second from 0 on, got {}",
+                           bytesPerSecond);
+  }
+  return set(device_.remoteBandwidth, bytesPerSecond);
+}
+
 Options& Options::useDeviceIds(std::vector<std::int64_t> ids) {
   std::vector<std::int32_t> checked;
   for (const std::int64_t id : ids) {
@@ -240,6 +257,14 @@ Options& Options::devicesPerReplica(std::int64_t count) {
   return set(compile_.devicesPerReplica, positive("devicesPerReplica", count));
 }
 
+Options& Options::executionPhases(std::int64_t phases, std::int64_t groups) {
+  if (groups != 1 && groups != 2) {
+    raise<InvalidArgument>("executionPhases: expected 1 or 2 groups of devices, got {}", groups);
+  }
+  set(compile_.executionPhases, positive("executionPhases", phases));
+  return set(compile_.phaseGroups, static_cast<std::int32_t>(groups));
+}
+
 Options& Options::maxRepeatLogs(std::int64_t count) {
   if (count < 0 || count > std::numeric_limits<std::int32_t>::max()) {
     raise<InvalidArgument>("maxRepeatLogs must be a count from 0 on, got {}", count);
@@ -253,6 +278,7 @@ void Options::freeze() const {
   precision.setFrozen();
   jit.setFrozen();
   distributed.setFrozen();
+  tensorLocations.setFrozen();
 }
 
 }  // namespace sluice

@@ -15,6 +15,7 @@
 
 #include "sluice/api/option_groups.h"
 #include "sluice/api/option_types.h"
+#include "sluice/api/tensor_locations.h"
 
 namespace sluice {
 
@@ -68,6 +69,9 @@ class Options : public Freezable {
   Options& virtualGraphSplitRatios(std::vector<double> ratios);
   /// Devices that VirtualGraphMode::Auto cuts a Builder's graph for.
   Options& devicesPerReplica(std::int64_t count);
+  /// Phases of VirtualGraphMode::ExecutionPhases, and the groups of devices that take turns to run
+  /// them: 1 (serial) or 2 (parallel).
+  Options& executionPhases(std::int64_t phases, std::int64_t groups = 1);
   /// Not set: where stderr is a terminal.
   Options& showCompilationProgressBar(std::optional<bool> on) {
     return set(compile_.showProgressBar, on);
@@ -78,6 +82,13 @@ class Options : public Freezable {
   /// Byte budget of a device: a number of bytes or text such as "256MiB", "1.5GB"; 0: no limit.
   Options& memoryPerDevice(std::string_view size);
   Options& memoryPerDevice(std::size_t bytes) { return set(device_.memoryBytes, bytes); }
+  /// Where remote memory, which takes what the devices have no room for, is: in files whose names
+  /// begin with `path` (empty: in the memory of the host), of at most this many bytes per replica
+  /// (0: no limit).
+  Options& remoteMemory(std::string path, std::string_view size);
+  Options& remoteMemory(std::string path, std::size_t bytes = 0);
+  /// Bytes per second that a device fetches, and flushes, at most; 0: no limit. For studies.
+  Options& remoteBandwidth(double bytesPerSecond);
   /// Never: the model compiles, and running it is an error.
   Options& connectionType(ConnectionType type) { return set(device_.connection, type); }
   /// The devices of the model are exactly these of the machine: those of its first replica, then
@@ -155,6 +166,7 @@ class Options : public Freezable {
   PrecisionOptions precision;
   JitOptions jit;
   DistributedOptions distributed;
+  TensorLocationOptions tensorLocations;
 
   /// Any setter by its name, with its arguments as a file has them: set("outputMode", "EveryN, 4").
   /// Throws InvalidArgument for an unknown name or arguments that do not fit.

@@ -93,6 +93,20 @@ void applyMemory(Options& o, Arguments& a) {
   }
 }
 
+void applyRemote(Options& o, Arguments& a) {
+  std::string path = a.text();
+  if (!a.more() || a.none()) {
+    o.remoteMemory(std::move(path));
+  } else {
+    o.remoteMemory(std::move(path), std::string_view(a.size()));
+  }
+}
+
+std::string printRemote(const Options& o) {
+  const std::size_t bytes = o.device().remoteBytes;
+  return print(o.device().remotePath) + ", " + (bytes == 0 ? "none" : std::to_string(bytes));
+}
+
 void applySeed(Options& o, Arguments& a) {
   if (a.none()) {
     o.randomSeed(std::nullopt);
@@ -207,6 +221,14 @@ constexpr Setting kSettings[] = {
     {"devicesPerReplica",
      [](O& o, A& a) { o.devicesPerReplica(a.integer()); },
      [](const O& o) { return print(o.compile().devicesPerReplica); }},
+    {"executionPhases",
+     [](O& o, A& a) {
+       const std::int64_t phases = a.integer();
+       o.executionPhases(phases, a.more() ? a.integer() : 1);
+     },
+     [](const O& o) {
+       return print(o.compile().executionPhases) + ", " + print(o.compile().phaseGroups);
+     }},
     {"showCompilationProgressBar",
      [](O& o, A& a) { o.showCompilationProgressBar(maybe(a)); },
      [](const O& o) { return print(o.compile().showProgressBar); }},
@@ -214,6 +236,10 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.threads(a.integer()); },
      [](const O& o) { return print(o.threads()); }},
     {"memoryPerDevice", applyMemory, printMemory},
+    {"remoteMemory", applyRemote, printRemote},
+    {"remoteBandwidth",
+     [](O& o, A& a) { o.remoteBandwidth(a.number()); },
+     [](const O& o) { return print(o.device().remoteBandwidth); }},
     {"connectionType",
      [](O& o, A& a) { o.connectionType(a.enumerator<ConnectionType>()); },
      [](const O& o) { return print(o.device().connection); }},
@@ -305,6 +331,21 @@ constexpr Setting kSettings[] = {
     {"jit.traceModel",
      [](O& o, A& a) { o.jit.traceModel(a.boolean()); },
      [](const O& o) { return print(o.jit.traceModel()); }},
+    {"tensorLocations.setActivationLocation",
+     [](O& o, A& a) { o.tensorLocations.setActivationLocation(a.location()); },
+     [](const O& o) { return o.tensorLocations.activation().str(); }},
+    {"tensorLocations.setWeightLocation",
+     [](O& o, A& a) { o.tensorLocations.setWeightLocation(a.location()); },
+     [](const O& o) { return o.tensorLocations.weight().str(); }},
+    {"tensorLocations.setOptimizerLocation",
+     [](O& o, A& a) { o.tensorLocations.setOptimizerLocation(a.location()); },
+     [](const O& o) { return o.tensorLocations.optimizer().str(); }},
+    {"tensorLocations.setAccumulatorLocation",
+     [](O& o, A& a) { o.tensorLocations.setAccumulatorLocation(a.location()); },
+     [](const O& o) { return o.tensorLocations.accumulator().str(); }},
+    {"tensorLocations.numIOTiles",
+     [](O& o, A& a) { o.tensorLocations.numIOTiles(a.integer()); },
+     [](const O& o) { return print(o.tensorLocations.numIOTiles()); }},
     {"distributed.setEnvVarNames",
      applyEnvVarNames,
      [](const O& o) {

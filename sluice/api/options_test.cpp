@@ -45,7 +45,10 @@ Options everythingSet() {
       .devicesPerReplica(2)
       .showCompilationProgressBar(false)
       .threads(3)
+      .executionPhases(3, 2)
       .memoryPerDevice("1KiB")
+      .remoteMemory("r", "2KiB")
+      .remoteBandwidth(1e9)
       .connectionType(ConnectionType::OnDemand)
       .useDeviceIds({5, 3})
       .syncPattern(SyncPattern::SinglePipeline)
@@ -74,6 +77,14 @@ Options everythingSet() {
       .enableStochasticRounding(true)
       .setPartialsType(DType::F16);
   options.jit.traceModel(false);
+  options.tensorLocations.setActivationLocation(TensorLocationSettings().useOnChipStorage(true))
+      .setWeightLocation(TensorLocationSettings().useOnChipStorage(false).minElementsForOffChip(4))
+      .setOptimizerLocation(TensorLocationSettings()
+                                .useReplicatedTensorSharding(true)
+                                .minElementsForReplicatedTensorSharding(16))
+      .setAccumulatorLocation(
+          TensorLocationSettings().useIOTilesToLoad(true).useIOTilesToStore(true))
+      .numIOTiles(64);
   options.distributed.setEnvVarNames("SLUICE_TEST_SIZE", "SLUICE_TEST_RANK")
       .configureProcessId(1, 2);
   return options;
@@ -99,9 +110,12 @@ TEST(Options, PrintTheirDefaults) {
             "virtualGraphMode: Off\n"
             "virtualGraphSplitRatios: []\n"
             "devicesPerReplica: 1\n"
+            "executionPhases: 1, 1\n"
             "showCompilationProgressBar: none\n"
             "threads: 1\n"
             "memoryPerDevice: none\n"
+            "remoteMemory: \"\", none\n"
+            "remoteBandwidth: 0\n"
             "connectionType: Always\n"
             "useDeviceIds: []\n"
             "syncPattern: Full\n"
@@ -131,6 +145,11 @@ TEST(Options, PrintTheirDefaults) {
             "precision.enableStochasticRounding: false\n"
             "precision.setPartialsType: \"f32\"\n"
             "jit.traceModel: true\n"
+            "tensorLocations.setActivationLocation: TensorLocationSettings()\n"
+            "tensorLocations.setWeightLocation: TensorLocationSettings()\n"
+            "tensorLocations.setOptimizerLocation: TensorLocationSettings()\n"
+            "tensorLocations.setAccumulatorLocation: TensorLocationSettings()\n"
+            "tensorLocations.numIOTiles: 0\n"
             "distributed.setEnvVarNames: \"OMPI_COMM_WORLD_SIZE\", \"OMPI_COMM_WORLD_RANK\"\n"
             "distributed.configureProcessId: 0, 1\n");
 }
@@ -155,9 +174,12 @@ TEST(Options, PrintWhatWasSet) {
             "virtualGraphMode: Auto\n"
             "virtualGraphSplitRatios: [0.25, 0.75]\n"
             "devicesPerReplica: 2\n"
+            "executionPhases: 3, 2\n"
             "showCompilationProgressBar: false\n"
             "threads: 3\n"
             "memoryPerDevice: 1024\n"
+            "remoteMemory: \"r\", 2048\n"
+            "remoteBandwidth: 1000000000\n"
             "connectionType: OnDemand\n"
             "useDeviceIds: [5, 3]\n"
             "syncPattern: SinglePipeline\n"
@@ -187,6 +209,16 @@ TEST(Options, PrintWhatWasSet) {
             "precision.enableStochasticRounding: true\n"
             "precision.setPartialsType: \"f16\"\n"
             "jit.traceModel: false\n"
+            "tensorLocations.setActivationLocation: "
+            "TensorLocationSettings().useOnChipStorage(true)\n"
+            "tensorLocations.setWeightLocation: "
+            "TensorLocationSettings().useOnChipStorage(false).minElementsForOffChip(4)\n"
+            "tensorLocations.setOptimizerLocation: "
+            "TensorLocationSettings().useReplicatedTensorSharding(true)"
+            ".minElementsForReplicatedTensorSharding(16)\n"
+            "tensorLocations.setAccumulatorLocation: "
+            "TensorLocationSettings().useIOTilesToLoad(true).useIOTilesToStore(true)\n"
+            "tensorLocations.numIOTiles: 64\n"
             "distributed.setEnvVarNames: \"SLUICE_TEST_SIZE\", \"SLUICE_TEST_RANK\"\n"
             "distributed.configureProcessId: 1, 2\n");
 }
@@ -563,7 +595,16 @@ TEST_F(OptionsFile, RefusesStrategiesThatCannotBe) {
   };
   EXPECT_THAT(strategy("4"), HasSubstr("a strategy such as"));
   EXPECT_THAT(strategy("\"4\""), HasSubstr("a strategy such as"));
-  EXPECT_THAT(strategy("SomeExecution()"), HasSubstr("PipelinedExecution(...) or"));
+  EXPECT_THAT(strategy("SomeExecution()"), HasSubstr("PipelinedExecution(...)"));
+  EXPECT_THAT(strategy("SerialPhasedExecution()"), HasSubstr("no phases"));
+  EXPECT_THAT(strategy("SerialPhasedExecution(AutoStage.AutoIncrement)"),
+              HasSubstr("phases are explicit"));
+  EXPECT_THAT(strategy("SerialPhasedExecution(Phase(\"A\").devices(0, 1))"),
+              HasSubstr("2 devices for 1 stages"));
+  EXPECT_THAT(strategy("SerialPhasedExecution(Phase(\"A\").on(0))"), HasSubstr("no 'on'"));
+  EXPECT_THAT(strategy("ParallelPhasedExecution(\"A\").speed(0)"), HasSubstr("no 'speed'"));
+  EXPECT_THAT(strategy("SerialPhasedExecution(\"A\", Phase.automatic(2))"),
+              HasSubstr("stands for all phases"));
   EXPECT_THAT(strategy("PipelinedExecution(Phase(\"A\"))"),
               HasSubstr("phases belong to the phased strategies"));
   EXPECT_THAT(strategy("ShardedExecution(\"A\", Phase(\"B\"))"),
@@ -573,6 +614,50 @@ TEST_F(OptionsFile, RefusesStrategiesThatCannotBe) {
   EXPECT_THAT(strategy("PipelinedExecution(\"A\").schedule(\"x\")"), HasSubstr("'x'"));
   EXPECT_THAT(strategy("ShardedExecution(Stage(\"A\").tile(1))"), HasSubstr("no 'tile'"));
   EXPECT_THAT(strategy("ShardedExecution(\"A\", \"A\")"), HasSubstr("two stages"));
+}
+
+TEST_F(OptionsFile, ReadsPhasedStrategies) {
+  const auto read = [](std::string_view text) {
+    Options options = Options::defaults();
+    options.set("setExecutionStrategy", text);
+    return options.executionStrategy();
+  };
+  EXPECT_EQ(read(R"(SerialPhasedExecution("A", Phase("B", "C")).order(PhaseOrder.PhaseMajor))"),
+            SerialPhasedExecution("A", Phase("B", "C")).order(PhaseOrder::PhaseMajor));
+  EXPECT_EQ(read(R"(SerialPhasedExecution(Phase.automatic(3)).useSeparateBackwardPhase(true))"),
+            SerialPhasedExecution(Phase::automatic(3)).useSeparateBackwardPhase(true));
+  const Strategy parallel =
+      ParallelPhasedExecution(Phase(Stage("A"), Stage("B")).devices(0, 2), Phase("C"))
+          .setTensorsLiveness(Liveness::OffChipAfterFwd);
+  EXPECT_EQ(read(R"(ParallelPhasedExecution(Phase(Stage("A"), Stage("B")).devices(0, 2), "C"))"
+                 ".setTensorsLiveness(Liveness.OffChipAfterFwd)"),
+            parallel);
+  EXPECT_EQ(read(parallel.str()), parallel);
+}
+
+TEST(TensorLocations, RefuseWhatMakesNoSense) {
+  Options options = Options::defaults();
+  for (const std::int64_t tiles : {10, 33, 193}) {
+    EXPECT_THAT(messageOf<InvalidArgument>([&] { options.tensorLocations.numIOTiles(tiles); }),
+                HasSubstr("even number from 32 to 192"));
+  }
+  for (const std::int64_t tiles : {32, 100, 192}) {
+    EXPECT_NO_THROW(options.tensorLocations.numIOTiles(tiles));
+  }
+  EXPECT_THAT(
+      messageOf<InvalidArgument>([] { TensorLocationSettings().minElementsForOffChip(-1); }),
+      HasSubstr("minElementsForOffChip"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.executionPhases(2, 3); }),
+              HasSubstr("1 or 2 groups"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.remoteBandwidth(-1); }),
+              HasSubstr("remoteBandwidth"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] {
+                options.set("tensorLocations.setWeightLocation",
+                            "TensorLocationSettings().onTheMoon(true)");
+              }),
+              HasSubstr("no 'onTheMoon'"));
+  options.freeze();
+  EXPECT_THROW(options.tensorLocations.setWeightLocation({}), InvalidArgument);
 }
 
 TEST(Options, AreSetByNameToo) {

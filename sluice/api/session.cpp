@@ -77,11 +77,16 @@ Session::Session(const Options& options, std::uint64_t seed)
   broadcastBuffers_ = options.state().broadcastBuffers;
   stallTimeout_ = options.device().stallTimeout;
   replicas_.emplace_back();
-  replicas_[0].state = std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed);
+  remotePath_ = options.device().remotePath;
+  remoteBytes_ = options.device().remoteBytes;
+  remoteBandwidth_ = options.device().remoteBandwidth;
+  replicas_[0].state =
+      std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed, remotePath_);
   engine_ = std::make_unique<runtime::Engine>(
       *replicas_[0].state,
-      runtime::EngineOptions{.stallTimeout = std::chrono::milliseconds(
-                                 static_cast<std::int64_t>(1e3 * stallTimeout_))});
+      runtime::EngineOptions{
+          .stallTimeout = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * stallTimeout_)),
+          .remoteBandwidth = remoteBandwidth_});
   makeDevices(1);
   options.freeze();
 }
@@ -112,9 +117,11 @@ void Session::makeDevices(std::size_t count) {
 void Session::makeReplicas(std::size_t count) {
   const std::size_t before = replicas_.size();
   while (replicas_.size() < count) {
+    const std::string path =
+        remotePath_.empty() ? "" : fmt::format("{}.replica{}", remotePath_, replicas_.size());
     replicas_.emplace_back();
     replicas_.back().state =
-        std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed_);
+        std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed_, path);
   }
   makeDevices(numDevices());
   for (std::size_t r = before; r < count; ++r) {
@@ -221,6 +228,19 @@ void Session::requireSameDevices(const Options& options) const {
         tuningTable_,
         options.tuningTable());
   }
+  if (options.device().remotePath != remotePath_ || options.device().remoteBytes != remoteBytes_ ||
+      options.device().remoteBandwidth != remoteBandwidth_) {
+    raise<InvalidArgument>(
+        "the module already has a model with remoteMemory \"{}\" of {} bytes and remoteBandwidth "
+        "{}; "
+        "this one asks for \"{}\", {} and {}: use the same for both",
+        remotePath_,
+        remoteBytes_,
+        remoteBandwidth_,
+        options.device().remotePath,
+        options.device().remoteBytes,
+        options.device().remoteBandwidth);
+  }
   if (options.device().deviceIds != deviceIds_) {
     raise<InvalidArgument>(
         "the module already has a model with useDeviceIds [{}]; this one asks for [{}]",
@@ -272,6 +292,16 @@ void Session::fill(const std::string& variable, double value) {
 }
 
 void Session::requireRoom(const program::Program& lowered) const {
+  if (remoteBytes_ != 0 && lowered.remote.totalBytes() > remoteBytes_) {
+    raise<OutOfMemory>(
+        "program '{}' needs {} bytes of remote memory ({} of variables, {} of activations), and "
+        "remoteMemory allows {}",
+        lowered.name,
+        lowered.remote.totalBytes(),
+        lowered.remote.stateBytes,
+        lowered.remote.transientBytes,
+        remoteBytes_);
+  }
   const std::size_t budget = deviceOptions_.memoryBytes;
   for (std::size_t d = 0; d < lowered.devices.size(); ++d) {
     const program::DevicePlan& plan = lowered.devices[d];

@@ -124,6 +124,9 @@ class Session : public nn::StateStore {
   std::map<std::string, std::int32_t> warned_;         // how often each warning was logged
   bool broadcastBuffers_ = true;
   double stallTimeout_ = 0;  // seconds
+  std::string remotePath_;
+  std::size_t remoteBytes_ = 0;
+  double remoteBandwidth_ = 0;
   std::int32_t models_ = 0;
   std::int32_t trainingModels_ = 0;  // of them, at most 1
   std::vector<Replica> replicas_;

@@ -1,16 +1,19 @@
 #include "sluice/parallel/execution_plan.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "sluice/parallel/continuous.h"
 #include "sluice/parallel/recompute.h"
 #include "sluice/parallel/relay.h"
+#include "sluice/schedule/phase_orders.h"
 
 namespace sluice::parallel {
 namespace {
 
 PipelineKind kindOf(const Strategy& strategy, std::size_t stages) {
-  if (strategy.kind() == StrategyKind::Sharded || stages == 1) {
+  if (strategy.kind() != StrategyKind::Pipelined || stages == 1) {
     return PipelineKind::Sequential;
   }
   return strategy.schedule();
@@ -35,6 +38,74 @@ StageMap stageMapOf(const ir::Graph& graph,
   return map;
 }
 
+/// Stages of one phase that neither read each other's values nor share a variable run at the same
+/// time: they get one slot.
+void joinIndependentStages(const ir::Graph& graph,
+                           std::span<const std::int32_t> stageOfBlock,
+                           StagePlan& plan) {
+  std::vector<bool> dependent(plan.stages.size(), false);  // on another one of its phase
+  std::map<std::pair<std::string, std::int32_t>, std::int32_t> users;  // by variable and phase
+  const auto stageOf = [&](const ir::Op& op) {
+    return op.place.block < 0 ? -1 : stageOfBlock[static_cast<std::size_t>(op.place.block)];
+  };
+  const auto meet = [&](std::int32_t a, std::int32_t b) {
+    const auto x = static_cast<std::size_t>(a);
+    const auto y = static_cast<std::size_t>(b);
+    if (a != b && plan.phaseOfStage[x] == plan.phaseOfStage[y]) {
+      dependent[x] = dependent[y] = true;
+    }
+  };
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    const std::int32_t stage = stageOf(op);
+    if (op.place.pass != ir::Pass::Forward || stage < 0) {
+      continue;
+    }
+    for (const ir::Value v : op.inputs) {
+      const ir::Op& producer = graph.op(v.op);
+      if (producer.is(ir::kVariable)) {
+        const std::int32_t phase = plan.phaseOfStage[static_cast<std::size_t>(stage)];
+        meet(users.emplace(std::pair(producer.attrs.text("var"), phase), stage).first->second,
+             stage);
+      } else if (!producer.is(ir::kInput) && !producer.is(ir::kConstant) &&
+                 stageOf(producer) >= 0) {
+        meet(stageOf(producer), stage);
+      }
+    }
+  }
+  // The stages of a phase lie side by side; each joins the one before if both are free to.
+  for (std::size_t s = 1; s < plan.stages.size(); ++s) {
+    bool joins = plan.phaseOfStage[s] == plan.phaseOfStage[s - 1] && !dependent[s];
+    for (std::size_t other = s; joins && other-- > 0;) {
+      if (plan.phaseOfStage[other] != plan.phaseOfStage[s]) {
+        break;
+      }
+      joins = !dependent[other] && plan.stages[other].device != plan.stages[s].device;
+    }
+    // In the first slot gradients of what the stages share would have no stage to meet in.
+    joins = joins && plan.phaseOfStage[s] > 0;
+    plan.slotOfStage[s] = plan.slotOfStage[s - 1] + (joins ? 0 : 1);
+  }
+}
+
+/// Of a graph whose ops carry both; phases without ops are left out.
+std::vector<std::int32_t> phasesOfStages(const ir::Graph& graph, std::size_t stages) {
+  std::vector<std::int32_t> phases(stages, 0);
+  for (const ir::OpId id : graph.order()) {
+    const ir::Placement& place = graph.op(id).place;
+    if (place.pass == ir::Pass::Forward && place.phase >= 0 && place.stage >= 0) {
+      phases[static_cast<std::size_t>(place.stage)] = place.phase;
+    }
+  }
+  std::int32_t count = 0;
+  for (std::size_t s = 0, last = 0; s < stages; ++s) {
+    const bool same = s > 0 && phases[s] == static_cast<std::int32_t>(last);
+    last = static_cast<std::size_t>(phases[s]);
+    phases[s] = same ? phases[s - 1] : count++;
+  }
+  return phases;
+}
+
 /// Places every op and returns the device of each stage.
 std::vector<std::int32_t> place(ir::Graph& graph,
                                 const Strategy& strategy,
@@ -46,17 +117,47 @@ std::vector<std::int32_t> place(ir::Graph& graph,
     for (std::size_t s = 0; s < deviceOfStage.size(); ++s) {
       plan.slotOfStage.push_back(static_cast<std::int32_t>(s));
     }
+    if (isPhased(strategy.kind())) {
+      plan.phaseOfStage = phasesOfStages(graph, deviceOfStage.size());
+    }
     return deviceOfStage;
   }
   const std::vector<BlockInfo> blocks = blocksInUse(graph);
-  const StagePlan stages = resolveStages(strategy, blocks);
-  const StageMap map = stageMapOf(graph, blocks, stages);
+  StagePlan stages = resolveStages(strategy, blocks);
+  StageMap map = stageMapOf(graph, blocks, stages);
+  if (!stages.phaseOfStage.empty()) {
+    joinIndependentStages(graph, map.stageOfBlock, stages);
+    map.slotOfStage = stages.slotOfStage;
+    plan.phaseOfStage = stages.phaseOfStage;
+  }
   for (const StageInfo& stage : stages.stages) {
     plan.blocks.push_back(stage.blocks);
   }
   plan.slotOfStage = stages.slotOfStage;
   placeByBlocks(graph, map, plan.homes);
   return map.deviceOfStage;
+}
+
+/// What is kept in remote memory, and for how long devices hold copies.
+void setStreaming(const ir::Graph& graph,
+                  const Strategy& strategy,
+                  const PlanOptions& options,
+                  ExecutionPlan& plan) {
+  const bool phased = isPhased(strategy.kind());
+  Streaming& streaming = plan.streaming;
+  streaming.variables = remoteVariables(graph, options.locations, phased);
+  if (!phased) {
+    return;
+  }
+  streaming.order = options.phaseOrder;
+  streaming.activations = isOffChip(options.locations.activation, phased);
+  streaming.minActivationElements = options.locations.activation.minElements;
+  const PhaseNumbers numbers = numberPhases(
+      plan.phaseOfStage.back() + 1, strategy.liveness(), strategy.hasSeparateBackwardPhase());
+  for (const std::int32_t phase : plan.phaseOfStage) {
+    streaming.forwardPhase.push_back(numbers.forward[static_cast<std::size_t>(phase)]);
+    streaming.backwardPhase.push_back(numbers.backward[static_cast<std::size_t>(phase)]);
+  }
 }
 
 bool hasBackward(const SegmentPlan& plan) {
@@ -93,8 +194,13 @@ ExecutionPlan planExecution(ir::Graph& graph,
     const auto last = std::ranges::find(plan.slotOfStage, plan.slotOfStage.back());
     recomputeActivations(graph, static_cast<std::int32_t>(last - plan.slotOfStage.begin()));
   }
-  plan.segments = cutSegments(graph, schedule::splitsBackward(kind));
-  plan.sequential = kind == PipelineKind::Sequential && plan.segments.devices > 1;
+  setStreaming(graph, strategy, options, plan);
+  const bool phaseMajor = plan.streaming.order == StreamOrder::PhaseMajor;
+  plan.segments = cutSegments(graph,
+                              {.splitBackward = schedule::splitsBackward(kind),
+                               .phases = phaseMajor,
+                               .streamed = &plan.streaming.variables});
+  plan.sequential = kind == PipelineKind::Sequential && plan.segments.devices > 1 && !phaseMajor;
   schedule::PipelineProblem problem{.deviceOfStage = plan.segments.deviceOfStage,
                                     .slotOfStage = plan.slotOfStage,
                                     .microBatches = options.microBatches,
@@ -107,7 +213,11 @@ ExecutionPlan planExecution(ir::Graph& graph,
                              .backwardWeight = std::max<std::int64_t>(work.backwardWeight, 1)});
     problem.bytes.push_back({.activations = work.stashBytes});
   }
-  plan.schedule = schedule::schedulePipeline(kind, problem);
+  const auto lastStage = static_cast<std::int32_t>(plan.phaseOfStage.size()) - 1;
+  plan.schedule = phaseMajor
+                      ? schedule::schedulePhases(
+                            problem, plan.phaseOfStage, !plan.streaming.sharesPhase(lastStage))
+                      : schedule::schedulePipeline(kind, problem);
   return plan;
 }
 

@@ -10,6 +10,8 @@
 #include "sluice/parallel/placement.h"
 #include "sluice/parallel/segments.h"
 #include "sluice/parallel/strategy.h"
+#include "sluice/parallel/streaming.h"
+#include "sluice/parallel/tensor_locations.h"
 #include "sluice/schedule/pipeline.h"
 
 namespace sluice::parallel {
@@ -25,6 +27,8 @@ struct ExecutionPlan {
   std::vector<StageWork> work;  ///< by stage
   std::vector<std::vector<std::string>> blocks;  ///< by stage
   std::vector<std::int32_t> slotOfStage;         ///< concurrent stages have the same
+  std::vector<std::int32_t> phaseOfStage;        ///< of phased execution
+  Streaming streaming;
 };
 
 /// Whether activations are made again in the backward pass (see recompute.h).
@@ -35,6 +39,8 @@ struct PlanOptions {
   Recompute recompute = Recompute::No;
   bool continuous = false;  ///< update weights without draining the pipeline (see continuous.h)
   bool annotated = false;   ///< ops carry stages and devices themselves; there are no blocks
+  LocationPlan locations = {};
+  StreamOrder phaseOrder = StreamOrder::PhaseMajor;  ///< of phased execution
 };
 
 /// Places the ops of `graph` and plans a round of micro-batches. `homes` names the variables that

@@ -10,8 +10,9 @@
 
 namespace sluice::parallel {
 
-/// How ops get their devices: all on one, as annotated, or by a cut of the graph.
-enum class VirtualGraphMode : std::uint8_t { Off, Manual, Auto };
+/// How ops get their devices: all on one, as annotated, by a cut of the graph, or by their phases
+/// (see annotate_phases.h).
+enum class VirtualGraphMode : std::uint8_t { Off, Manual, Auto, ExecutionPhases };
 
 struct PartitionOptions {
   VirtualGraphMode mode = VirtualGraphMode::Off;

@@ -50,8 +50,8 @@ StagePlan byBlock(Blocks blocks) {
   return plan;
 }
 
-/// The stage's own device, else the one its blocks agree on, else its id.
-std::int32_t deviceOf(const Stage& stage, std::size_t id, Blocks blocks) {
+/// The stage's own device, else the one its blocks agree on, else `otherwise`.
+std::int32_t deviceOf(const Stage& stage, std::size_t id, Blocks blocks, std::int32_t otherwise) {
   if (stage.device()) {
     return *stage.device();
   }
@@ -74,10 +74,10 @@ std::int32_t deviceOf(const Stage& stage, std::size_t id, Blocks blocks) {
     }
     placed = &*block;
   }
-  return placed == nullptr ? static_cast<std::int32_t>(id) : placed->device;
+  return placed == nullptr ? otherwise : placed->device;
 }
 
-StagePlan explicitStages(const Strategy& strategy, Blocks blocks) {
+void requireKnownBlocks(const Strategy& strategy, Blocks blocks) {
   for (const Stage& stage : strategy.stages()) {
     for (const std::string& block : stage.blocks()) {
       if (std::ranges::find(blocks, block, &BlockInfo::name) == blocks.end()) {
@@ -88,12 +88,37 @@ StagePlan explicitStages(const Strategy& strategy, Blocks blocks) {
       }
     }
   }
+}
+
+/// A group has a device for each stage of a phase; parallel phases take turns on two groups.
+StagePlan stagesOfPhases(const Strategy& strategy, Blocks blocks) {
+  requireKnownBlocks(strategy, blocks);
+  const std::int32_t groups = strategy.kind() == StrategyKind::ParallelPhased ? 2 : 1;
+  StagePlan plan;
+  for (std::size_t p = 0; p < strategy.numPhases(); ++p) {
+    const auto phase = static_cast<std::int32_t>(p);
+    const Phase given = strategy.phase(p);
+    for (std::size_t i = 0; i < given.stages().size(); ++i) {
+      const std::int32_t otherwise = phase % groups + groups * static_cast<std::int32_t>(i);
+      const Stage& stage = given.stage(i);
+      plan.slotOfStage.push_back(static_cast<std::int32_t>(plan.stages.size()));
+      plan.phaseOfStage.push_back(phase);
+      plan.stages.push_back(
+          {deviceOf(stage, plan.stages.size(), blocks, otherwise), stage.blocks()});
+    }
+  }
+  return plan;
+}
+
+StagePlan explicitStages(const Strategy& strategy, Blocks blocks) {
+  requireKnownBlocks(strategy, blocks);
   StagePlan plan;
   for (std::size_t slot = 0; slot < strategy.stages().size(); ++slot) {
     const Stage& place = strategy.stage(slot);
     const bool plain = place.branches().empty();
     for (const Stage& stage : plain ? std::span(&place, 1) : place.branches()) {
-      plan.stages.push_back({deviceOf(stage, plan.stages.size(), blocks), stage.blocks()});
+      const auto id = static_cast<std::int32_t>(plan.stages.size());
+      plan.stages.push_back({deviceOf(stage, plan.stages.size(), blocks, id), stage.blocks()});
       plan.slotOfStage.push_back(static_cast<std::int32_t>(slot));
     }
   }
@@ -182,6 +207,11 @@ StagePlan resolveStages(const Strategy& strategy, Blocks blocksInOrderOfFirstUse
   StagePlan plan;
   const bool anyDevice =
       std::ranges::any_of(blocks, [](const BlockInfo& block) { return block.device >= 0; });
+  if (isPhased(strategy.kind())) {
+    plan = stagesOfPhases(strategy, blocks);
+    plan.stageOfBlock = stageOfBlock(plan, blocks);
+    return plan;
+  }
   if (!strategy.autoStage()) {
     plan = explicitStages(strategy, blocks);
   } else if (blocks.empty() || (strategy.autoStage() == AutoStage::SameAsDevice && !anyDevice)) {

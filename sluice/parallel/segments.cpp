@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "sluice/base/error.h"
+#include "sluice/parallel/update_buckets.h"
 
 namespace sluice::parallel {
 namespace {
@@ -19,7 +20,8 @@ using ir::Value;
 /// Finds the segment of every op; segments get their final order at the end.
 class Cutter {
  public:
-  Cutter(const ir::Graph& graph, bool split) : graph_(graph), split_(split) {
+  Cutter(const ir::Graph& graph, const CutOptions& options)
+      : graph_(graph), options_(options), split_(options.splitBackward) {
     for (const OpId id : graph.order()) {
       size_ = std::max(size_, id.index() + 1);
     }
@@ -27,6 +29,7 @@ class Cutter {
 
   SegmentPlan run() {
     plan_.segmentOfOp.assign(size_, -1);
+    buckets_ = cutUpdate(graph_, options_);
     findParts();
     if (split_) {
       findInputGradients();
@@ -36,6 +39,10 @@ class Cutter {
       const Op& op = graph_.op(id);
       const SegmentInfo info = infoOf(op);
       segments.emplace(keyOf(info), info);
+      if (options_.phases && op.place.pass != ir::Pass::Update) {
+        const SegmentInfo pack = packBefore(info);
+        segments.emplace(keyOf(pack), pack);
+      }
       plan_.devices = std::max(plan_.devices, op.place.device + 1);
       const auto stage = static_cast<std::size_t>(op.place.stage);
       if (op.place.pass != ir::Pass::Update) {
@@ -62,30 +69,51 @@ class Cutter {
   static Key keyOf(const SegmentInfo& info) {
     switch (info.kind) {
       case SegmentKind::Pack:
-        return {0, info.device, 0, 0};
+        return info.part == 0 ? Key{1, info.stage, 0, 0} : Key{2, -info.stage, 0, 0};
       case SegmentKind::Forward:
-        return {1, info.stage, 0, 0};
+        return {1, info.stage, 1, 0};
       case SegmentKind::Backward:
       case SegmentKind::BackwardInput:
-        return {2, -info.stage, 0, 0};
-      case SegmentKind::BackwardWeight:
         return {2, -info.stage, 1, 0};
+      case SegmentKind::BackwardWeight:
+        return {2, -info.stage, 2, 0};
       case SegmentKind::Update:
-        return {3, info.part, 0, info.device};
+        break;
     }
-    return {};
+    if (!info.inLoop) {
+      return {3, info.part, info.bucket, info.device};
+    }
+    // What serves all phases runs first of all, by its exchanges between devices.
+    return info.bucket < 0 ? Key{0, info.part, 0, info.device}
+                           : Key{2, -info.stage, 3 + info.part, info.device};
+  }
+
+  /// Under phases, what packs the variables of a pass.
+  static SegmentInfo packBefore(const SegmentInfo& info) {
+    return {.kind = SegmentKind::Pack,
+            .device = info.device,
+            .stage = info.stage,
+            .part = info.kind == SegmentKind::Forward ? 0 : 1,
+            .inLoop = true};
   }
 
   SegmentInfo infoOf(const Op& op) const {
     switch (op.place.pass) {
       case ir::Pass::Forward:
-        return {SegmentKind::Forward, op.place.device, op.place.stage, 0};
+        return {.device = op.place.device, .stage = op.place.stage};
       case ir::Pass::Backward:
-        return {backwardKind(op), op.place.device, op.place.stage, 0};
+        return {.kind = backwardKind(op), .device = op.place.device, .stage = op.place.stage};
       case ir::Pass::Update:
-        return {SegmentKind::Update, op.place.device, 0, part_[op.id.index()]};
+        break;
     }
-    return {};
+    const std::int32_t bucket = buckets_.bucket[op.id.index()];
+    const bool inLoop = buckets_.inLoop[op.id.index()];
+    return {.kind = SegmentKind::Update,
+            .device = op.place.device,
+            .stage = inLoop ? std::max(bucket, 0) : 0,
+            .part = part_[op.id.index()],
+            .bucket = bucket,
+            .inLoop = inLoop};
   }
 
   SegmentKind backwardKind(const Op& op) const {
@@ -109,9 +137,7 @@ class Cutter {
       for (const Value v : op.inputs) {
         const Op& producer = graph_.op(v.op);
         if (producer.place.pass == ir::Pass::Update && !producer.is(ir::kConstant)) {
-          const bool apart =
-              producer.place.device != op.place.device || producer.def->name == "replica_sum";
-          part = std::max(part, part_[v.op.index()] + (apart ? 1 : 0));
+          part = std::max(part, part_[v.op.index()] + (areApart(producer, op) ? 1 : 0));
         }
       }
       if (op.is(ir::kVariable) || op.is(ir::kAssign)) {
@@ -120,6 +146,16 @@ class Cutter {
         last = part;
       }
     }
+  }
+
+  /// Whether an op of the update has to wait for the part after that of what it reads: there is an
+  /// exchange between them, or the bucket of its operand comes behind its own.
+  bool areApart(const Op& producer, const Op& op) const {
+    const std::size_t p = producer.id.index();
+    const std::size_t o = op.id.index();
+    const bool behind = !buckets_.inLoop[p] && buckets_.bucket[p] > buckets_.bucket[o];
+    return producer.place.device != op.place.device || producer.def->name == "replica_sum" ||
+           behind;
   }
 
   /// Backward ops from which another stage's backward is reached.
@@ -142,8 +178,10 @@ class Cutter {
   }
 
   const ir::Graph& graph_;
+  const CutOptions& options_;
   bool split_;
   std::size_t size_ = 0;
+  UpdateBuckets buckets_;
   std::vector<std::int32_t> part_;
   std::vector<bool> forOtherStage_;
   SegmentPlan plan_;
@@ -179,7 +217,7 @@ std::string_view name(SegmentKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-SegmentPlan cutSegments(const ir::Graph& graph, bool splitBackward) {
+SegmentPlan cutSegments(const ir::Graph& graph, const CutOptions& options) {
   for (const OpId id : graph.order()) {
     const Op& op = graph.op(id);
     SLUICE_CHECK(op.place.device >= 0 && op.place.stage >= 0,
@@ -188,7 +226,7 @@ SegmentPlan cutSegments(const ir::Graph& graph, bool splitBackward) {
                  op.place.stage,
                  op.place.device);
   }
-  return Cutter(graph, splitBackward).run();
+  return Cutter(graph, options).run();
 }
 
 std::vector<StageWork> estimateWork(const ir::Graph& graph, const SegmentPlan& plan) {

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,8 +28,13 @@ std::string_view name(SegmentKind kind);
 struct SegmentInfo {
   SegmentKind kind = SegmentKind::Forward;
   std::int32_t device = 0;
-  std::int32_t stage = 0;  ///< 0 for Pack and Update
+  std::int32_t stage = 0;  ///< 0 for Pack and Update outside of the loop
   std::int32_t part = 0;   ///< Update: how many exchanges between devices come before it
+  /// Update: the variables it works for, when it is cut so that their state can stream; -1: all.
+  std::int32_t bucket = -1;
+  /// Pack and Update of a phase: right before the first, right behind the last of its micro-batches
+  /// instead of before and behind those of all phases.
+  bool inLoop = false;
 
   bool oncePerRound() const { return kind == SegmentKind::Pack || kind == SegmentKind::Update; }
   bool operator==(const SegmentInfo&) const = default;
@@ -43,8 +51,18 @@ struct SegmentPlan {
   std::int32_t of(ir::OpId op) const { return segmentOfOp[op.index()]; }
 };
 
+/// How the once-per-round work is cut, beside the loop.
+struct CutOptions {
+  bool splitBackward = false;
+  /// Stages are phases that run all their micro-batches in one go: each packs its variables before
+  /// and, where it depends on no other phase, updates them behind its backward pass.
+  bool phases = false;
+  /// The update is cut into buckets by the variables it works for; those named here count.
+  const std::set<std::string, std::less<>>* streamed = nullptr;
+};
+
 /// Cuts a graph whose every op has a stage and a device (see placement.h).
-SegmentPlan cutSegments(const ir::Graph& graph, bool splitBackward);
+SegmentPlan cutSegments(const ir::Graph& graph, const CutOptions& options);
 
 /// Work of one stage for one micro-batch in nanoseconds of a nominal device: what schedules
 /// compare. Kinds that the stage does not have cost nothing.

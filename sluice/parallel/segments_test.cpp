@@ -43,7 +43,7 @@ TEST(CutSegments, FollowsStagesForwardAndBack) {
   const Value dz = ops::mul(b, z, z);
   at(b, Pass::Backward, 0, 2);
   graph.addOutput("dy", ops::mul(b, dz, y));
-  const SegmentPlan plan = cutSegments(graph, false);
+  const SegmentPlan plan = cutSegments(graph, {});
   EXPECT_THAT(plan.segments,
               ElementsAre(SegmentInfo{SegmentKind::Forward, 2, 0, 0},
                           SegmentInfo{SegmentKind::Forward, 0, 1, 0},
@@ -71,7 +71,7 @@ TEST(CutSegments, SplitsTheBackwardPassByWhatOtherStagesWaitFor) {
   at(b, Pass::Backward, 0, 0);
   const Value last = ops::mul(b, input, y);
   graph.addOutput("last", last);
-  const SegmentPlan plan = cutSegments(graph, true);
+  const SegmentPlan plan = cutSegments(graph, {.splitBackward = true});
   EXPECT_EQ(segmentOf(plan, shared).kind, SegmentKind::BackwardInput);
   EXPECT_EQ(segmentOf(plan, input).kind, SegmentKind::BackwardInput);
   EXPECT_EQ(segmentOf(plan, weight).kind, SegmentKind::BackwardWeight);
@@ -104,7 +104,7 @@ TEST(CutSegments, CutsTheUpdateWhereDevicesExchangeNorms) {
   at(b, Pass::Update, 0, 1);
   const Value newV = ops::mul(b, v, norm);
   b.assign("v", newV);
-  const SegmentPlan plan = cutSegments(graph, false);
+  const SegmentPlan plan = cutSegments(graph, {});
   EXPECT_EQ(segmentOf(plan, uu), (SegmentInfo{SegmentKind::Update, 0, 0, 0}));
   EXPECT_EQ(segmentOf(plan, vv), (SegmentInfo{SegmentKind::Update, 1, 0, 0}));
   EXPECT_EQ(segmentOf(plan, norm), (SegmentInfo{SegmentKind::Update, 0, 0, 1}));
@@ -126,7 +126,7 @@ TEST(CutSegments, KeepsReadsOfAVariableInFrontOfItsLaterWrites) {
   const Value v = b.variable("v");
   const Value after = ops::neg(b, v);
   b.assign("v", after);
-  const SegmentPlan plan = cutSegments(graph, false);
+  const SegmentPlan plan = cutSegments(graph, {});
   EXPECT_EQ(segmentOf(plan, v).part, 1);
   EXPECT_EQ(segmentOf(plan, after).part, 1);
 }
@@ -135,7 +135,7 @@ TEST(CutSegments, RefusesAGraphThatIsNotPlaced) {
   Graph graph;
   GraphBuilder b(graph);
   graph.addOutput("y", ops::exp(b, b.input("x", f32({3}))));
-  EXPECT_THROW(cutSegments(graph, false), InternalError);
+  EXPECT_THROW(cutSegments(graph, {}), InternalError);
 }
 
 TEST(EstimateWork, CountsWhatTheBackwardPassReadsAsStash) {
@@ -147,7 +147,7 @@ TEST(EstimateWork, CountsWhatTheBackwardPassReadsAsStash) {
   at(b, Pass::Backward, 0, 0);
   const Value dz = ops::mul(b, z, z);
   graph.addOutput("dx", ops::mul(b, dz, z));
-  const std::vector<StageWork> work = estimateWork(graph, cutSegments(graph, false));
+  const std::vector<StageWork> work = estimateWork(graph, cutSegments(graph, {}));
   ASSERT_EQ(work.size(), 1U);
   EXPECT_EQ(work[0].stashBytes, 12);  // z, once
   EXPECT_EQ(work[0].forward, 400);    // two ops of the least cost

@@ -2,29 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/parallel/quoted.h"
 
 namespace sluice::parallel {
 namespace {
 
 bool has(const Stage& stage, std::string_view block) {
   return std::ranges::find(stage.blocks(), block) != stage.blocks().end();
-}
-
-/// As options files write text.
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-    }
-    result += c;
-  }
-  return result + "\"";
 }
 
 }  // namespace
@@ -34,7 +22,15 @@ std::string_view name(AutoStage rule) {
 }
 
 std::string_view name(StrategyKind kind) {
-  return kind == StrategyKind::Pipelined ? "PipelinedExecution" : "ShardedExecution";
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "PipelinedExecution", "ShardedExecution", "SerialPhasedExecution", "ParallelPhasedExecution"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(PhaseOrder order) {
+  static constexpr std::array<std::string_view, 3> kNames = {
+      "Automatic", "PhaseMajor", "MicroBatchMajor"};
+  return kNames[static_cast<std::size_t>(order)];
 }
 
 PipelineKind parsePipelineKind(std::string_view text) {
@@ -49,72 +45,42 @@ PipelineKind parsePipelineKind(std::string_view text) {
       "there is no pipeline schedule '{}'; the schedules are {}", text, fmt::join(names, ", "));
 }
 
-Stage::Stage(std::vector<std::string> blocks) : blocks_(std::move(blocks)) {
-  if (blocks_.empty()) {
-    raise<InvalidArgument>("a stage needs at least one block");
+Strategy::Strategy(StrategyKind kind, std::span<const Phase> phases) : kind_(kind) {
+  if (phases.empty()) {
+    raise<InvalidArgument>("{} got no phases; give at least one, or Phase::automatic(n)",
+                           name(kind_));
   }
-  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
-    if (block->empty()) {
-      raise<InvalidArgument>("a stage names a block without an id; ids are not empty");
+  for (const Phase& phase : phases) {
+    if (phase.automaticCount() > 0) {
+      if (phases.size() > 1) {
+        raise<InvalidArgument>(
+            "{}: {} stands for all phases; give nothing beside it", name(kind_), phase.str());
+      }
+      automaticPhases_ = phase.automaticCount();
+      return;
     }
-    if (std::find(blocks_.begin(), block, *block) != block) {
-      raise<InvalidArgument>("a stage names block '{}' twice", *block);
-    }
+    stages_.insert(stages_.end(), phase.stages().begin(), phase.stages().end());
+    phaseEnds_.push_back(stages_.size());
   }
+  requireBlocksOnce();
 }
 
-namespace {
-
-std::vector<std::string> blocksOf(std::span<const Stage> stages) {
-  std::vector<std::string> blocks;
-  for (const Stage& stage : stages) {
-    blocks.insert(blocks.end(), stage.blocks().begin(), stage.blocks().end());
+std::pair<std::size_t, std::size_t> Strategy::stagesOfPhase(std::size_t i) const {
+  if (i >= phaseEnds_.size()) {
+    raise<InvalidArgument>("{} has no phase {}: {} are given", str(), i, phaseEnds_.size());
   }
-  return blocks;
+  return {i == 0 ? 0 : phaseEnds_[i - 1], phaseEnds_[i]};
 }
 
-}  // namespace
-
-Stage::Stage(Branches branches) : Stage(blocksOf(branches.list)) {
-  if (branches.list.size() < 2) {
-    raise<InvalidArgument>("concurrent stages are at least two, got {}", branches.list.size());
-  }
-  for (const Stage& branch : branches.list) {
-    if (!branch.branches_.empty()) {
-      raise<InvalidArgument>("concurrent stages hold plain stages, got {}", branch.str());
-    }
-  }
-  branches_ = std::move(branches.list);
+Phase Strategy::phase(std::size_t i) const {
+  const auto [begin, end] = stagesOfPhase(i);
+  const std::span<const Stage> stages = std::span(stages_).subspan(begin, end - begin);
+  return Phase(std::vector<Stage>(stages.begin(), stages.end()));
 }
 
-Stage& Stage::device(std::int64_t device) {
-  if (!branches_.empty()) {
-    raise<InvalidArgument>("{}: each of the concurrent stages has a device of its own", str());
-  }
-  if (device < 0 || device > std::numeric_limits<std::int32_t>::max()) {
-    raise<InvalidArgument>("{}: a device has a number from 0 on, got {}", str(), device);
-  }
-  device_ = static_cast<std::int32_t>(device);
-  return *this;
-}
-
-std::string Stage::str() const {
-  if (!branches_.empty()) {
-    std::vector<std::string> parts;
-    for (const Stage& branch : branches_) {
-      parts.push_back(branch.str());
-    }
-    return fmt::format("ConcurrentStages({})", fmt::join(parts, ", "));
-  }
-  std::vector<std::string> ids;
-  for (const std::string& block : blocks_) {
-    ids.push_back(quoted(block));
-  }
-  std::string text = fmt::format("Stage({})", fmt::join(ids, ", "));
-  if (device_) {
-    text += fmt::format(".device({})", *device_);
-  }
-  return text;
+PhaseRef Strategy::phase(std::size_t i) {
+  const auto [begin, end] = stagesOfPhase(i);
+  return PhaseRef(std::span(stages_).subspan(begin, end - begin));
 }
 
 Strategy::Strategy(StrategyKind kind, std::vector<Stage> stages)
@@ -128,6 +94,10 @@ Strategy::Strategy(StrategyKind kind, std::vector<Stage> stages)
           "{} runs one stage at a time; {} needs PipelinedExecution", name(kind_), stage.str());
     }
   }
+  requireBlocksOnce();
+}
+
+void Strategy::requireBlocksOnce() const {
   for (std::size_t later = 1; later < stages_.size(); ++later) {
     for (std::size_t earlier = 0; earlier < later; ++earlier) {
       for (const std::string& block : stages_[later].blocks()) {
@@ -163,6 +133,20 @@ std::string Strategy::str() const {
   std::string text(name(kind_));
   if (autoStage_) {
     text += fmt::format("(AutoStage.{})", name(*autoStage_));
+  } else if (isPhased(kind_)) {
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < numPhases(); ++i) {
+      parts.push_back(phase(i).str());
+    }
+    text += automaticPhases_ > 0 ? fmt::format("({})", Phase::automatic(automaticPhases_).str())
+                                 : fmt::format("({})", fmt::join(parts, ", "));
+    if (liveness_ != Liveness::AlwaysLive) {
+      text += fmt::format(".setTensorsLiveness(Liveness.{})", name(liveness_));
+    }
+    text += separateBackward_ ? ".useSeparateBackwardPhase(true)" : "";
+    if (phaseOrder_ != PhaseOrder::Automatic) {
+      text += fmt::format(".order(PhaseOrder.{})", name(phaseOrder_));
+    }
   } else {
     std::vector<std::string> parts;
     for (const Stage& stage : stages_) {

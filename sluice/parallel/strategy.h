@@ -5,6 +5,7 @@
 //   PipelinedExecution{Stage("B1").device(0), "B2", {"B3", "B4"}}
 //   PipelinedExecution{"B1", ConcurrentStages("B2", "B3"), "B4"}
 //   PipelinedExecution(AutoStage::AutoIncrement).schedule("1f1b")
+//   SerialPhasedExecution{Phase("B1"), Phase("B2", "B3")}.setTensorsLiveness(Liveness::AlwaysLive)
 #pragma once
 
 #include <cstddef>
@@ -18,76 +19,36 @@
 #include <vector>
 
 #include "sluice/ir/graph.h"
+#include "sluice/parallel/phase.h"
+#include "sluice/parallel/phases.h"
+#include "sluice/parallel/stage.h"
 #include "sluice/schedule/pipeline.h"
 
 namespace sluice::parallel {
-
-/// One or more blocks that run on one device as one unit. A block's id alone is a stage too.
-class Stage {
- public:
-  // A block's id, a list of ids, or Stage("B1", "B2").
-  Stage(const char* block) : Stage(std::vector<std::string>{block}) {}  // NOLINT(*-explicit-*)
-  Stage(const std::string& block)                                       // NOLINT(*-explicit-*)
-      : Stage(std::vector<std::string>{block}) {}
-  Stage(std::initializer_list<std::string> blocks) : Stage(std::vector<std::string>(blocks)) {}
-  template <class... More>
-  Stage(std::string first, std::string second, More... more)
-      : Stage(std::vector<std::string>{std::move(first), std::move(second), std::move(more)...}) {}
-  /// Throws InvalidArgument for no block, an empty id, or an id given twice.
-  explicit Stage(std::vector<std::string> blocks);
-
-  /// Overrides the devices of its blocks. Throws InvalidArgument for a negative number.
-  Stage& device(std::int64_t device);
-
-  /// Of all branches, if it has any.
-  const std::vector<std::string>& blocks() const { return blocks_; }
-  std::optional<std::int32_t> device() const { return device_; }
-  /// Of ConcurrentStages; a plain stage has none.
-  std::span<const Stage> branches() const { return branches_; }
-  std::span<Stage> branches() { return branches_; }
-  /// Stage("B1", "B2").device(0)
-  std::string str() const;
-  bool operator==(const Stage&) const = default;
-
- protected:
-  struct Branches {
-    std::vector<Stage> list;
-  };
-  explicit Stage(Branches branches);
-
- private:
-  std::vector<std::string> blocks_;
-  std::optional<std::int32_t> device_;
-  std::vector<Stage> branches_;
-};
-
-/// Stages that share one place in a pipeline: they run on different devices at the same time and
-/// may not depend on each other or share a weight. Copied as a Stage.
-class ConcurrentStages : public Stage {
- public:
-  template <class... More>
-  explicit ConcurrentStages(Stage first, Stage second, More... more)
-      : ConcurrentStages(
-            std::vector<Stage>{std::move(first), std::move(second), Stage(std::move(more))...}) {}
-  /// Throws InvalidArgument for fewer than two, a block that is in two of them, and branches that
-  /// have branches themselves.
-  explicit ConcurrentStages(std::vector<Stage> branches) : Stage(Branches{std::move(branches)}) {}
-};
 
 /// How stages are made of blocks when none are given: one per device, or one per block in the order
 /// of first use.
 enum class AutoStage : std::uint8_t { SameAsDevice, AutoIncrement };
 std::string_view name(AutoStage rule);
 
-enum class StrategyKind : std::uint8_t { Pipelined, Sharded };
+enum class StrategyKind : std::uint8_t { Pipelined, Sharded, SerialPhased, ParallelPhased };
 std::string_view name(StrategyKind kind);
+constexpr bool isPhased(StrategyKind kind) {
+  return kind == StrategyKind::SerialPhased || kind == StrategyKind::ParallelPhased;
+}
+
+/// Whether phased execution runs a phase for all micro-batches, loading its variables once per
+/// round, or all phases for a micro-batch, keeping the activations of one. Automatic: what moves
+/// fewer bytes of what fits. None changes a result.
+enum class PhaseOrder : std::uint8_t { Automatic, PhaseMajor, MicroBatchMajor };
+std::string_view name(PhaseOrder order);
 
 /// The order in which a pipeline runs its stages and micro-batches. None changes a result.
 using schedule::PipelineKind;
 /// Throws InvalidArgument that lists the names: "sequential", "1f1b", "zb-h1", ...
 PipelineKind parsePipelineKind(std::string_view text);
 
-/// What the two strategies have in common. Made by them; copied as this.
+/// What the strategies have in common. Made by them; copied as this.
 class Strategy {
  public:
   StrategyKind kind() const { return kind_; }
@@ -100,8 +61,18 @@ class Strategy {
   Stage& stage(std::size_t id) { return stages_[checked(id)]; }
   const Stage& stage(std::string_view block) const { return find(block); }
   Stage& stage(std::string_view block) { return const_cast<Stage&>(find(block)); }
-  /// Of a pipeline; sharded execution has none.
+  /// Of a pipeline; the others have none.
   PipelineKind schedule() const { return schedule_; }
+  /// Of phased execution; stages() has the stages of all of them. 0 if the model is to be cut.
+  std::size_t numPhases() const { return phaseEnds_.size(); }
+  /// Throws InvalidArgument for one that is not there.
+  Phase phase(std::size_t i) const;
+  PhaseRef phase(std::size_t i);
+  /// Phases to cut the model into, if none are given.
+  std::int32_t automaticPhases() const { return automaticPhases_; }
+  Liveness liveness() const { return liveness_; }
+  bool hasSeparateBackwardPhase() const { return separateBackward_; }
+  PhaseOrder phaseOrder() const { return phaseOrder_; }
   /// PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule("popart")
   std::string str() const;
   bool operator==(const Strategy&) const = default;
@@ -111,16 +82,28 @@ class Strategy {
   /// Throws InvalidArgument for no stage, a block that is in two of them, and for concurrent stages
   /// where one device works at a time.
   Strategy(StrategyKind kind, std::vector<Stage> stages);
+  /// Throws InvalidArgument for no phase, and for one that stands for all of them beside others.
+  Strategy(StrategyKind kind, std::span<const Phase> phases);
+  void setLiveness(Liveness liveness) { liveness_ = liveness; }
+  void setSeparateBackward(bool on) { separateBackward_ = on; }
+  void setPhaseOrder(PhaseOrder order) { phaseOrder_ = order; }
   void setSchedule(PipelineKind schedule) { schedule_ = schedule; }
 
  private:
+  void requireBlocksOnce() const;
   std::size_t checked(std::size_t id) const;
   const Stage& find(std::string_view block) const;
+  std::pair<std::size_t, std::size_t> stagesOfPhase(std::size_t i) const;
 
   StrategyKind kind_;
   std::optional<AutoStage> autoStage_;
   std::vector<Stage> stages_;  // the position is the stage's id
   PipelineKind schedule_ = PipelineKind::OneForwardOneBackward;
+  std::vector<std::size_t> phaseEnds_;  // of phased execution: in stages_, behind the last
+  std::int32_t automaticPhases_ = 0;
+  Liveness liveness_ = Liveness::AlwaysLive;
+  bool separateBackward_ = false;
+  PhaseOrder phaseOrder_ = PhaseOrder::Automatic;
 };
 
 /// Stages work on different micro-batches at the same time.
@@ -157,6 +140,53 @@ class ShardedExecution : public Strategy {
             std::vector<Stage>{std::move(first), std::move(second), Stage(std::move(more))...}) {}
 };
 
+/// What serial and parallel phased execution have in common.
+template <class Self, StrategyKind kKind>
+class PhasedExecution : public Strategy {
+ public:
+  PhasedExecution(std::initializer_list<Phase> phases)
+      : PhasedExecution(std::vector<Phase>(phases)) {}
+  explicit PhasedExecution(const std::vector<Phase>& phases) : Strategy(kKind, phases) {}
+  template <class... More>
+  explicit PhasedExecution(Phase first, More... more)
+      : PhasedExecution(std::vector<Phase>{std::move(first), Phase(std::move(more))...}) {}
+
+  /// The last forward and the first backward phase are not one.
+  Self& useSeparateBackwardPhase(bool on) {
+    setSeparateBackward(on);
+    return static_cast<Self&>(*this);
+  }
+  Self& order(PhaseOrder order) {
+    setPhaseOrder(order);
+    return static_cast<Self&>(*this);
+  }
+  /// Where tensors are between phases.
+  Self& setTensorsLiveness(Liveness liveness) {
+    setLiveness(liveness);
+    return static_cast<Self&>(*this);
+  }
+};
+
+/// One group of devices runs all phases in turn; variables, and activations that are needed much
+/// later, are in remote memory between their phases.
+class SerialPhasedExecution
+    : public PhasedExecution<SerialPhasedExecution, StrategyKind::SerialPhased> {
+ public:
+  using PhasedExecution::PhasedExecution;
+};
+
+/// Two groups of devices take turns: one loads while the other computes.
+class ParallelPhasedExecution
+    : public PhasedExecution<ParallelPhasedExecution, StrategyKind::ParallelPhased> {
+ public:
+  using PhasedExecution::PhasedExecution;
+
+  /// Liveness::OffChipAfterFwd or AlwaysLive.
+  ParallelPhasedExecution& sendTensorsOffChipAfterFwd(bool on) {
+    return setTensorsLiveness(on ? Liveness::OffChipAfterFwd : Liveness::AlwaysLive);
+  }
+};
+
 /// A block of a traced model and the device it was annotated with; -1: none.
 struct BlockInfo {
   std::string name;
@@ -173,9 +203,10 @@ struct StageInfo {
 };
 
 struct StagePlan {
-  std::vector<StageInfo> stages;           ///< by stage id
-  std::vector<std::int32_t> slotOfStage;   ///< from 0 on; concurrent stages have the same
-  std::vector<std::int32_t> stageOfBlock;  ///< by position in the list of blocks
+  std::vector<StageInfo> stages;                ///< by stage id
+  std::vector<std::int32_t> slotOfStage;        ///< from 0 on; concurrent stages have the same
+  std::vector<std::int32_t> stageOfBlock;       ///< by position in the list of blocks
+  std::vector<std::int32_t> phaseOfStage = {};  ///< of phased execution
 };
 
 /// The blocks of a traced graph in the order of their first op. Throws InvalidArgument for a block
@@ -183,8 +214,8 @@ struct StagePlan {
 std::vector<BlockInfo> blocksInUse(const ir::Graph& graph);
 
 /// The stages of a model. Neighbours on one device are merged, unless they share their place with
-/// others; a model without blocks, or
-/// without a device at any block under SameAsDevice, is one stage on device 0. Throws
+/// others or are phases; a model without blocks, or without a device at any block under
+/// SameAsDevice, is one stage on device 0. Throws
 /// InvalidArgument for a block that the model does not have or that no stage has, for a missing
 /// device under SameAsDevice, for a stage whose blocks are annotated with different devices and
 /// that has none of its own, and for concurrent stages on one device.

@@ -38,18 +38,19 @@ bool canBeChannelsLast(const TensorType& type) {
 
 class Emitter {
  public:
-  Emitter(const ir::Graph& graph,
-          const parallel::SegmentPlan& plan,
-          const parallel::VariableHomes& homes,
-          const device::KernelTable& kernels,
-          StatePlan& state)
-      : graph_(graph), plan_(plan), homes_(homes), kernels_(kernels), state_(state) {
-    for (std::int32_t d = 0; d < plan.devices; ++d) {
+  Emitter(const EmitInput& input, const device::KernelTable& kernels, StatePlan& state)
+      : graph_(input.graph),
+        plan_(input.plan),
+        homes_(input.homes),
+        streaming_(input.streaming),
+        kernels_(kernels),
+        state_(state) {
+    for (std::int32_t d = 0; d < plan_.devices; ++d) {
       result_.segments.push_back({.kind = SegmentKind::Pack, .device = d});
     }
-    result_.segments.insert(result_.segments.end(), plan.segments.begin(), plan.segments.end());
-    order_.assign(graph.order().begin(), graph.order().end());
-    std::ranges::stable_sort(order_, {}, [&](OpId id) { return plan.of(id); });
+    result_.segments.insert(result_.segments.end(), plan_.segments.begin(), plan_.segments.end());
+    order_.assign(graph_.order().begin(), graph_.order().end());
+    std::ranges::stable_sort(order_, {}, [&](OpId id) { return plan_.of(id); });
     findUses();
   }
 
@@ -80,6 +81,7 @@ class Emitter {
     Layout layout;
     BufferId buffer;
     std::int32_t segment = -1;  ///< -1: there before the loop, or brought by a transfer
+    std::int32_t only = -1;     ///< the one segment that it exists for; -1: any
   };
 
   void findUses() {
@@ -170,7 +172,40 @@ class Emitter {
     materials_[op.out()] = {{Layout::plain(), to}};
   }
 
+  /// Whether the variable is in remote memory: where other programs have it, else as planned.
+  bool isRemote(const std::string& variable) const {
+    const PlacedVariable* known = state_.find(variable);
+    return known != nullptr ? known->device == kRemote : streaming_.variables.contains(variable);
+  }
+
+  /// This device's window on a remote variable.
+  BufferId windowOn(const std::string& variable) {
+    const auto [known, isNew] = streamed_.emplace(variable, result_.streamed.size());
+    if (isNew) {
+      const PlacedVariable& placed = state_.add(*graph_.findVariable(variable), kRemote);
+      const BufferId remote = newBuffer(variable, placed.variable.type.bytes(), BufferUse::Remote);
+      Buffer& buffer = result_.buffers[remote.index()];
+      buffer.device = kRemote;
+      buffer.region = Region::State;
+      buffer.offset = placed.offset;
+      result_.streamed.push_back({placed.variable.role, remote, {}});
+    }
+    for (const BufferId window : result_.streamed[known->second].windows) {
+      if (deviceOf(window) == device()) {
+        return window;
+      }
+    }
+    const std::size_t bytes = graph_.findVariable(variable)->type.bytes();
+    const BufferId window = newBuffer(variable, bytes, BufferUse::Window);
+    result_.buffers[window.index()].window = true;
+    result_.streamed[known->second].windows.push_back(window);
+    return window;
+  }
+
   BufferId stateBuffer(const std::string& variable) {
+    if (isRemote(variable)) {
+      return windowOn(variable);
+    }
     const auto found = stateBuffers_.find(variable);
     if (found != stateBuffers_.end()) {
       return found->second;
@@ -277,7 +312,7 @@ class Emitter {
   /// Whether the segment being emitted may read the form. Weight gradients may be delayed, so what
   /// only they have made is there for them and the update.
   bool visible(const Material& form) const {
-    if (deviceOf(form.buffer) != device()) {
+    if (deviceOf(form.buffer) != device() || (form.only >= 0 && form.only != segment_)) {
       return false;
     }
     if (form.segment < 0 || form.segment == segment_) {
@@ -321,12 +356,18 @@ class Emitter {
     const Material source = wanted.isPlain() ? *any : *plain;
     const std::string& name = graph_.op(value.op).name;
     const auto variable = variableOf_.find(value);
+    const bool streamed = variable != variableOf_.end() && isRemote(variable->second);
     if (variable != variableOf_.end() && info(segment_).kind != SegmentKind::Update &&
-        !assignedInLoop(variable->second)) {
-      forms.push_back(packed(variable->second, source, type, wanted));
+        !assignedInLoop(variable->second) && !(streamed && packsInLoop())) {
+      forms.push_back(streamed && streaming_.order == parallel::StreamOrder::PhaseMajor
+                          ? packedForPhase(variable->second, source, type, wanted)
+                          : packed(variable->second, source, type, wanted));
       return forms.back().buffer;
     }
-    const Material form{wanted, newBuffer(name, wanted.bytes(type), BufferUse::Local), segment_};
+    const Material form{wanted,
+                        newBuffer(name, wanted.bytes(type), BufferUse::Local),
+                        segment_,
+                        streamed ? segment_ : -1};
     emitReorder(source, form, type, segment_, name);
     forms.push_back(form);
     return form.buffer;
@@ -346,6 +387,31 @@ class Emitter {
     Material form{wanted, newBuffer(variable, wanted.bytes(type), BufferUse::Packed)};
     emitReorder(source, form, type, device(), variable);  // the Pack of device d is segment d
     known.push_back(form);
+    return form;
+  }
+
+  /// Whether every micro-batch changes the storage of remote variables anew: it loads them anew.
+  bool packsInLoop() const { return streaming_.order == parallel::StreamOrder::MicroBatchMajor; }
+
+  /// The packed copy of a remote variable for one pass of a phase.
+  Material packedForPhase(const std::string& variable,
+                          const Material& source,
+                          const TensorType& type,
+                          const Layout& wanted) {
+    std::int32_t pack = segment_;
+    while (info(pack).kind != SegmentKind::Pack || info(pack).device != device()) {
+      --pack;
+    }
+    // Both passes of the phase take turns: what packs for them comes before the first.
+    if (info(segment_).kind != SegmentKind::Forward &&
+        streaming_.sharesPhase(info(segment_).stage)) {
+      do {
+        --pack;
+      } while (info(pack).kind != SegmentKind::Pack || info(pack).device != device());
+    }
+    Material form{
+        wanted, newBuffer(variable, wanted.bytes(type), BufferUse::Local), pack, segment_};
+    emitReorder(source, form, type, pack, variable);
     return form;
   }
 
@@ -377,6 +443,9 @@ class Emitter {
 
   /// This round's copy of a variable that lives on another device.
   Material mirror(const std::string& variable, const TensorType& type) {
+    if (isRemote(variable)) {
+      return {Layout::plain(), windowOn(variable)};
+    }
     const BufferId slice = stateBuffer(variable);
     if (assignedInLoop(variable)) {
       requireHome(variable, slice, "reads");
@@ -492,6 +561,7 @@ class Emitter {
   const ir::Graph& graph_;
   const parallel::SegmentPlan& plan_;
   const parallel::VariableHomes& homes_;
+  const parallel::Streaming& streaming_;
   const device::KernelTable& kernels_;
   StatePlan& state_;
   std::vector<OpId> order_;
@@ -503,6 +573,7 @@ class Emitter {
   std::unordered_map<Value, std::vector<Material>> materials_;
   std::unordered_map<Value, std::string> variableOf_;
   std::unordered_map<std::string, BufferId> stateBuffers_;
+  std::unordered_map<std::string, std::size_t> streamed_;  // into result_.streamed
   std::unordered_map<std::string, std::vector<Material>> packed_;
   std::unordered_map<std::string, std::vector<Material>> mirrors_;
   Emitted result_;
@@ -510,12 +581,8 @@ class Emitter {
 
 }  // namespace
 
-Emitted emit(const ir::Graph& graph,
-             const parallel::SegmentPlan& plan,
-             const parallel::VariableHomes& homes,
-             const device::KernelTable& kernels,
-             StatePlan& state) {
-  return Emitter(graph, plan, homes, kernels, state).run();
+Emitted emit(const EmitInput& input, const device::KernelTable& kernels, StatePlan& state) {
+  return Emitter(input, kernels, state).run();
 }
 
 }  // namespace sluice::program

@@ -12,6 +12,7 @@
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/placement.h"
 #include "sluice/parallel/segments.h"
+#include "sluice/parallel/streaming.h"
 #include "sluice/program/program.h"
 #include "sluice/program/state_plan.h"
 
@@ -26,6 +27,8 @@ enum class BufferUse : std::uint8_t {
   Received,  ///< the copy, one per micro-batch or, of the update's values, one per round
   Mirror,    ///< this round's copy of a variable that lives on another device
   State,
+  Window,  ///< a device's copy of a remote variable
+  Remote,  ///< in remote memory: a variable, or what is brought back later
   Constant,
   Packed,
   Scratch
@@ -39,6 +42,13 @@ struct EmittedCall {
   bool assignCopy = false;   ///< copies a value into a variable's slice; droppable
 };
 
+/// A remote variable and the buffers that hold it.
+struct StreamedVariable {
+  ir::VariableRole role = ir::VariableRole::Weight;
+  BufferId remote;
+  std::vector<BufferId> windows;  ///< one per device that uses it
+};
+
 struct Emitted {
   std::vector<parallel::SegmentInfo> segments;  ///< a Pack per device, then the plan's
   std::vector<Buffer> buffers;                  ///< offsets set for State only
@@ -49,13 +59,19 @@ struct Emitted {
   std::vector<Constant> constants;
   std::vector<Transfer> transfers;
   std::vector<Reduction> reductions;
+  std::vector<StreamedVariable> streamed;
 };
 
-/// `homes` gives the device of variables that `state` does not have yet.
-Emitted emit(const ir::Graph& graph,
-             const parallel::SegmentPlan& plan,
-             const parallel::VariableHomes& homes,
-             const device::KernelTable& kernels,
-             StatePlan& state);
+/// What is emitted, and where its parts run.
+struct EmitInput {
+  const ir::Graph& graph;
+  const parallel::SegmentPlan& plan;
+  const parallel::VariableHomes& homes;  ///< of variables that the state plan does not have yet
+  const parallel::Streaming& streaming;
+};
+
+/// Remote variables are used like others here; their windows cover all of a round and have no
+/// transfers yet (see streaming.h).
+Emitted emit(const EmitInput& input, const device::KernelTable& kernels, StatePlan& state);
 
 }  // namespace sluice::program

@@ -5,6 +5,7 @@
 #include "sluice/base/error.h"
 #include "sluice/program/memory_plan.h"
 #include "sluice/program/round.h"
+#include "sluice/program/streaming.h"
 
 namespace sluice::program {
 namespace {
@@ -64,6 +65,9 @@ void placeOnDevices(Program& program,
                     std::size_t memoryPerDevice) {
   const auto devices = static_cast<std::int32_t>(program.devices.size());
   const std::vector<PlanSummary> plans = placeBuffers(emitted, round, devices);
+  program.remote = {.stateBytes = state.bytes(kRemote),
+                    .transientBytes = plans.back().transientBytes,
+                    .transientLowerBound = plans.back().transientLowerBound};
   for (std::int32_t d = 0; d < devices; ++d) {
     const PlanSummary& plan = plans[static_cast<std::size_t>(d)];
     DevicePlan& made = program.devices[static_cast<std::size_t>(d)];
@@ -84,6 +88,12 @@ void placeOnDevices(Program& program,
   }
 }
 
+/// Where every micro-batch loads the variables anew, memory for a second one is what is missing.
+std::int32_t lookaheadOf(const Placed& placed, const LowerOptions& options) {
+  const bool anew = placed.streaming.order == parallel::StreamOrder::MicroBatchMajor;
+  return anew ? 0 : options.lookahead;
+}
+
 }  // namespace
 
 schedule::PipelineSchedule oneDeviceSchedule(std::int32_t microBatches, bool training) {
@@ -98,12 +108,14 @@ Program lower(const Placed& placed,
               const LowerOptions& options) {
   checkRounds(placed.graph, options);
   StatePlan planned = state;
-  Emitted emitted = emit(placed.graph, placed.segments, placed.homes, kernels, planned);
+  Emitted emitted =
+      emit({placed.graph, placed.segments, placed.homes, placed.streaming}, kernels, planned);
   shareBuffers(emitted);
+  addStreams(emitted, placed.streaming);
   const Round round(emitted,
                     placed.schedule,
                     {.microBatches = options.microBatchesPerRound,
-                     .lookahead = options.lookahead,
+                     .lookahead = lookaheadOf(placed, options),
                      .sequential = options.sequential});
   const std::vector<std::int32_t> depths = round.ringDepths();
   for (std::size_t b = 0; b < depths.size(); ++b) {
@@ -148,7 +160,7 @@ Program lower(ir::Graph graph,
       graph,
       {.deviceOfStage = {0}, .stageOfBlock = std::vector<std::int32_t>(graph.blocks().size(), 0)},
       homes);
-  const parallel::SegmentPlan segments = parallel::cutSegments(graph, false);
+  const parallel::SegmentPlan segments = parallel::cutSegments(graph, {});
   const schedule::PipelineSchedule schedule =
       oneDeviceSchedule(options.microBatchesPerRound, training);
   return lower(Placed{graph, segments, homes, schedule}, kernels, state, options);

@@ -10,6 +10,7 @@
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/placement.h"
 #include "sluice/parallel/segments.h"
+#include "sluice/parallel/streaming.h"
 #include "sluice/program/program.h"
 #include "sluice/program/state_plan.h"
 #include "sluice/schedule/pipeline.h"
@@ -34,6 +35,7 @@ struct Placed {
   const parallel::SegmentPlan& segments;
   const parallel::VariableHomes& homes;
   const schedule::PipelineSchedule& schedule;
+  parallel::Streaming streaming = {};
 };
 
 /// Throws Unsupported for an op without a kernel, InvalidArgument for a graph that cannot be run in

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -175,7 +176,7 @@ std::string largestAt(const Emitted& emitted,
                       std::int64_t time) {
   std::vector<std::size_t> alive;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (lifetimes[i].begin <= time && time < lifetimes[i].end) {
+    if (lifetimes[i].covers(time)) {
       alive.push_back(i);
     }
   }
@@ -197,11 +198,12 @@ std::string largestAt(const Emitted& emitted,
 
 std::int64_t timeOfPeak(const std::vector<schedule::Lifetime>& lifetimes) {
   std::map<std::int64_t, std::int64_t> changes;
+  std::int64_t alive = 0;
   for (const schedule::Lifetime& l : lifetimes) {
     changes[l.begin] += static_cast<std::int64_t>(l.bytes);
     changes[l.end] -= static_cast<std::int64_t>(l.bytes);
+    alive += l.wraps() ? static_cast<std::int64_t>(l.bytes) : 0;
   }
-  std::int64_t alive = 0;
   std::int64_t most = -1;
   std::int64_t when = 0;
   for (const auto& [time, change] : changes) {
@@ -213,6 +215,161 @@ std::int64_t timeOfPeak(const std::vector<schedule::Lifetime>& lifetimes) {
   }
   return when;
 }
+
+/// How long each transient buffer lives, in calls of one round.
+class Lifetimes {
+ public:
+  Lifetimes(const Emitted& emitted, const Round& round)
+      : emitted_(emitted), round_(round), extents_(extentsOf(emitted)) {
+    segments_.resize(emitted.segments.size());
+    for (std::size_t t = 0; t < emitted.calls.size(); ++t) {
+      const parallel::SegmentInfo& info = segmentOf(emitted, t);
+      if (info.kind != SegmentKind::Update || info.inLoop) {
+        loopEnd_ = static_cast<std::int64_t>(t) + 1;
+      }
+      segments_[static_cast<std::size_t>(emitted.calls[t].segment)].touch(
+          static_cast<std::int64_t>(t));
+    }
+  }
+
+  /// Nothing for a buffer that nothing uses any more.
+  std::optional<schedule::Lifetime> operator()(std::size_t b) const {
+    const Extent& extent = extents_[b];
+    const Buffer& buffer = emitted_.buffers[b];
+    schedule::Lifetime lifetime{0, end(), buffer.totalBytes()};
+    const BufferUse use = emitted_.uses[b];
+    const bool local = use == BufferUse::Local || use == BufferUse::Scratch;
+    if (local && !extent.touched()) {
+      return std::nullopt;
+    }
+    if (use == BufferUse::Packed) {
+      lifetime.end = std::max(loopEnd_, extent.last + 1);
+    } else if (round_.streams() && use != BufferUse::Remote && use != BufferUse::Constant &&
+               use != BufferUse::Mirror) {
+      return inStreams(b);
+    } else if (local && (!round_.isShared(b) || round_.isSerial(buffer.device))) {
+      lifetime = {extent.first, extent.last + 1, buffer.totalBytes()};
+    } else if (local && extent.last < loopEnd_) {
+      lifetime.end = loopEnd_;
+    }  // else another lane touches it, and may be a round ahead
+    return lifetime;
+  }
+
+ private:
+  std::int64_t end() const { return static_cast<std::int64_t>(emitted_.calls.size()) + 1; }
+
+  /// In a program that streams memory is reused between lanes: tasks wait for it (Round).
+  schedule::Lifetime inStreams(std::size_t b) const {
+    const Extent& extent = extents_[b];
+    const Buffer& buffer = emitted_.buffers[b];
+    const auto [first, last] = round_.segmentsOf(b);
+    const schedule::Lifetime whole{0, end(), buffer.totalBytes()};
+    if (first < 0) {
+      return whole;
+    }
+    const bool written = round_.isWrittenElsewhere(b);
+    const bool read = round_.isReadElsewhere(b);
+    const bool update = extent.first >= loopEnd_;
+    if (!update && !round_.isGrouped(buffer.device)) {
+      const bool shared = written || read || round_.isShared(b);
+      return !shared ? schedule::Lifetime{extent.first, extent.last + 1, buffer.totalBytes()}
+             : extent.last < loopEnd_ && !written && !read
+                 ? schedule::Lifetime{0, loopEnd_, buffer.totalBytes()}
+                 : whole;
+    }
+    schedule::Lifetime lifetime{extent.first, extent.last + 1, buffer.totalBytes()};
+    const bool spans = round_.spansTurns(b);
+    if (written || read || spans) {
+      lifetime.begin = beginOf(first, spans);
+      lifetime.end = endOf(last, spans);
+    }
+    // Others bring it while the segment before runs, and take it away while the next one does.
+    if (written) {
+      lifetime.begin = beginBefore(first, spans, buffer.device, update ? loopEnd_ : 0);
+      const std::int32_t arrival = round_.segmentAtArrival(b);
+      if (arrival >= 0 && arrival < first) {
+        const std::int64_t then = beginOf(arrival, spans);
+        lifetime.begin = lifetime.begin > extent.first ? then : std::min(lifetime.begin, then);
+      }
+    }
+    if (read) {
+      lifetime.end = endBehind(last, spans, buffer.device);
+    }
+    const bool fromRoundBefore = lifetime.begin > extent.first;
+    const bool intoNextRound = lifetime.end <= extent.last;
+    const bool meetsItself = (fromRoundBefore && intoNextRound) ||
+                             ((fromRoundBefore || intoNextRound) && !lifetime.wraps());
+    return meetsItself ? whole : lifetime;
+  }
+
+  /// Segments of the device with calls, of a group or not, from `from` in a direction.
+  template <class F>
+  void eachSegment(std::int32_t device, const F& visit) const {
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      if (segments_[s].touched() && emitted_.segments[s].device == device) {
+        visit(static_cast<std::int32_t>(s), segments_[s]);
+      }
+    }
+  }
+
+  /// Where the segment, or all of its group, begins and ends.
+  std::int64_t beginOf(std::int32_t segment, bool wholeGroup) const {
+    std::int64_t begin = segments_[static_cast<std::size_t>(segment)].first;
+    if (wholeGroup) {
+      eachSegment(emitted_.segments[static_cast<std::size_t>(segment)].device,
+                  [&](std::int32_t s, const Extent& extent) {
+                    begin = round_.groupOf(s) == round_.groupOf(segment)
+                                ? std::min(begin, extent.first)
+                                : begin;
+                  });
+    }
+    return begin;
+  }
+  std::int64_t endOf(std::int32_t segment, bool wholeGroup) const {
+    std::int64_t last = segments_[static_cast<std::size_t>(segment)].last;
+    if (wholeGroup) {
+      eachSegment(emitted_.segments[static_cast<std::size_t>(segment)].device,
+                  [&](std::int32_t s, const Extent& extent) {
+                    last = round_.groupOf(s) == round_.groupOf(segment)
+                               ? std::max(last, extent.last)
+                               : last;
+                  });
+    }
+    return last + 1;
+  }
+
+  /// The begin of what runs before; from the first segment on, that is the last one of the round
+  /// before. Not before `limit`.
+  std::int64_t beginBefore(std::int32_t segment,
+                           bool wholeGroup,
+                           std::int32_t device,
+                           std::int64_t limit) const {
+    const std::int64_t begin = beginOf(segment, wholeGroup);
+    std::int32_t before = -1;
+    std::int32_t lastOfAll = -1;
+    eachSegment(device, [&](std::int32_t s, const Extent& extent) {
+      before = extent.last < begin ? s : before;
+      lastOfAll = s;
+    });
+    return std::max(limit, beginOf(before >= 0 ? before : lastOfAll, wholeGroup));
+  }
+  std::int64_t endBehind(std::int32_t segment, bool wholeGroup, std::int32_t device) const {
+    const std::int64_t last = endOf(segment, wholeGroup);
+    std::int32_t behind = -1;
+    std::int32_t firstOfAll = -1;
+    eachSegment(device, [&](std::int32_t s, const Extent& extent) {
+      behind = behind < 0 && extent.first >= last ? s : behind;
+      firstOfAll = firstOfAll < 0 ? s : firstOfAll;
+    });
+    return endOf(behind >= 0 ? behind : firstOfAll, wholeGroup);
+  }
+
+  const Emitted& emitted_;
+  const Round& round_;
+  std::vector<Extent> extents_;
+  std::vector<Extent> segments_;  // by segment: its calls
+  std::int64_t loopEnd_ = 0;
+};
 
 }  // namespace
 
@@ -234,44 +391,24 @@ void shareBuffers(Emitted& emitted) {
 }
 
 std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std::int32_t devices) {
-  const std::vector<Extent> extents = extentsOf(emitted);
-  const auto end = static_cast<std::int64_t>(emitted.calls.size()) + 1;
-  std::int64_t loopEnd = 0;
-  for (std::size_t t = 0; t < emitted.calls.size(); ++t) {
-    if (segmentOf(emitted, t).kind != SegmentKind::Update) {
-      loopEnd = static_cast<std::int64_t>(t) + 1;
-    }
-  }
-  std::vector<std::vector<std::size_t>> ids(static_cast<std::size_t>(devices));
-  std::vector<std::vector<schedule::Lifetime>> lifetimes(ids.size());
+  const Lifetimes lifetimeOf(emitted, round);
+  const std::size_t arenas = static_cast<std::size_t>(devices) + 1;  // remote memory comes last
+  std::vector<std::vector<std::size_t>> ids(arenas);
+  std::vector<std::vector<schedule::Lifetime>> lifetimes(arenas);
   for (std::size_t b = 0; b < emitted.buffers.size(); ++b) {
-    const Extent& extent = extents[b];
     Buffer& buffer = emitted.buffers[b];
     if (buffer.region == Region::State) {
       continue;
     }
-    schedule::Lifetime lifetime{0, end, buffer.totalBytes()};
-    switch (emitted.uses[b]) {
-      case BufferUse::Packed:
-        lifetime.end = std::max(loopEnd, extent.last + 1);
-        break;
-      case BufferUse::Local:
-      case BufferUse::Scratch:
-        if (!extent.touched()) {
-          buffer.bytes = 0;  // renamed away
-          continue;
-        }
-        if (!round.isShared(b) || round.isSerial(buffer.device)) {
-          lifetime = {extent.first, extent.last + 1, buffer.totalBytes()};
-        } else if (extent.last < loopEnd) {
-          lifetime.end = loopEnd;
-        }
-        break;
-      default:  // another lane touches it, and may be a round ahead
-        break;
+    const std::optional<schedule::Lifetime> lifetime = lifetimeOf(b);
+    if (!lifetime) {
+      buffer.bytes = 0;  // renamed away
+      continue;
     }
-    ids[static_cast<std::size_t>(buffer.device)].push_back(b);
-    lifetimes[static_cast<std::size_t>(buffer.device)].push_back(lifetime);
+    const std::size_t arena =
+        buffer.isRemote() ? arenas - 1 : static_cast<std::size_t>(buffer.device);
+    ids[arena].push_back(b);
+    lifetimes[arena].push_back(*lifetime);
   }
   std::vector<PlanSummary> summaries;
   for (std::size_t d = 0; d < ids.size(); ++d) {

@@ -20,9 +20,10 @@ struct PlanSummary {
   std::string largestAtPeak;  ///< text: the ten largest buffers alive at the peak
 };
 
-/// Gives every transient buffer its offset, device by device. What other lanes touch lives the
-/// whole round, packed copies and mirrors until the end of the loop, as do the rings of a device
-/// that has several micro-batches under way; all others from their first write to their last read.
+/// Gives every transient buffer its offset, device by device, those of remote memory last. What
+/// other lanes touch lives the whole round, packed copies and mirrors until the end of the loop, as
+/// do the rings of a device that has several micro-batches under way; all others from their first
+/// write to their last read.
 std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std::int32_t devices);
 
 /// "1.5 MiB"

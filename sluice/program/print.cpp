@@ -13,7 +13,14 @@ namespace {
 using Text = std::back_insert_iterator<std::string>;
 
 std::string placeText(const Buffer& buffer) {
-  return fmt::format("{}+{}", buffer.region == Region::State ? "S" : "T", buffer.offset);
+  return fmt::format("{}{}+{}",
+                     buffer.isRemote() ? "R" : "",
+                     buffer.region == Region::State ? "S" : "T",
+                     buffer.offset);
+}
+
+std::string deviceText(const Buffer& buffer) {
+  return buffer.isRemote() ? "remote memory" : fmt::format("device {}", buffer.device);
 }
 
 void printStream(Text out, const Program& program, std::string_view kind, const Stream& stream) {
@@ -104,12 +111,24 @@ void printTask(Text out, const Program& program, const Task& task) {
 std::string name(const Segment& segment) {
   switch (segment.kind) {
     case SegmentKind::Pack:
-      return "pack";
+      return segment.inLoop ? fmt::format("pack {}", segment.stage) : "pack";
     case SegmentKind::Update:
-      return fmt::format("update {}", segment.part);
+      return segment.bucket < 0 ? fmt::format("update {}", segment.part)
+                                : fmt::format("update {} of {}", segment.part, segment.bucket);
     default:
       return fmt::format("{} {}", parallel::name(segment.kind), segment.stage);
   }
+}
+
+std::size_t remoteTraffic(const Program& program) {
+  std::size_t bytes = 0;
+  for (const Transfer& transfer : program.transfers) {
+    if (program.buffer(transfer.from).isRemote() || program.buffer(transfer.to).isRemote()) {
+      const std::int32_t times = transfer.oncePerRound ? 1 : program.microBatchesPerRound;
+      bytes += transfer.bytes * static_cast<std::size_t>(times);
+    }
+  }
+  return bytes;
 }
 
 std::string_view name(TaskKind kind) {
@@ -119,8 +138,8 @@ std::string_view name(TaskKind kind) {
 }
 
 std::string_view name(LaneKind kind) {
-  static constexpr std::array<std::string_view, 4> kNames = {
-      "load", "compute", "store", "exchange"};
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "load", "compute", "store", "exchange", "fetch", "flush"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -141,6 +160,12 @@ std::string print(const Program& program) {
                    formatBytes(plan.stateBytes),
                    formatBytes(plan.transientBytes),
                    formatBytes(plan.transientLowerBound));
+  }
+  if (program.remote.totalBytes() > 0) {
+    fmt::format_to(out,
+                   "remote memory: state {}, transient {}\n",
+                   formatBytes(program.remote.stateBytes),
+                   formatBytes(program.remote.transientBytes));
   }
   for (const Stream& feed : program.feeds) {
     printStream(out, program, "input", feed);
@@ -164,12 +189,12 @@ std::string print(const Program& program) {
     const Buffer& from = program.buffer(transfer.from);
     const Buffer& to = program.buffer(transfer.to);
     fmt::format_to(out,
-                   "  transfer \"{}\" of {} from device {} at {} to device {} at {}, {} slot{}{}\n",
+                   "  transfer \"{}\" of {} from {} at {} to {} at {}, {} slot{}{}\n",
                    transfer.name,
                    formatBytes(transfer.bytes),
-                   from.device,
+                   deviceText(from),
                    placeText(from),
-                   to.device,
+                   deviceText(to),
                    placeText(to),
                    to.slots,
                    to.slots == 1 ? "" : "s",

@@ -4,8 +4,8 @@
 //
 //   round      G micro-batches (G = gradient accumulation), then the update; G device iterations
 //              when there is no update. A step repeats the round R times.
-//   lane       one list of tasks of one device, run in order: load, compute, store, and exchange,
-//              one for each device that sends to it
+//   lane       one list of tasks of one device, run in order: load, compute, store, exchange, one
+//              for each device that sends to it, and fetch and flush, from and to remote memory
 //   task       run a segment, feed an input, drain an output, copy from another device; with the
 //              tasks it waits for
 //   buffer     a planned slice of an arena; a ring has several slots, one per micro-batch in flight
@@ -29,6 +29,9 @@ using SegmentId = Id<struct SegmentTag>;
 
 inline constexpr std::size_t kAlignment = 64;
 
+/// In the place of a device: remote memory, the host's, for what the devices have no room for.
+inline constexpr std::int32_t kRemote = -1;
+
 enum class Region : std::uint8_t {
   State,     ///< variables: one plan per model, shared by all its programs
   Transient  ///< everything else; the regions of a model's programs overlap
@@ -41,7 +44,10 @@ struct Buffer {
   std::size_t offset = 0;
   std::size_t bytes = 0;   ///< of one slot
   std::int32_t slots = 1;  ///< slots lie one after the other, each rounded up to kAlignment
+  /// A device's copy of a remote variable for a part of the round; kernels may assign it.
+  bool window = false;
 
+  bool isRemote() const { return device == kRemote; }
   std::size_t slotStride() const { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
   std::size_t totalBytes() const {
     return slots == 1 ? bytes : slotStride() * static_cast<std::size_t>(slots);
@@ -133,7 +139,7 @@ struct Task {
   std::int32_t numSlots = 0;
 };
 
-enum class LaneKind : std::uint8_t { Load, Compute, Store, Exchange };
+enum class LaneKind : std::uint8_t { Load, Compute, Store, Exchange, Fetch, Flush };
 std::string_view name(LaneKind kind);
 
 struct Lane {
@@ -156,6 +162,7 @@ struct Program {
   std::int32_t microBatchesPerRound = 1;
   bool training = false;
   std::vector<DevicePlan> devices;
+  DevicePlan remote;  ///< what is kept in remote memory
   std::vector<Buffer> buffers;
   std::vector<Segment> segments;
   std::vector<Stream> feeds;
@@ -181,6 +188,9 @@ struct Program {
                                     static_cast<std::size_t>(task.numSlots));
   }
 };
+
+/// Bytes that a round moves to and from remote memory.
+std::size_t remoteTraffic(const Program& program);
 
 /// The program as text: arenas, buffers, segments, lanes.
 std::string print(const Program& program);

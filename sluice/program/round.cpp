@@ -1,6 +1,7 @@
 #include "sluice/program/round.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -32,11 +33,18 @@ Round::Round(const Emitted& emitted,
              const schedule::PipelineSchedule& schedule,
              const RoundOptions& options)
     : emitted_(emitted), options_(options), makespan_(schedule.makespan) {
+  for (const parallel::SegmentInfo& info : emitted.segments) {
+    phases_ = phases_ || info.inLoop;
+  }
+  for (const BufferUse use : emitted.uses) {
+    streams_ = streams_ || use == BufferUse::Remote;
+  }
   addNodes();
   addTouches();
   setTimes(schedule);
   layLanes(schedule);
   findEnds();
+  orderRemoteVariables();
 }
 
 void Round::addNodes() {
@@ -87,6 +95,8 @@ void Round::addNodes() {
     nodes_.push_back({.kind = TaskKind::Transfer,
                       .subject = static_cast<std::int32_t>(i),
                       .once = transfer.oncePerRound,
+                      .fetches = emitted_.buffers[transfer.from.index()].isRemote(),
+                      .flushes = emitted_.buffers[transfer.to.index()].isRemote(),
                       .reads = {transfer.from.value},
                       .writes = {transfer.to.value}});
   }
@@ -133,6 +143,9 @@ bool Round::isSerial(std::int32_t device) const {
 
 void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
   std::map<std::pair<SegmentKind, std::int32_t>, std::int32_t> loop;
+  std::vector<std::int32_t> inLoop;
+  const parallel::SegmentInfo* last = nullptr;  // of the update
+  std::int64_t turn = 0;
   for (std::size_t s = 0; s < emitted_.segments.size(); ++s) {
     const parallel::SegmentInfo& info = emitted_.segments[s];
     const std::int32_t n = nodeOfSegment_[s];
@@ -140,11 +153,16 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
       continue;
     }
     Node& node = nodes_[static_cast<std::size_t>(n)];
-    if (info.kind == SegmentKind::Pack) {
+    if (info.inLoop) {
+      inLoop.push_back(n);
+    } else if (info.kind == SegmentKind::Pack) {
       node.start = {kBeforePack + 1};
       node.end = {kBeforePack + 2};
     } else if (info.kind == SegmentKind::Update) {
-      node.start = {makespan_ + 2 * std::int64_t{info.part} + 1};
+      // One behind the other, in the order of their parts and buckets.
+      turn += last != nullptr && (last->part != info.part || last->bucket != info.bucket) ? 1 : 0;
+      last = &info;
+      node.start = {makespan_ + 2 * turn + 1};
       node.end = {node.start[0] + 1};
     } else {
       loop.emplace(std::pair(info.kind, info.stage), n);
@@ -160,6 +178,22 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
       }
     }
   }
+  // Of a phase: when its loop begins, or has ended.
+  for (const std::int32_t n : inLoop) {
+    Node& node = nodes_[static_cast<std::size_t>(n)];
+    const parallel::SegmentInfo& info = emitted_.segments[static_cast<std::size_t>(node.subject)];
+    const bool forward = info.kind == SegmentKind::Pack && info.part == 0;
+    const auto found =
+        loop.find({forward ? SegmentKind::Forward : SegmentKind::Backward, info.stage});
+    const Node* phase =
+        found == loop.end() ? nullptr : &nodes_[static_cast<std::size_t>(found->second)];
+    if (phase == nullptr || (info.kind == SegmentKind::Update && info.bucket < 0)) {
+      node.start = {0};
+    } else {
+      node.start = {info.kind == SegmentKind::Pack ? phase->start.front() : phase->end.back()};
+    }
+    node.end = node.start;
+  }
 }
 
 std::int64_t Round::firstRead(const Node& feed, std::int32_t microBatch) const {
@@ -173,6 +207,20 @@ std::int64_t Round::firstRead(const Node& feed, std::int32_t microBatch) const {
   return time;
 }
 
+std::int64_t Round::firstUse(const Node& fetch, std::int32_t microBatch) const {
+  const Touch& touch = touches_[static_cast<std::size_t>(fetch.writes[0])];
+  std::int64_t time = std::numeric_limits<std::int64_t>::max();
+  for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
+    for (const std::int32_t t : *list) {
+      const Node& other = nodes_[static_cast<std::size_t>(t)];
+      if (other.kind == TaskKind::Run) {
+        time = std::min(time, fetch.once ? other.start.front() : other.start[other.at(microBatch)]);
+      }
+    }
+  }
+  return time;
+}
+
 std::int64_t Round::lastWrite(const Node& copy, std::int32_t microBatch) const {
   const auto buffer = static_cast<std::size_t>(copy.reads[0]);
   if (copy.kind == TaskKind::Transfer && emitted_.uses[buffer] == BufferUse::State) {
@@ -181,26 +229,35 @@ std::int64_t Round::lastWrite(const Node& copy, std::int32_t microBatch) const {
   std::int64_t time = kBeforePack;
   for (const std::int32_t w : touches_[buffer].writers) {
     const Node& writer = nodes_[static_cast<std::size_t>(w)];
-    time = std::max(time,
-                    copy.kind == TaskKind::Reduce ? std::max(makespan_, writer.end.back())
-                                                  : writer.end[writer.at(microBatch)]);
+    if (copy.kind == TaskKind::Reduce && !phases_) {
+      time = std::max(time, makespan_);
+    }
+    time = std::max(time, copy.once ? writer.end.back() : writer.end[writer.at(microBatch)]);
   }
   return time;
 }
 
 void Round::setTimes(const schedule::PipelineSchedule& schedule) {
   setRunTimes(schedule);
-  // Feeds come just before their first reader, copies and drains right behind their writer.
-  for (const TaskKind kind :
-       {TaskKind::Feed, TaskKind::Reduce, TaskKind::Transfer, TaskKind::Drain}) {
+  // Feeds and fetches come just before their first reader, copies and drains right behind their
+  // writer, which may be a copy itself.
+  const auto set = [&](TaskKind kind, bool flushes) {
     for (Node& node : nodes_) {
-      for (std::size_t i = 0; node.kind == kind && i < node.start.size(); ++i) {
+      for (std::size_t i = 0; node.kind == kind && node.flushes == flushes && i < node.start.size();
+           ++i) {
         const auto m = static_cast<std::int32_t>(i);
-        node.start[i] = kind == TaskKind::Feed ? firstRead(node, m) : lastWrite(node, m);
+        node.start[i] = kind == TaskKind::Feed ? firstRead(node, m)
+                        : node.fetches         ? firstUse(node, m)
+                                               : lastWrite(node, m);
         node.end[i] = node.start[i];
       }
     }
-  }
+  };
+  set(TaskKind::Feed, false);
+  set(TaskKind::Reduce, false);
+  set(TaskKind::Transfer, false);
+  set(TaskKind::Transfer, true);
+  set(TaskKind::Drain, false);
 }
 
 std::int32_t Round::laneOf(std::int32_t device, LaneKind kind, std::int32_t peer) {
@@ -248,11 +305,14 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
         node.lane = laneOf(emitted_.buffers[emitted_.drains[subject].buffer.index()].device,
                            LaneKind::Store);
         break;
-      case TaskKind::Transfer:
-        node.lane = laneOf(emitted_.buffers[emitted_.transfers[subject].to.index()].device,
-                           LaneKind::Exchange,
-                           emitted_.buffers[emitted_.transfers[subject].from.index()].device);
+      case TaskKind::Transfer: {
+        const std::int32_t from = emitted_.buffers[emitted_.transfers[subject].from.index()].device;
+        const std::int32_t to = emitted_.buffers[emitted_.transfers[subject].to.index()].device;
+        node.lane = node.fetches   ? laneOf(to, LaneKind::Fetch)
+                    : node.flushes ? laneOf(from, LaneKind::Flush)
+                                   : laneOf(to, LaneKind::Exchange, from);
         break;
+      }
       case TaskKind::Reduce: {
         const std::int32_t device =
             emitted_.buffers[emitted_.reductions[subject].to.index()].device;
@@ -260,47 +320,55 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
         break;
       }
     }
-    if (node.kind == TaskKind::Run && !node.once) {
-      continue;
-    }
-    for (std::size_t i = 0; i < node.start.size(); ++i) {
+    const bool remote = node.fetches || node.flushes;
+    for (std::size_t i = 0; node.kind != TaskKind::Run && !remote && i < node.start.size(); ++i) {
       const auto instance = static_cast<std::int32_t>(i);
       entries.emplace_back(node.start[i], instance, static_cast<std::int32_t>(n), instance);
     }
   }
   std::ranges::sort(entries);
-  const auto appendAll = [&](auto wanted) {
-    for (const auto& [start, rank, node, instance] : entries) {
-      if (wanted(nodes_[static_cast<std::size_t>(node)], start)) {
-        append(node, instance);
-      }
-    }
-  };
-  appendAll(
-      [](const Node& node, std::int64_t start) { return node.kind == TaskKind::Run && start < 0; });
-  serial_.assign(static_cast<std::size_t>(devices), true);
+  // The kernels of a device: by its schedule, and what runs once per round before the first run of
+  // a segment that comes behind it.
+  std::vector<std::vector<std::int32_t>> once(static_cast<std::size_t>(devices));
   std::map<std::pair<SegmentKind, std::int32_t>, std::int32_t> loop;
   for (std::size_t s = 0; s < emitted_.segments.size(); ++s) {
-    loop.emplace(std::pair(emitted_.segments[s].kind, emitted_.segments[s].stage),
-                 nodeOfSegment_[s]);
+    const parallel::SegmentInfo& info = emitted_.segments[s];
+    if (!info.oncePerRound()) {
+      loop.emplace(std::pair(info.kind, info.stage), nodeOfSegment_[s]);
+    } else if (nodeOfSegment_[s] >= 0) {
+      once[static_cast<std::size_t>(info.device)].push_back(nodeOfSegment_[s]);
+    }
   }
-  for (std::size_t d = 0; d < schedule.devices.size(); ++d) {
+  serial_.assign(static_cast<std::size_t>(devices), true);
+  for (std::size_t d = 0; d < once.size(); ++d) {
+    std::size_t nextOnce = 0;
+    const auto appendOnceBefore = [&](std::int32_t segment) {
+      while (nextOnce < once[d].size() &&
+             nodes_[static_cast<std::size_t>(once[d][nextOnce])].subject < segment) {
+        append(once[d][nextOnce++], 0);
+      }
+    };
     std::pair<std::int32_t, std::int32_t> last{-1, -1};
-    for (const schedule::Work& work : schedule.devices[d]) {
+    const std::vector<schedule::Work> none;
+    for (const schedule::Work& work : d < schedule.devices.size() ? schedule.devices[d] : none) {
       const auto found = loop.find({kindOf(work.kind), work.stage});
       if (found == loop.end() || found->second < 0) {
         continue;
       }
+      const std::int32_t segment = nodes_[static_cast<std::size_t>(found->second)].subject;
+      appendOnceBefore(segment);
       append(found->second, work.microBatch);
-      const std::pair<std::int32_t, std::int32_t> now{
-          work.microBatch, nodes_[static_cast<std::size_t>(found->second)].subject};
+      const std::pair<std::int32_t, std::int32_t> now{work.microBatch, segment};
       serial_[d] = serial_[d] && last < now;
       last = now;
     }
+    appendOnceBefore(static_cast<std::int32_t>(emitted_.segments.size()));
   }
-  appendAll([](const Node& node, std::int64_t start) {
-    return node.kind != TaskKind::Run || start >= 0;
-  });
+  for (const auto& [start, rank, node, instance] : entries) {
+    append(node, instance);
+  }
+  layRemoteLanes();
+  findGroups();
 }
 
 }  // namespace sluice::program

@@ -20,6 +20,8 @@ struct Node {
   TaskKind kind = TaskKind::Run;
   std::int32_t subject = 0;  ///< as in Task
   bool once = false;         ///< per round
+  bool fetches = false;      ///< a transfer from remote memory
+  bool flushes = false;      ///< a transfer to it
   std::int32_t lane = -1;
   std::vector<std::int32_t> reads;  ///< buffers
   std::vector<std::int32_t> writes;
@@ -58,18 +60,50 @@ class Round {
   bool isShared(std::size_t buffer) const;
   /// Whether a device's kernels finish a micro-batch before they begin the next.
   bool isSerial(std::int32_t device) const;
+  /// Whether something is in remote memory.
+  bool streams() const { return streams_; }
+  /// Whether the segments of a device run one behind the other, each for all micro-batches or in
+  /// turn with its neighbours: then memory is free again behind the last segment that uses it.
+  bool isGrouped(std::int32_t device) const { return grouped_[static_cast<std::size_t>(device)]; }
+  /// Segments of one group run for each micro-batch in turn, groups one behind the other.
+  std::int32_t groupOf(std::int32_t segment) const {
+    return group_[static_cast<std::size_t>(segment)];
+  }
+  /// Whether it holds something for several turns of a group: it is written once and used by every
+  /// micro-batch, or used in several groups, or has a slot for a later micro-batch.
+  bool spansTurns(std::size_t buffer) const;
+  /// The segment of its device that is running, or next, when another device or the host first
+  /// writes the buffer; -1: none does.
+  std::int32_t segmentAtArrival(std::size_t buffer) const;
+  /// First and last segment whose kernels use the buffer; -1: none does.
+  std::pair<std::int32_t, std::int32_t> segmentsOf(std::size_t buffer) const;
+  /// Whether a lane other than that of the device's kernels writes, or reads, the buffer.
+  bool isWrittenElsewhere(std::size_t buffer) const;
+  bool isReadElsewhere(std::size_t buffer) const;
 
   /// Fills lanes, tasks, waits and slots. Segments without calls have no tasks.
   void write(Program& program) const;
 
  private:
+  /// Somebody who uses bytes under another name before this node does: buffers share memory in the
+  /// course of a round.
+  struct MemoryRule {
+    std::int32_t node = -1;
+    bool earlier = false;    ///< in the round; else its turn of the round before counts
+    bool alternate = false;  ///< both have a turn for each micro-batch
+  };
+
   void addNodes();
   void addTouches();
   void setTimes(const schedule::PipelineSchedule& schedule);
   void setRunTimes(const schedule::PipelineSchedule& schedule);
   std::int64_t firstRead(const Node& feed, std::int32_t microBatch) const;
+  std::int64_t firstUse(const Node& fetch, std::int32_t microBatch) const;
   std::int64_t lastWrite(const Node& copy, std::int32_t microBatch) const;
   void layLanes(const schedule::PipelineSchedule& schedule);
+  void findGroups();
+  void layRemoteLanes();
+  std::int32_t placeAmongKernels(const Node& node, std::int32_t microBatch) const;
   void findEnds();
   std::int32_t laneOf(std::int32_t device, LaneKind kind, std::int32_t peer = -1);
   void append(std::int32_t node, std::int32_t instance);
@@ -80,6 +114,28 @@ class Round {
                    std::int32_t slots,
                    std::int32_t microBatch,
                    std::vector<Wait>& waits) const;
+  // For programs that stream (round_streams.cpp).
+  void orderRemoteVariables();
+  bool isStreamed(std::size_t buffer) const;
+  void addStreamWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits) const;
+  void addWindowWaits(const Node& node,
+                      std::size_t window,
+                      std::int32_t m,
+                      std::vector<Wait>& waits) const;
+  void addRemoteWaits(const Node& node,
+                      std::size_t variable,
+                      std::int32_t m,
+                      std::vector<Wait>& waits) const;
+  std::vector<std::vector<MemoryRule>> memoryRules() const;
+  void addMemoryWaits(const Node& node,
+                      std::span<const MemoryRule> rules,
+                      std::int32_t m,
+                      std::vector<Wait>& waits) const;
+  Wait sameTurn(const Node& node, const Node& other, std::int32_t m) const;
+  Wait turnBefore(const Node& node, const Node& other, std::int32_t m) const;
+  std::int32_t firstToucher(std::size_t buffer) const;
+  bool isOwnKernel(std::size_t buffer, std::int32_t node) const;
+
   std::vector<Slot> slotsOf(const Node& node, std::int32_t m) const;
   void waitForMicroBatchBefore(const Node& node,
                                std::int32_t microBatch,
@@ -96,7 +152,13 @@ class Round {
   std::map<std::tuple<std::int32_t, LaneKind, std::int32_t>, std::int32_t> laneIndex_;
   std::vector<std::int32_t> firstRun_;  // by micro-batch: the node that begins and that ends it
   std::vector<std::int32_t> lastRun_;
-  std::vector<bool> serial_;  // by device
+  std::vector<bool> serial_;         // by device
+  std::vector<std::int32_t> group_;  // by segment; -1: without calls
+  std::vector<bool> grouped_;        // by device
+  bool streams_ = false;             // something is in remote memory
+  bool phases_ = false;              // once-per-round work is done inside of the loop
+  // By buffer, of remote variables: its transfers in the order of a round.
+  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> remoteOrder_;
 };
 
 }  // namespace sluice::program

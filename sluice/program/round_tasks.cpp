@@ -8,7 +8,8 @@ namespace sluice::program {
 
 std::int32_t Round::depthOf(std::size_t buffer) const {
   const Touch& touch = touches_[buffer];
-  if (emitted_.buffers[buffer].region == Region::State || touch.writers.size() != 1) {
+  if (emitted_.buffers[buffer].region == Region::State || touch.writers.size() != 1 ||
+      emitted_.uses[buffer] == BufferUse::Window) {
     return 1;
   }
   const Node& writer = nodes_[static_cast<std::size_t>(touch.writers[0])];
@@ -95,6 +96,9 @@ void Round::waitForMicroBatchBefore(const Node& node,
 void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits) const {
   for (const std::int32_t b : node.reads) {
     const auto buffer = static_cast<std::size_t>(b);
+    if (isStreamed(buffer)) {
+      continue;
+    }
     const bool state = emitted_.buffers[buffer].region == Region::State;
     for (const std::int32_t w : touches_[buffer].writers) {
       const Node& writer = nodes_[static_cast<std::size_t>(w)];
@@ -109,6 +113,9 @@ void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits)
   }
   for (const std::int32_t b : node.writes) {
     const auto buffer = static_cast<std::size_t>(b);
+    if (isStreamed(buffer)) {
+      continue;
+    }
     const bool state = emitted_.buffers[buffer].region == Region::State;
     for (const std::int32_t r : touches_[buffer].readers) {
       const Node& reader = nodes_[static_cast<std::size_t>(r)];
@@ -121,6 +128,7 @@ void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits)
       }
     }
   }
+  addStreamWaits(node, m, waits);
   if (options_.sequential && node.kind == TaskKind::Run && !node.once) {
     waitForMicroBatchBefore(node, m, waits);
   }
@@ -166,6 +174,7 @@ std::vector<Slot> Round::slotsOf(const Node& node, std::int32_t m) const {
 
 void Round::write(Program& program) const {
   program.lanes = lanes_;
+  const std::vector<std::vector<MemoryRule>> rules = memoryRules();
   std::vector<Wait> waits;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     for (const auto& [n, instance] : order_[l]) {
@@ -175,6 +184,9 @@ void Round::write(Program& program) const {
       const std::int32_t m = last ? options_.microBatches - 1 : instance;
       waits.clear();
       addWaits(node, m, waits);
+      if (!rules.empty()) {
+        addMemoryWaits(node, rules[static_cast<std::size_t>(n)], instance, waits);
+      }
       reduceWaits(node.lane, waits);
       const std::vector<Slot> slots = slotsOf(node, m);
       program.lanes[l].tasks.push_back(

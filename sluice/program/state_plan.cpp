@@ -6,6 +6,14 @@
 #include "sluice/program/program.h"
 
 namespace sluice::program {
+namespace {
+
+/// Remote memory first, then the devices.
+std::size_t arenaOf(std::int32_t device) {
+  return static_cast<std::size_t>(device - kRemote);
+}
+
+}  // namespace
 
 std::vector<StateSlice> PlacedVariable::slices() const {
   std::vector<StateSlice> all = {{device, offset}};
@@ -34,7 +42,7 @@ const PlacedVariable& StatePlan::add(const ir::Variable& variable, std::int32_t 
 }
 
 StateSlice StatePlan::allocate(std::int32_t device, std::size_t bytes) {
-  const auto d = static_cast<std::size_t>(device);
+  const std::size_t d = arenaOf(device);
   bytes_.resize(std::max(bytes_.size(), d + 1), 0);
   const StateSlice slice{device, bytes_[d]};
   bytes_[d] += (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -58,7 +66,7 @@ const PlacedVariable* StatePlan::find(std::string_view name) const {
 }
 
 std::size_t StatePlan::bytes(std::int32_t device) const {
-  const auto d = static_cast<std::size_t>(device);
+  const std::size_t d = arenaOf(device);
   return d < bytes_.size() ? bytes_[d] : 0;
 }
 

@@ -1,7 +1,8 @@
 // StatePlan: where each variable of a model lives. One plan serves every program of the model, so a
 // weight has one copy; it only grows (a program may bring new variables), never moves what it has.
 // A variable that the loop of one program writes on another device than its home gets a slice
-// there, too; whoever runs programs brings the value along (ModelState::bringTo).
+// there, too; whoever runs programs brings the value along (ModelState::bringTo). A variable on
+// device kRemote is in remote memory; devices have windows on it in their transient memory.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +49,7 @@ class StatePlan {
 
   std::vector<PlacedVariable> variables_;               // in order of arrival
   std::unordered_map<std::string, std::size_t> index_;  // into variables_
-  std::vector<std::size_t> bytes_;                      // per device
+  std::vector<std::size_t> bytes_;                      // remote, then per device
 };
 
 }  // namespace sluice::program

@@ -24,7 +24,8 @@ enum class Holds : std::uint8_t {
   Variable,    ///< any version that was loaded or assigned
   Constant,    ///< what was loaded
   Packed,      ///< this round's copy
-  Update       ///< written by the update: for all of the round's micro-batches
+  Update,      ///< written by the update: for all of the round's micro-batches
+  Window       ///< this round's copy of a remote variable, or what was assigned to it
 };
 
 std::vector<Holds> holdsOf(const Program& program) {
@@ -51,6 +52,8 @@ std::vector<Holds> holdsOf(const Program& program) {
   for (std::size_t b = 0; b < holds.size(); ++b) {
     if (program.buffers[b].region == Region::State) {
       holds[b] = Holds::Variable;
+    } else if (program.buffers[b].window) {
+      holds[b] = Holds::Window;
     }
   }
   for (const Constant& constant : program.constants) {
@@ -233,11 +236,15 @@ class Execution {
 
   void read(const Use& use, std::int32_t slot, bool drain) {
     const Access now = here();
+    const bool fresh =
+        use.accumulates && microBatch_ == 0 && holds_[use.buffer.index()] == Holds::Window;
     for (Cell& cell : cellsOf(uses_.cells(use, slot))) {
       if (!order_.isBefore(cell.writer, now)) {
         reportRace(use, "reads", cell.writer, "writes", cell.tag.buffer);
       }
-      requireTag(use, slot, cell.tag, drain);
+      if (!fresh) {
+        requireTag(use, slot, cell.tag, drain);
+      }
       const auto same = std::ranges::find(cell.readers, now.lane, &Access::lane);
       if (same != cell.readers.end()) {
         *same = now;
@@ -285,7 +292,8 @@ class Execution {
              tagText(tag));
     }
     const Holds holds = holds_[use.buffer.index()];
-    const bool once = holds == Holds::Packed || (holds == Holds::Update && drain);
+    const bool once =
+        holds == Holds::Packed || holds == Holds::Window || (holds == Holds::Update && drain);
     const bool checked = holds != Holds::Variable && holds != Holds::Constant;
     if (checked && (tag.round != round_ || (!once && tag.microBatch != microBatch_))) {
       broken(p_,

@@ -84,7 +84,7 @@ class Structure {
   }
 
   void place(const Buffer& buffer) const {
-    require(inRange(buffer.device, p_.devices.size()),
+    require(buffer.isRemote() || inRange(buffer.device, p_.devices.size()),
             "buffer '{}' is on device {} of {}",
             buffer.name,
             buffer.device,
@@ -95,18 +95,21 @@ class Structure {
             buffer.name,
             buffer.offset,
             kAlignment);
-    const DevicePlan& plan = p_.devices[static_cast<std::size_t>(buffer.device)];
+    const DevicePlan& plan =
+        buffer.isRemote() ? p_.remote : p_.devices[static_cast<std::size_t>(buffer.device)];
     const bool state = buffer.region == Region::State;
     const std::size_t planned = state ? plan.stateBytes : plan.transientBytes;
     require(buffer.offset <= planned && buffer.totalBytes() <= planned - buffer.offset,
-            "buffer '{}' of {} bytes at offset {} ends outside the {} planned {} bytes of device "
-            "{}",
+            "buffer '{}' of {} bytes at offset {} ends outside the {} planned {} bytes of {}",
             buffer.name,
             buffer.totalBytes(),
             buffer.offset,
             planned,
             state ? "state" : "transient",
-            buffer.device);
+            Lazily{[&] {
+              return buffer.isRemote() ? std::string("remote memory")
+                                       : fmt::format("device {}", buffer.device);
+            }});
   }
 
   auto callText(const Segment& segment, const device::KernelCall& call) const {
@@ -250,7 +253,8 @@ class Structure {
     return 0;
   }
 
-  /// Where the memory of a task's subject is; for a transfer the receiving end.
+  /// Where the memory of a task's subject is; for a transfer the receiving end, unless it is
+  /// remote.
   std::int32_t deviceOf(const Task& task) const {
     const auto s = static_cast<std::size_t>(task.subject);
     switch (task.kind) {
@@ -260,8 +264,10 @@ class Structure {
         return p_.buffer(p_.feeds[s].buffer).device;
       case TaskKind::Drain:
         return p_.buffer(p_.drains[s].buffer).device;
-      case TaskKind::Transfer:
-        return p_.buffer(p_.transfers[s].to).device;
+      case TaskKind::Transfer: {
+        const Buffer& to = p_.buffer(p_.transfers[s].to);
+        return to.isRemote() ? p_.buffer(p_.transfers[s].from).device : to.device;
+      }
       case TaskKind::Reduce:
         return p_.buffer(p_.reductions[s].to).device;
     }
@@ -352,9 +358,10 @@ class Structure {
                 p_.buffer(id).name,
                 p_.buffer(id).bytes);
       }
-      require(p_.buffer(transfer.from).device != p_.buffer(transfer.to).device &&
-                  p_.buffer(transfer.to).region == Region::Transient,
-              "transfer '{}' must go to transient memory of another device",
+      const Buffer& to = p_.buffer(transfer.to);
+      require(p_.buffer(transfer.from).device != to.device &&
+                  (to.isRemote() || to.region == Region::Transient),
+              "transfer '{}' must go to remote memory or to transient memory of another device",
               transfer.name);
     }
   }

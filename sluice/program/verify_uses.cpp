@@ -28,6 +28,7 @@ std::vector<Use> operandsOf(const Segment& segment) {
       const std::size_t bytes = call.choice.outputs[i].bytes(call.outputTypes[i]);
       if (readsOutput(call)) {
         uses.push_back(wholeUse(out, bytes, false));
+        uses.back().accumulates = true;
       }
       uses.push_back(wholeUse(out, bytes, true));
     }
@@ -159,7 +160,8 @@ class SegmentRun {
 };
 
 std::size_t arenaOf(const Buffer& buffer) {
-  return 2 * static_cast<std::size_t>(buffer.device) + static_cast<std::size_t>(buffer.region);
+  return 2 * static_cast<std::size_t>(buffer.device - kRemote) +
+         static_cast<std::size_t>(buffer.region);
 }
 
 std::size_t slotBegin(const Buffer& buffer, std::int32_t slot) {
@@ -255,7 +257,7 @@ void Uses::mergePrivate() {
 }
 
 void Uses::cutCells() {
-  std::vector<std::vector<std::size_t>> cuts(2 * p_.devices.size());
+  std::vector<std::vector<std::size_t>> cuts(2 * (p_.devices.size() + 1));
   struct Bytes {
     std::size_t arena;
     std::size_t begin;

@@ -25,6 +25,8 @@ struct Use {
   std::size_t begin = 0;
   std::size_t end = 0;
   bool write = false;
+  /// A read of what is added to: in the first micro-batch of a round it counts as nothing.
+  bool accumulates = false;
   std::int32_t ranges = 0;  ///< where the ranges of its slots begin
 };
 

@@ -46,7 +46,8 @@ struct Engine::Impl {
     bool workersServeHost = false;  // its callbacks do not block
 
     LaneClass classOf(const LaneRun& lane) const {
-      return workersServeHost ? LaneClass::Device : lane.laneClass();
+      const bool host = lane.laneClass() == LaneClass::Host;
+      return host && workersServeHost ? LaneClass::Device : lane.laneClass();
     }
     std::span<std::byte* const> addressesOf(std::size_t replica) const {
       return addresses.subspan(replica * program->buffers.size(), program->buffers.size());
@@ -70,12 +71,14 @@ struct Engine::Impl {
   const std::vector<ModelState*>& states;
   std::vector<device::Device*> devices;  // of all states; grows between steps only
   std::vector<std::thread> threads;
+  int workers = 0;  // of the threads
   Job job;
   std::atomic<std::int32_t> step{0};
   std::atomic<bool> stop{false};
   std::atomic<bool> failed{false};
   std::atomic<std::int32_t> lanesLeft{0};
-  std::array<Signal, 2> signals;  // by LaneClass
+  std::array<Signal, kLaneClasses> signals;  // by LaneClass
+  std::size_t remoteThreads = 0;
   std::atomic<std::int64_t> tasksDone{0};
   // The end of a step, and its first error.
   std::mutex mutex;
@@ -108,13 +111,21 @@ struct Engine::Impl {
     const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const int wanted = options.workers > 0 ? options.workers
                                            : std::clamp(static_cast<int>(devices.size()), 1, cores);
-    while (static_cast<int>(threads.size()) < wanted + 1) {
+    for (; workers < wanted; ++workers) {
       addThread(LaneClass::Device);
     }
   }
 
   void addThread(LaneClass laneClass) {
     threads.emplace_back([this, laneClass, seen = step.load()] { threadLoop(laneClass, seen); });
+  }
+
+  /// As many as may wait for remote memory at a time; between steps only.
+  void growRemote(std::size_t lanes) {
+    constexpr std::size_t kMost = 32;
+    for (; remoteThreads < std::min(lanes, kMost); ++remoteThreads) {
+      addThread(LaneClass::Remote);
+    }
   }
 
   void threadLoop(LaneClass laneClass, std::int32_t seen) {
@@ -165,7 +176,9 @@ struct Engine::Impl {
 
   /// Runs ready tasks of a class until the step is over.
   void work(LaneClass laneClass) {
-    if (laneClass == LaneClass::Host && job.workersServeHost) {
+    const bool idle = std::ranges::none_of(
+        job.lanes, [&](const auto& lane) { return job.classOf(*lane) == laneClass; });
+    if (idle && laneClass != LaneClass::Device) {
       return;
     }
     Signal& signal = signals[static_cast<std::size_t>(laneClass)];
@@ -254,6 +267,10 @@ struct Engine::Impl {
     if (host && !job.workersServeHost) {
       signals[static_cast<std::size_t>(LaneClass::Host)].raise();
     }
+    // Remote tasks of one lane follow each other in any of their threads.
+    if (lane.signals(count, LaneClass::Remote) || lane.laneClass() == LaneClass::Remote) {
+      signals[static_cast<std::size_t>(LaneClass::Remote)].raise();
+    }
     if (last && lanesLeft.fetch_sub(1) == 1) {
       wakeAll();
     }
@@ -293,7 +310,11 @@ struct Engine::Impl {
       }
       case TaskKind::Transfer: {
         const program::Transfer& transfer = program.transfers[subject];
-        lane.queue().copy(lane.address(transfer.to), lane.address(transfer.from), transfer.bytes);
+        if (lane.laneClass() == LaneClass::Remote) {
+          moveRemote(lane, transfer, task, round);
+        } else {
+          lane.queue().copy(lane.address(transfer.to), lane.address(transfer.from), transfer.bytes);
+        }
         break;
       }
       case TaskKind::Reduce:
@@ -301,6 +322,44 @@ struct Engine::Impl {
         break;
     }
     lane.queue().finish();
+  }
+
+  /// Where a task finds a remote buffer in its arena.
+  std::size_t remoteOffset(program::BufferId id, const Task& task, std::int32_t round) const {
+    const program::Buffer& buffer = job.program->buffer(id);
+    std::size_t offset = buffer.offset;
+    for (const program::Slot& slot : job.program->slotsOf(task)) {
+      if (slot.buffer == id) {
+        offset += buffer.slotStride() * static_cast<std::size_t>(job.program->slotIn(slot, round));
+      }
+    }
+    return offset;
+  }
+
+  /// A fetch or a flush. A limited link is busy for as long as it would be: the thread sleeps.
+  void moveRemote(LaneRun& lane,
+                  const program::Transfer& transfer,
+                  const Task& task,
+                  std::int32_t round) {
+    const auto begin = std::chrono::steady_clock::now();
+    const program::Buffer& from = job.program->buffer(transfer.from);
+    const program::Buffer& to = job.program->buffer(transfer.to);
+    ModelState& state = *states[lane.replica()];
+    if (from.isRemote()) {
+      state.remote(from.region)
+          .read(
+              remoteOffset(transfer.from, task, round), lane.address(transfer.to), transfer.bytes);
+    } else {
+      state.remote(to.region).write(
+          remoteOffset(transfer.to, task, round), lane.address(transfer.from), transfer.bytes);
+    }
+    if (options.remoteBandwidth > 0) {
+      const std::chrono::duration<double> time(static_cast<double>(transfer.bytes) /
+                                               options.remoteBandwidth);
+      lane.linkFree = std::max(lane.linkFree, begin) +
+                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
+      std::this_thread::sleep_until(lane.linkFree);
+    }
   }
 
   /// All replicas run the same task, so their sources have the same slot.
@@ -412,6 +471,8 @@ std::unique_ptr<LoadedProgram> Engine::load(program::Program program, std::size_
     }
   }
   markSignals(p, loaded->lanes_);
+  impl_->growRemote(static_cast<std::size_t>(std::ranges::count(
+      loaded->lanes_, LaneClass::Remote, [](const auto& lane) { return lane->laneClass(); })));
   return loaded;
 }
 
@@ -429,6 +490,7 @@ void Engine::refreshAddresses(LoadedProgram& loaded) {
     for (std::size_t d = 0; d < program.devices.size(); ++d) {
       states_[r]->reserveTransient(static_cast<std::int32_t>(d), program.devices[d].transientBytes);
     }
+    states_[r]->reserveTransient(program::kRemote, program.remote.transientBytes);
   }
   if (!loaded.addresses_.empty() && loaded.generation_ == generation(loaded)) {
     return;
@@ -436,6 +498,10 @@ void Engine::refreshAddresses(LoadedProgram& loaded) {
   loaded.addresses_.clear();
   for (std::size_t r = 0; r < loaded.replicas_; ++r) {
     for (const program::Buffer& buffer : program.buffers) {
+      if (buffer.isRemote()) {
+        loaded.addresses_.push_back(nullptr);  // only fetches and flushes use it
+        continue;
+      }
       const std::span<std::byte> arena = buffer.region == program::Region::State
                                              ? states_[r]->state(buffer.device)
                                              : states_[r]->transient(buffer.device);

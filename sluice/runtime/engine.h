@@ -1,8 +1,9 @@
 // Engine: runs Programs. A lane is a list of tasks, not a thread: as many workers as there are
-// devices, at most one per core, take the ready task with the earliest planned start, and one more
-// thread serves the host's lanes, whose callbacks may block. In steady state the Engine allocates
-// nothing, looks nothing up by name and takes no lock; who finds nothing to do sleeps. The first
-// exception stops all lanes and is rethrown to the caller; the Engine stays usable.
+// devices, at most one per core, take the ready task with the earliest planned start, one more
+// thread serves the host's lanes, whose callbacks may block, and some wait for remote memory. In
+// steady state the Engine allocates nothing, looks nothing up by name and takes no lock; who finds
+// nothing to do sleeps. The first exception stops all lanes and is rethrown to the caller; the
+// Engine stays usable.
 #pragma once
 
 #include <chrono>
@@ -69,6 +70,7 @@ struct EngineOptions {
   int workers = 0;  ///< 0: one per device, at most one per core
   /// A step in which no task ends for this long is given up with a report of all lanes; 0: never.
   std::chrono::milliseconds stallTimeout{0};
+  double remoteBandwidth = 0;  ///< bytes per second of a device's way in and out; 0: not limited
   /// For tests: called before every task, in the thread that runs it.
   void (*beforeTask)(std::size_t lane, std::int64_t count) = nullptr;
 };

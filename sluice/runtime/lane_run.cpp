@@ -9,6 +9,25 @@ namespace sluice::runtime {
 using program::Task;
 using program::TaskKind;
 
+namespace {
+
+LaneClass classOf(program::LaneKind kind) {
+  switch (kind) {
+    case program::LaneKind::Load:
+    case program::LaneKind::Store:
+      return LaneClass::Host;
+    case program::LaneKind::Fetch:
+    case program::LaneKind::Flush:
+      return LaneClass::Remote;
+    case program::LaneKind::Compute:
+    case program::LaneKind::Exchange:
+      break;
+  }
+  return LaneClass::Device;
+}
+
+}  // namespace
+
 LaneRun::LaneRun(const program::Program& program,
                  std::size_t lane,
                  std::size_t replica,
@@ -16,11 +35,9 @@ LaneRun::LaneRun(const program::Program& program,
     : program_(program),
       plan_(program.lanes[lane]),
       replica_(replica),
-      class_(plan_.kind == program::LaneKind::Load || plan_.kind == program::LaneKind::Store
-                 ? LaneClass::Host
-                 : LaneClass::Device),
+      class_(classOf(plan_.kind)),
       queue_(std::move(queue)),
-      signals_(plan_.tasks.size() * 2, false) {
+      signals_(plan_.tasks.size() * kLaneClasses, false) {
   std::int64_t first = 0;
   std::int64_t last = 0;
   for (const program::Lane& each : program.lanes) {
@@ -71,6 +88,9 @@ void LaneRun::selectSlots(const Task& task,
                           std::int32_t round,
                           std::span<std::byte* const> addresses) {
   for (const program::Slot& slot : program_.slotsOf(task)) {
+    if (program_.buffer(slot.buffer).isRemote()) {
+      continue;
+    }
     buffers_[slot.buffer.index()] =
         addresses[slot.buffer.index()] + program_.buffer(slot.buffer).slotStride() *
                                              static_cast<std::size_t>(program_.slotIn(slot, round));

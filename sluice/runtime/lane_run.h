@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,8 +17,10 @@
 
 namespace sluice::runtime {
 
-/// Who runs a lane: workers, or the thread whose tasks may block in the host's code.
-enum class LaneClass : std::uint8_t { Device, Host };
+/// Who runs a lane: workers, the thread whose tasks may block in the host's code, or the threads
+/// that wait for remote memory.
+enum class LaneClass : std::uint8_t { Device, Host, Remote };
+inline constexpr std::size_t kLaneClasses = 3;
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the counter has its own cache line
 class LaneRun {
@@ -59,11 +62,12 @@ class LaneRun {
 
   /// Whether tasks of other lanes of that class wait for this task.
   bool signals(std::int64_t count, LaneClass waiter) const {
-    return signals_[static_cast<std::size_t>(count % perRound()) * 2 +
+    return signals_[static_cast<std::size_t>(count % perRound()) * kLaneClasses +
                     static_cast<std::size_t>(waiter)];
   }
   void setSignal(std::int32_t task, LaneClass waiter) {
-    signals_[static_cast<std::size_t>(task) * 2 + static_cast<std::size_t>(waiter)] = true;
+    signals_[static_cast<std::size_t>(task) * kLaneClasses + static_cast<std::size_t>(waiter)] =
+        true;
   }
 
   /// Where a buffer is for a task of this lane; slots are those of the task being run.
@@ -78,6 +82,8 @@ class LaneRun {
 
   /// Room for the addresses that a sum over replicas reads.
   std::vector<const void*> sources;
+  /// When the link to remote memory is free again, where its bandwidth is limited.
+  std::chrono::steady_clock::time_point linkFree;
 
   /// "compute of device 0: finished run forward 0 of micro-batch 1, next is ..."
   std::string report() const;

@@ -7,11 +7,15 @@
 
 namespace sluice::runtime {
 
-ModelState::ModelState(std::vector<device::Device*> devices, std::uint64_t seed)
+ModelState::ModelState(std::vector<device::Device*> devices,
+                       std::uint64_t seed,
+                       const std::string& remotePath)
     : devices_(std::move(devices)),
       seed_(seed),
       state_(devices_.size()),
-      transient_(devices_.size()) {}
+      transient_(devices_.size()),
+      remoteState_(remotePath.empty() ? "" : remotePath + ".state"),
+      remoteTransient_(remotePath.empty() ? "" : remotePath + ".activations") {}
 
 void ModelState::addDevice(device::Device* device) {
   devices_.push_back(device);
@@ -30,8 +34,13 @@ void ModelState::adopt(program::StatePlan plan) {
       queues[d]->copy(grown[d].data(), state_[d].data(), state_[d].bytes());
     }
   }
+  remoteState_.grow(plan.bytes(program::kRemote));
   for (const program::PlacedVariable& placed : plan.variables()) {
     if (plan_.find(placed.variable.name) != nullptr) {
+      continue;
+    }
+    if (placed.device == program::kRemote) {
+      store({placed.device, placed.offset}, ir::initialValue(placed.variable, seed_));
       continue;
     }
     const auto d = static_cast<std::size_t>(placed.device);
@@ -83,6 +92,10 @@ void ModelState::bringTo(const program::Program& program) {
 }
 
 void ModelState::reserveTransient(std::int32_t device, std::size_t bytes) {
+  if (device == program::kRemote) {
+    remoteTransient_.grow(bytes);
+    return;
+  }
   const auto d = static_cast<std::size_t>(device);
   if (bytes > transient_[d].bytes()) {
     transient_[d] = {};  // free first: the budget has no room for both
@@ -116,11 +129,29 @@ program::StateSlice ModelState::currentSlice(const program::PlacedVariable& plac
 HostTensor ModelState::read(std::string_view variable) const {
   const program::PlacedVariable& placed = require(variable);
   HostTensor value(placed.variable.type);
-  const program::StateSlice slice = currentSlice(placed);
+  load(currentSlice(placed), value);
+  return value;
+}
+
+void ModelState::load(const program::StateSlice& slice, HostTensor& value) const {
+  if (slice.device == program::kRemote) {
+    remoteState_.read(slice.offset, static_cast<std::byte*>(value.bytes()), value.byteCount());
+    return;
+  }
   const auto queue = devices_[static_cast<std::size_t>(slice.device)]->makeQueue();
   queue->copy(value.bytes(), address(slice), value.byteCount());
   queue->finish();
-  return value;
+}
+
+void ModelState::store(const program::StateSlice& slice, const HostTensor& value) {
+  if (slice.device == program::kRemote) {
+    remoteState_.write(
+        slice.offset, static_cast<const std::byte*>(value.bytes()), value.byteCount());
+    return;
+  }
+  const auto queue = devices_[static_cast<std::size_t>(slice.device)]->makeQueue();
+  queue->copy(address(slice), value.bytes(), value.byteCount());
+  queue->finish();
 }
 
 void ModelState::write(std::string_view variable, const HostTensor& value) {
@@ -132,9 +163,7 @@ void ModelState::write(std::string_view variable, const HostTensor& value) {
                            value.type().str());
   }
   for (const program::StateSlice& slice : placed.slices()) {
-    const auto queue = devices_[static_cast<std::size_t>(slice.device)]->makeQueue();
-    queue->copy(address(slice), value.bytes(), value.byteCount());
-    queue->finish();
+    store(slice, value);
   }
 }
 

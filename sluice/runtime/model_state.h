@@ -1,5 +1,6 @@
 // ModelState: the memory of one model on its devices: the variables, which every program of the
-// model shares, and one transient arena per device, in which the programs' plans overlap.
+// model shares, and one transient arena per device, in which the programs' plans overlap. What the
+// devices have no room for is in remote memory, which has both arenas, too.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,18 @@
 #include "sluice/device/device.h"
 #include "sluice/program/program.h"
 #include "sluice/program/state_plan.h"
+#include "sluice/runtime/remote_memory.h"
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice::runtime {
 
 class ModelState {
  public:
-  /// The devices must outlive it. `seed` gives the variables their first values.
-  ModelState(std::vector<device::Device*> devices, std::uint64_t seed);
+  /// The devices must outlive it. `seed` gives the variables their first values. Remote memory is
+  /// in files whose names begin with `remotePath`; empty: in the memory of the host.
+  ModelState(std::vector<device::Device*> devices,
+             std::uint64_t seed,
+             const std::string& remotePath = {});
 
   /// Adds a device behind the others; not while a step runs.
   void addDevice(device::Device* device);
@@ -32,8 +37,11 @@ class ModelState {
   /// Brings the values of variables that have slices on several devices to those that this program
   /// uses; from then on its own writes count.
   void bringTo(const program::Program& program);
-  /// Makes the transient arena of a device at least this large.
+  /// Makes the transient arena of a device, or of remote memory, at least this large.
   void reserveTransient(std::int32_t device, std::size_t bytes);
+  RemoteMemory& remote(program::Region region) {
+    return region == program::Region::State ? remoteState_ : remoteTransient_;
+  }
 
   /// Moves all variables to the host and gives the memory of the devices back; attach() undoes it.
   /// Not while a step runs; variables can be read and written meanwhile.
@@ -57,6 +65,8 @@ class ModelState {
   const program::PlacedVariable& require(std::string_view variable) const;
   /// On its device, or in the copy on the host.
   std::byte* address(const program::StateSlice& slice) const;
+  void load(const program::StateSlice& slice, HostTensor& value) const;
+  void store(const program::StateSlice& slice, const HostTensor& value);
   /// A slice that holds the variable's value.
   program::StateSlice currentSlice(const program::PlacedVariable& placed) const;
 
@@ -67,6 +77,8 @@ class ModelState {
   std::map<std::string, std::vector<bool>, std::less<>> current_;
   std::vector<device::Memory> state_;
   std::vector<device::Memory> transient_;
+  RemoteMemory remoteState_;
+  RemoteMemory remoteTransient_;
   std::vector<std::unique_ptr<std::byte[]>> saved_;  // state by device, while detached
   std::vector<std::size_t> savedBytes_;
   std::uint64_t generation_ = 0;

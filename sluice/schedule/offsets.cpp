@@ -11,8 +11,6 @@
 #include <map>
 #include <numeric>
 
-#include "sluice/base/error.h"
-
 namespace sluice::schedule {
 namespace {
 
@@ -22,13 +20,14 @@ std::size_t roundUp(std::size_t bytes, std::size_t alignment) {
 
 std::size_t mostAlive(std::span<const Lifetime> buffers, std::size_t alignment) {
   std::map<std::int64_t, std::int64_t> changes;
+  std::int64_t alive = 0;
   for (const Lifetime& b : buffers) {
     const auto bytes = static_cast<std::int64_t>(roundUp(b.bytes, alignment));
     changes[b.begin] += bytes;
     changes[b.end] -= bytes;
+    alive += b.wraps() ? bytes : 0;
   }
-  std::int64_t alive = 0;
-  std::int64_t most = 0;
+  std::int64_t most = alive;
   for (const auto& [time, change] : changes) {
     alive += change;
     most = std::max(most, alive);
@@ -71,11 +70,10 @@ OffsetPlan planOffsets(std::span<const Lifetime> buffers, std::size_t alignment)
   std::vector<std::pair<std::size_t, std::size_t>> taken;
   for (const std::size_t i : order) {
     const Lifetime& buffer = buffers[i];
-    SLUICE_CHECK(buffer.begin <= buffer.end, "buffer {} ends before it begins", i);
     const std::size_t bytes = roundUp(buffer.bytes, alignment);
     taken.clear();
     for (const std::size_t other : placed) {
-      if (buffers[other].begin < buffer.end && buffer.begin < buffers[other].end) {
+      if (buffers[other].meets(buffer)) {
         taken.emplace_back(plan.offsets[other],
                            plan.offsets[other] + roundUp(buffers[other].bytes, alignment));
       }
@@ -83,7 +81,7 @@ OffsetPlan planOffsets(std::span<const Lifetime> buffers, std::size_t alignment)
     std::ranges::sort(taken);
     plan.offsets[i] = bestGap(taken, bytes);
     plan.peak = std::max(plan.peak, plan.offsets[i] + bytes);
-    if (bytes > 0 && buffer.begin < buffer.end) {
+    if (bytes > 0 && buffer.begin != buffer.end) {
       placed.push_back(i);
     }
   }

@@ -10,11 +10,26 @@
 
 namespace sluice::schedule {
 
-/// Live in [begin, end) of a discrete time.
+/// Live in [begin, end) of a discrete time that comes round again: with begin > end, from begin on
+/// and, in the next round, until end.
 struct Lifetime {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::size_t bytes = 0;
+
+  bool wraps() const { return begin > end; }
+  bool covers(std::int64_t time) const {
+    return wraps() ? time >= begin || time < end : begin <= time && time < end;
+  }
+  bool meets(const Lifetime& other) const {
+    if (wraps() && other.wraps()) {
+      return true;
+    }
+    if (wraps() || other.wraps()) {
+      return begin < other.end || other.begin < end;
+    }
+    return begin < other.end && other.begin < end;
+  }
 };
 
 struct OffsetPlan {
@@ -23,8 +38,7 @@ struct OffsetPlan {
   std::size_t lowerBound = 0;  ///< most bytes alive at one time
 };
 
-/// Offsets are multiples of `alignment`. Throws InternalError for a lifetime that ends before it
-/// begins.
+/// Offsets are multiples of `alignment`.
 OffsetPlan planOffsets(std::span<const Lifetime> buffers, std::size_t alignment);
 
 }  // namespace sluice::schedule

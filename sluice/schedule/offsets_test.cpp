@@ -6,8 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "sluice/base/error.h"
-
 namespace sluice::schedule {
 namespace {
 
@@ -93,9 +91,15 @@ TEST(Offsets, RandomPlansNeverOverlapAndStayNearTheOptimum) {
   EXPECT_LE(worst, 1.35) << "seed " << worstSeed;
 }
 
-TEST(Offsets, ALifetimeThatEndsBeforeItBeginsIsABug) {
-  const std::vector<Lifetime> buffers = {{3, 2, 64}};
-  EXPECT_THROW(planOffsets(buffers, 64), InternalError);
+TEST(Offsets, ALifetimeMayReachIntoTheNextRound) {
+  // The first lives in [6, ...) and [..., 2): the second meets neither part, the others one each.
+  const std::vector<Lifetime> buffers = {{6, 2, 128}, {2, 6, 128}, {1, 3, 64}, {5, 7, 64}};
+  const OffsetPlan plan = planOffsets(buffers, 64);
+  EXPECT_EQ(plan.offsets, (std::vector<std::size_t>{0, 0, 128, 128}));
+  EXPECT_EQ(plan.peak, 192U);
+  EXPECT_EQ(plan.lowerBound, 192U);
+  EXPECT_TRUE(buffers[0].covers(0) && buffers[0].covers(9) && !buffers[0].covers(2));
+  EXPECT_TRUE(buffers[0].meets({7, 1, 1}));
 }
 
 }  // namespace

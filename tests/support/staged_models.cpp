@@ -97,7 +97,8 @@ Chain lowerChain(const ir::Graph& graph, const ChainRun& run, const device::Kern
     map.stageOfBlock.push_back(static_cast<std::int32_t>(block));
   }
   parallel::placeByBlocks(chain.graph, map, chain.homes);
-  chain.segments = parallel::cutSegments(chain.graph, schedule::splitsBackward(run.kind));
+  chain.segments =
+      parallel::cutSegments(chain.graph, {.splitBackward = schedule::splitsBackward(run.kind)});
   chain.schedule = schedule::schedulePipeline(run.kind,
                                               {.deviceOfStage = run.deviceOfStage,
                                                .microBatches = run.microBatches,

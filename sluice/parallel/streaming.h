@@ -1,0 +1,46 @@
+// Streaming: what a plan keeps in remote memory instead of on the devices, and for how long a
+// device holds a copy of it.
+//
+// Every pass of a stage has a phase number. What is used again at most two phases later stays where
+// it is; what is used later than that goes to remote memory and comes back in time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace sluice::parallel {
+
+/// How long a device's copy of a remote variable serves.
+enum class StreamOrder : std::uint8_t {
+  WholeLoop,       ///< all micro-batches of a round; the update takes its buckets one by one
+  PhaseMajor,      ///< all micro-batches of a phase: each phase loads its variables once per round
+  MicroBatchMajor  ///< one micro-batch of a phase: every micro-batch loads them anew
+};
+
+struct Streaming {
+  StreamOrder order = StreamOrder::WholeLoop;
+  std::set<std::string, std::less<>> variables;  ///< in remote memory
+  // By stage; empty: there are no phases.
+  std::vector<std::int32_t> forwardPhase;
+  std::vector<std::int32_t> backwardPhase;
+  /// Whether activations go to remote memory between phases that are far apart, and the smallest
+  /// that do, in elements.
+  bool activations = false;
+  std::int64_t minActivationElements = 2;
+
+  /// Whether both passes of a stage are one phase: they take turns, micro-batch by micro-batch.
+  bool sharesPhase(std::int32_t stage) const {
+    const auto s = static_cast<std::size_t>(stage);
+    return s < backwardPhase.size() && forwardPhase[s] == backwardPhase[s];
+  }
+  bool hasPhases() const { return !forwardPhase.empty(); }
+  bool isActive() const { return !variables.empty() || activations; }
+};
+
+/// Phases that a tensor stays on a device without being used.
+inline constexpr std::int32_t kLivePhases = 2;
+
+}  // namespace sluice::parallel

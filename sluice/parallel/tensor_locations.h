@@ -1,0 +1,48 @@
+// Tensor locations: what a model keeps on its devices and what in remote memory, by class.
+//
+//   options.tensorLocations.setOptimizerLocation(TensorLocationSettings().useOnChipStorage(false));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "sluice/ir/graph.h"
+
+namespace sluice::parallel {
+
+/// Where the tensors of one class are.
+struct TensorLocation {
+  /// Not set: on the devices, or off them under phased execution.
+  std::optional<bool> onChip;
+  std::int64_t minElements = 2;  ///< smaller tensors stay on the devices
+  bool sharded = false;          ///< each replica keeps a part
+  std::int64_t minElementsToShard = 8192;
+  bool loadsByIoTiles = false;
+  bool storesByIoTiles = false;
+
+  bool operator==(const TensorLocation&) const = default;
+};
+
+struct LocationPlan {
+  TensorLocation activation;
+  TensorLocation weight;
+  TensorLocation optimizer;
+  TensorLocation accumulator;
+
+  bool operator==(const LocationPlan&) const = default;
+};
+
+/// Whether tensors of the class leave the devices.
+bool isOffChip(const TensorLocation& location, bool phased);
+
+/// The variables of a finished graph that are in remote memory: weights, optimizer state and
+/// accumulators whose class says so and that are large enough. What the loop itself assigns stays
+/// on its device, except for accumulators.
+std::set<std::string, std::less<>> remoteVariables(const ir::Graph& graph,
+                                                   const LocationPlan& locations,
+                                                   bool phased);
+
+}  // namespace sluice::parallel

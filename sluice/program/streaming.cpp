@@ -1,0 +1,270 @@
+#include "sluice/program/streaming.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "sluice/program/verify_parts.h"
+
+namespace sluice::program {
+namespace {
+
+using parallel::SegmentInfo;
+using parallel::Streaming;
+using parallel::StreamOrder;
+
+/// How one segment uses a buffer.
+struct SegmentUse {
+  std::int32_t segment = 0;
+  bool writes = false;
+  bool readsFirst = false;  ///< finds a use in what was there before
+};
+
+/// Segments that use one copy.
+struct Window {
+  BufferId buffer;
+  std::vector<SegmentUse> uses;
+};
+
+class Streams {
+ public:
+  Streams(Emitted& emitted, const Streaming& streaming)
+      : emitted_(emitted),
+        streaming_(streaming),
+        uses_(emitted.buffers.size()),
+        elements_(emitted.buffers.size(), 0) {
+    for (const EmittedCall& e : emitted.calls) {
+      noteUses(e);
+    }
+    std::vector<std::int32_t> last(1, -1);
+    before_.assign(emitted.segments.size(), -1);
+    for (const EmittedCall& e : emitted.calls) {
+      const auto device = static_cast<std::size_t>(infoOf(e.segment).device);
+      last.resize(std::max(last.size(), device + 1), -1);
+      if (last[device] != e.segment) {
+        before_[static_cast<std::size_t>(e.segment)] = last[device];
+        last[device] = e.segment;
+      }
+    }
+  }
+
+  void run() {
+    for (const StreamedVariable& variable : emitted_.streamed) {
+      streamVariable(variable);
+    }
+    if (streaming_.activations) {
+      const std::size_t before = emitted_.buffers.size();
+      for (std::size_t b = 0; b < before; ++b) {
+        if (isActivation(b)) {
+          streamActivation(BufferId(b));
+        }
+      }
+    }
+    rename();
+  }
+
+ private:
+  const SegmentInfo& infoOf(std::int32_t segment) const {
+    return emitted_.segments[static_cast<std::size_t>(segment)];
+  }
+
+  void noteUses(const EmittedCall& e) {
+    const auto use = [&](std::int32_t b) -> std::pair<SegmentUse&, bool> {
+      std::vector<SegmentUse>& uses = uses_[static_cast<std::size_t>(b)];
+      const bool isNew = uses.empty() || uses.back().segment != e.segment;
+      if (isNew) {
+        uses.push_back({.segment = e.segment});
+      }
+      return {uses.back(), isNew};
+    };
+    for (std::size_t i = 0; i < e.call.inputs.size(); ++i) {
+      const std::int32_t b = e.call.inputs[i];
+      elements_[static_cast<std::size_t>(b)] = e.call.inputTypes[i].shape.elements();
+      const auto [at, isNew] = use(b);
+      at.readsFirst = at.readsFirst || isNew;
+    }
+    for (const std::int32_t b : e.call.outputs) {
+      const auto [at, isNew] = use(b);
+      at.writes = true;
+      at.readsFirst = at.readsFirst || (isNew && readsOutput(e.call));
+    }
+  }
+
+  bool isLate(const SegmentInfo& info) const {
+    return info.kind == SegmentKind::Update && !info.inLoop;
+  }
+  bool isInLoop(const SegmentInfo& info) const { return !info.oncePerRound() || info.inLoop; }
+
+  /// The phase in which a segment of the loop runs.
+  std::int32_t phaseOf(const SegmentInfo& info) const {
+    const auto stage = static_cast<std::size_t>(info.stage);
+    const bool forward =
+        info.kind == SegmentKind::Forward || (info.kind == SegmentKind::Pack && info.part == 0);
+    return forward ? streaming_.forwardPhase[stage] : streaming_.backwardPhase[stage];
+  }
+
+  /// Whether a copy stays on the device from one segment to the next one that uses it.
+  bool stays(std::int32_t from, std::int32_t to) const {
+    const SegmentInfo& a = infoOf(from);
+    const SegmentInfo& b = infoOf(to);
+    if (isLate(b) && (isLate(a) || streaming_.order != StreamOrder::WholeLoop)) {
+      // Behind the loop every bucket has its turn; with phases the loop has let go of it by then.
+      return isLate(a) && before_[static_cast<std::size_t>(to)] == from;
+    }
+    return !streaming_.hasPhases() || std::abs(phaseOf(b) - phaseOf(a)) <= parallel::kLivePhases;
+  }
+
+  std::vector<Window> windowsOf(BufferId buffer) const {
+    std::vector<Window> windows;
+    for (const SegmentUse& use : uses_[buffer.index()]) {
+      if (windows.empty() || !stays(windows.back().uses.back().segment, use.segment)) {
+        windows.push_back({buffer, {}});
+      }
+      windows.back().uses.push_back(use);
+    }
+    return windows;
+  }
+
+  bool isPerMicroBatch(const Window& window) const {
+    return streaming_.order == StreamOrder::MicroBatchMajor &&
+           isInLoop(infoOf(window.uses[0].segment));
+  }
+
+  void streamVariable(const StreamedVariable& variable) {
+    std::vector<Window> windows;
+    for (const BufferId buffer : variable.windows) {
+      std::vector<Window> more = windowsOf(buffer);
+      windows.insert(windows.end(), more.begin(), more.end());
+    }
+    std::ranges::stable_sort(windows, {}, [](const Window& w) { return w.uses[0].segment; });
+    std::vector<BufferId> taken;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      Window& window = windows[i];
+      if (std::ranges::find(taken, window.buffer) != taken.end()) {
+        const BufferId copy = copyOf(window.buffer, BufferUse::Window);
+        redirect(window, copy);
+        window.buffer = copy;
+      }
+      taken.push_back(window.buffer);
+    }
+    // By when they happen: windows of several devices may lie side by side.
+    std::vector<TimedTransfer> transfers;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      addVariableTransfers(variable, windows, i, transfers);
+    }
+    std::ranges::stable_sort(transfers, {}, &TimedTransfer::when);
+    for (TimedTransfer& timed : transfers) {
+      emitted_.transfers.push_back(std::move(timed.transfer));
+    }
+  }
+
+  struct TimedTransfer {
+    std::pair<std::int32_t, bool> when;  ///< segment; false: before it, true: behind it
+    Transfer transfer;
+  };
+
+  void addVariableTransfers(const StreamedVariable& variable,
+                            const std::vector<Window>& windows,
+                            std::size_t i,
+                            std::vector<TimedTransfer>& transfers) const {
+    const Window& window = windows[i];
+    const bool once = !isPerMicroBatch(window);
+    const Buffer& remote = emitted_.buffers[variable.remote.index()];
+    const bool accumulator = variable.role == ir::VariableRole::Accumulator;
+    // Accumulators begin anew in every round.
+    const bool fetched = window.uses[0].readsFirst && !(accumulator && once && i == 0);
+    std::int32_t lastWrite = -1;
+    for (const SegmentUse& use : window.uses) {
+      lastWrite = use.writes ? use.segment : lastWrite;
+    }
+    const bool last = i + 1 == windows.size();
+    if (fetched) {
+      transfers.push_back({{window.uses[0].segment, false},
+                           {remote.name, variable.remote, window.buffer, remote.bytes, once}});
+    }
+    if (lastWrite >= 0 && !(accumulator && once && last)) {
+      transfers.push_back(
+          {{lastWrite, true}, {remote.name, window.buffer, variable.remote, remote.bytes, once}});
+    }
+  }
+
+  bool isActivation(std::size_t b) const {
+    const BufferUse use = emitted_.uses[b];
+    const bool kind = use == BufferUse::Local || use == BufferUse::Sent || use == BufferUse::Feed ||
+                      use == BufferUse::Drain || use == BufferUse::Received;
+    return kind && std::ranges::all_of(uses_[b], [&](const SegmentUse& use_) {
+             return !infoOf(use_.segment).oncePerRound();
+           });
+  }
+
+  void streamActivation(BufferId buffer) {
+    const std::vector<Window> windows = windowsOf(buffer);
+    if (windows.size() < 2 || isSmall(buffer)) {
+      return;
+    }
+    const Buffer local = emitted_.buffers[buffer.index()];
+    const BufferId remote = copyOf(buffer, BufferUse::Remote);
+    emitted_.buffers[remote.index()].device = kRemote;
+    emitted_.transfers.push_back({local.name, buffer, remote, local.bytes, false});
+    for (std::size_t i = 1; i < windows.size(); ++i) {
+      const BufferId copy = copyOf(buffer, BufferUse::Received);
+      redirect(windows[i], copy);
+      emitted_.transfers.push_back({local.name, remote, copy, local.bytes, false});
+    }
+  }
+
+  bool isSmall(BufferId buffer) const {
+    return elements_[buffer.index()] < streaming_.minActivationElements;
+  }
+
+  BufferId copyOf(BufferId buffer, BufferUse use) {
+    Buffer copy = emitted_.buffers[buffer.index()];
+    emitted_.buffers.push_back(std::move(copy));
+    emitted_.uses.push_back(use);
+    return BufferId(emitted_.buffers.size() - 1);
+  }
+
+  void redirect(const Window& window, BufferId to) {
+    for (const SegmentUse& use : window.uses) {
+      renames_.push_back({use.segment, window.buffer.value, to.value});
+    }
+  }
+
+  void rename() {
+    std::ranges::sort(renames_);
+    for (EmittedCall& e : emitted_.calls) {
+      for (std::vector<std::int32_t>* list : {&e.call.inputs, &e.call.outputs}) {
+        for (std::int32_t& b : *list) {
+          const auto found = std::ranges::lower_bound(renames_, Rename{e.segment, b, 0});
+          if (found != renames_.end() && found->segment == e.segment && found->from == b) {
+            b = found->to;
+          }
+        }
+      }
+    }
+  }
+
+  struct Rename {
+    std::int32_t segment = 0;
+    std::int32_t from = 0;
+    std::int32_t to = 0;
+    auto operator<=>(const Rename&) const = default;
+  };
+
+  Emitted& emitted_;
+  const Streaming& streaming_;
+  std::vector<std::vector<SegmentUse>> uses_;  // by buffer, in the order of the round
+  std::vector<std::int64_t> elements_;         // by buffer
+  std::vector<std::int32_t> before_;           // by segment: the one before on its device
+  std::vector<Rename> renames_;
+};
+
+}  // namespace
+
+void addStreams(Emitted& emitted, const Streaming& streaming) {
+  if (streaming.activations || !emitted.streamed.empty()) {
+    Streams(emitted, streaming).run();
+  }
+}
+
+}  // namespace sluice::program

@@ -1,0 +1,121 @@
+#include "sluice/runtime/remote_memory.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sluice/base/recoverable_error.h"
+
+namespace sluice::runtime {
+namespace {
+
+[[noreturn]] void failFile(const std::string& path, std::string_view what, int error) {
+  throw RecoverableError(
+      RecoveryAction::DeviceReset,
+      fmt::format("remote memory: {} '{}': {}; give remoteMemory a path with enough room",
+                  what,
+                  path,
+                  error == 0 ? "the file is shorter than it was made" : std::strerror(error)));
+}
+
+}  // namespace
+
+RemoteMemory::RemoteMemory(std::string path) : path_(std::move(path)) {}
+
+RemoteMemory::~RemoteMemory() {
+  if (file_ >= 0) {
+    ::close(file_);
+    ::unlink(path_.c_str());
+  }
+}
+
+void RemoteMemory::grow(std::size_t bytes) {
+  if (bytes <= bytes_) {
+    return;
+  }
+  if (path_.empty()) {
+    // Pages are taken from the machine when they are first written.
+    void* made = ::mmap(
+        nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made == MAP_FAILED) {
+      raise<OutOfMemory>("remote memory: the host has no room for {} bytes", bytes);
+    }
+    decltype(memory_) grown(static_cast<std::byte*>(made),
+                            [bytes](std::byte* data) { ::munmap(data, bytes); });
+    if (bytes_ > 0) {
+      std::memcpy(grown.get(), memory_.get(), bytes_);
+    }
+    memory_ = std::move(grown);
+    bytes_ = bytes;
+    return;
+  }
+  if (file_ < 0) {
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file_ < 0) {
+      failFile(path_, "cannot make the file", errno);
+    }
+  }
+  if (const int error = ::posix_fallocate(file_, 0, static_cast<off_t>(bytes)); error != 0) {
+    failFile(path_, fmt::format("no room for {} bytes in the file", bytes), error);
+  }
+  bytes_ = bytes;
+}
+
+void RemoteMemory::requireInside(std::size_t offset, std::size_t bytes) const {
+  SLUICE_CHECK(offset <= bytes_ && bytes <= bytes_ - offset,
+               "{} bytes at {} of a remote memory of {}",
+               bytes,
+               offset,
+               bytes_);
+}
+
+void RemoteMemory::read(std::size_t offset, std::byte* to, std::size_t bytes) const {
+  requireInside(offset, bytes);
+  if (path_.empty()) {
+    if (bytes > 0) {
+      std::memcpy(to, memory_.get() + offset, bytes);
+    }
+    return;
+  }
+  while (bytes > 0) {
+    const ssize_t got = ::pread(file_, to, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      failFile(path_, "cannot read", got < 0 ? errno : 0);
+    }
+    to += got;
+    offset += static_cast<std::size_t>(got);
+    bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+void RemoteMemory::write(std::size_t offset, const std::byte* from, std::size_t bytes) {
+  requireInside(offset, bytes);
+  if (path_.empty()) {
+    if (bytes > 0) {
+      std::memcpy(memory_.get() + offset, from, bytes);
+    }
+    return;
+  }
+  while (bytes > 0) {
+    const ssize_t put = ::pwrite(file_, from, bytes, static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) {
+      continue;
+    }
+    if (put <= 0) {
+      failFile(path_, "cannot write", put < 0 ? errno : ENOSPC);
+    }
+    from += put;
+    offset += static_cast<std::size_t>(put);
+    bytes -= static_cast<std::size_t>(put);
+  }
+}
+
+}  // namespace sluice::runtime

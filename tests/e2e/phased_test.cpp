@@ -1,0 +1,336 @@
+// Phased execution: variables and activations in remote memory, the same bits as on one device.
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "sluice/base/recoverable_error.h"
+#include "tests/e2e/blocked_networks.h"
+#include "tests/e2e/deep_gpt.h"
+#include "tests/e2e/networks.h"
+#include "tests/support/message_of.h"
+
+namespace sluice {
+namespace {
+
+using testing::Bits;
+using testing::BlockedCnn;
+using testing::BlockedGpt;
+using testing::DeepGpt;
+using ::testing::HasSubstr;
+using testing::ResidualMlp;
+using testing::Towers;
+using testing::train;
+
+constexpr std::int64_t kUpdates = 3;
+constexpr std::int32_t kAccumulation = 4;
+
+Options onOneDevice(std::vector<std::string> blocks = {"b0", "b1", "b2", "b3", "b4"}) {
+  Options options;
+  options.training.gradientAccumulation(kAccumulation);
+  options.setExecutionStrategy(PipelinedExecution(std::vector<Stage>{Stage(std::move(blocks))}));
+  return options;
+}
+
+/// Accumulators begin anew in every round; what they hold between rounds is nothing to keep.
+std::string difference(const Bits& expected, const Bits& got) {
+  std::string text;
+  for (const auto& [name, hash] : expected) {
+    if (name.ends_with(".accumulator")) {
+      continue;
+    }
+    const auto other = got.find(name);
+    if (other == got.end() || other->second != hash) {
+      text += name + " ";
+    }
+  }
+  return text + (expected.size() == got.size() ? "" : "and their number");
+}
+
+std::vector<Strategy> phasedStrategies() {  // named by their number in this list
+  std::vector<Strategy> all;
+  const std::vector<Phase> five = {"b0", "b1", "b2", "b3", "b4"};
+  const std::vector<Phase> three = {Phase("b0", "b1"), Phase("b2"), Phase("b3", "b4")};
+  for (const std::vector<Phase>& phases : {five, three}) {
+    for (const Liveness liveness : {Liveness::AlwaysLive,
+                                    Liveness::OffChipAfterFwd,
+                                    Liveness::OffChipAfterFwdNoOverlap,
+                                    Liveness::OffChipAfterEachPhase}) {
+      for (const PhaseOrder order : {PhaseOrder::PhaseMajor, PhaseOrder::MicroBatchMajor}) {
+        all.push_back(SerialPhasedExecution(phases).setTensorsLiveness(liveness).order(order));
+        all.push_back(ParallelPhasedExecution(phases).setTensorsLiveness(liveness).order(order));
+      }
+    }
+    all.push_back(SerialPhasedExecution(phases).useSeparateBackwardPhase(true));
+  }
+  return all;
+}
+
+class PhasedStrategies : public ::testing::TestWithParam<Strategy> {};
+
+TEST_P(PhasedStrategies, GivesTheBitsOfOneDevice) {
+  Options options = onOneDevice();
+  options.setExecutionStrategy(GetParam());
+  EXPECT_EQ(
+      difference(train<BlockedCnn>(onOneDevice(), kUpdates), train<BlockedCnn>(options, kUpdates)),
+      "");
+  EXPECT_EQ(difference(train<ResidualMlp>(onOneDevice(), kUpdates),
+                       train<ResidualMlp>(options, kUpdates)),
+            "");
+  options.deviceIterations(kUpdates);
+  EXPECT_EQ(
+      difference(train<BlockedGpt>(onOneDevice(), kUpdates), train<BlockedGpt>(options, kUpdates)),
+      "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix, PhasedStrategies, ::testing::ValuesIn(phasedStrategies()));
+
+/// The variables of the first replica after a few updates.
+template <class Net>
+Bits trainReplicas(const Options& options) {
+  Net net;
+  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  const std::int64_t count = model.microBatchesPerStep() * options.replicationFactor();
+  for (std::int64_t update = 0; update < kUpdates; ++update) {
+    model.run(testing::makeInputs(Net::inputs(), update * count, count));
+  }
+  return testing::bitsOf(model.session());
+}
+
+TEST(Phased, CombinesWithReplicasRecomputationAndThreads) {
+  Options plain = onOneDevice();
+  plain.replicationFactor(2);
+  const Bits cnn = trainReplicas<BlockedCnn>(plain);
+  const Bits gpt = trainReplicas<BlockedGpt>(plain);
+  const std::vector<Phase> phases = {Phase("b0"), Phase("b1", "b2"), Phase("b3", "b4")};
+  for (const PhaseOrder order : {PhaseOrder::PhaseMajor, PhaseOrder::MicroBatchMajor}) {
+    for (const Strategy& strategy : {Strategy(SerialPhasedExecution(phases).order(order)),
+                                     Strategy(ParallelPhasedExecution(phases).order(order))}) {
+      Options options = plain;
+      options.setExecutionStrategy(strategy);
+      options.recomputation(Recomputation::Pipeline).threads(2);
+      SCOPED_TRACE(strategy.str());
+      EXPECT_EQ(difference(cnn, trainReplicas<BlockedCnn>(options)), "");
+      EXPECT_EQ(difference(gpt, trainReplicas<BlockedGpt>(options)), "");
+    }
+  }
+}
+
+TEST(Phased, RunsStagesOfOnePhaseOnDifferentDevices) {
+  const Bits towers = train<Towers>(onOneDevice({"b0", "b1", "b2", "b3", "b4", "b5"}), kUpdates);
+  for (const PhaseOrder order : {PhaseOrder::PhaseMajor, PhaseOrder::MicroBatchMajor}) {
+    const std::vector<Phase> phases = {Phase(Stage("b0"), Stage("b1")),
+                                       Phase(Stage("b2"), Stage("b3")),
+                                       Phase(Stage("b4"), Stage("b5"))};
+    for (const Strategy& strategy : {Strategy(SerialPhasedExecution(phases).order(order)),
+                                     Strategy(ParallelPhasedExecution(phases).order(order))}) {
+      Options options = onOneDevice();
+      options.setExecutionStrategy(strategy);
+      SCOPED_TRACE(strategy.str());
+      EXPECT_EQ(difference(towers, train<Towers>(options, kUpdates)), "");
+    }
+  }
+}
+
+/// What is off the devices in the other strategies changes no bit either.
+TEST(Offload, OfEveryClassGivesTheSameBits) {
+  const TensorLocationSettings off = TensorLocationSettings().useOnChipStorage(false);
+  const Bits cnn = train<BlockedCnn>(onOneDevice(), kUpdates);
+  const Bits mlp = train<ResidualMlp>(onOneDevice(), kUpdates);
+  const std::vector<Stage> stages = {Stage("b0", "b1"), "b2", Stage("b3", "b4")};
+  for (int classes = 1; classes < 8; ++classes) {
+    for (const Strategy& strategy : {Strategy(ShardedExecution(stages)),
+                                     Strategy(PipelinedExecution(stages)),
+                                     Strategy(PipelinedExecution(stages).schedule("zb-h1"))}) {
+      Options options = onOneDevice();
+      options.setExecutionStrategy(strategy);
+      if ((classes & 1) != 0) {
+        options.tensorLocations.setOptimizerLocation(off);
+      }
+      if ((classes & 2) != 0) {
+        options.tensorLocations.setWeightLocation(off);
+      }
+      if ((classes & 4) != 0) {
+        options.tensorLocations.setAccumulatorLocation(off);
+      }
+      options.replicationFactor(1);
+      SCOPED_TRACE(fmt::format("{}, classes {}", strategy.str(), classes));
+      EXPECT_EQ(difference(cnn, train<BlockedCnn>(options, kUpdates)), "");
+      EXPECT_EQ(difference(mlp, train<ResidualMlp>(options, kUpdates)), "");
+    }
+  }
+}
+
+std::size_t mostBytes(const program::Program& program) {
+  std::size_t most = 0;
+  for (const program::DevicePlan& device : program.devices) {
+    most = std::max(most, device.totalBytes());
+  }
+  return most;
+}
+
+TEST(Offload, OfOptimizerStateTakesItFromTheDevices) {
+  const auto planned = [](bool offload) {
+    DeepGpt net(6, 32, 2, 8);
+    Options options;
+    options.training.gradientAccumulation(2);
+    if (offload) {
+      options.tensorLocations.setOptimizerLocation(
+          TensorLocationSettings().useOnChipStorage(false));
+    }
+    auto model = trainingModel(net, options, optim::AdamW(1e-3));
+    model.compile(testing::makeInputs(net.inputs(), 0, 2));
+    return model.program();
+  };
+  const program::Program on = planned(false);
+  const program::Program off = planned(true);
+  std::size_t weights = 0;
+  for (const auto& layer : DeepGpt(6, 32, 2, 8).parameters()) {
+    weights += layer->type().bytes();
+  }
+  // Two moments per weight leave, and come and go once per update.
+  EXPECT_GE(off.remote.stateBytes, 2 * weights);
+  EXPECT_LE(mostBytes(off) + off.remote.stateBytes, mostBytes(on) + off.remote.stateBytes / 4);
+  EXPECT_EQ(program::remoteTraffic(on), 0U);
+  EXPECT_EQ(program::remoteTraffic(off), 2 * 2 * weights);
+}
+
+class DeepTraining {
+ public:
+  explicit DeepTraining(const Options& options)
+      : net_(4, 32, 2, 8), model_(trainingModel(net_, options, optim::AdamW(1e-2))) {}
+
+  Bits bits(std::int64_t updates) {
+    for (std::int64_t update = 0; update < updates; ++update) {
+      const std::int64_t count = model_.microBatchesPerStep();
+      model_.run(testing::makeInputs(net_.inputs(), update * count, count));
+    }
+    return testing::bitsOf(model_.session());
+  }
+  const program::Program& program() {
+    model_.compile(testing::makeInputs(net_.inputs(), 0, model_.microBatchesPerStep()));
+    return model_.program();
+  }
+  auto& model() { return model_; }
+
+ private:
+  DeepGpt net_;
+  Model model_;
+};
+
+Options deep(const Strategy& strategy, std::int64_t accumulation = 3) {
+  Options options;
+  options.training.gradientAccumulation(accumulation);
+  options.setExecutionStrategy(strategy);
+  return options;
+}
+
+TEST(Phased, TrainsInAPartOfTheMemory) {
+  const Strategy whole =
+      ShardedExecution(std::vector<Stage>{Stage("layer0", "layer1", "layer2", "layer3", "head")});
+  DeepTraining plain(deep(whole));
+  const std::size_t need = mostBytes(plain.program());
+  const Bits expected = plain.bits(2);
+  for (const Strategy& strategy : {Strategy(SerialPhasedExecution(DeepGpt::phases(4))),
+                                   Strategy(ParallelPhasedExecution(DeepGpt::phases(4)))}) {
+    Options options = deep(strategy);
+    options.memoryPerDevice(need * 2 / 5);
+    DeepTraining phased(options);
+    EXPECT_LE(mostBytes(phased.program()), need * 2 / 5);
+    EXPECT_EQ(difference(expected, phased.bits(2)), "");
+  }
+}
+
+TEST(Phased, CutsAModelIntoPhases) {
+  const Strategy whole =
+      ShardedExecution(std::vector<Stage>{Stage("layer0", "layer1", "layer2", "layer3", "head")});
+  DeepTraining plain(deep(whole));
+  const std::size_t need = mostBytes(plain.program());
+  const Bits expected = plain.bits(2);
+  std::size_t before = need;
+  for (const std::int64_t phases : {2, 4, 8}) {
+    DeepTraining serial(deep(SerialPhasedExecution(Phase::automatic(phases))));
+    EXPECT_LT(mostBytes(serial.program()), before);
+    before = mostBytes(serial.program());
+    EXPECT_EQ(difference(expected, serial.bits(2)), "");
+    DeepTraining parallel(deep(ParallelPhasedExecution(Phase::automatic(phases))));
+    EXPECT_EQ(difference(expected, parallel.bits(2)), "");
+  }
+}
+
+TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
+  const auto planned = [](PhaseOrder order, std::size_t budget) {
+    Options options = deep(SerialPhasedExecution(DeepGpt::phases(4)).order(order), 8);
+    options.memoryPerDevice(budget);
+    return DeepTraining(options).program();
+  };
+  const program::Program phases = planned(PhaseOrder::PhaseMajor, 0);
+  const program::Program batches = planned(PhaseOrder::MicroBatchMajor, 0);
+  const program::Program free = planned(PhaseOrder::Automatic, 0);
+  ASSERT_LT(program::remoteTraffic(phases), program::remoteTraffic(batches));
+  ASSERT_GT(mostBytes(phases), mostBytes(batches));
+  EXPECT_EQ(program::remoteTraffic(free), program::remoteTraffic(phases));
+  const program::Program tight = planned(PhaseOrder::Automatic, mostBytes(phases) - 1);
+  EXPECT_EQ(program::remoteTraffic(tight), program::remoteTraffic(batches));
+  EXPECT_THAT(testing::messageOf<OutOfMemory>(
+                  [&] { planned(PhaseOrder::Automatic, mostBytes(batches) / 2); }),
+              HasSubstr("device 0 needs"));
+}
+
+TEST(Phased, InferenceLoadsEachWeightOncePerRound) {
+  DeepGpt net(4, 32, 2, 8);
+  Options options;
+  options.deviceIterations(5);
+  options.setExecutionStrategy(
+      SerialPhasedExecution(DeepGpt::phases(4)).order(PhaseOrder::PhaseMajor));
+  auto model = inferenceModel(net, options);
+  std::size_t weights = 0;
+  for (const auto& parameter : net.parameters()) {
+    weights += parameter->type().bytes();
+  }
+  const std::vector<HostTensor> inputs = testing::makeInputs(net.inputs(), 0, 5);
+  const std::vector<HostTensor> got = model.run(inputs);
+  EXPECT_EQ(program::remoteTraffic(model.program()), weights);
+  DeepGpt plainNet(4, 32, 2, 8);
+  Options plain;
+  plain.deviceIterations(5);
+  plain.setExecutionStrategy(
+      ShardedExecution(std::vector<Stage>{Stage("layer0", "layer1", "layer2", "layer3", "head")}));
+  auto reference = inferenceModel(plainNet, plain);
+  const std::vector<HostTensor> expected = reference.run(inputs);
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].hash(), expected[i].hash());
+  }
+}
+
+TEST(Phased, RemoteMemoryMayBeAFile) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("sluice-remote-{}", ::getpid()))
+          .string();
+  const Strategy strategy = SerialPhasedExecution(DeepGpt::phases(4));
+  const Bits expected = DeepTraining(deep(strategy)).bits(2);
+  Options options = deep(strategy);
+  options.remoteMemory(path).replicationFactor(1);
+  {
+    DeepTraining training(options);
+    EXPECT_EQ(difference(expected, training.bits(2)), "");
+    EXPECT_EQ(std::filesystem::file_size(path + ".state"), training.program().remote.stateBytes);
+    // A file that is cut short is an error that names it, and the model stays usable.
+    std::filesystem::resize_file(path + ".state", 0);
+    EXPECT_THAT(testing::messageOf<RecoverableError>([&] { training.bits(1); }),
+                HasSubstr(path + ".state"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path + ".state"));
+  const Options nowhere = options.clone().remoteMemory("/no/such/folder/remote");
+  EXPECT_THAT(testing::messageOf<RecoverableError>([&] { DeepTraining(nowhere).bits(1); }),
+              HasSubstr("/no/such/folder/remote.state"));
+  const Options small = options.clone().remoteMemory("", "64KiB");
+  EXPECT_THAT(testing::messageOf<OutOfMemory>([&] { DeepTraining(small).program(); }),
+              HasSubstr("remoteMemory allows 65536"));
+}
+
+}  // namespace
+}  // namespace sluice
