@@ -106,7 +106,7 @@ TEST(AutomaticLossScaling, HasSettings) {
   Weight edge(sgd(1), automatic(1, 1, {.binEdgeLocation = 0.5}));
   edge.call({30000});
   EXPECT_EQ(edge.factor(), 2);
-  // Three tensors of one element a micro-batch are counted: a third of them is large.
+  // One micro-batch of four is large: less than half of what is counted.
   Weight share(sgd(1), automatic(4, 1, {.thresholdUpperCountProportion = 0.5}));
   share.call({9000, 1, 1, 1});
   EXPECT_EQ(share.factor(), 2);

@@ -173,6 +173,42 @@ INSTANTIATE_TEST_SUITE_P(Matrix,
                          ::testing::ValuesIn(someCuts()),
                          [](const auto& test) { return std::string(test.param.name); });
 
+/// Phases in both orders, and stages whose weights, state and accumulators are off the devices.
+std::vector<Options> offTheDevices() {
+  using parallel::Phase;
+  std::vector<Options> all;
+  const std::vector<Phase> phases = {Phase("b0", "b1"), Phase("b2"), Phase("b3", "b4")};
+  for (const auto order :
+       {parallel::PhaseOrder::PhaseMajor, parallel::PhaseOrder::MicroBatchMajor}) {
+    all.push_back(withAccumulation());
+    all.back().setExecutionStrategy(parallel::SerialPhasedExecution(phases).order(order));
+  }
+  const TensorLocationSettings off = TensorLocationSettings().useOnChipStorage(false);
+  all.push_back(withAccumulation());
+  all.back().setExecutionStrategy(PipelinedExecution({Stage("b0", "b1"), Stage("b2", "b3", "b4")}));
+  all.back()
+      .tensorLocations.setWeightLocation(off)
+      .setOptimizerLocation(off)
+      .setAccumulatorLocation(off);
+  return all;
+}
+
+/// Without accumulators: what these hold between rounds is nothing to keep.
+Bits kept(Bits bits) {
+  std::erase_if(bits, [](const auto& entry) { return entry.first.ends_with(".accumulator"); });
+  return bits;
+}
+
+TEST(Rules, InPhasesAndOffTheDevicesHaveTheSameBits) {
+  for (const auto& rule : rules()) {
+    const Bits expected = kept(trainWith<ResidualMlp>(*rule, withAccumulation(), kUpdates));
+    for (const Options& options : offTheDevices()) {
+      SCOPED_TRACE(rule->name() + "\n" + options.str());
+      EXPECT_EQ(difference(expected, kept(trainWith<ResidualMlp>(*rule, options, kUpdates))), "");
+    }
+  }
+}
+
 std::vector<Cut> cutsWithConcurrentStages() {
   const auto at = [](Stage stage, std::int64_t device) {
     stage.device(device);
