@@ -235,6 +235,22 @@ TEST(Attributes, ThatAreConstantCannotChangeOnceCompiled) {
   EXPECT_THROW(w.model().setOptimizer(same), InvalidArgument);
 }
 
+TEST(Attributes, OfGroupsStayWithTheirWeights) {
+  SGD sgd(0.5);
+  sgd.addGroup(optim::named({"w"}), {{"lr", 0.25}});
+  Weight w(sgd, Options());
+  w.call({1});
+  EXPECT_EQ(w(), 0.75);
+  sgd.setLr(0.5, 1);
+  w.model().setOptimizer(sgd);
+  w.call({1});
+  EXPECT_EQ(w(), 0.25);
+  SGD other(0.5);
+  other.addGroup(optim::named({"v"}), {{"lr", 0.25}});
+  EXPECT_THAT(messageOf([&] { w.model().setOptimizer(other); }),
+              HasSubstr("'w' is in group 1 of the optimizer that the model was compiled with"));
+}
+
 TEST(Attributes, OfALossScalingCanChangeDuringTraining) {
   SGD sgd(SgdOptions{.lr = 0.5, .lossScaling = 2});
   Weight w(sgd, Options());
