@@ -9,6 +9,7 @@
 
 #include "bench/support/bandwidth.h"
 #include "sluice/api/session.h"
+#include "sluice/ops/ops.h"
 #include "sluice/optim/adam.h"
 #include "sluice/optim/rmsprop.h"
 #include "sluice/optim/sgd.h"
@@ -20,7 +21,7 @@ using namespace sluice;  // NOLINT(google-build-using-namespace): a program of o
 constexpr int kWeights = 10;
 const TensorType kWeight{DType::F32, Shape{1000, 1000}};
 
-/// An update has no inputs and no outputs.
+/// An update has no inputs, and outputs that nobody looks at.
 struct NoInput : runtime::HostFeed {
   const void* take(std::int32_t /*input*/, std::int64_t /*microBatch*/) override { return nullptr; }
   bool mayBlock() const override { return false; }
@@ -34,6 +35,13 @@ struct NoOutput : runtime::HostSink {
 ir::Graph updateOf(const optim::Optimizer& optimizer) {
   ir::Graph graph("update");
   ir::GraphBuilder b(graph);
+  // A program has a micro-batch; its work is one number.
+  graph.addVariable({.name = "one",
+                     .type = {DType::F32, Shape{}},
+                     .role = ir::VariableRole::Buffer,
+                     .trainable = false,
+                     .initializer = ir::Initializer::constant(1)});
+  graph.addOutput("minus_one", ops::neg(b, b.variable("one")));
   b.place.pass = ir::Pass::Update;
   std::vector<optim::Gradient> gradients;
   for (int i = 0; i < kWeights; ++i) {
