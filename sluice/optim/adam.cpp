@@ -174,9 +174,11 @@ void AdamFamily::updateWeight(UpdateContext& context,
   if (rule_ == Rule::Lamb) {
     lr = ops::mul(b, lr, trustRatio(b, w, x, s.maxWeightNorm));
   }
+  const ir::Value moved = ops::sub(b, w, ops::mul(b, x, lr));
+  // Behind all ops, so that these fuse.
   context.assignState(name, kFirst, m);
   context.assignState(name, kSecond, v);
-  context.assignWeight(name, ops::sub(b, w, ops::mul(b, x, lr)));
+  context.assignWeight(name, moved);
 }
 
 }  // namespace sluice::optim

@@ -53,27 +53,6 @@ void RMSprop::update(UpdateContext& context) const {
   }
 }
 
-ir::Value RMSprop::variance(UpdateContext& context,
-                            const std::string& name,
-                            ir::Value s,
-                            ir::Value alpha,
-                            ir::Value oneMinusAlpha) const {
-  ir::GraphBuilder& b = context.b;
-  const auto average = [&](ir::Value old, ir::Value value) {
-    return ops::add(b, ops::mul(b, old, alpha), ops::mul(b, value, oneMinusAlpha));
-  };
-  const ir::Value old =
-      context.state(name, kSquare, {.type = secondType_, .initial = tfVariant_ ? 1.0 : 0.0});
-  const ir::Value squares = average(old, ops::square(b, s));
-  context.assignState(name, kSquare, squares);
-  if (!centered_) {
-    return squares;
-  }
-  const ir::Value mean = average(context.state(name, kMean, {.type = firstType_}), s);
-  context.assignState(name, kMean, mean);
-  return ops::sub(b, squares, ops::square(b, mean));
-}
-
 void RMSprop::updateWeight(UpdateContext& context,
                            const Gradient& gradient,
                            std::size_t group) const {
@@ -94,7 +73,14 @@ void RMSprop::updateWeight(UpdateContext& context,
   context.placeWith(gradient);
   const ir::Value w = context.weight(name);
   const ir::Value s = ops::add(b, context.gradient(gradient), ops::mul(b, w, decay));
-  const ir::Value d = variance(context, name, s, alpha, oneMinusAlpha);
+  const auto average = [&](ir::Value old, ir::Value value) {
+    return ops::add(b, ops::mul(b, old, alpha), ops::mul(b, value, oneMinusAlpha));
+  };
+  const StateOptions ofSquare{.type = secondType_, .initial = tfVariant_ ? 1.0 : 0.0};
+  const ir::Value squares = average(context.state(name, kSquare, ofSquare), ops::square(b, s));
+  const ir::Value mean =
+      centered_ ? average(context.state(name, kMean, {.type = firstType_}), s) : ir::Value();
+  const ir::Value d = centered_ ? ops::sub(b, squares, ops::square(b, mean)) : squares;
   const ir::Value root =
       tfVariant_ ? ops::sqrt(b, ops::add(b, d, eps)) : ops::add(b, ops::sqrt(b, d), eps);
   ir::Value step = ops::div(b, s, root);
@@ -104,9 +90,17 @@ void RMSprop::updateWeight(UpdateContext& context,
   if (hasMomentum) {
     const ir::Value old = context.state(name, kVelocity, {.type = firstType_});
     step = ops::add(b, ops::mul(b, old, momentum), step);
+  }
+  const ir::Value moved = ops::sub(b, w, tfVariant_ ? step : ops::mul(b, step, lr));
+  // Behind all ops, so that these fuse.
+  context.assignState(name, kSquare, squares);
+  if (centered_) {
+    context.assignState(name, kMean, mean);
+  }
+  if (hasMomentum) {
     context.assignState(name, kVelocity, step);
   }
-  context.assignWeight(name, ops::sub(b, w, tfVariant_ ? step : ops::mul(b, step, lr)));
+  context.assignWeight(name, moved);
 }
 
 }  // namespace sluice::optim

@@ -37,12 +37,6 @@ class RMSprop : public Optimizer {
   std::string structure() const override;
   Attributes defaults() const override;
   void updateWeight(UpdateContext& context, const Gradient& gradient, std::size_t group) const;
-  /// v1, or v1 - v2² centred; assigns both.
-  ir::Value variance(UpdateContext& context,
-                     const std::string& name,
-                     ir::Value s,
-                     ir::Value alpha,
-                     ir::Value oneMinusAlpha) const;
 
   bool centered_;
   bool tfVariant_;

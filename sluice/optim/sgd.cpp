@@ -146,8 +146,9 @@ void SGD::updateSeparate(UpdateContext& context,
   const ir::Value old = context.state(gradient.variable, kVelocity, {.type = velocityType_});
   const ir::Value v = ops::add(b, ops::mul(b, old, momentum), ops::mul(b, d, kept));
   const ir::Value direction = nesterov_ ? ops::add(b, d, ops::mul(b, v, momentum)) : v;
+  const ir::Value moved = ops::sub(b, w, ops::mul(b, direction, lr));
   context.assignState(gradient.variable, kVelocity, v);
-  context.assignWeight(gradient.variable, ops::sub(b, w, ops::mul(b, direction, lr)));
+  context.assignWeight(gradient.variable, moved);
 }
 
 void SGD::updateCombined(UpdateContext& context,
