@@ -1,14 +1,12 @@
 // Bandwidth of the element-wise engine, reductions and row kernels against what the machine can
 // copy, in the same run. Prints JSON: bytes that must move per second, and the share of the copy.
-#include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "bench/support/bandwidth.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ops/activation_ops.h"
@@ -20,27 +18,13 @@
 namespace {
 
 using namespace sluice;  // NOLINT(google-build-using-namespace): a program of one file
+using bench::bestOf;
+using bench::timeCopy;
+using bench::Timing;
 
 constexpr std::int64_t kRows = 4096;
 constexpr std::int64_t kColumns = 2048;
 const TensorType kType{DType::F32, {kRows, kColumns}};
-
-/// The best of several runs, in seconds.
-double bestOf(const std::function<void()>& run) {
-  double best = 1e9;
-  for (int i = 0; i < 7; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    run();
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    best = std::min(best, time.count());
-  }
-  return best;
-}
-
-struct Timing {
-  double seconds;
-  double bytes;
-};
 
 /// One kernel on zero-filled operands of its own.
 Timing timeOp(device::Device& device,
@@ -140,26 +124,10 @@ Timing timeBody(device::Device& device, const ir::Graph& body) {
   return timeOp(device, kBody, {{"body", std::make_shared<const ir::Graph>(body)}}, inputs);
 }
 
-/// Tiles of memcpy by as many threads.
-Timing timeCopy(int threads) {
-  Workers workers(threads);
-  const std::size_t bytes = kType.bytes();
-  const HostTensor from = HostTensor::full(kType, 1.0);
-  HostTensor to(kType);
-  constexpr std::size_t kTile = 65536;
-  return {bestOf([&] {
-            workers.parallelFor(static_cast<std::int64_t>(bytes / kTile), [&](std::int64_t i) {
-              const std::size_t at = static_cast<std::size_t>(i) * kTile;
-              std::memcpy(to.bytes() + at, from.bytes() + at, kTile);
-            });
-          }),
-          2.0 * static_cast<double>(bytes)};
-}
-
 void report(int threads) {
   const auto device = devices::cpu::makeCpuDevice({.threads = threads});
   device->enterThread();
-  const Timing copy = timeCopy(threads);
+  const Timing copy = timeCopy(kType, threads);
   const TensorType row{DType::F32, {kColumns}};
   const std::map<std::string, Timing> timings = {
       {"adamw_13_ops", timeBody(*device, adamW())},

@@ -17,4 +17,5 @@
 #include "sluice/nn/modules.h"
 #include "sluice/optim/adam.h"
 #include "sluice/optim/lr_schedule.h"
+#include "sluice/optim/rmsprop.h"
 #include "sluice/optim/sgd.h"

@@ -46,6 +46,25 @@ std::vector<BatchLayout> layoutsOfAnchors(const BatchLayout& outputs, const Opti
   return layouts;
 }
 
+/// Which group a weight belongs to is part of the compiled program.
+void requireSameGroups(const program::StatePlan& plan,
+                       const optim::Optimizer& before,
+                       const optim::Optimizer& next) {
+  for (const program::PlacedVariable& placed : plan.variables()) {
+    const std::string& name = placed.variable.name;
+    if (placed.variable.role == ir::VariableRole::Weight &&
+        before.groupOf(name) != next.groupOf(name)) {
+      raise<InvalidArgument>(
+          "setOptimizer: '{}' is in group {} of the optimizer that the model was compiled with, "
+          "and "
+          "in group {} of the new one",
+          name,
+          before.groupOf(name),
+          next.groupOf(name));
+    }
+  }
+}
+
 }  // namespace
 
 void detail::requireInputs(std::size_t given, std::size_t taken) {
@@ -68,6 +87,14 @@ Model::Model(std::unique_ptr<GraphSource> source,
         "continuousWeightUpdates applies every gradient at once: gradientAccumulation must be 1, "
         "got {}",
         options_.training.gradientAccumulation());
+  }
+  if (training() && options_.training.automaticLossScaling()) {
+    if (continuous()) {
+      raise<InvalidArgument>(
+          "automatic loss scaling changes the scaling between updates of the whole model: it does "
+          "not go with continuousWeightUpdates");
+    }
+    optimizer_->markAsVariable("loss_scaling");
   }
   requireNamedBuffers();
   session_ = source_->session(options_);
@@ -404,7 +431,17 @@ void Model::setOptimizer(const optim::Optimizer& optimizer) {
                            training() ? optimizer_->name() : "no optimizer",
                            optimizer.name());
   }
-  optimizer_ = optimizer.clone();
+  alive().wait();
+  if (isCompiled()) {
+    std::unique_ptr<optim::Optimizer> next = optimizer_->succeededBy(optimizer);
+    requireSameGroups(alive().state().plan(), *optimizer_, *next);
+    optimizer_ = std::move(next);
+  } else {
+    optimizer_ = optimizer.clone();
+  }
+  if (options_.training.automaticLossScaling()) {
+    optimizer_->markAsVariable("loss_scaling");
+  }
 }
 
 const CompiledProgram& Model::compiled() const {

@@ -147,7 +147,9 @@ class Model {
   /// Weight updates made so far.
   std::int64_t updates() const;
   void setLrSchedule(optim::LrSchedule schedule) { schedule_ = std::move(schedule); }
-  /// New hyper-parameters take effect at the next call; throws InvalidArgument for another rule.
+  /// New values of variable attributes take effect at the next call; a change of the optimizer that
+  /// was given to the model does not. Throws InvalidArgument for another rule or, once compiled,
+  /// another value of a constant attribute.
   void setOptimizer(const optim::Optimizer& optimizer);
   const optim::Optimizer* optimizer() const { return optimizer_.get(); }
 

@@ -20,8 +20,9 @@ void Model::addBackward(TracedGraph& traced) const {
                   *optimizer_,
                   {.accumulation = options_.training.gradientAccumulation(),
                    .reduction = options_.training.accumulationReduction(),
-                   .meanStrategy = options_.training.meanReductionStrategy(),
-                   .replicas = options_.replicationFactor()});
+                   .meanStrategy = options_.training.givenMeanReductionStrategy(),
+                   .replicas = options_.replicationFactor(),
+                   .automaticLossScaling = options_.training.automaticLossScaling()});
   traced.tensors = namedTensors(graph, ir::Pass::Backward);
   for (const WeightGradient& gradient : gradients) {
     traced.tensors.push_back({"Gradient___" + gradient.variable, gradient.value});

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "sluice/api/freezable.h"
 #include "sluice/api/option_types.h"
+#include "sluice/optim/loss_scaling_options.h"
 #include "sluice/tensor/dtype.h"
 
 namespace sluice {
@@ -24,10 +26,15 @@ class TrainingOptions : public Freezable {
   TrainingOptions& accumulationReduction(Reduction reduction) {
     return accumulationAndReplicationReductionType(reduction);
   }
-  /// Of accumulators in float16 Post takes the running mean.
+  /// Unless it is set, accumulators in float16 take the running mean.
   TrainingOptions& setMeanAccumulationAndReplicationReductionStrategy(
       MeanReductionStrategy strategy) {
-    return set(meanStrategy_, strategy);
+    return set(meanStrategy_, std::optional(strategy));
+  }
+  /// Multiplies the optimizer's loss scaling by a factor that follows the size of the gradients in
+  /// float16; an update whose gradients are not finite is left out.
+  TrainingOptions& setAutomaticLossScaling(bool on, optim::LossScalingOptions settings = {}) {
+    return set(automaticLossScaling_, on ? std::optional(settings) : std::nullopt);
   }
   /// A hint to planners that spread convolutions over the tiles of a device. Changes no result; no
   /// device of this build has tiles.
@@ -36,7 +43,13 @@ class TrainingOptions : public Freezable {
   std::int32_t gradientAccumulation() const { return gradientAccumulation_; }
   Reduction accumulationAndReplicationReductionType() const { return reduction_; }
   Reduction accumulationReduction() const { return reduction_; }
-  MeanReductionStrategy meanReductionStrategy() const { return meanStrategy_; }
+  MeanReductionStrategy meanReductionStrategy() const {
+    return meanStrategy_.value_or(MeanReductionStrategy::Post);
+  }
+  std::optional<MeanReductionStrategy> givenMeanReductionStrategy() const { return meanStrategy_; }
+  const std::optional<optim::LossScalingOptions>& automaticLossScaling() const {
+    return automaticLossScaling_;
+  }
   bool convolutionDithering() const { return convolutionDithering_; }
 
  private:
@@ -50,11 +63,13 @@ class TrainingOptions : public Freezable {
 
   std::int32_t gradientAccumulation_ = 1;
   Reduction reduction_ = Reduction::Mean;
-  MeanReductionStrategy meanStrategy_ = MeanReductionStrategy::Post;
+  std::optional<MeanReductionStrategy> meanStrategy_;
+  std::optional<optim::LossScalingOptions> automaticLossScaling_;
   bool convolutionDithering_ = false;
 };
 
-/// Types and rounding. What differs from the defaults has no reader yet, and models refuse it.
+/// Types and rounding. But for the partials type, what differs from the defaults has no reader yet,
+/// and models refuse it.
 class PrecisionOptions : public Freezable {
  public:
   /// False: every request for autocast is ignored.
@@ -63,8 +78,8 @@ class PrecisionOptions : public Freezable {
   /// What becomes of operands of an op that are float16 and float32.
   PrecisionOptions& halfFloatCasting(HalfFloatCasting casting) { return set(casting_, casting); }
   PrecisionOptions& enableStochasticRounding(bool on) { return set(stochasticRounding_, on); }
-  /// In which matrix products and convolutions add up; throws InvalidArgument unless it is F32 or
-  /// F16.
+  /// In which type matrix products and convolutions of float16 may add up. F16 is a hint: the
+  /// devices of this build always add in float32. Throws InvalidArgument unless it is F32 or F16.
   PrecisionOptions& setPartialsType(DType dtype);
 
   bool autocastEnabled() const { return autocastEnabled_; }

@@ -14,7 +14,6 @@ constexpr std::string_view kWithoutReader[] = {
     "precision.autocastEnabled",
     "precision.halfFloatCasting",
     "precision.enableStochasticRounding",
-    "precision.setPartialsType",
     "jit.traceModel",
     "distributed.configureProcessId",
 };

@@ -307,6 +307,9 @@ constexpr Setting kSettings[] = {
            a.enumerator<MeanReductionStrategy>());
      },
      [](const O& o) { return print(o.training.meanReductionStrategy()); }},
+    {"training.setAutomaticLossScaling",
+     [](O& o, A& a) { o.training.setAutomaticLossScaling(a.boolean()); },
+     [](const O& o) { return print(o.training.automaticLossScaling().has_value()); }},
     {"training.setConvolutionDithering",
      [](O& o, A& a) { o.training.setConvolutionDithering(a.boolean()); },
      [](const O& o) { return print(o.training.convolutionDithering()); }},

@@ -70,6 +70,7 @@ Options everythingSet() {
   options.training.gradientAccumulation(5)
       .accumulationAndReplicationReductionType(Reduction::Sum)
       .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running)
+      .setAutomaticLossScaling(true)
       .setConvolutionDithering(true);
   options.precision.autocastEnabled(false)
       .halfFloatCasting(HalfFloatCasting::HalfUpcastToFloat)
@@ -136,6 +137,7 @@ TEST(Options, PrintTheirDefaults) {
             "training.gradientAccumulation: 1\n"
             "training.accumulationAndReplicationReductionType: Mean\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Post\n"
+            "training.setAutomaticLossScaling: false\n"
             "training.setConvolutionDithering: false\n"
             "precision.autocastEnabled: true\n"
             "precision.autocastPolicy: Default\n"
@@ -199,6 +201,7 @@ TEST(Options, PrintWhatWasSet) {
             "training.gradientAccumulation: 5\n"
             "training.accumulationAndReplicationReductionType: Sum\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Running\n"
+            "training.setAutomaticLossScaling: true\n"
             "training.setConvolutionDithering: true\n"
             "precision.autocastEnabled: false\n"
             "precision.autocastPolicy: Default\n"
@@ -705,8 +708,6 @@ TEST(OptionSupport, RefusesOptionsThatNothingReads) {
               HasSubstr("its default, Default"));
   EXPECT_THAT(message([](Options& o) { o.precision.enableStochasticRounding(true); }),
               HasSubstr("enableStochasticRounding is true"));
-  EXPECT_THAT(message([](Options& o) { o.precision.setPartialsType(DType::F16); }),
-              HasSubstr("setPartialsType is \"f16\""));
   EXPECT_THAT(message([](Options& o) { o.jit.traceModel(false); }),
               HasSubstr("jit.traceModel is false; this version supports only its default, true"));
 }

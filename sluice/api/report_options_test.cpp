@@ -128,5 +128,20 @@ TEST(ConvolutionDithering, IsAHintThatChangesNoResult) {
   EXPECT_EQ(hashes[0], hashes[1]);
 }
 
+TEST(PartialsType, IsAHintThatChangesNoResult) {
+  struct Product : nn::Module {
+    nn::Tensor forward(nn::Tensor x) { return nn::matmul(x, x); }
+  };
+  std::vector<std::uint64_t> hashes;
+  for (const DType type : {DType::F32, DType::F16}) {
+    Product net;
+    Options options;
+    options.precision.setPartialsType(type);
+    auto model = inferenceModel(net, options);
+    hashes.push_back(model(HostTensor::full({DType::F16, Shape{9, 9}}, 0.3)).hash());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
 }  // namespace
 }  // namespace sluice

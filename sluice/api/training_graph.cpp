@@ -5,9 +5,8 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ops/arithmetic_ops.h"
-#include "sluice/ops/loss_ops.h"
-#include "sluice/ops/shape_ops.h"
+#include "sluice/ops/ops.h"
+#include "sluice/optim/loss_scaler.h"
 #include "sluice/transforms/autodiff.h"
 
 namespace sluice {
@@ -39,14 +38,12 @@ std::vector<WeightRead> weightReads(const ir::Graph& graph) {
   return weights;
 }
 
-/// How the mean of an accumulator of this type is taken: a sum in float16 may overflow where the
-/// mean does not.
+/// How the mean of an accumulator of this type is taken unless it is said: a sum in float16 may
+/// overflow where the mean does not.
 MeanReductionStrategy strategyFor(DType accumulator, const TrainingGraphOptions& options) {
-  const bool accumulates = options.accumulation > 1;
-  return accumulates && accumulator == DType::F16 &&
-                 options.meanStrategy == MeanReductionStrategy::Post
-             ? MeanReductionStrategy::Running
-             : options.meanStrategy;
+  const bool running = options.accumulation > 1 && accumulator == DType::F16;
+  return options.meanStrategy.value_or(running ? MeanReductionStrategy::Running
+                                               : MeanReductionStrategy::Post);
 }
 
 bool runningMean(DType accumulator, const TrainingGraphOptions& options) {
@@ -54,31 +51,47 @@ bool runningMean(DType accumulator, const TrainingGraphOptions& options) {
          strategyFor(accumulator, options) == MeanReductionStrategy::Running;
 }
 
+/// The backward pass begins with a gradient that is divided by the number of replicas.
+bool dividesTheLoss(const TrainingGraphOptions& options) {
+  return options.reduction == Reduction::Mean && options.replicas > 1 &&
+         options.meanStrategy == MeanReductionStrategy::PostAndLoss;
+}
+
+optim::Gathering gatheringOf(const ir::Graph& graph,
+                             const std::vector<WeightRead>& weights,
+                             const TrainingGraphOptions& options) {
+  const bool mean = options.reduction == Reduction::Mean;
+  optim::Gathering gathering;
+  gathering.factor = (mean && !dividesTheLoss(options) ? 1.0 : options.replicas) /
+                     (mean ? static_cast<double>(options.accumulation) : 1.0);
+  for (const WeightRead& weight : weights) {
+    if (graph.findVariable(weight.variable)->type.dtype == DType::F64) {
+      gathering.scalarType = DType::F64;
+    }
+  }
+  return gathering;
+}
+
 /// Adds the micro-batch's gradient to an accumulator and returns the accumulated value as the
 /// update sees it.
 ir::Value accumulate(ir::GraphBuilder& b,
                      const std::string& weight,
                      ir::Value gradient,
+                     DType type,
                      const TrainingGraphOptions& options) {
   const std::string name = weight + ".accumulator";
   b.graph().addVariable({.name = name,
-                         .type = b.type(gradient),
+                         .type = {type, b.shape(gradient)},
                          .role = ir::VariableRole::Accumulator,
                          .trainable = false,
                          .initializer = ir::Initializer::constant(0)});
-  const ir::AnnotationScope scope(b);
-  b.place = b.graph().op(gradient.op).place;
-  b.place.pass = ir::Pass::Backward;
-  b.assign(name, gradient, runningMean(b.dtype(gradient), options) ? "mean" : "sum");
+  b.assign(name, ops::cast(b, gradient, type), runningMean(type, options) ? "mean" : "sum");
   b.place.pass = ir::Pass::Update;
   return b.variable(name);
 }
 
 /// Joins the replicas' gradients, once per update, and takes the mean.
 ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOptions& options) {
-  const ir::AnnotationScope scope(b);
-  b.place = b.graph().op(gradient.op).place;
-  b.place.pass = ir::Pass::Update;
   if (options.replicas > 1) {
     gradient = ops::replicaSum(b, gradient);
   }
@@ -87,8 +100,78 @@ ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOpt
   }
   double count = 1;
   count *= runningMean(b.dtype(gradient), options) ? 1 : options.accumulation;
-  count *= options.meanStrategy == MeanReductionStrategy::PostAndLoss ? 1 : options.replicas;
+  count *= dividesTheLoss(options) ? 1 : options.replicas;
   return count == 1 ? gradient : ops::mul(b, gradient, b.scalar(b.dtype(gradient), 1.0 / count));
+}
+
+/// The gradient of one update from that of a micro-batch.
+optim::Gradient gather(ir::GraphBuilder& b,
+                       const WeightGradient& weight,
+                       const optim::Optimizer& optimizer,
+                       const optim::Gathering& gathering,
+                       const TrainingGraphOptions& options) {
+  const ir::AnnotationScope scope(b);
+  b.place = b.graph().op(weight.value.op).place;
+  b.place.pass = ir::Pass::Backward;
+  ir::Value gradient = weight.value;
+  if (options.accumulation > 1 && optimizer.gathersInVelocity(weight.variable)) {
+    gradient = optimizer.gathered(b, weight.variable, gradient, gathering);
+    b.place.pass = ir::Pass::Update;
+    if (options.replicas > 1) {
+      const ir::Value share = b.scalar(b.dtype(gradient), 1.0 / options.replicas);
+      gradient = ops::replicaSum(b, ops::mul(b, gradient, share));
+    }
+    return {weight.variable, gradient, true};
+  }
+  if (options.accumulation > 1) {
+    const DType type = optimizer.accumulatorType(*b.graph().findVariable(weight.variable));
+    gradient = accumulate(b, weight.variable, gradient, type, options);
+  }
+  b.place.pass = ir::Pass::Update;
+  return {weight.variable, reduce(b, gradient, options)};
+}
+
+ir::Value product(ir::GraphBuilder& b, ir::Value x, ir::Value y) {
+  return !x.valid() ? y : !y.valid() ? x : ops::mul(b, x, y);
+}
+
+/// What the backward pass begins with: the loss scaling times the scaler's factor, over the
+/// replicas where asked. No value: 1.
+ir::Value lossGradient(ir::Graph& graph,
+                       ir::Value loss,
+                       const optim::Optimizer& optimizer,
+                       DType scalarType,
+                       const optim::LossScaler* scaler,
+                       const TrainingGraphOptions& options) {
+  const DType type = graph.type(loss).dtype;
+  ir::GraphBuilder b(graph);
+  b.place = graph.op(loss.op).place;
+  b.place.pass = ir::Pass::Backward;
+  ir::Value gradient = optimizer.lossGradient(b, type, scalarType);
+  if (scaler != nullptr) {
+    gradient = product(b, gradient, ops::cast(b, scaler->factor(b), type));
+  }
+  return dividesTheLoss(options) ? product(b, gradient, b.scalar(type, 1.0 / options.replicas))
+                                 : gradient;
+}
+
+/// Nothing unless it was asked for.
+std::optional<optim::LossScaler> makeScaler(const std::vector<WeightRead>& weights,
+                                            const optim::Optimizer& optimizer,
+                                            DType scalarType,
+                                            const TrainingGraphOptions& options) {
+  if (!options.automaticLossScaling) {
+    return std::nullopt;
+  }
+  for (const WeightRead& weight : weights) {
+    if (optimizer.gathersInVelocity(weight.variable)) {
+      raise<Unsupported>(
+          "automatic loss scaling leaves out updates that overflow, and {} has added the gradients "
+          "to its velocity by then: use the separate form, without useCombinedAccum",
+          optimizer.name());
+    }
+  }
+  return optim::LossScaler(*options.automaticLossScaling, scalarType);
 }
 
 }  // namespace
@@ -106,17 +189,18 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
   for (const WeightRead& weight : weights) {
     wrt.insert(wrt.end(), weight.reads.begin(), weight.reads.end());
   }
-  ir::Value lossGrad;
-  if (options.reduction == Reduction::Mean && options.replicas > 1 &&
-      options.meanStrategy == MeanReductionStrategy::PostAndLoss) {
-    ir::GraphBuilder seed(graph);
-    seed.place = graph.op(loss.op).place;
-    seed.place.pass = ir::Pass::Backward;
-    lossGrad = seed.scalar(graph.type(loss).dtype, 1.0 / options.replicas);
-  }
+  const optim::Gathering gathering = gatheringOf(graph, weights, options);
+  std::optional<optim::LossScaler> scaler =
+      makeScaler(weights, optimizer, gathering.scalarType, options);
+  const ir::Value lossGrad = lossGradient(
+      graph, loss, optimizer, gathering.scalarType, scaler ? &*scaler : nullptr, options);
+  const std::size_t before = graph.order().size();
   const std::vector<ir::Value> grads = transforms::differentiate(graph, loss, wrt, lossGrad);
   ir::GraphBuilder b(graph);
   b.scope = "update/";
+  if (scaler) {
+    scaler->count(b, before, options.accumulation);
+  }
   std::vector<optim::Gradient> gradients;
   std::vector<WeightGradient> perMicroBatch;
   std::size_t next = 0;
@@ -129,15 +213,17 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
       gradient = ops::add(b, gradient, grads[next++]);
     }
     perMicroBatch.push_back({weight.variable, gradient});
-    if (options.accumulation > 1) {
-      gradient = accumulate(b, weight.variable, gradient, options);
-    }
-    gradient = reduce(b, gradient, options);
-    gradients.push_back({weight.variable, gradient});
+    gradients.push_back(gather(b, perMicroBatch.back(), optimizer, gathering, options));
   }
   b.place.pass = ir::Pass::Update;
   optim::UpdateContext context(b, std::move(gradients));
+  if (scaler) {
+    context.setLossFactor(scaler->factor(b));
+  }
   optimizer.expand(context);
+  if (scaler) {
+    scaler->update(context, options.replicas);
+  }
   return perMicroBatch;
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sluice/api/options.h"
 #include "sluice/ir/graph.h"
+#include "sluice/optim/loss_scaling_options.h"
 #include "sluice/optim/optimizer.h"
 
 namespace sluice {
@@ -14,9 +16,10 @@ namespace sluice {
 struct TrainingGraphOptions {
   std::int32_t accumulation = 1;
   Reduction reduction = Reduction::Mean;
-  /// An accumulator in float16 takes the running mean instead of Post's.
-  MeanReductionStrategy meanStrategy = MeanReductionStrategy::Post;
+  /// Not given: Post, for accumulators in float16 Running.
+  std::optional<MeanReductionStrategy> meanStrategy = {};
   std::int32_t replicas = 1;
+  std::optional<optim::LossScalingOptions> automaticLossScaling = {};
 };
 
 /// The gradient of a weight in one micro-batch.

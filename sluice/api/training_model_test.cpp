@@ -67,8 +67,9 @@ HostTensor half(const Shape& shape, double value) {
   return HostTensor::full({DType::F16, shape}, value);
 }
 
-/// The modes of the accumulators' assigns: that of h in float16, that of s in float32.
-std::pair<std::string, std::string> modesOf(const TrainingGraphOptions& options) {
+/// The modes of the accumulators' assigns: of the weights h in float16 and s in float32.
+std::pair<std::string, std::string> modesOf(const optim::Optimizer& optimizer,
+                                            const TrainingGraphOptions& options) {
   Builder b;
   const TensorId x = b.addInputTensor({DType::F16, Shape{1}}, "x");
   const TensorId y = b.addInputTensor({DType::F32, Shape{1}}, "y");
@@ -78,27 +79,46 @@ std::pair<std::string, std::string> modesOf(const TrainingGraphOptions& options)
   b.addOutputTensor(b.aiGraphcore().identityloss(b.aiOnnx().add(wide, b.aiOnnx().mul(y, s))));
   ir::Graph graph = b.graph();
   transforms::decompose(graph, [](const ir::Op&) { return false; });
-  addTraining(graph, graph.outputs()[0].value, optim::SGD(0.25), options);
+  addTraining(graph, graph.outputs()[0].value, optimizer, options);
   std::pair<std::string, std::string> modes;
   for (const ir::OpId id : graph.order()) {
     const ir::Op& op = graph.op(id);
-    if (op.is(ir::kAssign) && op.attrs.text("var") == "h.accumulator") {
-      modes.first = op.attrs.text("mode");
-    } else if (op.is(ir::kAssign) && op.attrs.text("var") == "s.accumulator") {
-      modes.second = op.attrs.text("mode");
+    if (op.is(ir::kAssign) && op.place.pass == ir::Pass::Backward) {
+      (op.attrs.text("var").starts_with("h.") ? modes.first : modes.second) = op.attrs.text("mode");
     }
   }
   return modes;
 }
 
+using Modes = std::pair<std::string, std::string>;
+
 TEST(MeanStrategy, IsRunningForAccumulatorsInFloat16) {
-  using Modes = std::pair<std::string, std::string>;
-  EXPECT_EQ(modesOf({.accumulation = 2}), (Modes{"mean", "sum"}));
-  EXPECT_EQ(modesOf({.accumulation = 2, .meanStrategy = MeanReductionStrategy::Running}),
-            (Modes{"mean", "mean"}));
-  EXPECT_EQ(modesOf({.accumulation = 2, .meanStrategy = MeanReductionStrategy::PostAndLoss}),
+  optim::SGD sgd(0.25);
+  EXPECT_EQ(modesOf(sgd, {.accumulation = 2}), (Modes{"sum", "sum"}));
+  sgd.setAccumulationType([](const ir::Variable&) { return std::nullopt; });
+  EXPECT_EQ(modesOf(sgd, {.accumulation = 2}), (Modes{"mean", "sum"}));
+  const optim::SGD narrow(optim::SgdOptions{.lr = 0.25, .accumType = DType::F16});
+  EXPECT_EQ(modesOf(narrow, {.accumulation = 2}), (Modes{"mean", "mean"}));
+  EXPECT_EQ(modesOf(narrow, {.accumulation = 2, .reduction = Reduction::Sum}),
             (Modes{"sum", "sum"}));
-  EXPECT_EQ(modesOf({.accumulation = 2, .reduction = Reduction::Sum}), (Modes{"sum", "sum"}));
+}
+
+TEST(MeanStrategy, ThatWasChosenIsKept) {
+  const optim::SGD narrow(optim::SgdOptions{.lr = 0.25, .accumType = DType::F16});
+  EXPECT_EQ(modesOf(narrow, {.accumulation = 2, .meanStrategy = MeanReductionStrategy::Post}),
+            (Modes{"sum", "sum"}));
+  EXPECT_EQ(
+      modesOf(narrow, {.accumulation = 2, .meanStrategy = MeanReductionStrategy::PostAndLoss}),
+      (Modes{"sum", "sum"}));
+  EXPECT_EQ(modesOf(optim::SGD(0.25),
+                    {.accumulation = 2, .meanStrategy = MeanReductionStrategy::Running}),
+            (Modes{"mean", "mean"}));
+}
+
+TEST(MeanStrategy, OfTheCombinedSgdIsPost) {
+  const optim::SGD combined(optim::SgdOptions{
+      .lr = 0.25, .momentum = 0.5, .useCombinedAccum = true, .accumType = DType::F16});
+  EXPECT_EQ(modesOf(combined, {.accumulation = 2}), (Modes{"add", "add"}));
 }
 
 TEST(MeanStrategy, KeepsFloat16FromOverflowing) {
@@ -111,7 +131,8 @@ TEST(MeanStrategy, KeepsFloat16FromOverflowing) {
     Options options;
     options.replicationFactor(replicas);
     options.training.gradientAccumulation(2).accumulationAndReplicationReductionType(reduction);
-    auto model = trainingModel(b, loss, options, optim::SGD(1.0 / 8192));
+    const optim::SgdOptions sgd{.lr = 1.0 / 8192, .accumType = DType::F16};
+    auto model = trainingModel(b, loss, options, optim::SGD(sgd));
     const double value = replicas == 1 ? 40960 : 1024;
     model.run({half(Shape{2 * replicas}, value)});
     return model.session().read("w").at(0);

@@ -172,7 +172,7 @@ TEST(Graph, IsAsItWasWhenAppendingFails) {
   refused({.def = kAssign, .inputs = {x}, .attrs = {{"var", "u"}}}, "has no variable 'u'");
   refused({.def = kAssign, .inputs = {x}, .attrs = {{"var", "v"}}}, "'v' is f32[5], got f32[2]");
   refused({.def = kAssign, .inputs = {x}, .attrs = {{"var", "v"}, {"mode", "max"}}},
-          "expected set, sum or mean");
+          "expected set, add, sum or mean");
   EXPECT_EQ(b.input("z", f32({})).op.value, 2) << "a refused op used up an id";
 }
 

@@ -24,8 +24,8 @@ std::vector<TensorType> inferConstant(const OpView& op) {
 
 std::vector<TensorType> inferAssign(const OpView& op) {
   const std::string& mode = op.attrs.text("mode");
-  if (mode != "set" && mode != "sum" && mode != "mean") {
-    raise<InvalidArgument>("assign: mode is '{}', expected set, sum or mean", mode);
+  if (mode != "set" && mode != "add" && mode != "sum" && mode != "mean") {
+    raise<InvalidArgument>("assign: mode is '{}', expected set, add, sum or mean", mode);
   }
   return {};
 }

@@ -173,6 +173,6 @@ class OpSet {
 extern const OpDef kInput;     ///< () -> x; the op's name is the input's name
 extern const OpDef kVariable;  ///< () {var} -> the variable's value at this point of the order
 extern const OpDef kConstant;  ///< () {value} -> the tensor
-extern const OpDef kAssign;    ///< (x) {var, mode}: writes the variable; mode set | sum | mean
+extern const OpDef kAssign;    ///< (x) {var, mode}: writes the variable; set | add | sum | mean
 
 }  // namespace sluice::ir

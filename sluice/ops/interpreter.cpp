@@ -31,15 +31,15 @@ HostTensor assigned(const std::string& mode,
                     const HostTensor& old,
                     const HostTensor& value,
                     std::int64_t microBatchInRound) {
-  if (mode == "set" || microBatchInRound == 0) {
+  if (mode == "set" || (mode != "add" && microBatchInRound == 0)) {
     return value.clone();
   }
   HostTensor result(value.type());
   const auto f = static_cast<double>(microBatchInRound);
   for (std::int64_t i = 0; i < value.shape().elements(); ++i) {
     result.set(i,
-               mode == "sum" ? old.at(i) + value.at(i)
-                             : old.at(i) * (f / (f + 1)) + value.at(i) / (f + 1));
+               mode == "mean" ? old.at(i) * (f / (f + 1)) + value.at(i) / (f + 1)
+                              : old.at(i) + value.at(i));
   }
   return result;
 }

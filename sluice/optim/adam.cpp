@@ -4,19 +4,46 @@
 #include <map>
 #include <utility>
 
-#include "sluice/ops/arithmetic_ops.h"
-#include "sluice/ops/shape_ops.h"
+#include "sluice/base/error.h"
+#include "sluice/ops/ops.h"
 
 namespace sluice::optim {
 namespace {
 
 constexpr std::string_view kFirst = "exp_avg";
 constexpr std::string_view kSecond = "exp_avg_sq";
-constexpr std::string_view kStep = "optimizer.step";
 
 /// 1 / (1 - beta^t), by way of the logarithm: 1 - beta loses digits when beta is near 1.
 ir::Value correction(ir::GraphBuilder& b, ir::Value step, ir::Value logBeta) {
   return ops::reciprocal(b, ops::neg(b, ops::expm1(b, ops::mul(b, step, logBeta))));
+}
+
+ir::Value norm(ir::GraphBuilder& b, ir::Value x) {
+  return ops::sqrt(b, ops::reduceSum(b, ops::square(b, x), {}));
+}
+
+/// min(|w|, maximum) / |x|, or 1 where one of them is 0.
+ir::Value trustRatio(ir::GraphBuilder& b, ir::Value w, ir::Value x, ir::Value maximum) {
+  const DType type = b.dtype(w);
+  const ir::Value zero = b.scalar(type, 0.0);
+  const ir::Value weightNorm = ops::minimum(b, norm(b, w), maximum);
+  const ir::Value stepNorm = norm(b, x);
+  const ir::Value both =
+      ops::logicalAnd(b, ops::greater(b, weightNorm, zero), ops::greater(b, stepNorm, zero));
+  return ops::where(b, both, ops::div(b, weightNorm, stepNorm), b.scalar(type, 1.0));
+}
+
+AdamOptions asAdam(const LambOptions& options) {
+  return {.lr = options.lr,
+          .beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .eps = options.eps,
+          .weightDecay = options.weightDecay,
+          .biasCorrection = options.biasCorrection,
+          .lossScaling = options.lossScaling,
+          .accumType = options.accumType,
+          .firstOrderMomentumAccumType = options.firstOrderMomentumAccumType,
+          .secondOrderMomentumAccumType = options.secondOrderMomentumAccumType};
 }
 
 }  // namespace
@@ -29,47 +56,67 @@ struct AdamFamily::Scalars {
   ir::Value oneMinusBeta2;
   ir::Value eps;
   ir::Value decay;
-  ir::Value correction1;  // none without bias correction
+  ir::Value maxWeightNorm;  // only of LAMB
+  ir::Value correction1;    // none without bias correction
   ir::Value correction2;
 };
 
-AdamFamily::AdamFamily(Decay decay, const AdamOptions& options) : decay_(decay) {
-  addGroup({}, options);
+AdamFamily::AdamFamily(Rule rule, const AdamOptions& options, const Attributes& own)
+    : Optimizer({{"lr", options.lr},
+                 {"beta1", options.beta1},
+                 {"beta2", options.beta2},
+                 {"eps", options.eps},
+                 {"weight_decay", options.weightDecay.value_or(rule == Rule::Adam ? 0.0 : 0.01)}},
+                {options.lossScaling, options.maxGradNorm, options.accumType},
+                own),
+      rule_(rule),
+      biasCorrection_(options.biasCorrection),
+      firstType_(options.firstOrderMomentumAccumType),
+      secondType_(options.secondOrderMomentumAccumType) {
+  requireStateType("first_order_momentum_accum_type", firstType_);
+  requireStateType("second_order_momentum_accum_type", secondType_);
+  if (options.amsgrad) {
+    raise<Unsupported>("Adam: amsgrad is not supported");
+  }
 }
 
-std::size_t AdamFamily::addGroup(ParameterFilter filter, const AdamOptions& options) {
-  const double decay = options.weightDecay.value_or(decay_ == Decay::Step ? 0.01 : 0.0);
-  const std::size_t group = Optimizer::addGroup(std::move(filter),
-                                                {{"lr", options.lr},
-                                                 {"beta1", options.beta1},
-                                                 {"beta2", options.beta2},
-                                                 {"eps", options.eps},
-                                                 {"weight_decay", decay}});
-  rules_.push_back(options);
-  return group;
+LAMB::LAMB(const LambOptions& options)
+    : AdamFamily(Rule::Lamb, asAdam(options), {{"max_weight_norm", options.maxWeightNorm}}) {}
+
+Attributes AdamFamily::defaults() const {
+  return {{"eps", 1e-8},
+          {"weight_decay", rule_ == Rule::Adam ? 0.0 : 0.01},
+          {"max_weight_norm", 65500}};
 }
 
-AdamFamily::Hypers AdamFamily::derived(const Hypers& hypers) const {
-  return {{"one_minus_beta1", 1.0 - hypers.at("beta1")},
-          {"one_minus_beta2", 1.0 - hypers.at("beta2")},
-          {"log_beta1", std::log(hypers.at("beta1"))},
-          {"log_beta2", std::log(hypers.at("beta2"))}};
+std::string AdamFamily::structure() const {
+  const auto text = [](std::optional<DType> type) {
+    return type ? sluice::name(*type) : std::string_view("default");
+  };
+  return fmt::format("bias correction {}, moments {} and {}",
+                     biasCorrection_,
+                     text(firstType_),
+                     text(secondType_));
+}
+
+AdamFamily::DerivedScalars AdamFamily::derived(const Attributes& attributes) const {
+  const double beta1 = attributes.at("beta1");
+  const double beta2 = attributes.at("beta2");
+  return {{"one_minus_beta1", {1.0 - beta1, {"beta1"}}},
+          {"one_minus_beta2", {1.0 - beta2, {"beta2"}}},
+          {"log_beta1", {std::log(beta1), {"beta1"}}},
+          {"log_beta2", {std::log(beta2), {"beta2"}}}};
 }
 
 void AdamFamily::update(UpdateContext& context) const {
-  ir::GraphBuilder& b = context.b;
-  const ir::Placement unplaced = b.place;
-  const ir::Value step =
-      ops::add(b, context.globalState(kStep, 0.0), b.scalar(context.scalarType(), 1.0));
-  b.assign(kStep, step);
   std::map<std::pair<std::size_t, DType>, Scalars> scalars;
   for (const Gradient& gradient : context.gradients()) {
     const std::size_t group = groupOf(gradient.variable);
     const DType type = context.computeType(gradient.variable);
     const std::pair key(group, type);
     if (!scalars.contains(key)) {
-      b.place = unplaced;
-      scalars.emplace(key, scalarsOf(context, step, group, type));
+      context.placeAnywhere();
+      scalars.emplace(key, scalarsOf(context, group, type));
     }
     context.placeWith(gradient);
     updateWeight(context, gradient, scalars.at(key));
@@ -77,10 +124,10 @@ void AdamFamily::update(UpdateContext& context) const {
 }
 
 AdamFamily::Scalars AdamFamily::scalarsOf(UpdateContext& context,
-                                          ir::Value step,
                                           std::size_t group,
                                           DType type) const {
-  const auto get = [&](std::string_view name) { return hyper(context, name, group, type); };
+  const ir::Value t = ops::cast(context.b, context.step(), type);
+  const auto get = [&](std::string_view name) { return scalar(context, name, group, type); };
   Scalars s{.lr = get("lr"),
             .beta1 = get("beta1"),
             .oneMinusBeta1 = get("one_minus_beta1"),
@@ -88,10 +135,13 @@ AdamFamily::Scalars AdamFamily::scalarsOf(UpdateContext& context,
             .oneMinusBeta2 = get("one_minus_beta2"),
             .eps = get("eps"),
             .decay = get("weight_decay"),
+            .maxWeightNorm = {},
             .correction1 = {},
             .correction2 = {}};
-  if (rules_[group].biasCorrection) {
-    const ir::Value t = ops::cast(context.b, step, type);
+  if (rule_ == Rule::Lamb) {
+    s.maxWeightNorm = get("max_weight_norm");
+  }
+  if (biasCorrection_) {
     s.correction1 = correction(context.b, t, get("log_beta1"));
     s.correction2 = correction(context.b, t, get("log_beta2"));
   }
@@ -105,24 +155,30 @@ void AdamFamily::updateWeight(UpdateContext& context,
   const std::string& name = gradient.variable;
   const ir::Value w = context.weight(name);
   ir::Value g = context.gradient(gradient);
-  if (decay_ == Decay::Gradient) {
+  if (rule_ == Rule::Adam) {
     g = ops::add(b, g, ops::mul(b, w, s.decay));
   }
-  const ir::Value m = ops::add(
-      b, ops::mul(b, context.state(name, kFirst), s.beta1), ops::mul(b, g, s.oneMinusBeta1));
-  const ir::Value v = ops::add(b,
-                               ops::mul(b, context.state(name, kSecond), s.beta2),
-                               ops::mul(b, ops::square(b, g), s.oneMinusBeta2));
+  const ir::Value oldFirst = context.state(name, kFirst, {.type = firstType_});
+  const ir::Value oldSecond = context.state(name, kSecond, {.type = secondType_});
+  const ir::Value m = ops::add(b, ops::mul(b, oldFirst, s.beta1), ops::mul(b, g, s.oneMinusBeta1));
+  const ir::Value v =
+      ops::add(b, ops::mul(b, oldSecond, s.beta2), ops::mul(b, ops::square(b, g), s.oneMinusBeta2));
   const bool corrected = s.correction1.valid();
   const ir::Value mean = corrected ? ops::mul(b, m, s.correction1) : m;
   const ir::Value variance = corrected ? ops::mul(b, v, s.correction2) : v;
   ir::Value x = ops::div(b, mean, ops::add(b, ops::sqrt(b, variance), s.eps));
-  if (decay_ == Decay::Step) {
+  if (rule_ != Rule::Adam) {
     x = ops::add(b, x, ops::mul(b, w, s.decay));
   }
+  ir::Value lr = s.lr;
+  if (rule_ == Rule::Lamb) {
+    lr = ops::mul(b, lr, trustRatio(b, w, x, s.maxWeightNorm));
+  }
+  const ir::Value moved = ops::sub(b, w, ops::mul(b, x, lr));
+  // Behind all ops, so that these fuse.
   context.assignState(name, kFirst, m);
   context.assignState(name, kSecond, v);
-  context.assignWeight(name, ops::sub(b, w, ops::mul(b, x, s.lr)));
+  context.assignWeight(name, moved);
 }
 
 }  // namespace sluice::optim

@@ -1,8 +1,9 @@
-// Adam and AdamW. Per weight the moments m ("<weight>.exp_avg") and v ("<weight>.exp_avg_sq"), and
-// one step count t ("optimizer.step") for all of them:
+// Adam, AdamW and LAMB. Per weight the moments m ("<weight>.exp_avg") and v
+// ("<weight>.exp_avg_sq"), and one step count t ("optimizer.step") for all of them:
 //   m <- b1 m + (1 - b1) s,  v <- b2 v + (1 - b2) s²,  x = m̂ / (sqrt(v̂) + eps)
 // with m̂ = m / (1 - b1^t), v̂ = v / (1 - b2^t), or m and v themselves without bias correction.
-// Adam adds the weight decay to the gradient, s = g + decay w; AdamW to the step, x + decay w.
+// Adam adds the weight decay to the gradient, s = g + decay w; the others to the step, x + decay w.
+// LAMB takes the step lr min(|w|, max_weight_norm) / |x|, or lr where one of the norms is 0.
 #pragma once
 
 #include "sluice/optim/optimizer.h"
@@ -16,36 +17,55 @@ struct AdamOptions {
   double eps = 1e-8;
   std::optional<double> weightDecay = {};  ///< not given: 0 for Adam, 0.01 for AdamW
   bool biasCorrection = true;
+  bool amsgrad = false;  ///< refused
+  double lossScaling = 1.0;
+  double maxGradNorm = kNoGradNorm;
+  std::optional<DType> accumType = {};
+  std::optional<DType> firstOrderMomentumAccumType = {};
+  std::optional<DType> secondOrderMomentumAccumType = {};
 };
 
-/// What Adam and AdamW share.
-class AdamFamily : public Optimizer {
- public:
-  /// Weights that match get their own hyper-parameters; returns the group's number. Throws
-  /// InvalidArgument for a value out of range.
-  std::size_t addGroup(ParameterFilter filter, const AdamOptions& options);
+struct LambOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weightDecay = 0.01;
+  bool biasCorrection = true;
+  double maxWeightNorm = 65500;  ///< 0: the step of AdamW
+  double lossScaling = 1.0;
+  std::optional<DType> accumType = {};
+  std::optional<DType> firstOrderMomentumAccumType = {};
+  std::optional<DType> secondOrderMomentumAccumType = {};
+};
 
+/// What the three share.
+class AdamFamily : public Optimizer {
  protected:
-  enum class Decay : std::uint8_t { Gradient, Step };
-  AdamFamily(Decay decay, const AdamOptions& options);
+  enum class Rule : std::uint8_t { Adam, AdamW, Lamb };
+  AdamFamily(Rule rule, const AdamOptions& options, const Attributes& own = {});
 
  private:
   /// Scalars of a group for one type of weights.
   struct Scalars;
 
   void update(UpdateContext& context) const override;
-  Hypers derived(const Hypers& hypers) const override;
-  Scalars scalarsOf(UpdateContext& context, ir::Value step, std::size_t group, DType type) const;
+  DerivedScalars derived(const Attributes& attributes) const override;
+  std::string structure() const override;
+  Attributes defaults() const override;
+  Scalars scalarsOf(UpdateContext& context, std::size_t group, DType type) const;
   void updateWeight(UpdateContext& context, const Gradient& gradient, const Scalars& scalars) const;
 
-  Decay decay_;
-  std::vector<AdamOptions> rules_;  // of each group; only what is fixed is read
+  Rule rule_;
+  bool biasCorrection_;
+  std::optional<DType> firstType_;
+  std::optional<DType> secondType_;
 };
 
 class Adam : public AdamFamily {
  public:
   explicit Adam(double lr = 1e-3) : Adam(AdamOptions{.lr = lr}) {}
-  explicit Adam(const AdamOptions& options) : AdamFamily(Decay::Gradient, options) {}
+  explicit Adam(const AdamOptions& options) : AdamFamily(Rule::Adam, options) {}
   std::string name() const override { return "Adam"; }
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<Adam>(*this); }
 };
@@ -53,9 +73,17 @@ class Adam : public AdamFamily {
 class AdamW : public AdamFamily {
  public:
   explicit AdamW(double lr = 1e-3) : AdamW(AdamOptions{.lr = lr}) {}
-  explicit AdamW(const AdamOptions& options) : AdamFamily(Decay::Step, options) {}
+  explicit AdamW(const AdamOptions& options) : AdamFamily(Rule::AdamW, options) {}
   std::string name() const override { return "AdamW"; }
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<AdamW>(*this); }
+};
+
+class LAMB : public AdamFamily {
+ public:
+  explicit LAMB(double lr = 1e-3) : LAMB(LambOptions{.lr = lr}) {}
+  explicit LAMB(const LambOptions& options);
+  std::string name() const override { return "LAMB"; }
+  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<LAMB>(*this); }
 };
 
 }  // namespace sluice::optim

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
@@ -11,52 +15,47 @@
 namespace sluice::optim {
 namespace {
 
-constexpr std::string_view kMaxGradNorm = "optimizer.max_grad_norm";
-
-std::string scalarName(std::string_view hyper, std::size_t group) {
-  return group == 0 ? fmt::format("optimizer.{}", hyper)
-                    : fmt::format("optimizer.group{}.{}", group, hyper);
+std::string scalarName(std::string_view scalar, std::size_t group) {
+  return group == 0 ? fmt::format("optimizer.{}", scalar)
+                    : fmt::format("optimizer.group{}.{}", group, scalar);
 }
 
-/// All but these two kinds of hyper-parameters are any number from 0.
-void requireInRange(std::string_view hyper, double value) {
-  const bool decay = hyper.starts_with("beta");
-  const double above = hyper == "dampening" ? -HUGE_VAL : 0.0;
-  if (!std::isfinite(value) || value < above || (decay && value >= 1.0)) {
-    raise<InvalidArgument>("optimizer: {} is {}, expected a finite number{}",
-                           hyper,
-                           value,
-                           decay          ? " in [0, 1)"
-                           : above == 0.0 ? " from 0"
-                                          : "");
+/// Of a value and the text of what was expected.
+struct Range {
+  bool holds = false;
+  std::string_view text;
+};
+
+Range rangeOf(std::string_view attribute, double value) {
+  if (attribute == "max_grad_norm") {
+    return {value > 0, "a number above 0, or infinity for none"};
+  }
+  const bool finite = std::isfinite(value);
+  if (attribute.starts_with("beta") || attribute == "alpha") {
+    return {finite && value >= 0 && value < 1, "a number in [0, 1)"};
+  }
+  if (attribute == "loss_scaling" || attribute == "velocity_scaling") {
+    return {finite && value > 0, "a finite number above 0"};
+  }
+  return {finite && (value >= 0 || attribute == "dampening"),
+          attribute == "dampening" ? "a finite number" : "a finite number from 0"};
+}
+
+void requireInRange(std::string_view attribute, double value) {
+  if (const Range range = rangeOf(attribute, value); !range.holds) {
+    raise<InvalidArgument>("optimizer: {} is {}, expected {}", attribute, value, range.text);
   }
 }
 
-/// g * max / maximum(norm, max), with the norm summed in parameter order (rule R9). Below the
-/// maximum the factor is exactly 1.
-void clip(UpdateContext& context) {
-  ir::GraphBuilder& b = context.b;
-  const ir::Placement unplaced = b.place;
-  ir::Value sum;
-  for (const Gradient& gradient : context.gradients()) {
-    context.placeWith(gradient);
-    const ir::Value squares = ops::square(b, context.gradient(gradient));
-    const ir::Value part = ops::cast(b, ops::reduceSum(b, squares, {}), context.scalarType());
-    b.place = unplaced;
-    sum = sum.valid() ? ops::add(b, sum, part) : part;
+/// At which value a part of the rule is left out; nothing: the attribute is always used.
+std::optional<double> neutralValue(std::string_view attribute) {
+  if (attribute == "momentum") {
+    return 0.0;
   }
-  b.place = unplaced;
-  const ir::Value maximum = context.scalar(kMaxGradNorm);
-  const ir::Value factor = ops::div(b, maximum, ops::maximum(b, ops::sqrt(b, sum), maximum));
-  std::vector<Gradient> clipped;
-  for (const Gradient& gradient : context.gradients()) {
-    context.placeWith(gradient);
-    const DType type = context.computeType(gradient.variable);
-    clipped.push_back(
-        {gradient.variable, ops::mul(b, context.gradient(gradient), ops::cast(b, factor, type))});
+  if (attribute == "loss_scaling") {
+    return 1.0;
   }
-  b.place = unplaced;
-  context.setGradients(std::move(clipped));
+  return attribute == "max_grad_norm" ? std::optional(kNoGradNorm) : std::nullopt;
 }
 
 }  // namespace
@@ -71,32 +70,41 @@ ParameterFilter endingWith(std::string suffix) {
   return [end = std::move(suffix)](std::string_view variable) { return variable.ends_with(end); };
 }
 
-void Optimizer::expand(UpdateContext& context) const {
-  if (context.gradients().empty()) {
-    return;
+void requireStateType(std::string_view option, std::optional<DType> type) {
+  if (type && *type != DType::F32 && *type != DType::F16) {
+    raise<InvalidArgument>("optimizer: {} is {}, expected f32 or f16", option, sluice::name(*type));
   }
-  const ir::AnnotationScope saved(context.b);
-  context.b.scope = "update/";
-  if (maxGradNorm_) {
-    clip(context);
-  }
-  update(context);
 }
 
-std::map<std::string, double> Optimizer::scalars(double lrFactor) const {
-  std::map<std::string, double> values;
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    Hypers hypers = groups_[i].hypers;
-    hypers.find("lr")->second *= lrFactor;
-    hypers.merge(derived(hypers));
-    for (const auto& [hyper, value] : hypers) {
-      values.emplace(scalarName(hyper, i), value);
+Optimizer::Optimizer(Attributes group, const CommonOptions& options, const Attributes& own)
+    : accumType_(options.accumType) {
+  groups_.push_back({.filter = {}, .attributes = {.values = std::move(group), .constant = {}}});
+  common_.values = own;
+  common_.values.emplace("loss_scaling", options.lossScaling);
+  common_.values.emplace("max_grad_norm", options.maxGradNorm);
+  for (const auto& [attribute, value] : all(0)) {
+    requireInRange(attribute, value);
+  }
+  requireStateType("accum_type", accumType_);
+}
+
+std::size_t Optimizer::addGroup(ParameterFilter filter, const Attributes& attributes) {
+  if (!filter) {
+    raise<InvalidArgument>("optimizer: a parameter group needs a filter");
+  }
+  Group added = groups_.front();
+  added.filter = std::move(filter);
+  for (const auto& [attribute, value] : attributes) {
+    if (common_.values.contains(attribute)) {
+      raise<InvalidArgument>(
+          "{}: {} belongs to the whole optimizer, not to a group", name(), attribute);
     }
+    require(attribute);
+    requireInRange(attribute, value);
+    added.attributes.values.find(attribute)->second = value;
   }
-  if (maxGradNorm_) {
-    values.emplace(kMaxGradNorm, *maxGradNorm_);
-  }
-  return values;
+  groups_.push_back(std::move(added));
+  return groups_.size() - 1;
 }
 
 std::size_t Optimizer::groupOf(std::string_view variable) const {
@@ -115,49 +123,231 @@ const Optimizer::Group& Optimizer::group(std::size_t index) const {
   return groups_[index];
 }
 
-double Optimizer::get(std::string_view hyper, std::size_t index) const {
-  const Hypers& hypers = group(index).hypers;
-  const auto found = hypers.find(hyper);
-  if (found == hypers.end()) {
+Attributes Optimizer::all(std::size_t index) const {
+  Attributes attributes = group(index).attributes.values;
+  attributes.insert(common_.values.begin(), common_.values.end());
+  return attributes;
+}
+
+void Optimizer::require(std::string_view attribute) const {
+  const Attributes attributes = all(0);
+  if (!attributes.contains(attribute)) {
+    std::vector<std::string> known;
+    for (const auto& [each, value] : attributes) {
+      known.push_back(each);
+    }
     raise<InvalidArgument>(
-        "{}: group {} has no hyper-parameter '{}' that can change", name(), index, hyper);
+        "{} has no attribute '{}'; it has {}", name(), attribute, fmt::join(known, ", "));
   }
-  return found->second;
 }
 
-void Optimizer::set(std::string_view hyper, double value, std::size_t index) {
-  get(hyper, index);
-  requireInRange(hyper, value);
-  groups_[index].hypers.find(hyper)->second = value;
-}
-
-void Optimizer::setMaxGradNorm(double maximum) {
-  if (!std::isfinite(maximum) || maximum <= 0) {
-    raise<InvalidArgument>("optimizer: max_grad_norm is {}, expected a number above 0", maximum);
+const Optimizer::AttributeSet& Optimizer::setWith(std::string_view attribute,
+                                                  std::size_t index) const {
+  require(attribute);
+  const Group& found = group(index);
+  if (found.attributes.values.contains(attribute)) {
+    return found.attributes;
   }
-  maxGradNorm_ = maximum;
-}
-
-std::size_t Optimizer::addGroup(ParameterFilter filter, Hypers hypers) {
-  if (!groups_.empty() && !filter) {
-    raise<InvalidArgument>("optimizer: a parameter group needs a filter");
+  if (index != 0) {
+    raise<InvalidArgument>(
+        "{}: {} is the same for all groups, got group {}", name(), attribute, index);
   }
-  for (const auto& [hyper, value] : hypers) {
-    requireInRange(hyper, value);
+  return common_;
+}
+
+double Optimizer::get(std::string_view attribute, std::size_t index) const {
+  return setWith(attribute, index).values.find(attribute)->second;
+}
+
+void Optimizer::set(std::string_view attribute, double value, std::size_t index) {
+  const bool common = &setWith(attribute, index) == &common_;
+  requireInRange(attribute, value);
+  Attributes& values = common ? common_.values : groups_[index].attributes.values;
+  values.find(attribute)->second = value;
+}
+
+std::optional<double> Optimizer::maxGradNorm() const {
+  const double maximum = get("max_grad_norm");
+  return std::isfinite(maximum) ? std::optional(maximum) : std::nullopt;
+}
+
+Optimizer& Optimizer::mark(std::string_view attribute, bool constant) {
+  require(attribute);
+  if (constant && attribute == "lr") {
+    raise<InvalidArgument>("{}: lr is always variable", name());
   }
-  groups_.push_back({std::move(filter), std::move(hypers)});
-  return groups_.size() - 1;
+  if (common_.values.contains(attribute)) {
+    common_.constant.insert_or_assign(std::string(attribute), constant);
+    return *this;
+  }
+  for (Group& each : groups_) {
+    each.attributes.constant.insert_or_assign(std::string(attribute), constant);
+  }
+  return *this;
 }
 
-ir::Value Optimizer::hyper(UpdateContext& context,
-                           std::string_view name,
-                           std::size_t group,
-                           DType type) const {
-  return ops::cast(context.b, context.scalar(scalarName(name, group)), type);
+bool Optimizer::isConstant(std::string_view attribute, std::size_t index) const {
+  const AttributeSet& attributes =
+      setWith(attribute, common_.values.contains(attribute) ? 0 : index);
+  const auto marked = attributes.constant.find(attribute);
+  return marked != attributes.constant.end()
+             ? marked->second
+             : neutralValue(attribute) == attributes.values.find(attribute)->second;
 }
 
-Optimizer::Hypers Optimizer::derived(const Hypers&) const {
+bool Optimizer::leftOut(std::string_view attribute, std::size_t index) const {
+  const std::size_t at = common_.values.contains(attribute) ? 0 : index;
+  return isConstant(attribute, at) && neutralValue(attribute) == get(attribute, at);
+}
+
+Optimizer& Optimizer::markDefaultsAsConstant() {
+  const Attributes standard = defaults();
+  const auto isStandard = [&](std::string_view attribute, double value) {
+    const auto found = standard.find(attribute);
+    return attribute.starts_with("beta") || attribute == "alpha" ||
+           (found != standard.end() ? found->second == value : neutralValue(attribute) == value);
+  };
+  const auto markAll = [&](AttributeSet& attributes) {
+    for (const auto& [attribute, value] : attributes.values) {
+      attributes.constant.insert_or_assign(attribute,
+                                           attribute != "lr" && isStandard(attribute, value));
+    }
+  };
+  for (Group& each : groups_) {
+    markAll(each.attributes);
+  }
+  markAll(common_);
+  return *this;
+}
+
+DType Optimizer::accumulatorType(const ir::Variable& weight) const {
+  const DType own = weight.type.dtype;
+  if (!accumulationType_) {
+    return accumType_.value_or(computeTypeOf(own));
+  }
+  const DType type = accumulationType_(weight).value_or(own);
+  if (!isFloat(type)) {
+    raise<InvalidArgument>("{}: the accumulation type of '{}' is {}, expected a float",
+                           name(),
+                           weight.name,
+                           sluice::name(type));
+  }
+  if (type != own && !castGradients_) {
+    raise<InvalidArgument>(
+        "{}: type mismatch: the gradient of '{}' is accumulated in {} and the weight is {}; let "
+        "the optimizer cast it with castGradients()",
+        name(),
+        weight.name,
+        sluice::name(type),
+        sluice::name(own));
+  }
+  return type;
+}
+
+Optimizer::DerivedScalars Optimizer::derived(const Attributes&) const {
   return {};
+}
+
+std::map<std::string, double> Optimizer::scalars(double lrFactor) const {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  std::map<std::string, double> values;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    Attributes attributes = all(i);
+    attributes.find("lr")->second *= lrFactor;
+    for (const auto& [scalar, derivedScalar] : derived(attributes)) {
+      values.emplace(scalarName(scalar, i), derivedScalar.value);
+    }
+    for (const auto& [attribute, value] : attributes) {
+      // An infinite norm as a number that divides by itself to 1.
+      values.emplace(scalarName(attribute, i), std::min(value, kLargest));
+    }
+  }
+  values.emplace("optimizer.inverse_loss_scaling", 1.0 / get("loss_scaling"));
+  return values;
+}
+
+std::optional<double> Optimizer::constantValue(std::string_view scalar, std::size_t index) const {
+  if (scalar == "inverse_loss_scaling") {
+    return isConstant("loss_scaling") ? std::optional(1.0 / get("loss_scaling")) : std::nullopt;
+  }
+  const Attributes attributes = all(index);
+  if (const auto found = attributes.find(scalar); found != attributes.end()) {
+    return isConstant(scalar, index) ? std::optional(found->second) : std::nullopt;
+  }
+  const DerivedScalars scalars = derived(attributes);
+  const auto found = scalars.find(scalar);
+  SLUICE_CHECK(found != scalars.end(), "{} has no scalar '{}'", name(), scalar);
+  const bool constant = std::ranges::all_of(
+      found->second.from, [&](std::string_view from) { return isConstant(from, index); });
+  return constant ? std::optional(found->second.value) : std::nullopt;
+}
+
+ir::Value Optimizer::scalar(UpdateContext& context,
+                            std::string_view scalar,
+                            std::size_t index,
+                            DType type) const {
+  if (const std::optional<double> value = constantValue(scalar, index)) {
+    return context.b.scalar(type, *value);
+  }
+  return ops::cast(context.b, context.scalar(scalarName(scalar, index)), type);
+}
+
+ir::Value Optimizer::scalar(ir::GraphBuilder& b,
+                            std::string_view scalar,
+                            std::size_t index,
+                            DType scalarType,
+                            DType type) const {
+  if (const std::optional<double> value = constantValue(scalar, index)) {
+    return b.scalar(type, *value);
+  }
+  return ops::cast(b, readStepScalar(b, scalarName(scalar, index), scalarType), type);
+}
+
+void Optimizer::requireSameConstants(const Optimizer& next) const {
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const Attributes before = all(i);
+    const Attributes after = next.all(i);
+    for (const auto& [attribute, value] : before) {
+      if (isConstant(attribute, i) && after.at(attribute) != value) {
+        raise<InvalidArgument>(
+            "{}: {} of group {} is constant: the model was compiled with {}, got {}; mark it as "
+            "variable before the model is compiled",
+            name(),
+            attribute,
+            i,
+            value,
+            after.at(attribute));
+      }
+    }
+  }
+}
+
+std::unique_ptr<Optimizer> Optimizer::succeededBy(const Optimizer& next) const {
+  if (next.name() != name() || next.structure() != structure() || next.numGroups() != numGroups() ||
+      next.accumType_ != accumType_) {
+    raise<InvalidArgument>(
+        "the model was compiled with {} ({} groups, {}), got {} ({} groups, {}): another rule "
+        "needs "
+        "another model",
+        name(),
+        numGroups(),
+        structure(),
+        next.name(),
+        next.numGroups(),
+        next.structure());
+  }
+  requireSameConstants(next);
+  std::unique_ptr<Optimizer> result = next.clone();
+  const auto keep = [&](AttributeSet& attributes, std::size_t index) {
+    for (const auto& [attribute, value] : attributes.values) {
+      attributes.constant.insert_or_assign(attribute, isConstant(attribute, index));
+    }
+  };
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    keep(result->groups_[i].attributes, i);
+  }
+  keep(result->common_, 0);
+  return result;
 }
 
 }  // namespace sluice::optim

@@ -1,6 +1,7 @@
 #include "sluice/optim/update_context.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sluice/base/error.h"
 #include "sluice/ops/shape_ops.h"
@@ -8,15 +9,40 @@
 namespace sluice::optim {
 namespace {
 
-DType computeTypeOf(DType weight) {
-  return weight == DType::F64 ? DType::F64 : DType::F32;
-}
+constexpr std::string_view kStep = "optimizer.step";
 
 std::string stateName(std::string_view weight, std::string_view suffix) {
   return fmt::format("{}.{}", weight, suffix);
 }
 
 }  // namespace
+
+DType computeTypeOf(DType weight) {
+  return weight == DType::F64 ? DType::F64 : DType::F32;
+}
+
+ir::Value readStepScalar(ir::GraphBuilder& b, std::string_view name, DType type) {
+  b.graph().addVariable({.name = std::string(name),
+                         .type = {type, Shape{}},
+                         .role = ir::VariableRole::StepScalar,
+                         .trainable = false,
+                         .initializer = {}});
+  return b.variable(name);
+}
+
+std::string declareState(ir::Graph& graph,
+                         const ir::Variable& weight,
+                         std::string_view suffix,
+                         const StateOptions& options) {
+  const std::string name = stateName(weight.name, suffix);
+  const DType type = options.type.value_or(computeTypeOf(weight.type.dtype));
+  graph.addVariable({.name = name,
+                     .type = {type, weight.type.shape},
+                     .role = options.role,
+                     .trainable = false,
+                     .initializer = ir::Initializer::constant(options.initial)});
+  return name;
+}
 
 UpdateContext::UpdateContext(ir::GraphBuilder& builder, std::vector<Gradient> gradients)
     : b(builder), gradients_(std::move(gradients)) {
@@ -68,14 +94,11 @@ ir::Value UpdateContext::gradient(const Gradient& gradient) {
   return ops::cast(b, gradient.value, computeType(gradient.variable));
 }
 
-ir::Value UpdateContext::state(std::string_view weight, std::string_view suffix) {
-  const std::string name = stateName(weight, suffix);
-  b.graph().addVariable({.name = name,
-                         .type = {computeType(weight), variable(weight).type.shape},
-                         .role = ir::VariableRole::OptimizerState,
-                         .trainable = false,
-                         .initializer = ir::Initializer::constant(0.0)});
-  return b.variable(name);
+ir::Value UpdateContext::state(std::string_view weight,
+                               std::string_view suffix,
+                               const StateOptions& options) {
+  const std::string name = declareState(b.graph(), variable(weight), suffix, options);
+  return ops::cast(b, b.variable(name), computeType(weight));
 }
 
 ir::Value UpdateContext::globalState(std::string_view name, double initial) {
@@ -87,29 +110,39 @@ ir::Value UpdateContext::globalState(std::string_view name, double initial) {
   return b.variable(name);
 }
 
+ir::Value UpdateContext::step() {
+  if (!step_.valid()) {
+    const ir::Placement place = std::exchange(b.place, unplaced_);
+    step_ = ops::add(b, globalState(kStep, 0.0), b.scalar(scalarType_, 1.0));
+    assign(std::string(kStep), step_);
+    b.place = place;
+  }
+  return step_;
+}
+
 ir::Value UpdateContext::scalar(std::string_view name) {
   const auto found = scalars_.find(name);
   if (found != scalars_.end()) {
     return found->second;
   }
-  b.graph().addVariable({.name = std::string(name),
-                         .type = {scalarType_, Shape{}},
-                         .role = ir::VariableRole::StepScalar,
-                         .trainable = false,
-                         .initializer = {}});
   const ir::Placement place = std::exchange(b.place, unplaced_);
-  const ir::Value value = b.variable(name);
+  const ir::Value value = readStepScalar(b, name, scalarType_);
   b.place = place;
   scalars_.emplace(name, value);
   return value;
 }
 
+void UpdateContext::assign(const std::string& name, ir::Value value) {
+  value = ops::cast(b, value, variable(name).type.dtype);
+  b.assign(name, guard_.valid() ? ops::where(b, guard_, value, b.variable(name)) : value);
+}
+
 void UpdateContext::assignWeight(std::string_view weight, ir::Value value) {
-  b.assign(weight, ops::cast(b, value, variable(weight).type.dtype));
+  assign(std::string(weight), value);
 }
 
 void UpdateContext::assignState(std::string_view weight, std::string_view suffix, ir::Value value) {
-  b.assign(stateName(weight, suffix), value);
+  assign(stateName(weight, suffix), value);
 }
 
 }  // namespace sluice::optim

@@ -178,6 +178,15 @@ class Emitter {
     return known != nullptr ? known->device == kRemote : streaming_.variables.contains(variable);
   }
 
+  /// A combined velocity is an accumulator, too, but what is added stays from round to round.
+  bool beginsAnew(const ir::Variable& variable) {
+    return variable.role == ir::VariableRole::Accumulator &&
+           std::ranges::all_of(assigns_[variable.name], [&](std::size_t i) {
+             const std::string& mode = graph_.op(order_[i]).attrs.text("mode");
+             return mode == "sum" || mode == "mean";
+           });
+  }
+
   /// This device's window on a remote variable.
   BufferId windowOn(const std::string& variable) {
     const auto [known, isNew] = streamed_.emplace(variable, result_.streamed.size());
@@ -188,7 +197,7 @@ class Emitter {
       buffer.device = kRemote;
       buffer.region = Region::State;
       buffer.offset = placed.offset;
-      result_.streamed.push_back({placed.variable.role, remote, {}});
+      result_.streamed.push_back({beginsAnew(placed.variable), remote, {}});
     }
     for (const BufferId window : result_.streamed[known->second].windows) {
       if (deviceOf(window) == device()) {

@@ -44,7 +44,7 @@ struct EmittedCall {
 
 /// A remote variable and the buffers that hold it.
 struct StreamedVariable {
-  ir::VariableRole role = ir::VariableRole::Weight;
+  bool beginsAnew = false;  ///< an accumulator whose first write in a round needs no old value
   BufferId remote;
   std::vector<BufferId> windows;  ///< one per device that uses it
 };

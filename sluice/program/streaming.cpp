@@ -187,9 +187,7 @@ class Streams {
     const Window& window = windows[i];
     const bool once = !isPerMicroBatch(window);
     const Buffer& remote = emitted_.buffers[variable.remote.index()];
-    const bool accumulator = variable.role == ir::VariableRole::Accumulator;
-    // Accumulators begin anew in every round.
-    const bool fetched = window.uses[0].readsFirst && !(accumulator && once && i == 0);
+    const bool fetched = window.uses[0].readsFirst && !(variable.beginsAnew && once && i == 0);
     std::int32_t lastWrite = -1;
     for (const SegmentUse& use : window.uses) {
       lastWrite = use.writes ? use.segment : lastWrite;
@@ -199,7 +197,7 @@ class Streams {
       transfers.push_back({{window.uses[0].segment, false},
                            {remote.name, variable.remote, window.buffer, remote.bytes, once}});
     }
-    if (lastWrite >= 0 && !(accumulator && once && last)) {
+    if (lastWrite >= 0 && !(variable.beginsAnew && once && last)) {
       transfers.push_back(
           {{lastWrite, true}, {remote.name, window.buffer, variable.remote, remote.bytes, once}});
     }

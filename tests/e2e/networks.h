@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sluice/sluice.h"
@@ -88,12 +89,12 @@ std::vector<HostTensor> makeInputs(const std::vector<TensorType>& types,
 using Bits = std::map<std::string, std::uint64_t>;
 Bits bitsOf(Session& session);
 
-/// Trains from a fixed seed with AdamW for `updates` updates in calls of deviceIterations.
+/// Trains from a fixed seed for `updates` updates in calls of deviceIterations.
 template <class Net>
-Bits train(Options options, std::int64_t updates) {
+Bits trainWith(const optim::Optimizer& optimizer, Options options, std::int64_t updates) {
   Net net;
   options.outputMode(OutputMode::All);
-  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  auto model = trainingModel(net, options, optimizer);
   std::map<std::string, std::uint64_t> losses;
   std::int64_t microBatch = 0;
   while (model.updates() < updates) {
@@ -107,6 +108,12 @@ Bits train(Options options, std::int64_t updates) {
   Bits bits = bitsOf(model.session());
   bits.merge(losses);
   return bits;
+}
+
+/// The same with AdamW.
+template <class Net>
+Bits train(Options options, std::int64_t updates) {
+  return trainWith<Net>(optim::AdamW(0.01), std::move(options), updates);
 }
 
 /// A network by name, for tests over all of them.

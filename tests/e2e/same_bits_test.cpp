@@ -19,6 +19,7 @@ using testing::BlockedGpt;
 using testing::ResidualMlp;
 using testing::Towers;
 using testing::train;
+using testing::trainWith;
 
 constexpr std::int64_t kUpdates = 5;
 constexpr std::int32_t kAccumulation = 6;
@@ -117,6 +118,96 @@ TEST_P(SameBits, AsOnOneDevice) {
 INSTANTIATE_TEST_SUITE_P(Matrix, SameBits, ::testing::ValuesIn(cuts()), [](const auto& test) {
   return std::string(test.param.name);
 });
+
+/// Rules whose updates join values of several devices, or that add to their state in the loop.
+std::vector<std::unique_ptr<optim::Optimizer>> rules() {
+  std::vector<std::unique_ptr<optim::Optimizer>> all;
+  all.push_back(std::make_unique<optim::SGD>(optim::SgdOptions{
+      .lr = 0.05, .momentum = 0.9, .weightDecay = 0.01, .nesterov = true, .maxGradNorm = 0.5}));
+  all.push_back(std::make_unique<optim::SGD>(optim::SgdOptions{.lr = 0.05,
+                                                               .momentum = 0.9,
+                                                               .dampening = 0.1,
+                                                               .weightDecay = 0.01,
+                                                               .useCombinedAccum = true,
+                                                               .velocityScaling = 8,
+                                                               .lossScaling = 64}));
+  all.push_back(std::make_unique<optim::SGD>(
+      optim::SgdOptions{.lr = 0.05, .momentum = 0.9, .dampening = 0.1, .torchCompatible = true}));
+  all.push_back(std::make_unique<optim::RMSprop>(
+      optim::RmsPropOptions{.eps = 1e-4, .momentum = 0.9, .centered = true, .lossScaling = 8}));
+  all.push_back(std::make_unique<optim::LAMB>(optim::LambOptions{.lr = 0.01}));
+  optim::AdamW adam(optim::AdamOptions{.lr = 0.01,
+                                       .lossScaling = 128,
+                                       .maxGradNorm = 0.001,
+                                       .accumType = DType::F16,
+                                       .firstOrderMomentumAccumType = DType::F16});
+  adam.markAsConstant("beta1").addGroup(optim::endingWith(".bias"), {{"weight_decay", 0.0}});
+  all.push_back(adam.clone());
+  return all;
+}
+
+using SameBitsOfRules = SameBits;
+
+TEST_P(SameBitsOfRules, AsOnOneDevice) {
+  const std::vector<Options> all = configurations(GetParam());
+  for (const auto& rule : rules()) {
+    const Bits expected = trainWith<ResidualMlp>(*rule, withAccumulation(), kUpdates);
+    for (const Options& options : all) {
+      SCOPED_TRACE(rule->name() + "\n" + options.str());
+      EXPECT_EQ(difference(expected, trainWith<ResidualMlp>(*rule, options, kUpdates)), "");
+    }
+  }
+}
+
+std::vector<Cut> someCuts() {
+  std::vector<Cut> some = cuts();
+  std::erase_if(some, [](const Cut& cut) {
+    const std::string_view name = cut.name;
+    return name != "halves" && name != "five" && name != "revisited" && name != "backwards";
+  });
+  return some;
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix,
+                         SameBitsOfRules,
+                         ::testing::ValuesIn(someCuts()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+/// Phases in both orders, and stages whose weights, state and accumulators are off the devices.
+std::vector<Options> offTheDevices() {
+  using parallel::Phase;
+  std::vector<Options> all;
+  const std::vector<Phase> phases = {Phase("b0", "b1"), Phase("b2"), Phase("b3", "b4")};
+  for (const auto order :
+       {parallel::PhaseOrder::PhaseMajor, parallel::PhaseOrder::MicroBatchMajor}) {
+    all.push_back(withAccumulation());
+    all.back().setExecutionStrategy(parallel::SerialPhasedExecution(phases).order(order));
+  }
+  const TensorLocationSettings off = TensorLocationSettings().useOnChipStorage(false);
+  all.push_back(withAccumulation());
+  all.back().setExecutionStrategy(PipelinedExecution({Stage("b0", "b1"), Stage("b2", "b3", "b4")}));
+  all.back()
+      .tensorLocations.setWeightLocation(off)
+      .setOptimizerLocation(off)
+      .setAccumulatorLocation(off);
+  return all;
+}
+
+/// Without accumulators: what these hold between rounds is nothing to keep.
+Bits kept(Bits bits) {
+  std::erase_if(bits, [](const auto& entry) { return entry.first.ends_with(".accumulator"); });
+  return bits;
+}
+
+TEST(Rules, InPhasesAndOffTheDevicesHaveTheSameBits) {
+  for (const auto& rule : rules()) {
+    const Bits expected = kept(trainWith<ResidualMlp>(*rule, withAccumulation(), kUpdates));
+    for (const Options& options : offTheDevices()) {
+      SCOPED_TRACE(rule->name() + "\n" + options.str());
+      EXPECT_EQ(difference(expected, kept(trainWith<ResidualMlp>(*rule, options, kUpdates))), "");
+    }
+  }
+}
 
 std::vector<Cut> cutsWithConcurrentStages() {
   const auto at = [](Stage stage, std::int64_t device) {

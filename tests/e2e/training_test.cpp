@@ -56,6 +56,8 @@ void expectTrainsLikeTheReference(const optim::Optimizer& optimizer, int steps) 
 TEST(Training, FollowsTheReferenceKernels) {
   expectTrainsLikeTheReference<Mlp>(optim::SGD({.lr = 0.1, .momentum = 0.9}), 20);
   expectTrainsLikeTheReference<Mlp>(optim::AdamW(0.01), 20);
+  expectTrainsLikeTheReference<Mlp>(optim::LAMB(0.01), 20);
+  expectTrainsLikeTheReference<Mlp>(optim::RMSprop({.lr = 0.01, .momentum = 0.5}), 20);
   expectTrainsLikeTheReference<Cnn>(optim::SGD(0.05), 8);
 }
 

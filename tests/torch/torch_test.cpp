@@ -274,6 +274,52 @@ TEST(LikeTorch, TenStepsOfAdamAndAdamW) {
   expectTenStepsLikeTorch(optim::AdamW(options), adamW);
 }
 
+TEST(LikeTorch, TenStepsOfSgdWithDampeningWhereAsked) {
+  expectTenStepsLikeTorch(optim::SGD({.lr = 0.05,
+                                      .momentum = 0.9,
+                                      .dampening = 0.3,
+                                      .weightDecay = 0.05,
+                                      .torchCompatible = true}),
+                          {{"rule", "SGD"},
+                           {"lr", 0.05},
+                           {"momentum", 0.9},
+                           {"dampening", 0.3},
+                           {"weight_decay", 0.05}});
+  expectTenStepsLikeTorch(optim::SGD({.lr = 0.05, .dampening = 0.3, .torchCompatible = true}),
+                          {{"rule", "SGD"}, {"lr", 0.05}, {"dampening", 0.3}});
+}
+
+TEST(LikeTorch, TenStepsOfCombinedSgd) {
+  expectTenStepsLikeTorch(
+      optim::SGD({.lr = 0.05,
+                  .momentum = 0.9,
+                  .weightDecay = 0.05,
+                  .useCombinedAccum = true,
+                  .velocityScaling = 8,
+                  .lossScaling = 128}),
+      {{"rule", "SGD"}, {"lr", 0.05}, {"momentum", 0.9}, {"weight_decay", 0.05}});
+}
+
+TEST(LikeTorch, TenStepsOfRmsProp) {
+  for (const bool centered : {false, true}) {
+    for (const double momentum : {0.0, 0.6}) {
+      expectTenStepsLikeTorch(optim::RMSprop({.lr = 0.01,
+                                              .alpha = 0.9,
+                                              .eps = 1e-4,
+                                              .weightDecay = 0.05,
+                                              .momentum = momentum,
+                                              .centered = centered}),
+                              {{"rule", "RMSprop"},
+                               {"lr", 0.01},
+                               {"alpha", 0.9},
+                               {"eps", 1e-4},
+                               {"weight_decay", 0.05},
+                               {"momentum", momentum},
+                               {"centered", centered}});
+    }
+  }
+}
+
 TEST(LikeTorch, FiveUpdatesOfTheMnistNetwork) {
   MnistNetwork net;
   auto training = trainingModel(net, Options(), optim::AdamW(1e-3));

@@ -1,5 +1,6 @@
-// assign with modes sum and mean: accumulates into the variable's own slice, which is read and
-// written. The first micro-batch of a round overwrites what the round before left there.
+// assign with modes add, sum and mean: accumulates into the variable's own slice, which is read and
+// written. With sum and mean the first micro-batch of a round overwrites what the round before left
+// there.
 #include <algorithm>
 #include <cstring>
 
@@ -57,8 +58,11 @@ class FloatTile {
 
 class Accumulate : public device::Kernel {
  public:
-  Accumulate(const TensorType& type, bool mean)
-      : dtype_(type.dtype), elements_(type.shape.elements()), mean_(mean) {}
+  Accumulate(const TensorType& type, std::string_view mode)
+      : dtype_(type.dtype),
+        elements_(type.shape.elements()),
+        mean_(mode == "mean"),
+        keeps_(mode == "add") {}
 
   void run(const device::KernelRun& run) override {
     run.workers.parallelFor((elements_ + kTile - 1) / kTile, [&](std::int64_t tile) {
@@ -73,7 +77,7 @@ class Accumulate : public device::Kernel {
     dispatch(dtype_, [&]<class T>(T) {
       const T* value = run.in<T>(0) + begin;
       T* slice = run.out<T>(0) + begin;
-      if (microBatch == 0) {
+      if (microBatch == 0 && !keeps_) {
         std::memmove(slice, value, static_cast<std::size_t>(n) * sizeof(T));
         return;
       }
@@ -90,6 +94,7 @@ class Accumulate : public device::Kernel {
   DType dtype_;
   std::int64_t elements_;
   bool mean_;
+  bool keeps_;  // what the round before left
   FloatTile floats_;
 };
 
@@ -97,8 +102,8 @@ class Accumulate : public device::Kernel {
 
 std::unique_ptr<device::Kernel> makeAssign(const ir::OpView& op, const device::Choice&) {
   const std::string& mode = op.attrs.text("mode");
-  SLUICE_CHECK(mode == "sum" || mode == "mean", "an assign of mode '{}' as a kernel", mode);
-  return std::make_unique<Accumulate>(op.inputs[0], mode == "mean");
+  SLUICE_CHECK(mode != "set", "an assign of mode '{}' as a kernel", mode);
+  return std::make_unique<Accumulate>(op.inputs[0], mode);
 }
 
 }  // namespace sluice::devices::cpu

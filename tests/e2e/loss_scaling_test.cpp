@@ -1,0 +1,232 @@
+// Automatic loss scaling: when the factor doubles and halves, and that no overflow reaches a
+// weight.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/sluice.h"
+#include "tests/support/message_of.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::messageOf;
+
+Options automatic(std::int64_t accumulation = 1,
+                  int replicas = 1,
+                  optim::LossScalingOptions settings = {}) {
+  Options options;
+  options.replicationFactor(replicas).anchorTensor("gradient", "Gradient___w");
+  options.training.gradientAccumulation(accumulation).setAutomaticLossScaling(true, settings);
+  return options;
+}
+
+HostTensor half(const std::vector<double>& values) {
+  HostTensor x(DType::F16, Shape{static_cast<std::int64_t>(values.size())});
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    x.set(static_cast<std::int64_t>(i), values[i]);
+  }
+  return x;
+}
+
+/// One weight of 1, in float16 unless said otherwise, whose gradient is the input times the scale;
+/// the loss is a float32.
+class Weight {
+ public:
+  Weight(const optim::Optimizer& optimizer, const Options& options, DType type = DType::F16)
+      : type_(type), model_(make(optimizer, options)) {}
+
+  /// One call; returns the loss scaling that the last micro-batch has seen.
+  double call(const std::vector<double>& gradients) {
+    model_.run({half(gradients)});
+    return model_.getAnchoredTensor("gradient").at(0) / gradients.back();
+  }
+  double operator()(std::string_view variable = "w") {
+    return model_.session().read(variable).at(0);
+  }
+  double factor() { return (*this)("optimizer.loss_scale_factor"); }
+  Model& model() { return model_; }
+
+ private:
+  Model make(const optim::Optimizer& optimizer, const Options& options) {
+    const TensorId x = builder_.addInputTensor({DType::F16, Shape{1}}, "x");
+    const TensorId w =
+        builder_.addInitializedInputTensor(HostTensor::full({type_, Shape{1}}, 1), "w");
+    const TensorId y = builder_.aiOnnx().mul(builder_.aiOnnx().cast(x, type_), w);
+    const TensorId wide = builder_.aiOnnx().cast(y, DType::F32);
+    return trainingModel(builder_, builder_.aiGraphcore().identityloss(wide), options, optimizer);
+  }
+
+  DType type_;
+  Builder builder_;
+  Model model_;
+};
+
+optim::SGD sgd(double lossScaling) {
+  return optim::SGD(optim::SgdOptions{.lr = 1.0 / 65536, .lossScaling = lossScaling});
+}
+
+TEST(AutomaticLossScaling, DoublesWhileNoGradientIsLarge) {
+  for (const auto& [accumulation, replicas] : {std::pair(1, 1), std::pair(3, 1), std::pair(2, 2)}) {
+    Weight w(sgd(2), automatic(accumulation, replicas));
+    const std::vector<double> gradients(static_cast<std::size_t>(accumulation * replicas), 1.0);
+    std::vector<double> seen;
+    for (int i = 0; i < 5; ++i) {
+      seen.push_back(w.call(gradients));
+    }
+    EXPECT_THAT(seen, ElementsAre(2, 4, 8, 16, 32));
+  }
+}
+
+TEST(AutomaticLossScaling, HalvesWhenAnyGradientIsLarge) {
+  // 8188 is an eighth of the largest float16. The update itself takes place.
+  Weight below(sgd(1), automatic());
+  below.call({8184});
+  EXPECT_EQ(below.factor(), 2);
+  Weight at(sgd(1), automatic());
+  at.call({8188});
+  EXPECT_EQ(at.factor(), 0.5);
+  EXPECT_NEAR(at(), 1 - 8188.0 / 65536, 1e-3);
+}
+
+TEST(AutomaticLossScaling, CountsAllMicroBatchesAndReplicas) {
+  for (const auto& [accumulation, replicas] : {std::pair(3, 1), std::pair(1, 3), std::pair(3, 2)}) {
+    for (int large = 0; large < accumulation * replicas; ++large) {
+      Weight w(sgd(1), automatic(accumulation, replicas));
+      std::vector<double> gradients(static_cast<std::size_t>(accumulation * replicas), 1.0);
+      gradients[static_cast<std::size_t>(large)] = -9000;
+      w.call(gradients);
+      EXPECT_EQ(w.factor(), 0.5) << accumulation << " " << replicas << " " << large;
+    }
+  }
+}
+
+TEST(AutomaticLossScaling, HasSettings) {
+  Weight edge(sgd(1), automatic(1, 1, {.binEdgeLocation = 0.5}));
+  edge.call({30000});
+  EXPECT_EQ(edge.factor(), 2);
+  // One micro-batch of four is large: less than half of what is counted.
+  Weight share(sgd(1), automatic(4, 1, {.thresholdUpperCountProportion = 0.5}));
+  share.call({9000, 1, 1, 1});
+  EXPECT_EQ(share.factor(), 2);
+  Weight rarely(sgd(2), automatic(1, 1, {.updatePeriod = 2}));
+  std::vector<double> seen;
+  for (int i = 0; i < 5; ++i) {
+    seen.push_back(rarely.call({1}));
+  }
+  EXPECT_THAT(seen, ElementsAre(2, 4, 4, 8, 8));
+}
+
+TEST(AutomaticLossScaling, LeavesOutAnUpdateThatOverflows) {
+  for (const int period : {1, 100}) {
+    optim::AdamW adam(optim::AdamOptions{.lr = 0.125, .weightDecay = 0.0, .lossScaling = 2});
+    Weight w(adam, automatic(1, 1, {.updatePeriod = period}));
+    w.call({30000});  // the first step, of exactly lr; 60000 is large, so the scale falls to 1
+    const double before = w();
+    EXPECT_NEAR(before, 0.875, 1e-3);
+    const double m = w("w.exp_avg");
+    for (const double bad : {65504.0,
+                             std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()}) {
+      adam.set("loss_scaling", 2048);
+      w.model().setOptimizer(adam);
+      const double factor = w.factor();
+      w.call({bad});
+      EXPECT_EQ(w(), before) << bad;
+      EXPECT_EQ(w("w.exp_avg"), m) << bad;
+      EXPECT_EQ(w("optimizer.step"), 1) << bad;
+      EXPECT_EQ(w.factor(), factor / 2) << bad;
+    }
+    adam.set("loss_scaling", 2);
+    w.model().setOptimizer(adam);
+    w.call({10});
+    EXPECT_NE(w(), before);
+    EXPECT_EQ(w("optimizer.step"), 2);
+  }
+}
+
+TEST(AutomaticLossScaling, ChangesNoResultButForRounding) {
+  const auto weightAfter = [](bool on) {
+    Options options;
+    options.training.gradientAccumulation(2).setAutomaticLossScaling(on);
+    options.anchorTensor("gradient", "Gradient___w");
+    Weight w(sgd(2), options);
+    for (const double g : {100, -50, 75, 25}) {
+      w.call({g, g / 2});
+    }
+    return w();
+  };
+  EXPECT_EQ(weightAfter(true), weightAfter(false));
+}
+
+TEST(AutomaticLossScaling, MarksTheLossScalingAsVariable) {
+  Weight w(sgd(1), automatic());
+  EXPECT_FALSE(w.model().optimizer()->isConstant("loss_scaling"));
+  w.call({1});
+  EXPECT_NO_THROW(w.model().setOptimizer(sgd(4)));
+}
+
+TEST(AutomaticLossScaling, RefusesWhatItCannotDo) {
+  Weight wide(sgd(1), automatic(), DType::F32);
+  EXPECT_THAT(messageOf([&] { wide.call({1}); }), HasSubstr("no gradient in float16"));
+  Weight combined(optim::SGD(optim::SgdOptions{.momentum = 0.5, .useCombinedAccum = true}),
+                  automatic());
+  EXPECT_THAT(messageOf<Unsupported>([&] { combined.call({1}); }), HasSubstr("separate form"));
+  EXPECT_THAT(messageOf([] { Weight w(sgd(1), automatic().continuousWeightUpdates(true)); }),
+              HasSubstr("continuousWeightUpdates"));
+  const auto message = [](optim::LossScalingOptions settings) {
+    return messageOf([&] { Weight(sgd(1), automatic(1, 1, settings)).call({1}); });
+  };
+  EXPECT_THAT(message({.binEdgeLocation = 1.5}), HasSubstr("binEdgeLocation is 1.5"));
+  EXPECT_THAT(message({.thresholdUpperCountProportion = -0.5}),
+              HasSubstr("thresholdUpperCountProportion is -0.5"));
+  EXPECT_THAT(message({.updatePeriod = 0}), HasSubstr("updatePeriod is 0"));
+}
+
+/// Hashes of all variables after five updates of two layers in float16.
+std::map<std::string, std::uint64_t> trainedOn(int devices, bool pipelined) {
+  Builder b;
+  TensorId x = b.addInputTensor({DType::F16, Shape{2, 4}}, "x");
+  for (int layer = 0; layer < 2; ++layer) {
+    const auto scope = b.virtualGraph(layer % devices);
+    HostTensor w(DType::F16, Shape{4, 4});
+    for (std::int64_t i = 0; i < 16; ++i) {
+      w.set(i, static_cast<double>((i * (5 + layer)) % 13 - 6) / 8);
+    }
+    x = b.aiOnnx().relu(
+        b.aiOnnx().matmul(x, b.addInitializedInputTensor(w, "w" + std::to_string(layer))));
+    if (layer == 1) {
+      x = b.aiGraphcore().identityloss(b.aiOnnx().cast(b.aiOnnx().mul(x, x), DType::F32));
+    }
+  }
+  Options options;
+  options.training.gradientAccumulation(4).setAutomaticLossScaling(true);
+  if (devices > 1) {
+    options.virtualGraphMode(VirtualGraphMode::Manual).enablePipelining(pipelined);
+  }
+  auto model = trainingModel(b, x, options, optim::AdamW({.lr = 0.01, .lossScaling = 256}));
+  std::map<std::string, std::uint64_t> bits;
+  for (int update = 0; update < 5; ++update) {
+    HostTensor inputs(DType::F16, Shape{8, 4});
+    for (std::int64_t i = 0; i < 32; ++i) {
+      inputs.set(i, static_cast<double>((i * (3 + update)) % 11 - 5) / 4);
+    }
+    model.run({inputs});
+    bits["factor" + std::to_string(update)] =
+        model.session().read("optimizer.loss_scale_factor").hash();
+  }
+  for (const char* name : {"w0", "w1", "w0.exp_avg", "w1.exp_avg_sq", "optimizer.step"}) {
+    bits[name] = model.session().read(name).hash();
+  }
+  return bits;
+}
+
+TEST(AutomaticLossScaling, HasTheSameBitsOnSeveralDevices) {
+  const auto expected = trainedOn(1, false);
+  EXPECT_EQ(trainedOn(2, false), expected);
+  EXPECT_EQ(trainedOn(2, true), expected);
+}
+
+}  // namespace
+}  // namespace sluice
