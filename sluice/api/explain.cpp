@@ -47,9 +47,10 @@ std::string stages(const ExecutionPlan& plan) {
 
 std::string scheduleOf(const ExecutionPlan& plan) {
   const schedule::PipelineSchedule& schedule = plan.schedule;
+  const bool phaseMajor = plan.streaming.order == parallel::StreamOrder::PhaseMajor;
   std::string text =
       fmt::format("Schedule {}{}: {:.3f} us per round, no order is below {:.3f} us, gap {:.1f} %\n",
-                  name(schedule.kind),
+                  phaseMajor ? "phase by phase" : name(schedule.kind),
                   plan.recomputed ? " with recomputation" : "",
                   microseconds(schedule.makespan),
                   microseconds(schedule.bound),
@@ -74,6 +75,31 @@ std::map<std::int32_t, std::int64_t> workOfDevices(std::span<const parallel::Sta
   return sums;
 }
 
+/// What a round moves to and from remote memory, by device.
+std::string traffic(const program::Program& program) {
+  std::map<std::int32_t, std::pair<std::size_t, std::size_t>> moved;  // fetched, flushed
+  for (const program::Transfer& transfer : program.transfers) {
+    const program::Buffer& from = program.buffer(transfer.from);
+    const program::Buffer& to = program.buffer(transfer.to);
+    const std::size_t bytes =
+        transfer.bytes *
+        static_cast<std::size_t>(transfer.oncePerRound ? 1 : program.microBatchesPerRound);
+    if (from.isRemote()) {
+      moved[to.device].first += bytes;
+    } else if (to.isRemote()) {
+      moved[from.device].second += bytes;
+    }
+  }
+  std::string text;
+  for (const auto& [device, bytes] : moved) {
+    text += fmt::format("  device {} fetches {} bytes and flushes {} bytes in every round\n",
+                        device,
+                        bytes.first,
+                        bytes.second);
+  }
+  return text;
+}
+
 std::string memory(const program::Program& program) {
   std::string text = "Memory of a replica\n";
   for (std::size_t d = 0; d < program.devices.size(); ++d) {
@@ -82,6 +108,12 @@ std::string memory(const program::Program& program) {
                         d,
                         plan.stateBytes,
                         plan.transientBytes);
+  }
+  if (program.remote.totalBytes() > 0) {
+    text += fmt::format("  remote memory: {} bytes of state, {} bytes of activations\n",
+                        program.remote.stateBytes,
+                        program.remote.transientBytes);
+    text += traffic(program);
   }
   return text;
 }
@@ -116,9 +148,10 @@ std::string explain(const CompiledProgram& compiled,
                     const BatchLayout& layout,
                     const Options& options) {
   std::string text = layout.explain();
-  const std::string_view how = compiled.plan.pipelined    ? "Pipelined execution"
-                               : compiled.plan.sequential ? "One micro-batch at a time"
-                                                          : "One device";
+  const std::string_view how = !compiled.plan.phaseOfStage.empty() ? "Phased execution"
+                               : compiled.plan.pipelined           ? "Pipelined execution"
+                               : compiled.plan.sequential          ? "One micro-batch at a time"
+                                                                   : "One device";
   text += fmt::format("{}; {} devices reserved for {} replicas\n",
                       how,
                       compiled.devices,

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/shape_ops.h"
+#include "sluice/ops/ops.h"
 
 namespace sluice::optim {
 namespace {

@@ -344,6 +344,19 @@ TEST(Phased, InferenceLoadsEachWeightOncePerRound) {
   }
 }
 
+TEST(Phased, IsExplained) {
+  DeepTraining training(deep(SerialPhasedExecution(DeepGpt::phases(4))));
+  const program::Program& program = training.program();
+  EXPECT_THAT(training.model().explain(),
+              AllOf(HasSubstr("Phased execution; 1 devices"),
+                    HasSubstr("Schedule phase by phase"),
+                    HasSubstr(fmt::format("remote memory: {} bytes of state, {} bytes of "
+                                          "activations",
+                                          program.remote.stateBytes,
+                                          program.remote.transientBytes)),
+                    HasSubstr("device 0 fetches ")));
+}
+
 TEST(Phased, RemoteMemoryMayBeAFile) {
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("sluice-remote-{}", ::getpid()))
