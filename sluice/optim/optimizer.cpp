@@ -8,8 +8,6 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/arithmetic_ops.h"
-#include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
 
 namespace sluice::optim {

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/ops.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/logic_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::optim {
 namespace {
