@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -25,7 +26,7 @@ class ExportedNetwork : public ::testing::TestWithParam<Exported> {
  protected:
   static void SetUpTestSuite() {
     const std::string command =
-        std::string("/usr/bin/python3 '") + SLUICE_TORCH_EXPORT + "' '" + folder().path + "'";
+        fmt::format("/usr/bin/python3 '{}' '{}'", SLUICE_TORCH_EXPORT, folder().path);
     const int status = std::system(command.c_str());
     available_ = !WIFEXITED(status) || WEXITSTATUS(status) != kNoTorch;
     ASSERT_TRUE(!available_ || status == 0) << "onnx_export.py failed";
