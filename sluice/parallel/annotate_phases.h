@@ -1,6 +1,6 @@
-// Phases of a graph without phased blocks: taken from the annotations of its ops, or found by cutting
-// the graph into parts of about equal weights. Works on the forward graph; the backward ops made from
-// it inherit what is set here, and placement reads it.
+// Phases of a graph without phased blocks: taken from the annotations of its ops, or found by
+// cutting the graph into parts of about equal weights. Works on the forward graph; the backward ops
+// made from it inherit what is set here, and placement reads it.
 #pragma once
 
 #include <cstdint>

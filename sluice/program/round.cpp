@@ -281,6 +281,32 @@ void Round::append(std::int32_t node, std::int32_t instance) {
   lane.emplace_back(node, instance);
 }
 
+std::int32_t Round::laneFor(const Node& node) {
+  const auto subject = static_cast<std::size_t>(node.subject);
+  const auto deviceOf = [&](BufferId id) { return emitted_.buffers[id.index()].device; };
+  switch (node.kind) {
+    case TaskKind::Run:
+      return laneOf(emitted_.segments[subject].device, LaneKind::Compute);
+    case TaskKind::Feed:
+      return laneOf(deviceOf(emitted_.feeds[subject].buffer), LaneKind::Load);
+    case TaskKind::Drain:
+      return laneOf(deviceOf(emitted_.drains[subject].buffer), LaneKind::Store);
+    case TaskKind::Reduce: {
+      const std::int32_t device = deviceOf(emitted_.reductions[subject].to);
+      return laneOf(device, LaneKind::Exchange, device);
+    }
+    case TaskKind::Transfer:
+      break;
+  }
+  const std::int32_t from = deviceOf(emitted_.transfers[subject].from);
+  const std::int32_t to = deviceOf(emitted_.transfers[subject].to);
+  // What comes with every micro-batch is small and urgent; it does not queue behind the rest.
+  const std::int32_t way = node.once ? 0 : 1;
+  return node.fetches   ? laneOf(to, LaneKind::Fetch, way)
+         : node.flushes ? laneOf(from, LaneKind::Flush, way)
+                        : laneOf(to, LaneKind::Exchange, from);
+}
+
 void Round::layLanes(const schedule::PipelineSchedule& schedule) {
   std::int32_t devices = 1;
   for (const parallel::SegmentInfo& info : emitted_.segments) {
@@ -291,50 +317,30 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
     laneOf(d, LaneKind::Compute);
     laneOf(d, LaneKind::Store);
   }
-  using Entry = std::tuple<std::int64_t, std::int32_t, std::int32_t, std::int32_t>;
-  std::vector<Entry> entries;  // start, rank of equal starts, node, instance
+  using Entry = std::tuple<std::int64_t, std::int32_t, std::int32_t>;
+  std::vector<Entry> entries;  // start, instance, node
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
     Node& node = nodes_[n];
-    const auto subject = static_cast<std::size_t>(node.subject);
-    switch (node.kind) {
-      case TaskKind::Run:
-        node.lane = laneOf(emitted_.segments[subject].device, LaneKind::Compute);
-        break;
-      case TaskKind::Feed:
-        node.lane =
-            laneOf(emitted_.buffers[emitted_.feeds[subject].buffer.index()].device, LaneKind::Load);
-        break;
-      case TaskKind::Drain:
-        node.lane = laneOf(emitted_.buffers[emitted_.drains[subject].buffer.index()].device,
-                           LaneKind::Store);
-        break;
-      case TaskKind::Transfer: {
-        const std::int32_t from = emitted_.buffers[emitted_.transfers[subject].from.index()].device;
-        const std::int32_t to = emitted_.buffers[emitted_.transfers[subject].to.index()].device;
-        // What comes with every micro-batch is small and urgent; it does not queue behind the rest.
-        const std::int32_t way = node.once ? 0 : 1;
-        node.lane = node.fetches   ? laneOf(to, LaneKind::Fetch, way)
-                    : node.flushes ? laneOf(from, LaneKind::Flush, way)
-                                   : laneOf(to, LaneKind::Exchange, from);
-        break;
-      }
-      case TaskKind::Reduce: {
-        const std::int32_t device =
-            emitted_.buffers[emitted_.reductions[subject].to.index()].device;
-        node.lane = laneOf(device, LaneKind::Exchange, device);
-        break;
-      }
-    }
-    const bool remote = node.fetches || node.flushes;
-    for (std::size_t i = 0; node.kind != TaskKind::Run && !remote && i < node.start.size(); ++i) {
-      const auto instance = static_cast<std::int32_t>(i);
-      entries.emplace_back(node.start[i], instance, static_cast<std::int32_t>(n), instance);
+    node.lane = laneFor(node);
+    const bool byTime = node.kind != TaskKind::Run && !node.fetches && !node.flushes;
+    for (std::size_t i = 0; byTime && i < node.start.size(); ++i) {
+      entries.emplace_back(
+          node.start[i], static_cast<std::int32_t>(i), static_cast<std::int32_t>(n));
     }
   }
   std::ranges::sort(entries);
-  // The kernels of a device: by its schedule, and what runs once per round before the first run of
-  // a segment that comes behind it.
-  std::vector<std::vector<std::int32_t>> once(static_cast<std::size_t>(devices));
+  layKernels(schedule, static_cast<std::size_t>(devices));
+  for (const auto& [start, instance, node] : entries) {
+    append(node, instance);
+  }
+  layRemoteLanes();
+  findGroups();
+}
+
+/// The kernels of a device: by its schedule, and what runs once per round before the first run of a
+/// segment that comes behind it.
+void Round::layKernels(const schedule::PipelineSchedule& schedule, std::size_t devices) {
+  std::vector<std::vector<std::int32_t>> once(devices);
   std::map<std::pair<SegmentKind, std::int32_t>, std::int32_t> loop;
   for (std::size_t s = 0; s < emitted_.segments.size(); ++s) {
     const parallel::SegmentInfo& info = emitted_.segments[s];
@@ -344,8 +350,8 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
       once[static_cast<std::size_t>(info.device)].push_back(nodeOfSegment_[s]);
     }
   }
-  serial_.assign(static_cast<std::size_t>(devices), true);
-  for (std::size_t d = 0; d < once.size(); ++d) {
+  serial_.assign(devices, true);
+  for (std::size_t d = 0; d < devices; ++d) {
     std::size_t nextOnce = 0;
     const auto appendOnceBefore = [&](std::int32_t segment) {
       while (nextOnce < once[d].size() &&
@@ -369,11 +375,6 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
     }
     appendOnceBefore(static_cast<std::int32_t>(emitted_.segments.size()));
   }
-  for (const auto& [start, rank, node, instance] : entries) {
-    append(node, instance);
-  }
-  layRemoteLanes();
-  findGroups();
 }
 
 }  // namespace sluice::program

@@ -105,6 +105,8 @@ class Round {
   std::int64_t firstUse(const Node& fetch, std::int32_t microBatch) const;
   std::int64_t lastWrite(const Node& copy, std::int32_t microBatch) const;
   void layLanes(const schedule::PipelineSchedule& schedule);
+  void layKernels(const schedule::PipelineSchedule& schedule, std::size_t devices);
+  std::int32_t laneFor(const Node& node);
   void findGroups();
   void layRemoteLanes();
   std::int32_t placeAmongKernels(const Node& node, std::int32_t microBatch) const;
