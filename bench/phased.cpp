@@ -1,9 +1,10 @@
-// Whether a phase costs the longer of computing and loading: twelve equal layers, a phase each, on
+// Whether a phase costs the longer of computing and loading: 24 equal layers, a phase each, on
 // one device of one thread, with the way to remote memory as fast as half, all and twice the time
 // that the kernels take. The kernels' time is that of the same model with everything on the device,
-// measured in turns. Also with remote memory in a file, against reading the same bytes cold. Prints
-// one JSON object: medians, spread, ratios to the longer of both, and bytes moved against the least
-// that the model needs.
+// measured in turns. Training has more to save in its forward phases and more to load in its
+// backward ones, so there the longer of both is taken for each pass. Also with remote memory in a
+// file, against reading the same bytes cold. Prints one JSON object: medians, spread, ratios to the
+// longer of both, and bytes moved against the least that the model needs.
 //
 //   bench_phased [repeats] [folder for the file]
 #include <algorithm>
@@ -28,12 +29,12 @@ namespace {
 using namespace sluice;
 using bench::Json;
 
-constexpr int kLayers = 12;
+constexpr int kLayers = 24;
 constexpr std::int64_t kWidth = 512;
 constexpr std::int64_t kBatch = 256;
 constexpr std::int32_t kMicroBatches = 8;
 
-/// Twelve equal layers, one block each, and the loss with the last one.
+/// Equal layers, one block each, and the loss with the last one.
 struct Stack : nn::Module {
   Stack() : layers(*this, "layers") {
     for (int i = 0; i < kLayers; ++i) {
@@ -108,18 +109,27 @@ class Case {
   double seconds() const { return bench::median(times_); }
   const program::Program& program() const { return model_->program(); }
 
-  /// Bytes of a call that go the busier way.
-  double busierWay() const {
-    double fetched = 0;
-    double flushed = 0;
+  /// Bytes of a call on each way, in the forward pass and in what follows it.
+  struct Traffic {
+    double in[2] = {0, 0};
+    double out[2] = {0, 0};
+
+    double busier(int pass) const { return std::max(in[pass], out[pass]); }
+    double busierWay() const { return std::max(in[0] + in[1], out[0] + out[1]); }
+  };
+  Traffic traffic() const {
+    Traffic moved;
     const program::Program& p = program();
     for (const program::Transfer& transfer : p.transfers) {
       const double bytes = static_cast<double>(transfer.bytes) *
                            (transfer.oncePerRound ? 1 : p.microBatchesPerRound);
-      fetched += p.buffer(transfer.from).isRemote() ? bytes : 0;
-      flushed += p.buffer(transfer.to).isRemote() ? bytes : 0;
+      if (p.buffer(transfer.from).isRemote()) {
+        moved.in[isForward(transfer.to, false) ? 0 : 1] += bytes;
+      } else if (p.buffer(transfer.to).isRemote()) {
+        moved.out[isForward(transfer.from, true) ? 0 : 1] += bytes;
+      }
     }
-    return std::max(fetched, flushed);
+    return moved;
   }
 
   Json report() const {
@@ -129,6 +139,25 @@ class Case {
   }
 
  private:
+  /// Whether the forward pass is the first to use the buffer, or the last to write it.
+  bool isForward(program::BufferId id, bool written) const {
+    bool forward = true;
+    for (const program::Segment& segment : program().segments) {
+      const bool early = segment.kind == program::SegmentKind::Forward ||
+                         (segment.kind == program::SegmentKind::Pack && segment.part == 0);
+      for (const device::KernelCall& call : segment.calls) {
+        const bool reads = std::ranges::find(call.inputs, id.value) != call.inputs.end();
+        const bool writes = std::ranges::find(call.outputs, id.value) != call.outputs.end();
+        if (written && writes) {
+          forward = early;
+        } else if (!written && (reads || writes)) {
+          return early;
+        }
+      }
+    }
+    return forward;
+  }
+
   Stack net_;
   std::unique_ptr<TypedModel<Stack>> model_;
   std::vector<HostTensor> step_;
@@ -168,6 +197,7 @@ double coldRead(const std::string& path, std::size_t bytes) {
 
 Json measure(bool training, int repeats, const std::string& folder) {
   Case whole({.training = training, .phased = false});
+  Case forward({.training = false, .phased = false});
   for (int i = 0; i < 3; ++i) {
     whole.run();
   }
@@ -180,7 +210,7 @@ Json measure(bool training, int repeats, const std::string& folder) {
   };
   std::vector<Limited> limited;
   for (const double share : {0.5, 1.0, 2.0}) {
-    const double bandwidth = free.busierWay() / (share * compute);
+    const double bandwidth = free.traffic().busierWay() / (share * compute);
     limited.push_back(
         {share,
          std::make_unique<Case>(Setting{.training = training, .bandwidth = bandwidth}),
@@ -190,6 +220,7 @@ Json measure(bool training, int repeats, const std::string& folder) {
   Case filed({.training = training, .file = path});
   for (int i = 0; i < repeats; ++i) {
     whole.run();
+    forward.run();
     free.run();
     for (Limited& each : limited) {
       each.run->run();
@@ -197,16 +228,23 @@ Json measure(bool training, int repeats, const std::string& folder) {
     filed.run();
   }
   const double kernels = whole.seconds();
+  const double passes[2] = {training ? forward.seconds() : kernels,
+                            training ? kernels - forward.seconds() : 0};
+  const Case::Traffic moved = free.traffic();
   Json report = {{"on_the_device", whole.report()}, {"not_limited", free.report()}};
   report["not_limited"]["ratio_to_kernels"] = free.seconds() / kernels;
   for (const Limited& each : limited) {
-    const double load = free.busierWay() / each.bandwidth;
+    double longer = 0;
+    for (const int pass : {0, 1}) {
+      longer += std::max(passes[pass], moved.busier(pass) / each.bandwidth);
+    }
     Json one = each.run->report();
-    one["load_ms"] = 1e3 * load;
-    one["ratio_to_longer"] = each.run->seconds() / std::max(kernels, load);
+    one["load_ms"] = 1e3 * moved.busierWay() / each.bandwidth;
+    one["longer_ms"] = 1e3 * longer;
+    one["ratio_to_longer"] = each.run->seconds() / longer;
     report["load_" + std::to_string(each.share).substr(0, 3) + "_of_kernels"] = one;
   }
-  const double cold = coldRead(path, static_cast<std::size_t>(free.busierWay()));
+  const double cold = coldRead(path, static_cast<std::size_t>(moved.busierWay()));
   report["file"] = filed.report();
   report["file"]["cold_read_ms"] = 1e3 * cold;
   report["file"]["ratio_to_longer"] = filed.seconds() / std::max(kernels, cold);

@@ -303,7 +303,11 @@ class Lifetimes {
         lifetime.begin = lifetime.begin > extent.first ? then : std::min(lifetime.begin, then);
       }
     }
-    if (read && round_.overlaps()) {
+    // What is only packed would make room at once, and the next one would have to wait for that.
+    const bool packed = written &&
+                        emitted_.segments[static_cast<std::size_t>(last)].oncePerRound() &&
+                        extent.last < loopEnd_;
+    if ((read || packed) && round_.overlaps()) {
       lifetime.end = endBehind(last, spans, buffer.device);
     }
     const bool fromRoundBefore = lifetime.begin > extent.first;
