@@ -190,8 +190,9 @@ TEST(Offload, OfOptimizerStateTakesItFromTheDevices) {
   const program::Program on = planned(false);
   const program::Program off = planned(true);
   std::size_t weights = 0;
-  for (const auto& layer : DeepGpt(6, 32, 2, 8).parameters()) {
-    weights += layer->type().bytes();
+  const DeepGpt net(6, 32, 2, 8);
+  for (const nn::Parameter* parameter : net.parameters()) {
+    weights += parameter->type().bytes();
   }
   // Two moments per weight leave, and come and go once per update.
   EXPECT_GE(off.remote.stateBytes, 2 * weights);
@@ -341,6 +342,39 @@ TEST(Phased, InferenceLoadsEachWeightOncePerRound) {
   ASSERT_EQ(got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].hash(), expected[i].hash());
+  }
+}
+
+/// Painted before a step and read behind it, the devices' arenas show what was really used.
+TEST(Phased, UsesAsManyBytesAsThePlanSays) {
+  for (const Strategy& strategy :
+       {Strategy(SerialPhasedExecution(DeepGpt::phases(4)).order(PhaseOrder::PhaseMajor)),
+        Strategy(ParallelPhasedExecution(DeepGpt::phases(4)).order(PhaseOrder::MicroBatchMajor))}) {
+    DeepGpt net(4, 32, 2, 8);
+    auto model = trainingModel(net, deep(strategy), optim::AdamW(1e-2));
+    auto other = inferenceModel(net, Options());
+    const std::vector<HostTensor> inputs =
+        testing::makeInputs(net.inputs(), 0, model.microBatchesPerStep());
+    model.run(inputs);
+    const std::size_t devices = model.program().devices.size();
+    std::vector<std::size_t> highest(devices, 0);
+    for (const std::byte paint : {std::byte{0xA5}, std::byte{0x5A}}) {
+      other.run(testing::makeInputs(net.inputs(), 0, 1));  // then constants are written again
+      for (std::size_t d = 0; d < devices; ++d) {
+        std::ranges::fill(model.session().state().transient(static_cast<std::int32_t>(d)), paint);
+      }
+      model.run(inputs);
+      for (std::size_t d = 0; d < devices; ++d) {
+        const auto arena = model.session().state().transient(static_cast<std::int32_t>(d));
+        for (std::size_t i = 0; i < arena.size(); ++i) {
+          highest[d] = arena[i] != paint ? std::max(highest[d], i + 1) : highest[d];
+        }
+      }
+    }
+    for (std::size_t d = 0; d < devices; ++d) {
+      EXPECT_EQ((highest[d] + 63) / 64 * 64, model.program().devices[d].transientBytes)
+          << strategy.str() << " device " << d;
+    }
   }
 }
 
