@@ -39,18 +39,16 @@ void RemoteMemory::grow(std::size_t bytes) {
     return;
   }
   if (path_.empty()) {
-    // Pages are taken from the machine when they are first written.
-    void* made = ::mmap(
-        nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    // Pages are taken from the machine when they are first written, and move when it grows.
+    constexpr int kAccess = PROT_READ | PROT_WRITE;
+    constexpr int kKind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* made = bytes_ == 0 ? ::mmap(nullptr, bytes, kAccess, kKind, -1, 0)
+                             : ::mremap(memory_.get(), bytes_, bytes, MREMAP_MAYMOVE);
     if (made == MAP_FAILED) {
       raise<OutOfMemory>("remote memory: the host has no room for {} bytes", bytes);
     }
-    decltype(memory_) grown(static_cast<std::byte*>(made),
-                            [bytes](std::byte* data) { ::munmap(data, bytes); });
-    if (bytes_ > 0) {
-      std::memcpy(grown.get(), memory_.get(), bytes_);
-    }
-    memory_ = std::move(grown);
+    static_cast<void>(memory_.release());
+    memory_ = {static_cast<std::byte*>(made), [bytes](std::byte* data) { ::munmap(data, bytes); }};
     bytes_ = bytes;
     return;
   }
