@@ -56,36 +56,41 @@ std::size_t largestOf(const program::Program& program) {
   return bytes;
 }
 
-/// Of phased execution the order that moves fewer bytes, of those that fit; none fits: what the one
-/// that needs less says.
+/// Of phased execution the order that moves fewer bytes, of those that fit; none fits: the same
+/// without loading ahead, which takes less memory; else what the last one says.
 Lowered planPhases(const LoweringRequest& request,
                    const device::KernelTable& kernels,
                    const program::StatePlan& state) {
+  using parallel::PhaseOrder;
+  using parallel::StreamOrder;
+  const PhaseOrder asked = request.strategy.phaseOrder();
   std::optional<Lowered> best;
   std::optional<OutOfMemory> tooLarge;
-  for (const auto& [wanted, order] :
-       {std::pair(parallel::PhaseOrder::PhaseMajor, parallel::StreamOrder::PhaseMajor),
-        std::pair(parallel::PhaseOrder::MicroBatchMajor, parallel::StreamOrder::MicroBatchMajor)}) {
-    const parallel::PhaseOrder asked = request.strategy.phaseOrder();
-    if (asked != parallel::PhaseOrder::Automatic && asked != wanted) {
-      continue;
-    }
-    LoweringRequest one = request;
-    one.plan.phaseOrder = order;
-    one.onPlanned = best ? nullptr : request.onPlanned;  // rules do not depend on the order
-    try {
-      Lowered made = planOnce(one, kernels, state);
-      if (!best || program::remoteTraffic(made.program) < program::remoteTraffic(best->program)) {
-        best = std::move(made);
+  for (const bool overlap : {true, false}) {
+    for (const auto& [wanted, order] :
+         {std::pair(PhaseOrder::PhaseMajor, StreamOrder::PhaseMajor),
+          std::pair(PhaseOrder::MicroBatchMajor, StreamOrder::MicroBatchMajor)}) {
+      if (asked != PhaseOrder::Automatic && asked != wanted) {
+        continue;
       }
-    } catch (const OutOfMemory& error) {
-      tooLarge = error;
+      LoweringRequest one = request;
+      one.plan.phaseOrder = order;
+      one.plan.overlap = overlap;
+      one.onPlanned = best ? nullptr : request.onPlanned;  // rules do not depend on the order
+      try {
+        Lowered made = planOnce(one, kernels, state);
+        if (!best || program::remoteTraffic(made.program) < program::remoteTraffic(best->program)) {
+          best = std::move(made);
+        }
+      } catch (const OutOfMemory& error) {
+        tooLarge = error;
+      }
+    }
+    if (best) {
+      return std::move(*best);
     }
   }
-  if (!best) {
-    throw *tooLarge;
-  }
-  return std::move(*best);
+  throw *tooLarge;
 }
 
 Lowered plan(const LoweringRequest& request,

@@ -152,7 +152,7 @@ void setStreaming(const ir::Graph& graph,
     return;
   }
   streaming.order = options.phaseOrder;
-  streaming.overlaps = strategy.liveness() != Liveness::OffChipAfterFwdNoOverlap;
+  streaming.overlaps = options.overlap && strategy.liveness() != Liveness::OffChipAfterFwdNoOverlap;
   streaming.activations = isOffChip(options.locations.activation, phased);
   streaming.minActivationElements = options.locations.activation.minElements;
   const PhaseNumbers numbers = numberPhases(

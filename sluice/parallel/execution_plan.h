@@ -41,6 +41,7 @@ struct PlanOptions {
   bool annotated = false;   ///< ops carry stages and devices themselves; there are no blocks
   LocationPlan locations = {};
   StreamOrder phaseOrder = StreamOrder::PhaseMajor;  ///< of phased execution
+  bool overlap = true;                               ///< phases load ahead, at the price of memory
 };
 
 /// Places the ops of `graph` and plans a round of micro-batches. `homes` names the variables that
