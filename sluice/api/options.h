@@ -53,9 +53,8 @@ class Options : public Freezable {
   Options& continuousWeightUpdates(bool on) { return set(compile_.continuousWeightUpdates, on); }
   /// Value-preserving fusion of element-wise chains; on by default. Changes no result.
   Options& fusion(bool on) { return set(compile_.fusion, on); }
-  /// Prove the program before its first step (order, races, every read); on by default.
-  /// Prove every program before its first step. Not set: those of at most kProvenTasks tasks, where
-  /// it costs under 5 % of the compilation.
+  /// Prove every program before its first step (order, races, every read). Not set: those of at
+  /// most kProvenTasks tasks, where it costs under 5 % of the compilation.
   Options& verifyPrograms(std::optional<bool> on) { return set(compile_.verifyPrograms, on); }
   /// Writes the graph after every pass and the program into this folder (below logDir, if it is a
   /// relative one); empty: no.

@@ -123,17 +123,6 @@ std::string name(const Segment& segment) {
   }
 }
 
-std::size_t remoteTraffic(const Program& program) {
-  std::size_t bytes = 0;
-  for (const Transfer& transfer : program.transfers) {
-    if (program.buffer(transfer.from).isRemote() || program.buffer(transfer.to).isRemote()) {
-      const std::int32_t times = transfer.oncePerRound ? 1 : program.microBatchesPerRound;
-      bytes += transfer.bytes * static_cast<std::size_t>(times);
-    }
-  }
-  return bytes;
-}
-
 std::string_view name(TaskKind kind) {
   static constexpr std::array<std::string_view, 5> kNames = {
       "run", "feed", "drain", "transfer", "reduce"};

@@ -190,8 +190,15 @@ struct Program {
   }
 };
 
-/// Bytes that a round moves to and from remote memory.
-std::size_t remoteTraffic(const Program& program);
+/// Bytes that a device moves to and from remote memory in a round.
+struct RemoteTraffic {
+  std::size_t fetched = 0;
+  std::size_t flushed = 0;
+};
+/// Of every device.
+std::vector<RemoteTraffic> remoteTraffic(const Program& program);
+/// Of all devices, both ways.
+std::size_t remoteBytesPerRound(const Program& program);
 
 /// The program as text: arenas, buffers, segments, lanes.
 std::string print(const Program& program);

@@ -196,8 +196,8 @@ TEST(Offload, OfOptimizerStateTakesItFromTheDevices) {
   // Two moments per weight leave, and come and go once per update.
   EXPECT_GE(off.remote.stateBytes, 2 * weights);
   EXPECT_LE(mostBytes(off) + off.remote.stateBytes, mostBytes(on) + off.remote.stateBytes / 4);
-  EXPECT_EQ(program::remoteTraffic(on), 0U);
-  EXPECT_EQ(program::remoteTraffic(off), 2 * 2 * weights);
+  EXPECT_EQ(program::remoteBytesPerRound(on), 0U);
+  EXPECT_EQ(program::remoteBytesPerRound(off), 2 * 2 * weights);
 }
 
 TEST(Offload, KeepsSmallTensorsOnTheDevices) {
@@ -294,11 +294,11 @@ TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
   const program::Program phases = planned(PhaseOrder::PhaseMajor, 0);
   const program::Program batches = planned(PhaseOrder::MicroBatchMajor, 0);
   const program::Program free = planned(PhaseOrder::Automatic, 0);
-  ASSERT_LT(program::remoteTraffic(phases), program::remoteTraffic(batches));
+  ASSERT_LT(program::remoteBytesPerRound(phases), program::remoteBytesPerRound(batches));
   ASSERT_GT(mostBytes(phases), mostBytes(batches));
-  EXPECT_EQ(program::remoteTraffic(free), program::remoteTraffic(phases));
+  EXPECT_EQ(program::remoteBytesPerRound(free), program::remoteBytesPerRound(phases));
   const program::Program tight = planned(PhaseOrder::Automatic, mostBytes(phases) - 1);
-  EXPECT_EQ(program::remoteTraffic(tight), program::remoteTraffic(batches));
+  EXPECT_EQ(program::remoteBytesPerRound(tight), program::remoteBytesPerRound(batches));
   // A budget that nothing fits: which phase, its need, and the smallest one that works.
   const std::string text = testing::messageOf<OutOfMemory>(
       [&] { planned(PhaseOrder::Automatic, mostBytes(batches) / 4); });
@@ -330,7 +330,7 @@ TEST(Phased, InferenceLoadsEachWeightOncePerRound) {
   }
   const std::vector<HostTensor> inputs = testing::makeInputs(net.inputs(), 0, 5);
   const std::vector<HostTensor> got = model.run(inputs);
-  EXPECT_EQ(program::remoteTraffic(model.program()), weights);
+  EXPECT_EQ(program::remoteBytesPerRound(model.program()), weights);
   DeepGpt plainNet(4, 32, 2, 8);
   Options plain;
   plain.deviceIterations(5);
