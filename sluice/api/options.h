@@ -101,7 +101,10 @@ class Options : public Freezable {
   Options& autoSelectDevices(std::nullopt_t none);
   /// The same for exactly these devices.
   Options& selectDevices(std::vector<std::int64_t> ids, std::int64_t perReplica);
-  /// Which devices wait for each other when data is exchanged; only Full so far.
+  /// Devices meet at barriers before they exchange data, as on an IPU, and not only those wait that
+  /// need it. Changes no result and only costs time: for studies. Off by default.
+  Options& barriers(bool on) { return set(device_.barriers, on); }
+  /// Which devices meet at the barriers.
   Options& syncPattern(SyncPattern pattern) { return set(device_.syncPattern, pattern); }
   /// Where device counts must be powers of two, reserves the next one.
   Options& autoRoundNumDevices(bool on) { return set(device_.autoRoundNumDevices, on); }

@@ -322,6 +322,8 @@ struct Engine::Impl {
       case TaskKind::Reduce:
         sumReplicas(lane, program.reductions[subject], task, round);
         break;
+      case TaskKind::Barrier:  // its waits were all
+        break;
     }
     lane.queue().finish();
   }

@@ -37,18 +37,13 @@ Options onOneDevice(std::vector<std::string> blocks = {"b0", "b1", "b2", "b3", "
 }
 
 /// Accumulators begin anew in every round; what they hold between rounds is nothing to keep.
-std::string difference(const Bits& expected, const Bits& got) {
-  std::string text;
-  for (const auto& [name, hash] : expected) {
-    if (name.ends_with(".accumulator")) {
-      continue;
-    }
-    const auto other = got.find(name);
-    if (other == got.end() || other->second != hash) {
-      text += name + " ";
-    }
-  }
-  return text + (expected.size() == got.size() ? "" : "and their number");
+std::string difference(Bits expected, Bits got) {
+  const auto isAccumulator = [](const auto& variable) {
+    return variable.first.ends_with(".accumulator");
+  };
+  std::erase_if(expected, isAccumulator);
+  std::erase_if(got, isAccumulator);
+  return testing::difference(expected, got);
 }
 
 std::vector<Strategy> phasedStrategies() {  // named by their number in this list
@@ -88,6 +83,18 @@ TEST_P(PhasedStrategies, GivesTheBitsOfOneDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Matrix, PhasedStrategies, ::testing::ValuesIn(phasedStrategies()));
+
+TEST(Phased, MayMeetAtBarriers) {
+  const Bits expected = train<ResidualMlp>(onOneDevice(), kUpdates);
+  for (const SyncPattern pattern :
+       {SyncPattern::Full, SyncPattern::SinglePipeline, SyncPattern::ReplicaAndLadder}) {
+    for (const Strategy& strategy : phasedStrategies()) {
+      Options options = onOneDevice();
+      options.setExecutionStrategy(strategy).barriers(true).syncPattern(pattern);
+      EXPECT_EQ(difference(expected, train<ResidualMlp>(options, kUpdates)), "") << options.str();
+    }
+  }
+}
 
 /// The variables of the first replica after a few updates.
 template <class Net>
@@ -157,7 +164,6 @@ TEST(Offload, OfEveryClassGivesTheSameBits) {
       if ((classes & 4) != 0) {
         options.tensorLocations.setAccumulatorLocation(off);
       }
-      options.replicationFactor(1);
       SCOPED_TRACE(fmt::format("{}, classes {}", strategy.str(), classes));
       EXPECT_EQ(difference(cnn, train<BlockedCnn>(options, kUpdates)), "");
       EXPECT_EQ(difference(mlp, train<ResidualMlp>(options, kUpdates)), "");
@@ -397,7 +403,7 @@ TEST(Phased, RemoteMemoryMayBeAFile) {
   const Strategy strategy = SerialPhasedExecution(DeepGpt::phases(4));
   const Bits expected = DeepTraining(deep(strategy)).bits(2);
   Options options = deep(strategy);
-  options.remoteMemory(path).replicationFactor(1);
+  options.remoteMemory(path);
   {
     DeepTraining training(options);
     EXPECT_EQ(difference(expected, training.bits(2)), "");
