@@ -15,6 +15,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/runtime/lane_run.h"
+#include "sluice/runtime/reduce.h"
 #include "sluice/runtime/remote_link.h"
 
 namespace sluice::runtime {
@@ -292,7 +293,8 @@ struct Engine::Impl {
                             lane.addresses(),
                             {.seed = job.args->seed,
                              .microBatch = job.args->firstMicroBatch + overReplicas,
-                             .microBatchInRound = task.microBatch});
+                             .microBatchInRound = task.microBatch,
+                             .replica = static_cast<std::int32_t>(lane.replica())});
         break;
       case TaskKind::Feed: {
         const program::Stream& stream = program.feeds[subject];
@@ -320,7 +322,7 @@ struct Engine::Impl {
         break;
       }
       case TaskKind::Reduce:
-        sumReplicas(lane, program.reductions[subject], task, round);
+        joinReplicas(lane, program.reductions[subject], task, round);
         break;
       case TaskKind::Barrier:  // its waits were all
         break;
@@ -365,10 +367,10 @@ struct Engine::Impl {
   }
 
   /// All replicas run the same task, so their sources have the same slot.
-  void sumReplicas(LaneRun& lane,
-                   const program::Reduction& reduction,
-                   const Task& task,
-                   std::int32_t round) {
+  void joinReplicas(LaneRun& lane,
+                    const program::Reduction& reduction,
+                    const Task& task,
+                    std::int32_t round) {
     std::size_t slotOffset = 0;
     for (const program::Slot& slot : job.program->slotsOf(task)) {
       if (slot.buffer == reduction.from) {
@@ -380,7 +382,7 @@ struct Engine::Impl {
     for (std::size_t r = 0; r < job.replicas; ++r) {
       lane.sources.push_back(job.addressesOf(r)[reduction.from.index()] + slotOffset);
     }
-    lane.queue().sum(lane.address(reduction.to), lane.sources, reduction.type);
+    reduce(lane.queue(), reduction, lane.sources, lane.address(reduction.to), lane.replica());
   }
 
   /// Waits for the threads to leave the step; gives it up when nothing moves for too long.
