@@ -20,6 +20,7 @@ struct TrainingGraphOptions {
   std::optional<MeanReductionStrategy> meanStrategy = {};
   std::int32_t replicas = 1;
   std::optional<optim::LossScalingOptions> automaticLossScaling = {};
+  std::int64_t statisticsPeriod = 0;  ///< of logging gradients, in updates; 0: never
 };
 
 /// The gradient of a weight in one micro-batch.
