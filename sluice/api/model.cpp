@@ -226,6 +226,7 @@ Model::Entry& Model::entryFor(const Signature& signature) {
   CompileProgress progress(options_.compile().showProgressBar);
   progress.begin(CompilePhase::Trace);
   TracedGraph traced = trace(signature);
+  alive().warn(traced.warnings, options_);
   std::vector<program::DrainRule> rules;
   for (const BatchLayout& layout : outputLayouts(traced.outputs)) {
     rules.push_back(drainRule(layout));

@@ -24,7 +24,8 @@ void Model::addBackward(TracedGraph& traced) const {
                    .meanStrategy = options_.training.givenMeanReductionStrategy(),
                    .replicas = options_.replicationFactor(),
                    .automaticLossScaling = options_.training.automaticLossScaling(),
-                   .sharding = stateShardingOf(options_)});
+                   .sharding = stateShardingOf(options_),
+                   .statisticsPeriod = options_.training.gradientStatisticsPeriod()});
   traced.tensors = namedTensors(graph, ir::Pass::Backward);
   for (const WeightGradient& gradient : gradients) {
     traced.tensors.push_back({"Gradient___" + gradient.variable, gradient.value});

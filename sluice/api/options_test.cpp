@@ -47,6 +47,7 @@ Options everythingSet() {
       .threads(3)
       .executionPhases(3, 2)
       .memoryPerDevice("1KiB")
+      .setAvailableMemoryProportion({{"IPU0", 0.5}, {"IPU2", 0.25}})
       .remoteMemory("r", "2KiB")
       .remoteBandwidth(1e9)
       .connectionType(ConnectionType::OnDemand)
@@ -72,6 +73,7 @@ Options everythingSet() {
       .accumulationAndReplicationReductionType(Reduction::Sum)
       .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running)
       .setAutomaticLossScaling(true)
+      .logGradientStatistics(3)
       .setConvolutionDithering(true);
   options.precision.autocastEnabled(false)
       .halfFloatCasting(HalfFloatCasting::HalfUpcastToFloat)
@@ -115,6 +117,7 @@ TEST(Options, PrintTheirDefaults) {
             "showCompilationProgressBar: none\n"
             "threads: 1\n"
             "memoryPerDevice: none\n"
+            "setAvailableMemoryProportion: none\n"
             "remoteMemory: \"\", none\n"
             "remoteBandwidth: 0\n"
             "connectionType: Always\n"
@@ -140,6 +143,7 @@ TEST(Options, PrintTheirDefaults) {
             "training.accumulationAndReplicationReductionType: Mean\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Post\n"
             "training.setAutomaticLossScaling: false\n"
+            "training.logGradientStatistics: 0\n"
             "training.setConvolutionDithering: false\n"
             "precision.autocastEnabled: true\n"
             "precision.autocastPolicy: Default\n"
@@ -180,6 +184,7 @@ TEST(Options, PrintWhatWasSet) {
             "showCompilationProgressBar: false\n"
             "threads: 3\n"
             "memoryPerDevice: 1024\n"
+            "setAvailableMemoryProportion: \"IPU0\", 0.5, \"IPU2\", 0.25\n"
             "remoteMemory: \"r\", 2048\n"
             "remoteBandwidth: 1000000000\n"
             "connectionType: OnDemand\n"
@@ -205,6 +210,7 @@ TEST(Options, PrintWhatWasSet) {
             "training.accumulationAndReplicationReductionType: Sum\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Running\n"
             "training.setAutomaticLossScaling: true\n"
+            "training.logGradientStatistics: 3\n"
             "training.setConvolutionDithering: true\n"
             "precision.autocastEnabled: false\n"
             "precision.autocastPolicy: Default\n"

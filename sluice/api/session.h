@@ -64,6 +64,8 @@ class Session : public nn::StateStore {
                           std::vector<program::DrainRule> drainRules,
                           const Options& options,
                           CompileProgress* progress = nullptr);
+  /// Logs each at most Options::maxRepeatLogs times.
+  void warn(const std::vector<std::string>& warnings, const Options& options);
   /// Attaches first if need be.
   void run(runtime::LoadedProgram& program, const runtime::StepArgs& args);
   /// The same in another thread. What `args` refers to must live until the step has ended; `done`
@@ -101,7 +103,6 @@ class Session : public nn::StateStore {
                                                const program::StatePlan& plan,
                                                std::size_t replicas);
   void runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args);
-  void warn(const std::vector<std::string>& warnings, const Options& options);
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
   void requireDevices(std::size_t devices, std::size_t replicas) const;
   void makeDevices(std::size_t count);

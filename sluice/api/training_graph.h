@@ -22,6 +22,7 @@ struct TrainingGraphOptions {
   std::int32_t replicas = 1;
   std::optional<optim::LossScalingOptions> automaticLossScaling = {};
   optim::StateSharding sharding = {};
+  std::int64_t statisticsPeriod = 0;  ///< of logging gradients, in updates; 0: never
 };
 
 /// The gradient of a weight in one micro-batch.
