@@ -22,7 +22,8 @@ void Model::addBackward(TracedGraph& traced) const {
                    .reduction = options_.training.accumulationReduction(),
                    .meanStrategy = options_.training.givenMeanReductionStrategy(),
                    .replicas = options_.replicationFactor(),
-                   .automaticLossScaling = options_.training.automaticLossScaling()});
+                   .automaticLossScaling = options_.training.automaticLossScaling(),
+                   .stochasticRounding = options_.precision.stochasticRounding()});
   traced.tensors = namedTensors(graph, ir::Pass::Backward);
   for (const WeightGradient& gradient : gradients) {
     traced.tensors.push_back({"Gradient___" + gradient.variable, gradient.value});

@@ -11,9 +11,6 @@ namespace {
 constexpr std::string_view kWithoutReader[] = {
     "syncPattern",
     "rearrangeAnchorsOnHost",
-    "precision.autocastEnabled",
-    "precision.halfFloatCasting",
-    "precision.enableStochasticRounding",
     "jit.traceModel",
     "distributed.configureProcessId",
 };

@@ -20,6 +20,7 @@ struct TrainingGraphOptions {
   std::optional<MeanReductionStrategy> meanStrategy = {};
   std::int32_t replicas = 1;
   std::optional<optim::LossScalingOptions> automaticLossScaling = {};
+  bool stochasticRounding = false;  ///< of 16-bit weights
 };
 
 /// The gradient of a weight in one micro-batch.

@@ -6,6 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/logic_ops.h"
+#include "sluice/ops/random_ops.h"
 #include "sluice/ops/shape_ops.h"
 
 namespace sluice::optim {
@@ -134,17 +135,26 @@ ir::Value UpdateContext::scalar(std::string_view name) {
   return value;
 }
 
+ir::Value UpdateContext::rounded(const std::string& name, ir::Value value) {
+  return ops::cast(b, value, variable(name).type.dtype);
+}
+
 void UpdateContext::assign(const std::string& name, ir::Value value) {
-  value = ops::cast(b, value, variable(name).type.dtype);
   b.assign(name, guard_.valid() ? ops::where(b, guard_, value, b.variable(name)) : value);
 }
 
 void UpdateContext::assignWeight(std::string_view weight, ir::Value value) {
-  assign(std::string(weight), value);
+  const std::string name(weight);
+  const DType dtype = variable(name).type.dtype;
+  const bool half = dtype == DType::F16 || dtype == DType::BF16;
+  assign(name,
+         half && stochasticRounding_ ? ops::stochasticCast(b, value, step(), dtype)
+                                     : rounded(name, value));
 }
 
 void UpdateContext::assignState(std::string_view weight, std::string_view suffix, ir::Value value) {
-  assign(stateName(weight, suffix), value);
+  const std::string name = stateName(weight, suffix);
+  assign(name, rounded(name, value));
 }
 
 }  // namespace sluice::optim
