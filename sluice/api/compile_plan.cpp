@@ -101,6 +101,11 @@ void checkSharding(const Options& options, std::vector<std::string>& warnings) {
       "useReplicatedTensorSharding needs a replicationFactor above 1 and is ignored");
 }
 
+std::optional<SyncPattern> barriersOf(const Options& options) {
+  const DeviceOptions& device = options.device();
+  return device.barriers ? std::optional(device.syncPattern) : std::nullopt;
+}
+
 parallel::RuleReport checkRules(const ir::Graph& placed,
                                 const parallel::ExecutionPlan& plan,
                                 const Strategy& strategy,
@@ -120,6 +125,12 @@ parallel::RuleReport checkRules(const ir::Graph& placed,
                            .selectedDevices = options.device().selectedDevices,
                            .selectedPerReplica = options.device().selectedPerReplica});
   checkSharding(options, report.warnings);
+  if (!options.device().barriers && options.device().syncPattern != SyncPattern::Full) {
+    report.warnings.push_back(
+        fmt::format("syncPattern {} is that of barriers, which barriers(true) switches on; without "
+                    "them a device waits for the data that it needs",
+                    name(options.device().syncPattern)));
+  }
   return report;
 }
 

@@ -36,6 +36,9 @@ parallel::PlanOptions planOptions(const ir::Graph& graph,
                                   std::int32_t microBatches,
                                   const Options& options);
 
+/// The pattern of the barriers, if there are any.
+std::optional<SyncPattern> barriersOf(const Options& options);
+
 /// Checks a plan of a placed graph. Throws InvalidArgument for a rule that is enforced and broken;
 /// the report has the others as warnings.
 parallel::RuleReport checkRules(const ir::Graph& placed,

@@ -296,5 +296,19 @@ TEST(TensorSharding, NeedsReplicas) {
   EXPECT_THROW(compiled(2, false), Unsupported);
 }
 
+TEST(SyncPatterns, WithoutBarriersAreWarnedOf) {
+  for (const bool barriers : {false, true}) {
+    Tower net;
+    auto model =
+        trainingModel(net, Options().syncPattern(SyncPattern::SinglePipeline).barriers(barriers));
+    compile(model);
+    if (barriers) {
+      EXPECT_THAT(model.compiled().warnings, IsEmpty());
+    } else {
+      EXPECT_THAT(model.compiled().warnings, Contains(HasSubstr("barriers(true)")));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice

@@ -13,6 +13,7 @@
 #include "sluice/nn/precision.h"
 #include "sluice/parallel/partition.h"
 #include "sluice/parallel/strategy.h"
+#include "sluice/schedule/sync_groups.h"
 
 namespace sluice {
 
@@ -52,8 +53,7 @@ enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
 /// several devices under the IPU's rules, else None.
 enum class Recomputation : std::uint8_t { Default, None, Pipeline, Standard, NormOnly, All };
 
-/// Which devices wait for each other at an exchange.
-enum class SyncPattern : std::uint8_t { Full, SinglePipeline, ReplicaAndLadder };
+using schedule::SyncPattern;
 
 /// The name of an enumeration and those of its values, for text.
 template <class E>
@@ -166,7 +166,8 @@ struct DeviceOptions {
   std::vector<std::int32_t> deviceIds;  ///< of the machine; empty: any
   std::int32_t selectedDevices = 0;     ///< 0: as many as the model needs
   std::int32_t selectedPerReplica = 1;  ///< of them
-  SyncPattern syncPattern = SyncPattern::Full;
+  bool barriers = false;
+  SyncPattern syncPattern = SyncPattern::Full;  ///< of the barriers
   bool autoRoundNumDevices = false;
   std::optional<bool> enforceIpuRules;  ///< not set: on for the IPU model only
   double stallTimeout = 300;            ///< seconds without progress; 0: wait for ever

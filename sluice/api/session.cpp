@@ -400,7 +400,8 @@ CompiledProgram Session::compile(ir::Graph graph,
                              .lower = {.microBatchesPerRound = microBatches,
                                        .lookahead = several ? 1 : 0,
                                        .memoryPerDevice = options.memoryPerDevice(),
-                                       .drainRules = std::move(drainRules)},
+                                       .drainRules = std::move(drainRules),
+                                       .barriers = barriersOf(options)},
                              .onPlanned =
                                  [&](const ir::Graph& placed, const parallel::ExecutionPlan& plan) {
                                    report =

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/fused.h"
 
 namespace sluice::program {
 namespace {
@@ -514,7 +515,7 @@ class Emitter {
   }
 
   void emitKernel(const Op& op) {
-    EmittedCall call{.segment = segment_, .elementwise = isElementwise(op)};
+    EmittedCall call{.segment = segment_, .elementwise = ops::isElementwise(op)};
     call.call = {.def = op.def,
                  .attrs = op.attrs,
                  .inputTypes = graph_.inputTypes(op),
@@ -537,21 +538,6 @@ class Emitter {
     }
     call.call.choice = std::move(choice);
     result_.calls.push_back(std::move(call));
-  }
-
-  /// Whether every output element depends on the operand elements of the same position only.
-  static bool isElementwise(const Op& op) {
-    if (op.def->traits.elementwise) {
-      return true;
-    }
-    if (op.def->name != "fused") {
-      return false;
-    }
-    const ir::Graph& body = op.attrs.subgraph("body");
-    return std::ranges::all_of(body.order(), [&](OpId id) {
-      const Op& inner = body.op(id);
-      return inner.def->traits.elementwise || inner.is(ir::kInput) || inner.is(ir::kConstant);
-    });
   }
 
   void emitOutput(const ir::Output& output) {

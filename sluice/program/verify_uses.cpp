@@ -217,6 +217,9 @@ void Uses::listTasks() {
         {wholeUse(reduction.from, reduction.type.bytes(), false),
          wholeUse(reduction.to, reduction.type.bytes(), true)});
   }
+  if (p_.barriers) {
+    lists_[static_cast<std::size_t>(TaskKind::Barrier)].resize(p_.barriers->groups.size());
+  }
 }
 
 /// Neighbouring bytes that a run of a segment leaves behind and nobody reads become one write. A
