@@ -59,6 +59,8 @@ class ModuleSource : public GraphSource {
     }
     nn::Tracer tracer(graph, request.training ? nn::TraceMode::Training : nn::TraceMode::Inference);
     tracer.nameModules(!request.options.report().disableModuleNamescope);
+    tracer.setPrecision(request.options.precision.traced());
+    tracer.beginModel(module_);
     std::vector<nn::Tensor> inputs;
     for (std::size_t i = 0; i < request.inputs.size(); ++i) {
       inputs.push_back(tracer.input(fmt::format("input{}", i), request.inputs[i]));

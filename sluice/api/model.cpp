@@ -217,6 +217,23 @@ std::vector<BatchLayout> Model::outputLayouts(std::size_t outputs) const {
   return layouts;
 }
 
+Model::Entry Model::makeEntry(const Signature& signature,
+                              const Options& options,
+                              CompileProgress& progress) {
+  progress.begin(CompilePhase::Trace);
+  TracedGraph traced = trace(signature);
+  alive().warn(traced.warnings, options);
+  std::vector<program::DrainRule> rules;
+  for (const BatchLayout& layout : outputLayouts(traced.outputs)) {
+    rules.push_back(drainRule(layout));
+  }
+  return {
+      signature,
+      traced.outputs,
+      alive().compile(
+          std::move(traced.graph), microBatchesPerRound(), std::move(rules), options, &progress)};
+}
+
 Model::Entry& Model::entryFor(const Signature& signature) {
   for (const auto& entry : programs_) {
     if (entry->signature == signature) {
@@ -224,17 +241,7 @@ Model::Entry& Model::entryFor(const Signature& signature) {
     }
   }
   CompileProgress progress(options_.compile().showProgressBar);
-  progress.begin(CompilePhase::Trace);
-  TracedGraph traced = trace(signature);
-  alive().warn(traced.warnings, options_);
-  std::vector<program::DrainRule> rules;
-  for (const BatchLayout& layout : outputLayouts(traced.outputs)) {
-    rules.push_back(drainRule(layout));
-  }
-  CompiledProgram compiled = alive().compile(
-      std::move(traced.graph), microBatchesPerRound(), std::move(rules), options_, &progress);
-  programs_.push_back(
-      std::make_unique<Entry>(Entry{signature, traced.outputs, std::move(compiled)}));
+  programs_.push_back(std::make_unique<Entry>(makeEntry(signature, options_, progress)));
   progress.finish();
   compilationSeconds_ += progress.seconds();
   const bool batched = !signature.empty() && signature[0].shape.rank() > 0;

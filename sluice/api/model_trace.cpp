@@ -25,7 +25,8 @@ void Model::addBackward(TracedGraph& traced) const {
                    .replicas = options_.replicationFactor(),
                    .automaticLossScaling = options_.training.automaticLossScaling(),
                    .sharding = stateShardingOf(options_),
-                   .statisticsPeriod = options_.training.gradientStatisticsPeriod()});
+                   .statisticsPeriod = options_.training.gradientStatisticsPeriod(),
+                   .stochasticRounding = options_.precision.stochasticRounding()});
   traced.tensors = namedTensors(graph, ir::Pass::Backward);
   for (const WeightGradient& gradient : gradients) {
     traced.tensors.push_back({"Gradient___" + gradient.variable, gradient.value});

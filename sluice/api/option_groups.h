@@ -74,39 +74,54 @@ class TrainingOptions : public Freezable {
   bool convolutionDithering_ = false;
 };
 
-/// Types and rounding. But for the partials type, what differs from the defaults has no reader yet,
-/// and models refuse it.
+/// Types and rounding (docs/precision.md).
 class PrecisionOptions : public Freezable {
  public:
   /// False: every request for autocast is ignored.
-  PrecisionOptions& autocastEnabled(bool on) { return set(autocastEnabled_, on); }
-  PrecisionOptions& autocastPolicy(AutocastPolicy policy) { return set(autocastPolicy_, policy); }
-  /// What becomes of operands of an op that are float16 and float32.
-  PrecisionOptions& halfFloatCasting(HalfFloatCasting casting) { return set(casting_, casting); }
+  PrecisionOptions& autocastEnabled(bool on) { return set(traced_.autocastEnabled, on); }
+  /// Which functions autocast puts into which type. Throws InvalidArgument for an unknown name.
+  PrecisionOptions& autocastPolicy(Policy policy);
+  /// What becomes of operands of a function that are float16 and float32.
+  PrecisionOptions& halfFloatCasting(HalfFloatCasting casting) {
+    return set(traced_.halfFloatCasting, casting);
+  }
+  /// False: batch norm averages its statistics in the type of its input.
+  PrecisionOptions& runningStatisticsAlwaysFloat(bool on) {
+    return set(traced_.runningStatisticsAlwaysFloat, on);
+  }
+  /// New values of float16 and bfloat16 weights are rounded up or down at random, so that they are
+  /// right on average.
   PrecisionOptions& enableStochasticRounding(bool on) { return set(stochasticRounding_, on); }
+  /// The first op that makes a NaN or an infinity of numbers ends the step with an error.
+  PrecisionOptions& enableFloatingPointExceptions(bool on) {
+    return set(floatingPointExceptions_, on);
+  }
   /// In which type matrix products and convolutions of float16 may add up. F16 is a hint: the
   /// devices of this build always add in float32. Throws InvalidArgument unless it is F32 or F16.
   PrecisionOptions& setPartialsType(DType dtype);
 
-  bool autocastEnabled() const { return autocastEnabled_; }
-  AutocastPolicy autocastPolicy() const { return autocastPolicy_; }
-  HalfFloatCasting halfFloatCasting() const { return casting_; }
+  bool autocastEnabled() const { return traced_.autocastEnabled; }
+  const Policy& autocastPolicy() const { return traced_.autocastPolicy; }
+  HalfFloatCasting halfFloatCasting() const { return traced_.halfFloatCasting; }
+  bool runningStatisticsAlwaysFloat() const { return traced_.runningStatisticsAlwaysFloat; }
   bool stochasticRounding() const { return stochasticRounding_; }
+  bool floatingPointExceptions() const { return floatingPointExceptions_; }
   DType partialsType() const { return partialsType_; }
+  /// What a trace reads.
+  const nn::PrecisionSettings& traced() const { return traced_; }
 
  private:
   friend class Options;
   template <class T>
   PrecisionOptions& set(T& field, T value) {
     requireUnfrozen();
-    field = value;
+    field = std::move(value);
     return *this;
   }
 
-  bool autocastEnabled_ = true;
-  AutocastPolicy autocastPolicy_ = AutocastPolicy::Default;
-  HalfFloatCasting casting_ = HalfFloatCasting::Default;
+  nn::PrecisionSettings traced_;
   bool stochasticRounding_ = false;
+  bool floatingPointExceptions_ = false;
   DType partialsType_ = DType::F32;
 };
 

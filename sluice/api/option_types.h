@@ -11,12 +11,15 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/nn/precision.h"
 #include "sluice/parallel/partition.h"
 #include "sluice/parallel/strategy.h"
 #include "sluice/schedule/sync_groups.h"
 
 namespace sluice {
 
+using nn::HalfFloatCasting;
+using nn::Policy;
 using parallel::AutoStage;
 using parallel::ConcurrentStages;
 using parallel::Liveness;
@@ -52,10 +55,6 @@ enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
 enum class Recomputation : std::uint8_t { Default, None, Pipeline, Standard, NormOnly, All };
 
 using schedule::SyncPattern;
-/// Which of two types float16 and float32 operands of one op get. Default: float16.
-enum class HalfFloatCasting : std::uint8_t { FloatDowncastToHalf, HalfUpcastToFloat, Default };
-/// Which ops autocast puts into which type.
-enum class AutocastPolicy : std::uint8_t { Default };
 
 /// The name of an enumeration and those of its values, for text.
 template <class E>
@@ -110,11 +109,6 @@ struct EnumText<HalfFloatCasting> {
   static constexpr std::string_view kType = "HalfFloatCasting";
   static constexpr std::array<std::string_view, 3> kNames = {
       "FloatDowncastToHalf", "HalfUpcastToFloat", "Default"};
-};
-template <>
-struct EnumText<AutocastPolicy> {
-  static constexpr std::string_view kType = "AutocastPolicy";
-  static constexpr std::array<std::string_view, 1> kNames = {"Default"};
 };
 
 template <>

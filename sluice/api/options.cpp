@@ -101,6 +101,11 @@ TrainingOptions& TrainingOptions::logGradientStatistics(std::int64_t period) {
   return set(gradientStatisticsPeriod_, period);
 }
 
+PrecisionOptions& PrecisionOptions::autocastPolicy(Policy policy) {
+  nn::requireValid(policy);
+  return set(traced_.autocastPolicy, std::move(policy));
+}
+
 PrecisionOptions& PrecisionOptions::setPartialsType(DType dtype) {
   if (dtype != DType::F32 && dtype != DType::F16) {
     raise<InvalidArgument>("setPartialsType: expected f32 or f16, got {}", name(dtype));

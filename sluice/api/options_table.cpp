@@ -174,6 +174,18 @@ void applyPartials(Options& o, Arguments& a) {
   o.precision.setPartialsType(*dtype);
 }
 
+std::string print(const Policy& policy) {
+  if (policy == Policy::standard()) {
+    return "Default";
+  }
+  return fmt::format("Policy({}, {}, {}, {}, {})",
+                     print(policy.fp16),
+                     print(policy.fp32),
+                     print(policy.promote),
+                     print(policy.demote),
+                     print(std::string(name(policy.half))));
+}
+
 /// true, false or none.
 std::optional<bool> maybe(Arguments& a) {
   return a.none() ? std::optional<bool>() : a.boolean();
@@ -342,14 +354,20 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.precision.autocastEnabled(a.boolean()); },
      [](const O& o) { return print(o.precision.autocastEnabled()); }},
     {"precision.autocastPolicy",
-     [](O& o, A& a) { o.precision.autocastPolicy(a.enumerator<AutocastPolicy>()); },
+     [](O& o, A& a) { o.precision.autocastPolicy(a.policy()); },
      [](const O& o) { return print(o.precision.autocastPolicy()); }},
     {"precision.halfFloatCasting",
      [](O& o, A& a) { o.precision.halfFloatCasting(a.enumerator<HalfFloatCasting>()); },
      [](const O& o) { return print(o.precision.halfFloatCasting()); }},
+    {"precision.runningStatisticsAlwaysFloat",
+     [](O& o, A& a) { o.precision.runningStatisticsAlwaysFloat(a.boolean()); },
+     [](const O& o) { return print(o.precision.runningStatisticsAlwaysFloat()); }},
     {"precision.enableStochasticRounding",
      [](O& o, A& a) { o.precision.enableStochasticRounding(a.boolean()); },
      [](const O& o) { return print(o.precision.stochasticRounding()); }},
+    {"precision.enableFloatingPointExceptions",
+     [](O& o, A& a) { o.precision.enableFloatingPointExceptions(a.boolean()); },
+     [](const O& o) { return print(o.precision.floatingPointExceptions()); }},
     {"precision.setPartialsType",
      applyPartials,
      [](const O& o) { return print(Text(name(o.precision.partialsType()))); }},

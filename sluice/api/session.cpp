@@ -174,7 +174,21 @@ void Session::attach() {
 }
 
 void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
-  engine_->run(program, args);
+  const std::span<Replica> used(replicas_.data(), program.replicas());
+  for (Replica& replica : used) {
+    replica.state->beginStep();
+  }
+  try {
+    engine_->run(program, args);
+  } catch (...) {
+    for (Replica& replica : used) {
+      replica.state->undoStep();
+    }
+    throw;
+  }
+  for (Replica& replica : used) {
+    replica.state->keepStep();
+  }
   if (broadcastBuffers_ && program.replicas() > 1) {
     broadcastBuffers(program.replicas());
   }
@@ -320,6 +334,27 @@ void Session::write(std::string_view variable, const HostTensor& value) {
   }
 }
 
+Session::Values Session::copyValues() {
+  wait();
+  Values values;
+  for (Replica& replica : replicas_) {
+    std::map<std::string, HostTensor>& each = values.emplace_back();
+    for (const program::PlacedVariable& placed : state().plan().variables()) {
+      each.emplace(placed.variable.name, replica.state->read(placed.variable.name));
+    }
+  }
+  return values;
+}
+
+void Session::restoreValues(const Values& values) {
+  wait();
+  for (std::size_t r = 0; r < values.size(); ++r) {
+    for (const auto& [name, value] : values[r]) {
+      replicas_[r].state->write(name, value);
+    }
+  }
+}
+
 void Session::fill(const std::string& variable, double value) {
   wait();
   if (const auto known = filled_.find(variable); known != filled_.end() && known->second == value) {
@@ -376,11 +411,16 @@ void Session::warn(const std::vector<std::string>& warnings, const Options& opti
 
 std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
                                                       const program::StatePlan& plan,
-                                                      std::size_t replicas) {
+                                                      const Options& options) {
+  const auto replicas = static_cast<std::size_t>(options.replicationFactor());
   attach();
   makeDevices(std::max(numDevices(), lowered.devices.size()));
   makeReplicas(replicas);
-  std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered), replicas);
+  std::unique_ptr<runtime::LoadedProgram> loaded =
+      engine_->load(std::move(lowered),
+                    replicas,
+                    options.precision.floatingPointExceptions() ? runtime::CheckFinite::Yes
+                                                                : runtime::CheckFinite::No);
   for (Replica& replica : replicas_) {
     replica.state->adopt(plan);
   }
@@ -403,7 +443,8 @@ CompiledProgram Session::compile(ir::Graph graph,
   };
   wait();
   transforms::TransformOptions passes;
-  passes.fusion = options.fusion();
+  // Checks look at every op's result, also at what fusion would keep to itself.
+  passes.fusion = options.fusion() && !options.precision.floatingPointExceptions();
   passes.dumpDirectory = dumpFolder(options, graph.name());
   begin(CompilePhase::Passes);
   transforms::runPasses(graph, passes);
@@ -448,9 +489,7 @@ CompiledProgram Session::compile(ir::Graph graph,
                            .devices = report.devices};
   compiled.program = options.device().connection == ConnectionType::Never
                          ? std::make_unique<runtime::LoadedProgram>(std::move(made.program))
-                         : load(std::move(made.program),
-                                made.state,
-                                static_cast<std::size_t>(options.replicationFactor()));
+                         : load(std::move(made.program), made.state, options);
   return compiled;
 }
 

@@ -97,11 +97,16 @@ class Session : public nn::StateStore {
   }
   const runtime::ModelState& state() const { return *replicas_[0].state; }
 
+  /// The values of all variables, by replica.
+  using Values = std::vector<std::map<std::string, HostTensor>>;
+  Values copyValues();
+  void restoreValues(const Values& values);
+
  private:
   void requireRoom(const program::Program& lowered) const;
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,
                                                const program::StatePlan& plan,
-                                               std::size_t replicas);
+                                               const Options& options);
   void runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args);
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
   void requireDevices(std::size_t devices, std::size_t replicas) const;

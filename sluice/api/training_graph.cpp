@@ -235,6 +235,7 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
   b.place.pass = ir::Pass::Update;
   optim::UpdateContext context(b, std::move(gradients));
   context.setSharding(options.sharding);
+  context.setStochasticRounding(options.stochasticRounding);
   if (scaler) {
     context.setLossFactor(scaler->factor(b));
   }

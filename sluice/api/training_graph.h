@@ -23,6 +23,7 @@ struct TrainingGraphOptions {
   std::optional<optim::LossScalingOptions> automaticLossScaling = {};
   optim::StateSharding sharding = {};
   std::int64_t statisticsPeriod = 0;  ///< of logging gradients, in updates; 0: never
+  bool stochasticRounding = false;    ///< of 16-bit weights
 };
 
 /// The gradient of a weight in one micro-batch.

@@ -6,6 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/logic_ops.h"
+#include "sluice/ops/random_ops.h"
 #include "sluice/ops/shape_ops.h"
 
 namespace sluice::optim {
@@ -148,8 +149,11 @@ ir::Value UpdateContext::scalar(std::string_view name) {
   return value;
 }
 
+ir::Value UpdateContext::rounded(const std::string& name, ir::Value value) {
+  return ops::cast(b, value, variable(name).type.dtype);
+}
+
 void UpdateContext::assign(const std::string& name, ir::Value value) {
-  value = ops::cast(b, value, variable(name).type.dtype);
   if (variable(name).split) {
     value = ops::replicaScatter(b, value, sharding_.replicas);
   }
@@ -157,17 +161,21 @@ void UpdateContext::assign(const std::string& name, ir::Value value) {
 }
 
 void UpdateContext::assignWeight(std::string_view weight, ir::Value value) {
-  const ir::Variable& whole = variable(weight);
-  if (sharding_.covers(whole.type.shape)) {
+  const std::string name(weight);
+  const TensorType type = variable(name).type;
+  const bool half = type.dtype == DType::F16 || type.dtype == DType::BF16;
+  value = half && stochasticRounding_ ? ops::stochasticCast(b, value, step(), type.dtype)
+                                      : rounded(name, value);
+  if (sharding_.covers(type.shape)) {
     // Each replica computes the part that it has the state for.
-    value = ops::replicaScatter(b, ops::cast(b, value, whole.type.dtype), sharding_.replicas);
-    value = ops::replicaGather(b, value, whole.type.shape);
+    value = ops::replicaGather(b, ops::replicaScatter(b, value, sharding_.replicas), type.shape);
   }
-  assign(std::string(weight), value);
+  assign(name, value);
 }
 
 void UpdateContext::assignState(std::string_view weight, std::string_view suffix, ir::Value value) {
-  assign(stateName(weight, suffix), value);
+  const std::string name = stateName(weight, suffix);
+  assign(name, rounded(name, value));
 }
 
 }  // namespace sluice::optim

@@ -78,6 +78,9 @@ class UpdateContext {
   ir::Value guard() const { return guard_; }
   void setGuard(ir::Value guard) { guard_ = guard; }
 
+  /// New values of 16-bit weights are rounded at random (ops::stochasticCast).
+  void setStochasticRounding(bool on) { stochasticRounding_ = on; }
+
   /// What a weight's update is computed in.
   DType computeType(std::string_view weight) const;
   /// f64 when any weight is, else f32.
@@ -110,13 +113,15 @@ class UpdateContext {
 
  private:
   const ir::Variable& variable(std::string_view name) const;
-  /// `value` in the variable's type, under the guard.
+  /// `value`, which is of the variable's type, under the guard.
   void assign(const std::string& name, ir::Value value);
+  ir::Value rounded(const std::string& name, ir::Value value);
 
   std::vector<Gradient> gradients_;
   StateSharding sharding_;
   ir::Value lossFactor_;
   ir::Value guard_;
+  bool stochasticRounding_ = false;
   DType scalarType_ = DType::F32;
   ir::Placement unplaced_;
   ir::Value step_;

@@ -29,32 +29,34 @@ void padWithZeros(device::Queue& queue, std::byte* to, std::size_t bytes) {
 
 }  // namespace
 
-void reduce(device::Queue& queue,
-            const program::Reduction& reduction,
-            std::span<const void*> sources,
-            std::byte* to,
-            std::size_t replica) {
+std::int64_t reduce(device::Queue& queue,
+                    const program::Reduction& reduction,
+                    std::span<const void*> sources,
+                    std::byte* to,
+                    std::size_t replica) {
+  const DType type = reduction.type.dtype;
   switch (reduction.kind) {
     case program::ReductionKind::Sum:
-      queue.sum(to, sources, reduction.type);
-      return;
+      queue.sum(to, sources, type, reduction.type.shape.elements());
+      return reduction.type.shape.elements();
     case program::ReductionKind::SumPart: {
       const Part part = partOf(reduction.operand, reduction.type, replica);
       for (const void*& source : sources) {
         source = static_cast<const std::byte*>(source) + part.begin;
       }
-      const auto elements = static_cast<std::int64_t>(part.bytes / byteSize(reduction.type.dtype));
-      queue.sum(to, sources, {reduction.type.dtype, Shape{elements}});
+      const auto elements = static_cast<std::int64_t>(part.bytes / byteSize(type));
+      queue.sum(to, sources, type, elements);
       padWithZeros(queue, to + part.bytes, reduction.type.bytes() - part.bytes);
-      return;
+      return elements;
     }
     case program::ReductionKind::Gather:
       for (std::size_t r = 0; r < sources.size(); ++r) {
         const Part part = partOf(reduction.type, reduction.operand, r);
         queue.copy(to + part.begin, sources[r], part.bytes);
       }
-      return;
+      break;
   }
+  return 0;
 }
 
 }  // namespace sluice::runtime

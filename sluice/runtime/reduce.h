@@ -10,11 +10,12 @@
 
 namespace sluice::runtime {
 
-/// `sources` are the operands by replica; may be changed.
-void reduce(device::Queue& queue,
-            const program::Reduction& reduction,
-            std::span<const void*> sources,
-            std::byte* to,
-            std::size_t replica);
+/// `sources` are the operands by replica; afterwards where the terms of a sum begin. Gives the
+/// number of elements that were added up.
+std::int64_t reduce(device::Queue& queue,
+                    const program::Reduction& reduction,
+                    std::span<const void*> sources,
+                    std::byte* to,
+                    std::size_t replica);
 
 }  // namespace sluice::runtime
