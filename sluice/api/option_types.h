@@ -23,6 +23,7 @@ using nn::HalfFloatCasting;
 using nn::Policy;
 using parallel::AutoStage;
 using parallel::ConcurrentStages;
+using parallel::IoSchedule;
 using parallel::Liveness;
 using parallel::ParallelPhasedExecution;
 using parallel::Phase;
@@ -131,6 +132,11 @@ struct EnumText<Liveness> {
   static constexpr std::string_view kType = "Liveness";
   static constexpr std::array<std::string_view, 4> kNames = {
       "AlwaysLive", "OffChipAfterFwd", "OffChipAfterFwdNoOverlap", "OffChipAfterEachPhase"};
+};
+template <>
+struct EnumText<IoSchedule> {
+  static constexpr std::string_view kType = "IoSchedule";
+  static constexpr std::array<std::string_view, 3> kNames = {"Automatic", "Preload", "OnDemand"};
 };
 template <>
 struct EnumText<PhaseOrder> {

@@ -648,6 +648,8 @@ TEST_F(OptionsFile, ReadsPhasedStrategies) {
   };
   EXPECT_EQ(read(R"(SerialPhasedExecution("A", Phase("B", "C")).order(PhaseOrder.PhaseMajor))"),
             SerialPhasedExecution("A", Phase("B", "C")).order(PhaseOrder::PhaseMajor));
+  EXPECT_EQ(read(R"(ParallelPhasedExecution("A", "B").io(IoSchedule.OnDemand))"),
+            ParallelPhasedExecution("A", "B").io(IoSchedule::OnDemand));
   EXPECT_EQ(read(R"(SerialPhasedExecution(Phase.automatic(3)).useSeparateBackwardPhase(true))"),
             SerialPhasedExecution(Phase::automatic(3)).useSeparateBackwardPhase(true));
   const Strategy parallel =

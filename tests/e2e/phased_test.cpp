@@ -295,6 +295,26 @@ TEST(Phased, CutsAModelIntoPhases) {
   }
 }
 
+TEST(Phased, LoadsAheadUnlessToldOtherwise) {
+  const auto strategy = [](IoSchedule io) {
+    return SerialPhasedExecution(DeepGpt::phases(4)).order(PhaseOrder::PhaseMajor).io(io);
+  };
+  const auto planned = [&](IoSchedule io, std::size_t budget) {
+    Options options = deep(strategy(io), 8);
+    options.memoryPerDevice(budget);
+    return mostBytes(DeepTraining(options).program());
+  };
+  const std::size_t ahead = planned(IoSchedule::Preload, 0);
+  const std::size_t demanded = planned(IoSchedule::OnDemand, 0);
+  EXPECT_LT(demanded, ahead);
+  EXPECT_EQ(planned(IoSchedule::Automatic, 0), ahead);
+  EXPECT_EQ(planned(IoSchedule::Automatic, demanded), demanded);
+  EXPECT_THROW(planned(IoSchedule::Preload, demanded), OutOfMemory);
+  EXPECT_EQ(difference(DeepTraining(deep(strategy(IoSchedule::Preload), 4)).bits(2),
+                       DeepTraining(deep(strategy(IoSchedule::OnDemand), 4)).bits(2)),
+            "");
+}
+
 TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
   const auto planned = [](PhaseOrder order, std::size_t budget) {
     Options options = deep(SerialPhasedExecution(DeepGpt::phases(4)).order(order), 8);
