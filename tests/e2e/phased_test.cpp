@@ -2,6 +2,7 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -230,6 +231,75 @@ TEST(Offload, KeepsSmallTensorsOnTheDevices) {
     EXPECT_LT(planned, expected + 64 * 40);  // each is aligned
   }
   EXPECT_EQ(remoteBytes(1 << 20).first, 0U);
+}
+
+TEST(Offload, ATensorMayHaveALocationOfItsOwn) {
+  const auto trained = [](const Strategy& strategy, auto locate) {
+    Options options = onOneDevice();
+    options.setExecutionStrategy(strategy);
+    locate(options.tensorLocations);
+    ResidualMlp net;
+    auto model = trainingModel(net, options, optim::AdamW(0.01));
+    const std::int64_t count = model.microBatchesPerStep();
+    for (std::int64_t update = 0; update < kUpdates; ++update) {
+      model.run(testing::makeInputs(ResidualMlp::inputs(), update * count, count));
+    }
+    std::set<std::string> remote;
+    std::set<std::string> moved;
+    for (const program::PlacedVariable& placed : model.session().state().plan().variables()) {
+      if (placed.device == program::kRemote) {
+        remote.insert(placed.variable.name);
+      }
+    }
+    for (const program::Transfer& transfer : model.program().transfers) {
+      const program::Buffer& to = model.program().buffer(transfer.to);
+      if (to.isRemote() && to.region == program::Region::Transient) {
+        moved.insert(transfer.name);
+      }
+    }
+    return std::tuple(testing::bitsOf(model.session()), remote, moved);
+  };
+  using Locations = TensorLocationOptions;
+  const Strategy pipeline = PipelinedExecution{Stage("b0", "b1"), Stage("b2", "b3", "b4")};
+  const Strategy phased = SerialPhasedExecution{"b0", "b1", "b2", "b3", "b4"};
+  const auto [plain, none, nothing] = trained(pipeline, [](Locations&) {});
+  ASSERT_TRUE(none.empty());
+  std::string weight;
+  for (const auto& [name, bits] : plain) {
+    weight = name.ends_with(".weight") ? name : weight;
+  }
+  ASSERT_FALSE(weight.empty());
+  const auto [one, remote, still] =
+      trained(pipeline, [&](Locations& l) { l.setTensorLocation(weight, false); });
+  EXPECT_EQ(difference(plain, one), "");
+  EXPECT_EQ(remote, std::set{weight});
+  const auto [all, phasedRemote, activations] = trained(phased, [](Locations&) {});
+  ASSERT_TRUE(phasedRemote.contains(weight));
+  ASSERT_FALSE(activations.empty());
+  const std::string activation = *activations.begin();
+  const auto [kept, others, fewer] = trained(phased, [&](Locations& l) {
+    l.setTensorLocation(weight, true).setTensorLocation(activation, true);
+  });
+  EXPECT_EQ(difference(plain, kept), "");
+  EXPECT_EQ(others.size() + 1, phasedRemote.size());
+  EXPECT_FALSE(others.contains(weight));
+  EXPECT_FALSE(fewer.contains(activation));
+  // Off the devices though its class stays.
+  const auto [single, rest, lone] = trained(phased, [&](Locations& l) {
+    l.setActivationLocation(TensorLocationSettings().useOnChipStorage(true));
+    l.setTensorLocation(activation, false);
+  });
+  EXPECT_EQ(difference(plain, single), "");
+  EXPECT_EQ(lone, std::set{activation});
+  EXPECT_THAT(testing::messageOf([&] {
+                trained(pipeline, [](Locations& l) { l.setTensorLocation("nobody", false); });
+              }),
+              HasSubstr("named 'nobody'"));
+  EXPECT_THAT(testing::messageOf([&] {
+                trained(pipeline,
+                        [](Locations& l) { l.setTensorLocation("optimizer.step", false); });
+              }),
+              HasSubstr("always stays on its device"));
 }
 
 class DeepTraining {
