@@ -254,7 +254,7 @@ Json measure(bool training, int repeats, const std::string& folder) {
   const double state = training ? 2 * weights : 0;
   const double least =
       training ? weights + (weights - weights / kLayers) + weights + 2 * state : weights;
-  report["bytes_moved"] = program::remoteTraffic(free.program());
+  report["bytes_moved"] = program::remoteBytesPerRound(free.program());
   report["bytes_of_variables_at_least"] = least;
   return report;
 }

@@ -75,27 +75,14 @@ std::map<std::int32_t, std::int64_t> workOfDevices(std::span<const parallel::Sta
   return sums;
 }
 
-/// What a round moves to and from remote memory, by device.
 std::string traffic(const program::Program& program) {
-  std::map<std::int32_t, std::pair<std::size_t, std::size_t>> moved;  // fetched, flushed
-  for (const program::Transfer& transfer : program.transfers) {
-    const program::Buffer& from = program.buffer(transfer.from);
-    const program::Buffer& to = program.buffer(transfer.to);
-    const std::size_t bytes =
-        transfer.bytes *
-        static_cast<std::size_t>(transfer.oncePerRound ? 1 : program.microBatchesPerRound);
-    if (from.isRemote()) {
-      moved[to.device].first += bytes;
-    } else if (to.isRemote()) {
-      moved[from.device].second += bytes;
-    }
-  }
   std::string text;
-  for (const auto& [device, bytes] : moved) {
+  const std::vector<program::RemoteTraffic> devices = program::remoteTraffic(program);
+  for (std::size_t d = 0; d < devices.size(); ++d) {
     text += fmt::format("  device {} fetches {} bytes and flushes {} bytes in every round\n",
-                        device,
-                        bytes.first,
-                        bytes.second);
+                        d,
+                        devices[d].fetched,
+                        devices[d].flushed);
   }
   return text;
 }

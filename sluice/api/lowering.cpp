@@ -79,7 +79,8 @@ Lowered planPhases(const LoweringRequest& request,
       one.onPlanned = best ? nullptr : request.onPlanned;  // rules do not depend on the order
       try {
         Lowered made = planOnce(one, kernels, state);
-        if (!best || program::remoteTraffic(made.program) < program::remoteTraffic(best->program)) {
+        if (!best || program::remoteBytesPerRound(made.program) <
+                         program::remoteBytesPerRound(best->program)) {
           best = std::move(made);
         }
       } catch (const OutOfMemory& error) {

@@ -9,7 +9,6 @@ namespace sluice::detail {
 namespace {
 
 constexpr std::string_view kWithoutReader[] = {
-    "syncPattern",
     "rearrangeAnchorsOnHost",
     "precision.autocastEnabled",
     "precision.halfFloatCasting",

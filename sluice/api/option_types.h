@@ -13,6 +13,7 @@
 
 #include "sluice/parallel/partition.h"
 #include "sluice/parallel/strategy.h"
+#include "sluice/schedule/sync_groups.h"
 
 namespace sluice {
 
@@ -50,8 +51,7 @@ enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
 /// several devices under the IPU's rules, else None.
 enum class Recomputation : std::uint8_t { Default, None, Pipeline, Standard, NormOnly, All };
 
-/// Which devices wait for each other at an exchange.
-enum class SyncPattern : std::uint8_t { Full, SinglePipeline, ReplicaAndLadder };
+using schedule::SyncPattern;
 /// Which of two types float16 and float32 operands of one op get. Default: float16.
 enum class HalfFloatCasting : std::uint8_t { FloatDowncastToHalf, HalfUpcastToFloat, Default };
 /// Which ops autocast puts into which type.
@@ -174,7 +174,8 @@ struct DeviceOptions {
   std::vector<std::int32_t> deviceIds;  ///< of the machine; empty: any
   std::int32_t selectedDevices = 0;     ///< 0: as many as the model needs
   std::int32_t selectedPerReplica = 1;  ///< of them
-  SyncPattern syncPattern = SyncPattern::Full;
+  bool barriers = false;
+  SyncPattern syncPattern = SyncPattern::Full;  ///< of the barriers
   bool autoRoundNumDevices = false;
   std::optional<bool> enforceIpuRules;  ///< not set: on for the IPU model only
   double stallTimeout = 300;            ///< seconds without progress; 0: wait for ever

@@ -54,9 +54,8 @@ class Options : public Freezable {
   Options& continuousWeightUpdates(bool on) { return set(compile_.continuousWeightUpdates, on); }
   /// Value-preserving fusion of element-wise chains; on by default. Changes no result.
   Options& fusion(bool on) { return set(compile_.fusion, on); }
-  /// Prove the program before its first step (order, races, every read); on by default.
-  /// Prove every program before its first step. Not set: those of at most kProvenTasks tasks, where
-  /// it costs under 5 % of the compilation.
+  /// Prove every program before its first step (order, races, every read). Not set: those of at
+  /// most kProvenTasks tasks, where it costs under 5 % of the compilation.
   Options& verifyPrograms(std::optional<bool> on) { return set(compile_.verifyPrograms, on); }
   /// Writes the graph after every pass and the program into this folder (below logDir, if it is a
   /// relative one); empty: no.
@@ -107,7 +106,10 @@ class Options : public Freezable {
   Options& autoSelectDevices(std::nullopt_t none);
   /// The same for exactly these devices.
   Options& selectDevices(std::vector<std::int64_t> ids, std::int64_t perReplica);
-  /// Which devices wait for each other when data is exchanged; only Full so far.
+  /// Devices meet at barriers before they exchange data, as on an IPU, and not only those wait that
+  /// need it. Changes no result and only costs time: for studies. Off by default.
+  Options& barriers(bool on) { return set(device_.barriers, on); }
+  /// Which devices meet at the barriers.
   Options& syncPattern(SyncPattern pattern) { return set(device_.syncPattern, pattern); }
   /// Where device counts must be powers of two, reserves the next one.
   Options& autoRoundNumDevices(bool on) { return set(device_.autoRoundNumDevices, on); }

@@ -52,6 +52,7 @@ Options everythingSet() {
       .remoteBandwidth(1e9)
       .connectionType(ConnectionType::OnDemand)
       .useDeviceIds({5, 3})
+      .barriers(true)
       .syncPattern(SyncPattern::SinglePipeline)
       .autoRoundNumDevices(true)
       .enforceIpuRules(false)
@@ -121,6 +122,7 @@ TEST(Options, PrintTheirDefaults) {
             "remoteBandwidth: 0\n"
             "connectionType: Always\n"
             "useDeviceIds: []\n"
+            "barriers: false\n"
             "syncPattern: Full\n"
             "autoRoundNumDevices: false\n"
             "enforceIpuRules: none\n"
@@ -187,6 +189,7 @@ TEST(Options, PrintWhatWasSet) {
             "remoteBandwidth: 1000000000\n"
             "connectionType: OnDemand\n"
             "useDeviceIds: [5, 3]\n"
+            "barriers: true\n"
             "syncPattern: SinglePipeline\n"
             "autoRoundNumDevices: true\n"
             "enforceIpuRules: false\n"
@@ -702,8 +705,6 @@ TEST(OptionSupport, RefusesOptionsThatNothingReads) {
   EXPECT_THAT(
       message([](Options& o) { o.distributed.configureProcessId(1, 2); }),
       HasSubstr("configureProcessId is 1, 2; this version supports only its default, 0, 1"));
-  EXPECT_THAT(message([](Options& o) { o.syncPattern(SyncPattern::ReplicaAndLadder); }),
-              HasSubstr("syncPattern is ReplicaAndLadder"));
   EXPECT_THAT(message([](Options& o) { o.rearrangeAnchorsOnHost(true); }),
               HasSubstr("rearrangeAnchorsOnHost is true"));
   EXPECT_THAT(message([](Options& o) { o.precision.autocastEnabled(false); }),

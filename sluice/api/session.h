@@ -82,7 +82,7 @@ class Session : public nn::StateStore {
   bool isAttached() const { return state().isAttached(); }
 
   /// Of the first replica: weights and optimizer state are the same in all.
-  HostTensor read(std::string_view variable) override { return read(variable, 0); }
+  HostTensor read(std::string_view variable) override;
   HostTensor read(std::string_view variable, std::size_t replica) {
     wait();
     return replicas_.at(replica).state->read(variable);

@@ -234,6 +234,7 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
   }
   b.place.pass = ir::Pass::Update;
   optim::UpdateContext context(b, std::move(gradients));
+  context.setSharding(options.sharding);
   if (scaler) {
     context.setLossFactor(scaler->factor(b));
   }

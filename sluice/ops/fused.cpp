@@ -130,6 +130,17 @@ bool isFusible(const ir::OpDef& def) {
          def.outputs == 1 && def.minInputs > 0 && def.reference != nullptr;
 }
 
+bool isElementwise(const ir::Op& op) {
+  if (!op.is(kFused)) {
+    return op.def->traits.elementwise;
+  }
+  const ir::Graph& body = op.attrs.subgraph("body");
+  return std::ranges::all_of(body.order(), [&](ir::OpId id) {
+    const ir::Op& inner = body.op(id);
+    return inner.def->traits.elementwise || inner.is(ir::kInput) || inner.is(ir::kConstant);
+  });
+}
+
 const ir::Op* anchorOf(const ir::Graph& body) {
   for (const ir::OpId id : body.order()) {
     if (isFusionAnchor(*body.op(id).def)) {

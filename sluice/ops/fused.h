@@ -15,6 +15,10 @@ bool isFusionAnchor(const ir::OpDef& def);
 /// An element-wise op with one result and no effect, whose kernels may run inside a fused one.
 bool isFusible(const ir::OpDef& def);
 
+/// Whether every element of the result depends on the operand elements of its position only: of an
+/// element-wise op, or of a fused one without an anchor.
+bool isElementwise(const ir::Op& op);
+
 /// The anchor in the body of a fused op; nullptr when it is purely element-wise.
 const ir::Op* anchorOf(const ir::Graph& body);
 

@@ -7,16 +7,13 @@
 #include <vector>
 
 #include "sluice/base/error.h"
+#include "sluice/parallel/leaf.h"
 
 namespace sluice::parallel {
 namespace {
 
 using ir::Op;
 using ir::OpId;
-
-bool isLeaf(const Op& op) {
-  return op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable);
-}
 
 class Annotator {
  public:

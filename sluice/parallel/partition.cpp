@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/parallel/leaf.h"
 
 namespace sluice::parallel {
 namespace {
@@ -20,10 +21,6 @@ namespace {
 using ir::Op;
 using ir::OpId;
 using ir::Placement;
-
-bool isLeaf(const Op& op) {
-  return op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable);
-}
 
 std::vector<OpId> placeableOps(const ir::Graph& graph) {
   std::vector<OpId> ops;

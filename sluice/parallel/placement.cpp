@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/parallel/leaf.h"
 
 namespace sluice::parallel {
 namespace {
@@ -19,10 +20,6 @@ using ir::OpId;
 using ir::Pass;
 using ir::Placement;
 using ir::Value;
-
-bool isLeaf(const Op& op) {
-  return op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable);
-}
 
 /// The stage of a backward op that has none of its own: its operands decide.
 constexpr std::int32_t kAnyStage = std::numeric_limits<std::int32_t>::max();

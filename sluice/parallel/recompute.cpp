@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "sluice/ops/fused.h"
+#include "sluice/parallel/leaf.h"
 #include "sluice/parallel/op_replacer.h"
 
 namespace sluice::parallel {
@@ -16,21 +18,6 @@ using ir::Op;
 using ir::OpId;
 using ir::Pass;
 using ir::Value;
-
-bool isLeaf(const Op& op) {
-  return op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable);
-}
-
-bool isElementwise(const Op& op) {
-  if (op.def->name != "fused") {
-    return op.def->traits.elementwise;
-  }
-  const ir::Graph& body = op.attrs.subgraph("body");
-  return std::ranges::all_of(body.order(), [&](OpId id) {
-    const Op& inner = body.op(id);
-    return inner.def->traits.elementwise || inner.is(ir::kInput) || inner.is(ir::kConstant);
-  });
-}
 
 bool isNormalization(const Op& op) {
   return op.def->name.ends_with("_norm") || op.def->name.ends_with("_normalization");
@@ -187,7 +174,7 @@ class Recomputer {
         return isLeaf(graph_.op(v.op)) || norms_.contains(v.op);
       };
       const bool behind =
-          isElementwise(op) && std::ranges::all_of(op.inputs, repeated) &&
+          ops::isElementwise(op) && std::ranges::all_of(op.inputs, repeated) &&
           std::ranges::any_of(op.inputs, [&](const Value v) { return norms_.contains(v.op); });
       if (isNormalization(op) || behind) {
         norms_.insert(id);

@@ -42,7 +42,6 @@ struct Streaming {
   bool overlaps = true;
 
   bool hasPhases() const { return !forwardPhase.empty(); }
-  bool isActive() const { return !variables.empty() || activations; }
 };
 
 /// Phases that a tensor stays on a device without being used.

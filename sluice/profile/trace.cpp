@@ -57,35 +57,26 @@ Trace::Trace(const Program& program)
 }
 
 TracedTask Trace::describe(const Program& program, const Task& task) {
-  TracedTask info{.category = program::name(task.kind), .microBatch = task.microBatch};
+  TracedTask info{.name = program::subjectName(program, task),
+                  .category = program::name(task.kind),
+                  .microBatch = task.microBatch};
   const auto subject = static_cast<std::size_t>(task.subject);
-  switch (task.kind) {
-    case TaskKind::Run: {
-      const program::Segment& segment = program.segments[subject];
-      info.name = program::name(segment);
-      info.category = parallel::name(segment.kind);
-      info.stage = segment.oncePerRound() ? -1 : segment.stage;
-      info.microBatch = segment.oncePerRound() ? -1 : task.microBatch;
-      break;
-    }
-    case TaskKind::Feed:
-      info.name = "feed " + program.feeds[subject].name;
-      break;
-    case TaskKind::Drain:
-      info.name = "drain " + program.drains[subject].name;
-      break;
-    case TaskKind::Transfer: {
-      const program::Transfer& transfer = program.transfers[subject];
-      info.name = "transfer " + transfer.name;
-      info.microBatch = transfer.oncePerRound ? -1 : task.microBatch;
-      info.bytes = static_cast<std::int64_t>(transfer.bytes);
-      info.producer = producerOf(program, task);
-      break;
-    }
-    case TaskKind::Reduce:
-      info.name = "reduce " + program.reductions[subject].name;
-      info.microBatch = -1;
-      break;
+  if (task.kind == TaskKind::Run) {
+    const program::Segment& segment = program.segments[subject];
+    info.category = parallel::name(segment.kind);
+    info.stage = segment.oncePerRound() ? -1 : segment.stage;
+    info.microBatch = segment.oncePerRound() ? -1 : task.microBatch;
+  } else {
+    info.name = fmt::format("{} {}", info.category, info.name);
+  }
+  if (task.kind == TaskKind::Transfer) {
+    const program::Transfer& transfer = program.transfers[subject];
+    info.microBatch = transfer.oncePerRound ? -1 : task.microBatch;
+    info.bytes = static_cast<std::int64_t>(transfer.bytes);
+    info.producer = producerOf(program, task);
+  }
+  if (task.kind == TaskKind::Reduce) {
+    info.microBatch = -1;
   }
   if (info.microBatch >= 0) {
     info.name += fmt::format(" m{}", info.microBatch);

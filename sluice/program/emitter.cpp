@@ -4,6 +4,8 @@
 #include <unordered_set>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/fused.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::program {
 namespace {
@@ -154,21 +156,24 @@ class Emitter {
     } else if (op.def->traits.view) {
       materials_[op.out()] = {
           {Layout::plain(), materialize(op.inputs[0], Layout::plain()), segment_}};
-    } else if (op.def->name == "replica_sum") {
-      emitReplicaSum(op);
+    } else if (ops::crossesReplicas(*op.def)) {
+      emitReduction(op);
     } else if (!op.is(ir::kConstant)) {
       emitKernel(op);
     }
   }
 
-  /// The sum is there when the parts of the update behind this one begin.
-  void emitReplicaSum(const Op& op) {
+  /// The result is there when the parts of the update behind this one begin.
+  void emitReduction(const Op& op) {
     const TensorType& type = op.outputs[0];
     const BufferId from = materialize(op.inputs[0], Layout::plain());
     BufferUse& use = result_.uses[from.index()];
     use = use == BufferUse::Local ? BufferUse::Sent : use;
     const BufferId to = newBuffer(op.name, type.bytes(), BufferUse::Received);
-    result_.reductions.push_back({op.name, from, to, type});
+    const ReductionKind kind = op.is(ops::kReplicaGather)       ? ReductionKind::Gather
+                               : op.is(ops::kReplicaSumScatter) ? ReductionKind::SumPart
+                                                                : ReductionKind::Sum;
+    result_.reductions.push_back({op.name, from, to, type, kind, graph_.type(op.inputs[0])});
     materials_[op.out()] = {{Layout::plain(), to}};
   }
 
@@ -514,7 +519,7 @@ class Emitter {
   }
 
   void emitKernel(const Op& op) {
-    EmittedCall call{.segment = segment_, .elementwise = isElementwise(op)};
+    EmittedCall call{.segment = segment_, .elementwise = ops::isElementwise(op)};
     call.call = {.def = op.def,
                  .attrs = op.attrs,
                  .inputTypes = graph_.inputTypes(op),
@@ -537,21 +542,6 @@ class Emitter {
     }
     call.call.choice = std::move(choice);
     result_.calls.push_back(std::move(call));
-  }
-
-  /// Whether every output element depends on the operand elements of the same position only.
-  static bool isElementwise(const Op& op) {
-    if (op.def->traits.elementwise) {
-      return true;
-    }
-    if (op.def->name != "fused") {
-      return false;
-    }
-    const ir::Graph& body = op.attrs.subgraph("body");
-    return std::ranges::all_of(body.order(), [&](OpId id) {
-      const Op& inner = body.op(id);
-      return inner.def->traits.elementwise || inner.is(ir::kInput) || inner.is(ir::kConstant);
-    });
   }
 
   void emitOutput(const ir::Output& output) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/program/barriers.h"
 #include "sluice/program/memory_plan.h"
 #include "sluice/program/round.h"
 #include "sluice/program/streaming.h"
@@ -145,6 +146,9 @@ Program lower(const Placed& placed,
   program.reductions = emitted.reductions;
   round.write(program);
   fillSegments(program, emitted);
+  if (options.barriers) {
+    addBarriers(program, *options.barriers);
+  }
   state = std::move(planned);
   return program;
 }

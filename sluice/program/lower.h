@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sluice/device/kernel.h"
@@ -23,7 +24,8 @@ struct LowerOptions {
   bool sequential = false;          ///< one micro-batch at a time over all devices
   DrainRule drainRule = {};         ///< for outputs without one of their own
   std::size_t memoryPerDevice = 0;  ///< 0: not limited
-  std::vector<DrainRule> drainRules = {};  ///< by output; empty: drainRule for all
+  std::vector<DrainRule> drainRules = {};              ///< by output; empty: drainRule for all
+  std::optional<schedule::SyncPattern> barriers = {};  ///< set: devices meet before they exchange
 };
 
 /// The schedule of a graph that is all on device 0: each micro-batch forward and backward.

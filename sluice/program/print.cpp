@@ -2,6 +2,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sluice/base/hash.h"
 #include "sluice/program/memory_plan.h"
@@ -78,26 +79,8 @@ std::string laneName(const Lane& lane) {
 }
 
 void printTask(Text out, const Program& program, const Task& task) {
-  const auto subject = static_cast<std::size_t>(task.subject);
-  std::string what;
-  switch (task.kind) {
-    case TaskKind::Run:
-      what = name(program.segments[subject]);
-      break;
-    case TaskKind::Feed:
-      what = program.feeds[subject].name;
-      break;
-    case TaskKind::Drain:
-      what = program.drains[subject].name;
-      break;
-    case TaskKind::Transfer:
-      what = program.transfers[subject].name;
-      break;
-    case TaskKind::Reduce:
-      what = program.reductions[subject].name;
-      break;
-  }
-  fmt::format_to(out, "    {} {} m{}", name(task.kind), what, task.microBatch);
+  fmt::format_to(
+      out, "    {} {} m{}", name(task.kind), subjectName(program, task), task.microBatch);
   for (const Wait& w : program.waitsOf(task)) {
     fmt::format_to(out,
                    " after {}{}:{}{}",
@@ -123,20 +106,33 @@ std::string name(const Segment& segment) {
   }
 }
 
-std::size_t remoteTraffic(const Program& program) {
-  std::size_t bytes = 0;
-  for (const Transfer& transfer : program.transfers) {
-    if (program.buffer(transfer.from).isRemote() || program.buffer(transfer.to).isRemote()) {
-      const std::int32_t times = transfer.oncePerRound ? 1 : program.microBatchesPerRound;
-      bytes += transfer.bytes * static_cast<std::size_t>(times);
-    }
+std::string subjectName(const Program& program, const Task& task) {
+  const auto subject = static_cast<std::size_t>(task.subject);
+  switch (task.kind) {
+    case TaskKind::Run:
+      return name(program.segments[subject]);
+    case TaskKind::Feed:
+      return program.feeds[subject].name;
+    case TaskKind::Drain:
+      return program.drains[subject].name;
+    case TaskKind::Transfer:
+      return program.transfers[subject].name;
+    case TaskKind::Reduce:
+      return program.reductions[subject].name;
+    case TaskKind::Barrier:
+      return std::to_string(subject);
   }
-  return bytes;
+  return "";
 }
 
 std::string_view name(TaskKind kind) {
-  static constexpr std::array<std::string_view, 5> kNames = {
-      "run", "feed", "drain", "transfer", "reduce"};
+  static constexpr std::array<std::string_view, kTaskKinds> kNames = {
+      "run", "feed", "drain", "transfer", "reduce", "barrier"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(ReductionKind kind) {
+  static constexpr std::array<std::string_view, 3> kNames = {"reduce", "reduce part of", "gather"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -205,12 +201,17 @@ std::string print(const Program& program) {
   }
   for (const Reduction& reduction : program.reductions) {
     fmt::format_to(out,
-                   "  reduce \"{}\" {} over replicas from {} to {} of device {}\n",
+                   "  {} \"{}\" {} over replicas from {} to {} of device {}\n",
+                   name(reduction.kind),
                    reduction.name,
                    reduction.type.str(),
                    placeText(program.buffer(reduction.from)),
                    placeText(program.buffer(reduction.to)),
                    program.buffer(reduction.to).device);
+  }
+  for (std::size_t i = 0; program.barriers && i < program.barriers->groups.size(); ++i) {
+    fmt::format_to(
+        out, "  barrier {} of devices {}\n", i, fmt::join(program.barriers->groups[i], ", "));
   }
   for (const Segment& segment : program.segments) {
     if (segment.calls.empty()) {

@@ -6,13 +6,14 @@
 //              when there is no update. A step repeats the round R times.
 //   lane       one list of tasks of one device, run in order: load, compute, store, exchange, one
 //              for each device that sends to it, and fetch and flush, from and to remote memory
-//   task       run a segment, feed an input, drain an output, copy from another device; with the
-//              tasks it waits for
+//   task       run a segment, feed an input, drain an output, copy from another device, meet
+//              others at a barrier; with the tasks it waits for
 //   buffer     a planned slice of an arena; a ring has several slots, one per micro-batch in flight
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "sluice/device/device.h"
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/segments.h"
+#include "sluice/schedule/sync_groups.h"
 
 namespace sluice::program {
 
@@ -99,16 +101,26 @@ struct Transfer {
   bool oncePerRound = false;  ///< a variable's mirror, or a value of the update
 };
 
-/// The sum of a value over all replicas, in replica order, once per round. Every replica runs it
-/// and reads the memory of all of them.
+/// Once per round every replica runs it and reads the memory of all of them. A part is one of as
+/// many equal runs of elements as there are replicas, the last ones padded with zeros.
+enum class ReductionKind : std::uint8_t {
+  Sum,      ///< the whole, in replica order
+  SumPart,  ///< the replica's part of the sum
+  Gather    ///< the whole from the parts
+};
+std::string_view name(ReductionKind kind);
+
 struct Reduction {
   std::string name;
   BufferId from;
   BufferId to;
-  TensorType type;
+  TensorType type;  ///< of the result
+  ReductionKind kind = ReductionKind::Sum;
+  TensorType operand = {};
 };
 
-enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer, Reduce };
+enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer, Reduce, Barrier };
+inline constexpr std::size_t kTaskKinds = 6;
 std::string_view name(TaskKind kind);
 
 /// Completion of task `task` of lane `lane`, in this round or in an earlier one.
@@ -151,6 +163,12 @@ struct Lane {
   std::int32_t peer = -1;
 };
 
+/// Where devices meet before they exchange data, by number of the barrier: who does.
+struct Barriers {
+  schedule::SyncPattern pattern = schedule::SyncPattern::Full;
+  std::vector<std::vector<std::int32_t>> groups;
+};
+
 struct DevicePlan {
   std::size_t stateBytes = 0;
   std::size_t transientBytes = 0;
@@ -171,6 +189,7 @@ struct Program {
   std::vector<Constant> constants;
   std::vector<Transfer> transfers;
   std::vector<Reduction> reductions;
+  std::optional<Barriers> barriers;  ///< none: who needs data waits for its event
   std::vector<Lane> lanes;
   std::vector<Wait> waits;
   std::vector<Slot> slots;
@@ -190,8 +209,18 @@ struct Program {
   }
 };
 
-/// Bytes that a round moves to and from remote memory.
-std::size_t remoteTraffic(const Program& program);
+/// Bytes that a device moves to and from remote memory in a round.
+struct RemoteTraffic {
+  std::size_t fetched = 0;
+  std::size_t flushed = 0;
+};
+/// Of every device.
+std::vector<RemoteTraffic> remoteTraffic(const Program& program);
+/// Of all devices, both ways.
+std::size_t remoteBytesPerRound(const Program& program);
+
+/// What a task runs, feeds, drains, copies or sums: "forward 0", "image", ...
+std::string subjectName(const Program& program, const Task& task);
 
 /// The program as text: arenas, buffers, segments, lanes.
 std::string print(const Program& program);

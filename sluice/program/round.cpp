@@ -296,6 +296,7 @@ std::int32_t Round::laneFor(const Node& node) {
       return laneOf(device, LaneKind::Exchange, device);
     }
     case TaskKind::Transfer:
+    case TaskKind::Barrier:  // added later
       break;
   }
   const std::int32_t from = deviceOf(emitted_.transfers[subject].from);

@@ -11,28 +11,13 @@ std::string laneText(const Program& program, std::size_t lane) {
 
 std::string taskText(const Program& program, std::size_t lane, std::size_t task) {
   const Task& t = program.lanes[lane].tasks[task];
-  const auto subject = static_cast<std::size_t>(t.subject);
-  std::string what;
-  switch (t.kind) {
-    case TaskKind::Run:
-      what = name(program.segments[subject]);
-      break;
-    case TaskKind::Feed:
-      what = fmt::format("'{}'", program.feeds[subject].name);
-      break;
-    case TaskKind::Drain:
-      what = fmt::format("'{}'", program.drains[subject].name);
-      break;
-    case TaskKind::Transfer:
-      what = fmt::format("'{}'", program.transfers[subject].name);
-      break;
-    case TaskKind::Reduce:
-      what = fmt::format("'{}'", program.reductions[subject].name);
-      break;
-  }
-  return fmt::format("{} {} of micro-batch {} (task {} of {})",
+  const bool quoted = t.kind != TaskKind::Run && t.kind != TaskKind::Barrier;
+  const std::string_view quote = quoted ? "'" : "";
+  return fmt::format("{} {}{}{} of micro-batch {} (task {} of {})",
                      name(t.kind),
-                     what,
+                     quote,
+                     subjectName(program, t),
+                     quote,
                      t.microBatch,
                      task,
                      laneText(program, lane));

@@ -2,7 +2,9 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "sluice/program/barriers.h"
 #include "sluice/program/verify_parts.h"
 
 namespace sluice::program {
@@ -73,6 +75,10 @@ class Structure {
     }
     allOnceAndInOrder();
     sumsOverReplicas();
+    if (p_.barriers) {
+      meetings();
+      exchangesBehindBarriers();
+    }
   }
 
  private:
@@ -249,13 +255,15 @@ class Structure {
         return p_.transfers.size();
       case TaskKind::Reduce:
         return p_.reductions.size();
+      case TaskKind::Barrier:
+        return p_.barriers ? p_.barriers->groups.size() : 0;
     }
     return 0;
   }
 
   /// Where the memory of a task's subject is; for a transfer the receiving end, unless it is
   /// remote.
-  std::int32_t deviceOf(const Task& task) const {
+  std::int32_t deviceOf(const Lane& lane, const Task& task) const {
     const auto s = static_cast<std::size_t>(task.subject);
     switch (task.kind) {
       case TaskKind::Run:
@@ -270,6 +278,8 @@ class Structure {
       }
       case TaskKind::Reduce:
         return p_.buffer(p_.reductions[s].to).device;
+      case TaskKind::Barrier:
+        return lane.device;
     }
     return -1;
   }
@@ -290,7 +300,7 @@ class Structure {
             laneName(lane),
             task.microBatch,
             p_.microBatchesPerRound);
-    const std::int32_t device = deviceOf(task);
+    const std::int32_t device = deviceOf(p_.lanes[lane], task);
     require(device == p_.lanes[lane].device,
             "{}: its memory is on device {}",
             taskName(lane, index),
@@ -368,13 +378,13 @@ class Structure {
 
   void reductions() const {
     for (const Reduction& reduction : p_.reductions) {
-      for (const BufferId id : {reduction.from, reduction.to}) {
-        require(
-            inRange(id.value, p_.buffers.size()) && reduction.type.bytes() <= p_.buffer(id).bytes,
-            "reduction '{}' of {} bytes: buffer {} does not hold it",
-            reduction.name,
-            reduction.type.bytes(),
-            id.value);
+      for (const auto& [id, type] : {std::pair(reduction.from, reduction.operand),
+                                     std::pair(reduction.to, reduction.type)}) {
+        require(inRange(id.value, p_.buffers.size()) && type.bytes() <= p_.buffer(id).bytes,
+                "reduction '{}' of {} bytes: buffer {} does not hold it",
+                reduction.name,
+                type.bytes(),
+                id.value);
       }
       const Buffer& from = p_.buffer(reduction.from);
       const Buffer& to = p_.buffer(reduction.to);
@@ -385,20 +395,22 @@ class Structure {
   }
 
   void allOnceAndInOrder() const {
-    std::array<Counts, 5> counts;
-    for (const TaskKind kind :
-         {TaskKind::Run, TaskKind::Feed, TaskKind::Drain, TaskKind::Transfer, TaskKind::Reduce}) {
-      counts[static_cast<std::size_t>(kind)].resize(subjects(kind));
+    std::array<Counts, kTaskKinds> counts;
+    for (std::size_t kind = 0; kind < kTaskKinds; ++kind) {
+      counts[kind].resize(subjects(static_cast<TaskKind>(kind)));
     }
     for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
       for (std::size_t index = 0; index < p_.lanes[lane].tasks.size(); ++index) {
         const Task& task = p_.lanes[lane].tasks[index];
+        if (task.kind == TaskKind::Barrier) {
+          continue;  // of several lanes
+        }
         next(counts[static_cast<std::size_t>(task.kind)][static_cast<std::size_t>(task.subject)],
              lane,
              index);
       }
     }
-    const auto& [runs, feeds, drains, transfers, reductions] = counts;
+    const auto& [runs, feeds, drains, transfers, reductions, barriers] = counts;
     for (std::size_t s = 0; s < runs.size(); ++s) {
       if (!p_.segments[s].calls.empty()) {
         complete(runs[s], "run", name(p_.segments[s]), perRound(p_.segments[s].oncePerRound()));
@@ -446,6 +458,68 @@ class Structure {
         require((task.kind != TaskKind::Reduce && !writesOperand(task)) || waitsForAll(task),
                 "{}: it takes part in a sum over replicas and waits for none of the others",
                 taskName(lane, index));
+      }
+    }
+  }
+
+  /// Every device of a group with kernels comes to the barrier once, and waits for all the others.
+  void meetings() const {
+    const std::vector<std::vector<std::int32_t>>& groups = p_.barriers->groups;
+    using Place = std::pair<std::size_t, std::size_t>;  // lane, task
+    std::vector<std::vector<Place>> members(groups.size());
+    for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
+      for (std::size_t index = 0; index < p_.lanes[lane].tasks.size(); ++index) {
+        const Task& task = p_.lanes[lane].tasks[index];
+        if (task.kind == TaskKind::Barrier) {
+          members[static_cast<std::size_t>(task.subject)].emplace_back(lane, index);
+        }
+      }
+    }
+    for (std::size_t b = 0; b < groups.size(); ++b) {
+      const auto computes = std::ranges::count_if(p_.lanes, [&](const Lane& lane) {
+        return lane.kind == LaneKind::Compute &&
+               std::ranges::find(groups[b], lane.device) != groups[b].end();
+      });
+      require(static_cast<std::ptrdiff_t>(members[b].size()) == computes,
+              "barrier {}: {} of {} lanes come to it",
+              b,
+              members[b].size(),
+              computes);
+      for (const auto& [lane, index] : members[b]) {
+        require(p_.lanes[lane].kind == LaneKind::Compute,
+                "{}: only compute lanes meet",
+                taskName(lane, index));
+        for (const auto& [other, at] : members[b]) {
+          const auto waits = p_.waitsOf(p_.lanes[lane].tasks[index]);
+          const Wait arrival =
+              waitForArrival(static_cast<std::int32_t>(other),
+                             static_cast<std::int32_t>(at),
+                             static_cast<std::int32_t>(p_.lanes[other].tasks.size()));
+          require(other == lane || std::ranges::find(waits, arrival) != waits.end(),
+                  "{}: it does not wait for {}",
+                  taskName(lane, index),
+                  laneName(other));
+        }
+      }
+    }
+  }
+
+  void exchangesBehindBarriers() const {
+    for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
+      for (std::size_t index = 0; index < p_.lanes[lane].tasks.size(); ++index) {
+        const Task& task = p_.lanes[lane].tasks[index];
+        const std::vector<std::int32_t> group =
+            groupBefore(p_, p_.lanes[lane], task, p_.barriers->pattern);
+        const bool behind = std::ranges::any_of(p_.waitsOf(task), [&](const Wait& wait) {
+          const Task& other = p_.lanes[static_cast<std::size_t>(wait.lane)]
+                                  .tasks[static_cast<std::size_t>(wait.task)];
+          return wait.roundsBack == 0 && other.kind == TaskKind::Barrier &&
+                 p_.barriers->groups[static_cast<std::size_t>(other.subject)] == group;
+        });
+        require(group.empty() || behind,
+                "{}: no barrier of devices {} is in front of it",
+                taskName(lane, index),
+                fmt::join(group, ", "));
       }
     }
   }

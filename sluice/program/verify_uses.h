@@ -56,8 +56,8 @@ class Uses {
   void cutCells();
 
   const Program& p_;
-  std::vector<List> lists_[5];       // by TaskKind, then subject
-  std::vector<std::size_t> loaded_;  // by buffer: index of its range
+  std::array<std::vector<List>, kTaskKinds> lists_;  // by TaskKind, then subject
+  std::vector<std::size_t> loaded_;                  // by buffer: index of its range
   std::vector<CellRange> ranges_;
   std::size_t numCells_ = 0;
 };

@@ -6,17 +6,17 @@
 #include <condition_variable>
 #include <exception>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
-#include <tuple>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/runtime/lane_run.h"
+#include "sluice/runtime/reduce.h"
+#include "sluice/runtime/remote_link.h"
 
 namespace sluice::runtime {
 namespace {
@@ -81,11 +81,7 @@ struct Engine::Impl {
   std::atomic<std::int32_t> lanesLeft{0};
   std::array<Signal, kLaneClasses> signals;  // by LaneClass
   std::size_t remoteThreads = 0;
-  // Where the bandwidth to remote memory is limited: when each way, by replica, device and
-  // direction, is free again.
-  std::mutex linkMutex;
-  std::map<std::tuple<std::size_t, std::int32_t, bool>, std::chrono::steady_clock::time_point>
-      linkFree;
+  RemoteLinks links;
   std::atomic<std::int64_t> tasksDone{0};
   // The end of a step, and its first error.
   std::mutex mutex;
@@ -94,7 +90,7 @@ struct Engine::Impl {
   std::exception_ptr failure;
 
   Impl(const std::vector<ModelState*>& all, const EngineOptions& given)
-      : options(given), states(all) {
+      : options(given), states(all), links(given.remoteBandwidth) {
     addThread(LaneClass::Host);
     growWorkers();
   }
@@ -297,7 +293,8 @@ struct Engine::Impl {
                             lane.addresses(),
                             {.seed = job.args->seed,
                              .microBatch = job.args->firstMicroBatch + overReplicas,
-                             .microBatchInRound = task.microBatch});
+                             .microBatchInRound = task.microBatch,
+                             .replica = static_cast<std::int32_t>(lane.replica())});
         break;
       case TaskKind::Feed: {
         const program::Stream& stream = program.feeds[subject];
@@ -325,7 +322,9 @@ struct Engine::Impl {
         break;
       }
       case TaskKind::Reduce:
-        sumReplicas(lane, program.reductions[subject], task, round);
+        joinReplicas(lane, program.reductions[subject], task, round);
+        break;
+      case TaskKind::Barrier:  // its waits were all
         break;
     }
     lane.queue().finish();
@@ -343,24 +342,12 @@ struct Engine::Impl {
     return offset;
   }
 
-  /// When a transfer of this length is over, behind those that the link has taken on before.
-  std::chrono::steady_clock::time_point reserveLink(const LaneRun& lane,
-                                                    std::chrono::steady_clock::time_point begin,
-                                                    std::chrono::duration<double> time) {
-    const bool in = lane.plan().kind == program::LaneKind::Fetch;
-    const std::scoped_lock lock(linkMutex);
-    auto& free = linkFree[{lane.replica(), lane.plan().device, in}];
-    free = std::max(free, begin) +
-           std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
-    return free;
-  }
-
-  /// A fetch or a flush. A limited link is busy for as long as it would be: the thread sleeps.
+  /// A fetch or a flush.
   void moveRemote(LaneRun& lane,
                   const program::Transfer& transfer,
                   const Task& task,
                   std::int32_t round) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = RemoteLinks::Clock::now();
     const program::Buffer& from = job.program->buffer(transfer.from);
     const program::Buffer& to = job.program->buffer(transfer.to);
     ModelState& state = *states[lane.replica()];
@@ -372,18 +359,18 @@ struct Engine::Impl {
       state.remote(to.region).write(
           remoteOffset(transfer.to, task, round), lane.address(transfer.from), transfer.bytes);
     }
-    if (options.remoteBandwidth > 0) {
-      const std::chrono::duration<double> time(static_cast<double>(transfer.bytes) /
-                                               options.remoteBandwidth);
-      std::this_thread::sleep_until(reserveLink(lane, begin, time));
-    }
+    links.pass(lane.replica(),
+               lane.plan().device,
+               from.isRemote() ? RemoteLinks::Direction::In : RemoteLinks::Direction::Out,
+               transfer.bytes,
+               begin);
   }
 
   /// All replicas run the same task, so their sources have the same slot.
-  void sumReplicas(LaneRun& lane,
-                   const program::Reduction& reduction,
-                   const Task& task,
-                   std::int32_t round) {
+  void joinReplicas(LaneRun& lane,
+                    const program::Reduction& reduction,
+                    const Task& task,
+                    std::int32_t round) {
     std::size_t slotOffset = 0;
     for (const program::Slot& slot : job.program->slotsOf(task)) {
       if (slot.buffer == reduction.from) {
@@ -395,7 +382,7 @@ struct Engine::Impl {
     for (std::size_t r = 0; r < job.replicas; ++r) {
       lane.sources.push_back(job.addressesOf(r)[reduction.from.index()] + slotOffset);
     }
-    lane.queue().sum(lane.address(reduction.to), lane.sources, reduction.type);
+    reduce(lane.queue(), reduction, lane.sources, lane.address(reduction.to), lane.replica());
   }
 
   /// Waits for the threads to leave the step; gives it up when nothing moves for too long.

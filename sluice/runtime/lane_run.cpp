@@ -99,27 +99,11 @@ void LaneRun::selectSlots(const Task& task,
 
 std::string LaneRun::taskText(std::int64_t count) const {
   const Task& t = task(count);
-  const auto subject = static_cast<std::size_t>(t.subject);
-  std::string what;
-  switch (t.kind) {
-    case TaskKind::Run:
-      what = program::name(program_.segments[subject]);
-      break;
-    case TaskKind::Feed:
-      what = program_.feeds[subject].name;
-      break;
-    case TaskKind::Drain:
-      what = program_.drains[subject].name;
-      break;
-    case TaskKind::Transfer:
-      what = program_.transfers[subject].name;
-      break;
-    case TaskKind::Reduce:
-      what = program_.reductions[subject].name;
-      break;
-  }
-  return fmt::format(
-      "{} {} of micro-batch {}, round {}", program::name(t.kind), what, t.microBatch, round(count));
+  return fmt::format("{} {} of micro-batch {}, round {}",
+                     program::name(t.kind),
+                     program::subjectName(program_, t),
+                     t.microBatch,
+                     round(count));
 }
 
 std::string LaneRun::report() const {

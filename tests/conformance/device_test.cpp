@@ -187,7 +187,10 @@ TEST(CpuKernels, OnlyTheseFloatCasesRunOnTheReference) {
                                           "nop",
                                           "recomputation_checkpoint",
                                           "reduce_prod_grad",
+                                          "replica_gather",
+                                          "replica_scatter",
                                           "replica_sum",
+                                          "replica_sum_scatter",
                                           "reshape",
                                           // channels-last storage ends at 5
                                           "conv_empty"};

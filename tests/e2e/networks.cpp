@@ -72,6 +72,17 @@ std::vector<HostTensor> makeInputs(const std::vector<TensorType>& types,
   return inputs;
 }
 
+std::string difference(const Bits& expected, const Bits& got) {
+  std::string text;
+  for (const auto& [name, hash] : expected) {
+    const auto other = got.find(name);
+    if (other == got.end() || other->second != hash) {
+      text += name + " ";
+    }
+  }
+  return text + (expected.size() == got.size() ? "" : "and their number");
+}
+
 Bits bitsOf(Session& session) {
   Bits bits;
   for (const program::PlacedVariable& placed : session.state().plan().variables()) {

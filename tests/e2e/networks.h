@@ -88,6 +88,8 @@ std::vector<HostTensor> makeInputs(const std::vector<TensorType>& types,
 /// Hashes of bits by name: every variable, and "loss <micro-batch>".
 using Bits = std::map<std::string, std::uint64_t>;
 Bits bitsOf(Session& session);
+/// The names of those that differ; empty: none does.
+std::string difference(const Bits& expected, const Bits& got);
 
 /// Trains from a fixed seed for `updates` updates in calls of deviceIterations.
 template <class Net>

@@ -37,18 +37,13 @@ Options onOneDevice(std::vector<std::string> blocks = {"b0", "b1", "b2", "b3", "
 }
 
 /// Accumulators begin anew in every round; what they hold between rounds is nothing to keep.
-std::string difference(const Bits& expected, const Bits& got) {
-  std::string text;
-  for (const auto& [name, hash] : expected) {
-    if (name.ends_with(".accumulator")) {
-      continue;
-    }
-    const auto other = got.find(name);
-    if (other == got.end() || other->second != hash) {
-      text += name + " ";
-    }
-  }
-  return text + (expected.size() == got.size() ? "" : "and their number");
+std::string difference(Bits expected, Bits got) {
+  const auto isAccumulator = [](const auto& variable) {
+    return variable.first.ends_with(".accumulator");
+  };
+  std::erase_if(expected, isAccumulator);
+  std::erase_if(got, isAccumulator);
+  return testing::difference(expected, got);
 }
 
 std::vector<Strategy> phasedStrategies() {  // named by their number in this list
@@ -88,6 +83,18 @@ TEST_P(PhasedStrategies, GivesTheBitsOfOneDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Matrix, PhasedStrategies, ::testing::ValuesIn(phasedStrategies()));
+
+TEST(Phased, MayMeetAtBarriers) {
+  const Bits expected = train<ResidualMlp>(onOneDevice(), kUpdates);
+  for (const SyncPattern pattern :
+       {SyncPattern::Full, SyncPattern::SinglePipeline, SyncPattern::ReplicaAndLadder}) {
+    for (const Strategy& strategy : phasedStrategies()) {
+      Options options = onOneDevice();
+      options.setExecutionStrategy(strategy).barriers(true).syncPattern(pattern);
+      EXPECT_EQ(difference(expected, train<ResidualMlp>(options, kUpdates)), "") << options.str();
+    }
+  }
+}
 
 /// The variables of the first replica after a few updates.
 template <class Net>
@@ -157,7 +164,6 @@ TEST(Offload, OfEveryClassGivesTheSameBits) {
       if ((classes & 4) != 0) {
         options.tensorLocations.setAccumulatorLocation(off);
       }
-      options.replicationFactor(1);
       SCOPED_TRACE(fmt::format("{}, classes {}", strategy.str(), classes));
       EXPECT_EQ(difference(cnn, train<BlockedCnn>(options, kUpdates)), "");
       EXPECT_EQ(difference(mlp, train<ResidualMlp>(options, kUpdates)), "");
@@ -196,8 +202,8 @@ TEST(Offload, OfOptimizerStateTakesItFromTheDevices) {
   // Two moments per weight leave, and come and go once per update.
   EXPECT_GE(off.remote.stateBytes, 2 * weights);
   EXPECT_LE(mostBytes(off) + off.remote.stateBytes, mostBytes(on) + off.remote.stateBytes / 4);
-  EXPECT_EQ(program::remoteTraffic(on), 0U);
-  EXPECT_EQ(program::remoteTraffic(off), 2 * 2 * weights);
+  EXPECT_EQ(program::remoteBytesPerRound(on), 0U);
+  EXPECT_EQ(program::remoteBytesPerRound(off), 2 * 2 * weights);
 }
 
 TEST(Offload, KeepsSmallTensorsOnTheDevices) {
@@ -294,11 +300,11 @@ TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
   const program::Program phases = planned(PhaseOrder::PhaseMajor, 0);
   const program::Program batches = planned(PhaseOrder::MicroBatchMajor, 0);
   const program::Program free = planned(PhaseOrder::Automatic, 0);
-  ASSERT_LT(program::remoteTraffic(phases), program::remoteTraffic(batches));
+  ASSERT_LT(program::remoteBytesPerRound(phases), program::remoteBytesPerRound(batches));
   ASSERT_GT(mostBytes(phases), mostBytes(batches));
-  EXPECT_EQ(program::remoteTraffic(free), program::remoteTraffic(phases));
+  EXPECT_EQ(program::remoteBytesPerRound(free), program::remoteBytesPerRound(phases));
   const program::Program tight = planned(PhaseOrder::Automatic, mostBytes(phases) - 1);
-  EXPECT_EQ(program::remoteTraffic(tight), program::remoteTraffic(batches));
+  EXPECT_EQ(program::remoteBytesPerRound(tight), program::remoteBytesPerRound(batches));
   // A budget that nothing fits: which phase, its need, and the smallest one that works.
   const std::string text = testing::messageOf<OutOfMemory>(
       [&] { planned(PhaseOrder::Automatic, mostBytes(batches) / 4); });
@@ -330,7 +336,7 @@ TEST(Phased, InferenceLoadsEachWeightOncePerRound) {
   }
   const std::vector<HostTensor> inputs = testing::makeInputs(net.inputs(), 0, 5);
   const std::vector<HostTensor> got = model.run(inputs);
-  EXPECT_EQ(program::remoteTraffic(model.program()), weights);
+  EXPECT_EQ(program::remoteBytesPerRound(model.program()), weights);
   DeepGpt plainNet(4, 32, 2, 8);
   Options plain;
   plain.deviceIterations(5);
@@ -397,7 +403,7 @@ TEST(Phased, RemoteMemoryMayBeAFile) {
   const Strategy strategy = SerialPhasedExecution(DeepGpt::phases(4));
   const Bits expected = DeepTraining(deep(strategy)).bits(2);
   Options options = deep(strategy);
-  options.remoteMemory(path).replicationFactor(1);
+  options.remoteMemory(path);
   {
     DeepTraining training(options);
     EXPECT_EQ(difference(expected, training.bits(2)), "");

@@ -16,7 +16,10 @@ using parallel::Stage;
 using testing::Bits;
 using testing::BlockedCnn;
 using testing::BlockedGpt;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::IsFalse;
 using testing::makeInputs;
 using testing::ResidualMlp;
 
@@ -76,6 +79,28 @@ TYPED_TEST(Replicas, KeepTheSameBitsUnderEveryStrategy) {
       EXPECT_EQ(trainReplicated<TypeParam>(sharded, 4), expected);
     }
   }
+}
+
+TEST(Replicas, MeetAtBarriersOfTheirOwn) {
+  const Bits expected = trainReplicated<ResidualMlp>(replicated(2, 4), 3);
+  Options options = replicated(2, 4);
+  options.setExecutionStrategy(PipelinedExecution{Stage("b0", "b1"), Stage("b2", "b3", "b4")});
+  options.barriers(true);
+  EXPECT_EQ(trainReplicated<ResidualMlp>(options, 3), expected);
+  ResidualMlp net;
+  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  model.compile(makeInputs(ResidualMlp::inputs(), 0, model.microBatchesPerStep() * 2));
+  const program::Program& program = model.program();
+  int barriers = 0;
+  for (const program::Lane& lane : program.lanes) {
+    for (const program::Task& task : lane.tasks) {
+      if (task.kind == program::TaskKind::Barrier) {
+        ++barriers;
+        EXPECT_THAT(program.waitsOf(task), Each(Field(&program::Wait::allReplicas, IsFalse())));
+      }
+    }
+  }
+  EXPECT_GT(barriers, 0);
 }
 
 /// w x, and that as the loss: the gradient of w is x.

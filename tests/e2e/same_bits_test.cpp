@@ -16,6 +16,7 @@ using parallel::Strategy;
 using testing::Bits;
 using testing::BlockedCnn;
 using testing::BlockedGpt;
+using testing::difference;
 using testing::ResidualMlp;
 using testing::Towers;
 using testing::train;
@@ -79,6 +80,8 @@ std::vector<Options> configurations(const Cut& cut) {
     options.threads(number % 3 == 1 ? 2 : 1);
     options.deviceIterations(number % 4 == 2 ? kUpdates : 1);
     options.recomputation(number % 2 == 1 ? Recomputation::Pipeline : Recomputation::None);
+    options.barriers(number % 4 == 1);
+    options.syncPattern(static_cast<SyncPattern>(number % 3));
     all.push_back(std::move(options));
   };
   add(ShardedExecution(flat(cut.stages)));
@@ -86,17 +89,6 @@ std::vector<Options> configurations(const Cut& cut) {
     add(PipelinedExecution(cut.stages).schedule(kind));
   }
   return all;
-}
-
-std::string difference(const Bits& expected, const Bits& got) {
-  std::string text;
-  for (const auto& [name, hash] : expected) {
-    const auto other = got.find(name);
-    if (other == got.end() || other->second != hash) {
-      text += name + " ";
-    }
-  }
-  return text + (expected.size() == got.size() ? "" : "and their number");
 }
 
 class SameBits : public ::testing::TestWithParam<Cut> {};

@@ -1,0 +1,203 @@
+#include "sluice/program/barriers.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "sluice/base/error.h"
+#include "sluice/program/virtual_clock.h"
+
+namespace sluice::program {
+namespace {
+
+/// The place of a task.
+struct At {
+  std::int32_t lane = 0;
+  std::int32_t task = 0;
+};
+
+/// A barrier, the tasks that it lets go on, and where it stands in the lanes of its devices.
+struct Meeting {
+  std::int64_t time = 0;
+  std::vector<std::int32_t> devices;
+  std::vector<At> exchanges;
+  std::vector<At> members;
+};
+
+struct Entry {
+  Task task;
+  std::vector<Wait> waits;
+};
+using Entries = std::vector<std::vector<Entry>>;  // by lane
+
+Entries takeApart(const Program& program) {
+  Entries entries(program.lanes.size());
+  for (std::size_t l = 0; l < program.lanes.size(); ++l) {
+    for (const Task& task : program.lanes[l].tasks) {
+      const std::span<const Wait> waits = program.waitsOf(task);
+      entries[l].push_back({task, {waits.begin(), waits.end()}});
+    }
+  }
+  return entries;
+}
+
+void putTogether(const Entries& entries, Program& program) {
+  program.waits.clear();
+  for (std::size_t l = 0; l < entries.size(); ++l) {
+    program.lanes[l].tasks.clear();
+    for (const Entry& entry : entries[l]) {
+      Task& task = program.lanes[l].tasks.emplace_back(entry.task);
+      task.firstWait = static_cast<std::int32_t>(program.waits.size());
+      task.numWaits = static_cast<std::int32_t>(entry.waits.size());
+      program.waits.insert(program.waits.end(), entry.waits.begin(), entry.waits.end());
+    }
+  }
+}
+
+/// In the order of time; one meeting for all exchanges of a group that are ready at the same time.
+std::vector<Meeting> findMeetings(const Program& program,
+                                  const ClockRun& clock,
+                                  schedule::SyncPattern pattern) {
+  std::vector<Meeting> single;
+  for (std::size_t l = 0; l < program.lanes.size(); ++l) {
+    const Lane& lane = program.lanes[l];
+    for (std::size_t t = 0; t < lane.tasks.size(); ++t) {
+      std::vector<std::int32_t> group = groupBefore(program, lane, lane.tasks[t], pattern);
+      if (!group.empty()) {
+        const At at{static_cast<std::int32_t>(l), static_cast<std::int32_t>(t)};
+        single.push_back({clock.lanes[l][t].start, std::move(group), {at}, {}});
+      }
+    }
+  }
+  std::ranges::stable_sort(
+      single, {}, [](const Meeting& m) { return std::pair(m.time, m.devices); });
+  std::vector<Meeting> meetings;
+  for (Meeting& next : single) {
+    if (!meetings.empty() && meetings.back().time == next.time &&
+        meetings.back().devices == next.devices) {
+      meetings.back().exchanges.push_back(next.exchanges.front());
+    } else {
+      meetings.push_back(std::move(next));
+    }
+  }
+  return meetings;
+}
+
+/// Puts the barriers of a device between its kernels, in front of all that begin no earlier. Gives
+/// the new place of every task of the lane.
+std::vector<std::int32_t> insertBarriers(std::vector<Entry>& entries,
+                                         std::int32_t lane,
+                                         std::int32_t device,
+                                         std::span<const TaskSpan> spans,
+                                         std::vector<Meeting>& meetings) {
+  std::vector<Entry> old = std::exchange(entries, {});
+  std::vector<std::int32_t> places;
+  std::size_t next = 0;  // meeting
+  const auto addUntil = [&](std::int64_t time, const Task& neighbour) {
+    for (; next < meetings.size() && meetings[next].time <= time; ++next) {
+      if (std::ranges::find(meetings[next].devices, device) == meetings[next].devices.end()) {
+        continue;
+      }
+      meetings[next].members.push_back({lane, static_cast<std::int32_t>(entries.size())});
+      entries.push_back({{.kind = TaskKind::Barrier,
+                          .subject = static_cast<std::int32_t>(next),
+                          .microBatch = neighbour.microBatch,
+                          .plannedStart = neighbour.plannedStart},
+                         {}});
+    }
+  };
+  for (std::size_t t = 0; t < old.size(); ++t) {
+    addUntil(spans[t].start, old[t].task);
+    places.push_back(static_cast<std::int32_t>(entries.size()));
+    entries.push_back(std::move(old[t]));
+  }
+  addUntil(std::numeric_limits<std::int64_t>::max(),
+           entries.empty() ? Task{} : entries.back().task);
+  return places;
+}
+
+/// Each member waits for what the others have in front of the barrier, each exchange for the
+/// member of its own device.
+void connect(const Meeting& meeting, const Program& program, Entries& entries) {
+  const auto entryAt = [&](const At& at) -> Entry& {
+    return entries[static_cast<std::size_t>(at.lane)][static_cast<std::size_t>(at.task)];
+  };
+  for (const At& mine : meeting.members) {
+    for (const At& other : meeting.members) {
+      const auto count =
+          static_cast<std::int32_t>(entries[static_cast<std::size_t>(other.lane)].size());
+      if (other.lane != mine.lane) {
+        entryAt(mine).waits.push_back(waitForArrival(other.lane, other.task, count));
+      }
+    }
+  }
+  for (const At& exchange : meeting.exchanges) {
+    const std::int32_t device = program.lanes[static_cast<std::size_t>(exchange.lane)].device;
+    const auto own = std::ranges::find(meeting.members, device, [&](const At& member) {
+      return program.lanes[static_cast<std::size_t>(member.lane)].device;
+    });
+    const At& gate = own == meeting.members.end() ? meeting.members.front() : *own;
+    entryAt(exchange).waits.push_back({gate.lane, gate.task, 0});
+  }
+}
+
+}  // namespace
+
+Wait waitForArrival(std::int32_t lane, std::int32_t barrier, std::int32_t tasksOfLane) {
+  return barrier > 0 ? Wait{lane, barrier - 1, 0} : Wait{lane, tasksOfLane - 1, 1};
+}
+
+std::vector<std::int32_t> groupBefore(const Program& program,
+                                      const Lane& lane,
+                                      const Task& task,
+                                      schedule::SyncPattern pattern) {
+  const auto devices = static_cast<std::int32_t>(program.devices.size());
+  switch (lane.kind) {
+    case LaneKind::Compute:
+      return {};
+    case LaneKind::Exchange:
+      return schedule::exchangeGroup(
+          pattern,
+          task.kind == TaskKind::Transfer
+              ? program.buffer(program.transfers[static_cast<std::size_t>(task.subject)].from)
+                    .device
+              : lane.device,
+          lane.device,
+          devices);
+    default:
+      return schedule::hostGroup(pattern, lane.device, devices);
+  }
+}
+
+void addBarriers(Program& program, schedule::SyncPattern pattern) {
+  SLUICE_CHECK(!program.barriers, "program '{}' has barriers", program.name);
+  const ClockRun clock =
+      runOnClock(program, {.segments = std::vector<std::int64_t>(program.segments.size(), 1)});
+  std::vector<Meeting> meetings = findMeetings(program, clock, pattern);
+  Entries entries = takeApart(program);
+  std::vector<std::vector<std::int32_t>> places(entries.size());
+  for (std::size_t l = 0; l < entries.size(); ++l) {
+    const Lane& lane = program.lanes[l];
+    if (lane.kind == LaneKind::Compute) {
+      places[l] = insertBarriers(
+          entries[l], static_cast<std::int32_t>(l), lane.device, clock.lanes[l], meetings);
+    }
+  }
+  for (std::vector<Entry>& lane : entries) {
+    for (Entry& entry : lane) {
+      for (Wait& wait : entry.waits) {
+        const std::vector<std::int32_t>& moved = places[static_cast<std::size_t>(wait.lane)];
+        wait.task = moved.empty() ? wait.task : moved[static_cast<std::size_t>(wait.task)];
+      }
+    }
+  }
+  program.barriers = Barriers{.pattern = pattern, .groups = {}};
+  for (Meeting& meeting : meetings) {
+    connect(meeting, program, entries);
+    program.barriers->groups.push_back(std::move(meeting.devices));
+  }
+  putTogether(entries, program);
+}
+
+}  // namespace sluice::program

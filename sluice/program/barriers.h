@@ -1,0 +1,24 @@
+// Barriers: how devices without events keep in step. Before a device exchanges data with another
+// one, the host or remote memory, all devices of a group meet: each of their compute lanes has a
+// Barrier task there, which waits until all the others have come as far, and the exchange waits for
+// it. Nothing else changes, so results and memory are those of the Program without barriers.
+#pragma once
+
+#include "sluice/program/program.h"
+#include "sluice/schedule/sync_groups.h"
+
+namespace sluice::program {
+
+/// Adds them. Where they stand follows from a run of one round on a virtual clock.
+void addBarriers(Program& program, schedule::SyncPattern pattern);
+
+/// The devices that meet before a task of this lane; empty for kernels and barriers.
+std::vector<std::int32_t> groupBefore(const Program& program,
+                                      const Lane& lane,
+                                      const Task& task,
+                                      schedule::SyncPattern pattern);
+
+/// A lane of this many tasks has come as far as its barrier when the task in front of it is over.
+Wait waitForArrival(std::int32_t lane, std::int32_t barrier, std::int32_t tasksOfLane);
+
+}  // namespace sluice::program

@@ -1,0 +1,36 @@
+// RemoteLinks: a limited bandwidth between the devices and remote memory. Each device has one way
+// in and one way out; transfers on one way follow each other.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+namespace sluice::runtime {
+
+class RemoteLinks {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Direction : std::uint8_t { In, Out };
+
+  /// Bytes per second of each way; 0: not limited.
+  explicit RemoteLinks(double bandwidth) : bandwidth_(bandwidth) {}
+
+  /// Sleeps until a transfer that began at `begin` would have passed, behind those that its way has
+  /// taken on before.
+  void pass(std::size_t replica,
+            std::int32_t device,
+            Direction direction,
+            std::size_t bytes,
+            Clock::time_point begin);
+
+ private:
+  double bandwidth_;
+  std::mutex mutex_;
+  std::map<std::tuple<std::size_t, std::int32_t, Direction>, Clock::time_point> free_;
+};
+
+}  // namespace sluice::runtime
