@@ -17,7 +17,7 @@ using device::Layout;
 constexpr std::size_t kRegisterGap = 320;
 
 /// From here on a list of instructions fetches the operands of its next block.
-constexpr std::size_t kMinFetchingInstructions = 4;
+constexpr std::size_t kMinFetchingInstructions = 2;
 
 bool isSixteenBit(DType dtype) {
   return dtype == DType::F16 || dtype == DType::BF16;
@@ -338,7 +338,7 @@ class Compiler {
     return true;
   }
 
-  /// Short lists read memory nearly all the time, and the processor looks ahead by itself.
+  /// One instruction reads memory all the time, and the processor looks ahead by itself.
   void chooseStreams() {
     if (program_.block.size() < kMinFetchingInstructions) {
       return;
@@ -350,10 +350,11 @@ class Compiler {
     }
   }
 
-  /// Without registers whole tiles; else what keeps the registers and the blocks of all operands
-  /// in half a level 1 cache.
+  /// Of one instruction without registers whole tiles; else what keeps the registers and the blocks
+  /// of all operands in half a level 1 cache.
   std::int64_t blockElements(std::size_t widest) const {
-    if (program_.numRegisters == 0) {
+    const auto instructions = std::ranges::count(drafts_, Level::Block, &Draft::level);
+    if (program_.numRegisters == 0 && instructions == 1) {
       return kTileElements;
     }
     std::size_t blocks = program_.numRegisters + program_.outputBytes.size();
