@@ -49,6 +49,9 @@ _sluice_need(Protobuf_FOUND "protobuf" "libprotobuf-dev protobuf-compiler")
 find_package(ONNX CONFIG QUIET)
 _sluice_need(ONNX_FOUND "ONNX" "libonnx-dev")
 
+find_package(ZLIB QUIET)
+_sluice_need(ZLIB_FOUND "zlib" "zlib1g-dev")
+
 # Only the source tree needs what follows; an installed package does not.
 if(DEFINED Sluice_SOURCE_DIR)
   find_package(CLI11 CONFIG QUIET)

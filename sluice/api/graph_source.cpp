@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/available_memory.h"
 #include "sluice/api/compile_plan.h"
+#include "sluice/api/marked_loss.h"
 #include "sluice/base/error.h"
 #include "sluice/nn/block.h"
 #include "sluice/nn/tracer.h"
@@ -74,6 +76,10 @@ class ModuleSource : public GraphSource {
     }
     traced.outputs = outputs.size();
     traced.loss = outputs.size() - 1;
+    if (request.training) {
+      traced.loss = markedLossOutput(graph).value_or(traced.loss);
+    }
+    traced.warnings = availableMemoryWarnings(graph, tracer.memoryHints(), request.options);
     traced.tensors = namedTensors(graph, ir::Pass::Forward);
     cutPhases(graph, request.options);
     return traced;

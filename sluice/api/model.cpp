@@ -222,6 +222,7 @@ Model::Entry Model::makeEntry(const Signature& signature,
                               CompileProgress& progress) {
   progress.begin(CompilePhase::Trace);
   TracedGraph traced = trace(signature);
+  alive().warn(traced.warnings, options);
   std::vector<program::DrainRule> rules;
   for (const BatchLayout& layout : outputLayouts(traced.outputs)) {
     rules.push_back(drainRule(layout));

@@ -1,6 +1,7 @@
 // The graph of a model's step: forward from its source, backward and update, anchors.
 #include <algorithm>
 
+#include "sluice/api/compile_plan.h"
 #include "sluice/api/model.h"
 #include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
@@ -23,6 +24,8 @@ void Model::addBackward(TracedGraph& traced) const {
                    .meanStrategy = options_.training.givenMeanReductionStrategy(),
                    .replicas = options_.replicationFactor(),
                    .automaticLossScaling = options_.training.automaticLossScaling(),
+                   .sharding = stateShardingOf(options_),
+                   .statisticsPeriod = options_.training.gradientStatisticsPeriod(),
                    .stochasticRounding = options_.precision.stochasticRounding()});
   traced.tensors = namedTensors(graph, ir::Pass::Backward);
   for (const WeightGradient& gradient : gradients) {

@@ -36,6 +36,10 @@ class TrainingOptions : public Freezable {
   TrainingOptions& setAutomaticLossScaling(bool on, optim::LossScalingOptions settings = {}) {
     return set(automaticLossScaling_, on ? std::optional(settings) : std::nullopt);
   }
+  /// Logs the norm, the largest magnitude and the number of elements that are not finite of every
+  /// weight's gradient, as the update sees it, at every `period`-th update from the first on; 0:
+  /// no. Throws InvalidArgument if it is negative.
+  TrainingOptions& logGradientStatistics(std::int64_t period);
   /// A hint to planners that spread convolutions over the tiles of a device. Changes no result; no
   /// device of this build has tiles.
   TrainingOptions& setConvolutionDithering(bool on) { return set(convolutionDithering_, on); }
@@ -50,6 +54,7 @@ class TrainingOptions : public Freezable {
   const std::optional<optim::LossScalingOptions>& automaticLossScaling() const {
     return automaticLossScaling_;
   }
+  std::int64_t gradientStatisticsPeriod() const { return gradientStatisticsPeriod_; }
   bool convolutionDithering() const { return convolutionDithering_; }
 
  private:
@@ -65,6 +70,7 @@ class TrainingOptions : public Freezable {
   Reduction reduction_ = Reduction::Mean;
   std::optional<MeanReductionStrategy> meanStrategy_;
   std::optional<optim::LossScalingOptions> automaticLossScaling_;
+  std::int64_t gradientStatisticsPeriod_ = 0;
   bool convolutionDithering_ = false;
 };
 

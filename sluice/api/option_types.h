@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -161,7 +162,8 @@ struct BatchOptions {
 /// Read by the session when it makes devices.
 struct DeviceOptions {
   std::int32_t threads = 1;
-  std::size_t memoryBytes = 0;  ///< 0: no limit
+  std::size_t memoryBytes = 0;                     ///< 0: no limit
+  std::map<std::int32_t, double> availableMemory;  ///< for one op, by device; empty: not said
   ConnectionType connection = ConnectionType::Always;
   std::vector<std::int32_t> deviceIds;  ///< of the machine; empty: any
   std::int32_t selectedDevices = 0;     ///< 0: as many as the model needs

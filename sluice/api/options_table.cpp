@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -91,6 +92,23 @@ void applyMemory(Options& o, Arguments& a) {
   } else {
     o.memoryPerDevice(std::string_view(a.size()));
   }
+}
+
+void applyAvailable(Options& o, Arguments& a) {
+  std::map<std::string, double> proportions;
+  while (a.more() && !a.none()) {
+    std::string device = a.text();
+    proportions.insert_or_assign(std::move(device), a.number());
+  }
+  o.setAvailableMemoryProportion(proportions);
+}
+
+std::string printAvailable(const Options& o) {
+  std::vector<std::string> parts;
+  for (const auto& [device, proportion] : o.device().availableMemory) {
+    parts.push_back(fmt::format("\"IPU{}\", {}", device, print(proportion)));
+  }
+  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 void applyRemote(Options& o, Arguments& a) {
@@ -248,6 +266,7 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.threads(a.integer()); },
      [](const O& o) { return print(o.threads()); }},
     {"memoryPerDevice", applyMemory, printMemory},
+    {"setAvailableMemoryProportion", applyAvailable, printAvailable},
     {"remoteMemory", applyRemote, printRemote},
     {"remoteBandwidth",
      [](O& o, A& a) { o.remoteBandwidth(a.number()); },
@@ -325,6 +344,9 @@ constexpr Setting kSettings[] = {
     {"training.setAutomaticLossScaling",
      [](O& o, A& a) { o.training.setAutomaticLossScaling(a.boolean()); },
      [](const O& o) { return print(o.training.automaticLossScaling().has_value()); }},
+    {"training.logGradientStatistics",
+     [](O& o, A& a) { o.training.logGradientStatistics(a.integer()); },
+     [](const O& o) { return print(o.training.gradientStatisticsPeriod()); }},
     {"training.setConvolutionDithering",
      [](O& o, A& a) { o.training.setConvolutionDithering(a.boolean()); },
      [](const O& o) { return print(o.training.convolutionDithering()); }},

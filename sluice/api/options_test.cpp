@@ -47,6 +47,7 @@ Options everythingSet() {
       .threads(3)
       .executionPhases(3, 2)
       .memoryPerDevice("1KiB")
+      .setAvailableMemoryProportion({{"IPU0", 0.5}, {"IPU2", 0.25}})
       .remoteMemory("r", "2KiB")
       .remoteBandwidth(1e9)
       .connectionType(ConnectionType::OnDemand)
@@ -72,6 +73,7 @@ Options everythingSet() {
       .accumulationAndReplicationReductionType(Reduction::Sum)
       .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running)
       .setAutomaticLossScaling(true)
+      .logGradientStatistics(3)
       .setConvolutionDithering(true);
   options.precision.autocastEnabled(false)
       .autocastPolicy({.fp16 = {"conv2d"}, .promote = {"dot", "cat"}, .half = DType::BF16})
@@ -118,6 +120,7 @@ TEST(Options, PrintTheirDefaults) {
             "showCompilationProgressBar: none\n"
             "threads: 1\n"
             "memoryPerDevice: none\n"
+            "setAvailableMemoryProportion: none\n"
             "remoteMemory: \"\", none\n"
             "remoteBandwidth: 0\n"
             "connectionType: Always\n"
@@ -143,6 +146,7 @@ TEST(Options, PrintTheirDefaults) {
             "training.accumulationAndReplicationReductionType: Mean\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Post\n"
             "training.setAutomaticLossScaling: false\n"
+            "training.logGradientStatistics: 0\n"
             "training.setConvolutionDithering: false\n"
             "precision.autocastEnabled: true\n"
             "precision.autocastPolicy: Default\n"
@@ -185,6 +189,7 @@ TEST(Options, PrintWhatWasSet) {
             "showCompilationProgressBar: false\n"
             "threads: 3\n"
             "memoryPerDevice: 1024\n"
+            "setAvailableMemoryProportion: \"IPU0\", 0.5, \"IPU2\", 0.25\n"
             "remoteMemory: \"r\", 2048\n"
             "remoteBandwidth: 1000000000\n"
             "connectionType: OnDemand\n"
@@ -210,6 +215,7 @@ TEST(Options, PrintWhatWasSet) {
             "training.accumulationAndReplicationReductionType: Sum\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Running\n"
             "training.setAutomaticLossScaling: true\n"
+            "training.logGradientStatistics: 3\n"
             "training.setConvolutionDithering: true\n"
             "precision.autocastEnabled: false\n"
             "precision.autocastPolicy: Policy([\"conv2d\"], [], [\"dot\", \"cat\"], [], \"bf16\")\n"

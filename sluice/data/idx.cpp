@@ -1,13 +1,12 @@
 #include "sluice/data/idx.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "sluice/base/error.h"
+#include "sluice/data/file.h"
+#include "sluice/data/inflate.h"
 
 namespace sluice::data {
 namespace {
@@ -39,9 +38,13 @@ std::uint32_t bigEndian32(std::string_view bytes) {
   return value;
 }
 
-}  // namespace
+/// What the first bytes of a file say.
+struct Header {
+  TensorType type;
+  std::size_t bytes = 0;  // of the header
+};
 
-HostTensor parseIdx(std::string_view bytes, const std::string& name) {
+Header parseHeader(std::string_view bytes, const std::string& name) {
   if (bytes.size() < 4 || bytes[0] != 0 || bytes[1] != 0) {
     raise<FileError>(
         "'{}' is not an IDX file: it must start with two zero bytes, a type and a rank", name);
@@ -65,13 +68,27 @@ HostTensor parseIdx(std::string_view bytes, const std::string& name) {
   for (std::size_t i = 0; i < rank; ++i) {
     dims.push_back(bigEndian32(bytes.substr(4 + 4 * i)));
   }
-  const std::size_t payload = bytes.size() - header;
-  TensorType type;
   try {
-    type = {*dtype, Shape(std::move(dims))};
+    return {{*dtype, Shape(std::move(dims))}, header};
   } catch (const InvalidArgument& error) {
     raise<FileError>("'{}': {}", name, error.message());
   }
+}
+
+constexpr std::size_t kLongestHeader = 4 + 4 * 255;
+
+}  // namespace
+
+HostTensor parseIdx(std::string_view bytes, const std::string& name) {
+  if (isGzip(bytes)) {
+    const Header header = parseHeader(inflate(bytes, Packing::Gzip, kLongestHeader, name), name);
+    // One byte more than there may be, so that too many are seen.
+    const std::string whole =
+        inflate(bytes, Packing::Gzip, header.bytes + header.type.bytes() + 1, name);
+    return parseIdx(whole, name);
+  }
+  const auto [type, header] = parseHeader(bytes, name);
+  const std::size_t payload = bytes.size() - header;
   if (type.bytes() != payload) {
     raise<FileError>("'{}' says {}, which is {} bytes, but holds {} after the header",
                      name,
@@ -83,7 +100,7 @@ HostTensor parseIdx(std::string_view bytes, const std::string& name) {
   if (payload > 0) {
     std::memcpy(tensor.bytes(), bytes.data() + header, payload);
   }
-  const std::size_t size = byteSize(*dtype);
+  const std::size_t size = byteSize(type.dtype);
   for (std::size_t i = 0; size > 1 && i < payload; i += size) {
     std::reverse(tensor.bytes() + i, tensor.bytes() + i + size);
   }
@@ -91,16 +108,7 @@ HostTensor parseIdx(std::string_view bytes, const std::string& name) {
 }
 
 HostTensor readIdx(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    raise<FileError>("cannot open '{}': {}", path, std::strerror(errno));
-  }
-  std::ostringstream content;
-  content << file.rdbuf();
-  if (file.bad()) {
-    raise<FileError>("cannot read '{}': {}", path, std::strerror(errno));
-  }
-  return parseIdx(content.view(), path);
+  return parseIdx(readFile(path), path);
 }
 
 }  // namespace sluice::data

@@ -1,4 +1,5 @@
-// The IDX format of the MNIST files: a big-endian header (type, rank, extents), then the elements.
+// The IDX format of the MNIST files: a big-endian header (type, rank, extents), then the elements;
+// plain or packed with gzip.
 #pragma once
 
 #include <string>

@@ -1,11 +1,8 @@
 #include "sluice/data/memory_loader.h"
 
 #include <cstring>
-#include <numeric>
 
 #include "sluice/base/error.h"
-#include "sluice/base/hash.h"
-#include "sluice/base/philox.h"
 
 namespace sluice::data {
 
@@ -34,16 +31,7 @@ const std::vector<std::int64_t>& MemoryLoader::orderOf(std::int64_t epoch) const
   if (orderEpoch_ == epoch) {
     return order_;
   }
-  order_.resize(static_cast<std::size_t>(samples_));
-  std::iota(order_.begin(), order_.end(), 0);
-  if (shuffle_ == Shuffle::Yes) {
-    const RandomStream stream{Hasher().add(seed_).add(epoch).digest(), 0, 0};
-    for (std::size_t i = order_.size(); i > 1; --i) {
-      // The bias of a 32-bit word over at most 2^31 samples is far below what training can see.
-      const std::uint64_t word = stream.word(i);
-      std::swap(order_[i - 1], order_[(word * i) >> 32]);
-    }
-  }
+  order_ = sampleOrder(samples_, shuffle_, seed_, epoch);
   orderEpoch_ = epoch;
   return order_;
 }

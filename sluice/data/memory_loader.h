@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "sluice/data/sample_order.h"
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice::data {
-
-enum class Shuffle : std::uint8_t { No, Yes };
 
 class MemoryLoader {
  public:

@@ -1,9 +1,10 @@
 #include "sluice/data/mnist.h"
 
-#include <array>
+#include <filesystem>
 
 #include "sluice/base/error.h"
 #include "sluice/data/idx.h"
+#include "sluice/data/transforms.h"
 
 namespace sluice::data {
 namespace {
@@ -13,7 +14,9 @@ constexpr double kDeviation = 0.3081;
 
 HostTensor readOrExplain(const std::string& path) {
   try {
-    return readIdx(path);
+    return readIdx(!std::filesystem::exists(path) && std::filesystem::exists(path + ".gz")
+                       ? path + ".gz"
+                       : path);
   } catch (Error& error) {
     error.at("loading MNIST; `./dev data mnist` or `./dev data fashion` fetches the files");
     throw;
@@ -22,25 +25,7 @@ HostTensor readOrExplain(const std::string& path) {
 
 }  // namespace
 
-HostTensor normalizeImages(const HostTensor& bytes, double mean, double deviation) {
-  if (bytes.dtype() != DType::U8 || bytes.shape().rank() != 3) {
-    raise<InvalidArgument>("images must be u8[n, h, w], got {}", bytes.type().str());
-  }
-  std::array<float, 256> table{};
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    table[i] = static_cast<float>((static_cast<double>(i) / 255.0 - mean) / deviation);
-  }
-  const Shape& shape = bytes.shape();
-  HostTensor images(DType::F32, Shape{shape[0], 1, shape[1], shape[2]});
-  const auto in = bytes.data<std::uint8_t>();
-  const auto out = images.data<float>();
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    out[i] = table[in[i]];
-  }
-  return images;
-}
-
-ImageSet loadMnist(const std::string& folder, Split split) {
+DatasetPtr mnistDataset(const std::string& folder, Split split) {
   const std::string prefix = folder + (split == Split::Train ? "/train" : "/t10k");
   const HostTensor images = readOrExplain(prefix + "-images-idx3-ubyte");
   const HostTensor labels = readOrExplain(prefix + "-labels-idx1-ubyte");
@@ -53,7 +38,14 @@ ImageSet loadMnist(const std::string& folder, Split split) {
                      images.type().str(),
                      labels.type().str());
   }
-  return {normalizeImages(images, kMean, kDeviation), cast(labels, DType::I64)};
+  return normalize(
+      toTensor(tensorDataset({images, cast(labels, DType::I64)})), {kMean}, {kDeviation});
+}
+
+ImageSet loadMnist(const std::string& folder, Split split) {
+  const DatasetPtr dataset = mnistDataset(folder, split);
+  const Sample all = batch(dataset, dataset->size())->get(0);
+  return {all[0], all[1]};
 }
 
 }  // namespace sluice::data

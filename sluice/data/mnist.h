@@ -1,10 +1,9 @@
-// MNIST and Fashion-MNIST from their four IDX files, ready for a network: images as float32
-// [n, 1, 28, 28], normalised, labels as int64 [n].
+// MNIST and Fashion-MNIST from their four IDX files, plain or packed (.gz), ready for a network.
 #pragma once
 
 #include <string>
 
-#include "sluice/tensor/host_tensor.h"
+#include "sluice/data/dataset.h"
 
 namespace sluice::data {
 
@@ -15,11 +14,12 @@ struct ImageSet {
 
 enum class Split : std::uint8_t { Train, Test };
 
-/// Reads <folder>/train-images-idx3-ubyte and the like. Throws FileError when a file is missing or
-/// not what it should be; the message says how to fetch the data.
-ImageSet loadMnist(const std::string& folder, Split split);
+/// Samples {image f32[1, 28, 28], label i64[]}, images normalised (mean 0.1307, deviation 0.3081)
+/// while they are read. Files are <folder>/train-images-idx3-ubyte and the like. Throws FileError
+/// when one is missing or not what it should be; the message says how to fetch the data.
+DatasetPtr mnistDataset(const std::string& folder, Split split);
 
-/// (x / 255 - mean) / deviation of unsigned bytes [n, h, w], as float32 [n, 1, h, w].
-HostTensor normalizeImages(const HostTensor& bytes, double mean, double deviation);
+/// All samples of it in two tensors.
+ImageSet loadMnist(const std::string& folder, Split split);
 
 }  // namespace sluice::data

@@ -78,6 +78,9 @@ Tensor convNd(const Tensor& input,
                        .pads = bothSides(perAxis(options.padding, axes, op, "padding")),
                        .dilations = perAxis(options.dilation, axes, op, "dilation"),
                        .groups = options.groups});
+  if (auto& group = Tracer::current().openMultiConv()) {
+    group->push_back(y.op);
+  }
   if (!bias.defined()) {
     return {b, y};
   }

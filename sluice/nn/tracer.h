@@ -43,6 +43,12 @@ struct BlockState {
   std::vector<Applied> applied;            ///< layers that began a block, and which
 };
 
+/// The share of a device's memory that the op behind a value should do with.
+struct MemoryHint {
+  ir::Value value;
+  double proportion;
+};
+
 class Tracer {
  public:
   /// Traces into `graph`. Throws InvalidArgument when this thread already traces.
@@ -61,6 +67,10 @@ class Tracer {
   /// Whether ops get the paths of the modules that make them as name prefixes; yes by default.
   void nameModules(bool on) { namesModules_ = on; }
   BlockState& blocks() { return blocks_; }
+  /// What setAvailableMemory and MultiConv asked for.
+  std::vector<MemoryHint>& memoryHints() { return memoryHints_; }
+  /// The convolutions of the MultiConv that is open; no value: none is.
+  std::optional<std::vector<ir::OpId>>& openMultiConv() { return openMultiConv_; }
   /// How functions bring their operands to one type.
   void setPrecision(PrecisionSettings settings) { precision_ = std::move(settings); }
   const PrecisionSettings& precision() const { return precision_; }
@@ -99,6 +109,8 @@ class Tracer {
   std::map<std::string, Read, std::less<>> reads_;  // by the variable's name
   const Module* module_ = nullptr;                  // the innermost module being applied
   BlockState blocks_;
+  std::vector<MemoryHint> memoryHints_;
+  std::optional<std::vector<ir::OpId>> openMultiConv_;
   bool namesModules_ = true;
   PrecisionSettings precision_;
   bool autocast_ = false;

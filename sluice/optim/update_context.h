@@ -31,6 +31,16 @@ struct Gathering {
   DType scalarType = DType::F32;  ///< of step scalars
 };
 
+/// Of the state of large weights every replica keeps a part only.
+struct StateSharding {
+  std::int32_t replicas = 1;
+  std::int64_t minElements = 0;  ///< smaller ones are whole
+
+  bool covers(const Shape& weight) const {
+    return replicas > 1 && weight.elements() >= minElements;
+  }
+};
+
 /// Optimizer state of one weight.
 struct StateOptions {
   std::optional<DType> type = {};  ///< not given: what the weight's update is computed in
@@ -52,6 +62,9 @@ class UpdateContext {
   UpdateContext(ir::GraphBuilder& builder, std::vector<Gradient> gradients);
 
   ir::GraphBuilder& b;
+
+  /// For state declared from now on.
+  void setSharding(const StateSharding& sharding) { sharding_ = sharding; }
 
   std::span<const Gradient> gradients() const { return gradients_; }
   /// The same gradients after a rewrite such as clipping.
@@ -105,6 +118,7 @@ class UpdateContext {
   ir::Value rounded(const std::string& name, ir::Value value);
 
   std::vector<Gradient> gradients_;
+  StateSharding sharding_;
   ir::Value lossFactor_;
   ir::Value guard_;
   bool stochasticRounding_ = false;

@@ -136,15 +136,16 @@ void CheckedSegment::fail(const device::KernelCall& call,
                             .microBatch = segment_.oncePerRound() ? -1 : microBatch});
 }
 
-void requireFiniteSum(const program::Reduction& reduction,
+void requireFiniteSum(std::string_view name,
+                      const TensorType& type,
                       std::span<const void* const> from,
                       const void* to) {
-  const bool finite = std::ranges::all_of(
-      from, [&](const void* term) { return checkFinite(reduction.type, term).finite(); });
-  const FiniteCheck made = checkFinite(reduction.type, to);
+  const bool finite =
+      std::ranges::all_of(from, [&](const void* term) { return checkFinite(type, term).finite(); });
+  const FiniteCheck made = checkFinite(type, to);
   if (finite && !made.finite()) {
-    throw FloatingPointError({.op = fmt::format("replica_sum '{}'", reduction.name),
-                              .problem = problemOf(made, reduction.type.shape.elements()),
+    throw FloatingPointError({.op = fmt::format("replica_sum '{}'", name),
+                              .problem = problemOf(made, type.shape.elements()),
                               .part = "update 0"});
   }
 }

@@ -46,7 +46,8 @@ class CheckedSegment {
 };
 
 /// The same for the sum of a tensor over replicas.
-void requireFiniteSum(const program::Reduction& reduction,
+void requireFiniteSum(std::string_view name,
+                      const TensorType& type,
                       std::span<const void* const> from,
                       const void* to);
 

@@ -16,6 +16,7 @@
 #include "sluice/base/log.h"
 #include "sluice/runtime/checked_segment.h"
 #include "sluice/runtime/lane_run.h"
+#include "sluice/runtime/reduce.h"
 #include "sluice/runtime/remote_link.h"
 
 namespace sluice::runtime {
@@ -293,7 +294,8 @@ struct Engine::Impl {
         const std::size_t segment = lane.replica() * program.segments.size() + subject;
         const ir::RunInfo info{.seed = job.args->seed,
                                .microBatch = job.args->firstMicroBatch + overReplicas,
-                               .microBatchInRound = task.microBatch};
+                               .microBatchInRound = task.microBatch,
+                               .replica = static_cast<std::int32_t>(lane.replica())};
         if (job.checked.empty()) {
           lane.queue().launch(*job.segments[segment], lane.addresses(), info);
         } else {
@@ -327,7 +329,7 @@ struct Engine::Impl {
         break;
       }
       case TaskKind::Reduce:
-        sumReplicas(lane, program.reductions[subject], task, round);
+        joinReplicas(lane, program.reductions[subject], task, round);
         break;
       case TaskKind::Barrier:  // its waits were all
         break;
@@ -372,10 +374,10 @@ struct Engine::Impl {
   }
 
   /// All replicas run the same task, so their sources have the same slot.
-  void sumReplicas(LaneRun& lane,
-                   const program::Reduction& reduction,
-                   const Task& task,
-                   std::int32_t round) {
+  void joinReplicas(LaneRun& lane,
+                    const program::Reduction& reduction,
+                    const Task& task,
+                    std::int32_t round) {
     std::size_t slotOffset = 0;
     for (const program::Slot& slot : job.program->slotsOf(task)) {
       if (slot.buffer == reduction.from) {
@@ -387,9 +389,11 @@ struct Engine::Impl {
     for (std::size_t r = 0; r < job.replicas; ++r) {
       lane.sources.push_back(job.addressesOf(r)[reduction.from.index()] + slotOffset);
     }
-    lane.queue().sum(lane.address(reduction.to), lane.sources, reduction.type);
-    if (!job.checked.empty()) {
-      requireFiniteSum(reduction, lane.sources, lane.address(reduction.to));
+    const std::int64_t summed =
+        reduce(lane.queue(), reduction, lane.sources, lane.address(reduction.to), lane.replica());
+    if (!job.checked.empty() && summed > 0) {
+      const TensorType terms{reduction.type.dtype, Shape{summed}};
+      requireFiniteSum(reduction.name, terms, lane.sources, lane.address(reduction.to));
     }
   }
 

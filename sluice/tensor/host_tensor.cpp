@@ -98,6 +98,10 @@ template HostTensor HostTensor::of(Shape, std::span<const std::int64_t>);
 template HostTensor HostTensor::of(Shape, std::span<const std::uint64_t>);
 template HostTensor HostTensor::of(Shape, std::span<const bool>);
 
+HostTensor HostTensor::over(TensorType type, std::shared_ptr<std::byte> storage) {
+  return {std::move(type), std::move(storage)};
+}
+
 HostTensor HostTensor::full(TensorType type, double value) {
   HostTensor tensor(std::move(type));
   dispatch(tensor.dtype(),

@@ -30,6 +30,9 @@ class HostTensor {
   static HostTensor scalar(T value) {
     return of<T>(Shape{}, std::span<const T>(&value, 1));
   }
+  /// Over memory that someone else made, of at least the type's bytes: a ring of buffers, a mapped
+  /// file. Whoever holds the tensor holds the memory.
+  static HostTensor over(TensorType type, std::shared_ptr<std::byte> storage);
   /// A tensor of `dtype` filled with one number, converted.
   static HostTensor full(TensorType type, double value);
 
@@ -70,6 +73,8 @@ class HostTensor {
   std::uint64_t hash() const;
 
  private:
+  HostTensor(TensorType type, std::shared_ptr<std::byte> storage)
+      : type_(std::move(type)), storage_(std::move(storage)) {}
   void requireType(DType wanted) const;
 
   TensorType type_;

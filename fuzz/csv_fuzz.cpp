@@ -1,0 +1,22 @@
+// The reader of tables: any text is either a table as wide as its names, or a FileError.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "sluice/base/error.h"
+#include "sluice/data/csv.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const bool header : {true, false}) {
+    try {
+      const sluice::data::CsvTable table = sluice::data::parseCsv(text, "fuzz", {',', header});
+      if (static_cast<std::size_t>(table.values.shape()[1]) != table.names.size()) {
+        std::abort();
+      }
+    } catch (const sluice::FileError&) {
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,17 @@
+// A batch as loaders and queues pass it on.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice::data {
+
+struct Batch {
+  std::vector<HostTensor> tensors;
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;  ///< in its epoch
+};
+
+}  // namespace sluice::data

@@ -1,0 +1,24 @@
+// Decompression of untrusted bytes with a limit: memory grows with what really comes out, never
+// with what a header promises.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sluice::data {
+
+enum class Packing : std::uint8_t { Deflate, Gzip };
+
+/// Whether the bytes begin as a gzip file does.
+bool isGzip(std::string_view bytes);
+
+/// The first `limit` bytes of what was packed, or all if that is less. Throws FileError naming
+/// `name` for damaged or truncated data.
+std::string inflate(std::string_view bytes,
+                    Packing packing,
+                    std::size_t limit,
+                    const std::string& name);
+
+}  // namespace sluice::data

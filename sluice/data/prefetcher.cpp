@@ -1,0 +1,78 @@
+#include "sluice/data/prefetcher.h"
+
+#include "sluice/base/error.h"
+
+namespace sluice::data {
+
+Prefetcher::Prefetcher(Producer producer, std::int64_t depth, AtEnd atEnd)
+    : producer_(std::move(producer)), depth_(static_cast<std::size_t>(depth)), atEnd_(atEnd) {
+  if (depth < 1) {
+    raise<InvalidArgument>("batches are prefetched at least 1 ahead, got {}", depth);
+  }
+  thread_ = std::thread([this] { loop(); });
+}
+
+Prefetcher::~Prefetcher() {
+  close();
+  thread_.join();
+}
+
+void Prefetcher::close() {
+  const std::scoped_lock lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+std::int64_t Prefetcher::ready() const {
+  const std::scoped_lock lock(mutex_);
+  return static_cast<std::int64_t>(items_.size());
+}
+
+bool Prefetcher::awaitRoom() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return closed_ || (items_.size() < depth_ && !paused_); });
+  return !closed_;
+}
+
+void Prefetcher::loop() {
+  bool more = true;
+  while (more && awaitRoom()) {
+    Item item;
+    try {
+      item.batch = producer_();
+    } catch (...) {
+      item.error = std::current_exception();
+    }
+    const bool end = !item.batch && !item.error;
+    more = !item.error && !(end && atEnd_ == AtEnd::Stop);
+    const std::scoped_lock lock(mutex_);
+    paused_ = end && atEnd_ == AtEnd::Pause;
+    items_.push_back(std::move(item));
+    changed_.notify_all();
+  }
+}
+
+std::optional<Batch> Prefetcher::take() {
+  std::unique_lock lock(mutex_);
+  if (items_.empty() && paused_) {
+    paused_ = false;
+    changed_.notify_all();
+  }
+  changed_.wait(lock, [&] { return closed_ || !items_.empty(); });
+  if (closed_) {
+    raise<InvalidArgument>("the source of batches was closed while somebody takes from it");
+  }
+  if (items_.front().error) {
+    std::rethrow_exception(items_.front().error);
+  }
+  if (!items_.front().batch && atEnd_ == AtEnd::Stop) {
+    return std::nullopt;  // the mark stays for the next call
+  }
+  Item item;
+  item.batch.swap(items_.front().batch);
+  items_.pop_front();
+  changed_.notify_all();
+  return item.batch;
+}
+
+}  // namespace sluice::data

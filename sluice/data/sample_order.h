@@ -1,0 +1,18 @@
+// The order in which an epoch visits the samples: a permutation that depends on nothing but the
+// number of samples, the seed and the epoch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice::data {
+
+enum class Shuffle : std::uint8_t { No, Yes };
+
+/// 0, 1, ... or, shuffled, a permutation of them.
+std::vector<std::int64_t> sampleOrder(std::int64_t samples,
+                                      Shuffle shuffle,
+                                      std::uint64_t seed,
+                                      std::int64_t epoch);
+
+}  // namespace sluice::data
