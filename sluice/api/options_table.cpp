@@ -187,6 +187,10 @@ std::string print(const Policy& policy) {
 }
 
 /// true, false or none.
+std::optional<OverlapMode> maybeOverlap(Arguments& a) {
+  return a.none() ? std::optional<OverlapMode>() : a.enumerator<OverlapMode>();
+}
+
 std::optional<bool> maybe(Arguments& a) {
   return a.none() ? std::optional<bool>() : a.boolean();
 }
@@ -278,6 +282,12 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.useDeviceIds(a.integers()); },
      [](const O& o) { return print(o.device().deviceIds); }},
     {"useDeviceId", applyDeviceId, nullptr},
+    {"inputOverlap",
+     [](O& o, A& a) { o.inputOverlap(maybeOverlap(a)); },
+     [](const O& o) { return print(o.device().inputOverlap); }},
+    {"outputOverlap",
+     [](O& o, A& a) { o.outputOverlap(maybeOverlap(a)); },
+     [](const O& o) { return print(o.device().outputOverlap); }},
     {"barriers",
      [](O& o, A& a) { o.barriers(a.boolean()); },
      [](const O& o) { return print(o.device().barriers); }},

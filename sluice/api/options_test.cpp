@@ -52,6 +52,8 @@ Options everythingSet() {
       .remoteBandwidth(1e9)
       .connectionType(ConnectionType::OnDemand)
       .useDeviceIds({5, 3})
+      .inputOverlap(OverlapMode::NoOverlap)
+      .outputOverlap(OverlapMode::OverlapAccumulationLoop)
       .barriers(true)
       .syncPattern(SyncPattern::SinglePipeline)
       .autoRoundNumDevices(true)
@@ -125,6 +127,8 @@ TEST(Options, PrintTheirDefaults) {
             "remoteBandwidth: 0\n"
             "connectionType: Always\n"
             "useDeviceIds: []\n"
+            "inputOverlap: none\n"
+            "outputOverlap: none\n"
             "barriers: false\n"
             "syncPattern: Full\n"
             "autoRoundNumDevices: false\n"
@@ -194,6 +198,8 @@ TEST(Options, PrintWhatWasSet) {
             "remoteBandwidth: 1000000000\n"
             "connectionType: OnDemand\n"
             "useDeviceIds: [5, 3]\n"
+            "inputOverlap: NoOverlap\n"
+            "outputOverlap: OverlapAccumulationLoop\n"
             "barriers: true\n"
             "syncPattern: SinglePipeline\n"
             "autoRoundNumDevices: true\n"
@@ -642,6 +648,8 @@ TEST_F(OptionsFile, ReadsPhasedStrategies) {
   };
   EXPECT_EQ(read(R"(SerialPhasedExecution("A", Phase("B", "C")).order(PhaseOrder.PhaseMajor))"),
             SerialPhasedExecution("A", Phase("B", "C")).order(PhaseOrder::PhaseMajor));
+  EXPECT_EQ(read(R"(ParallelPhasedExecution("A", "B").io(IoSchedule.OnDemand))"),
+            ParallelPhasedExecution("A", "B").io(IoSchedule::OnDemand));
   EXPECT_EQ(read(R"(SerialPhasedExecution(Phase.automatic(3)).useSeparateBackwardPhase(true))"),
             SerialPhasedExecution(Phase::automatic(3)).useSeparateBackwardPhase(true));
   const Strategy parallel =
