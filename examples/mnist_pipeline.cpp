@@ -113,18 +113,19 @@ Options trainingOptions(const Settings& settings) {
   return options;
 }
 
-data::MemoryLoader loaderOf(data::Split split, std::int64_t batchSize, const Settings& settings) {
-  const data::ImageSet set = data::loadMnist(settings.folder(), split);
-  data::MemoryLoader loader({set.images, set.labels}, batchSize, data::Shuffle::Yes, settings.seed);
-  if (loader.batches() == 0) {
+DataLoaderOptions loading(const Settings& settings) {
+  return {.shuffle = data::Shuffle::Yes, .seed = settings.seed, .mode = DataLoaderMode::Async};
+}
+
+void requireCalls(const DataLoader& loader, const Settings& settings) {
+  if (loader.length() == 0) {
     raise<InvalidArgument>(
         "a call takes {} images (batch size x device iterations x gradient accumulation), but '{}' "
         "has only {}",
-        batchSize,
+        loader.combinedBatchSize(),
         settings.folder(),
         loader.samples());
   }
-  return loader;
 }
 
 double test(Network& net, const Settings& settings) {
@@ -132,14 +133,16 @@ double test(Network& net, const Settings& settings) {
   options.deviceIterations(settings.microBatchesPerCall());
   options.training.gradientAccumulation(1);
   auto model = inferenceModel(net, options);
-  const data::MemoryLoader loader = loaderOf(
-      data::Split::Test, settings.testBatchSize * settings.microBatchesPerCall(), settings);
+  DataLoader loader(options,
+                    data::mnistDataset(settings.folder(), data::Split::Test),
+                    settings.testBatchSize,
+                    loading(settings));
+  requireCalls(loader, settings);
   double right = 0;
-  for (std::int64_t i = 0; i < loader.batches(); ++i) {
-    const auto batch = loader.batch(0, i);
-    right += accuracy(model(batch[0], batch[1]).first, batch[1]);
+  for (const Batch& batch : loader) {
+    right += accuracy(model.run(batch)[0], batch.tensors[1]);
   }
-  return right / static_cast<double>(loader.batches());
+  return right / static_cast<double>(loader.length());
 }
 
 /// Keeps what the last line says.
@@ -175,10 +178,16 @@ void run(const Settings& settings) {
     fmt::print("Profiling is enabled.\n");
   }
   Network net;
-  auto model = trainingModel(net, trainingOptions(settings), optim::AdamW(settings.learningRate));
-  const data::MemoryLoader loader =
-      loaderOf(data::Split::Train, settings.batchSize * settings.microBatchesPerCall(), settings);
-  model.compile(loader.batch(0, 0));
+  const Options options = trainingOptions(settings);
+  auto model = trainingModel(net, options, optim::AdamW(settings.learningRate));
+  const data::DatasetPtr images = data::mnistDataset(settings.folder(), data::Split::Train);
+  // A shard does not accumulate: all images of an update are one micro-batch.
+  DataLoader loader(options,
+                    images,
+                    settings.batchSize * (settings.sharded() ? settings.gradientAccumulation : 1),
+                    loading(settings));
+  requireCalls(loader, settings);
+  model.compile(data::makeBatch(images->types(), loader.combinedBatchSize()));
   const auto result = std::make_shared<Result>();
   FitOptions fitting;
   fitting.epochs = settings.epochs;
