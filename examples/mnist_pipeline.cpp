@@ -32,7 +32,7 @@ struct Network : nn::Module {
       x = nn::relu(fc1(nn::flatten(x, 1)));
     }
     const nn::Block block("B4");
-    x = fc2(x);
+    x = nn::cast(fc2(x), DType::F32);  // sums of exponentials want the range
     return {x, nn::crossEntropy(x, labels)};
   }
 };
@@ -44,6 +44,9 @@ struct Settings {
   std::int64_t testBatchSize = 8;
   std::int64_t epochs = 3;
   double learningRate = 0.001;
+  std::string precision = "float32";
+  double lossScaling = 0;  // 0: as the precision wants it
+  bool stochasticRounding = false;
   bool profile = false;
   std::string profileDir = "./profile";
   std::string strategy = "pipelined";
@@ -61,6 +64,13 @@ struct Settings {
   bool sharded() const { return strategy == "sharded"; }
   std::string folder() const { return data.empty() ? "data/" + dataset : data; }
   std::int64_t microBatchesPerCall() const { return deviceIterations * gradientAccumulation; }
+  DType dtype() const {
+    return precision == "float16" ? DType::F16 : precision == "bfloat16" ? DType::BF16 : DType::F32;
+  }
+  /// Only float16 loses small gradients.
+  double scaling() const {
+    return lossScaling > 0 ? lossScaling : dtype() == DType::F16 ? 1024 : 1;
+  }
 };
 
 /// The blocks of each device. Of the time B2 takes one half, B1 a third, B4 next to nothing.
@@ -103,6 +113,7 @@ Options trainingOptions(const Settings& settings) {
     options.setExecutionStrategy(phases(settings));
   }
   options.training.gradientAccumulation(settings.sharded() ? 1 : settings.gradientAccumulation);
+  options.precision.enableStochasticRounding(settings.stochasticRounding);
   if (settings.offloadOptimizer) {
     const TensorLocationSettings onChip = TensorLocationSettings().useOnChipStorage(true);
     options.tensorLocations.setActivationLocation(onChip)
@@ -111,6 +122,18 @@ Options trainingOptions(const Settings& settings) {
         .setOptimizerLocation(TensorLocationSettings().useOnChipStorage(false));
   }
   return options;
+}
+
+/// In the type of the network.
+data::DatasetPtr images(data::Split split, const Settings& settings) {
+  const data::DatasetPtr dataset = data::mnistDataset(settings.folder(), split);
+  if (settings.dtype() == DType::F32) {
+    return dataset;
+  }
+  return data::map(dataset, [dtype = settings.dtype()](data::Sample sample) {
+    sample[0] = cast(sample[0], dtype);
+    return sample;
+  });
 }
 
 DataLoaderOptions loading(const Settings& settings) {
@@ -133,10 +156,8 @@ double test(Network& net, const Settings& settings) {
   options.deviceIterations(settings.microBatchesPerCall());
   options.training.gradientAccumulation(1);
   auto model = inferenceModel(net, options);
-  DataLoader loader(options,
-                    data::mnistDataset(settings.folder(), data::Split::Test),
-                    settings.testBatchSize,
-                    loading(settings));
+  DataLoader loader(
+      options, images(data::Split::Test, settings), settings.testBatchSize, loading(settings));
   requireCalls(loader, settings);
   double right = 0;
   for (const Batch& batch : loader) {
@@ -178,16 +199,18 @@ void run(const Settings& settings) {
     fmt::print("Profiling is enabled.\n");
   }
   Network net;
+  net.to(settings.dtype());
   const Options options = trainingOptions(settings);
-  auto model = trainingModel(net, options, optim::AdamW(settings.learningRate));
-  const data::DatasetPtr images = data::mnistDataset(settings.folder(), data::Split::Train);
+  const optim::AdamW optimizer({.lr = settings.learningRate, .lossScaling = settings.scaling()});
+  auto model = trainingModel(net, options, optimizer);
+  const data::DatasetPtr dataset = images(data::Split::Train, settings);
   // A shard does not accumulate: all images of an update are one micro-batch.
   DataLoader loader(options,
-                    images,
+                    dataset,
                     settings.batchSize * (settings.sharded() ? settings.gradientAccumulation : 1),
                     loading(settings));
   requireCalls(loader, settings);
-  model.compile(data::makeBatch(images->types(), loader.combinedBatchSize()));
+  model.compile(data::makeBatch(dataset->types(), loader.combinedBatchSize()));
   const auto result = std::make_shared<Result>();
   FitOptions fitting;
   fitting.epochs = settings.epochs;
@@ -218,6 +241,7 @@ constexpr const char* kExamples = R"(Examples:
   mnist_pipeline --strategy sharded --profile --profile-dir sharding_profile
   mnist_pipeline --strategy serial-phased
   mnist_pipeline --offload-optimiser
+  mnist_pipeline --precision float16 --stochastic-rounding
 
 A call takes batch-size x device-iterations x gradient-accumulation images. A weight update is made
 from gradient-accumulation micro-batches of batch-size images; with --strategy sharded the same
@@ -246,6 +270,16 @@ void addTrainingOptions(CLI::App& app, Settings& s) {
   app.add_option("--learning-rate", s.learningRate, "Of AdamW")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--precision", s.precision, "Type of weights, activations and images")
+      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}))
+      ->capture_default_str();
+  app.add_option("--loss-scaling",
+                 s.lossScaling,
+                 "Factor on the gradients until they are applied  [1024 for float16, else 1]")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--stochastic-rounding",
+               s.stochasticRounding,
+               "Round new weights of 16 bits up or down at random");
   app.add_option("--seed", s.seed, "Of initial weights and shuffling")->capture_default_str();
   app.add_option("--dataset", s.dataset, "Which images")
       ->check(CLI::IsMember({"mnist", "fashion"}))

@@ -82,7 +82,7 @@ parallel::PlanOptions planOptions(const ir::Graph& graph,
           .locations = options.tensorLocations.plan()};
 }
 
-/// Sharding of tensors over replicas: ignored without replicas, and not there yet with them.
+/// What sharding of tensors over replicas does nothing for.
 void checkSharding(const Options& options, std::vector<std::string>& warnings) {
   const parallel::LocationPlan plan = options.tensorLocations.plan();
   if (plan.activation.sharded) {
@@ -91,14 +91,28 @@ void checkSharding(const Options& options, std::vector<std::string>& warnings) {
   if (!plan.weight.sharded && !plan.optimizer.sharded && !plan.accumulator.sharded) {
     return;
   }
-  if (options.replicationFactor() > 1) {
-    raise<Unsupported>(
-        "useReplicatedTensorSharding with replicationFactor {}: this version keeps all of a tensor "
-        "in every replica",
-        options.replicationFactor());
+  if (options.replicationFactor() == 1) {
+    warnings.emplace_back(
+        "useReplicatedTensorSharding needs a replicationFactor above 1 and is ignored");
+    return;
   }
-  warnings.emplace_back(
-      "useReplicatedTensorSharding needs a replicationFactor above 1 and is ignored");
+  if (plan.accumulator.sharded) {
+    warnings.emplace_back(
+        "useReplicatedTensorSharding has no effect on accumulators: micro-batches are added up "
+        "before replicas are, so that results do not depend on it");
+  }
+  if (plan.weight.sharded) {
+    raise<Unsupported>(
+        "useReplicatedTensorSharding of weights: this version keeps whole weights in every "
+        "replica; "
+        "optimizer state can be sharded");
+  }
+}
+
+optim::StateSharding stateShardingOf(const Options& options) {
+  const parallel::TensorLocation& location = options.tensorLocations.plan().optimizer;
+  return {.replicas = location.sharded ? options.replicationFactor() : 1,
+          .minElements = location.minElementsToShard};
 }
 
 std::optional<SyncPattern> barriersOf(const Options& options) {

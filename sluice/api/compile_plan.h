@@ -9,6 +9,7 @@
 
 #include "sluice/api/options.h"
 #include "sluice/ir/graph.h"
+#include "sluice/optim/update_context.h"
 #include "sluice/parallel/execution_plan.h"
 #include "sluice/parallel/plan_rules.h"
 #include "sluice/runtime/engine.h"
@@ -35,6 +36,9 @@ Strategy strategyOf(const ir::Graph& graph, const Options& options);
 parallel::PlanOptions planOptions(const ir::Graph& graph,
                                   std::int32_t microBatches,
                                   const Options& options);
+
+/// How the optimizer's state is shared between replicas.
+optim::StateSharding stateShardingOf(const Options& options);
 
 /// The pattern of the barriers, if there are any.
 std::optional<SyncPattern> barriersOf(const Options& options);

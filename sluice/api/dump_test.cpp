@@ -48,7 +48,7 @@ TEST_F(Dump, OfTheVariableGoesToAFolderPerProgram) {
   run(Options());
   run(Options().modelName("tower"));
   for (const char* program : {"inference", "tower"}) {
-    EXPECT_TRUE(fs::exists(folder_ / program / "06_eliminate_dead.txt")) << program;
+    EXPECT_TRUE(fs::exists(folder_ / program / "07_eliminate_dead.txt")) << program;
     std::ostringstream text;
     text << std::ifstream(folder_ / program / "program.txt").rdbuf();
     EXPECT_THAT(text.str(), HasSubstr("program \"" + std::string(program) + "\""));

@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/available_memory.h"
 #include "sluice/api/compile_plan.h"
+#include "sluice/api/marked_loss.h"
 #include "sluice/base/error.h"
 #include "sluice/nn/block.h"
 #include "sluice/nn/tracer.h"
@@ -57,6 +59,8 @@ class ModuleSource : public GraphSource {
     }
     nn::Tracer tracer(graph, request.training ? nn::TraceMode::Training : nn::TraceMode::Inference);
     tracer.nameModules(!request.options.report().disableModuleNamescope);
+    tracer.setPrecision(request.options.precision.traced());
+    tracer.beginModel(module_);
     std::vector<nn::Tensor> inputs;
     for (std::size_t i = 0; i < request.inputs.size(); ++i) {
       inputs.push_back(tracer.input(fmt::format("input{}", i), request.inputs[i]));
@@ -72,6 +76,10 @@ class ModuleSource : public GraphSource {
     }
     traced.outputs = outputs.size();
     traced.loss = outputs.size() - 1;
+    if (request.training) {
+      traced.loss = markedLossOutput(graph).value_or(traced.loss);
+    }
+    traced.warnings = availableMemoryWarnings(graph, tracer.memoryHints(), request.options);
     traced.tensors = namedTensors(graph, ir::Pass::Forward);
     cutPhases(graph, request.options);
     return traced;

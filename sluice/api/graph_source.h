@@ -30,6 +30,7 @@ struct TracedGraph {
   std::size_t outputs = 0;  ///< the first outputs of the graph are the model's
   std::size_t loss = 0;     ///< which output of the graph it is, possibly one behind them
   std::vector<NamedTensor> tensors = {};
+  std::vector<std::string> warnings = {};
 };
 
 struct TraceRequest {

@@ -222,6 +222,22 @@ std::vector<BatchLayout> Model::outputLayouts(std::size_t outputs,
   return layouts;
 }
 
+Model::Entry Model::makeEntry(const Signature& signature,
+                              const BatchLayout& layout,
+                              const Options& options,
+                              CompileProgress& progress) {
+  progress.begin(CompilePhase::Trace);
+  TracedGraph traced = trace(signature, layout);
+  alive().warn(traced.warnings, options);
+  std::vector<program::DrainRule> rules;
+  for (const BatchLayout& each : outputLayouts(traced.outputs, layout)) {
+    rules.push_back(drainRule(each));
+  }
+  CompiledProgram compiled = alive().compile(
+      std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options, &progress);
+  return {signature, layout, traced.outputs, std::move(compiled)};
+}
+
 Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
   const bool batched = !signature.empty() && signature[0].shape.rank() > 0;
   layout.microBatch = batched ? signature[0].shape[0] : 1;
@@ -231,16 +247,7 @@ Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
     }
   }
   CompileProgress progress(options_.compile().showProgressBar);
-  progress.begin(CompilePhase::Trace);
-  TracedGraph traced = trace(signature, layout);
-  std::vector<program::DrainRule> rules;
-  for (const BatchLayout& each : outputLayouts(traced.outputs, layout)) {
-    rules.push_back(drainRule(each));
-  }
-  CompiledProgram compiled = alive().compile(
-      std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options_, &progress);
-  programs_.push_back(
-      std::make_unique<Entry>(Entry{signature, layout, traced.outputs, std::move(compiled)}));
+  programs_.push_back(std::make_unique<Entry>(makeEntry(signature, layout, options_, progress)));
   progress.finish();
   compilationSeconds_ += progress.seconds();
   return *programs_.back();

@@ -13,6 +13,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@
 #include "sluice/optim/optimizer.h"
 #include "sluice/optim/sgd.h"
 #include "sluice/profile/step_recorder.h"
+#include "sluice/runtime/non_finite.h"
 
 namespace sluice::data {
 class InfeedQueue;
@@ -44,6 +46,8 @@ class OutfeedQueue;
 namespace sluice {
 
 using profile::Latency;
+using runtime::FloatingPointError;
+using runtime::NonFinite;
 
 /// Tensors by the names of a model's inputs or outputs.
 using NamedTensors = std::map<std::string, HostTensor, std::less<>>;
@@ -124,6 +128,14 @@ class Model {
   /// if there are none.
   void copyNamedBuffersToDevice();
 
+  /// What the next call with these inputs would meet first that is not finite: an input, a
+  /// variable, or the op that makes a NaN or an infinity out of numbers; nothing if all stays
+  /// finite. Compiles a checked program and runs it; weights, state and counts stay as they are.
+  std::optional<NonFinite> findFirstNonFinite(std::span<const HostTensor> inputs);
+  std::optional<NonFinite> findFirstNonFinite(std::initializer_list<HostTensor> inputs) {
+    return findFirstNonFinite(std::span(inputs.begin(), inputs.size()));
+  }
+
   /// Frozen, as is the object that was given.
   const Options& options() const { return options_; }
   /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
@@ -186,6 +198,10 @@ class Model {
   Signature signatureOf(std::span<const HostTensor> inputs, const BatchLayout& layout) const;
   void requireSameKind(const Signature& signature) const;
   Entry& entryFor(const Signature& signature, BatchLayout layout);
+  Entry makeEntry(const Signature& signature,
+                  const BatchLayout& layout,
+                  const Options& options,
+                  CompileProgress& progress);
   /// The graph of a step; the model's outputs, then the anchors.
   TracedGraph trace(const Signature& signature, const BatchLayout& layout);
   void addBackward(TracedGraph& traced, const BatchLayout& layout) const;

@@ -1,6 +1,7 @@
 // The graph of a model's step: forward from its source, backward and update, anchors.
 #include <algorithm>
 
+#include "sluice/api/compile_plan.h"
 #include "sluice/api/model.h"
 #include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
@@ -22,7 +23,10 @@ void Model::addBackward(TracedGraph& traced, const BatchLayout& layout) const {
                    .reduction = options_.training.accumulationReduction(),
                    .meanStrategy = options_.training.givenMeanReductionStrategy(),
                    .replicas = options_.replicationFactor(),
-                   .automaticLossScaling = options_.training.automaticLossScaling()});
+                   .automaticLossScaling = options_.training.automaticLossScaling(),
+                   .sharding = stateShardingOf(options_),
+                   .statisticsPeriod = options_.training.gradientStatisticsPeriod(),
+                   .stochasticRounding = options_.precision.stochasticRounding()});
   traced.tensors = namedTensors(graph, ir::Pass::Backward);
   for (const WeightGradient& gradient : gradients) {
     traced.tensors.push_back({"Gradient___" + gradient.variable, gradient.value});

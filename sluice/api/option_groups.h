@@ -36,6 +36,10 @@ class TrainingOptions : public Freezable {
   TrainingOptions& setAutomaticLossScaling(bool on, optim::LossScalingOptions settings = {}) {
     return set(automaticLossScaling_, on ? std::optional(settings) : std::nullopt);
   }
+  /// Logs the norm, the largest magnitude and the number of elements that are not finite of every
+  /// weight's gradient, as the update sees it, at every `period`-th update from the first on; 0:
+  /// no. Throws InvalidArgument if it is negative.
+  TrainingOptions& logGradientStatistics(std::int64_t period);
   /// A hint to planners that spread convolutions over the tiles of a device. Changes no result; no
   /// device of this build has tiles.
   TrainingOptions& setConvolutionDithering(bool on) { return set(convolutionDithering_, on); }
@@ -50,6 +54,7 @@ class TrainingOptions : public Freezable {
   const std::optional<optim::LossScalingOptions>& automaticLossScaling() const {
     return automaticLossScaling_;
   }
+  std::int64_t gradientStatisticsPeriod() const { return gradientStatisticsPeriod_; }
   bool convolutionDithering() const { return convolutionDithering_; }
 
  private:
@@ -65,42 +70,58 @@ class TrainingOptions : public Freezable {
   Reduction reduction_ = Reduction::Mean;
   std::optional<MeanReductionStrategy> meanStrategy_;
   std::optional<optim::LossScalingOptions> automaticLossScaling_;
+  std::int64_t gradientStatisticsPeriod_ = 0;
   bool convolutionDithering_ = false;
 };
 
-/// Types and rounding. But for the partials type, what differs from the defaults has no reader yet,
-/// and models refuse it.
+/// Types and rounding (docs/precision.md).
 class PrecisionOptions : public Freezable {
  public:
   /// False: every request for autocast is ignored.
-  PrecisionOptions& autocastEnabled(bool on) { return set(autocastEnabled_, on); }
-  PrecisionOptions& autocastPolicy(AutocastPolicy policy) { return set(autocastPolicy_, policy); }
-  /// What becomes of operands of an op that are float16 and float32.
-  PrecisionOptions& halfFloatCasting(HalfFloatCasting casting) { return set(casting_, casting); }
+  PrecisionOptions& autocastEnabled(bool on) { return set(traced_.autocastEnabled, on); }
+  /// Which functions autocast puts into which type. Throws InvalidArgument for an unknown name.
+  PrecisionOptions& autocastPolicy(Policy policy);
+  /// What becomes of operands of a function that are float16 and float32.
+  PrecisionOptions& halfFloatCasting(HalfFloatCasting casting) {
+    return set(traced_.halfFloatCasting, casting);
+  }
+  /// False: batch norm averages its statistics in the type of its input.
+  PrecisionOptions& runningStatisticsAlwaysFloat(bool on) {
+    return set(traced_.runningStatisticsAlwaysFloat, on);
+  }
+  /// New values of float16 and bfloat16 weights are rounded up or down at random, so that they are
+  /// right on average.
   PrecisionOptions& enableStochasticRounding(bool on) { return set(stochasticRounding_, on); }
+  /// The first op that makes a NaN or an infinity of numbers ends the step with an error.
+  PrecisionOptions& enableFloatingPointExceptions(bool on) {
+    return set(floatingPointExceptions_, on);
+  }
   /// In which type matrix products and convolutions of float16 may add up. F16 is a hint: the
   /// devices of this build always add in float32. Throws InvalidArgument unless it is F32 or F16.
   PrecisionOptions& setPartialsType(DType dtype);
 
-  bool autocastEnabled() const { return autocastEnabled_; }
-  AutocastPolicy autocastPolicy() const { return autocastPolicy_; }
-  HalfFloatCasting halfFloatCasting() const { return casting_; }
+  bool autocastEnabled() const { return traced_.autocastEnabled; }
+  const Policy& autocastPolicy() const { return traced_.autocastPolicy; }
+  HalfFloatCasting halfFloatCasting() const { return traced_.halfFloatCasting; }
+  bool runningStatisticsAlwaysFloat() const { return traced_.runningStatisticsAlwaysFloat; }
   bool stochasticRounding() const { return stochasticRounding_; }
+  bool floatingPointExceptions() const { return floatingPointExceptions_; }
   DType partialsType() const { return partialsType_; }
+  /// What a trace reads.
+  const nn::PrecisionSettings& traced() const { return traced_; }
 
  private:
   friend class Options;
   template <class T>
   PrecisionOptions& set(T& field, T value) {
     requireUnfrozen();
-    field = value;
+    field = std::move(value);
     return *this;
   }
 
-  bool autocastEnabled_ = true;
-  AutocastPolicy autocastPolicy_ = AutocastPolicy::Default;
-  HalfFloatCasting casting_ = HalfFloatCasting::Default;
+  nn::PrecisionSettings traced_;
   bool stochasticRounding_ = false;
+  bool floatingPointExceptions_ = false;
   DType partialsType_ = DType::F32;
 };
 

@@ -10,9 +10,6 @@ namespace {
 
 constexpr std::string_view kWithoutReader[] = {
     "rearrangeAnchorsOnHost",
-    "precision.autocastEnabled",
-    "precision.halfFloatCasting",
-    "precision.enableStochasticRounding",
     "jit.traceModel",
     "distributed.configureProcessId",
 };

@@ -5,17 +5,21 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sluice/nn/precision.h"
 #include "sluice/parallel/partition.h"
 #include "sluice/parallel/strategy.h"
 #include "sluice/schedule/sync_groups.h"
 
 namespace sluice {
 
+using nn::HalfFloatCasting;
+using nn::Policy;
 using parallel::AutoStage;
 using parallel::ConcurrentStages;
 using parallel::Liveness;
@@ -51,10 +55,6 @@ enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
 enum class Recomputation : std::uint8_t { Default, None, Pipeline, Standard, NormOnly, All };
 
 using schedule::SyncPattern;
-/// Which of two types float16 and float32 operands of one op get. Default: float16.
-enum class HalfFloatCasting : std::uint8_t { FloatDowncastToHalf, HalfUpcastToFloat, Default };
-/// Which ops autocast puts into which type.
-enum class AutocastPolicy : std::uint8_t { Default };
 
 /// The name of an enumeration and those of its values, for text.
 template <class E>
@@ -110,11 +110,6 @@ struct EnumText<HalfFloatCasting> {
   static constexpr std::array<std::string_view, 3> kNames = {
       "FloatDowncastToHalf", "HalfUpcastToFloat", "Default"};
 };
-template <>
-struct EnumText<AutocastPolicy> {
-  static constexpr std::string_view kType = "AutocastPolicy";
-  static constexpr std::array<std::string_view, 1> kNames = {"Default"};
-};
 
 template <>
 struct EnumText<VirtualGraphMode> {
@@ -167,7 +162,8 @@ struct BatchOptions {
 /// Read by the session when it makes devices.
 struct DeviceOptions {
   std::int32_t threads = 1;
-  std::size_t memoryBytes = 0;  ///< 0: no limit
+  std::size_t memoryBytes = 0;                     ///< 0: no limit
+  std::map<std::int32_t, double> availableMemory;  ///< for one op, by device; empty: not said
   ConnectionType connection = ConnectionType::Always;
   std::vector<std::int32_t> deviceIds;  ///< of the machine; empty: any
   std::int32_t selectedDevices = 0;     ///< 0: as many as the model needs

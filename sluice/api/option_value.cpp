@@ -314,6 +314,36 @@ TensorLocationSettings Arguments::location() {
   return settings;
 }
 
+Policy Arguments::policy() {
+  constexpr std::string_view kExpected = "Default or Policy([\"conv2d\"], [\"bmm\"], [], [])";
+  const OptionValue& value = take(kExpected);
+  if (value.text == "Default" || value.text.ends_with(".Default")) {
+    return Policy::standard();
+  }
+  if (value.kind != Kind::Call || value.text != "Policy" || !value.then.empty()) {
+    refuse(kExpected, value);
+  }
+  Policy policy;
+  Arguments lists("Policy", value.items);
+  for (std::vector<std::string>* list :
+       {&policy.fp16, &policy.fp32, &policy.promote, &policy.demote}) {
+    if (lists.more() && lists.values_[lists.next_].kind != Kind::List) {
+      refuse(kExpected, value);
+    }
+    *list = lists.texts();
+  }
+  if (lists.more()) {
+    const std::string half = lists.text();
+    const std::optional<DType> dtype = parseDType(half);
+    if (!dtype) {
+      raise<InvalidArgument>("Policy: expected f16 or bf16, got {}", half);
+    }
+    policy.half = *dtype;
+  }
+  lists.finish();
+  return policy;
+}
+
 Strategy Arguments::strategy() {
   return toStrategy(take("a strategy such as PipelinedExecution(\"B1\", \"B2\")"));
 }

@@ -61,6 +61,8 @@ class Arguments {
   std::vector<std::int64_t> integers();
   Strategy strategy();
   TensorLocationSettings location();
+  /// Default, or Policy(fp16, fp32, promote, demote, half): up to four lists of names, and a type.
+  Policy policy();
   /// True, and takes it, if the next argument is none.
   bool none();
   template <class E>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
@@ -12,6 +13,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/nn/checks.h"
 #include "sluice/parallel/device_rules.h"
 
 namespace sluice {
@@ -92,6 +94,18 @@ TrainingOptions& TrainingOptions::gradientAccumulation(std::int64_t count) {
   return set(gradientAccumulation_, positive("gradientAccumulation", count));
 }
 
+TrainingOptions& TrainingOptions::logGradientStatistics(std::int64_t period) {
+  if (period < 0) {
+    raise<InvalidArgument>("logGradientStatistics: a period cannot be negative, got {}", period);
+  }
+  return set(gradientStatisticsPeriod_, period);
+}
+
+PrecisionOptions& PrecisionOptions::autocastPolicy(Policy policy) {
+  nn::requireValid(policy);
+  return set(traced_.autocastPolicy, std::move(policy));
+}
+
 PrecisionOptions& PrecisionOptions::setPartialsType(DType dtype) {
   if (dtype != DType::F32 && dtype != DType::F16) {
     raise<InvalidArgument>("setPartialsType: expected f32 or f16, got {}", name(dtype));
@@ -160,6 +174,21 @@ Options& Options::threads(std::int64_t count) {
 
 Options& Options::memoryPerDevice(std::string_view size) {
   return set(device_.memoryBytes, parseBytes(size));
+}
+
+Options& Options::setAvailableMemoryProportion(const std::map<std::string, double>& proportions) {
+  std::map<std::int32_t, double> byDevice;
+  for (const auto& [key, proportion] : proportions) {
+    std::int32_t device = -1;
+    const char* end = key.data() + key.size();
+    const bool named = key.starts_with("IPU") && key.size() > 3;
+    if (!named || std::from_chars(key.data() + 3, end, device).ptr != end || device < 0) {
+      raise<InvalidArgument>(
+          "setAvailableMemoryProportion: a device is called IPU and its number, got '{}'", key);
+    }
+    byDevice.insert_or_assign(device, nn::checkedProportion(proportion));
+  }
+  return set(device_.availableMemory, std::move(byDevice));
 }
 
 Options& Options::remoteMemory(std::string path, std::string_view size) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -81,6 +82,10 @@ class Options : public Freezable {
   /// Byte budget of a device: a number of bytes or text such as "256MiB", "1.5GB"; 0: no limit.
   Options& memoryPerDevice(std::string_view size);
   Options& memoryPerDevice(std::size_t bytes) { return set(device_.memoryBytes, bytes); }
+  /// The share of a device's memory that one convolution, matrix product or indexing op may take,
+  /// by device: {{"IPU0", 0.5}}. A hint: a model warns where it is too little. Throws
+  /// InvalidArgument for keys of another form and shares that are not between 0 and 1.
+  Options& setAvailableMemoryProportion(const std::map<std::string, double>& proportions);
   /// Where remote memory, which takes what the devices have no room for, is: in files whose names
   /// begin with `path` (empty: in the memory of the host), of at most this many bytes per replica
   /// (0: no limit).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -93,6 +94,23 @@ void applyMemory(Options& o, Arguments& a) {
   }
 }
 
+void applyAvailable(Options& o, Arguments& a) {
+  std::map<std::string, double> proportions;
+  while (a.more() && !a.none()) {
+    std::string device = a.text();
+    proportions.insert_or_assign(std::move(device), a.number());
+  }
+  o.setAvailableMemoryProportion(proportions);
+}
+
+std::string printAvailable(const Options& o) {
+  std::vector<std::string> parts;
+  for (const auto& [device, proportion] : o.device().availableMemory) {
+    parts.push_back(fmt::format("\"IPU{}\", {}", device, print(proportion)));
+  }
+  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
 void applyRemote(Options& o, Arguments& a) {
   std::string path = a.text();
   if (!a.more() || a.none()) {
@@ -154,6 +172,18 @@ void applyPartials(Options& o, Arguments& a) {
     raise<InvalidArgument>("setPartialsType: expected f32 or f16, got {}", text);
   }
   o.precision.setPartialsType(*dtype);
+}
+
+std::string print(const Policy& policy) {
+  if (policy == Policy::standard()) {
+    return "Default";
+  }
+  return fmt::format("Policy({}, {}, {}, {}, {})",
+                     print(policy.fp16),
+                     print(policy.fp32),
+                     print(policy.promote),
+                     print(policy.demote),
+                     print(std::string(name(policy.half))));
 }
 
 /// true, false or none.
@@ -236,6 +266,7 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.threads(a.integer()); },
      [](const O& o) { return print(o.threads()); }},
     {"memoryPerDevice", applyMemory, printMemory},
+    {"setAvailableMemoryProportion", applyAvailable, printAvailable},
     {"remoteMemory", applyRemote, printRemote},
     {"remoteBandwidth",
      [](O& o, A& a) { o.remoteBandwidth(a.number()); },
@@ -313,6 +344,9 @@ constexpr Setting kSettings[] = {
     {"training.setAutomaticLossScaling",
      [](O& o, A& a) { o.training.setAutomaticLossScaling(a.boolean()); },
      [](const O& o) { return print(o.training.automaticLossScaling().has_value()); }},
+    {"training.logGradientStatistics",
+     [](O& o, A& a) { o.training.logGradientStatistics(a.integer()); },
+     [](const O& o) { return print(o.training.gradientStatisticsPeriod()); }},
     {"training.setConvolutionDithering",
      [](O& o, A& a) { o.training.setConvolutionDithering(a.boolean()); },
      [](const O& o) { return print(o.training.convolutionDithering()); }},
@@ -320,14 +354,20 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.precision.autocastEnabled(a.boolean()); },
      [](const O& o) { return print(o.precision.autocastEnabled()); }},
     {"precision.autocastPolicy",
-     [](O& o, A& a) { o.precision.autocastPolicy(a.enumerator<AutocastPolicy>()); },
+     [](O& o, A& a) { o.precision.autocastPolicy(a.policy()); },
      [](const O& o) { return print(o.precision.autocastPolicy()); }},
     {"precision.halfFloatCasting",
      [](O& o, A& a) { o.precision.halfFloatCasting(a.enumerator<HalfFloatCasting>()); },
      [](const O& o) { return print(o.precision.halfFloatCasting()); }},
+    {"precision.runningStatisticsAlwaysFloat",
+     [](O& o, A& a) { o.precision.runningStatisticsAlwaysFloat(a.boolean()); },
+     [](const O& o) { return print(o.precision.runningStatisticsAlwaysFloat()); }},
     {"precision.enableStochasticRounding",
      [](O& o, A& a) { o.precision.enableStochasticRounding(a.boolean()); },
      [](const O& o) { return print(o.precision.stochasticRounding()); }},
+    {"precision.enableFloatingPointExceptions",
+     [](O& o, A& a) { o.precision.enableFloatingPointExceptions(a.boolean()); },
+     [](const O& o) { return print(o.precision.floatingPointExceptions()); }},
     {"precision.setPartialsType",
      applyPartials,
      [](const O& o) { return print(Text(name(o.precision.partialsType()))); }},

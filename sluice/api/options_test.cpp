@@ -47,6 +47,7 @@ Options everythingSet() {
       .threads(3)
       .executionPhases(3, 2)
       .memoryPerDevice("1KiB")
+      .setAvailableMemoryProportion({{"IPU0", 0.5}, {"IPU2", 0.25}})
       .remoteMemory("r", "2KiB")
       .remoteBandwidth(1e9)
       .connectionType(ConnectionType::OnDemand)
@@ -72,10 +73,14 @@ Options everythingSet() {
       .accumulationAndReplicationReductionType(Reduction::Sum)
       .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running)
       .setAutomaticLossScaling(true)
+      .logGradientStatistics(3)
       .setConvolutionDithering(true);
   options.precision.autocastEnabled(false)
+      .autocastPolicy({.fp16 = {"conv2d"}, .promote = {"dot", "cat"}, .half = DType::BF16})
       .halfFloatCasting(HalfFloatCasting::HalfUpcastToFloat)
+      .runningStatisticsAlwaysFloat(false)
       .enableStochasticRounding(true)
+      .enableFloatingPointExceptions(true)
       .setPartialsType(DType::F16);
   options.jit.traceModel(false);
   options.tensorLocations.setActivationLocation(TensorLocationSettings().useOnChipStorage(true))
@@ -115,6 +120,7 @@ TEST(Options, PrintTheirDefaults) {
             "showCompilationProgressBar: none\n"
             "threads: 1\n"
             "memoryPerDevice: none\n"
+            "setAvailableMemoryProportion: none\n"
             "remoteMemory: \"\", none\n"
             "remoteBandwidth: 0\n"
             "connectionType: Always\n"
@@ -140,11 +146,14 @@ TEST(Options, PrintTheirDefaults) {
             "training.accumulationAndReplicationReductionType: Mean\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Post\n"
             "training.setAutomaticLossScaling: false\n"
+            "training.logGradientStatistics: 0\n"
             "training.setConvolutionDithering: false\n"
             "precision.autocastEnabled: true\n"
             "precision.autocastPolicy: Default\n"
             "precision.halfFloatCasting: Default\n"
+            "precision.runningStatisticsAlwaysFloat: true\n"
             "precision.enableStochasticRounding: false\n"
+            "precision.enableFloatingPointExceptions: false\n"
             "precision.setPartialsType: \"f32\"\n"
             "jit.traceModel: true\n"
             "tensorLocations.setActivationLocation: TensorLocationSettings()\n"
@@ -180,6 +189,7 @@ TEST(Options, PrintWhatWasSet) {
             "showCompilationProgressBar: false\n"
             "threads: 3\n"
             "memoryPerDevice: 1024\n"
+            "setAvailableMemoryProportion: \"IPU0\", 0.5, \"IPU2\", 0.25\n"
             "remoteMemory: \"r\", 2048\n"
             "remoteBandwidth: 1000000000\n"
             "connectionType: OnDemand\n"
@@ -205,11 +215,14 @@ TEST(Options, PrintWhatWasSet) {
             "training.accumulationAndReplicationReductionType: Sum\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Running\n"
             "training.setAutomaticLossScaling: true\n"
+            "training.logGradientStatistics: 3\n"
             "training.setConvolutionDithering: true\n"
             "precision.autocastEnabled: false\n"
-            "precision.autocastPolicy: Default\n"
+            "precision.autocastPolicy: Policy([\"conv2d\"], [], [\"dot\", \"cat\"], [], \"bf16\")\n"
             "precision.halfFloatCasting: HalfUpcastToFloat\n"
+            "precision.runningStatisticsAlwaysFloat: false\n"
             "precision.enableStochasticRounding: true\n"
+            "precision.enableFloatingPointExceptions: true\n"
             "precision.setPartialsType: \"f16\"\n"
             "jit.traceModel: false\n"
             "tensorLocations.setActivationLocation: "
@@ -311,6 +324,8 @@ TEST(Options, RefuseValuesThatMakeNoSenseAndStayAsTheyWere) {
   EXPECT_THAT(message([&] { options.logDir(""); }), HasSubstr("logDir"));
   EXPECT_THAT(message([&] { options.precision.setPartialsType(DType::BF16); }),
               HasSubstr("f32 or f16, got bf16"));
+  EXPECT_THAT(message([&] { options.precision.autocastPolicy({.fp16 = {"conv4d"}}); }),
+              HasSubstr("unknown op 'conv4d' in fp16"));
   EXPECT_THAT(message([&] { options.stallTimeout(-0.5); }), HasSubstr("stallTimeout"));
   EXPECT_THAT(message([&] { options.virtualGraphSplitRatios({0.5, 1.5}); }), HasSubstr("got 1.5"));
   EXPECT_THAT(message([&] { options.virtualGraphSplitRatios({0.5, 0.25}); }), HasSubstr("up to 1"));
@@ -684,6 +699,11 @@ TEST(Options, AreSetByNameToo) {
   EXPECT_THAT(message("", ""), HasSubstr("a name"));
   EXPECT_THAT(message("# threads", "2"), HasSubstr("the name of a setter"));
   EXPECT_THAT(message("precision.setPartialsType", "\"f99\""), HasSubstr("got f99"));
+  EXPECT_THAT(message("precision.autocastPolicy", "Policy([\"conv4d\"])"), HasSubstr("conv4d"));
+  EXPECT_THAT(message("precision.autocastPolicy", "Policy(3)"), HasSubstr("expected Default or"));
+  EXPECT_THAT(message("precision.autocastPolicy", "Strict"), HasSubstr("expected Default or"));
+  EXPECT_THAT(message("precision.autocastPolicy", "Policy([], [], [], [], \"f8\")"),
+              HasSubstr("got f8"));
   EXPECT_EQ(options.str(), expected.str());
 }
 
@@ -701,14 +721,6 @@ TEST(OptionSupport, RefusesOptionsThatNothingReads) {
       HasSubstr("configureProcessId is 1, 2; this version supports only its default, 0, 1"));
   EXPECT_THAT(message([](Options& o) { o.rearrangeAnchorsOnHost(true); }),
               HasSubstr("rearrangeAnchorsOnHost is true"));
-  EXPECT_THAT(message([](Options& o) { o.precision.autocastEnabled(false); }),
-              HasSubstr("autocastEnabled is false"));
-  EXPECT_THAT(message([](Options& o) {
-                o.precision.halfFloatCasting(HalfFloatCasting::HalfUpcastToFloat);
-              }),
-              HasSubstr("its default, Default"));
-  EXPECT_THAT(message([](Options& o) { o.precision.enableStochasticRounding(true); }),
-              HasSubstr("enableStochasticRounding is true"));
   EXPECT_THAT(message([](Options& o) { o.jit.traceModel(false); }),
               HasSubstr("jit.traceModel is false; this version supports only its default, true"));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -173,7 +174,21 @@ void Session::attach() {
 }
 
 void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
-  engine_->run(program, args);
+  const std::span<Replica> used(replicas_.data(), program.replicas());
+  for (Replica& replica : used) {
+    replica.state->beginStep();
+  }
+  try {
+    engine_->run(program, args);
+  } catch (...) {
+    for (Replica& replica : used) {
+      replica.state->undoStep();
+    }
+    throw;
+  }
+  for (Replica& replica : used) {
+    replica.state->keepStep();
+  }
   if (broadcastBuffers_ && program.replicas() > 1) {
     broadcastBuffers(program.replicas());
   }
@@ -265,13 +280,78 @@ void Session::requireSameDevices(const Options& options) const {
   }
 }
 
+namespace {
+
+/// The bytes of the whole that are the part of a replica.
+std::pair<std::size_t, std::size_t> partOf(const HostTensor& whole,
+                                           std::size_t partBytes,
+                                           std::size_t replica) {
+  const std::size_t begin = std::min(replica * partBytes, whole.byteCount());
+  return {begin, std::min(partBytes, whole.byteCount() - begin)};
+}
+
+}  // namespace
+
+HostTensor Session::read(std::string_view variable) {
+  wait();
+  const program::PlacedVariable* placed = state().plan().find(variable);
+  if (placed == nullptr || !placed->variable.split) {
+    return state().read(variable);
+  }
+  HostTensor whole(TensorType{placed->variable.type.dtype, placed->variable.split->whole});
+  for (std::size_t r = 0; r < static_cast<std::size_t>(placed->variable.split->parts); ++r) {
+    const HostTensor part = replicas_.at(r).state->read(variable);
+    const auto [begin, bytes] = partOf(whole, part.byteCount(), r);
+    std::memcpy(static_cast<std::byte*>(whole.bytes()) + begin, part.bytes(), bytes);
+  }
+  return whole;
+}
+
 void Session::write(std::string_view variable, const HostTensor& value) {
   wait();
-  for (Replica& replica : replicas_) {
-    replica.state->write(variable, value);
+  const program::PlacedVariable* placed = state().plan().find(variable);
+  const bool split = placed != nullptr && placed->variable.split.has_value();
+  if (split &&
+      value.type() != TensorType{placed->variable.type.dtype, placed->variable.split->whole}) {
+    raise<InvalidArgument>("variable '{}' is {}{}, the value given {}",
+                           variable,
+                           name(placed->variable.type.dtype),
+                           placed->variable.split->whole.str(),
+                           value.type().str());
+  }
+  for (std::size_t r = 0; r < replicas_.size(); ++r) {
+    if (!split) {
+      replicas_[r].state->write(variable, value);
+      continue;
+    }
+    HostTensor part = HostTensor::full(placed->variable.type, 0);
+    const auto [begin, bytes] = partOf(value, part.byteCount(), r);
+    std::memcpy(part.bytes(), static_cast<const std::byte*>(value.bytes()) + begin, bytes);
+    replicas_[r].state->write(variable, part);
   }
   if (const auto known = filled_.find(variable); known != filled_.end()) {
     filled_.erase(known);
+  }
+}
+
+Session::Values Session::copyValues() {
+  wait();
+  Values values;
+  for (Replica& replica : replicas_) {
+    std::map<std::string, HostTensor>& each = values.emplace_back();
+    for (const program::PlacedVariable& placed : state().plan().variables()) {
+      each.emplace(placed.variable.name, replica.state->read(placed.variable.name));
+    }
+  }
+  return values;
+}
+
+void Session::restoreValues(const Values& values) {
+  wait();
+  for (std::size_t r = 0; r < values.size(); ++r) {
+    for (const auto& [name, value] : values[r]) {
+      replicas_[r].state->write(name, value);
+    }
   }
 }
 
@@ -331,11 +411,16 @@ void Session::warn(const std::vector<std::string>& warnings, const Options& opti
 
 std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
                                                       const program::StatePlan& plan,
-                                                      std::size_t replicas) {
+                                                      const Options& options) {
+  const auto replicas = static_cast<std::size_t>(options.replicationFactor());
   attach();
   makeDevices(std::max(numDevices(), lowered.devices.size()));
   makeReplicas(replicas);
-  std::unique_ptr<runtime::LoadedProgram> loaded = engine_->load(std::move(lowered), replicas);
+  std::unique_ptr<runtime::LoadedProgram> loaded =
+      engine_->load(std::move(lowered),
+                    replicas,
+                    options.precision.floatingPointExceptions() ? runtime::CheckFinite::Yes
+                                                                : runtime::CheckFinite::No);
   for (Replica& replica : replicas_) {
     replica.state->adopt(plan);
   }
@@ -358,7 +443,8 @@ CompiledProgram Session::compile(ir::Graph graph,
   };
   wait();
   transforms::TransformOptions passes;
-  passes.fusion = options.fusion();
+  // Checks look at every op's result, also at what fusion would keep to itself.
+  passes.fusion = options.fusion() && !options.precision.floatingPointExceptions();
   passes.dumpDirectory = dumpFolder(options, graph.name());
   begin(CompilePhase::Passes);
   transforms::runPasses(graph, passes);
@@ -403,9 +489,7 @@ CompiledProgram Session::compile(ir::Graph graph,
                            .devices = report.devices};
   compiled.program = options.device().connection == ConnectionType::Never
                          ? std::make_unique<runtime::LoadedProgram>(std::move(made.program))
-                         : load(std::move(made.program),
-                                made.state,
-                                static_cast<std::size_t>(options.replicationFactor()));
+                         : load(std::move(made.program), made.state, options);
   return compiled;
 }
 

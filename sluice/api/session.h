@@ -64,6 +64,8 @@ class Session : public nn::StateStore {
                           std::vector<program::DrainRule> drainRules,
                           const Options& options,
                           CompileProgress* progress = nullptr);
+  /// Logs each at most Options::maxRepeatLogs times.
+  void warn(const std::vector<std::string>& warnings, const Options& options);
   /// Attaches first if need be.
   void run(runtime::LoadedProgram& program, const runtime::StepArgs& args);
   /// The same in another thread. What `args` refers to must live until the step has ended; `done`
@@ -80,7 +82,7 @@ class Session : public nn::StateStore {
   bool isAttached() const { return state().isAttached(); }
 
   /// Of the first replica: weights and optimizer state are the same in all.
-  HostTensor read(std::string_view variable) override { return read(variable, 0); }
+  HostTensor read(std::string_view variable) override;
   HostTensor read(std::string_view variable, std::size_t replica) {
     wait();
     return replicas_.at(replica).state->read(variable);
@@ -95,13 +97,17 @@ class Session : public nn::StateStore {
   }
   const runtime::ModelState& state() const { return *replicas_[0].state; }
 
+  /// The values of all variables, by replica.
+  using Values = std::vector<std::map<std::string, HostTensor>>;
+  Values copyValues();
+  void restoreValues(const Values& values);
+
  private:
   void requireRoom(const program::Program& lowered) const;
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,
                                                const program::StatePlan& plan,
-                                               std::size_t replicas);
+                                               const Options& options);
   void runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args);
-  void warn(const std::vector<std::string>& warnings, const Options& options);
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
   void requireDevices(std::size_t devices, std::size_t replicas) const;
   void makeDevices(std::size_t count);

@@ -5,6 +5,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
+#include "sluice/ops/gradient_statistics.h"
 #include "sluice/ops/ops.h"
 #include "sluice/optim/loss_scaler.h"
 #include "sluice/transforms/autodiff.h"
@@ -115,6 +116,13 @@ optim::Gradient gather(ir::GraphBuilder& b,
   b.place.pass = ir::Pass::Backward;
   ir::Value gradient = weight.value;
   if (options.accumulation > 1 && optimizer.gathersInVelocity(weight.variable)) {
+    if (options.statisticsPeriod > 0) {
+      raise<Unsupported>(
+          "logGradientStatistics: {} adds gradients to its velocity as they come, so that '{}' has "
+          "none to log: use the separate form, without useCombinedAccum",
+          optimizer.name(),
+          weight.variable);
+    }
     gradient = optimizer.gathered(b, weight.variable, gradient, gathering);
     b.place.pass = ir::Pass::Update;
     if (options.replicas > 1) {
@@ -128,7 +136,16 @@ optim::Gradient gather(ir::GraphBuilder& b,
     gradient = accumulate(b, weight.variable, gradient, type, options);
   }
   b.place.pass = ir::Pass::Update;
-  return {weight.variable, reduce(b, gradient, options)};
+  gradient = reduce(b, gradient, options);
+  if (options.statisticsPeriod > 0) {
+    ops::gradientStatistics(b,
+                            gradient,
+                            {.weight = weight.variable,
+                             .period = options.statisticsPeriod,
+                             .microBatches = options.accumulation,
+                             .replicas = options.replicas});
+  }
+  return {weight.variable, gradient};
 }
 
 ir::Value product(ir::GraphBuilder& b, ir::Value x, ir::Value y) {
@@ -217,6 +234,8 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
   }
   b.place.pass = ir::Pass::Update;
   optim::UpdateContext context(b, std::move(gradients));
+  context.setSharding(options.sharding);
+  context.setStochasticRounding(options.stochasticRounding);
   if (scaler) {
     context.setLossFactor(scaler->factor(b));
   }

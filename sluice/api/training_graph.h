@@ -10,6 +10,7 @@
 #include "sluice/ir/graph.h"
 #include "sluice/optim/loss_scaling_options.h"
 #include "sluice/optim/optimizer.h"
+#include "sluice/optim/update_context.h"
 
 namespace sluice {
 
@@ -20,6 +21,9 @@ struct TrainingGraphOptions {
   std::optional<MeanReductionStrategy> meanStrategy = {};
   std::int32_t replicas = 1;
   std::optional<optim::LossScalingOptions> automaticLossScaling = {};
+  optim::StateSharding sharding = {};
+  std::int64_t statisticsPeriod = 0;  ///< of logging gradients, in updates; 0: never
+  bool stochasticRounding = false;    ///< of 16-bit weights
 };
 
 /// The gradient of a weight in one micro-batch.

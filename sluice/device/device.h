@@ -76,10 +76,10 @@ class Queue {
     doLaunch(executable, buffers, info);
   }
   void copy(void* to, const void* from, std::size_t bytes);
-  /// Adds up tensors of a float type in their order, each sum rounded to the type; `to` may be
-  /// none of them.
-  void sum(void* to, std::span<const void* const> from, const TensorType& type) {
-    doSum(to, from, type);
+  /// Adds up elements of a float type in the order of `from`, each sum rounded to the type; `to`
+  /// may be none of them.
+  void sum(void* to, std::span<const void* const> from, DType type, std::int64_t elements) {
+    doSum(to, from, type, elements);
   }
   void finish() { doFinish(); }
 
@@ -88,7 +88,10 @@ class Queue {
                         std::span<std::byte* const> buffers,
                         ir::RunInfo info) = 0;
   virtual void doCopy(void* to, const void* from, std::size_t bytes) = 0;
-  virtual void doSum(void* to, std::span<const void* const> from, const TensorType& type) = 0;
+  virtual void doSum(void* to,
+                     std::span<const void* const> from,
+                     DType type,
+                     std::int64_t elements) = 0;
   virtual void doFinish() = 0;
 };
 

@@ -88,6 +88,7 @@ struct RunInfo {
   std::uint64_t seed = 0;
   std::int64_t microBatch = 0;         ///< counted over the whole training (random numbers, R6)
   std::int64_t microBatchInRound = 0;  ///< 0 is the first of an accumulation
+  std::int32_t replica = 0;
 };
 
 /// Operands of one kernel run: plain row-major memory.

@@ -161,6 +161,12 @@ void Parser::variable(Scope& scope) {
     lexer_.failExpected("weight, optimizer, accumulator, buffer or scalar");
   }
   variable.trainable = !acceptWord("frozen");
+  if (acceptWord("split")) {
+    variable.split.emplace();
+    variable.split->parts = integer<std::int32_t>("a number of parts");
+    word("of");
+    variable.split->whole = type().shape;
+  }
   word("init");
   variable.initializer = initializer(variable.type);
   scope.graph.addVariable(std::move(variable));

@@ -84,10 +84,13 @@ void Printer::variable(const Variable& variable) {
   const Initializer& init = variable.initializer;
   text_ += "var ";
   quoted(variable.name);
-  add(": {} {}{} init ",
-      variable.type.str(),
-      name(variable.role),
-      variable.trainable ? "" : " frozen");
+  add(": {} {}{} ", variable.type.str(), name(variable.role), variable.trainable ? "" : " frozen");
+  if (variable.split) {
+    add("split {} of {} ",
+        variable.split->parts,
+        TensorType{variable.type.dtype, variable.split->whole}.str());
+  }
+  text_ += "init ";
   switch (init.kind) {
     case Initializer::Kind::Constant:
       add("constant({})", realText(init.a));

@@ -139,6 +139,9 @@ std::uint64_t structuralHash(const Graph& graph) {
         .add(init.a)
         .add(init.b)
         .add(init.tensor.hash());
+    if (variable.split) {
+      hasher.add(variable.split->parts).add(std::string_view(variable.split->whole.str()));
+    }
   }
   return hasher.digest();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,15 +31,30 @@ struct Initializer {
   bool operator==(const Initializer& other) const;
 };
 
+/// A variable of which every replica keeps one of several equal parts: a vector of elements, the
+/// last ones padded with zeros.
+struct Split {
+  Shape whole;
+  std::int32_t parts = 1;
+
+  bool operator==(const Split&) const = default;
+};
+
 struct Variable {
   std::string name;
-  TensorType type;
+  TensorType type;  ///< of what a replica keeps
   VariableRole role = VariableRole::Weight;
   bool trainable = true;  ///< only weights; a frozen weight gets no gradient and no update
   Initializer initializer;
+  std::optional<Split> split = {};
 
   bool operator==(const Variable&) const = default;
 };
+
+/// Elements of each of equal parts, the last ones padded.
+constexpr std::int64_t partOf(std::int64_t elements, std::int64_t parts) {
+  return (elements + parts - 1) / parts;
+}
 
 std::string_view name(VariableRole role);
 

@@ -56,6 +56,13 @@ class Verifier {
                           variable.name,
                           variable.type.str(),
                           init.tensor.type().str()));
+      const Shape part = variable.type.shape;
+      require(!variable.split ||
+                  (variable.split->parts >= 1 &&
+                   part == Shape{partOf(variable.split->whole.elements(), variable.split->parts)}),
+              fmt::format("variable '{}' is {}, and is no part of what is split",
+                          variable.name,
+                          variable.type.str()));
     }
   }
 

@@ -1,4 +1,4 @@
-// Checks that the layers share; not part of the interface.
+// Checks that layers and helpers share; not part of the interface.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,15 @@ inline std::int64_t positive(std::int64_t extent,
     raise<InvalidArgument>("{} '{}': {} must be positive, got {}", module, name, what, extent);
   }
   return extent;
+}
+
+/// A share of a device's memory; throws InvalidArgument unless it is between 0 and 1.
+inline double checkedProportion(double proportion) {
+  if (!(proportion >= 0 && proportion <= 1)) {
+    raise<InvalidArgument>("a proportion of the available memory is between 0 and 1, got {}",
+                           proportion);
+  }
+  return proportion;
 }
 
 }  // namespace sluice::nn

@@ -1,6 +1,7 @@
 // Functions over symbolic tensors, in PyTorch's conventions: images are [batch, channels, height,
 // width], axes may be negative, a window's stride is its size unless given. Each is a thin wrapper
-// of sluice/ops; shapes and types are checked there (InvalidArgument).
+// of sluice/ops; shapes and types are checked there (InvalidArgument). Float operands of 16 and 32
+// bits are brought to one type first: see precision.h.
 #pragma once
 
 #include <cstdint>

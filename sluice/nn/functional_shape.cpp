@@ -1,6 +1,7 @@
 // The reductions and shape functions of functional.h.
 #include "sluice/base/error.h"
 #include "sluice/nn/functional.h"
+#include "sluice/nn/operands.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
 
@@ -9,17 +10,20 @@ namespace sluice::nn {
 using ir::GraphBuilder;
 using ir::Value;
 
-Tensor sum(const Tensor& x, std::vector<std::int64_t> axes, bool keepDims) {
+Tensor sum(const Tensor& given, std::vector<std::int64_t> axes, bool keepDims) {
+  const Tensor x = operand("sum", given);
   GraphBuilder& b = x.builder();
   return {b, ops::reduceSum(b, x.value(), std::move(axes), keepDims)};
 }
 
-Tensor mean(const Tensor& x, std::vector<std::int64_t> axes, bool keepDims) {
+Tensor mean(const Tensor& given, std::vector<std::int64_t> axes, bool keepDims) {
+  const Tensor x = operand("mean", given);
   GraphBuilder& b = x.builder();
   return {b, ops::reduceMean(b, x.value(), std::move(axes), keepDims)};
 }
 
-Tensor max(const Tensor& x, std::vector<std::int64_t> axes, bool keepDims) {
+Tensor max(const Tensor& given, std::vector<std::int64_t> axes, bool keepDims) {
+  const Tensor x = operand("max", given);
   GraphBuilder& b = x.builder();
   return {b, ops::reduceMax(b, x.value(), std::move(axes), keepDims)};
 }
@@ -88,8 +92,10 @@ Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis) {
   if (parts.empty()) {
     raise<InvalidArgument>("concat: no tensors are given");
   }
+  std::vector<Tensor> operands = parts;
+  resolveTypes("cat", operands);
   std::vector<Value> values;
-  for (const Tensor& part : parts) {
+  for (const Tensor& part : operands) {
     part.builder();  // checks that it belongs here
     values.push_back(part.value());
   }
@@ -123,7 +129,7 @@ Tensor gather(const Tensor& x, const Tensor& indices, std::int64_t axis) {
 }
 
 Tensor embedding(const Tensor& indices, const Tensor& table) {
-  return gather(table, indices, 0);
+  return gather(operand("embedding", table), indices, 0);
 }
 
 }  // namespace sluice::nn

@@ -110,6 +110,27 @@ void Module::freeze(bool frozen) {
   }
 }
 
+Module& Module::to(DType dtype) {
+  for (const auto& list : {parameters(), buffers()}) {
+    for (Parameter* parameter : list) {
+      parameter->requireConvertible(dtype);
+    }
+  }
+  for (const auto& list : {parameters(), buffers()}) {
+    for (Parameter* parameter : list) {
+      if (isFloat(parameter->type().dtype) && !parameter->keepsType()) {
+        parameter->to(dtype);
+      }
+    }
+  }
+  return *this;
+}
+
+Module& Module::autocast(bool enabled) {
+  autocast_ = enabled;
+  return *this;
+}
+
 void Module::setSeed(std::uint64_t seed) {
   requireRoot("the seed is set");
   seed_ = seed;

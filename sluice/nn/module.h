@@ -46,6 +46,8 @@ class Module {
   std::string path() const;
   std::span<Module* const> children() const { return children_; }
   const Module& root() const;
+  /// Null for the root.
+  const Module* parent() const { return parent_; }
 
   /// The module's own weights and buffers, without those of its children.
   std::span<const std::unique_ptr<Parameter>> ownParameters() const { return own_; }
@@ -64,6 +66,17 @@ class Module {
   bool isTraining() const { return training_; }
   /// Frozen weights get no gradient and no update in models traced from now on. Recursive.
   void freeze(bool frozen = true);
+
+  /// Float weights and buffers are of this type in models made from now on, but for the running
+  /// statistics of batch norm, which stay float32. Recursive. Throws InvalidArgument for a type
+  /// that is no float, and while a model holds the values.
+  Module& to(DType dtype);
+  Module& half() { return to(DType::F16); }
+  Module& bfloat16() { return to(DType::BF16); }
+
+  /// Whether autocast (autocast.h) is on while this module is applied; not set: as around it.
+  Module& autocast(bool enabled = true);
+  std::optional<bool> autocastSetting() const { return autocast_; }
 
   /// The block that begins where this module is applied; null: none.
   const BlockMark* blockMark() const { return blockMark_ ? &*blockMark_ : nullptr; }
@@ -101,6 +114,7 @@ class Module {
   std::vector<std::unique_ptr<Parameter>> own_;  // weights and buffers; stable addresses
   bool training_ = true;
   std::optional<BlockMark> blockMark_;
+  std::optional<bool> autocast_;
   std::uint64_t seed_ = 0;  // of the root
   // Shared with the model that was built from this tree and may outlive it.
   std::shared_ptr<StateStore> store_;  // of the root

@@ -4,6 +4,7 @@
 
 #include "sluice/nn/activation.h"
 #include "sluice/nn/attention.h"
+#include "sluice/nn/autocast.h"
 #include "sluice/nn/block.h"
 #include "sluice/nn/conv.h"
 #include "sluice/nn/linear.h"

@@ -1,6 +1,7 @@
 #include "sluice/nn/norm.h"
 
 #include "sluice/base/error.h"
+#include "sluice/nn/autocast.h"
 #include "sluice/nn/checks.h"
 #include "sluice/nn/init.h"
 #include "sluice/nn/tracer.h"
@@ -61,6 +62,8 @@ BatchNorm::BatchNorm(Module& parent,
           addBuffer("running_var", {statisticsType(options.dtype), Shape{channels}}, init::ones())),
       numBatchesTracked(addBuffer("num_batches_tracked", {DType::I64, Shape{}}, init::zeros())),
       options_(options) {
+  runningMean.keepType();
+  runningVariance.keepType();
   if (!(options.momentum >= 0.0 && options.momentum <= 1.0)) {
     raise<InvalidArgument>(
         "BatchNorm '{}': the momentum is {}, expected one in [0, 1]", path(), options.momentum);
@@ -89,10 +92,16 @@ void BatchNorm::track(const BatchNormResult& batch, std::int64_t count) {
   const double momentum = options_.momentum;
   const auto n = static_cast<double>(count);
   Tracer& tracer = Tracer::current();
-  const Tensor mean = runningMean.use() * (1.0 - momentum);
-  tracer.assign(runningMean, mean + batch.mean * momentum);
-  const Tensor variance = runningVariance.use() * (1.0 - momentum);
-  tracer.assign(runningVariance, variance + batch.variance * (momentum * n / (n - 1.0)));
+  const Autocast off(false);  // the averages have types of their own
+  const DType type =
+      tracer.precision().runningStatisticsAlwaysFloat ? batch.mean.dtype() : batch.y.dtype();
+  const auto average = [&](const Parameter& running, const Tensor& newest, double share) {
+    const Tensor kept = cast(running.use(), type) * (1.0 - momentum);
+    const Tensor sum = kept + cast(newest, type) * share;
+    tracer.assign(running, cast(sum, running.type().dtype));
+  };
+  average(runningMean, batch.mean, momentum);
+  average(runningVariance, batch.variance, momentum * n / (n - 1.0));
   tracer.assign(numBatchesTracked, numBatchesTracked.use() + 1.0);
 }
 

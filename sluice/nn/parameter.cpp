@@ -41,6 +41,29 @@ void Parameter::setTrainable(bool trainable) {
   trainable_ = trainable;
 }
 
+void Parameter::requireConvertible(DType dtype) const {
+  if (!isFloat(dtype)) {
+    raise<InvalidArgument>("parameter '{}': {} is no float type", fullName(), sluice::name(dtype));
+  }
+  if (storeWithValue() != nullptr) {
+    raise<InvalidArgument>(
+        "parameter '{}' is {} in a compiled model: destroy() the model before its type is changed",
+        fullName(),
+        type_.str());
+  }
+}
+
+void Parameter::to(DType dtype) {
+  requireConvertible(dtype);
+  if (!isFloat(type_.dtype)) {
+    raise<InvalidArgument>("parameter '{}' is {}, which is no float", fullName(), type_.str());
+  }
+  type_.dtype = dtype;
+  if (initializer_.kind == ir::Initializer::Kind::Tensor) {
+    initializer_.tensor = cast(initializer_.tensor, dtype);
+  }
+}
+
 ir::Variable Parameter::variable() const {
   return {.name = fullName(),
           .type = type_,

@@ -47,6 +47,14 @@ class Parameter {
   bool trainable() const { return trainable_; }
   /// Takes effect in models traced from now on. Throws InvalidArgument for a buffer.
   void setTrainable(bool trainable);
+  /// Its type, and that of its initial value, in models made from now on. Throws InvalidArgument
+  /// unless it and the type are floats, and while a model holds it.
+  void to(DType dtype);
+  /// Module::to leaves it alone.
+  void keepType() { keepsType_ = true; }
+  bool keepsType() const { return keepsType_; }
+  /// Throws InvalidArgument if the type is no float or a model holds the parameter.
+  void requireConvertible(DType dtype) const;
   /// As it is declared in a graph.
   ir::Variable variable() const;
 
@@ -68,6 +76,7 @@ class Parameter {
   TensorType type_;
   ir::VariableRole role_;
   bool trainable_;
+  bool keepsType_ = false;
   ir::Initializer initializer_;
 };
 

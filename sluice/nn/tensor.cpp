@@ -1,6 +1,7 @@
 #include "sluice/nn/tensor.h"
 
 #include "sluice/base/error.h"
+#include "sluice/nn/operands.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/arithmetic_ops.h"
 
@@ -9,7 +10,8 @@ namespace {
 
 using BinaryOp = ir::Value (*)(ir::GraphBuilder&, ir::Value, ir::Value);
 
-Tensor binary(BinaryOp op, const Tensor& x, const Tensor& y) {
+Tensor binary(std::string_view name, BinaryOp op, const Tensor& left, const Tensor& right) {
+  const auto [x, y] = operands(name, left, right);
   ir::GraphBuilder& b = x.builder();
   y.builder();  // checks that it belongs here
   return {b, op(b, x.value(), y.value())};
@@ -41,19 +43,19 @@ ir::GraphBuilder& Tensor::builder() const {
 }
 
 Tensor operator+(const Tensor& x, const Tensor& y) {
-  return binary(ops::add, x, y);
+  return binary("add", ops::add, x, y);
 }
 
 Tensor operator-(const Tensor& x, const Tensor& y) {
-  return binary(ops::sub, x, y);
+  return binary("sub", ops::sub, x, y);
 }
 
 Tensor operator*(const Tensor& x, const Tensor& y) {
-  return binary(ops::mul, x, y);
+  return binary("mul", ops::mul, x, y);
 }
 
 Tensor operator/(const Tensor& x, const Tensor& y) {
-  return binary(ops::div, x, y);
+  return binary("div", ops::div, x, y);
 }
 
 Tensor operator+(const Tensor& x, double y) {
@@ -88,7 +90,8 @@ Tensor operator/(double x, const Tensor& y) {
   return like(y, x) / y;
 }
 
-Tensor operator-(const Tensor& x) {
+Tensor operator-(const Tensor& given) {
+  const Tensor x = operand("neg", given);
   ir::GraphBuilder& b = x.builder();
   return {b, ops::neg(b, x.value())};
 }

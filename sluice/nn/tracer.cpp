@@ -19,6 +19,17 @@ ThreadState& threadState() {
   return state;
 }
 
+/// What is set on the module or on one between it and `outer`. The root's setting is in force from
+/// the start of the trace: here it would undo that of a scope around the module.
+std::optional<bool> nearestAutocast(const Module& module, const Module* outer) {
+  for (const Module* m = &module; m != outer && m->parent() != nullptr; m = m->parent()) {
+    if (m->autocastSetting()) {
+      return m->autocastSetting();
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Tracer::Tracer(ir::Graph& graph, TraceMode mode) : builder_(graph), mode_(mode) {
@@ -57,6 +68,14 @@ Tensor Tracer::input(std::string name, TensorType type) {
     }
   }
   return {builder_, builder_.input(std::move(name), std::move(type))};
+}
+
+void Tracer::beginModel(const Module& root) {
+  autocast_ = root.autocastSetting().value_or(false);
+}
+
+std::string Tracer::layerKind() const {
+  return module_ == nullptr ? std::string() : module_->kind();
 }
 
 Tensor Tracer::use(const Parameter& parameter) {
@@ -104,8 +123,10 @@ NameScope::~NameScope() {
 ModuleScope::ModuleScope(const Module& module)
     : tracer_(Tracer::current()),
       outer_(tracer_.module_),
-      outerLength_(tracer_.builder().scope.size()) {
+      outerLength_(tracer_.builder().scope.size()),
+      outerAutocast_(tracer_.autocast_) {
   tracer_.beginMarkedBlock(module);
+  tracer_.autocast_ = nearestAutocast(module, outer_).value_or(outerAutocast_);
   std::string path = module.path();
   const std::string prefix =
       outer_ == nullptr || outer_->path().empty() ? "" : outer_->path() + ".";
@@ -121,6 +142,7 @@ ModuleScope::ModuleScope(const Module& module)
 
 ModuleScope::~ModuleScope() {
   tracer_.module_ = outer_;
+  tracer_.autocast_ = outerAutocast_;
   tracer_.builder().scope.resize(outerLength_);
 }
 

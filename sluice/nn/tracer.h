@@ -9,9 +9,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/ir/graph_builder.h"
+#include "sluice/nn/precision.h"
 #include "sluice/nn/tensor.h"
 
 namespace sluice::nn {
@@ -41,6 +43,12 @@ struct BlockState {
   std::vector<Applied> applied;            ///< layers that began a block, and which
 };
 
+/// The share of a device's memory that the op behind a value should do with.
+struct MemoryHint {
+  ir::Value value;
+  double proportion;
+};
+
 class Tracer {
  public:
   /// Traces into `graph`. Throws InvalidArgument when this thread already traces.
@@ -59,6 +67,20 @@ class Tracer {
   /// Whether ops get the paths of the modules that make them as name prefixes; yes by default.
   void nameModules(bool on) { namesModules_ = on; }
   BlockState& blocks() { return blocks_; }
+  /// What setAvailableMemory and MultiConv asked for.
+  std::vector<MemoryHint>& memoryHints() { return memoryHints_; }
+  /// The convolutions of the MultiConv that is open; no value: none is.
+  std::optional<std::vector<ir::OpId>>& openMultiConv() { return openMultiConv_; }
+  /// How functions bring their operands to one type.
+  void setPrecision(PrecisionSettings settings) { precision_ = std::move(settings); }
+  const PrecisionSettings& precision() const { return precision_; }
+  /// The setting of the whole model counts where no nearer one does.
+  void beginModel(const Module& root);
+  /// Switches autocast and returns whether it was on (autocast.h).
+  bool autocast(bool on) { return std::exchange(autocast_, on); }
+  bool autocasts() const { return autocast_ && precision_.autocastEnabled; }
+  /// The kind of the innermost module being applied; empty where there is none.
+  std::string layerKind() const;
   /// Different for every trace of the thread, never 0.
   std::uint64_t id() const { return id_; }
 
@@ -87,7 +109,11 @@ class Tracer {
   std::map<std::string, Read, std::less<>> reads_;  // by the variable's name
   const Module* module_ = nullptr;                  // the innermost module being applied
   BlockState blocks_;
+  std::vector<MemoryHint> memoryHints_;
+  std::optional<std::vector<ir::OpId>> openMultiConv_;
   bool namesModules_ = true;
+  PrecisionSettings precision_;
+  bool autocast_ = false;
 };
 
 /// Prefixes the names of the ops made while it lives: "encoder/".
@@ -105,7 +131,8 @@ class NameScope {
 
 /// The name scope of a module while it is applied: its path as seen from the module that applies
 /// it, so that nested calls give "encoder/0/fc/" once. A module marked with BeginBlock enters its
-/// block here, and the block goes on after it.
+/// block here, and the block goes on after it. The nearest autocast setting, of the module or of
+/// one between it and the module that applies it, counts while it is applied.
 class ModuleScope {
  public:
   explicit ModuleScope(const Module& module);
@@ -117,6 +144,7 @@ class ModuleScope {
   Tracer& tracer_;
   const Module* outer_;
   std::size_t outerLength_;
+  bool outerAutocast_;
 };
 
 }  // namespace sluice::nn

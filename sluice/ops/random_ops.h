@@ -8,7 +8,7 @@ namespace sluice::ops {
 using ir::GraphBuilder;
 using ir::Value;
 
-extern const ir::OpDef kDropout, kRandomNormal, kRandomUniform;
+extern const ir::OpDef kDropout, kRandomNormal, kRandomUniform, kStochasticCast;
 
 // Random numbers: each call takes a fresh ordinal, which fixes its stream (rule R6).
 /// Zeros elements with probability p and scales the others by 1 / (1 - p).
@@ -18,5 +18,8 @@ Value randomNormal(GraphBuilder& b,
                    double mean = 0.0,
                    double deviation = 1.0);
 Value randomUniform(GraphBuilder& b, const TensorType& type, double low = 0.0, double high = 1.0);
+/// f32 to f16 or bf16, up or down at random so that the mean is right. `count` is a float scalar
+/// that differs from run to run and takes the place of the micro-batch: what all replicas share.
+Value stochasticCast(GraphBuilder& b, Value x, Value count, DType dtype);
 
 }  // namespace sluice::ops

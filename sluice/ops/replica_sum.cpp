@@ -15,7 +15,11 @@ void reference(const ir::KernelArgs& args) {
 constinit const ir::OpDef kReplicaSum{.name = "replica_sum",
                                       .infer = inferUnary<Accepts::Floating>,
                                       .reference = reference,
-                                      .traits = {.keep = true}};
+                                      .traits = {.once = true}};
+
+bool crossesReplicas(const ir::OpDef& def) {
+  return &def == &kReplicaSum || &def == &kReplicaGather || &def == &kReplicaSumScatter;
+}
 
 Value replicaSum(GraphBuilder& b, Value x) {
   return b.add(kReplicaSum, {x});

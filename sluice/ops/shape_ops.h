@@ -14,8 +14,9 @@ using ir::GraphBuilder;
 using ir::Value;
 
 extern const ir::OpDef kBroadcastTo, kCast, kConcat, kDetach, kGather, kIdentity, kIota, kNop,
-    kOneHot, kPad, kRecomputationCheckpoint, kReplicaSum, kReshape, kReverse, kScatterAdd, kSlice,
-    kSliceScatter, kSplit, kTile, kTranspose, kTrilu;
+    kOneHot, kPad, kRecomputationCheckpoint, kReplicaGather, kReplicaScatter, kReplicaSum,
+    kReplicaSumScatter, kReshape, kReverse, kScatterAdd, kSlice, kSliceScatter, kSplit, kTile,
+    kTranspose, kTrilu;
 
 // New tensors.
 /// One value everywhere.
@@ -39,6 +40,14 @@ Value identity(GraphBuilder& b, Value x);
 Value recomputationCheckpoint(GraphBuilder& b, Value x);
 /// The sum over all replicas, in replica order; part of the update.
 Value replicaSum(GraphBuilder& b, Value x);
+/// The parts [n] of all replicas behind each other, without what is more than the shape holds; part
+/// of the update.
+Value replicaGather(GraphBuilder& b, Value part, const Shape& shape);
+/// The part [n] that a replica keeps of a value that all of them have, padded with zeros.
+Value replicaScatter(GraphBuilder& b, Value x, std::int32_t replicas);
+/// Whether the result depends on the operands of other replicas: replica_sum, replica_gather and
+/// replica_sum_scatter.
+bool crossesReplicas(const ir::OpDef& def);
 /// Never removed or merged.
 Value nop(GraphBuilder& b, Value x);
 

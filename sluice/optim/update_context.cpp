@@ -6,6 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/logic_ops.h"
+#include "sluice/ops/random_ops.h"
 #include "sluice/ops/shape_ops.h"
 
 namespace sluice::optim {
@@ -15,6 +16,16 @@ constexpr std::string_view kStep = "optimizer.step";
 
 std::string stateName(std::string_view weight, std::string_view suffix) {
   return fmt::format("{}.{}", weight, suffix);
+}
+
+ir::Variable stateVariable(const ir::Variable& weight,
+                           std::string_view suffix,
+                           const StateOptions& options) {
+  return {.name = stateName(weight.name, suffix),
+          .type = {options.type.value_or(computeTypeOf(weight.type.dtype)), weight.type.shape},
+          .role = options.role,
+          .trainable = false,
+          .initializer = ir::Initializer::constant(options.initial)};
 }
 
 }  // namespace
@@ -36,13 +47,9 @@ std::string declareState(ir::Graph& graph,
                          const ir::Variable& weight,
                          std::string_view suffix,
                          const StateOptions& options) {
-  const std::string name = stateName(weight.name, suffix);
-  const DType type = options.type.value_or(computeTypeOf(weight.type.dtype));
-  graph.addVariable({.name = name,
-                     .type = {type, weight.type.shape},
-                     .role = options.role,
-                     .trainable = false,
-                     .initializer = ir::Initializer::constant(options.initial)});
+  ir::Variable state = stateVariable(weight, suffix, options);
+  std::string name = state.name;
+  graph.addVariable(std::move(state));
   return name;
 }
 
@@ -99,8 +106,16 @@ ir::Value UpdateContext::gradient(const Gradient& gradient) {
 ir::Value UpdateContext::state(std::string_view weight,
                                std::string_view suffix,
                                const StateOptions& options) {
-  const std::string name = declareState(b.graph(), variable(weight), suffix, options);
-  return ops::cast(b, b.variable(name), computeType(weight));
+  const Shape whole = variable(weight).type.shape;
+  if (!sharding_.covers(whole)) {
+    const std::string name = declareState(b.graph(), variable(weight), suffix, options);
+    return ops::cast(b, b.variable(name), computeType(weight));
+  }
+  ir::Variable part = stateVariable(variable(weight), suffix, options);
+  part.split = {whole, sharding_.replicas};
+  part.type.shape = Shape{ir::partOf(whole.elements(), sharding_.replicas)};
+  b.graph().addVariable(part);
+  return ops::cast(b, ops::replicaGather(b, b.variable(part.name), whole), computeType(weight));
 }
 
 ir::Value UpdateContext::globalState(std::string_view name, double initial) {
@@ -134,17 +149,33 @@ ir::Value UpdateContext::scalar(std::string_view name) {
   return value;
 }
 
+ir::Value UpdateContext::rounded(const std::string& name, ir::Value value) {
+  return ops::cast(b, value, variable(name).type.dtype);
+}
+
 void UpdateContext::assign(const std::string& name, ir::Value value) {
-  value = ops::cast(b, value, variable(name).type.dtype);
+  if (variable(name).split) {
+    value = ops::replicaScatter(b, value, sharding_.replicas);
+  }
   b.assign(name, guard_.valid() ? ops::where(b, guard_, value, b.variable(name)) : value);
 }
 
 void UpdateContext::assignWeight(std::string_view weight, ir::Value value) {
-  assign(std::string(weight), value);
+  const std::string name(weight);
+  const TensorType type = variable(name).type;
+  const bool half = type.dtype == DType::F16 || type.dtype == DType::BF16;
+  value = half && stochasticRounding_ ? ops::stochasticCast(b, value, step(), type.dtype)
+                                      : rounded(name, value);
+  if (sharding_.covers(type.shape)) {
+    // Each replica computes the part that it has the state for.
+    value = ops::replicaGather(b, ops::replicaScatter(b, value, sharding_.replicas), type.shape);
+  }
+  assign(name, value);
 }
 
 void UpdateContext::assignState(std::string_view weight, std::string_view suffix, ir::Value value) {
-  assign(stateName(weight, suffix), value);
+  const std::string name = stateName(weight, suffix);
+  assign(name, rounded(name, value));
 }
 
 }  // namespace sluice::optim

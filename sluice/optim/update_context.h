@@ -31,6 +31,16 @@ struct Gathering {
   DType scalarType = DType::F32;  ///< of step scalars
 };
 
+/// Of the state of large weights every replica keeps a part only.
+struct StateSharding {
+  std::int32_t replicas = 1;
+  std::int64_t minElements = 0;  ///< smaller ones are whole
+
+  bool covers(const Shape& weight) const {
+    return replicas > 1 && weight.elements() >= minElements;
+  }
+};
+
 /// Optimizer state of one weight.
 struct StateOptions {
   std::optional<DType> type = {};  ///< not given: what the weight's update is computed in
@@ -53,6 +63,9 @@ class UpdateContext {
 
   ir::GraphBuilder& b;
 
+  /// For state declared from now on.
+  void setSharding(const StateSharding& sharding) { sharding_ = sharding; }
+
   std::span<const Gradient> gradients() const { return gradients_; }
   /// The same gradients after a rewrite such as clipping.
   void setGradients(std::vector<Gradient> gradients) { gradients_ = std::move(gradients); }
@@ -64,6 +77,9 @@ class UpdateContext {
   /// Whether the update takes place: where this does not hold, what is assigned stays as it was.
   ir::Value guard() const { return guard_; }
   void setGuard(ir::Value guard) { guard_ = guard; }
+
+  /// New values of 16-bit weights are rounded at random (ops::stochasticCast).
+  void setStochasticRounding(bool on) { stochasticRounding_ = on; }
 
   /// What a weight's update is computed in.
   DType computeType(std::string_view weight) const;
@@ -97,12 +113,15 @@ class UpdateContext {
 
  private:
   const ir::Variable& variable(std::string_view name) const;
-  /// `value` in the variable's type, under the guard.
+  /// `value`, which is of the variable's type, under the guard.
   void assign(const std::string& name, ir::Value value);
+  ir::Value rounded(const std::string& name, ir::Value value);
 
   std::vector<Gradient> gradients_;
+  StateSharding sharding_;
   ir::Value lossFactor_;
   ir::Value guard_;
+  bool stochasticRounding_ = false;
   DType scalarType_ = DType::F32;
   ir::Placement unplaced_;
   ir::Value step_;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/parallel/update_buckets.h"
 
 namespace sluice::parallel {
@@ -154,7 +155,7 @@ class Cutter {
     const std::size_t p = producer.id.index();
     const std::size_t o = op.id.index();
     const bool behind = !buckets_.inLoop[p] && buckets_.bucket[p] > buckets_.bucket[o];
-    return producer.place.device != op.place.device || producer.def->name == "replica_sum" ||
+    return producer.place.device != op.place.device || ops::crossesReplicas(*producer.def) ||
            behind;
   }
 

@@ -5,6 +5,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/fused.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::program {
 namespace {
@@ -155,21 +156,24 @@ class Emitter {
     } else if (op.def->traits.view) {
       materials_[op.out()] = {
           {Layout::plain(), materialize(op.inputs[0], Layout::plain()), segment_}};
-    } else if (op.def->name == "replica_sum") {
-      emitReplicaSum(op);
+    } else if (ops::crossesReplicas(*op.def)) {
+      emitReduction(op);
     } else if (!op.is(ir::kConstant)) {
       emitKernel(op);
     }
   }
 
-  /// The sum is there when the parts of the update behind this one begin.
-  void emitReplicaSum(const Op& op) {
+  /// The result is there when the parts of the update behind this one begin.
+  void emitReduction(const Op& op) {
     const TensorType& type = op.outputs[0];
     const BufferId from = materialize(op.inputs[0], Layout::plain());
     BufferUse& use = result_.uses[from.index()];
     use = use == BufferUse::Local ? BufferUse::Sent : use;
     const BufferId to = newBuffer(op.name, type.bytes(), BufferUse::Received);
-    result_.reductions.push_back({op.name, from, to, type});
+    const ReductionKind kind = op.is(ops::kReplicaGather)       ? ReductionKind::Gather
+                               : op.is(ops::kReplicaSumScatter) ? ReductionKind::SumPart
+                                                                : ReductionKind::Sum;
+    result_.reductions.push_back({op.name, from, to, type, kind, graph_.type(op.inputs[0])});
     materials_[op.out()] = {{Layout::plain(), to}};
   }
 

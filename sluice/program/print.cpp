@@ -131,6 +131,11 @@ std::string_view name(TaskKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+std::string_view name(ReductionKind kind) {
+  static constexpr std::array<std::string_view, 3> kNames = {"reduce", "reduce part of", "gather"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
 std::string_view name(LaneKind kind) {
   static constexpr std::array<std::string_view, 6> kNames = {
       "load", "compute", "store", "exchange", "fetch", "flush"};
@@ -196,7 +201,8 @@ std::string print(const Program& program) {
   }
   for (const Reduction& reduction : program.reductions) {
     fmt::format_to(out,
-                   "  reduce \"{}\" {} over replicas from {} to {} of device {}\n",
+                   "  {} \"{}\" {} over replicas from {} to {} of device {}\n",
+                   name(reduction.kind),
                    reduction.name,
                    reduction.type.str(),
                    placeText(program.buffer(reduction.from)),

@@ -101,13 +101,22 @@ struct Transfer {
   bool oncePerRound = false;  ///< a variable's mirror, or a value of the update
 };
 
-/// The sum of a value over all replicas, in replica order, once per round. Every replica runs it
-/// and reads the memory of all of them.
+/// Once per round every replica runs it and reads the memory of all of them. A part is one of as
+/// many equal runs of elements as there are replicas, the last ones padded with zeros.
+enum class ReductionKind : std::uint8_t {
+  Sum,      ///< the whole, in replica order
+  SumPart,  ///< the replica's part of the sum
+  Gather    ///< the whole from the parts
+};
+std::string_view name(ReductionKind kind);
+
 struct Reduction {
   std::string name;
   BufferId from;
   BufferId to;
-  TensorType type;
+  TensorType type;  ///< of the result
+  ReductionKind kind = ReductionKind::Sum;
+  TensorType operand = {};
 };
 
 enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer, Reduce, Barrier };

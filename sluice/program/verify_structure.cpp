@@ -378,13 +378,13 @@ class Structure {
 
   void reductions() const {
     for (const Reduction& reduction : p_.reductions) {
-      for (const BufferId id : {reduction.from, reduction.to}) {
-        require(
-            inRange(id.value, p_.buffers.size()) && reduction.type.bytes() <= p_.buffer(id).bytes,
-            "reduction '{}' of {} bytes: buffer {} does not hold it",
-            reduction.name,
-            reduction.type.bytes(),
-            id.value);
+      for (const auto& [id, type] : {std::pair(reduction.from, reduction.operand),
+                                     std::pair(reduction.to, reduction.type)}) {
+        require(inRange(id.value, p_.buffers.size()) && type.bytes() <= p_.buffer(id).bytes,
+                "reduction '{}' of {} bytes: buffer {} does not hold it",
+                reduction.name,
+                type.bytes(),
+                id.value);
       }
       const Buffer& from = p_.buffer(reduction.from);
       const Buffer& to = p_.buffer(reduction.to);

@@ -214,7 +214,7 @@ void Uses::listTasks() {
   }
   for (const Reduction& reduction : p_.reductions) {
     add(TaskKind::Reduce,
-        {wholeUse(reduction.from, reduction.type.bytes(), false),
+        {wholeUse(reduction.from, reduction.operand.bytes(), false),
          wholeUse(reduction.to, reduction.type.bytes(), true)});
   }
   if (p_.barriers) {

@@ -14,7 +14,9 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/runtime/checked_segment.h"
 #include "sluice/runtime/lane_run.h"
+#include "sluice/runtime/reduce.h"
 #include "sluice/runtime/remote_link.h"
 
 namespace sluice::runtime {
@@ -41,6 +43,7 @@ struct Engine::Impl {
     const Program* program = nullptr;
     std::span<const std::unique_ptr<LaneRun>> lanes;
     std::span<const std::unique_ptr<device::Executable>> segments;
+    std::span<const std::unique_ptr<CheckedSegment>> checked;
     std::span<std::byte* const> addresses;
     const StepArgs* args = nullptr;
     std::size_t replicas = 1;
@@ -287,13 +290,19 @@ struct Engine::Impl {
     lane.selectSlots(task, round, job.addressesOf(lane.replica()));
     const auto subject = static_cast<std::size_t>(task.subject);
     switch (task.kind) {
-      case TaskKind::Run:
-        lane.queue().launch(*job.segments[lane.replica() * program.segments.size() + subject],
-                            lane.addresses(),
-                            {.seed = job.args->seed,
-                             .microBatch = job.args->firstMicroBatch + overReplicas,
-                             .microBatchInRound = task.microBatch});
+      case TaskKind::Run: {
+        const std::size_t segment = lane.replica() * program.segments.size() + subject;
+        const ir::RunInfo info{.seed = job.args->seed,
+                               .microBatch = job.args->firstMicroBatch + overReplicas,
+                               .microBatchInRound = task.microBatch,
+                               .replica = static_cast<std::int32_t>(lane.replica())};
+        if (job.checked.empty()) {
+          lane.queue().launch(*job.segments[segment], lane.addresses(), info);
+        } else {
+          job.checked[segment]->run(lane.queue(), lane.addresses(), info, overReplicas);
+        }
         break;
+      }
       case TaskKind::Feed: {
         const program::Stream& stream = program.feeds[subject];
         lane.queue().copy(lane.address(stream.buffer),
@@ -320,7 +329,7 @@ struct Engine::Impl {
         break;
       }
       case TaskKind::Reduce:
-        sumReplicas(lane, program.reductions[subject], task, round);
+        joinReplicas(lane, program.reductions[subject], task, round);
         break;
       case TaskKind::Barrier:  // its waits were all
         break;
@@ -365,10 +374,10 @@ struct Engine::Impl {
   }
 
   /// All replicas run the same task, so their sources have the same slot.
-  void sumReplicas(LaneRun& lane,
-                   const program::Reduction& reduction,
-                   const Task& task,
-                   std::int32_t round) {
+  void joinReplicas(LaneRun& lane,
+                    const program::Reduction& reduction,
+                    const Task& task,
+                    std::int32_t round) {
     std::size_t slotOffset = 0;
     for (const program::Slot& slot : job.program->slotsOf(task)) {
       if (slot.buffer == reduction.from) {
@@ -380,7 +389,12 @@ struct Engine::Impl {
     for (std::size_t r = 0; r < job.replicas; ++r) {
       lane.sources.push_back(job.addressesOf(r)[reduction.from.index()] + slotOffset);
     }
-    lane.queue().sum(lane.address(reduction.to), lane.sources, reduction.type);
+    const std::int64_t summed =
+        reduce(lane.queue(), reduction, lane.sources, lane.address(reduction.to), lane.replica());
+    if (!job.checked.empty() && summed > 0) {
+      const TensorType terms{reduction.type.dtype, Shape{summed}};
+      requireFiniteSum(reduction.name, terms, lane.sources, lane.address(reduction.to));
+    }
   }
 
   /// Waits for the threads to leave the step; gives it up when nothing moves for too long.
@@ -449,7 +463,9 @@ void markSignals(const Program& program, std::span<const std::unique_ptr<LaneRun
 
 }  // namespace
 
-std::unique_ptr<LoadedProgram> Engine::load(program::Program program, std::size_t replicas) {
+std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
+                                            std::size_t replicas,
+                                            CheckFinite check) {
   auto loaded = std::make_unique<LoadedProgram>(std::move(program));
   loaded->serial_ = ++lastSerial_;
   loaded->replicas_ = replicas;
@@ -463,8 +479,12 @@ std::unique_ptr<LoadedProgram> Engine::load(program::Program program, std::size_
   for (std::size_t r = 0; r < replicas; ++r) {
     const std::vector<device::Device*>& devices = states_[r]->devices();
     for (const program::Segment& segment : p.segments) {
-      loaded->segments_.push_back(
-          devices[static_cast<std::size_t>(segment.device)]->prepare(segment.calls));
+      device::Device& device = *devices[static_cast<std::size_t>(segment.device)];
+      if (check == CheckFinite::Yes) {
+        loaded->checked_.push_back(std::make_unique<CheckedSegment>(device, segment));
+      } else {
+        loaded->segments_.push_back(device.prepare(segment.calls));
+      }
     }
     for (std::size_t l = 0; l < p.lanes.size(); ++l) {
       loaded->lanes_.push_back(std::make_unique<LaneRun>(
@@ -546,6 +566,7 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
   impl.job = {&loaded.program_,
               loaded.lanes_,
               loaded.segments_,
+              loaded.checked_,
               loaded.addresses_,
               &args,
               loaded.replicas_,

@@ -18,6 +18,7 @@
 
 namespace sluice::runtime {
 
+class CheckedSegment;
 class LaneRun;
 
 /// When one task of a lane ran, in nanoseconds of a steady clock.
@@ -46,7 +47,8 @@ class LoadedProgram {
   program::Program program_;
   std::uint64_t serial_ = 0;  // tells programs of one Engine apart
   // One replica behind the other:
-  std::vector<std::unique_ptr<device::Executable>> segments_;
+  std::vector<std::unique_ptr<device::Executable>> segments_;  // or, if it is checked:
+  std::vector<std::unique_ptr<CheckedSegment>> checked_;
   std::vector<std::byte*> addresses_;  // of every buffer's slot 0
   std::vector<std::unique_ptr<LaneRun>> lanes_;
   std::size_t replicas_ = 1;
@@ -65,6 +67,10 @@ struct StepArgs {
   /// other.
   std::vector<TaskTime>* times = nullptr;
 };
+
+/// Yes: kernels run one by one, and the first that makes a NaN or an infinity ends the step with a
+/// FloatingPointError (non_finite.h).
+enum class CheckFinite : std::uint8_t { No, Yes };
 
 struct EngineOptions {
   int workers = 0;  ///< 0: one per device, at most one per core
@@ -89,7 +95,9 @@ class Engine {
   void growWorkers();
 
   /// Makes the kernels for the first `replicas` states. Their variables must be in the states.
-  std::unique_ptr<LoadedProgram> load(program::Program program, std::size_t replicas = 1);
+  std::unique_ptr<LoadedProgram> load(program::Program program,
+                                      std::size_t replicas = 1,
+                                      CheckFinite check = CheckFinite::No);
 
   /// One step: `rounds` rounds of the program. Returns when everything is done, rethrows the first
   /// error of a lane. One caller at a time.

@@ -14,7 +14,7 @@ ModelState::ModelState(std::vector<device::Device*> devices,
       seed_(seed),
       state_(devices_.size()),
       transient_(devices_.size()),
-      remoteState_(remotePath.empty() ? "" : remotePath + ".state"),
+      remoteState_(remotePath.empty() ? "" : remotePath + ".state", RemoteMemory::Undo::Yes),
       remoteTransient_(remotePath.empty() ? "" : remotePath + ".activations") {}
 
 void ModelState::addDevice(device::Device* device) {
@@ -164,6 +164,32 @@ void ModelState::write(std::string_view variable, const HostTensor& value) {
   }
   for (const program::StateSlice& slice : placed.slices()) {
     store(slice, value);
+  }
+}
+
+void ModelState::beginStep() {
+  if (!remoteState_.isUndoable() || remoteState_.bytes() == 0) {
+    return;
+  }
+  remoteState_.keep();
+  before_.resize(devices_.size());
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    before_[d].resize(state_[d].bytes());
+    const auto queue = devices_[d]->makeQueue();
+    queue->copy(before_[d].data(), state_[d].data(), before_[d].size());
+    queue->finish();
+  }
+}
+
+void ModelState::undoStep() {
+  if (!remoteState_.isUndoable() || remoteState_.bytes() == 0) {
+    return;
+  }
+  remoteState_.undo();
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    const auto queue = devices_[d]->makeQueue();
+    queue->copy(state_[d].data(), before_[d].data(), before_[d].size());
+    queue->finish();
   }
 }
 

@@ -43,6 +43,12 @@ class ModelState {
     return region == program::Region::State ? remoteState_ : remoteTransient_;
   }
 
+  /// What a step that fails has written is undone where remote memory is in files, the only part
+  /// that fails by itself: everything is as it was at beginStep().
+  void beginStep();
+  void keepStep() { remoteState_.keep(); }
+  void undoStep();
+
   /// Moves all variables to the host and gives the memory of the devices back; attach() undoes it.
   /// Not while a step runs; variables can be read and written meanwhile.
   void detach();
@@ -81,6 +87,7 @@ class ModelState {
   RemoteMemory remoteTransient_;
   std::vector<std::unique_ptr<std::byte[]>> saved_;  // state by device, while detached
   std::vector<std::size_t> savedBytes_;
+  std::vector<std::vector<std::byte>> before_;  // state by device when the step began
   std::uint64_t generation_ = 0;
 };
 

@@ -25,12 +25,33 @@ namespace {
 
 }  // namespace
 
-RemoteMemory::RemoteMemory(std::string path) : path_(std::move(path)) {}
+RemoteMemory::RemoteMemory(std::string path, Undo undo) : path_(std::move(path)) {
+  if (!path_.empty()) {
+    files_.push_back({path_, -1});
+    if (undo == Undo::Yes) {
+      files_.push_back({path_ + ".next", -1});
+    }
+  }
+}
 
 RemoteMemory::~RemoteMemory() {
-  if (file_ >= 0) {
-    ::close(file_);
-    ::unlink(path_.c_str());
+  for (const File& file : files_) {
+    if (file.handle >= 0) {
+      ::close(file.handle);
+      ::unlink(file.path.c_str());
+    }
+  }
+}
+
+void RemoteMemory::makeRoom(File& file, std::size_t bytes) {
+  if (file.handle < 0) {
+    file.handle = ::open(file.path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file.handle < 0) {
+      failFile(file.path, "cannot make the file", errno);
+    }
+  }
+  if (const int error = ::posix_fallocate(file.handle, 0, static_cast<off_t>(bytes)); error != 0) {
+    failFile(file.path, fmt::format("no room for {} bytes in the file", bytes), error);
   }
 }
 
@@ -52,14 +73,8 @@ void RemoteMemory::grow(std::size_t bytes) {
     bytes_ = bytes;
     return;
   }
-  if (file_ < 0) {
-    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (file_ < 0) {
-      failFile(path_, "cannot make the file", errno);
-    }
-  }
-  if (const int error = ::posix_fallocate(file_, 0, static_cast<off_t>(bytes)); error != 0) {
-    failFile(path_, fmt::format("no room for {} bytes in the file", bytes), error);
+  for (File& file : files_) {
+    makeRoom(file, bytes);
   }
   bytes_ = bytes;
 }
@@ -72,6 +87,48 @@ void RemoteMemory::requireInside(std::size_t offset, std::size_t bytes) const {
                bytes_);
 }
 
+const RemoteMemory::File& RemoteMemory::fileToRead(std::size_t offset, std::size_t bytes) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = extents_.find(offset);
+  SLUICE_CHECK(found == extents_.end() || found->second.bytes == bytes,
+               "{} bytes at {} of a remote memory that keeps {} there",
+               bytes,
+               offset,
+               found->second.bytes);
+  return files_[found == extents_.end() ? 0 : found->second.file];
+}
+
+const RemoteMemory::File& RemoteMemory::fileToWrite(std::size_t offset, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  const auto [found, isNew] = extents_.try_emplace(offset, Extent{.bytes = bytes});
+  Extent& extent = found->second;
+  SLUICE_CHECK(extent.bytes == bytes,
+               "{} bytes at {} of a remote memory that keeps {} there",
+               bytes,
+               offset,
+               extent.bytes);
+  if (!extent.written) {
+    extent.file = 1 - extent.file;
+    extent.written = true;
+  }
+  return files_[extent.file];
+}
+
+void RemoteMemory::keep() {
+  const std::scoped_lock lock(mutex_);
+  for (auto& [offset, extent] : extents_) {
+    extent.written = false;
+  }
+}
+
+void RemoteMemory::undo() {
+  const std::scoped_lock lock(mutex_);
+  for (auto& [offset, extent] : extents_) {
+    extent.file = extent.written ? 1 - extent.file : extent.file;
+    extent.written = false;
+  }
+}
+
 void RemoteMemory::read(std::size_t offset, std::byte* to, std::size_t bytes) const {
   requireInside(offset, bytes);
   if (path_.empty()) {
@@ -80,13 +137,14 @@ void RemoteMemory::read(std::size_t offset, std::byte* to, std::size_t bytes) co
     }
     return;
   }
+  const File& file = isUndoable() ? fileToRead(offset, bytes) : files_[0];
   while (bytes > 0) {
-    const ssize_t got = ::pread(file_, to, bytes, static_cast<off_t>(offset));
+    const ssize_t got = ::pread(file.handle, to, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) {
       continue;
     }
     if (got <= 0) {
-      failFile(path_, "cannot read", got < 0 ? errno : 0);
+      failFile(file.path, "cannot read", got < 0 ? errno : 0);
     }
     to += got;
     offset += static_cast<std::size_t>(got);
@@ -102,13 +160,14 @@ void RemoteMemory::write(std::size_t offset, const std::byte* from, std::size_t 
     }
     return;
   }
+  const File& file = isUndoable() ? fileToWrite(offset, bytes) : files_[0];
   while (bytes > 0) {
-    const ssize_t put = ::pwrite(file_, from, bytes, static_cast<off_t>(offset));
+    const ssize_t put = ::pwrite(file.handle, from, bytes, static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) {
       continue;
     }
     if (put <= 0) {
-      failFile(path_, "cannot write", put < 0 ? errno : ENOSPC);
+      failFile(file.path, "cannot write", put < 0 ? errno : ENOSPC);
     }
     from += put;
     offset += static_cast<std::size_t>(put);

@@ -71,5 +71,46 @@ TEST(RemoteMemory, NamesTheFileThatFails) {
   EXPECT_EQ(memory.bytes(), 64U);
 }
 
+TEST(RemoteMemory, UndoesWhatWasWrittenSinceItWasKept) {
+  const std::string path = freshPath();
+  {
+    RemoteMemory memory(path, RemoteMemory::Undo::Yes);
+    memory.grow(128);
+    const auto put = [&](std::size_t offset, unsigned char value) {
+      const std::array<std::byte, 2> data = {std::byte{value}, std::byte{value}};
+      memory.write(offset, data.data(), data.size());
+    };
+    const auto get = [&](std::size_t offset) {
+      std::array<std::byte, 2> data = {};
+      memory.read(offset, data.data(), data.size());
+      EXPECT_EQ(data[0], data[1]);
+      return std::to_integer<int>(data[0]);
+    };
+    put(0, 1);
+    put(64, 2);
+    memory.keep();
+    put(0, 3);
+    EXPECT_EQ(get(0), 3);
+    put(0, 4);
+    EXPECT_EQ(get(0), 4);
+    memory.undo();
+    EXPECT_EQ(get(0), 1);
+    EXPECT_EQ(get(64), 2);
+    put(0, 5);
+    memory.keep();
+    memory.undo();  // nothing is left to be undone
+    EXPECT_EQ(get(0), 5);
+    EXPECT_EQ(get(64), 2);
+    memory.grow(256);
+    EXPECT_EQ(get(0), 5);
+    EXPECT_EQ(get(192), 0);
+    std::array<std::byte, 1> part = {};
+    EXPECT_THROW(memory.read(0, part.data(), part.size()), InternalError);
+    EXPECT_THROW(memory.write(0, part.data(), part.size()), InternalError);
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_FALSE(std::filesystem::exists(path + ".next"));
+}
+
 }  // namespace
 }  // namespace sluice::runtime

@@ -138,8 +138,10 @@ std::vector<Value> differentiate(ir::Graph& graph,
                                  Value lossGrad) {
   const TensorType& type = graph.type(loss);
   if (!isFloat(type.dtype) || type.shape.elements() != 1 || type.shape.rank() != 0) {
-    raise<InvalidArgument>("the loss must be a float scalar, got {}; reduce it to a mean or a sum",
-                           type.str());
+    raise<InvalidArgument>(
+        "the loss must be a float scalar, got {}; reduce it to a mean or a sum, "
+        "or mark the loss with identityLoss",
+        type.str());
   }
   for (const Value v : wrt) {
     if (!isFloat(graph.type(v).dtype)) {

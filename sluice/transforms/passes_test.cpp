@@ -276,6 +276,7 @@ TEST(Pipeline, RunsItsListInOrder) {
   }
   EXPECT_THAT(names,
               ::testing::ElementsAre("decompose",
+                                     "shard_updates",
                                      "fold_constants",
                                      "eliminate_common",
                                      "eliminate_dead",
@@ -346,7 +347,7 @@ TEST(Pipeline, DumpsTheTextAfterEachPass) {
     files += entry.is_regular_file() ? 1 : 0;
   }
   EXPECT_EQ(files, passes().size());
-  std::ifstream last(directory / "06_eliminate_dead.txt");
+  std::ifstream last(directory / "07_eliminate_dead.txt");
   std::stringstream text;
   text << last.rdbuf();
   EXPECT_EQ(text.str(), print(graph));

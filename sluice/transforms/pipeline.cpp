@@ -14,6 +14,7 @@
 #include "sluice/transforms/eliminate_dead.h"
 #include "sluice/transforms/fold_constants.h"
 #include "sluice/transforms/fuse_elementwise.h"
+#include "sluice/transforms/shard_updates.h"
 
 namespace sluice::transforms {
 namespace {
@@ -31,8 +32,9 @@ bool plain(ir::Graph& graph, const TransformOptions&) {
   return kPass(graph);
 }
 
-constexpr std::array<PassInfo, 7> kPasses = {{
+constexpr std::array<PassInfo, 8> kPasses = {{
     {"decompose", runDecompose},
+    {"shard_updates", plain<shardUpdates>},
     {"fold_constants", plain<foldConstants>},
     {"eliminate_common", plain<eliminateCommon>},
     {"eliminate_dead", plain<eliminateDead>},

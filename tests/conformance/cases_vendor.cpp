@@ -1,4 +1,6 @@
 // Ops that only the vendor's domain has.
+#include "sluice/ops/gradient_statistics.h"
+#include "sluice/ops/host_call.h"
 #include "sluice/ops/vendor.h"
 #include "tests/conformance/op_case.h"
 
@@ -10,6 +12,14 @@ namespace {
 
 Operand indices(Shape shape, std::initializer_list<std::int64_t> values) {
   return {{DType::I64, shape}, 0, 0, HostTensor::of<std::int64_t>(shape, values)};
+}
+
+/// Results in reverse order of the operands; lives as long as the cases.
+const HostFunction& swapped() {
+  static const HostFunction theFunction("swapped", [](std::span<const HostTensor> in) {
+    return std::vector{in[1], in[0]};
+  });
+  return theFunction;
 }
 
 std::vector<OpCase> splineCases() {
@@ -48,6 +58,13 @@ std::vector<OpCase> vendorCases() {
        {{"blank", 2}, {"topPaths", 5}},
        "paths"},
       {kCtcBeamSearchDecoder, {f32({0, 2, 3}), indices({2}, {0, 0})}, {}, "empty"},
+      {kGradientStatistics, {f32({2, 3})}, {{"weight", "conformance"}}},
+      {kHostCall,
+       {f32({2, 3}), indices({3}, {6, 0, 4})},
+       {{"id", "swapped"},
+        {"function", swapped().number()},
+        {"dtypes", std::vector<std::string>{"i64", "f32"}},
+        {"shapes", {1, 3, 2, 2, 3}}}},
       {kPrintTensor, {f32({2, 3}, -9, 9)}, {{"title", "conformance"}}},
       {kPrintTensor, {i64({4}, -9, 9)}, {{"print_gradient", false}, {"digits", 0}}, "integers"},
       {kShapedDropout, {f32({3, 4, 2})}, {{"shape", {3, 1, 2}}, {"ratio", 0.4}, {"ordinal", 5}}},

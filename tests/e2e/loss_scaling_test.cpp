@@ -185,7 +185,7 @@ TEST(AutomaticLossScaling, RefusesWhatItCannotDo) {
 }
 
 /// Hashes of all variables after five updates of two layers in float16.
-std::map<std::string, std::uint64_t> trainedOn(int devices, bool pipelined) {
+std::map<std::string, std::uint64_t> trainedOn(int devices, Options options = Options()) {
   Builder b;
   TensorId x = b.addInputTensor({DType::F16, Shape{2, 4}}, "x");
   for (int layer = 0; layer < 2; ++layer) {
@@ -200,16 +200,16 @@ std::map<std::string, std::uint64_t> trainedOn(int devices, bool pipelined) {
       x = b.aiGraphcore().identityloss(b.aiOnnx().cast(b.aiOnnx().mul(x, x), DType::F32));
     }
   }
-  Options options;
   options.training.gradientAccumulation(4).setAutomaticLossScaling(true);
   if (devices > 1) {
-    options.virtualGraphMode(VirtualGraphMode::Manual).enablePipelining(pipelined);
+    options.virtualGraphMode(VirtualGraphMode::Manual);
   }
   auto model = trainingModel(b, x, options, optim::AdamW({.lr = 0.01, .lossScaling = 256}));
   std::map<std::string, std::uint64_t> bits;
   for (int update = 0; update < 5; ++update) {
-    HostTensor inputs(DType::F16, Shape{8, 4});
-    for (std::int64_t i = 0; i < 32; ++i) {
+    const std::int64_t rows = 8 * options.replicationFactor();
+    HostTensor inputs(DType::F16, Shape{rows, 4});
+    for (std::int64_t i = 0; i < rows * 4; ++i) {
       inputs.set(i, static_cast<double>((i * (3 + update)) % 11 - 5) / 4);
     }
     model.run({inputs});
@@ -223,9 +223,18 @@ std::map<std::string, std::uint64_t> trainedOn(int devices, bool pipelined) {
 }
 
 TEST(AutomaticLossScaling, HasTheSameBitsOnSeveralDevices) {
-  const auto expected = trainedOn(1, false);
-  EXPECT_EQ(trainedOn(2, false), expected);
-  EXPECT_EQ(trainedOn(2, true), expected);
+  const auto expected = trainedOn(1);
+  EXPECT_EQ(trainedOn(2), expected);
+  EXPECT_EQ(trainedOn(2, Options().enablePipelining(true)), expected);
+}
+
+TEST(AutomaticLossScaling, HasTheSameBitsWhereReplicasShareTheState) {
+  Options sharded;
+  sharded.replicationFactor(2);
+  sharded.tensorLocations.setOptimizerLocation(TensorLocationSettings()
+                                                   .useReplicatedTensorSharding(true)
+                                                   .minElementsForReplicatedTensorSharding(1));
+  EXPECT_EQ(trainedOn(1, sharded), trainedOn(1, Options().replicationFactor(2)));
 }
 
 }  // namespace

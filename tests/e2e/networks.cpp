@@ -56,7 +56,7 @@ std::vector<HostTensor> makeInputs(const std::vector<TensorType>& types,
                                    std::int64_t count) {
   std::vector<HostTensor> inputs;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    const bool real = types[i].dtype == DType::F32;
+    const bool real = isFloat(types[i].dtype);
     std::vector<std::int64_t> dims = types[i].shape.dims();
     dims[0] *= count;
     HostTensor joined(types[i].dtype, Shape(std::move(dims)));

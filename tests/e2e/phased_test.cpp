@@ -1,10 +1,12 @@
 // Phased execution: variables and activations in remote memory, the same bits as on one device.
+#include <csignal>
 #include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "sluice/base/recoverable_error.h"
@@ -410,6 +412,7 @@ TEST(Phased, RemoteMemoryMayBeAFile) {
     EXPECT_EQ(std::filesystem::file_size(path + ".state"), training.program().remote.stateBytes);
     // A file that is cut short is an error that names it, and the model stays usable.
     std::filesystem::resize_file(path + ".state", 0);
+    std::filesystem::resize_file(path + ".state.next", 0);
     EXPECT_THAT(testing::messageOf<RecoverableError>([&] { training.bits(1); }),
                 HasSubstr(path + ".state"));
   }
@@ -420,6 +423,45 @@ TEST(Phased, RemoteMemoryMayBeAFile) {
   const Options small = options.clone().remoteMemory("", "64KiB");
   EXPECT_THAT(testing::messageOf<OutOfMemory>([&] { DeepTraining(small).program(); }),
               HasSubstr("remoteMemory allows 65536"));
+}
+
+/// While it lives files cannot be written behind their first bytes.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : before_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &limit_);
+    const rlimit small{bytes, limit_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &limit_);
+    ::signal(SIGXFSZ, before_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit limit_{};
+  void (*before_)(int);
+};
+
+TEST(Phased, ADiskThatFailsLosesNoCompleteUpdate) {
+  Options options = deep(SerialPhasedExecution(DeepGpt::phases(4)));
+  DeepTraining undisturbed(options.clone());
+  undisturbed.bits(2);
+  const Bits expected = undisturbed.bits(1);
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("sluice-disk-{}", ::getpid())).string();
+  options.remoteMemory(path);
+  DeepTraining training(options);
+  const Bits two = training.bits(2);
+  const auto half = static_cast<rlim_t>(std::filesystem::file_size(path + ".state") / 2);
+  for (const rlim_t room : {rlim_t{0}, half}) {
+    const FullDisk disk(room);
+    EXPECT_THAT(testing::messageOf<RecoverableError>([&] { training.bits(1); }), HasSubstr(path));
+  }
+  EXPECT_EQ(difference(two, training.bits(0)), "");
+  EXPECT_EQ(difference(expected, training.bits(1)), "");
 }
 
 /// Six phases of two stages; the stages of odd phases have two products each, those of even ones

@@ -134,6 +134,7 @@ def mnist_pipeline(programs):
         write_digits(folder, "t10k", 130, 2)
         mnist_training(run, folder)
         mnist_same_bits(run)
+        mnist_precision(run)
         mnist_profile(run, folder)
         text = run("--test-batch-size", 50, "--epochs", 0, code=1)
         check("InvalidArgument" in text and "400 images" in text, text)
@@ -142,7 +143,8 @@ def mnist_pipeline(programs):
         check("FileError" in text and "t10k-labels" in text, text)
         for args in (("--strategy", "serial"), ("--schedule", "fast"), ("--devices", 5),
                      ("--strategy", "sharded", "--schedule", "gpipe"), ("--batch-size", 0),
-                     ("--dataset", "letters")):
+                     ("--dataset", "letters"), ("--precision", "float8"),
+                     ("--loss-scaling", -1)):
             text = programs.run("mnist_pipeline", *args, code=None)
             check(args[-2] in text, text)
     help_text = programs.run("mnist_pipeline", "--help")
@@ -164,6 +166,20 @@ def mnist_training(run, folder):
     check("debug compile: lower" in text, text)
     rows = log.read_text().splitlines()
     check(rows[0] == "epoch,step,updates,seconds,Loss,Accuracy" and len(rows) == 37, rows)
+
+
+def mnist_precision(run):
+    """Types of 16 bits learn the digits as well, and have the same bits on any number of devices."""
+    full = number(r"Accuracy on test set: ([\d.]+)%", run("--epochs", 3))
+    for precision in (("--precision", "float16"), ("--precision", "bfloat16"),
+                      ("--precision", "float16", "--stochastic-rounding")):
+        results = []
+        for devices in (1, 4):
+            text = run("--epochs", 3, "--devices", devices, *precision)
+            results.append((number(r"final loss ([-\d.e]+)", text),
+                            number(r"Accuracy on test set: ([\d.]+)%", text)))
+        check(results[0] == results[1], f"{precision}: {results}")
+        check(abs(results[0][1] - full) < 2, f"{precision}: {results}, float32 {full}")
 
 
 def mnist_same_bits(run):

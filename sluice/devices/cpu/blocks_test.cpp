@@ -2,9 +2,12 @@
 // input, and the 16-bit conversions exhaustively.
 #include "sluice/devices/cpu/kernels/blocks.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -161,6 +164,46 @@ TEST(Blocks, AValueDoesNotDependOnItsPlace) {
       }
     }
   }
+}
+
+TEST(Blocks, AScaledFormHasTheBitsOfItsSteps) {
+  const std::vector<float> x = allClasses();
+  std::vector<float> y(x.rbegin(), x.rend());
+  std::rotate(y.begin(), y.begin() + 1234, y.end());
+  const std::int64_t n = std::ssize(x);
+  const float scaleX = 0.9F;
+  const float scaleY = -1.7F;
+  const auto scaled = [&](const std::vector<float>& v, const float& scale) {
+    std::vector<float> result(v.size());
+    findF32Function("mul")(
+        {.in = {v.data(), &scale}, .single = 0b10, .out = result.data(), .n = n});
+    return result;
+  };
+  const auto expectBits = [](const std::vector<float>& a, const std::vector<float>& b) {
+    return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  };
+  const std::vector<float> byX = scaled(x, scaleX);
+  const std::vector<float> byY = scaled(y, scaleY);
+  for (const std::string op : {"add", "sub", "div"}) {
+    const auto run = [&](const std::string& form, BlockArgs args) {
+      std::vector<float> result(x.size());
+      args.out = result.data();
+      args.n = n;
+      findF32Function(form)(args);
+      return result;
+    };
+    EXPECT_TRUE(expectBits(run(op + ":x", {.in = {x.data(), y.data(), &scaleX}}),
+                           run(op, {.in = {byX.data(), y.data()}})));
+    EXPECT_TRUE(expectBits(run(op + ":y", {.in = {x.data(), y.data(), &scaleY}}),
+                           run(op, {.in = {x.data(), byY.data()}})));
+    EXPECT_TRUE(expectBits(run(op + ":xy", {.in = {x.data(), y.data(), &scaleX, &scaleY}}),
+                           run(op, {.in = {byX.data(), byY.data()}})));
+  }
+  std::vector<float> root(x.size());
+  std::vector<float> expected(x.size());
+  findF32Function("sqrt:x")({.in = {x.data(), &scaleX}, .out = root.data(), .n = n});
+  findF32Function("sqrt")({.in = {byX.data()}, .out = expected.data(), .n = n});
+  EXPECT_TRUE(expectBits(root, expected));
 }
 
 template <class T>

@@ -91,11 +91,11 @@ void addTo(std::span<T> sums, const T* terms) {
 }
 
 /// Additions of one element keep the order of `from`.
-void sumTensors(void* to, std::span<const void* const> from, const TensorType& type) {
-  dispatch(type.dtype, [&]<class T>(T) {
+void sumElements(void* to, std::span<const void* const> from, DType type, std::int64_t elements) {
+  dispatch(type, [&]<class T>(T) {
     if constexpr (!std::is_same_v<T, bool>) {
-      std::memcpy(to, from[0], type.bytes());
-      const std::span<T> sums(static_cast<T*>(to), static_cast<std::size_t>(type.shape.elements()));
+      const std::span<T> sums(static_cast<T*>(to), static_cast<std::size_t>(elements));
+      std::memcpy(to, from[0], sums.size_bytes());
       for (const void* terms : from.subspan(1)) {
         addTo(sums, static_cast<const T*>(terms));
       }
@@ -116,8 +116,11 @@ class CpuQueue : public device::Queue {
   void doCopy(void* to, const void* from, std::size_t bytes) override {
     std::memcpy(to, from, bytes);
   }
-  void doSum(void* to, std::span<const void* const> from, const TensorType& type) override {
-    sumTensors(to, from, type);
+  void doSum(void* to,
+             std::span<const void* const> from,
+             DType type,
+             std::int64_t elements) override {
+    sumElements(to, from, type, elements);
   }
   void doFinish() override {}
 

@@ -306,6 +306,62 @@ TEST(Elementwise, UniformPartsRunOncePerTile) {
   EXPECT_EQ(program->numRegisters, 1U);
 }
 
+/// What AdamW does to a weight: operands w, m, v, g, then five numbers; results m, v, w.
+struct AdamBody {
+  ir::Graph graph{"body"};
+  std::vector<TensorType> inputs;
+
+  explicit AdamBody(const Shape& shape) {
+    ir::GraphBuilder b(graph);
+    std::vector<ir::Value> in;
+    for (std::size_t i = 0; i < 9; ++i) {
+      inputs.push_back({DType::F32, i < 4 ? shape : Shape{}});
+      in.push_back(b.input(fmt::format("in{}", i), inputs.back()));
+    }
+    const ir::Value g = in[3];
+    const ir::Value m = ops::add(b, ops::mul(b, in[1], in[4]), ops::mul(b, g, in[5]));
+    const ir::Value v =
+        ops::add(b, ops::mul(b, in[2], in[4]), ops::mul(b, ops::square(b, g), in[5]));
+    const ir::Value root = ops::add(b, ops::sqrt(b, ops::mul(b, v, in[6])), in[7]);
+    const ir::Value x = ops::div(b, ops::mul(b, m, in[6]), root);
+    const ir::Value step = ops::add(b, x, ops::mul(b, in[0], in[8]));
+    graph.addOutput("out0", m);
+    graph.addOutput("out1", v);
+    graph.addOutput("out2", ops::sub(b, in[0], ops::mul(b, step, in[8])));
+  }
+};
+
+TEST(Elementwise, MultiplicationsByOneNumberAreDoneByTheirReaders) {
+  const AdamBody body(Shape{4000});
+  const ir::Attrs attrs = {{"body", std::make_shared<const ir::Graph>(body.graph)}};
+  const std::vector<TensorType> out(3, body.inputs[0]);
+  const ir::OpView op{kTestFused, attrs, body.inputs, out};
+  const std::optional<BlockProgram> program = compileBlocks(op, device::plainChoice(op, ""));
+  ASSERT_TRUE(program.has_value());
+  // m; g², v; the root, + eps, the quotient; the step, w; copies of m and v to their places.
+  EXPECT_EQ(program->block.size(), 10U);
+  EXPECT_EQ(program->streams, (std::vector<std::size_t>{0, 1, 2, 3}));
+}
+
+TEST(Elementwise, AnUpdateOfManyBlocksGivesTheBitsOfItsOps) {
+  const AdamBody body(Shape{50001});
+  std::vector<HostTensor> in;
+  for (std::size_t i = 0; i < body.inputs.size(); ++i) {
+    in.push_back(randomTensor(i + 1, body.inputs[i], 0.1, 0.9));
+  }
+  const auto graph = std::make_shared<const ir::Graph>(body.graph);
+  const auto reference = makeCpuDevice();
+  const std::vector<HostTensor> expected = runOpByOp(*reference, body.graph, in);
+  for (const int threads : {1, 3}) {
+    const auto device = makeCpuDevice({.threads = threads});
+    const std::vector<HostTensor> actual = runOnDevice(
+        *device, {.def = kTestFused, .attrs = {{"body", graph}}, .inputs = in, .inPlace = 1});
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_TRUE(actual[i].sameBits(expected[i]));
+    }
+  }
+}
+
 TEST(Elementwise, BodiesWithOtherOpsAreLeftToOthers) {
   ir::Graph body("body");
   ir::GraphBuilder b(body);

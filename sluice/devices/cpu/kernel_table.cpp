@@ -263,6 +263,8 @@ constexpr std::array kEntries = {
     move("split", makeSplit),
     elementwise("sqrt"),
     elementwise("square"),
+    device::KernelEntry{
+        .op = "stochastic_cast", .implementation = "tiles", .make = makeStochasticCast},
     elementwise("sub"),
     elementwise("tan"),
     elementwise("tanh"),

@@ -68,6 +68,47 @@ SLUICE_UNARY(ClampOp,
                             param(d, p, 0),
                             hn::IfThenElse(hn::Lt(param(d, p, 1), x), param(d, p, 1), x)))
 
+/// F of operands that are multiplied by one number each, x first: block, block, scales.
+template <class F, bool kScaleX, bool kScaleY>
+void scaledLoop(const BlockArgs& args) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto n = static_cast<std::size_t>(args.n);
+  const FloatOperand<false> x(d, args.in[0]);
+  const FloatOperand<false> y(d, args.in[1]);
+  const FloatVec scaleX = FloatOperand<true>(d, args.in[2]).value;
+  const FloatVec scaleY = FloatOperand<true>(d, args.in[kScaleX && kScaleY ? 3 : 2]).value;
+  auto* out = static_cast<float*>(args.out);
+  const auto apply = [&](FloatVec a, FloatVec b) {
+    return F::apply(d, kScaleX ? hn::Mul(a, scaleX) : a, kScaleY ? hn::Mul(b, scaleY) : b);
+  };
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(apply(x.at(d, i), y.at(d, i)), d, out + i);
+  }
+  if (i < n) {
+    storeSome(d, apply(x.some(d, i, n - i), y.some(d, i, n - i)), out + i, n - i);
+  }
+}
+
+/// F of an operand that is multiplied by one number: block, scale.
+template <class F>
+void scaledUnaryLoop(const BlockArgs& args) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto n = static_cast<std::size_t>(args.n);
+  const FloatOperand<false> x(d, args.in[0]);
+  const FloatVec scale = FloatOperand<true>(d, args.in[1]).value;
+  auto* out = static_cast<float*>(args.out);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(F::apply(d, hn::Mul(x.at(d, i), scale), args.params), d, out + i);
+  }
+  if (i < n) {
+    storeSome(d, F::apply(d, hn::Mul(x.some(d, i, n - i), scale), args.params), out + i, n - i);
+  }
+}
+
 using Mask = hn::Mask<FloatTag>;
 using ByteTag = hn::Rebind<std::uint8_t, FloatTag>;
 using IntTag = hn::RebindToSigned<FloatTag>;
@@ -194,9 +235,15 @@ void whereLoop(const BlockArgs& args) {
 constexpr NamedBlock kRows[] = {
     {"abs", unaryLoop<AbsOp>},
     {"add", binaryLoop<AddOp>},
+    {"add:x", scaledLoop<AddOp, true, false>},
+    {"add:xy", scaledLoop<AddOp, true, true>},
+    {"add:y", scaledLoop<AddOp, false, true>},
     {"ceil", unaryLoop<CeilOp>},
     {"clamp", unaryLoop<ClampOp>},
     {"div", binaryLoop<DivOp>},
+    {"div:x", scaledLoop<DivOp, true, false>},
+    {"div:xy", scaledLoop<DivOp, true, true>},
+    {"div:y", scaledLoop<DivOp, false, true>},
     {"equal", compareLoop<EqualOp>},
     {"floor", unaryLoop<FloorOp>},
     {"greater", compareLoop<GreaterOp>},
@@ -217,8 +264,12 @@ constexpr NamedBlock kRows[] = {
     {"rsqrt", unaryLoop<RsqrtOp>},
     {"sign", unaryLoop<SignOp>},
     {"sqrt", unaryLoop<SqrtOp>},
+    {"sqrt:x", scaledUnaryLoop<SqrtOp>},
     {"square", unaryLoop<SquareOp>},
     {"sub", binaryLoop<SubOp>},
+    {"sub:x", scaledLoop<SubOp, true, false>},
+    {"sub:xy", scaledLoop<SubOp, true, true>},
+    {"sub:y", scaledLoop<SubOp, false, true>},
     {"where", whereLoop},
 };
 

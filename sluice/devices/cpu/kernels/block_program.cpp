@@ -4,6 +4,7 @@
 #include <string>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/block_draft.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -15,25 +16,12 @@ using device::Layout;
 /// which the processor takes for a dependence of loads on stores.
 constexpr std::size_t kRegisterGap = 320;
 
+/// From here on a list of instructions fetches the operands of its next block.
+constexpr std::size_t kMinFetchingInstructions = 4;
+
 bool isSixteenBit(DType dtype) {
   return dtype == DType::F16 || dtype == DType::BF16;
 }
-
-/// Where a value is while compiling. Registers are numbered without reuse until `allocate`.
-struct Place {
-  enum class Kind : std::uint8_t { None, Memory, Register, Output };
-  Kind kind = Kind::None;
-  std::size_t index = 0;
-  Level level = Level::Block;
-};
-
-struct Draft {
-  BlockFunction function;
-  std::vector<Place> in;
-  Place out;
-  Level level = Level::Block;
-  std::array<double, 2> params = {};
-};
 
 class Compiler {
  public:
@@ -196,10 +184,6 @@ class Compiler {
     stores_.push_back({store, {place}, output});
   }
 
-  static bool sameRegister(const Place& a, const Place& b) {
-    return a.kind == Place::Kind::Register && b.kind == a.kind && a.index == b.index;
-  }
-
   /// Lets the producer of a stored register write the output itself where that is safe.
   void writeDirectly() {
     for (std::size_t s = 0; s < stores_.size();) {
@@ -239,6 +223,7 @@ class Compiler {
 
   /// Gives block registers storage, reusing it after the last read; singles keep theirs.
   bool allocate() {
+    fuseScales(drafts_, stores_);
     writeDirectly();
     std::vector<std::size_t> lastRead(registerBytes_.size(), 0);
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
@@ -336,7 +321,20 @@ class Compiler {
       }
       listOf(draft.level).push_back(instruction);
     }
+    chooseStreams();
     return true;
+  }
+
+  /// Short lists read memory nearly all the time, and the processor looks ahead by itself.
+  void chooseStreams() {
+    if (program_.block.size() < kMinFetchingInstructions) {
+      return;
+    }
+    for (std::size_t i = 0; i < program_.numInputs; ++i) {
+      if (program_.space.operand(i).access == Access::Contiguous) {
+        program_.streams.push_back(i);
+      }
+    }
   }
 
   /// Without registers whole tiles; else what keeps the registers and the blocks of all operands

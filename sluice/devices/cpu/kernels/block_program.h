@@ -23,7 +23,7 @@ enum class Level : std::uint8_t { Tile, Row, Block };
 /// registers.
 struct BlockInstruction {
   BlockFunction function = nullptr;
-  std::array<std::int32_t, 3> in = {-1, -1, -1};
+  std::array<std::int32_t, 4> in = {-1, -1, -1, -1};
   std::uint32_t single = 0;
   std::int32_t out = -1;
   Level level = Level::Block;
@@ -46,10 +46,11 @@ struct BlockProgram {
   std::vector<BlockInstruction> tile = {};
   std::vector<BlockInstruction> row = {};
   std::vector<BlockInstruction> block = {};
-  std::size_t numRegisters = 0;    ///< of blockElements elements, first
-  std::size_t numSingles = 0;      ///< registers of one element, after them
-  std::size_t registerBytes = 0;   ///< of one block register
-  std::int64_t blockElements = 0;  ///< a multiple of the space's period
+  std::vector<std::size_t> streams = {};  ///< operands to fetch ahead of their block
+  std::size_t numRegisters = 0;           ///< of blockElements elements, first
+  std::size_t numSingles = 0;             ///< registers of one element, after them
+  std::size_t registerBytes = 0;          ///< of one block register
+  std::int64_t blockElements = 0;         ///< a multiple of the space's period
 
   std::size_t firstOutput() const { return operandBytes.size(); }
   std::size_t firstRegister() const { return firstOutput() + outputBytes.size(); }

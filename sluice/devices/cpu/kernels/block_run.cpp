@@ -6,6 +6,9 @@
 namespace sluice::devices::cpu {
 namespace {
 
+constexpr std::size_t kLine = 64;         // bytes of a cache line
+constexpr std::size_t kFractions = 1024;  // of an element, for shares of a block
+
 /// Runs the blocks of one tile in order.
 class TileRun {
  public:
@@ -90,7 +93,31 @@ class TileRun {
     }
     gather(program_.gathers, at, count);
     execute(program_.row, 1);
-    execute(program_.block, count);
+    if (program_.streams.empty()) {
+      execute(program_.block, count);
+    } else {
+      executeAndFetch(count);
+    }
+  }
+
+  /// Asks for the operands of the next block while this one is computed. Instructions are too short
+  /// for the processor to see past the next one, so that without this it waits for memory at every
+  /// first read, and memory waits for it all the time between.
+  void executeAndFetch(std::int64_t count) const {
+    const std::size_t parts = program_.block.size();
+    const std::size_t share = static_cast<std::size_t>(count) * kFractions / parts;
+    for (std::size_t i = 0; i < parts; ++i) {
+      execute(program_.block[i], count);
+      for (const std::size_t operand : program_.streams) {
+        const std::size_t bytes = program_.operandBytes[operand];
+        const std::byte* next = slots_[operand] + static_cast<std::size_t>(count) * bytes;
+        const std::size_t end = (i + 1) * share * bytes / kFractions;
+        for (std::size_t at = i * share * bytes / kFractions / kLine * kLine; at < end;
+             at += kLine) {
+          __builtin_prefetch(next + at);
+        }
+      }
+    }
   }
 
   void gather(const std::vector<GatherInstruction>& gathers, std::int64_t at, std::int64_t count) {
@@ -119,15 +146,19 @@ class TileRun {
 
   void execute(const std::vector<BlockInstruction>& instructions, std::int64_t count) const {
     for (const BlockInstruction& instruction : instructions) {
-      BlockArgs args{.single = instruction.single,
-                     .out = slots_[static_cast<std::size_t>(instruction.out)],
-                     .n = count,
-                     .params = instruction.params.data()};
-      for (std::size_t i = 0; i < args.in.size() && instruction.in[i] >= 0; ++i) {
-        args.in[i] = slots_[static_cast<std::size_t>(instruction.in[i])];
-      }
-      instruction.function(args);
+      execute(instruction, count);
     }
+  }
+
+  void execute(const BlockInstruction& instruction, std::int64_t count) const {
+    BlockArgs args{.single = instruction.single,
+                   .out = slots_[static_cast<std::size_t>(instruction.out)],
+                   .n = count,
+                   .params = instruction.params.data()};
+    for (std::size_t i = 0; i < args.in.size() && instruction.in[i] >= 0; ++i) {
+      args.in[i] = slots_[static_cast<std::size_t>(instruction.in[i])];
+    }
+    instruction.function(args);
   }
 
   const BlockProgram& program_;

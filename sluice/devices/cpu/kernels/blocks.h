@@ -12,7 +12,7 @@
 namespace sluice::devices::cpu {
 
 struct BlockArgs {
-  std::array<const void*, 3> in = {};
+  std::array<const void*, 4> in = {};
   std::uint32_t single = 0;  ///< bit i: operand i is one element, used for the whole block
   void* out = nullptr;
   std::int64_t n = 0;

@@ -105,6 +105,8 @@ std::unique_ptr<device::Kernel> makeRandomNormal(const ir::OpView& op,
                                                  const device::Choice& choice);
 std::unique_ptr<device::Kernel> makeRandomUniform(const ir::OpView& op,
                                                   const device::Choice& choice);
+std::unique_ptr<device::Kernel> makeStochasticCast(const ir::OpView& op,
+                                                   const device::Choice& choice);
 
 // reduce.cpp: reduce_sum, reduce_mean, reduce_max, reduce_min
 bool supportsReduce(const ir::OpView& op);

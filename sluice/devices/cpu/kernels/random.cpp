@@ -1,5 +1,5 @@
-// dropout, random_normal and random_uniform: the numbers of the reference (rule R6), four elements
-// to one Philox block, tiles in parallel.
+// dropout, random_normal, random_uniform and stochastic_cast: the numbers of the reference (rule
+// R6), four elements to one Philox block, tiles in parallel.
 #include "sluice/ops/random.h"
 
 #include <algorithm>
@@ -23,16 +23,25 @@ class Random : public device::Kernel {
         outputs_(op.outputs.begin(), op.outputs.end()) {}
 
  protected:
+  ir::KernelArgs argsOf(const device::KernelRun& run) const {
+    return {{def_, attrs_, inputs_, outputs_}, run.inputs, run.outputs, run.info};
+  }
   RandomStream streamOf(const device::KernelRun& run) const {
-    return ops::randomStream(
-        {{def_, attrs_, inputs_, outputs_}, run.inputs, run.outputs, run.info});
+    return ops::randomStream(argsOf(run));
   }
   const TensorType& type() const { return outputs_[0]; }
 
   /// Calls f(element, uniform number) for every element.
   template <class F>
   void forEach(const device::KernelRun& run, F f) const {
-    const RandomStream stream = streamOf(run);
+    forEachWord(run, streamOf(run), [&f](std::int64_t i, std::uint32_t word) {
+      f(i, static_cast<double>(uniform01(word)));
+    });
+  }
+
+  /// Calls f(element, 32 random bits) for every element.
+  template <class F>
+  void forEachWord(const device::KernelRun& run, const RandomStream& stream, F f) const {
     const std::int64_t total = type().shape.elements();
     run.workers.parallelFor(ceilDiv(total, kTile), [&](std::int64_t tile) {
       const std::int64_t last = std::min(total, (tile + 1) * kTile);
@@ -40,7 +49,7 @@ class Random : public device::Kernel {
         const PhiloxBlock block = stream.block(static_cast<std::uint64_t>(i) / 4);
         const auto count = static_cast<std::size_t>(std::min<std::int64_t>(4, last - i));
         for (std::size_t j = 0; j < count; ++j) {
-          f(i + static_cast<std::int64_t>(j), static_cast<double>(uniform01(block[j])));
+          f(i + static_cast<std::int64_t>(j), block[j]);
         }
       }
     });
@@ -123,7 +132,30 @@ class RandomNormal : public Random {
   double deviation_;
 };
 
+class StochasticCast : public Random {
+ public:
+  using Random::Random;
+
+  void run(const device::KernelRun& run) override {
+    const RandomStream stream = ops::countedStream(argsOf(run));
+    dispatch(type().dtype, [&]<class T>(T) {
+      if constexpr (ops::kIsHalf<T>) {
+        const float* in = run.in<float>(0);
+        T* out = run.out<T>(0);
+        forEachWord(run, stream, [&](std::int64_t i, std::uint32_t word) {
+          out[i] = ops::roundStochastically<T>(in[i], word);
+        });
+      }
+    });
+  }
+};
+
 }  // namespace
+
+std::unique_ptr<device::Kernel> makeStochasticCast(const ir::OpView& op,
+                                                   const device::Choice& /*choice*/) {
+  return std::make_unique<StochasticCast>(op);
+}
 
 std::unique_ptr<device::Kernel> makeDropout(const ir::OpView& op,
                                             const device::Choice& /*choice*/) {

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "sluice/devices/cpu/kernels/block_draft.h"
+
+namespace sluice::devices::cpu {
+namespace {
+
+/// How many reads of each register there are.
+std::map<std::size_t, int> countReads(const std::vector<Draft>& drafts,
+                                      const std::vector<Draft>& stores) {
+  std::map<std::size_t, int> reads;
+  for (const std::vector<Draft>* list : {&drafts, &stores}) {
+    for (const Draft& draft : *list) {
+      for (const Place& place : draft.in) {
+        reads[place.index] += place.kind == Place::Kind::Register ? 1 : 0;
+      }
+    }
+  }
+  return reads;
+}
+
+/// Ops that can scale their operands.
+std::string_view nameOf(BlockFunction function) {
+  for (const std::string_view op : {"add", "sub", "div", "sqrt"}) {
+    if (findF32Function(op) == function) {
+      return op;
+    }
+  }
+  return {};
+}
+
+bool isScale(const Draft& draft) {
+  return draft.function == findF32Function("mul") && draft.level == Level::Block &&
+         draft.in[0].level == Level::Block && draft.in[1].level != Level::Block;
+}
+
+class Fuser {
+ public:
+  Fuser(std::vector<Draft>& drafts, const std::vector<Draft>& stores)
+      : drafts_(drafts), reads_(countReads(drafts, stores)), fused_(drafts.size(), false) {}
+
+  void run() {
+    for (std::size_t i = 0; i < drafts_.size(); ++i) {
+      if (const std::string_view op = nameOf(drafts_[i].function);
+          !op.empty() && std::ranges::all_of(drafts_[i].in, [](const Place& place) {
+            return place.level == Level::Block;
+          })) {
+        fuse(i, std::string(op) + ":");
+      }
+    }
+    std::size_t next = 0;
+    std::erase_if(drafts_, [&](const Draft&) { return fused_[next++]; });
+  }
+
+ private:
+  /// The multiplication that makes an operand and is of no other use; drafts_.size(): none.
+  std::size_t scaleBefore(std::size_t reader, const Place& place) const {
+    for (std::size_t i = reader; i-- > 0;) {
+      if (sameRegister(drafts_[i].out, place)) {
+        return isScale(drafts_[i]) && reads_.at(place.index) == 1 ? i : drafts_.size();
+      }
+    }
+    return drafts_.size();
+  }
+
+  void fuse(std::size_t reader, std::string name) {
+    Draft& draft = drafts_[reader];
+    std::vector<Place> scales;
+    for (std::size_t k = 0; k < draft.in.size(); ++k) {
+      const std::size_t scale = scaleBefore(reader, draft.in[k]);
+      if (scale != drafts_.size()) {
+        fused_[scale] = true;
+        scales.push_back(drafts_[scale].in[1]);
+        draft.in[k] = drafts_[scale].in[0];
+        name += k == 0 ? "x" : "y";
+      }
+    }
+    if (!scales.empty()) {
+      draft.function = findF32Function(name);
+      draft.in.insert(draft.in.end(), scales.begin(), scales.end());
+    }
+  }
+
+  std::vector<Draft>& drafts_;
+  std::map<std::size_t, int> reads_;
+  std::vector<bool> fused_;
+};
+
+}  // namespace
+
+void fuseScales(std::vector<Draft>& drafts, const std::vector<Draft>& stores) {
+  Fuser(drafts, stores).run();
+}
+
+}  // namespace sluice::devices::cpu

@@ -1,0 +1,40 @@
+// Autocast: where it is on, functions get their operands in the types that the policy of the
+// options says. It is off unless asked for; the nearest setting counts, of a scope in the code, a
+// wrapped function, a layer (Module::autocast) or the model.
+//
+//   net.autocast();                                  // all of it ...
+//   net.conv2.autocast(false);                       // ... but for this layer
+//   { const nn::Autocast off(false); x = relu(x); }  // ... and for these lines
+#pragma once
+
+#include <utility>
+
+#include "sluice/nn/tracer.h"
+
+namespace sluice::nn {
+
+/// Switches autocast on or off for what is traced while it lives.
+class Autocast {
+ public:
+  /// Throws InvalidArgument outside a trace.
+  explicit Autocast(bool enabled = true)
+      : tracer_(Tracer::current()), outer_(tracer_.autocast(enabled)) {}
+  ~Autocast() { tracer_.autocast(outer_); }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  Tracer& tracer_;
+  bool outer_;
+};
+
+/// A callable that runs under autocast, or without: `auto f = autocasted([](Tensor x) { ... });`.
+template <class F>
+auto autocasted(F f, bool enabled = true) {
+  return [f = std::move(f), enabled]<class... Args>(Args&&... args) mutable -> decltype(auto) {
+    const Autocast scope(enabled);
+    return f(std::forward<Args>(args)...);
+  };
+}
+
+}  // namespace sluice::nn

@@ -1,0 +1,155 @@
+#include "sluice/nn/helpers.h"
+
+#include "sluice/base/error.h"
+#include "sluice/nn/checks.h"
+#include "sluice/nn/tracer.h"
+#include "sluice/ops/indexing_ops.h"
+#include "sluice/ops/loss_ops.h"
+#include "sluice/ops/shape_ops.h"
+
+namespace sluice::nn {
+namespace {
+
+using ir::GraphBuilder;
+
+bool isHalf(DType dtype) {
+  return dtype == DType::F16 || dtype == DType::BF16;
+}
+
+std::vector<Tensor> parts(const Tensor& x, std::int64_t axis, std::int64_t count) {
+  const std::int64_t extent = x.shape()[normalizeAxis(axis, x.shape().rank())];
+  return split(x, std::vector(static_cast<std::size_t>(count), extent / count), axis);
+}
+
+/// An operand that several products read. Where gradients must add up in float32 the operand takes
+/// a detour through it, so that the contributions meet there; the value does not change.
+class Shared {
+ public:
+  Shared(const Tensor& x, bool wide)
+      : x_(wide ? cast(x, DType::F32) : x), dtype_(x.dtype()), wide_(wide) {}
+  Tensor use() const { return wide_ ? cast(x_, dtype_) : x_; }
+
+ private:
+  Tensor x_;
+  DType dtype_;
+  bool wide_;
+};
+
+Tensor sumOfProducts(const Tensor& lhs, const Tensor& rhs, std::int64_t factor, bool wide) {
+  const std::vector<Tensor> left = parts(lhs, -1, factor);
+  const std::vector<Tensor> right = parts(rhs, -2, factor);
+  Tensor total;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const Tensor product = matmul(left[i], right[i]);
+    const Tensor term = wide ? cast(product, DType::F32) : product;
+    total = i == 0 ? term : total + term;
+  }
+  return wide ? cast(total, lhs.dtype()) : total;
+}
+
+/// The extent that a mode cuts.
+std::int64_t serializedExtent(const Tensor& lhs, const Tensor& rhs, MatMulSerializationMode mode) {
+  const std::int64_t last = lhs.shape().rank() - 1;
+  switch (mode) {
+    case MatMulSerializationMode::InputChannels:
+      return lhs.shape()[last - 1];
+    case MatMulSerializationMode::ReducingDim:
+      return lhs.shape()[last];
+    case MatMulSerializationMode::OutputChannels:
+    case MatMulSerializationMode::Disabled:
+      break;
+  }
+  return rhs.shape()[last];
+}
+
+}  // namespace
+
+Tensor identityLoss(const Tensor& x, Reduction reduction) {
+  GraphBuilder& b = x.builder();
+  return {b, ops::identityLoss(b, x.value(), reduction)};
+}
+
+Tensor nop(const Tensor& x) {
+  GraphBuilder& b = x.builder();
+  return {b, ops::nop(b, x.value())};
+}
+
+Tensor serializedMatMul(const Tensor& lhs,
+                        const Tensor& rhs,
+                        MatMulSerializationMode mode,
+                        std::int64_t factor,
+                        bool keepPrecision) {
+  const std::int64_t rank = lhs.shape().rank();
+  if (rank != rhs.shape().rank() || rank < 2 || rank > 3) {
+    raise<InvalidArgument>(
+        "serializedMatMul: expected two operands of rank 2 or two of rank 3, got {} and {}",
+        lhs.type().str(),
+        rhs.type().str());
+  }
+  if (mode == MatMulSerializationMode::Disabled) {
+    return matmul(lhs, rhs);
+  }
+  const std::int64_t extent = serializedExtent(lhs, rhs, mode);
+  if (factor < 1 || extent % factor != 0) {
+    raise<InvalidArgument>(
+        "serializedMatMul: the factor must divide the dimension of {} that is cut, got {}",
+        extent,
+        factor);
+  }
+  const bool wide = keepPrecision && isHalf(lhs.dtype());
+  if (mode == MatMulSerializationMode::ReducingDim) {
+    return sumOfProducts(lhs, rhs, factor, wide);
+  }
+  const bool cutsLeft = mode == MatMulSerializationMode::InputChannels;
+  const std::int64_t axis = cutsLeft ? -2 : -1;
+  const Shared other(cutsLeft ? rhs : lhs, wide);
+  std::vector<Tensor> products;
+  for (const Tensor& part : parts(cutsLeft ? lhs : rhs, axis, factor)) {
+    products.push_back(cutsLeft ? matmul(part, other.use()) : matmul(other.use(), part));
+  }
+  return concat(products, axis);
+}
+
+Tensor setAvailableMemory(const Tensor& x, double proportion) {
+  x.builder();  // checks that it belongs here
+  Tracer::current().memoryHints().push_back({x.value(), checkedProportion(proportion)});
+  return x;
+}
+
+Tensor dynamicSlice(
+    const Tensor& x, std::int64_t axis, const Tensor& start, std::int64_t size, std::int64_t step) {
+  if (step < 1 || size % step != 0) {
+    raise<InvalidArgument>("dynamicSlice: the step must divide the size {}, got {}", size, step);
+  }
+  GraphBuilder& b = x.builder();
+  start.builder();
+  const ir::Value block = ops::dynamicSlice(b, x.value(), start.value(), {axis}, {size});
+  if (step == 1) {
+    return {b, block};
+  }
+  const auto rank = static_cast<std::size_t>(x.shape().rank());
+  std::vector<std::int64_t> steps(rank, 1);
+  steps[static_cast<std::size_t>(normalizeAxis(axis, x.shape().rank()))] = step;
+  return {b,
+          ops::slice(b, block, std::vector<std::int64_t>(rank, 0), b.shape(block).dims(), steps)};
+}
+
+Tensor dynamicUpdate(const Tensor& x,
+                     const Tensor& update,
+                     std::int64_t axis,
+                     const Tensor& start) {
+  GraphBuilder& b = x.builder();
+  start.builder();
+  return {update.builder(),
+          ops::dynamicUpdate(b, x.value(), start.value(), update.value(), {axis})};
+}
+
+std::vector<Tensor> recomputationCheckpoint(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> kept;
+  for (const Tensor& tensor : tensors) {
+    kept.push_back(recomputationCheckpoint(tensor));
+  }
+  return kept;
+}
+
+}  // namespace sluice::nn

@@ -1,0 +1,153 @@
+#include "sluice/runtime/checked_segment.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace sluice::runtime {
+namespace {
+
+/// A kernel that compares numbers, for which a NaN has no place in their order.
+bool compares(const ir::OpDef& def) {
+  constexpr std::array<std::string_view, 6> kOps = {
+      "equal", "greater", "greater_equal", "less", "less_equal", "not_equal"};
+  return std::ranges::find(kOps, def.name) != kOps.end();
+}
+
+std::string problemOf(const FiniteCheck& made, std::int64_t elements) {
+  return made.nan >= 0
+             ? fmt::format("makes NaN (element {} of {}) out of numbers: an invalid operation",
+                           made.nan,
+                           elements)
+             : fmt::format(
+                   "makes inf (element {} of {}) out of finite numbers: an overflow or a "
+                   "division by zero",
+                   made.inf,
+                   elements);
+}
+
+}  // namespace
+
+std::string NonFinite::str() const {
+  std::string text = op + " " + problem;
+  if (!part.empty()) {
+    text += fmt::format(" (in {}, stage {}", part, stage);
+    text += microBatch < 0 ? ")" : fmt::format(", micro-batch {})", microBatch);
+  } else if (microBatch >= 0) {
+    text += fmt::format(" (micro-batch {})", microBatch);
+  }
+  return text;
+}
+
+FiniteCheck checkFinite(const TensorType& type, const void* elements) {
+  FiniteCheck check;
+  const std::int64_t count = type.shape.elements();
+  dispatch(type.dtype, [&]<class T>(T) {
+    if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, Float16> ||
+                  std::is_same_v<T, BFloat16>) {
+      const T* values = static_cast<const T*>(elements);
+      for (std::int64_t i = 0; i < count && (check.nan < 0 || check.inf < 0); ++i) {
+        const auto value = static_cast<double>(
+            static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(values[i]));
+        if (std::isnan(value) && check.nan < 0) {
+          check.nan = i;
+        } else if (std::isinf(value) && check.inf < 0) {
+          check.inf = i;
+        }
+      }
+    }
+  });
+  return check;
+}
+
+CheckedSegment::CheckedSegment(device::Device& device, const program::Segment& segment)
+    : segment_(segment) {
+  for (const device::KernelCall& call : segment.calls) {
+    kernels_.push_back(device.prepare({&call, 1}));
+  }
+}
+
+/// What is packed for one device was looked at before it was packed.
+FiniteCheck CheckedSegment::look(device::Queue& queue,
+                                 const TensorType& type,
+                                 const device::Layout& layout,
+                                 const std::byte* data) {
+  if (layout.kind == device::Layout::Kind::Opaque || !isFloat(type.dtype)) {
+    return {};
+  }
+  copy_.resize(std::max(copy_.size(), type.bytes()));
+  queue.copy(copy_.data(), data, type.bytes());
+  queue.finish();
+  return checkFinite(type, copy_.data());
+}
+
+CheckedSegment::Seen CheckedSegment::lookAtInputs(device::Queue& queue,
+                                                  const device::KernelCall& call,
+                                                  std::span<std::byte* const> buffers) {
+  Seen seen;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const FiniteCheck check = look(queue,
+                                   call.inputTypes[i],
+                                   call.choice.inputs[i],
+                                   buffers[static_cast<std::size_t>(call.inputs[i])]);
+    seen.nan = seen.nan || check.nan >= 0;
+    seen.inf = seen.inf || check.inf >= 0;
+  }
+  return seen;
+}
+
+void CheckedSegment::run(device::Queue& queue,
+                         std::span<std::byte* const> buffers,
+                         ir::RunInfo info,
+                         std::int64_t microBatch) {
+  for (std::size_t i = 0; i < kernels_.size(); ++i) {
+    const device::KernelCall& call = segment_.calls[i];
+    // First: a kernel may overwrite what it reads.
+    const Seen seen = lookAtInputs(queue, call, buffers);
+    if (seen.nan && compares(*call.def)) {
+      fail(call, "compares with NaN", microBatch);
+    }
+    queue.launch(*kernels_[i], buffers, info);
+    queue.finish();
+    for (std::size_t j = 0; j < call.outputs.size(); ++j) {
+      FiniteCheck made = look(queue,
+                              call.outputTypes[j],
+                              call.choice.outputs[j],
+                              buffers[static_cast<std::size_t>(call.outputs[j])]);
+      made.nan = seen.nan ? -1 : made.nan;
+      made.inf = seen.inf ? -1 : made.inf;
+      if (!made.finite()) {
+        fail(call, problemOf(made, call.outputTypes[j].shape.elements()), microBatch);
+      }
+    }
+  }
+}
+
+void CheckedSegment::fail(const device::KernelCall& call,
+                          std::string problem,
+                          std::int64_t microBatch) const {
+  throw FloatingPointError({.op = fmt::format("{} '{}'", call.def->name, call.name),
+                            .problem = std::move(problem),
+                            .part = program::name(segment_),
+                            .stage = segment_.stage,
+                            .microBatch = segment_.oncePerRound() ? -1 : microBatch});
+}
+
+void requireFiniteSum(std::string_view name,
+                      const TensorType& type,
+                      std::span<const void* const> from,
+                      const void* to) {
+  const bool finite =
+      std::ranges::all_of(from, [&](const void* term) { return checkFinite(type, term).finite(); });
+  const FiniteCheck made = checkFinite(type, to);
+  if (finite && !made.finite()) {
+    throw FloatingPointError({.op = fmt::format("replica_sum '{}'", name),
+                              .problem = problemOf(made, type.shape.elements()),
+                              .part = "update 0"});
+  }
+}
+
+}  // namespace sluice::runtime

@@ -1,0 +1,21 @@
+// What a Reduction does with the operands of all replicas. A part is one of as many equal runs of
+// elements as there are replicas, the last ones padded with zeros.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "sluice/device/device.h"
+#include "sluice/program/program.h"
+
+namespace sluice::runtime {
+
+/// `sources` are the operands by replica; afterwards where the terms of a sum begin. Gives the
+/// number of elements that were added up.
+std::int64_t reduce(device::Queue& queue,
+                    const program::Reduction& reduction,
+                    std::span<const void*> sources,
+                    std::byte* to,
+                    std::size_t replica);
+
+}  // namespace sluice::runtime

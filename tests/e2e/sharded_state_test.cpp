@@ -1,0 +1,166 @@
+// Replicas that share the optimizer's state: each keeps a part and computes the part of the update
+// that belongs to it, with the bits of replicas that keep all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/blocked_networks.h"
+#include "tests/e2e/networks.h"
+
+namespace sluice {
+namespace {
+
+using parallel::PipelinedExecution;
+using parallel::SerialPhasedExecution;
+using parallel::ShardedExecution;
+using parallel::Stage;
+using testing::Bits;
+using testing::BlockedCnn;
+using testing::makeInputs;
+using testing::ResidualMlp;
+
+constexpr std::int64_t kUpdates = 3;
+
+Options replicated(std::int64_t replicas) {
+  Options options;
+  options.replicationFactor(replicas);
+  options.training.gradientAccumulation(4);
+  options.setExecutionStrategy(PipelinedExecution({Stage("b0", "b1", "b2", "b3", "b4")}));
+  return options;
+}
+
+Options sharded(std::int64_t replicas, std::optional<bool> onChip = std::nullopt) {
+  Options options = replicated(replicas);
+  options.tensorLocations.setOptimizerLocation(TensorLocationSettings()
+                                                   .useOnChipStorage(onChip)
+                                                   .useReplicatedTensorSharding(true)
+                                                   .minElementsForReplicatedTensorSharding(1));
+  return options;
+}
+
+/// All variables but accumulators, which hold nothing between updates.
+template <class Net>
+Bits trained(const Options& options, const optim::Optimizer& optimizer) {
+  Net net;
+  auto model = trainingModel(net, options, optimizer);
+  const std::int64_t perCall = model.microBatchesPerStep() * options.replicationFactor();
+  for (std::int64_t call = 0; call < kUpdates; ++call) {
+    model.run(makeInputs(Net::inputs(), call * perCall, perCall));
+  }
+  Session& session = model.session();
+  Bits bits;
+  for (const program::PlacedVariable& placed : session.state().plan().variables()) {
+    if (placed.variable.role != ir::VariableRole::Accumulator) {
+      bits[placed.variable.name] = session.read(placed.variable.name).hash();
+    }
+    if (placed.variable.role == ir::VariableRole::Weight) {
+      for (std::size_t r = 1; r < session.numReplicas(); ++r) {
+        EXPECT_EQ(session.read(placed.variable.name, r).hash(), bits[placed.variable.name]);
+      }
+    }
+  }
+  return bits;
+}
+
+std::vector<std::unique_ptr<optim::Optimizer>> rules() {
+  std::vector<std::unique_ptr<optim::Optimizer>> all;
+  all.push_back(std::make_unique<optim::SGD>(
+      optim::SgdOptions{.lr = 0.05, .momentum = 0.9, .weightDecay = 0.01, .nesterov = true}));
+  all.push_back(std::make_unique<optim::AdamW>(
+      optim::AdamOptions{.lr = 0.01, .lossScaling = 64, .maxGradNorm = 0.5}));
+  all.push_back(std::make_unique<optim::RMSprop>(
+      optim::RmsPropOptions{.eps = 1e-4, .momentum = 0.9, .centered = true}));
+  all.push_back(std::make_unique<optim::LAMB>(optim::LambOptions{.lr = 0.01}));
+  return all;
+}
+
+TEST(ShardedState, GivesTheBitsOfWholeState) {
+  for (const auto& rule : rules()) {
+    for (const std::int64_t replicas : {2, 3}) {
+      SCOPED_TRACE(std::string(rule->name()));
+      const Bits expected = trained<ResidualMlp>(replicated(replicas), *rule);
+      EXPECT_EQ(testing::difference(expected, trained<ResidualMlp>(sharded(replicas), *rule)), "");
+      EXPECT_EQ(
+          testing::difference(expected, trained<ResidualMlp>(sharded(replicas, false), *rule)), "");
+    }
+  }
+}
+
+TEST(ShardedState, GivesTheSameBitsUnderEveryStrategy) {
+  const optim::AdamW rule(optim::AdamOptions{.lr = 0.01});
+  const Bits expected = trained<BlockedCnn>(replicated(2), rule);
+  Options pipelined = sharded(2);
+  pipelined.setExecutionStrategy(PipelinedExecution{Stage("b0", "b1"), "b2", Stage("b3", "b4")});
+  EXPECT_EQ(testing::difference(expected, trained<BlockedCnn>(pipelined, rule)), "");
+  Options cut = sharded(2, false);
+  cut.setExecutionStrategy(ShardedExecution{Stage("b0", "b1", "b2"), Stage("b3", "b4")});
+  EXPECT_EQ(testing::difference(expected, trained<BlockedCnn>(cut, rule)), "");
+  Options phased = sharded(2);
+  phased.setExecutionStrategy(SerialPhasedExecution{"b0", "b1", "b2", "b3", "b4"});
+  EXPECT_EQ(testing::difference(expected, trained<BlockedCnn>(phased, rule)), "");
+}
+
+TEST(ShardedState, TakesAShareOfTheMemory) {
+  const auto planOf = [](const Options& options) {
+    ResidualMlp net;
+    auto model = trainingModel(net, options, optim::AdamW(0.01));
+    model.compile(makeInputs(ResidualMlp::inputs(), 0, model.microBatchesPerStep() * 3));
+    return model.session().state().plan();
+  };
+  const program::StatePlan whole = planOf(replicated(3));
+  const program::StatePlan parts = planOf(sharded(3));
+  std::int64_t shared = 0;
+  for (const program::PlacedVariable& placed : whole.variables()) {
+    const program::PlacedVariable* part = parts.find(placed.variable.name);
+    ASSERT_NE(part, nullptr);
+    if (placed.variable.role == ir::VariableRole::OptimizerState &&
+        placed.variable.type.shape.rank() > 0) {
+      EXPECT_EQ(part->variable.type.shape, Shape{(placed.variable.type.shape.elements() + 2) / 3});
+      ASSERT_TRUE(part->variable.split);
+      EXPECT_EQ(part->variable.split->whole, placed.variable.type.shape);
+      ++shared;
+    } else {
+      EXPECT_EQ(part->variable.type, placed.variable.type);
+    }
+  }
+  EXPECT_GT(shared, 10);
+}
+
+TEST(ShardedState, SmallTensorsAreWhole) {
+  Options options = replicated(2);
+  options.tensorLocations.setOptimizerLocation(
+      TensorLocationSettings().useReplicatedTensorSharding(true));
+  ResidualMlp net;
+  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  model.compile(makeInputs(ResidualMlp::inputs(), 0, model.microBatchesPerStep() * 2));
+  for (const program::PlacedVariable& placed : model.session().state().plan().variables()) {
+    EXPECT_FALSE(placed.variable.split) << placed.variable.name;  // all have fewer than 8192
+  }
+}
+
+TEST(ShardedState, IsReadAndWrittenAsAWhole) {
+  ResidualMlp net;
+  auto model = trainingModel(net, sharded(3), optim::AdamW(0.01));
+  model.run(makeInputs(ResidualMlp::inputs(), 0, model.microBatchesPerStep() * 3));
+  Session& session = model.session();
+  std::string name;
+  Shape whole;
+  for (const program::PlacedVariable& placed : session.state().plan().variables()) {
+    if (placed.variable.split && placed.variable.split->whole.elements() % 3 != 0) {
+      name = placed.variable.name;
+      whole = placed.variable.split->whole;
+    }
+  }
+  ASSERT_FALSE(name.empty());
+  HostTensor value(TensorType{DType::F32, whole});
+  for (std::int64_t i = 0; i < whole.elements(); ++i) {
+    value.set(i, static_cast<double>(i) + 1);
+  }
+  session.write(name, value);
+  EXPECT_EQ(session.read(name).hash(), value.hash());
+  const HostTensor last = session.read(name, 2);
+  EXPECT_EQ(last.at(last.shape().elements() - 1), 0);  // padding
+  EXPECT_THROW(session.write(name, HostTensor(DType::F32, Shape{1})), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace sluice
