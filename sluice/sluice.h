@@ -2,12 +2,14 @@
 #pragma once
 
 #include "sluice/api/builder.h"
+#include "sluice/api/checkpoint.h"
 #include "sluice/api/devices.h"
 #include "sluice/api/fit.h"
 #include "sluice/api/metrics.h"
 #include "sluice/api/model.h"
 #include "sluice/api/options.h"
 #include "sluice/api/popart_session.h"
+#include "sluice/api/torch_state.h"
 #include "sluice/base/error.h"
 #include "sluice/base/philox.h"
 #include "sluice/data/memory_loader.h"
@@ -22,3 +24,4 @@
 #include "sluice/optim/lr_schedule.h"
 #include "sluice/optim/rmsprop.h"
 #include "sluice/optim/sgd.h"
+#include "sluice/tensor/safetensors.h"

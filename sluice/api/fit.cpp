@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "sluice/api/metrics.h"
+#include "sluice/base/error.h"
 
 namespace sluice {
 namespace {
@@ -66,12 +67,21 @@ FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& 
   const InterruptGuard interrupt(options.stopOnInterrupt);
   FitResult result;
   Progress progress{.epochs = options.epochs, .steps = loader.batches()};
-  for (progress.epoch = 0; progress.epoch < options.epochs && !interrupt.seen(); ++progress.epoch) {
+  const FitPosition& begin = options.start;
+  if (begin.epoch < 0 || begin.step < 0 || begin.step > progress.steps) {
+    raise<InvalidArgument>("fit: a start at step {} of epoch {}; an epoch has {} steps",
+                           begin.step,
+                           begin.epoch,
+                           progress.steps);
+  }
+  for (progress.epoch = begin.epoch; progress.epoch < options.epochs && !interrupt.seen();
+       ++progress.epoch) {
     const auto start = std::chrono::steady_clock::now();
     const auto elapsed = [&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     };
-    progress.step = 0;
+    const std::int64_t first = progress.epoch == begin.epoch ? begin.step : 0;
+    progress.step = first;
     progress.metrics.clear();
     for (const auto& callback : options.callbacks) {
       callback->onEpochBegin(progress);
@@ -89,7 +99,7 @@ FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& 
         callback->onStep(progress);
       }
     }
-    progress.metrics = meansOf(std::move(sums), progress.step);
+    progress.metrics = meansOf(std::move(sums), progress.step - first);
     if (options.validate && !interrupt.seen()) {
       for (auto& metric : options.validate()) {
         progress.metrics.push_back(std::move(metric));

@@ -45,8 +45,15 @@ std::unique_ptr<Callback> progressBar();
 /// until training ends (or the callback is destroyed); throws FileError.
 std::unique_ptr<Callback> csvLog(std::string path);
 
+/// Steps of an epoch that are done already.
+struct FitPosition {
+  std::int64_t epoch = 0;  ///< from 0
+  std::int64_t step = 0;
+};
+
 struct FitOptions {
   std::int64_t epochs = 1;
+  FitPosition start = {};  ///< of a run that goes on
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   /// From a step's inputs and outputs; by default the mean of the last output as "Loss".
   std::function<Metrics(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs)>
@@ -62,6 +69,7 @@ struct FitResult {
   bool interrupted = false;
 };
 
+/// Throws InvalidArgument for a start that is not before the end of an epoch.
 FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& options);
 
 }  // namespace sluice

@@ -98,6 +98,7 @@ Model::Model(std::unique_ptr<GraphSource> source,
   }
   requireNamedBuffers();
   session_ = source_->session(options_);
+  rngSeed_ = session_->seed();
   for (const std::string& line : options_.fromEnvironment()) {
     log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
   }
@@ -222,6 +223,7 @@ Model::Entry Model::makeEntry(const Signature& signature,
                               CompileProgress& progress) {
   progress.begin(CompilePhase::Trace);
   TracedGraph traced = trace(signature);
+  requireLoadedState(traced.graph);
   alive().warn(traced.warnings, options);
   std::vector<program::DrainRule> rules;
   for (const BatchLayout& layout : outputLayouts(traced.outputs)) {
@@ -251,6 +253,7 @@ Model::Entry& Model::entryFor(const Signature& signature) {
 
 Model::Entry& Model::entryOf(std::span<const HostTensor> inputs) {
   alive().wait();
+  source_->requireBuffers();
   if (synthetic() && inputs.empty() && !programs_.empty()) {
     return *programs_.back();
   }
@@ -289,7 +292,7 @@ std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, Entry& entr
 }
 
 runtime::StepArgs Model::argsOf(Step& step) const {
-  runtime::StepArgs args = step.args(rounds(), alive().seed());
+  runtime::StepArgs args = step.args(rounds(), rngSeed_);
   if (recorder_) {
     args.times = recorder_->begin();
   } else if (options_.report().logCycleCount) {

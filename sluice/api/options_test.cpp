@@ -61,6 +61,7 @@ Options everythingSet() {
       .randomSeed(7)
       .broadcastBuffers(false)
       .updatableNamedBuffers({"a", "b"})
+      .relaxOptimizerAttributesChecks(true)
       .enableStableNorm(true)
       .rearrangeAnchorsOnHost(true)
       .modelName("m")
@@ -134,6 +135,7 @@ TEST(Options, PrintTheirDefaults) {
             "randomSeed: none\n"
             "broadcastBuffers: true\n"
             "updatableNamedBuffers: []\n"
+            "relaxOptimizerAttributesChecks: false\n"
             "enableStableNorm: false\n"
             "rearrangeAnchorsOnHost: false\n"
             "modelName: \"\"\n"
@@ -203,6 +205,7 @@ TEST(Options, PrintWhatWasSet) {
             "randomSeed: 7\n"
             "broadcastBuffers: false\n"
             "updatableNamedBuffers: [\"a\", \"b\"]\n"
+            "relaxOptimizerAttributesChecks: true\n"
             "enableStableNorm: true\n"
             "rearrangeAnchorsOnHost: true\n"
             "modelName: \"m\"\n"
