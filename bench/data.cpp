@@ -27,7 +27,12 @@ constexpr std::int64_t kImages = 60000;
 constexpr std::int64_t kBatch = 40;
 
 data::DatasetPtr images() {
-  const HostTensor pixels = testing::randomTensor(1, {DType::U8, {kImages, 28, 28}}, 0, 256);
+  HostTensor pixels(DType::U8, Shape{kImages, 28, 28});
+  std::uint32_t state = 1;
+  for (std::uint8_t& pixel : pixels.data<std::uint8_t>()) {
+    state = state * 1664525 + 1013904223;
+    pixel = static_cast<std::uint8_t>(state >> 24);
+  }
   const HostTensor labels = testing::randomTensor(2, {DType::I64, {kImages}}, 0, 10);
   return data::normalize(data::toTensor(data::tensorDataset({pixels, labels})), {0.1307}, {0.3081});
 }
