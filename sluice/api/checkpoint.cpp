@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
@@ -123,16 +122,17 @@ bool isAbandoned(const std::string& name) {
 /// Saves every few steps.
 class Checkpointing : public Callback {
  public:
-  Checkpointing(const Model& model, CheckpointFolder folder, std::int64_t every)
-      : model_(model), folder_(std::move(folder)), every_(every) {
+  Checkpointing(const Model& model,
+                const DataLoader& loader,
+                CheckpointFolder folder,
+                std::int64_t every)
+      : model_(model), loader_(loader), folder_(std::move(folder)), every_(every) {
     if (every < 1) {
       raise<InvalidArgument>("checkpoints are saved every {} steps, expected at least 1", every);
     }
   }
 
-  void onStep(const Progress& p) override {
-    const bool ended = p.step == p.steps;
-    position_ = {p.epoch + (ended ? 1 : 0), ended ? 0 : p.step};
+  void onStep(const Progress&) override {
     if (++unsaved_ >= every_) {
       save();
     }
@@ -145,16 +145,15 @@ class Checkpointing : public Callback {
 
  private:
   void save() {
-    const nlohmann::json text = {{"epoch", position_.epoch}, {"step", position_.step}};
-    folder_.save(model_, text.dump());
+    folder_.save(model_, loader_.state());
     unsaved_ = 0;
   }
 
   const Model& model_;
+  const DataLoader& loader_;
   CheckpointFolder folder_;
   std::int64_t every_;
   std::int64_t unsaved_ = 0;  // steps
-  FitPosition position_;
 };
 
 }  // namespace
@@ -302,25 +301,22 @@ std::optional<Resumed> CheckpointFolder::resume(Model& model) const {
   return Resumed{found->path, found->checkpoint.updates, std::move(found->checkpoint.loader)};
 }
 
-std::unique_ptr<Callback> checkpointing(const Model& model,
-                                        CheckpointFolder folder,
-                                        std::int64_t every) {
-  return std::make_unique<Checkpointing>(model, std::move(folder), every);
+std::optional<Resumed> CheckpointFolder::resume(Model& model, DataLoader& loader) const {
+  std::optional<Resumed> resumed = resume(model);
+  if (resumed) {
+    loader.restore(resumed->loader);
+    if (loader.position() == loader.length()) {
+      loader.next();  // the end of the epoch
+    }
+  }
+  return resumed;
 }
 
-FitPosition positionOf(const Resumed& resumed) {
-  const nlohmann::json text = nlohmann::json::parse(resumed.loader, nullptr, false);
-  const auto number = [&](const char* name) {
-    const auto found = text.is_object() ? text.find(name) : text.end();
-    if (!text.is_object() || found == text.end() || !found->is_number_unsigned()) {
-      raise<FileError>("'{}': '{}' is no position of fit: '{}' is missing",
-                       resumed.path.string(),
-                       resumed.loader,
-                       name);
-    }
-    return found->get<std::int64_t>();
-  };
-  return {number("epoch"), number("step")};
+std::unique_ptr<Callback> checkpointing(const Model& model,
+                                        const DataLoader& loader,
+                                        CheckpointFolder folder,
+                                        std::int64_t every) {
+  return std::make_unique<Checkpointing>(model, loader, std::move(folder), every);
 }
 
 }  // namespace sluice

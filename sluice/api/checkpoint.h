@@ -4,7 +4,7 @@
 // the optimizer's state names that begin with "optimizer/".
 //
 //   CheckpointFolder checkpoints("run1", 3);
-//   const std::optional<Resumed> resumed = checkpoints.resume(model);
+//   const std::optional<Resumed> resumed = checkpoints.resume(model, loader);
 //   ... checkpoints.save(model, loader.state());
 #pragma once
 
@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/api/data_loader.h"
 #include "sluice/api/fit.h"
 #include "sluice/api/model.h"
 
@@ -57,6 +58,9 @@ class CheckpointFolder {
   /// Loads the newest whole one, if there is any, into a model of the same weights and optimizer,
   /// on any devices and under any strategy. Throws InvalidArgument if it does not fit.
   std::optional<Resumed> resume(Model& model) const;
+  /// And puts the loader where it was; at the end of an epoch, to the begin of the next one. With
+  /// fit, its epoch() then is FitOptions::firstEpoch. Throws InvalidArgument if it does not fit.
+  std::optional<Resumed> resume(Model& model, DataLoader& loader) const;
 
  private:
   struct Found {
@@ -70,13 +74,11 @@ class CheckpointFolder {
   std::int64_t keep_;
 };
 
-/// A callback of fit that saves after every `every` steps and at the end. The model must outlive
-/// it. Throws InvalidArgument unless `every` is above 0.
+/// A callback of fit that saves after every `every` steps and at the end. Model and loader must
+/// outlive it. Throws InvalidArgument unless `every` is above 0.
 std::unique_ptr<Callback> checkpointing(const Model& model,
+                                        const DataLoader& loader,
                                         CheckpointFolder folder,
                                         std::int64_t every);
-/// Where fit goes on after a checkpoint of that callback: FitOptions::start. Throws FileError for
-/// another text.
-FitPosition positionOf(const Resumed& resumed);
 
 }  // namespace sluice

@@ -193,12 +193,12 @@ TEST(CheckpointFolder, RefusesAModelThatDoesNotFitAndLeavesItAsItWas) {
   EXPECT_EQ(other.updates(), 0);
 }
 
-data::MemoryLoader loader() {
+DataLoader loader() {
   HostTensor x(DType::F32, Shape{5, 2});
   for (std::int64_t i = 0; i < 10; ++i) {
     x.set(i, static_cast<double>(i) / 10);
   }
-  return {{x}, 1, data::Shuffle::Yes, 3};
+  return {Options(), data::tensorDataset({x}), 1, {.shuffle = data::Shuffle::Yes, .seed = 3}};
 }
 
 TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
@@ -206,8 +206,8 @@ TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
   const CheckpointFolder checkpoints(folder.path, 100);
   Net net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
-  FitOptions options{.epochs = 3, .callbacks = {checkpointing(model, checkpoints, 2)}};
-  fit(model, loader(), options);
+  DataLoader batches = loader();
+  fit(model, batches, {.epochs = 3, .callbacks = {checkpointing(model, batches, checkpoints, 2)}});
   // 15 steps: after 2, 4 ... 14, and at the end.
   EXPECT_EQ(checkpoints.files().size(), 8U);
   for (const fs::path& path : checkpoints.files()) {
@@ -216,29 +216,25 @@ TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
     fs::copy(path, one.path / path.filename());
     Net again;
     auto resumedModel = trainingModel(again, Options(), optim::Adam(0.1));
-    const std::optional<Resumed> resumed = CheckpointFolder(one.path).resume(resumedModel);
-    fit(resumedModel, loader(), {.epochs = 3, .start = positionOf(*resumed)});
+    DataLoader rest = loader();
+    ASSERT_TRUE(CheckpointFolder(one.path).resume(resumedModel, rest));
+    fit(resumedModel, rest, {.epochs = 3, .firstEpoch = rest.epoch()});
     EXPECT_TRUE(again.w.value().sameBits(net.w.value())) << path;
     EXPECT_EQ(resumedModel.updates(), 15);
     EXPECT_EQ(again.count.value().at(0), 15);
   }
 }
 
-TEST(Fit, RefusesStartsThatAreNone) {
+TEST(Fit, RefusesCheckpointsThatCannotBe) {
   Net net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
-  for (const FitPosition start : {FitPosition{-1, 0}, {0, -1}, {0, 6}}) {
-    EXPECT_THAT(messageOf([&] { fit(model, loader(), {.epochs = 2, .start = start}); }),
-                HasSubstr("an epoch has 5 steps"));
-  }
-  for (const char* text : {"", "[]", "{\"epoch\":1}", "{\"epoch\":1,\"step\":-1}", "{"}) {
-    EXPECT_THAT(messageOf<FileError>([&] {
-                  positionOf({"file", 0, text});
-                }),
-                HasSubstr("no position of fit"));
-  }
-  EXPECT_THAT(messageOf([&] { checkpointing(model, CheckpointFolder(::testing::TempDir()), 0); }),
+  DataLoader batches = loader();
+  const CheckpointFolder checkpoints(fs::path(::testing::TempDir()) / "sluice_no_loader");
+  EXPECT_THAT(messageOf([&] { checkpointing(model, batches, checkpoints, 0); }),
               HasSubstr("every 0 steps"));
+  checkpoints.save(model, "no state of a loader");
+  EXPECT_THROW(checkpoints.resume(model, batches), InvalidArgument);
+  fs::remove_all(checkpoints.folder());
 }
 
 }  // namespace

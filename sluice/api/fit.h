@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/api/data_loader.h"
 #include "sluice/api/model.h"
-#include "sluice/data/memory_loader.h"
 
 namespace sluice {
 
@@ -18,7 +18,7 @@ namespace sluice {
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 struct Progress {
-  std::int64_t epoch = 0;  ///< from 0
+  std::int64_t epoch = 0;  ///< of this training, from 0
   std::int64_t epochs = 0;
   std::int64_t step = 0;  ///< finished steps of the epoch
   std::int64_t steps = 0;
@@ -45,15 +45,9 @@ std::unique_ptr<Callback> progressBar();
 /// until training ends (or the callback is destroyed); throws FileError.
 std::unique_ptr<Callback> csvLog(std::string path);
 
-/// Steps of an epoch that are done already.
-struct FitPosition {
-  std::int64_t epoch = 0;  ///< from 0
-  std::int64_t step = 0;
-};
-
 struct FitOptions {
   std::int64_t epochs = 1;
-  FitPosition start = {};  ///< of a run that goes on
+  std::int64_t firstEpoch = 0;  ///< epochs before it are done: of a run that goes on
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   /// From a step's inputs and outputs; by default the mean of the last output as "Loss".
   std::function<Metrics(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs)>
@@ -69,7 +63,7 @@ struct FitResult {
   bool interrupted = false;
 };
 
-/// Throws InvalidArgument for a start that is not before the end of an epoch.
-FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& options);
+/// Begins where the loader is: a loader that was interrupted or restored first ends its epoch.
+FitResult fit(Model& model, DataLoader& loader, const FitOptions& options);
 
 }  // namespace sluice

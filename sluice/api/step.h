@@ -28,14 +28,20 @@ class TensorFeed : public runtime::HostFeed {
   BatchLayout layout_;
 };
 
+/// A sink that may have tensors for the caller when the step has ended.
+class ResultSink : public runtime::HostSink {
+ public:
+  virtual std::vector<HostTensor> takeResults() = 0;
+};
+
 /// Joins the micro-batches of each output along the first dimension, or adds them up, as the layout
 /// of that output says.
-class TensorSink : public runtime::HostSink {
+class TensorSink : public ResultSink {
  public:
   TensorSink(const program::Program& program, std::vector<BatchLayout> layouts);
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
   bool mayBlock() const override { return false; }
-  std::vector<HostTensor> takeResults() { return std::move(results_); }
+  std::vector<HostTensor> takeResults() override { return std::move(results_); }
 
  private:
   /// In the output's own type, one rounding per micro-batch.
@@ -56,11 +62,8 @@ struct StepCounts {
 
 class Step {
  public:
-  /// `layout` is that of the inputs, `layouts` are by output of the program.
-  Step(std::vector<HostTensor> inputs,
-       const BatchLayout& layout,
-       const program::Program& program,
-       std::vector<BatchLayout> layouts,
+  Step(std::unique_ptr<runtime::HostFeed> feed,
+       std::unique_ptr<ResultSink> sink,
        std::shared_ptr<StepCounts> counts);
 
   runtime::StepArgs args(std::int32_t rounds, std::uint64_t seed);
@@ -71,8 +74,8 @@ class Step {
   std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }
 
  private:
-  TensorFeed feed_;
-  TensorSink sink_;
+  std::unique_ptr<runtime::HostFeed> feed_;
+  std::unique_ptr<ResultSink> sink_;
   std::shared_ptr<StepCounts> counts_;
   std::vector<HostTensor> outputs_;
 };

@@ -31,7 +31,7 @@ struct Net : nn::Module {
   }
 };
 
-data::MemoryLoader makeLoader() {
+DataLoader makeLoader() {
   constexpr std::int64_t kSamples = 160;
   HostTensor x(DType::F32, Shape{kSamples, 64});
   HostTensor labels(DType::I64, Shape{kSamples});
@@ -41,7 +41,8 @@ data::MemoryLoader makeLoader() {
   for (std::int64_t i = 0; i < kSamples; ++i) {
     labels.set(i, static_cast<double>(i % 10));
   }
-  return {{x, labels}, 8, data::Shuffle::Yes, 1};
+  return {
+      Options(), data::tensorDataset({x, labels}), 8, {.shuffle = data::Shuffle::Yes, .seed = 1}};
 }
 
 void say(const char* what, std::int64_t updates) {
@@ -53,14 +54,17 @@ void train(const char* folder, std::int64_t steps) {
   Net net;
   auto model = trainingModel(net, Options().randomSeed(4), optim::AdamW(1e-3));
   const CheckpointFolder checkpoints(folder, 2);
-  checkpoints.resume(model);
+  DataLoader loader = makeLoader();
+  checkpoints.resume(model, loader);
   say("resumed", model.updates());
-  const data::MemoryLoader loader = makeLoader();
   while (model.updates() < steps) {
-    const std::int64_t step = model.updates();
-    model.run(loader.batch(step / loader.batches(), step % loader.batches()));
+    const std::optional<Batch> batch = loader.next();
+    if (!batch) {
+      continue;  // the next epoch
+    }
+    model.run(*batch);
     say("saving", model.updates());
-    checkpoints.save(model);
+    checkpoints.save(model, loader.state());
     say("saved", model.updates());
   }
   Hasher hasher;
