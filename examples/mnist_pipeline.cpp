@@ -207,8 +207,7 @@ void addCheckpoints(Model& model,
   }
   const CheckpointFolder checkpoints(settings.checkpointDir);
   fitting.callbacks.push_back(checkpointing(model, loader, checkpoints, settings.checkpointEvery));
-  if (const auto resumed = settings.resume ? checkpoints.resume(model) : std::nullopt) {
-    loader.restore(resumed->loader);
+  if (const auto resumed = settings.resume ? checkpoints.resume(model, loader) : std::nullopt) {
     fitting.firstEpoch = loader.epoch();
     fmt::print("Resumed after {} updates from {}\n", resumed->updates, resumed->path.string());
   }

@@ -301,6 +301,17 @@ std::optional<Resumed> CheckpointFolder::resume(Model& model) const {
   return Resumed{found->path, found->checkpoint.updates, std::move(found->checkpoint.loader)};
 }
 
+std::optional<Resumed> CheckpointFolder::resume(Model& model, DataLoader& loader) const {
+  std::optional<Resumed> resumed = resume(model);
+  if (resumed) {
+    loader.restore(resumed->loader);
+    if (loader.position() == loader.length()) {
+      loader.next();  // the end of the epoch
+    }
+  }
+  return resumed;
+}
+
 std::unique_ptr<Callback> checkpointing(const Model& model,
                                         const DataLoader& loader,
                                         CheckpointFolder folder,

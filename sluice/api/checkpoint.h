@@ -4,7 +4,7 @@
 // the optimizer's state names that begin with "optimizer/".
 //
 //   CheckpointFolder checkpoints("run1", 3);
-//   const std::optional<Resumed> resumed = checkpoints.resume(model);
+//   const std::optional<Resumed> resumed = checkpoints.resume(model, loader);
 //   ... checkpoints.save(model, loader.state());
 #pragma once
 
@@ -58,6 +58,9 @@ class CheckpointFolder {
   /// Loads the newest whole one, if there is any, into a model of the same weights and optimizer,
   /// on any devices and under any strategy. Throws InvalidArgument if it does not fit.
   std::optional<Resumed> resume(Model& model) const;
+  /// And puts the loader where it was; at the end of an epoch, to the begin of the next one. With
+  /// fit, its epoch() then is FitOptions::firstEpoch. Throws InvalidArgument if it does not fit.
+  std::optional<Resumed> resume(Model& model, DataLoader& loader) const;
 
  private:
   struct Found {
@@ -72,8 +75,7 @@ class CheckpointFolder {
 };
 
 /// A callback of fit that saves after every `every` steps and at the end. Model and loader must
-/// outlive it. To go on, restore the loader and let fit begin with its epoch. Throws
-/// InvalidArgument unless `every` is above 0.
+/// outlive it. Throws InvalidArgument unless `every` is above 0.
 std::unique_ptr<Callback> checkpointing(const Model& model,
                                         const DataLoader& loader,
                                         CheckpointFolder folder,

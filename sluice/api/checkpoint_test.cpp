@@ -196,13 +196,12 @@ TEST(CheckpointFolder, RefusesAModelThatDoesNotFitAndLeavesItAsItWas) {
   EXPECT_EQ(other.updates(), 0);
 }
 
-DataLoader makeLoader(std::int64_t batchSize = 1) {
+DataLoader loader() {
   HostTensor x(DType::F32, Shape{5, 2});
   for (std::int64_t i = 0; i < 10; ++i) {
     x.set(i, static_cast<double>(i) / 10);
   }
-  return {
-      Options(), data::tensorDataset({x}), batchSize, {.shuffle = data::Shuffle::Yes, .seed = 3}};
+  return {Options(), data::tensorDataset({x}), 1, {.shuffle = data::Shuffle::Yes, .seed = 3}};
 }
 
 TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
@@ -210,9 +209,8 @@ TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
   const CheckpointFolder checkpoints(folder.path, 100);
   Net net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
-  DataLoader loader = makeLoader();
-  FitOptions options{.epochs = 3, .callbacks = {checkpointing(model, loader, checkpoints, 2)}};
-  fit(model, loader, options);
+  DataLoader batches = loader();
+  fit(model, batches, {.epochs = 3, .callbacks = {checkpointing(model, batches, checkpoints, 2)}});
   // 15 steps: after 2, 4 ... 14, and at the end.
   EXPECT_EQ(checkpoints.files().size(), 8U);
   for (const fs::path& path : checkpoints.files()) {
@@ -221,27 +219,25 @@ TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
     fs::copy(path, one.path / path.filename());
     Net again;
     auto resumedModel = trainingModel(again, Options(), optim::Adam(0.1));
-    const std::optional<Resumed> resumed = CheckpointFolder(one.path).resume(resumedModel);
-    DataLoader restored = makeLoader();
-    restored.restore(resumed->loader);
-    fit(resumedModel, restored, {.epochs = 3, .firstEpoch = restored.epoch()});
+    DataLoader rest = loader();
+    ASSERT_TRUE(CheckpointFolder(one.path).resume(resumedModel, rest));
+    fit(resumedModel, rest, {.epochs = 3, .firstEpoch = rest.epoch()});
     EXPECT_TRUE(again.w.value().sameBits(net.w.value())) << path;
     EXPECT_EQ(resumedModel.updates(), 15);
     EXPECT_EQ(again.count.value().at(0), 15);
   }
 }
 
-TEST(Fit, RefusesStartsThatAreNone) {
+TEST(Fit, RefusesCheckpointsThatCannotBe) {
   Net net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
-  DataLoader loader = makeLoader();
-  EXPECT_THAT(messageOf([&] { fit(model, loader, {.epochs = 2, .firstEpoch = -1}); }),
-              HasSubstr("a firstEpoch of -1"));
-  EXPECT_THAT(messageOf([&] { makeLoader(2).restore(loader.state()); }),
-              HasSubstr("another loader"));
-  EXPECT_THAT(
-      messageOf([&] { checkpointing(model, loader, CheckpointFolder(::testing::TempDir()), 0); }),
-      HasSubstr("every 0 steps"));
+  DataLoader batches = loader();
+  const CheckpointFolder checkpoints(fs::path(::testing::TempDir()) / "sluice_no_loader");
+  EXPECT_THAT(messageOf([&] { checkpointing(model, batches, checkpoints, 0); }),
+              HasSubstr("every 0 steps"));
+  checkpoints.save(model, "no state of a loader");
+  EXPECT_THROW(checkpoints.resume(model, batches), InvalidArgument);
+  fs::remove_all(checkpoints.folder());
 }
 
 }  // namespace

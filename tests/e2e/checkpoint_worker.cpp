@@ -55,14 +55,12 @@ void train(const char* folder, std::int64_t steps) {
   auto model = trainingModel(net, Options().randomSeed(4), optim::AdamW(1e-3));
   const CheckpointFolder checkpoints(folder, 2);
   DataLoader loader = makeLoader();
-  if (const std::optional<Resumed> resumed = checkpoints.resume(model)) {
-    loader.restore(resumed->loader);
-  }
+  checkpoints.resume(model, loader);
   say("resumed", model.updates());
   while (model.updates() < steps) {
     const std::optional<Batch> batch = loader.next();
     if (!batch) {
-      continue;  // the end of an epoch
+      continue;  // the next epoch
     }
     model.run(*batch);
     say("saving", model.updates());
