@@ -257,7 +257,18 @@ Model::Entry& Model::entryOf(std::span<const HostTensor> inputs) {
   return entryFor(signatureOf(inputs));
 }
 
+Model::Entry& Model::entryOf(std::span<const TensorType> inputs) {
+  alive().wait();
+  const Signature signature(inputs.begin(), inputs.end());
+  requireSameKind(signature);
+  return entryFor(signature);
+}
+
 void Model::compile(std::span<const HostTensor> inputs) {
+  entryOf(inputs);
+}
+
+void Model::compile(std::span<const TensorType> inputs) {
   entryOf(inputs);
 }
 
@@ -273,7 +284,7 @@ std::int32_t Model::rounds() const {
   return training() && !continuous() ? options_.deviceIterations() : 1;
 }
 
-std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, Entry& entry) {
+void Model::prepareState() {
   if (options_.device().connection == ConnectionType::Never) {
     raise<InvalidArgument>(
         "connectionType is Never: the model can be compiled but not run; use compile(inputs)");
@@ -281,6 +292,10 @@ std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, Entry& entr
   if (training()) {
     writeStepScalars();
   }
+}
+
+std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, Entry& entry) {
+  prepareState();
   return std::make_shared<Step>(std::move(inputs),
                                 layout_,
                                 entry.compiled.program->program(),
@@ -323,6 +338,16 @@ std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
   alive().run(*entry.compiled.program, argsOf(*step));
   finisher(step, entry)();
   return step->takeOutputs();
+}
+
+void Model::run(std::span<const TensorType> inputs,
+                runtime::HostFeed& feed,
+                runtime::HostSink& sink) {
+  Entry& entry = entryOf(inputs);
+  prepareState();
+  const auto step = std::make_shared<Step>(feed, sink, counts_);
+  alive().run(*entry.compiled.program, argsOf(*step));
+  finisher(step, entry)();
 }
 
 Pending Model::runAsync(std::vector<HostTensor> inputs) {

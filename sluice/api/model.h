@@ -77,6 +77,10 @@ class Model {
   std::vector<HostTensor> run(std::initializer_list<HostTensor> inputs) {
     return run(std::span(inputs.begin(), inputs.size()));
   }
+  /// The same with data that is not in tensors of a whole step: inputs of these types per
+  /// micro-batch come from the feed, outputs and the anchors behind them go to the sink as the
+  /// output mode says, while the step runs.
+  void run(std::span<const TensorType> inputs, runtime::HostFeed& feed, runtime::HostSink& sink);
   /// By name: what addInputTensor and addOutputTensor of a Builder were given; input0, input1, ...
   /// and output0, ... of a module. Throws InvalidArgument for a missing or an unknown input.
   NamedTensors run(const NamedTensors& inputs);
@@ -86,6 +90,8 @@ class Model {
   [[nodiscard]] Pending runAsync(std::vector<HostTensor> inputs);
   /// Compiles for these inputs without running.
   void compile(std::span<const HostTensor> inputs);
+  /// The same for inputs of these types per micro-batch.
+  void compile(std::span<const TensorType> inputs);
   bool isCompiled() const { return !programs_.empty(); }
   /// Seconds spent compiling so far.
   double compilationTime() const { return compilationSeconds_; }
@@ -193,7 +199,10 @@ class Model {
   void writeStepScalars();
   std::string programName() const;
   const profile::Latencies& latencies() const;
+  /// Throws InvalidArgument unless the model may run; the step scalars are those of this step.
+  void prepareState();
   std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, Entry& entry);
+  Entry& entryOf(std::span<const TensorType> inputs);
   Entry& entryOf(std::span<const HostTensor> inputs);
   runtime::StepArgs argsOf(Step& step) const;
   std::function<void()> finisher(std::shared_ptr<Step> step, const Entry& entry) const;

@@ -21,6 +21,7 @@ void Model::addBackward(TracedGraph& traced) const {
                   *optimizer_,
                   {.accumulation = options_.training.gradientAccumulation(),
                    .reduction = options_.training.accumulationReduction(),
+                   .replicaReduction = options_.training.replicationReductionType(),
                    .meanStrategy = options_.training.givenMeanReductionStrategy(),
                    .replicas = options_.replicationFactor(),
                    .automaticLossScaling = options_.training.automaticLossScaling(),

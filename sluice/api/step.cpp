@@ -31,13 +31,13 @@ void TensorSink::put(std::int32_t output, std::int64_t microBatch, const void* d
   const std::int64_t slot = inReplica / layout.outputDivisor() * layout.replicationFactor + replica;
   std::byte* to = results_[o].bytes() + bytes_[o] * static_cast<std::size_t>(slot);
   if (layout.outputMode == OutputMode::Sum && inReplica > 0) {
-    add(results_[o].dtype(), to, data, bytes_[o]);
+    addTo(results_[o].dtype(), to, data, bytes_[o]);
   } else if (bytes_[o] > 0) {
     std::memcpy(to, data, bytes_[o]);
   }
 }
 
-void TensorSink::add(DType dtype, void* sum, const void* data, std::size_t bytes) {
+void addTo(DType dtype, void* sum, const void* data, std::size_t bytes) {
   dispatch(dtype, [&]<class T>(T) {
     auto* out = static_cast<T*>(sum);
     const auto* in = static_cast<const T*>(data);
@@ -56,13 +56,15 @@ Step::Step(std::vector<HostTensor> inputs,
            const program::Program& program,
            std::vector<BatchLayout> layouts,
            std::shared_ptr<StepCounts> counts)
-    : feed_(std::move(inputs), layout),
-      sink_(program, std::move(layouts)),
+    : ownFeed_(std::in_place, std::move(inputs), layout),
+      ownSink_(std::in_place, program, std::move(layouts)),
+      feed_(&*ownFeed_),
+      sink_(&*ownSink_),
       counts_(std::move(counts)) {}
 
 runtime::StepArgs Step::args(std::int32_t rounds, std::uint64_t seed) {
-  return {.feed = feed_,
-          .sink = sink_,
+  return {.feed = *feed_,
+          .sink = *sink_,
           .rounds = rounds,
           .seed = seed,
           .firstMicroBatch = counts_->microBatches};
@@ -71,7 +73,10 @@ runtime::StepArgs Step::args(std::int32_t rounds, std::uint64_t seed) {
 void Step::finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs) {
   counts_->updates += updates;
   counts_->microBatches += microBatches;
-  std::vector<HostTensor> all = sink_.takeResults();
+  if (!ownSink_) {
+    return;
+  }
+  std::vector<HostTensor> all = ownSink_->takeResults();
   const auto split = all.begin() + static_cast<std::ptrdiff_t>(outputs);
   outputs_.assign(all.begin(), split);
   counts_->anchors.assign(split, all.end());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,9 @@ class TensorFeed : public runtime::HostFeed {
   BatchLayout layout_;
 };
 
+/// Adds tensors of `bytes` bytes, in their own type with one rounding per element.
+void addTo(DType dtype, void* sum, const void* data, std::size_t bytes);
+
 /// Joins the micro-batches of each output along the first dimension, or adds them up, as the layout
 /// of that output says.
 class TensorSink : public runtime::HostSink {
@@ -38,9 +42,6 @@ class TensorSink : public runtime::HostSink {
   std::vector<HostTensor> takeResults() { return std::move(results_); }
 
  private:
-  /// In the output's own type, one rounding per micro-batch.
-  static void add(DType dtype, void* sum, const void* data, std::size_t bytes);
-
   std::vector<BatchLayout> layouts_;  // by output
   std::vector<HostTensor> results_;
   std::vector<std::size_t> bytes_;
@@ -63,6 +64,12 @@ class Step {
        std::vector<BatchLayout> layouts,
        std::shared_ptr<StepCounts> counts);
 
+  /// Its data passes through these, which must outlive it; it has no outputs of its own.
+  Step(runtime::HostFeed& feed, runtime::HostSink& sink, std::shared_ptr<StepCounts> counts)
+      : feed_(&feed), sink_(&sink), counts_(std::move(counts)) {}
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
   runtime::StepArgs args(std::int32_t rounds, std::uint64_t seed);
   /// Counts the step and separates the model's outputs from the anchors behind them.
   void finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs);
@@ -71,8 +78,10 @@ class Step {
   std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }
 
  private:
-  TensorFeed feed_;
-  TensorSink sink_;
+  std::optional<TensorFeed> ownFeed_;
+  std::optional<TensorSink> ownSink_;  // not set: what comes out is somebody else's
+  runtime::HostFeed* feed_;
+  runtime::HostSink* sink_;
   std::shared_ptr<StepCounts> counts_;
   std::vector<HostTensor> outputs_;
 };
