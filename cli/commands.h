@@ -12,6 +12,7 @@ namespace sluice::cli {
 /// What a command does after its options were parsed; the program's exit code.
 using Action = std::function<int()>;
 
+void addBenchData(CLI::App& app, Action& action);
 void addVersion(CLI::App& app, Action& action);
 void addDevices(CLI::App& app, Action& action);
 void addInspect(CLI::App& app, Action& action);

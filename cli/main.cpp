@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   sluice::cli::Action action;
   sluice::cli::addVersion(app, action);
+  sluice::cli::addBenchData(app, action);
   sluice::cli::addDevices(app, action);
   sluice::cli::addInspect(app, action);
   sluice::cli::addOps(app, action);

@@ -53,7 +53,10 @@ int main() {
   training.setLrSchedule(optim::LrSchedule::cosine(600).warmUp(20));
   auto validation = inferenceModel(net, inference);
 
-  const data::MemoryLoader loader({points, labels}, 320, data::Shuffle::Yes, 1);
+  DataLoader loader(options,
+                    data::tensorDataset({points, labels}),
+                    80,  // times 4 micro-batches
+                    {.shuffle = data::Shuffle::Yes, .seed = 1});
   FitOptions fitting;
   fitting.epochs = 200;
   fit(training, loader, fitting);

@@ -124,19 +124,31 @@ Options trainingOptions(const Settings& settings) {
   return options;
 }
 
-data::MemoryLoader loaderOf(data::Split split, std::int64_t batchSize, const Settings& settings) {
-  const data::ImageSet set = data::loadMnist(settings.folder(), split);
-  const HostTensor images = cast(set.images, settings.dtype());
-  data::MemoryLoader loader({images, set.labels}, batchSize, data::Shuffle::Yes, settings.seed);
-  if (loader.batches() == 0) {
+/// In the type of the network.
+data::DatasetPtr images(data::Split split, const Settings& settings) {
+  const data::DatasetPtr dataset = data::mnistDataset(settings.folder(), split);
+  if (settings.dtype() == DType::F32) {
+    return dataset;
+  }
+  return data::map(dataset, [dtype = settings.dtype()](data::Sample sample) {
+    sample[0] = cast(sample[0], dtype);
+    return sample;
+  });
+}
+
+DataLoaderOptions loading(const Settings& settings) {
+  return {.shuffle = data::Shuffle::Yes, .seed = settings.seed, .mode = DataLoaderMode::Async};
+}
+
+void requireCalls(const DataLoader& loader, const Settings& settings) {
+  if (loader.length() == 0) {
     raise<InvalidArgument>(
         "a call takes {} images (batch size x device iterations x gradient accumulation), but '{}' "
         "has only {}",
-        batchSize,
+        loader.combinedBatchSize(),
         settings.folder(),
         loader.samples());
   }
-  return loader;
 }
 
 double test(Network& net, const Settings& settings) {
@@ -144,14 +156,14 @@ double test(Network& net, const Settings& settings) {
   options.deviceIterations(settings.microBatchesPerCall());
   options.training.gradientAccumulation(1);
   auto model = inferenceModel(net, options);
-  const data::MemoryLoader loader = loaderOf(
-      data::Split::Test, settings.testBatchSize * settings.microBatchesPerCall(), settings);
+  DataLoader loader(
+      options, images(data::Split::Test, settings), settings.testBatchSize, loading(settings));
+  requireCalls(loader, settings);
   double right = 0;
-  for (std::int64_t i = 0; i < loader.batches(); ++i) {
-    const auto batch = loader.batch(0, i);
-    right += accuracy(model(batch[0], batch[1]).first, batch[1]);
+  for (const Batch& batch : loader) {
+    right += accuracy(model.run(batch)[0], batch.tensors[1]);
   }
-  return right / static_cast<double>(loader.batches());
+  return right / static_cast<double>(loader.length());
 }
 
 /// Keeps what the last line says.
@@ -188,11 +200,17 @@ void run(const Settings& settings) {
   }
   Network net;
   net.to(settings.dtype());
+  const Options options = trainingOptions(settings);
   const optim::AdamW optimizer({.lr = settings.learningRate, .lossScaling = settings.scaling()});
-  auto model = trainingModel(net, trainingOptions(settings), optimizer);
-  const data::MemoryLoader loader =
-      loaderOf(data::Split::Train, settings.batchSize * settings.microBatchesPerCall(), settings);
-  model.compile(loader.batch(0, 0));
+  auto model = trainingModel(net, options, optimizer);
+  const data::DatasetPtr dataset = images(data::Split::Train, settings);
+  // A shard does not accumulate: all images of an update are one micro-batch.
+  DataLoader loader(options,
+                    dataset,
+                    settings.batchSize * (settings.sharded() ? settings.gradientAccumulation : 1),
+                    loading(settings));
+  requireCalls(loader, settings);
+  model.compile(data::makeBatch(dataset->types(), loader.combinedBatchSize()));
   const auto result = std::make_shared<Result>();
   FitOptions fitting;
   fitting.epochs = settings.epochs;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sluice/api/builder.h"
+#include "sluice/api/data_loader.h"
 #include "sluice/api/devices.h"
 #include "sluice/api/fit.h"
 #include "sluice/api/loops.h"
@@ -12,8 +13,9 @@
 #include "sluice/api/popart_session.h"
 #include "sluice/base/error.h"
 #include "sluice/base/philox.h"
-#include "sluice/data/memory_loader.h"
+#include "sluice/data/infeed_queue.h"
 #include "sluice/data/mnist.h"
+#include "sluice/data/outfeed_queue.h"
 #include "sluice/data/transforms.h"
 #include "sluice/nn/block.h"
 #include "sluice/nn/control.h"

@@ -91,6 +91,19 @@ BatchLayout BatchLayout::withOutput(OutputMode mode, std::int64_t period) const 
   return layout;
 }
 
+BatchLayout BatchLayout::withCounts(const CallShape& shape) const {
+  if (shape.deviceIterations < 1 || shape.gradientAccumulation < 1) {
+    raise<InvalidArgument>("a call has at least one round of one micro-batch, got {} of {}",
+                           shape.deviceIterations,
+                           shape.gradientAccumulation);
+  }
+  BatchLayout layout = *this;
+  layout.deviceIterations = shape.deviceIterations;
+  layout.gradientAccumulation = shape.gradientAccumulation;
+  requirePeriod(layout);
+  return layout;
+}
+
 std::int64_t BatchLayout::inputOf(std::int64_t replica) const {
   return inputGroupType == CommGroupType::Orthogonal ? replica % inputReplicas()
                                                      : replica / inputGroupSize;

@@ -19,6 +19,12 @@ class Options;
 
 enum class RunKind : std::uint8_t { Inference, Training };
 
+/// How often a call does what, where it differs from the options.
+struct CallShape {
+  std::int64_t deviceIterations = 1;
+  std::int64_t gradientAccumulation = 1;
+};
+
 struct BatchLayout {
   std::int64_t microBatch = 1;
   std::int64_t deviceIterations = 1;
@@ -37,6 +43,10 @@ struct BatchLayout {
   /// The same with other micro-batches coming back. Throws InvalidArgument for a period that does
   /// not divide them.
   BatchLayout withOutput(OutputMode mode, std::int64_t period) const;
+
+  /// The same for a call of other counts: the rest of an epoch, say. Throws InvalidArgument for a
+  /// period that does not divide the micro-batches, or counts below 1.
+  BatchLayout withCounts(const CallShape& shape) const;
 
   /// Of one replica in one call.
   std::int64_t microBatches() const { return deviceIterations * gradientAccumulation; }
@@ -78,6 +88,8 @@ struct BatchLayout {
   std::string factors() const;
   /// The layout with its numbers, for people.
   std::string explain() const;
+
+  bool operator==(const BatchLayout&) const = default;
 };
 
 }  // namespace sluice

@@ -115,6 +115,23 @@ optim::StateSharding stateShardingOf(const Options& options) {
           .minElements = location.minElementsToShard};
 }
 
+program::OverlapPlan overlapOf(const Options& options) {
+  const DeviceOptions& device = options.device();
+  const auto modeOf = [&](std::string_view setter, std::optional<OverlapMode> mode) {
+    if (mode && *mode != OverlapMode::NoOverlap && device.enforceIpuRules.value_or(false) &&
+        options.tensorLocations.numIOTiles() == 0) {
+      raise<InvalidArgument>(
+          "{}({}) needs tiles that only move data: set tensorLocations.numIOTiles, or switch "
+          "enforceIpuRules off",
+          setter,
+          name(*mode));
+    }
+    return mode.value_or(OverlapMode::OverlapDeviceIterationLoop);
+  };
+  return {modeOf("inputOverlap", device.inputOverlap),
+          modeOf("outputOverlap", device.outputOverlap)};
+}
+
 std::optional<SyncPattern> barriersOf(const Options& options) {
   const DeviceOptions& device = options.device();
   return device.barriers ? std::optional(device.syncPattern) : std::nullopt;

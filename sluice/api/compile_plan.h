@@ -40,6 +40,10 @@ parallel::PlanOptions planOptions(const ir::Graph& graph,
 /// How the optimizer's state is shared between replicas.
 optim::StateSharding stateShardingOf(const Options& options);
 
+/// Where the host's data moves while devices compute. Throws InvalidArgument for overlap without
+/// I/O tiles where the IPU's rules are enforced.
+program::OverlapPlan overlapOf(const Options& options);
+
 /// The pattern of the barriers, if there are any.
 std::optional<SyncPattern> barriersOf(const Options& options);
 

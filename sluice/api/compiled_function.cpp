@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sluice/api/function_sink.h"
 #include "sluice/api/function_trace.h"
 #include "sluice/api/loops.h"
 #include "sluice/api/queue_io.h"
@@ -32,13 +33,9 @@ Options optionsFor(const Options& given, const FunctionPlan& plan) {
         "of the options as they are",
         plan.kind);
   }
-  if (given.batch().inputGroupSize != 1 && plan.infeed != nullptr) {
-    raise<Unsupported>(
-        "compile: an infeed has elements for every replica; inputReplicaGrouping "
-        "does not go with it");
-  }
   Options options = given;
-  options.outputMode(plan.outfeed != nullptr ? OutputMode::All : OutputMode::Final);
+  const bool all = plan.outfeed != nullptr && plan.outfeed->mode() == data::OutfeedMode::All;
+  options.outputMode(all ? OutputMode::All : OutputMode::Final);
   if (!plan.update) {
     options.deviceIterations(plan.microBatches);
   } else {
@@ -201,13 +198,20 @@ std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> 
         "the function was compiled for {}, got {}", listed(types_), listed(given));
   }
   writeInputs(inputs);
-  const std::int64_t replicas = options_.replicationFactor();
-  QueueFeed feed(plan_.infeed, replicas);
-  QueueSink sink(plan_.outfeed, plan_.outfeedTypes, replicas, plan_.outfeedSum);
+  const BatchLayout& layout = model_->batchLayout();
+  std::unique_ptr<runtime::HostFeed> feed;
+  if (plan_.infeed != nullptr) {
+    feed = std::make_unique<InfeedFeed>(*plan_.infeed, layout);
+  } else {
+    feed = std::make_unique<TensorFeed>(std::vector<HostTensor>(), layout);
+  }
   if (plan_.outfeed != nullptr) {
     plan_.outfeed->begin();
   }
-  model_->run(itemTypes(), feed, sink);
+  model_->run(itemTypes(),
+              std::move(feed),
+              std::make_unique<FunctionSink>(
+                  plan_.outfeed, plan_.outfeedTypes, layout.replicationFactor, plan_.outfeedSum));
   std::vector<HostTensor> results;
   for (const std::size_t input : results_) {
     const std::string name = FunctionTrace::inputName(prefix_, input);

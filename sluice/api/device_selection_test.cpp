@@ -164,5 +164,29 @@ TEST(SelectDevices, RefusesReplicasOfAnotherSize) {
               Contains(HasSubstr("selects 8 devices, the model needs 2: 6 stay idle")));
 }
 
+TEST(DeviceManager, AcquiresSeveralDevicesOrFails) {
+  const MultiDevice four = DeviceManager().acquireAvailableDevice(4, SyncPattern::SinglePipeline);
+  EXPECT_EQ(four.count(), 4);
+  Options options = twoStages().replicationFactor(2);
+  four.applyTo(options.barriers(true));
+  EXPECT_EQ(options.device().syncPattern, SyncPattern::SinglePipeline);
+  Net net;
+  auto model = trainingModel(net, options);
+  compile(model);
+  EXPECT_EQ(model.session().numReplicas(), 2U);
+  EXPECT_EQ(model.compiled().devices, 4);
+  // The model takes more devices than there are.
+  Options one = twoStages();
+  DeviceManager().acquireAvailableDevice().applyTo(one);
+  EXPECT_THAT(compileMessage(one), AllOf(HasSubstr("replicas of 1"), HasSubstr("takes 2")));
+  Options three = twoStages().replicationFactor(3);
+  EXPECT_THAT(messageOf([&] { four.applyTo(three); }), HasSubstr("shared equally by 3 replicas"));
+  EXPECT_THAT(messageOf([&] { DeviceManager().acquireAvailableDevice(0); }),
+              HasSubstr("from 1 on"));
+  EXPECT_THAT(messageOf<DeviceError>(
+                  [&] { DeviceManager().acquireAvailableDevice(2, SyncPattern::Full, "abacus"); }),
+              HasSubstr("no 2 devices of kind 'abacus'"));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -19,4 +19,28 @@ bool devicesAreAvailable(std::int64_t count, std::string_view kind) {
                              [&](const device::DeviceInfo& info) { return info.kind == kind; });
 }
 
+Options& MultiDevice::applyTo(Options& options) const {
+  const std::int64_t replicas = options.replicationFactor();
+  if (count_ % replicas != 0) {
+    raise<InvalidArgument>(
+        "{} devices cannot be shared equally by {} replicas: acquire a multiple of them",
+        count_,
+        replicas);
+  }
+  return options.autoSelectDevices(count_, count_ / replicas).syncPattern(pattern_);
+}
+
+MultiDevice DeviceManager::acquireAvailableDevice(std::int64_t count,
+                                                  SyncPattern pattern,
+                                                  std::string_view kind) const {
+  if (!devicesAreAvailable(count, kind)) {
+    raise<DeviceError>(
+        "no {} devices of kind '{}' are available; `sluice devices` lists those "
+        "that are",
+        count,
+        kind);
+  }
+  return {count, pattern};
+}
+
 }  // namespace sluice

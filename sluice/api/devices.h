@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/api/options.h"
 #include "sluice/device/device.h"
 #include "sluice/nn/tracer.h"
 
@@ -16,6 +17,33 @@ std::vector<device::DeviceInfo> availableDevices();
 /// Whether a model can have this many devices of a kind. Throws InvalidArgument for a count
 /// below 1.
 bool devicesAreAvailable(std::int64_t count = 1, std::string_view kind = "cpu");
+
+/// Several devices that one model runs on, and which of them meet at barriers.
+class MultiDevice {
+ public:
+  MultiDevice(std::int64_t count, SyncPattern pattern) : count_(count), pattern_(pattern) {}
+
+  std::int64_t count() const { return count_; }
+  SyncPattern pattern() const { return pattern_; }
+  /// Runs a model on these devices: each of its replicas has an equal share of them. Throws
+  /// InvalidArgument unless they can be shared equally.
+  Options& applyTo(Options& options) const;
+
+ private:
+  std::int64_t count_;
+  SyncPattern pattern_;
+};
+
+/// Devices the PopART way:
+///
+///   DeviceManager().acquireAvailableDevice(4).applyTo(options);
+class DeviceManager {
+ public:
+  /// Throws InvalidArgument for a count below 1, DeviceError when there are not that many.
+  MultiDevice acquireAvailableDevice(std::int64_t count = 1,
+                                     SyncPattern pattern = SyncPattern::Full,
+                                     std::string_view kind = "cpu") const;
+};
 
 /// True while forward is traced for a device, false in ordinary code: lets it branch.
 inline bool isRunningOnDevice() {

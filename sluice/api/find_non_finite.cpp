@@ -46,11 +46,11 @@ std::optional<NonFinite> badVariable(const Session::Values& values) {
 
 std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> inputs) {
   alive().wait();
-  const Signature signature = signatureOf(inputs);
+  const Signature signature = signatureOf(inputs, layout_);
   Options checked = options_;
   checked.precision.enableFloatingPointExceptions(true);
   CompileProgress progress(false);
-  Entry entry = makeEntry(signature, checked, progress);
+  Entry entry = makeEntry(signature, layout_, checked, progress);
   const std::int64_t microBatch =
       signature.empty() || signature[0].shape.rank() == 0 ? 1 : signature[0].shape[0];
   if (const auto bad = badInput(inputs, microBatch); bad && !synthetic()) {
@@ -63,7 +63,7 @@ std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> i
   }
   std::optional<NonFinite> found;
   try {
-    alive().run(*entry.compiled.program, argsOf(*step));
+    alive().run(*entry.compiled.program, argsOf(*step, entry));
   } catch (const FloatingPointError& error) {
     found = error.found();
   } catch (...) {

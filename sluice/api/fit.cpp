@@ -61,27 +61,28 @@ Metrics meansOf(Metrics sums, std::int64_t count) {
 
 }  // namespace
 
-FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& options) {
+FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
   const auto measure = options.metrics ? options.metrics : lossOnly;
   const InterruptGuard interrupt(options.stopOnInterrupt);
   FitResult result;
-  Progress progress{.epochs = options.epochs, .steps = loader.batches()};
+  Progress progress{.epochs = options.epochs, .steps = loader.length()};
   for (progress.epoch = 0; progress.epoch < options.epochs && !interrupt.seen(); ++progress.epoch) {
     const auto start = std::chrono::steady_clock::now();
     const auto elapsed = [&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     };
-    progress.step = 0;
+    progress.step = loader.position();
     progress.metrics.clear();
     for (const auto& callback : options.callbacks) {
       callback->onEpochBegin(progress);
     }
     Metrics sums;
+    const std::int64_t first = progress.step;
     while (progress.step < progress.steps && !interrupt.seen()) {
-      const std::vector<HostTensor> inputs = loader.batch(progress.epoch, progress.step);
-      const std::vector<HostTensor> outputs = model.run(inputs);
+      const Batch batch = *loader.next();
+      const std::vector<HostTensor> outputs = model.run(batch);
       ++progress.step;
-      progress.metrics = measure(inputs, outputs);
+      progress.metrics = measure(batch.tensors, outputs);
       progress.updates = model.updates();
       progress.seconds = elapsed();
       addTo(sums, progress.metrics);
@@ -89,7 +90,10 @@ FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& 
         callback->onStep(progress);
       }
     }
-    progress.metrics = meansOf(std::move(sums), progress.step);
+    if (progress.step == progress.steps) {
+      loader.next();  // the end of the epoch
+    }
+    progress.metrics = meansOf(std::move(sums), progress.step - first);
     if (options.validate && !interrupt.seen()) {
       for (auto& metric : options.validate()) {
         progress.metrics.push_back(std::move(metric));

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/api/data_loader.h"
 #include "sluice/api/model.h"
-#include "sluice/data/memory_loader.h"
 
 namespace sluice {
 
@@ -18,7 +18,7 @@ namespace sluice {
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 struct Progress {
-  std::int64_t epoch = 0;  ///< from 0
+  std::int64_t epoch = 0;  ///< of this training, from 0
   std::int64_t epochs = 0;
   std::int64_t step = 0;  ///< finished steps of the epoch
   std::int64_t steps = 0;
@@ -62,6 +62,7 @@ struct FitResult {
   bool interrupted = false;
 };
 
-FitResult fit(Model& model, const data::MemoryLoader& loader, const FitOptions& options);
+/// Begins where the loader is: a loader that was interrupted or restored first ends its epoch.
+FitResult fit(Model& model, DataLoader& loader, const FitOptions& options);
 
 }  // namespace sluice

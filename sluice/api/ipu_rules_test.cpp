@@ -310,5 +310,22 @@ TEST(SyncPatterns, WithoutBarriersAreWarnedOf) {
   }
 }
 
+TEST(Overlap, NeedsTilesThatMoveDataUnderTheRules) {
+  const auto compiled = [](bool enforced, std::int64_t tiles, OverlapMode mode) {
+    Tower net;
+    Options options;
+    options.enforceIpuRules(enforced).outputOverlap(mode);
+    options.tensorLocations.numIOTiles(tiles);
+    auto model = trainingModel(net, options);
+    compile(model);
+  };
+  constexpr OverlapMode kLoop = OverlapMode::OverlapAccumulationLoop;
+  EXPECT_THAT(messageOf([&] { compiled(true, 0, kLoop); }),
+              AllOf(HasSubstr("outputOverlap(OverlapAccumulationLoop)"), HasSubstr("numIOTiles")));
+  EXPECT_NO_THROW(compiled(true, 32, kLoop));
+  EXPECT_NO_THROW(compiled(false, 0, kLoop));
+  EXPECT_NO_THROW(compiled(true, 0, OverlapMode::NoOverlap));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -23,14 +23,6 @@ HostTensor vectorOf(const std::vector<double>& values) {
   return tensor;
 }
 
-std::vector<double> valuesOf(const HostTensor& tensor) {
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < tensor.shape().elements(); ++i) {
-    values.push_back(tensor.at(i));
-  }
-  return values;
-}
-
 /// Elements f32[1] with these values, without end.
 data::IterablePtr numbers(const std::vector<double>& values) {
   HostTensor column(DType::F32, Shape{static_cast<std::int64_t>(values.size()), 1});
@@ -104,9 +96,9 @@ TEST(Repeat, CarriesValuesAndReturnsTheLastOnes) {
   for (const double first : {1.0, 2.0}) {
     const auto results = run(vectorOf({0, 0}), vectorOf({1, first}), vectorOf({7}));
     ASSERT_EQ(results.size(), 3U);
-    EXPECT_THAT(valuesOf(results[0]), ElementsAre(89, 89 * first));
-    EXPECT_THAT(valuesOf(results[1]), ElementsAre(55, 55 * first));
-    EXPECT_THAT(valuesOf(results[2]), ElementsAre(7));
+    EXPECT_THAT(results[0].toDoubles(), ElementsAre(89, 89 * first));
+    EXPECT_THAT(results[1].toDoubles(), ElementsAre(55, 55 * first));
+    EXPECT_THAT(results[2].toDoubles(), ElementsAre(7));
   }
 }
 
@@ -125,12 +117,12 @@ TEST(Repeat, GivesTheBodyCarriedValuesThenTheInfeed) {
   });
   EXPECT_EQ(run(vectorOf({5}))[0].at(0), 5123);
   std::vector<HostTensor> seen = outfeed.dequeue();
-  EXPECT_THAT(valuesOf(seen[0]), ElementsAre(5, 51, 512));
-  EXPECT_THAT(valuesOf(seen[1]), ElementsAre(1, 2, 3));
+  EXPECT_THAT(seen[0].toDoubles(), ElementsAre(5, 51, 512));
+  EXPECT_THAT(seen[1].toDoubles(), ElementsAre(1, 2, 3));
   // The infeed goes on where the first call left it.
   EXPECT_EQ(run(vectorOf({0}))[0].at(0), 412);
   seen = outfeed.dequeue();
-  EXPECT_THAT(valuesOf(seen[1]), ElementsAre(4, 1, 2));
+  EXPECT_THAT(seen[1].toDoubles(), ElementsAre(4, 1, 2));
   EXPECT_EQ(seen[0].shape(), (Shape{3, 1}));
 }
 
@@ -153,10 +145,10 @@ TEST(Repeat, GivesReplicasElementsOfTheirOwn) {
     const HostTensor sums = outfeed.dequeue()[0];
     if (mode == data::OutfeedMode::All) {
       EXPECT_EQ(sums.shape(), (Shape{3, 2, 1}));
-      EXPECT_THAT(valuesOf(sums), ElementsAre(1, 2, 4, 6, 9, 12));
+      EXPECT_THAT(sums.toDoubles(), ElementsAre(1, 2, 4, 6, 9, 12));
     } else {
       EXPECT_EQ(sums.shape(), (Shape{2, 1}));
-      EXPECT_THAT(valuesOf(sums), ElementsAre(9, 12));
+      EXPECT_THAT(sums.toDoubles(), ElementsAre(9, 12));
     }
   }
 }
@@ -180,7 +172,7 @@ TEST(Repeat, LetsAnotherThreadReadEveryLossInOrder) {
   std::vector<double> seen;
   std::thread reader([&] {
     while (seen.size() < 100 && losses.await()) {
-      for (const double loss : valuesOf(losses.dequeue()[0])) {
+      for (const double loss : losses.dequeue()[0].toDoubles()) {
         seen.push_back(loss);
       }
     }
@@ -227,6 +219,31 @@ TEST(Repeat, TrainsToTheBitsOfATrainingModel) {
   train();
   EXPECT_EQ(looped.fc.weight.value().hash(), plain.fc.weight.value().hash());
   EXPECT_EQ(train.model().updates(), 3);
+}
+
+TEST(Repeat, SharesTheWeightsOfTheModuleWithOtherFunctions) {
+  Product net;
+  data::InfeedQueue infeed(numbers({1}));
+  auto train = compile(net, Options(), [&](const Tensors& inputs) {
+    return repeat(
+        2,
+        [&](const Tensors& in) {
+          const nn::Tensor loss = net.loss(in[1]);
+          minimize(optim::SGD(0.25), loss);
+          return Tensors{in[0] + loss};
+        },
+        inputs,
+        &infeed);
+  });
+  auto evaluate = compile(net, Options(), [&](const Tensors& inputs) {
+    return repeat(
+        3, [&](const Tensors& in) { return Tensors{in[0] + net.w}; }, inputs);
+  });
+  // Losses 1 and 0.75; then three times what is left of the weight, for two elements.
+  EXPECT_EQ(train(vectorOf({0}))[0].at(0), 1.75);
+  EXPECT_THAT(evaluate(vectorOf({1, 2}))[0].toDoubles(), ElementsAre(2.5, 3.5));
+  EXPECT_EQ(train(vectorOf({0}))[0].at(0), 0.75);
+  EXPECT_THAT(evaluate(vectorOf({1, 2}))[0].toDoubles(), ElementsAre(1, 2));
 }
 
 TEST(Repeat, EndsWithTheErrorOfTheInfeed) {

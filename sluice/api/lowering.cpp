@@ -66,7 +66,11 @@ Lowered planPhases(const LoweringRequest& request,
   const PhaseOrder asked = request.strategy.phaseOrder();
   std::optional<Lowered> best;
   std::optional<OutOfMemory> tooLarge;
+  const parallel::IoSchedule io = request.strategy.ioSchedule();
   for (const bool overlap : {true, false}) {
+    if (io == (overlap ? parallel::IoSchedule::OnDemand : parallel::IoSchedule::Preload)) {
+      continue;
+    }
     for (const auto& [wanted, order] :
          {std::pair(PhaseOrder::PhaseMajor, StreamOrder::PhaseMajor),
           std::pair(PhaseOrder::MicroBatchMajor, StreamOrder::MicroBatchMajor)}) {

@@ -10,6 +10,8 @@
 #include "sluice/api/option_support.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/data/infeed_queue.h"
+#include "sluice/data/outfeed_queue.h"
 
 namespace sluice {
 namespace {
@@ -79,9 +81,9 @@ Model::Model(std::unique_ptr<GraphSource> source,
     : source_(std::move(source)),
       options_(withContinuousUpdates(options, source_->module() == nullptr, optimizer != nullptr)),
       layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
-      anchorLayouts_(layoutsOfAnchors(layout_, options)),
       optimizer_(std::move(optimizer)) {
   detail::requireSupported(options_);
+  layoutsOfAnchors(layout_, options_);
   if (continuous() && options_.training.gradientAccumulation() != 1) {
     raise<InvalidArgument>(
         "continuousWeightUpdates applies every gradient at once: gradientAccumulation must be 1, "
@@ -156,16 +158,17 @@ bool Model::continuous() const {
   return training() && options_.compile().continuousWeightUpdates;
 }
 
-std::int32_t Model::microBatchesPerRound() const {
-  return training() && !continuous() ? options_.training.gradientAccumulation()
-                                     : options_.deviceIterations();
+std::int32_t Model::microBatchesPerRound(const BatchLayout& layout) const {
+  return static_cast<std::int32_t>(training() && !continuous() ? layout.gradientAccumulation
+                                                               : layout.deviceIterations);
 }
 
-Model::Signature Model::signatureOf(std::span<const HostTensor> inputs) const {
+Model::Signature Model::signatureOf(std::span<const HostTensor> inputs,
+                                    const BatchLayout& layout) const {
   Signature signature;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Shape& shape = inputs[i].shape();
-    const std::int64_t microBatch = layout_.microBatchOf(fmt::format("input {}", i), shape);
+    const std::int64_t microBatch = layout.microBatchOf(fmt::format("input {}", i), shape);
     std::vector<std::int64_t> dims = shape.dims();
     if (!dims.empty()) {
       dims[0] = microBatch;
@@ -211,65 +214,82 @@ void Model::requireSameKind(const Signature& signature) const {
   }
 }
 
-std::vector<BatchLayout> Model::outputLayouts(std::size_t outputs) const {
-  std::vector<BatchLayout> layouts(outputs, layout_);
-  layouts.insert(layouts.end(), anchorLayouts_.begin(), anchorLayouts_.end());
+std::vector<BatchLayout> Model::outputLayouts(std::size_t outputs,
+                                              const BatchLayout& layout) const {
+  std::vector<BatchLayout> layouts(outputs, layout);
+  const std::vector<BatchLayout> anchors = layoutsOfAnchors(layout, options_);
+  layouts.insert(layouts.end(), anchors.begin(), anchors.end());
   return layouts;
 }
 
 Model::Entry Model::makeEntry(const Signature& signature,
+                              const BatchLayout& layout,
                               const Options& options,
                               CompileProgress& progress) {
   progress.begin(CompilePhase::Trace);
-  TracedGraph traced = trace(signature);
+  TracedGraph traced = trace(signature, layout);
   alive().warn(traced.warnings, options);
   std::vector<program::DrainRule> rules;
-  for (const BatchLayout& layout : outputLayouts(traced.outputs)) {
-    rules.push_back(drainRule(layout));
+  for (const BatchLayout& each : outputLayouts(traced.outputs, layout)) {
+    rules.push_back(drainRule(each));
   }
-  return {
-      signature,
-      traced.outputs,
-      alive().compile(
-          std::move(traced.graph), microBatchesPerRound(), std::move(rules), options, &progress)};
+  CompiledProgram compiled = alive().compile(
+      std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options, &progress);
+  return {signature, layout, traced.outputs, std::move(compiled)};
 }
 
-Model::Entry& Model::entryFor(const Signature& signature) {
+Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
+  const bool batched = !signature.empty() && signature[0].shape.rank() > 0;
+  layout.microBatch = batched ? signature[0].shape[0] : 1;
   for (const auto& entry : programs_) {
-    if (entry->signature == signature) {
+    if (entry->signature == signature && entry->layout == layout) {
       return *entry;
     }
   }
   CompileProgress progress(options_.compile().showProgressBar);
-  programs_.push_back(std::make_unique<Entry>(makeEntry(signature, options_, progress)));
+  programs_.push_back(std::make_unique<Entry>(makeEntry(signature, layout, options_, progress)));
   progress.finish();
   compilationSeconds_ += progress.seconds();
-  const bool batched = !signature.empty() && signature[0].shape.rank() > 0;
-  layout_.microBatch = batched ? signature[0].shape[0] : 1;
   return *programs_.back();
 }
 
-Model::Entry& Model::entryOf(std::span<const HostTensor> inputs) {
+Model::Entry& Model::entryOf(std::span<const HostTensor> inputs, const BatchLayout& layout) {
   alive().wait();
   if (synthetic() && inputs.empty() && !programs_.empty()) {
     return *programs_.back();
   }
-  return entryFor(signatureOf(inputs));
+  return entryFor(signatureOf(inputs, layout), layout);
+}
+
+Model::Entry& Model::entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed) {
+  alive().wait();
+  if (synthetic() || !options_.batch().anchors.empty()) {
+    raise<InvalidArgument>(
+        "a model that runs on queues has neither synthetic data nor anchored tensors");
+  }
+  const bool last = outfeed.mode() == data::OutfeedMode::Last;
+  const Signature signature = infeed.types();
+  requireSameKind(signature);
+  return entryFor(signature, layout_.withOutput(last ? OutputMode::Final : OutputMode::All, 1));
 }
 
 Model::Entry& Model::entryOf(std::span<const TensorType> inputs) {
   alive().wait();
   const Signature signature(inputs.begin(), inputs.end());
   requireSameKind(signature);
-  return entryFor(signature);
+  return entryFor(signature, layout_);
 }
 
 void Model::compile(std::span<const HostTensor> inputs) {
-  entryOf(inputs);
+  entryOf(inputs, layout_);
 }
 
 void Model::compile(std::span<const TensorType> inputs) {
   entryOf(inputs);
+}
+
+const BatchLayout& Model::batchLayout() const {
+  return programs_.empty() ? layout_ : programs_.back()->layout;
 }
 
 void Model::writeStepScalars() {
@@ -278,115 +298,6 @@ void Model::writeStepScalars() {
       alive().fill(name, value);
     }
   }
-}
-
-std::int32_t Model::rounds() const {
-  return training() && !continuous() ? options_.deviceIterations() : 1;
-}
-
-void Model::prepareState() {
-  if (options_.device().connection == ConnectionType::Never) {
-    raise<InvalidArgument>(
-        "connectionType is Never: the model can be compiled but not run; use compile(inputs)");
-  }
-  if (training()) {
-    writeStepScalars();
-  }
-}
-
-std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, Entry& entry) {
-  prepareState();
-  return std::make_shared<Step>(std::move(inputs),
-                                layout_,
-                                entry.compiled.program->program(),
-                                outputLayouts(entry.outputs),
-                                counts_);
-}
-
-runtime::StepArgs Model::argsOf(Step& step) const {
-  runtime::StepArgs args = step.args(rounds(), alive().seed());
-  if (recorder_) {
-    args.times = recorder_->begin();
-  } else if (options_.report().logCycleCount) {
-    args.times = &step.times;
-  }
-  return args;
-}
-
-std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& entry) const {
-  return [step = std::move(step),
-          updates = training() ? options_.deviceIterations() : 0,
-          microBatches = microBatchesPerStep() * options_.replicationFactor(),
-          outputs = entry.outputs,
-          recorder = recorder_.get(),
-          counts = options_.report().logCycleCount ? counts_.get() : nullptr,
-          program = &entry.compiled.program->program()] {
-    step->finish(updates, microBatches, outputs);
-    if (counts != nullptr) {
-      counts->cycles = profile::cyclesOf(recorder != nullptr ? recorder->times() : step->times);
-      log::info("model", "{}: {} cycles", program->name, counts->cycles);
-    }
-    if (recorder != nullptr) {
-      recorder->end(*program);
-    }
-  };
-}
-
-std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
-  Entry& entry = entryOf(inputs);
-  const std::shared_ptr<Step> step = prepare({inputs.begin(), inputs.end()}, entry);
-  alive().run(*entry.compiled.program, argsOf(*step));
-  finisher(step, entry)();
-  return step->takeOutputs();
-}
-
-void Model::run(std::span<const TensorType> inputs,
-                runtime::HostFeed& feed,
-                runtime::HostSink& sink) {
-  Entry& entry = entryOf(inputs);
-  prepareState();
-  const auto step = std::make_shared<Step>(feed, sink, counts_);
-  alive().run(*entry.compiled.program, argsOf(*step));
-  finisher(step, entry)();
-}
-
-Pending Model::runAsync(std::vector<HostTensor> inputs) {
-  try {
-    Entry& entry = entryOf(inputs);
-    std::shared_ptr<Step> step = prepare(std::move(inputs), entry);
-    std::shared_future<void> ended =
-        alive().start(*entry.compiled.program, argsOf(*step), finisher(step, entry));
-    return {std::move(ended), std::move(step)};
-  } catch (...) {
-    return Pending(std::current_exception());
-  }
-}
-
-NamedTensors Model::run(const NamedTensors& inputs) {
-  std::vector<HostTensor> ordered;
-  for (std::size_t i = 0; !source_->inputName(i).empty(); ++i) {
-    const auto found = inputs.find(source_->inputName(i));
-    if (found == inputs.end()) {
-      raise<InvalidArgument>("input '{}' of the model is missing", source_->inputName(i));
-    }
-    ordered.push_back(found->second);
-  }
-  for (const auto& [name, tensor] : inputs) {
-    std::size_t i = 0;
-    while (!source_->inputName(i).empty() && source_->inputName(i) != name) {
-      ++i;
-    }
-    if (source_->inputName(i).empty()) {
-      raise<InvalidArgument>("the model has no input '{}'", name);
-    }
-  }
-  std::vector<HostTensor> outputs = run(ordered);
-  NamedTensors named;
-  const Entry& entry = entryOf(ordered);
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    named.emplace(entry.compiled.program->program().drains[i].name, std::move(outputs[i]));
-  }
-  return named;
 }
 
 const std::vector<std::string>& Model::getTensorNames() const {
@@ -486,7 +397,7 @@ const CompiledProgram& Model::compiled() const {
 }
 
 std::string Model::explain() const {
-  return sluice::explain(compiled(), layout_, options_);
+  return sluice::explain(compiled(), batchLayout(), options_);
 }
 
 std::string Model::summary() const {

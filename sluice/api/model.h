@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/api/batch.h"
 #include "sluice/api/batch_layout.h"
 #include "sluice/api/builder.h"
 #include "sluice/api/graph_source.h"
@@ -36,6 +37,11 @@
 #include "sluice/optim/sgd.h"
 #include "sluice/profile/step_recorder.h"
 #include "sluice/runtime/non_finite.h"
+
+namespace sluice::data {
+class InfeedQueue;
+class OutfeedQueue;
+}  // namespace sluice::data
 
 namespace sluice {
 
@@ -77,10 +83,17 @@ class Model {
   std::vector<HostTensor> run(std::initializer_list<HostTensor> inputs) {
     return run(std::span(inputs.begin(), inputs.size()));
   }
-  /// The same with data that is not in tensors of a whole step: inputs of these types per
-  /// micro-batch come from the feed, outputs and the anchors behind them go to the sink as the
-  /// output mode says, while the step runs.
-  void run(std::span<const TensorType> inputs, runtime::HostFeed& feed, runtime::HostSink& sink);
+  /// A batch of a DataLoader: as above, or, for the rest of an epoch, a call of its own shape.
+  std::vector<HostTensor> run(const Batch& batch);
+  /// A call whose micro-batches come from one queue and whose outputs go to another while it runs:
+  /// every element of the infeed is a micro-batch. Throws InvalidArgument with anchored tensors or
+  /// synthetic data, and as the queues do.
+  void run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed);
+  /// A call whose inputs, of these types per micro-batch, come from a feed and whose outputs, with
+  /// the anchors behind them, go to a sink as the output mode says.
+  void run(std::span<const TensorType> inputs,
+           std::unique_ptr<runtime::HostFeed> feed,
+           std::unique_ptr<ResultSink> sink);
   /// By name: what addInputTensor and addOutputTensor of a Builder were given; input0, input1, ...
   /// and output0, ... of a module. Throws InvalidArgument for a missing or an unknown input.
   NamedTensors run(const NamedTensors& inputs);
@@ -88,6 +101,8 @@ class Model {
   /// Any other use of this or another model of the same module waits for the end of the step; so
   /// does the next runAsync. The inputs must not be changed meanwhile.
   [[nodiscard]] Pending runAsync(std::vector<HostTensor> inputs);
+  /// The queues must live until the step has ended.
+  [[nodiscard]] Pending runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed);
   /// Compiles for these inputs without running.
   void compile(std::span<const HostTensor> inputs);
   /// The same for inputs of these types per micro-batch.
@@ -131,7 +146,7 @@ class Model {
   /// Frozen, as is the object that was given.
   const Options& options() const { return options_; }
   /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
-  const BatchLayout& batchLayout() const { return layout_; }
+  const BatchLayout& batchLayout() const;
   Session& session() { return alive(); }
   /// Throws InvalidArgument if the model was made of a Builder.
   nn::Module& module();
@@ -175,6 +190,7 @@ class Model {
   using Signature = std::vector<TensorType>;
   struct Entry {
     Signature signature;
+    BatchLayout layout;
     std::size_t outputs = 0;  // of the program; anchors come behind them
     CompiledProgram compiled;
   };
@@ -185,33 +201,41 @@ class Model {
   bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }
   /// Weights are updated at every micro-batch, and a call is one round.
   bool continuous() const;
-  std::int32_t microBatchesPerRound() const;
-  Signature signatureOf(std::span<const HostTensor> inputs) const;
+  std::int32_t microBatchesPerRound(const BatchLayout& layout) const;
+  Signature signatureOf(std::span<const HostTensor> inputs, const BatchLayout& layout) const;
   void requireSameKind(const Signature& signature) const;
-  Entry& entryFor(const Signature& signature);
-  Entry makeEntry(const Signature& signature, const Options& options, CompileProgress& progress);
+  Entry& entryFor(const Signature& signature, BatchLayout layout);
+  Entry makeEntry(const Signature& signature,
+                  const BatchLayout& layout,
+                  const Options& options,
+                  CompileProgress& progress);
   /// The graph of a step; the model's outputs, then the anchors.
-  TracedGraph trace(const Signature& signature);
-  void addBackward(TracedGraph& traced) const;
+  TracedGraph trace(const Signature& signature, const BatchLayout& layout);
+  void addBackward(TracedGraph& traced, const BatchLayout& layout) const;
   void requireNamedBuffers();
   void addAnchors(TracedGraph& traced);
-  std::vector<BatchLayout> outputLayouts(std::size_t outputs) const;
+  std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
   std::string programName() const;
   const profile::Latencies& latencies() const;
-  /// Throws InvalidArgument unless the model may run; the step scalars are those of this step.
-  void prepareState();
-  std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, Entry& entry);
+  /// Before every step.
+  void beginStep();
+  std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, const Entry& entry);
+  std::shared_ptr<Step> prepare(data::InfeedQueue& infeed,
+                                data::OutfeedQueue& outfeed,
+                                const Entry& entry);
+  Entry& entryOf(std::span<const HostTensor> inputs, const BatchLayout& layout);
+  Entry& entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed);
   Entry& entryOf(std::span<const TensorType> inputs);
-  Entry& entryOf(std::span<const HostTensor> inputs);
-  runtime::StepArgs argsOf(Step& step) const;
+  std::vector<HostTensor> runStep(std::shared_ptr<Step> step, Entry& entry);
+  Pending startStep(std::shared_ptr<Step> step, Entry& entry);
+  runtime::StepArgs argsOf(Step& step, const Entry& entry) const;
   std::function<void()> finisher(std::shared_ptr<Step> step, const Entry& entry) const;
-  std::int32_t rounds() const;
+  std::int32_t rounds(const BatchLayout& layout) const;
 
   std::unique_ptr<GraphSource> source_;
   Options options_;
-  BatchLayout layout_;
-  std::vector<BatchLayout> anchorLayouts_;
+  BatchLayout layout_;                           // of the options
   std::unique_ptr<optim::Optimizer> optimizer_;  // null: inference
   optim::LrSchedule schedule_;
   std::shared_ptr<Session> session_;  // of all models of one module; null: destroyed

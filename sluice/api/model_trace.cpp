@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-void Model::addBackward(TracedGraph& traced) const {
+void Model::addBackward(TracedGraph& traced, const BatchLayout& layout) const {
   ir::Graph& graph = traced.graph;
   // Composites are differentiated through their parts; the loss keeps its place among the outputs.
   transforms::decompose(graph, [](const ir::Op&) { return false; });
@@ -19,7 +19,7 @@ void Model::addBackward(TracedGraph& traced) const {
       addTraining(graph,
                   graph.outputs()[traced.loss].value,
                   *optimizer_,
-                  {.accumulation = options_.training.gradientAccumulation(),
+                  {.accumulation = static_cast<std::int32_t>(layout.gradientAccumulation),
                    .reduction = options_.training.accumulationReduction(),
                    .replicaReduction = options_.training.replicationReductionType(),
                    .meanStrategy = options_.training.givenMeanReductionStrategy(),
@@ -61,7 +61,7 @@ std::string Model::getModelProto() const {
   return onnx::exportModelBytes(traced.graph, options);
 }
 
-TracedGraph Model::trace(const Signature& signature) {
+TracedGraph Model::trace(const Signature& signature, const BatchLayout& layout) {
   TracedGraph traced = source_->trace({signature, training(), options_});
   ir::Graph& graph = traced.graph;
   const std::size_t own = graph.outputs().size();
@@ -72,7 +72,7 @@ TracedGraph Model::trace(const Signature& signature) {
     makeInputsSynthetic(graph, options_.batch().syntheticData);
   }
   if (training()) {
-    addBackward(traced);
+    addBackward(traced, layout);
     addAnchors(traced);
   }
   // The model's own outputs, then the anchors in the order of the options.

@@ -14,6 +14,7 @@
 #include "sluice/nn/precision.h"
 #include "sluice/parallel/partition.h"
 #include "sluice/parallel/strategy.h"
+#include "sluice/program/overlap.h"
 #include "sluice/schedule/sync_groups.h"
 
 namespace sluice {
@@ -22,6 +23,7 @@ using nn::HalfFloatCasting;
 using nn::Policy;
 using parallel::AutoStage;
 using parallel::ConcurrentStages;
+using parallel::IoSchedule;
 using parallel::Liveness;
 using parallel::ParallelPhasedExecution;
 using parallel::Phase;
@@ -54,6 +56,7 @@ enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
 /// several devices under the IPU's rules, else None.
 enum class Recomputation : std::uint8_t { Default, None, Pipeline, Standard, NormOnly, All };
 
+using program::OverlapMode;
 using schedule::SyncPattern;
 
 /// The name of an enumeration and those of its values, for text.
@@ -99,6 +102,12 @@ struct EnumText<Recomputation> {
 };
 
 template <>
+struct EnumText<OverlapMode> {
+  static constexpr std::string_view kType = "OverlapMode";
+  static constexpr std::array<std::string_view, 3> kNames = {
+      "NoOverlap", "OverlapAccumulationLoop", "OverlapDeviceIterationLoop"};
+};
+template <>
 struct EnumText<SyncPattern> {
   static constexpr std::string_view kType = "SyncPattern";
   static constexpr std::array<std::string_view, 3> kNames = {
@@ -123,6 +132,11 @@ struct EnumText<Liveness> {
   static constexpr std::string_view kType = "Liveness";
   static constexpr std::array<std::string_view, 4> kNames = {
       "AlwaysLive", "OffChipAfterFwd", "OffChipAfterFwdNoOverlap", "OffChipAfterEachPhase"};
+};
+template <>
+struct EnumText<IoSchedule> {
+  static constexpr std::string_view kType = "IoSchedule";
+  static constexpr std::array<std::string_view, 3> kNames = {"Automatic", "Preload", "OnDemand"};
 };
 template <>
 struct EnumText<PhaseOrder> {
@@ -165,9 +179,11 @@ struct DeviceOptions {
   std::size_t memoryBytes = 0;                     ///< 0: no limit
   std::map<std::int32_t, double> availableMemory;  ///< for one op, by device; empty: not said
   ConnectionType connection = ConnectionType::Always;
-  std::vector<std::int32_t> deviceIds;  ///< of the machine; empty: any
-  std::int32_t selectedDevices = 0;     ///< 0: as many as the model needs
-  std::int32_t selectedPerReplica = 1;  ///< of them
+  std::vector<std::int32_t> deviceIds;       ///< of the machine; empty: any
+  std::int32_t selectedDevices = 0;          ///< 0: as many as the model needs
+  std::int32_t selectedPerReplica = 1;       ///< of them
+  std::optional<OverlapMode> inputOverlap;   ///< not set: as much as possible
+  std::optional<OverlapMode> outputOverlap;  ///< not set: as much as possible
   bool barriers = false;
   SyncPattern syncPattern = SyncPattern::Full;  ///< of the barriers
   bool autoRoundNumDevices = false;

@@ -126,10 +126,12 @@ Execution phasedExecution(const OptionValue& value) {
       execution.useSeparateBackwardPhase(arguments.boolean());
     } else if (call.text == "order") {
       execution.order(arguments.enumerator<PhaseOrder>());
+    } else if (call.text == "io") {
+      execution.io(arguments.enumerator<IoSchedule>());
     } else {
       raise<InvalidArgument>(
-          "{} has no '{}'; expected .setTensorsLiveness(...), .useSeparateBackwardPhase(...) or "
-          ".order(...)",
+          "{} has no '{}'; expected .setTensorsLiveness(...), .useSeparateBackwardPhase(...), "
+          ".order(...) or .io(...)",
           value.text,
           call.text);
     }

@@ -106,6 +106,12 @@ class Options : public Freezable {
   Options& autoSelectDevices(std::nullopt_t none);
   /// The same for exactly these devices.
   Options& selectDevices(std::vector<std::int64_t> ids, std::int64_t perReplica);
+  /// Where inputs, and outputs, move while their device computes. Not set: wherever data and memory
+  /// allow it. Under the IPU's rules overlap needs tensorLocations.numIOTiles.
+  Options& inputOverlap(std::optional<OverlapMode> mode) { return set(device_.inputOverlap, mode); }
+  Options& outputOverlap(std::optional<OverlapMode> mode) {
+    return set(device_.outputOverlap, mode);
+  }
   /// Devices meet at barriers before they exchange data, as on an IPU, and not only those wait that
   /// need it. Changes no result and only costs time: for studies. Off by default.
   Options& barriers(bool on) { return set(device_.barriers, on); }

@@ -49,6 +49,14 @@ std::string print(const Anchor& anchor) {
                      anchor.period);
 }
 
+std::string print(const std::map<std::string, bool, std::less<>>& items) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : items) {
+    parts.push_back(fmt::format("[{}, {}]", print(key), print(value)));
+  }
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
 template <class T>
 std::string print(const std::vector<T>& items) {
   std::vector<std::string> parts;
@@ -187,6 +195,10 @@ std::string print(const Policy& policy) {
 }
 
 /// true, false or none.
+std::optional<OverlapMode> maybeOverlap(Arguments& a) {
+  return a.none() ? std::optional<OverlapMode>() : a.enumerator<OverlapMode>();
+}
+
 std::optional<bool> maybe(Arguments& a) {
   return a.none() ? std::optional<bool>() : a.boolean();
 }
@@ -278,6 +290,12 @@ constexpr Setting kSettings[] = {
      [](O& o, A& a) { o.useDeviceIds(a.integers()); },
      [](const O& o) { return print(o.device().deviceIds); }},
     {"useDeviceId", applyDeviceId, nullptr},
+    {"inputOverlap",
+     [](O& o, A& a) { o.inputOverlap(maybeOverlap(a)); },
+     [](const O& o) { return print(o.device().inputOverlap); }},
+    {"outputOverlap",
+     [](O& o, A& a) { o.outputOverlap(maybeOverlap(a)); },
+     [](const O& o) { return print(o.device().outputOverlap); }},
     {"barriers",
      [](O& o, A& a) { o.barriers(a.boolean()); },
      [](const O& o) { return print(o.device().barriers); }},
@@ -380,6 +398,12 @@ constexpr Setting kSettings[] = {
     {"jit.traceModel",
      [](O& o, A& a) { o.jit.traceModel(a.boolean()); },
      [](const O& o) { return print(o.jit.traceModel()); }},
+    {"tensorLocations.setTensorLocation",
+     [](O& o, A& a) {
+       std::string tensor = a.text();
+       o.tensorLocations.setTensorLocation(std::move(tensor), a.boolean());
+     },
+     [](const O& o) { return print(o.tensorLocations.tensors()); }},
     {"tensorLocations.setActivationLocation",
      [](O& o, A& a) { o.tensorLocations.setActivationLocation(a.location()); },
      [](const O& o) { return o.tensorLocations.activation().str(); }},

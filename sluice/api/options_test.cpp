@@ -52,6 +52,8 @@ Options everythingSet() {
       .remoteBandwidth(1e9)
       .connectionType(ConnectionType::OnDemand)
       .useDeviceIds({5, 3})
+      .inputOverlap(OverlapMode::NoOverlap)
+      .outputOverlap(OverlapMode::OverlapAccumulationLoop)
       .barriers(true)
       .syncPattern(SyncPattern::SinglePipeline)
       .autoRoundNumDevices(true)
@@ -84,6 +86,7 @@ Options everythingSet() {
       .enableFloatingPointExceptions(true)
       .setPartialsType(DType::F16);
   options.jit.traceModel(false);
+  options.tensorLocations.setTensorLocation("w", false);
   options.tensorLocations.setActivationLocation(TensorLocationSettings().useOnChipStorage(true))
       .setWeightLocation(TensorLocationSettings().useOnChipStorage(false).minElementsForOffChip(4))
       .setOptimizerLocation(TensorLocationSettings()
@@ -126,6 +129,8 @@ TEST(Options, PrintTheirDefaults) {
             "remoteBandwidth: 0\n"
             "connectionType: Always\n"
             "useDeviceIds: []\n"
+            "inputOverlap: none\n"
+            "outputOverlap: none\n"
             "barriers: false\n"
             "syncPattern: Full\n"
             "autoRoundNumDevices: false\n"
@@ -158,6 +163,7 @@ TEST(Options, PrintTheirDefaults) {
             "precision.enableFloatingPointExceptions: false\n"
             "precision.setPartialsType: \"f32\"\n"
             "jit.traceModel: true\n"
+            "tensorLocations.setTensorLocation: []\n"
             "tensorLocations.setActivationLocation: TensorLocationSettings()\n"
             "tensorLocations.setWeightLocation: TensorLocationSettings()\n"
             "tensorLocations.setOptimizerLocation: TensorLocationSettings()\n"
@@ -196,6 +202,8 @@ TEST(Options, PrintWhatWasSet) {
             "remoteBandwidth: 1000000000\n"
             "connectionType: OnDemand\n"
             "useDeviceIds: [5, 3]\n"
+            "inputOverlap: NoOverlap\n"
+            "outputOverlap: OverlapAccumulationLoop\n"
             "barriers: true\n"
             "syncPattern: SinglePipeline\n"
             "autoRoundNumDevices: true\n"
@@ -228,6 +236,7 @@ TEST(Options, PrintWhatWasSet) {
             "precision.enableFloatingPointExceptions: true\n"
             "precision.setPartialsType: \"f16\"\n"
             "jit.traceModel: false\n"
+            "tensorLocations.setTensorLocation: [[\"w\", false]]\n"
             "tensorLocations.setActivationLocation: "
             "TensorLocationSettings().useOnChipStorage(true)\n"
             "tensorLocations.setWeightLocation: "
@@ -246,7 +255,9 @@ TEST(Options, EveryRowReadsWhatItPrints) {
   for (const Options& source : {everythingSet(), Options::defaults()}) {
     Options copy = Options::defaults();
     for (const detail::Setting& setting : detail::settings()) {
-      if (setting.print == nullptr || setting.name == "anchorTensor") {
+      const bool perCall =  // sets one of those that it prints
+          setting.name == "anchorTensor" || setting.name == "tensorLocations.setTensorLocation";
+      if (setting.print == nullptr || perCall) {
         continue;
       }
       const std::string line = std::string(setting.name) + "(" + setting.print(source) + ")";
@@ -645,6 +656,8 @@ TEST_F(OptionsFile, ReadsPhasedStrategies) {
   };
   EXPECT_EQ(read(R"(SerialPhasedExecution("A", Phase("B", "C")).order(PhaseOrder.PhaseMajor))"),
             SerialPhasedExecution("A", Phase("B", "C")).order(PhaseOrder::PhaseMajor));
+  EXPECT_EQ(read(R"(ParallelPhasedExecution("A", "B").io(IoSchedule.OnDemand))"),
+            ParallelPhasedExecution("A", "B").io(IoSchedule::OnDemand));
   EXPECT_EQ(read(R"(SerialPhasedExecution(Phase.automatic(3)).useSeparateBackwardPhase(true))"),
             SerialPhasedExecution(Phase::automatic(3)).useSeparateBackwardPhase(true));
   const Strategy parallel =
@@ -677,7 +690,11 @@ TEST(TensorLocations, RefuseWhatMakesNoSense) {
                             "TensorLocationSettings().onTheMoon(true)");
               }),
               HasSubstr("no 'onTheMoon'"));
+  EXPECT_THAT(
+      messageOf<InvalidArgument>([&] { options.tensorLocations.setTensorLocation("", true); }),
+      HasSubstr("an empty one"));
   options.freeze();
+  EXPECT_THROW(options.tensorLocations.setTensorLocation("w", true), InvalidArgument);
   EXPECT_THROW(options.tensorLocations.setWeightLocation({}), InvalidArgument);
 }
 

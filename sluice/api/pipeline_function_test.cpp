@@ -168,14 +168,6 @@ data::IterablePtr numbers(const std::vector<double>& values) {
   return data::repeat(data::iterate(data::tensorDataset({column})));
 }
 
-std::vector<double> valuesOf(const HostTensor& tensor) {
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < tensor.shape().elements(); ++i) {
-    values.push_back(tensor.at(i));
-  }
-  return values;
-}
-
 struct ProductRun {
   double weight;
   std::vector<HostTensor> outfeed;
@@ -231,17 +223,17 @@ TEST(PipelineFunction, FeedsTheOutfeedOutputsLossesOrSums) {
   // The weight is 1, then 1 - (2 + 4) / 8.
   const std::vector<HostTensor> all = trainProduct(options, {1, 2, 3, 4}).outfeed;
   EXPECT_EQ(all[0].shape(), (Shape{4, 1}));
-  EXPECT_THAT(valuesOf(all[0]), ElementsAre(2, 4, 1.5, 2));
+  EXPECT_THAT(all[0].toDoubles(), ElementsAre(2, 4, 1.5, 2));
   PipelineOptions loss = options;
   loss.outfeedLoss = true;
   const std::vector<HostTensor> losses = trainProduct(loss, {1, 2, 3, 4}).outfeed;
   EXPECT_EQ(losses[0].shape(), Shape{4});
-  EXPECT_THAT(valuesOf(losses[0]), ElementsAre(2, 4, 1.5, 2));
+  EXPECT_THAT(losses[0].toDoubles(), ElementsAre(2, 4, 1.5, 2));
   PipelineOptions sum = options;
   sum.accumulateOutfeed = true;
   const std::vector<HostTensor> sums = trainProduct(sum, {1, 2, 3, 4}).outfeed;
   EXPECT_EQ(sums[0].shape(), (Shape{2, 1}));
-  EXPECT_THAT(valuesOf(sums[0]), ElementsAre(6, 3.5));
+  EXPECT_THAT(sums[0].toDoubles(), ElementsAre(6, 3.5));
 }
 
 /// Inference on the infeed 1, 2, 3, 4.
@@ -279,9 +271,9 @@ TEST(PipelineFunction, ThreadsValuesFromStageToStage) {
                                                return Tensors{in[0] * 2.0};
                                              }};
   std::size_t devices = 0;
-  EXPECT_THAT(valuesOf(infer(stages, {}, &devices)), ElementsAre(2, 28, 58, 92));
+  EXPECT_THAT(infer(stages, {}, &devices).toDoubles(), ElementsAre(2, 28, 58, 92));
   EXPECT_EQ(devices, 3U);
-  EXPECT_THAT(valuesOf(infer(stages, {.deviceMapping = {1, 0, 1}}, &devices)),
+  EXPECT_THAT(infer(stages, {.deviceMapping = {1, 0, 1}}, &devices).toDoubles(),
               ElementsAre(2, 28, 58, 92));
   EXPECT_EQ(devices, 2U);
 }

@@ -1,5 +1,5 @@
-// QueueFeed and QueueSink: the ends of an infeed and an outfeed queue at a running step. Element k
-// of the infeed since the step began goes to micro-batch k / replicas of replica k % replicas.
+// The two ends of a step that runs on queues: the engine takes micro-batches from an InfeedQueue
+// and puts results into an OutfeedQueue while it runs.
 #pragma once
 
 #include <cstdint>
@@ -7,55 +7,45 @@
 #include <mutex>
 #include <vector>
 
+#include "sluice/api/batch_layout.h"
+#include "sluice/api/step.h"
 #include "sluice/data/infeed_queue.h"
 #include "sluice/data/outfeed_queue.h"
-#include "sluice/runtime/host_io.h"
+#include "sluice/program/program.h"
 
 namespace sluice {
 
-class QueueFeed : public runtime::HostFeed {
+/// Every element of the queue is one micro-batch of the replicas that share inputs.
+class InfeedFeed : public runtime::HostFeed {
  public:
-  /// A null queue: for steps without inputs.
-  QueueFeed(data::InfeedQueue* queue, std::int64_t replicas);
+  InfeedFeed(data::InfeedQueue& queue, const BatchLayout& layout);
   const void* take(std::int32_t input, std::int64_t microBatch) override;
-  bool mayBlock() const override { return queue_ != nullptr; }
 
  private:
-  /// The tensors that were dequeued for an input of a replica; the first one may be in use.
-  struct Stream {
-    std::deque<HostTensor> tensors;
-    std::int64_t first = 0;  // micro-batch of the first one, in the replica
+  /// An element until all replicas of its group have all of its tensors.
+  struct Element {
+    std::vector<HostTensor> tensors;
+    std::int64_t takes = 0;  // that are missing
   };
-  Stream& stream(std::size_t input, std::int64_t replica) {
-    return streams_[input * static_cast<std::size_t>(replicas_) +
-                    static_cast<std::size_t>(replica)];
-  }
 
-  data::InfeedQueue* queue_;
-  std::int64_t replicas_;
-  std::mutex mutex_;  // guards what follows
-  std::vector<Stream> streams_;
-  std::int64_t dequeued_ = 0;  // in this step
+  data::InfeedQueue& queue_;
+  BatchLayout layout_;
+  std::mutex mutex_;  // guards what follows: replicas and inputs have lanes of their own
+  std::deque<Element> window_;
+  std::int64_t first_ = 0;         // number of the first element of the window
+  std::vector<HostTensor> inUse_;  // by input and replica: what was taken last
 };
 
-class QueueSink : public runtime::HostSink {
+class OutfeedSink : public ResultSink {
  public:
-  /// A null queue, and outputs behind those it was defined for: dropped. `sumOver` consecutive
-  /// micro-batches are added up and put as one.
-  QueueSink(data::OutfeedQueue* queue,
-            const data::Types& types,
-            std::int64_t replicas,
-            std::int64_t sumOver = 1);
+  /// Defines what is enqueued: the outputs of the program by their names.
+  OutfeedSink(data::OutfeedQueue& queue, const program::Program& program, std::int64_t replicas);
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
-  bool mayBlock() const override { return queue_ != nullptr; }
+  std::vector<HostTensor> takeResults() override { return {}; }
 
  private:
-  data::OutfeedQueue* queue_;
-  data::Types types_;
+  data::OutfeedQueue& queue_;
   std::int64_t replicas_;
-  std::int64_t sumOver_;
-  // By output and replica; each is written by one lane only.
-  std::vector<HostTensor> sums_;
 };
 
 }  // namespace sluice

@@ -460,6 +460,7 @@ CompiledProgram Session::compile(ir::Graph graph,
                                        .lookahead = several ? 1 : 0,
                                        .memoryPerDevice = options.memoryPerDevice(),
                                        .drainRules = std::move(drainRules),
+                                       .overlap = overlapOf(options),
                                        .barriers = barriersOf(options)},
                              .onPlanned =
                                  [&](const ir::Graph& placed, const parallel::ExecutionPlan& plan) {

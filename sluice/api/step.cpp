@@ -1,5 +1,6 @@
 #include "sluice/api/step.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "sluice/ops/elementwise.h"
@@ -51,16 +52,10 @@ void addTo(DType dtype, void* sum, const void* data, std::size_t bytes) {
   });
 }
 
-Step::Step(std::vector<HostTensor> inputs,
-           const BatchLayout& layout,
-           const program::Program& program,
-           std::vector<BatchLayout> layouts,
+Step::Step(std::unique_ptr<runtime::HostFeed> feed,
+           std::unique_ptr<ResultSink> sink,
            std::shared_ptr<StepCounts> counts)
-    : ownFeed_(std::in_place, std::move(inputs), layout),
-      ownSink_(std::in_place, program, std::move(layouts)),
-      feed_(&*ownFeed_),
-      sink_(&*ownSink_),
-      counts_(std::move(counts)) {}
+    : feed_(std::move(feed)), sink_(std::move(sink)), counts_(std::move(counts)) {}
 
 runtime::StepArgs Step::args(std::int32_t rounds, std::uint64_t seed) {
   return {.feed = *feed_,
@@ -73,11 +68,8 @@ runtime::StepArgs Step::args(std::int32_t rounds, std::uint64_t seed) {
 void Step::finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs) {
   counts_->updates += updates;
   counts_->microBatches += microBatches;
-  if (!ownSink_) {
-    return;
-  }
-  std::vector<HostTensor> all = ownSink_->takeResults();
-  const auto split = all.begin() + static_cast<std::ptrdiff_t>(outputs);
+  std::vector<HostTensor> all = sink_->takeResults();
+  const auto split = all.begin() + static_cast<std::ptrdiff_t>(std::min(outputs, all.size()));
   outputs_.assign(all.begin(), split);
   counts_->anchors.assign(split, all.end());
 }

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,14 +31,20 @@ class TensorFeed : public runtime::HostFeed {
 /// Adds tensors of `bytes` bytes, in their own type with one rounding per element.
 void addTo(DType dtype, void* sum, const void* data, std::size_t bytes);
 
+/// A sink that may have tensors for the caller when the step has ended.
+class ResultSink : public runtime::HostSink {
+ public:
+  virtual std::vector<HostTensor> takeResults() = 0;
+};
+
 /// Joins the micro-batches of each output along the first dimension, or adds them up, as the layout
 /// of that output says.
-class TensorSink : public runtime::HostSink {
+class TensorSink : public ResultSink {
  public:
   TensorSink(const program::Program& program, std::vector<BatchLayout> layouts);
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
   bool mayBlock() const override { return false; }
-  std::vector<HostTensor> takeResults() { return std::move(results_); }
+  std::vector<HostTensor> takeResults() override { return std::move(results_); }
 
  private:
   std::vector<BatchLayout> layouts_;  // by output
@@ -57,18 +62,9 @@ struct StepCounts {
 
 class Step {
  public:
-  /// `layout` is that of the inputs, `layouts` are by output of the program.
-  Step(std::vector<HostTensor> inputs,
-       const BatchLayout& layout,
-       const program::Program& program,
-       std::vector<BatchLayout> layouts,
+  Step(std::unique_ptr<runtime::HostFeed> feed,
+       std::unique_ptr<ResultSink> sink,
        std::shared_ptr<StepCounts> counts);
-
-  /// Its data passes through these, which must outlive it; it has no outputs of its own.
-  Step(runtime::HostFeed& feed, runtime::HostSink& sink, std::shared_ptr<StepCounts> counts)
-      : feed_(&feed), sink_(&sink), counts_(std::move(counts)) {}
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
 
   runtime::StepArgs args(std::int32_t rounds, std::uint64_t seed);
   /// Counts the step and separates the model's outputs from the anchors behind them.
@@ -78,10 +74,8 @@ class Step {
   std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }
 
  private:
-  std::optional<TensorFeed> ownFeed_;
-  std::optional<TensorSink> ownSink_;  // not set: what comes out is somebody else's
-  runtime::HostFeed* feed_;
-  runtime::HostSink* sink_;
+  std::unique_ptr<runtime::HostFeed> feed_;
+  std::unique_ptr<ResultSink> sink_;
   std::shared_ptr<StepCounts> counts_;
   std::vector<HostTensor> outputs_;
 };

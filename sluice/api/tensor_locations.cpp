@@ -87,6 +87,15 @@ TensorLocationOptions& TensorLocationOptions::setAccumulatorLocation(
   return set(accumulator_, settings);
 }
 
+TensorLocationOptions& TensorLocationOptions::setTensorLocation(std::string name, bool onChip) {
+  requireUnfrozen();
+  if (name.empty()) {
+    raise<InvalidArgument>("setTensorLocation: expected the name of a tensor, got an empty one");
+  }
+  tensors_.insert_or_assign(std::move(name), onChip);
+  return *this;
+}
+
 TensorLocationOptions& TensorLocationOptions::numIOTiles(std::int64_t count) {
   requireUnfrozen();
   constexpr std::int64_t kFewest = 32;
@@ -100,7 +109,8 @@ TensorLocationOptions& TensorLocationOptions::numIOTiles(std::int64_t count) {
 }
 
 parallel::LocationPlan TensorLocationOptions::plan() const {
-  return {activation_.values(), weight_.values(), optimizer_.values(), accumulator_.values()};
+  return {
+      activation_.values(), weight_.values(), optimizer_.values(), accumulator_.values(), tensors_};
 }
 
 }  // namespace sluice

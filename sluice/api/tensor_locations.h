@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -42,6 +44,9 @@ class TensorLocationOptions : public Freezable {
   /// Optimizer state without the weights' own values; combined SGD keeps none.
   TensorLocationOptions& setOptimizerLocation(const TensorLocationSettings& settings);
   TensorLocationOptions& setAccumulatorLocation(const TensorLocationSettings& settings);
+  /// Where one tensor is, by name, whatever its class and size say: a variable, or an activation by
+  /// the name of its op. A model that has none of this name refuses it.
+  TensorLocationOptions& setTensorLocation(std::string name, bool onChip);
   /// Tiles of a device that only move data: an even number from 32 to 192, or 0 for none.
   TensorLocationOptions& numIOTiles(std::int64_t count);
 
@@ -49,6 +54,7 @@ class TensorLocationOptions : public Freezable {
   const TensorLocationSettings& weight() const { return weight_; }
   const TensorLocationSettings& optimizer() const { return optimizer_; }
   const TensorLocationSettings& accumulator() const { return accumulator_; }
+  const std::map<std::string, bool, std::less<>>& tensors() const { return tensors_; }
   std::int32_t numIOTiles() const { return ioTiles_; }
   parallel::LocationPlan plan() const;
 
@@ -64,6 +70,7 @@ class TensorLocationOptions : public Freezable {
   TensorLocationSettings weight_;
   TensorLocationSettings optimizer_;
   TensorLocationSettings accumulator_;
+  std::map<std::string, bool, std::less<>> tensors_;
   std::int32_t ioTiles_ = 0;
 };
 

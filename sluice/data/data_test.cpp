@@ -1,14 +1,10 @@
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <set>
+#include <functional>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
 #include "sluice/data/idx.h"
-#include "sluice/data/memory_loader.h"
 #include "sluice/data/mnist.h"
 
 namespace sluice::data {
@@ -51,7 +47,8 @@ TEST(Idx, BrokenFilesAreFileErrorsThatSayWhy) {
 }
 
 TEST(Idx, EveryTruncationIsRefused) {
-  const std::string whole = "\0\0\x0c\x02\0\0\0\x02\0\0\0\x02"s + std::string(16, '\1');
+  std::string whole = "\0\0\x0c\x02\0\0\0\x02\0\0\0\x02"s;
+  whole.append(16, '\1');
   for (std::size_t n = 0; n < whole.size(); ++n) {
     EXPECT_THROW(parseIdx(whole.substr(0, n), "t"), FileError) << n;
   }
@@ -60,41 +57,6 @@ TEST(Idx, EveryTruncationIsRefused) {
 
 TEST(Mnist, ExplainsMissingFiles) {
   expectError<FileError>([] { mnistDataset("/nonexistent", Split::Test); }, "./dev data");
-}
-
-TEST(MemoryLoader, EveryEpochHasEverySampleOnceInAnOrderFixedByTheSeed) {
-  HostTensor x(DType::F32, Shape{10, 2});
-  HostTensor y(DType::I64, Shape{10});
-  for (std::int64_t i = 0; i < 10; ++i) {
-    x.set(2 * i, static_cast<double>(i));
-    y.set(i, static_cast<double>(i));
-  }
-  const MemoryLoader loader({x, y}, 2, Shuffle::Yes, 3);
-  EXPECT_EQ(loader.batches(), 5);
-  std::vector<std::vector<double>> orders;
-  for (const std::int64_t epoch : {0, 1, 0}) {
-    std::vector<double> seen;
-    for (std::int64_t i = 0; i < loader.batches(); ++i) {
-      const std::vector<HostTensor> batch = loader.batch(epoch, i);
-      EXPECT_EQ(batch[0].at(0), batch[1].at(0));
-      seen.push_back(batch[1].at(0));
-      seen.push_back(batch[1].at(1));
-    }
-    EXPECT_EQ(std::set<double>(seen.begin(), seen.end()).size(), 10U);
-    orders.push_back(seen);
-  }
-  EXPECT_EQ(orders[0], orders[2]);
-  EXPECT_NE(orders[0], orders[1]);
-}
-
-TEST(MemoryLoader, DropsTheRemainderAndRefusesWhatDoesNotFit) {
-  const HostTensor x(DType::F32, Shape{7, 1});
-  EXPECT_EQ(MemoryLoader({x}, 3).batches(), 2);
-  EXPECT_EQ(MemoryLoader({x}, 8).batches(), 0);
-  EXPECT_THROW(MemoryLoader({x}, 0), InvalidArgument);
-  EXPECT_THROW(MemoryLoader({}, 1), InvalidArgument);
-  EXPECT_THROW(MemoryLoader({x, HostTensor(DType::F32, Shape{6})}, 1), InvalidArgument);
-  EXPECT_THROW(MemoryLoader({x}, 3).batch(0, 2), InvalidArgument);
 }
 
 }  // namespace

@@ -42,10 +42,4 @@ DatasetPtr mnistDataset(const std::string& folder, Split split) {
       toTensor(tensorDataset({images, cast(labels, DType::I64)})), {kMean}, {kDeviation});
 }
 
-ImageSet loadMnist(const std::string& folder, Split split) {
-  const DatasetPtr dataset = mnistDataset(folder, split);
-  const Sample all = batch(dataset, dataset->size())->get(0);
-  return {all[0], all[1]};
-}
-
 }  // namespace sluice::data

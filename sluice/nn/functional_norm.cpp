@@ -5,6 +5,7 @@
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/loss_ops.h"
+#include "sluice/ops/norm.h"
 #include "sluice/ops/norm_ops.h"
 #include "sluice/ops/random_ops.h"
 #include "sluice/ops/shape_ops.h"
@@ -100,8 +101,7 @@ Tensor batchNorm(const Tensor& input,
                  double eps) {
   const auto [x, weight, bias] = operands("batch_norm", input, scale, offset);
   GraphBuilder& b = x.builder();
-  // Only x has to be small: the op computes in the statistics' type.
-  const DType wide = x.dtype() == DType::F64 ? DType::F64 : DType::F32;
+  const DType wide = ops::statisticsType(x.dtype());
   return {b,
           ops::batchNormInference(b,
                                   x.value(),

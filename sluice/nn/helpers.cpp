@@ -2,6 +2,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"
+#include "sluice/nn/operands.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/indexing_ops.h"
 #include "sluice/ops/loss_ops.h"
@@ -11,10 +12,6 @@ namespace sluice::nn {
 namespace {
 
 using ir::GraphBuilder;
-
-bool isHalf(DType dtype) {
-  return dtype == DType::F16 || dtype == DType::BF16;
-}
 
 std::vector<Tensor> parts(const Tensor& x, std::int64_t axis, std::int64_t count) {
   const std::int64_t extent = x.shape()[normalizeAxis(axis, x.shape().rank())];
@@ -74,12 +71,14 @@ Tensor nop(const Tensor& x) {
   return {b, ops::nop(b, x.value())};
 }
 
-Tensor serializedMatMul(const Tensor& lhs,
-                        const Tensor& rhs,
+Tensor serializedMatMul(const Tensor& left,
+                        const Tensor& right,
                         MatMulSerializationMode mode,
                         std::int64_t factor,
                         bool keepPrecision) {
-  const std::int64_t rank = lhs.shape().rank();
+  const std::int64_t rank = left.shape().rank();
+  // Here and not in each product: the sums have to know the type.
+  const auto [lhs, rhs] = operands(rank == 3 ? "bmm" : "mm", left, right);
   if (rank != rhs.shape().rank() || rank < 2 || rank > 3) {
     raise<InvalidArgument>(
         "serializedMatMul: expected two operands of rank 2 or two of rank 3, got {} and {}",
@@ -134,10 +133,11 @@ Tensor dynamicSlice(
           ops::slice(b, block, std::vector<std::int64_t>(rank, 0), b.shape(block).dims(), steps)};
 }
 
-Tensor dynamicUpdate(const Tensor& x,
-                     const Tensor& update,
+Tensor dynamicUpdate(const Tensor& target,
+                     const Tensor& values,
                      std::int64_t axis,
                      const Tensor& start) {
+  const auto [x, update] = operands("index_put", target, values);
   GraphBuilder& b = x.builder();
   start.builder();
   return {update.builder(),

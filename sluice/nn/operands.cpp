@@ -9,10 +9,6 @@
 namespace sluice::nn {
 namespace {
 
-bool isHalf(DType dtype) {
-  return dtype == DType::F16 || dtype == DType::BF16;
-}
-
 bool has(std::span<const Tensor> operands, DType dtype) {
   return std::ranges::any_of(
       operands, [dtype](const Tensor& x) { return x.defined() && x.dtype() == dtype; });

@@ -10,6 +10,10 @@
 
 namespace sluice::nn {
 
+constexpr bool isHalf(DType dtype) {
+  return dtype == DType::F16 || dtype == DType::BF16;
+}
+
 /// First what autocast says of the function, then, where 16-bit and 32-bit floats still meet, what
 /// HalfFloatCasting says. Tensors of other types and empty ones stay as they are; float16 with
 /// bfloat16, and float64 with any other, is left to the op to refuse.

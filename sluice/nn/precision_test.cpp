@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/nn/helpers.h"
 #include "sluice/nn/layer_run.h"
 #include "sluice/nn/modules.h"
 #include "sluice/nn/operands.h"
@@ -263,6 +264,30 @@ TEST(Autocast, DemotesAndKnowsBfloat16) {
   EXPECT_EQ((full + brain).dtype(), DType::BF16);
   EXPECT_EQ((full + full).dtype(), kFloat);
   EXPECT_EQ((full - brain).dtype(), kFloat);
+}
+
+TEST(Autocast, ReachesTheHelpers) {
+  Trace t;
+  const Autocast on;
+  for (const auto mode : {MatMulSerializationMode::ReducingDim,
+                          MatMulSerializationMode::InputChannels,
+                          MatMulSerializationMode::OutputChannels,
+                          MatMulSerializationMode::Disabled}) {
+    const Tensor x = t.input(kFloat);
+    EXPECT_EQ(serializedMatMul(x, x, mode, 2, true).dtype(), kHalf);
+  }
+  // The partial products meet in float32.
+  bool wide = false;
+  for (const ir::OpId id : t.graph.order()) {
+    const ir::Op& op = t.graph.op(id);
+    wide = wide || (op.def->name == "add" && op.outputs[0].dtype == kFloat);
+  }
+  EXPECT_TRUE(wide);
+  const Tensor start = t.input(DType::I32, {1});
+  const Tensor row = t.input(kHalf, {1, 2});
+  EXPECT_EQ(dynamicUpdate(t.input(kFloat), row, 0, start).dtype(), kFloat) << "index_put promotes";
+  const Autocast off(false);
+  EXPECT_EQ(dynamicUpdate(t.input(kFloat), row, 0, start).dtype(), kHalf);
 }
 
 TEST(Autocast, ANumberTakesTheTypeOfTheTensor) {

@@ -155,6 +155,7 @@ void setStreaming(const ir::Graph& graph,
   streaming.overlaps = options.overlap && strategy.liveness() != Liveness::OffChipAfterFwdNoOverlap;
   streaming.activations = isOffChip(options.locations.activation, phased);
   streaming.minActivationElements = options.locations.activation.minElements;
+  streaming.tensors = options.locations.tensors;
   const PhaseNumbers numbers = numberPhases(
       plan.phaseOfStage.back() + 1, strategy.liveness(), strategy.hasSeparateBackwardPhase());
   // One stage of a device can turn around; two would have to run in each other's middle.

@@ -33,6 +33,11 @@ std::string_view name(PhaseOrder order) {
   return kNames[static_cast<std::size_t>(order)];
 }
 
+std::string_view name(IoSchedule schedule) {
+  static constexpr std::array<std::string_view, 3> kNames = {"Automatic", "Preload", "OnDemand"};
+  return kNames[static_cast<std::size_t>(schedule)];
+}
+
 PipelineKind parsePipelineKind(std::string_view text) {
   std::vector<std::string_view> names;
   for (const PipelineKind kind : schedule::allPipelineKinds()) {
@@ -146,6 +151,9 @@ std::string Strategy::str() const {
     text += separateBackward_ ? ".useSeparateBackwardPhase(true)" : "";
     if (phaseOrder_ != PhaseOrder::Automatic) {
       text += fmt::format(".order(PhaseOrder.{})", name(phaseOrder_));
+    }
+    if (ioSchedule_ != IoSchedule::Automatic) {
+      text += fmt::format(".io(IoSchedule.{})", name(ioSchedule_));
     }
   } else {
     std::vector<std::string> parts;

@@ -43,6 +43,11 @@ constexpr bool isPhased(StrategyKind kind) {
 enum class PhaseOrder : std::uint8_t { Automatic, PhaseMajor, MicroBatchMajor };
 std::string_view name(PhaseOrder order);
 
+/// Whether the data of a phase is loaded while the one before computes, or when the phase begins,
+/// which takes less memory. Automatic: ahead where there is room. None changes a result.
+enum class IoSchedule : std::uint8_t { Automatic, Preload, OnDemand };
+std::string_view name(IoSchedule schedule);
+
 /// The order in which a pipeline runs its stages and micro-batches. None changes a result.
 using schedule::PipelineKind;
 /// Throws InvalidArgument that lists the names: "sequential", "1f1b", "zb-h1", ...
@@ -79,6 +84,7 @@ class Strategy {
   }
   bool hasSeparateBackwardPhase() const { return separateBackward_; }
   PhaseOrder phaseOrder() const { return phaseOrder_; }
+  IoSchedule ioSchedule() const { return ioSchedule_; }
   /// PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule("popart")
   std::string str() const;
   bool operator==(const Strategy&) const = default;
@@ -93,6 +99,7 @@ class Strategy {
   void setLiveness(Liveness liveness) { liveness_ = liveness; }
   void setSeparateBackward(bool on) { separateBackward_ = on; }
   void setPhaseOrder(PhaseOrder order) { phaseOrder_ = order; }
+  void setIoSchedule(IoSchedule schedule) { ioSchedule_ = schedule; }
   void setSchedule(PipelineKind schedule) { schedule_ = schedule; }
 
  private:
@@ -110,6 +117,7 @@ class Strategy {
   Liveness liveness_ = Liveness::AlwaysLive;
   bool separateBackward_ = false;
   PhaseOrder phaseOrder_ = PhaseOrder::Automatic;
+  IoSchedule ioSchedule_ = IoSchedule::Automatic;
 };
 
 /// Stages work on different micro-batches at the same time.
@@ -164,6 +172,10 @@ class PhasedExecution : public Strategy {
   }
   Self& order(PhaseOrder order) {
     setPhaseOrder(order);
+    return static_cast<Self&>(*this);
+  }
+  Self& io(IoSchedule schedule) {
+    setIoSchedule(schedule);
     return static_cast<Self&>(*this);
   }
   /// Where tensors are between phases.

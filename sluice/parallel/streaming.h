@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ struct Streaming {
   /// that do, in elements.
   bool activations = false;
   std::int64_t minActivationElements = 2;
+  /// Activations with a location of their own, by name: whether they stay on their device.
+  std::map<std::string, bool, std::less<>> tensors;
 
   /// Whether both passes of the last phase take turns, micro-batch by micro-batch.
   bool turnsAround = false;

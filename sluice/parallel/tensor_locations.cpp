@@ -1,14 +1,49 @@
 #include "sluice/parallel/tensor_locations.h"
 
+#include <algorithm>
+
+#include "sluice/base/error.h"
+
 namespace sluice::parallel {
 
 bool isOffChip(const TensorLocation& location, bool phased) {
   return !location.onChip.value_or(!phased);
 }
 
+namespace {
+
+bool isTraining(const ir::Graph& graph) {
+  return std::ranges::any_of(
+      graph.order(), [&](ir::OpId id) { return graph.op(id).place.pass == ir::Pass::Update; });
+}
+
+void requireTensors(const ir::Graph& graph, const LocationPlan& locations) {
+  for (const auto& [name, onChip] : locations.tensors) {
+    const ir::Variable* variable = graph.findVariable(name);
+    const bool made =
+        std::ranges::any_of(graph.order(), [&](ir::OpId id) { return graph.op(id).name == name; });
+    // Inference has fewer tensors than the training that its options come from.
+    if (variable == nullptr && !made && isTraining(graph)) {
+      raise<InvalidArgument>(
+          "setTensorLocation: the model has no variable and no tensor named '{}'", name);
+    }
+    if (variable != nullptr && !onChip &&
+        (variable->role == ir::VariableRole::Buffer ||
+         variable->role == ir::VariableRole::StepScalar || variable->type.shape.rank() == 0)) {
+      raise<InvalidArgument>("setTensorLocation: '{}' ({} {}) always stays on its device",
+                             name,
+                             variable->type.str(),
+                             ir::name(variable->role));
+    }
+  }
+}
+
+}  // namespace
+
 std::set<std::string, std::less<>> remoteVariables(const ir::Graph& graph,
                                                    const LocationPlan& locations,
                                                    bool phased) {
+  requireTensors(graph, locations);
   std::set<std::string, std::less<>> assignedInLoop;
   for (const ir::OpId id : graph.order()) {
     const ir::Op& op = graph.op(id);
@@ -35,8 +70,12 @@ std::set<std::string, std::less<>> remoteVariables(const ir::Graph& graph,
     }
     const bool movable =
         variable.role == ir::VariableRole::Accumulator || !assignedInLoop.contains(variable.name);
-    if (movable && isOffChip(*location, phased) &&
-        variable.type.shape.elements() >= location->minElements) {
+    const auto own = locations.tensors.find(variable.name);
+    const bool off = own != locations.tensors.end()
+                         ? !own->second
+                         : isOffChip(*location, phased) &&
+                               variable.type.shape.elements() >= location->minElements;
+    if (movable && off) {
       remote.insert(variable.name);
     }
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,6 +32,9 @@ struct LocationPlan {
   TensorLocation weight;
   TensorLocation optimizer;
   TensorLocation accumulator;
+  /// By name of a variable, or of the op that makes an activation: whether it is on the devices,
+  /// whatever its class and size say.
+  std::map<std::string, bool, std::less<>> tensors = {};
 
   bool operator==(const LocationPlan&) const = default;
 };
@@ -41,6 +45,8 @@ bool isOffChip(const TensorLocation& location, bool phased);
 /// The variables of a finished graph that are in remote memory: weights, optimizer state and
 /// accumulators whose class says so and that are large enough. What the loop itself assigns stays
 /// on its device, except for accumulators.
+/// Throws InvalidArgument for a tensor with a location of its own that the graph does not have, or
+/// that cannot leave its device.
 std::set<std::string, std::less<>> remoteVariables(const ir::Graph& graph,
                                                    const LocationPlan& locations,
                                                    bool phased);

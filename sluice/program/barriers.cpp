@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sluice/base/error.h"
+#include "sluice/program/task_lists.h"
 #include "sluice/program/virtual_clock.h"
 
 namespace sluice::program {
@@ -24,36 +25,6 @@ struct Meeting {
   std::vector<At> exchanges;
   std::vector<At> members;
 };
-
-struct Entry {
-  Task task;
-  std::vector<Wait> waits;
-};
-using Entries = std::vector<std::vector<Entry>>;  // by lane
-
-Entries takeApart(const Program& program) {
-  Entries entries(program.lanes.size());
-  for (std::size_t l = 0; l < program.lanes.size(); ++l) {
-    for (const Task& task : program.lanes[l].tasks) {
-      const std::span<const Wait> waits = program.waitsOf(task);
-      entries[l].push_back({task, {waits.begin(), waits.end()}});
-    }
-  }
-  return entries;
-}
-
-void putTogether(const Entries& entries, Program& program) {
-  program.waits.clear();
-  for (std::size_t l = 0; l < entries.size(); ++l) {
-    program.lanes[l].tasks.clear();
-    for (const Entry& entry : entries[l]) {
-      Task& task = program.lanes[l].tasks.emplace_back(entry.task);
-      task.firstWait = static_cast<std::int32_t>(program.waits.size());
-      task.numWaits = static_cast<std::int32_t>(entry.waits.size());
-      program.waits.insert(program.waits.end(), entry.waits.begin(), entry.waits.end());
-    }
-  }
-}
 
 /// In the order of time; one meeting for all exchanges of a group that are ready at the same time.
 std::vector<Meeting> findMeetings(const Program& program,
@@ -86,12 +57,12 @@ std::vector<Meeting> findMeetings(const Program& program,
 
 /// Puts the barriers of a device between its kernels, in front of all that begin no earlier. Gives
 /// the new place of every task of the lane.
-std::vector<std::int32_t> insertBarriers(std::vector<Entry>& entries,
+std::vector<std::int32_t> insertBarriers(std::vector<TaskEntry>& entries,
                                          std::int32_t lane,
                                          std::int32_t device,
                                          std::span<const TaskSpan> spans,
                                          std::vector<Meeting>& meetings) {
-  std::vector<Entry> old = std::exchange(entries, {});
+  std::vector<TaskEntry> old = std::exchange(entries, {});
   std::vector<std::int32_t> places;
   std::size_t next = 0;  // meeting
   const auto addUntil = [&](std::int64_t time, const Task& neighbour) {
@@ -119,8 +90,8 @@ std::vector<std::int32_t> insertBarriers(std::vector<Entry>& entries,
 
 /// Each member waits for what the others have in front of the barrier, each exchange for the
 /// member of its own device.
-void connect(const Meeting& meeting, const Program& program, Entries& entries) {
-  const auto entryAt = [&](const At& at) -> Entry& {
+void connect(const Meeting& meeting, const Program& program, TaskLists& entries) {
+  const auto entryAt = [&](const At& at) -> TaskEntry& {
     return entries[static_cast<std::size_t>(at.lane)][static_cast<std::size_t>(at.task)];
   };
   for (const At& mine : meeting.members) {
@@ -143,10 +114,6 @@ void connect(const Meeting& meeting, const Program& program, Entries& entries) {
 }
 
 }  // namespace
-
-Wait waitForArrival(std::int32_t lane, std::int32_t barrier, std::int32_t tasksOfLane) {
-  return barrier > 0 ? Wait{lane, barrier - 1, 0} : Wait{lane, tasksOfLane - 1, 1};
-}
 
 std::vector<std::int32_t> groupBefore(const Program& program,
                                       const Lane& lane,
@@ -175,7 +142,7 @@ void addBarriers(Program& program, schedule::SyncPattern pattern) {
   const ClockRun clock =
       runOnClock(program, {.segments = std::vector<std::int64_t>(program.segments.size(), 1)});
   std::vector<Meeting> meetings = findMeetings(program, clock, pattern);
-  Entries entries = takeApart(program);
+  TaskLists entries = takeApart(program);
   std::vector<std::vector<std::int32_t>> places(entries.size());
   for (std::size_t l = 0; l < entries.size(); ++l) {
     const Lane& lane = program.lanes[l];
@@ -184,8 +151,8 @@ void addBarriers(Program& program, schedule::SyncPattern pattern) {
           entries[l], static_cast<std::int32_t>(l), lane.device, clock.lanes[l], meetings);
     }
   }
-  for (std::vector<Entry>& lane : entries) {
-    for (Entry& entry : lane) {
+  for (std::vector<TaskEntry>& lane : entries) {
+    for (TaskEntry& entry : lane) {
       for (Wait& wait : entry.waits) {
         const std::vector<std::int32_t>& moved = places[static_cast<std::size_t>(wait.lane)];
         wait.task = moved.empty() ? wait.task : moved[static_cast<std::size_t>(wait.task)];

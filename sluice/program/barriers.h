@@ -18,7 +18,4 @@ std::vector<std::int32_t> groupBefore(const Program& program,
                                       const Task& task,
                                       schedule::SyncPattern pattern);
 
-/// A lane of this many tasks has come as far as its barrier when the task in front of it is over.
-Wait waitForArrival(std::int32_t lane, std::int32_t barrier, std::int32_t tasksOfLane);
-
 }  // namespace sluice::program

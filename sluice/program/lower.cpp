@@ -146,6 +146,7 @@ Program lower(const Placed& placed,
   program.reductions = emitted.reductions;
   round.write(program);
   fillSegments(program, emitted);
+  limitOverlap(program, options.overlap);
   if (options.barriers) {
     addBarriers(program, *options.barriers);
   }

@@ -12,6 +12,7 @@
 #include "sluice/parallel/placement.h"
 #include "sluice/parallel/segments.h"
 #include "sluice/parallel/streaming.h"
+#include "sluice/program/overlap.h"
 #include "sluice/program/program.h"
 #include "sluice/program/state_plan.h"
 #include "sluice/schedule/pipeline.h"
@@ -25,6 +26,7 @@ struct LowerOptions {
   DrainRule drainRule = {};         ///< for outputs without one of their own
   std::size_t memoryPerDevice = 0;  ///< 0: not limited
   std::vector<DrainRule> drainRules = {};              ///< by output; empty: drainRule for all
+  OverlapPlan overlap = {};                            ///< of the host's data with kernels
   std::optional<schedule::SyncPattern> barriers = {};  ///< set: devices meet before they exchange
 };
 

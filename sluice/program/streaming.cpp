@@ -53,7 +53,7 @@ class Streams {
     for (const StreamedVariable& variable : emitted_.streamed) {
       streamVariable(variable);
     }
-    if (streaming_.activations) {
+    if (streaming_.activations || !streaming_.tensors.empty()) {
       const std::size_t before = emitted_.buffers.size();
       for (std::size_t b = 0; b < before; ++b) {
         if (isActivation(b)) {
@@ -214,7 +214,7 @@ class Streams {
 
   void streamActivation(BufferId buffer) {
     const std::vector<Window> windows = windowsOf(buffer);
-    if (windows.size() < 2 || isSmall(buffer)) {
+    if (windows.size() < 2 || staysOnChip(buffer)) {
       return;
     }
     const Buffer local = emitted_.buffers[buffer.index()];
@@ -228,8 +228,12 @@ class Streams {
     }
   }
 
-  bool isSmall(BufferId buffer) const {
-    return elements_[buffer.index()] < streaming_.minActivationElements;
+  bool staysOnChip(BufferId buffer) const {
+    const auto own = streaming_.tensors.find(emitted_.buffers[buffer.index()].name);
+    return own != streaming_.tensors.end()
+               ? own->second
+               : !streaming_.activations ||
+                     elements_[buffer.index()] < streaming_.minActivationElements;
   }
 
   BufferId copyOf(BufferId buffer, BufferUse use) {
@@ -285,7 +289,7 @@ class Streams {
 }  // namespace
 
 void addStreams(Emitted& emitted, const Streaming& streaming) {
-  if (streaming.activations || !emitted.streamed.empty()) {
+  if (streaming.activations || !streaming.tensors.empty() || !emitted.streamed.empty()) {
     Streams(emitted, streaming).run();
   }
 }

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/program/barriers.h"
+#include "sluice/program/task_lists.h"
 #include "sluice/program/verify_parts.h"
 
 namespace sluice::program {

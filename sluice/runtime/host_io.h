@@ -11,7 +11,8 @@ class HostFeed {
  public:
   virtual ~HostFeed() = default;
   /// The data of one input for one micro-batch of the step: plain, of the stream's type. Valid
-  /// until the same replica takes the input's next one, or the step ends. Errors are thrown and reach the caller of the step.
+  /// until the next one of the same input and replica is taken or the step ends. Errors are thrown
+  /// and reach the caller of the step.
   virtual const void* take(std::int32_t input, std::int64_t microBatch) = 0;
   /// Whether take may wait for something. If neither side may, the devices' workers make the calls
   /// themselves and no other thread is woken for them.

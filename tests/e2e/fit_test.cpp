@@ -16,14 +16,14 @@ using ::testing::HasSubstr;
 using testing::Line;
 using ::testing::StartsWith;
 
-data::MemoryLoader eightPoints() {
+std::unique_ptr<DataLoader> eightPoints() {
   HostTensor x(DType::F32, Shape{8, 1});
   HostTensor y(DType::F32, Shape{8, 1});
   for (std::int64_t i = 0; i < 8; ++i) {
     x.set(i, static_cast<double>(i) / 8);
     y.set(i, 1 + static_cast<double>(i) / 4);
   }
-  return data::MemoryLoader({x, y}, 4);
+  return std::make_unique<DataLoader>(Options(), data::tensorDataset({x, y}), 4);
 }
 
 /// Notes every call, and runs something at a given step.
@@ -59,7 +59,7 @@ TEST(Fit, CallsBackInOrderWithTheMeansOfAnEpoch) {
   options.epochs = 2;
   options.callbacks = {recorder};
   options.validate = [] { return Metrics{{"Score", 7}}; };
-  const FitResult result = fit(model, eightPoints(), options);
+  const FitResult result = fit(model, *eightPoints(), options);
   EXPECT_THAT(recorder->calls,
               ElementsAre("begin 0/2 0/2 0",
                           "step 0/2 1/2 1",
@@ -87,10 +87,12 @@ TEST(Fit, GivesTheSameWeightsAsALoop) {
   Line looped;
   auto model = trainingModel(fitted, Options(), optim::SGD(0.1));
   auto loop = trainingModel(looped, Options(), optim::SGD(0.1));
-  const data::MemoryLoader loader = eightPoints();
-  fit(model, loader, {.epochs = 3});
-  for (int i = 0; i < 6; ++i) {
-    loop.run(loader.batch(i / 2, i % 2));
+  fit(model, *eightPoints(), {.epochs = 3});
+  const auto loader = eightPoints();
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (const Batch& batch : *loader) {
+      loop.run(batch.tensors);
+    }
   }
   EXPECT_TRUE(fitted.fc.weight.value().sameBits(looped.fc.weight.value()));
 }
@@ -108,14 +110,14 @@ TEST(Fit, EndsAfterTheStepOnCtrlCAndCanGoOn) {
     ++validations;
     return Metrics{};
   };
-  const FitResult first = fit(model, eightPoints(), options);
+  const FitResult first = fit(model, *eightPoints(), options);
   EXPECT_TRUE(first.interrupted);
   EXPECT_EQ(model.updates(), 3);
   EXPECT_EQ(first.epochs.size(), 2U);  // the second one in part
   EXPECT_EQ(validations, 1);
   EXPECT_EQ(recorder->calls.back(), "over 2/5 1/2 3");
   recorder->interruptAt = -1;
-  const FitResult second = fit(model, eightPoints(), options);
+  const FitResult second = fit(model, *eightPoints(), options);
   EXPECT_FALSE(second.interrupted);
   EXPECT_EQ(model.updates(), 13);
 }
@@ -154,7 +156,7 @@ TEST_F(CsvLogTest, HasALinePerStepAndItsNameWhenTrainingEnds) {
     EXPECT_TRUE(std::filesystem::exists(path_.string() + ".part"));
     return Metrics{};
   };
-  fit(model, eightPoints(), options);
+  fit(model, *eightPoints(), options);
   EXPECT_FALSE(std::filesystem::exists(path_.string() + ".part"));
   const std::vector<std::string> lines = linesOf(path_);
   ASSERT_EQ(lines.size(), 5U);
@@ -162,7 +164,7 @@ TEST_F(CsvLogTest, HasALinePerStepAndItsNameWhenTrainingEnds) {
   EXPECT_THAT(lines[1], StartsWith("1,1,1,"));
   EXPECT_THAT(lines[4], StartsWith("2,2,4,"));
   EXPECT_THAT(lines[4], ::testing::EndsWith(",0.5,25"));
-  fit(model, eightPoints(), {.epochs = 1, .callbacks = options.callbacks});
+  fit(model, *eightPoints(), {.epochs = 1, .callbacks = options.callbacks});
   EXPECT_EQ(linesOf(path_).size(), 7U);
 }
 
@@ -178,7 +180,7 @@ TEST_F(CsvLogTest, ThatCannotBeWrittenIsAFileError) {
 TEST(Fit, PassesALoaderOfOtherInputsOnAsAnError) {
   Line net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
-  const data::MemoryLoader loader({HostTensor(DType::F32, Shape{4, 1})}, 2);
+  DataLoader loader(Options(), data::tensorDataset({HostTensor(DType::F32, Shape{4, 1})}), 2);
   EXPECT_THROW(fit(model, loader, {}), InvalidArgument);
 }
 

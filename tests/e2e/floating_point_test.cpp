@@ -148,13 +148,28 @@ TEST(FindFirstNonFinite, NamesInputsAndVariables) {
   EXPECT_EQ(variable->str(), "variable 'fc.weight' is inf at element 0 of 1");
 }
 
+/// Half a number, in float16; the gradient of the weight is the number.
+struct HalfOf : nn::Module {
+  nn::Linear fc{*this, "fc", 1, 1, {.bias = false, .dtype = DType::F16}};
+  HalfOf() { fc.weight.setValue(HostTensor::full(fc.weight.type(), 0.5)); }
+  nn::Tensor forward(nn::Tensor x) { return nn::sum(fc(x)); }
+};
+
+TEST(FloatingPointExceptions, WatchSumsOverReplicas) {
+  HalfOf net;
+  auto model = trainingModel(net, checked().replicationFactor(2), optim::SGD(1e-9));
+  const auto run = [&](double x) {
+    return messageOf<FloatingPointError>([&] {
+      model.run({HostTensor::full({DType::F16, Shape{2, 1}}, x)});
+    });
+  };
+  EXPECT_EQ(run(30000), "nothing thrown");
+  EXPECT_THAT(run(40000), AllOf(HasSubstr("replica_sum"), HasSubstr("makes inf")));
+}
+
 TEST(FindFirstNonFinite, FindsTheGradientThatOverflows) {
   // The forward pass is finite; 300 times a loss scaling of 512 is not, in float16.
-  struct Net : nn::Module {
-    nn::Linear fc{*this, "fc", 1, 1, {.bias = false}};
-    nn::Tensor forward(nn::Tensor x) { return nn::sum(fc(x)); }
-  } net;
-  net.half();
+  HalfOf net;
   auto model = trainingModel(net, Options(), optim::SGD({.lr = 0.01, .lossScaling = 512}));
   const HostTensor x = cast(HostTensor::of<float>(Shape{1, 1}, {300}), DType::F16);
   const std::optional<NonFinite> found = model.findFirstNonFinite({x});

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 #include "sluice/base/recoverable_error.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/program/virtual_clock.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/deep_gpt.h"
 #include "tests/e2e/networks.h"
@@ -230,6 +233,75 @@ TEST(Offload, KeepsSmallTensorsOnTheDevices) {
   EXPECT_EQ(remoteBytes(1 << 20).first, 0U);
 }
 
+TEST(Offload, ATensorMayHaveALocationOfItsOwn) {
+  const auto trained = [](const Strategy& strategy, auto locate) {
+    Options options = onOneDevice();
+    options.setExecutionStrategy(strategy);
+    locate(options.tensorLocations);
+    ResidualMlp net;
+    auto model = trainingModel(net, options, optim::AdamW(0.01));
+    const std::int64_t count = model.microBatchesPerStep();
+    for (std::int64_t update = 0; update < kUpdates; ++update) {
+      model.run(testing::makeInputs(ResidualMlp::inputs(), update * count, count));
+    }
+    std::set<std::string> remote;
+    std::set<std::string> moved;
+    for (const program::PlacedVariable& placed : model.session().state().plan().variables()) {
+      if (placed.device == program::kRemote) {
+        remote.insert(placed.variable.name);
+      }
+    }
+    for (const program::Transfer& transfer : model.program().transfers) {
+      const program::Buffer& to = model.program().buffer(transfer.to);
+      if (to.isRemote() && to.region == program::Region::Transient) {
+        moved.insert(transfer.name);
+      }
+    }
+    return std::tuple(testing::bitsOf(model.session()), remote, moved);
+  };
+  using Locations = TensorLocationOptions;
+  const Strategy pipeline = PipelinedExecution{Stage("b0", "b1"), Stage("b2", "b3", "b4")};
+  const Strategy phased = SerialPhasedExecution{"b0", "b1", "b2", "b3", "b4"};
+  const auto [plain, none, nothing] = trained(pipeline, [](Locations&) {});
+  ASSERT_TRUE(none.empty());
+  std::string weight;
+  for (const auto& [name, bits] : plain) {
+    weight = name.ends_with(".weight") ? name : weight;
+  }
+  ASSERT_FALSE(weight.empty());
+  const auto [one, remote, still] =
+      trained(pipeline, [&](Locations& l) { l.setTensorLocation(weight, false); });
+  EXPECT_EQ(difference(plain, one), "");
+  EXPECT_EQ(remote, std::set{weight});
+  const auto [all, phasedRemote, activations] = trained(phased, [](Locations&) {});
+  ASSERT_TRUE(phasedRemote.contains(weight));
+  ASSERT_FALSE(activations.empty());
+  const std::string activation = *activations.begin();
+  const auto [kept, others, fewer] = trained(phased, [&](Locations& l) {
+    l.setTensorLocation(weight, true).setTensorLocation(activation, true);
+  });
+  EXPECT_EQ(difference(plain, kept), "");
+  EXPECT_EQ(others.size() + 1, phasedRemote.size());
+  EXPECT_FALSE(others.contains(weight));
+  EXPECT_FALSE(fewer.contains(activation));
+  // Off the devices though its class stays.
+  const auto [single, rest, lone] = trained(phased, [&](Locations& l) {
+    l.setActivationLocation(TensorLocationSettings().useOnChipStorage(true));
+    l.setTensorLocation(activation, false);
+  });
+  EXPECT_EQ(difference(plain, single), "");
+  EXPECT_EQ(lone, std::set{activation});
+  EXPECT_THAT(testing::messageOf([&] {
+                trained(pipeline, [](Locations& l) { l.setTensorLocation("nobody", false); });
+              }),
+              HasSubstr("named 'nobody'"));
+  EXPECT_THAT(testing::messageOf([&] {
+                trained(pipeline,
+                        [](Locations& l) { l.setTensorLocation("optimizer.step", false); });
+              }),
+              HasSubstr("always stays on its device"));
+}
+
 class DeepTraining {
  public:
   explicit DeepTraining(const Options& options)
@@ -293,6 +365,26 @@ TEST(Phased, CutsAModelIntoPhases) {
   }
 }
 
+TEST(Phased, LoadsAheadUnlessToldOtherwise) {
+  const auto strategy = [](IoSchedule io) {
+    return SerialPhasedExecution(DeepGpt::phases(4)).order(PhaseOrder::PhaseMajor).io(io);
+  };
+  const auto planned = [&](IoSchedule io, std::size_t budget) {
+    Options options = deep(strategy(io), 8);
+    options.memoryPerDevice(budget);
+    return mostBytes(DeepTraining(options).program());
+  };
+  const std::size_t ahead = planned(IoSchedule::Preload, 0);
+  const std::size_t demanded = planned(IoSchedule::OnDemand, 0);
+  EXPECT_LT(demanded, ahead);
+  EXPECT_EQ(planned(IoSchedule::Automatic, 0), ahead);
+  EXPECT_EQ(planned(IoSchedule::Automatic, demanded), demanded);
+  EXPECT_THROW(planned(IoSchedule::Preload, demanded), OutOfMemory);
+  EXPECT_EQ(difference(DeepTraining(deep(strategy(IoSchedule::Preload), 4)).bits(2),
+                       DeepTraining(deep(strategy(IoSchedule::OnDemand), 4)).bits(2)),
+            "");
+}
+
 TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
   const auto planned = [](PhaseOrder order, std::size_t budget) {
     Options options = deep(SerialPhasedExecution(DeepGpt::phases(4)).order(order), 8);
@@ -353,6 +445,67 @@ TEST(Phased, InferenceLoadsEachWeightOncePerRound) {
 }
 
 /// Painted before a step and read behind it, the devices' arenas show what was really used.
+/// A phase of b x D x D activations with D x D weights in float16 computes b D operations for each
+/// byte that it loads, and takes as long as the longer of both.
+TEST(Phased, APhaseTakesAsLongAsTheLongerOfComputingAndLoading) {
+  constexpr std::int64_t kBatch = 32;
+  constexpr std::int64_t kSize = 250;
+  ir::Graph graph("phase");
+  ir::GraphBuilder builder(graph);
+  const ir::Value x = builder.input("x", {DType::F16, Shape{kBatch, kSize, kSize}});
+  const ir::Value w = builder.input("w", {DType::F16, Shape{kSize, kSize}});
+  const ir::Op& product = graph.op(ops::matmul(builder, x, w).op);
+  const std::vector<TensorType> types = graph.inputTypes(product);
+  const double flops = product.def->cost(ir::view(product, types)).flops;
+  EXPECT_EQ(flops, 2 * kBatch * kSize * kSize * kSize);
+  EXPECT_EQ(flops / static_cast<double>(types[1].bytes()), kBatch * kSize);
+
+  struct Layers : nn::Module {
+    Layers() {
+      for (int i = 0; i < 8; ++i) {
+        weights.push_back(&addParameter(fmt::format("w{}", i),
+                                        {DType::F32, Shape{16, 16}},
+                                        ir::Initializer::uniform(-0.3, 0.3)));
+      }
+    }
+    nn::Tensor forward(nn::Tensor x) {
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        const nn::Block b(fmt::format("b{}", i));
+        x = nn::matmul(x, weights[i]->use());
+      }
+      return x;
+    }
+    std::vector<nn::Parameter*> weights;
+  };
+  Layers net;
+  std::vector<Phase> phases;
+  for (int i = 0; i < 8; ++i) {
+    phases.emplace_back(fmt::format("b{}", i));
+  }
+  Options options;
+  options.setExecutionStrategy(SerialPhasedExecution(phases));
+  auto model = inferenceModel(net, options);
+  model.compile(std::vector{HostTensor(DType::F32, Shape{4, 16})});
+  const program::Program& p = model.program();
+  constexpr std::int64_t kCompute = 12;
+  for (const std::int64_t load : {6, 12, 24}) {
+    program::ClockCosts costs;
+    for (const program::Segment& segment : p.segments) {
+      costs.segments.push_back(
+          segment.calls.empty() || segment.kind == program::SegmentKind::Pack ? 0 : kCompute);
+    }
+    for (const program::Transfer& transfer : p.transfers) {
+      const bool weight = transfer.bytes == 16 * 16 * sizeof(float);
+      costs.transfers.push_back(weight ? load : 0);
+    }
+    constexpr std::int32_t kRounds = 10;
+    const std::int64_t took = program::runOnClock(p, costs, kRounds).end;
+    const std::int64_t longer = std::max(kCompute, load);
+    EXPECT_GE(took, kRounds * 8 * longer);
+    EXPECT_LE(took, kRounds * 8 * longer + kCompute + load) << load;
+  }
+}
+
 TEST(Phased, UsesAsManyBytesAsThePlanSays) {
   for (const Strategy& strategy :
        {Strategy(SerialPhasedExecution(DeepGpt::phases(4)).order(PhaseOrder::PhaseMajor)),

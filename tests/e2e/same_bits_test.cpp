@@ -80,6 +80,8 @@ std::vector<Options> configurations(const Cut& cut) {
     options.threads(number % 3 == 1 ? 2 : 1);
     options.deviceIterations(number % 4 == 2 ? kUpdates : 1);
     options.recomputation(number % 2 == 1 ? Recomputation::Pipeline : Recomputation::None);
+    options.inputOverlap(static_cast<OverlapMode>(number % 3));
+    options.outputOverlap(static_cast<OverlapMode>(number / 3 % 3));
     options.barriers(number % 4 == 1);
     options.syncPattern(static_cast<SyncPattern>(number % 3));
     all.push_back(std::move(options));

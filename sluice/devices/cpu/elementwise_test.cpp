@@ -341,6 +341,15 @@ TEST(Elementwise, MultiplicationsByOneNumberAreDoneByTheirReaders) {
   // m; g², v; the root, + eps, the quotient; the step, w; copies of m and v to their places.
   EXPECT_EQ(program->block.size(), 10U);
   EXPECT_EQ(program->streams, (std::vector<std::size_t>{0, 1, 2, 3}));
+  EXPECT_TRUE(program->lateReads.empty());
+  // Without the copies, where w, v and g are not in the place of m, nor w in that of v.
+  const std::optional<BlockProgram> direct =
+      compileBlocks(op, device::plainChoice(op, ""), Writes::AtOnce);
+  ASSERT_TRUE(direct.has_value());
+  EXPECT_EQ(direct->block.size(), 8U);
+  for (const LateRead& late : direct->lateReads) {
+    EXPECT_NE(late.input, late.output + 1) << "an operand's own place";
+  }
 }
 
 TEST(Elementwise, AnUpdateOfManyBlocksGivesTheBitsOfItsOps) {
@@ -354,10 +363,15 @@ TEST(Elementwise, AnUpdateOfManyBlocksGivesTheBitsOfItsOps) {
   const std::vector<HostTensor> expected = runOpByOp(*reference, body.graph, in);
   for (const int threads : {1, 3}) {
     const auto device = makeCpuDevice({.threads = threads});
-    const std::vector<HostTensor> actual = runOnDevice(
-        *device, {.def = kTestFused, .attrs = {{"body", graph}}, .inputs = in, .inPlace = 1});
-    for (std::size_t i = 0; i < 3; ++i) {
-      EXPECT_TRUE(actual[i].sameBits(expected[i]));
+    for (const std::optional<std::size_t> place : {std::optional<std::size_t>(),
+                                                   std::optional<std::size_t>(0),
+                                                   std::optional<std::size_t>(1),
+                                                   std::optional<std::size_t>(3)}) {
+      const std::vector<HostTensor> actual = runOnDevice(
+          *device, {.def = kTestFused, .attrs = {{"body", graph}}, .inputs = in, .inPlace = place});
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_TRUE(actual[i].sameBits(expected[i]));
+      }
     }
   }
 }

@@ -17,7 +17,7 @@ using device::Layout;
 constexpr std::size_t kRegisterGap = 320;
 
 /// From here on a list of instructions fetches the operands of its next block.
-constexpr std::size_t kMinFetchingInstructions = 4;
+constexpr std::size_t kMinFetchingInstructions = 2;
 
 bool isSixteenBit(DType dtype) {
   return dtype == DType::F16 || dtype == DType::BF16;
@@ -25,8 +25,11 @@ bool isSixteenBit(DType dtype) {
 
 class Compiler {
  public:
-  Compiler(const BlockBody& body, std::span<const Layout> inputs, const StoredShape& output)
-      : body_(body), program_{.space = makeSpace(body, inputs, output)} {}
+  Compiler(const BlockBody& body,
+           std::span<const Layout> inputs,
+           const StoredShape& output,
+           Writes writes)
+      : body_(body), writes_(writes), program_{.space = makeSpace(body, inputs, output)} {}
 
   std::optional<BlockProgram> compile() {
     program_.numInputs = body_.numInputs();
@@ -194,20 +197,30 @@ class Compiler {
       while (producer > 0 && !sameRegister(drafts_[producer - 1].out, from)) {
         --producer;
       }
-      bool safe = native && from.level == Level::Block && producer > 0;
-      for (std::size_t i = producer; i < drafts_.size() && safe; ++i) {
-        safe = std::ranges::none_of(drafts_[i].in, [](const Place& p) {
-          return p.kind == Place::Kind::Memory && p.level == Level::Block;
-        });
-      }
-      if (!safe) {
+      std::vector<LateRead> late = lateReads(producer, output.index);
+      const bool safe = late.empty() || writes_ == Writes::AtOnce;
+      if (!native || from.level != Level::Block || producer == 0 || !safe) {
         ++s;
         continue;
       }
+      program_.lateReads.insert(program_.lateReads.end(), late.begin(), late.end());
       stores_.erase(stores_.begin() + static_cast<std::ptrdiff_t>(s));
       replaceRegister(from, output);
     }
     drafts_.insert(drafts_.end(), stores_.begin(), stores_.end());
+  }
+
+  /// Reads of operands, element by element, from an instruction on.
+  std::vector<LateRead> lateReads(std::size_t first, std::size_t output) const {
+    std::vector<LateRead> late;
+    for (std::size_t i = first; i < drafts_.size(); ++i) {
+      for (const Place& place : drafts_[i].in) {
+        if (place.kind == Place::Kind::Memory && place.level == Level::Block) {
+          late.push_back({place.index, output});
+        }
+      }
+    }
+    return late;
   }
 
   void replaceRegister(const Place& from, const Place& output) {
@@ -325,7 +338,7 @@ class Compiler {
     return true;
   }
 
-  /// Short lists read memory nearly all the time, and the processor looks ahead by itself.
+  /// One instruction reads memory all the time, and the processor looks ahead by itself.
   void chooseStreams() {
     if (program_.block.size() < kMinFetchingInstructions) {
       return;
@@ -337,10 +350,11 @@ class Compiler {
     }
   }
 
-  /// Without registers whole tiles; else what keeps the registers and the blocks of all operands
-  /// in half a level 1 cache.
+  /// Of one instruction without registers whole tiles; else what keeps the registers and the blocks
+  /// of all operands in half a level 1 cache.
   std::int64_t blockElements(std::size_t widest) const {
-    if (program_.numRegisters == 0) {
+    const auto instructions = std::ranges::count(drafts_, Level::Block, &Draft::level);
+    if (program_.numRegisters == 0 && instructions == 1) {
       return kTileElements;
     }
     std::size_t blocks = program_.numRegisters + program_.outputBytes.size();
@@ -365,6 +379,7 @@ class Compiler {
   }
 
   const BlockBody& body_;
+  const Writes writes_;
   BlockProgram program_;
   std::vector<Place> places_;
   std::vector<Draft> drafts_;
@@ -379,11 +394,14 @@ class Compiler {
 
 std::optional<BlockProgram> compileBlocks(const BlockBody& body,
                                           std::span<const Layout> inputs,
-                                          const StoredShape& output) {
-  return Compiler(body, inputs, output).compile();
+                                          const StoredShape& output,
+                                          Writes writes) {
+  return Compiler(body, inputs, output, writes).compile();
 }
 
-std::optional<BlockProgram> compileBlocks(const ir::OpView& op, const Choice& choice) {
+std::optional<BlockProgram> compileBlocks(const ir::OpView& op,
+                                          const Choice& choice,
+                                          Writes writes) {
   for (const TensorType& type : op.outputs) {
     if (type.shape != op.outputs[0].shape) {
       return std::nullopt;
@@ -394,7 +412,7 @@ std::optional<BlockProgram> compileBlocks(const ir::OpView& op, const Choice& ch
   if (!body) {
     return std::nullopt;
   }
-  return compileBlocks(*body, choice.inputs, {op.outputs[0].shape, choice.outputs[0]});
+  return compileBlocks(*body, choice.inputs, {op.outputs[0].shape, choice.outputs[0]}, writes);
 }
 
 }  // namespace sluice::devices::cpu

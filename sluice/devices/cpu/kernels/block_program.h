@@ -35,6 +35,16 @@ struct GatherInstruction {
   std::int32_t to = -1;
 };
 
+/// When results go to their outputs. An output may lie in the memory of an input: it is written
+/// when the block has been read, or at once if no input that is read later lies there.
+enum class Writes : std::uint8_t { AfterReads, AtOnce };
+
+/// An input that is read when an output has been written.
+struct LateRead {
+  std::size_t input;
+  std::size_t output;
+};
+
 struct BlockProgram {
   IterationSpace space;
   std::size_t numInputs = 0;
@@ -46,6 +56,7 @@ struct BlockProgram {
   std::vector<BlockInstruction> tile = {};
   std::vector<BlockInstruction> row = {};
   std::vector<BlockInstruction> block = {};
+  std::vector<LateRead> lateReads = {};   ///< pairs that must not share memory; of Writes::AtOnce
   std::vector<std::size_t> streams = {};  ///< operands to fetch ahead of their block
   std::size_t numRegisters = 0;           ///< of blockElements elements, first
   std::size_t numSingles = 0;             ///< registers of one element, after them
@@ -67,9 +78,12 @@ inline constexpr std::int64_t kTileElements = 16384;
 /// or the body is too large.
 std::optional<BlockProgram> compileBlocks(const BlockBody& body,
                                           std::span<const device::Layout> inputs,
-                                          const StoredShape& output);
+                                          const StoredShape& output,
+                                          Writes writes = Writes::AfterReads);
 
 /// Compiles an element-wise op, or a `fused` op whose body has only such ops.
-std::optional<BlockProgram> compileBlocks(const ir::OpView& op, const device::Choice& choice);
+std::optional<BlockProgram> compileBlocks(const ir::OpView& op,
+                                          const device::Choice& choice,
+                                          Writes writes = Writes::AfterReads);
 
 }  // namespace sluice::devices::cpu

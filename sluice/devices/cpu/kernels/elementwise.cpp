@@ -11,14 +11,19 @@ namespace {
 
 class Elementwise : public device::Kernel {
  public:
-  explicit Elementwise(BlockProgram program) : program_(std::move(program)) {}
+  Elementwise(BlockProgram program, BlockProgram direct)
+      : program_(std::move(program)), direct_(std::move(direct)) {}
 
   void run(const device::KernelRun& run) override {
-    runBlocks(program_, {run.inputs, run.outputs}, run.workers);
+    const bool shared = std::ranges::any_of(direct_.lateReads, [&](const LateRead& late) {
+      return run.inputs[late.input] == run.outputs[late.output];
+    });
+    runBlocks(shared ? program_ : direct_, {run.inputs, run.outputs}, run.workers);
   }
 
  private:
   BlockProgram program_;
+  BlockProgram direct_;  // the same with fewer copies, where no operand is in the way
 };
 
 }  // namespace
@@ -39,8 +44,9 @@ device::Choice chooseElementwise(const ir::OpView& op, const device::Tuning& /*t
 std::unique_ptr<device::Kernel> makeElementwise(const ir::OpView& op,
                                                 const device::Choice& choice) {
   std::optional<BlockProgram> program = compileBlocks(op, choice);
-  SLUICE_CHECK(program.has_value(), "{} does not compile to blocks", op.def.name);
-  return std::make_unique<Elementwise>(std::move(*program));
+  std::optional<BlockProgram> direct = compileBlocks(op, choice, Writes::AtOnce);
+  SLUICE_CHECK(program && direct, "{} does not compile to blocks", op.def.name);
+  return std::make_unique<Elementwise>(std::move(*program), std::move(*direct));
 }
 
 }  // namespace sluice::devices::cpu

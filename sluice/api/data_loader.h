@@ -1,0 +1,105 @@
+// DataLoader: a dataset as the batches that a model takes per call. Every batch has
+// batchSize x deviceIterations x gradientAccumulation x replicas samples, in the order in which the
+// model deals them out, so model.run(batch) is all there is to do. The samples of a batch depend on
+// seed, epoch and batch number only, not on mode and workers.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/api/batch.h"
+#include "sluice/api/options.h"
+#include "sluice/data/loader.h"
+
+namespace sluice {
+
+using DataLoaderMode = data::LoaderMode;
+
+/// What becomes of the samples at the end of an epoch that do not fill a call.
+enum class LastBatch : std::uint8_t {
+  Drop,  ///< left out; their number is logged
+  Exact  ///< whole updates, then one update from the rest, every sample with the same weight
+};
+
+struct DataLoaderOptions {
+  data::Shuffle shuffle = data::Shuffle::No;
+  std::optional<std::uint64_t> seed = {};  ///< not set: randomSeed of the options, or 0
+  std::int64_t workers = 0;                ///< threads that read samples
+  DataLoaderMode mode = DataLoaderMode::Sync;
+  LastBatch lastBatch = LastBatch::Drop;
+  std::int64_t rebatchedWorkerSize = 0;  ///< samples per turn of a worker, of AsyncRebatched
+  std::int64_t bufferSize = 3;           ///< calls that are ready ahead
+  bool loadIndefinitely = true;          ///< goes on to the next epoch before it is asked for
+  bool earlyPreload = false;             ///< begins before the first batch is asked for
+};
+
+class DataLoader {
+ public:
+  /// Freezes the options. Without a batch size every sample of the dataset is a whole call. With
+  /// several processes (options.distributed) each gets its own samples. Throws InvalidArgument for
+  /// options that make no sense, for shuffling over processes without a seed, and for LastBatch::
+  /// Exact with several processes, with the reduction Sum or with a rest that replicas cannot
+  /// share.
+  DataLoader(const Options& options,
+             data::DatasetPtr dataset,
+             std::optional<std::int64_t> batchSize = 1,
+             const DataLoaderOptions& loading = {});
+
+  /// As data::Loader::next.
+  std::optional<Batch> next();
+
+  /// Calls per epoch.
+  std::int64_t length() const { return loader_.batches(); }
+  /// Samples per call.
+  std::int64_t combinedBatchSize() const { return combined_; }
+  std::int64_t samples() const { return loader_.samples(); }
+  std::int64_t leftOver() const { return loader_.leftOver(); }
+  std::int64_t epoch() const { return loader_.epoch(); }
+  std::int64_t position() const { return loader_.position(); }
+
+  /// As data::Loader: where this one is, and to continue there.
+  std::string state() const { return loader_.state(); }
+  void restore(std::string_view state) { loader_.restore(state); }
+
+  /// for (const Batch& batch : loader): what is left of the epoch.
+  class Iterator {
+   public:
+    using difference_type = std::ptrdiff_t;
+    using value_type = Batch;
+    Iterator() = default;
+    explicit Iterator(DataLoader* loader) : loader_(loader), batch_(loader->next()) {}
+    const Batch& operator*() const { return *batch_; }
+    const Batch* operator->() const { return &*batch_; }
+    Iterator& operator++() {
+      batch_.reset();  // its memory may be needed for the next one
+      batch_ = loader_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return !batch_; }
+
+   private:
+    DataLoader* loader_ = nullptr;
+    std::optional<Batch> batch_;
+  };
+  Iterator begin() { return Iterator(this); }
+  static std::default_sentinel_t end() { return {}; }
+
+ private:
+  struct Plan;
+  static Plan planOf(const Options& options,
+                     std::int64_t samples,
+                     std::optional<std::int64_t> batchSize,
+                     const DataLoaderOptions& loading);
+  DataLoader(Plan plan, data::DatasetPtr dataset);
+
+  std::int64_t combined_;
+  std::vector<CallShape> tail_;  // of the last calls of an epoch
+  data::Loader loader_;
+};
+
+}  // namespace sluice

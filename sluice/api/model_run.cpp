@@ -1,0 +1,152 @@
+// The calls of a model: from tensors, batches or queues, here or in another thread.
+#include "sluice/api/model.h"
+#include "sluice/api/queue_io.h"
+#include "sluice/base/error.h"
+#include "sluice/base/log.h"
+
+namespace sluice {
+
+std::int32_t Model::rounds(const BatchLayout& layout) const {
+  return training() && !continuous() ? static_cast<std::int32_t>(layout.deviceIterations) : 1;
+}
+
+void Model::beginStep() {
+  if (options_.device().connection == ConnectionType::Never) {
+    raise<InvalidArgument>(
+        "connectionType is Never: the model can be compiled but not run; use compile(inputs)");
+  }
+  if (training()) {
+    writeStepScalars();
+  }
+}
+
+std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, const Entry& entry) {
+  beginStep();
+  return std::make_shared<Step>(
+      std::make_unique<TensorFeed>(std::move(inputs), entry.layout),
+      std::make_unique<TensorSink>(entry.compiled.program->program(),
+                                   outputLayouts(entry.outputs, entry.layout)),
+      counts_);
+}
+
+std::shared_ptr<Step> Model::prepare(data::InfeedQueue& infeed,
+                                     data::OutfeedQueue& outfeed,
+                                     const Entry& entry) {
+  beginStep();
+  return std::make_shared<Step>(
+      std::make_unique<InfeedFeed>(infeed, entry.layout),
+      std::make_unique<OutfeedSink>(
+          outfeed, entry.compiled.program->program(), entry.layout.replicationFactor),
+      counts_);
+}
+
+runtime::StepArgs Model::argsOf(Step& step, const Entry& entry) const {
+  runtime::StepArgs args = step.args(rounds(entry.layout), alive().seed());
+  if (recorder_) {
+    args.times = recorder_->begin();
+  } else if (options_.report().logCycleCount) {
+    args.times = &step.times;
+  }
+  return args;
+}
+
+std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& entry) const {
+  return [step = std::move(step),
+          updates = training() ? entry.layout.deviceIterations : 0,
+          microBatches = entry.layout.microBatches() * entry.layout.replicationFactor,
+          outputs = entry.outputs,
+          recorder = recorder_.get(),
+          counts = options_.report().logCycleCount ? counts_.get() : nullptr,
+          program = &entry.compiled.program->program()] {
+    step->finish(updates, microBatches, outputs);
+    if (counts != nullptr) {
+      counts->cycles = profile::cyclesOf(recorder != nullptr ? recorder->times() : step->times);
+      log::info("model", "{}: {} cycles", program->name, counts->cycles);
+    }
+    if (recorder != nullptr) {
+      recorder->end(*program);
+    }
+  };
+}
+
+std::vector<HostTensor> Model::runStep(std::shared_ptr<Step> step, Entry& entry) {
+  alive().run(*entry.compiled.program, argsOf(*step, entry));
+  finisher(step, entry)();
+  return step->takeOutputs();
+}
+
+Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry) {
+  std::shared_future<void> ended =
+      alive().start(*entry.compiled.program, argsOf(*step, entry), finisher(step, entry));
+  return {std::move(ended), std::move(step)};
+}
+
+std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
+  Entry& entry = entryOf(inputs, layout_);
+  return runStep(prepare({inputs.begin(), inputs.end()}, entry), entry);
+}
+
+std::vector<HostTensor> Model::run(const Batch& batch) {
+  Entry& entry = entryOf(batch.tensors, batch.shape ? layout_.withCounts(*batch.shape) : layout_);
+  return runStep(prepare(batch.tensors, entry), entry);
+}
+
+void Model::run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
+  Entry& entry = entryOf(infeed, outfeed);
+  runStep(prepare(infeed, outfeed, entry), entry);
+}
+
+void Model::run(std::span<const TensorType> inputs,
+                std::unique_ptr<runtime::HostFeed> feed,
+                std::unique_ptr<ResultSink> sink) {
+  Entry& entry = entryOf(inputs);
+  beginStep();
+  runStep(std::make_shared<Step>(std::move(feed), std::move(sink), counts_), entry);
+}
+
+Pending Model::runAsync(std::vector<HostTensor> inputs) {
+  try {
+    Entry& entry = entryOf(inputs, layout_);
+    return startStep(prepare(std::move(inputs), entry), entry);
+  } catch (...) {
+    return Pending(std::current_exception());
+  }
+}
+
+Pending Model::runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
+  try {
+    Entry& entry = entryOf(infeed, outfeed);
+    return startStep(prepare(infeed, outfeed, entry), entry);
+  } catch (...) {
+    return Pending(std::current_exception());
+  }
+}
+
+NamedTensors Model::run(const NamedTensors& inputs) {
+  std::vector<HostTensor> ordered;
+  for (std::size_t i = 0; !source_->inputName(i).empty(); ++i) {
+    const auto found = inputs.find(source_->inputName(i));
+    if (found == inputs.end()) {
+      raise<InvalidArgument>("input '{}' of the model is missing", source_->inputName(i));
+    }
+    ordered.push_back(found->second);
+  }
+  for (const auto& [name, tensor] : inputs) {
+    std::size_t i = 0;
+    while (!source_->inputName(i).empty() && source_->inputName(i) != name) {
+      ++i;
+    }
+    if (source_->inputName(i).empty()) {
+      raise<InvalidArgument>("the model has no input '{}'", name);
+    }
+  }
+  std::vector<HostTensor> outputs = run(ordered);
+  NamedTensors named;
+  const Entry& entry = entryOf(ordered, layout_);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    named.emplace(entry.compiled.program->program().drains[i].name, std::move(outputs[i]));
+  }
+  return named;
+}
+
+}  // namespace sluice
