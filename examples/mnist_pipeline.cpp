@@ -57,6 +57,9 @@ struct Settings {
   std::string dataset = "mnist";
   std::string data;  // empty: data/<dataset>
   std::string log;
+  std::string checkpointDir;  // empty: none
+  std::int64_t checkpointEvery = 10;
+  bool resume = false;
   bool offloadOptimizer = false;
   bool debug = false;
 
@@ -194,6 +197,23 @@ class Result : public Callback {
   std::int64_t epochs_ = 0;
 };
 
+/// Lets the run save checkpoints, and begin where the newest one was made.
+void addCheckpoints(Model& model,
+                    DataLoader& loader,
+                    const Settings& settings,
+                    FitOptions& fitting) {
+  if (settings.checkpointDir.empty()) {
+    return;
+  }
+  const CheckpointFolder checkpoints(settings.checkpointDir);
+  fitting.callbacks.push_back(checkpointing(model, loader, checkpoints, settings.checkpointEvery));
+  if (const auto resumed = settings.resume ? checkpoints.resume(model) : std::nullopt) {
+    loader.restore(resumed->loader);
+    fitting.firstEpoch = loader.epoch();
+    fmt::print("Resumed after {} updates from {}\n", resumed->updates, resumed->path.string());
+  }
+}
+
 void run(const Settings& settings) {
   if (settings.profile) {
     fmt::print("Profiling is enabled.\n");
@@ -221,6 +241,7 @@ void run(const Settings& settings) {
   fitting.metrics = [](std::span<const HostTensor> in, std::span<const HostTensor> out) {
     return Metrics{{"Loss", meanOf(out[1])}, {"Accuracy", accuracy(out[0], in[1])}};
   };
+  addCheckpoints(model, loader, settings, fitting);
   fmt::print("Training...\n");
   if (fit(model, loader, fitting).interrupted) {
     fmt::print("Interrupted after {} updates.\n", model.updates());
@@ -242,6 +263,7 @@ constexpr const char* kExamples = R"(Examples:
   mnist_pipeline --strategy serial-phased
   mnist_pipeline --offload-optimiser
   mnist_pipeline --precision float16 --stochastic-rounding
+  mnist_pipeline --checkpoint-dir checkpoints --resume
 
 A call takes batch-size x device-iterations x gradient-accumulation images. A weight update is made
 from gradient-accumulation micro-batches of batch-size images; with --strategy sharded the same
@@ -306,6 +328,13 @@ void addRunOptions(CLI::App& app, Settings& s) {
   app.add_flag("--offload-optimiser",
                s.offloadOptimizer,
                "Keep only the state of the optimizer off the devices");
+  app.add_option("--checkpoint-dir", s.checkpointDir, "Save the newest three checkpoints here");
+  app.add_option("--checkpoint-every", s.checkpointEvery, "Calls between checkpoints")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->needs("--checkpoint-dir");
+  app.add_flag("--resume", s.resume, "Go on from the newest checkpoint, if there is one")
+      ->needs("--checkpoint-dir");
   app.add_flag("--debug", s.debug, "Print debug logging");
 }
 

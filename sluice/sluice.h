@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sluice/api/builder.h"
+#include "sluice/api/checkpoint.h"
 #include "sluice/api/data_loader.h"
 #include "sluice/api/devices.h"
 #include "sluice/api/fit.h"
@@ -11,6 +12,7 @@
 #include "sluice/api/options.h"
 #include "sluice/api/pipeline_function.h"
 #include "sluice/api/popart_session.h"
+#include "sluice/api/torch_state.h"
 #include "sluice/base/error.h"
 #include "sluice/base/philox.h"
 #include "sluice/data/infeed_queue.h"
@@ -27,3 +29,4 @@
 #include "sluice/optim/lr_schedule.h"
 #include "sluice/optim/rmsprop.h"
 #include "sluice/optim/sgd.h"
+#include "sluice/tensor/safetensors.h"

@@ -154,7 +154,8 @@ parallel::RuleReport checkRules(const ir::Graph& placed,
                            .continuous = options.compile().continuousWeightUpdates && plan.training,
                            .deviceIds = options.device().deviceIds,
                            .selectedDevices = options.device().selectedDevices,
-                           .selectedPerReplica = options.device().selectedPerReplica});
+                           .selectedPerReplica = options.device().selectedPerReplica,
+                           .sharedBuffers = options.state().broadcastBuffers});
   checkSharding(options, report.warnings);
   if (!options.device().barriers && options.device().syncPattern != SyncPattern::Full) {
     report.warnings.push_back(

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "sluice/api/metrics.h"
+#include "sluice/base/error.h"
 
 namespace sluice {
 namespace {
@@ -66,7 +67,11 @@ FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
   const InterruptGuard interrupt(options.stopOnInterrupt);
   FitResult result;
   Progress progress{.epochs = options.epochs, .steps = loader.length()};
-  for (progress.epoch = 0; progress.epoch < options.epochs && !interrupt.seen(); ++progress.epoch) {
+  if (options.firstEpoch < 0) {
+    raise<InvalidArgument>("fit: epochs count from 0, got a firstEpoch of {}", options.firstEpoch);
+  }
+  for (progress.epoch = options.firstEpoch; progress.epoch < options.epochs && !interrupt.seen();
+       ++progress.epoch) {
     const auto start = std::chrono::steady_clock::now();
     const auto elapsed = [&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -47,6 +47,7 @@ std::unique_ptr<Callback> csvLog(std::string path);
 
 struct FitOptions {
   std::int64_t epochs = 1;
+  std::int64_t firstEpoch = 0;  ///< of a run that goes on: loader.epoch()
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   /// From a step's inputs and outputs; by default the mean of the last output as "Loss".
   std::function<Metrics(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs)>
@@ -63,6 +64,7 @@ struct FitResult {
 };
 
 /// Begins where the loader is: a loader that was interrupted or restored first ends its epoch.
+/// Throws InvalidArgument for a negative firstEpoch.
 FitResult fit(Model& model, DataLoader& loader, const FitOptions& options);
 
 }  // namespace sluice

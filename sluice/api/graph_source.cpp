@@ -71,6 +71,7 @@ class ModuleSource : public GraphSource {
     }
     nn::requireBegunBlocks(module_);
     nn::requireBlocks(graph);
+    noteBuffers();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       graph.addOutput(fmt::format("output{}", i), outputs[i].value());
     }
@@ -110,6 +111,30 @@ class ModuleSource : public GraphSource {
     }
   }
 
+  void requireBuffers() const override {
+    if (module_.changes() == changes_) {
+      return;
+    }
+    const std::vector<nn::Parameter*> now = module_.buffers();
+    for (const auto& [buffer, name] : buffers_) {
+      if (std::ranges::find(now, buffer) == now.end()) {
+        raise<InvalidArgument>(
+            "buffer '{}' was deleted or replaced after the model was compiled with it", name);
+      }
+    }
+    changes_ = module_.changes();
+  }
+
+  std::vector<ir::Variable> variables() const override {
+    std::vector<ir::Variable> all;
+    for (const auto& list : {module_.parameters(), module_.buffers()}) {
+      for (const nn::Parameter* parameter : list) {
+        all.push_back(parameter->variable());
+      }
+    }
+    return all;
+  }
+
   nn::Module* module() override { return &module_; }
   std::string inputName(std::size_t position) const override {
     return position < inputs_ ? fmt::format("input{}", position) : "";
@@ -117,9 +142,20 @@ class ModuleSource : public GraphSource {
   std::string summary() const override { return module_.summary(); }
 
  private:
+  void noteBuffers() const {
+    buffers_.clear();
+    for (const nn::Parameter* buffer : module_.buffers()) {
+      buffers_.emplace_back(buffer, buffer->fullName());
+    }
+    changes_ = module_.changes();
+  }
+
   nn::Module& module_;
   Forward forward_;
   std::size_t inputs_;
+  // When the module was traced or looked at last; names, because the buffers may be gone.
+  mutable std::vector<std::pair<const nn::Parameter*, std::string>> buffers_;
+  mutable std::uint64_t changes_ = 0;
 };
 
 class BuilderSource : public GraphSource {
@@ -153,6 +189,7 @@ class BuilderSource : public GraphSource {
     TracedGraph traced{graph_, outputs_, loss_, tensors_};
     traced.graph.setName(graphName(request));
     if (constantWeights_) {
+      requireWeightsOnDevices(request.options);
       fixWeights(traced);
     }
     const CompileOptions& compile = request.options.compile();
@@ -183,6 +220,20 @@ class BuilderSource : public GraphSource {
     }
   }
 
+  void requireBuffers() const override {}
+
+  std::vector<ir::Variable> variables() const override {
+    std::vector<ir::Variable> all;
+    for (const ir::VariableRole role : {ir::VariableRole::Weight, ir::VariableRole::Buffer}) {
+      for (const ir::Variable& variable : graph_.variables()) {
+        if (variable.role == role) {
+          all.push_back(variable);
+        }
+      }
+    }
+    return all;
+  }
+
   nn::Module* module() override { return nullptr; }
   std::string inputName(std::size_t position) const override {
     return position < inputs_.size() ? graph_.op(inputs_[position]).name : "";
@@ -210,6 +261,16 @@ class BuilderSource : public GraphSource {
                                input.outputs[0].str(),
                                given[i].str());
       }
+    }
+  }
+
+  static void requireWeightsOnDevices(const Options& options) {
+    const Strategy strategy = cutIntoPhases(options).value_or(options.executionStrategy());
+    if (parallel::isPhased(strategy.kind()) ||
+        !options.tensorLocations.plan().weight.onChip.value_or(true)) {
+      raise<InvalidArgument>(
+          "constantWeights: constants cannot be off the devices, and these options keep weights in "
+          "remote memory; make the session with constantWeights = false");
     }
   }
 

@@ -52,6 +52,10 @@ class GraphSource {
   virtual std::shared_ptr<Session> session(const Options& options) = 0;
   /// The last model is gone: frees the devices and keeps the values of weights and buffers.
   virtual void release() = 0;
+  /// Throws InvalidArgument if a buffer that a traced graph has is gone.
+  virtual void requireBuffers() const = 0;
+  /// Weights, then buffers.
+  virtual std::vector<ir::Variable> variables() const = 0;
   /// Null for a Builder.
   virtual nn::Module* module() = 0;
   /// The name of an input by its position, empty if there is no such input.

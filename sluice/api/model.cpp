@@ -100,6 +100,7 @@ Model::Model(std::unique_ptr<GraphSource> source,
   }
   requireNamedBuffers();
   session_ = source_->session(options_);
+  rngSeed_ = session_->seed();
   for (const std::string& line : options_.fromEnvironment()) {
     log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
   }
@@ -228,6 +229,7 @@ Model::Entry Model::makeEntry(const Signature& signature,
                               CompileProgress& progress) {
   progress.begin(CompilePhase::Trace);
   TracedGraph traced = trace(signature, layout);
+  requireLoadedState(traced.graph);
   alive().warn(traced.warnings, options);
   std::vector<program::DrainRule> rules;
   for (const BatchLayout& each : outputLayouts(traced.outputs, layout)) {
@@ -255,6 +257,7 @@ Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
 
 Model::Entry& Model::entryOf(std::span<const HostTensor> inputs, const BatchLayout& layout) {
   alive().wait();
+  source_->requireBuffers();
   if (synthetic() && inputs.empty() && !programs_.empty()) {
     return *programs_.back();
   }
@@ -275,6 +278,7 @@ Model::Entry& Model::entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue
 
 Model::Entry& Model::entryOf(std::span<const TensorType> inputs) {
   alive().wait();
+  source_->requireBuffers();
   const Signature signature(inputs.begin(), inputs.end());
   requireSameKind(signature);
   return entryFor(signature, layout_);

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,13 +29,16 @@
 #include "sluice/api/pending.h"
 #include "sluice/api/session.h"
 #include "sluice/api/step.h"
+#include "sluice/api/training_state.h"
 #include "sluice/nn/module.h"
+#include "sluice/nn/state_dict.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/optim/lr_schedule.h"
 #include "sluice/optim/optimizer.h"
 #include "sluice/optim/sgd.h"
 #include "sluice/profile/step_recorder.h"
 #include "sluice/runtime/non_finite.h"
+#include "sluice/tensor/named_tensors.h"
 
 namespace sluice::data {
 class InfeedQueue;
@@ -48,9 +50,6 @@ namespace sluice {
 using profile::Latency;
 using runtime::FloatingPointError;
 using runtime::NonFinite;
-
-/// Tensors by the names of a model's inputs or outputs.
-using NamedTensors = std::map<std::string, HostTensor, std::less<>>;
 
 /// What every wrapped model does; TypedModel adds the types of forward.
 class Model {
@@ -186,7 +185,34 @@ class Model {
   void setOptimizer(const optim::Optimizer& optimizer);
   const optim::Optimizer* optimizer() const { return optimizer_.get(); }
 
+  /// Weights, then buffers, as they are declared.
+  std::vector<ir::Variable> variables() const;
+  /// Their values by PyTorch's names.
+  NamedTensors stateDict() const;
+  /// Throws InvalidArgument for a dictionary that does not fit, and then nothing has changed. This
+  /// and the next two may come before the first compile.
+  nn::UnmatchedNames loadStateDict(const NamedTensors& state, nn::Strict strict = nn::Strict::Yes);
+  /// State, attributes and number of updates of the optimizer; see OptimizerStateDict.
+  OptimizerStateDict optimizerStateDict() const;
+  /// Throws InvalidArgument for a dictionary that is empty, not of this library, of another rule,
+  /// other weights or other types, and for another value of a constant attribute once compiled;
+  /// then nothing has changed.
+  void loadOptimizerStateDict(const OptimizerStateDict& state);
+  /// What random ops draw from in the next call.
+  RngState rngState() const;
+  void setRngState(const RngState& state);
+  /// All of the above at once; loaded whole or not at all. Throws InvalidArgument for an inference
+  /// model.
+  TrainingState trainingState() const;
+  void loadTrainingState(const TrainingState& state);
+
  private:
+  /// A dictionary of the optimizer that was checked.
+  struct OptimizerLoad {
+    std::unique_ptr<optim::Optimizer> optimizer;
+    std::int64_t updates = 0;
+  };
+
   using Signature = std::vector<TensorType>;
   struct Entry {
     Signature signature;
@@ -216,6 +242,13 @@ class Model {
   void addAnchors(TracedGraph& traced);
   std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
+  void requireTraining(std::string_view what) const;
+  HostTensor valueOf(const ir::Variable& variable) const;
+  /// What the optimizer keeps; of weights that no program uses, too.
+  std::vector<ir::Variable> optimizerState(const optim::Optimizer& optimizer) const;
+  OptimizerLoad checked(const OptimizerStateDict& state) const;
+  void commit(OptimizerLoad load, const NamedTensors& state);
+  void requireLoadedState(const ir::Graph& graph) const;
   std::string programName() const;
   const profile::Latencies& latencies() const;
   /// Before every step.
@@ -242,6 +275,8 @@ class Model {
   std::vector<std::unique_ptr<Entry>> programs_;
   std::vector<std::string> tensorNames_;
   std::shared_ptr<StepCounts> counts_ = std::make_shared<StepCounts>();  // shared with steps
+  std::uint64_t rngSeed_ = 0;
+  bool stateLoaded_ = false;  // of the optimizer, before the first compile
   double compilationSeconds_ = 0;
   std::unique_ptr<profile::StepRecorder> recorder_;  // null: no profile
 };

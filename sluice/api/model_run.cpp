@@ -41,7 +41,7 @@ std::shared_ptr<Step> Model::prepare(data::InfeedQueue& infeed,
 }
 
 runtime::StepArgs Model::argsOf(Step& step, const Entry& entry) const {
-  runtime::StepArgs args = step.args(rounds(entry.layout), alive().seed());
+  runtime::StepArgs args = step.args(rounds(entry.layout), rngSeed_);
   if (recorder_) {
     args.times = recorder_->begin();
   } else if (options_.report().logCycleCount) {

@@ -218,6 +218,7 @@ struct StateOptions {
   std::optional<std::uint64_t> randomSeed;
   bool broadcastBuffers = true;
   std::vector<std::string> updatableNamedBuffers;
+  bool relaxOptimizerAttributesChecks = false;
   bool stableNorm = false;
   bool rearrangeAnchorsOnHost = false;
 };

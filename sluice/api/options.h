@@ -134,6 +134,11 @@ class Options : public Freezable {
   /// These buffers of the module may be set between calls (Parameter::setValue) and take effect
   /// with Model::copyNamedBuffersToDevice. Throws InvalidArgument for an empty name.
   Options& updatableNamedBuffers(std::vector<std::string> names);
+  /// Attributes of a foreign optimizer that ours does not know (importTorch) are named in the debug
+  /// log instead of in a warning.
+  Options& relaxOptimizerAttributesChecks(bool on) {
+    return set(state_.relaxOptimizerAttributesChecks, on);
+  }
   /// Norms subtract the mean before they square. They always do: kernels know no other way.
   Options& enableStableNorm(bool on) { return set(state_.stableNorm, on); }
   /// Whether outputs get their layout on the host; they leave the devices in their final one.

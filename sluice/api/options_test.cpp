@@ -63,6 +63,7 @@ Options everythingSet() {
       .randomSeed(7)
       .broadcastBuffers(false)
       .updatableNamedBuffers({"a", "b"})
+      .relaxOptimizerAttributesChecks(true)
       .enableStableNorm(true)
       .rearrangeAnchorsOnHost(true)
       .modelName("m")
@@ -140,6 +141,7 @@ TEST(Options, PrintTheirDefaults) {
             "randomSeed: none\n"
             "broadcastBuffers: true\n"
             "updatableNamedBuffers: []\n"
+            "relaxOptimizerAttributesChecks: false\n"
             "enableStableNorm: false\n"
             "rearrangeAnchorsOnHost: false\n"
             "modelName: \"\"\n"
@@ -213,6 +215,7 @@ TEST(Options, PrintWhatWasSet) {
             "randomSeed: 7\n"
             "broadcastBuffers: false\n"
             "updatableNamedBuffers: [\"a\", \"b\"]\n"
+            "relaxOptimizerAttributesChecks: true\n"
             "enableStableNorm: true\n"
             "rearrangeAnchorsOnHost: true\n"
             "modelName: \"m\"\n"

@@ -280,6 +280,46 @@ void Session::requireSameDevices(const Options& options) const {
   }
 }
 
+void Session::set(const std::string& variable, const HostTensor& value) {
+  std::erase_if(replicaPresets_,
+                [&](const auto& preset) { return preset.first.second == variable; });
+  if (state().contains(variable)) {
+    write(variable, value);
+  } else {
+    presets_.insert_or_assign(variable, value.clone());
+  }
+}
+
+void Session::set(const std::string& variable, const HostTensor& value, std::size_t replica) {
+  wait();
+  if (replica < numReplicas() && state().contains(variable)) {
+    replicas_[replica].state->write(variable, value);
+  } else {
+    replicaPresets_.insert_or_assign({replica, variable}, value.clone());
+  }
+}
+
+/// Those of variables and replicas that are there now.
+void Session::writePresets() {
+  for (auto it = presets_.begin(); it != presets_.end();) {
+    const auto next = std::next(it);
+    if (state().contains(it->first)) {
+      const auto preset = presets_.extract(it);
+      write(preset.key(), preset.mapped());
+    }
+    it = next;
+  }
+  for (auto it = replicaPresets_.begin(); it != replicaPresets_.end();) {
+    const auto& [replica, variable] = it->first;
+    if (replica < numReplicas() && state().contains(variable)) {
+      replicas_[replica].state->write(variable, it->second);
+      it = replicaPresets_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
 namespace {
 
 /// The bytes of the whole that are the part of a replica.
@@ -294,6 +334,9 @@ std::pair<std::size_t, std::size_t> partOf(const HostTensor& whole,
 
 HostTensor Session::read(std::string_view variable) {
   wait();
+  if (const auto preset = presets_.find(variable); preset != presets_.end()) {
+    return preset->second.clone();
+  }
   const program::PlacedVariable* placed = state().plan().find(variable);
   if (placed == nullptr || !placed->variable.split) {
     return state().read(variable);
@@ -309,6 +352,10 @@ HostTensor Session::read(std::string_view variable) {
 
 void Session::write(std::string_view variable, const HostTensor& value) {
   wait();
+  if (const auto preset = presets_.find(variable); preset != presets_.end()) {
+    preset->second = value.clone();
+    return;
+  }
   const program::PlacedVariable* placed = state().plan().find(variable);
   const bool split = placed != nullptr && placed->variable.split.has_value();
   if (split &&
@@ -409,6 +456,12 @@ void Session::warn(const std::vector<std::string>& warnings, const Options& opti
   }
 }
 
+void Session::warnOnce(const std::string& text) {
+  if (warned_[text]++ == 0) {
+    log::warn("session", "{}", text);
+  }
+}
+
 std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
                                                       const program::StatePlan& plan,
                                                       const Options& options) {
@@ -424,6 +477,7 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
   for (Replica& replica : replicas_) {
     replica.state->adopt(plan);
   }
+  writePresets();
   for (std::size_t d = 0; d < loaded->program().devices.size(); ++d) {
     largestTransient_[d] =
         std::max(largestTransient_[d], loaded->program().devices[d].transientBytes);

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/api/compile_plan.h"
@@ -76,6 +77,9 @@ class Session : public nn::StateStore {
   /// Until no step runs. Its error is for whoever started it.
   void wait() const;
 
+  /// Logs a warning the first time.
+  void warnOnce(const std::string& text);
+
   /// Moves the state of all replicas to the host and frees the memory of the devices, or back.
   void detach();
   void attach();
@@ -89,11 +93,16 @@ class Session : public nn::StateStore {
   }
   /// In all replicas.
   void write(std::string_view variable, const HostTensor& value) override;
+  /// The same, also of a variable that no program has yet: then it is what it starts from.
+  void set(const std::string& variable, const HostTensor& value);
+  /// In one replica, or once it is there.
+  void set(const std::string& variable, const HostTensor& value, std::size_t replica);
   /// Sets every element of a variable; does nothing while it has the value that was set last.
   void fill(const std::string& variable, double value);
+  /// Variables of programs, and those that were set before there is one.
   bool contains(std::string_view variable) override {
     wait();
-    return state().contains(variable);
+    return state().contains(variable) || presets_.contains(variable);
   }
   const runtime::ModelState& state() const { return *replicas_[0].state; }
 
@@ -113,6 +122,7 @@ class Session : public nn::StateStore {
   void makeDevices(std::size_t count);
   void makeReplicas(std::size_t count);
   void broadcastBuffers(std::size_t replicas);
+  void writePresets();
 
   /// One copy of the model: its devices and what they hold.
   struct Replica {
@@ -127,7 +137,10 @@ class Session : public nn::StateStore {
   devices::cpu::CpuDeviceOptions deviceOptions_;
   std::vector<std::size_t> largestTransient_;          // by device, of the programs so far
   std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
-  std::map<std::string, std::int32_t> warned_;         // how often each warning was logged
+  /// Values of variables and of replicas that no program has yet.
+  std::map<std::string, HostTensor, std::less<>> presets_;
+  std::map<std::pair<std::size_t, std::string>, HostTensor> replicaPresets_;
+  std::map<std::string, std::int32_t> warned_;  // how often each warning was logged
   bool broadcastBuffers_ = true;
   double stallTimeout_ = 0;  // seconds
   std::string remotePath_;

@@ -51,9 +51,21 @@ class PartialFile {
     }
     ::close(descriptor_);
     descriptor_ = -1;
+    syncFolder();
   }
 
  private:
+  /// The new name is in the folder, and only that makes it last.
+  void syncFolder() const {
+    const std::filesystem::path folder = std::filesystem::path(final_).parent_path();
+    const int descriptor =
+        ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor >= 0) {
+      ::fsync(descriptor);  // some file systems cannot; the file itself is whole in any case
+      ::close(descriptor);
+    }
+  }
+
   [[noreturn]] void fail(std::string_view what) const {
     raise<FileError>("cannot {} '{}': {}", what, final_, std::strerror(errno));
   }
@@ -66,8 +78,15 @@ class PartialFile {
 }  // namespace
 
 void writeFileAtomically(const std::filesystem::path& path, std::string_view text) {
+  writeFileAtomically(path, std::span(&text, 1));
+}
+
+void writeFileAtomically(const std::filesystem::path& path,
+                         std::span<const std::string_view> parts) {
   PartialFile file(path);
-  file.write(text);
+  for (const std::string_view part : parts) {
+    file.write(part);
+  }
   file.commit();
 }
 

@@ -36,6 +36,13 @@ TEST(AtomicFile, ReplacesAFileAndLeavesNothingElse) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
 }
 
+TEST(AtomicFile, IsWrittenOfSeveralParts) {
+  const fs::path folder = emptyFolder("parts");
+  const std::vector<std::string_view> parts = {"one, ", "", "two"};
+  writeFileAtomically(folder / "a.txt", parts);
+  EXPECT_EQ(contentOf(folder / "a.txt"), "one, two");
+}
+
 TEST(AtomicFile, SaysWhichFileCannotBeWritten) {
   const fs::path folder = emptyFolder("refuses");
   fs::create_directories(folder / "taken");

@@ -16,11 +16,13 @@ Module::Module(Module& parent, std::string name)
   }
   parent.requireFreeName(name_);
   parent.children_.push_back(this);
+  noteChange();
 }
 
 Module::~Module() {
   if (parent_ != nullptr) {
     std::erase(parent_->children_, this);
+    noteChange();
   }
   for (Module* child : children_) {
     child->parent_ = nullptr;
@@ -37,6 +39,14 @@ std::string Module::path() const {
 
 const Module& Module::root() const {
   return parent_ == nullptr ? *this : parent_->root();
+}
+
+void Module::noteChange() {
+  Module* top = this;
+  while (top->parent_ != nullptr) {
+    top = top->parent_;
+  }
+  ++top->changes_;
 }
 
 template <class Visit>
@@ -160,6 +170,7 @@ Parameter& Module::add(std::string name,
   requireFreeName(name);
   own_.push_back(
       std::make_unique<Parameter>(*this, std::move(name), std::move(type), role, std::move(init)));
+  noteChange();
   return *own_.back();
 }
 

@@ -82,6 +82,9 @@ class Module {
   const BlockMark* blockMark() const { return blockMark_ ? &*blockMark_ : nullptr; }
   void setBlockMark(std::optional<BlockMark> mark) { blockMark_ = std::move(mark); }
 
+  /// How often modules, weights or buffers came or went in the whole tree.
+  std::uint64_t changes() const { return root().changes_; }
+
   /// Seed of the initial values. Only on the root, else InvalidArgument.
   void setSeed(std::uint64_t seed);
   std::uint64_t seed() const { return root().seed_; }
@@ -105,6 +108,7 @@ class Module {
   Parameter& add(std::string name, TensorType type, ir::VariableRole role, ir::Initializer init);
   void requireFreeName(std::string_view name) const;
   void requireRoot(std::string_view what) const;
+  void noteChange();
   template <class Visit>
   void visit(const Visit& visit) const;
 
@@ -115,7 +119,8 @@ class Module {
   bool training_ = true;
   std::optional<BlockMark> blockMark_;
   std::optional<bool> autocast_;
-  std::uint64_t seed_ = 0;  // of the root
+  std::uint64_t seed_ = 0;     // of the root
+  std::uint64_t changes_ = 0;  // of the root
   // Shared with the model that was built from this tree and may outlive it.
   std::shared_ptr<StateStore> store_;  // of the root
 };

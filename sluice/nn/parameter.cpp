@@ -26,6 +26,11 @@ void Parameter::setInitializer(ir::Initializer initializer) {
                            type_.str(),
                            initializer.tensor.type().str());
   }
+  if (isBuffer() && storeWithValue() != nullptr) {
+    raise<InvalidArgument>(
+        "buffer '{}' cannot be replaced once a model is compiled; setValue gives it another value",
+        fullName());
+  }
   initializer_ = std::move(initializer);
 }
 
@@ -98,6 +103,28 @@ void Parameter::setValue(const HostTensor& value) {
 
 Tensor Parameter::use() const {
   return Tracer::current().use(*this);
+}
+
+void Parameter::assign(const Tensor& value) {
+  if (!isBuffer()) {
+    raise<InvalidArgument>("'{}' is a weight: only buffers are written in forward", fullName());
+  }
+  Tracer::current().assign(*this, value);
+}
+
+Parameter& Parameter::operator+=(const Tensor& x) {
+  assign(use() + x);
+  return *this;
+}
+
+Parameter& Parameter::operator+=(double x) {
+  assign(use() + x);
+  return *this;
+}
+
+Parameter& Parameter::operator*=(double x) {
+  assign(use() * x);
+  return *this;
 }
 
 }  // namespace sluice::nn

@@ -39,7 +39,7 @@ class Parameter {
   const TensorType& type() const { return type_; }
   const ir::Initializer& initializer() const { return initializer_; }
   /// What it starts from in models made from now on; throws InvalidArgument for a tensor of another
-  /// type.
+  /// type, and for a buffer that a model has already: it would not be replaced there.
   void setInitializer(ir::Initializer initializer);
   ir::VariableRole role() const { return role_; }
   bool isBuffer() const { return role_ == ir::VariableRole::Buffer; }
@@ -67,6 +67,13 @@ class Parameter {
   /// The value in the current trace; throws InvalidArgument outside of one.
   Tensor use() const;
   operator Tensor() const { return use(); }  // NOLINT(google-explicit-constructor)
+
+  /// Writes a buffer in the current trace: later uses in it see the new value, and the next run
+  /// starts from what the last one left. Throws InvalidArgument for a weight or another type.
+  void assign(const Tensor& value);
+  Parameter& operator+=(const Tensor& x);
+  Parameter& operator+=(double x);
+  Parameter& operator*=(double x);
 
  private:
   StateStore* storeWithValue() const;

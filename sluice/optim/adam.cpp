@@ -80,6 +80,11 @@ AdamFamily::AdamFamily(Rule rule, const AdamOptions& options, const Attributes& 
   }
 }
 
+std::optional<Attributes> AdamFamily::torchAdam() const {
+  return biasCorrection_ ? std::optional<Attributes>({{"amsgrad", 0}, {"maximize", 0}})
+                         : std::nullopt;
+}
+
 LAMB::LAMB(const LambOptions& options)
     : AdamFamily(Rule::Lamb, asAdam(options), {{"max_weight_norm", options.maxWeightNorm}}) {}
 

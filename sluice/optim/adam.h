@@ -44,6 +44,8 @@ class AdamFamily : public Optimizer {
  protected:
   enum class Rule : std::uint8_t { Adam, AdamW, Lamb };
   AdamFamily(Rule rule, const AdamOptions& options, const Attributes& own = {});
+  /// PyTorch always corrects the bias.
+  std::optional<Attributes> torchAdam() const;
 
  private:
   /// Scalars of a group for one type of weights.
@@ -68,6 +70,7 @@ class Adam : public AdamFamily {
   explicit Adam(const AdamOptions& options) : AdamFamily(Rule::Adam, options) {}
   std::string name() const override { return "Adam"; }
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<Adam>(*this); }
+  std::optional<Attributes> torchFlags() const override { return torchAdam(); }
 };
 
 class AdamW : public AdamFamily {
@@ -76,6 +79,7 @@ class AdamW : public AdamFamily {
   explicit AdamW(const AdamOptions& options) : AdamFamily(Rule::AdamW, options) {}
   std::string name() const override { return "AdamW"; }
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<AdamW>(*this); }
+  std::optional<Attributes> torchFlags() const override { return torchAdam(); }
 };
 
 class LAMB : public AdamFamily {

@@ -50,6 +50,13 @@ ir::Value LossScaler::factor(ir::GraphBuilder& b) const {
   return b.variable(kFactor);
 }
 
+void LossScaler::declareState(UpdateContext& context) const {
+  factor(context.b);
+  if (options_.updatePeriod > 1) {
+    context.globalState(kUpdates, 0.0);
+  }
+}
+
 void LossScaler::count(ir::GraphBuilder& b, std::size_t first, std::int32_t microBatches) {
   const ir::AnnotationScope saved(b);
   const std::vector<ir::OpId> order(b.graph().order().begin(), b.graph().order().end());

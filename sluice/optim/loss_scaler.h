@@ -19,6 +19,8 @@ class LossScaler {
 
   /// Reads the factor where the builder is placed.
   ir::Value factor(ir::GraphBuilder& b) const;
+  /// Declares all that is kept from one update to the next.
+  void declareState(UpdateContext& context) const;
   /// Counts large elements in the results of all ops of the backward pass from position `first` of
   /// the graph's order on, over this many micro-batches an update. Throws InvalidArgument if none
   /// of them is a float16.

@@ -127,6 +127,10 @@ Attributes Optimizer::all(std::size_t index) const {
   return attributes;
 }
 
+Attributes Optimizer::attributes(std::size_t index) const {
+  return index == 0 ? all(0) : group(index).attributes.values;
+}
+
 void Optimizer::require(std::string_view attribute) const {
   const Attributes attributes = all(0);
   if (!attributes.contains(attribute)) {

@@ -58,6 +58,8 @@ class Optimizer {
   /// Throws InvalidArgument for a name that this rule does not have or a value out of its range.
   double get(std::string_view attribute, std::size_t group = 0) const;
   void set(std::string_view attribute, double value, std::size_t group = 0);
+  /// All of a group; those of the whole optimizer are with group 0.
+  Attributes attributes(std::size_t group = 0) const;
   double lr(std::size_t group = 0) const { return get("lr", group); }
   void setLr(double lr, std::size_t group = 0) { set("lr", lr, group); }
 
@@ -100,6 +102,10 @@ class Optimizer {
   /// Values of the step scalars by variable name ("optimizer.lr", "optimizer.group1.lr"), with
   /// every learning rate times `lrFactor`. A graph declares only those that its rule reads.
   std::map<std::string, double> scalars(double lrFactor = 1.0) const;
+
+  /// Options of PyTorch's rule of the same name under which its state is this one's, 1 for true.
+  /// Nothing: PyTorch has no such rule.
+  virtual std::optional<Attributes> torchFlags() const { return std::nullopt; }
 
   /// A copy of `next` that can go on where this one was compiled; what is constant stays so. Throws
   /// InvalidArgument if a constant or the rule differs.

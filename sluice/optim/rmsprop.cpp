@@ -43,6 +43,11 @@ std::string RMSprop::structure() const {
                      text(secondType_));
 }
 
+std::optional<Attributes> RMSprop::torchFlags() const {
+  return tfVariant_ ? std::nullopt
+                    : std::optional<Attributes>({{"centered", centered_ ? 1 : 0}, {"maximize", 0}});
+}
+
 RMSprop::DerivedScalars RMSprop::derived(const Attributes& attributes) const {
   return {{"one_minus_alpha", {1.0 - attributes.at("alpha"), {"alpha"}}}};
 }

@@ -30,6 +30,7 @@ class RMSprop : public Optimizer {
   explicit RMSprop(const RmsPropOptions& options);
   std::string name() const override { return "RMSprop"; }
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<RMSprop>(*this); }
+  std::optional<Attributes> torchFlags() const override;
 
  private:
   void update(UpdateContext& context) const override;

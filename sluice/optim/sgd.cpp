@@ -57,6 +57,11 @@ std::string SGD::structure() const {
                      velocityType_ ? sluice::name(*velocityType_) : "default");
 }
 
+std::optional<Attributes> SGD::torchFlags() const {
+  return combined_ ? std::nullopt
+                   : std::optional<Attributes>({{"nesterov", nesterov_ ? 1 : 0}, {"maximize", 0}});
+}
+
 SGD::DerivedScalars SGD::derived(const Attributes& attributes) const {
   const double lr = attributes.at("lr");
   const double decay = attributes.at("weight_decay");

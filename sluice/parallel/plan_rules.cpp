@@ -71,6 +71,27 @@ void checkSharedWeights(const ir::Graph& graph,
   }
 }
 
+/// Each replica of an IPU model writes its own copy, so that they could not stay the same.
+void checkBuffers(const ir::Graph& graph, const RuleContext& context) {
+  if (context.rules == IpuRules::Off || context.replicas == 1 || !context.sharedBuffers) {
+    return;
+  }
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    if (!op.is(ir::kAssign)) {
+      continue;
+    }
+    const ir::Variable& variable = *graph.findVariable(op.attrs.text("var"));
+    if (variable.role == ir::VariableRole::Buffer) {
+      raise<InvalidArgument>(
+          "buffer '{}' is written by {} replicas, which under the IPU's rules cannot share it: "
+          "give each its own with broadcastBuffers(false)",
+          variable.name,
+          context.replicas);
+    }
+  }
+}
+
 void checkInterleaved(const ExecutionPlan& plan, const RuleContext& context) {
   if (context.rules == IpuRules::Off || !plan.training ||
       plan.schedule.kind != schedule::PipelineKind::Interleaved) {
@@ -192,6 +213,7 @@ RuleReport checkPlan(const ir::Graph& graph,
   checkIpuIds(context);
   checkSelection(plan, context, report);
   checkInterleaved(plan, context);
+  checkBuffers(graph, context);
   checkPhases(plan, strategy, context);
   if (plan.pipelined) {
     // Concurrent stages count once.

@@ -1,6 +1,7 @@
 // The rules of a finished plan: how many devices it takes, whether its micro-batches fill the
-// pipeline, and which weights several devices share. What the IPU cannot do is an error where its
-// rules are enforced, and elsewhere a warning where it costs time or bytes.
+// pipeline, which weights several devices share and which buffers several replicas. What the IPU
+// cannot do is an error where its rules are enforced, and elsewhere a warning where it costs time
+// or bytes.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct RuleContext {
   std::vector<std::int32_t> deviceIds = {};  ///< of the machine; empty: any
   std::int64_t selectedDevices = 0;          ///< 0: as many as the plan needs
   std::int64_t selectedPerReplica = 1;       ///< of them
+  bool sharedBuffers = false;                ///< replicas have the same buffers
 };
 
 struct RuleReport {

@@ -151,6 +151,7 @@ def mnist_pipeline(programs):
         mnist_same_bits(run)
         mnist_precision(run)
         mnist_profile(run, folder)
+        mnist_checkpoints(run, folder)
         text = run("--test-batch-size", 50, "--epochs", 0, code=1)
         check("InvalidArgument" in text and "400 images" in text, text)
         (folder / "t10k-labels-idx1-ubyte").write_bytes(b"broken")
@@ -230,6 +231,29 @@ def mnist_profile(run, folder):
             slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
             check({slice["pid"] for slice in slices} == {0, 1, 2, 3}, f"{strategy} {model}")
             check("busy" in (profile / model / "summary.txt").read_text(), model)
+
+
+def mnist_checkpoints(run, folder):
+    """A run that stopped goes on, on other devices, and ends with the same digits."""
+
+    def result(text):
+        return (number(r"final loss ([-\d.e]+)", text),
+                number(r"Accuracy on test set: ([\d.]+)%", text))
+
+    expected = result(run("--epochs", 2))
+    saved = ("--checkpoint-dir", folder / "checkpoints", "--checkpoint-every", 5)
+    text = run("--epochs", 1, *saved, "--resume")
+    check("Resumed" not in text, text)
+    check(len(list((folder / "checkpoints").iterdir())) == 3, "three are kept")  # 10, 20, 24
+    text = run("--epochs", 2, *saved, "--resume", "--strategy", "serial-phased")
+    check("Resumed after 24 updates" in text and "Epoch 1/" not in text, text)
+    check(result(text) == expected, text)
+    newest = max((folder / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:1000])
+    text = run("--epochs", 2, *saved, "--resume", "--devices", 2)
+    check("left out" in text and "Resumed after 44 updates" in text, text)
+    check(result(text) == expected, text)
+    check("--checkpoint-dir" in run("--resume", code=None), "--resume alone")
 
 
 def char_gpt(programs):

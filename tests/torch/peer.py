@@ -124,4 +124,5 @@ def main():
         save(folder / f"out.state.{name}.bin", value)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,311 @@
+#include "sluice/api/checkpoint.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/base/hash.h"
+#include "sluice/base/log.h"
+#include "sluice/tensor/safetensors.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFormat = "sluice.checkpoint";
+constexpr std::string_view kVersion = "1";
+constexpr std::string_view kChecksum = "checksum";
+constexpr std::string_view kOptimizer = "optimizer/";
+constexpr std::string_view kReplica = "replica/";
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::string_view kSuffix = ".safetensors";
+
+std::string checksumOf(const SafeTensors& content) {
+  Hasher hasher;
+  for (const auto& [name, text] : content.metadata) {
+    if (name != kChecksum) {
+      hasher.add(name).add(text);
+    }
+  }
+  for (const auto& [name, tensor] : content.tensors) {
+    hasher.add(name).add(tensor.type().str());
+    hasher.add(std::span<const std::byte>(tensor.bytes(), tensor.byteCount()));
+  }
+  return fmt::format("{:016x}", hasher.digest());
+}
+
+template <class T>
+std::optional<T> numberIn(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
+                                                                  : std::nullopt;
+}
+
+/// A number of the metadata that must be there.
+template <class T>
+T numberOf(const SafeTensors& content, std::string_view name, std::string_view file) {
+  const auto found = content.metadata.find(name);
+  const std::optional<T> value =
+      found == content.metadata.end() ? std::nullopt : numberIn<T>(found->second);
+  if (!value) {
+    raise<FileError>("'{}' is no checkpoint: it has no number '{}'", file, name);
+  }
+  return *value;
+}
+
+void requireWhole(const SafeTensors& content, std::string_view file) {
+  const auto text = [&](std::string_view name) {
+    const auto found = content.metadata.find(name);
+    return found == content.metadata.end() ? std::string_view() : std::string_view(found->second);
+  };
+  if (text("format") != kFormat) {
+    raise<FileError>("'{}' is no checkpoint of Sluice", file);
+  }
+  if (text("version") != kVersion) {
+    raise<FileError>("'{}' is a checkpoint of version '{}'; this program reads version {}",
+                     file,
+                     text("version"),
+                     kVersion);
+  }
+  if (text(kChecksum) != checksumOf(content)) {
+    raise<FileError>("'{}' is damaged: its checksum is {}, the one of its content {}",
+                     file,
+                     text(kChecksum),
+                     checksumOf(content));
+  }
+}
+
+/// "replica/2/norm.running_mean" to buffer "norm.running_mean" of the third replica.
+void addReplicaBuffer(TrainingState& state,
+                      std::string_view name,
+                      const HostTensor& tensor,
+                      std::string_view file) {
+  const std::string_view rest = name.substr(kReplica.size());
+  const std::size_t slash = rest.find('/');
+  const auto replica = numberIn<std::size_t>(rest.substr(0, slash));
+  constexpr std::size_t kMostReplicas = 1 << 16;
+  if (slash == std::string_view::npos || !replica || *replica == 0 || *replica > kMostReplicas) {
+    raise<FileError>("'{}': '{}' is no buffer of a replica", file, name);
+  }
+  state.replicas.resize(std::max(state.replicas.size(), *replica));
+  state.replicas[*replica - 1].emplace(rest.substr(slash + 1), tensor);
+}
+
+/// The number in "checkpoint-000000000120.safetensors".
+std::optional<std::int64_t> updatesIn(std::string_view name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) {
+    return std::nullopt;
+  }
+  name.remove_prefix(kPrefix.size());
+  name.remove_suffix(kSuffix.size());
+  return numberIn<std::int64_t>(name);
+}
+
+/// What a process that no longer runs left behind: "checkpoint-....<process>.part".
+bool isAbandoned(const std::string& name) {
+  constexpr std::string_view kPart = ".part";
+  if (!name.starts_with(kPrefix) || !name.ends_with(kPart)) {
+    return false;
+  }
+  const std::string_view stem = std::string_view(name).substr(0, name.size() - kPart.size());
+  const auto process = numberIn<pid_t>(stem.substr(stem.rfind('.') + 1));
+  return process && ::kill(*process, 0) != 0 && errno == ESRCH;
+}
+
+/// Saves every few steps.
+class Checkpointing : public Callback {
+ public:
+  Checkpointing(const Model& model,
+                const DataLoader& loader,
+                CheckpointFolder folder,
+                std::int64_t every)
+      : model_(model), loader_(loader), folder_(std::move(folder)), every_(every) {
+    if (every < 1) {
+      raise<InvalidArgument>("checkpoints are saved every {} steps, expected at least 1", every);
+    }
+  }
+
+  void onStep(const Progress&) override {
+    if (++unsaved_ >= every_) {
+      save();
+    }
+  }
+  void onFitEnd(const Progress&) override {
+    if (unsaved_ > 0) {
+      save();
+    }
+  }
+
+ private:
+  void save() {
+    folder_.save(model_, loader_.state());
+    unsaved_ = 0;
+  }
+
+  const Model& model_;
+  const DataLoader& loader_;
+  CheckpointFolder folder_;
+  std::int64_t every_;
+  std::int64_t unsaved_ = 0;  // steps
+};
+
+}  // namespace
+
+void writeCheckpoint(const fs::path& path, const Checkpoint& checkpoint) {
+  const TrainingState& state = checkpoint.state;
+  SafeTensors content;
+  for (const auto& [name, tensor] : state.model) {
+    if (name.starts_with(kOptimizer) || name.starts_with(kReplica)) {
+      raise<InvalidArgument>("checkpoint: names of weights cannot begin with '{}' or '{}': '{}'",
+                             kOptimizer,
+                             kReplica,
+                             name);
+    }
+    content.tensors.emplace(name, tensor);
+  }
+  for (const auto& [name, tensor] : flattened(state.optimizer)) {
+    content.tensors.emplace(fmt::format("{}{}", kOptimizer, name), tensor);
+  }
+  for (std::size_t r = 0; r < state.replicas.size(); ++r) {
+    for (const auto& [name, tensor] : state.replicas[r]) {
+      content.tensors.emplace(fmt::format("{}{}/{}", kReplica, r + 1, name), tensor);
+    }
+  }
+  content.metadata = {{"format", std::string(kFormat)},
+                      {"version", std::string(kVersion)},
+                      {"updates", std::to_string(checkpoint.updates)},
+                      {"seed", std::to_string(state.rng.seed)},
+                      {"micro_batch", std::to_string(state.rng.microBatch)},
+                      {"loader", checkpoint.loader}};
+  content.metadata.emplace(kChecksum, checksumOf(content));
+  writeSafeTensors(path, content);
+}
+
+Checkpoint readCheckpoint(const fs::path& path) {
+  const SafeTensors content = readSafeTensors(path);
+  const std::string file = path.string();
+  requireWhole(content, file);
+  Checkpoint checkpoint;
+  checkpoint.updates = numberOf<std::int64_t>(content, "updates", file);
+  checkpoint.state.rng = {numberOf<std::uint64_t>(content, "seed", file),
+                          numberOf<std::int64_t>(content, "micro_batch", file)};
+  if (const auto loader = content.metadata.find("loader"); loader != content.metadata.end()) {
+    checkpoint.loader = loader->second;
+  }
+  NamedTensors optimizer;
+  for (const auto& [name, tensor] : content.tensors) {
+    if (name.starts_with(kOptimizer)) {
+      optimizer.emplace(name.substr(kOptimizer.size()), tensor);
+    } else if (name.starts_with(kReplica)) {
+      addReplicaBuffer(checkpoint.state, name, tensor, file);
+    } else {
+      checkpoint.state.model.emplace(name, tensor);
+    }
+  }
+  checkpoint.state.optimizer = sectioned(optimizer);
+  // A rule without state has an empty section, which the file does not show.
+  checkpoint.state.optimizer[std::string(kIpuState)];
+  return checkpoint;
+}
+
+CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep)
+    : folder_(std::move(folder)), keep_(keep) {
+  if (keep < 1) {
+    raise<InvalidArgument>("checkpoints: {} are to be kept, expected at least 1", keep);
+  }
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (!fs::is_directory(folder_)) {
+    raise<FileError>("cannot make the folder '{}' of checkpoints: {}",
+                     folder_.string(),
+                     error ? error.message() : "it is no folder");
+  }
+}
+
+std::vector<fs::path> CheckpointFolder::files() const {
+  std::vector<std::pair<std::int64_t, fs::path>> numbered;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+    if (const auto updates = updatesIn(entry.path().filename().string())) {
+      numbered.emplace_back(*updates, entry.path());
+    }
+  }
+  std::ranges::sort(numbered);
+  std::vector<fs::path> paths;
+  for (auto& [updates, path] : numbered) {
+    paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
+std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
+  const std::vector<fs::path> all = files();
+  for (auto path = all.rbegin(); path != all.rend(); ++path) {
+    try {
+      return Found{*path, readCheckpoint(*path)};
+    } catch (const FileError& error) {
+      log::warn("checkpoint", "left out: {}", error.message());
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<fs::path> CheckpointFolder::latest() const {
+  std::optional<Found> found = newest();
+  return found ? std::optional(std::move(found->path)) : std::nullopt;
+}
+
+fs::path CheckpointFolder::save(const Model& model, std::string_view loader) const {
+  const std::int64_t updates = model.updates();
+  fs::path path = folder_ / fmt::format("{}{:012}{}", kPrefix, updates, kSuffix);
+  writeCheckpoint(path, {model.trainingState(), updates, std::string(loader)});
+  removeOld(updates);
+  return path;
+}
+
+/// Counted back from this number of updates: what a run that went further left here stays.
+void CheckpointFolder::removeOld(std::int64_t updates) const {
+  std::vector<fs::path> old = files();
+  std::erase_if(old, [&](const fs::path& path) {
+    return updatesIn(path.filename().string()).value_or(0) > updates;
+  });
+  old.resize(old.size() - std::min(old.size(), static_cast<std::size_t>(keep_)));
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+    if (isAbandoned(entry.path().filename().string())) {
+      old.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : old) {
+    std::error_code ignored;  // another time
+    fs::remove(path, ignored);
+  }
+}
+
+std::optional<Resumed> CheckpointFolder::resume(Model& model) const {
+  std::optional<Found> found = newest();
+  if (!found) {
+    return std::nullopt;
+  }
+  try {
+    model.loadTrainingState(found->checkpoint.state);
+  } catch (Error& error) {
+    error.at(found->path.string());
+    throw;
+  }
+  return Resumed{found->path, found->checkpoint.updates, std::move(found->checkpoint.loader)};
+}
+
+std::unique_ptr<Callback> checkpointing(const Model& model,
+                                        const DataLoader& loader,
+                                        CheckpointFolder folder,
+                                        std::int64_t every) {
+  return std::make_unique<Checkpointing>(model, loader, std::move(folder), every);
+}
+
+}  // namespace sluice

@@ -1,0 +1,82 @@
+// Checkpoints: all that a training run needs to go on, in one file. The file is written under
+// another name, synced and renamed, and has a checksum: a crash at any moment leaves the
+// checkpoints that were there. It is a safetensors file: weights and buffers have PyTorch's names,
+// the optimizer's state names that begin with "optimizer/".
+//
+//   CheckpointFolder checkpoints("run1", 3);
+//   const std::optional<Resumed> resumed = checkpoints.resume(model);
+//   ... checkpoints.save(model, loader.state());
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/api/data_loader.h"
+#include "sluice/api/fit.h"
+#include "sluice/api/model.h"
+
+namespace sluice {
+
+struct Checkpoint {
+  TrainingState state;
+  std::int64_t updates = 0;  ///< weight updates made
+  std::string loader;        ///< where the data loader stands, in its own words (UTF-8)
+};
+
+/// Writes the file, whole or not at all. Throws FileError.
+void writeCheckpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
+/// Throws FileError for a file that is missing, damaged, no checkpoint or of another version.
+Checkpoint readCheckpoint(const std::filesystem::path& path);
+
+/// What a run goes on from.
+struct Resumed {
+  std::filesystem::path path;
+  std::int64_t updates = 0;
+  std::string loader;
+};
+
+/// A folder of checkpoints of one run, named by their number of updates.
+class CheckpointFolder {
+ public:
+  /// Makes the folder; the newest `keep` checkpoints stay. Throws FileError, and InvalidArgument
+  /// unless at least one is kept.
+  explicit CheckpointFolder(std::filesystem::path folder, std::int64_t keep = 3);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  /// Oldest first, whole or not.
+  std::vector<std::filesystem::path> files() const;
+  /// The newest one that is whole; others are left out with a warning.
+  std::optional<std::filesystem::path> latest() const;
+
+  /// Returns the name of the file.
+  std::filesystem::path save(const Model& model, std::string_view loader = "") const;
+  /// Loads the newest whole one, if there is any, into a model of the same weights and optimizer,
+  /// on any devices and under any strategy. Throws InvalidArgument if it does not fit.
+  std::optional<Resumed> resume(Model& model) const;
+
+ private:
+  struct Found {
+    std::filesystem::path path;
+    Checkpoint checkpoint;
+  };
+  std::optional<Found> newest() const;
+  void removeOld(std::int64_t updates) const;
+
+  std::filesystem::path folder_;
+  std::int64_t keep_;
+};
+
+/// A callback of fit that saves after every `every` steps and at the end. Model and loader must
+/// outlive it. To go on, restore the loader and let fit begin with its epoch. Throws
+/// InvalidArgument unless `every` is above 0.
+std::unique_ptr<Callback> checkpointing(const Model& model,
+                                        const DataLoader& loader,
+                                        CheckpointFolder folder,
+                                        std::int64_t every);
+
+}  // namespace sluice

@@ -1,0 +1,248 @@
+// Checkpoint files and folders: what is read again, what is refused, what is kept.
+#include "sluice/api/checkpoint.h"
+
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "sluice/sluice.h"
+#include "tests/support/message_of.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using sluice::testing::messageOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Learns w of y = w x; the buffer counts micro-batches.
+struct Net : nn::Module {
+  nn::Parameter& w = addParameter("w", {DType::F32, Shape{2}}, ir::Initializer::constant(1));
+  nn::Parameter& count = addBuffer("count", {DType::F32, Shape{}}, ir::Initializer::constant(0));
+  nn::Tensor forward(const nn::Tensor& x) {
+    count += 1.0;
+    return nn::mean(x * w * w);
+  }
+};
+
+HostTensor input() {
+  return HostTensor::of<float>(Shape{1, 2}, {1, -2});
+}
+
+/// An empty folder that is removed at the end.
+struct Folder {
+  explicit Folder(const std::string& name)
+      : path(fs::path(::testing::TempDir()) /
+             fmt::format("sluice_checkpoint_{}_{}", name, ::getpid())) {
+    fs::remove_all(path);
+  }
+  ~Folder() { fs::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  fs::path path;
+};
+
+std::string contentOf(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const fs::path& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+std::vector<std::string> namesIn(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST(Checkpoint, IsReadAsItWasWritten) {
+  const Folder folder("read");
+  Net net;
+  auto model = trainingModel(net, Options().randomSeed(5), optim::Adam(0.1));
+  model(input());
+  model(input());
+  const CheckpointFolder checkpoints(folder.path);
+  const fs::path path = checkpoints.save(model, "{\"epoch\":3}");
+  EXPECT_EQ(path.filename(), "checkpoint-000000000002.safetensors");
+  const Checkpoint read = readCheckpoint(path);
+  EXPECT_EQ(read.updates, 2);
+  EXPECT_EQ(read.loader, "{\"epoch\":3}");
+  EXPECT_EQ(read.state.rng, (RngState{5, 2}));
+  EXPECT_EQ(read.state.model.at("count").at(0), 2);
+  const TrainingState now = model.trainingState();
+  for (const auto& [name, tensor] : flattened(now.optimizer)) {
+    EXPECT_TRUE(tensor.sameBits(flattened(read.state.optimizer).at(name))) << name;
+  }
+  // It is a safetensors file with PyTorch's names for weights and buffers.
+  const SafeTensors file = readSafeTensors(path);
+  EXPECT_TRUE(file.tensors.at("w").sameBits(now.model.at("w")));
+  EXPECT_EQ(file.tensors.count("optimizer/ipu_state/w.exp_avg"), 1U);
+  EXPECT_EQ(file.metadata.at("seed"), "5");
+}
+
+TEST(Checkpoint, ThatIsDamagedAnywhereIsRefused) {
+  const Folder folder("damaged");
+  Net net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  const fs::path path = CheckpointFolder(folder.path).save(model, "start");
+  const std::string good = contentOf(path);
+  EXPECT_NO_THROW(readCheckpoint(path));
+  for (std::size_t i = 0; i < good.size(); i += 3) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 4);
+    write(path, bad);
+    EXPECT_THROW(readCheckpoint(path), FileError) << "byte " << i;
+  }
+  for (std::size_t length = 0; length < good.size(); length += 7) {
+    write(path, good.substr(0, length));
+    EXPECT_THROW(readCheckpoint(path), FileError) << length << " bytes";
+  }
+  EXPECT_THROW(readCheckpoint(folder.path / "missing"), FileError);
+}
+
+TEST(Checkpoint, OfAnotherKindOrVersionIsRefused) {
+  const Folder folder("version");
+  fs::create_directories(folder.path);
+  const fs::path path = folder.path / "file";
+  writeSafeTensors(path, {.tensors = {{"w", HostTensor::scalar(1.0F)}}});
+  EXPECT_THAT(messageOf<FileError>([&] { readCheckpoint(path); }), HasSubstr("is no checkpoint"));
+  writeSafeTensors(
+      path, {.tensors = {}, .metadata = {{"format", "sluice.checkpoint"}, {"version", "7"}}});
+  EXPECT_THAT(messageOf<FileError>([&] { readCheckpoint(path); }), HasSubstr("version '7'"));
+  EXPECT_THAT(messageOf([&] {
+                writeCheckpoint(path,
+                                {.state = {.model = {{"optimizer/w", HostTensor::scalar(1.0F)}},
+                                           .optimizer = {},
+                                           .rng = {}}});
+              }),
+              HasSubstr("cannot begin with"));
+}
+
+TEST(CheckpointFolder, KeepsTheNewest) {
+  const Folder folder("keeps");
+  Net net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  const CheckpointFolder checkpoints(folder.path / "deep" / "er", 2);
+  EXPECT_EQ(checkpoints.latest(), std::nullopt);
+  write(checkpoints.folder() / "notes.txt", "mine");
+  // Left by a process that is gone: none has this number.
+  write(checkpoints.folder() / "checkpoint-000000000001.safetensors.99999999.part", "half");
+  for (int i = 0; i < 4; ++i) {
+    model(input());
+    const fs::path saved = checkpoints.save(model);
+    EXPECT_EQ(checkpoints.latest(), saved);
+  }
+  EXPECT_THAT(namesIn(checkpoints.folder()),
+              ElementsAre("checkpoint-000000000003.safetensors",
+                          "checkpoint-000000000004.safetensors",
+                          "notes.txt"));
+  EXPECT_THAT(messageOf([&] { CheckpointFolder(folder.path, 0); }), HasSubstr("at least 1"));
+  EXPECT_THAT(messageOf<FileError>([&] { CheckpointFolder(checkpoints.folder() / "notes.txt"); }),
+              HasSubstr("notes.txt"));
+}
+
+TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
+  const Folder folder("resumes");
+  Net net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  const CheckpointFolder checkpoints(folder.path, 5);
+  EXPECT_FALSE(checkpoints.resume(model));
+  model(input());
+  checkpoints.save(model, "first");
+  model(input());
+  const fs::path second = checkpoints.save(model, "second");
+  write(second, contentOf(second).substr(0, 300));
+  write(folder.path / "checkpoint-000000000009.safetensors", "");
+  Net freshNet;
+  auto fresh = trainingModel(freshNet, Options(), optim::Adam(0.1));
+  ::testing::internal::CaptureStderr();
+  const std::optional<Resumed> resumed = checkpoints.resume(fresh);
+  const std::string warnings = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(warnings, HasSubstr(second.string()));
+  EXPECT_THAT(warnings, HasSubstr("000009.safetensors"));
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->loader, "first");
+  EXPECT_EQ(resumed->updates, 1);
+  fresh(input());
+  EXPECT_TRUE(freshNet.w.value().sameBits(net.w.value()));
+  // The damaged one of a run that was further does not push the good ones out.
+  const CheckpointFolder one(folder.path, 1);
+  model(input());
+  one.save(model, "third");
+  EXPECT_EQ(one.resume(fresh)->loader, "third");
+}
+
+TEST(CheckpointFolder, RefusesAModelThatDoesNotFitAndLeavesItAsItWas) {
+  const Folder folder("fit");
+  Net net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  model(input());
+  const CheckpointFolder checkpoints(folder.path);
+  const fs::path path = checkpoints.save(model);
+  Net otherNet;
+  auto other = trainingModel(otherNet, Options(), optim::SGD(0.1));
+  const std::string message = messageOf([&] { checkpoints.resume(other); });
+  EXPECT_THAT(message, HasSubstr(path.string()));
+  EXPECT_EQ(otherNet.w.value().at(0), 1);
+  EXPECT_EQ(other.updates(), 0);
+}
+
+DataLoader makeLoader(std::int64_t batchSize = 1) {
+  HostTensor x(DType::F32, Shape{5, 2});
+  for (std::int64_t i = 0; i < 10; ++i) {
+    x.set(i, static_cast<double>(i) / 10);
+  }
+  return {
+      Options(), data::tensorDataset({x}), batchSize, {.shuffle = data::Shuffle::Yes, .seed = 3}};
+}
+
+TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
+  const Folder folder("fit_goes_on");
+  const CheckpointFolder checkpoints(folder.path, 100);
+  Net net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  DataLoader loader = makeLoader();
+  FitOptions options{.epochs = 3, .callbacks = {checkpointing(model, loader, checkpoints, 2)}};
+  fit(model, loader, options);
+  // 15 steps: after 2, 4 ... 14, and at the end.
+  EXPECT_EQ(checkpoints.files().size(), 8U);
+  for (const fs::path& path : checkpoints.files()) {
+    const Folder one("fit_goes_on_one");
+    fs::create_directories(one.path);
+    fs::copy(path, one.path / path.filename());
+    Net again;
+    auto resumedModel = trainingModel(again, Options(), optim::Adam(0.1));
+    const std::optional<Resumed> resumed = CheckpointFolder(one.path).resume(resumedModel);
+    DataLoader restored = makeLoader();
+    restored.restore(resumed->loader);
+    fit(resumedModel, restored, {.epochs = 3, .firstEpoch = restored.epoch()});
+    EXPECT_TRUE(again.w.value().sameBits(net.w.value())) << path;
+    EXPECT_EQ(resumedModel.updates(), 15);
+    EXPECT_EQ(again.count.value().at(0), 15);
+  }
+}
+
+TEST(Fit, RefusesStartsThatAreNone) {
+  Net net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  DataLoader loader = makeLoader();
+  EXPECT_THAT(messageOf([&] { fit(model, loader, {.epochs = 2, .firstEpoch = -1}); }),
+              HasSubstr("a firstEpoch of -1"));
+  EXPECT_THAT(messageOf([&] { makeLoader(2).restore(loader.state()); }),
+              HasSubstr("another loader"));
+  EXPECT_THAT(
+      messageOf([&] { checkpointing(model, loader, CheckpointFolder(::testing::TempDir()), 0); }),
+      HasSubstr("every 0 steps"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,21 @@
+// What an optimizer keeps from one update to the next, without a compiled model: names, types and
+// first values of its variables. Saving and loading of optimizer state go by this list.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sluice/ir/variable.h"
+#include "sluice/optim/loss_scaling_options.h"
+#include "sluice/optim/optimizer.h"
+
+namespace sluice::optim {
+
+/// The state for these weights, in the order in which a training graph declares it; frozen ones
+/// have none. A model whose loss does not depend on a weight has no state for it.
+std::vector<ir::Variable> stateVariables(const Optimizer& optimizer,
+                                         std::span<const ir::Variable> weights,
+                                         const std::optional<LossScalingOptions>& lossScaling = {});
+
+}  // namespace sluice::optim

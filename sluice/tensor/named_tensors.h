@@ -1,0 +1,14 @@
+// Tensors by name: the inputs and outputs of a model, a state dictionary, what a file holds.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice {
+
+using NamedTensors = std::map<std::string, HostTensor, std::less<>>;
+
+}  // namespace sluice
