@@ -276,8 +276,20 @@ Model::Entry& Model::entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue
   return entryFor(signature, layout_.withOutput(last ? OutputMode::Final : OutputMode::All, 1));
 }
 
+Model::Entry& Model::entryOf(std::span<const TensorType> inputs) {
+  alive().wait();
+  source_->requireBuffers();
+  const Signature signature(inputs.begin(), inputs.end());
+  requireSameKind(signature);
+  return entryFor(signature, layout_);
+}
+
 void Model::compile(std::span<const HostTensor> inputs) {
   entryOf(inputs, layout_);
+}
+
+void Model::compile(std::span<const TensorType> inputs) {
+  entryOf(inputs);
 }
 
 const BatchLayout& Model::batchLayout() const {

@@ -88,6 +88,11 @@ class Model {
   /// every element of the infeed is a micro-batch. Throws InvalidArgument with anchored tensors or
   /// synthetic data, and as the queues do.
   void run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed);
+  /// A call whose inputs, of these types per micro-batch, come from a feed and whose outputs, with
+  /// the anchors behind them, go to a sink as the output mode says.
+  void run(std::span<const TensorType> inputs,
+           std::unique_ptr<runtime::HostFeed> feed,
+           std::unique_ptr<ResultSink> sink);
   /// By name: what addInputTensor and addOutputTensor of a Builder were given; input0, input1, ...
   /// and output0, ... of a module. Throws InvalidArgument for a missing or an unknown input.
   NamedTensors run(const NamedTensors& inputs);
@@ -99,6 +104,8 @@ class Model {
   [[nodiscard]] Pending runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed);
   /// Compiles for these inputs without running.
   void compile(std::span<const HostTensor> inputs);
+  /// The same for inputs of these types per micro-batch.
+  void compile(std::span<const TensorType> inputs);
   bool isCompiled() const { return !programs_.empty(); }
   /// Seconds spent compiling so far.
   double compilationTime() const { return compilationSeconds_; }
@@ -252,6 +259,7 @@ class Model {
                                 const Entry& entry);
   Entry& entryOf(std::span<const HostTensor> inputs, const BatchLayout& layout);
   Entry& entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed);
+  Entry& entryOf(std::span<const TensorType> inputs);
   std::vector<HostTensor> runStep(std::shared_ptr<Step> step, Entry& entry);
   Pending startStep(std::shared_ptr<Step> step, Entry& entry);
   runtime::StepArgs argsOf(Step& step, const Entry& entry) const;

@@ -96,6 +96,14 @@ void Model::run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
   runStep(prepare(infeed, outfeed, entry), entry);
 }
 
+void Model::run(std::span<const TensorType> inputs,
+                std::unique_ptr<runtime::HostFeed> feed,
+                std::unique_ptr<ResultSink> sink) {
+  Entry& entry = entryOf(inputs);
+  beginStep();
+  runStep(std::make_shared<Step>(std::move(feed), std::move(sink), counts_), entry);
+}
+
 Pending Model::runAsync(std::vector<HostTensor> inputs) {
   try {
     Entry& entry = entryOf(inputs, layout_);

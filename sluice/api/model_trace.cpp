@@ -21,6 +21,7 @@ void Model::addBackward(TracedGraph& traced, const BatchLayout& layout) const {
                   *optimizer_,
                   {.accumulation = static_cast<std::int32_t>(layout.gradientAccumulation),
                    .reduction = options_.training.accumulationReduction(),
+                   .replicaReduction = options_.training.replicationReductionType(),
                    .meanStrategy = options_.training.givenMeanReductionStrategy(),
                    .replicas = options_.replicationFactor(),
                    .automaticLossScaling = options_.training.automaticLossScaling(),

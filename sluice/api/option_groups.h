@@ -26,6 +26,10 @@ class TrainingOptions : public Freezable {
   TrainingOptions& accumulationReduction(Reduction reduction) {
     return accumulationAndReplicationReductionType(reduction);
   }
+  /// Over replicas only; not set: as over micro-batches.
+  TrainingOptions& replicationReductionType(std::optional<Reduction> reduction) {
+    return set(replicationReduction_, reduction);
+  }
   /// Unless it is set, accumulators in float16 take the running mean.
   TrainingOptions& setMeanAccumulationAndReplicationReductionStrategy(
       MeanReductionStrategy strategy) {
@@ -47,6 +51,7 @@ class TrainingOptions : public Freezable {
   std::int32_t gradientAccumulation() const { return gradientAccumulation_; }
   Reduction accumulationAndReplicationReductionType() const { return reduction_; }
   Reduction accumulationReduction() const { return reduction_; }
+  std::optional<Reduction> replicationReductionType() const { return replicationReduction_; }
   MeanReductionStrategy meanReductionStrategy() const {
     return meanStrategy_.value_or(MeanReductionStrategy::Post);
   }
@@ -68,6 +73,7 @@ class TrainingOptions : public Freezable {
 
   std::int32_t gradientAccumulation_ = 1;
   Reduction reduction_ = Reduction::Mean;
+  std::optional<Reduction> replicationReduction_;
   std::optional<MeanReductionStrategy> meanStrategy_;
   std::optional<optim::LossScalingOptions> automaticLossScaling_;
   std::int64_t gradientStatisticsPeriod_ = 0;

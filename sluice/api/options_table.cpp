@@ -356,6 +356,12 @@ constexpr Setting kSettings[] = {
        o.training.accumulationAndReplicationReductionType(a.enumerator<Reduction>());
      },
      [](const O& o) { return print(o.training.accumulationAndReplicationReductionType()); }},
+    {"training.replicationReductionType",
+     [](O& o, A& a) {
+       o.training.replicationReductionType(a.none() ? std::nullopt
+                                                    : std::optional(a.enumerator<Reduction>()));
+     },
+     [](const O& o) { return print(o.training.replicationReductionType()); }},
     {"training.setMeanAccumulationAndReplicationReductionStrategy",
      [](O& o, A& a) {
        o.training.setMeanAccumulationAndReplicationReductionStrategy(

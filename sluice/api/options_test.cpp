@@ -74,6 +74,7 @@ Options everythingSet() {
       .enableProfiling("p");
   options.training.gradientAccumulation(5)
       .accumulationAndReplicationReductionType(Reduction::Sum)
+      .replicationReductionType(Reduction::Mean)
       .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running)
       .setAutomaticLossScaling(true)
       .logGradientStatistics(3)
@@ -151,6 +152,7 @@ TEST(Options, PrintTheirDefaults) {
             "enableProfiling: \"\"\n"
             "training.gradientAccumulation: 1\n"
             "training.accumulationAndReplicationReductionType: Mean\n"
+            "training.replicationReductionType: none\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Post\n"
             "training.setAutomaticLossScaling: false\n"
             "training.logGradientStatistics: 0\n"
@@ -224,6 +226,7 @@ TEST(Options, PrintWhatWasSet) {
             "enableProfiling: \"p\"\n"
             "training.gradientAccumulation: 5\n"
             "training.accumulationAndReplicationReductionType: Sum\n"
+            "training.replicationReductionType: Mean\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Running\n"
             "training.setAutomaticLossScaling: true\n"
             "training.logGradientStatistics: 3\n"

@@ -32,13 +32,13 @@ void TensorSink::put(std::int32_t output, std::int64_t microBatch, const void* d
   const std::int64_t slot = inReplica / layout.outputDivisor() * layout.replicationFactor + replica;
   std::byte* to = results_[o].bytes() + bytes_[o] * static_cast<std::size_t>(slot);
   if (layout.outputMode == OutputMode::Sum && inReplica > 0) {
-    add(results_[o].dtype(), to, data, bytes_[o]);
+    addTo(results_[o].dtype(), to, data, bytes_[o]);
   } else if (bytes_[o] > 0) {
     std::memcpy(to, data, bytes_[o]);
   }
 }
 
-void TensorSink::add(DType dtype, void* sum, const void* data, std::size_t bytes) {
+void addTo(DType dtype, void* sum, const void* data, std::size_t bytes) {
   dispatch(dtype, [&]<class T>(T) {
     auto* out = static_cast<T*>(sum);
     const auto* in = static_cast<const T*>(data);

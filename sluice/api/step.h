@@ -28,6 +28,9 @@ class TensorFeed : public runtime::HostFeed {
   BatchLayout layout_;
 };
 
+/// Adds tensors of `bytes` bytes, in their own type with one rounding per element.
+void addTo(DType dtype, void* sum, const void* data, std::size_t bytes);
+
 /// A sink that may have tensors for the caller when the step has ended.
 class ResultSink : public runtime::HostSink {
  public:
@@ -44,9 +47,6 @@ class TensorSink : public ResultSink {
   std::vector<HostTensor> takeResults() override { return std::move(results_); }
 
  private:
-  /// In the output's own type, one rounding per micro-batch.
-  static void add(DType dtype, void* sum, const void* data, std::size_t bytes);
-
   std::vector<BatchLayout> layouts_;  // by output
   std::vector<HostTensor> results_;
   std::vector<std::size_t> bytes_;

@@ -52,9 +52,13 @@ bool runningMean(DType accumulator, const TrainingGraphOptions& options) {
          strategyFor(accumulator, options) == MeanReductionStrategy::Running;
 }
 
+bool meanOverReplicas(const TrainingGraphOptions& options) {
+  return options.replicaReduction.value_or(options.reduction) == Reduction::Mean;
+}
+
 /// The backward pass begins with a gradient that is divided by the number of replicas.
 bool dividesTheLoss(const TrainingGraphOptions& options) {
-  return options.reduction == Reduction::Mean && options.replicas > 1 &&
+  return meanOverReplicas(options) && options.replicas > 1 &&
          options.meanStrategy == MeanReductionStrategy::PostAndLoss;
 }
 
@@ -63,8 +67,9 @@ optim::Gathering gatheringOf(const ir::Graph& graph,
                              const TrainingGraphOptions& options) {
   const bool mean = options.reduction == Reduction::Mean;
   optim::Gathering gathering;
-  gathering.factor = (mean && !dividesTheLoss(options) ? 1.0 : options.replicas) /
-                     (mean ? static_cast<double>(options.accumulation) : 1.0);
+  gathering.factor =
+      (meanOverReplicas(options) && !dividesTheLoss(options) ? 1.0 : options.replicas) /
+      (mean ? static_cast<double>(options.accumulation) : 1.0);
   for (const WeightRead& weight : weights) {
     if (graph.findVariable(weight.variable)->type.dtype == DType::F64) {
       gathering.scalarType = DType::F64;
@@ -96,12 +101,13 @@ ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOpt
   if (options.replicas > 1) {
     gradient = ops::replicaSum(b, gradient);
   }
-  if (options.reduction == Reduction::Sum) {
-    return gradient;
-  }
   double count = 1;
-  count *= runningMean(b.dtype(gradient), options) ? 1 : options.accumulation;
-  count *= dividesTheLoss(options) ? 1 : options.replicas;
+  if (options.reduction == Reduction::Mean && !runningMean(b.dtype(gradient), options)) {
+    count *= options.accumulation;
+  }
+  if (meanOverReplicas(options) && !dividesTheLoss(options)) {
+    count *= options.replicas;
+  }
   return count == 1 ? gradient : ops::mul(b, gradient, b.scalar(b.dtype(gradient), 1.0 / count));
 }
 

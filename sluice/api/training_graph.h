@@ -17,6 +17,8 @@ namespace sluice {
 struct TrainingGraphOptions {
   std::int32_t accumulation = 1;
   Reduction reduction = Reduction::Mean;
+  /// Over replicas; not given: as over micro-batches.
+  std::optional<Reduction> replicaReduction = {};
   /// Not given: Post, for accumulators in float16 Running.
   std::optional<MeanReductionStrategy> meanStrategy = {};
   std::int32_t replicas = 1;

@@ -49,6 +49,21 @@ def linear_regression(programs):
     check(abs(slope - 2) < 0.01 and abs(intercept - 1) < 0.01, text)
 
 
+def live_loss(programs):
+    """Every step's loss in order, and a fitted line."""
+    text = programs.run("live_loss")
+    losses = re.findall(r"^step (\d+) loss ([\d.]+)$", text, re.MULTILINE)
+    check([int(step) for step, _ in losses] == list(range(1, 101)), text)
+    check(float(losses[0][1]) > 1 and float(losses[-1][1]) < 1e-4, text)
+    check(abs(number(r"slope ([-\d.]+)", text) - 2) < 0.01, text)
+    check(abs(number(r"intercept ([-\d.]+)", text) - 1) < 0.01, text)
+
+
+def repeat_loop(programs):
+    text = programs.run("repeat_loop")
+    check(text == "d1: [10, 800], from 2.0 to 2.0\nd2: [10, 800], from 0.0 to 0.0\n", text)
+
+
 def mlp(programs):
     text = programs.run("mlp")
     check(number(r"accuracy ([\d.]+)%", text) > 97, text)
@@ -420,8 +435,9 @@ def schedule_errors(run):
 
 
 TESTS = {test.__name__: test
-         for test in (linear_regression, mlp, onnx_model, phased_execution, readme_example,
-                      mnist_pipeline, char_gpt, command_line, schedule_command)}
+         for test in (linear_regression, live_loss, mlp, onnx_model, phased_execution,
+                      readme_example, repeat_loop, mnist_pipeline, char_gpt, command_line,
+                      schedule_command)}
 
 
 def main():

@@ -1,0 +1,245 @@
+// compile(): a function is traced once to see what it does, then wrapped as a Model whose
+// micro-batches are the iterations of its loop.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sluice/api/function_sink.h"
+#include "sluice/api/function_trace.h"
+#include "sluice/api/loops.h"
+#include "sluice/api/queue_io.h"
+#include "sluice/base/error.h"
+#include "sluice/nn/tracer.h"
+
+namespace sluice {
+namespace {
+
+/// In remote memory, on the devices, or, if that is not said, in remote memory unless the options
+/// have a place for it.
+void placeOptimizerState(Options& options, std::optional<bool> offload) {
+  TensorLocationSettings location = options.tensorLocations.optimizer();
+  if (offload || !location.values().onChip) {
+    options.tensorLocations.setOptimizerLocation(
+        location.useOnChipStorage(!offload.value_or(true)));
+  }
+}
+
+/// The options of the model: those given, with the counts of the loop.
+Options optionsFor(const Options& given, const FunctionPlan& plan) {
+  if (given.deviceIterations() != 1 || given.training.gradientAccumulation() != 1 ||
+      given.outputMode() != OutputMode::Default) {
+    raise<InvalidArgument>(
+        "compile: {} counts its iterations and the mini-batches of an update itself, and its "
+        "outfeed says what comes back: leave deviceIterations, gradientAccumulation and outputMode "
+        "of the options as they are",
+        plan.kind);
+  }
+  Options options = given;
+  const bool all = plan.outfeed != nullptr && plan.outfeed->mode() == data::OutfeedMode::All;
+  options.outputMode(all ? OutputMode::All : OutputMode::Final);
+  if (!plan.update) {
+    options.deviceIterations(plan.microBatches);
+  } else {
+    if (plan.microBatches % plan.perUpdate != 0) {
+      raise<InvalidArgument>(
+          "compile: {} iterations are no multiple of the {} mini-batches of an update",
+          plan.microBatches,
+          plan.perUpdate);
+    }
+    options.deviceIterations(plan.microBatches / plan.perUpdate);
+    options.training.gradientAccumulation(plan.perUpdate)
+        .replicationReductionType(
+            given.training.replicationReductionType().value_or(Reduction::Mean));
+    if (plan.accumulation) {
+      options.training.accumulationAndReplicationReductionType(plan.accumulation->reduction);
+      placeOptimizerState(options, plan.accumulation->offloadWeightUpdateVariables);
+    }
+  }
+  if (plan.configure) {
+    plan.configure(options);
+  }
+  return options;
+}
+
+void requireReplicas(const FunctionPlan& plan, const Options& options) {
+  if (plan.kind == "repeat" && plan.update && !plan.update->crossesReplicas() &&
+      options.replicationFactor() > 1) {
+    raise<InvalidArgument>(
+        "minimize: there are {} replicas, whose weights would differ: wrap the optimizer in "
+        "CrossReplicaOptimizer",
+        options.replicationFactor());
+  }
+}
+
+data::Types typesOf(std::span<const HostTensor> tensors) {
+  data::Types types;
+  for (const HostTensor& tensor : tensors) {
+    types.push_back(tensor.type());
+  }
+  return types;
+}
+
+std::string listed(const data::Types& types) {
+  std::vector<std::string> texts;
+  for (const TensorType& type : types) {
+    texts.push_back(type.str());
+  }
+  return fmt::format("({})", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+class CompiledFunction::Impl {
+ public:
+  Impl(nn::Module* module, const Options& options, nn::Body function)
+      : noModule_(module == nullptr ? std::make_unique<nn::Module>() : nullptr),
+        module_(module == nullptr ? *noModule_ : *module),
+        options_(options),
+        function_(std::move(function)) {}
+
+  std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  Model& model() {
+    if (!model_) {
+      raise<InvalidArgument>("compile: the function has no model before its first call");
+    }
+    return *model_;
+  }
+
+ private:
+  void build(std::span<const HostTensor> inputs);
+  FunctionPlan discover();
+  std::vector<nn::Tensor> trace(std::span<const nn::Tensor> items) const;
+  std::unique_ptr<optim::Optimizer> optimizer() const;
+  void writeInputs(std::span<const HostTensor> inputs);
+  data::Types itemTypes() const {
+    return plan_.infeed != nullptr ? plan_.infeed->types() : data::Types();
+  }
+
+  std::unique_ptr<nn::Module> noModule_;  // of a function without one
+  nn::Module& module_;
+  Options options_;
+  nn::Body function_;
+  std::string prefix_;  // of the variables that hold the function's inputs
+  data::Types types_;   // of the function's inputs
+  FunctionPlan plan_;
+  std::vector<std::size_t> results_;  // by result: the input whose variable holds it
+  std::optional<Model> model_;        // not set: not called yet
+};
+
+/// Traces the function into a graph that is thrown away.
+FunctionPlan CompiledFunction::Impl::discover() {
+  ir::Graph graph("discovery");
+  nn::Tracer tracer(graph, nn::TraceMode::Inference);
+  tracer.setPrecision(options_.precision.traced());
+  tracer.beginModel(module_);
+  FunctionTrace trace(prefix_, types_, std::nullopt);
+  const std::vector<nn::Tensor> results = function_(trace.inputs());
+  if (trace.plan.kind.empty()) {
+    raise<InvalidArgument>(
+        "compile: the function calls neither repeat() nor pipeline(); inferenceModel runs a module "
+        "once");
+  }
+  results_ = trace.resultInputs(results);
+  static_cast<void>(trace.outputs());
+  return trace.plan;
+}
+
+std::vector<nn::Tensor> CompiledFunction::Impl::trace(std::span<const nn::Tensor> items) const {
+  FunctionTrace trace(prefix_, types_, std::vector<nn::Tensor>(items.begin(), items.end()));
+  static_cast<void>(function_(trace.inputs()));
+  return trace.outputs();
+}
+
+std::unique_ptr<optim::Optimizer> CompiledFunction::Impl::optimizer() const {
+  if (!plan_.update) {
+    return nullptr;
+  }
+  const optim::Optimizer& optimizer = plan_.update->optimizer();
+  return plan_.accumulation ? plan_.accumulation->dtype.applyTo(optimizer) : optimizer.clone();
+}
+
+void CompiledFunction::Impl::build(std::span<const HostTensor> inputs) {
+  types_ = typesOf(inputs);
+  // Functions of one module share its session, and have variables of their own there.
+  const auto store = module_.store();
+  for (int i = 0; prefix_.empty(); ++i) {
+    const std::string name = fmt::format("function{}", i);
+    if (store == nullptr || !store->contains(FunctionTrace::inputName(name, 0))) {
+      prefix_ = name;
+    }
+  }
+  plan_ = discover();
+  requireReplicas(plan_, options_);
+  const Options options = optionsFor(options_, plan_);
+  if (plan_.outfeed != nullptr) {
+    plan_.outfeed->define(plan_.outfeedTypes, options.replicationFactor(), plan_.outfeedNames);
+  }
+  const data::Types items = itemTypes();
+  const auto forward = [this](std::span<const nn::Tensor> given) { return trace(given); };
+  Model model(moduleSource(module_, forward, items.size()), options, optimizer());
+  model.compile(items);
+  model_.emplace(std::move(model));
+}
+
+void CompiledFunction::Impl::writeInputs(std::span<const HostTensor> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string name = FunctionTrace::inputName(prefix_, i);
+    if (model_->session().contains(name)) {
+      model_->session().write(name, inputs[i]);
+    }
+  }
+}
+
+std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> inputs) {
+  if (!model_) {
+    build(inputs);
+  }
+  if (const data::Types given = typesOf(inputs); given != types_) {
+    raise<InvalidArgument>(
+        "the function was compiled for {}, got {}", listed(types_), listed(given));
+  }
+  writeInputs(inputs);
+  const BatchLayout& layout = model_->batchLayout();
+  std::unique_ptr<runtime::HostFeed> feed;
+  if (plan_.infeed != nullptr) {
+    feed = std::make_unique<InfeedFeed>(*plan_.infeed, layout);
+  } else {
+    feed = std::make_unique<TensorFeed>(std::vector<HostTensor>(), layout);
+  }
+  if (plan_.outfeed != nullptr) {
+    plan_.outfeed->begin();
+  }
+  model_->run(itemTypes(),
+              std::move(feed),
+              std::make_unique<FunctionSink>(
+                  plan_.outfeed, plan_.outfeedTypes, layout.replicationFactor, plan_.outfeedSum));
+  std::vector<HostTensor> results;
+  for (const std::size_t input : results_) {
+    const std::string name = FunctionTrace::inputName(prefix_, input);
+    results.push_back(model_->session().contains(name) ? model_->session().read(name)
+                                                       : inputs[input]);
+  }
+  return results;
+}
+
+CompiledFunction::CompiledFunction(nn::Module* module, const Options& options, nn::Body function)
+    : impl_(std::make_unique<Impl>(module, options, std::move(function))) {}
+CompiledFunction::~CompiledFunction() = default;
+CompiledFunction::CompiledFunction(CompiledFunction&& other) noexcept = default;
+
+std::vector<HostTensor> CompiledFunction::run(std::span<const HostTensor> inputs) {
+  return impl_->run(inputs);
+}
+
+Model& CompiledFunction::model() {
+  return impl_->model();
+}
+
+CompiledFunction compile(nn::Module& module, const Options& options, nn::Body function) {
+  return {&module, options, std::move(function)};
+}
+
+CompiledFunction compile(const Options& options, nn::Body function) {
+  return {nullptr, options, std::move(function)};
+}
+
+}  // namespace sluice

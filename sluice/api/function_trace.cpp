@@ -1,0 +1,161 @@
+#include "sluice/api/function_trace.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/nn/tracer.h"
+
+namespace sluice {
+namespace {
+
+thread_local FunctionTrace* currentTrace = nullptr;
+
+}  // namespace
+
+FunctionTrace::FunctionTrace(const std::string& prefix,
+                             std::span<const TensorType> inputs,
+                             std::optional<std::vector<nn::Tensor>> items)
+    : prefix_(prefix), items_(std::move(items)) {
+  SLUICE_CHECK(currentTrace == nullptr, "a function is traced inside of another one");
+  ir::GraphBuilder& b = nn::Tracer::current().builder();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string name = inputName(prefix, i);
+    b.graph().addVariable({.name = name,
+                           .type = inputs[i],
+                           .role = ir::VariableRole::Buffer,
+                           .trainable = false,
+                           .initializer = ir::Initializer::constant(0)});
+    inputs_.emplace_back(b, b.variable(name));
+  }
+  final_ = inputs_;
+  currentTrace = this;
+}
+
+FunctionTrace::~FunctionTrace() {
+  currentTrace = nullptr;
+}
+
+FunctionTrace& FunctionTrace::current(std::string_view caller) {
+  if (currentTrace == nullptr) {
+    raise<InvalidArgument>("{} can be called only inside a function that is given to compile()",
+                           caller);
+  }
+  return *currentTrace;
+}
+
+std::string FunctionTrace::inputName(const std::string& prefix, std::size_t i) {
+  return fmt::format("{}/input{}", prefix, i);
+}
+
+void FunctionTrace::begin(std::string_view kind) {
+  if (inBody) {
+    raise<InvalidArgument>("{} inside the body of repeat: use nn::forLoop for an inner loop", kind);
+  }
+  if (!plan.kind.empty()) {
+    raise<InvalidArgument>("{}: the function has a {} already and may have one", kind, plan.kind);
+  }
+  plan.kind = kind;
+}
+
+void FunctionTrace::requireBody(std::string_view caller) const {
+  if (!inBody) {
+    raise<InvalidArgument>("{} can be called only inside the body of repeat()", caller);
+  }
+}
+
+std::vector<nn::Tensor> FunctionTrace::take(data::InfeedQueue* infeed) {
+  plan.infeed = infeed;
+  if (infeed == nullptr) {
+    return {};
+  }
+  if (!items_) {
+    items_.emplace();
+    for (const TensorType& type : infeed->types()) {
+      items_->push_back(nn::Tracer::current().input(fmt::format("input{}", items_->size()), type));
+    }
+  }
+  return *items_;
+}
+
+void FunctionTrace::enqueue(data::OutfeedQueue& outfeed,
+                            std::vector<nn::Tensor> values,
+                            std::vector<std::string> names) {
+  if (plan.outfeed != nullptr) {
+    raise<InvalidArgument>("enqueue: one iteration enqueues once; put all tensors into one call");
+  }
+  if (values.empty()) {
+    raise<InvalidArgument>("enqueue: there is no tensor to enqueue");
+  }
+  for (const nn::Tensor& value : values) {
+    plan.outfeedTypes.push_back(value.type());
+  }
+  plan.outfeed = &outfeed;
+  plan.outfeedNames = std::move(names);
+  outfeedValues_ = std::move(values);
+}
+
+void FunctionTrace::minimize(const UpdateRule& rule, const nn::Tensor& loss) {
+  if (plan.update) {
+    raise<InvalidArgument>("minimize: the loop minimizes a loss already; add the losses up");
+  }
+  plan.update = rule;
+  loss_ = loss;
+}
+
+std::size_t FunctionTrace::inputOf(const nn::Tensor& tensor) const {
+  return static_cast<std::size_t>(std::ranges::find(inputs_, tensor.value(), &nn::Tensor::value) -
+                                  inputs_.begin());
+}
+
+void FunctionTrace::carry(const std::vector<nn::Tensor>& inputs,
+                          const std::vector<nn::Tensor>& results) {
+  ir::GraphBuilder& b = nn::Tracer::current().builder();
+  std::vector<bool> carried(inputs_.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::size_t input = inputOf(inputs[i]);
+    if (input == inputs_.size() || carried[input]) {
+      raise<Unsupported>(
+          "repeat: input {} must be an input of the compiled function, given once: this version "
+          "computes nothing before the loop",
+          i);
+    }
+    carried[input] = true;
+    b.assign(inputName(prefix_, input), results[i].value());
+    final_[input] = results[i];
+  }
+}
+
+std::vector<std::size_t> FunctionTrace::resultInputs(const std::vector<nn::Tensor>& results) const {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto at = std::ranges::find(final_, results[i].value(), &nn::Tensor::value);
+    if (at == final_.end()) {
+      raise<Unsupported>(
+          "compile: result {} of the function is none of the loop's values: this version computes "
+          "nothing after the loop",
+          i);
+    }
+    found.push_back(static_cast<std::size_t>(at - final_.begin()));
+  }
+  return found;
+}
+
+std::vector<nn::Tensor> FunctionTrace::outputs() const {
+  std::vector<nn::Tensor> outputs = outfeedValues_;
+  if (loss_) {
+    outputs.push_back(*loss_);
+  }
+  if (outputs.empty()) {
+    outputs = final_;
+  }
+  if (outputs.empty()) {
+    raise<InvalidArgument>(
+        "compile: nothing comes out of the function: it returns and enqueues no value, and trains "
+        "nothing");
+  }
+  return outputs;
+}
+
+}  // namespace sluice
