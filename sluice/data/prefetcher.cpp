@@ -37,14 +37,14 @@ bool Prefetcher::awaitRoom() {
 void Prefetcher::loop() {
   bool more = true;
   while (more && awaitRoom()) {
-    Item item;
+    auto item = std::make_unique<Item>();
     try {
-      item.batch = producer_();
+      item->batch = producer_();
     } catch (...) {
-      item.error = std::current_exception();
+      item->error = std::current_exception();
     }
-    const bool end = !item.batch && !item.error;
-    more = !item.error && !(end && atEnd_ == AtEnd::Stop);
+    const bool end = !item->batch && !item->error;
+    more = !item->error && !(end && atEnd_ == AtEnd::Stop);
     const std::scoped_lock lock(mutex_);
     paused_ = end && atEnd_ == AtEnd::Pause;
     items_.push_back(std::move(item));
@@ -62,17 +62,16 @@ std::optional<Batch> Prefetcher::take() {
   if (closed_) {
     raise<InvalidArgument>("the source of batches was closed while somebody takes from it");
   }
-  if (items_.front().error) {
-    std::rethrow_exception(items_.front().error);
+  if (items_.front()->error) {
+    std::rethrow_exception(items_.front()->error);
   }
-  if (!items_.front().batch && atEnd_ == AtEnd::Stop) {
+  if (!items_.front()->batch && atEnd_ == AtEnd::Stop) {
     return std::nullopt;  // the mark stays for the next call
   }
-  Item item;
-  item.batch.swap(items_.front().batch);
+  const std::unique_ptr<Item> item = std::move(items_.front());
   items_.pop_front();
   changed_.notify_all();
-  return item.batch;
+  return std::move(item->batch);
 }
 
 }  // namespace sluice::data

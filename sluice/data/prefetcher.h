@@ -8,6 +8,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -56,7 +57,7 @@ class Prefetcher {
   AtEnd atEnd_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::deque<Item> items_;
+  std::deque<std::unique_ptr<Item>> items_;
   bool paused_ = false;  // behind an end
   bool closed_ = false;
   std::thread thread_;
