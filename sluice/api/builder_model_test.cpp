@@ -88,6 +88,35 @@ TEST(BuilderModel, TrainsPipelinedWithTheBitsOfOneDevice) {
             onOneDevice());
 }
 
+TEST(BuilderModel, RunsInTheExecutionPhasesOfBothForms) {
+  const Options phased = accumulating(
+      Options().virtualGraphMode(VirtualGraphMode::ExecutionPhases).executionPhases(2));
+  const auto scope = [](Builder& b, int layer) { return b.executionPhase(layer); };
+  EXPECT_EQ(train(phased, scope, 1), onOneDevice());
+  EXPECT_EQ(train(Options(phased).executionPhases(2, 2), scope, 2), onOneDevice());
+  // The same after the fact: all but the input.
+  Builder inScopes;
+  addNetwork(inScopes, [&](int layer) { return inScopes.executionPhase(layer); });
+  Builder afterwards;
+  const TensorId loss = addNetwork(afterwards, kNowhere);
+  EXPECT_FALSE(ir::structurallyEqual(afterwards.graph(), inScopes.graph()));
+  for (const ir::OpId id : inScopes.graph().order()) {
+    const ir::Op& op = inScopes.graph().op(id);
+    const ir::OpId same = afterwards.graph().order()[static_cast<std::size_t>(
+        std::ranges::find(inScopes.graph().order(), id) - inScopes.graph().order().begin())];
+    for (const TensorId& tensor : afterwards.tensorIds()) {
+      if (afterwards.value(tensor).op == same && op.place.phase >= 0) {
+        afterwards.executionPhase(tensor, op.place.phase);
+      }
+    }
+  }
+  EXPECT_TRUE(ir::structurallyEqual(afterwards.graph(), inScopes.graph()));
+  auto model = trainingModel(afterwards, loss, phased, optim::AdamW(0.01));
+  model.run({numbers(Shape{8, 4}, 3)});
+  EXPECT_THAT(model.explain(), HasSubstr("Phased execution"));
+  EXPECT_EQ(model.compiled().plan.phaseOfStage, (std::vector<std::int32_t>{0, 1}));
+}
+
 TEST(BuilderModel, IsCutByCostAutomatically) {
   const Options automatic =
       accumulating(Options().virtualGraphMode(VirtualGraphMode::Auto).devicesPerReplica(2));

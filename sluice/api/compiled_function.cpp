@@ -105,7 +105,7 @@ class CompiledFunction::Impl {
   }
 
  private:
-  void build(std::span<const HostTensor> inputs);
+  void build(std::span<const HostTensor> arguments);
   FunctionPlan discover();
   std::vector<nn::Tensor> trace(std::span<const nn::Tensor> items) const;
   std::unique_ptr<optim::Optimizer> optimizer() const;
@@ -157,8 +157,8 @@ std::unique_ptr<optim::Optimizer> CompiledFunction::Impl::optimizer() const {
   return plan_.accumulation ? plan_.accumulation->dtype.applyTo(optimizer) : optimizer.clone();
 }
 
-void CompiledFunction::Impl::build(std::span<const HostTensor> inputs) {
-  types_ = typesOf(inputs);
+void CompiledFunction::Impl::build(std::span<const HostTensor> arguments) {
+  types_ = typesOf(arguments);
   // Functions of one module share its session, and have variables of their own there.
   const auto store = module_.store();
   for (int i = 0; prefix_.empty(); ++i) {
@@ -174,8 +174,14 @@ void CompiledFunction::Impl::build(std::span<const HostTensor> inputs) {
     plan_.outfeed->define(plan_.outfeedTypes, options.replicationFactor(), plan_.outfeedNames);
   }
   const data::Types items = itemTypes();
-  const auto forward = [this](std::span<const nn::Tensor> given) { return trace(given); };
-  Model model(moduleSource(module_, forward, items.size()), options, optimizer());
+  const auto forward = [this](std::span<const SymbolicStructure> given) -> SymbolicStructure {
+    return trace(SymbolicStructure::list({given.begin(), given.end()}).leaves());
+  };
+  std::vector<Input> inputs;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    inputs.emplace_back(fmt::format("input{}", i));
+  }
+  Model model(moduleSource(module_, forward, std::move(inputs)), options, optimizer());
   model.compile(items);
   model_.emplace(std::move(model));
 }

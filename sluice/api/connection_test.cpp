@@ -63,6 +63,21 @@ TEST(ConnectionType, NeverCompilesButDoesNotRun) {
   EXPECT_EQ(running(rows(0, 2), labels(2)).first.shape(), (Shape{2, 2}));
 }
 
+TEST(ConnectionType, IsNeverForAnOfflineTarget) {
+  for (const std::int64_t version : {1, 2, 21}) {
+    EXPECT_EQ(Options().useOfflineTarget(version).device().connection, ConnectionType::Never);
+  }
+  EXPECT_THAT(messageOf([] { Options().useOfflineTarget(3); }), HasSubstr("1, 2 or 21, got 3"));
+  Net net;
+  auto model = inferenceModel(net, Options().set("useOfflineTarget", ""));
+  model.compile(Inputs(rows(0, 2), labels(2)));
+  EXPECT_GT(model.program().segments.size(), 0U);
+  EXPECT_FALSE(model.isAttachedToDevice());
+  EXPECT_THAT(messageOf([&] { model(rows(0, 2), labels(2)); }), HasSubstr("compile"));
+  EXPECT_THAT(messageOf([&] { inferenceModel(net, Options().useDeviceId(1).useOfflineTarget()); }),
+              HasSubstr("useDeviceIds"));
+}
+
 TEST(Detaching, FreesTheDevicesAndKeepsTheState) {
   Net net;
   auto model =

@@ -46,14 +46,12 @@ std::optional<NonFinite> badVariable(const Session::Values& values) {
 
 std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> inputs) {
   alive().wait();
-  const Signature signature = signatureOf(inputs, layout_);
+  const Signature signature = signatureOf(arranged(inputs), layout_);
   Options checked = options_;
   checked.precision.enableFloatingPointExceptions(true);
   CompileProgress progress(false);
   Entry entry = makeEntry(signature, layout_, checked, progress);
-  const std::int64_t microBatch =
-      signature.empty() || signature[0].shape.rank() == 0 ? 1 : signature[0].shape[0];
-  if (const auto bad = badInput(inputs, microBatch); bad && !synthetic()) {
+  if (const auto bad = badInput(inputs, rowsOf(signature)); bad && !synthetic()) {
     return bad;
   }
   const std::shared_ptr<Step> step = prepare({inputs.begin(), inputs.end()}, entry);

@@ -11,6 +11,7 @@
 #include "sluice/api/marked_loss.h"
 #include "sluice/base/error.h"
 #include "sluice/nn/block.h"
+#include "sluice/nn/functional.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/parallel/annotate_phases.h"
 
@@ -45,10 +46,26 @@ bool cutPhases(ir::Graph& graph, const Options& options) {
   return strategy.has_value();
 }
 
+/// Adds all leaves of a result: output0, output1.mask or, of a result with named parts, the names.
+Structure<std::size_t> addOutputs(ir::Graph& graph, const SymbolicStructure& result) {
+  std::size_t count = 0;
+  Structure<std::size_t> outputs =
+      result.map([&](const nn::Tensor& tensor, const std::string& path) {
+        const bool named = result.kind() == StructureKind::Named;
+        graph.addOutput(named ? path : fmt::format("output{}", path.empty() ? "0" : path),
+                        tensor.value());
+        return count++;
+      });
+  if (count == 0) {
+    raise<InvalidArgument>("forward returned nothing");
+  }
+  return outputs;
+}
+
 class ModuleSource : public GraphSource {
  public:
-  ModuleSource(nn::Module& module, Forward forward, std::size_t inputs)
-      : module_(module), forward_(std::move(forward)), inputs_(inputs) {}
+  ModuleSource(nn::Module& module, Forward forward, std::vector<Input> inputs)
+      : module_(module), forward_(std::move(forward)), inputs_(std::move(inputs)) {}
 
   TracedGraph trace(const TraceRequest& request) const override {
     TracedGraph traced{ir::Graph(graphName(request))};
@@ -61,22 +78,12 @@ class ModuleSource : public GraphSource {
     tracer.nameModules(!request.options.report().disableModuleNamescope);
     tracer.setPrecision(request.options.precision.traced());
     tracer.beginModel(module_);
-    std::vector<nn::Tensor> inputs;
-    for (std::size_t i = 0; i < request.inputs.size(); ++i) {
-      inputs.push_back(tracer.input(fmt::format("input{}", i), request.inputs[i]));
-    }
-    const std::vector<nn::Tensor> outputs = forward_(inputs);
-    if (outputs.empty()) {
-      raise<InvalidArgument>("forward returned nothing");
-    }
+    traced.result = addOutputs(graph, forward_(arguments(tracer, request.inputs)));
+    traced.outputs = graph.outputs().size();
     nn::requireBegunBlocks(module_);
     nn::requireBlocks(graph);
     noteBuffers();
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      graph.addOutput(fmt::format("output{}", i), outputs[i].value());
-    }
-    traced.outputs = outputs.size();
-    traced.loss = outputs.size() - 1;
+    traced.loss = traced.outputs - 1;
     if (request.training) {
       traced.loss = markedLossOutput(graph).value_or(traced.loss);
     }
@@ -136,12 +143,26 @@ class ModuleSource : public GraphSource {
   }
 
   nn::Module* module() override { return &module_; }
-  std::string inputName(std::size_t position) const override {
-    return position < inputs_ ? fmt::format("input{}", position) : "";
-  }
+  const std::vector<Input>& inputs() const override { return inputs_; }
   std::string summary() const override { return module_.summary(); }
 
  private:
+  std::vector<SymbolicStructure> arguments(nn::Tracer& tracer,
+                                           const Structure<TensorType>& types) const {
+    std::vector<SymbolicStructure> all;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const auto input = [&](const TensorType& type, const std::string& path) {
+        return tracer.input(path, type);
+      };
+      const auto constant = [](const HostTensor& value, const std::string& /*path*/) {
+        return nn::constant(value);
+      };
+      all.push_back(types[i].isAbsent() ? inputs_[i].byDefault.value().map(constant)
+                                        : types[i].map(input, inputs_[i].name));
+    }
+    return all;
+  }
+
   void noteBuffers() const {
     buffers_.clear();
     for (const nn::Parameter* buffer : module_.buffers()) {
@@ -152,7 +173,7 @@ class ModuleSource : public GraphSource {
 
   nn::Module& module_;
   Forward forward_;
-  std::size_t inputs_;
+  std::vector<Input> inputs_;
   // When the module was traced or looked at last; names, because the buffers may be gone.
   mutable std::vector<std::pair<const nn::Parameter*, std::string>> buffers_;
   mutable std::uint64_t changes_ = 0;
@@ -177,8 +198,14 @@ class BuilderSource : public GraphSource {
       raise<InvalidArgument>("graph '{}' has no output: call addOutputTensor", graph_.name());
     }
     for (const ir::OpId id : graph_.inputs()) {
-      inputs_.push_back(id);
+      ops_.push_back(id);
+      inputs_.emplace_back(graph_.op(id).name);
     }
+    std::vector<Structure<std::size_t>> positions;
+    for (std::size_t i = 0; i < outputs_; ++i) {
+      positions.emplace_back(i);
+    }
+    result_ = Structure<std::size_t>::list(std::move(positions));
     for (const TensorId& id : builder.tensorIds()) {
       tensors_.push_back({id, builder.value(id)});
     }
@@ -186,7 +213,7 @@ class BuilderSource : public GraphSource {
 
   TracedGraph trace(const TraceRequest& request) const override {
     requireInputs(request.inputs);
-    TracedGraph traced{graph_, outputs_, loss_, tensors_};
+    TracedGraph traced{graph_, outputs_, loss_, tensors_, result_};
     traced.graph.setName(graphName(request));
     if (constantWeights_) {
       requireWeightsOnDevices(request.options);
@@ -235,9 +262,7 @@ class BuilderSource : public GraphSource {
   }
 
   nn::Module* module() override { return nullptr; }
-  std::string inputName(std::size_t position) const override {
-    return position < inputs_.size() ? graph_.op(inputs_[position]).name : "";
-  }
+  const std::vector<Input>& inputs() const override { return inputs_; }
   std::string summary() const override {
     std::string text = fmt::format("graph '{}'\n", graph_.name());
     for (const ir::Variable& variable : graph_.variables()) {
@@ -247,19 +272,16 @@ class BuilderSource : public GraphSource {
   }
 
  private:
-  void requireInputs(std::span<const TensorType> given) const {
-    if (given.size() != inputs_.size()) {
-      raise<InvalidArgument>(
-          "graph '{}' takes {} inputs, got {}", graph_.name(), inputs_.size(), given.size());
-    }
+  void requireInputs(const Structure<TensorType>& given) const {
     for (std::size_t i = 0; i < given.size(); ++i) {
-      const ir::Op& input = graph_.op(inputs_[i]);
-      if (input.outputs[0] != given[i]) {
+      const ir::Op& input = graph_.op(ops_[i]);
+      if (given[i] != Structure(input.outputs[0])) {
         raise<InvalidArgument>("input '{}' of graph '{}' is {} per micro-batch, got {}",
                                input.name,
                                graph_.name(),
                                input.outputs[0].str(),
-                               given[i].str());
+                               given[i].kind() == StructureKind::Tensor ? given[i].tensor().str()
+                                                                        : given[i].describe());
       }
     }
   }
@@ -312,7 +334,9 @@ class BuilderSource : public GraphSource {
   std::size_t outputs_;
   bool constantWeights_;
   std::size_t loss_ = 0;
-  std::vector<ir::OpId> inputs_;
+  std::vector<ir::OpId> ops_;  // of the inputs
+  std::vector<Input> inputs_;
+  Structure<std::size_t> result_;
   std::vector<NamedTensor> tensors_;
 };
 
@@ -327,8 +351,10 @@ ir::Initializer syntheticValue(DType dtype, SyntheticDataMode mode) {
 
 }  // namespace
 
-std::unique_ptr<GraphSource> moduleSource(nn::Module& module, Forward forward, std::size_t inputs) {
-  return std::make_unique<ModuleSource>(module, std::move(forward), inputs);
+std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
+                                          Forward forward,
+                                          std::vector<Input> inputs) {
+  return std::make_unique<ModuleSource>(module, std::move(forward), std::move(inputs));
 }
 
 std::unique_ptr<GraphSource> builderSource(Builder& builder,

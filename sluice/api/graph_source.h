@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "sluice/api/builder.h"
+#include "sluice/api/inputs.h"
 #include "sluice/api/options.h"
 #include "sluice/api/session.h"
 #include "sluice/ir/graph.h"
@@ -30,11 +30,12 @@ struct TracedGraph {
   std::size_t outputs = 0;  ///< the first outputs of the graph are the model's
   std::size_t loss = 0;     ///< which output of the graph it is, possibly one behind them
   std::vector<NamedTensor> tensors = {};
+  Structure<std::size_t> result = {};  ///< the model's outputs as its function returned them
   std::vector<std::string> warnings = {};
 };
 
 struct TraceRequest {
-  std::span<const TensorType> inputs;  ///< of one micro-batch
+  const Structure<TensorType>& inputs;  ///< of one micro-batch; a list of all inputs
   bool training = false;
   const Options& options;
 };
@@ -58,15 +59,15 @@ class GraphSource {
   virtual std::vector<ir::Variable> variables() const = 0;
   /// Null for a Builder.
   virtual nn::Module* module() = 0;
-  /// The name of an input by its position, empty if there is no such input.
-  virtual std::string inputName(std::size_t position) const = 0;
+  virtual const std::vector<Input>& inputs() const = 0;
   /// The variables as a table.
   virtual std::string summary() const = 0;
 };
 
-using Forward = std::function<std::vector<nn::Tensor>(std::span<const nn::Tensor>)>;
-/// Traces `forward`; the module must outlive the source.
-std::unique_ptr<GraphSource> moduleSource(nn::Module& module, Forward forward, std::size_t inputs);
+/// Traces `forward`, which takes the inputs; the module must outlive the source.
+std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
+                                          Forward forward,
+                                          std::vector<Input> inputs);
 /// Of the graph as it is now; what is built later does not count. The builder, which keeps the
 /// state, must outlive the source. Throws InvalidArgument for an unknown loss or no output. With
 /// constantWeights the graph has the weights' values of the time of tracing in place of the

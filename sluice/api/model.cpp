@@ -69,12 +69,6 @@ void requireSameGroups(const program::StatePlan& plan,
 
 }  // namespace
 
-void detail::requireInputs(std::size_t given, std::size_t taken) {
-  if (given != taken) {
-    raise<InvalidArgument>("the model's forward takes {} inputs, got {}", taken, given);
-  }
-}
-
 Model::Model(std::unique_ptr<GraphSource> source,
              const Options& options,
              std::unique_ptr<optim::Optimizer> optimizer)
@@ -164,20 +158,58 @@ std::int32_t Model::microBatchesPerRound(const BatchLayout& layout) const {
                                                                : layout.deviceIterations);
 }
 
-Model::Signature Model::signatureOf(std::span<const HostTensor> inputs,
-                                    const BatchLayout& layout) const {
-  Signature signature;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Shape& shape = inputs[i].shape();
-    const std::int64_t microBatch = layout.microBatchOf(fmt::format("input {}", i), shape);
-    std::vector<std::int64_t> dims = shape.dims();
-    if (!dims.empty()) {
-      dims[0] = microBatch;
+template <class L>
+Structure<L> Model::arrangedLeaves(std::span<const L> leaves) const {
+  const std::vector<Input>& declared = source_->inputs();
+  std::vector<L> all(leaves.begin(), leaves.end());
+  if (!programs_.empty()) {
+    const std::size_t taken = programs_.back()->signature.leaves().size();
+    if (taken != all.size()) {
+      raise<InvalidArgument>("the model takes {} inputs, got {}", taken, all.size());
     }
-    signature.push_back({inputs[i].dtype(), Shape(std::move(dims))});
+    return programs_.back()->signature.with(all);
   }
+  const auto required = [](const Input& input) { return !input.byDefault; };
+  if (all.size() > declared.size() ||
+      std::ranges::any_of(std::span(declared).subspan(all.size()), required)) {
+    raise<InvalidArgument>("the model takes {} inputs, got {}", declared.size(), all.size());
+  }
+  std::vector<Structure<L>> inputs(all.begin(), all.end());
+  inputs.resize(declared.size());
+  return Structure<L>::list(std::move(inputs));
+}
+
+HostStructure Model::arranged(std::span<const HostTensor> inputs) const {
+  const bool sameAgain = synthetic() && isCompiled() && inputs.empty();
+  return sameAgain ? HostStructure() : arrangedLeaves(inputs);
+}
+
+Model::Signature Model::arranged(std::span<const TensorType> inputs) const {
+  return arrangedLeaves(inputs);
+}
+
+Model::Signature Model::signatureOf(const HostStructure& inputs, const BatchLayout& layout) const {
+  std::vector<Signature> types;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto typeOf = [&](const HostTensor& tensor, const std::string& path) {
+      const std::int64_t rows =
+          layout.microBatchOf(fmt::format("input '{}'", path), tensor.shape());
+      std::vector<std::int64_t> dims = tensor.shape().dims();
+      if (!dims.empty()) {
+        dims[0] = rows;
+      }
+      return TensorType{tensor.dtype(), Shape(std::move(dims))};
+    };
+    types.push_back(inputs[i].map(typeOf, source_->inputs()[i].name));
+  }
+  Signature signature = Signature::list(std::move(types));
   requireSameKind(signature);
   return signature;
+}
+
+std::int64_t Model::rowsOf(const Signature& signature) {
+  const std::vector<TensorType> types = signature.leaves();
+  return types.empty() || types[0].shape.rank() == 0 ? 1 : types[0].shape[0];
 }
 
 std::string Model::programName() const {
@@ -199,19 +231,27 @@ void Model::requireSameKind(const Signature& signature) const {
     return;
   }
   const Signature& first = programs_.front()->signature;
-  if (first.size() != signature.size()) {
-    raise<InvalidArgument>("the model takes {} inputs, got {}", first.size(), signature.size());
-  }
   for (std::size_t i = 0; i < first.size(); ++i) {
-    if (first[i].dtype != signature[i].dtype ||
-        first[i].shape.rank() != signature[i].shape.rank()) {
-      raise<InvalidArgument>(
-          "input {} was {} per micro-batch when the model was compiled and is {} now: another "
-          "extent compiles a second program, another type or rank does not fit",
-          i,
-          first[i].str(),
-          signature[i].str());
+    const std::string& input = source_->inputs()[i].name;
+    if (const std::string other = difference(first[i], signature[i], input); !other.empty()) {
+      raise<InvalidArgument>("the model was compiled for inputs of another structure: {}", other);
     }
+    const std::vector<TensorType> now = signature[i].leaves();
+    std::size_t leaf = 0;
+    first[i].map(
+        [&](const TensorType& was, const std::string& path) {
+          const TensorType& is = now[leaf++];
+          if (was.dtype != is.dtype || was.shape.rank() != is.shape.rank()) {
+            raise<InvalidArgument>(
+                "input '{}' was {} per micro-batch when the model was compiled and is {} now: "
+                "another extent compiles a second program, another type or rank does not fit",
+                path,
+                was.str(),
+                is.str());
+          }
+          return true;
+        },
+        input);
   }
 }
 
@@ -237,12 +277,11 @@ Model::Entry Model::makeEntry(const Signature& signature,
   }
   CompiledProgram compiled = alive().compile(
       std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options, &progress);
-  return {signature, layout, traced.outputs, std::move(compiled)};
+  return {signature, layout, traced.outputs, std::move(traced.result), std::move(compiled)};
 }
 
 Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
-  const bool batched = !signature.empty() && signature[0].shape.rank() > 0;
-  layout.microBatch = batched ? signature[0].shape[0] : 1;
+  layout.microBatch = rowsOf(signature);
   for (const auto& entry : programs_) {
     if (entry->signature == signature && entry->layout == layout) {
       return *entry;
@@ -255,10 +294,10 @@ Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
   return *programs_.back();
 }
 
-Model::Entry& Model::entryOf(std::span<const HostTensor> inputs, const BatchLayout& layout) {
+Model::Entry& Model::entryOf(const HostStructure& inputs, const BatchLayout& layout) {
   alive().wait();
   source_->requireBuffers();
-  if (synthetic() && inputs.empty() && !programs_.empty()) {
+  if (synthetic() && inputs.isAbsent() && !programs_.empty()) {
     return *programs_.back();
   }
   return entryFor(signatureOf(inputs, layout), layout);
@@ -271,25 +310,28 @@ Model::Entry& Model::entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue
         "a model that runs on queues has neither synthetic data nor anchored tensors");
   }
   const bool last = outfeed.mode() == data::OutfeedMode::Last;
-  const Signature signature = infeed.types();
+  const Signature signature = arranged(infeed.types());
   requireSameKind(signature);
   return entryFor(signature, layout_.withOutput(last ? OutputMode::Final : OutputMode::All, 1));
 }
 
-Model::Entry& Model::entryOf(std::span<const TensorType> inputs) {
+Model::Entry& Model::entryOf(const Signature& signature) {
   alive().wait();
   source_->requireBuffers();
-  const Signature signature(inputs.begin(), inputs.end());
   requireSameKind(signature);
   return entryFor(signature, layout_);
 }
 
 void Model::compile(std::span<const HostTensor> inputs) {
-  entryOf(inputs, layout_);
+  entryOf(arranged(inputs), layout_);
+}
+
+void Model::compile(const Inputs& inputs) {
+  entryOf(bound(inputs), layout_);
 }
 
 void Model::compile(std::span<const TensorType> inputs) {
-  entryOf(inputs);
+  entryOf(arranged(inputs));
 }
 
 const BatchLayout& Model::batchLayout() const {
@@ -408,7 +450,7 @@ std::string Model::summary() const {
   std::string text = source_->summary();
   for (const auto& entry : programs_) {
     std::vector<std::string> types;
-    for (const TensorType& type : entry->signature) {
+    for (const TensorType& type : entry->signature.leaves()) {
       types.push_back(type.str());
     }
     const program::Program& p = entry->compiled.program->program();

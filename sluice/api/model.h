@@ -7,7 +7,6 @@
 //   auto [prediction, loss] = model(images, labels);
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -16,7 +15,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -24,7 +22,9 @@
 #include "sluice/api/batch.h"
 #include "sluice/api/batch_layout.h"
 #include "sluice/api/builder.h"
+#include "sluice/api/forward.h"
 #include "sluice/api/graph_source.h"
+#include "sluice/api/inputs.h"
 #include "sluice/api/options.h"
 #include "sluice/api/pending.h"
 #include "sluice/api/session.h"
@@ -54,8 +54,6 @@ using runtime::NonFinite;
 /// What every wrapped model does; TypedModel adds the types of forward.
 class Model {
  public:
-  using Forward = sluice::Forward;
-
   /// A null optimizer: inference. Freezes the options. Throws InvalidArgument for a second training
   /// model of a module while the first one lives.
   Model(std::unique_ptr<GraphSource> source,
@@ -73,15 +71,20 @@ class Model {
   /// state of the optimizer is lost. Other functions throw InvalidArgument from now on.
   void destroy();
 
-  /// One call: inputs of a whole step, outputs by the output mode. Compiles at the first call and
-  /// again for another signature. Throws InvalidArgument for inputs that do not fit. An error in
-  /// the middle of a step, such as a label out of range, keeps the updates that were complete by
-  /// then. With synthetic data the inputs say only which shapes they have, and after the first
-  /// compile none are needed.
+  /// One call: inputs of a whole step, outputs by the output mode. The tensors of nested inputs
+  /// come one behind the other. Compiles at the first call and again for another signature. Throws
+  /// InvalidArgument for inputs that do not fit. An error in the middle of a step, such as a label
+  /// out of range, keeps the updates that were complete by then. With synthetic data the inputs say
+  /// only which shapes they have, and after the first compile none are needed.
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
   std::vector<HostTensor> run(std::initializer_list<HostTensor> inputs) {
     return run(std::span(inputs.begin(), inputs.size()));
   }
+  /// The same for nested inputs, by position or by name, of which some may be left out; the outputs
+  /// come as the model's function returned them, a list of a Builder's. Throws InvalidArgument for
+  /// a name that is unknown or given twice, an input that is missing, and another structure than
+  /// the one that the model was compiled for.
+  HostStructure run(const Inputs& inputs);
   /// A batch of a DataLoader: as above, or, for the rest of an epoch, a call of its own shape.
   std::vector<HostTensor> run(const Batch& batch);
   /// A call whose micro-batches come from one queue and whose outputs go to another while it runs:
@@ -93,17 +96,19 @@ class Model {
   void run(std::span<const TensorType> inputs,
            std::unique_ptr<runtime::HostFeed> feed,
            std::unique_ptr<ResultSink> sink);
-  /// By name: what addInputTensor and addOutputTensor of a Builder were given; input0, input1, ...
-  /// and output0, ... of a module. Throws InvalidArgument for a missing or an unknown input.
+  /// By name: what addInputTensor and addOutputTensor of a Builder were given; of a module what it
+  /// declares or else input0, input1, ..., and output0, ... Throws as the above.
   NamedTensors run(const NamedTensors& inputs);
   /// The same in another thread. All errors arrive in get() of the result, whose destructor waits.
   /// Any other use of this or another model of the same module waits for the end of the step; so
   /// does the next runAsync. The inputs must not be changed meanwhile.
   [[nodiscard]] Pending runAsync(std::vector<HostTensor> inputs);
+  [[nodiscard]] Pending runAsync(const Inputs& inputs);
   /// The queues must live until the step has ended.
   [[nodiscard]] Pending runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed);
   /// Compiles for these inputs without running.
   void compile(std::span<const HostTensor> inputs);
+  void compile(const Inputs& inputs);
   /// The same for inputs of these types per micro-batch.
   void compile(std::span<const TensorType> inputs);
   bool isCompiled() const { return !programs_.empty(); }
@@ -213,11 +218,12 @@ class Model {
     std::int64_t updates = 0;
   };
 
-  using Signature = std::vector<TensorType>;
+  using Signature = Structure<TensorType>;  // per micro-batch; a list of all inputs
   struct Entry {
     Signature signature;
     BatchLayout layout;
-    std::size_t outputs = 0;  // of the program; anchors come behind them
+    std::size_t outputs = 0;        // of the program; anchors come behind them
+    Structure<std::size_t> result;  // the outputs as the model's function returned them
     CompiledProgram compiled;
   };
 
@@ -228,7 +234,15 @@ class Model {
   /// Weights are updated at every micro-batch, and a call is one round.
   bool continuous() const;
   std::int32_t microBatchesPerRound(const BatchLayout& layout) const;
-  Signature signatureOf(std::span<const HostTensor> inputs, const BatchLayout& layout) const;
+  /// Tensors, or types, one per input, or as the newest program has them.
+  HostStructure arranged(std::span<const HostTensor> inputs) const;
+  Signature arranged(std::span<const TensorType> inputs) const;
+  template <class L>
+  Structure<L> arrangedLeaves(std::span<const L> leaves) const;
+  HostStructure bound(const Inputs& inputs) const;
+  Signature signatureOf(const HostStructure& inputs, const BatchLayout& layout) const;
+  /// Of a micro-batch.
+  static std::int64_t rowsOf(const Signature& signature);
   void requireSameKind(const Signature& signature) const;
   Entry& entryFor(const Signature& signature, BatchLayout layout);
   Entry makeEntry(const Signature& signature,
@@ -257,9 +271,9 @@ class Model {
   std::shared_ptr<Step> prepare(data::InfeedQueue& infeed,
                                 data::OutfeedQueue& outfeed,
                                 const Entry& entry);
-  Entry& entryOf(std::span<const HostTensor> inputs, const BatchLayout& layout);
+  Entry& entryOf(const HostStructure& inputs, const BatchLayout& layout);
   Entry& entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed);
-  Entry& entryOf(std::span<const TensorType> inputs);
+  Entry& entryOf(const Signature& signature);
   std::vector<HostTensor> runStep(std::shared_ptr<Step> step, Entry& entry);
   Pending startStep(std::shared_ptr<Step> step, Entry& entry);
   runtime::StepArgs argsOf(Step& step, const Entry& entry) const;
@@ -281,100 +295,24 @@ class Model {
   std::unique_ptr<profile::StepRecorder> recorder_;  // null: no profile
 };
 
-namespace detail {
-
-/// How the result of forward maps to tensors and back to host tensors.
-template <class Result>
-struct ForwardResult;
-template <>
-struct ForwardResult<nn::Tensor> {
-  using Host = HostTensor;
-  static std::vector<nn::Tensor> flatten(const nn::Tensor& t) { return {t}; }
-  static Host pack(std::vector<HostTensor> h) { return std::move(h[0]); }
-};
-template <>
-struct ForwardResult<std::vector<nn::Tensor>> {
-  using Host = std::vector<HostTensor>;
-  static std::vector<nn::Tensor> flatten(std::vector<nn::Tensor> t) { return t; }
-  static Host pack(std::vector<HostTensor> h) { return h; }
-};
-template <>
-struct ForwardResult<std::pair<nn::Tensor, nn::Tensor>> {
-  using Host = std::pair<HostTensor, HostTensor>;
-  static std::vector<nn::Tensor> flatten(const std::pair<nn::Tensor, nn::Tensor>& t) {
-    return {t.first, t.second};
-  }
-  static Host pack(std::vector<HostTensor> h) { return {std::move(h[0]), std::move(h[1])}; }
-};
-template <class... Ts>
-struct ForwardResult<std::tuple<Ts...>> {
-  template <class>
-  using AsHost = HostTensor;
-  using Host = std::tuple<AsHost<Ts>...>;
-  static std::vector<nn::Tensor> flatten(const std::tuple<Ts...>& t) {
-    return std::apply([](const auto&... each) { return std::vector<nn::Tensor>{each...}; }, t);
-  }
-  static Host pack(std::vector<HostTensor> h) {
-    return pack(std::move(h), std::index_sequence_for<Ts...>());
-  }
-
- private:
-  template <std::size_t... kIs>
-  static Host pack(std::vector<HostTensor> h, std::index_sequence<kIs...>) {
-    return {std::move(h[kIs])...};
-  }
-};
-
-/// Result and number of arguments of Net::forward.
-template <class T>
-struct ForwardTraits;
-template <class Net, class Result, class... Args>
-struct ForwardTraits<Result (Net::*)(Args...)> {
-  using Map = ForwardResult<Result>;
-  static constexpr std::size_t kArity = sizeof...(Args);
-};
-
-template <class Net, class Result, class... Args>
-struct ForwardTraits<Result (Net::*)(Args...) const> : ForwardTraits<Result (Net::*)(Args...)> {};
-
-/// Throws InvalidArgument unless forward takes as many inputs as were given.
-void requireInputs(std::size_t given, std::size_t taken);
-
-template <class Net, std::size_t... kIs>
-Model::Forward bindForward(Net& net, std::index_sequence<kIs...>) {
-  using Map = typename ForwardTraits<decltype(&Net::forward)>::Map;
-  return [&net](std::span<const nn::Tensor> inputs) {
-    requireInputs(inputs.size(), sizeof...(kIs));
-    return Map::flatten(net.forward(inputs[kIs]...));
-  };
-}
-
-template <class Net>
-Model::Forward bindForward(Net& net) {
-  return bindForward(net,
-                     std::make_index_sequence<ForwardTraits<decltype(&Net::forward)>::kArity>());
-}
-
-}  // namespace detail
-
-/// A Model that is called with as many tensors as Net::forward takes.
+/// A Model that is called with what Net::forward takes and returns what that returns, with host
+/// tensors for symbolic ones. Positions come first, then inputs by name.
 template <class Net>
 class TypedModel : public Model {
-  using Traits = detail::ForwardTraits<decltype(&Net::forward)>;
+  using Traits = detail::ForwardOf<Net>;
 
  public:
   TypedModel(Net& net, const Options& options, std::unique_ptr<optim::Optimizer> optimizer)
-      : Model(moduleSource(net, detail::bindForward(net), Traits::kArity),
+      : Model(moduleSource(net, detail::bindForward(net), detail::inputsOf(net)),
               options,
               std::move(optimizer)) {}
 
-  template <class... Inputs>
-  requires(sizeof...(Inputs) == Traits::kArity &&
-           (std::is_convertible_v<const Inputs&, const HostTensor&> && ...))
-      typename Traits::Map::Host
-      operator()(const Inputs&... inputs) {
-    const std::array<HostTensor, Traits::kArity> all{inputs...};
-    return Traits::Map::pack(run(all));
+  template <class... Args>
+  requires(sizeof...(Args) <= Traits::kArity &&
+           ((std::is_same_v<Args, Keyword> ||
+             std::is_convertible_v<const Args&, HostStructure>)&&...)) typename Traits::Host
+  operator()(const Args&... inputs) {
+    return build<typename Traits::Host>(run(Inputs(inputs...)));
   }
 };
 

@@ -81,13 +81,26 @@ Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry) {
   return {std::move(ended), std::move(step)};
 }
 
+HostStructure Model::bound(const Inputs& inputs) const {
+  const bool none = inputs.positional().empty() && inputs.named().empty();
+  return synthetic() && isCompiled() && none ? HostStructure()
+                                             : bindInputs(source_->inputs(), inputs);
+}
+
 std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
-  Entry& entry = entryOf(inputs, layout_);
+  Entry& entry = entryOf(arranged(inputs), layout_);
   return runStep(prepare({inputs.begin(), inputs.end()}, entry), entry);
 }
 
+HostStructure Model::run(const Inputs& inputs) {
+  const HostStructure given = bound(inputs);
+  Entry& entry = entryOf(given, layout_);
+  return entry.result.with(runStep(prepare(given.leaves(), entry), entry));
+}
+
 std::vector<HostTensor> Model::run(const Batch& batch) {
-  Entry& entry = entryOf(batch.tensors, batch.shape ? layout_.withCounts(*batch.shape) : layout_);
+  Entry& entry =
+      entryOf(arranged(batch.tensors), batch.shape ? layout_.withCounts(*batch.shape) : layout_);
   return runStep(prepare(batch.tensors, entry), entry);
 }
 
@@ -99,15 +112,25 @@ void Model::run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
 void Model::run(std::span<const TensorType> inputs,
                 std::unique_ptr<runtime::HostFeed> feed,
                 std::unique_ptr<ResultSink> sink) {
-  Entry& entry = entryOf(inputs);
+  Entry& entry = entryOf(arranged(inputs));
   beginStep();
   runStep(std::make_shared<Step>(std::move(feed), std::move(sink), counts_), entry);
 }
 
 Pending Model::runAsync(std::vector<HostTensor> inputs) {
   try {
-    Entry& entry = entryOf(inputs, layout_);
+    Entry& entry = entryOf(arranged(inputs), layout_);
     return startStep(prepare(std::move(inputs), entry), entry);
+  } catch (...) {
+    return Pending(std::current_exception());
+  }
+}
+
+Pending Model::runAsync(const Inputs& inputs) {
+  try {
+    const HostStructure given = bound(inputs);
+    Entry& entry = entryOf(given, layout_);
+    return startStep(prepare(given.leaves(), entry), entry);
   } catch (...) {
     return Pending(std::current_exception());
   }
@@ -123,26 +146,14 @@ Pending Model::runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) 
 }
 
 NamedTensors Model::run(const NamedTensors& inputs) {
-  std::vector<HostTensor> ordered;
-  for (std::size_t i = 0; !source_->inputName(i).empty(); ++i) {
-    const auto found = inputs.find(source_->inputName(i));
-    if (found == inputs.end()) {
-      raise<InvalidArgument>("input '{}' of the model is missing", source_->inputName(i));
-    }
-    ordered.push_back(found->second);
-  }
+  Inputs byName;
   for (const auto& [name, tensor] : inputs) {
-    std::size_t i = 0;
-    while (!source_->inputName(i).empty() && source_->inputName(i) != name) {
-      ++i;
-    }
-    if (source_->inputName(i).empty()) {
-      raise<InvalidArgument>("the model has no input '{}'", name);
-    }
+    byName.add(Keyword{name, tensor});
   }
-  std::vector<HostTensor> outputs = run(ordered);
+  const HostStructure given = bound(byName);
+  Entry& entry = entryOf(given, layout_);
+  std::vector<HostTensor> outputs = runStep(prepare(given.leaves(), entry), entry);
   NamedTensors named;
-  const Entry& entry = entryOf(ordered, layout_);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     named.emplace(entry.compiled.program->program().drains[i].name, std::move(outputs[i]));
   }

@@ -208,6 +208,13 @@ Options& Options::remoteBandwidth(double bytesPerSecond) {
   return set(device_.remoteBandwidth, bytesPerSecond);
 }
 
+Options& Options::useOfflineTarget(std::int64_t version) {
+  if (version != 1 && version != 2 && version != 21) {
+    raise<InvalidArgument>("useOfflineTarget: expected version 1, 2 or 21, got {}", version);
+  }
+  return connectionType(ConnectionType::Never);
+}
+
 Options& Options::useDeviceIds(std::vector<std::int64_t> ids) {
   std::vector<std::int32_t> checked;
   for (const std::int64_t id : ids) {

@@ -95,6 +95,9 @@ class Options : public Freezable {
   Options& remoteBandwidth(double bytesPerSecond);
   /// Never: the model compiles, and running it is an error.
   Options& connectionType(ConnectionType type) { return set(device_.connection, type); }
+  /// For compiling where there is no device: connectionType Never. The version is that of an IPU,
+  /// 1, 2 or 21; devices of this build have none, so it decides nothing else.
+  Options& useOfflineTarget(std::int64_t version = 2);
   /// The devices of the model are exactly these of the machine: those of its first replica, then
   /// of the next. Too few are an error, more than it needs a warning; empty: any.
   Options& useDeviceIds(std::vector<std::int64_t> ids);

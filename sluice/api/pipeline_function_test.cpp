@@ -278,6 +278,37 @@ TEST(PipelineFunction, ThreadsValuesFromStageToStage) {
   EXPECT_EQ(devices, 2U);
 }
 
+/// The largest distance between the numbers of two devices that exchange data in training.
+std::int32_t longestPath(const std::vector<StageDevices>& mapping) {
+  Net net;
+  const data::DatasetPtr samples = data::tensorDataset({rows(8, 1), rows(8, 2)});
+  data::InfeedQueue infeed(data::iterate(data::batch(samples, 2)));
+  auto train = compile(net, Options(), [&](const Tensors&) {
+    return pipeline(net.stages(),
+                    {.gradientAccumulationCount = 4,
+                     .infeed = &infeed,
+                     .optimizerFunction =
+                         [](const Tensors& out) {
+                           return OptimizerFunctionOutput{kSgd, out[0]};
+                         },
+                     .deviceMapping = mapping});
+  });
+  train();
+  std::int32_t longest = 0;
+  for (const program::Lane& lane : train.model().program().lanes) {
+    if (lane.kind == program::LaneKind::Exchange) {
+      longest = std::max(longest, std::abs(lane.device - lane.peer));
+    }
+  }
+  return longest;
+}
+
+TEST(PipelineFunction, PutsConsecutiveStagesOnNeighbouringDevicesByDefault) {
+  EXPECT_EQ(longestPath({}), 1);
+  EXPECT_EQ(longestPath({0, 1, 2}), 1);
+  EXPECT_EQ(longestPath({0, 2, 1}), 2);
+}
+
 TEST(PipelineFunction, RunsConcurrentStagesOnTheSameArguments) {
   const nn::Body add = [](const Tensors& in) { return Tensors{in[0] + in[1]}; };
   const nn::Body subtract = [](const Tensors& in) { return Tensors{in[0] - in[1], in[0] * 3.0}; };

@@ -1,0 +1,178 @@
+// Structure: nested values as functions take and return them: a tensor, a list, parts by name, or
+// nothing. The leaves are host tensors when a model is called, symbolic ones while it is traced and
+// types where only those count. StructureParser (structure_parser.h) makes them of C++ types.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice {
+
+/// Specialised for the types that can be taken apart: see structure_parser.h.
+template <class T>
+struct StructureParser {};
+
+template <class T, class Leaf>
+concept StructureOf = std::is_same_v<typename StructureParser<T>::Leaf, Leaf>;
+
+enum class StructureKind : std::uint8_t { Absent, Tensor, List, Named };
+
+/// "nothing", "a tensor", "a list of 2", "parts [a, b]": for messages.
+std::string describe(StructureKind kind,
+                     std::size_t parts,
+                     std::span<const std::string> names = {});
+
+/// "boxes.corners": the path of a part of something.
+std::string pathOf(std::string_view whole, std::string_view part);
+
+template <class L>
+class Structure {
+ public:
+  /// Nothing, as std::nullopt is.
+  Structure() = default;
+  Structure(std::nullopt_t /*none*/) {}
+  Structure(L leaf) : kind_(StructureKind::Tensor), leaf_(std::move(leaf)) {}
+  /// Of any type that has a parser: lists, maps, tuples, optionals, structs.
+  template <StructureOf<L> T>
+  requires(!std::is_same_v<T, Structure> && !std::is_same_v<T, L>)  //
+      Structure(const T& value)
+      : Structure(StructureParser<T>::parse(value)) {}
+
+  static Structure list(std::vector<Structure> parts) {
+    Structure result;
+    result.kind_ = StructureKind::List;
+    result.parts_ = std::move(parts);
+    return result;
+  }
+  static Structure named(std::map<std::string, Structure> parts) {
+    Structure result;
+    result.kind_ = StructureKind::Named;
+    for (auto& [name, part] : parts) {
+      result.names_.push_back(name);
+      result.parts_.push_back(std::move(part));
+    }
+    return result;
+  }
+
+  StructureKind kind() const { return kind_; }
+  bool isAbsent() const { return kind_ == StructureKind::Absent; }
+  /// Throws InvalidArgument unless it is one.
+  const L& tensor() const {
+    require(StructureKind::Tensor, "a tensor");
+    return *leaf_;
+  }
+  /// Of a list, or in the order of their names.
+  const std::vector<Structure>& parts() const { return parts_; }
+  std::size_t size() const { return parts_.size(); }
+  /// Ascending; empty unless the parts have names.
+  const std::vector<std::string>& names() const { return names_; }
+  /// Throws InvalidArgument unless there is such a part.
+  const Structure& operator[](std::size_t i) const {
+    if (i >= parts_.size()) {
+      raise<InvalidArgument>("expected a list with a part {}, got {}", i, describe());
+    }
+    return parts_[i];
+  }
+  const Structure& operator[](std::string_view name) const {
+    const auto found = std::ranges::find(names_, name);
+    if (found == names_.end()) {
+      raise<InvalidArgument>("expected a part '{}', got {}", name, describe());
+    }
+    return parts_[static_cast<std::size_t>(found - names_.begin())];
+  }
+
+  /// Throws InvalidArgument, which says what was expected, for another kind.
+  void require(StructureKind kind, std::string_view expected) const {
+    if (kind_ != kind) {
+      raise<InvalidArgument>("expected {}, got {}", expected, describe());
+    }
+  }
+  std::string describe() const { return sluice::describe(kind_, parts_.size(), names_); }
+  /// What paths call a part: its name or its number.
+  std::string partName(std::size_t i) const {
+    return kind_ == StructureKind::Named ? names_[i] : std::to_string(i);
+  }
+
+  std::vector<L> leaves() const {
+    std::vector<L> all;
+    map([&](const L& leaf, const std::string& /*path*/) {
+      all.push_back(leaf);
+      return true;
+    });
+    return all;
+  }
+
+  /// The same structure with make(leaf, path) for every leaf, depth first. The path of the whole is
+  /// `path`.
+  template <class Make>
+  auto map(const Make& make, const std::string& path = "") const {
+    using Other = std::decay_t<std::invoke_result_t<const Make&, const L&, const std::string&>>;
+    if (leaf_) {
+      return Structure<Other>(make(*leaf_, path));
+    }
+    std::vector<Structure<Other>> parts;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      parts.push_back(parts_[i].map(make, pathOf(path, partName(i))));
+    }
+    return Structure<Other>(kind_, names_, std::move(parts));
+  }
+
+  /// The same structure with these leaves, as many as it has.
+  template <class Other>
+  Structure<Other> with(const std::vector<Other>& leaves) const {
+    std::size_t next = 0;
+    Structure<Other> result = map([&](const L& /*leaf*/, const std::string& /*path*/) {
+      SLUICE_CHECK(next < leaves.size(), "{} leaves are too few", leaves.size());
+      return leaves[next++];
+    });
+    SLUICE_CHECK(next == leaves.size(), "{} leaves for {}", leaves.size(), next);
+    return result;
+  }
+
+  bool operator==(const Structure&) const = default;
+
+ private:
+  template <class>
+  friend class Structure;
+  Structure(StructureKind kind, std::vector<std::string> names, std::vector<Structure> parts)
+      : kind_(kind), names_(std::move(names)), parts_(std::move(parts)) {}
+
+  StructureKind kind_ = StructureKind::Absent;
+  std::optional<L> leaf_;
+  std::vector<std::string> names_;
+  std::vector<Structure> parts_;
+};
+
+using HostStructure = Structure<HostTensor>;
+
+/// Where and how the second differs from the first, whatever their leaves: "boxes.1: a tensor, now
+/// nothing"; empty: nowhere.
+template <class A, class B>
+std::string difference(const Structure<A>& was, const Structure<B>& now, const std::string& path) {
+  if (was.kind() != now.kind() || was.size() != now.size() || was.names() != now.names()) {
+    return fmt::format("{}: {}, now {}", path, was.describe(), now.describe());
+  }
+  for (std::size_t i = 0; i < was.size(); ++i) {
+    const std::string part = pathOf(path, was.partName(i));
+    if (std::string found = difference(was[i], now[i], part); !found.empty()) {
+      return found;
+    }
+  }
+  return "";
+}
+
+}  // namespace sluice
