@@ -47,11 +47,12 @@ class ProgressBar : public Callback {
   static void draw(const Progress& p, char end) {
     constexpr std::int64_t kWidth = 30;
     const std::int64_t done = p.steps == 0 ? kWidth : kWidth * p.step / p.steps;
-    fmt::print("[{}{}] {}/{} {:.1f}s  {}{}",
+    const std::string of = p.steps == 0 ? "" : fmt::format("/{}", p.steps);
+    fmt::print("[{}{}] {}{} {:.1f}s  {}{}",
                std::string(static_cast<std::size_t>(done), '#'),
                std::string(static_cast<std::size_t>(kWidth - done), '.'),
                p.step,
-               p.steps,
+               of,
                p.seconds,
                metricsText(p.metrics),
                end);

@@ -305,7 +305,7 @@ std::optional<Resumed> CheckpointFolder::resume(Model& model, DataLoader& loader
   std::optional<Resumed> resumed = resume(model);
   if (resumed) {
     loader.restore(resumed->loader);
-    if (loader.position() == loader.length()) {
+    if (loader.hasLength() && loader.position() == loader.length()) {
       loader.next();  // the end of the epoch
     }
   }

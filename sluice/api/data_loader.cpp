@@ -49,7 +49,7 @@ void addTail(const BatchLayout& layout,
 }  // namespace
 
 DataLoader::Plan DataLoader::planOf(const Options& options,
-                                    std::int64_t samples,
+                                    std::optional<std::int64_t> samples,
                                     std::optional<std::int64_t> batchSize,
                                     const DataLoaderOptions& loading) {
   BatchLayout layout = BatchLayout::of(options, RunKind::Training);
@@ -84,7 +84,10 @@ DataLoader::Plan DataLoader::planOf(const Options& options,
       raise<InvalidArgument>(
           "lastBatch Exact gives every sample the same weight, which only the reduction Mean does");
     }
-    addTail(layout, samples % plan.combined, plan.tail, plan.options.tail);
+    if (!samples) {
+      raise<InvalidArgument>("lastBatch Exact needs to know how many samples a stream has");
+    }
+    addTail(layout, *samples % plan.combined, plan.tail, plan.options.tail);
   }
   options.freeze();
   return plan;
@@ -96,19 +99,28 @@ DataLoader::DataLoader(const Options& options,
                        const DataLoaderOptions& loading)
     : DataLoader(planOf(options, dataset->size(), batchSize, loading), dataset) {}
 
-DataLoader::DataLoader(Plan plan, data::DatasetPtr dataset)
-    : combined_(plan.combined),
-      tail_(std::move(plan.tail)),
-      loader_(std::move(dataset), plan.options) {}
+DataLoader::DataLoader(const Plan& plan, data::DatasetPtr dataset)
+    : combined_(plan.combined), tail_(plan.tail), loader_(std::move(dataset), plan.options) {}
+
+DataLoader::DataLoader(const Options& options,
+                       data::Stream stream,
+                       std::optional<std::int64_t> batchSize,
+                       const DataLoaderOptions& loading)
+    : DataLoader(planOf(options, std::nullopt, batchSize, loading), std::move(stream)) {}
+
+DataLoader::DataLoader(const Plan& plan, data::Stream stream)
+    : combined_(plan.combined), loader_(std::move(stream), plan.options) {}
 
 std::optional<Batch> DataLoader::next() {
   std::optional<data::Batch> loaded = loader_.next();
   if (!loaded) {
     return std::nullopt;
   }
-  const std::int64_t full = length() - static_cast<std::int64_t>(tail_.size());
   Batch batch{*std::move(loaded)};
-  if (batch.index >= full) {
+  if (tail_.empty()) {
+    return batch;
+  }
+  if (const std::int64_t full = length() - std::ssize(tail_); batch.index >= full) {
     batch.shape = tail_[static_cast<std::size_t>(batch.index - full)];
   }
   return batch;

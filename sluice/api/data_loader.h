@@ -49,11 +49,20 @@ class DataLoader {
              std::optional<std::int64_t> batchSize = 1,
              const DataLoaderOptions& loading = {});
 
+  /// The samples of a stream in their order. There is no LastBatch::Exact and no Shuffle::Yes; see
+  /// data::shuffle for a stream that is shuffled.
+  DataLoader(const Options& options,
+             data::Stream stream,
+             std::optional<std::int64_t> batchSize = 1,
+             const DataLoaderOptions& loading = {});
+
   /// As data::Loader::next.
   std::optional<Batch> next();
 
-  /// Calls per epoch.
+  /// Calls per epoch; of a stream that is not known, and an InvalidArgument, as are samples() and
+  /// leftOver().
   std::int64_t length() const { return loader_.batches(); }
+  bool hasLength() const { return loader_.hasLength(); }
   /// Samples per call.
   std::int64_t combinedBatchSize() const { return combined_; }
   std::int64_t samples() const { return loader_.samples(); }
@@ -92,10 +101,11 @@ class DataLoader {
  private:
   struct Plan;
   static Plan planOf(const Options& options,
-                     std::int64_t samples,
+                     std::optional<std::int64_t> samples,
                      std::optional<std::int64_t> batchSize,
                      const DataLoaderOptions& loading);
-  DataLoader(Plan plan, data::DatasetPtr dataset);
+  DataLoader(const Plan& plan, data::DatasetPtr dataset);
+  DataLoader(const Plan& plan, data::Stream stream);
 
   std::int64_t combined_;
   std::vector<CallShape> tail_;  // of the last calls of an epoch

@@ -110,6 +110,45 @@ TEST(DataLoader, GivesProcessesDisjointSamplesThatMakeUpTheBatchOfAll) {
               HasSubstr("randomSeed"));
 }
 
+TEST(DataLoader, CombinesTheSamplesOfAStream) {
+  const Options options = Options().deviceIterations(2);
+  HostTensor numbers(DType::F32, Shape{11, 1});
+  for (std::int64_t i = 0; i < 11; ++i) {
+    numbers.set(i, static_cast<double>(i));
+  }
+  const auto stream = [&] { return data::Stream{data::iterate(data::tensorDataset({numbers}))}; };
+  DataLoader loader(options, stream(), 2, {.workers = 2, .mode = DataLoaderMode::Async});
+  EXPECT_EQ(loader.combinedBatchSize(), 4);
+  EXPECT_FALSE(loader.hasLength());
+  EXPECT_THAT(testing::messageOf([&] { loader.length(); }), HasSubstr("not known"));
+  std::vector<double> seen;
+  for (const Batch& batch : loader) {
+    const std::vector<double> rows = batch.tensors.at(0).toDoubles();
+    seen.insert(seen.end(), rows.begin(), rows.end());
+  }
+  EXPECT_THAT(seen, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_EQ(loader.epoch(), 1);
+  EXPECT_THAT(testing::messageOf(
+                  [&] { DataLoader(Options(), stream(), 2, {.lastBatch = LastBatch::Exact}); }),
+              HasSubstr("how many samples a stream has"));
+}
+
+TEST(DataLoader, OfAStreamTrainsToTheBitsOfTheDataset) {
+  const auto weightAfter = [](DataLoader loader) {
+    Regression net;
+    auto model = trainingModel(net, Options(), optim::SGD(0.1));
+    const FitResult result = fit(model, loader, {.epochs = 3});
+    EXPECT_EQ(result.epochs.size(), 3U);
+    EXPECT_EQ(model.updates(), 12);
+    return net.linear.weight.value().hash();
+  };
+  const std::uint64_t indexed = weightAfter(DataLoader(Options(), points(50), 12));
+  const data::Stream stream{data::iterate(points(50))};
+  EXPECT_EQ(weightAfter(DataLoader(
+                Options(), stream, 12, {.workers = 3, .mode = DataLoaderMode::AsyncRebatched})),
+            indexed);
+}
+
 TEST(ExactLastBatch, HasWholeUpdatesAndThenOneOfTheRest) {
   Options options;
   options.deviceIterations(4);

@@ -66,7 +66,7 @@ FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
   const auto measure = options.metrics ? options.metrics : lossOnly;
   const InterruptGuard interrupt(options.stopOnInterrupt);
   FitResult result;
-  Progress progress{.epochs = options.epochs, .steps = loader.length()};
+  Progress progress{.epochs = options.epochs, .steps = loader.hasLength() ? loader.length() : 0};
   if (options.firstEpoch < 0) {
     raise<InvalidArgument>("fit: epochs count from 0, got a firstEpoch of {}", options.firstEpoch);
   }
@@ -83,11 +83,14 @@ FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
     }
     Metrics sums;
     const std::int64_t first = progress.step;
-    while (progress.step < progress.steps && !interrupt.seen()) {
-      const Batch batch = *loader.next();
-      const std::vector<HostTensor> outputs = model.run(batch);
+    while (!interrupt.seen()) {
+      const std::optional<Batch> batch = loader.next();
+      if (!batch) {
+        break;
+      }
+      const std::vector<HostTensor> outputs = model.run(*batch);
       ++progress.step;
-      progress.metrics = measure(batch.tensors, outputs);
+      progress.metrics = measure(batch->tensors, outputs);
       progress.updates = model.updates();
       progress.seconds = elapsed();
       addTo(sums, progress.metrics);
@@ -95,8 +98,8 @@ FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
         callback->onStep(progress);
       }
     }
-    if (progress.step == progress.steps) {
-      loader.next();  // the end of the epoch
+    if (progress.steps > 0 && loader.position() == progress.steps) {
+      loader.next();  // the end of the epoch, which an interrupt kept from being seen
     }
     progress.metrics = meansOf(std::move(sums), progress.step - first);
     if (options.validate && !interrupt.seen()) {

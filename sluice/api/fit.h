@@ -20,8 +20,8 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 struct Progress {
   std::int64_t epoch = 0;  ///< of this training, from 0
   std::int64_t epochs = 0;
-  std::int64_t step = 0;  ///< finished steps of the epoch
-  std::int64_t steps = 0;
+  std::int64_t step = 0;     ///< finished steps of the epoch
+  std::int64_t steps = 0;    ///< 0: a stream, whose length is not known
   std::int64_t updates = 0;  ///< weight updates since the model was made
   double seconds = 0;        ///< since the epoch began
   Metrics metrics;           ///< of this step; at the end of an epoch, means over its steps

@@ -278,7 +278,8 @@ TEST(PipelineFunction, ThreadsValuesFromStageToStage) {
   EXPECT_EQ(devices, 2U);
 }
 
-/// The largest distance between the numbers of two devices that exchange data in training.
+/// The largest distance between the numbers of two devices between which activations or gradients
+/// travel.
 std::int32_t longestPath(const std::vector<StageDevices>& mapping) {
   Net net;
   const data::DatasetPtr samples = data::tensorDataset({rows(8, 1), rows(8, 2)});
@@ -295,9 +296,11 @@ std::int32_t longestPath(const std::vector<StageDevices>& mapping) {
   });
   train();
   std::int32_t longest = 0;
-  for (const program::Lane& lane : train.model().program().lanes) {
-    if (lane.kind == program::LaneKind::Exchange) {
-      longest = std::max(longest, std::abs(lane.device - lane.peer));
+  const program::Program& program = train.model().program();
+  for (const program::Transfer& transfer : program.transfers) {
+    if (!transfer.oncePerRound) {
+      const std::int32_t from = program.buffer(transfer.from).device;
+      longest = std::max(longest, std::abs(from - program.buffer(transfer.to).device));
     }
   }
   return longest;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/data/sample_rows.h"
 
 namespace sluice::data {
 namespace {
@@ -15,37 +16,6 @@ std::string typesText(std::span<const HostTensor> tensors) {
     texts.push_back(tensor.type().str());
   }
   return fmt::format("({})", fmt::join(texts, ", "));
-}
-
-/// Row `at` of each tensor becomes the sample.
-void writeRow(std::span<const HostTensor> sample, std::span<HostTensor> rows, std::int64_t at) {
-  bool fits = sample.size() == rows.size();
-  for (std::size_t k = 0; fits && k < rows.size(); ++k) {
-    fits = batchType(sample[k].type(), rows[k].shape()[0]) == rows[k].type();
-  }
-  if (!fits) {
-    raise<InvalidArgument>(
-        "the sample is {}, the others of the batch make {}", typesText(sample), typesText(rows));
-  }
-  for (std::size_t k = 0; k < rows.size(); ++k) {
-    const std::size_t bytes = sample[k].byteCount();
-    if (bytes > 0) {
-      std::memcpy(rows[k].bytes() + bytes * static_cast<std::size_t>(at), sample[k].bytes(), bytes);
-    }
-  }
-}
-
-/// Runs `action` and adds the sample to its error, whatever its type.
-template <class Action>
-void ofSample(std::int64_t index, const Action& action) {
-  try {
-    action();
-  } catch (Error& error) {
-    error.at(fmt::format("sample {}", index));
-    throw;
-  } catch (const std::exception& error) {
-    raise<Error>("sample {}: {}", index, error.what());
-  }
 }
 
 class TensorDataset : public Dataset {
@@ -100,6 +70,23 @@ class TensorDataset : public Dataset {
 
 }  // namespace
 
+void writeRow(std::span<const HostTensor> sample, std::span<HostTensor> rows, std::int64_t at) {
+  bool fits = sample.size() == rows.size();
+  for (std::size_t k = 0; fits && k < rows.size(); ++k) {
+    fits = batchType(sample[k].type(), rows[k].shape()[0]) == rows[k].type();
+  }
+  if (!fits) {
+    raise<InvalidArgument>(
+        "the sample is {}, the others of the batch make {}", typesText(sample), typesText(rows));
+  }
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    const std::size_t bytes = sample[k].byteCount();
+    if (bytes > 0) {
+      std::memcpy(rows[k].bytes() + bytes * static_cast<std::size_t>(at), sample[k].bytes(), bytes);
+    }
+  }
+}
+
 Types Dataset::types() const {
   if (size() == 0) {
     raise<InvalidArgument>("an empty dataset has no sample whose types could be seen");
@@ -123,6 +110,14 @@ void Dataset::requireIndex(std::int64_t index) const {
   if (index < 0 || index >= size()) {
     raise<InvalidArgument>("there is no sample {} in a dataset of {}", index, size());
   }
+}
+
+std::int64_t IterableDataset::skip(std::int64_t count) {
+  std::int64_t skipped = 0;
+  while (skipped < count && next()) {
+    ++skipped;
+  }
+  return skipped;
 }
 
 DatasetPtr tensorDataset(std::vector<HostTensor> tensors) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,9 +53,22 @@ class IterableDataset {
   virtual std::optional<Sample> next() = 0;
   /// Starts again from the first sample.
   virtual void restart() = 0;
+  /// Starts again with the samples that `epoch` restarts would bring, which matters where their
+  /// order changes from epoch to epoch.
+  virtual void setEpoch(std::int64_t /*epoch*/) { restart(); }
+  /// Leaves out the next samples and returns how many there were, fewer than `count` at the end.
+  virtual std::int64_t skip(std::int64_t count);
 };
 
 using IterablePtr = std::shared_ptr<IterableDataset>;
+using SampleFunction = std::function<Sample(Sample)>;
+
+/// Samples one after the other, and what the threads of a loader do with each of them: decode it,
+/// say. The dataset is read in order by one thread, `prepare` runs in several.
+struct Stream {
+  IterablePtr dataset;
+  SampleFunction prepare = {};  ///< empty: nothing
+};
 
 /// Tensors in memory, one row of each per sample. Throws InvalidArgument unless there are some and
 /// their first dimensions agree.

@@ -16,6 +16,11 @@ class Iterated : public IterableDataset {
     return at_ < inner_->size() ? std::optional(inner_->get(at_++)) : std::nullopt;
   }
   void restart() override { at_ = 0; }
+  std::int64_t skip(std::int64_t count) override {
+    const std::int64_t before = at_;
+    at_ = std::min(inner_->size(), at_ + count);
+    return at_ - before;
+  }
 
  private:
   DatasetPtr inner_;
@@ -31,6 +36,8 @@ class MappedStream : public IterableDataset {
     return sample ? std::optional(function_(*std::move(sample))) : std::nullopt;
   }
   void restart() override { inner_->restart(); }
+  void setEpoch(std::int64_t epoch) override { inner_->setEpoch(epoch); }
+  std::int64_t skip(std::int64_t count) override { return inner_->skip(count); }
 
  private:
   IterablePtr inner_;
@@ -65,12 +72,20 @@ class ShuffledStream : public IterableDataset {
   }
   void restart() override {
     inner_->restart();
-    buffer_.clear();
-    drawn_ = 0;
-    ++epoch_;
+    begin(epoch_ + 1);
+  }
+  void setEpoch(std::int64_t epoch) override {
+    inner_->setEpoch(epoch);
+    begin(epoch);
   }
 
  private:
+  void begin(std::int64_t epoch) {
+    buffer_.clear();
+    drawn_ = 0;
+    epoch_ = epoch;
+  }
+
   IterablePtr inner_;
   std::size_t capacity_;
   std::uint64_t seed_;
@@ -103,6 +118,11 @@ class RepeatedStream : public IterableDataset {
     inner_->restart();
     left_ = times_;
   }
+  void setEpoch(std::int64_t epoch) override {
+    // Every round before was an epoch of the inner one; rounds without end have no second epoch.
+    inner_->setEpoch(epoch * std::max<std::int64_t>(times_, 1));
+    left_ = times_;
+  }
 
  private:
   IterablePtr inner_;
@@ -123,6 +143,15 @@ class TakenStream : public IterableDataset {
   void restart() override {
     inner_->restart();
     taken_ = 0;
+  }
+  void setEpoch(std::int64_t epoch) override {
+    inner_->setEpoch(epoch);
+    taken_ = 0;
+  }
+  std::int64_t skip(std::int64_t count) override {
+    const std::int64_t skipped = inner_->skip(std::min(count, count_ - taken_));
+    taken_ += skipped;
+    return skipped;
   }
 
  private:
@@ -159,6 +188,10 @@ class BatchedStream : public IterableDataset {
     inner_->restart();
     read_ = 0;
   }
+  void setEpoch(std::int64_t epoch) override {
+    inner_->setEpoch(epoch);
+    read_ = 0;
+  }
 
  private:
   IterablePtr inner_;
@@ -188,6 +221,11 @@ class ZippedStream : public IterableDataset {
   void restart() override {
     for (const IterablePtr& part : parts_) {
       part->restart();
+    }
+  }
+  void setEpoch(std::int64_t epoch) override {
+    for (const IterablePtr& part : parts_) {
+      part->setEpoch(epoch);
     }
   }
 

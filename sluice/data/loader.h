@@ -55,10 +55,16 @@ std::int64_t samplesUsed(std::int64_t samples,
                          std::int64_t workers,
                          Batching batching);
 
+class Assembler;
+
 class Loader {
  public:
   /// Throws InvalidArgument for options that make no sense. What an epoch leaves out is logged.
   Loader(DatasetPtr dataset, const LoaderOptions& options);
+  /// Batches of consecutive samples of a stream. Nobody else may read it. All processes read the
+  /// same samples, prepare their own and leave out the same rest. Throws InvalidArgument for
+  /// options that need to know the number of samples: Shuffle::Yes and a tail.
+  Loader(Stream stream, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -68,14 +74,16 @@ class Loader {
   /// at a time.
   std::optional<Batch> next();
 
-  /// Of an epoch, of this process.
+  /// Of an epoch, of this process. Throws InvalidArgument for a stream, as the next two do: it ends
+  /// when it ends.
   std::int64_t batches() const;
   /// Of the dataset.
   std::int64_t samples() const;
   /// Samples that no process reads in an epoch.
   std::int64_t leftOver() const;
+  /// Whether the above are known.
+  bool hasLength() const;
   const LoaderOptions& options() const;
-  const Types& types() const;
   /// Of the batch that next() gives.
   std::int64_t epoch() const { return epoch_; }
   std::int64_t position() const { return position_; }
@@ -87,7 +95,7 @@ class Loader {
   void restore(std::string_view state);
 
  private:
-  class Assembler;
+  void begin();
   void startPrefetching();
 
   std::unique_ptr<Assembler> assembler_;

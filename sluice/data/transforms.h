@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "sluice/data/dataset.h"
@@ -13,8 +12,6 @@ namespace sluice::data {
 
 /// What becomes of samples that do not fill a batch.
 enum class Remainder : std::uint8_t { Drop, Keep };
-
-using SampleFunction = std::function<Sample(Sample)>;
 
 /// Images of bytes to floats of 0 to 1 with the channels first: u8[h, w] to f32[1, h, w], u8[h, w,
 /// c] to f32[c, h, w]. Throws InvalidArgument if tensor number `tensor` is none.
