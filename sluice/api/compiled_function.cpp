@@ -108,8 +108,10 @@ class CompiledFunction::Impl {
   void build(std::span<const HostTensor> arguments);
   FunctionPlan discover();
   std::vector<nn::Tensor> trace(std::span<const nn::Tensor> items) const;
+  std::unique_ptr<Model> onceModel(FunctionPart part);
   std::unique_ptr<optim::Optimizer> optimizer() const;
   void writeInputs(std::span<const HostTensor> inputs);
+  HostTensor resultOf(const std::string& variable, std::span<const HostTensor> inputs);
   data::Types itemTypes() const {
     return plan_.infeed != nullptr ? plan_.infeed->types() : data::Types();
   }
@@ -121,8 +123,9 @@ class CompiledFunction::Impl {
   std::string prefix_;  // of the variables that hold the function's inputs
   data::Types types_;   // of the function's inputs
   FunctionPlan plan_;
-  std::vector<std::size_t> results_;  // by result: the input whose variable holds it
-  std::optional<Model> model_;        // not set: not called yet
+  std::unique_ptr<Model> before_;  // null: there is no such work
+  std::unique_ptr<Model> after_;
+  std::optional<Model> model_;  // of the loop; not set: not called yet
 };
 
 /// Traces the function into a graph that is thrown away.
@@ -138,7 +141,7 @@ FunctionPlan CompiledFunction::Impl::discover() {
         "compile: the function calls neither repeat() nor pipeline(); inferenceModel runs a module "
         "once");
   }
-  results_ = trace.resultInputs(results);
+  trace.complete(results);
   static_cast<void>(trace.outputs());
   return trace.plan;
 }
@@ -146,7 +149,25 @@ FunctionPlan CompiledFunction::Impl::discover() {
 std::vector<nn::Tensor> CompiledFunction::Impl::trace(std::span<const nn::Tensor> items) const {
   FunctionTrace trace(prefix_, types_, std::vector<nn::Tensor>(items.begin(), items.end()));
   static_cast<void>(function_(trace.inputs()));
+  trace.keepLoop(plan_);
   return trace.outputs();
+}
+
+/// A model of a part that runs once per call and takes and leaves everything in variables.
+std::unique_ptr<Model> CompiledFunction::Impl::onceModel(FunctionPart part) {
+  const auto forward = [this, part](std::span<const SymbolicStructure>) -> SymbolicStructure {
+    FunctionTrace trace(prefix_, types_, std::nullopt);
+    const std::vector<nn::Tensor> results = function_(trace.inputs());
+    return trace.keepOnce(part, plan_, results);
+  };
+  Options options = options_;
+  options.modelName(fmt::format(
+      "{}{}", options_.report().modelName, part == FunctionPart::Before ? "before" : "after"));
+  options.setExecutionStrategy(Options::defaults().executionStrategy())
+      .enableProfiling("")
+      .logCycleCount(false);
+  return std::make_unique<Model>(
+      moduleSource(module_, forward, std::vector<Input>()), options, nullptr);
 }
 
 std::unique_ptr<optim::Optimizer> CompiledFunction::Impl::optimizer() const {
@@ -163,7 +184,8 @@ void CompiledFunction::Impl::build(std::span<const HostTensor> arguments) {
   const auto store = module_.store();
   for (int i = 0; prefix_.empty(); ++i) {
     const std::string name = fmt::format("function{}", i);
-    if (store == nullptr || !store->contains(FunctionTrace::inputName(name, 0))) {
+    if (store == nullptr || (!store->contains(FunctionTrace::inputName(name, 0)) &&
+                             !store->contains(FunctionTrace::carryName(name, 0)))) {
       prefix_ = name;
     }
   }
@@ -183,16 +205,40 @@ void CompiledFunction::Impl::build(std::span<const HostTensor> arguments) {
   }
   Model model(moduleSource(module_, forward, std::move(inputs)), options, optimizer());
   model.compile(items);
+  before_ = plan_.before ? onceModel(FunctionPart::Before) : nullptr;
+  after_ = plan_.after ? onceModel(FunctionPart::After) : nullptr;
+  for (Model* once : {before_.get(), after_.get()}) {
+    if (once != nullptr) {
+      once->compile(std::span<const TensorType>());
+    }
+  }
   model_.emplace(std::move(model));
 }
 
 void CompiledFunction::Impl::writeInputs(std::span<const HostTensor> inputs) {
+  Session& session = model_->session();
+  const auto write = [&](const std::string& name, const HostTensor& value) {
+    if (session.contains(name)) {
+      session.write(name, value);
+    }
+  };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::string name = FunctionTrace::inputName(prefix_, i);
-    if (model_->session().contains(name)) {
-      model_->session().write(name, inputs[i]);
+    write(FunctionTrace::inputName(prefix_, i), inputs[i]);
+  }
+  for (std::size_t i = 0; i < plan_.starts.size() && !before_; ++i) {
+    write(FunctionTrace::carryName(prefix_, i), inputs[plan_.starts[i].value()]);
+  }
+}
+
+/// An input, or what a variable holds.
+HostTensor CompiledFunction::Impl::resultOf(const std::string& variable,
+                                            std::span<const HostTensor> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (variable == FunctionTrace::inputName(prefix_, i)) {
+      return inputs[i];
     }
   }
+  return model_->session().read(variable);
 }
 
 std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> inputs) {
@@ -204,6 +250,9 @@ std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> 
         "the function was compiled for {}, got {}", listed(types_), listed(given));
   }
   writeInputs(inputs);
+  if (before_) {
+    before_->run(std::span<const HostTensor>());
+  }
   const BatchLayout& layout = model_->batchLayout();
   std::unique_ptr<runtime::HostFeed> feed;
   if (plan_.infeed != nullptr) {
@@ -218,11 +267,12 @@ std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> 
               std::move(feed),
               std::make_unique<FunctionSink>(
                   plan_.outfeed, plan_.outfeedTypes, layout.replicationFactor, plan_.outfeedSum));
+  if (after_) {
+    after_->run(std::span<const HostTensor>());
+  }
   std::vector<HostTensor> results;
-  for (const std::size_t input : results_) {
-    const std::string name = FunctionTrace::inputName(prefix_, input);
-    results.push_back(model_->session().contains(name) ? model_->session().read(name)
-                                                       : inputs[input]);
+  for (const std::string& variable : plan_.results) {
+    results.push_back(resultOf(variable, inputs));
   }
   return results;
 }

@@ -21,15 +21,10 @@ FunctionTrace::FunctionTrace(const std::string& prefix,
   SLUICE_CHECK(currentTrace == nullptr, "a function is traced inside of another one");
   ir::GraphBuilder& b = nn::Tracer::current().builder();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::string name = inputName(prefix, i);
-    b.graph().addVariable({.name = name,
-                           .type = inputs[i],
-                           .role = ir::VariableRole::Buffer,
-                           .trainable = false,
-                           .initializer = ir::Initializer::constant(0)});
-    inputs_.emplace_back(b, b.variable(name));
+    declare(inputName(prefix, i), inputs[i]);
+    inputs_.emplace_back(b, b.variable(inputName(prefix, i)));
   }
-  final_ = inputs_;
+  first_ = loopFirst_ = afterFirst_ = b.graph().numOps();
   currentTrace = this;
 }
 
@@ -49,6 +44,18 @@ std::string FunctionTrace::inputName(const std::string& prefix, std::size_t i) {
   return fmt::format("{}/input{}", prefix, i);
 }
 
+std::string FunctionTrace::carryName(const std::string& prefix, std::size_t i) {
+  return fmt::format("{}/carry{}", prefix, i);
+}
+
+void FunctionTrace::declare(const std::string& name, const TensorType& type) {
+  nn::Tracer::current().graph().addVariable({.name = name,
+                                             .type = type,
+                                             .role = ir::VariableRole::Buffer,
+                                             .trainable = false,
+                                             .initializer = ir::Initializer::constant(0)});
+}
+
 void FunctionTrace::begin(std::string_view kind) {
   if (inBody) {
     raise<InvalidArgument>("{} inside the body of repeat: use nn::forLoop for an inner loop", kind);
@@ -57,6 +64,7 @@ void FunctionTrace::begin(std::string_view kind) {
     raise<InvalidArgument>("{}: the function has a {} already and may have one", kind, plan.kind);
   }
   plan.kind = kind;
+  loopFirst_ = nn::Tracer::current().graph().numOps();
 }
 
 void FunctionTrace::requireBody(std::string_view caller) const {
@@ -104,42 +112,33 @@ void FunctionTrace::minimize(const UpdateRule& rule, const nn::Tensor& loss) {
   loss_ = loss;
 }
 
-std::size_t FunctionTrace::inputOf(const nn::Tensor& tensor) const {
-  return static_cast<std::size_t>(std::ranges::find(inputs_, tensor.value(), &nn::Tensor::value) -
-                                  inputs_.begin());
-}
-
-void FunctionTrace::carry(const std::vector<nn::Tensor>& inputs,
-                          const std::vector<nn::Tensor>& results) {
+std::vector<nn::Tensor> FunctionTrace::carry(const std::vector<nn::Tensor>& starts) {
   ir::GraphBuilder& b = nn::Tracer::current().builder();
-  std::vector<bool> carried(inputs_.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::size_t input = inputOf(inputs[i]);
-    if (input == inputs_.size() || carried[input]) {
-      raise<Unsupported>(
-          "repeat: input {} must be an input of the compiled function, given once: this version "
-          "computes nothing before the loop",
-          i);
-    }
-    carried[input] = true;
-    b.assign(inputName(prefix_, input), results[i].value());
-    final_[input] = results[i];
+  std::vector<nn::Tensor> reads;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    declare(carryName(prefix_, i), starts[i].type());
+    reads.emplace_back(b, b.variable(carryName(prefix_, i)));
   }
+  starts_ = starts;
+  return reads;
 }
 
-std::vector<std::size_t> FunctionTrace::resultInputs(const std::vector<nn::Tensor>& results) const {
-  std::vector<std::size_t> found;
+void FunctionTrace::carryOn(const std::vector<nn::Tensor>& results) {
+  ir::GraphBuilder& b = nn::Tracer::current().builder();
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const auto at = std::ranges::find(final_, results[i].value(), &nn::Tensor::value);
-    if (at == final_.end()) {
-      raise<Unsupported>(
-          "compile: result {} of the function is none of the loop's values: this version computes "
-          "nothing after the loop",
-          i);
-    }
-    found.push_back(static_cast<std::size_t>(at - final_.begin()));
+    b.assign(carryName(prefix_, i), results[i].value());
   }
-  return found;
+  carried_ = results;
+}
+
+std::vector<nn::Tensor> FunctionTrace::end() {
+  ir::GraphBuilder& b = nn::Tracer::current().builder();
+  afterFirst_ = b.graph().numOps();
+  std::vector<nn::Tensor> reads;
+  for (std::size_t i = 0; i < carried_.size(); ++i) {
+    reads.emplace_back(b, b.variable(carryName(prefix_, i)));
+  }
+  return reads;
 }
 
 std::vector<nn::Tensor> FunctionTrace::outputs() const {
@@ -148,7 +147,7 @@ std::vector<nn::Tensor> FunctionTrace::outputs() const {
     outputs.push_back(*loss_);
   }
   if (outputs.empty()) {
-    outputs = final_;
+    outputs = carried_;
   }
   if (outputs.empty()) {
     raise<InvalidArgument>(

@@ -1,5 +1,7 @@
 // FunctionTrace: a function given to compile() while it is traced. repeat(), enqueue(), minimize()
-// and pipeline() report to it what the function wants; compile() makes a Model of that.
+// and pipeline() report to it what the function wants; compile() makes a Model of that. What the
+// function computes before and behind its loop belongs to models of their own, which run once per
+// call: each of the three traces the whole function and keeps its part.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/api/options.h"
@@ -17,6 +20,13 @@
 #include "sluice/nn/tensor.h"
 
 namespace sluice {
+
+/// A value that is computed before the loop and read in it or behind it.
+struct EarlyValue {
+  std::size_t op = 0;  ///< its number among the ops of the function
+  std::uint16_t out = 0;
+  bool operator==(const EarlyValue&) const = default;
+};
 
 /// What a function was found to do.
 struct FunctionPlan {
@@ -31,7 +41,18 @@ struct FunctionPlan {
   std::optional<UpdateRule> update;  ///< not set: nothing is trained
   std::optional<AccumulationOptions> accumulation;  ///< not set: an update per mini-batch
   std::function<void(Options&)> configure;  ///< what else the options must say; may be empty
+
+  std::vector<EarlyValue> early;
+  /// By value that the loop carries: the function's input that it starts from; not set: it is
+  /// computed.
+  std::vector<std::optional<std::size_t>> starts;
+  std::vector<std::string> results;  ///< the variables that hold them after a call
+  bool before = false;               ///< there is work before the loop
+  bool after = false;
+  std::size_t opsBefore = 0;
 };
+
+enum class FunctionPart : std::uint8_t { Before, Loop, After };
 
 class FunctionTrace {
  public:
@@ -59,33 +80,63 @@ class FunctionTrace {
                std::vector<std::string> names);
   /// Throws InvalidArgument for a second loss.
   void minimize(const UpdateRule& rule, const nn::Tensor& loss);
-  /// The variable of an input of the function gets this value in every iteration. Throws
-  /// Unsupported if it is none.
-  void carry(const std::vector<nn::Tensor>& inputs, const std::vector<nn::Tensor>& results);
+  /// Variables that start with these values, as an iteration finds them.
+  std::vector<nn::Tensor> carry(const std::vector<nn::Tensor>& starts);
+  /// The next iteration finds these values.
+  void carryOn(const std::vector<nn::Tensor>& results);
+  /// The loop has ended. Returns what is carried, as the last iteration left it.
+  std::vector<nn::Tensor> end();
 
-  /// The function has ended: which input's variable holds each of its results. Throws Unsupported
-  /// for a result that is computed outside of the loop.
-  std::vector<std::size_t> resultInputs(const std::vector<nn::Tensor>& results) const;
-  /// What the model brings back for a micro-batch: the outfeed's tensors, then the loss if there is
-  /// one, or something if there is nothing else.
+  /// The function has ended: completes the plan. Throws Unsupported for values of the body that are
+  /// read behind the loop but not carried, and for buffers written before it.
+  void complete(const std::vector<nn::Tensor>& results);
+  /// Keeps the ops of the loop, with reads of variables in place of early values. Throws
+  /// Unsupported if what is before the loop is not what the plan was made of.
+  void keepLoop(const FunctionPlan& complete);
+  /// Keeps the ops of another part, which leaves its results in variables. Returns one of its
+  /// tensors.
+  nn::Tensor keepOnce(FunctionPart part,
+                      const FunctionPlan& complete,
+                      const std::vector<nn::Tensor>& results);
+  /// What the loop's model brings back for a micro-batch: the outfeed's tensors, then the loss if
+  /// there is one, or something if there is nothing else.
   std::vector<nn::Tensor> outputs() const;
 
   const std::vector<nn::Tensor>& inputs() const { return inputs_; }
   static std::string inputName(const std::string& prefix, std::size_t i);
+  static std::string carryName(const std::string& prefix, std::size_t i);
 
   FunctionPlan plan;
   bool inBody = false;
 
  private:
-  /// Its position among the inputs, or inputs().size().
-  std::size_t inputOf(const nn::Tensor& tensor) const;
+  FunctionPart partOf(std::size_t position) const;
+  bool hasEffects(FunctionPart part) const;
+  /// A value, made at this position, that a part reads.
+  void note(ir::Value value, std::size_t position, FunctionPart reader);
+  /// Variables by name, and what a part leaves in them.
+  using Stored = std::vector<std::pair<std::string, ir::Value>>;
+  Stored storedBy(FunctionPart part,
+                  const std::vector<EarlyValue>& early,
+                  const std::vector<nn::Tensor>& results) const;
+  /// A variable of the function's own.
+  void declare(const std::string& name, const TensorType& type);
+  /// The ops that belong to other parts.
+  std::vector<ir::OpId> opsOutside(FunctionPart part) const;
+  /// Puts reads of variables in place of early values.
+  void replaceEarly(const std::vector<EarlyValue>& early);
 
   std::string prefix_;
   std::vector<nn::Tensor> inputs_;
-  std::vector<nn::Tensor> final_;  // by input: its value after the loop
   std::optional<std::vector<nn::Tensor>> items_;
   std::vector<nn::Tensor> outfeedValues_;
   std::optional<nn::Tensor> loss_;
+  std::vector<nn::Tensor> starts_;   // of what is carried
+  std::vector<nn::Tensor> carried_;  // as the next iteration finds it
+  // Where the function, its loop and the rest begin in the order of the graph.
+  std::size_t first_ = 0;
+  std::size_t loopFirst_ = 0;
+  std::size_t afterFirst_ = 0;
 };
 
 }  // namespace sluice

@@ -15,7 +15,7 @@ Tensors repeat(std::int64_t count,
     raise<InvalidArgument>("repeat: the count must be at least 1, got {}", count);
   }
   trace.plan.microBatches = count;
-  Tensors arguments = inputs;
+  Tensors arguments = trace.carry(inputs);
   const Tensors items = trace.take(infeed);
   arguments.insert(arguments.end(), items.begin(), items.end());
   trace.inBody = true;
@@ -35,8 +35,8 @@ Tensors repeat(std::int64_t count,
                              results[i].type().str());
     }
   }
-  trace.carry(inputs, results);
-  return results;
+  trace.carryOn(results);
+  return trace.end();
 }
 
 namespace {

@@ -36,9 +36,9 @@ using Tensors = std::vector<nn::Tensor>;
 
 /// Runs the body `count` times. Each time it gets the values that it returned the time before, at
 /// first the inputs, and behind them the tensors of the next element of the infeed. Returns the
-/// values of the last time. Once per compiled function, whose inputs the inputs must be. Throws
-/// InvalidArgument for a count below 1 and for values of other types than the inputs; Unsupported
-/// for inputs that are computed in the function.
+/// values of the last time. Once per compiled function. What else the body captures has the same
+/// value in all iterations. Throws InvalidArgument for a count below 1 and for values of other
+/// types than the inputs.
 Tensors repeat(std::int64_t count,
                const nn::Body& body,
                const Tensors& inputs = {},
@@ -59,7 +59,8 @@ void enqueue(data::OutfeedQueue& outfeed, const std::map<std::string, nn::Tensor
 void minimize(const UpdateRule& rule, const nn::Tensor& loss);
 
 /// A function that contains a repeat() or a pipeline(), as one callable. It is traced at the first
-/// call, for inputs of that call's types.
+/// call, for inputs of that call's types. What it computes before and behind the loop is computed
+/// once per call.
 class CompiledFunction {
  public:
   CompiledFunction(nn::Module* module, const Options& options, nn::Body function);

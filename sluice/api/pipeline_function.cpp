@@ -219,7 +219,7 @@ Tensors pipeline(const std::vector<PipelineStage>& stages, const PipelineOptions
     raise<InvalidArgument>(
         "pipeline: nothing comes out of it without an outfeed or an optimizerFunction");
   }
-  return {};
+  return trace.end();
 }
 
 }  // namespace sluice
