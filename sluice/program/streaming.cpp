@@ -91,11 +91,12 @@ class Streams {
     }
   }
 
-  /// A sum over replicas reads its operand for the kernels that read the sum.
+  /// A sum of the update over replicas reads its operand for the kernels that read the sum; one of
+  /// the loop reads it right behind those that make it.
   void noteReductions() {
     for (const Reduction& reduction : emitted_.reductions) {
       const std::vector<SegmentUse>& readers = uses_[reduction.to.index()];
-      if (readers.empty()) {
+      if (readers.empty() || !reduction.oncePerRound) {
         continue;
       }
       std::vector<SegmentUse>& uses = uses_[reduction.from.index()];
@@ -253,7 +254,8 @@ class Streams {
     std::ranges::sort(renames_);
     for (Reduction& reduction : emitted_.reductions) {
       const std::vector<SegmentUse>& readers = uses_[reduction.to.index()];
-      const std::int32_t segment = readers.empty() ? -1 : readers[0].segment;
+      const bool late = reduction.oncePerRound && !readers.empty();
+      const std::int32_t segment = late ? readers[0].segment : -1;
       reduction.from = BufferId(renamed(segment, reduction.from.value));
     }
     for (EmittedCall& e : emitted_.calls) {
