@@ -72,6 +72,18 @@ void checkSharedWeights(const ir::Graph& graph,
   }
 }
 
+void checkActivations(const ExecutionPlan& plan, RuleReport& report) {
+  const Streaming& streaming = plan.streaming;
+  if (plan.training && streaming.activations && !streaming.hasPhases() &&
+      std::ranges::find(streaming.stashes, true) == streaming.stashes.end()) {
+    report.warnings.push_back(
+        fmt::format("activations stay on their devices although their location is off chip: no "
+                    "stage holds those of more than {} micro-batches, and that many are under way "
+                    "to remote memory and back",
+                    kTravellingMicroBatches));
+  }
+}
+
 /// Each replica of an IPU model writes its own copy, so that they could not stay the same.
 void checkBuffers(const ir::Graph& graph, const RuleContext& context) {
   if (context.rules == IpuRules::Off || context.replicas == 1 || !context.sharedBuffers) {
@@ -245,6 +257,7 @@ RuleReport checkPlan(const ir::Graph& graph,
                            context.rules));
   }
   checkSharedWeights(graph, plan, context, report);
+  checkActivations(plan, report);
   return report;
 }
 

@@ -228,7 +228,7 @@ void Round::addStreamWaits(const Node& node, std::int32_t m, std::vector<Wait>& 
   }
 }
 
-/// A turn of a window: it is fetched, kernels use it, it is flushed or summed.
+/// A turn of a window: it is fetched, kernels use it, it is flushed or summed once it is written.
 void Round::addWindowWaits(const Node& node,
                            std::size_t window,
                            std::int32_t m,
@@ -246,7 +246,8 @@ void Round::addWindowWaits(const Node& node,
         if (other.kind != TaskKind::Run) {
           waits.push_back(other.fetches ? sameTurn(node, other, m) : turnBefore(node, other, m));
         }
-      } else if (other.kind == TaskKind::Run || other.fetches) {
+      } else if (list == &touch.writers) {
+        // Kernels that only read do so beside it.
         Wait wait = sameTurn(node, other, m);
         wait.allReplicas = node.kind == TaskKind::Reduce;
         waits.push_back(wait);
