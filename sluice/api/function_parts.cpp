@@ -66,16 +66,16 @@ FunctionPart FunctionTrace::partOf(std::size_t position) const {
 
 bool FunctionTrace::hasEffects(FunctionPart part) const {
   const ir::Graph& graph = nn::Tracer::current().graph();
+  bool found = false;
   for (std::size_t p = first_; p < graph.numOps(); ++p) {
     const ir::Op& op = graph.op(graph.order()[p]);
-    if (partOf(p) == part && op.def->traits.effect) {
-      if (op.is(ir::kAssign) && part == FunctionPart::Before) {
-        raise<Unsupported>("compile: buffer '{}' is written before the loop", op.attrs.text("var"));
-      }
-      return true;
+    const bool counts = partOf(p) == part && op.def->traits.effect;
+    if (counts && op.is(ir::kAssign) && part == FunctionPart::Before) {
+      raise<Unsupported>("compile: buffer '{}' is written before the loop", op.attrs.text("var"));
     }
+    found = found || counts;
   }
-  return false;
+  return found;
 }
 
 void FunctionTrace::note(ir::Value value, std::size_t position, FunctionPart reader) {
