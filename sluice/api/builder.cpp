@@ -1,11 +1,13 @@
 #include "sluice/api/builder.h"
 
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
 #include "sluice/onnx/export.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice {
 namespace {
@@ -154,6 +156,13 @@ void Builder::virtualGraph(const TensorId& id, std::int64_t device) {
 
 PlacementScope Builder::virtualGraph(std::int64_t device) {
   return {b_, &ir::Placement::device, placementNumber("virtualGraph", device)};
+}
+
+void Builder::outputTensorLocation(const TensorId& id, bool onChip) {
+  const ir::Value x = value(id);
+  const ir::Placement outer = std::exchange(b_.place, graph_.op(x.op).place);
+  ops::tensorLocation(b_, x, onChip);
+  b_.place = outer;
 }
 
 void Builder::executionPhase(const TensorId& id, std::int64_t phase) {

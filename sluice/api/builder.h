@@ -71,6 +71,9 @@ class Builder {
   [[nodiscard]] PlacementScope virtualGraph(std::int64_t device);
   void executionPhase(const TensorId& id, std::int64_t phase);
   [[nodiscard]] PlacementScope executionPhase(std::int64_t phase);
+  /// Whether the tensor stays on its device while it is not needed, whatever the options say of its
+  /// class and size. Comes behind the calls above that place its op.
+  void outputTensorLocation(const TensorId& id, bool onChip);
 
   const Shape& getTensorShape(const TensorId& id) const { return graph_.type(value(id)).shape; }
   DType getTensorDtype(const TensorId& id) const { return graph_.type(value(id)).dtype; }
