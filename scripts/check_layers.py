@@ -33,6 +33,7 @@ SAME_LAYER = {("tensor", "base"), ("device", "ops"), ("transforms", "optim"), ("
 
 # Modules that see less than all lower layers.
 ONLY = {
+    "custom": set(),
     "schedule": {"base"},
     "devices": {"device", "ops", "ir", "tensor", "base"},
 }

@@ -201,6 +201,7 @@ class Op {
     op_.version = version;
     op_.minInputs = op_.maxInputs = op_.outputs = 1;
     op_.backwardInputs = op_.backwardOutputs = ~std::uint64_t{0};
+    op_.flopsPerElement = 1;
   }
 
   Op& inputs(int count) { return inputs(count, count); }
@@ -362,7 +363,7 @@ class Op {
   Infer infer_ = nullptr;
   Forward forward_ = nullptr;
   Backward backward_ = nullptr;
-  abi::Op op_ = {.flopsPerElement = 1};
+  abi::Op op_ = {};
 };
 
 /// The ops of one library.
