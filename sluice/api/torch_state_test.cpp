@@ -181,7 +181,7 @@ TEST_F(TorchImport, NamesUnknownAttributesInAWarningUnlessRelaxed) {
   log::setLevels("debug");
   ::testing::internal::CaptureStderr();
   importTorch(relaxed, torch_);
-  log::setLevels("warn");
+  log::setLevels("info");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("'capturable'"));
 }
 

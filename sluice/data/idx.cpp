@@ -1,12 +1,11 @@
 #include "sluice/data/idx.h"
 
-#include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "sluice/base/error.h"
 #include "sluice/data/file.h"
 #include "sluice/data/inflate.h"
+#include "sluice/data/payload.h"
 
 namespace sluice::data {
 namespace {
@@ -88,23 +87,7 @@ HostTensor parseIdx(std::string_view bytes, const std::string& name) {
     return parseIdx(whole, name);
   }
   const auto [type, header] = parseHeader(bytes, name);
-  const std::size_t payload = bytes.size() - header;
-  if (type.bytes() != payload) {
-    raise<FileError>("'{}' says {}, which is {} bytes, but holds {} after the header",
-                     name,
-                     type.str(),
-                     type.bytes(),
-                     payload);
-  }
-  HostTensor tensor(type);
-  if (payload > 0) {
-    std::memcpy(tensor.bytes(), bytes.data() + header, payload);
-  }
-  const std::size_t size = byteSize(type.dtype);
-  for (std::size_t i = 0; size > 1 && i < payload; i += size) {
-    std::reverse(tensor.bytes() + i, tensor.bytes() + i + size);
-  }
-  return tensor;
+  return fromPayload(type, bytes.substr(header), ByteOrder::Big, name);
 }
 
 HostTensor readIdx(const std::string& path) {

@@ -10,6 +10,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/data/file.h"
+#include "sluice/data/payload.h"
 
 namespace sluice::data {
 namespace {
@@ -215,22 +216,8 @@ void normalizeBooleans(HostTensor& tensor) {
 HostTensor parseNpy(std::string_view bytes, const std::string& name) {
   const Header header = parseHeader(bytes, name);
   const TensorType type{header.dtype, header.shape};
-  const std::size_t payload = bytes.size() - header.bytes;
-  if (type.bytes() != payload) {
-    raise<FileError>("'{}' says {}, which is {} bytes, but holds {} after the header",
-                     name,
-                     type.str(),
-                     type.bytes(),
-                     payload);
-  }
-  HostTensor tensor(type);
-  if (payload > 0) {
-    std::memcpy(tensor.bytes(), bytes.data() + header.bytes, payload);
-  }
-  const std::size_t size = byteSize(type.dtype);
-  for (std::size_t i = 0; header.bigEndian && i < payload; i += size) {
-    std::reverse(tensor.bytes() + i, tensor.bytes() + i + size);
-  }
+  const ByteOrder order = header.bigEndian ? ByteOrder::Big : ByteOrder::Little;
+  HostTensor tensor = fromPayload(type, bytes.substr(header.bytes), order, name);
   if (type.dtype == DType::Bool) {
     normalizeBooleans(tensor);
   }
