@@ -41,12 +41,15 @@ std::string domainOf(const std::string& domain) {
 
 using NoTypes = std::vector<TensorType>;
 
-/// What to do about an op of a domain that nobody knows.
+/// What to do about an op of a domain in which we know none.
 std::string customHint(const std::string& domain, int version) {
+  if (!readableOps(domain).empty()) {
+    return "";
+  }
   const std::vector<std::string> names = ops::customOpNames();
   return fmt::format(
-      "; version {} of domain {} is none of ours, load the library of custom ops that has it "
-      "(loaded are: {})",
+      "; if it is a custom op, load its library with loadCustomOps (the file wants version {} of "
+      "domain {}, loaded are: {})",
       version,
       domain,
       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
@@ -477,7 +480,7 @@ std::vector<Value> GraphImporter::translate(const pb::NodeProto& node, Scope& sc
                      domain,
                      domain.empty() ? "" : ".",
                      node.op_type(),
-                     schema != nullptr || domain.empty() ? "" : customHint(domain, version));
+                     customHint(domain, version));
 }
 
 std::vector<Value> GraphImporter::inlineGraph(const pb::GraphProto& graph,

@@ -302,7 +302,7 @@ void ModelWriter::addCustomOp(const ir::Op& op, const ops::CustomOpInfo& custom)
     node->add_input(std::move(input));
   }
   for (const ir::NamedAttr& attr : op.attrs) {
-    if (!ops::isTypeOfCustomOp(attr)) {
+    if (!ops::carriesTypes(attr)) {
       addNarrowAttr(*node, attr);
     }
   }

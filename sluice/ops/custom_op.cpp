@@ -145,7 +145,7 @@ CustomOpInfo resolveCustomOp(std::string_view domain, std::string_view name, std
   return best;
 }
 
-bool isTypeOfCustomOp(const ir::NamedAttr& attr) {
+bool carriesTypes(const ir::NamedAttr& attr) {
   return attr.name.starts_with(kReservedAttrPrefix);
 }
 

@@ -48,7 +48,7 @@ CustomOpInfo resolveCustomOp(std::string_view domain, std::string_view name, std
 /// An OpDef as a custom op, if it is one.
 CustomOpInfo customOpOf(const ir::OpDef& def);
 /// Whether the attribute only carries the types of the example outputs.
-bool isTypeOfCustomOp(const ir::NamedAttr& attr);
+bool carriesTypes(const ir::NamedAttr& attr);
 /// The names of all that are registered, sorted.
 std::vector<std::string> customOpNames();
 

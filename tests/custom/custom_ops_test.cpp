@@ -98,6 +98,29 @@ TEST_F(CustomOp, PrintsAndParsesLikeAnyOp) {
   EXPECT_EQ(ir::print(ir::parse(text, ops::opSet())), text);
 }
 
+/// A graph in text is checked like one that is built.
+TEST_F(CustomOp, InTextIsCheckedToo) {
+  const auto refusal = [](const std::string& op) {
+    const std::string text = "graph \"g\" {\n  %0 = input() \"x\" : f32[4]\n  " + op + "\n}\n";
+    return messageOf([&] { ir::parse(text, ops::opSet()); });
+  };
+  EXPECT_THAT(refusal("%1 = com.example.test.LeakyRelu.1(%0) {alpha=1e300} : f32[4]"),
+              HasSubstr("out of range"));
+  EXPECT_THAT(refusal("%1, %2, %3 = com.example.test.Bands.1(%0, %0) {sluice_dtypes=[\"f99\"], "
+                      "sluice_shapes=[0]} : f32[4], f32[4], i64[4]"),
+              HasSubstr("do not describe tensors"));
+  const auto gradient = [&](const std::string& wanted, const std::string& shape) {
+    return refusal(
+        "%1 = com.example.test.LeakyRelu.1.grad(%0, %0) {sluice_input_dtypes=[\"f32\"], "
+        "sluice_input_shapes=[1, 4], sluice_output_dtypes=[\"f32\"], "
+        "sluice_output_shapes=[" +
+        shape + "], sluice_wanted=[" + wanted + "]} : f32[4]");
+  };
+  EXPECT_EQ(gradient("0", "1, 4"), "nothing thrown");
+  EXPECT_THAT(gradient("0", "1, 5"), HasSubstr("not those its attributes tell of"));
+  EXPECT_THAT(gradient("1", "1, 4"), HasSubstr("no gradient of input 1"));
+}
+
 TEST_F(CustomOp, CountsItsWork) {
   const auto leaky = graphOf({{DType::F32, Shape{8}}}, use("LeakyRelu"));
   const ir::Op& op = leaky.graph.op(leaky.graph.outputs()[0].value.op);

@@ -103,6 +103,51 @@ TEST(RegisterCustomOps, RefusesDeclarationsThatCannotBeOps) {
               HasSubstr("of no kind"));
 }
 
+/// What only a library that does not use op.h can get wrong.
+TEST(RegisterCustomOps, RefusesRecordsThatAreNotWhole) {
+  const custom::abi::Attr noDefault = {.name = "a",
+                                       .kind = static_cast<std::int32_t>(custom::AttrKind::Real)};
+  custom::abi::Op op = {.domain = "com.example.raw",
+                        .name = "Op",
+                        .version = 1,
+                        .outputs = 1,
+                        .numAttrs = 1,
+                        .attrs = &noDefault,
+                        .forward = [](const void* /*self*/, const custom::abi::Call* /*call*/) {}};
+  const custom::abi::Library library = {custom::abi::kVersion, 1, &op};
+  const auto refused = [&] { return messageOf([&] { registerCustomOps(library, "the test"); }); };
+  EXPECT_THAT(refused(), HasSubstr("'a' has no default"));
+  op.name = nullptr;
+  EXPECT_THAT(refused(), HasSubstr("the name of a custom op"));
+}
+
+TEST(RegisterCustomOps, EveryFailureOfAFunctionIsAnError) {
+  using Types = std::vector<custom::TensorType>;
+  const auto op = [](const char* name, custom::Op::Infer infer) {
+    return custom::Op("com.example.failing", name, 1).inputs(0).infer(infer).forward(nothing);
+  };
+  static const custom::Library library{
+      op("ThrowsANumber", [](const custom::Call&) -> Types { throw 1; }),
+      op("TooLarge",
+         [](const custom::Call&) -> Types {
+           const std::int64_t large = std::int64_t{1} << 40;
+           return {{custom::DType::F32, {large, large}}};
+         }),
+      op("NoSuchOperand",
+         [](const custom::Call& call) -> Types { return {call.input(0).type()}; })};
+  registerCustomOps(library.table(), "the test");
+  const auto failure = [](const char* name) {
+    return messageOf([&] {
+      ir::Graph graph;
+      ir::GraphBuilder b(graph);
+      ops::customOp(b, {}, {.name = name, .domain = "com.example.failing"});
+    });
+  };
+  EXPECT_THAT(failure("ThrowsANumber"), HasSubstr("no std::exception"));
+  EXPECT_THAT(failure("TooLarge"), HasSubstr("com.example.failing.TooLarge.1"));
+  EXPECT_THAT(failure("NoSuchOperand"), HasSubstr("no operand 0"));
+}
+
 /// An op that is part of the program itself, with any number of operands and results.
 TEST(RegisterCustomOps, TakesOpsOfTheProgramItself) {
   static const custom::Library library{custom::Op("com.example.program", "Reversed", 1)

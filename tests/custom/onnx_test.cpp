@@ -78,10 +78,10 @@ TEST_F(OnnxCustomOps, AreOfTheVersionThatTheFileMeans) {
 }
 
 TEST_F(OnnxCustomOps, ThatAreNotLoadedAreNamed) {
-  EXPECT_THAT(
-      messageOf<Unsupported>(
-          [] { importText("g (float[1] x) => (float[1] y) { y = other.Unknown(x) }"); }),
-      AllOf(HasSubstr("op other.Unknown is not supported"), HasSubstr("library of custom ops")));
+  EXPECT_THAT(messageOf<Unsupported>(
+                  [] { importText("g (float[1] x) => (float[1] y) { y = other.Unknown(x) }"); }),
+              AllOf(HasSubstr("op other.Unknown is not supported"),
+                    HasSubstr("load its library with loadCustomOps")));
 }
 
 TEST_F(OnnxCustomOps, WithoutInferenceNeedTheTypesOfTheFile) {
