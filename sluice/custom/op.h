@@ -375,6 +375,7 @@ class Library {
     }
     library_ = {abi::kVersion, static_cast<std::uint32_t>(tables_.size()), tables_.data()};
   }
+  ~Library() = default;
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 

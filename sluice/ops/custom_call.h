@@ -18,6 +18,7 @@ class CustomCall {
  public:
   /// Throws InvalidArgument for numbers that 32 bits do not hold and texts that are not ASCII.
   CustomCall(const CustomOp& op, const ir::Attrs& attrs);
+  ~CustomCall() = default;
   CustomCall(const CustomCall&) = delete;
   CustomCall& operator=(const CustomCall&) = delete;
 

@@ -50,6 +50,7 @@ struct CustomOp : ir::OpDef {
 
   /// Throws InvalidArgument for a declaration that cannot be one. Objects stay where they are made.
   CustomOp(const custom::abi::Op& op, std::string_view library);
+  ~CustomOp() = default;
   CustomOp(const CustomOp&) = delete;
   CustomOp& operator=(const CustomOp&) = delete;
 

@@ -21,6 +21,7 @@ using Defs = std::vector<const ir::OpDef*>;
 
 struct Snapshot {
   explicit Snapshot(Defs sorted) : defs(std::move(sorted)), set(defs) {}
+  ~Snapshot() = default;
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
 
