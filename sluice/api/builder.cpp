@@ -133,6 +133,17 @@ TensorId Builder::make(std::string_view op, const std::function<ir::Value()>& ap
   return makeMany(op, [&] { return std::vector<ir::Value>{append()}; })[0];
 }
 
+std::vector<TensorId> Builder::customOp(const std::vector<TensorId>& inputs,
+                                        const ops::CustomOpUse& use) {
+  return makeMany(use.name, [&] {
+    std::vector<ir::Value> values;
+    for (const TensorId& id : inputs) {
+      values.push_back(value(id));
+    }
+    return ops::customOp(b_, std::move(values), use);
+  });
+}
+
 void Builder::place(const TensorId& id, std::int32_t ir::Placement::*field, std::int32_t number) {
   static_cast<void>(value(id));
   for (const ir::OpId op : tensors_.find(id)->second.ops) {
