@@ -12,6 +12,7 @@
 #include "sluice/ir/parser.h"
 #include "sluice/ir/verify.h"
 #include "sluice/onnx/import.h"
+#include "sluice/ops/custom_op.h"
 #include "sluice/ops/op_list.h"
 
 namespace sluice::cli {
@@ -53,9 +54,13 @@ void addGraphFile(CLI::App& command, GraphFile& file) {
   command.add_option("graph", file.path, "A graph in its text form, or an ONNX model (*.onnx)")
       ->required();
   command.add_option("--dim", file.dims, "A value for a symbolic dimension of an ONNX model, N=4");
+  command.add_option("--custom-ops", file.customOps, "A library with custom ops of the graph");
 }
 
 ir::Graph readGraph(const GraphFile& file) {
+  for (const std::string& library : file.customOps) {
+    ops::loadCustomOps(library);
+  }
   ir::Graph graph = file.path.ends_with(".onnx")
                         ? onnx::importModel(file.path, importOptions(file.dims)).graph
                         : parseText(file.path);

@@ -14,7 +14,8 @@ namespace sluice::cli {
 
 struct GraphFile {
   std::string path;
-  std::vector<std::string> dims;  ///< "N=4", for ONNX models
+  std::vector<std::string> dims;       ///< "N=4", for ONNX models
+  std::vector<std::string> customOps;  ///< libraries
 };
 
 /// Adds the arguments that fill it.

@@ -21,6 +21,7 @@
 #include "sluice/data/transforms.h"
 #include "sluice/nn/block.h"
 #include "sluice/nn/control.h"
+#include "sluice/nn/custom_op.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/helpers.h"
 #include "sluice/nn/modules.h"

@@ -1,11 +1,13 @@
 #include "sluice/api/builder.h"
 
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
 #include "sluice/onnx/export.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice {
 namespace {
@@ -131,6 +133,17 @@ TensorId Builder::make(std::string_view op, const std::function<ir::Value()>& ap
   return makeMany(op, [&] { return std::vector<ir::Value>{append()}; })[0];
 }
 
+std::vector<TensorId> Builder::customOp(const std::vector<TensorId>& inputs,
+                                        const ops::CustomOpUse& use) {
+  return makeMany(use.name, [&] {
+    std::vector<ir::Value> values;
+    for (const TensorId& id : inputs) {
+      values.push_back(value(id));
+    }
+    return ops::customOp(b_, std::move(values), use);
+  });
+}
+
 void Builder::place(const TensorId& id, std::int32_t ir::Placement::*field, std::int32_t number) {
   static_cast<void>(value(id));
   for (const ir::OpId op : tensors_.find(id)->second.ops) {
@@ -154,6 +167,13 @@ void Builder::virtualGraph(const TensorId& id, std::int64_t device) {
 
 PlacementScope Builder::virtualGraph(std::int64_t device) {
   return {b_, &ir::Placement::device, placementNumber("virtualGraph", device)};
+}
+
+void Builder::outputTensorLocation(const TensorId& id, bool onChip) {
+  const ir::Value x = value(id);
+  const ir::Placement outer = std::exchange(b_.place, graph_.op(x.op).place);
+  ops::tensorLocation(b_, x, onChip);
+  b_.place = outer;
 }
 
 void Builder::executionPhase(const TensorId& id, std::int64_t phase) {

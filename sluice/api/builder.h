@@ -23,6 +23,7 @@
 #include "sluice/ir/graph_builder.h"
 #include "sluice/nn/parameter.h"
 #include "sluice/onnx/import.h"
+#include "sluice/ops/custom_op.h"
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice {
@@ -62,6 +63,8 @@ class Builder {
 
   AiOnnx aiOnnx() { return AiOnnx(*this); }
   AiGraphcore aiGraphcore() { return AiGraphcore(*this); }
+  /// An op of a library that was loaded with loadCustomOps; throws what nn::customOp throws.
+  std::vector<TensorId> customOp(const std::vector<TensorId>& inputs, const ops::CustomOpUse& use);
 
   /// After the fact, for the op that made a tensor, or for all ops made while the scope lives.
   /// Negative numbers are an InvalidArgument.
@@ -71,6 +74,9 @@ class Builder {
   [[nodiscard]] PlacementScope virtualGraph(std::int64_t device);
   void executionPhase(const TensorId& id, std::int64_t phase);
   [[nodiscard]] PlacementScope executionPhase(std::int64_t phase);
+  /// Whether the tensor stays on its device while it is not needed, whatever the options say of its
+  /// class and size. Comes behind the calls above that place its op.
+  void outputTensorLocation(const TensorId& id, bool onChip);
 
   const Shape& getTensorShape(const TensorId& id) const { return graph_.type(value(id)).shape; }
   DType getTensorDtype(const TensorId& id) const { return graph_.type(value(id)).dtype; }

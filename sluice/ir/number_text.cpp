@@ -61,6 +61,10 @@ std::string realText(BFloat16 value) {
   return exactText(value);
 }
 
+double decimalDouble(float value) {
+  return std::isfinite(value) ? *parseReal<double>(realText(value)) : static_cast<double>(value);
+}
+
 std::string realTextWithPoint(double value) {
   std::string text = exactText(value);
   if (text.find_first_not_of("-0123456789") == std::string::npos) {

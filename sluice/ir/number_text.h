@@ -1,5 +1,5 @@
 // Numbers as text, exactly: every float prints so that it parses to the same bits. NaNs other than
-// the usual quiet one print their bits: nan(0x7fc00001). Private to the printer and the parser.
+// the usual quiet one print their bits: nan(0x7fc00001).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,10 @@ std::string realText(BFloat16 value);
 
 /// The same, never looking like an integer: "1.0".
 std::string realTextWithPoint(double value);
+
+/// The double that prints as the float does: numbers of 32 bits in attributes are meant as decimal
+/// ones.
+double decimalDouble(float value);
 
 /// The number written in `text`, and nothing else; nullopt when it is none or out of range.
 template <class T>

@@ -4,6 +4,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/nn/functional.h"
+#include "sluice/nn/operands.h"
 #include "sluice/nn/tracer.h"
 
 namespace sluice::nn {
@@ -85,16 +86,7 @@ std::vector<Tensor> CPU::operator()(const std::vector<Tensor>& inputs,
                                     const std::vector<TensorType>& results) const {
   requireInference("a host function");
   ir::GraphBuilder& b = Tracer::current().builder();
-  std::vector<ir::Value> values;
-  for (const Tensor& input : inputs) {
-    input.builder();  // checks that it belongs here
-    values.push_back(input.value());
-  }
-  std::vector<Tensor> tensors;
-  for (const ir::Value value : ops::hostCall(b, function_, std::move(values), results)) {
-    tensors.emplace_back(b, value);
-  }
-  return tensors;
+  return tensorsOf(b, ops::hostCall(b, function_, valuesOf(inputs), results));
 }
 
 }  // namespace sluice::nn

@@ -165,6 +165,10 @@ Tensor dynamicUpdate(const Tensor& target,
           ops::dynamicUpdate(b, x.value(), start.value(), update.value(), {axis})};
 }
 
+Tensor tensorLocation(const Tensor& x, bool onChip) {
+  return {x.builder(), ops::tensorLocation(x.builder(), x.value(), onChip)};
+}
+
 std::vector<Tensor> recomputationCheckpoint(const std::vector<Tensor>& tensors) {
   std::vector<Tensor> kept;
   for (const Tensor& tensor : tensors) {

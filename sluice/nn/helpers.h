@@ -64,6 +64,10 @@ Tensor allGather(const Tensor& x, std::int64_t replicas);
 /// replicas, the last ones padded with zeros. Gradients are gathered. As allGather otherwise.
 Tensor reduceScatter(const Tensor& x, std::int64_t replicas);
 
+/// x itself; the value is on its device, or in remote memory while it is not needed, whatever
+/// options.tensorLocations says of its class and size. A location by name (setTensorLocation) comes
+/// first; a value that is recomputed has none. A parameter may be given, too.
+Tensor tensorLocation(const Tensor& x, bool onChip);
 /// Each of them as recomputationCheckpoint of one.
 std::vector<Tensor> recomputationCheckpoint(const std::vector<Tensor>& tensors);
 

@@ -72,4 +72,21 @@ void resolveTypes(std::string_view function, std::span<Tensor> operands) {
   }
 }
 
+std::vector<ir::Value> valuesOf(const std::vector<Tensor>& tensors) {
+  std::vector<ir::Value> values;
+  for (const Tensor& tensor : tensors) {
+    tensor.builder();  // checks that it belongs here
+    values.push_back(tensor.value());
+  }
+  return values;
+}
+
+std::vector<Tensor> tensorsOf(ir::GraphBuilder& b, const std::vector<ir::Value>& values) {
+  std::vector<Tensor> tensors;
+  for (const ir::Value value : values) {
+    tensors.emplace_back(b, value);
+  }
+  return tensors;
+}
+
 }  // namespace sluice::nn

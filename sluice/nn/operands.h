@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "sluice/nn/tensor.h"
 
@@ -30,5 +31,9 @@ std::array<Tensor, sizeof...(Tensors)> operands(std::string_view function,
 inline Tensor operand(std::string_view function, const Tensor& x) {
   return operands(function, x)[0];
 }
+
+/// The values of tensors that must belong to the current trace.
+std::vector<ir::Value> valuesOf(const std::vector<Tensor>& tensors);
+std::vector<Tensor> tensorsOf(ir::GraphBuilder& b, const std::vector<ir::Value>& values);
 
 }  // namespace sluice::nn

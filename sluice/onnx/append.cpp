@@ -33,25 +33,6 @@ std::optional<HostTensor> valueOf(const ir::Graph& graph, ir::Value value) {
   return std::nullopt;
 }
 
-/// The exporter keeps reals of 64 bits in a form that only our own domain has; here they narrow.
-void addNarrow(pb::NodeProto& node, const ir::NamedAttr& attr) {
-  if (const auto* number = std::get_if<double>(&attr.value)) {
-    pb::AttributeProto& proto = *node.add_attribute();
-    proto.set_name(attr.name);
-    proto.set_type(pb::AttributeProto::FLOAT);
-    proto.set_f(static_cast<float>(*number));
-  } else if (const auto* numbers = std::get_if<std::vector<double>>(&attr.value)) {
-    pb::AttributeProto& proto = *node.add_attribute();
-    proto.set_name(attr.name);
-    proto.set_type(pb::AttributeProto::FLOATS);
-    for (const double value : *numbers) {
-      proto.add_floats(static_cast<float>(value));
-    }
-  } else {
-    addAttr(node, attr);
-  }
-}
-
 /// The body as the exporter writes it, with the opsets that it needs.
 void addBody(pb::ModelProto& model, std::string_view attr, const ir::Graph& body) {
   if (!body.variables().empty()) {
@@ -99,7 +80,7 @@ pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
     }
   }
   for (const ir::NamedAttr& attr : call.attrs) {
-    addNarrow(node, attr);
+    addNarrowAttr(node, attr);
   }
   for (const auto& [attr, body] : call.bodies) {
     addBody(model, attr, *body);

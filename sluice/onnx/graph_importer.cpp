@@ -12,6 +12,7 @@
 #include "sluice/onnx/proto_node.h"
 #include "sluice/onnx/sequence.h"
 #include "sluice/onnx/translations.h"
+#include "sluice/ops/custom_op.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/transforms/eliminate_dead.h"
 
@@ -36,6 +37,22 @@ std::string describe(const pb::NodeProto& node) {
 /// The default domain has two spellings.
 std::string domainOf(const std::string& domain) {
   return domain == "ai.onnx" ? "" : domain;
+}
+
+using NoTypes = std::vector<TensorType>;
+
+/// What to do about an op of a domain in which we know none.
+std::string customHint(const std::string& domain, int version) {
+  if (!readableOps(domain).empty()) {
+    return "";
+  }
+  const std::vector<std::string> names = ops::customOpNames();
+  return fmt::format(
+      "; if it is a custom op, load its library with loadCustomOps (the file wants version {} of "
+      "domain {}, loaded are: {})",
+      version,
+      domain,
+      names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 class DepthGuard {
@@ -126,13 +143,18 @@ TensorType GraphImporter::inputType(const pb::ValueInfoProto& info) const {
     raise<Unsupported>("input '{}' is no tensor (sequence, map or optional)", info.name());
   }
   const pb::TypeProto_Tensor& tensor = info.type().tensor_type();
-  const DType dtype = dtypeOf(tensor.elem_type());
   if (const auto given = options_.shapes.find(info.name()); given != options_.shapes.end()) {
-    return {dtype, given->second};
+    return {dtypeOf(tensor.elem_type()), given->second};
   }
   if (!tensor.has_shape()) {
     raise<InvalidArgument>("input '{}' has no shape: give it in ImportOptions.shapes", info.name());
   }
+  return declaredType(info, "input");
+}
+
+TensorType GraphImporter::declaredType(const pb::ValueInfoProto& info,
+                                       std::string_view what) const {
+  const pb::TypeProto_Tensor& tensor = info.type().tensor_type();
   std::vector<std::int64_t> dims;
   for (const pb::TensorShapeProto_Dimension& dim : tensor.shape().dim()) {
     if (dim.has_dim_value()) {
@@ -142,15 +164,35 @@ TensorType GraphImporter::inputType(const pb::ValueInfoProto& info) const {
     const auto bound = options_.dims.find(dim.dim_param());
     if (bound == options_.dims.end()) {
       raise<InvalidArgument>(
-          "input '{}': dimension {} is '{}', which has no value: give one in ImportOptions.dims or "
+          "{} '{}': dimension {} is '{}', which has no value: give one in ImportOptions.dims or "
           "the whole shape in ImportOptions.shapes",
+          what,
           info.name(),
           dims.size(),
           dim.dim_param().empty() ? "?" : dim.dim_param());
     }
     dims.push_back(bound->second);
   }
-  return {dtype, Shape(std::move(dims))};
+  return {dtypeOf(tensor.elem_type()), Shape(std::move(dims))};
+}
+
+std::vector<TensorType> GraphImporter::declaredResults(const pb::NodeProto& node) {
+  if (declared_.empty()) {
+    for (const auto* list : {&model_.graph().value_info(), &model_.graph().output()}) {
+      for (const pb::ValueInfoProto& info : *list) {
+        declared_.emplace(info.name(), &info);
+      }
+    }
+  }
+  std::vector<TensorType> types;
+  for (const std::string& name : node.output()) {
+    const auto found = declared_.find(name);
+    if (found == declared_.end() || !found->second->type().tensor_type().has_shape()) {
+      return {};
+    }
+    types.push_back(declaredType(*found->second, "result"));
+  }
+  return types;
 }
 
 void GraphImporter::requireInputs(const auto& given, std::string_view option) const {
@@ -392,6 +434,14 @@ std::vector<Value> GraphImporter::translate(const pb::NodeProto& node, Scope& sc
     return inlineFunction(*function, call.operands(), call.attrs());
   }
   const int version = opset == scope.opsets.end() ? 1 : static_cast<int>(opset->second);
+  const ops::CustomOpInfo custom =
+      domain.empty() ? ops::CustomOpInfo() : ops::resolveCustomOp(domain, node.op_type(), version);
+  if (custom) {
+    ProtoNode view(*this, node, scope, nullptr, static_cast<int>(custom.version));
+    view.requireTensors();
+    view.requireNoBodies();
+    return translateCustom(view, custom, custom.infersTypes ? NoTypes() : declaredResults(node));
+  }
   const pb::OpSchema* schema = pb::OpSchemaRegistry::Schema(node.op_type(), version, domain);
   if (schema != nullptr && opset == scope.opsets.end() && options_.strictOpVersions) {
     raise<InvalidArgument>("the model imports no opset of domain '{}'", domain);
@@ -426,8 +476,11 @@ std::vector<Value> GraphImporter::translate(const pb::NodeProto& node, Scope& sc
     error.at(fmt::format("{}-{}", node.op_type(), since));
     throw;
   }
-  raise<Unsupported>(
-      "op {}{}{} is not supported", domain, domain.empty() ? "" : ".", node.op_type());
+  raise<Unsupported>("op {}{}{} is not supported{}",
+                     domain,
+                     domain.empty() ? "" : ".",
+                     node.op_type(),
+                     customHint(domain, version));
 }
 
 std::vector<Value> GraphImporter::inlineGraph(const pb::GraphProto& graph,

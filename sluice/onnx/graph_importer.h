@@ -72,6 +72,10 @@ class GraphImporter {
   void declareInputs(Scope& scope);
   void declareInitializers(const pb::GraphProto& graph, Scope& scope);
   TensorType inputType(const pb::ValueInfoProto& info) const;
+  /// As the file has it, with values for symbolic dimensions; `what` is the word of messages.
+  TensorType declaredType(const pb::ValueInfoProto& info, std::string_view what) const;
+  /// The types that the file gives the results of a node; empty if it does not give them all.
+  std::vector<TensorType> declaredResults(const pb::NodeProto& node);
   void importNodes(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, Scope& scope);
   void importNode(const pb::NodeProto& node, Scope& scope);
   std::vector<Value> translate(const pb::NodeProto& node, Scope& scope);
@@ -87,6 +91,7 @@ class GraphImporter {
   std::size_t classified_ = 0;                   // ops of the order that computed_ knows
   std::unordered_map<const pb::TensorProto*, Value> initializers_;  // bodies run several times
   std::list<pb::FunctionProto> functions_;
+  std::unordered_map<std::string, const pb::ValueInfoProto*> declared_;  // when first asked for
   std::size_t knownBytes_ = 0;
   std::vector<std::string> names_;  // tensors of the main graph in order
   int depth_ = 0;

@@ -1,6 +1,7 @@
 #include "sluice/onnx/model_writer.h"
 
 #include <algorithm>
+#include <map>
 
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
@@ -71,6 +72,24 @@ void addAttr(pb::NodeProto& node, const ir::NamedAttr& attr) {
   std::visit(SetAttr{proto}, attr.value);
 }
 
+void addNarrowAttr(pb::NodeProto& node, const ir::NamedAttr& attr) {
+  if (const auto* number = std::get_if<double>(&attr.value)) {
+    pb::AttributeProto& proto = *node.add_attribute();
+    proto.set_name(attr.name);
+    proto.set_type(pb::AttributeProto::FLOAT);
+    proto.set_f(static_cast<float>(*number));
+  } else if (const auto* numbers = std::get_if<std::vector<double>>(&attr.value)) {
+    pb::AttributeProto& proto = *node.add_attribute();
+    proto.set_name(attr.name);
+    proto.set_type(pb::AttributeProto::FLOATS);
+    for (const double value : *numbers) {
+      proto.add_floats(static_cast<float>(value));
+    }
+  } else {
+    addAttr(node, attr);
+  }
+}
+
 void setType(pb::ValueInfoProto& info, const std::string& name, const TensorType& type) {
   info.set_name(name);
   pb::TypeProto_Tensor& tensor = *info.mutable_type()->mutable_tensor_type();
@@ -111,6 +130,7 @@ std::string ModelWriter::run() {
     own.set_domain(std::string(kOwnDomain));
     own.set_version(1);
   }
+  addCustomDomains();
   return model_.SerializeAsString();
 }
 
@@ -262,6 +282,9 @@ void ModelWriter::addOp(const ir::Op& op) {
   if (addStandardForm(*this, op)) {
     return;
   }
+  if (const ops::CustomOpInfo custom = ops::customOpOf(*op.def)) {
+    return addCustomOp(op, custom);
+  }
   usesOwnDomain_ = true;
   pb::NodeProto* node = newNode(op, op.def->name, kOwnDomain);
   for (std::string& input : operands(op)) {
@@ -269,6 +292,48 @@ void ModelWriter::addOp(const ir::Op& op) {
   }
   for (const ir::NamedAttr& attr : op.attrs) {
     addAttr(*node, attr);
+  }
+}
+
+void ModelWriter::addCustomOp(const ir::Op& op, const ops::CustomOpInfo& custom) {
+  customOps_.push_back(custom);
+  pb::NodeProto* node = newNode(op, custom.name, custom.domain);
+  for (std::string& input : operands(op)) {
+    node->add_input(std::move(input));
+  }
+  for (const ir::NamedAttr& attr : op.attrs) {
+    if (!ops::carriesTypes(attr)) {
+      addNarrowAttr(*node, attr);
+    }
+  }
+  // Types of results are for a reader to whom the op does not tell them.
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+    setType(*model_.mutable_graph()->add_value_info(), names_.at(op.out(i)), op.outputs[i]);
+  }
+}
+
+/// A file has one version of a domain, and an op the greatest one up to it.
+void ModelWriter::addCustomDomains() {
+  std::map<std::string_view, std::int64_t> versions;
+  for (const ops::CustomOpInfo& op : customOps_) {
+    std::int64_t& version = versions[op.domain];
+    version = std::max(version, op.version);
+  }
+  for (const ops::CustomOpInfo& op : customOps_) {
+    const std::int64_t version = versions.at(op.domain);
+    if (ops::resolveCustomOp(op.domain, op.name, version).def != op.def) {
+      raise<Unsupported>(
+          "export: the model uses {} and other ops of version {} of its domain, where there is a "
+          "newer {}",
+          op.def->name,
+          version,
+          op.name);
+    }
+  }
+  for (const auto& [domain, version] : versions) {
+    pb::OperatorSetIdProto& opset = *model_.add_opset_import();
+    opset.set_domain(std::string(domain));
+    opset.set_version(version);
   }
 }
 

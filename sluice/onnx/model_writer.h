@@ -11,6 +11,7 @@
 #include "sluice/ir/graph.h"
 #include "sluice/onnx/export.h"
 #include "sluice/onnx/proto.h"
+#include "sluice/ops/custom_op.h"
 
 namespace sluice::onnx {
 
@@ -53,6 +54,8 @@ class ModelWriter {
   void addInput(const ir::Op& op);
   void addInitializer(const ir::Variable& variable);
   void addOp(const ir::Op& op);
+  void addCustomOp(const ir::Op& op, const ops::CustomOpInfo& custom);
+  void addCustomDomains();
   void addOutputs();
   pb::NodeProto* newNode(const ir::Op& op, std::string_view type, std::string_view domain);
   static void fill(pb::NodeProto& proto, NewNode node);
@@ -64,10 +67,13 @@ class ModelWriter {
   std::unordered_map<ir::Value, std::string> names_;
   std::unordered_set<std::string> taken_;
   bool usesOwnDomain_ = false;
+  std::vector<ops::CustomOpInfo> customOps_;  // that the model uses
 };
 
 void setType(pb::ValueInfoProto& info, const std::string& name, const TensorType& type);
 void addAttr(pb::NodeProto& node, const ir::NamedAttr& attr);
+/// The same with reals as the 32-bit numbers that the standard has.
+void addNarrowAttr(pb::NodeProto& node, const ir::NamedAttr& attr);
 
 /// Adds the op in a form of the standard that imports as the same op; false if there is none.
 bool addStandardForm(ModelWriter& writer, const ir::Op& op);

@@ -2,8 +2,6 @@
 
 #include <bit>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -208,11 +206,6 @@ HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::pat
     readField(proto, tensor);
   }
   return tensor;
-}
-
-double decimalDouble(float value) {
-  return std::isfinite(value) ? std::strtod(fmt::format("{}", value).c_str(), nullptr)
-                              : static_cast<double>(value);
 }
 
 pb::TensorProto toTensorProto(const HostTensor& tensor, const std::string& name) {

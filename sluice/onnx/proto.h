@@ -11,6 +11,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include "sluice/ir/number_text.h"
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice::onnx {
@@ -27,8 +28,7 @@ std::unique_ptr<pb::ModelProto> parseModel(std::span<const std::byte> bytes);
 HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::path& folder);
 pb::TensorProto toTensorProto(const HostTensor& tensor, const std::string& name);
 
-/// The double that prints as the float does: attributes are meant as decimal numbers.
-double decimalDouble(float value);
+using ir::decimalDouble;  // attributes are meant as decimal numbers
 
 /// The doc string of an initializer that is no trained weight: a buffer, or a frozen weight.
 inline constexpr std::string_view kBufferMark = "sluice:buffer";

@@ -233,6 +233,14 @@ void ProtoNode::requireTensors() const {
   }
 }
 
+void ProtoNode::requireNoBodies() const {
+  for (const pb::AttributeProto& proto : proto_.attribute()) {
+    if (proto.type() == pb::AttributeProto::GRAPH) {
+      raise<Unsupported>("attribute '{}' is a graph, which custom ops cannot have", proto.name());
+    }
+  }
+}
+
 std::vector<std::optional<Value>> ProtoNode::operands() {
   std::vector<std::optional<Value>> values;
   for (std::size_t i = 0; i < numInputs(); ++i) {

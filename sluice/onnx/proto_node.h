@@ -45,6 +45,8 @@ class ProtoNode final : public Node {
 
   /// Throws Unsupported if an operand is a sequence.
   void requireTensors() const;
+  /// Throws Unsupported if an attribute is a graph.
+  void requireNoBodies() const;
   /// Every operand; none where it is left out.
   std::vector<std::optional<Value>> operands();
   /// The node through the standard's own definition of its op in simpler ops.

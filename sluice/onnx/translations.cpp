@@ -97,6 +97,14 @@ ir::Attr ownAttr(const ir::AttrSpec& spec, const ir::Attr& attr) {
   return spec.name == "dtype" ? attr : convert(spec, attr);
 }
 
+std::vector<Value> inputsOf(Node& node) {
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < node.numInputs(); ++i) {
+    inputs.push_back(node.input(i));
+  }
+  return inputs;
+}
+
 }  // namespace
 
 const Translation* findTranslation(std::string_view domain, std::string_view op) {
@@ -125,10 +133,6 @@ std::vector<std::string> readableOps(std::string_view domain) {
 }
 
 std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def) {
-  std::vector<Value> inputs;
-  for (std::size_t i = 0; i < node.numInputs(); ++i) {
-    inputs.push_back(node.input(i));
-  }
   ir::Attrs attrs;
   for (const ir::AttrSpec& spec : def.attrs) {
     if (const ir::Attr* attr = node.find(spec.name)) {
@@ -144,7 +148,24 @@ std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def) {
   if (def.traits.random) {
     attrs.set({"ordinal", node.b.nextRandomOrdinal()});
   }
-  return node.b.addMany(def, std::move(inputs), std::move(attrs));
+  return node.b.addMany(def, inputsOf(node), std::move(attrs));
+}
+
+std::vector<Value> translateCustom(Node& node,
+                                   const ops::CustomOpInfo& op,
+                                   const std::vector<TensorType>& examples) {
+  ops::CustomOpUse use{.name = std::string(op.name),
+                       .domain = std::string(op.domain),
+                       .version = op.version,
+                       .exampleOutputs = examples};
+  for (const ir::NamedAttr& attr : node.attrs()) {
+    use.attributes.push_back({attr.name, attr.value});
+  }
+  if (!op.infersTypes && examples.empty()) {
+    raise<Unsupported>("{} infers no types, and the file does not give those of its results",
+                       op.def->name);
+  }
+  return ops::customOp(node.b, inputsOf(node), use);
 }
 
 std::vector<Value> translateOwn(Node& node) {
@@ -152,16 +173,12 @@ std::vector<Value> translateOwn(Node& node) {
   if (def == nullptr || def->infer == nullptr || def->traits.effect) {
     raise<Unsupported>("there is no op '{}' in the domain of Sluice", node.op());
   }
-  std::vector<Value> inputs;
-  for (std::size_t i = 0; i < node.numInputs(); ++i) {
-    inputs.push_back(node.input(i));
-  }
   ir::Attrs attrs;
   for (const ir::NamedAttr& attr : node.attrs()) {
     const auto spec = std::ranges::find(def->attrs, attr.name, &ir::AttrSpec::name);
     attrs.set({attr.name, spec == def->attrs.end() ? attr.value : ownAttr(*spec, attr.value)});
   }
-  return node.b.addMany(*def, std::move(inputs), std::move(attrs));
+  return node.b.addMany(*def, inputsOf(node), std::move(attrs));
 }
 
 }  // namespace sluice::onnx

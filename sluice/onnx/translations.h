@@ -6,6 +6,7 @@
 
 #include "sluice/ir/op_def.h"
 #include "sluice/onnx/node.h"
+#include "sluice/ops/custom_op.h"
 
 namespace sluice::onnx {
 
@@ -38,6 +39,11 @@ const ir::OpDef* findDirect(std::string_view domain, std::string_view op);
 /// A node as an op of Sluice with the same operands and attributes. Throws Unsupported for an
 /// attribute that the op has not.
 std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def);
+
+/// A node as a custom op that was loaded. `examples` are asked for only if it infers no types.
+std::vector<Value> translateCustom(Node& node,
+                                   const ops::CustomOpInfo& op,
+                                   const std::vector<TensorType>& examples);
 
 /// A node of our own domain: the op of Sluice of that name. Throws Unsupported if there is none.
 std::vector<Value> translateOwn(Node& node);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/type_attrs.h"
 
 namespace sluice::ops {
 namespace {
@@ -14,7 +15,6 @@ constexpr std::array<ir::AttrSpec, 4> kAttrs = {
     {{.name = "id", .kind = ir::AttrKind::Text},
      {.name = "function", .kind = ir::AttrKind::Int, .required = true},
      {.name = "dtypes", .kind = ir::AttrKind::Texts, .required = true},
-     // Of each result the rank, then the extents.
      {.name = "shapes", .kind = ir::AttrKind::Ints, .required = true}}};
 
 /// The functions that live now; callers share one while it runs.
@@ -37,19 +37,7 @@ std::shared_ptr<const HostCallee> find(std::int64_t number) {
 }
 
 std::vector<TensorType> infer(const ir::OpView& op) {
-  const std::vector<std::int64_t>& shapes = op.attrs.integers("shapes");
-  std::vector<TensorType> types;
-  auto next = shapes.begin();
-  for (const std::string& text : op.attrs.texts("dtypes")) {
-    const std::optional<DType> dtype = parseDType(text);
-    if (!dtype || next == shapes.end() || *next < 0 || *next >= shapes.end() - next) {
-      raise<InvalidArgument>("host_call: its dtypes and shapes do not describe its results");
-    }
-    const std::int64_t rank = *next++;
-    types.push_back({*dtype, Shape(std::vector<std::int64_t>(next, next + rank))});
-    next += rank;
-  }
-  return types;
+  return typesOf(op, "dtypes", "shapes");
 }
 
 void reference(const ir::KernelArgs& args) {
@@ -118,19 +106,13 @@ std::vector<ir::Value> hostCall(ir::GraphBuilder& b,
                                 const HostFunction& function,
                                 std::vector<ir::Value> inputs,
                                 std::span<const TensorType> results) {
-  std::vector<std::string> dtypes;
-  std::vector<std::int64_t> shapes;
-  for (const TensorType& type : results) {
-    dtypes.emplace_back(name(type.dtype));
-    shapes.push_back(type.shape.rank());
-    shapes.insert(shapes.end(), type.shape.dims().begin(), type.shape.dims().end());
-  }
+  TypeAttrs types = typeAttrs(results);
   return b.addMany(kHostCall,
                    std::move(inputs),
                    {{"id", function.id()},
                     {"function", function.number()},
-                    {"dtypes", std::move(dtypes)},
-                    {"shapes", std::move(shapes)}});
+                    {"dtypes", std::move(types.dtypes)},
+                    {"shapes", std::move(types.shapes)}});
 }
 
 }  // namespace sluice::ops

@@ -15,8 +15,8 @@ using ir::Value;
 
 extern const ir::OpDef kBroadcastTo, kCast, kConcat, kDetach, kGather, kIdentity, kIota, kNop,
     kOneHot, kPad, kRecomputationCheckpoint, kReplicaGather, kReplicaScatter, kReplicaSum,
-    kReplicaSumScatter, kReshape, kReverse, kScatterAdd, kSlice, kSliceScatter, kSplit, kTile,
-    kTranspose, kTrilu;
+    kReplicaSumScatter, kReshape, kReverse, kScatterAdd, kSlice, kSliceScatter, kSplit,
+    kTensorLocation, kTile, kTranspose, kTrilu;
 
 // New tensors.
 /// One value everywhere.
@@ -38,6 +38,9 @@ Value detach(GraphBuilder& b, Value x);
 Value identity(GraphBuilder& b, Value x);
 /// x, kept when activations are recomputed.
 Value recomputationCheckpoint(GraphBuilder& b, Value x);
+/// x, on its device or in remote memory while it is not needed, whatever the options say of its
+/// class.
+Value tensorLocation(GraphBuilder& b, Value x, bool onChip);
 // Between replicas. A number of replicas above 0 is one that a model must be run with.
 /// The sum over all replicas, in replica order.
 Value replicaSum(GraphBuilder& b, Value x, std::int64_t replicas = 0);

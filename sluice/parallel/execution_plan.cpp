@@ -147,10 +147,16 @@ void setStreaming(const ir::Graph& graph,
                   ExecutionPlan& plan) {
   const bool phased = isPhased(strategy.kind());
   Streaming& streaming = plan.streaming;
-  streaming.variables = remoteVariables(graph, options.locations, phased);
+  LocationPlan locations = options.locations;
+  for (const MarkedTensor& tensor : markedTensors(graph)) {
+    if (!tensor.recomputed) {
+      locations.tensors.emplace(tensor.name, tensor.onChip);  // unless the options say more
+    }
+  }
+  streaming.variables = remoteVariables(graph, locations, phased);
   streaming.activations = isOffChip(options.locations.activation, phased);
   streaming.minActivationElements = options.locations.activation.minElements;
-  streaming.tensors = options.locations.tensors;
+  streaming.tensors = std::move(locations.tensors);
   if (!phased) {
     return;
   }

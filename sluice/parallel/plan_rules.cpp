@@ -84,6 +84,15 @@ void checkActivations(const ExecutionPlan& plan, RuleReport& report) {
   }
 }
 
+void checkMarks(const ir::Graph& graph, RuleReport& report) {
+  for (const MarkedTensor& tensor : markedTensors(graph)) {
+    if (tensor.recomputed) {
+      report.warnings.push_back(fmt::format(
+          "the tensor location of '{}' is ignored: the backward pass makes it again", tensor.name));
+    }
+  }
+}
+
 /// Each replica of an IPU model writes its own copy, so that they could not stay the same.
 void checkBuffers(const ir::Graph& graph, const RuleContext& context) {
   if (context.rules == IpuRules::Off || context.replicas == 1 || !context.sharedBuffers) {
@@ -258,6 +267,7 @@ RuleReport checkPlan(const ir::Graph& graph,
   }
   checkSharedWeights(graph, plan, context, report);
   checkActivations(plan, report);
+  checkMarks(graph, report);
   return report;
 }
 

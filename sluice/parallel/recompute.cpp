@@ -14,6 +14,8 @@
 namespace sluice::parallel {
 namespace {
 
+const std::string kAgain = "again/";
+
 using ir::Op;
 using ir::OpId;
 using ir::Pass;
@@ -219,7 +221,7 @@ class Recomputer {
     }
     ir::Placement place = op.place;
     place.pass = Pass::Backward;
-    const OpId made = replacer_.copy(op, std::move(inputs), "again/" + op.name, place);
+    const OpId made = replacer_.copy(op, std::move(inputs), kAgain + op.name, place);
     clones_.emplace(v.op, made);
     return {made, v.out};
   }
@@ -234,6 +236,12 @@ class Recomputer {
 };
 
 }  // namespace
+
+bool isRecomputed(const ir::Graph& graph, const ir::Op& op) {
+  const std::string again = kAgain + op.name;
+  return std::ranges::any_of(graph.order(),
+                             [&](ir::OpId id) { return graph.op(id).name == again; });
+}
 
 void recomputeActivations(ir::Graph& graph, RecomputeRule rule, std::int32_t last) {
   Recomputer(graph, rule, last).run();

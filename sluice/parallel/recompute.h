@@ -23,4 +23,7 @@ enum class RecomputeRule : std::uint8_t {
 /// there. `last` is the number of the last stage.
 void recomputeActivations(ir::Graph& graph, RecomputeRule rule, std::int32_t last);
 
+/// Whether the backward pass of the graph makes the results of this forward op again.
+bool isRecomputed(const ir::Graph& graph, const ir::Op& op);
+
 }  // namespace sluice::parallel

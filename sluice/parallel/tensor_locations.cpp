@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/shape_ops.h"
+#include "sluice/parallel/recompute.h"
 
 namespace sluice::parallel {
 
@@ -38,7 +40,32 @@ void requireTensors(const ir::Graph& graph, const LocationPlan& locations) {
   }
 }
 
+/// Behind ops that only look at a value in another way.
+const ir::Op& producerOf(const ir::Graph& graph, ir::Value v) {
+  const ir::Op* op = &graph.op(v.op);
+  while (op->def->traits.view) {
+    op = &graph.op(op->inputs[0].op);
+  }
+  return *op;
+}
+
 }  // namespace
+
+std::vector<MarkedTensor> markedTensors(const ir::Graph& graph) {
+  std::vector<MarkedTensor> marked;
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    if (!op.is(ops::kTensorLocation) || op.place.pass != ir::Pass::Forward) {
+      continue;
+    }
+    const ir::Op& producer = producerOf(graph, op.inputs[0]);
+    const bool variable = producer.is(ir::kVariable);
+    marked.push_back({.name = variable ? producer.attrs.text("var") : producer.name,
+                      .onChip = op.attrs.flag("on_chip"),
+                      .recomputed = !variable && isRecomputed(graph, producer)});
+  }
+  return marked;
+}
 
 std::set<std::string, std::less<>> remoteVariables(const ir::Graph& graph,
                                                    const LocationPlan& locations,

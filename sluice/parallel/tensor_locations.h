@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "sluice/ir/graph.h"
 
@@ -41,6 +42,15 @@ struct LocationPlan {
 
 /// Whether tensors of the class leave the devices.
 bool isOffChip(const TensorLocation& location, bool phased);
+
+/// A value that an op tensor_location marks, or a variable.
+struct MarkedTensor {
+  std::string name;  ///< of the op that makes it, or of the variable
+  bool onChip = true;
+  bool recomputed = false;  ///< the backward pass makes it again: there is nothing to locate
+};
+/// In the order of a placed graph.
+std::vector<MarkedTensor> markedTensors(const ir::Graph& graph);
 
 /// The variables of a finished graph that are in remote memory: weights, optimizer state and
 /// accumulators whose class says so and that are large enough. What the loop itself assigns stays

@@ -89,6 +89,7 @@ std::vector<OpCase> elementwiseCases() {
       {kGreaterEqual, {i64({3, 5}, 0, 3), i64({3, 1}, 0, 3)}},
       {kIdentity, {f32({3, 5})}},
       {kRecomputationCheckpoint, {f32({3, 5})}},
+      {kTensorLocation, {f32({3, 5})}},
       {kReplicaGather, {f32({15})}, {{"shape", std::vector<std::int64_t>{3, 5}}}},
       {kReplicaScatter, {f32({3, 5})}, {{"replicas", std::int64_t{4}}}},
       {kReplicaSum, {f32({3, 5})}},

@@ -193,6 +193,7 @@ TEST(CpuKernels, OnlyTheseFloatCasesRunOnTheReference) {
                                           "replica_sum",
                                           "replica_sum_scatter",
                                           "reshape",
+                                          "tensor_location",
                                           // channels-last storage ends at 5
                                           "conv_empty"};
   EXPECT_EQ(onReference, expected);

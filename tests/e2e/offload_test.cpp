@@ -237,6 +237,80 @@ TEST(Offload, ATensorMayHaveALocationOfItsOwn) {
               HasSubstr("always stays on its device"));
 }
 
+/// Four layers in blocks of their own; the result of the first is marked.
+struct MarkedNet : nn::Module {
+  std::optional<bool> onChip = {};
+  std::vector<std::unique_ptr<nn::Linear>> layers;
+  std::string marked = {};  // the op that makes the marked value, once it is traced
+
+  MarkedNet() {
+    for (int i = 0; i < 4; ++i) {
+      layers.push_back(std::make_unique<nn::Linear>(*this, fmt::format("layer{}", i), 8, 8));
+    }
+  }
+  std::vector<nn::Tensor> forward(nn::Tensor x) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const nn::Block block(fmt::format("b{}", i));
+      x = nn::tanh((*layers[i])(x));
+      if (i == 0 && onChip) {
+        marked = nn::Tracer::current().graph().op(x.value().op).name;
+        x = nn::tensorLocation(x, *onChip);
+      }
+    }
+    const nn::Block block("b3");
+    return {nn::identityLoss(x * x)};
+  }
+};
+
+TEST(Offload, AMarkComesBehindANameAndBeforeTheClass) {
+  struct Result {
+    std::set<std::string> moved;
+    Bits bits;
+    std::string marked;
+    std::string warnings;
+  };
+  const auto trained = [](std::optional<bool> onChip, auto change) {
+    MarkedNet net;
+    net.onChip = onChip;
+    Options options;
+    options.training.gradientAccumulation(2);
+    options.setExecutionStrategy(SerialPhasedExecution{"b0", "b1", "b2", "b3"});
+    change(options);
+    auto model = trainingModel(net, options, optim::SGD(0.1));
+    ::testing::internal::CaptureStderr();
+    model.run({HostTensor::full({DType::F32, Shape{6, 8}}, 0.5)});
+    Result result{.moved = {},
+                  .bits = testing::bitsOf(model.session()),
+                  .marked = net.marked,
+                  .warnings = ::testing::internal::GetCapturedStderr()};
+    for (const program::Transfer& transfer : model.program().transfers) {
+      if (model.program().buffer(transfer.to).isRemote()) {
+        result.moved.insert(transfer.name);
+      }
+    }
+    return result;
+  };
+  const auto nothing = [](Options&) {};
+  const auto onChipClass = [](Options& options) {
+    options.tensorLocations.setActivationLocation(TensorLocationSettings().useOnChipStorage(true));
+  };
+  const Result plain = trained(std::nullopt, nothing);
+  const Result kept = trained(true, nothing);
+  EXPECT_TRUE(plain.moved.contains(kept.marked));
+  EXPECT_FALSE(kept.moved.contains(kept.marked));
+  EXPECT_EQ(kept.moved.size() + 1, plain.moved.size());
+  EXPECT_EQ(differenceBetweenRounds(plain.bits, kept.bits), "");
+  // Against its class, and under a name that the options give another location.
+  EXPECT_TRUE(trained(false, onChipClass).moved.contains(kept.marked));
+  EXPECT_TRUE(trained(true, [&](Options& options) {
+                options.tensorLocations.setTensorLocation(kept.marked, false);
+              }).moved.contains(kept.marked));
+  // What the backward pass makes again is nowhere.
+  EXPECT_THAT(
+      trained(true, [](Options& options) { options.recomputation(Recomputation::All); }).warnings,
+      HasSubstr(fmt::format("location of '{}' is ignored", kept.marked)));
+}
+
 TEST(RemoteMemory, MayBeAFile) {
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("sluice-remote-{}", ::getpid()))

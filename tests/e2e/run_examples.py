@@ -49,6 +49,34 @@ def linear_regression(programs):
     check(abs(slope - 2) < 0.01 and abs(intercept - 1) < 0.01, text)
 
 
+CUSTOM_GRAPH = """graph "custom" {
+  %0 = input() "x" : f32[4]
+  %1 = com.example.Swish.1(%0) {beta=2.0} "swish" : f32[4]
+  output "y" = %1
+}
+"""
+
+
+def custom_op(programs):
+    """One and two devices agree; the command line reads files that use the library."""
+    text = programs.run("custom_op")
+    losses = re.findall(r"devices?: loss (\S+)", text)
+    check("loaded com.example.Swish.1" in text and len(losses) == 2, text)
+    check(losses[0] == losses[1] and float(losses[0]) < 1e-3, text)
+    check("there is no library" in programs.run("custom_op", "none.so", code=1), "no error")
+    library = programs.folder / "swish_ops.so"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.txt"
+        path.write_text(CUSTOM_GRAPH)
+        inspect_args = ("inspect", path, "--custom-ops", library)
+        check("1  com.example.Swish.1" in programs.run("sluice", *inspect_args), "no op")
+        check("com.example.Swish.1 [reference]" in
+              programs.run("sluice", *inspect_args, "--program"), "no kernel")
+        check("no op named 'com.example.Swish.1'" in
+              programs.run("sluice", "inspect", path, code=1), "no error")
+        programs.run("sluice", "tune", path, "--custom-ops", library)
+
+
 def live_loss(programs):
     """Every step's loss in order, and a fitted line."""
     text = programs.run("live_loss")
@@ -435,7 +463,7 @@ def schedule_errors(run):
 
 
 TESTS = {test.__name__: test
-         for test in (linear_regression, live_loss, mlp, onnx_model, phased_execution,
+         for test in (custom_op, linear_regression, live_loss, mlp, onnx_model, phased_execution,
                       readme_example, repeat_loop, mnist_pipeline, char_gpt, command_line,
                       schedule_command)}
 

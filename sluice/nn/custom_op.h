@@ -1,0 +1,27 @@
+// Custom ops in models: loadCustomOps brings the ops of a shared library into the process, customOp
+// is one of them in forward. In training the library's backward gives the gradient.
+#pragma once
+
+#include <vector>
+
+#include "sluice/nn/tensor.h"
+#include "sluice/ops/custom_op.h"
+
+namespace sluice {
+
+using ops::loadCustomOps;
+using ops::registerCustomOps;
+
+namespace nn {
+
+/// The results of an op that was loaded. Example outputs give types only:
+///
+///   nn::customOp({x}, {.name = "LeakyRelu", .domain = "com.example", .version = 1,
+///                      .exampleOutputs = {x.type()}, .attributes = {{"alpha", 0.02}}})[0]
+///
+/// Attributes are numbers, texts and lists of one kind of these. Throws InvalidArgument for an op
+/// that is not loaded, and for operands, attributes or examples that do not fit it.
+std::vector<Tensor> customOp(const std::vector<Tensor>& inputs, const ops::CustomOpUse& use);
+
+}  // namespace nn
+}  // namespace sluice
