@@ -286,6 +286,19 @@ TEST_P(Exchanges, GiveTheSameBitsInShardsAndAtBarriers) {
   EXPECT_EQ(trainExchanging(barriers.barriers(true)), expected);
 }
 
+TEST_P(Exchanges, GiveTheSameBitsWithTensorsInRemoteMemory) {
+  const TensorLocationSettings off = TensorLocationSettings().useOnChipStorage(false);
+  const Bits expected = trainExchanging(options());
+  for (const char* schedule : {"1f1b", "zb-h1", "gpipe"}) {
+    Options other = options();
+    other.setExecutionStrategy(
+        PipelinedExecution{"b0", "b1", Stage("b2", "b3")}.schedule(schedule));
+    other.tensorLocations.setOptimizerLocation(off).setWeightLocation(off);
+    other.tensorLocations.setAccumulatorLocation(off).setActivationLocation(off);
+    EXPECT_EQ(trainExchanging(other), expected) << schedule;
+  }
+}
+
 TEST_P(Exchanges, GiveTheSameBitsInPhases) {
   const Bits expected = trainExchanging(options());
   const std::vector<Phase> phases = {"b0", "b1", "b2", "b3"};
