@@ -159,14 +159,17 @@ double test(Network& net, const Settings& settings) {
   options.deviceIterations(settings.microBatchesPerCall());
   options.training.gradientAccumulation(1);
   auto model = inferenceModel(net, options);
-  DataLoader loader(
-      options, images(data::Split::Test, settings), settings.testBatchSize, loading(settings));
-  requireCalls(loader, settings);
+  // Every image counts, also those that do not fill a call.
+  DataLoader loader(options,
+                    images(data::Split::Test, settings),
+                    settings.testBatchSize,
+                    {.mode = DataLoaderMode::Async, .lastBatch = LastBatch::Exact});
   double right = 0;
   for (const Batch& batch : loader) {
-    right += accuracy(model.run(batch)[0], batch.tensors[1]);
+    const HostTensor& labels = batch.tensors[1];
+    right += accuracy(model.run(batch)[0], labels) * static_cast<double>(labels.shape()[0]);
   }
-  return right / static_cast<double>(loader.length());
+  return right / static_cast<double>(loader.samples());
 }
 
 /// Keeps what the last line says.

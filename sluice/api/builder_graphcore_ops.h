@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +36,11 @@ class AiGraphcore {
   TensorId bitwiseor(const TensorId& x, const TensorId& y);
   TensorId bitwisexnor(const TensorId& x, const TensorId& y);
   TensorId bitwisexor(const TensorId& x, const TensorId& y);
+  /// 8-bit floats (u8; from FLOAT8_143 or FLOAT8_152) as FLOAT or FLOAT16, times 2^log2Scale.
+  TensorId castthenpow2scale(const TensorId& x,
+                             const TensorId& log2Scale,
+                             std::string_view to = "FLOAT",
+                             std::string_view from = "FLOAT8_143");
   TensorId detach(const TensorId& x);
   TensorId expm1(const TensorId& x);
   /// The sign is that of x.
@@ -46,6 +52,10 @@ class AiGraphcore {
   TensorId incrementmod(const TensorId& x, double increment, double modulus);
   TensorId log1p(const TensorId& x);
   TensorId nop(const TensorId& x);
+  /// x 2^log2Scale as 8-bit floats in a u8 tensor. What is too large becomes the largest number.
+  TensorId pow2scalethencast(const TensorId& x,
+                             const TensorId& log2Scale,
+                             std::string_view to = "FLOAT8_143");
   /// The sign is that of y.
   TensorId remainder(const TensorId& x, const TensorId& y);
   TensorId round(const TensorId& x);
@@ -62,6 +72,30 @@ class AiGraphcore {
   void abort(const TensorId& condition = "");
   /// x itself; every run logs it. Dropped when nobody reads the result.
   TensorId printtensor(const TensorId& x, const ops::PrintOptions& options = {});
+
+  // Between a device and its host.
+  /// An input that is fed for every micro-batch.
+  TensorId hostload(const TensorType& type, const std::string& stream);
+  /// An output under this name.
+  void hoststore(const TensorId& x, const std::string& stream);
+  /// What was stored in a row of a buffer that the model keeps from run to run, first zeros.
+  TensorId remoteload(const ops::RemoteBuffer& buffer,
+                      const TensorType& type,
+                      const TensorId& offset = "");
+  void remotestore(const ops::RemoteBuffer& buffer, const TensorId& x, const TensorId& offset = "");
+
+  // Between replicas; the model must be run with as many of them as is said.
+  /// Reduced over all replicas, in their order. Operators but Add and Local need their number.
+  TensorId replicatedallreduce(const TensorId& x,
+                               CollectiveOperator op = CollectiveOperator::Add,
+                               std::int64_t replicas = 0);
+  /// The elements of x of all replicas, as a vector.
+  TensorId replicatedallgather(const TensorId& x, std::int64_t replicas);
+  /// A replica's part of the reduced elements, as a vector: one of as many equal runs as there are
+  /// replicas, the last ones padded with zeros. Of Add, Mean and SquareAdd.
+  TensorId replicatedreducescatter(const TensorId& x,
+                                   std::int64_t replicas,
+                                   CollectiveOperator op = CollectiveOperator::Add);
 
   // Graphs in graphs.
   /// The results of another Builder's graph on these inputs; it may have no weights of its own.

@@ -42,6 +42,15 @@ std::vector<Case> vendorElementwiseCases() {
       op("BitwiseNot",
          [](Fixture& f) { return f.g.bitwisenot(f.whole); },
          {DType::I32, Shape{2, 3}}),
+      op("CastThenPow2Scale",
+         [](Fixture& f) {
+           const TensorId bits = f.g.pow2scalethencast(f.x, f.i64({1}, {2}), "FLOAT8_152");
+           return f.g.castthenpow2scale(bits, f.i64({1}, {-2}), "FLOAT16", "FLOAT8_152");
+         },
+         {DType::F16, Shape{2, 3}}),
+      op("Pow2ScaleThenCast",
+         [](Fixture& f) { return f.g.pow2scalethencast(f.x, f.i64({1}, {2})); },
+         {DType::U8, Shape{2, 3}}),
       op(
           "IncrementMod", [](Fixture& f) { return f.g.incrementmod(f.x, 1, 3); }, kSame),
       op(
@@ -76,7 +85,35 @@ std::vector<Case> vendorRunCases() {
        },
        {}},
       op(
+          "HostLoad", [](Fixture& f) { return f.g.hostload(kSame, "stream"); }, kSame),
+      {"HostStore",
+       [](Fixture& f) {
+         f.g.hoststore(f.x, "stream");
+         return Ids{};
+       },
+       {}},
+      op(
           "PrintTensor", [](Fixture& f) { return f.g.printtensor(f.x); }, kSame),
+      op(
+          "RemoteLoad",
+          [](Fixture& f) { return f.g.remoteload({.id = 1, .rows = 2}, kSame, f.i64({1}, {1})); },
+          kSame),
+      {"RemoteStore",
+       [](Fixture& f) {
+         f.g.remotestore({.id = 2}, f.x);
+         return Ids{};
+       },
+       {}},
+      op(
+          "ReplicatedAllGather",
+          [](Fixture& f) { return f.g.replicatedallgather(f.x, 2); },
+          f32({12})),
+      op(
+          "ReplicatedAllReduce", [](Fixture& f) { return f.g.replicatedallreduce(f.x); }, kSame),
+      op(
+          "ReplicatedReduceScatter",
+          [](Fixture& f) { return f.g.replicatedreducescatter(f.x, 4); },
+          f32({2})),
       {"Call",
        [](Fixture& f) {
          Builder callee("twice");

@@ -79,6 +79,13 @@ TensorId AiGraphcore::bitwisexor(const TensorId& x, const TensorId& y) {
   return one("BitwiseXor", {x, y});
 }
 
+TensorId AiGraphcore::castthenpow2scale(const TensorId& x,
+                                        const TensorId& log2Scale,
+                                        std::string_view to,
+                                        std::string_view from) {
+  return one("CastThenPow2Scale", {x, log2Scale}, {{"to", to}, {"from", from}});
+}
+
 TensorId AiGraphcore::detach(const TensorId& x) {
   return b_.make("Detach", [&] { return ops::detach(b_.b_, b_.value(x)); });
 }
@@ -109,6 +116,12 @@ TensorId AiGraphcore::log1p(const TensorId& x) {
 
 TensorId AiGraphcore::nop(const TensorId& x) {
   return b_.make("Nop", [&] { return ops::nop(b_.b_, b_.value(x)); });
+}
+
+TensorId AiGraphcore::pow2scalethencast(const TensorId& x,
+                                        const TensorId& log2Scale,
+                                        std::string_view to) {
+  return one("Pow2ScaleThenCast", {x, log2Scale}, {{"to", to}});
 }
 
 TensorId AiGraphcore::remainder(const TensorId& x, const TensorId& y) {

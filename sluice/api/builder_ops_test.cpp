@@ -105,6 +105,8 @@ std::set<std::string_view> importedOps(std::string_view domain,
                             onnx::shapeTranslations(),
                             onnx::signalTranslations(),
                             onnx::vendorIndexingTranslations(),
+                            onnx::vendorReplicaTranslations(),
+                            onnx::vendorStreamTranslations(),
                             onnx::vendorTranslations()}) {
     for (const onnx::Translation& translation : family) {
       if (translation.domain == domain) {

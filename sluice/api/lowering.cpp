@@ -224,7 +224,7 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
   if (canRecompute) {
     add("recomputation(Recomputation::Pipeline)", request.strategy, recompute);
   }
-  const std::vector<parallel::BlockInfo> blocks = parallel::blocksInUse(request.graph);
+  const std::vector<parallel::BlockInfo> blocks = parallel::blocksOf(request.graph);
   const parallel::StagePlan stages = parallel::resolveStages(request.strategy, blocks);
   if (stages.stages.size() > 1 && request.strategy.kind() == parallel::StrategyKind::Pipelined) {
     for (const char* schedule : {"1f1b", "zb-h1", "interleaved"}) {

@@ -229,5 +229,37 @@ TEST(PackedDataBlock, RefusesWhatDoesNotFit) {
               HasSubstr("one result"));
 }
 
+TEST(HostStreams, AreFedAndFetchedWithEveryMicroBatch) {
+  Builder b;
+  const TensorId x = b.aiGraphcore().hostload({DType::F32, Shape{2}}, "in");
+  b.aiGraphcore().hoststore(b.aiOnnx().neg(x), "out");
+  InferenceSession session(b, DataFlow(2, {{"out", AnchorReturnType("All")}}));
+  session.prepareDevice();
+  NamedTensors outputs = session.initAnchorArrays();
+  const NamedTensors inputs = {{"in", row({1, 2, 3, 4})}};
+  session.run({.inputs = inputs, .outputs = outputs});
+  EXPECT_THAT(outputs.at("out").toDoubles(), ElementsAre(-1, -2, -3, -4));
+  EXPECT_THAT(messageOf([&] { b.aiGraphcore().hoststore(x, "out"); }), HasSubstr("'out'"));
+}
+
+TEST(RemoteBuffer, KeepsItsRowsFromRunToRun) {
+  Builder b;
+  const TensorType type{DType::F32, Shape{2}};
+  const TensorId x = b.addInputTensor(type, "x");
+  const TensorId at = b.addInputTensor({DType::I32, Shape{1}}, "at");
+  const ops::RemoteBuffer buffer{.id = 0, .rows = 3};
+  b.addOutputTensor(b.aiGraphcore().remoteload(buffer, type, at));
+  b.aiGraphcore().remotestore(buffer, x, at);
+  auto model = inferenceModel(b, Options());
+  const auto run = [&](std::initializer_list<float> values, std::int32_t offset) {
+    return model.run({row(values), HostTensor::of<std::int32_t>({1}, {offset})})[0].toDoubles();
+  };
+  EXPECT_THAT(run({1, 2}, 2), ElementsAre(0, 0));
+  EXPECT_THAT(run({3, 4}, 0), ElementsAre(0, 0));
+  EXPECT_THAT(run({5, 6}, 2), ElementsAre(1, 2));
+  EXPECT_THAT(model.session().read("remote_buffer/0").toDoubles(), ElementsAre(3, 4, 0, 0, 5, 6));
+  EXPECT_THAT(messageOf<Error>([&] { run({0, 0}, 3); }), HasSubstr("offset 3 does not lie inside"));
+}
+
 }  // namespace
 }  // namespace sluice

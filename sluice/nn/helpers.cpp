@@ -66,6 +66,27 @@ Tensor identityLoss(const Tensor& x, Reduction reduction) {
   return {b, ops::identityLoss(b, x.value(), reduction)};
 }
 
+Tensor allReduce(const Tensor& x) {
+  GraphBuilder& b = x.builder();
+  return {b, ops::replicaSum(b, x.value())};
+}
+
+Tensor allGather(const Tensor& x, std::int64_t replicas) {
+  if (replicas < 1) {
+    raise<InvalidArgument>("allGather: expected at least 1 replica, got {}", replicas);
+  }
+  GraphBuilder& b = x.builder();
+  std::vector<std::int64_t> dims = x.shape().dims();
+  dims.insert(dims.begin(), replicas);
+  const ir::Value flat = ops::reshape(b, x.value(), Shape{x.shape().elements()});
+  return {b, ops::replicaGather(b, flat, Shape(std::move(dims)), replicas)};
+}
+
+Tensor reduceScatter(const Tensor& x, std::int64_t replicas) {
+  GraphBuilder& b = x.builder();
+  return {b, ops::replicaSumScatter(b, x.value(), replicas)};
+}
+
 Tensor nop(const Tensor& x) {
   GraphBuilder& b = x.builder();
   return {b, ops::nop(b, x.value())};

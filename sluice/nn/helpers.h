@@ -53,6 +53,17 @@ Tensor dynamicSlice(const Tensor& x,
 /// x with `update` put in its place along an axis, from the offset that `start` holds.
 Tensor dynamicUpdate(const Tensor& x, const Tensor& update, std::int64_t axis, const Tensor& start);
 
+/// The sum of x over all replicas of the model, in their order: the same bits in each of them. With
+/// one replica x itself. What is minimised is what all replicas return together, so the gradient is
+/// the sum of theirs.
+Tensor allReduce(const Tensor& x);
+/// x of every replica, in their order: [replicas, ...]. A model whose replicationFactor is another
+/// is an InvalidArgument when it is compiled. Gradients are summed and scattered.
+Tensor allGather(const Tensor& x, std::int64_t replicas);
+/// A replica's part of the sum over all of them: one of as many equal runs of elements as there are
+/// replicas, the last ones padded with zeros. Gradients are gathered. As allGather otherwise.
+Tensor reduceScatter(const Tensor& x, std::int64_t replicas);
+
 /// Each of them as recomputationCheckpoint of one.
 std::vector<Tensor> recomputationCheckpoint(const std::vector<Tensor>& tensors);
 

@@ -311,5 +311,34 @@ TEST(MultiConv, ChecksItsOptionsWhenTheyAreSet) {
   EXPECT_EQ(MultiConv().planType(), MultiConvPlanType::Parallel);
 }
 
+TEST(Exchanges, OfOneReplicaPassValuesAndGradientsOn) {
+  const HostTensor a = waves({DType::F64, Shape{2, 3}}, 0.7);
+  const HostTensor b = waves({DType::F64, Shape{2, 3}}, 0.2);
+  const auto plain = differentiated(a, b, [](const Tensor& x, const Tensor& y) { return x * y; });
+  const auto summed =
+      differentiated(a, b, [](const Tensor& x, const Tensor& y) { return allReduce(x) * y; });
+  const auto gathered = differentiated(a, b, [](const Tensor& x, const Tensor& y) {
+    return reshape(allGather(x, 1), {2, 3}) * y;
+  });
+  const auto scattered = differentiated(a, b, [](const Tensor& x, const Tensor& y) {
+    return reshape(reduceScatter(x, 1), {2, 3}) * y;
+  });
+  for (const auto* other : {&summed, &gathered, &scattered}) {
+    for (const char* name : {"y", "da", "db"}) {
+      EXPECT_EQ(other->values.at(name).hash(), plain.values.at(name).hash()) << name;
+    }
+  }
+}
+
+TEST(Exchanges, NeedANumberOfReplicas) {
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Training);
+  const Tensor x = tracer.input("x", {DType::F32, Shape{2, 3}});
+  EXPECT_EQ(allGather(x, 4).shape(), (Shape{4, 2, 3}));
+  EXPECT_EQ(reduceScatter(x, 4).shape(), Shape{2});
+  EXPECT_THAT(messageOf([&] { allGather(x, 0); }), HasSubstr("at least 1 replica, got 0"));
+  EXPECT_THAT(messageOf([&] { reduceScatter(x, 0); }), HasSubstr("at least 1 replica, got 0"));
+}
+
 }  // namespace
 }  // namespace sluice::nn

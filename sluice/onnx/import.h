@@ -25,6 +25,8 @@ struct ImportOptions {
   /// The model is to be trained: dropout of versions 7 to 11, which do not say themselves whether
   /// they drop, does.
   bool training = false;
+  /// How many replicas the model is to be run with, where its ops depend on it; 0: not said.
+  std::int64_t replicas = 0;
   /// Refuse opsets above 17, which may have given an op another meaning.
   bool strictOpVersions = true;
   std::size_t maxFileBytes = std::size_t{2} << 30U;  ///< of the model; external data is apart

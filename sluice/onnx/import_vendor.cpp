@@ -115,6 +115,32 @@ std::vector<Value> ctcBeamSearchDecoder(Node& node) {
           ops::cast(node.b, decoded.paths, DType::U32)};
 }
 
+/// The vendor's name of a format of 8-bit floats, which are u8 here.
+std::string_view float8Format(const Node& node, std::string_view attr) {
+  const std::string named = node.text(attr, "FLOAT8_143");
+  if (named != "FLOAT8_143" && named != "FLOAT8_152") {
+    raise<InvalidArgument>("{} must be FLOAT8_143 or FLOAT8_152, got '{}'", attr, named);
+  }
+  return named == "FLOAT8_143" ? "f143" : "f152";
+}
+
+std::vector<Value> pow2ScaleThenCast(Node& node) {
+  return {ops::pow2ScaleThenCast(
+      node.b, node.input(0), node.input(1), float8Format(node, "to"), node.flag("nanOnOverflow"))};
+}
+
+std::vector<Value> castThenPow2Scale(Node& node) {
+  const std::string to = node.text("to", "FLOAT");
+  if (to != "FLOAT" && to != "FLOAT16") {
+    raise<InvalidArgument>("to must be FLOAT or FLOAT16, got '{}'", to);
+  }
+  return {ops::castThenPow2Scale(node.b,
+                                 node.input(0),
+                                 node.input(1),
+                                 to == "FLOAT" ? DType::F32 : DType::F16,
+                                 float8Format(node, "from"))};
+}
+
 /// As dropout of the versions that leave it to the runtime.
 std::vector<Value> shapedDropout(Node& node) {
   const Value x = node.input(0);
@@ -133,12 +159,14 @@ constexpr std::array kTranslations = {
     Translation{"Abort", abortRun, kDomain},
     Translation{"BitwiseXnor", bitwiseXnor, kDomain},
     Translation{"Call", call, kDomain},
+    Translation{"CastThenPow2Scale", castThenPow2Scale, kDomain},
     Translation{"CtcBeamSearchDecoder", ctcBeamSearchDecoder, kDomain},
     Translation{"Fmod", fmod, kDomain},
     Translation{"Gelu", gelu, kDomain},
     Translation{"GeluErf", geluErf, kDomain},
     Translation{"IncrementMod", incrementMod, kDomain},
     Translation{"Init", init, kDomain},
+    Translation{"Pow2ScaleThenCast", pow2ScaleThenCast, kDomain},
     Translation{"Remainder", remainder, kDomain},
     Translation{"Reverse", reverse, kDomain},
     Translation{"Scale", scale, kDomain},

@@ -149,5 +149,138 @@ TEST(OnnxVendor, VersionsOfEveryReadableOpAreKnown) {
   EXPECT_THAT(readableVersions("ai.graphcore", "Call"), ElementsAre(1));
 }
 
+TEST(OnnxVendor, ReplicatedOpsKnowTheirReplicasFromTheImport) {
+  const auto model = parseOnnx(R"(main (float[2, 3] x) => (float s, float g, float p, float m) {
+                     s = ai.graphcore.ReplicatedAllReduce(x)
+                     g = ai.graphcore.ReplicatedAllGather(x)
+                     p = ai.graphcore.ReplicatedReduceScatter(x)
+                     m = ai.graphcore.ReplicatedAllReduce<__collectiveOperator = 1>(x) })");
+  const ir::Graph graph = importOnnx(model, {.replicas = 4}).graph;
+  EXPECT_EQ(graph.type(graph.outputs()[0].value), (TensorType{DType::F32, Shape{2, 3}}));
+  EXPECT_EQ(graph.type(graph.outputs()[1].value), (TensorType{DType::F32, Shape{24}}));
+  EXPECT_EQ(graph.type(graph.outputs()[2].value), (TensorType{DType::F32, Shape{2}}));
+  EXPECT_THAT(ir::print(graph), HasSubstr("0.25"));
+  // With one replica each of them is x.
+  const ir::Graph one = importOnnx(model, {.replicas = 1}).graph;
+  ops::TensorMap none;
+  const ops::TensorMap outputs = ops::evaluate(one, {{"x", f32({2, 3}, {1, 2, 3, 4, 5, 6})}}, none);
+  for (const char* name : {"s", "g", "p", "m"}) {
+    EXPECT_THAT(outputs.at(name).toDoubles(), ElementsAre(1, 2, 3, 4, 5, 6)) << name;
+  }
+}
+
+TEST(OnnxVendor, ReplicatedOpsOfGroupsOfOneExchangeNothing) {
+  const auto model = parseOnnx(R"(main (float[2] x) => (float s, float q, float g, float p) {
+      s = ai.graphcore.ReplicatedAllReduce<__collectiveCommGroup = [3, 0]>(x)
+      q = ai.graphcore.ReplicatedAllReduce<__collectiveCommGroup = [3, 0],
+                                           __collectiveOperator = 7>(x)
+      g = ai.graphcore.ReplicatedAllGather<__collectiveCommGroup = [3, 0]>(x)
+      p = ai.graphcore.ReplicatedReduceScatter<__collectiveCommGroup = [3, 0]>(x) })");
+  const ir::Graph graph = importOnnx(model, {.replicas = 2}).graph;
+  EXPECT_THAT(ir::print(graph), Not(HasSubstr("replica")));
+  ops::TensorMap none;
+  const ops::TensorMap outputs = ops::evaluate(graph, {{"x", f32({2}, {2, 3})}}, none);
+  EXPECT_THAT(outputs.at("q").toDoubles(), ElementsAre(4, 9));
+  EXPECT_THAT(outputs.at("p").toDoubles(), ElementsAre(2, 3));
+}
+
+TEST(OnnxVendor, ReplicatedOpsSayWhatTheyCannotDo) {
+  const auto refusal = [](const std::string& call, std::int64_t replicas = 2) {
+    const auto model = parseOnnx("main (float[2] x) => (float y) { y = ai.graphcore." + call + "}");
+    return sluice::testing::messageOf<Error>([&] { importOnnx(model, {.replicas = replicas}); });
+  };
+  EXPECT_THAT(refusal("ReplicatedAllGather(x)", 0), HasSubstr("ImportOptions::replicas"));
+  EXPECT_THAT(refusal("ReplicatedAllReduce<__collectiveOperator = 4>(x)", 0),
+              HasSubstr("ImportOptions::replicas"));
+  EXPECT_THAT(refusal("ReplicatedAllGather(x)", -1), HasSubstr("from 1 on, got -1"));
+  EXPECT_THAT(refusal("ReplicatedAllReduce<__collectiveOperator = 9>(x)"), HasSubstr("0 to 8"));
+  EXPECT_THAT(refusal("ReplicatedAllReduce<__collectiveOperator = 5>(x)"), HasSubstr("bool"));
+  EXPECT_THAT(refusal("ReplicatedAllReduce<__collectiveCommGroup = [1, 1]>(x)"),
+              HasSubstr("groups of replicas"));
+  EXPECT_THAT(refusal("ReplicatedAllReduce<__collectiveCommGroup = [4, 1]>(x)"),
+              HasSubstr("a type from 0 to 3"));
+  EXPECT_THAT(refusal("ReplicatedAllReduce(x, x)"), HasSubstr("layout of the exchange"));
+  EXPECT_THAT(refusal("ReplicatedReduceScatter<__collectiveOperator = 4>(x)"),
+              HasSubstr("only sums and means"));
+  EXPECT_EQ(refusal("ReplicatedAllReduce<__collectiveCommGroup = [1, 2]>(x)"), "nothing thrown");
+}
+
+/// The text form has no nodes without results: those whose only result is `none` lose it.
+::onnx::ModelProto withoutNone(::onnx::ModelProto model) {
+  for (::onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
+    if (node.output(0) == "none") {
+      node.clear_output();
+    }
+  }
+  return model;
+}
+
+TEST(OnnxVendor, HostStreamsAreInputsAndOutputs) {
+  const auto model = withoutNone(parseOnnx(R"(main (float[2] x) => (float y) {
+      empty = ai.graphcore.Init<shape = [2], tensor_type = 1>()
+      a = ai.graphcore.HostLoad<streamid = 7>(empty)
+      y = Add(x, a)
+      none = ai.graphcore.HostStore<streamid = "out">(y) })"));
+  const ir::Graph graph = importOnnx(model).graph;
+  ops::TensorMap none;
+  const ops::TensorMap outputs =
+      ops::evaluate(graph, {{"x", f32({2}, {1, 2})}, {"stream7", f32({2}, {10, 20})}}, none);
+  EXPECT_THAT(outputs.at("out").toDoubles(), ElementsAre(11, 22));
+  EXPECT_THAT(outputs.at("y").toDoubles(), ElementsAre(11, 22));
+  EXPECT_THAT(onnxRefusal(R"(main (float[2] x) => (float y) {
+                a = ai.graphcore.HostLoad<streamid = "s">(x)
+                y = ai.graphcore.HostLoad<streamid = "s">(x) })"),
+              HasSubstr("one tensor for each micro-batch"));
+  EXPECT_THAT(onnxRefusal("main (float[2] x) => (float y) { y = ai.graphcore.HostLoad(x) }"),
+              HasSubstr("streamid is missing"));
+}
+
+TEST(OnnxVendor, RemoteBuffersAreVariables) {
+  const auto model = withoutNone(parseOnnx(R"(main (float[2] x, int32[1] at) => (float y, float z) {
+      none = ai.graphcore.RemoteStore<bufferid = 3, repeats = 4>(x, at)
+      y = ai.graphcore.RemoteLoad<bufferid = 3>(x, at)
+      z = ai.graphcore.RemoteLoad<bufferid = 1>(x) })"));
+  const ir::Graph graph = importOnnx(model).graph;
+  ops::TensorMap state = {{"remote_buffer/3", f32({4, 2}, {0, 0, 0, 0, 0, 0, 0, 0})},
+                          {"remote_buffer/1", f32({1, 2}, {5, 6})}};
+  const ops::TensorMap outputs = ops::evaluate(
+      graph, {{"x", f32({2}, {1, 2})}, {"at", HostTensor::of<std::int32_t>({1}, {2})}}, state);
+  EXPECT_THAT(outputs.at("y").toDoubles(), ElementsAre(1, 2));
+  EXPECT_THAT(outputs.at("z").toDoubles(), ElementsAre(5, 6));
+  EXPECT_THAT(state.at("remote_buffer/3").toDoubles(), ElementsAre(0, 0, 0, 0, 1, 2, 0, 0));
+  EXPECT_THAT(onnxRefusal(R"(main (float[2] x, int32[1] at) => (float y) {
+                y = ai.graphcore.RemoteLoad<bufferid = 3>(x, at) })"),
+              HasSubstr("attribute repeats"));
+  EXPECT_THAT(onnxRefusal(R"(main (float[2] x) => (float y) {
+                y = ai.graphcore.RemoteLoad<bufferid = 3, repeats = 0>(x) })"),
+              HasSubstr("at least 1 row"));
+  EXPECT_THAT(onnxRefusal(R"(main (float[2] x, float[1] at) => (float y) {
+                y = ai.graphcore.RemoteLoad<bufferid = 3, repeats = 2>(x, at) })"),
+              HasSubstr("one whole number"));
+  EXPECT_THAT(onnxRefusal(R"(main (float[2] x, float[3] z) => (float y) {
+                none = ai.graphcore.RemoteLoad<bufferid = 3>(z)
+                y = ai.graphcore.RemoteLoad<bufferid = 3>(x) })"),
+              HasSubstr("is f32[1, 3], but is used as f32[1, 2]"));
+}
+
+TEST(OnnxVendor, Float8IsKeptInBytes) {
+  const auto model =
+      parseOnnx(R"(main (float[2] x, int32[1] p, int32[1] n) => (uint8 b, float16 y) {
+      b = ai.graphcore.Pow2ScaleThenCast<to = "FLOAT8_152">(x, p)
+      y = ai.graphcore.CastThenPow2Scale<from = "FLOAT8_152", to = "FLOAT16">(b, n) })");
+  const ops::TensorMap outputs = evaluateOnnx(model,
+                                              {{"x", f32({2}, {1, -6.1F})},
+                                               {"p", HostTensor::of<std::int32_t>({1}, {1})},
+                                               {"n", HostTensor::of<std::int32_t>({1}, {-1})}});
+  EXPECT_THAT(outputs.at("b").toDoubles(), ElementsAre(0x44, 0xCE));
+  EXPECT_THAT(outputs.at("y").toDoubles(), ElementsAre(1, -6));
+  EXPECT_THAT(onnxRefusal(R"(main (float[2] x, int32[1] p) => (uint8 b) {
+                b = ai.graphcore.Pow2ScaleThenCast<to = "FLOAT8">(x, p) })"),
+              HasSubstr("FLOAT8_143 or FLOAT8_152"));
+  EXPECT_THAT(onnxRefusal(R"(main (uint8[2] x, int32[1] p) => (float b) {
+                b = ai.graphcore.CastThenPow2Scale<to = "DOUBLE">(x, p) })"),
+              HasSubstr("FLOAT or FLOAT16"));
+}
+
 }  // namespace
 }  // namespace sluice::onnx

@@ -33,6 +33,8 @@ class Node {
   virtual int version() const = 0;
   /// Whether the model is to be trained, as far as its nodes do not say.
   virtual bool forTraining() const = 0;
+  /// How many replicas the model is to be run with; 0: not said.
+  virtual std::int64_t replicas() const = 0;
 
   virtual std::size_t numInputs() const = 0;
   virtual std::size_t numOutputs() const = 0;

@@ -25,6 +25,7 @@ class ProtoNode final : public Node {
   std::string_view op() const override { return proto_.op_type(); }
   int version() const override { return version_; }
   bool forTraining() const override { return importer_.options().training; }
+  std::int64_t replicas() const override { return importer_.options().replicas; }
   std::size_t numInputs() const override { return static_cast<std::size_t>(proto_.input_size()); }
   std::size_t numOutputs() const override { return static_cast<std::size_t>(proto_.output_size()); }
   bool has(std::size_t input) const override;

@@ -34,6 +34,8 @@ std::map<Key, const Translation*> indexTranslations() {
                             signalTranslations(),
                             trainingTranslations(),
                             vendorIndexingTranslations(),
+                            vendorReplicaTranslations(),
+                            vendorStreamTranslations(),
                             vendorTranslations()}) {
     for (const Translation& translation : family) {
       const bool fresh =

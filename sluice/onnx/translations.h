@@ -28,6 +28,8 @@ std::span<const Translation> shapeTranslations();
 std::span<const Translation> signalTranslations();
 std::span<const Translation> trainingTranslations();
 std::span<const Translation> vendorIndexingTranslations();
+std::span<const Translation> vendorReplicaTranslations();
+std::span<const Translation> vendorStreamTranslations();
 std::span<const Translation> vendorTranslations();
 
 /// nullptr when there is none.

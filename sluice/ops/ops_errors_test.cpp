@@ -53,6 +53,20 @@ TEST(ElementwiseErrors, NameOpAndReason) {
   expectRefused(refusals);
 }
 
+TEST(ReplicaErrors, NameOpAndReason) {
+  const std::vector<Refusal> refusals = {
+      {kReplicaSum, {i64({2})}, {}, "float type"},
+      {kReplicaSum, {f32({2})}, {{"replicas", -1}}, "at least 1 replica"},
+      {kReplicaScatter, {f32({2})}, {{"replicas", 0}}, "at least 1 replica"},
+      {kReplicaSumScatter, {f32({2})}, {{"replicas", 0}}, "at least 1 replica"},
+      {kReplicaSumScatter, {i64({2})}, {{"replicas", 2}}, "float type"},
+      {kReplicaGather, {f32({2, 1})}, {{"shape", {4}}}, "expected a vector"},
+      {kReplicaGather, {f32({2})}, {{"shape", {9}}, {"replicas", 3}}, "over 3 replicas"},
+      {kReplicaGather, {f32({2})}, {{"shape", {2}}, {"replicas", -1}}, "a part of"},
+  };
+  expectRefused(refusals);
+}
+
 TEST(ReductionErrors, NameOpAndReason) {
   const std::vector<Refusal> refusals = {
       {kReduceMax, {f32({2, 3})}, {{"axes", {2}}}, "out of range"},

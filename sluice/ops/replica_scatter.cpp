@@ -47,8 +47,8 @@ constinit const ir::OpDef kReplicaScatter{.name = "replica_scatter",
                                           .reference = reference,
                                           .traits = {.once = true}};
 
-Value replicaScatter(GraphBuilder& b, Value x, std::int32_t replicas) {
-  return b.add(kReplicaScatter, {x}, {{"replicas", std::int64_t{replicas}}});
+Value replicaScatter(GraphBuilder& b, Value x, std::int64_t replicas) {
+  return b.add(kReplicaScatter, {x}, {{"replicas", replicas}});
 }
 
 }  // namespace sluice::ops

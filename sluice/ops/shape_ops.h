@@ -38,13 +38,15 @@ Value detach(GraphBuilder& b, Value x);
 Value identity(GraphBuilder& b, Value x);
 /// x, kept when activations are recomputed.
 Value recomputationCheckpoint(GraphBuilder& b, Value x);
-/// The sum over all replicas, in replica order; part of the update.
-Value replicaSum(GraphBuilder& b, Value x);
-/// The parts [n] of all replicas behind each other, without what is more than the shape holds; part
-/// of the update.
-Value replicaGather(GraphBuilder& b, Value part, const Shape& shape);
+// Between replicas. A number of replicas above 0 is one that a model must be run with.
+/// The sum over all replicas, in replica order.
+Value replicaSum(GraphBuilder& b, Value x, std::int64_t replicas = 0);
+/// The parts [n] of all replicas behind each other, without what is more than the shape holds.
+Value replicaGather(GraphBuilder& b, Value part, const Shape& shape, std::int64_t replicas = 0);
 /// The part [n] that a replica keeps of a value that all of them have, padded with zeros.
-Value replicaScatter(GraphBuilder& b, Value x, std::int32_t replicas);
+Value replicaScatter(GraphBuilder& b, Value x, std::int64_t replicas);
+/// The part [n] of a replica of the sum over all of them.
+Value replicaSumScatter(GraphBuilder& b, Value x, std::int64_t replicas);
 /// Whether the result depends on the operands of other replicas: replica_sum, replica_gather and
 /// replica_sum_scatter.
 bool crossesReplicas(const ir::OpDef& def);

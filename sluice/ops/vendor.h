@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/ir/graph_builder.h"
@@ -14,8 +15,8 @@ namespace sluice::ops {
 using ir::GraphBuilder;
 using ir::Value;
 
-extern const ir::OpDef kAbort, kCtcBeamSearchDecoder, kPrintTensor, kShapedDropout, kSplineBasis,
-    kSplineWeighting;
+extern const ir::OpDef kAbort, kCastThenPow2Scale, kCtcBeamSearchDecoder, kPow2ScaleThenCast,
+    kPrintTensor, kShapedDropout, kSplineBasis, kSplineWeighting;
 
 struct PrintOptions {
   std::string title = {};
@@ -45,6 +46,32 @@ CtcDecoded ctcBeamSearchDecoder(GraphBuilder& b,
                                 Value logProbabilities,
                                 Value lengths,
                                 const CtcDecoderOptions& options = {});
+
+/// Tensors of one type that a model keeps from run to run. The vendor has them in the host's
+/// memory; here they are a variable "remote_buffer/<id>" [rows, ...] that begins with zeros and, as
+/// everything that a model changes in its forward pass, is on the device of the ops that use it.
+struct RemoteBuffer {
+  std::int64_t id = 0;
+  std::int64_t rows = 1;
+};
+/// The row at the offset, one whole number (no value: 0). An offset outside is an error of the run.
+Value remoteLoad(GraphBuilder& b,
+                 const RemoteBuffer& buffer,
+                 const TensorType& type,
+                 Value offset = {});
+/// Loads behind it find x there.
+void remoteStore(GraphBuilder& b, const RemoteBuffer& buffer, Value x, Value offset = {});
+/// 0 if the graph has no such buffer yet.
+std::int64_t rowsOfRemoteBuffer(const ir::Graph& graph, std::int64_t id);
+
+/// x 2^log2Scale as 8-bit floats in a u8 tensor (float8.h); the scale is one whole number from -32
+/// to
+/// 31. What is too large becomes the largest number, or NaN.
+Value pow2ScaleThenCast(
+    GraphBuilder& b, Value x, Value log2Scale, std::string_view format, bool nanOnOverflow = false);
+/// 8-bit floats in another float type, times 2^log2Scale.
+Value castThenPow2Scale(
+    GraphBuilder& b, Value x, Value log2Scale, DType dtype, std::string_view format);
 
 /// Dropout by a mask of this shape, which is broadcast to x.
 Value shapedDropout(GraphBuilder& b, Value x, const Shape& shape, double ratio);

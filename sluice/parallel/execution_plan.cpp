@@ -123,7 +123,7 @@ std::vector<std::int32_t> place(ir::Graph& graph,
     }
     return deviceOfStage;
   }
-  const std::vector<BlockInfo> blocks = blocksInUse(graph);
+  const std::vector<BlockInfo> blocks = blocksOf(graph);
   StagePlan stages = resolveStages(strategy, blocks);
   StageMap map = stageMapOf(graph, blocks, stages);
   if (!stages.phaseOfStage.empty()) {
@@ -148,14 +148,14 @@ void setStreaming(const ir::Graph& graph,
   const bool phased = isPhased(strategy.kind());
   Streaming& streaming = plan.streaming;
   streaming.variables = remoteVariables(graph, options.locations, phased);
+  streaming.activations = isOffChip(options.locations.activation, phased);
+  streaming.minActivationElements = options.locations.activation.minElements;
+  streaming.tensors = options.locations.tensors;
   if (!phased) {
     return;
   }
   streaming.order = options.phaseOrder;
   streaming.overlaps = options.overlap && strategy.liveness() != Liveness::OffChipAfterFwdNoOverlap;
-  streaming.activations = isOffChip(options.locations.activation, phased);
-  streaming.minActivationElements = options.locations.activation.minElements;
-  streaming.tensors = options.locations.tensors;
   const PhaseNumbers numbers = numberPhases(
       plan.phaseOfStage.back() + 1, strategy.liveness(), strategy.hasSeparateBackwardPhase());
   // One stage of a device can turn around; two would have to run in each other's middle.
@@ -246,6 +246,11 @@ ExecutionPlan planExecution(ir::Graph& graph,
   plan.schedule =
       phaseMajor ? schedule::schedulePhases(problem, plan.phaseOfStage, !plan.streaming.turnsAround)
                  : schedule::schedulePipeline(kind, problem);
+  if (plan.training && !plan.streaming.hasPhases()) {
+    for (const std::int32_t depth : plan.schedule.stashDepth) {
+      plan.streaming.stashes.push_back(depth > kTravellingMicroBatches);
+    }
+  }
   return plan;
 }
 

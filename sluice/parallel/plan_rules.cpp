@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::parallel {
 namespace {
@@ -71,6 +72,18 @@ void checkSharedWeights(const ir::Graph& graph,
   }
 }
 
+void checkActivations(const ExecutionPlan& plan, RuleReport& report) {
+  const Streaming& streaming = plan.streaming;
+  if (plan.training && streaming.activations && !streaming.hasPhases() &&
+      std::ranges::find(streaming.stashes, true) == streaming.stashes.end()) {
+    report.warnings.push_back(
+        fmt::format("activations stay on their devices although their location is off chip: no "
+                    "stage holds those of more than {} micro-batches, and that many are under way "
+                    "to remote memory and back",
+                    kTravellingMicroBatches));
+  }
+}
+
 /// Each replica of an IPU model writes its own copy, so that they could not stay the same.
 void checkBuffers(const ir::Graph& graph, const RuleContext& context) {
   if (context.rules == IpuRules::Off || context.replicas == 1 || !context.sharedBuffers) {
@@ -87,6 +100,24 @@ void checkBuffers(const ir::Graph& graph, const RuleContext& context) {
           "buffer '{}' is written by {} replicas, which under the IPU's rules cannot share it: "
           "give each its own with broadcastBuffers(false)",
           variable.name,
+          context.replicas);
+    }
+  }
+}
+
+/// Shapes and factors of exchanges between replicas are fixed when the model is built.
+void checkReplicas(const ir::Graph& graph, const RuleContext& context) {
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    if (!ops::crossesReplicas(*op.def) && !op.is(ops::kReplicaScatter)) {
+      continue;
+    }
+    const std::int64_t built = op.attrs.integer("replicas");
+    if (built != 0 && built != context.replicas) {
+      raise<InvalidArgument>(
+          "'{}' was built for {} replicas, but replicationFactor is {}: build it for as many",
+          op.name,
+          built,
           context.replicas);
     }
   }
@@ -214,6 +245,7 @@ RuleReport checkPlan(const ir::Graph& graph,
   checkSelection(plan, context, report);
   checkInterleaved(plan, context);
   checkBuffers(graph, context);
+  checkReplicas(graph, context);
   checkPhases(plan, strategy, context);
   if (plan.pipelined) {
     // Concurrent stages count once.
@@ -225,6 +257,7 @@ RuleReport checkPlan(const ir::Graph& graph,
                            context.rules));
   }
   checkSharedWeights(graph, plan, context, report);
+  checkActivations(plan, report);
   return report;
 }
 

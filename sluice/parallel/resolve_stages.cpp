@@ -166,6 +166,10 @@ std::vector<std::int32_t> stageOfBlock(const StagePlan& plan, Blocks blocks) {
     const auto found = std::ranges::find_if(plan.stages, [&](const StageInfo& stage) {
       return std::ranges::find(stage.blocks, block.name) != stage.blocks.end();
     });
+    if (found == plan.stages.end() && !block.hasOps) {
+      stages.push_back(0);
+      continue;
+    }
     if (found == plan.stages.end()) {
       raise<InvalidArgument>(
           "block '{}' of the model is in no stage of the strategy; every block needs one",
@@ -178,7 +182,7 @@ std::vector<std::int32_t> stageOfBlock(const StagePlan& plan, Blocks blocks) {
 
 }  // namespace
 
-std::vector<BlockInfo> blocksInUse(const ir::Graph& graph) {
+std::vector<BlockInfo> blocksOf(const ir::Graph& graph) {
   std::vector<BlockInfo> found;
   std::vector<std::size_t> position(graph.blocks().size(), graph.blocks().size());
   for (const ir::OpId id : graph.order()) {
@@ -199,17 +203,25 @@ std::vector<BlockInfo> blocksInUse(const ir::Graph& graph) {
                              place.device);
     }
   }
+  for (std::size_t b = 0; b < position.size(); ++b) {
+    if (position[b] == position.size()) {
+      found.push_back({.name = graph.blocks()[b], .hasOps = false});
+    }
+  }
   return found;
 }
 
-StagePlan resolveStages(const Strategy& strategy, Blocks blocksInOrderOfFirstUse) {
-  const Blocks blocks = blocksInOrderOfFirstUse;
+StagePlan resolveStages(const Strategy& strategy, Blocks all) {
+  // A rule makes stages of blocks with ops; who lists stages may name the others, too.
+  const auto empty = std::ranges::find(all, false, &BlockInfo::hasOps);
+  const Blocks blocks =
+      strategy.autoStage() && !isPhased(strategy.kind()) ? Blocks(all.begin(), empty) : all;
   StagePlan plan;
   const bool anyDevice =
       std::ranges::any_of(blocks, [](const BlockInfo& block) { return block.device >= 0; });
   if (isPhased(strategy.kind())) {
     plan = stagesOfPhases(strategy, blocks);
-    plan.stageOfBlock = stageOfBlock(plan, blocks);
+    plan.stageOfBlock = stageOfBlock(plan, all);
     return plan;
   }
   if (!strategy.autoStage()) {
@@ -230,7 +242,7 @@ StagePlan resolveStages(const Strategy& strategy, Blocks blocksInOrderOfFirstUse
   }
   mergeNeighbours(plan);
   requireApart(plan);
-  plan.stageOfBlock = stageOfBlock(plan, blocks);
+  plan.stageOfBlock = stageOfBlock(plan, all);
   return plan;
 }
 

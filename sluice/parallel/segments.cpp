@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 #include <tuple>
-#include <unordered_map>
+#include <utility>
 
 #include "sluice/base/error.h"
 #include "sluice/ops/shape_ops.h"
@@ -31,10 +31,10 @@ class Cutter {
   SegmentPlan run() {
     plan_.segmentOfOp.assign(size_, -1);
     buckets_ = cutUpdate(graph_, options_);
-    findParts();
     if (split_) {
       findInputGradients();
     }
+    findParts();
     std::map<Key, SegmentInfo> segments;
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
@@ -72,12 +72,12 @@ class Cutter {
       case SegmentKind::Pack:
         return info.part == 0 ? Key{1, info.stage, 0, 0} : Key{2, -info.stage, 0, 0};
       case SegmentKind::Forward:
-        return {1, info.stage, 1, 0};
+        return {1, info.stage, 1, info.part};
       case SegmentKind::Backward:
       case SegmentKind::BackwardInput:
-        return {2, -info.stage, 1, 0};
+        return {2, -info.stage, 1, info.part};
       case SegmentKind::BackwardWeight:
-        return {2, -info.stage, 2, 0};
+        return {2, -info.stage, 2, info.part};
       case SegmentKind::Update:
         break;
     }
@@ -99,13 +99,11 @@ class Cutter {
   }
 
   SegmentInfo infoOf(const Op& op) const {
-    switch (op.place.pass) {
-      case ir::Pass::Forward:
-        return {.device = op.place.device, .stage = op.place.stage};
-      case ir::Pass::Backward:
-        return {.kind = backwardKind(op), .device = op.place.device, .stage = op.place.stage};
-      case ir::Pass::Update:
-        break;
+    if (op.place.pass != ir::Pass::Update) {
+      return {.kind = op.place.pass == ir::Pass::Forward ? SegmentKind::Forward : backwardKind(op),
+              .device = op.place.device,
+              .stage = op.place.stage,
+              .part = part_[op.id.index()]};
     }
     const std::int32_t bucket = buckets_.bucket[op.id.index()];
     const bool inLoop = buckets_.inLoop[op.id.index()];
@@ -124,37 +122,49 @@ class Cutter {
     return forOtherStage_[op.id.index()] ? SegmentKind::BackwardInput : SegmentKind::BackwardWeight;
   }
 
-  /// An op of the update belongs behind every exchange that its operands came through, and behind
-  /// the reads and writes of its variable.
+  /// An op belongs behind every exchange inside its own segment that its operands came through, and
+  /// behind the reads and writes of its variable there.
   void findParts() {
     part_.assign(size_, 0);
-    std::unordered_map<std::string, std::int32_t> lastAccess;
+    std::map<std::tuple<SegmentKind, std::int32_t, std::string>, std::int32_t> lastAccess;
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
-      if (op.place.pass != ir::Pass::Update) {
-        continue;
-      }
       std::int32_t& part = part_[id.index()];
       for (const Value v : op.inputs) {
         const Op& producer = graph_.op(v.op);
-        if (producer.place.pass == ir::Pass::Update && !producer.is(ir::kConstant)) {
+        if (!producer.is(ir::kConstant) && wholeOf(producer) == wholeOf(op)) {
           part = std::max(part, part_[v.op.index()] + (areApart(producer, op) ? 1 : 0));
         }
       }
       if (op.is(ir::kVariable) || op.is(ir::kAssign)) {
-        std::int32_t& last = lastAccess[op.attrs.text("var")];
+        const auto [kind, stage] = wholeOf(op);
+        std::int32_t& last = lastAccess[{kind, stage, op.attrs.text("var")}];
         part = std::max(part, last);
         last = part;
       }
     }
   }
 
-  /// Whether an op of the update has to wait for the part after that of what it reads: there is an
-  /// exchange between them, or the bucket of its operand comes behind its own.
+  /// What is cut into parts: the update, or a pass of a stage.
+  std::pair<SegmentKind, std::int32_t> wholeOf(const Op& op) const {
+    switch (op.place.pass) {
+      case ir::Pass::Forward:
+        return {SegmentKind::Forward, op.place.stage};
+      case ir::Pass::Backward:
+        return {backwardKind(op), op.place.stage};
+      case ir::Pass::Update:
+        break;
+    }
+    return {SegmentKind::Update, 0};
+  }
+
+  /// Whether an op has to wait for the part after that of what it reads: there is an exchange
+  /// between them or, in the update, the bucket of its operand comes behind its own.
   bool areApart(const Op& producer, const Op& op) const {
     const std::size_t p = producer.id.index();
     const std::size_t o = op.id.index();
-    const bool behind = !buckets_.inLoop[p] && buckets_.bucket[p] > buckets_.bucket[o];
+    const bool behind = op.place.pass == ir::Pass::Update && !buckets_.inLoop[p] &&
+                        buckets_.bucket[p] > buckets_.bucket[o];
     return producer.place.device != op.place.device || ops::crossesReplicas(*producer.def) ||
            behind;
   }

@@ -29,7 +29,9 @@ struct SegmentInfo {
   SegmentKind kind = SegmentKind::Forward;
   std::int32_t device = 0;
   std::int32_t stage = 0;  ///< 0 for Pack and Update outside of the loop
-  std::int32_t part = 0;   ///< Update: how many exchanges between devices come before it
+  /// Update: how many exchanges between devices or replicas come before it; Forward and Backward:
+  /// how many between replicas, of a micro-batch.
+  std::int32_t part = 0;
   /// Update: the variables it works for, when it is cut so that their state can stream; -1: all.
   std::int32_t bucket = -1;
   /// Pack and Update of a phase: right before the first, right behind the last of its micro-batches

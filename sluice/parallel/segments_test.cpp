@@ -7,6 +7,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/parallel/placement.h"
 
 namespace sluice::parallel {
@@ -83,6 +84,41 @@ TEST(CutSegments, SplitsTheBackwardPassByWhatOtherStagesWaitFor) {
                           SegmentInfo{SegmentKind::BackwardInput, 1, 1, 0},
                           SegmentInfo{SegmentKind::BackwardWeight, 1, 1, 0},
                           SegmentInfo{SegmentKind::BackwardWeight, 0, 0, 0}));
+}
+
+TEST(CutSegments, CutsPassesOfAStageWhereReplicasExchange) {
+  Graph graph;
+  GraphBuilder b(graph);
+  graph.addVariable({.name = "count", .type = f32({3}), .role = ir::VariableRole::Buffer});
+  at(b, Pass::Forward, 0, 0);
+  const Value x = b.input("x", f32({3}));
+  const Value y = ops::exp(b, x);
+  const Value sum = ops::replicaSum(b, y);
+  const Value beside = ops::neg(b, x);
+  const Value behind = ops::add(b, sum, beside);
+  b.assign("count", behind);
+  const Value counted = ops::neg(b, b.variable("count"));  // reads nothing of the exchange itself
+  const Value twice = ops::replicaSum(b, ops::replicaSum(b, behind));
+  at(b, Pass::Forward, 1, 0);
+  const Value next = ops::neg(b, sum);
+  at(b, Pass::Backward, 1, 0);
+  const Value dSum = ops::replicaSum(b, next);
+  graph.addOutput("dy", ops::mul(b, dSum, twice));
+  graph.addOutput("counted", counted);
+  const SegmentPlan plan = cutSegments(graph, {});
+  EXPECT_THAT(plan.segments,
+              ElementsAre(SegmentInfo{SegmentKind::Forward, 0, 0, 0},
+                          SegmentInfo{SegmentKind::Forward, 0, 0, 1},
+                          SegmentInfo{SegmentKind::Forward, 0, 0, 2},
+                          SegmentInfo{SegmentKind::Forward, 0, 1, 0},
+                          SegmentInfo{SegmentKind::Backward, 0, 1, 0},
+                          SegmentInfo{SegmentKind::Backward, 0, 1, 1}));
+  EXPECT_EQ(segmentOf(plan, sum).part, 0);
+  EXPECT_EQ(segmentOf(plan, beside).part, 0);
+  EXPECT_EQ(segmentOf(plan, behind).part, 1);
+  EXPECT_EQ(segmentOf(plan, counted).part, 1);
+  EXPECT_EQ(segmentOf(plan, twice).part, 2);
+  EXPECT_EQ(segmentOf(plan, next).part, 0);
 }
 
 TEST(CutSegments, CutsTheUpdateWhereDevicesExchangeNorms) {

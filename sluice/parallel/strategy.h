@@ -205,10 +205,12 @@ class ParallelPhasedExecution
   }
 };
 
-/// A block of a traced model and the device it was annotated with; -1: none.
+/// A block of a traced model and the device it was annotated with; -1: none. A block may be without
+/// ops: in inference that of a dropout layer is.
 struct BlockInfo {
   std::string name;
   std::int32_t device = -1;
+  bool hasOps = true;
 
   bool operator==(const BlockInfo&) const = default;
 };
@@ -227,17 +229,16 @@ struct StagePlan {
   std::vector<std::int32_t> phaseOfStage = {};  ///< of phased execution
 };
 
-/// The blocks of a traced graph in the order of their first op. Throws InvalidArgument for a block
-/// whose ops are annotated with different devices.
-std::vector<BlockInfo> blocksInUse(const ir::Graph& graph);
+/// The blocks of a traced graph in the order of their first op, then those without ops. Throws
+/// InvalidArgument for a block whose ops are annotated with different devices.
+std::vector<BlockInfo> blocksOf(const ir::Graph& graph);
 
-/// The stages of a model. Neighbours on one device are merged, unless they share their place with
-/// others or are phases; a model without blocks, or without a device at any block under
-/// SameAsDevice, is one stage on device 0. Throws
-/// InvalidArgument for a block that the model does not have or that no stage has, for a missing
-/// device under SameAsDevice, for a stage whose blocks are annotated with different devices and
-/// that has none of its own, and for concurrent stages on one device.
-StagePlan resolveStages(const Strategy& strategy,
-                        std::span<const BlockInfo> blocksInOrderOfFirstUse);
+/// The stages of a model with blocks in the order of blocksOf. Neighbours on one device are merged,
+/// unless they share their place with others or are phases; a model without blocks, or without a
+/// device at any block under SameAsDevice, is one stage on device 0. Throws InvalidArgument for a
+/// block that the model does not have or that no stage has, for a missing device under
+/// SameAsDevice, for a stage whose blocks are annotated with different devices and that has none of
+/// its own, and for concurrent stages on one device.
+StagePlan resolveStages(const Strategy& strategy, std::span<const BlockInfo> blocks);
 
 }  // namespace sluice::parallel

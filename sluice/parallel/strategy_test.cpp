@@ -120,7 +120,7 @@ TEST(Strategy, RefusesStagesThatCannotBe) {
   EXPECT_THAT(messageOf([] { ShardedExecution{"A", "B", "A"}; }), HasSubstr("two stages, 0 and 2"));
 }
 
-TEST(BlocksInUse, ListsBlocksByTheirFirstOp) {
+TEST(BlocksOf, ListsBlocksByTheirFirstOpThenThoseWithout) {
   ir::Graph graph;
   ir::GraphBuilder b(graph);
   graph.blockIndex("unused");
@@ -134,10 +134,21 @@ TEST(BlocksInUse, ListsBlocksByTheirFirstOp) {
   op("first", 2);
   op("second", -1);
   op("first", 2);
-  EXPECT_THAT(blocksInUse(graph), ElementsAre(BlockInfo{"first", 2}, BlockInfo{"second", -1}));
+  EXPECT_THAT(
+      blocksOf(graph),
+      ElementsAre(BlockInfo{"first", 2}, BlockInfo{"second", -1}, BlockInfo{"unused", -1, false}));
   op("second", 1);
-  EXPECT_THAT(messageOf([&] { blocksInUse(graph); }),
+  EXPECT_THAT(messageOf([&] { blocksOf(graph); }),
               AllOf(HasSubstr("'second'"), HasSubstr("device 1")));
+}
+
+TEST(ResolveStages, MayBeGivenBlocksWithoutOps) {
+  const std::vector<BlockInfo> blocks = {{"A"}, {"C"}, {"B", -1, false}};
+  const StagePlan named = resolveStages(PipelinedExecution{"A", "B", "C"}, blocks);
+  EXPECT_THAT(named.stageOfBlock, ElementsAre(0, 2, 1));
+  const StagePlan ruled = resolveStages(PipelinedExecution(AutoStage::AutoIncrement), blocks);
+  EXPECT_EQ(ruled.stages.size(), 2U);
+  EXPECT_NO_THROW(resolveStages(PipelinedExecution{"A", "C"}, blocks));
 }
 
 TEST(ResolveStages, PutsEachStageOnTheDeviceOfItsPosition) {

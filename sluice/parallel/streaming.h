@@ -1,8 +1,10 @@
 // Streaming: what a plan keeps in remote memory instead of on the devices, and for how long a
 // device holds a copy of it.
 //
-// Every pass of a stage has a phase number. What is used again at most two phases later stays where
-// it is; what is used later than that goes to remote memory and comes back in time.
+// Under phased execution every pass of a stage has a phase number. What is used again at most two
+// phases later stays where it is; what is used later than that goes to remote memory and comes back
+// in time. Without phases activations go between the passes, of stages that hold so many
+// micro-batches that it saves memory.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +29,10 @@ struct Streaming {
   // By stage; empty: there are no phases.
   std::vector<std::int32_t> forwardPhase;
   std::vector<std::int32_t> backwardPhase;
-  /// Whether activations go to remote memory between phases that are far apart, and the smallest
-  /// that do, in elements.
+  /// By stage, without phases: whether it holds more than kTravellingMicroBatches.
+  std::vector<bool> stashes;
+  /// Whether activations go to remote memory while they are not needed, and the smallest that do,
+  /// in elements.
   bool activations = false;
   std::int64_t minActivationElements = 2;
   /// Activations with a location of their own, by name: whether they stay on their device.
@@ -49,5 +53,9 @@ struct Streaming {
 
 /// Phases that a tensor stays on a device without being used.
 inline constexpr std::int32_t kLivePhases = 2;
+
+/// Micro-batches of a stage whose activations are on the device although they have left: two slots
+/// on the way out, one being filled and one being saved, and two on the way back.
+inline constexpr std::int32_t kTravellingMicroBatches = 4;
 
 }  // namespace sluice::parallel

@@ -188,9 +188,23 @@ class Cutter {
     }
   }
 
+  /// Where a bucket's phase runs.
+  std::map<std::int32_t, std::int32_t> devicesOfStages() const {
+    std::map<std::int32_t, std::int32_t> devices;
+    for (const OpId id : graph_.order()) {
+      const ir::Placement& place = graph_.op(id).place;
+      if (place.pass != Pass::Update && place.stage >= 0) {
+        devices.emplace(place.stage, place.device);
+      }
+    }
+    return devices;
+  }
+
   /// What serves all phases may run before the loop if the loop neither makes what it reads nor
-  /// reads what it assigns; the rest of a bucket, behind its phase if it reads nothing else.
+  /// reads what it assigns; the rest of a bucket, behind its phase if it reads nothing else and is
+  /// on the phase's device: another one would have to wait for it in the middle of its own phases.
   void findInLoop() {
+    const std::map<std::int32_t, std::int32_t> deviceOfStage = devicesOfStages();
     std::set<std::string, std::less<>> readByLoop;
     std::set<std::string, std::less<>> assignedByLoop;
     for (const OpId id : graph_.order()) {
@@ -207,7 +221,7 @@ class Cutter {
         continue;
       }
       const std::int32_t bucket = made_.bucket[id.index()];
-      bool inLoop = true;
+      bool inLoop = bucket < 0 || deviceOfStage.at(bucket) == op.place.device;
       for (const Value v : op.inputs) {
         const Op& producer = graph_.op(v.op);
         if (producer.is(ir::kConstant)) {

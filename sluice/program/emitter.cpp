@@ -163,18 +163,29 @@ class Emitter {
     }
   }
 
-  /// The result is there when the parts of the update behind this one begin.
+  /// The result is there when the parts of the segment behind this one begin.
   void emitReduction(const Op& op) {
     const TensorType& type = op.outputs[0];
-    const BufferId from = materialize(op.inputs[0], Layout::plain());
+    const bool once = info(segment_).oncePerRound();
+    BufferId from = materialize(op.inputs[0], Layout::plain());
+    if (!once && !isMadeByKernels(from)) {
+      from = emitCopy(from, graph_.type(op.inputs[0]), op.name, BufferUse::Local);
+    }
     BufferUse& use = result_.uses[from.index()];
     use = use == BufferUse::Local ? BufferUse::Sent : use;
     const BufferId to = newBuffer(op.name, type.bytes(), BufferUse::Received);
     const ReductionKind kind = op.is(ops::kReplicaGather)       ? ReductionKind::Gather
                                : op.is(ops::kReplicaSumScatter) ? ReductionKind::SumPart
                                                                 : ReductionKind::Sum;
-    result_.reductions.push_back({op.name, from, to, type, kind, graph_.type(op.inputs[0])});
+    result_.reductions.push_back({op.name, from, to, type, kind, graph_.type(op.inputs[0]), once});
     materials_[op.out()] = {{Layout::plain(), to}};
+  }
+
+  /// Whether kernels of this device write it for every micro-batch: then exchanges come behind them
+  /// in the order of the kernels, whatever else the buffer waits for.
+  bool isMadeByKernels(BufferId buffer) const {
+    const BufferUse use = result_.uses[buffer.index()];
+    return use == BufferUse::Local || use == BufferUse::Sent || use == BufferUse::Drain;
   }
 
   /// Whether the variable is in remote memory: where other programs have it, else as planned.
@@ -332,8 +343,11 @@ class Emitter {
     if (form.segment < 0 || form.segment == segment_) {
       return true;
     }
-    return form.segment < segment_ && (info(form.segment).kind != SegmentKind::BackwardWeight ||
-                                       info(segment_).kind == SegmentKind::Update);
+    const parallel::SegmentInfo& maker = info(form.segment);
+    const bool delayed = maker.kind == SegmentKind::BackwardWeight;
+    const bool behind = info(segment_).kind == SegmentKind::Update ||
+                        (info(segment_).kind == maker.kind && info(segment_).stage == maker.stage);
+    return form.segment < segment_ && (!delayed || behind);
   }
 
   /// The buffer that holds `value` in `wanted`, for the segment being emitted; inserts the storage
@@ -548,11 +562,13 @@ class Emitter {
     segment_ = segmentOf(output.value.op);
     BufferId buffer = materialize(output.value, Layout::plain());
     BufferUse& use = result_.uses[buffer.index()];
-    if (use != BufferUse::Local && use != BufferUse::Sent) {
+    // An exchange between replicas comes behind all kernels of its segment: no copy could.
+    const bool exchanged = use == BufferUse::Received && !info(segment_).oncePerRound();
+    if (use == BufferUse::Local || use == BufferUse::Sent) {
+      use = BufferUse::Drain;
+    } else if (!exchanged) {
       // An input, a variable, a constant, or a value drained under another name already.
       buffer = emitCopy(buffer, graph_.type(output.value), output.name, BufferUse::Drain);
-    } else {
-      use = BufferUse::Drain;
     }
     result_.drains.push_back({output.name, graph_.type(output.value), buffer});
   }

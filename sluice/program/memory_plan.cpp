@@ -232,8 +232,7 @@ class Lifetimes {
       : emitted_(emitted), round_(round), extents_(extentsOf(emitted)) {
     segments_.resize(emitted.segments.size());
     for (std::size_t t = 0; t < emitted.calls.size(); ++t) {
-      const parallel::SegmentInfo& info = segmentOf(emitted, t);
-      if (info.kind != SegmentKind::Update || info.inLoop) {
+      if (!isLate(emitted.calls[t].segment)) {
         loopEnd_ = static_cast<std::int64_t>(t) + 1;
       }
       segments_[static_cast<std::size_t>(emitted.calls[t].segment)].touch(
@@ -278,7 +277,8 @@ class Lifetimes {
     }
     const bool written = round_.isWrittenElsewhere(b);
     const bool read = round_.isReadElsewhere(b);
-    const bool update = extent.first >= loopEnd_;
+    // What an exchange of the loop makes for the update alone is there before it.
+    const bool update = extent.first >= loopEnd_ && isLate(first);
     if (!update && !round_.isGrouped(buffer.device)) {
       const bool shared = written || read || round_.isShared(b);
       return !shared ? schedule::Lifetime{extent.first, extent.last + 1, buffer.totalBytes()}
@@ -325,6 +325,11 @@ class Lifetimes {
         visit(static_cast<std::int32_t>(s), segments_[s]);
       }
     }
+  }
+
+  bool isLate(std::int32_t segment) const {
+    const parallel::SegmentInfo& info = emitted_.segments[static_cast<std::size_t>(segment)];
+    return info.kind == SegmentKind::Update && !info.inLoop;
   }
 
   /// Where the segment, or all of its group, begins and ends.

@@ -102,7 +102,10 @@ std::string name(const Segment& segment) {
       return segment.bucket < 0 ? fmt::format("update {}", segment.part)
                                 : fmt::format("update {} of {}", segment.part, segment.bucket);
     default:
-      return fmt::format("{} {}", parallel::name(segment.kind), segment.stage);
+      return segment.part == 0
+                 ? fmt::format("{} {}", parallel::name(segment.kind), segment.stage)
+                 : fmt::format(
+                       "{} {} part {}", parallel::name(segment.kind), segment.stage, segment.part);
   }
 }
 
@@ -201,13 +204,14 @@ std::string print(const Program& program) {
   }
   for (const Reduction& reduction : program.reductions) {
     fmt::format_to(out,
-                   "  {} \"{}\" {} over replicas from {} to {} of device {}\n",
+                   "  {} \"{}\" {} over replicas from {} to {} of device {}{}\n",
                    name(reduction.kind),
                    reduction.name,
                    reduction.type.str(),
                    placeText(program.buffer(reduction.from)),
                    placeText(program.buffer(reduction.to)),
-                   program.buffer(reduction.to).device);
+                   program.buffer(reduction.to).device,
+                   reduction.oncePerRound ? "" : ", per micro-batch");
   }
   for (std::size_t i = 0; program.barriers && i < program.barriers->groups.size(); ++i) {
     fmt::format_to(

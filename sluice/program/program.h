@@ -101,8 +101,8 @@ struct Transfer {
   bool oncePerRound = false;  ///< a variable's mirror, or a value of the update
 };
 
-/// Once per round every replica runs it and reads the memory of all of them. A part is one of as
-/// many equal runs of elements as there are replicas, the last ones padded with zeros.
+/// Every replica runs it and reads the memory of all of them. A part is one of as many equal runs
+/// of elements as there are replicas, the last ones padded with zeros.
 enum class ReductionKind : std::uint8_t {
   Sum,      ///< the whole, in replica order
   SumPart,  ///< the replica's part of the sum
@@ -117,6 +117,7 @@ struct Reduction {
   TensorType type;  ///< of the result
   ReductionKind kind = ReductionKind::Sum;
   TensorType operand = {};
+  bool oncePerRound = true;  ///< of the update; else with every micro-batch
 };
 
 enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer, Reduce, Barrier };

@@ -35,6 +35,7 @@ Round::Round(const Emitted& emitted,
     : emitted_(emitted), options_(options), makespan_(schedule.makespan) {
   for (const parallel::SegmentInfo& info : emitted.segments) {
     phases_ = phases_ || info.inLoop;
+    mostParts_ = std::max<std::int64_t>(mostParts_, info.oncePerRound() ? 1 : info.part + 1);
   }
   makespan_ *= timeScale();
   for (const BufferUse use : emitted.uses) {
@@ -104,7 +105,7 @@ void Round::addNodes() {
   for (std::size_t i = 0; i < emitted_.reductions.size(); ++i) {
     nodes_.push_back({.kind = TaskKind::Reduce,
                       .subject = static_cast<std::int32_t>(i),
-                      .once = true,
+                      .once = emitted_.reductions[i].oncePerRound,
                       .reads = {emitted_.reductions[i].from.value},
                       .writes = {emitted_.reductions[i].to.value}});
   }
@@ -142,8 +143,19 @@ bool Round::isSerial(std::int32_t device) const {
   return serial_[static_cast<std::size_t>(device)];
 }
 
+Round::LoopNodes Round::loopNodes() const {
+  LoopNodes nodes;
+  for (std::size_t s = 0; s < emitted_.segments.size(); ++s) {
+    const parallel::SegmentInfo& info = emitted_.segments[s];
+    if (!info.oncePerRound() && nodeOfSegment_[s] >= 0) {
+      nodes[{info.kind, info.stage}].push_back(nodeOfSegment_[s]);
+    }
+  }
+  return nodes;
+}
+
 void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
-  std::map<std::pair<SegmentKind, std::int32_t>, std::int32_t> loop;
+  const LoopNodes loop = loopNodes();
   std::vector<std::int32_t> inLoop;
   const parallel::SegmentInfo* last = nullptr;  // of the update
   std::int64_t turn = 0;
@@ -165,17 +177,21 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
       last = &info;
       node.start = {makespan_ + 2 * turn + 1};
       node.end = {node.start[0] + 1};
-    } else {
-      loop.emplace(std::pair(info.kind, info.stage), n);
     }
   }
   for (const std::vector<schedule::Work>& device : schedule.devices) {
     for (const schedule::Work& work : device) {
       const auto found = loop.find({kindOf(work.kind), work.stage});
-      if (found != loop.end()) {
-        Node& node = nodes_[static_cast<std::size_t>(found->second)];
-        node.start[static_cast<std::size_t>(work.microBatch)] = work.start * timeScale();
-        node.end[static_cast<std::size_t>(work.microBatch)] = work.end * timeScale();
+      if (found == loop.end()) {
+        continue;
+      }
+      const auto parts = static_cast<std::int64_t>(found->second.size());
+      const std::int64_t length = (work.end - work.start) * timeScale();
+      for (std::int64_t p = 0; p < parts; ++p) {
+        Node& node = nodes_[static_cast<std::size_t>(found->second[static_cast<std::size_t>(p)])];
+        const std::int64_t start = work.start * timeScale();
+        node.start[static_cast<std::size_t>(work.microBatch)] = start + length * p / parts;
+        node.end[static_cast<std::size_t>(work.microBatch)] = start + length * (p + 1) / parts;
       }
     }
   }
@@ -186,13 +202,12 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
     const bool forward = info.kind == SegmentKind::Pack && info.part == 0;
     const auto found =
         loop.find({forward ? SegmentKind::Forward : SegmentKind::Backward, info.stage});
-    const Node* phase =
-        found == loop.end() ? nullptr : &nodes_[static_cast<std::size_t>(found->second)];
-    if (phase == nullptr || (info.kind == SegmentKind::Update && info.bucket < 0)) {
+    if (found == loop.end() || (info.kind == SegmentKind::Update && info.bucket < 0)) {
       node.start = {0};
     } else {
-      node.start = {info.kind == SegmentKind::Pack ? phase->start.front() - 1
-                                                   : phase->end.back() + 1};
+      const Node& begin = nodes_[static_cast<std::size_t>(found->second.front())];
+      const Node& end = nodes_[static_cast<std::size_t>(found->second.back())];
+      node.start = {info.kind == SegmentKind::Pack ? begin.start.front() - 1 : end.end.back() + 1};
     }
     node.end = node.start;
   }
@@ -225,14 +240,14 @@ std::int64_t Round::lastWrite(const Node& copy, std::int32_t microBatch) const {
     return kBeforePack;  // a variable as it is when the round begins
   }
   std::int64_t time = kBeforePack;
-  if (copy.kind == TaskKind::Reduce && streams_ &&
-      !kernelsOf(static_cast<std::size_t>(copy.writes[0])).empty()) {
+  const bool sumsOnce = copy.kind == TaskKind::Reduce && copy.once;
+  if (sumsOnce && streams_ && !kernelsOf(static_cast<std::size_t>(copy.writes[0])).empty()) {
     // In the turn of the kernels that read it: what they need is there only then.
     time = std::max(time, firstUse(copy, microBatch) - 1);
   }
   for (const std::int32_t w : touches_[buffer].writers) {
     const Node& writer = nodes_[static_cast<std::size_t>(w)];
-    if (copy.kind == TaskKind::Reduce && !phases_) {
+    if (sumsOnce && !phases_) {
       time = std::max(time, makespan_);
     }
     time = std::max(time, copy.once ? writer.end.back() : writer.end[writer.at(microBatch)]);
@@ -342,12 +357,10 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
 /// segment that comes behind it.
 void Round::layKernels(const schedule::PipelineSchedule& schedule, std::size_t devices) {
   std::vector<std::vector<std::int32_t>> once(devices);
-  std::map<std::pair<SegmentKind, std::int32_t>, std::int32_t> loop;
+  const LoopNodes loop = loopNodes();
   for (std::size_t s = 0; s < emitted_.segments.size(); ++s) {
     const parallel::SegmentInfo& info = emitted_.segments[s];
-    if (!info.oncePerRound()) {
-      loop.emplace(std::pair(info.kind, info.stage), nodeOfSegment_[s]);
-    } else if (nodeOfSegment_[s] >= 0) {
+    if (info.oncePerRound() && nodeOfSegment_[s] >= 0) {
       once[static_cast<std::size_t>(info.device)].push_back(nodeOfSegment_[s]);
     }
   }
@@ -364,15 +377,17 @@ void Round::layKernels(const schedule::PipelineSchedule& schedule, std::size_t d
     const std::vector<schedule::Work> none;
     for (const schedule::Work& work : d < schedule.devices.size() ? schedule.devices[d] : none) {
       const auto found = loop.find({kindOf(work.kind), work.stage});
-      if (found == loop.end() || found->second < 0) {
+      if (found == loop.end()) {
         continue;
       }
-      const std::int32_t segment = nodes_[static_cast<std::size_t>(found->second)].subject;
-      appendOnceBefore(segment);
-      append(found->second, work.microBatch);
-      const std::pair<std::int32_t, std::int32_t> now{work.microBatch, segment};
-      serial_[d] = serial_[d] && last < now;
-      last = now;
+      for (const std::int32_t n : found->second) {
+        const std::int32_t segment = nodes_[static_cast<std::size_t>(n)].subject;
+        appendOnceBefore(segment);
+        append(n, work.microBatch);
+        const std::pair<std::int32_t, std::int32_t> now{work.microBatch, segment};
+        serial_[d] = serial_[d] && last < now;
+        last = now;
+      }
     }
     appendOnceBefore(static_cast<std::int32_t>(emitted_.segments.size()));
   }

@@ -95,8 +95,13 @@ class Round {
     bool alternate = false;  ///< both have a turn for each micro-batch
   };
 
-  /// Under phases there is room between planned times for what runs once between two of them.
-  std::int64_t timeScale() const { return phases_ ? 4 : 1; }
+  /// Under phases there is room between planned times for what runs once between two of them, and
+  /// inside of them for the parts of a pass.
+  std::int64_t timeScale() const { return (phases_ ? 4 : 1) * mostParts_; }
+  /// The segments of a pass of a stage, in the order of their parts, as nodes.
+  using LoopNodes =
+      std::map<std::pair<parallel::SegmentKind, std::int32_t>, std::vector<std::int32_t>>;
+  LoopNodes loopNodes() const;
   void addNodes();
   void addTouches();
   void setTimes(const schedule::PipelineSchedule& schedule);
@@ -164,6 +169,7 @@ class Round {
   std::vector<bool> grouped_;        // by device
   bool streams_ = false;             // something is in remote memory
   bool phases_ = false;              // once-per-round work is done inside of the loop
+  std::int64_t mostParts_ = 1;       // of a pass of a stage
   // By buffer, of remote variables: its transfers in the order of a round.
   std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> remoteOrder_;
 };

@@ -109,22 +109,30 @@ bool Round::isOwnKernel(std::size_t buffer, std::int32_t node) const {
                                         emitted_.buffers[buffer].device;
 }
 
-/// The kernels of its device that use the buffer, and those for which a sum over replicas reads it.
+/// The kernels of its device that use the buffer, and those that it depends on over a sum over
+/// replicas: of the update, who reads the sum, for the operand is needed until then; of the loop,
+/// who makes the operand, for the result has its place from then on.
 std::vector<std::int32_t> Round::kernelsOf(std::size_t buffer) const {
   std::vector<std::int32_t> kernels;
-  const Touch& touch = touches_[buffer];
-  for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
-    for (const std::int32_t n : *list) {
-      const Node& node = nodes_[static_cast<std::size_t>(n)];
-      if (isOwnKernel(buffer, n)) {
-        kernels.push_back(n);
-      } else if (node.kind == TaskKind::Reduce &&
-                 node.reads[0] == static_cast<std::int32_t>(buffer)) {
-        const auto sum = static_cast<std::size_t>(node.writes[0]);
-        std::ranges::copy_if(touches_[sum].readers,
-                             std::back_inserter(kernels),
-                             [&](std::int32_t r) { return isOwnKernel(sum, r); });
-      }
+  const auto addOwn = [&](std::int32_t of, const std::vector<std::int32_t> Touch::*list) {
+    const auto other = static_cast<std::size_t>(of);
+    std::ranges::copy_if(touches_[other].*list, std::back_inserter(kernels), [&](std::int32_t n) {
+      return isOwnKernel(other, n);
+    });
+  };
+  const auto self = static_cast<std::int32_t>(buffer);
+  addOwn(self, &Touch::readers);
+  addOwn(self, &Touch::writers);
+  for (const std::int32_t r : touches_[buffer].readers) {
+    const Node& node = nodes_[static_cast<std::size_t>(r)];
+    if (node.kind == TaskKind::Reduce && node.once) {
+      addOwn(node.writes[0], &Touch::readers);
+    }
+  }
+  for (const std::int32_t w : touches_[buffer].writers) {
+    const Node& node = nodes_[static_cast<std::size_t>(w)];
+    if (node.kind == TaskKind::Reduce && !node.once) {
+      addOwn(node.reads[0], &Touch::writers);
     }
   }
   return kernels;
@@ -220,7 +228,7 @@ void Round::addStreamWaits(const Node& node, std::int32_t m, std::vector<Wait>& 
   }
 }
 
-/// A turn of a window: it is fetched, kernels use it, it is flushed or summed.
+/// A turn of a window: it is fetched, kernels use it, it is flushed or summed once it is written.
 void Round::addWindowWaits(const Node& node,
                            std::size_t window,
                            std::int32_t m,
@@ -238,7 +246,8 @@ void Round::addWindowWaits(const Node& node,
         if (other.kind != TaskKind::Run) {
           waits.push_back(other.fetches ? sameTurn(node, other, m) : turnBefore(node, other, m));
         }
-      } else if (other.kind == TaskKind::Run || other.fetches) {
+      } else if (list == &touch.writers) {
+        // Kernels that only read do so beside it.
         Wait wait = sameTurn(node, other, m);
         wait.allReplicas = node.kind == TaskKind::Reduce;
         waits.push_back(wait);

@@ -105,7 +105,8 @@ void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits)
       if (state && node.kind == TaskKind::Transfer) {
         waits.push_back({writer.lane, writer.task.back(), 1});
       } else if (node.kind == TaskKind::Reduce) {
-        waits.push_back({writer.lane, writer.task.back(), 0, true});
+        const std::int32_t made = node.once ? writer.task.back() : writer.task[writer.at(m)];
+        waits.push_back({writer.lane, made, 0, true});
       } else if (!state && &writer != &node) {
         waits.push_back({writer.lane, writer.task[writer.at(m)], 0});
       }

@@ -26,6 +26,12 @@ struct Window {
   std::vector<SegmentUse> uses;
 };
 
+/// Inference without phases keeps no activation for later.
+bool streamsActivations(const Streaming& streaming) {
+  const bool leave = streaming.hasPhases() || !streaming.stashes.empty();
+  return leave && (streaming.activations || !streaming.tensors.empty());
+}
+
 class Streams {
  public:
   Streams(Emitted& emitted, const Streaming& streaming)
@@ -53,7 +59,7 @@ class Streams {
     for (const StreamedVariable& variable : emitted_.streamed) {
       streamVariable(variable);
     }
-    if (streaming_.activations || !streaming_.tensors.empty()) {
+    if (streamsActivations(streaming_)) {
       const std::size_t before = emitted_.buffers.size();
       for (std::size_t b = 0; b < before; ++b) {
         if (isActivation(b)) {
@@ -91,11 +97,12 @@ class Streams {
     }
   }
 
-  /// A sum over replicas reads its operand for the kernels that read the sum.
+  /// A sum of the update over replicas reads its operand for the kernels that read the sum; one of
+  /// the loop reads it right behind those that make it.
   void noteReductions() {
     for (const Reduction& reduction : emitted_.reductions) {
       const std::vector<SegmentUse>& readers = uses_[reduction.to.index()];
-      if (readers.empty()) {
+      if (readers.empty() || !reduction.oncePerRound) {
         continue;
       }
       std::vector<SegmentUse>& uses = uses_[reduction.from.index()];
@@ -112,15 +119,18 @@ class Streams {
   }
   bool isInLoop(const SegmentInfo& info) const { return !info.oncePerRound() || info.inLoop; }
 
+  bool isForward(const SegmentInfo& info) const {
+    return info.kind == SegmentKind::Forward || (info.kind == SegmentKind::Pack && info.part == 0);
+  }
+
   /// The phase in which a segment of the loop runs.
   std::int32_t phaseOf(const SegmentInfo& info) const {
     const auto stage = static_cast<std::size_t>(info.stage);
-    const bool forward =
-        info.kind == SegmentKind::Forward || (info.kind == SegmentKind::Pack && info.part == 0);
-    return forward ? streaming_.forwardPhase[stage] : streaming_.backwardPhase[stage];
+    return isForward(info) ? streaming_.forwardPhase[stage] : streaming_.backwardPhase[stage];
   }
 
-  /// Whether a copy stays on the device from one segment to the next one that uses it.
+  /// Whether a copy of a variable stays on the device from one segment to the next one that uses
+  /// it.
   bool stays(std::int32_t from, std::int32_t to) const {
     const SegmentInfo& a = infoOf(from);
     const SegmentInfo& b = infoOf(to);
@@ -131,10 +141,21 @@ class Streams {
     return !streaming_.hasPhases() || std::abs(phaseOf(b) - phaseOf(a)) <= parallel::kLivePhases;
   }
 
-  std::vector<Window> windowsOf(BufferId buffer) const {
+  /// The same of an activation.
+  bool activationStays(std::int32_t from, std::int32_t to) const {
+    if (streaming_.hasPhases()) {
+      return stays(from, to);
+    }
+    const SegmentInfo& a = infoOf(from);
+    const bool turns = isForward(a) && !isForward(infoOf(to));
+    return !turns || !streaming_.stashes[static_cast<std::size_t>(a.stage)];
+  }
+
+  using Stays = bool (Streams::*)(std::int32_t from, std::int32_t to) const;
+  std::vector<Window> windowsOf(BufferId buffer, Stays staysOn) const {
     std::vector<Window> windows;
     for (const SegmentUse& use : uses_[buffer.index()]) {
-      if (windows.empty() || !stays(windows.back().uses.back().segment, use.segment)) {
+      if (windows.empty() || !(this->*staysOn)(windows.back().uses.back().segment, use.segment)) {
         windows.push_back({buffer, {}});
       }
       windows.back().uses.push_back(use);
@@ -150,7 +171,7 @@ class Streams {
   void streamVariable(const StreamedVariable& variable) {
     std::vector<Window> windows;
     for (const BufferId buffer : variable.windows) {
-      std::vector<Window> more = windowsOf(buffer);
+      std::vector<Window> more = windowsOf(buffer, &Streams::stays);
       windows.insert(windows.end(), more.begin(), more.end());
     }
     std::ranges::stable_sort(windows, {}, [](const Window& w) { return w.uses[0].segment; });
@@ -213,7 +234,7 @@ class Streams {
   }
 
   void streamActivation(BufferId buffer) {
-    const std::vector<Window> windows = windowsOf(buffer);
+    const std::vector<Window> windows = windowsOf(buffer, &Streams::activationStays);
     if (windows.size() < 2 || staysOnChip(buffer)) {
       return;
     }
@@ -253,7 +274,8 @@ class Streams {
     std::ranges::sort(renames_);
     for (Reduction& reduction : emitted_.reductions) {
       const std::vector<SegmentUse>& readers = uses_[reduction.to.index()];
-      const std::int32_t segment = readers.empty() ? -1 : readers[0].segment;
+      const bool late = reduction.oncePerRound && !readers.empty();
+      const std::int32_t segment = late ? readers[0].segment : -1;
       reduction.from = BufferId(renamed(segment, reduction.from.value));
     }
     for (EmittedCall& e : emitted_.calls) {
@@ -289,7 +311,7 @@ class Streams {
 }  // namespace
 
 void addStreams(Emitted& emitted, const Streaming& streaming) {
-  if (streaming.activations || !streaming.tensors.empty() || !emitted.streamed.empty()) {
+  if (streamsActivations(streaming) || !emitted.streamed.empty()) {
     Streams(emitted, streaming).run();
   }
 }

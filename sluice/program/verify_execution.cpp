@@ -47,7 +47,9 @@ std::vector<Holds> holdsOf(const Program& program) {
     }
   }
   for (const Reduction& reduction : program.reductions) {
-    holds[reduction.to.index()] = Holds::Packed;
+    if (reduction.oncePerRound) {
+      holds[reduction.to.index()] = Holds::Packed;
+    }
   }
   for (std::size_t b = 0; b < holds.size(); ++b) {
     if (program.buffers[b].region == Region::State) {

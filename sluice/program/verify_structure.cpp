@@ -428,7 +428,8 @@ class Structure {
           transfers[t], "transfer", p_.transfers[t].name, perRound(p_.transfers[t].oncePerRound));
     }
     for (std::size_t r = 0; r < reductions.size(); ++r) {
-      complete(reductions[r], "reduce", p_.reductions[r].name, 1);
+      complete(
+          reductions[r], "reduce", p_.reductions[r].name, perRound(p_.reductions[r].oncePerRound));
     }
   }
 
@@ -539,7 +540,7 @@ class Structure {
     const auto s = static_cast<std::size_t>(task.subject);
     return (task.kind == TaskKind::Run && p_.segments[s].oncePerRound()) ||
            (task.kind == TaskKind::Transfer && p_.transfers[s].oncePerRound) ||
-           task.kind == TaskKind::Reduce;
+           (task.kind == TaskKind::Reduce && p_.reductions[s].oncePerRound);
   }
 
   /// Tasks of one subject come in micro-batch order on one lane; pack runs as the first

@@ -38,11 +38,16 @@ class Sharder {
  private:
   std::int64_t findReplicas() const {
     for (const OpId id : graph_.order()) {
-      if (graph_.op(id).is(ops::kReplicaScatter)) {
+      if (isUpdate(graph_.op(id), ops::kReplicaScatter)) {
         return graph_.op(id).attrs.integer("replicas");
       }
     }
     return 0;
+  }
+
+  /// Exchanges of a micro-batch are the model's own and stay as they are.
+  static bool isUpdate(const Op& op, const ir::OpDef& def) {
+    return op.is(def) && op.place.pass == ir::Pass::Update;
   }
 
   /// Whether each element of the result comes from the same elements of operands of its shape.
@@ -60,7 +65,7 @@ class Sharder {
   void findPartial() {
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
-      if (op.is(ops::kReplicaGather) ||
+      if (isUpdate(op, ops::kReplicaGather) ||
           (isElementwise(op) &&
            std::ranges::any_of(op.inputs, [&](Value v) { return isPartial(v); }))) {
         partial_.insert(op.out());
@@ -102,7 +107,7 @@ class Sharder {
     const std::vector<OpId> before(graph_.order().begin(), graph_.order().end());
     for (const OpId id : before) {
       const Op& op = graph_.op(id);
-      if (!op.is(ops::kReplicaScatter)) {
+      if (!isUpdate(op, ops::kReplicaScatter)) {
         continue;
       }
       const Op& producer = graph_.op(op.inputs[0].op);
@@ -115,7 +120,7 @@ class Sharder {
   }
 
   bool hasParts(const Op& producer) const {
-    return producer.is(ops::kReplicaGather) || producer.is(ops::kReplicaSum) ||
+    return isUpdate(producer, ops::kReplicaGather) || isUpdate(producer, ops::kReplicaSum) ||
            isElementwise(producer);
   }
 
@@ -126,9 +131,9 @@ class Sharder {
     }
     const Op& producer = graph_.op(v.op);
     Value part;
-    if (producer.is(ops::kReplicaGather)) {
+    if (isUpdate(producer, ops::kReplicaGather)) {
       part = producer.inputs[0];
-    } else if (producer.is(ops::kReplicaSum)) {
+    } else if (isUpdate(producer, ops::kReplicaSum)) {
       part =
           insert(position, ops::kReplicaSumScatter, producer.inputs, {{"replicas", replicas_}}, v);
     } else if (isElementwise(producer)) {
@@ -149,14 +154,14 @@ class Sharder {
     std::unordered_map<Value, Value> sums;  // by operand
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
-      if (op.is(ops::kReplicaSum)) {
+      if (isUpdate(op, ops::kReplicaSum)) {
         sums.emplace(op.inputs[0], op.out());
       }
     }
     const std::vector<OpId> before(graph_.order().begin(), graph_.order().end());
     for (const OpId id : before) {
       const Op& op = graph_.op(id);
-      if (!op.is(ops::kReplicaSumScatter) || !sums.contains(op.inputs[0])) {
+      if (!isUpdate(op, ops::kReplicaSumScatter) || !sums.contains(op.inputs[0])) {
         continue;
       }
       const Value sum = sums.at(op.inputs[0]);

@@ -1,21 +1,14 @@
 // Phased execution: variables and activations in remote memory, the same bits as on one device.
-#include <csignal>
-#include <filesystem>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include "sluice/base/recoverable_error.h"
 #include "sluice/ops/linear_ops.h"
 #include "sluice/program/virtual_clock.h"
-#include "tests/e2e/blocked_networks.h"
-#include "tests/e2e/deep_gpt.h"
-#include "tests/e2e/networks.h"
+#include "tests/e2e/remote_support.h"
 #include "tests/support/message_of.h"
 
 namespace sluice {
@@ -25,31 +18,17 @@ using ::testing::AllOf;
 using testing::Bits;
 using testing::BlockedCnn;
 using testing::BlockedGpt;
+using testing::deep;
 using testing::DeepGpt;
+using testing::DeepTraining;
+using testing::differenceBetweenRounds;
 using ::testing::HasSubstr;
+using testing::kUpdates;
+using testing::mostBytes;
+using testing::onOneDevice;
 using testing::ResidualMlp;
 using testing::Towers;
 using testing::train;
-
-constexpr std::int64_t kUpdates = 3;
-constexpr std::int32_t kAccumulation = 4;
-
-Options onOneDevice(std::vector<std::string> blocks = {"b0", "b1", "b2", "b3", "b4"}) {
-  Options options;
-  options.training.gradientAccumulation(kAccumulation);
-  options.setExecutionStrategy(PipelinedExecution(std::vector<Stage>{Stage(std::move(blocks))}));
-  return options;
-}
-
-/// Accumulators begin anew in every round; what they hold between rounds is nothing to keep.
-std::string difference(Bits expected, Bits got) {
-  const auto isAccumulator = [](const auto& variable) {
-    return variable.first.ends_with(".accumulator");
-  };
-  std::erase_if(expected, isAccumulator);
-  std::erase_if(got, isAccumulator);
-  return testing::difference(expected, got);
-}
 
 std::vector<Strategy> phasedStrategies() {  // named by their number in this list
   std::vector<Strategy> all;
@@ -75,16 +54,16 @@ class PhasedStrategies : public ::testing::TestWithParam<Strategy> {};
 TEST_P(PhasedStrategies, GivesTheBitsOfOneDevice) {
   Options options = onOneDevice();
   options.setExecutionStrategy(GetParam());
-  EXPECT_EQ(
-      difference(train<BlockedCnn>(onOneDevice(), kUpdates), train<BlockedCnn>(options, kUpdates)),
-      "");
-  EXPECT_EQ(difference(train<ResidualMlp>(onOneDevice(), kUpdates),
-                       train<ResidualMlp>(options, kUpdates)),
+  EXPECT_EQ(differenceBetweenRounds(train<BlockedCnn>(onOneDevice(), kUpdates),
+                                    train<BlockedCnn>(options, kUpdates)),
+            "");
+  EXPECT_EQ(differenceBetweenRounds(train<ResidualMlp>(onOneDevice(), kUpdates),
+                                    train<ResidualMlp>(options, kUpdates)),
             "");
   options.deviceIterations(kUpdates);
-  EXPECT_EQ(
-      difference(train<BlockedGpt>(onOneDevice(), kUpdates), train<BlockedGpt>(options, kUpdates)),
-      "");
+  EXPECT_EQ(differenceBetweenRounds(train<BlockedGpt>(onOneDevice(), kUpdates),
+                                    train<BlockedGpt>(options, kUpdates)),
+            "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Matrix, PhasedStrategies, ::testing::ValuesIn(phasedStrategies()));
@@ -96,7 +75,8 @@ TEST(Phased, MayMeetAtBarriers) {
     for (const Strategy& strategy : phasedStrategies()) {
       Options options = onOneDevice();
       options.setExecutionStrategy(strategy).barriers(true).syncPattern(pattern);
-      EXPECT_EQ(difference(expected, train<ResidualMlp>(options, kUpdates)), "") << options.str();
+      EXPECT_EQ(differenceBetweenRounds(expected, train<ResidualMlp>(options, kUpdates)), "")
+          << options.str();
     }
   }
 }
@@ -126,8 +106,8 @@ TEST(Phased, CombinesWithReplicasRecomputationAndThreads) {
       options.setExecutionStrategy(strategy);
       options.recomputation(Recomputation::Pipeline).threads(2);
       SCOPED_TRACE(strategy.str());
-      EXPECT_EQ(difference(cnn, trainReplicas<BlockedCnn>(options)), "");
-      EXPECT_EQ(difference(gpt, trainReplicas<BlockedGpt>(options)), "");
+      EXPECT_EQ(differenceBetweenRounds(cnn, trainReplicas<BlockedCnn>(options)), "");
+      EXPECT_EQ(differenceBetweenRounds(gpt, trainReplicas<BlockedGpt>(options)), "");
     }
   }
 }
@@ -143,193 +123,9 @@ TEST(Phased, RunsStagesOfOnePhaseOnDifferentDevices) {
       Options options = onOneDevice();
       options.setExecutionStrategy(strategy);
       SCOPED_TRACE(strategy.str());
-      EXPECT_EQ(difference(towers, train<Towers>(options, kUpdates)), "");
+      EXPECT_EQ(differenceBetweenRounds(towers, train<Towers>(options, kUpdates)), "");
     }
   }
-}
-
-/// What is off the devices in the other strategies changes no bit either.
-TEST(Offload, OfEveryClassGivesTheSameBits) {
-  const TensorLocationSettings off = TensorLocationSettings().useOnChipStorage(false);
-  const Bits cnn = train<BlockedCnn>(onOneDevice(), kUpdates);
-  const Bits mlp = train<ResidualMlp>(onOneDevice(), kUpdates);
-  const std::vector<Stage> stages = {Stage("b0", "b1"), "b2", Stage("b3", "b4")};
-  for (int classes = 1; classes < 8; ++classes) {
-    for (const Strategy& strategy : {Strategy(ShardedExecution(stages)),
-                                     Strategy(PipelinedExecution(stages)),
-                                     Strategy(PipelinedExecution(stages).schedule("zb-h1"))}) {
-      Options options = onOneDevice();
-      options.setExecutionStrategy(strategy);
-      if ((classes & 1) != 0) {
-        options.tensorLocations.setOptimizerLocation(off);
-      }
-      if ((classes & 2) != 0) {
-        options.tensorLocations.setWeightLocation(off);
-      }
-      if ((classes & 4) != 0) {
-        options.tensorLocations.setAccumulatorLocation(off);
-      }
-      SCOPED_TRACE(fmt::format("{}, classes {}", strategy.str(), classes));
-      EXPECT_EQ(difference(cnn, train<BlockedCnn>(options, kUpdates)), "");
-      EXPECT_EQ(difference(mlp, train<ResidualMlp>(options, kUpdates)), "");
-    }
-  }
-}
-
-std::size_t mostBytes(const program::Program& program) {
-  std::size_t most = 0;
-  for (const program::DevicePlan& device : program.devices) {
-    most = std::max(most, device.totalBytes());
-  }
-  return most;
-}
-
-TEST(Offload, OfOptimizerStateTakesItFromTheDevices) {
-  const auto planned = [](bool offload) {
-    DeepGpt net(6, 32, 2, 8);
-    Options options;
-    options.training.gradientAccumulation(2);
-    if (offload) {
-      options.tensorLocations.setOptimizerLocation(
-          TensorLocationSettings().useOnChipStorage(false));
-    }
-    auto model = trainingModel(net, options, optim::AdamW(1e-3));
-    model.compile(testing::makeInputs(net.inputs(), 0, 2));
-    return model.program();
-  };
-  const program::Program on = planned(false);
-  const program::Program off = planned(true);
-  std::size_t weights = 0;
-  const DeepGpt net(6, 32, 2, 8);
-  for (const nn::Parameter* parameter : net.parameters()) {
-    weights += parameter->type().bytes();
-  }
-  // Two moments per weight leave, and come and go once per update.
-  EXPECT_GE(off.remote.stateBytes, 2 * weights);
-  EXPECT_LE(mostBytes(off) + off.remote.stateBytes, mostBytes(on) + off.remote.stateBytes / 4);
-  EXPECT_EQ(program::remoteBytesPerRound(on), 0U);
-  EXPECT_EQ(program::remoteBytesPerRound(off), 2 * 2 * weights);
-}
-
-TEST(Offload, KeepsSmallTensorsOnTheDevices) {
-  const auto remoteBytes = [](std::int64_t smallest) {
-    DeepGpt net(2, 32, 2, 8);
-    Options options;
-    options.tensorLocations.setWeightLocation(
-        TensorLocationSettings().useOnChipStorage(false).minElementsForOffChip(smallest));
-    auto model = trainingModel(net, options, optim::SGD(1e-3));
-    model.compile(testing::makeInputs(net.inputs(), 0, 1));
-    std::size_t bytes = 0;
-    for (const nn::Parameter* parameter : net.parameters()) {
-      bytes += parameter->type().shape.elements() >= smallest ? parameter->type().bytes() : 0;
-    }
-    return std::pair(model.program().remote.stateBytes, bytes);
-  };
-  for (const std::int64_t smallest : {2, 33, 4096}) {
-    const auto [planned, expected] = remoteBytes(smallest);
-    EXPECT_GE(planned, expected);
-    EXPECT_LT(planned, expected + 64 * 40);  // each is aligned
-  }
-  EXPECT_EQ(remoteBytes(1 << 20).first, 0U);
-}
-
-TEST(Offload, ATensorMayHaveALocationOfItsOwn) {
-  const auto trained = [](const Strategy& strategy, auto locate) {
-    Options options = onOneDevice();
-    options.setExecutionStrategy(strategy);
-    locate(options.tensorLocations);
-    ResidualMlp net;
-    auto model = trainingModel(net, options, optim::AdamW(0.01));
-    const std::int64_t count = model.microBatchesPerStep();
-    for (std::int64_t update = 0; update < kUpdates; ++update) {
-      model.run(testing::makeInputs(ResidualMlp::inputs(), update * count, count));
-    }
-    std::set<std::string> remote;
-    std::set<std::string> moved;
-    for (const program::PlacedVariable& placed : model.session().state().plan().variables()) {
-      if (placed.device == program::kRemote) {
-        remote.insert(placed.variable.name);
-      }
-    }
-    for (const program::Transfer& transfer : model.program().transfers) {
-      const program::Buffer& to = model.program().buffer(transfer.to);
-      if (to.isRemote() && to.region == program::Region::Transient) {
-        moved.insert(transfer.name);
-      }
-    }
-    return std::tuple(testing::bitsOf(model.session()), remote, moved);
-  };
-  using Locations = TensorLocationOptions;
-  const Strategy pipeline = PipelinedExecution{Stage("b0", "b1"), Stage("b2", "b3", "b4")};
-  const Strategy phased = SerialPhasedExecution{"b0", "b1", "b2", "b3", "b4"};
-  const auto [plain, none, nothing] = trained(pipeline, [](Locations&) {});
-  ASSERT_TRUE(none.empty());
-  std::string weight;
-  for (const auto& [name, bits] : plain) {
-    weight = name.ends_with(".weight") ? name : weight;
-  }
-  ASSERT_FALSE(weight.empty());
-  const auto [one, remote, still] =
-      trained(pipeline, [&](Locations& l) { l.setTensorLocation(weight, false); });
-  EXPECT_EQ(difference(plain, one), "");
-  EXPECT_EQ(remote, std::set{weight});
-  const auto [all, phasedRemote, activations] = trained(phased, [](Locations&) {});
-  ASSERT_TRUE(phasedRemote.contains(weight));
-  ASSERT_FALSE(activations.empty());
-  const std::string activation = *activations.begin();
-  const auto [kept, others, fewer] = trained(phased, [&](Locations& l) {
-    l.setTensorLocation(weight, true).setTensorLocation(activation, true);
-  });
-  EXPECT_EQ(difference(plain, kept), "");
-  EXPECT_EQ(others.size() + 1, phasedRemote.size());
-  EXPECT_FALSE(others.contains(weight));
-  EXPECT_FALSE(fewer.contains(activation));
-  // Off the devices though its class stays.
-  const auto [single, rest, lone] = trained(phased, [&](Locations& l) {
-    l.setActivationLocation(TensorLocationSettings().useOnChipStorage(true));
-    l.setTensorLocation(activation, false);
-  });
-  EXPECT_EQ(difference(plain, single), "");
-  EXPECT_EQ(lone, std::set{activation});
-  EXPECT_THAT(testing::messageOf([&] {
-                trained(pipeline, [](Locations& l) { l.setTensorLocation("nobody", false); });
-              }),
-              HasSubstr("named 'nobody'"));
-  EXPECT_THAT(testing::messageOf([&] {
-                trained(pipeline,
-                        [](Locations& l) { l.setTensorLocation("optimizer.step", false); });
-              }),
-              HasSubstr("always stays on its device"));
-}
-
-class DeepTraining {
- public:
-  explicit DeepTraining(const Options& options)
-      : net_(4, 32, 2, 8), model_(trainingModel(net_, options, optim::AdamW(1e-2))) {}
-
-  Bits bits(std::int64_t updates) {
-    for (std::int64_t update = 0; update < updates; ++update) {
-      const std::int64_t count = model_.microBatchesPerStep();
-      model_.run(testing::makeInputs(net_.inputs(), update * count, count));
-    }
-    return testing::bitsOf(model_.session());
-  }
-  const program::Program& program() {
-    model_.compile(testing::makeInputs(net_.inputs(), 0, model_.microBatchesPerStep()));
-    return model_.program();
-  }
-  auto& model() { return model_; }
-
- private:
-  DeepGpt net_;
-  Model model_;
-};
-
-Options deep(const Strategy& strategy, std::int64_t accumulation = 3) {
-  Options options;
-  options.training.gradientAccumulation(accumulation);
-  options.setExecutionStrategy(strategy);
-  return options;
 }
 
 TEST(Phased, TrainsInAPartOfTheMemory) {
@@ -344,7 +140,7 @@ TEST(Phased, TrainsInAPartOfTheMemory) {
     options.memoryPerDevice(need * 2 / 5);
     DeepTraining phased(options);
     EXPECT_LE(mostBytes(phased.program()), need * 2 / 5);
-    EXPECT_EQ(difference(expected, phased.bits(2)), "");
+    EXPECT_EQ(differenceBetweenRounds(expected, phased.bits(2)), "");
   }
 }
 
@@ -359,9 +155,9 @@ TEST(Phased, CutsAModelIntoPhases) {
     DeepTraining serial(deep(SerialPhasedExecution(Phase::automatic(phases))));
     EXPECT_LT(mostBytes(serial.program()), before);
     before = mostBytes(serial.program());
-    EXPECT_EQ(difference(expected, serial.bits(2)), "");
+    EXPECT_EQ(differenceBetweenRounds(expected, serial.bits(2)), "");
     DeepTraining parallel(deep(ParallelPhasedExecution(Phase::automatic(phases))));
-    EXPECT_EQ(difference(expected, parallel.bits(2)), "");
+    EXPECT_EQ(differenceBetweenRounds(expected, parallel.bits(2)), "");
   }
 }
 
@@ -380,8 +176,8 @@ TEST(Phased, LoadsAheadUnlessToldOtherwise) {
   EXPECT_EQ(planned(IoSchedule::Automatic, 0), ahead);
   EXPECT_EQ(planned(IoSchedule::Automatic, demanded), demanded);
   EXPECT_THROW(planned(IoSchedule::Preload, demanded), OutOfMemory);
-  EXPECT_EQ(difference(DeepTraining(deep(strategy(IoSchedule::Preload), 4)).bits(2),
-                       DeepTraining(deep(strategy(IoSchedule::OnDemand), 4)).bits(2)),
+  EXPECT_EQ(differenceBetweenRounds(DeepTraining(deep(strategy(IoSchedule::Preload), 4)).bits(2),
+                                    DeepTraining(deep(strategy(IoSchedule::OnDemand), 4)).bits(2)),
             "");
 }
 
@@ -551,73 +347,6 @@ TEST(Phased, IsExplained) {
                     HasSubstr("device 0 fetches ")));
 }
 
-TEST(Phased, RemoteMemoryMayBeAFile) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / fmt::format("sluice-remote-{}", ::getpid()))
-          .string();
-  const Strategy strategy = SerialPhasedExecution(DeepGpt::phases(4));
-  const Bits expected = DeepTraining(deep(strategy)).bits(2);
-  Options options = deep(strategy);
-  options.remoteMemory(path);
-  {
-    DeepTraining training(options);
-    EXPECT_EQ(difference(expected, training.bits(2)), "");
-    EXPECT_EQ(std::filesystem::file_size(path + ".state"), training.program().remote.stateBytes);
-    // A file that is cut short is an error that names it, and the model stays usable.
-    std::filesystem::resize_file(path + ".state", 0);
-    std::filesystem::resize_file(path + ".state.next", 0);
-    EXPECT_THAT(testing::messageOf<RecoverableError>([&] { training.bits(1); }),
-                HasSubstr(path + ".state"));
-  }
-  EXPECT_FALSE(std::filesystem::exists(path + ".state"));
-  const Options nowhere = options.clone().remoteMemory("/no/such/folder/remote");
-  EXPECT_THAT(testing::messageOf<RecoverableError>([&] { DeepTraining(nowhere).bits(1); }),
-              HasSubstr("/no/such/folder/remote.state"));
-  const Options small = options.clone().remoteMemory("", "64KiB");
-  EXPECT_THAT(testing::messageOf<OutOfMemory>([&] { DeepTraining(small).program(); }),
-              HasSubstr("remoteMemory allows 65536"));
-}
-
-/// While it lives files cannot be written behind their first bytes.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) : before_(::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &limit_);
-    const rlimit small{bytes, limit_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &small);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &limit_);
-    ::signal(SIGXFSZ, before_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  rlimit limit_{};
-  void (*before_)(int);
-};
-
-TEST(Phased, ADiskThatFailsLosesNoCompleteUpdate) {
-  Options options = deep(SerialPhasedExecution(DeepGpt::phases(4)));
-  DeepTraining undisturbed(options.clone());
-  undisturbed.bits(2);
-  const Bits expected = undisturbed.bits(1);
-  const std::string path =
-      (std::filesystem::temp_directory_path() / fmt::format("sluice-disk-{}", ::getpid())).string();
-  options.remoteMemory(path);
-  DeepTraining training(options);
-  const Bits two = training.bits(2);
-  const auto half = static_cast<rlim_t>(std::filesystem::file_size(path + ".state") / 2);
-  for (const rlim_t room : {rlim_t{0}, half}) {
-    const FullDisk disk(room);
-    EXPECT_THAT(testing::messageOf<RecoverableError>([&] { training.bits(1); }), HasSubstr(path));
-  }
-  EXPECT_EQ(difference(two, training.bits(0)), "");
-  EXPECT_EQ(difference(expected, training.bits(1)), "");
-}
-
-/// Six phases of two stages; the stages of odd phases have two products each, those of even ones
 /// one.
 struct SixPhases : nn::Module {
   static constexpr int kPhases = 6;

@@ -6,9 +6,9 @@
 namespace sluice {
 namespace {
 
-void expectSameBits(std::initializer_list<std::uint64_t> seeds) {
+void expectSameBits(std::initializer_list<std::uint64_t> seeds, bool streams = false) {
   for (const std::uint64_t seed : seeds) {
-    const std::string different = testing::compareRandomNet(seed);
+    const std::string different = testing::compareRandomNet(seed, streams);
     EXPECT_TRUE(different.empty()) << different;
   }
 }
@@ -19,6 +19,19 @@ TEST(RandomModelRegressions, AConstantOfTheUpdateIsReadByADeviceBeforeTheOneItIs
 
 TEST(RandomModelRegressions, AProgramReadsVariablesOfADeviceThatItRunsNothingOn) {
   expectSameBits({12, 104});
+}
+
+TEST(RandomModelRegressions, AnAccumulatorIsSavedBesideTheUpdateThatReadsIt) {
+  expectSameBits({234}, true);
+}
+
+TEST(RandomModelRegressions, APhaseOfOneDeviceHasVariablesOnAnother) {
+  expectSameBits({376, 603, 1919}, true);
+}
+
+TEST(RandomModelRegressions, AStageIsWithoutOpsInInference) {
+  expectSameBits({1491});
+  expectSameBits({1491}, true);
 }
 
 }  // namespace
