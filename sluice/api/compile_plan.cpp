@@ -101,12 +101,49 @@ void checkSharding(const Options& options, std::vector<std::string>& warnings) {
         "useReplicatedTensorSharding has no effect on accumulators: micro-batches are added up "
         "before replicas are, so that results do not depend on it");
   }
-  if (plan.weight.sharded) {
+  if (plan.weight.sharded && options.compile().continuousWeightUpdates) {
     raise<Unsupported>(
-        "useReplicatedTensorSharding of weights: this version keeps whole weights in every "
-        "replica; "
-        "optimizer state can be sharded");
+        "useReplicatedTensorSharding of weights with continuousWeightUpdates: replicas would have "
+        "to exchange parts in the middle of a micro-batch; switch one of them off");
   }
+}
+
+std::set<std::string, std::less<>> weightsInParts(const ir::Graph& graph,
+                                                  const program::StatePlan& state,
+                                                  const Options& options,
+                                                  std::vector<std::string>& warnings) {
+  const parallel::TensorLocation& location = options.tensorLocations.plan().weight;
+  const std::int32_t replicas = options.replicationFactor();
+  std::set<std::string, std::less<>> weights;
+  for (const ir::Variable& variable : graph.variables()) {
+    const program::PlacedVariable* known = state.find(variable.name);
+    const bool split = known != nullptr && known->variable.split.has_value();
+    const bool wanted = location.sharded && replicas > 1 &&
+                        variable.type.shape.elements() >= location.minElementsToShard;
+    if (variable.role != ir::VariableRole::Weight) {
+      continue;
+    }
+    if (wanted && known != nullptr && !split) {
+      warnings.push_back(fmt::format(
+          "weight '{}' stays whole: another model of the module has it whole in every replica",
+          variable.name));
+      continue;
+    }
+    if (split && known->variable.split->parts != replicas) {
+      raise<InvalidArgument>(
+          "weight '{}' is kept in parts by {} replicas of another model of the module: this one "
+          "has "
+          "{}; give it replicationFactor({})",
+          variable.name,
+          known->variable.split->parts,
+          replicas,
+          known->variable.split->parts);
+    }
+    if (split || wanted) {
+      weights.insert(variable.name);
+    }
+  }
+  return weights;
 }
 
 optim::StateSharding stateShardingOf(const Options& options) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,13 @@ Strategy strategyOf(const ir::Graph& graph, const Options& options);
 parallel::PlanOptions planOptions(const ir::Graph& graph,
                                   std::int32_t microBatches,
                                   const Options& options);
+
+/// The weights of a graph that replicas keep in parts: as other models of the module have them,
+/// else as the options say. Throws InvalidArgument if they are those of another number of replicas.
+std::set<std::string, std::less<>> weightsInParts(const ir::Graph& graph,
+                                                  const program::StatePlan& state,
+                                                  const Options& options,
+                                                  std::vector<std::string>& warnings);
 
 /// How the optimizer's state is shared between replicas.
 optim::StateSharding stateShardingOf(const Options& options);

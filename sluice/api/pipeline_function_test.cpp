@@ -151,8 +151,10 @@ TEST(PipelineFunction, OffloadsShardsAndRecomputesWithoutChangingABit) {
                                        RecomputationMode::RecomputeAndBackpropagateInterleaved}) {
     EXPECT_EQ(train({.recomputationMode = mode}, two).first, weights);
   }
-  EXPECT_THAT(messageOf<Unsupported>([&] { train({.replicatedWeightSharding = true}, two); }),
-              HasSubstr("weights"));
+  Options parts = two;
+  parts.tensorLocations.setWeightLocation(
+      TensorLocationSettings().minElementsForReplicatedTensorSharding(2));
+  EXPECT_EQ(train({.replicatedWeightSharding = true}, parts).first, weights);
 }
 
 /// The loss is w x: the gradient is the element of the infeed.

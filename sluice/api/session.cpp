@@ -15,7 +15,9 @@
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/program/verify.h"
+#include "sluice/runtime/reduce.h"
 #include "sluice/transforms/pipeline.h"
+#include "sluice/transforms/shard_weights.h"
 
 namespace sluice {
 
@@ -320,18 +322,6 @@ void Session::writePresets() {
   }
 }
 
-namespace {
-
-/// The bytes of the whole that are the part of a replica.
-std::pair<std::size_t, std::size_t> partOf(const HostTensor& whole,
-                                           std::size_t partBytes,
-                                           std::size_t replica) {
-  const std::size_t begin = std::min(replica * partBytes, whole.byteCount());
-  return {begin, std::min(partBytes, whole.byteCount() - begin)};
-}
-
-}  // namespace
-
 HostTensor Session::read(std::string_view variable) {
   wait();
   if (const auto preset = presets_.find(variable); preset != presets_.end()) {
@@ -344,10 +334,17 @@ HostTensor Session::read(std::string_view variable) {
   HostTensor whole(TensorType{placed->variable.type.dtype, placed->variable.split->whole});
   for (std::size_t r = 0; r < static_cast<std::size_t>(placed->variable.split->parts); ++r) {
     const HostTensor part = replicas_.at(r).state->read(variable);
-    const auto [begin, bytes] = partOf(whole, part.byteCount(), r);
+    const auto [begin, bytes] = runtime::partOf(whole.byteCount(), part.byteCount(), r);
     std::memcpy(static_cast<std::byte*>(whole.bytes()) + begin, part.bytes(), bytes);
   }
   return whole;
+}
+
+HostTensor Session::read(std::string_view variable, std::size_t replica) {
+  wait();
+  const program::PlacedVariable* placed = state().plan().find(variable);
+  const bool split = placed != nullptr && placed->variable.split.has_value();
+  return split ? read(variable) : replicas_.at(replica).state->read(variable);
 }
 
 void Session::write(std::string_view variable, const HostTensor& value) {
@@ -372,7 +369,7 @@ void Session::write(std::string_view variable, const HostTensor& value) {
       continue;
     }
     HostTensor part = HostTensor::full(placed->variable.type, 0);
-    const auto [begin, bytes] = partOf(value, part.byteCount(), r);
+    const auto [begin, bytes] = runtime::partOf(value.byteCount(), part.byteCount(), r);
     std::memcpy(part.bytes(), static_cast<const std::byte*>(value.bytes()) + begin, bytes);
     replicas_[r].state->write(variable, part);
   }
@@ -462,6 +459,18 @@ void Session::warnOnce(const std::string& text) {
   }
 }
 
+/// Variables of the plan that replicas keep in parts and that have no value yet.
+std::vector<ir::Variable> Session::newParts(const program::StatePlan& plan) const {
+  std::vector<ir::Variable> parts;
+  for (const program::PlacedVariable& placed : plan.variables()) {
+    if (placed.variable.split && !state().contains(placed.variable.name) &&
+        !presets_.contains(placed.variable.name)) {
+      parts.push_back(placed.variable);
+    }
+  }
+  return parts;
+}
+
 std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
                                                       const program::StatePlan& plan,
                                                       const Options& options) {
@@ -474,8 +483,13 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
                     replicas,
                     options.precision.floatingPointExceptions() ? runtime::CheckFinite::Yes
                                                                 : runtime::CheckFinite::No);
+  const std::vector<ir::Variable> added = newParts(plan);
   for (Replica& replica : replicas_) {
     replica.state->adopt(plan);
+  }
+  for (ir::Variable whole : added) {
+    whole.type.shape = whole.split->whole;
+    write(whole.name, ir::initialValue(whole, seed_));
   }
   writePresets();
   for (std::size_t d = 0; d < loaded->program().devices.size(); ++d) {
@@ -501,6 +515,9 @@ CompiledProgram Session::compile(ir::Graph graph,
   passes.fusion = options.fusion() && !options.precision.floatingPointExceptions();
   passes.dumpDirectory = dumpFolder(options, graph.name());
   begin(CompilePhase::Passes);
+  std::vector<std::string> warnings;
+  transforms::shardWeights(
+      graph, weightsInParts(graph, state().plan(), options, warnings), options.replicationFactor());
   transforms::runPasses(graph, passes);
   begin(CompilePhase::Plan);
   const Strategy strategy = strategyOf(graph, options);
@@ -535,6 +552,7 @@ CompiledProgram Session::compile(ir::Graph graph,
   if (!passes.dumpDirectory.empty()) {
     writeDump(passes.dumpDirectory, made.program);
   }
+  report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
   warn(report.warnings, options);
   begin(CompilePhase::Load);
   CompiledProgram compiled{.program = nullptr,

@@ -87,10 +87,7 @@ class Session : public nn::StateStore {
 
   /// Of the first replica: weights and optimizer state are the same in all.
   HostTensor read(std::string_view variable) override;
-  HostTensor read(std::string_view variable, std::size_t replica) {
-    wait();
-    return replicas_.at(replica).state->read(variable);
-  }
+  HostTensor read(std::string_view variable, std::size_t replica);
   /// In all replicas.
   void write(std::string_view variable, const HostTensor& value) override;
   /// The same, also of a variable that no program has yet: then it is what it starts from.
@@ -113,6 +110,7 @@ class Session : public nn::StateStore {
 
  private:
   void requireRoom(const program::Program& lowered) const;
+  std::vector<ir::Variable> newParts(const program::StatePlan& plan) const;
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,
                                                const program::StatePlan& plan,
                                                const Options& options);

@@ -246,6 +246,12 @@ void Graph::addVariable(Variable variable) {
   variables_.push_back(std::move(variable));
 }
 
+void Graph::replaceVariable(Variable variable) {
+  const auto known = std::ranges::find(variables_, variable.name, &Variable::name);
+  SLUICE_CHECK(known != variables_.end(), "there is no variable to replace");
+  *known = std::move(variable);
+}
+
 std::int32_t Graph::blockIndex(std::string_view name) {
   const auto found = std::ranges::find(blocks_, name);
   const auto index = static_cast<std::int32_t>(found - blocks_.begin());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sluice/ops/fused.h"
+#include "sluice/ops/shape_ops.h"
 #include "sluice/parallel/leaf.h"
 #include "sluice/parallel/op_replacer.h"
 
@@ -199,10 +200,16 @@ class Recomputer {
     }
   }
 
+  /// A weight that replicas keep in parts: the backward pass gathers it again.
+  bool isGatheredVariable(const Op& op) const {
+    return op.is(ops::kReplicaGather) && graph_.op(op.inputs[0].op).is(ir::kVariable);
+  }
+
   /// Whether the op is repeated in the backward pass of its stage.
   bool repeats(const Op& op) const {
-    return !isLeaf(op) && op.place.pass == Pass::Forward && !op.def->traits.effect &&
-           !op.def->traits.once && !kept_.contains(op.id) &&
+    const bool repeatable =
+        isGatheredVariable(op) || (!op.def->traits.effect && !op.def->traits.once);
+    return !isLeaf(op) && op.place.pass == Pass::Forward && repeatable && !kept_.contains(op.id) &&
            (rule_ != RecomputeRule::NormOnly || norms_.contains(op.id));
   }
 

@@ -6,6 +6,14 @@
 #include "sluice/base/error.h"
 
 namespace sluice::runtime {
+namespace {
+
+/// Who knows all replicas writes what each has a part of.
+HostTensor firstValue(const ir::Variable& variable, std::uint64_t seed) {
+  return variable.split ? HostTensor::full(variable.type, 0) : ir::initialValue(variable, seed);
+}
+
+}  // namespace
 
 ModelState::ModelState(std::vector<device::Device*> devices,
                        std::uint64_t seed,
@@ -40,12 +48,12 @@ void ModelState::adopt(program::StatePlan plan) {
       continue;
     }
     if (placed.device == program::kRemote) {
-      store({placed.device, placed.offset}, ir::initialValue(placed.variable, seed_));
+      store({placed.device, placed.offset}, firstValue(placed.variable, seed_));
       continue;
     }
     const auto d = static_cast<std::size_t>(placed.device);
     const device::Memory& memory = grown[d].data() != nullptr ? grown[d] : state_[d];
-    const HostTensor value = ir::initialValue(placed.variable, seed_);
+    const HostTensor value = firstValue(placed.variable, seed_);
     queues[d]->copy(memory.data() + placed.offset, value.bytes(), value.byteCount());
   }
   for (std::size_t d = 0; d < devices_.size(); ++d) {

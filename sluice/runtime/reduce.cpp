@@ -6,17 +6,6 @@
 namespace sluice::runtime {
 namespace {
 
-/// The bytes of a whole that are a replica's part of it.
-struct Part {
-  std::size_t begin = 0;
-  std::size_t bytes = 0;
-};
-
-Part partOf(const TensorType& whole, const TensorType& part, std::size_t replica) {
-  const std::size_t begin = std::min(replica * part.bytes(), whole.bytes());
-  return {begin, std::min(part.bytes(), whole.bytes() - begin)};
-}
-
 /// At most an element per replica.
 void padWithZeros(device::Queue& queue, std::byte* to, std::size_t bytes) {
   static constexpr std::array<std::byte, 256> kZeros{};
@@ -29,6 +18,11 @@ void padWithZeros(device::Queue& queue, std::byte* to, std::size_t bytes) {
 
 }  // namespace
 
+Part partOf(std::size_t wholeBytes, std::size_t partBytes, std::size_t replica) {
+  const std::size_t begin = std::min(replica * partBytes, wholeBytes);
+  return {begin, std::min(partBytes, wholeBytes - begin)};
+}
+
 std::int64_t reduce(device::Queue& queue,
                     const program::Reduction& reduction,
                     std::span<const void*> sources,
@@ -40,7 +34,7 @@ std::int64_t reduce(device::Queue& queue,
       queue.sum(to, sources, type, reduction.type.shape.elements());
       return reduction.type.shape.elements();
     case program::ReductionKind::SumPart: {
-      const Part part = partOf(reduction.operand, reduction.type, replica);
+      const Part part = partOf(reduction.operand.bytes(), reduction.type.bytes(), replica);
       for (const void*& source : sources) {
         source = static_cast<const std::byte*>(source) + part.begin;
       }
@@ -51,7 +45,7 @@ std::int64_t reduce(device::Queue& queue,
     }
     case program::ReductionKind::Gather:
       for (std::size_t r = 0; r < sources.size(); ++r) {
-        const Part part = partOf(reduction.type, reduction.operand, r);
+        const Part part = partOf(reduction.type.bytes(), reduction.operand.bytes(), r);
         queue.copy(to + part.begin, sources[r], part.bytes);
       }
       break;

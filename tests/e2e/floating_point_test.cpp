@@ -186,7 +186,7 @@ TEST(FindFirstNonFinite, RefusesInputsThatDoNotFit) {
                 static_cast<void>(
                     model.findFirstNonFinite({HostTensor::of<float>(Shape{3, 1}, {1, 2, 3})}));
               }),
-              HasSubstr("input 0"));
+              HasSubstr("input 'input0'"));
 }
 
 }  // namespace
