@@ -88,26 +88,16 @@ TEST(AiGraphcore, MakesEachOpWithItsResultTypes) {
 std::set<std::string_view> importedOps(std::string_view domain,
                                        const std::set<std::string_view>& without) {
   std::set<std::string_view> names;
-  for (const auto family : {onnx::controlTranslations(),
-                            onnx::elementwiseTranslations(),
-                            onnx::imageTranslations(),
-                            onnx::indexingTranslations(),
-                            onnx::linearTranslations(),
-                            onnx::lossTranslations(),
-                            onnx::mathTranslations(),
-                            onnx::nnTranslations(),
-                            onnx::normTranslations(),
-                            onnx::poolTranslations(),
-                            onnx::randomTranslations(),
-                            onnx::recurrentTranslations(),
-                            onnx::reductionTranslations(),
-                            onnx::sequenceTranslations(),
-                            onnx::shapeTranslations(),
-                            onnx::signalTranslations(),
-                            onnx::vendorIndexingTranslations(),
-                            onnx::vendorReplicaTranslations(),
-                            onnx::vendorStreamTranslations(),
-                            onnx::vendorTranslations()}) {
+  for (const auto family : {onnx::controlTranslations(),        onnx::elementwiseTranslations(),
+                            onnx::imageTranslations(),          onnx::indexingTranslations(),
+                            onnx::linearTranslations(),         onnx::lossTranslations(),
+                            onnx::mathTranslations(),           onnx::nnTranslations(),
+                            onnx::normTranslations(),           onnx::poolTranslations(),
+                            onnx::randomTranslations(),         onnx::recurrentTranslations(),
+                            onnx::reductionTranslations(),      onnx::sequenceTranslations(),
+                            onnx::shapeTranslations(),          onnx::signalTranslations(),
+                            onnx::vendorIndexingTranslations(), onnx::vendorReplicaTranslations(),
+                            onnx::vendorStreamTranslations(),   onnx::vendorTranslations()}) {
     for (const onnx::Translation& translation : family) {
       if (translation.domain == domain) {
         names.insert(translation.op);
