@@ -128,8 +128,8 @@ class Graph {
   const Variable* findVariable(std::string_view name) const;
   /// Throws InvalidArgument when the name is taken by a different variable.
   void addVariable(Variable variable);
-  /// The variable of this name is another one from now on; the caller replaces the ops that read and
-  /// assign it.
+  /// The variable of this name is another one from now on; the caller replaces the ops that read
+  /// and assign it.
   void replaceVariable(Variable variable);
 
   std::span<const std::string> blocks() const { return blocks_; }
