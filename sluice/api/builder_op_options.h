@@ -222,18 +222,7 @@ struct PackedDataBlockOptions {
   std::int64_t callbackBatchSize = 1;            ///< sequences per call
 };
 
-/// How the values of replicas become one; Local: they do not.
-enum class CollectiveOperator : std::uint8_t {
-  Add,
-  Mean,
-  Mul,
-  Min,
-  Max,
-  LogicalAnd,
-  LogicalOr,
-  SquareAdd,
-  Local
-};
+using ops::CollectiveOperator;
 
 struct ScatterReduceOptions {
   std::int64_t axis = -1;

@@ -7,6 +7,7 @@
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/ops/vendor.h"
 
 namespace sluice::onnx {
 namespace {
@@ -15,18 +16,8 @@ using Ints = std::vector<std::int64_t>;
 
 constexpr std::string_view kDomain = "ai.graphcore";
 
+using Operator = ops::CollectiveOperator;
 /// The vendor's numbers.
-enum class Operator : std::uint8_t {
-  Add,
-  Mean,
-  Mul,
-  Min,
-  Max,
-  LogicalAnd,
-  LogicalOr,
-  SquareAdd,
-  Local
-};
 enum class GroupType : std::uint8_t { All, Consecutive, Orthogonal, None };
 
 Operator operatorOf(const Node& node) {

@@ -47,6 +47,19 @@ CtcDecoded ctcBeamSearchDecoder(GraphBuilder& b,
                                 Value lengths,
                                 const CtcDecoderOptions& options = {});
 
+/// How the values of replicas become one; Local: they do not. The vendor's numbers.
+enum class CollectiveOperator : std::uint8_t {
+  Add,
+  Mean,
+  Mul,
+  Min,
+  Max,
+  LogicalAnd,
+  LogicalOr,
+  SquareAdd,
+  Local
+};
+
 /// Tensors of one type that a model keeps from run to run. The vendor has them in the host's
 /// memory; here they are a variable "remote_buffer/<id>" [rows, ...] that begins with zeros and, as
 /// everything that a model changes in its forward pass, is on the device of the ops that use it.

@@ -65,7 +65,7 @@ class Strategy {
   const Stage& stage(std::size_t id) const { return stages_[checked(id)]; }
   Stage& stage(std::size_t id) { return stages_[checked(id)]; }
   const Stage& stage(std::string_view block) const { return find(block); }
-  Stage& stage(std::string_view block) { return const_cast<Stage&>(find(block)); }
+  Stage& stage(std::string_view block) { return const_cast<Stage&>(find(block)); }  // NOLINT: own
   /// Of a pipeline; the others have none.
   PipelineKind schedule() const { return schedule_; }
   /// Of phased execution; stages() has the stages of all of them. 0 if the model is to be cut.

@@ -168,7 +168,8 @@ class Emitter {
     const TensorType& type = op.outputs[0];
     const bool once = info(segment_).oncePerRound();
     BufferId from = materialize(op.inputs[0], Layout::plain());
-    if (!once && !isMadeByKernels(from)) {
+    const bool constant = result_.uses[from.index()] == BufferUse::Constant;
+    if (constant || (!once && !isMadeByKernels(from))) {
       from = emitCopy(from, graph_.type(op.inputs[0]), op.name, BufferUse::Local);
     }
     BufferUse& use = result_.uses[from.index()];

@@ -292,6 +292,8 @@ class Lifetimes {
       lifetime.begin = beginOf(first, spans);
       lifetime.end = endOf(last, spans);
     }
+    // Kernels may use it, or a sum over replicas on their behalf.
+    const schedule::Lifetime used = lifetime;
     // Others bring it while the segment before runs, and take it away while the next one does.
     if (written) {
       if (round_.overlaps()) {
@@ -300,7 +302,7 @@ class Lifetimes {
       const std::int32_t arrival = round_.segmentAtArrival(b);
       if (arrival >= 0 && arrival < first) {
         const std::int64_t then = beginOf(arrival, spans);
-        lifetime.begin = lifetime.begin > extent.first ? then : std::min(lifetime.begin, then);
+        lifetime.begin = lifetime.begin > used.begin ? then : std::min(lifetime.begin, then);
       }
     }
     // What is only packed would make room at once, and the next one would have to wait for that.
@@ -310,8 +312,8 @@ class Lifetimes {
     if ((read || packed) && round_.overlaps()) {
       lifetime.end = endBehind(last, spans, buffer.device);
     }
-    const bool fromRoundBefore = lifetime.begin > extent.first;
-    const bool intoNextRound = lifetime.end <= extent.last;
+    const bool fromRoundBefore = lifetime.begin > used.begin;
+    const bool intoNextRound = lifetime.end < used.end;
     const bool meetsItself = (fromRoundBefore && intoNextRound) ||
                              ((fromRoundBefore || intoNextRound) && !lifetime.wraps());
     return meetsItself ? whole : lifetime;

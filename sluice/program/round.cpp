@@ -243,7 +243,7 @@ std::int64_t Round::lastWrite(const Node& copy, std::int32_t microBatch) const {
   const bool sumsOnce = copy.kind == TaskKind::Reduce && copy.once;
   if (sumsOnce && streams_ && !kernelsOf(static_cast<std::size_t>(copy.writes[0])).empty()) {
     // In the turn of the kernels that read it: what they need is there only then.
-    time = std::max(time, firstUse(copy, microBatch) - 1);
+    time = std::max(time, firstUse(copy, microBatch));
   }
   for (const std::int32_t w : touches_[buffer].writers) {
     const Node& writer = nodes_[static_cast<std::size_t>(w)];

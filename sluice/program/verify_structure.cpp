@@ -389,9 +389,17 @@ class Structure {
       }
       const Buffer& from = p_.buffer(reduction.from);
       const Buffer& to = p_.buffer(reduction.to);
-      require(from.device == to.device && to.region == Region::Transient && !overlap(from, to),
-              "reduction '{}' must go to other, transient memory of its device",
-              reduction.name);
+      require(
+          from.device == to.device && to.region == Region::Transient && !overlap(from, to),
+          "reduction '{}' must go to other, transient memory of its device, and goes from {} bytes "
+          "at {} of device {} to {} bytes at {} of device {}",
+          reduction.name,
+          from.bytes,
+          from.offset,
+          from.device,
+          to.bytes,
+          to.offset,
+          to.device);
     }
   }
 

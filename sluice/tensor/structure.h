@@ -49,7 +49,7 @@ class Structure {
   /// Of any type that has a parser: lists, maps, tuples, optionals, structs.
   template <StructureOf<L> T>
   requires(!std::is_same_v<T, Structure> && !std::is_same_v<T, L>)  //
-      Structure(const T& value)
+      Structure(const T& value)  // NOLINT(google-explicit-constructor): as for a tensor
       : Structure(StructureParser<T>::parse(value)) {}
 
   static Structure list(std::vector<Structure> parts) {

@@ -337,7 +337,7 @@ Bits runRandomNet(std::uint64_t seed, const Options& given, std::int64_t updates
   std::int64_t microBatch = 0;
   std::int64_t validated = 0;
   const auto validate = [&] {
-    const std::int64_t count = validation.microBatchesPerStep();
+    const std::int64_t count = validation.microBatchesPerStep() * options.replicationFactor();
     addOutputs(bits,
                "validated",
                validation.run(makeInputs(net.inputs(), 500 + validated, count)),
@@ -349,7 +349,7 @@ Bits runRandomNet(std::uint64_t seed, const Options& given, std::int64_t updates
     validate();
   }
   while (model.updates() < updates) {
-    const std::int64_t count = model.microBatchesPerStep();
+    const std::int64_t count = model.microBatchesPerStep() * options.replicationFactor();
     addOutputs(
         bits, "output", model.run(makeInputs(net.inputs(), microBatch, count)), microBatch, count);
     microBatch += count;
@@ -361,13 +361,36 @@ Bits runRandomNet(std::uint64_t seed, const Options& given, std::int64_t updates
   return bits;
 }
 
-std::string compareRandomNet(std::uint64_t seed, bool streams) {
+namespace {
+
+/// Tensors of either class in parts, wherever they are.
+void shareBetweenReplicas(std::uint64_t seed, Options& options) {
+  Dice dice(seed * 49979687 + 7);
+  options.replicationFactor(dice.between(2, 3));
+  const auto shared = [&](const TensorLocationSettings& settings) {
+    TensorLocationSettings parts = settings;
+    return parts.useReplicatedTensorSharding(!dice.oneIn(3))
+        .minElementsForReplicatedTensorSharding(dice.oneIn(2) ? 1 : 20);
+  };
+  TensorLocationOptions& at = options.tensorLocations;
+  at.setWeightLocation(shared(at.weight())).setOptimizerLocation(shared(at.optimizer()));
+}
+
+}  // namespace
+
+std::string compareRandomNet(std::uint64_t seed, Variety variety) {
   const RandomNet net(seed);
   const RandomTraining training(seed);
-  const Options options =
+  const bool streams = variety != Variety::Devices;
+  Options options =
       streams ? randomStreaming(seed, net, training) : randomOptions(seed, net, training);
+  if (variety == Variety::Replicas) {
+    shareBetweenReplicas(seed, options);
+  }
   // Outputs are compared by the number of their micro-batch, so both make calls of equal size.
-  const Options one = oneDeviceOptions(net, training).deviceIterations(options.deviceIterations());
+  const Options one = oneDeviceOptions(net, training)
+                          .deviceIterations(options.deviceIterations())
+                          .replicationFactor(options.replicationFactor());
   std::string different;
   try {
     const Bits expected = runRandomNet(seed, one, 3);

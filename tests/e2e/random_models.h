@@ -99,8 +99,15 @@ Options randomStreaming(std::uint64_t seed, const RandomNet& net, const RandomTr
 /// micro-batch.
 Bits runRandomNet(std::uint64_t seed, const Options& options, std::int64_t updates);
 
-/// What differs between one device and a random configuration; empty: nothing. With the seed and
-/// the configuration when something does.
-std::string compareRandomNet(std::uint64_t seed, bool streams = false);
+/// How far a random configuration is from one device.
+enum class Variety : std::uint8_t {
+  Devices,  ///< cuts, schedules, threads
+  Streams,  ///< also phases, tensors off the devices, recomputation
+  Replicas  ///< also two or three replicas, which may share weights and optimizer state
+};
+
+/// What differs between one device, or replicas of one device each, and a random configuration;
+/// empty: nothing. With the seed and the configuration when something does.
+std::string compareRandomNet(std::uint64_t seed, Variety variety = Variety::Devices);
 
 }  // namespace sluice::testing

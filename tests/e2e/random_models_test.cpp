@@ -9,21 +9,24 @@ namespace {
 
 class RandomModels : public ::testing::TestWithParam<std::uint64_t> {};
 
-TEST_P(RandomModels, GiveTheBitsOfOneDevice) {
+void expectSameBits(std::uint64_t first, testing::Variety variety) {
   constexpr std::uint64_t kPerTest = 10;
-  for (std::uint64_t seed = GetParam(); seed < GetParam() + kPerTest; ++seed) {
-    const std::string different = testing::compareRandomNet(seed);
+  for (std::uint64_t seed = first; seed < first + kPerTest; ++seed) {
+    const std::string different = testing::compareRandomNet(seed, variety);
     EXPECT_TRUE(different.empty()) << different;
   }
 }
 
-/// The same with phases, remote variables and activations, and recomputation at random.
+TEST_P(RandomModels, GiveTheBitsOfOneDevice) {
+  expectSameBits(GetParam(), testing::Variety::Devices);
+}
+
 TEST_P(RandomModels, GiveTheBitsOfOneDeviceWhenTheyStream) {
-  constexpr std::uint64_t kPerTest = 10;
-  for (std::uint64_t seed = GetParam(); seed < GetParam() + kPerTest; ++seed) {
-    const std::string different = testing::compareRandomNet(seed, true);
-    EXPECT_TRUE(different.empty()) << different;
-  }
+  expectSameBits(GetParam(), testing::Variety::Streams);
+}
+
+TEST_P(RandomModels, GiveTheBitsOfOneDevicePerReplicaWhenReplicasShare) {
+  expectSameBits(GetParam(), testing::Variety::Replicas);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds,

@@ -6,9 +6,12 @@
 namespace sluice {
 namespace {
 
-void expectSameBits(std::initializer_list<std::uint64_t> seeds, bool streams = false) {
+using testing::Variety;
+
+void expectSameBits(std::initializer_list<std::uint64_t> seeds,
+                    Variety variety = Variety::Devices) {
   for (const std::uint64_t seed : seeds) {
-    const std::string different = testing::compareRandomNet(seed, streams);
+    const std::string different = testing::compareRandomNet(seed, variety);
     EXPECT_TRUE(different.empty()) << different;
   }
 }
@@ -22,16 +25,28 @@ TEST(RandomModelRegressions, AProgramReadsVariablesOfADeviceThatItRunsNothingOn)
 }
 
 TEST(RandomModelRegressions, AnAccumulatorIsSavedBesideTheUpdateThatReadsIt) {
-  expectSameBits({234}, true);
+  expectSameBits({234}, Variety::Streams);
 }
 
 TEST(RandomModelRegressions, APhaseOfOneDeviceHasVariablesOnAnother) {
-  expectSameBits({376, 603, 1919}, true);
+  expectSameBits({376, 603, 1919}, Variety::Streams);
+}
+
+TEST(RandomModelRegressions, ASumOverReplicasReadsItsOperandBehindTheLastKernel) {
+  expectSameBits({229, 404, 569}, Variety::Replicas);
+}
+
+TEST(RandomModelRegressions, AConstantIsSummedOverReplicas) {
+  expectSameBits({121, 138, 314}, Variety::Replicas);
+}
+
+TEST(RandomModelRegressions, SumsOverReplicasComeInTheOrderOfTheirMemory) {
+  expectSameBits({832}, Variety::Replicas);
 }
 
 TEST(RandomModelRegressions, AStageIsWithoutOpsInInference) {
   expectSameBits({1491});
-  expectSameBits({1491}, true);
+  expectSameBits({1491}, Variety::Streams);
 }
 
 }  // namespace

@@ -285,12 +285,12 @@ def mnist_checkpoints(run, folder):
 
 
 def char_gpt(programs):
-    documents = sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/*.md"))
+    # A text that stays as it is.
     text = programs.run("char_gpt", "--steps", 40, "--sample", 20, "--prompt", "The ",
-                        "--files", *documents)
+                        "--files", ROOT / "LICENSE")
     first = number(r"step +0 loss ([\d.]+)", text)
     last = number(r"step +39 loss ([\d.]+)", text)
-    check(first > 4 and last < 3.5, text)
+    check(first > 4 and last < 3, text)
     sample = text.split("---\n")[1]
     check(len(sample) == len("The ") + 20 + 1, text)
     text = programs.run("char_gpt", "--files", "missing.txt", code=1)
