@@ -16,27 +16,14 @@ using Key = std::pair<std::string_view, std::string_view>;  // domain, op
 
 std::map<Key, const Translation*> indexTranslations() {
   std::map<Key, const Translation*> index;
-  for (const auto family : {controlTranslations(),
-                            elementwiseTranslations(),
-                            imageTranslations(),
-                            indexingTranslations(),
-                            linearTranslations(),
-                            lossTranslations(),
-                            mathTranslations(),
-                            nnTranslations(),
-                            normTranslations(),
-                            poolTranslations(),
-                            randomTranslations(),
-                            recurrentTranslations(),
-                            reductionTranslations(),
-                            sequenceTranslations(),
-                            shapeTranslations(),
-                            signalTranslations(),
-                            trainingTranslations(),
-                            vendorIndexingTranslations(),
-                            vendorReplicaTranslations(),
-                            vendorStreamTranslations(),
-                            vendorTranslations()}) {
+  for (const auto family :
+       {controlTranslations(),       elementwiseTranslations(),  imageTranslations(),
+        indexingTranslations(),      linearTranslations(),       lossTranslations(),
+        mathTranslations(),          nnTranslations(),           normTranslations(),
+        poolTranslations(),          randomTranslations(),       recurrentTranslations(),
+        reductionTranslations(),     sequenceTranslations(),     shapeTranslations(),
+        signalTranslations(),        trainingTranslations(),     vendorIndexingTranslations(),
+        vendorReplicaTranslations(), vendorStreamTranslations(), vendorTranslations()}) {
     for (const Translation& translation : family) {
       const bool fresh =
           index.emplace(Key{translation.domain, translation.op}, &translation).second;
