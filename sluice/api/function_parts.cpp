@@ -113,7 +113,7 @@ void FunctionTrace::complete(const std::vector<nn::Tensor>& results) {
     const auto input = std::ranges::find(inputs_, start.value(), &nn::Tensor::value);
     const bool computed = input == inputs_.end();
     plan.before = plan.before || computed;
-    plan.starts.push_back(computed ? std::nullopt : std::optional(input - inputs_.begin()));
+    plan.starts.emplace_back(computed ? std::nullopt : std::optional(input - inputs_.begin()));
   }
   for (std::size_t r = 0; r < results.size(); ++r) {
     const ir::Value value = results[r].value();

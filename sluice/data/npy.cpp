@@ -169,7 +169,7 @@ Header parseHeader(std::string_view bytes, const std::string& name) {
   if (!bytes.starts_with(kMagic) || bytes.size() < 8) {
     raise<FileError>("'{}' is not an .npy file: it must start with \\x93NUMPY and a version", name);
   }
-  const int major = bytes[6];
+  const int major = static_cast<unsigned char>(bytes[6]);
   if (major < 1 || major > 3) {
     raise<FileError>("'{}' has version {} of the .npy format; 1 to 3 are known", name, major);
   }

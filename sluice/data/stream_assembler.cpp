@@ -103,11 +103,12 @@ class StreamAssembler : public Assembler {
   bool readSample(std::int64_t number) {
     std::optional<Sample> sample;
     ofSample(number, [&] { sample = stream_.dataset->next(); });
-    if (sample) {
-      samples_.push_back(*std::move(sample));
-      numbers_.push_back(number);
+    if (!sample) {
+      return false;
     }
-    return sample.has_value();
+    samples_.push_back(*std::move(sample));
+    numbers_.push_back(number);
+    return true;
   }
 
   void noteRest(std::int64_t rest) const {

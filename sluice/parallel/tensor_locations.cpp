@@ -20,7 +20,9 @@ bool isTraining(const ir::Graph& graph) {
 }
 
 void requireTensors(const ir::Graph& graph, const LocationPlan& locations) {
-  for (const auto& [name, onChip] : locations.tensors) {
+  for (const auto& location : locations.tensors) {
+    const std::string& name = location.first;
+    const bool onChip = location.second;
     const ir::Variable* variable = graph.findVariable(name);
     const bool made =
         std::ranges::any_of(graph.order(), [&](ir::OpId id) { return graph.op(id).name == name; });

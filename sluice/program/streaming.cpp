@@ -228,8 +228,8 @@ class Streams {
     const BufferUse use = emitted_.uses[b];
     const bool kind = use == BufferUse::Local || use == BufferUse::Sent || use == BufferUse::Feed ||
                       use == BufferUse::Drain || use == BufferUse::Received;
-    return kind && std::ranges::all_of(uses_[b], [&](const SegmentUse& use_) {
-             return !infoOf(use_.segment).oncePerRound();
+    return kind && std::ranges::all_of(uses_[b], [&](const SegmentUse& each) {
+             return !infoOf(each.segment).oncePerRound();
            });
   }
 

@@ -16,6 +16,8 @@ template <class F>
 struct Lazily {
   F make;
 };
+template <class F>
+Lazily(F) -> Lazily<F>;
 
 }  // namespace
 }  // namespace sluice::program
