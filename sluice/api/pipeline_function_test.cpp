@@ -109,52 +109,79 @@ TEST(PipelineFunction, TrainsToTheBitsOfATrainingModelWithBlocks) {
   }
 }
 
+/// What three stages leave, and where their program keeps things.
+struct Trained {
+  std::vector<std::uint64_t> weights;
+  std::size_t remote = 0;       ///< variables in remote memory
+  std::size_t parts = 0;        ///< variables of which every replica keeps a part
+  std::size_t activations = 0;  ///< bytes of them in remote memory
+};
+
+Trained trainStages(PipelineOptions options, const Options& given, std::int64_t accumulation = 4) {
+  Net net;
+  data::InfeedQueue infeed(pairs(rows(32, 0), rows(32, 5)));
+  options.gradientAccumulationCount = accumulation;
+  options.repeatCount = 8 / accumulation;
+  options.infeed = &infeed;
+  options.optimizerFunction = firstIsLoss;
+  auto run = compile(net, given, [&](const Tensors&) {
+    std::vector<PipelineStage> stages = net.stages();
+    stages[2] = [&](const Tensors& in) { return Tensors{net.third(in)[0]}; };
+    return pipeline(stages, options);
+  });
+  run();
+  Trained trained{.weights = net.weights(),
+                  .activations = run.model().program().remote.transientBytes};
+  for (const program::PlacedVariable& placed : run.model().session().state().plan().variables()) {
+    trained.remote += placed.device == program::kRemote ? 1 : 0;
+    trained.parts += placed.variable.split ? 1 : 0;
+  }
+  return trained;
+}
+
 TEST(PipelineFunction, OffloadsShardsAndRecomputesWithoutChangingABit) {
-  const HostTensor x = rows(32, 0);
-  const HostTensor y = rows(32, 5);
-  const auto train = [&](PipelineOptions options, const Options& given) {
-    Net net;
-    data::InfeedQueue infeed(pairs(x, y));
-    options.gradientAccumulationCount = 4;
-    options.repeatCount = 2;
-    options.infeed = &infeed;
-    options.optimizerFunction = firstIsLoss;
-    auto run = compile(net, given, [&](const Tensors&) {
-      std::vector<PipelineStage> stages = net.stages();
-      stages[2] = [&](const Tensors& in) { return Tensors{net.third(in)[0]}; };
-      return pipeline(stages, options);
-    });
-    run();
-    std::size_t remote = 0;
-    for (const program::PlacedVariable& placed : run.model().session().state().plan().variables()) {
-      remote += placed.device == program::kRemote ? 1 : 0;
-    }
-    return std::pair(net.weights(), remote);
-  };
   const Options two = Options().replicationFactor(2);
-  const auto [weights, byDefault] = train({}, two);
-  const auto [onChip, none] = train({.offloadWeightUpdateVariables = false}, two);
-  EXPECT_EQ(onChip, weights);
-  EXPECT_EQ(none, 0U);
-  EXPECT_EQ(byDefault, 6U);  // a velocity of each weight and bias
+  const Trained byDefault = trainStages({}, two);
+  const Trained onChip = trainStages({.offloadWeightUpdateVariables = false}, two);
+  EXPECT_EQ(onChip.weights, byDefault.weights);
+  EXPECT_EQ(onChip.remote, 0U);
+  EXPECT_EQ(byDefault.remote, 6U);  // a velocity of each weight and bias
   Options said = two;
   said.tensorLocations.setOptimizerLocation(TensorLocationSettings().useOnChipStorage(true));
-  EXPECT_EQ(train({}, said).second, 0U);
-  const auto [offloaded, more] = train({.offloadGradientAccumulationBuffers = true}, two);
-  EXPECT_EQ(offloaded, weights);
-  EXPECT_EQ(more, 12U);
-  Options small = two;
-  small.tensorLocations.setOptimizerLocation(
-      TensorLocationSettings().minElementsForReplicatedTensorSharding(2));
-  EXPECT_EQ(train({.replicatedOptimizerStateSharding = true}, small).first, weights);
+  EXPECT_EQ(trainStages({}, said).remote, 0U);
+  const Trained accumulators = trainStages({.offloadGradientAccumulationBuffers = true}, two);
+  EXPECT_EQ(accumulators.weights, byDefault.weights);
+  EXPECT_EQ(accumulators.remote, 12U);
+  const Trained offloaded = trainStages({.offloadWeights = true}, two);
+  EXPECT_EQ(offloaded.weights, byDefault.weights);
+  EXPECT_EQ(offloaded.remote, 12U);
   for (const RecomputationMode mode : {RecomputationMode::RecomputeThenBackpropagate,
                                        RecomputationMode::RecomputeAndBackpropagateInterleaved}) {
-    EXPECT_EQ(train({.recomputationMode = mode}, two).first, weights);
+    EXPECT_EQ(trainStages({.recomputationMode = mode}, two).weights, byDefault.weights);
   }
-  Options parts = two;
-  parts.tensorLocations.setWeightLocation(
-      TensorLocationSettings().minElementsForReplicatedTensorSharding(2));
-  EXPECT_EQ(train({.replicatedWeightSharding = true}, parts).first, weights);
+}
+
+TEST(PipelineFunction, ReplicasShareStateAndWeights) {
+  Options small = Options().replicationFactor(2);
+  const TensorLocationSettings all =
+      TensorLocationSettings().minElementsForReplicatedTensorSharding(2);
+  small.tensorLocations.setOptimizerLocation(all).setWeightLocation(all);
+  const Trained whole = trainStages({}, small);
+  EXPECT_EQ(whole.parts, 0U);
+  const Trained state = trainStages({.replicatedOptimizerStateSharding = true}, small);
+  EXPECT_EQ(state.weights, whole.weights);
+  EXPECT_EQ(state.parts, 6U);
+  const Trained weights = trainStages({.replicatedWeightSharding = true}, small);
+  EXPECT_EQ(weights.weights, whole.weights);
+  EXPECT_EQ(weights.parts, 6U);
+}
+
+TEST(PipelineFunction, OffloadsActivations) {
+  const Trained kept = trainStages({}, Options(), 8);
+  EXPECT_EQ(kept.activations, 0U);
+  const Trained offloaded = trainStages({.offloadActivations = true}, Options(), 8);
+  EXPECT_EQ(offloaded.weights, kept.weights);
+  EXPECT_GT(offloaded.activations, 0U);
 }
 
 /// The loss is w x: the gradient is the element of the infeed.

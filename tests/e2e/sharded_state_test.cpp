@@ -17,6 +17,7 @@ using parallel::Stage;
 using ::testing::AllOf;
 using testing::Bits;
 using testing::BlockedCnn;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::makeInputs;
 using testing::ResidualMlp;
@@ -222,6 +223,20 @@ TEST(ShardedWeights, AreReadByInferenceOfAsManyReplicas) {
   auto single = inferenceModel(net, options.clone().replicationFactor(1));
   EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { single.run(few); }),
               AllOf(HasSubstr("in parts by 2 replicas"), HasSubstr("replicationFactor(2)")));
+}
+
+TEST(ShardedWeights, StayWholeWhereAnotherModelHasThemWhole) {
+  ResidualMlp net;
+  Options plain = replicated(2);
+  plain.training.gradientAccumulation(1);
+  auto inference = inferenceModel(net, plain);
+  inference.run(makeInputs(ResidualMlp::inputs(), 0, 2));
+  auto model = trainingModel(net, shardedWeights(2), optim::SGD(0.05));
+  model.compile(makeInputs(ResidualMlp::inputs(), 0, model.microBatchesPerStep() * 2));
+  EXPECT_THAT(model.compiled().warnings, Contains(HasSubstr("stays whole: another model")));
+  for (const program::PlacedVariable& placed : model.session().state().plan().variables()) {
+    EXPECT_FALSE(placed.variable.role == ir::VariableRole::Weight && placed.variable.split);
+  }
 }
 
 TEST(ShardedWeights, DoNotGoWithContinuousUpdates) {
