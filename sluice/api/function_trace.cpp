@@ -10,6 +10,7 @@
 namespace sluice {
 namespace {
 
+// NOLINTNEXTLINE(*-non-const-global-variables): the functions of a model find their trace by it
 thread_local FunctionTrace* currentTrace = nullptr;
 
 }  // namespace

@@ -274,7 +274,7 @@ class Model {
   Entry& entryOf(const HostStructure& inputs, const BatchLayout& layout);
   Entry& entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed);
   Entry& entryOf(const Signature& signature);
-  std::vector<HostTensor> runStep(std::shared_ptr<Step> step, Entry& entry);
+  std::vector<HostTensor> runStep(const std::shared_ptr<Step>& step, Entry& entry);
   Pending startStep(std::shared_ptr<Step> step, Entry& entry);
   runtime::StepArgs argsOf(Step& step, const Entry& entry) const;
   std::function<void()> finisher(std::shared_ptr<Step> step, const Entry& entry) const;

@@ -69,7 +69,7 @@ std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& e
   };
 }
 
-std::vector<HostTensor> Model::runStep(std::shared_ptr<Step> step, Entry& entry) {
+std::vector<HostTensor> Model::runStep(const std::shared_ptr<Step>& step, Entry& entry) {
   alive().run(*entry.compiled.program, argsOf(*step, entry));
   finisher(step, entry)();
   return step->takeOutputs();

@@ -92,6 +92,40 @@ void printTask(Text out, const Program& program, const Task& task) {
   fmt::format_to(out, "\n");
 }
 
+/// What moves between devices, replicas and remote memory, and who meets for it.
+void printExchanges(Text out, const Program& program) {
+  for (const Transfer& transfer : program.transfers) {
+    const Buffer& from = program.buffer(transfer.from);
+    const Buffer& to = program.buffer(transfer.to);
+    fmt::format_to(out,
+                   "  transfer \"{}\" of {} from {} at {} to {} at {}, {} slot{}{}\n",
+                   transfer.name,
+                   formatBytes(transfer.bytes),
+                   deviceText(from),
+                   placeText(from),
+                   deviceText(to),
+                   placeText(to),
+                   to.slots,
+                   to.slots == 1 ? "" : "s",
+                   transfer.oncePerRound ? ", once per round" : "");
+  }
+  for (const Reduction& reduction : program.reductions) {
+    fmt::format_to(out,
+                   "  {} \"{}\" {} over replicas from {} to {} of device {}{}\n",
+                   name(reduction.kind),
+                   reduction.name,
+                   reduction.type.str(),
+                   placeText(program.buffer(reduction.from)),
+                   placeText(program.buffer(reduction.to)),
+                   program.buffer(reduction.to).device,
+                   reduction.oncePerRound ? "" : ", per micro-batch");
+  }
+  for (std::size_t i = 0; program.barriers && i < program.barriers->groups.size(); ++i) {
+    fmt::format_to(
+        out, "  barrier {} of devices {}\n", i, fmt::join(program.barriers->groups[i], ", "));
+  }
+}
+
 }  // namespace
 
 std::string name(const Segment& segment) {
@@ -187,36 +221,7 @@ std::string print(const Program& program) {
                    constant.value.type().str(),
                    placeText(program.buffer(constant.buffer)));
   }
-  for (const Transfer& transfer : program.transfers) {
-    const Buffer& from = program.buffer(transfer.from);
-    const Buffer& to = program.buffer(transfer.to);
-    fmt::format_to(out,
-                   "  transfer \"{}\" of {} from {} at {} to {} at {}, {} slot{}{}\n",
-                   transfer.name,
-                   formatBytes(transfer.bytes),
-                   deviceText(from),
-                   placeText(from),
-                   deviceText(to),
-                   placeText(to),
-                   to.slots,
-                   to.slots == 1 ? "" : "s",
-                   transfer.oncePerRound ? ", once per round" : "");
-  }
-  for (const Reduction& reduction : program.reductions) {
-    fmt::format_to(out,
-                   "  {} \"{}\" {} over replicas from {} to {} of device {}{}\n",
-                   name(reduction.kind),
-                   reduction.name,
-                   reduction.type.str(),
-                   placeText(program.buffer(reduction.from)),
-                   placeText(program.buffer(reduction.to)),
-                   program.buffer(reduction.to).device,
-                   reduction.oncePerRound ? "" : ", per micro-batch");
-  }
-  for (std::size_t i = 0; program.barriers && i < program.barriers->groups.size(); ++i) {
-    fmt::format_to(
-        out, "  barrier {} of devices {}\n", i, fmt::join(program.barriers->groups[i], ", "));
-  }
+  printExchanges(out, program);
   for (const Segment& segment : program.segments) {
     if (segment.calls.empty()) {
       continue;

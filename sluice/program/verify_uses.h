@@ -44,7 +44,7 @@ class Uses {
   /// Where a buffer lies whose bytes are there before the first task.
   CellRange loaded(BufferId buffer) const { return ranges_[loaded_[buffer.index()]]; }
   CellRange cells(const Use& use, std::int32_t slot) const {
-    return ranges_[static_cast<std::size_t>(use.ranges + slot)];
+    return ranges_[static_cast<std::size_t>(use.ranges) + static_cast<std::size_t>(slot)];
   }
   std::size_t numCells() const { return numCells_; }
 

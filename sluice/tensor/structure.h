@@ -44,7 +44,8 @@ class Structure {
  public:
   /// Nothing, as std::nullopt is.
   Structure() = default;
-  Structure(std::nullopt_t /*none*/) {}
+  Structure(std::nullopt_t /*none*/) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): a call is given tensors where it takes structures
   Structure(L leaf) : kind_(StructureKind::Tensor), leaf_(std::move(leaf)) {}
   /// Of any type that has a parser: lists, maps, tuples, optionals, structs.
   template <StructureOf<L> T>
