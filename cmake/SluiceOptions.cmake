@@ -43,13 +43,7 @@ if(SLUICE_MOLD)
   target_link_options(sluice_options INTERFACE -fuse-ld=mold)
 endif()
 
-# Two checkouts at different paths share the cache: paths are hashed relative to
-# the source tree and the working directory is left out. Precompiled headers are
-# cached by their contents, which hold no time of day.
 find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-    "${SLUICE_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/cmake/compile_cached.sh" "${SLUICE_CCACHE}")
 endif()

@@ -1,18 +1,24 @@
-# sluice_precompile(<target> library|test): the headers of the standard library, fmt and, for tests,
-# GoogleTest are read once per build and not once per file. They are half of what compiling a file
-# costs, and none of them is ours, so no edit makes them stale.
+# sluice_precompile(<target> library|test|model_test|program): headers that all files of a kind include
+# are read once per build and not once per file. The standard library, fmt and, for tests, GoogleTest
+# are half of what compiling a file costs. What is made of models, in tests and programs, has the
+# headers that it takes to make one, too: they are as much again, and it is compiled anew when they
+# change anyway.
 #
 # One target of each kind is compiled and the others reuse its result. A target with flags that the
 # compiler cannot match (OpenMP) asks for one of its own: sluice_precompile(<target> own).
 # Files still include what they use: the check of headers and clang-tidy run without these.
 
-option(SLUICE_PRECOMPILE "Precompile the headers of other libraries" ON)
+option(SLUICE_PRECOMPILE "Precompile headers" ON)
 
 # Without <filesystem>: it brings <iomanip> along, whose std::quoted is found for every std::string.
 set(_sluice_common_headers
   <algorithm> <array> <bit> <chrono> <cmath> <cstddef> <cstdint> <cstring> <deque> <functional>
   <limits> <map> <memory> <numeric> <optional> <ranges> <set> <span> <string> <string_view>
   <unordered_map> <unordered_set> <utility> <variant> <vector> <fmt/core.h>)
+set(_sluice_test_headers <gmock/gmock.h> <gtest/gtest.h>)
+set(_sluice_model_headers
+  "${PROJECT_SOURCE_DIR}/sluice/api/model.h" "${PROJECT_SOURCE_DIR}/sluice/nn/modules.h"
+  "${PROJECT_SOURCE_DIR}/sluice/optim/adam.h")
 
 function(sluice_precompile target kind)
   if(NOT SLUICE_PRECOMPILE)
@@ -29,14 +35,19 @@ function(sluice_precompile target kind)
     add_library(${shared} OBJECT EXCLUDE_FROM_ALL "${empty}")
     target_link_libraries(${shared} PRIVATE fmt::fmt sluice_options)
     set_target_properties(${shared} PROPERTIES CXX_EXTENSIONS OFF)
+    set(headers ${_sluice_common_headers})
     if(kind STREQUAL "library")
       set_target_properties(${shared} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-      target_precompile_headers(${shared} PRIVATE ${_sluice_common_headers})
-    else()
-      target_link_libraries(${shared} PRIVATE GTest::gmock GTest::gtest sluice_test_options)
-      target_precompile_headers(${shared} PRIVATE
-        ${_sluice_common_headers} <gmock/gmock.h> <gtest/gtest.h>)
     endif()
+    if(kind MATCHES "test")
+      target_link_libraries(${shared} PRIVATE GTest::gmock GTest::gtest sluice_test_options)
+      list(APPEND headers ${_sluice_test_headers})
+    endif()
+    if(kind MATCHES "model|program")
+      target_include_directories(${shared} PRIVATE "${PROJECT_SOURCE_DIR}")
+      list(APPEND headers ${_sluice_model_headers})
+    endif()
+    target_precompile_headers(${shared} PRIVATE ${headers})
   endif()
   target_precompile_headers(${target} REUSE_FROM ${shared})
 endfunction()
