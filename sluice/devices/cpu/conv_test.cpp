@@ -145,6 +145,18 @@ TEST(CpuConv, ComputesSixteenBitFloats) {
   }
 }
 
+TEST(CpuConv, ConvertsSixteenBitFloatsStripByStrip) {
+  const auto shape = [](std::int64_t images) {
+    return ConvShape{{images, 3, 64, 64}, {8, 3, 3, 3}, {{"pads", {1, 1, 1, 1}}}};
+  };
+  checkConv(shape(43), DType::F16);  // whole strips and a rest
+  // In float32 the operands take 36 MB; each of at most eight tiles holds about one at a time.
+  constexpr std::size_t kMost = std::size_t{8} * 3 << 19;
+  for (const Case& c : convCases(shape(200), DType::F16)) {
+    EXPECT_LT(OneOp(c.def, c.attrs, c.inputs, 1).choice().scratchBytes, kMost) << describe(c);
+  }
+}
+
 TEST(CpuConv, LeavesEmptyBatchesAndDoublesToTheReference) {
   for (Case& c : convCases({{0, 4, 6, 6}, {5, 4, 3, 3}})) {
     c.implementation = "reference";

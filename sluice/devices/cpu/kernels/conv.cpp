@@ -1,6 +1,7 @@
 // conv and conv_grad_input by oneDNN: activations and weights in, activations out, tiled by images.
 // Weights are taken in the format the primitives want, so that packing them can be hoisted; 16-bit
-// floats are converted to float32 and packed here.
+// floats are converted to float32 here, weights as a whole and activations strip by strip.
+#include <algorithm>
 #include <array>
 
 #include "sluice/base/error.h"
@@ -35,12 +36,14 @@ Roles rolesOf(ConvPass pass) {
                                    : Roles{1, 0, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC};
 }
 
-/// Where things lie in scratch; the first three are only there for 16-bit floats.
+/// Where things lie in scratch. For 16-bit floats: the weights in float32 come first, and each tile
+/// has a strip of the activation and of the output.
 struct ScratchPlan {
-  std::size_t weights = 0;  ///< after the activation
-  std::size_t packed = 0;
-  std::size_t output = 0;
+  std::size_t packed = 0;  ///< weights
   std::size_t tiles = 0;
+  std::size_t output = 0;  ///< in a tile, behind the activation
+  std::size_t pad = 0;     ///< in a tile
+  std::size_t perTile = 0;
   std::size_t total = 0;
 };
 
@@ -48,12 +51,13 @@ ScratchPlan scratchOf(const ConvPlan& plan, bool converts) {
   ScratchPlan s;
   if (converts) {
     const bool forward = plan.pass == ConvPass::Forward;
-    s.weights = floats(forward ? plan.xElements() : plan.yElements());
-    s.packed = s.weights + alignedBytes(plan.plainWeights.get_size());
-    s.output = s.packed + alignedBytes(plan.weights.get_size());
-    s.tiles = s.output + floats(forward ? plan.yElements() : plan.xElements());
+    s.packed = alignedBytes(plan.plainWeights.get_size());
+    s.tiles = s.packed + alignedBytes(plan.weights.get_size());
+    s.output = floats(plan.strip() * (forward ? plan.xPerImage() : plan.yPerImage()));
+    s.pad = s.output + floats(plan.strip() * (forward ? plan.yPerImage() : plan.xPerImage()));
   }
-  s.total = s.tiles + plan.perTile * plan.tiles.size();
+  s.perTile = s.pad + plan.perTile;
+  s.total = s.tiles + s.perTile * plan.tiles.size();
   return s;
 }
 
@@ -63,21 +67,15 @@ class Conv : public TiledKernel {
       : storage_(op.inputs[0].dtype),
         roles_(rolesOf(plan.pass)),
         scratch_(scratchOf(plan, converts())),
-        perTile_(plan.perTile),
-        inputCount_(op.inputs[roles_.activation].shape.elements()),
         weightCount_(op.inputs[roles_.weights].shape.elements()),
-        outputCount_(op.outputs[0].shape.elements()),
-        images_(plan.dims.batch) {
+        inputPerImage_(op.inputs[roles_.activation].shape.elements() / plan.dims.batch),
+        outputPerImage_(op.outputs[0].shape.elements() / plan.dims.batch) {
     for (const ConvTile& tile : plan.tiles) {
-      const auto desc = [&](int argument) {
-        return tile.desc.query_md(dnnl::query::exec_arg_md, argument);
-      };
-      const std::array<Call::Argument, 4> arguments = {
-          {{roles_.source, desc(roles_.source)},
-           {DNNL_ARG_WEIGHTS, desc(DNNL_ARG_WEIGHTS)},
-           {roles_.target, desc(roles_.target)},
-           {DNNL_ARG_SCRATCHPAD, desc(DNNL_ARG_SCRATCHPAD)}}};
-      tiles_.push_back({tile.first, tile.count, Call(dnnl::primitive(tile.desc.get()), arguments)});
+      tiles_.push_back({tile.first, tile.count, tile.strip, {}});
+      tiles_.back().calls.push_back(callOf(tile.desc));
+      if (tile.rest) {
+        tiles_.back().calls.push_back(callOf(tile.rest));
+      }
     }
     if (converts() && plan.weights != plan.plainWeights) {
       pack_.push_back(onednn::reorderCall(plan.plainWeights, plan.weights));
@@ -86,31 +84,17 @@ class Conv : public TiledKernel {
 
   void runTiles(const device::KernelRun& run,
                 FunctionRef<void(const OutputTile&)> epilogue) override {
-    auto* scratch = static_cast<std::byte*>(run.scratch);
-    const auto* in = run.in<float>(roles_.activation);
-    const auto* weights = run.in<float>(roles_.weights);
-    auto* out = run.out<float>(0);
-    if (converts()) {
-      widen(run, in, weights);
-      out = reinterpret_cast<float*>(scratch + scratch_.output);
-    }
-    const std::int64_t perImage = outputCount_ / images_;
+    const float* weights = converts() ? widenWeights(run) : run.in<float>(roles_.weights);
     run.workers.parallelFor(static_cast<std::int64_t>(tiles_.size()), [&](std::int64_t i) {
       Tile& tile = tiles_[static_cast<std::size_t>(i)];
-      const std::array<const void*, 4> addresses = {
-          in + tile.first * (inputCount_ / images_),
-          weights,
-          out + tile.first * perImage,
-          scratch + scratch_.tiles + static_cast<std::size_t>(i) * perTile_};
-      tile.call.run(addresses);
-      const OutputTile output{tile.first * perImage, (tile.first + tile.count) * perImage};
-      if (converts()) {
-        fromFloat(storage_,
-                  out + output.begin,
-                  run.out<std::uint16_t>(0) + output.begin,
-                  output.end - output.begin);
+      std::byte* scratch = static_cast<std::byte*>(run.scratch) + scratch_.tiles +
+                           static_cast<std::size_t>(i) * scratch_.perTile;
+      for (std::int64_t done = 0; done < tile.count; done += tile.strip) {
+        const std::int64_t images = std::min(tile.strip, tile.count - done);
+        const Strip strip{tile.first + done, images, scratch};
+        runStrip(run, tile.calls[images == tile.strip ? 0 : 1], weights, strip);
       }
-      epilogue(output);
+      epilogue({tile.first * outputPerImage_, (tile.first + tile.count) * outputPerImage_});
     });
   }
 
@@ -118,36 +102,73 @@ class Conv : public TiledKernel {
   struct Tile {
     std::int64_t first;
     std::int64_t count;
-    Call call;
+    std::int64_t strip;
+    std::vector<Call> calls;  ///< for whole strips and for the rest
+  };
+  struct Strip {
+    std::int64_t first;
+    std::int64_t images;
+    std::byte* scratch;  ///< of its tile
   };
 
   bool converts() const { return storage_ != DType::F32; }
 
-  /// The operands in float32, the weights packed.
-  void widen(const device::KernelRun& run, const float*& in, const float*& weights) {
+  Call callOf(const dnnl::primitive_desc_base& primitive) const {
+    const auto desc = [&](int argument) {
+      return primitive.query_md(dnnl::query::exec_arg_md, argument);
+    };
+    const std::array<Call::Argument, 4> arguments = {
+        {{roles_.source, desc(roles_.source)},
+         {DNNL_ARG_WEIGHTS, desc(DNNL_ARG_WEIGHTS)},
+         {roles_.target, desc(roles_.target)},
+         {DNNL_ARG_SCRATCHPAD, desc(DNNL_ARG_SCRATCHPAD)}}};
+    return {dnnl::primitive(primitive.get()), arguments};
+  }
+
+  /// The weights in float32, packed.
+  const float* widenWeights(const device::KernelRun& run) {
     auto* scratch = static_cast<std::byte*>(run.scratch);
-    auto* wideIn = reinterpret_cast<float*>(scratch);
-    auto* wideWeights = reinterpret_cast<float*>(scratch + scratch_.weights);
-    toFloat(storage_, in, wideIn, inputCount_, run.workers);
-    toFloat(storage_, weights, wideWeights, weightCount_, run.workers);
-    in = wideIn;
-    weights = wideWeights;
-    if (!pack_.empty()) {
-      auto* packed = reinterpret_cast<float*>(scratch + scratch_.packed);
-      const std::array<const void*, 2> addresses = {wideWeights, packed};
-      pack_[0].run(addresses);
-      weights = packed;
+    auto* wide = reinterpret_cast<float*>(scratch);
+    toFloat(storage_, run.in<void>(roles_.weights), wide, weightCount_, run.workers);
+    if (pack_.empty()) {
+      return wide;
     }
+    auto* packed = reinterpret_cast<float*>(scratch + scratch_.packed);
+    const std::array<const void*, 2> addresses = {wide, packed};
+    pack_[0].run(addresses);
+    return packed;
+  }
+
+  void runStrip(const device::KernelRun& run,
+                Call& call,
+                const float* weights,
+                const Strip& strip) const {
+    const std::int64_t from = strip.first * inputPerImage_;
+    const std::int64_t to = strip.first * outputPerImage_;
+    void* pad = strip.scratch + scratch_.pad;
+    if (!converts()) {
+      const std::array<const void*, 4> addresses = {
+          run.in<float>(roles_.activation) + from, weights, run.out<float>(0) + to, pad};
+      call.run(addresses);
+      return;
+    }
+    auto* in = reinterpret_cast<float*>(strip.scratch);
+    auto* out = reinterpret_cast<float*>(strip.scratch + scratch_.output);
+    toFloat(storage_,
+            run.in<std::uint16_t>(roles_.activation) + from,
+            in,
+            strip.images * inputPerImage_);
+    const std::array<const void*, 4> addresses = {in, weights, out, pad};
+    call.run(addresses);
+    fromFloat(storage_, out, run.out<std::uint16_t>(0) + to, strip.images * outputPerImage_);
   }
 
   DType storage_;
   Roles roles_;
   ScratchPlan scratch_;
-  std::size_t perTile_;
-  std::int64_t inputCount_;
   std::int64_t weightCount_;
-  std::int64_t outputCount_;
-  std::int64_t images_;
+  std::int64_t inputPerImage_;
+  std::int64_t outputPerImage_;
   std::vector<Tile> tiles_;
   std::vector<Call> pack_;  ///< one or none
 };

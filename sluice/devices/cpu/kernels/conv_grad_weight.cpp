@@ -1,6 +1,7 @@
 // conv_grad_weight by oneDNN: one primitive per grain of the batch, each into its own copy of the
 // gradient; the copies are added in the order of the grains and then stored as plain weights. The
-// grains depend on the shape only, so the sum does not depend on the number of threads.
+// grains depend on the shape only, so the sum does not depend on the number of threads. Grains of
+// 16-bit floats are converted to float32 strip by strip, whose gradients are added in their order.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -23,11 +24,14 @@ constexpr std::int64_t kSumGrain = 1 << 14;
 constexpr std::int64_t kFewWeights = 512;
 
 struct ScratchPlan {
-  std::size_t dy = 0;  ///< after x; both only for 16-bit floats
-  std::size_t sums = 0;
-  std::size_t perSum = 0;
-  std::size_t plain = 0;  ///< for 16-bit floats: the gradient in float32, plain
+  std::size_t perSum = 0;  ///< the sums come first
+  std::size_t plain = 0;   ///< for 16-bit floats: the gradient in float32, plain
   std::size_t tiles = 0;
+  // In a tile: behind the strip of x those of dy and of the gradient; all only for 16-bit floats.
+  std::size_t dy = 0;
+  std::size_t part = 0;
+  std::size_t pad = 0;
+  std::size_t perTile = 0;
   std::size_t total = 0;
 };
 
@@ -41,14 +45,17 @@ ScratchPlan scratchOf(const ConvPlan& plan, bool converts) {
     return alignedBytes(static_cast<std::size_t>(count) * sizeof(float));
   };
   ScratchPlan s;
-  if (converts) {
-    s.dy = floats(plan.xElements());
-    s.sums = s.dy + floats(plan.yElements());
-  }
   s.perSum = alignedBytes(plan.weights.get_size());
-  s.plain = s.sums + s.perSum * (plan.tiles.size() - (directOutput(plan, converts) ? 1 : 0));
-  s.tiles = s.plain + (converts ? alignedBytes(plan.plainWeights.get_size()) : 0);
-  s.total = s.tiles + plan.perTile * plan.tiles.size();
+  s.plain = s.perSum * (plan.tiles.size() - (directOutput(plan, converts) ? 1 : 0));
+  s.tiles = s.plain;
+  if (converts) {
+    s.tiles += alignedBytes(plan.plainWeights.get_size());
+    s.dy = floats(plan.strip() * plan.xPerImage());
+    s.part = s.dy + floats(plan.strip() * plan.yPerImage());
+    s.pad = s.part + (plan.tiles[0].hasStrips() ? s.perSum : 0);
+  }
+  s.perTile = s.pad + plan.perTile;
+  s.total = s.tiles + s.perTile * plan.tiles.size();
   return s;
 }
 
@@ -58,21 +65,16 @@ class ConvGradWeight : public device::Kernel {
       : storage_(op.inputs[0].dtype),
         direct_(directOutput(plan, converts())),
         scratch_(scratchOf(plan, converts())),
-        perTile_(plan.perTile),
-        perImageX_(plan.xElements() / plan.dims.batch),
-        perImageY_(plan.yElements() / plan.dims.batch),
-        images_(plan.dims.batch),
+        perImageX_(plan.xPerImage()),
+        perImageY_(plan.yPerImage()),
         sumCount_(static_cast<std::int64_t>(plan.weights.get_size() / sizeof(float))),
         outputCount_(op.outputs[0].shape.elements()) {
     for (const ConvTile& tile : plan.tiles) {
-      const auto argument = [&](int index) {
-        return Call::Argument{index, tile.desc.query_md(dnnl::query::exec_arg_md, index)};
-      };
-      const std::array<Call::Argument, 4> arguments = {argument(DNNL_ARG_SRC),
-                                                       argument(DNNL_ARG_DIFF_DST),
-                                                       argument(DNNL_ARG_DIFF_WEIGHTS),
-                                                       argument(DNNL_ARG_SCRATCHPAD)};
-      grains_.push_back({tile.first, Call(dnnl::primitive(tile.desc.get()), arguments)});
+      grains_.push_back({tile.first, tile.count, tile.strip, {}});
+      grains_.back().calls.push_back(callOf(tile.desc));
+      if (tile.rest) {
+        grains_.back().calls.push_back(callOf(tile.rest));
+      }
     }
     if (plan.weights != plan.plainWeights) {
       unpack_.push_back(onednn::reorderCall(plan.weights, plan.plainWeights));
@@ -83,26 +85,8 @@ class ConvGradWeight : public device::Kernel {
   }
 
   void run(const device::KernelRun& run) override {
-    auto* scratch = static_cast<std::byte*>(run.scratch);
-    const auto* x = run.in<float>(0);
-    const auto* dy = run.in<float>(1);
-    if (converts()) {
-      auto* wideX = reinterpret_cast<float*>(scratch);
-      auto* wideDy = reinterpret_cast<float*>(scratch + scratch_.dy);
-      toFloat(storage_, x, wideX, perImageX_ * images_, run.workers);
-      toFloat(storage_, dy, wideDy, perImageY_ * images_, run.workers);
-      x = wideX;
-      dy = wideDy;
-    }
-    run.workers.parallelFor(static_cast<std::int64_t>(grains_.size()), [&](std::int64_t i) {
-      Grain& grain = grains_[static_cast<std::size_t>(i)];
-      const std::array<const void*, 4> addresses = {
-          x + grain.first * perImageX_,
-          dy + grain.first * perImageY_,
-          sum(run, static_cast<std::size_t>(i)),
-          scratch + scratch_.tiles + static_cast<std::size_t>(i) * perTile_};
-      grain.call.run(addresses);
-    });
+    run.workers.parallelFor(static_cast<std::int64_t>(grains_.size()),
+                            [&](std::int64_t i) { runGrain(run, static_cast<std::size_t>(i)); });
     addGrains(run);
     store(run);
   }
@@ -110,17 +94,62 @@ class ConvGradWeight : public device::Kernel {
  private:
   struct Grain {
     std::int64_t first;
-    Call call;
+    std::int64_t count;
+    std::int64_t strip;
+    std::vector<Call> calls;  ///< for whole strips and for the rest
   };
 
   bool converts() const { return storage_ != DType::F32; }
+
+  static Call callOf(const dnnl::primitive_desc_base& primitive) {
+    const auto argument = [&](int index) {
+      return Call::Argument{index, primitive.query_md(dnnl::query::exec_arg_md, index)};
+    };
+    const std::array<Call::Argument, 4> arguments = {argument(DNNL_ARG_SRC),
+                                                     argument(DNNL_ARG_DIFF_DST),
+                                                     argument(DNNL_ARG_DIFF_WEIGHTS),
+                                                     argument(DNNL_ARG_SCRATCHPAD)};
+    return {dnnl::primitive(primitive.get()), arguments};
+  }
+
+  void runGrain(const device::KernelRun& run, std::size_t i) {
+    Grain& grain = grains_[i];
+    std::byte* scratch =
+        static_cast<std::byte*>(run.scratch) + scratch_.tiles + i * scratch_.perTile;
+    float* whole = sum(run, i);
+    if (!converts()) {
+      const std::array<const void*, 4> addresses = {run.in<float>(0) + grain.first * perImageX_,
+                                                    run.in<float>(1) + grain.first * perImageY_,
+                                                    whole,
+                                                    scratch + scratch_.pad};
+      grain.calls[0].run(addresses);
+      return;
+    }
+    auto* x = reinterpret_cast<float*>(scratch);
+    auto* dy = reinterpret_cast<float*>(scratch + scratch_.dy);
+    auto* part = reinterpret_cast<float*>(scratch + scratch_.part);
+    for (std::int64_t done = 0; done < grain.count; done += grain.strip) {
+      const std::int64_t images = std::min(grain.strip, grain.count - done);
+      const std::int64_t first = grain.first + done;
+      const auto* from = run.in<std::uint16_t>(0) + first * perImageX_;
+      toFloat(storage_, from, x, images * perImageX_);
+      const auto* gradient = run.in<std::uint16_t>(1) + first * perImageY_;
+      toFloat(storage_, gradient, dy, images * perImageY_);
+      const std::array<const void*, 4> addresses = {
+          x, dy, done == 0 ? whole : part, scratch + scratch_.pad};
+      grain.calls[images == grain.strip ? 0 : 1].run(addresses);
+      for (std::int64_t e = 0; done > 0 && e < sumCount_; ++e) {
+        whole[e] += part[e];
+      }
+    }
+  }
 
   /// The copy of grain i; the first one becomes the whole sum.
   float* sum(const device::KernelRun& run, std::size_t i) const {
     if (direct_ && i == 0) {
       return run.out<float>(0);
     }
-    return reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) + scratch_.sums +
+    return reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) +
                                     (i - (direct_ ? 1 : 0)) * scratch_.perSum);
   }
 
@@ -183,10 +212,8 @@ class ConvGradWeight : public device::Kernel {
   DType storage_;
   bool direct_;
   ScratchPlan scratch_;
-  std::size_t perTile_;
   std::int64_t perImageX_;
   std::int64_t perImageY_;
-  std::int64_t images_;
   std::int64_t sumCount_;
   std::int64_t outputCount_;
   std::vector<Grain> grains_;

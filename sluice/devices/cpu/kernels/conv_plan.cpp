@@ -197,6 +197,26 @@ double paddedFlops(const ir::OpView& op, const ops::ConvDims& d) {
   return ops::costConv(op).flops * static_cast<double>(padded) / static_cast<double>(channels);
 }
 
+/// Bytes in float32 that a tile of 16-bit floats has at a time: what caches hold. The gradient of
+/// weights adds them up behind each strip, which should be little beside the rest.
+constexpr std::int64_t kStripBytes = 1 << 20;
+
+/// Images of the first, the longest tile that are converted at a time.
+std::int64_t stripOf(const ir::OpView& op, const ConvPlan& plan, std::int64_t count) {
+  if (op.inputs[0].dtype == DType::F32) {
+    return count;
+  }
+  constexpr std::int64_t kFloat = sizeof(float);
+  constexpr std::int64_t kTimesWeights = 4;
+  const std::int64_t weights =
+      plan.pass == ConvPass::GradWeight ? op.outputs[0].shape.elements() : 0;
+  const std::int64_t bytes = std::max(kStripBytes, kTimesWeights * weights * kFloat);
+  const std::int64_t perImage = (plan.xPerImage() + plan.yPerImage()) * kFloat;
+  const std::int64_t most = std::max<std::int64_t>(1, bytes / perImage);
+  const std::int64_t strips = (count + most - 1) / most;
+  return (count + strips - 1) / strips;
+}
+
 std::optional<ConvConfig> configByRule(const ir::OpView& op) {
   const onednn::OneThread oneThread;
   const ops::ConvDims d = ops::convDims(op);
@@ -327,18 +347,28 @@ std::optional<ConvPlan> planConv(const ir::OpView& op, const ConvConfig& config)
   const ops::ConvDims& d = plan.dims;
   const std::int64_t step = (d.batch + config.tiles - 1) / config.tiles;
   for (std::int64_t first = 0; first < d.batch; first += step) {
-    const std::int64_t count = std::min(step, d.batch - first);
-    // The first tile picks the format of the weights, the others take it as it is.
-    const auto desc = primitiveOf(plan.pass, descsOf(d, config, count, plan.weights));
-    if (!desc) {
+    ConvTile tile{.first = first, .count = std::min(step, d.batch - first)};
+    tile.strip = plan.tiles.empty() ? stripOf(op, plan, tile.count)
+                                    : std::min(tile.count, plan.tiles[0].strip);
+    // The first primitive picks the format of the weights, the others take it as it is.
+    const auto primitiveFor = [&](std::int64_t images) {
+      auto desc = primitiveOf(plan.pass, descsOf(d, config, images, plan.weights));
+      if (desc) {
+        plan.weights = weightsOf(plan.pass, desc);
+        const auto pad = desc.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD);
+        plan.perTile = std::max(plan.perTile, onednn::alignedBytes(pad.get_size()));
+      }
+      return desc;
+    };
+    tile.desc = primitiveFor(tile.strip);
+    const std::int64_t rest = tile.count % tile.strip;
+    if (tile.desc && rest > 0) {
+      tile.rest = primitiveFor(rest);
+    }
+    if (!tile.desc || (rest > 0 && !tile.rest)) {
       return std::nullopt;
     }
-    plan.weights = weightsOf(plan.pass, desc);
-    plan.perTile =
-        std::max(plan.perTile,
-                 onednn::alignedBytes(
-                     desc.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD).get_size()));
-    plan.tiles.push_back({first, count, desc});
+    plan.tiles.push_back(std::move(tile));
   }
   const memory::dims dims = weightDims(d);
   plan.plainWeights = onednn::describe({DType::F32, Shape(dims)}, device::Layout::plain());

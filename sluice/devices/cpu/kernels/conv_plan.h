@@ -30,11 +30,16 @@ struct ConvConfig {
 /// Throws ConfigFileError.
 ConvConfig parseConvConfig(const std::string& text);
 
-/// Images [first, first + count) and their primitive.
+/// Images [first, first + count), and the primitives that run them `strip` at a time and then the
+/// rest. A tile of 32-bit floats is one strip; 16-bit floats are converted strip by strip.
 struct ConvTile {
   std::int64_t first = 0;
   std::int64_t count = 0;
+  std::int64_t strip = 0;
   dnnl::primitive_desc_base desc = {};
+  dnnl::primitive_desc_base rest = {};  ///< empty if strips divide the tile
+
+  bool hasStrips() const { return strip < count; }
 };
 
 struct ConvPlan {
@@ -46,8 +51,10 @@ struct ConvPlan {
   std::vector<ConvTile> tiles = {};
   std::size_t perTile = 0;  ///< bytes of scratchpad
 
-  std::int64_t xElements() const { return dims.batch * dims.inChannels * dims.inSize(); }
-  std::int64_t yElements() const { return dims.batch * dims.outChannels * dims.outSize(); }
+  std::int64_t xPerImage() const { return dims.inChannels * dims.inSize(); }
+  std::int64_t yPerImage() const { return dims.outChannels * dims.outSize(); }
+  /// Images of the longest strip.
+  std::int64_t strip() const { return tiles[0].strip; }
 };
 
 bool supportsConv(const ir::OpView& op);
