@@ -56,30 +56,57 @@ std::size_t largestOf(const program::Program& program) {
   return bytes;
 }
 
+/// Whether phases load ahead, and how their updates take turns with what they stream.
+struct PhaseIo {
+  bool overlap = true;
+  parallel::PhaseSchedule schedule = parallel::PhaseSchedule::Batch;
+};
+
+/// What the strategy leaves open, by falling need of memory.
+std::vector<PhaseIo> phaseIos(const Strategy& strategy) {
+  using parallel::IoSchedule;
+  using parallel::PhaseSchedule;
+  std::vector<PhaseIo> ios;
+  for (const bool overlap : {true, false}) {
+    if (strategy.ioSchedule() == (overlap ? IoSchedule::OnDemand : IoSchedule::Preload)) {
+      continue;
+    }
+    if (strategy.phaseSchedule() != PhaseSchedule::Automatic) {
+      ios.push_back({overlap, strategy.phaseSchedule()});
+      continue;
+    }
+    ios.push_back({overlap, PhaseSchedule::Batch});
+    ios.push_back({overlap, PhaseSchedule::Interleaving});
+  }
+  return ios;
+}
+
+/// The orders of phases and micro-batches that it allows.
+std::vector<parallel::StreamOrder> streamOrders(const Strategy& strategy) {
+  switch (strategy.phaseOrder()) {
+    case parallel::PhaseOrder::PhaseMajor:
+      return {parallel::StreamOrder::PhaseMajor};
+    case parallel::PhaseOrder::MicroBatchMajor:
+      return {parallel::StreamOrder::MicroBatchMajor};
+    case parallel::PhaseOrder::Automatic:
+      break;
+  }
+  return {parallel::StreamOrder::PhaseMajor, parallel::StreamOrder::MicroBatchMajor};
+}
+
 /// Of phased execution the order that moves fewer bytes, of those that fit; none fits: the same
-/// without loading ahead, which takes less memory; else what the last one says.
+/// with updates, then phases, that load less ahead; else what the last one says.
 Lowered planPhases(const LoweringRequest& request,
                    const device::KernelTable& kernels,
                    const program::StatePlan& state) {
-  using parallel::PhaseOrder;
-  using parallel::StreamOrder;
-  const PhaseOrder asked = request.strategy.phaseOrder();
   std::optional<Lowered> best;
   std::optional<OutOfMemory> tooLarge;
-  const parallel::IoSchedule io = request.strategy.ioSchedule();
-  for (const bool overlap : {true, false}) {
-    if (io == (overlap ? parallel::IoSchedule::OnDemand : parallel::IoSchedule::Preload)) {
-      continue;
-    }
-    for (const auto& [wanted, order] :
-         {std::pair(PhaseOrder::PhaseMajor, StreamOrder::PhaseMajor),
-          std::pair(PhaseOrder::MicroBatchMajor, StreamOrder::MicroBatchMajor)}) {
-      if (asked != PhaseOrder::Automatic && asked != wanted) {
-        continue;
-      }
+  for (const PhaseIo& io : phaseIos(request.strategy)) {
+    for (const parallel::StreamOrder order : streamOrders(request.strategy)) {
       LoweringRequest one = request;
       one.plan.phaseOrder = order;
-      one.plan.overlap = overlap;
+      one.plan.overlap = io.overlap;
+      one.plan.phaseSchedule = io.schedule;
       one.onPlanned = best ? nullptr : request.onPlanned;  // rules do not depend on the order
       try {
         Lowered made = planOnce(one, kernels, state);
@@ -289,10 +316,12 @@ std::string smallestBudget(const LoweringRequest& request,
   program::LowerOptions unlimited = request.lower;
   unlimited.memoryPerDevice = 0;
   for (const Remedy& remedy : all) {
-    for (const auto order :
-         {parallel::StreamOrder::PhaseMajor, parallel::StreamOrder::MicroBatchMajor}) {
+    for (const parallel::StreamOrder order : streamOrders(remedy.strategy)) {
       parallel::PlanOptions options = remedy.plan;
       options.phaseOrder = order;
+      const PhaseIo io = phaseIos(remedy.strategy).back();
+      options.overlap = io.overlap;
+      options.phaseSchedule = io.schedule;
       const Lowered made =
           planOnce({request.graph, remedy.strategy, options, unlimited}, kernels, state);
       if (largestOf(made.program) < least) {

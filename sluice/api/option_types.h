@@ -28,6 +28,7 @@ using parallel::Liveness;
 using parallel::ParallelPhasedExecution;
 using parallel::Phase;
 using parallel::PhaseOrder;
+using parallel::PhaseSchedule;
 using parallel::PipelinedExecution;
 using parallel::PipelineKind;
 using parallel::SerialPhasedExecution;
@@ -137,6 +138,12 @@ template <>
 struct EnumText<IoSchedule> {
   static constexpr std::string_view kType = "IoSchedule";
   static constexpr std::array<std::string_view, 3> kNames = {"Automatic", "Preload", "OnDemand"};
+};
+template <>
+struct EnumText<PhaseSchedule> {
+  static constexpr std::string_view kType = "PhaseSchedule";
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "Automatic", "Interleaving", "Batch", "BatchClusteredIO"};
 };
 template <>
 struct EnumText<PhaseOrder> {

@@ -128,10 +128,12 @@ Execution phasedExecution(const OptionValue& value) {
       execution.order(arguments.enumerator<PhaseOrder>());
     } else if (call.text == "io") {
       execution.io(arguments.enumerator<IoSchedule>());
+    } else if (call.text == "schedule") {
+      execution.schedule(arguments.enumerator<PhaseSchedule>());
     } else {
       raise<InvalidArgument>(
           "{} has no '{}'; expected .setTensorsLiveness(...), .useSeparateBackwardPhase(...), "
-          ".order(...) or .io(...)",
+          ".order(...), .io(...) or .schedule(...)",
           value.text,
           call.text);
     }

@@ -661,6 +661,17 @@ TEST_F(OptionsFile, ReadsPhasedStrategies) {
             SerialPhasedExecution("A", Phase("B", "C")).order(PhaseOrder::PhaseMajor));
   EXPECT_EQ(read(R"(ParallelPhasedExecution("A", "B").io(IoSchedule.OnDemand))"),
             ParallelPhasedExecution("A", "B").io(IoSchedule::OnDemand));
+  for (const PhaseSchedule schedule :
+       {PhaseSchedule::Interleaving, PhaseSchedule::Batch, PhaseSchedule::BatchClusteredIO}) {
+    const Strategy made = SerialPhasedExecution("A", "B").schedule(schedule);
+    EXPECT_EQ(made.phaseSchedule(), schedule);
+    EXPECT_EQ(read(made.str()), made);
+  }
+  EXPECT_THAT(messageOf<InvalidArgument>(
+                  [&] { read(R"(SerialPhasedExecution("A").schedule(PhaseSchedule.Best))"); }),
+              HasSubstr("BatchClusteredIO"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { read(R"(SerialPhasedExecution("A").turns("a"))"); }),
+              AllOf(HasSubstr("no 'turns'"), HasSubstr(".schedule(...)")));
   EXPECT_EQ(read(R"(SerialPhasedExecution(Phase.automatic(3)).useSeparateBackwardPhase(true))"),
             SerialPhasedExecution(Phase::automatic(3)).useSeparateBackwardPhase(true));
   const Strategy parallel =

@@ -161,6 +161,7 @@ void setStreaming(const ir::Graph& graph,
     return;
   }
   streaming.order = options.phaseOrder;
+  streaming.updates = options.phaseSchedule;
   streaming.overlaps = options.overlap && strategy.liveness() != Liveness::OffChipAfterFwdNoOverlap;
   const PhaseNumbers numbers = numberPhases(
       plan.phaseOfStage.back() + 1, strategy.liveness(), strategy.hasSeparateBackwardPhase());
@@ -232,10 +233,12 @@ ExecutionPlan planExecution(ir::Graph& graph,
   }
   setStreaming(graph, strategy, options, deviceOfStage, plan);
   const bool phaseMajor = plan.streaming.order == StreamOrder::PhaseMajor;
-  plan.segments = cutSegments(graph,
-                              {.splitBackward = schedule::splitsBackward(kind),
-                               .phases = phaseMajor,
-                               .streamed = &plan.streaming.variables});
+  plan.segments =
+      cutSegments(graph,
+                  {.splitBackward = schedule::splitsBackward(kind),
+                   .phases = phaseMajor,
+                   .wholeUpdates = plan.streaming.updates == PhaseSchedule::BatchClusteredIO,
+                   .streamed = &plan.streaming.variables});
   plan.sequential = kind == PipelineKind::Sequential && plan.segments.devices > 1 && !phaseMajor;
   schedule::PipelineProblem problem{.deviceOfStage = plan.segments.deviceOfStage,
                                     .slotOfStage = plan.slotOfStage,

@@ -42,6 +42,7 @@ struct PlanOptions {
   LocationPlan locations = {};
   StreamOrder phaseOrder = StreamOrder::PhaseMajor;  ///< of phased execution
   bool overlap = true;                               ///< phases load ahead, at the price of memory
+  PhaseSchedule phaseSchedule = PhaseSchedule::Batch;  ///< of phased execution; not Automatic
 };
 
 /// Places the ops of `graph` and plans a round of micro-batches. `homes` names the variables that

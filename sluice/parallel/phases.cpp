@@ -12,6 +12,12 @@ std::string_view name(Liveness liveness) {
   return kNames[static_cast<std::size_t>(liveness)];
 }
 
+std::string_view name(PhaseSchedule schedule) {
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "Automatic", "Interleaving", "Batch", "BatchClusteredIO"};
+  return kNames[static_cast<std::size_t>(schedule)];
+}
+
 PhaseNumbers numberPhases(std::int32_t phases, Liveness liveness, bool separateBackward) {
   if (phases < 1) {
     raise<InvalidArgument>("phased execution needs at least one phase, got {}", phases);

@@ -18,6 +18,16 @@ enum class Liveness : std::uint8_t {
 };
 std::string_view name(Liveness liveness);
 
+/// How the update of a phase takes turns with the state that it loads and saves. Automatic: Batch
+/// where there is room, else Interleaving. None changes a result.
+enum class PhaseSchedule : std::uint8_t {
+  Automatic,
+  Interleaving,     ///< variable by variable, each loaded while the one before is updated
+  Batch,            ///< all are loaded ahead; each is saved once it is updated
+  BatchClusteredIO  ///< all are loaded before and saved behind the update of all
+};
+std::string_view name(PhaseSchedule schedule);
+
 struct PhaseNumbers {
   std::int32_t count = 0;   ///< N: forward phases and gaps
   std::int32_t stride = 1;  ///< between forward phases

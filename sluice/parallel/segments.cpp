@@ -65,28 +65,28 @@ class Cutter {
   }
 
  private:
-  using Key = std::tuple<int, std::int32_t, int, std::int32_t>;
+  using Key = std::tuple<int, std::int32_t, int, std::int32_t, std::int32_t>;
 
   static Key keyOf(const SegmentInfo& info) {
     switch (info.kind) {
       case SegmentKind::Pack:
-        return info.part == 0 ? Key{1, info.stage, 0, 0} : Key{2, -info.stage, 0, 0};
+        return info.part == 0 ? Key{1, info.stage, 0, 0, 0} : Key{2, -info.stage, 0, 0, 0};
       case SegmentKind::Forward:
-        return {1, info.stage, 1, info.part};
+        return {1, info.stage, 1, info.part, 0};
       case SegmentKind::Backward:
       case SegmentKind::BackwardInput:
-        return {2, -info.stage, 1, info.part};
+        return {2, -info.stage, 1, info.part, 0};
       case SegmentKind::BackwardWeight:
-        return {2, -info.stage, 2, info.part};
+        return {2, -info.stage, 2, info.part, 0};
       case SegmentKind::Update:
         break;
     }
     if (!info.inLoop) {
-      return {3, info.part, info.bucket, info.device};
+      return {3, info.part, info.bucket, info.device, 0};
     }
     // What serves all phases runs first of all, by its exchanges between devices.
-    return info.bucket < 0 ? Key{0, info.part, 0, info.device}
-                           : Key{2, -info.stage, 3 + info.part, info.device};
+    return info.bucket < 0 ? Key{0, info.part, 0, info.device, 0}
+                           : Key{2, -info.stage, 3, info.bucket, info.part};
   }
 
   /// Under phases, what packs the variables of a pass.
@@ -109,7 +109,7 @@ class Cutter {
     const bool inLoop = buckets_.inLoop[op.id.index()];
     return {.kind = SegmentKind::Update,
             .device = op.place.device,
-            .stage = inLoop ? std::max(bucket, 0) : 0,
+            .stage = inLoop && bucket >= 0 ? buckets_.stage[static_cast<std::size_t>(bucket)] : 0,
             .part = part_[op.id.index()],
             .bucket = bucket,
             .inLoop = inLoop};

@@ -59,6 +59,8 @@ struct CutOptions {
   /// Stages are phases that run all their micro-batches in one go: each packs its variables before
   /// and, where it depends on no other phase, updates them behind its backward pass.
   bool phases = false;
+  /// The update, or that of a phase, is one piece.
+  bool wholeUpdates = false;
   /// The update is cut into buckets by the variables it works for; those named here count.
   const std::set<std::string, std::less<>>* streamed = nullptr;
 };

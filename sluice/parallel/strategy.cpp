@@ -155,6 +155,9 @@ std::string Strategy::str() const {
     if (ioSchedule_ != IoSchedule::Automatic) {
       text += fmt::format(".io(IoSchedule.{})", name(ioSchedule_));
     }
+    if (phaseSchedule_ != PhaseSchedule::Automatic) {
+      text += fmt::format(".schedule(PhaseSchedule.{})", name(phaseSchedule_));
+    }
   } else {
     std::vector<std::string> parts;
     for (const Stage& stage : stages_) {

@@ -85,6 +85,7 @@ class Strategy {
   bool hasSeparateBackwardPhase() const { return separateBackward_; }
   PhaseOrder phaseOrder() const { return phaseOrder_; }
   IoSchedule ioSchedule() const { return ioSchedule_; }
+  PhaseSchedule phaseSchedule() const { return phaseSchedule_; }
   /// PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule("popart")
   std::string str() const;
   bool operator==(const Strategy&) const = default;
@@ -100,6 +101,7 @@ class Strategy {
   void setSeparateBackward(bool on) { separateBackward_ = on; }
   void setPhaseOrder(PhaseOrder order) { phaseOrder_ = order; }
   void setIoSchedule(IoSchedule schedule) { ioSchedule_ = schedule; }
+  void setPhaseSchedule(PhaseSchedule schedule) { phaseSchedule_ = schedule; }
   void setSchedule(PipelineKind schedule) { schedule_ = schedule; }
 
  private:
@@ -118,6 +120,7 @@ class Strategy {
   bool separateBackward_ = false;
   PhaseOrder phaseOrder_ = PhaseOrder::Automatic;
   IoSchedule ioSchedule_ = IoSchedule::Automatic;
+  PhaseSchedule phaseSchedule_ = PhaseSchedule::Automatic;
 };
 
 /// Stages work on different micro-batches at the same time.
@@ -176,6 +179,10 @@ class PhasedExecution : public Strategy {
   }
   Self& io(IoSchedule schedule) {
     setIoSchedule(schedule);
+    return static_cast<Self&>(*this);
+  }
+  Self& schedule(PhaseSchedule schedule) {
+    setPhaseSchedule(schedule);
     return static_cast<Self&>(*this);
   }
   /// Where tensors are between phases.

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "sluice/parallel/phases.h"
+
 namespace sluice::parallel {
 
 /// How long a device's copy of a remote variable serves.
@@ -47,6 +49,8 @@ struct Streaming {
   }
   /// Whether a phase's data is loaded while the one before computes, and saved while the next does.
   bool overlaps = true;
+  /// How the update takes turns with the state that it streams; not Automatic.
+  PhaseSchedule updates = PhaseSchedule::Interleaving;
 
   bool hasPhases() const { return !forwardPhase.empty(); }
 };

@@ -31,17 +31,20 @@ class Cutter {
     parent_.resize(size_);
     std::iota(parent_.begin(), parent_.end(), 0);
     grouped_.assign(size_, false);
-    made_ = {std::vector<std::int32_t>(size_, -1), std::vector<bool>(size_, false)};
+    made_ = {std::vector<std::int32_t>(size_, -1), std::vector<bool>(size_, false), {}};
   }
 
   UpdateBuckets run() {
     joinByTensors();
     joinScalars();
     if (options_.phases) {
-      numberByStage();
+      findStages();
+    }
+    if (options_.phases || (options_.streamed != nullptr && !options_.streamed->empty())) {
+      fillBuckets();
+    }
+    if (options_.phases) {
       findInLoop();
-    } else {
-      numberByBytes();
     }
     return std::move(made_);
   }
@@ -108,11 +111,11 @@ class Cutter {
     }
   }
 
-  void numberByStage() {
-    std::map<std::size_t, std::int32_t> stages;  // by root
+  /// Of each group the earliest stage that uses one of its variables or makes what it reads.
+  void findStages() {
     const auto use = [&](std::size_t node, std::int32_t stage) {
       if (grouped_[node]) {
-        const auto [known, isNew] = stages.emplace(root(node), stage);
+        const auto [known, isNew] = stageOfGroup_.emplace(root(node), stage);
         known->second = std::min(known->second, stage);
       }
     };
@@ -131,12 +134,6 @@ class Cutter {
         useVariable(op, op.place.stage, use);
       }
     }
-    for (const OpId id : graph_.order()) {
-      if (isUpdate(graph_.op(id)) && grouped_[id.index()]) {
-        const auto found = stages.find(root(id.index()));
-        made_.bucket[id.index()] = found == stages.end() ? -1 : found->second;
-      }
-    }
   }
 
   template <class F>
@@ -147,39 +144,50 @@ class Cutter {
     }
   }
 
-  void numberByBytes() {
-    if (options_.streamed == nullptr || options_.streamed->empty()) {
-      return;
-    }
-    std::map<std::size_t, std::size_t> bytes;  // by root
-    for (const std::string& name : *options_.streamed) {
+  /// Streamed bytes of each group, by root.
+  std::map<std::size_t, std::size_t> streamedBytes() {
+    std::map<std::size_t, std::size_t> bytes;
+    static const std::set<std::string, std::less<>> kNone;
+    for (const std::string& name : options_.streamed != nullptr ? *options_.streamed : kNone) {
       const auto node = variables_.find(name);
       if (node != variables_.end() && grouped_[node->second]) {
         bytes[root(node->second)] += graph_.findVariable(name)->type.bytes();
       }
     }
+    return bytes;
+  }
+
+  /// Groups of one stage and device fill buckets in the order of the graph. Without phases those
+  /// that stream nothing need none.
+  void fillBuckets() {
+    std::map<std::size_t, std::size_t> bytes = streamedBytes();
     std::size_t most = 0;
     for (const auto& [group, count] : bytes) {
-      most = std::max(most, count);
+      most = options_.wholeUpdates ? most + count : std::max(most, count);
     }
     struct Open {
       std::int32_t bucket = -1;
       std::size_t bytes = 0;
     };
-    std::map<std::int32_t, Open> open;  // by device
-    std::map<std::size_t, std::int32_t> bucketOf;
-    std::int32_t buckets = 0;
+    std::map<std::pair<std::int32_t, std::int32_t>, Open> open;  // by stage and device
+    std::map<std::size_t, std::int32_t> bucketOf;                // by root
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
-      if (!isUpdate(op) || !grouped_[id.index()] || !bytes.contains(root(id.index()))) {
+      if (!isUpdate(op) || !grouped_[id.index()]) {
         continue;
       }
       const std::size_t group = root(id.index());
+      const auto stage = stageOfGroup_.find(group);
+      if (options_.phases ? stage == stageOfGroup_.end() : !bytes.contains(group)) {
+        continue;
+      }
       const auto [known, isNew] = bucketOf.emplace(group, -1);
       if (isNew) {
-        Open& current = open[op.place.device];
+        const std::int32_t of = options_.phases ? stage->second : 0;
+        Open& current = open[{of, op.place.device}];
         if (current.bucket < 0 || current.bytes + bytes[group] > most) {
-          current = {buckets++, 0};
+          current = {static_cast<std::int32_t>(made_.stage.size()), 0};
+          made_.stage.push_back(of);
         }
         current.bytes += bytes[group];
         known->second = current.bucket;
@@ -221,7 +229,8 @@ class Cutter {
         continue;
       }
       const std::int32_t bucket = made_.bucket[id.index()];
-      bool inLoop = bucket < 0 || deviceOfStage.at(bucket) == op.place.device;
+      bool inLoop = bucket < 0 || deviceOfStage.at(made_.stage[static_cast<std::size_t>(bucket)]) ==
+                                      op.place.device;
       for (const Value v : op.inputs) {
         const Op& producer = graph_.op(v.op);
         if (producer.is(ir::kConstant)) {
@@ -253,6 +262,7 @@ class Cutter {
   std::vector<std::size_t> parent_;  // by OpId
   std::vector<bool> grouped_;
   std::map<std::string, std::size_t, std::less<>> variables_;
+  std::map<std::size_t, std::int32_t> stageOfGroup_;  // by root
   UpdateBuckets made_;
 };
 

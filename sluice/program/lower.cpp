@@ -120,7 +120,8 @@ Program lower(const Placed& placed,
                     {.microBatches = options.microBatchesPerRound,
                      .lookahead = lookaheadOf(placed, options),
                      .overlaps = placed.streaming.overlaps,
-                     .sequential = options.sequential});
+                     .sequential = options.sequential,
+                     .updates = placed.streaming.updates});
   const std::vector<std::int32_t> depths = round.ringDepths();
   for (std::size_t b = 0; b < depths.size(); ++b) {
     emitted.buffers[b].slots = depths[b];

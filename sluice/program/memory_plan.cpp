@@ -13,6 +13,8 @@
 namespace sluice::program {
 namespace {
 
+using parallel::PhaseSchedule;
+
 /// First and last call that touches each buffer; first is the write.
 struct Extent {
   std::int64_t first = -1;
@@ -299,6 +301,9 @@ class Lifetimes {
       if (round_.overlaps()) {
         lifetime.begin = beginBefore(first, spans, buffer.device, update ? loopEnd_ : 0);
       }
+      if (round_.updates() == PhaseSchedule::Batch && isUpdate(first)) {
+        lifetime.begin = std::min(lifetime.begin, beginOf(firstOfUpdate(first), spans));
+      }
       const std::int32_t arrival = round_.segmentAtArrival(b);
       if (arrival >= 0 && arrival < first) {
         const std::int64_t then = beginOf(arrival, spans);
@@ -332,6 +337,31 @@ class Lifetimes {
   bool isLate(std::int32_t segment) const {
     const parallel::SegmentInfo& info = emitted_.segments[static_cast<std::size_t>(segment)];
     return info.kind == SegmentKind::Update && !info.inLoop;
+  }
+
+  bool isUpdate(std::int32_t segment) const {
+    return emitted_.segments[static_cast<std::size_t>(segment)].kind == SegmentKind::Update;
+  }
+  /// Whether both are of one phase's update, or of the one behind the loop.
+  bool areOneUpdate(std::int32_t a, std::int32_t b) const {
+    const parallel::SegmentInfo& x = emitted_.segments[static_cast<std::size_t>(a)];
+    const parallel::SegmentInfo& y = emitted_.segments[static_cast<std::size_t>(b)];
+    return isUpdate(a) && isUpdate(b) && x.inLoop == y.inLoop && x.stage == y.stage &&
+           x.device == y.device;
+  }
+  std::int32_t firstOfUpdate(std::int32_t segment) const {
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      if (segments_[s].touched() && areOneUpdate(static_cast<std::int32_t>(s), segment)) {
+        return static_cast<std::int32_t>(s);
+      }
+    }
+    return segment;
+  }
+  /// Whether a neighbour runs for long enough to load or save something meanwhile. What runs once
+  /// per round does not, unless it is a turn of the same update.
+  bool isTurn(std::int32_t neighbour, std::int32_t segment) const {
+    return !emitted_.segments[static_cast<std::size_t>(neighbour)].oncePerRound() ||
+           (round_.updates() == PhaseSchedule::Interleaving && areOneUpdate(neighbour, segment));
   }
 
   /// Where the segment, or all of its group, begins and ends.
@@ -370,9 +400,8 @@ class Lifetimes {
     std::int32_t before = -1;
     std::int32_t lastOfAll = -1;
     eachSegment(device, [&](std::int32_t s, const Extent& extent) {
-      // What runs once per round is too short to load anything meanwhile.
       const bool loop = !emitted_.segments[static_cast<std::size_t>(s)].oncePerRound();
-      before = extent.last < begin && (loop || limit > 0) ? s : before;
+      before = extent.last < begin && (isTurn(s, segment) || limit > 0) ? s : before;
       lastOfAll = loop || lastOfAll < 0 ? s : lastOfAll;
     });
     return std::max(limit, beginOf(before >= 0 ? before : lastOfAll, wholeGroup));
@@ -384,7 +413,7 @@ class Lifetimes {
     eachSegment(device, [&](std::int32_t s, const Extent& extent) {
       const bool loop = !emitted_.segments[static_cast<std::size_t>(s)].oncePerRound();
       const bool late = last > loopEnd_;
-      behind = behind < 0 && extent.first >= last && (loop || late) ? s : behind;
+      behind = behind < 0 && extent.first >= last && (isTurn(s, segment) || late) ? s : behind;
       firstOfAll = firstOfAll < 0 && loop ? s : firstOfAll;
     });
     if (behind < 0 && firstOfAll < 0) {

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "sluice/parallel/phases.h"
 #include "sluice/program/emitter.h"
 #include "sluice/program/program.h"
 #include "sluice/schedule/pipeline.h"
@@ -46,6 +47,8 @@ struct RoundOptions {
   std::int32_t lookahead = 1;  ///< micro-batches that other lanes may be ahead of the kernels
   bool overlaps = true;        ///< memory is taken a segment early and given back one late
   bool sequential = false;     ///< a micro-batch begins when the one before has left the last stage
+  /// How the update takes turns with the state that it streams.
+  parallel::PhaseSchedule updates = parallel::PhaseSchedule::Interleaving;
 };
 
 class Round {
@@ -62,6 +65,7 @@ class Round {
   /// Whether a device's kernels finish a micro-batch before they begin the next.
   bool isSerial(std::int32_t device) const;
   bool overlaps() const { return options_.overlaps; }
+  parallel::PhaseSchedule updates() const { return options_.updates; }
   /// Whether something is in remote memory.
   bool streams() const { return streams_; }
   /// Whether the segments of a device run one behind the other, each for all micro-batches or in

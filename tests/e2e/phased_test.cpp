@@ -163,7 +163,10 @@ TEST(Phased, CutsAModelIntoPhases) {
 
 TEST(Phased, LoadsAheadUnlessToldOtherwise) {
   const auto strategy = [](IoSchedule io) {
-    return SerialPhasedExecution(DeepGpt::phases(4)).order(PhaseOrder::PhaseMajor).io(io);
+    return SerialPhasedExecution(DeepGpt::phases(4))
+        .order(PhaseOrder::PhaseMajor)
+        .schedule(PhaseSchedule::Batch)
+        .io(io);
   };
   const auto planned = [&](IoSchedule io, std::size_t budget) {
     Options options = deep(strategy(io), 8);
@@ -197,20 +200,21 @@ TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
   EXPECT_EQ(program::remoteBytesPerRound(tight), program::remoteBytesPerRound(batches));
   // A budget that nothing fits: which phase, its need, and the smallest one that works.
   const std::string text = testing::messageOf<OutOfMemory>(
-      [&] { planned(PhaseOrder::Automatic, mostBytes(batches) / 4); });
+      [&] { planned(PhaseOrder::Automatic, mostBytes(batches) / 8); });
   EXPECT_THAT(text, AllOf(HasSubstr("device 0 needs"), HasSubstr("most of all in phase ")));
   const std::string before = "the smallest budget that works for these phases is ";
   ASSERT_THAT(text, HasSubstr(before));
   const std::string found = text.substr(text.find(before) + before.size());
   const std::size_t smallest = std::stoul(found);
   EXPECT_LE(smallest, mostBytes(batches));
-  EXPECT_THAT(found,
-              HasSubstr("bytes, with setTensorsLiveness(Liveness::OffChipAfterFwdNoOverlap)"));
-  Options options = deep(SerialPhasedExecution(DeepGpt::phases(4))
-                             .setTensorsLiveness(Liveness::OffChipAfterFwdNoOverlap),
-                         8);
+  EXPECT_THAT(found, HasSubstr("bytes, with setTensorsLiveness(Liveness::OffChipAfterFwd);"));
+  Options options = deep(
+      SerialPhasedExecution(DeepGpt::phases(4)).setTensorsLiveness(Liveness::OffChipAfterFwd), 8);
+  Options less = options;
   options.memoryPerDevice(smallest);
   EXPECT_NO_THROW(DeepTraining(options).program()) << text;
+  less.memoryPerDevice(smallest - 1);
+  EXPECT_THROW(DeepTraining(less).program(), OutOfMemory);
 }
 
 TEST(Phased, InferenceLoadsEachWeightOncePerRound) {

@@ -276,16 +276,19 @@ Options randomStreaming(std::uint64_t seed, const RandomNet& net, const RandomTr
   const std::vector<Phase> phases = dice.oneIn(5)
                                         ? std::vector<Phase>{Phase::automatic(dice.between(1, 5))}
                                         : randomPhases(dice, options.executionStrategy().stages());
+  Dice turns(seed * 15485863 + 7);
+  const auto configure = [&](auto execution) {
+    execution.setTensorsLiveness(liveness)
+        .order(order)
+        .useSeparateBackwardPhase(separate)
+        .io(static_cast<IoSchedule>(turns.below(3)))
+        .schedule(static_cast<PhaseSchedule>(turns.below(4)));
+    options.setExecutionStrategy(execution);
+  };
   if (kind < 2) {
-    options.setExecutionStrategy(SerialPhasedExecution(phases)
-                                     .setTensorsLiveness(liveness)
-                                     .order(order)
-                                     .useSeparateBackwardPhase(separate));
+    configure(SerialPhasedExecution(phases));
   } else if (kind == 2) {
-    options.setExecutionStrategy(ParallelPhasedExecution(phases)
-                                     .setTensorsLiveness(liveness)
-                                     .order(order)
-                                     .useSeparateBackwardPhase(separate));
+    configure(ParallelPhasedExecution(phases));
   }
   options.tensorLocations.setActivationLocation(randomLocation(dice))
       .setWeightLocation(randomLocation(dice))
