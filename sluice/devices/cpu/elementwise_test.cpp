@@ -352,6 +352,25 @@ TEST(Elementwise, MultiplicationsByOneNumberAreDoneByTheirReaders) {
   }
 }
 
+TEST(Elementwise, ConstantsAreInNobodysPlace) {
+  ir::Graph graph("body");
+  ir::GraphBuilder b(graph);
+  const TensorType type{DType::F32, Shape{300}};
+  const ir::Value sum = ops::add(b, b.input("in0", type), b.input("in1", type));
+  graph.addOutput("out0", sum);
+  graph.addOutput("out1", ops::mul(b, sum, b.constant(randomTensor(1, type, 0.0, 1.0))));
+  const ir::Attrs attrs = {{"body", std::make_shared<const ir::Graph>(graph)}};
+  const std::vector<TensorType> types(2, type);
+  const ir::OpView op{kTestFused, attrs, types, types};
+  const std::optional<BlockProgram> direct =
+      compileBlocks(op, device::plainChoice(op, ""), Writes::AtOnce);
+  ASSERT_TRUE(direct.has_value());
+  EXPECT_EQ(direct->constants.size(), 1U);
+  for (const LateRead& late : direct->lateReads) {
+    EXPECT_LT(late.input, direct->numInputs);
+  }
+}
+
 TEST(Elementwise, AnUpdateOfManyBlocksGivesTheBitsOfItsOps) {
   const AdamBody body(Shape{50001});
   std::vector<HostTensor> in;

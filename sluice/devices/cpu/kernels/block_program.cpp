@@ -210,12 +210,13 @@ class Compiler {
     drafts_.insert(drafts_.end(), stores_.begin(), stores_.end());
   }
 
-  /// Reads of operands, element by element, from an instruction on.
+  /// Reads of inputs, element by element, from an instruction on. No output lies in a constant.
   std::vector<LateRead> lateReads(std::size_t first, std::size_t output) const {
     std::vector<LateRead> late;
     for (std::size_t i = first; i < drafts_.size(); ++i) {
       for (const Place& place : drafts_[i].in) {
-        if (place.kind == Place::Kind::Memory && place.level == Level::Block) {
+        if (place.kind == Place::Kind::Memory && place.level == Level::Block &&
+            place.index < body_.numInputs()) {
           late.push_back({place.index, output});
         }
       }
