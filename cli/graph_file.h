@@ -6,7 +6,7 @@
 
 #include "sluice/ir/graph.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): another library
 class App;
 }
 
