@@ -129,7 +129,7 @@ Options trainingOptions(const Settings& settings) {
 
 /// In the type of the network.
 data::DatasetPtr images(data::Split split, const Settings& settings) {
-  const data::DatasetPtr dataset = data::mnistDataset(settings.folder(), split);
+  data::DatasetPtr dataset = data::mnistDataset(settings.folder(), split);
   if (settings.dtype() == DType::F32) {
     return dataset;
   }

@@ -137,6 +137,7 @@ std::vector<TensorId> Builder::customOp(const std::vector<TensorId>& inputs,
                                         const ops::CustomOpUse& use) {
   return makeMany(use.name, [&] {
     std::vector<ir::Value> values;
+    values.reserve(inputs.size());
     for (const TensorId& id : inputs) {
       values.push_back(value(id));
     }

@@ -36,7 +36,9 @@ struct Fixture {
   TensorId u8(Shape shape, const Values& values) {
     return b.addConstant(tensor(DType::U8, std::move(shape), values));
   }
-  TensorId ones(Shape shape) { return b.addConstant(HostTensor::full({DType::F32, shape}, 1.0)); }
+  TensorId ones(Shape shape) {
+    return b.addConstant(HostTensor::full({DType::F32, std::move(shape)}, 1.0));
+  }
   TensorId flag(const Values& values) {
     return b.addConstant(tensor(DType::Bool, Shape{std::ssize(values)}, values));
   }

@@ -238,6 +238,7 @@ std::vector<fs::path> CheckpointFolder::files() const {
   }
   std::ranges::sort(numbered);
   std::vector<fs::path> paths;
+  paths.reserve(numbered.size());
   for (auto& [updates, path] : numbered) {
     paths.push_back(std::move(path));
   }

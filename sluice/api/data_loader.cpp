@@ -94,7 +94,7 @@ DataLoader::Plan DataLoader::planOf(const Options& options,
 }
 
 DataLoader::DataLoader(const Options& options,
-                       data::DatasetPtr dataset,
+                       data::DatasetPtr dataset,  // NOLINT: its size is asked in the same call
                        std::optional<std::int64_t> batchSize,
                        const DataLoaderOptions& loading)
     : DataLoader(planOf(options, dataset->size(), batchSize, loading), dataset) {}

@@ -51,12 +51,12 @@ std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> i
   checked.precision.enableFloatingPointExceptions(true);
   CompileProgress progress(false);
   Entry entry = makeEntry(signature, layout_, checked, progress);
-  if (const auto bad = badInput(inputs, rowsOf(signature)); bad && !synthetic()) {
+  if (auto bad = badInput(inputs, rowsOf(signature)); bad && !synthetic()) {
     return bad;
   }
   const std::shared_ptr<Step> step = prepare({inputs.begin(), inputs.end()}, entry);
   const Session::Values before = alive().copyValues();
-  if (const auto bad = badVariable(before)) {
+  if (auto bad = badVariable(before)) {
     return bad;
   }
   std::optional<NonFinite> found;

@@ -122,7 +122,7 @@ Lowered planPhases(const LoweringRequest& request,
       return std::move(*best);
     }
   }
-  throw *tooLarge;
+  throw OutOfMemory(*tooLarge);
 }
 
 Lowered plan(const LoweringRequest& request,
@@ -243,7 +243,7 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
     return remediesForPhases(request);
   }
   const auto add = [&](std::string text, Strategy strategy, parallel::PlanOptions options) {
-    remedies.push_back({std::move(text), std::move(strategy), options});
+    remedies.push_back({std::move(text), std::move(strategy), std::move(options)});
   };
   parallel::PlanOptions recompute = request.plan;
   recompute.recompute = parallel::Recompute::Pipeline;

@@ -249,7 +249,8 @@ Options& Options::autoSelectDevices(std::nullopt_t /*none*/) {
 
 Options& Options::selectDevices(std::vector<std::int64_t> ids, std::int64_t perReplica) {
   Options changed = *this;
-  changed.useDeviceIds(ids).autoSelectDevices(std::ssize(ids), perReplica);
+  const std::int64_t count = std::ssize(ids);
+  changed.useDeviceIds(std::move(ids)).autoSelectDevices(count, perReplica);
   return *this = std::move(changed);
 }
 

@@ -51,6 +51,7 @@ std::string print(const Anchor& anchor) {
 
 std::string print(const std::map<std::string, bool, std::less<>>& items) {
   std::vector<std::string> parts;
+  parts.reserve(items.size());
   for (const auto& [key, value] : items) {
     parts.push_back(fmt::format("[{}, {}]", print(key), print(value)));
   }

@@ -172,7 +172,7 @@ NamedTensors GraphSession::initAnchorArrays() const {
 std::vector<HostTensor> GraphSession::gather(const NamedTensors& inputs) const {
   for (const auto& [name, value] : inputs) {
     const bool known = std::ranges::any_of(
-        inputs_, [&](ir::OpId id) { return builder_.graph().op(id).name == name; });
+        inputs_, [&, &given = name](ir::OpId id) { return builder_.graph().op(id).name == given; });
     if (!known) {
       raise<InvalidArgument>("StepIO: the graph has no input '{}'", name);
     }

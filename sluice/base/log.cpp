@@ -31,7 +31,7 @@ std::shared_ptr<spdlog::logger> makeSink(const std::string& where) {
     return std::make_shared<spdlog::logger>(
         "sluice", std::make_shared<spdlog::sinks::basic_file_sink_mt>(where));
   } catch (const spdlog::spdlog_ex& error) {  // whoever logs first would get it
-    const auto fallback = makeSink("stderr");
+    auto fallback = makeSink("stderr");
     fallback->warn("SLUICE_LOG_DEST ignored: {}", error.what());
     return fallback;
   }

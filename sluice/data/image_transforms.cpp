@@ -74,7 +74,7 @@ Sample ImageDataset::get(std::int64_t index) const {
 
 void ImageDataset::read(std::span<const std::int64_t> indices, std::span<HostTensor> rows) const {
   // So many bytes of images at a time that they are still in the cache when they are converted.
-  constexpr std::size_t kBlockBytes = 32 * 1024;
+  constexpr std::size_t kBlockBytes = std::size_t{32} * 1024;
   const std::size_t image = bytes_.bytes();
   const std::size_t pixels = image / std::max<std::size_t>(channels_, 1);
   const std::size_t block = std::max<std::size_t>(1, kBlockBytes / std::max<std::size_t>(image, 1));

@@ -1,14 +1,21 @@
 #include "sluice/data/infeed_queue.h"
 
-#include <ranges>
+#include <span>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
 
 namespace sluice::data {
 namespace {
+
+std::string textOf(std::span<const TensorType> types) {
+  std::string text;
+  for (const TensorType& type : types) {
+    text += (text.empty() ? "" : ", ") + type.str();
+  }
+  return text;
+}
 
 std::optional<Batch> elementOf(IterableDataset& dataset, std::int64_t number) {
   try {
@@ -61,8 +68,8 @@ std::vector<HostTensor> InfeedQueue::take() {
         "element {} of the infeed is {}, the first was {}: all must be alike, so a batch that is "
         "not full has to be dropped",
         batch->index,
-        fmt::join(std::views::transform(found, &TensorType::str), ", "),
-        fmt::join(std::views::transform(types_, &TensorType::str), ", "));
+        textOf(found),
+        textOf(types_));
   }
   return std::move(batch->tensors);
 }

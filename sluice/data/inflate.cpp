@@ -50,7 +50,7 @@ std::string inflate(std::string_view bytes,
   int status = Z_OK;
   while (status == Z_OK && made < limit) {
     if (made == out.size()) {
-      constexpr std::size_t kFirst = 64 * 1024;
+      constexpr std::size_t kFirst = std::size_t{64} * 1024;
       out.resize(std::min(limit, std::max(kFirst, 2 * out.size())));
     }
     // zlib's interface has no const; it does not write to its input.

@@ -77,12 +77,14 @@ class TokenDataset : public Dataset {
         From token{};
         std::memcpy(&token, from + t * sizeof(From), sizeof(From));
         requireToken(static_cast<std::int64_t>(token), index);
+        // NOLINTBEGIN(bugprone-signed-char-misuse): tokens are numbers
         if (t < length) {
           inputs[t] = static_cast<To>(token);
         }
         if (t > 0) {
           targets[t - 1] = static_cast<To>(token);
         }
+        // NOLINTEND(bugprone-signed-char-misuse)
       }
       inputs += length;
       targets += length;

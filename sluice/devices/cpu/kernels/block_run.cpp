@@ -16,6 +16,7 @@ class TileRun {
       : program_(program), space_(program.space) {
     for (std::size_t i = 0; i < program.operandBytes.size(); ++i) {
       const bool input = i < program.numInputs;
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): no instruction writes an operand
       base_[i] = const_cast<std::byte*>(input ? static_cast<const std::byte*>(operands.inputs[i])
                                               : program.constants[i - program.numInputs].bytes());
       slots_[i] = base_[i];

@@ -163,16 +163,16 @@ std::optional<PanelFormat> panelFormat(const dnnl::memory::desc& desc) {
       blocking.inner_blks[0] % kSide != 0 || blocking.inner_blks[1] % kSide != 0) {
     return std::nullopt;
   }
-  constexpr std::size_t down = 1;
-  constexpr std::size_t across = 0;
-  return PanelFormat{.down = data.dims[down],
-                     .across = data.dims[across],
+  constexpr std::size_t kDown = 1;
+  constexpr std::size_t kAcross = 0;
+  return PanelFormat{.down = data.dims[kDown],
+                     .across = data.dims[kAcross],
                      .downBlock = blocking.inner_blks[0],
                      .width = blocking.inner_blks[1],
-                     .downStride = blocking.strides[down],
-                     .panelStride = blocking.strides[across],
-                     .paddedDown = data.padded_dims[down],
-                     .panels = data.padded_dims[across] / blocking.inner_blks[1]};
+                     .downStride = blocking.strides[kDown],
+                     .panelStride = blocking.strides[kAcross],
+                     .paddedDown = data.padded_dims[kDown],
+                     .panels = data.padded_dims[kAcross] / blocking.inner_blks[1]};
 }
 
 void transposeMatrix(const MatrixPlace& place,
