@@ -49,7 +49,7 @@ void Lexer::failExpected(std::string_view wanted) const {
 void Lexer::fail(std::size_t offset, std::string message) const {
   InvalidArgument error(std::move(message));
   error.at(place(offset));
-  throw error;
+  throw InvalidArgument(std::move(error));
 }
 
 std::string Lexer::place(std::size_t offset) const {

@@ -171,6 +171,7 @@ Tensor tensorLocation(const Tensor& x, bool onChip) {
 
 std::vector<Tensor> recomputationCheckpoint(const std::vector<Tensor>& tensors) {
   std::vector<Tensor> kept;
+  kept.reserve(tensors.size());
   for (const Tensor& tensor : tensors) {
     kept.push_back(recomputationCheckpoint(tensor));
   }

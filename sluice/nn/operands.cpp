@@ -83,6 +83,7 @@ std::vector<ir::Value> valuesOf(const std::vector<Tensor>& tensors) {
 
 std::vector<Tensor> tensorsOf(ir::GraphBuilder& b, const std::vector<ir::Value>& values) {
   std::vector<Tensor> tensors;
+  tensors.reserve(values.size());
   for (const ir::Value value : values) {
     tensors.emplace_back(b, value);
   }

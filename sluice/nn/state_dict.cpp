@@ -108,6 +108,7 @@ NamedTensors stateDict(const Module& module) {
 UnmatchedNames loadStateDict(Module& module, const NamedTensors& state, Strict strict) {
   const std::vector<Named> parameters = parametersOf(module);
   std::vector<ir::Variable> variables;
+  variables.reserve(parameters.size());
   for (const Named& named : parameters) {
     variables.push_back({.name = named.name, .type = named.parameter->type(), .initializer = {}});
   }

@@ -188,6 +188,7 @@ std::vector<Value> packedDataBlock(Node& node) {
   std::vector<Value> results;
   for (std::size_t batch = 0; batch < batches[0].size(); ++batch) {
     std::vector<Value> operands;
+    operands.reserve(batches.size());
     for (const std::vector<Value>& input : batches) {
       operands.push_back(input[batch]);
     }

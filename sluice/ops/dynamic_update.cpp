@@ -42,6 +42,7 @@ std::vector<Value> grad(ir::GradContext& g) {
   }
   if (g.needs(2)) {
     std::vector<std::int64_t> sizes;
+    sizes.reserve(axes.size());
     for (const std::int64_t axis : axes) {
       sizes.push_back(block.shape[normalizeAxis(axis, block.shape.rank())]);
     }

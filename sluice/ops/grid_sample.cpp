@@ -46,6 +46,20 @@ std::vector<Value> grad(ir::GradContext& g) {
   return {grads.x, grads.grid};
 }
 
+/// The weighted sum of the elements of an image that the taps name.
+template <class T>
+double sumOf(const T* image, std::int64_t width, const GridTaps& y, const GridTaps& x) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(y.count); ++i) {
+    for (std::size_t j = 0; j < static_cast<std::size_t>(x.count); ++j) {
+      if (y.index[i] >= 0 && x.index[j] >= 0) {
+        sum += y.weight[i] * x.weight[j] * widen(image[y.index[i] * width + x.index[j]]);
+      }
+    }
+  }
+  return sum;
+}
+
 template <class T>
 void sample(const ir::KernelArgs& args) {
   const Shape& in = args.op.inputs[0].shape;
@@ -62,15 +76,7 @@ void sample(const ir::KernelArgs& args) {
       const GridTaps y = rows.at(widen(number[1]));
       for (std::int64_t c = 0; c < out[1]; ++c) {
         const T* from = args.in<T>(0).data() + (n * in[1] + c) * image;
-        double sum = 0.0;
-        for (std::size_t i = 0; i < static_cast<std::size_t>(y.count); ++i) {
-          for (std::size_t j = 0; j < static_cast<std::size_t>(x.count); ++j) {
-            if (y.index[i] >= 0 && x.index[j] >= 0) {
-              sum += y.weight[i] * x.weight[j] * widen(from[y.index[i] * in[3] + x.index[j]]);
-            }
-          }
-        }
-        args.out<T>(0).data()[(n * out[1] + c) * places + p] = narrow<T>(sum);
+        args.out<T>(0).data()[(n * out[1] + c) * places + p] = narrow<T>(sumOf(from, in[3], y, x));
       }
     }
   }

@@ -90,6 +90,8 @@ std::vector<HostTensor> evaluate(const ir::OpDef& def,
   }
   std::vector<HostTensor> results;
   std::vector<void*> out;
+  results.reserve(outputTypes.size());
+  out.reserve(outputTypes.size());
   for (const TensorType& type : outputTypes) {
     out.push_back(results.emplace_back(type).bytes());
   }

@@ -117,7 +117,7 @@ void rowsTile(const RowsTile& tile) {
   for (const ProductPart& part : tile.parts) {
     SLUICE_UNROLL
     for (int g = 0; g < kGroups; ++g) {
-      a[g] = tile.a + part.left + 3 * g * tile.aStride;
+      a[g] = tile.a + part.left + std::int64_t{3} * g * tile.aStride;
     }
     const float* b = tile.b + part.right;
     const float* ahead = tile.ahead + part.left;
