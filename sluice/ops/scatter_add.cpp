@@ -49,29 +49,34 @@ ir::Cost cost(const ir::OpView& op) {
   return cost;
 }
 
+template <class T>
+void addUpdates(const ir::KernelArgs& args, const AxisView& view, std::vector<Wide<T>>& sums) {
+  const auto updates = args.in<T>(2);
+  const std::vector<std::int64_t> indices = readIndices(args, 1, view.extent);
+  std::size_t next = 0;
+  for (std::int64_t o = 0; o < view.outer; ++o) {
+    for (const std::int64_t index : indices) {
+      const std::int64_t row = (o * view.extent + index) * view.inner;
+      for (std::int64_t i = 0; i < view.inner; ++i) {
+        const auto to = static_cast<std::size_t>(row + i);
+        sums[to] = wrappedSum<Wide<T>>(sums[to], widen(updates[next++]));
+      }
+    }
+  }
+}
+
 void reference(const ir::KernelArgs& args) {
   const Shape& shape = args.op.inputs[0].shape;
   const AxisView view = aroundAxis(shape, axisAttr(args.op, shape));
   dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {
     const auto data = args.in<T>(0);
-    const auto updates = args.in<T>(2);
     const auto out = args.out<T>(0);
     std::vector<Wide<T>> sums;
     for (const T value : data) {
       sums.push_back(widen(value));
     }
-    if (!updates.empty()) {
-      const std::vector<std::int64_t> indices = readIndices(args, 1, view.extent);
-      std::size_t next = 0;
-      for (std::int64_t o = 0; o < view.outer; ++o) {
-        for (const std::int64_t index : indices) {
-          const std::int64_t row = (o * view.extent + index) * view.inner;
-          for (std::int64_t i = 0; i < view.inner; ++i) {
-            const auto to = static_cast<std::size_t>(row + i);
-            sums[to] = wrappedSum<Wide<T>>(sums[to], widen(updates[next++]));
-          }
-        }
-      }
+    if (!args.in<T>(2).empty()) {
+      addUpdates<T>(args, view, sums);
     }
     for (std::size_t i = 0; i < out.size(); ++i) {
       out[i] = narrow<T>(static_cast<Wide<T>>(sums[i]));

@@ -116,6 +116,7 @@ std::size_t Optimizer::groupOf(std::string_view variable) const {
 
 const Optimizer::Group& Optimizer::group(std::size_t index) const {
   if (index >= groups_.size()) {
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.PureVirtualCall): constructors ask for the first one
     raise<InvalidArgument>("{}: group {} of {} groups", name(), index, groups_.size());
   }
   return groups_[index];

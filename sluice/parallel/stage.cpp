@@ -124,7 +124,7 @@ const Stage& Phase::stage(std::size_t i) const {
 }
 
 Stage& Phase::stage(std::size_t i) {
-  return const_cast<Stage&>(std::as_const(*this).stage(i));
+  return const_cast<Stage&>(std::as_const(*this).stage(i));  // NOLINT: own
 }
 
 std::string Phase::str() const {

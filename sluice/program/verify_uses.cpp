@@ -87,6 +87,7 @@ class SegmentRun {
   /// Then it does not matter which slot of a ring a run uses.
   bool ringsLieApart(const std::vector<Use>& operands) const {
     std::vector<BufferId> touched;
+    touched.reserve(operands.size());
     for (const Use& use : operands) {
       touched.push_back(use.buffer);
     }

@@ -37,6 +37,7 @@ std::int64_t now() {
 LoadedProgram::LoadedProgram(program::Program program) : program_(std::move(program)) {}
 LoadedProgram::~LoadedProgram() = default;
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one per engine
 struct Engine::Impl {
   /// The step being run; written before `step` is raised, read by the threads after.
   struct Job {
