@@ -136,6 +136,7 @@ Shape shapeOf(const std::vector<std::uint64_t>& extents,
               std::string_view name,
               std::string_view file) {
   std::vector<std::int64_t> dims;
+  dims.reserve(extents.size());
   for (const std::uint64_t extent : extents) {
     dims.push_back(extent > INT64_MAX ? -1 : static_cast<std::int64_t>(extent));
   }

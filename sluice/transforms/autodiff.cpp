@@ -92,6 +92,7 @@ class Differentiator {
     builder_.place.pass = ir::Pass::Backward;
     builder_.scope = "grad/" + op.name + "/";
     std::vector<Value> outputGrads;
+    outputGrads.reserve(outputs.size());
     for (const Value output : outputs) {
       outputGrads.push_back(total(output));
     }
