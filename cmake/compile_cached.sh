@@ -31,4 +31,8 @@ for argument do
     set -- "$@" "$argument"
   fi
 done
-"$@" -E -P | sha256sum > "$output.sum"
+# With -dD: macros of the header are for its users, too.
+text=$output.text
+rm -f "$output.sum"
+"$@" -E -P -dD -o "$text" && sha256sum < "$text" > "$output.sum"
+rm -f "$text"
