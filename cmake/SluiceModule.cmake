@@ -9,10 +9,11 @@
 #     TESTS graph_test.cpp            # become the program ir_test
 #     TEST_DEPS test_support          # further modules or targets of the tests
 #     TEST_LABELS threads             # labels besides `fast`
-#     NO_TEST_MAIN)                   # the tests bring their own main()
+#     NO_TEST_MAIN                    # the tests bring their own main()
+#     APART)                          # files share names, so that each is compiled by itself
 #
 #   sluice_program(NAME mlp SOURCES mlp.cpp DEPS sluice [LINK ...] [INSTALL])
-#   sluice_test(NAME e2e_test SOURCES ... DEPS ... [LINK ...] [LABELS fast] [NO_MAIN])
+#   sluice_test(NAME e2e_test SOURCES ... DEPS ... [LINK ...] [LABELS fast] [NO_MAIN] [APART])
 #   sluice_fuzz(NAME fuzz_parser SOURCES parser.cpp DEPS ir [LINK ...])
 #
 # Module devices/cpu has the name devices_cpu. The library of a module `x` is
@@ -37,8 +38,16 @@ function(_sluice_targets out)
   set(${out} "${targets}" PARENT_SCOPE)
 endfunction()
 
+# Whatever one file includes and instantiates, the next one needs as well: eight files at once take
+# about half the time. Names in anonymous namespaces must then differ between the files of a target.
+function(sluice_unite target)
+  if(SLUICE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 function(sluice_module)
-  cmake_parse_arguments(PARSE_ARGV 0 M "NO_TEST_MAIN" "NAME"
+  cmake_parse_arguments(PARSE_ARGV 0 M "NO_TEST_MAIN;APART" "NAME"
     "SOURCES;HEADERS;DEPS;LINK;PUBLIC_LINK;TESTS;TEST_DEPS;TEST_LABELS")
   _sluice_check_arguments("${M_UNPARSED_ARGUMENTS}" "${M_NAME}")
   set(target sluice_${M_NAME})
@@ -61,8 +70,13 @@ function(sluice_module)
 
   if("OpenMP::OpenMP_CXX" IN_LIST M_LINK)
     sluice_precompile(${target} own)
+  elseif("ir" IN_LIST M_DEPS)
+    sluice_precompile(${target} graph_library)
   else()
     sluice_precompile(${target} library)
+  endif()
+  if(NOT M_APART)
+    sluice_unite(${target})
   endif()
 
   set_property(GLOBAL APPEND PROPERTY SLUICE_MODULES ${M_NAME})
@@ -71,25 +85,32 @@ function(sluice_module)
     FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 
   if(M_TESTS)
-    set(main "")
+    set(flags "")
     if(M_NO_TEST_MAIN)
-      set(main NO_MAIN)
+      list(APPEND flags NO_MAIN)
+    endif()
+    if(M_APART)
+      list(APPEND flags APART)
     endif()
     sluice_test(NAME ${M_NAME}_test SOURCES ${M_TESTS} DEPS ${M_NAME} ${M_TEST_DEPS}
-      LINK ${M_LINK} LABELS fast ${M_TEST_LABELS} ${main})
+      LINK ${M_LINK} LABELS fast ${M_TEST_LABELS} ${flags})
   endif()
 endfunction()
 
 function(sluice_program)
-  cmake_parse_arguments(PARSE_ARGV 0 P "INSTALL;PRECOMPILED" "NAME" "SOURCES;DEPS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 0 P "INSTALL;TEST" "NAME" "SOURCES;DEPS;LINK")
   _sluice_check_arguments("${P_UNPARSED_ARGUMENTS}" "${P_NAME}")
   _sluice_targets(deps ${P_DEPS})
   add_executable(${P_NAME} ${P_SOURCES})
   set_target_properties(${P_NAME} PROPERTIES CXX_EXTENSIONS OFF)
   target_link_libraries(${P_NAME} PRIVATE ${deps} ${P_LINK} sluice_options)
-  if(NOT P_PRECOMPILED AND Sluice::api IN_LIST deps)
+  if(NOT P_NAME MATCHES "^bench_")  # which time loops of their own
+    target_link_libraries(${P_NAME} PRIVATE sluice_once_options)
+  endif()
+  if(NOT P_TEST AND Sluice::api IN_LIST deps)
     sluice_precompile(${P_NAME} program)
   endif()
+  sluice_unite(${P_NAME})
   if(P_INSTALL)
     install(TARGETS ${P_NAME} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   endif()
@@ -99,18 +120,21 @@ function(sluice_test)
   if(NOT SLUICE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 0 T "NO_MAIN" "NAME" "SOURCES;DEPS;LINK;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 T "NO_MAIN;APART" "NAME" "SOURCES;DEPS;LINK;LABELS")
   _sluice_check_arguments("${T_UNPARSED_ARGUMENTS}" "${T_NAME}")
   set(gtest GTest::gmock GTest::gtest)
   if(NOT T_NO_MAIN)
     set(gtest GTest::gmock GTest::gtest_main)
   endif()
   sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS}
-    LINK ${T_LINK} ${gtest} sluice_test_options PRECOMPILED)
+    LINK ${T_LINK} ${gtest} sluice_test_options TEST)
   if(T_DEPS MATCHES "(^|;)(api|sluice)(;|$)")
     sluice_precompile(${T_NAME} model_test)
   else()
     sluice_precompile(${T_NAME} test)
+  endif()
+  if(T_APART)
+    set_target_properties(${T_NAME} PROPERTIES UNITY_BUILD OFF)
   endif()
   # Tests stay out of the folder of the programs.
   set_target_properties(${T_NAME} PROPERTIES

@@ -1,4 +1,4 @@
-# sluice_precompile(<target> library|test|model_test|program): headers that all files of a kind include
+# sluice_precompile(<target> library|graph_library|test|model_test|program): headers that all files of a kind include
 # are read once per build and not once per file. The standard library, fmt and, for tests, GoogleTest
 # are half of what compiling a file costs. What is made of models, in tests and programs, has the
 # headers that it takes to make one, too: they are as much again, and it is compiled anew when they
@@ -16,6 +16,9 @@ set(_sluice_common_headers
   <limits> <map> <memory> <numeric> <optional> <ranges> <set> <span> <string> <string_view>
   <unordered_map> <unordered_set> <utility> <variant> <vector> <fmt/core.h>)
 set(_sluice_test_headers <gmock/gmock.h> <gtest/gtest.h>)
+set(_sluice_graph_headers
+  "${PROJECT_SOURCE_DIR}/sluice/base/error.h" "${PROJECT_SOURCE_DIR}/sluice/ir/graph.h"
+  "${PROJECT_SOURCE_DIR}/sluice/tensor/host_tensor.h")
 set(_sluice_model_headers
   "${PROJECT_SOURCE_DIR}/sluice/api/model.h" "${PROJECT_SOURCE_DIR}/sluice/nn/modules.h"
   "${PROJECT_SOURCE_DIR}/sluice/optim/adam.h")
@@ -36,8 +39,12 @@ function(sluice_precompile target kind)
     target_link_libraries(${shared} PRIVATE fmt::fmt sluice_options)
     set_target_properties(${shared} PROPERTIES CXX_EXTENSIONS OFF)
     set(headers ${_sluice_common_headers})
-    if(kind STREQUAL "library")
+    if(kind MATCHES "library")
       set_target_properties(${shared} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    endif()
+    if(kind STREQUAL "graph_library")
+      target_include_directories(${shared} PRIVATE "${PROJECT_SOURCE_DIR}")
+      list(APPEND headers ${_sluice_graph_headers})
     endif()
     if(kind MATCHES "test")
       target_link_libraries(${shared} PRIVATE GTest::gmock GTest::gtest sluice_test_options)

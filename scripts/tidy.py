@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "release"
+BUILD = ROOT / "build" / "dev"  # which compiles each file by itself
 CLEAN = ROOT / "build" / "tidy"
 TOOL = "clang-tidy"
 

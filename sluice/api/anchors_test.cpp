@@ -14,9 +14,9 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 /// y = relu(w x), loss = sum of y² over the micro-batch; w starts as 2.
-struct Net : nn::Module {
+struct AnchoredNet : nn::Module {
   nn::Linear fc{*this, "fc", 1, 1, {.bias = false}};
-  Net() { fc.weight.setValue(HostTensor::full({DType::F32, Shape{1, 1}}, 2)); }
+  AnchoredNet() { fc.weight.setValue(HostTensor::full({DType::F32, Shape{1, 1}}, 2)); }
   std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x) {
     nn::Tensor y;
     {
@@ -48,7 +48,7 @@ std::vector<double> valuesOf(const HostTensor& tensor) {
 
 TEST(Anchors, BringBackInnerTensorsUnderEveryStrategy) {
   for (const bool cut : {false, true}) {
-    Net net;
+    AnchoredNet net;
     Options options = cut ? halves() : Options();
     options.deviceIterations(4)
         .outputMode(OutputMode::Final)
@@ -70,7 +70,7 @@ TEST(Anchors, BringBackInnerTensorsUnderEveryStrategy) {
 
 TEST(Anchors, BringBackGradientsWithoutChangingTheTraining) {
   const auto train = [](bool anchored) {
-    Net net;
+    AnchoredNet net;
     Options options = halves();
     options.training.gradientAccumulation(4);
     if (anchored) {
@@ -89,7 +89,7 @@ TEST(Anchors, BringBackGradientsWithoutChangingTheTraining) {
 }
 
 TEST(Anchors, RefuseUnknownNamesAndPeriods) {
-  Net net;
+  AnchoredNet net;
   auto wrong = inferenceModel(net, Options().anchorTensor("x", "fc/none"));
   EXPECT_THAT(messageOf([&] { wrong(oneToFour()); }),
               AllOf(HasSubstr("anchorTensor 'x'"), HasSubstr("no tensor 'fc/none'")));
@@ -106,7 +106,7 @@ TEST(Anchors, RefuseUnknownNamesAndPeriods) {
 }
 
 TEST(SyntheticData, NeedsNoInputAfterTheFirstCompile) {
-  Net net;
+  AnchoredNet net;
   auto model = inferenceModel(
       net, Options().deviceIterations(4).syntheticDataMode(SyntheticDataMode::Zeros));
   const auto [y, loss] = model(oneToFour());
@@ -154,7 +154,7 @@ TEST(SyntheticData, IsTheSameInEveryStepAndMicroBatch) {
 }
 
 TEST(SyntheticData, TrainsReplicasAndPipelines) {
-  Net net;
+  AnchoredNet net;
   Options options =
       halves(Options().syntheticDataMode(SyntheticDataMode::RandomUniform).replicationFactor(2));
   options.training.gradientAccumulation(2);

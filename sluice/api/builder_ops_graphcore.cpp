@@ -10,11 +10,10 @@
 #include "sluice/ops/loss_ops.h"
 #include "sluice/ops/norm_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/ops/vendor.h"
 
 namespace sluice {
 namespace {
-
-constexpr std::string_view kDomain = "ai.graphcore";
 
 std::vector<ir::NamedAttr> blockAttrs(const DynamicBlock& block) {
   return {{"axes", block.axes}, {"sizes", block.sizes}};
@@ -45,14 +44,14 @@ AiGraphcore::Ids AiGraphcore::node(std::string_view op,
                        .inputs = {inputs.begin(), inputs.end()},
                        .attrs = std::move(attrs),
                        .outputs = outputs,
-                       .domain = kDomain});
+                       .domain = ops::kVendorDomain});
 }
 
 TensorId AiGraphcore::one(std::string_view op,
                           const std::vector<OpOperand>& inputs,
                           std::vector<ir::NamedAttr> attrs) {
   return b_.translate(
-      {.op = op, .inputs = inputs, .attrs = std::move(attrs), .domain = kDomain})[0];
+      {.op = op, .inputs = inputs, .attrs = std::move(attrs), .domain = ops::kVendorDomain})[0];
 }
 
 TensorId AiGraphcore::atan2(const TensorId& y, const TensorId& x) {

@@ -4,12 +4,6 @@
 #include "sluice/ops/vendor.h"
 
 namespace sluice {
-namespace {
-
-constexpr std::string_view kDomain = "ai.graphcore";
-
-}  // namespace
-
 void AiGraphcore::abort(const TensorId& condition) {
   b_.makeMany("Abort", [&]() -> std::vector<ir::Value> {
     if (condition.empty()) {
@@ -95,7 +89,7 @@ AiGraphcore::Ids AiGraphcore::call(const Ids& inputs, const Builder& callee) {
   return b_.translate({.op = "Call",
                        .inputs = {inputs.begin(), inputs.end()},
                        .outputs = callee.graph().outputs().size(),
-                       .domain = kDomain,
+                       .domain = ops::kVendorDomain,
                        .bodies = {{"callee", &callee.graph()}}});
 }
 
@@ -107,7 +101,7 @@ TensorId AiGraphcore::packeddatablock(const Ids& operands,
                        .attrs = {{"maxSequenceLengths", options.maxSequenceLengths},
                                  {"resultSize", options.resultSize},
                                  {"callbackBatchSize", options.callbackBatchSize}},
-                       .domain = kDomain,
+                       .domain = ops::kVendorDomain,
                        .bodies = {{"callback", &callback.graph()}}})[0];
 }
 

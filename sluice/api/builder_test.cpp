@@ -13,16 +13,15 @@
 #include "sluice/optim/sgd.h"
 #include "sluice/transforms/decompose.h"
 #include "tests/support/message_of.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice {
 namespace {
 
+using testing::f32;
+
 using sluice::testing::messageOf;
 using ::testing::HasSubstr;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
 
 /// What a tensor of the graph is for one input "x", by the reference kernels.
 HostTensor evaluated(Builder& b, const TensorId& id, const HostTensor& x) {

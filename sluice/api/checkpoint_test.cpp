@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// Learns w of y = w x; the buffer counts micro-batches.
-struct Net : nn::Module {
+struct CheckpointedNet : nn::Module {
   nn::Parameter& w = addParameter("w", {DType::F32, Shape{2}}, ir::Initializer::constant(1));
   nn::Parameter& count = addBuffer("count", {DType::F32, Shape{}}, ir::Initializer::constant(0));
   nn::Tensor forward(const nn::Tensor& x) {
@@ -66,7 +66,7 @@ std::vector<std::string> namesIn(const fs::path& folder) {
 
 TEST(Checkpoint, IsReadAsItWasWritten) {
   const Folder folder("read");
-  Net net;
+  CheckpointedNet net;
   auto model = trainingModel(net, Options().randomSeed(5), optim::Adam(0.1));
   model(input());
   model(input());
@@ -91,7 +91,7 @@ TEST(Checkpoint, IsReadAsItWasWritten) {
 
 TEST(Checkpoint, ThatIsDamagedAnywhereIsRefused) {
   const Folder folder("damaged");
-  Net net;
+  CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
   const fs::path path = CheckpointFolder(folder.path).save(model, "start");
   const std::string good = contentOf(path);
@@ -129,7 +129,7 @@ TEST(Checkpoint, OfAnotherKindOrVersionIsRefused) {
 
 TEST(CheckpointFolder, KeepsTheNewest) {
   const Folder folder("keeps");
-  Net net;
+  CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
   const CheckpointFolder checkpoints(folder.path / "deep" / "er", 2);
   EXPECT_EQ(checkpoints.latest(), std::nullopt);
@@ -152,7 +152,7 @@ TEST(CheckpointFolder, KeepsTheNewest) {
 
 TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   const Folder folder("resumes");
-  Net net;
+  CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
   const CheckpointFolder checkpoints(folder.path, 5);
   EXPECT_FALSE(checkpoints.resume(model));
@@ -162,7 +162,7 @@ TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   const fs::path second = checkpoints.save(model, "second");
   write(second, contentOf(second).substr(0, 300));
   write(folder.path / "checkpoint-000000000009.safetensors", "");
-  Net freshNet;
+  CheckpointedNet freshNet;
   auto fresh = trainingModel(freshNet, Options(), optim::Adam(0.1));
   ::testing::internal::CaptureStderr();
   const std::optional<Resumed> resumed = checkpoints.resume(fresh);
@@ -183,12 +183,12 @@ TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
 
 TEST(CheckpointFolder, RefusesAModelThatDoesNotFitAndLeavesItAsItWas) {
   const Folder folder("fit");
-  Net net;
+  CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
   model(input());
   const CheckpointFolder checkpoints(folder.path);
   const fs::path path = checkpoints.save(model);
-  Net otherNet;
+  CheckpointedNet otherNet;
   auto other = trainingModel(otherNet, Options(), optim::SGD(0.1));
   const std::string message = messageOf([&] { checkpoints.resume(other); });
   EXPECT_THAT(message, HasSubstr(path.string()));
@@ -207,7 +207,7 @@ DataLoader loader() {
 TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
   const Folder folder("fit_goes_on");
   const CheckpointFolder checkpoints(folder.path, 100);
-  Net net;
+  CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
   DataLoader batches = loader();
   fit(model, batches, {.epochs = 3, .callbacks = {checkpointing(model, batches, checkpoints, 2)}});
@@ -217,7 +217,7 @@ TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
     const Folder one("fit_goes_on_one");
     fs::create_directories(one.path);
     fs::copy(path, one.path / path.filename());
-    Net again;
+    CheckpointedNet again;
     auto resumedModel = trainingModel(again, Options(), optim::Adam(0.1));
     DataLoader rest = loader();
     ASSERT_TRUE(CheckpointFolder(one.path).resume(resumedModel, rest));
@@ -229,7 +229,7 @@ TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
 }
 
 TEST(Fit, RefusesCheckpointsThatCannotBe) {
-  Net net;
+  CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
   DataLoader batches = loader();
   const CheckpointFolder checkpoints(fs::path(::testing::TempDir()) / "sluice_no_loader");

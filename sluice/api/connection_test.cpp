@@ -12,7 +12,7 @@ using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-struct Net : nn::Module {
+struct ConnectedNet : nn::Module {
   nn::Linear fc{*this, "fc", 3, 2};
   bool traced = false;
   std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
@@ -36,10 +36,10 @@ HostTensor labels(std::int64_t count, std::int64_t value = 1) {
 }
 
 TEST(ConnectionType, SaysWhenTheModelHasItsDevices) {
-  Net always;
+  ConnectedNet always;
   auto first = inferenceModel(always, Options());
   EXPECT_TRUE(first.isAttachedToDevice());
-  Net later;
+  ConnectedNet later;
   auto second = inferenceModel(later, Options().connectionType(ConnectionType::OnDemand));
   EXPECT_FALSE(second.isAttachedToDevice());
   EXPECT_THAT(messageOf([&] { second.attachToDevice(); }), HasSubstr("not compiled"));
@@ -48,7 +48,7 @@ TEST(ConnectionType, SaysWhenTheModelHasItsDevices) {
 }
 
 TEST(ConnectionType, NeverCompilesButDoesNotRun) {
-  Net net;
+  ConnectedNet net;
   auto model = trainingModel(net, Options().connectionType(ConnectionType::Never));
   model.compile(std::vector{rows(0, 2), labels(2)});
   EXPECT_TRUE(model.isCompiled());
@@ -68,7 +68,7 @@ TEST(ConnectionType, IsNeverForAnOfflineTarget) {
     EXPECT_EQ(Options().useOfflineTarget(version).device().connection, ConnectionType::Never);
   }
   EXPECT_THAT(messageOf([] { Options().useOfflineTarget(3); }), HasSubstr("1, 2 or 21, got 3"));
-  Net net;
+  ConnectedNet net;
   auto model = inferenceModel(net, Options().set("useOfflineTarget", ""));
   model.compile(Inputs(rows(0, 2), labels(2)));
   EXPECT_GT(model.program().segments.size(), 0U);
@@ -79,10 +79,10 @@ TEST(ConnectionType, IsNeverForAnOfflineTarget) {
 }
 
 TEST(Detaching, FreesTheDevicesAndKeepsTheState) {
-  Net net;
+  ConnectedNet net;
   auto model =
       trainingModel(net, Options(), optim::SGD(optim::SgdOptions{.lr = 0.1, .momentum = 0.9}));
-  Net twin;
+  ConnectedNet twin;
   auto other =
       trainingModel(twin, Options(), optim::SGD(optim::SgdOptions{.lr = 0.1, .momentum = 0.9}));
   model(rows(0, 4), labels(4));
@@ -108,7 +108,7 @@ TEST(Detaching, FreesTheDevicesAndKeepsTheState) {
 }
 
 TEST(Weights, AreNeverOutOfDateOnHostOrDevice) {
-  Net net;
+  ConnectedNet net;
   auto training = trainingModel(net, Options(), optim::SGD(0.5));
   auto inference = inferenceModel(net, Options());
   const HostTensor before = net.fc.weight.value();
@@ -132,7 +132,7 @@ TEST(Queries, NameTheDevicesOfThisBuild) {
 }
 
 TEST(Queries, IsRunningOnDeviceOnlyWhileForwardIsTraced) {
-  Net net;
+  ConnectedNet net;
   EXPECT_FALSE(isRunningOnDevice());
   auto model = inferenceModel(net, Options());
   model(rows(0, 1), labels(1));
@@ -141,7 +141,7 @@ TEST(Queries, IsRunningOnDeviceOnlyWhileForwardIsTraced) {
 }
 
 TEST(Compile, KeepsAProgramForEveryShape) {
-  Net net;
+  ConnectedNet net;
   auto model = inferenceModel(net, Options().deviceIterations(2));
   EXPECT_EQ(model.compilationTime(), 0.0);
   EXPECT_THAT(messageOf([&] { model(rows(0, 3), labels(3)); }), HasSubstr("multiple of 2"));
@@ -163,7 +163,7 @@ TEST(Compile, KeepsAProgramForEveryShape) {
 }
 
 TEST(NamedInputs, AreTakenByTheNamesOfAModule) {
-  Net net;
+  ConnectedNet net;
   auto model = inferenceModel(net, Options());
   const NamedTensors out = model.run({{"input0", rows(0, 2)}, {"input1", labels(2)}});
   EXPECT_EQ(out.at("output0").hash(), model(rows(0, 2), labels(2)).first.hash());
@@ -180,8 +180,8 @@ TEST(NamedInputs, AreTakenByTheNamesOfAModule) {
 }
 
 TEST(RunAsync, GivesTheBitsOfRun) {
-  Net net;
-  Net twin;
+  ConnectedNet net;
+  ConnectedNet twin;
   auto model = trainingModel(net, Options(), optim::AdamW(0.1));
   auto other = trainingModel(twin, Options(), optim::AdamW(0.1));
   for (std::int64_t step = 0; step < 5; ++step) {
@@ -198,8 +198,8 @@ TEST(RunAsync, GivesTheBitsOfRun) {
 }
 
 TEST(RunAsync, LetsEverythingElseWait) {
-  Net net;
-  Net twin;
+  ConnectedNet net;
+  ConnectedNet twin;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
   auto other = trainingModel(twin, Options(), optim::SGD(0.1));
   {
@@ -217,7 +217,7 @@ TEST(RunAsync, LetsEverythingElseWait) {
 }
 
 TEST(RunAsync, BringsErrorsToGet) {
-  Net net;
+  ConnectedNet net;
   auto model = inferenceModel(net, Options().deviceIterations(2));
   Pending wrong = model.runAsync({rows(0, 3), labels(3)});
   EXPECT_THAT(messageOf([&] { wrong.get(); }), HasSubstr("multiple of 2"));

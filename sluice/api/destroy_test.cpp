@@ -12,7 +12,7 @@ using sluice::testing::messageOf;
 using ::testing::HasSubstr;
 
 /// y = w x and the loss mean(y²); counts its calls in a buffer.
-struct Net : nn::Module {
+struct DestroyedNet : nn::Module {
   nn::Parameter& w = addParameter("w", {DType::F32, Shape{1}}, ir::Initializer::constant(1));
   nn::BatchNorm norm{*this, "norm", 1};
   std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x) {
@@ -21,12 +21,12 @@ struct Net : nn::Module {
   }
 };
 
-HostTensor input() {
+HostTensor destroyedInput() {
   return HostTensor::of<float>(Shape{2, 1}, {1, 2});  // mean(x²) = 2.5
 }
 
 TEST(Wrapping, TwiceForTrainingIsRefusedUntilTheFirstIsDestroyed) {
-  Net net;
+  DestroyedNet net;
   auto first = trainingModel(net, Options(), optim::SGD(0.1));
   EXPECT_THAT(messageOf([&] { trainingModel(net, Options(), optim::SGD(0.1)); }),
               HasSubstr("already wrapped"));
@@ -36,19 +36,19 @@ TEST(Wrapping, TwiceForTrainingIsRefusedUntilTheFirstIsDestroyed) {
   moved.destroy();
   EXPECT_NO_THROW(trainingModel(net, Options()));  // ends at once, and so does its claim
   auto last = trainingModel(net, Options());
-  EXPECT_EQ(last(input()).second.at(0), 2.5);
+  EXPECT_EQ(last(destroyedInput()).second.at(0), 2.5);
 }
 
 TEST(Wrapping, ThatFailsLeavesTheModuleFree) {
-  Net net;
+  DestroyedNet net;
   EXPECT_THROW(trainingModel(net, Options().enableProfiling("/dev/null/profile")), FileError);
   EXPECT_NO_THROW(trainingModel(net, Options()));
 }
 
 TEST(Destroying, FreesTheDevicesAndKeepsWeightsAndBuffersForOtherDevices) {
-  Net net;
+  DestroyedNet net;
   auto model = trainingModel(net, Options().threads(2), optim::SGD(0.1));
-  model(input());
+  model(destroyedInput());
   // The gradient is 2 w mean(x²) = 5.
   EXPECT_EQ(static_cast<float>(net.w.value().at(0)), 0.5F);
   const std::weak_ptr<nn::StateStore> session = net.store();
@@ -61,34 +61,34 @@ TEST(Destroying, FreesTheDevicesAndKeepsWeightsAndBuffersForOtherDevices) {
   EXPECT_NE(runningMean.at(0), 0.0);
   // Other threads and another seed, which models of one session could not have.
   auto again = trainingModel(net, Options().threads(1).randomSeed(9), optim::SGD(0.1));
-  EXPECT_EQ(again(input()).second.at(0), 0.625);  // 0.5² 2.5
+  EXPECT_EQ(again(destroyedInput()).second.at(0), 0.625);  // 0.5² 2.5
   EXPECT_EQ(again.updates(), 1);
 }
 
 TEST(Destroying, LeavesOtherModelsOfTheModuleAlone) {
-  Net net;
+  DestroyedNet net;
   auto training = trainingModel(net, Options(), optim::SGD(0.1));
   auto inference = inferenceModel(net, Options());
-  training(input());
+  training(destroyedInput());
   training.destroy();
   EXPECT_NE(net.store(), nullptr);
-  EXPECT_EQ(inference(input()).second.at(0), 0.625);
+  EXPECT_EQ(inference(destroyedInput()).second.at(0), 0.625);
   inference.destroy();
   EXPECT_EQ(net.store(), nullptr);
 }
 
 TEST(Destroying, LeavesNothingToCall) {
-  Net net;
+  DestroyedNet net;
   auto model = trainingModel(net, Options());
-  model(input());
+  model(destroyedInput());
   model.destroy();
   model.destroy();  // again is no error
   EXPECT_FALSE(model.isCompiled());
   EXPECT_FALSE(model.isAttachedToDevice());
   const auto refused = [](auto call) { EXPECT_THAT(messageOf(call), HasSubstr("was destroyed")); };
-  refused([&] { model(input()); });
-  refused([&] { model.runAsync({input()}).get(); });
-  refused([&] { model.compile(std::vector{input()}); });
+  refused([&] { model(destroyedInput()); });
+  refused([&] { model.runAsync({destroyedInput()}).get(); });
+  refused([&] { model.compile(std::vector{destroyedInput()}); });
   refused([&] { model.session(); });
   refused([&] { model.copyWeightsToHost(); });
   refused([&] { model.attachToDevice(); });
@@ -98,9 +98,9 @@ TEST(Destroying, LeavesNothingToCall) {
 }
 
 TEST(Destroying, WaitsForAStepThatIsUnderWay) {
-  Net net;
+  DestroyedNet net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
-  Pending pending = model.runAsync({input()});
+  Pending pending = model.runAsync({destroyedInput()});
   model.destroy();
   EXPECT_TRUE(pending.isReady());
   EXPECT_EQ(pending.get()[1].at(0), 2.5);

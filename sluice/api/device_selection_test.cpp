@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 /// Two layers in two blocks.
-struct Net : nn::Module {
+struct PlacedNet : nn::Module {
   nn::Linear a{*this, "a", 4, 4};
   nn::Linear b{*this, "b", 4, 4};
 
@@ -44,7 +44,7 @@ void compile(Model& model) {
 }
 
 std::string compileMessage(const Options& options) {
-  Net net;
+  PlacedNet net;
   auto model = inferenceModel(net, options);
   return messageOf([&] { compile(model); });
 }
@@ -61,25 +61,25 @@ std::vector<int> devicesOf(const Session& session) {
 }
 
 TEST(UseDeviceIds, ChoosesExactlyThese) {
-  Net net;
+  PlacedNet net;
   auto model = trainingModel(net, twoStages().replicationFactor(2).useDeviceIds({7, 3, 5, 11}));
   compile(model);
   EXPECT_THAT(devicesOf(model.session()), ElementsAre(7, 3, 5, 11));
   EXPECT_THAT(messageOf([&] { inferenceModel(net, Options()); }),
               AllOf(HasSubstr("useDeviceIds [7, 3, 5, 11]"), HasSubstr("asks for []")));
-  Net other;
+  PlacedNet other;
   auto one = inferenceModel(other, Options().useDeviceId(6));
   compile(one);
   EXPECT_THAT(devicesOf(one.session()), ElementsAre(6));
 }
 
 TEST(UseDeviceIds, OrNumbersThemFromZeroWithoutTwoOfOneNumber) {
-  Net net;
+  PlacedNet net;
   auto model = trainingModel(net, twoStages().replicationFactor(2));
   compile(model);
   EXPECT_THAT(devicesOf(model.session()), ElementsAre(0, 1, 2, 3));
   // A program of one device and two replicas first, then one of two devices.
-  Net grown;
+  PlacedNet grown;
   auto small = inferenceModel(
       grown, Options().replicationFactor(2).setExecutionStrategy(PipelinedExecution{{"b0", "b1"}}));
   compile(small);
@@ -95,7 +95,7 @@ TEST(UseDeviceIds, RefusesFewerDevicesThanNeededAndWarnsOfMore) {
               HasSubstr("useDeviceIds names 1 devices, the model needs 2 for 1 replicas"));
   EXPECT_THAT(compileMessage(twoStages().replicationFactor(2).useDeviceIds({0, 1, 2})),
               HasSubstr("useDeviceIds names 3 devices, the model needs 4 for 2 replicas"));
-  Net net;
+  PlacedNet net;
   auto model = inferenceModel(net, twoStages().deviceIterations(2).useDeviceIds({4, 5, 6}));
   compile(model);
   EXPECT_THAT(model.compiled().warnings,
@@ -105,7 +105,7 @@ TEST(UseDeviceIds, RefusesFewerDevicesThanNeededAndWarnsOfMore) {
 
 TEST(UseDeviceIds, CountsTheDevicesOfAllProgramsOfAModule) {
   // Two replicas of one device and one replica of two devices fit two devices, but not together.
-  Net net;
+  PlacedNet net;
   auto replicated = inferenceModel(net,
                                    Options()
                                        .replicationFactor(2)
@@ -120,7 +120,7 @@ TEST(UseDeviceIds, CountsTheDevicesOfAllProgramsOfAModule) {
 }
 
 TEST(UseDeviceIds, NeedsAConnectionAndUnderTheIpuRulesADeviceThatThereCanBe) {
-  Net net;
+  PlacedNet net;
   EXPECT_THAT(messageOf([&] {
                 inferenceModel(net, Options().useDeviceId(1).connectionType(ConnectionType::Never));
               }),
@@ -135,7 +135,7 @@ TEST(SelectDevices, MakesReplicasOfDevicesAndShards) {
   EXPECT_EQ(Options().autoSelectDevices(8, 2).replicationFactor(), 4);
   EXPECT_EQ(Options().autoSelectDevices(8, 8).replicationFactor(), 1);
   EXPECT_EQ(Options().selectDevices({4, 5, 6}, 1).replicationFactor(), 3);
-  Net net;
+  PlacedNet net;
   auto model = trainingModel(
       net, Options().setExecutionStrategy(ShardedExecution{"b0", "b1"}).autoSelectDevices(8, 2));
   compile(model);
@@ -143,7 +143,7 @@ TEST(SelectDevices, MakesReplicasOfDevicesAndShards) {
   EXPECT_EQ(model.session().numDevices(), 2U);
   EXPECT_EQ(model.compiled().devices, 8);
   EXPECT_THAT(model.compiled().warnings, IsEmpty());
-  Net other;
+  PlacedNet other;
   auto exact =
       inferenceModel(other, twoStages().deviceIterations(2).selectDevices({9, 8, 7, 6}, 2));
   compile(exact);
@@ -155,7 +155,7 @@ TEST(SelectDevices, RefusesReplicasOfAnotherSize) {
               AllOf(HasSubstr("replicas of 1"), HasSubstr("takes 2")));
   EXPECT_THAT(compileMessage(twoStages().autoSelectDevices(4, 2).replicationFactor(3)),
               HasSubstr("autoSelectDevices selects 4 devices, the model needs 6 for 3 replicas"));
-  Net net;
+  PlacedNet net;
   auto model = inferenceModel(
       net,
       Options().setExecutionStrategy(PipelinedExecution{{"b0", "b1"}}).autoSelectDevices(8, 4));
@@ -170,7 +170,7 @@ TEST(DeviceManager, AcquiresSeveralDevicesOrFails) {
   Options options = twoStages().replicationFactor(2);
   four.applyTo(options.barriers(true));
   EXPECT_EQ(options.device().syncPattern, SyncPattern::SinglePipeline);
-  Net net;
+  PlacedNet net;
   auto model = trainingModel(net, options);
   compile(model);
   EXPECT_EQ(model.session().numReplicas(), 2U);

@@ -19,7 +19,7 @@ using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-struct Net : nn::Module {
+struct DumpedNet : nn::Module {
   nn::Linear fc{*this, "fc", 2, 2};
   nn::Tensor forward(nn::Tensor x) { return nn::relu(fc(x)); }
 };
@@ -34,7 +34,7 @@ class Dump : public ::testing::Test {
   static void setVariable(const fs::path& path) { ::setenv("SLUICE_DUMP", path.c_str(), 1); }
 
   static void run(const Options& options) {
-    Net net;
+    DumpedNet net;
     auto model = inferenceModel(net, options);
     model(HostTensor(DType::F32, Shape{1, 2}));
   }

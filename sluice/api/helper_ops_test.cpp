@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-HostTensor row(std::initializer_list<float> values) {
+HostTensor floatRow(std::initializer_list<float> values) {
   return HostTensor::of<float>(Shape{std::ssize(values)}, values);
 }
 
@@ -46,7 +46,7 @@ TEST(IdentityLoss, TrainsTheBiasOfTheGuide) {
   Bias net;
   auto model = trainingModel(net, Options());
   for (int i = 0; i < 100; ++i) {
-    model(row({1, 2, 3}), row({3, 4, 5}));
+    model(floatRow({1, 2, 3}), floatRow({3, 4, 5}));
   }
   EXPECT_NEAR(net.b.value().at(0), 1.0, 1e-4);
 }
@@ -57,7 +57,7 @@ TEST(IdentityLoss, StartsWithOnesOrTheShareOfAnElement) {
     Bias net;
     net.reduction = reduction;
     auto model = trainingModel(net, Options(), optim::SGD(0.01));
-    const auto [loss, out] = model(row({1, 2, 3}), row({3, 4, 5}));
+    const auto [loss, out] = model(floatRow({1, 2, 3}), floatRow({3, 4, 5}));
     EXPECT_EQ(loss.shape(), reduction == nn::Reduction::None ? Shape{3} : Shape{});
     return net.b.value().at(0);
   };
@@ -82,7 +82,7 @@ struct TwoLosses : nn::Module {
 TEST(IdentityLoss, OfSeveralLossesTheOneThatAllFeedIsMinimised) {
   TwoLosses net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
-  const std::vector<HostTensor> results = model(row({1}));
+  const std::vector<HostTensor> results = model(floatRow({1}));
   EXPECT_THAT(results[0].toDoubles(), ElementsAre(4));
   EXPECT_THAT(results[1].toDoubles(), ElementsAre(6));
   EXPECT_THAT(results[2].toDoubles(), ElementsAre(10));
@@ -94,11 +94,11 @@ TEST(IdentityLoss, RefusesLossesThatFeedNoCommonOne) {
   TwoLosses net;
   net.joined = false;
   auto training = trainingModel(net, Options());
-  EXPECT_THAT(messageOf([&] { training(row({1})); }),
+  EXPECT_THAT(messageOf([&] { training(floatRow({1})); }),
               AllOf(HasSubstr("several losses"), HasSubstr("does not feed")));
   // An inference model minimises nothing.
   auto inference = inferenceModel(net, Options());
-  EXPECT_THAT(inference(row({1}))[1].toDoubles(), ElementsAre(6));
+  EXPECT_THAT(inference(floatRow({1}))[1].toDoubles(), ElementsAre(6));
 }
 
 struct NoLoss : nn::Module {
@@ -110,7 +110,7 @@ TEST(IdentityLoss, IsMissedByATrainingModelWithoutALoss) {
   NoLoss net;
   auto model = trainingModel(net, Options());
   EXPECT_THAT(messageOf([&] {
-                model(row({1, 2}));
+                model(floatRow({1, 2}));
               }),
               AllOf(HasSubstr("loss"), HasSubstr("identityLoss")));
 }
@@ -135,19 +135,19 @@ struct CallsHost : nn::Module {
 TEST(Cpu, RunsInsideOfAModelOncePerMicroBatch) {
   CallsHost net;
   auto model = inferenceModel(net, Options().deviceIterations(3).outputMode(OutputMode::All));
-  EXPECT_THAT(model(row({0.75, 1.25, 2.5})).toDoubles(), ElementsAre(2, 3, 6));
+  EXPECT_THAT(model(floatRow({0.75, 1.25, 2.5})).toDoubles(), ElementsAre(2, 3, 6));
   EXPECT_EQ(net.calls, 3);
 }
 
 TEST(Cpu, GivesItsErrorsToTheCallerAndRunsAgain) {
   CallsHost net;
   auto model = inferenceModel(net, Options());
-  EXPECT_THAT(messageOf<std::runtime_error>([&] { model(row({-1})); }),
+  EXPECT_THAT(messageOf<std::runtime_error>([&] { model(floatRow({-1})); }),
               HasSubstr("the host refuses"));
-  EXPECT_THAT(model(row({1.6F})).toDoubles(), ElementsAre(4));
+  EXPECT_THAT(model(floatRow({1.6F})).toDoubles(), ElementsAre(4));
 }
 
-struct Product : nn::Module {
+struct HelpedProduct : nn::Module {
   nn::Linear fc{*this, "fc", 64, 64};
   double share = 0.5;
   Tensor forward(Tensor x) {
@@ -157,7 +157,7 @@ struct Product : nn::Module {
 
 /// 64 x 64 numbers thrice: 48 KiB, and a bias.
 std::string warnings(double share, Options options) {
-  Product net;
+  HelpedProduct net;
   net.share = share;
   auto model = inferenceModel(net, options);
   return loggedBy([&] { model(HostTensor(DType::F32, Shape{64, 64})); });
@@ -296,7 +296,7 @@ TEST(Metrics, AsSumOutputsCountOverAllMicroBatchesOfACall) {
     Options options = Options().replicationFactor(replicas).deviceIterations(2 / replicas);
     options.outputMode(OutputMode::Sum).training.gradientAccumulation(2);
     auto model = trainingModel(net, options, optim::SGD(0.0));
-    const auto [above, total, loss] = model(row({1, -2, 3, 4, -5, 6, 7, 8}));
+    const auto [above, total, loss] = model(floatRow({1, -2, 3, 4, -5, 6, 7, 8}));
     EXPECT_EQ(above.shape().elements(), replicas) << "one sum of each replica";
     EXPECT_EQ(totalOf(above), 6);
     EXPECT_EQ(totalOf(total), 22);

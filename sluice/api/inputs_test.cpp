@@ -238,7 +238,7 @@ TEST(Inputs, TakeTypesWithARegisteredParser) {
 }
 
 /// A loss only where there are labels, as one module for training and inference has it.
-struct Regression : nn::Module {
+struct NestedRegression : nn::Module {
   nn::Linear fc{*this, "fc", 1, 1};
   std::pair<nn::Tensor, std::optional<nn::Tensor>> forward(
       const nn::Tensor& x, const std::optional<nn::Tensor>& labels) {
@@ -248,7 +248,7 @@ struct Regression : nn::Module {
 };
 
 TEST(Inputs, OneModuleTrainsWithLabelsAndPredictsWithoutThem) {
-  Regression net;
+  NestedRegression net;
   auto training = trainingModel(net, Options(), optim::SGD(0.05));
   auto inference = inferenceModel(net, Options());
   const HostTensor x = column({1, 2, 3, 4});

@@ -47,7 +47,7 @@ std::vector<Stage> four() {
 }
 
 template <class Model>
-void compile(Model& model) {
+void compileRuled(Model& model) {
   model.compile(std::vector{HostTensor(DType::F32, Shape{model.batchLayout().inputFactor(), 4})});
 }
 
@@ -56,7 +56,7 @@ std::string trainMessage(Options options, bool tied = false, int blocks = 4) {
   net.tied = tied;
   net.blocks = blocks;
   auto model = trainingModel(net, options.enforceIpuRules(true));
-  return messageOf([&] { compile(model); });
+  return messageOf([&] { compileRuled(model); });
 }
 
 TEST(IpuRules, WantEnoughMicroBatchesForTraining) {
@@ -77,7 +77,7 @@ TEST(IpuRules, WantEnoughIterationsForInferenceUnlessSharded) {
                                     .deviceIterations(iterations)
                                     .setExecutionStrategy(strategy)
                                     .enforceIpuRules(true));
-    return messageOf([&] { compile(model); });
+    return messageOf([&] { compileRuled(model); });
   };
   EXPECT_THAT(message(2, PipelinedExecution(four())),
               HasSubstr("deviceIterations of at least 4, got 2"));
@@ -110,7 +110,7 @@ TEST(IpuRules, InterleavedTrainingHasOneStagePerDevice) {
       inferenceModel(net,
                      Options().deviceIterations(4).enforceIpuRules(true).setExecutionStrategy(
                          options.executionStrategy()));
-  EXPECT_NO_THROW(compile(inference));
+  EXPECT_NO_THROW(compileRuled(inference));
 }
 
 TEST(IpuRules, WantPowersOfTwoOrRoundUp) {
@@ -119,7 +119,7 @@ TEST(IpuRules, WantPowersOfTwoOrRoundUp) {
   Tower net;
   net.blocks = 3;
   auto model = trainingModel(net, three.enforceIpuRules(true).autoRoundNumDevices(true));
-  compile(model);
+  compileRuled(model);
   EXPECT_EQ(model.compiled().devices, 4);
   EXPECT_THAT(model.compiled().warnings, Contains(HasSubstr("1 stay idle")));
   EXPECT_THAT(trainMessage(training(7, four()).replicationFactor(128)),
@@ -137,14 +137,14 @@ TEST(IpuRules, KeepASharedWeightOnOneDevice) {
 TEST(IpuRules, ThatAreOffGiveWarningsWithTheUtilisation) {
   Tower net;
   auto model = trainingModel(net, training(4, four()));
-  compile(model);
+  compileRuled(model);
   // 4 micro-batches in the time of 4 + 3.
   EXPECT_THAT(model.compiled().warnings,
               Contains(AllOf(HasSubstr("gradientAccumulation 4"), HasSubstr("at most 57 %"))));
   EXPECT_EQ(model.compiled().devices, 4);
   Tower full;
   auto filled = trainingModel(full, training(7, four()));
-  compile(filled);
+  compileRuled(filled);
   EXPECT_THAT(filled.compiled().warnings, IsEmpty());
 }
 
@@ -152,7 +152,7 @@ TEST(IpuRules, ThatAreOffStateTheBytesOfASharedWeight) {
   Tower net;
   net.tied = true;
   auto model = trainingModel(net, training(7, four()));
-  compile(model);
+  compileRuled(model);
   // Once per round the matrix of 64 bytes, and its gradient for each of 7 micro-batches.
   EXPECT_THAT(model.compiled().warnings,
               Contains(AllOf(HasSubstr("weight 'a.weight' is used on devices 0, 3"),
@@ -162,7 +162,7 @@ TEST(IpuRules, ThatAreOffStateTheBytesOfASharedWeight) {
     Tower tower;
     tower.tied = tied;
     auto other = trainingModel(tower, training(7, four()));
-    compile(other);
+    compileRuled(other);
     std::size_t sum = 0;
     for (const program::Transfer& transfer : other.program().transfers) {
       // The scalars of the update go to every device that has weights.
@@ -195,7 +195,7 @@ TEST(IpuRules, DecideTheDefaultOfRecomputation) {
   const auto recomputed = [](const Options& options) {
     Tower net;
     auto model = trainingModel(net, options);
-    compile(model);
+    compileRuled(model);
     return model.compiled().plan.recomputed;
   };
   EXPECT_TRUE(recomputed(training(7, four()).enforceIpuRules(true)));
@@ -209,7 +209,7 @@ TEST(IpuRules, DecideTheDefaultOfRecomputation) {
 TEST(Placement, RefusesDataThatFlowsToAnEarlierStage) {
   Tower net;
   auto model = trainingModel(net, training(7, {"b0", "b2", "b1", "b3"}));
-  EXPECT_THAT(messageOf([&] { compile(model); }),
+  EXPECT_THAT(messageOf([&] { compileRuled(model); }),
               AllOf(HasSubstr("may not flow to an earlier stage"),
                     HasSubstr("stage 1"),
                     HasSubstr("stage 2")));
@@ -236,7 +236,7 @@ TEST(Explain, ShowsStagesScheduleAndIdleTime) {
   Tower net;
   auto model = trainingModel(net, training(4, four()));
   EXPECT_THAT(messageOf([&] { model.explain(); }), HasSubstr("not compiled"));
-  compile(model);
+  compileRuled(model);
   const std::string text = model.explain();
   const schedule::PipelineSchedule& schedule = model.compiled().plan.schedule;
   EXPECT_THAT(text, HasSubstr("A call takes 4 rows: micro-batch 1"));
@@ -288,7 +288,7 @@ TEST(TensorSharding, NeedsReplicas) {
     }
     Tower net;
     auto model = trainingModel(net, options);
-    compile(model);
+    compileRuled(model);
     return model.compiled().warnings;
   };
   EXPECT_THAT(compiled(1, false), Contains(HasSubstr("needs a replicationFactor above 1")));
@@ -301,7 +301,7 @@ TEST(SyncPatterns, WithoutBarriersAreWarnedOf) {
     Tower net;
     auto model =
         trainingModel(net, Options().syncPattern(SyncPattern::SinglePipeline).barriers(barriers));
-    compile(model);
+    compileRuled(model);
     if (barriers) {
       EXPECT_THAT(model.compiled().warnings, IsEmpty());
     } else {
@@ -317,7 +317,7 @@ TEST(Overlap, NeedsTilesThatMoveDataUnderTheRules) {
     options.enforceIpuRules(enforced).outputOverlap(mode);
     options.tensorLocations.numIOTiles(tiles);
     auto model = trainingModel(net, options);
-    compile(model);
+    compileRuled(model);
   };
   constexpr OverlapMode kLoop = OverlapMode::OverlapAccumulationLoop;
   EXPECT_THAT(messageOf([&] { compiled(true, 0, kLoop); }),

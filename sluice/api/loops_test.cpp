@@ -33,7 +33,7 @@ data::IterablePtr numbers(const std::vector<double>& values) {
 }
 
 /// Its loss is w x, so that the gradient is the element of the infeed.
-struct Product : nn::Module {
+struct LoopProduct : nn::Module {
   nn::Parameter& w = addParameter("w", {DType::F32, Shape{1}}, ir::Initializer::constant(1));
   nn::Tensor loss(const nn::Tensor& x) { return nn::sum(w * x); }
 };
@@ -42,7 +42,7 @@ double trained(const UpdateRule& rule,
                std::int64_t iterations,
                const std::vector<double>& elements,
                int replicas = 1) {
-  Product net;
+  LoopProduct net;
   data::InfeedQueue infeed(numbers(elements));
   auto train = compile(net, Options().replicationFactor(replicas), [&](const Tensors&) {
     return repeat(
@@ -154,7 +154,7 @@ TEST(Repeat, GivesReplicasElementsOfTheirOwn) {
 }
 
 TEST(Repeat, LetsAnotherThreadReadEveryLossInOrder) {
-  Product net;
+  LoopProduct net;
   data::InfeedQueue infeed(numbers({1}));
   data::OutfeedQueue losses(data::OutfeedMode::All, 2);  // training waits for the reader
   auto train = compile(net, Options(), [&](const Tensors&) {
@@ -222,7 +222,7 @@ TEST(Repeat, TrainsToTheBitsOfATrainingModel) {
 }
 
 TEST(Repeat, SharesTheWeightsOfTheModuleWithOtherFunctions) {
-  Product net;
+  LoopProduct net;
   data::InfeedQueue infeed(numbers({1}));
   auto train = compile(net, Options(), [&](const Tensors& inputs) {
     return repeat(
@@ -247,7 +247,7 @@ TEST(Repeat, SharesTheWeightsOfTheModuleWithOtherFunctions) {
 }
 
 TEST(Repeat, EndsWithTheErrorOfTheInfeed) {
-  Product net;
+  LoopProduct net;
   HostTensor four(DType::F32, Shape{4, 1});
   data::InfeedQueue infeed(data::iterate(data::tensorDataset({four})));
   auto train = compile(net, Options(), [&](const Tensors&) {
@@ -302,7 +302,7 @@ TEST(AccumulationOptimizers, HaveTheirLimits) {
   EXPECT_THAT(messageOf([&] { trained(sgd, 4, {1}, 2); }), HasSubstr("CrossReplicaOptimizer"));
   // Outside of repeat.
   EXPECT_THAT(messageOf([&] { minimize(sgd, nn::Tensor()); }), HasSubstr("compile()"));
-  Product net;
+  LoopProduct net;
   auto outside = compile(net, Options(), [&](const Tensors& inputs) {
     minimize(GradientAccumulationOptimizerV2(sgd, 2), net.loss(inputs[0]));
     return Tensors{};
@@ -312,7 +312,7 @@ TEST(AccumulationOptimizers, HaveTheirLimits) {
 
 TEST(AccumulationOptimizers, AccumulateInTheTypeTheyAreTold) {
   const auto accumulator = [](optim::SGD sgd, const AccumulationOptions& options) {
-    Product net;
+    LoopProduct net;
     data::InfeedQueue infeed(numbers({1}));
     auto train = compile(net, Options(), [&](const Tensors&) {
       return repeat(
@@ -408,7 +408,7 @@ TEST(Compile, ComputesOnceBeforeAndOnceBehindTheLoop) {
 }
 
 TEST(Compile, ReadsTheTrainedWeightsBehindTheLoop) {
-  Product net;
+  LoopProduct net;
   data::InfeedQueue infeed(numbers({1}));
   for (const int replicas : {1, 2}) {
     net.w.setValue(vectorOf({1}));

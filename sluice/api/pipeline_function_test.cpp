@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// Three layers in three stages; the targets pass through all of them.
-struct Net : nn::Module {
+struct StagedNet : nn::Module {
   nn::Linear a{*this, "a", 4, 6};
   nn::Linear b{*this, "b", 6, 6};
   nn::Linear c{*this, "c", 6, 4};
@@ -32,9 +32,9 @@ struct Net : nn::Module {
       const nn::Block block(name);
       values = (this->*stage)(values);
     };
-    in("b0", &Net::first);
-    in("b1", &Net::second);
-    in("b2", &Net::third);
+    in("b0", &StagedNet::first);
+    in("b1", &StagedNet::second);
+    in("b2", &StagedNet::third);
     return {values[1], values[0]};
   }
 
@@ -75,7 +75,7 @@ TEST(PipelineFunction, TrainsToTheBitsOfATrainingModelWithBlocks) {
     for (const auto& [schedule, text] : {std::pair(PipelineSchedule::Grouped, "grouped"),
                                          std::pair(PipelineSchedule::Interleaved, "interleaved"),
                                          std::pair(PipelineSchedule::Sequential, "sequential")}) {
-      Net plain;
+      StagedNet plain;
       Options options = Options().deviceIterations(2).replicationFactor(replicas);
       options.setExecutionStrategy(
           PipelinedExecution{Stage("b0").device(0), Stage("b1").device(1), Stage("b2").device(2)}
@@ -86,7 +86,7 @@ TEST(PipelineFunction, TrainsToTheBitsOfATrainingModelWithBlocks) {
       auto model = trainingModel(plain, options, kSgd);
       model(x, y);
 
-      Net net;
+      StagedNet net;
       data::InfeedQueue infeed(pairs(x, y));
       data::OutfeedQueue outfeed;
       auto train = compile(net, Options().replicationFactor(replicas), [&](const Tensors&) {
@@ -110,15 +110,17 @@ TEST(PipelineFunction, TrainsToTheBitsOfATrainingModelWithBlocks) {
 }
 
 /// What three stages leave, and where their program keeps things.
-struct Trained {
+struct StagedResult {
   std::vector<std::uint64_t> weights;
   std::size_t remote = 0;       ///< variables in remote memory
   std::size_t parts = 0;        ///< variables of which every replica keeps a part
   std::size_t activations = 0;  ///< bytes of them in remote memory
 };
 
-Trained trainStages(PipelineOptions options, const Options& given, std::int64_t accumulation = 4) {
-  Net net;
+StagedResult trainStages(PipelineOptions options,
+                         const Options& given,
+                         std::int64_t accumulation = 4) {
+  StagedNet net;
   data::InfeedQueue infeed(pairs(rows(32, 0), rows(32, 5)));
   options.gradientAccumulationCount = accumulation;
   options.repeatCount = 8 / accumulation;
@@ -130,8 +132,8 @@ Trained trainStages(PipelineOptions options, const Options& given, std::int64_t 
     return pipeline(stages, options);
   });
   run();
-  Trained trained{.weights = net.weights(),
-                  .activations = run.model().program().remote.transientBytes};
+  StagedResult trained{.weights = net.weights(),
+                       .activations = run.model().program().remote.transientBytes};
   for (const program::PlacedVariable& placed : run.model().session().state().plan().variables()) {
     trained.remote += placed.device == program::kRemote ? 1 : 0;
     trained.parts += placed.variable.split ? 1 : 0;
@@ -141,18 +143,18 @@ Trained trainStages(PipelineOptions options, const Options& given, std::int64_t 
 
 TEST(PipelineFunction, OffloadsShardsAndRecomputesWithoutChangingABit) {
   const Options two = Options().replicationFactor(2);
-  const Trained byDefault = trainStages({}, two);
-  const Trained onChip = trainStages({.offloadWeightUpdateVariables = false}, two);
+  const StagedResult byDefault = trainStages({}, two);
+  const StagedResult onChip = trainStages({.offloadWeightUpdateVariables = false}, two);
   EXPECT_EQ(onChip.weights, byDefault.weights);
   EXPECT_EQ(onChip.remote, 0U);
   EXPECT_EQ(byDefault.remote, 6U);  // a velocity of each weight and bias
   Options said = two;
   said.tensorLocations.setOptimizerLocation(TensorLocationSettings().useOnChipStorage(true));
   EXPECT_EQ(trainStages({}, said).remote, 0U);
-  const Trained accumulators = trainStages({.offloadGradientAccumulationBuffers = true}, two);
+  const StagedResult accumulators = trainStages({.offloadGradientAccumulationBuffers = true}, two);
   EXPECT_EQ(accumulators.weights, byDefault.weights);
   EXPECT_EQ(accumulators.remote, 12U);
-  const Trained offloaded = trainStages({.offloadWeights = true}, two);
+  const StagedResult offloaded = trainStages({.offloadWeights = true}, two);
   EXPECT_EQ(offloaded.weights, byDefault.weights);
   EXPECT_EQ(offloaded.remote, 12U);
   for (const RecomputationMode mode : {RecomputationMode::RecomputeThenBackpropagate,
@@ -166,30 +168,30 @@ TEST(PipelineFunction, ReplicasShareStateAndWeights) {
   const TensorLocationSettings all =
       TensorLocationSettings().minElementsForReplicatedTensorSharding(2);
   small.tensorLocations.setOptimizerLocation(all).setWeightLocation(all);
-  const Trained whole = trainStages({}, small);
+  const StagedResult whole = trainStages({}, small);
   EXPECT_EQ(whole.parts, 0U);
-  const Trained state = trainStages({.replicatedOptimizerStateSharding = true}, small);
+  const StagedResult state = trainStages({.replicatedOptimizerStateSharding = true}, small);
   EXPECT_EQ(state.weights, whole.weights);
   EXPECT_EQ(state.parts, 6U);
-  const Trained weights = trainStages({.replicatedWeightSharding = true}, small);
+  const StagedResult weights = trainStages({.replicatedWeightSharding = true}, small);
   EXPECT_EQ(weights.weights, whole.weights);
   EXPECT_EQ(weights.parts, 6U);
 }
 
 TEST(PipelineFunction, OffloadsActivations) {
-  const Trained kept = trainStages({}, Options(), 8);
+  const StagedResult kept = trainStages({}, Options(), 8);
   EXPECT_EQ(kept.activations, 0U);
-  const Trained offloaded = trainStages({.offloadActivations = true}, Options(), 8);
+  const StagedResult offloaded = trainStages({.offloadActivations = true}, Options(), 8);
   EXPECT_EQ(offloaded.weights, kept.weights);
   EXPECT_GT(offloaded.activations, 0U);
 }
 
 /// The loss is w x: the gradient is the element of the infeed.
-struct Product : nn::Module {
+struct StagedProduct : nn::Module {
   nn::Parameter& w = addParameter("w", {DType::F32, Shape{1}}, ir::Initializer::constant(1));
 };
 
-data::IterablePtr numbers(const std::vector<double>& values) {
+data::IterablePtr stagedNumbers(const std::vector<double>& values) {
   HostTensor column(DType::F32, Shape{static_cast<std::int64_t>(values.size()), 1});
   for (std::size_t i = 0; i < values.size(); ++i) {
     column.set(static_cast<std::int64_t>(i), values[i]);
@@ -206,8 +208,8 @@ struct ProductRun {
 ProductRun trainProduct(PipelineOptions options,
                         const std::vector<double>& elements,
                         const Options& given = Options()) {
-  Product net;
-  data::InfeedQueue infeed(numbers(elements));
+  StagedProduct net;
+  data::InfeedQueue infeed(stagedNumbers(elements));
   data::OutfeedQueue outfeed;
   options.infeed = &infeed;
   options.outfeed = &outfeed;
@@ -269,7 +271,7 @@ TEST(PipelineFunction, FeedsTheOutfeedOutputsLossesOrSums) {
 HostTensor infer(const std::vector<PipelineStage>& stages,
                  PipelineOptions options,
                  std::size_t* devices = nullptr) {
-  data::InfeedQueue infeed(numbers({1, 2, 3, 4}));
+  data::InfeedQueue infeed(stagedNumbers({1, 2, 3, 4}));
   data::OutfeedQueue outfeed;
   options.infeed = &infeed;
   options.outfeed = &outfeed;
@@ -307,10 +309,10 @@ TEST(PipelineFunction, ThreadsValuesFromStageToStage) {
   EXPECT_EQ(devices, 2U);
 }
 
-/// The largest distance between the numbers of two devices between which activations or gradients
-/// travel.
+/// The largest distance between the stagedNumbers of two devices between which activations or
+/// gradients travel.
 std::int32_t longestPath(const std::vector<StageDevices>& mapping) {
-  Net net;
+  StagedNet net;
   const data::DatasetPtr samples = data::tensorDataset({rows(8, 1), rows(8, 2)});
   data::InfeedQueue infeed(data::iterate(data::batch(samples, 2)));
   auto train = compile(net, Options(), [&](const Tensors&) {
@@ -365,7 +367,7 @@ TEST(PipelineFunction, RefusesWhatDoesNotGoTogether) {
   const auto refusal = [&](const std::vector<PipelineStage>& stages,
                            PipelineOptions options,
                            const Options& given = Options()) {
-    Product net;
+    StagedProduct net;
     auto run = compile(net, given, [&](const Tensors& inputs) {
       options.inputs = inputs;
       return pipeline(stages, options);
@@ -411,7 +413,7 @@ TEST(PipelineFunction, RefusesWhatDoesNotGoTogether) {
 TEST(PipelineFunction, RefusesWrappedOptimizersAndOtherLosses) {
   const optim::SGD sgd(0.1);
   const auto refusal = [&](const OptimizerFunction& function) {
-    Product net;
+    StagedProduct net;
     auto run = compile(net, Options(), [&](const Tensors& inputs) {
       return pipeline(
           {[](const Tensors& in) { return Tensors{in[0] * 2.0}; },
@@ -448,7 +450,7 @@ TEST(PipelineFunction, PutsSeveralStagesOnADeviceUnlessTheRulesForbidIt) {
   const HostTensor x = rows(12, 0);
   const HostTensor y = rows(12, 5);
   const auto train = [&](const std::vector<StageDevices>& mapping, bool rules) {
-    Net net;
+    StagedNet net;
     data::InfeedQueue infeed(pairs(x, y));
     data::OutfeedQueue outfeed;
     auto run = compile(net, Options().enforceIpuRules(rules), [&](const Tensors&) {

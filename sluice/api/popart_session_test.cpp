@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-HostTensor row(std::initializer_list<float> values) {
+HostTensor popartRow(std::initializer_list<float> values) {
   return HostTensor::of<float>(Shape{static_cast<std::int64_t>(values.size())}, values);
 }
 
@@ -23,7 +23,7 @@ HostTensor row(std::initializer_list<float> values) {
 struct Scaled {
   Builder builder;
   TensorId x = builder.addInputTensor({DType::F32, Shape{2}}, "x");
-  TensorId w = builder.addInitializedInputTensor(row({3, 3}), "w");
+  TensorId w = builder.addInitializedInputTensor(popartRow({3, 3}), "w");
   TensorId y = builder.aiOnnx().mul(x, w);
   TensorId loss = builder.aiGraphcore().identityloss(y);
 
@@ -52,7 +52,7 @@ NamedTensors inferred(const AnchorReturnType& type) {
   InferenceSession session(net.builder, DataFlow(4, {net.y}, type));
   session.prepareDevice();
   NamedTensors anchors = session.initAnchorArrays();
-  session.run({.inputs = {{"x", row({1, 2, 3, 4, 5, 6, 7, 8})}}, .outputs = anchors});
+  session.run({.inputs = {{"x", popartRow({1, 2, 3, 4, 5, 6, 7, 8})}}, .outputs = anchors});
   return anchors;
 }
 
@@ -79,10 +79,10 @@ TEST(InferenceSession, WeightsAreConstantsUnlessAskedOtherwise) {
   InferenceSession open(
       other.builder, DataFlow(1, {other.y}, AnchorReturnType("All")), Options(), false);
   open.prepareDevice();
-  open.weights().at("w") = row({5, 7});
+  open.weights().at("w") = popartRow({5, 7});
   open.weightsFromHost();
   NamedTensors anchors = open.initAnchorArrays();
-  open.run({.inputs = {{"x", row({1, 2})}}, .outputs = anchors});
+  open.run({.inputs = {{"x", popartRow({1, 2})}}, .outputs = anchors});
   EXPECT_THAT(anchors.at(other.y).toDoubles(), ElementsAre(5, 14));
 }
 
@@ -98,7 +98,7 @@ TEST(TrainingSession, TrainsAndBringsTheWeightsBack) {
   session.prepareDevice();
   NamedTensors anchors = session.initAnchorArrays();
   EXPECT_EQ(anchors.at(net.loss).shape(), Shape{2});
-  session.run({.inputs = {{"x", row({1, 2, 3, 4})}}, .outputs = anchors});
+  session.run({.inputs = {{"x", popartRow({1, 2, 3, 4})}}, .outputs = anchors});
   // Losses are 3 (1 + 2) / 2 and 3 (3 + 4) / 2; gradients x / 2, averaged over two micro-batches.
   EXPECT_THAT(anchors.at(net.loss).toDoubles(), ElementsAre(4.5, 10.5));
   EXPECT_THAT(session.weights().at("w").toDoubles(), ElementsAre(3, 3));
@@ -117,14 +117,15 @@ TEST(GraphSession, RefusesArraysThatDoNotFit) {
   EXPECT_THAT(messageOf([&] { session.initAnchorArrays(); }), HasSubstr("prepareDevice first"));
   session.prepareDevice();
   EXPECT_THAT(run({}, none), HasSubstr("'x' is missing"));
-  EXPECT_THAT(run({{"x", row({1, 2, 3, 4})}, {"z", row({1})}}, none), HasSubstr("no input 'z'"));
-  EXPECT_THAT(run({{"x", row({1, 2})}}, none),
+  EXPECT_THAT(run({{"x", popartRow({1, 2, 3, 4})}, {"z", popartRow({1})}}, none),
+              HasSubstr("no input 'z'"));
+  EXPECT_THAT(run({{"x", popartRow({1, 2})}}, none),
               AllOf(HasSubstr("expected 4 elements"), HasSubstr("got 2")));
   EXPECT_THAT(run({{"x", HostTensor(DType::I32, Shape{4})}}, none), HasSubstr("i32[4]"));
   NamedTensors wrong = {{net.y, HostTensor(DType::F32, Shape{3})}};
-  EXPECT_THAT(run({{"x", row({1, 2, 3, 4})}}, wrong), HasSubstr("must have the 4 elements"));
+  EXPECT_THAT(run({{"x", popartRow({1, 2, 3, 4})}}, wrong), HasSubstr("must have the 4 elements"));
   NamedTensors unknown = {{"w", HostTensor(DType::F32, Shape{2})}};
-  EXPECT_THAT(run({{"x", row({1, 2, 3, 4})}}, unknown), HasSubstr("not anchored"));
+  EXPECT_THAT(run({{"x", popartRow({1, 2, 3, 4})}}, unknown), HasSubstr("not anchored"));
   EXPECT_THAT(messageOf([&] {
                 InferenceSession(net.builder, DataFlow(1, {"q"}, AnchorReturnType("All")));
               }),

@@ -27,7 +27,7 @@ data::IterablePtr ones(std::int64_t count) {
 }
 
 /// Element i is {x[4, 1], y[4, 1]}.
-data::IterablePtr points(std::int64_t count) {
+data::IterablePtr queuedPoints(std::int64_t count) {
   HostTensor x(DType::F32, Shape{4 * count, 1});
   HostTensor y(DType::F32, Shape{4 * count, 1});
   for (std::int64_t i = 0; i < 4 * count; ++i) {
@@ -75,7 +75,7 @@ TEST(Queues, GiveEveryReplicaItsElementsAndResults) {
 TEST(Queues, LossesAreDequeuedInOrderWhileTheModelTrains) {
   Line net;
   auto model = trainingModel(net, Options().deviceIterations(100), optim::SGD(0.05));
-  InfeedQueue infeed(points(100), 3);
+  InfeedQueue infeed(queuedPoints(100), 3);
   OutfeedQueue outfeed(OutfeedMode::All, 4);  // without a reader the model would not get far
   Pending pending = model.runAsync(infeed, outfeed);
   std::vector<double> losses;
@@ -88,7 +88,7 @@ TEST(Queues, LossesAreDequeuedInOrderWhileTheModelTrains) {
   Options options;
   options.deviceIterations(100).outputMode(OutputMode::All);
   auto reference = trainingModel(same, options, optim::SGD(0.05));
-  const data::IterablePtr stream = data::batch(points(100), 100);
+  const data::IterablePtr stream = data::batch(queuedPoints(100), 100);
   const data::Sample stacked = *stream->next();
   const std::vector<HostTensor> expected =
       reference.run({stacked[0].reshaped({400, 1}), stacked[1].reshaped({400, 1})});

@@ -16,7 +16,7 @@ using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-struct Net : nn::Module {
+struct ReportedNet : nn::Module {
   nn::LayerNorm norm{*this, "norm", {4}};
   nn::Tensor forward(nn::Tensor x) { return norm(x); }
 };
@@ -29,17 +29,17 @@ fs::path freePath(const std::string& name) {
 
 TEST(CycleCount, IsOfTheNewestCallOnceItIsAskedFor) {
   const auto x = HostTensor::of<float>(Shape{1, 4}, {1, 2, 3, 4});
-  Net silent;
+  ReportedNet silent;
   auto without = inferenceModel(silent, Options());
   without(x);
   EXPECT_THAT(messageOf([&] { without.cycleCount(); }),
               AllOf(HasSubstr("logCycleCount(true)"), HasSubstr("its options do not")));
-  Net net;
+  ReportedNet net;
   auto model = inferenceModel(net, Options().logCycleCount(true));
   EXPECT_THAT(messageOf([&] { model.cycleCount(); }), HasSubstr("not called yet"));
   model(x);
   EXPECT_GT(model.cycleCount(), 0);
-  Net both;
+  ReportedNet both;
   auto profiled = inferenceModel(
       both, Options().logCycleCount(true).enableProfiling(freePath("cycles").string()));
   profiled.runAsync({x}).get();
@@ -49,7 +49,7 @@ TEST(CycleCount, IsOfTheNewestCallOnceItIsAskedFor) {
 
 TEST(LogDir, IsWhereRelativeFoldersOfReportsAre) {
   const fs::path folder = freePath("logdir");
-  Net net;
+  ReportedNet net;
   auto model = inferenceModel(
       net, Options().logDir(folder.string()).enableProfiling("profile").dumpDirectory("dump"));
   model(HostTensor(DType::F32, Shape{1, 4}));
@@ -57,7 +57,7 @@ TEST(LogDir, IsWhereRelativeFoldersOfReportsAre) {
   EXPECT_TRUE(fs::exists(folder / "dump" / "program.txt"));
   // Absolute ones stay what they are.
   const fs::path other = freePath("absolute");
-  Net twin;
+  ReportedNet twin;
   auto elsewhere = inferenceModel(
       twin, Options().logDir(folder.string()).enableProfiling(other.string()).modelName("tower"));
   elsewhere(HostTensor(DType::F32, Shape{1, 4}));
@@ -71,7 +71,7 @@ TEST(StableNorm, IsTheOnlyWay) {
   const auto x = HostTensor::of<float>(Shape{1, 4}, {100000, 100001, 100002, 100003});
   std::vector<std::uint64_t> hashes;
   for (const bool stable : {false, true}) {
-    Net net;
+    ReportedNet net;
     auto model = inferenceModel(net, Options().enableStableNorm(stable));
     const HostTensor y = model(x);
     for (int i = 0; i < 4; ++i) {

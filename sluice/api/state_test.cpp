@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// Dropout and batch norm make the random numbers and the buffers count.
-struct Net : nn::Module {
+struct SavedNet : nn::Module {
   nn::Linear fc1{*this, "fc1", 4, 6};
   nn::BatchNorm norm{*this, "norm", 6};
   nn::Dropout dropout{*this, "dropout", 0.3};
@@ -82,7 +82,7 @@ TEST(TrainingState, LoadedIntoAFreshModelContinuesWithTheSameBits) {
       Options options;
       options.randomSeed(3);
       options.training.gradientAccumulation(2);
-      Net net;
+      SavedNet net;
       auto model = trainingModel(net, options, *rule);
       model.setLrSchedule(optim::LrSchedule::step(2, 0.5));
       for (int i = 0; i < 3; ++i) {
@@ -92,7 +92,7 @@ TEST(TrainingState, LoadedIntoAFreshModelContinuesWithTheSameBits) {
       for (int i = 3; i < 6; ++i) {
         model.run(batch(i));
       }
-      Net freshNet;
+      SavedNet freshNet;
       auto fresh = trainingModel(freshNet, options.clone().randomSeed(99), *rule);
       fresh.setLrSchedule(optim::LrSchedule::step(2, 0.5));
       if (compiledFirst) {
@@ -135,7 +135,7 @@ TEST(TrainingState, HoldsTheFactorOfAutomaticLossScaling) {
 }
 
 TEST(OptimizerStateDict, HasTensorsAndNumbersInTwoSections) {
-  Net net;
+  SavedNet net;
   auto model = trainingModel(net, Options(), optim::AdamW(0.02));
   model.run(batch(0));
   const OptimizerStateDict state = model.optimizerStateDict();
@@ -188,8 +188,8 @@ class Refused : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(bitsOf(model_.trainingState()), before_);
   }
 
-  Net net_;
-  TypedModel<Net> model_;
+  SavedNet net_;
+  TypedModel<SavedNet> model_;
   OptimizerStateDict good_;
   std::map<std::string, std::uint64_t> before_;
 };
@@ -204,7 +204,7 @@ TEST_P(Refused, AreEmptyAndForeignDictionaries) {
 }
 
 TEST_P(Refused, AreDictionariesOfOtherRulesAndWeights) {
-  Net other;
+  SavedNet other;
   auto sgd = trainingModel(other, Options(), optim::SGD({.momentum = 0.9}));
   expect(sgd.optimizerStateDict(), HasSubstr("has no 'beta1'"));
   OptimizerStateDict more = good_;
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(StateDicts, Refused, ::testing::Bool(), [](const auto& 
 });
 
 TEST(OptimizerStateDict, WithAnotherConstantIsRefusedOnceCompiled) {
-  Net net;
+  SavedNet net;
   optim::AdamW rule(0.01);
   rule.markAsConstant("beta2");
   auto model = trainingModel(net, Options(), rule);
@@ -247,14 +247,14 @@ TEST(OptimizerStateDict, WithAnotherConstantIsRefusedOnceCompiled) {
 }
 
 TEST(OptimizerStateDict, WithoutAllStateIsRefusedWhenThatIsKnown) {
-  Net net;
+  SavedNet net;
   auto model = trainingModel(net, Options(), optim::AdamW(0.01));
   OptimizerStateDict state = model.optimizerStateDict();
   EXPECT_EQ(state.at("ipu_state").count("unused.weight.exp_avg"), 1U);
   state["ipu_state"].erase("unused.weight.exp_avg");  // which weights are used is not known yet
   model.loadOptimizerStateDict(state);
   state["ipu_state"].erase("fc1.bias.exp_avg");
-  Net otherNet;
+  SavedNet otherNet;
   auto other = trainingModel(otherNet, Options(), optim::AdamW(0.01));
   other.loadOptimizerStateDict(state);
   EXPECT_THAT(messageOf([&] { other.run(batch(0)); }), HasSubstr("has no 'fc1.bias.exp_avg'"));
@@ -264,7 +264,7 @@ TEST(OptimizerStateDict, WithoutAllStateIsRefusedWhenThatIsKnown) {
 }
 
 TEST(OptimizerStateDict, IsOnlyOfTrainingModels) {
-  Net net;
+  SavedNet net;
   auto model = inferenceModel(net, Options());
   EXPECT_THAT(messageOf([&] { model.optimizerStateDict(); }), HasSubstr("inference"));
   EXPECT_THAT(messageOf([&] { model.loadOptimizerStateDict({}); }), HasSubstr("inference"));
@@ -283,7 +283,7 @@ TEST(OptimizerStateDict, IsFlattenedForFiles) {
 }
 
 TEST(ModelState, IsSharedByTrainingAndInferenceOfOneModule) {
-  Net net;
+  SavedNet net;
   auto training = trainingModel(net, Options(), optim::AdamW(0.01));
   auto inference = inferenceModel(net, Options());
   NamedTensors state = training.stateDict();

@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct Net : nn::Module {
+struct TorchNet : nn::Module {
   nn::Linear a{*this, "a", 2, 3};
   nn::Linear b{*this, "b", 3, 1};
   std::pair<nn::Tensor, nn::Tensor> forward(const nn::Tensor& x) {
@@ -23,11 +23,11 @@ struct Net : nn::Module {
   }
 };
 
-HostTensor input() {
+HostTensor torchInput() {
   return HostTensor::of<float>(Shape{2, 2}, {1, -2, 0.5, 3});
 }
 
-std::vector<std::string> namesOf(const NamedTensors& tensors) {
+std::vector<std::string> torchNamesOf(const NamedTensors& tensors) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors) {
     names.push_back(name);
@@ -36,14 +36,14 @@ std::vector<std::string> namesOf(const NamedTensors& tensors) {
 }
 
 TEST(TorchState, NumbersParametersGroupByGroup) {
-  Net net;
+  TorchNet net;
   optim::AdamW rule(0.01);
   rule.addGroup(optim::endingWith(".bias"), {{"weight_decay", 0.0}, {"beta1", 0.5}});
   auto model = trainingModel(net, Options(), rule);
-  model(input());
-  model(input());
+  model(torchInput());
+  model(torchInput());
   const OptimizerStateDict torch = exportTorch(model);
-  EXPECT_THAT(namesOf(torch.at("state")),
+  EXPECT_THAT(torchNamesOf(torch.at("state")),
               ElementsAre("0.exp_avg",
                           "0.exp_avg_sq",
                           "0.step",
@@ -73,21 +73,21 @@ TEST(TorchState, NumbersParametersGroupByGroup) {
 template <class Rule>
 void expectRoundTrip(const Rule& rule) {
   SCOPED_TRACE(rule.name());
-  Net net;
+  TorchNet net;
   auto model = trainingModel(net, Options(), rule);
-  model(input());
-  model(input());
+  model(torchInput());
+  model(torchInput());
   const NamedTensors weights = model.stateDict();
   const OptimizerStateDict torch = exportTorch(model);
-  model(input());
-  Net otherNet;
+  model(torchInput());
+  TorchNet otherNet;
   Rule changed = rule;
   changed.setLr(0.5);
   auto other = trainingModel(otherNet, Options(), changed);
   other.loadStateDict(weights);
   other.loadOptimizerStateDict(importTorch(other, torch));
   EXPECT_EQ(other.optimizer()->lr(), rule.lr());
-  other(input());
+  other(torchInput());
   for (const auto& [name, tensor] : model.stateDict()) {
     EXPECT_TRUE(tensor.sameBits(other.stateDict().at(name))) << name;
   }
@@ -107,7 +107,7 @@ TEST(TorchState, GoesThereAndBackWithoutAChange) {
 class TorchImport : public ::testing::Test {
  protected:
   TorchImport() : model_(trainingModel(net_, Options(), optim::AdamW(0.01))) {
-    model_(input());
+    model_(torchInput());
     torch_ = exportTorch(model_);
   }
   std::string refusal() {
@@ -116,8 +116,8 @@ class TorchImport : public ::testing::Test {
   NamedTensors& state() { return torch_["state"]; }
   NamedTensors& groups() { return torch_["param_groups"]; }
 
-  Net net_;
-  TypedModel<Net> model_;
+  TorchNet net_;
+  TypedModel<TorchNet> model_;
   OptimizerStateDict torch_;
 };
 
@@ -172,7 +172,7 @@ TEST_F(TorchImport, NamesUnknownAttributesInAWarningUnlessRelaxed) {
   const std::string warned = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(warned, HasSubstr("AdamW has no attribute 'capturable'"));
   EXPECT_EQ(warned.find("capturable"), warned.rfind("capturable"));  // once
-  Net relaxedNet;
+  TorchNet relaxedNet;
   auto relaxed =
       trainingModel(relaxedNet, Options().relaxOptimizerAttributesChecks(true), optim::AdamW(0.01));
   ::testing::internal::CaptureStderr();
@@ -186,7 +186,7 @@ TEST_F(TorchImport, NamesUnknownAttributesInAWarningUnlessRelaxed) {
 }
 
 TEST(TorchState, IsThatOfRulesThatPyTorchHas) {
-  Net net;
+  TorchNet net;
   auto lamb = trainingModel(net, Options(), optim::LAMB(0.01));
   EXPECT_THAT(messageOf<Unsupported>([&] { exportTorch(lamb); }), HasSubstr("LAMB"));
   lamb.destroy();

@@ -16,7 +16,7 @@ using sluice::testing::messageOf;
 using ::testing::HasSubstr;
 
 /// y = w x and the loss y².
-struct Net : nn::Module {
+struct TrainedNet : nn::Module {
   nn::Parameter& w = addParameter("w", {DType::F32, Shape{1}}, ir::Initializer::constant(2));
   bool scalar = true;
   std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x) {
@@ -26,7 +26,7 @@ struct Net : nn::Module {
 };
 
 TEST(TrainingModel, TrainsByTheLossWithSgdAndReturnsTheLastMicroBatch) {
-  Net net;
+  TrainedNet net;
   auto model = trainingModel(net, Options().deviceIterations(2));
   const auto [y, loss] = model(HostTensor::of<float>(Shape{2, 1}, {1, 3}));
   // Gradients are 2 w x²: 4, then 35.28 at w = 1.96, both times 0.01.
@@ -40,7 +40,7 @@ TEST(TrainingModel, TrainsByTheLossWithSgdAndReturnsTheLastMicroBatch) {
 }
 
 TEST(TrainingModel, NeedsALossThatIsOneNumber) {
-  Net net;
+  TrainedNet net;
   net.scalar = false;
   auto model = trainingModel(net, Options());
   EXPECT_THAT(messageOf([&] {
@@ -58,7 +58,8 @@ TEST(TrainingModel, GivesOutputsThatNobodyCanDifferentiate) {
   // Training is what the model does: a call of backward() on what it returns does not compile.
   static_assert(!HasBackward<HostTensor>);
   static_assert(!HasBackward<nn::Tensor>);
-  static_assert(!HasBackward<decltype(std::declval<TypedModel<Net>&>()(HostTensor()).second)>);
+  static_assert(
+      !HasBackward<decltype(std::declval<TypedModel<TrainedNet>&>()(HostTensor()).second)>);
   static_assert(!HasBackward<Pending>);
   SUCCEED();
 }

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using Numbers = std::vector<std::int64_t>;
 
 /// Sample i is {i as i64[]}.
-DatasetPtr numbers(std::int64_t count) {
+DatasetPtr loadedNumbers(std::int64_t count) {
   HostTensor values(DType::I64, Shape{count});
   for (std::int64_t i = 0; i < count; ++i) {
     values.set(i, static_cast<double>(i));
@@ -67,8 +67,9 @@ TEST(Loader, EverySampleOncePerEpochInTheSeededOrderForAnyModeAndWorkers) {
                              *options.batchSize,
                              options.seed));
     // Half of the samples by a dataset that reads them one by one.
-    const DatasetPtr dataset =
-        trial % 2 == 0 ? numbers(samples) : map(numbers(samples), [](Sample s) { return s; });
+    const DatasetPtr dataset = trial % 2 == 0
+                                   ? loadedNumbers(samples)
+                                   : map(loadedNumbers(samples), [](Sample s) { return s; });
     for (const LoaderMode mode :
          {LoaderMode::Sync, LoaderMode::Async, LoaderMode::AsyncRebatched}) {
       for (const std::int64_t workers : {0, 1, 3}) {
@@ -90,7 +91,7 @@ TEST(Loader, EverySampleOncePerEpochInTheSeededOrderForAnyModeAndWorkers) {
 }
 
 TEST(Loader, ShufflesEachEpochAnew) {
-  Loader loader(numbers(50), {.batchSize = 50, .shuffle = Shuffle::Yes, .seed = 1});
+  Loader loader(loadedNumbers(50), {.batchSize = 50, .shuffle = Shuffle::Yes, .seed = 1});
   const Numbers first = joined(epochOf(loader));
   const Numbers second = joined(epochOf(loader));
   EXPECT_NE(first, second);
@@ -98,12 +99,12 @@ TEST(Loader, ShufflesEachEpochAnew) {
 }
 
 TEST(Loader, HasAsManyBatchesAsAreFull) {
-  EXPECT_EQ(Loader(numbers(10000), {.batchSize = 200}).batches(), 50);
-  const Loader loader(numbers(10000), {.batchSize = 800});
+  EXPECT_EQ(Loader(loadedNumbers(10000), {.batchSize = 200}).batches(), 50);
+  const Loader loader(loadedNumbers(10000), {.batchSize = 800});
   EXPECT_EQ(loader.batches(), 12);
   EXPECT_EQ(loader.leftOver(), 400);
-  EXPECT_EQ(Loader(numbers(3), {.batchSize = 4}).batches(), 0);
-  Loader empty(numbers(0), {.batchSize = 4, .mode = LoaderMode::Async});
+  EXPECT_EQ(Loader(loadedNumbers(3), {.batchSize = 4}).batches(), 0);
+  Loader empty(loadedNumbers(0), {.batchSize = 4, .mode = LoaderMode::Async});
   EXPECT_FALSE(empty.next());
   EXPECT_FALSE(empty.next());
 }
@@ -115,31 +116,31 @@ TEST(Rebatching, JoinedBatchesLoseLessThanThoseOfWorkers) {
   EXPECT_EQ(samplesUsed(0, 4, 7, Batching::PerWorker), 0);
   EXPECT_THROW(samplesUsed(10, 0, 1, Batching::Joined), InvalidArgument);
   Loader loader(
-      numbers(100),
+      loadedNumbers(100),
       {.batchSize = 4, .workers = 7, .mode = LoaderMode::AsyncRebatched, .rebatchedWorkerSize = 1});
   EXPECT_EQ(joined(epochOf(loader)).size(), 100U);
 }
 
 TEST(Loader, TailBatchesFollowTheFullOnes) {
-  Loader loader(numbers(29), {.batchSize = 12, .tail = {4, 1}, .mode = LoaderMode::Async});
+  Loader loader(loadedNumbers(29), {.batchSize = 12, .tail = {4, 1}, .mode = LoaderMode::Async});
   EXPECT_EQ(loader.batches(), 4);
   EXPECT_EQ(loader.leftOver(), 0);
   const std::vector<Numbers> epoch = epochOf(loader);
   EXPECT_EQ(epoch[2], (Numbers{24, 25, 26, 27}));
   EXPECT_EQ(epoch[3], Numbers{28});
-  EXPECT_THROW(Loader(numbers(29), {.batchSize = 12, .tail = {6}}), InvalidArgument);
+  EXPECT_THROW(Loader(loadedNumbers(29), {.batchSize = 12, .tail = {6}}), InvalidArgument);
 }
 
 TEST(Loader, ShardsAreDisjointAndMakeUpTheOrderOfAll) {
   const LoaderOptions whole{.batchSize = 12, .shuffle = Shuffle::Yes, .seed = 5};
-  Loader one(numbers(40), whole);
+  Loader one(loadedNumbers(40), whole);
   const std::vector<Numbers> all = epochOf(one);
   std::vector<std::vector<Numbers>> parts;
   for (const std::int64_t index : {0, 1, 2}) {
     LoaderOptions options = whole;
     options.batchSize = 4;
     options.shard = {.count = 3, .index = index, .block = 2};
-    Loader loader(numbers(40), options);
+    Loader loader(loadedNumbers(40), options);
     EXPECT_EQ(loader.batches(), 3);
     EXPECT_EQ(loader.leftOver(), 4);
     parts.push_back(epochOf(loader));
@@ -156,7 +157,7 @@ TEST(Loader, ShardsAreDisjointAndMakeUpTheOrderOfAll) {
 }
 
 TEST(Loader, WithoutABatchSizeEverySampleIsABatch) {
-  Loader loader(batch(numbers(6), 2), {.batchSize = std::nullopt});
+  Loader loader(batch(loadedNumbers(6), 2), {.batchSize = std::nullopt});
   EXPECT_EQ(loader.batches(), 3);
   EXPECT_EQ(epochOf(loader)[1], (Numbers{2, 3}));
 }
@@ -166,7 +167,7 @@ TEST(Loader, AKeptBatchNeverChanges) {
   std::vector<HostTensor> kept;
   std::vector<Numbers> expected;
   {
-    Loader loader(numbers(100), options);
+    Loader loader(loadedNumbers(100), options);
     for (int epoch = 0; epoch < 2; ++epoch) {
       while (const std::optional<Batch> batch = loader.next()) {
         if (batch->index % 3 == 0) {
@@ -205,7 +206,7 @@ TEST(BufferPool, TensorsMayOutliveIt) {
 }
 
 TEST(Loader, ErrorsOfTheDatasetReachTheCallerWithTheSample) {
-  const DatasetPtr broken = map(numbers(20), [](Sample s) {
+  const DatasetPtr broken = map(loadedNumbers(20), [](Sample s) {
     if (s[0].at(0) == 13) {
       throw std::runtime_error("the file is gone");
     }
@@ -223,7 +224,7 @@ TEST(Loader, ErrorsOfTheDatasetReachTheCallerWithTheSample) {
 TEST(Loader, ContinuesFromASavedState) {
   for (const LoaderMode mode : {LoaderMode::Sync, LoaderMode::Async}) {
     const LoaderOptions options{.batchSize = 3, .shuffle = Shuffle::Yes, .seed = 9, .mode = mode};
-    Loader loader(numbers(20), options);
+    Loader loader(loadedNumbers(20), options);
     epochOf(loader);
     loader.next();
     loader.next();
@@ -231,7 +232,7 @@ TEST(Loader, ContinuesFromASavedState) {
     EXPECT_EQ(state, R"({"epoch":1,"position":2,"seed":9,"samples":20,"batches":6})");
     const std::vector<Numbers> rest = epochOf(loader);
     const std::vector<Numbers> third = epochOf(loader);
-    Loader other(numbers(20), options);
+    Loader other(loadedNumbers(20), options);
     other.next();
     other.restore(state);
     EXPECT_EQ(epochOf(other), rest);
@@ -243,7 +244,7 @@ TEST(Loader, ContinuesFromASavedState) {
 }
 
 TEST(Loader, RefusesStatesOfOthersAndTextThatIsNone) {
-  Loader loader(numbers(20), {.batchSize = 3, .seed = 9});
+  Loader loader(loadedNumbers(20), {.batchSize = 3, .seed = 9});
   const auto message = [&](const std::string& text) {
     return testing::messageOf<InvalidArgument>([&] { loader.restore(text); });
   };
@@ -258,7 +259,7 @@ TEST(Loader, RefusesStatesOfOthersAndTextThatIsNone) {
 
 TEST(Loader, RefusesOptionsThatMakeNoSense) {
   const auto refused = [](LoaderOptions options) {
-    return testing::messageOf<InvalidArgument>([&] { Loader(numbers(9), options); });
+    return testing::messageOf<InvalidArgument>([&] { Loader(loadedNumbers(9), options); });
   };
   EXPECT_THAT(refused({.batchSize = 0}), HasSubstr("batch size"));
   EXPECT_THAT(refused({.workers = -1}), HasSubstr("workers"));
@@ -300,11 +301,11 @@ TEST(Loader, LoadsAheadAsFarAsTheBufferAndWhenItIsTold) {
   ReadCounter counter;
   LoaderOptions options{.batchSize = 2, .mode = LoaderMode::Async, .bufferSize = 3};
   options.earlyPreload = true;
-  Loader early(counter.over(numbers(100)), options);
+  Loader early(counter.over(loadedNumbers(100)), options);
   counter.await(1 + 6);  // the types, then three batches; nobody has asked for one
   ReadCounter late;
   options.earlyPreload = false;
-  Loader lazy(late.over(numbers(100)), options);
+  Loader lazy(late.over(loadedNumbers(100)), options);
   EXPECT_EQ(late.count(), 1);
   lazy.next();
   late.await(1 + 2 + 6);
@@ -313,12 +314,12 @@ TEST(Loader, LoadsAheadAsFarAsTheBufferAndWhenItIsTold) {
 TEST(Loader, GoesOnToTheNextEpochOnlyIfItLoadsIndefinitely) {
   LoaderOptions options{.batchSize = 2, .mode = LoaderMode::Async, .bufferSize = 2};
   ReadCounter counter;
-  Loader indefinite(counter.over(numbers(4)), options);
+  Loader indefinite(counter.over(loadedNumbers(4)), options);
   epochOf(indefinite);
   counter.await(1 + 4 + 4);  // the second epoch comes by itself
   ReadCounter paused;
   options.loadIndefinitely = false;
-  Loader once(paused.over(numbers(4)), options);
+  Loader once(paused.over(loadedNumbers(4)), options);
   epochOf(once);
   EXPECT_EQ(paused.count(), 1 + 4);
   EXPECT_EQ(epochOf(once).size(), 2U);

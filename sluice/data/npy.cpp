@@ -36,7 +36,7 @@ constexpr std::array<TypeCode, 12> kTypes = {{{"f4", DType::F32},
                                               {"u8", DType::U64},
                                               {"b1", DType::Bool}}};
 
-struct Header {
+struct NpyHeader {
   DType dtype = DType::F32;
   bool bigEndian = false;
   bool fortranOrder = false;
@@ -49,7 +49,7 @@ class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
-  Header parse() {
+  NpyHeader parse() {
     expect('{');
     while (!accept('}')) {
       const std::string_view key = quoted();
@@ -162,10 +162,10 @@ class HeaderParser {
   const std::string& name_;
   std::size_t at_ = 0;
   unsigned seen_ = 0;
-  Header header_;
+  NpyHeader header_;
 };
 
-Header parseHeader(std::string_view bytes, const std::string& name) {
+NpyHeader parseNpyHeader(std::string_view bytes, const std::string& name) {
   if (!bytes.starts_with(kMagic) || bytes.size() < 8) {
     raise<FileError>("'{}' is not an .npy file: it must start with \\x93NUMPY and a version", name);
   }
@@ -179,7 +179,7 @@ Header parseHeader(std::string_view bytes, const std::string& name) {
   if (bytes.size() < start || bytes.size() - start < length) {
     raise<FileError>("'{}' ends inside its header, after {} bytes", name, bytes.size());
   }
-  Header header = HeaderParser(bytes.substr(start, length), name).parse();
+  NpyHeader header = HeaderParser(bytes.substr(start, length), name).parse();
   header.bytes = start + length;
   return header;
 }
@@ -214,7 +214,7 @@ void normalizeBooleans(HostTensor& tensor) {
 }  // namespace
 
 HostTensor parseNpy(std::string_view bytes, const std::string& name) {
-  const Header header = parseHeader(bytes, name);
+  const NpyHeader header = parseNpyHeader(bytes, name);
   const TensorType type{header.dtype, header.shape};
   const ByteOrder order = header.bigEndian ? ByteOrder::Big : ByteOrder::Little;
   HostTensor tensor = fromPayload(type, bytes.substr(header.bytes), order, name);

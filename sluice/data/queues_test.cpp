@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using Doubles = std::vector<double>;
 
-DatasetPtr numbers(std::int64_t count) {
+DatasetPtr queuedNumbers(std::int64_t count) {
   HostTensor values(DType::F32, Shape{count});
   for (std::int64_t i = 0; i < count; ++i) {
     values.set(i, static_cast<double>(i));
@@ -32,7 +32,7 @@ void putAll(OutfeedQueue& queue, std::size_t tensor, std::initializer_list<float
 }
 
 TEST(InfeedQueue, GivesTheElementsInOrderAndKeepsTheOneItSawTheTypesOf) {
-  InfeedQueue queue(iterate(batch(numbers(6), 2)), 2);
+  InfeedQueue queue(iterate(batch(queuedNumbers(6), 2)), 2);
   EXPECT_EQ(queue.types(), (Types{{DType::F32, {2}}}));
   EXPECT_EQ(queue.dequeue()[0].toDoubles(), (Doubles{0, 1}));
   EXPECT_EQ(queue.dequeue()[0].toDoubles(), (Doubles{2, 3}));
@@ -45,18 +45,18 @@ TEST(InfeedQueue, GivesTheElementsInOrderAndKeepsTheOneItSawTheTypesOf) {
 }
 
 TEST(InfeedQueue, RefusesABatchThatIsNotFullAndSaysWhich) {
-  InfeedQueue queue(iterate(batch(numbers(5), 2, Remainder::Keep)));
+  InfeedQueue queue(iterate(batch(queuedNumbers(5), 2, Remainder::Keep)));
   queue.dequeue();
   queue.dequeue();
   EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { queue.dequeue(); }),
               HasSubstr("element 2 of the infeed is f32[1], the first was f32[2]"));
-  EXPECT_THROW(InfeedQueue(iterate(numbers(1)), 0), InvalidArgument);
-  InfeedQueue named(iterate(numbers(1)), 1, {"a", "b"});
+  EXPECT_THROW(InfeedQueue(iterate(queuedNumbers(1)), 0), InvalidArgument);
+  InfeedQueue named(iterate(queuedNumbers(1)), 1, {"a", "b"});
   EXPECT_THROW(named.types(), InvalidArgument);
 }
 
 TEST(InfeedQueue, ErrorsOfTheDatasetReachTheReaderWithTheElement) {
-  InfeedQueue queue(map(iterate(numbers(9)), [](Sample s) -> Sample {
+  InfeedQueue queue(map(iterate(queuedNumbers(9)), [](Sample s) -> Sample {
     if (s[0].at(0) == 2) {
       throw std::runtime_error("unreadable");
     }
@@ -71,7 +71,7 @@ TEST(InfeedQueue, ErrorsOfTheDatasetReachTheReaderWithTheElement) {
 TEST(InfeedQueue, ClosedWhileInUseIsAnError) {
   std::latch reading(1);
   std::latch released(1);
-  InfeedQueue queue(map(iterate(numbers(9)), [&](Sample s) {
+  InfeedQueue queue(map(iterate(queuedNumbers(9)), [&](Sample s) {
     reading.count_down();
     released.wait();
     return s;

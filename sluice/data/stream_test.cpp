@@ -20,9 +20,9 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 /// 0, 1, ... `count` - 1, and counts who reads it.
-class Numbers : public IterableDataset {
+class NumberStream : public IterableDataset {
  public:
-  explicit Numbers(std::int64_t count) : count_(count) {}
+  explicit NumberStream(std::int64_t count) : count_(count) {}
   std::optional<Sample> next() override {
     ++reads;
     return at_ < count_ ? std::optional(Sample{HostTensor::scalar(at_++)}) : std::nullopt;
@@ -57,7 +57,7 @@ TEST(StreamLoader, GivesEverySampleOnceInOrderForAnyModeAndWorkers) {
     for (const std::int64_t workers : {0, 1, 2, 3, 7}) {
       std::atomic<std::int64_t> prepared = 0;
       Loader loader(
-          Stream{std::make_shared<Numbers>(103),
+          Stream{std::make_shared<NumberStream>(103),
                  [&](Sample sample) {
                    ++prepared;
                    return Sample{HostTensor::scalar(sample.at(0).data<std::int64_t>()[0] * 10)};
@@ -81,7 +81,7 @@ TEST(StreamLoader, GivesEverySampleOnceInOrderForAnyModeAndWorkers) {
 }
 
 TEST(StreamLoader, TakesSamplesThatAreBatchesWithoutABatchSize) {
-  Loader loader(Stream{batch(std::make_shared<Numbers>(6), 3)}, {.batchSize = std::nullopt});
+  Loader loader(Stream{batch(std::make_shared<NumberStream>(6), 3)}, {.batchSize = std::nullopt});
   EXPECT_THAT(loader.next()->tensors.at(0).toDoubles(), ElementsAre(0, 1, 2));
   EXPECT_THAT(loader.next()->tensors.at(0).toDoubles(), ElementsAre(3, 4, 5));
   EXPECT_FALSE(loader.next());
@@ -93,7 +93,7 @@ TEST(StreamLoader, ShardsAreDisjointAndMakeUpTheStream) {
   std::atomic<std::int64_t> prepared = 0;
   for (const std::int64_t process : {0, 1}) {
     Loader loader(
-        Stream{std::make_shared<Numbers>(27),
+        Stream{std::make_shared<NumberStream>(27),
                [&](Sample sample) {
                  ++prepared;
                  return sample;
@@ -146,7 +146,7 @@ TEST(StreamLoader, SkipsWithoutPreparing) {
     ++prepared;
     return sample;
   };
-  Loader loader(Stream{std::make_shared<Numbers>(20), counted}, {.batchSize = 2});
+  Loader loader(Stream{std::make_shared<NumberStream>(20), counted}, {.batchSize = 2});
   loader.restore(R"({"epoch": 5, "position": 8, "seed": 0, "samples": -1, "batches": -1})");
   EXPECT_THAT(restOf(loader), ElementsAre(16, 17, 18, 19));
   EXPECT_EQ(prepared, 4);
@@ -156,7 +156,7 @@ TEST(StreamLoader, SkipsWithoutPreparing) {
 }
 
 TEST(StreamLoader, HasNoLength) {
-  Loader loader(Stream{std::make_shared<Numbers>(3)}, {});
+  Loader loader(Stream{std::make_shared<NumberStream>(3)}, {});
   EXPECT_FALSE(loader.hasLength());
   EXPECT_THAT(messageOf([&] { loader.batches(); }), HasSubstr("not known"));
   EXPECT_THAT(messageOf([&] { loader.samples(); }), HasSubstr("not known"));
@@ -166,7 +166,7 @@ TEST(StreamLoader, HasNoLength) {
 }
 
 TEST(StreamLoader, RefusesWhatNeedsAnIndex) {
-  const auto numbers = std::make_shared<Numbers>(3);
+  const auto numbers = std::make_shared<NumberStream>(3);
   EXPECT_THAT(messageOf([&] { Loader(Stream{numbers}, {.shuffle = Shuffle::Yes}); }),
               HasSubstr("data::shuffle"));
   EXPECT_THAT(messageOf([&] { Loader(Stream{numbers}, {.tail = {1}}); }),
@@ -184,7 +184,7 @@ TEST(StreamLoader, ErrorsNameTheSample) {
   };
   const auto at = [&](std::int64_t size, LoaderMode mode) {
     return messageOf([&] {
-      Loader loader(Stream{std::make_shared<Numbers>(20), fail},
+      Loader loader(Stream{std::make_shared<NumberStream>(20), fail},
                     {.batchSize = size, .workers = 3, .mode = mode});
       restOf(loader);
     });
@@ -195,7 +195,7 @@ TEST(StreamLoader, ErrorsNameTheSample) {
     return sample.at(0).data<std::int64_t>()[0] == 7 ? fail(sample) : sample;
   };
   EXPECT_THAT(messageOf([&] {
-                Loader loader(Stream{std::make_shared<Numbers>(20), third},
+                Loader loader(Stream{std::make_shared<NumberStream>(20), third},
                               {.batchSize = 4, .workers = 3, .mode = LoaderMode::Async});
                 restOf(loader);
               }),

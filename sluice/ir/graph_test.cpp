@@ -10,16 +10,15 @@
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/toy_ops.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::ir {
 namespace {
 
+using testing::f32;
+
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
 
 Variable weight(std::string name, TensorType type, Initializer init = {}) {
   return {std::move(name), std::move(type), VariableRole::Weight, true, std::move(init)};

@@ -6,13 +6,12 @@
 
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/toy_ops.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::ir {
 namespace {
 
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
+using testing::f32;
 
 /// All that the sample graph is made from.
 struct Recipe {

@@ -9,6 +9,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/toy_ops.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::ir {
 
@@ -21,11 +22,9 @@ struct GraphTestAccess {
 
 namespace {
 
-using ::testing::HasSubstr;
+using testing::f32;
 
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
+using ::testing::HasSubstr;
 
 /// A valid graph with one op of each kind that the tests break.
 struct Sample {

@@ -96,8 +96,8 @@ void expectNear(const HostTensor& actual, const Matrix& expected) {
 }
 
 /// A module with biases that are not zero.
-struct Net : Module {
-  explicit Net(bool causal)
+struct AttentionNet : Module {
+  explicit AttentionNet(bool causal)
       : attention(*this, "attention", 4, 2, {.causal = causal, .dtype = DType::F64}) {
     attention.inProjBias->setValue(waves(attention.inProjBias->type(), 3));
     attention.outProj.bias->setValue(waves(attention.outProj.bias->type(), 4));
@@ -108,7 +108,7 @@ struct Net : Module {
 TEST(MultiHeadAttention, EqualsPlainLoops) {
   const HostTensor x = waves({DType::F64, Shape{1, 3, 4}}, 1);
   for (const bool causal : {false, true}) {
-    Net net(causal);
+    AttentionNet net(causal);
     const HostTensor y = evaluated(
         {x}, [&](const Tensors& in) { return net.attention(in[0]); }, net);
     expectNear(y, attention(net.attention, matrix(x, 3, 4), matrix(x, 3, 4), 2, causal));
@@ -116,7 +116,7 @@ TEST(MultiHeadAttention, EqualsPlainLoops) {
 }
 
 TEST(MultiHeadAttention, AttendsToAnotherSequence) {
-  Net net(false);
+  AttentionNet net(false);
   const HostTensor q = waves({DType::F64, Shape{1, 2, 4}}, 1);
   const HostTensor k = waves({DType::F64, Shape{1, 5, 4}}, 2);
   const HostTensor y = evaluated(
@@ -125,7 +125,7 @@ TEST(MultiHeadAttention, AttendsToAnotherSequence) {
 }
 
 TEST(MultiHeadAttention, AMaskHidesKeys) {
-  Net net(false);
+  AttentionNet net(false);
   const HostTensor q = waves({DType::F64, Shape{1, 2, 4}}, 1);
   const HostTensor k = waves({DType::F64, Shape{1, 3, 4}}, 2);
   const HostTensor mask = HostTensor::of<bool>(Shape{1, 3}, {true, true, false});
@@ -137,7 +137,7 @@ TEST(MultiHeadAttention, AMaskHidesKeys) {
 }
 
 TEST(MultiHeadAttention, HasPyTorchsParameters) {
-  Net net(false);
+  AttentionNet net(false);
   std::vector<std::string> names;
   for (const Parameter* parameter : net.parameters()) {
     names.push_back(parameter->fullName());
@@ -150,7 +150,7 @@ TEST(MultiHeadAttention, HasPyTorchsParameters) {
 }
 
 TEST(MultiHeadAttention, RefusesOtherShapes) {
-  Net net(false);
+  AttentionNet net(false);
   ir::Graph graph;
   Tracer tracer(graph, TraceMode::Inference);
   const Tensor x = tracer.input("x", {DType::F64, Shape{2, 4}});

@@ -31,13 +31,13 @@ HostTensor valueOf(const HostTensor& x, const HostTensor& y, F f) {
       {x, y}, [&](const std::vector<Tensor>& in) { return f(in[0], in[1]); }, none);
 }
 
-HostTensor row(std::initializer_list<double> values) {
+HostTensor doubleRow(std::initializer_list<double> values) {
   return HostTensor::of<double>(Shape{static_cast<std::int64_t>(values.size())}, values);
 }
 
 /// Each element-wise function at 0.5.
 TEST(Functional, ElementwiseFunctionsAreTheirNames) {
-  const HostTensor x = row({0.5});
+  const HostTensor x = doubleRow({0.5});
   const auto at = [&](Tensor (*f)(const Tensor&)) { return valueOf(x, f).at(0); };
   EXPECT_NEAR(at(relu), 0.5, 1e-12);
   EXPECT_NEAR(at(silu), 0.5 / (1 + std::exp(-0.5)), 1e-12);
@@ -58,8 +58,8 @@ TEST(Functional, ElementwiseFunctionsAreTheirNames) {
 }
 
 TEST(Functional, ComparisonsSelect) {
-  const HostTensor x = row({1, 2, 3});
-  const HostTensor y = row({3, 2, 1});
+  const HostTensor x = doubleRow({1, 2, 3});
+  const HostTensor y = doubleRow({3, 2, 1});
   EXPECT_THAT(valueOf(x, y, [](Tensor a, Tensor b) { return where(less(a, b), a, b); }).toDoubles(),
               ElementsAre(1, 2, 1));
   EXPECT_THAT(
@@ -70,8 +70,8 @@ TEST(Functional, ComparisonsSelect) {
 }
 
 TEST(Functional, ConstantsKeepTheirOwnCopy) {
-  HostTensor value = row({1, 2});
-  const HostTensor y = valueOf(row({10, 20}), [&](Tensor x) {
+  HostTensor value = doubleRow({1, 2});
+  const HostTensor y = valueOf(doubleRow({10, 20}), [&](Tensor x) {
     const Tensor c = constant(value);
     value.set(0, 5.0);
     return x + c + scalar(0.5, DType::F64);
@@ -123,8 +123,8 @@ TEST(Functional, SoftmaxAndLossesFollowTheirFormulas) {
   const auto likelihood = [](Tensor t, Tensor l) { return nllLoss(logSoftmax(t), l); };
   EXPECT_NEAR(valueOf(logits, label, entropy).at(0), std::log(4.0), 1e-12);
   EXPECT_NEAR(valueOf(logits, label, likelihood).at(0), std::log(4.0), 1e-12);
-  const HostTensor x = row({0.5, 0.25});
-  const HostTensor target = row({1, 0});
+  const HostTensor x = doubleRow({0.5, 0.25});
+  const HostTensor target = doubleRow({1, 0});
   const auto loss = [&](auto f) { return valueOf(x, target, f).at(0); };
   EXPECT_NEAR(loss([](Tensor a, Tensor b) { return mseLoss(a, b); }), 0.15625, 1e-12);
   EXPECT_NEAR(loss([](Tensor a, Tensor b) { return l1Loss(a, b, Reduction::Sum); }), 0.75, 1e-12);
@@ -179,7 +179,7 @@ TEST(Functional, CtcBeamSearchDecoderGivesTheBestPathPerItem) {
 TEST(Functional, PrintTensorGivesTheValue) {
   const auto printed = [](const Tensor& x) { return printTensor(x, {.title = "functional"}); };
   ::testing::internal::CaptureStderr();
-  EXPECT_THAT(valueOf(row({1, 2}), printed).toDoubles(), ElementsAre(1, 2));
+  EXPECT_THAT(valueOf(doubleRow({1, 2}), printed).toDoubles(), ElementsAre(1, 2));
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("functional:\n(1.000, 2.000)"));
 }
 

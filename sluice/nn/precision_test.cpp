@@ -22,8 +22,8 @@ constexpr DType kHalf = DType::F16;
 constexpr DType kFloat = DType::F32;
 
 /// A trace with inputs made on demand.
-struct Trace {
-  explicit Trace(PrecisionSettings settings = {}, TraceMode mode = TraceMode::Inference)
+struct CastTrace {
+  explicit CastTrace(PrecisionSettings settings = {}, TraceMode mode = TraceMode::Inference)
       : tracer(graph, mode) {
     tracer.setPrecision(std::move(settings));
   }
@@ -43,7 +43,7 @@ PrecisionSettings upcasting() {
 TEST(HalfFloatCasting, DecidesTheTypeOfMixedOperands) {
   for (const DType half : {DType::F16, DType::BF16}) {
     for (const bool up : {false, true}) {
-      Trace t(up ? upcasting() : PrecisionSettings());
+      CastTrace t(up ? upcasting() : PrecisionSettings());
       const DType expected = up ? kFloat : half;
       const Tensor x = t.input(half);
       const Tensor w = t.input(kFloat);
@@ -63,7 +63,7 @@ TEST(HalfFloatCasting, DecidesTheTypeOfMixedOperands) {
 }
 
 TEST(HalfFloatCasting, LeavesOperandsOfOneTypeAndOtherTypesAlone) {
-  Trace t;
+  CastTrace t;
   const Tensor x = t.input(kHalf);
   const std::size_t before = t.graph.numOps();
   EXPECT_EQ((x * x).dtype(), kHalf);
@@ -75,7 +75,7 @@ TEST(HalfFloatCasting, LeavesOperandsOfOneTypeAndOtherTypesAlone) {
 }
 
 TEST(HalfFloatCasting, ExplicitCastsAreHonoured) {
-  Trace t;
+  CastTrace t;
   const Tensor x = t.input(kHalf);
   const Tensor wide = cast(x, kFloat);
   EXPECT_EQ(wide.dtype(), kFloat);
@@ -97,7 +97,7 @@ TEST(HalfFloatCasting, FloatWeightsAreCastWhereTheyAreUsed) {
   EXPECT_EQ(y.dtype(), kHalf);
   EXPECT_EQ(y.at(0), 7.0);
 
-  Trace t;
+  CastTrace t;
   const Tensor loss = sum(net.fc(t.input(kHalf, {1, 2})));
   ir::Value weight;
   for (const ir::OpId id : t.graph.order()) {
@@ -111,7 +111,7 @@ TEST(HalfFloatCasting, FloatWeightsAreCastWhereTheyAreUsed) {
 }
 
 TEST(Autocast, IsOffUnlessRequestedAndNests) {
-  Trace t;
+  CastTrace t;
   const Tensor a = t.input(kFloat);
   const Tensor b = t.input(kFloat);
   EXPECT_EQ(matmul(a, b).dtype(), kFloat);
@@ -138,7 +138,7 @@ TEST(Autocast, IsOffUnlessRequestedAndNests) {
 }
 
 TEST(Autocast, WrapsFunctions) {
-  Trace t;
+  CastTrace t;
   const Tensor a = t.input(kFloat);
   auto half = autocasted([](const Tensor& x, const Tensor& y) { return matmul(x, y); });
   auto full = autocasted([](const Tensor& x, const Tensor& y) { return matmul(x, y); }, false);
@@ -149,14 +149,14 @@ TEST(Autocast, WrapsFunctions) {
 }
 
 TEST(Autocast, CanBeSwitchedOffForAll) {
-  Trace t({.autocastEnabled = false});
+  CastTrace t({.autocastEnabled = false});
   const Autocast on;
   const Tensor a = t.input(kFloat);
   EXPECT_EQ(matmul(a, a).dtype(), kFloat);
 }
 
 TEST(Autocast, DefaultPolicyPromotesWhereItMust) {
-  Trace t;
+  CastTrace t;
   const Autocast on;
   const Tensor half = t.input(kHalf);
   const Tensor full = t.input(kFloat);
@@ -189,7 +189,7 @@ struct TwoConvs : Module {
 TEST(Autocast, NearestSettingOfALayerCounts) {
   TwoConvs net;
   const auto typesOf = [&](const PrecisionSettings& settings) {
-    Trace t(settings);
+    CastTrace t(settings);
     t.tracer.beginModel(net);
     return net.types(t.input(kFloat, {1, 1, 8, 8}));
   };
@@ -210,7 +210,7 @@ TEST(Autocast, NearestSettingOfALayerCounts) {
 TEST(Autocast, AScopeAroundALayerCountsBeforeTheModel) {
   TwoConvs net;
   net.autocast();
-  Trace t;
+  CastTrace t;
   t.tracer.beginModel(net);
   const Tensor x = t.input(kFloat, {1, 1, 8, 8});
   {
@@ -230,7 +230,7 @@ TEST(Autocast, AParentsSettingHoldsForItsLayers) {
   } net;
   net.body.autocast();
   net.body[1].autocast(false);
-  Trace t(upcasting());
+  CastTrace t(upcasting());
   t.tracer.beginModel(net);
   const Tensor x = t.input(kFloat);
   EXPECT_EQ(net.body(x).dtype(), kFloat);
@@ -239,7 +239,7 @@ TEST(Autocast, AParentsSettingHoldsForItsLayers) {
 }
 
 TEST(Autocast, CustomPolicyOfTheGuide) {
-  Trace t(
+  CastTrace t(
       {.autocastPolicy = {.fp16 = {"convolution", "ReLU"}, .fp32 = {"bmm"}, .promote = {"dot"}}});
   const Autocast on;
   EXPECT_EQ(conv2d(t.input(kFloat, {1, 1, 4, 4}), t.input(kFloat, {1, 1, 2, 2})).dtype(), kHalf);
@@ -255,8 +255,8 @@ TEST(Autocast, CustomPolicyOfTheGuide) {
 }
 
 TEST(Autocast, DemotesAndKnowsBfloat16) {
-  Trace t({.halfFloatCasting = HalfFloatCasting::HalfUpcastToFloat,
-           .autocastPolicy = {.fp16 = {"matmul"}, .demote = {"add"}, .half = DType::BF16}});
+  CastTrace t({.halfFloatCasting = HalfFloatCasting::HalfUpcastToFloat,
+               .autocastPolicy = {.fp16 = {"matmul"}, .demote = {"add"}, .half = DType::BF16}});
   const Autocast on;
   const Tensor full = t.input(kFloat);
   const Tensor brain = t.input(DType::BF16);
@@ -267,7 +267,7 @@ TEST(Autocast, DemotesAndKnowsBfloat16) {
 }
 
 TEST(Autocast, ReachesTheHelpers) {
-  Trace t;
+  CastTrace t;
   const Autocast on;
   for (const auto mode : {MatMulSerializationMode::ReducingDim,
                           MatMulSerializationMode::InputChannels,
@@ -291,7 +291,7 @@ TEST(Autocast, ReachesTheHelpers) {
 }
 
 TEST(Autocast, ANumberTakesTheTypeOfTheTensor) {
-  Trace t({.autocastPolicy = {.fp16 = {"mul"}, .fp32 = {"add"}}});
+  CastTrace t({.autocastPolicy = {.fp16 = {"mul"}, .fp32 = {"add"}}});
   const Autocast on;
   EXPECT_EQ((t.input(kFloat) * 2.0).dtype(), kHalf);
   EXPECT_EQ((1.0 + t.input(kHalf)).dtype(), kFloat);
@@ -318,7 +318,7 @@ TEST(Policy, RefusesWhatItDoesNotKnow) {
 
 TEST(Policy, EveryFunctionIsKnown) {
   // Tracing each function under autocast looks its name up; an unknown one would be our bug.
-  Trace t({}, TraceMode::Training);
+  CastTrace t({}, TraceMode::Training);
   const Autocast on;
   const Tensor x = t.input(kFloat);
   const Tensor v = t.input(kFloat, {2});
@@ -377,7 +377,7 @@ TEST(BatchNorm, RunningStatisticsAreFloatUnlessToldOtherwise) {
     Net net;
     net.half();
     ops::TensorMap state = stateOf(net);
-    Trace t({.runningStatisticsAlwaysFloat = alwaysFloat}, TraceMode::Training);
+    CastTrace t({.runningStatisticsAlwaysFloat = alwaysFloat}, TraceMode::Training);
     const Tensor y = net.norm(t.input(kHalf, {2, 1}));
     EXPECT_EQ(y.dtype(), kHalf);
     t.graph.addOutput("y", y.value());

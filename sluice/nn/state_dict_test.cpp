@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct Net : Module {
+struct SavedNet : Module {
   struct Encoder : Module {
     using Module::Module;
     Linear fc{*this, "fc", 3, 2};
@@ -44,7 +44,7 @@ std::vector<ir::Variable> variablesOf(const Module& module) {
 }
 
 TEST(StateDict, HasWeightsAndBuffersByTheNamesAndShapesOfPyTorch) {
-  const Net net;
+  const SavedNet net;
   const NamedTensors state = stateDict(net);
   EXPECT_THAT(namesOf(state),
               ElementsAre("conv.bias",
@@ -62,22 +62,22 @@ TEST(StateDict, HasWeightsAndBuffersByTheNamesAndShapesOfPyTorch) {
 }
 
 TEST(StateDict, IsLoadedIntoAnotherModuleOfTheSameLayers) {
-  Net from;
+  SavedNet from;
   from.setSeed(7);
   from.encoder.norm.runningMean.setValue(HostTensor::of<float>(Shape{2}, {3, 4}));
-  Net to;
+  SavedNet to;
   EXPECT_NE(stateDict(to).at("conv.weight").hash(), stateDict(from).at("conv.weight").hash());
   loadStateDict(to, stateDict(from));
   for (const auto& [name, tensor] : stateDict(from)) {
     EXPECT_TRUE(tensor.sameBits(stateDict(to).at(name))) << name;
   }
-  Net other;
+  SavedNet other;
   loadStateDict(other.encoder, stateDict(from.encoder));
   EXPECT_EQ(other.encoder.norm.runningMean.value().at(1), 4);
 }
 
 TEST(StateDict, ThatDoesNotFitChangesNothing) {
-  Net net;
+  SavedNet net;
   const NamedTensors before = stateDict(net);
   NamedTensors state;
   for (const auto& [name, tensor] : before) {
@@ -110,7 +110,7 @@ TEST(StateDict, ThatDoesNotFitChangesNothing) {
 }
 
 TEST(StateDict, ThatNeedNotBeCompleteSaysWhatWasLeftOut) {
-  Net net;
+  SavedNet net;
   NamedTensors part;
   part.emplace("conv.bias", HostTensor::full({DType::F32, Shape{4}}, 2));
   part.emplace("extra", HostTensor::scalar(1.0F));
@@ -124,7 +124,7 @@ TEST(StateDict, ThatNeedNotBeCompleteSaysWhatWasLeftOut) {
 }
 
 TEST(StateDict, OfPyTorchComesWithPrefixesAndOtherFloats) {
-  const Net net;
+  const SavedNet net;
   NamedTensors torch;
   for (const auto& [name, tensor] : stateDict(net)) {
     torch.emplace("_orig_mod.module." + name,

@@ -16,14 +16,14 @@ using sluice::testing::messageOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const TensorType kPair{DType::F32, Shape{2}};
+const TensorType kTracedPair{DType::F32, Shape{2}};
 
 /// The value of an expression of x = (2, -3).
 template <class F>
 std::vector<double> valueOf(F f) {
   ir::Graph graph;
   Tracer tracer(graph, TraceMode::Inference);
-  graph.addOutput("y", f(tracer.input("x", kPair)).value());
+  graph.addOutput("y", f(tracer.input("x", kTracedPair)).value());
   ops::TensorMap none;
   return ops::evaluate(graph, {{"x", HostTensor::of<float>(Shape{2}, {2, -3})}}, none)
       .at("y")
@@ -46,7 +46,7 @@ TEST(Tensor, OperatorsComputeWithTensorsAndNumbers) {
 TEST(Tensor, AnEmptyOneCannotBeUsed) {
   ir::Graph graph;
   Tracer tracer(graph, TraceMode::Inference);
-  const Tensor x = tracer.input("x", kPair);
+  const Tensor x = tracer.input("x", kTracedPair);
   EXPECT_THAT(messageOf([&] { x + Tensor(); }), HasSubstr("empty"));
   EXPECT_THAT(messageOf([&] { relu(Tensor()); }), HasSubstr("empty"));
   EXPECT_THAT(messageOf([&] { (void)Tensor().shape(); }), HasSubstr("empty"));
@@ -58,11 +58,11 @@ TEST(Tensor, OneOfAnotherTraceCannotBeUsed) {
   Tensor old;
   {
     Tracer tracer(first, TraceMode::Inference);
-    old = tracer.input("x", kPair);
+    old = tracer.input("x", kTracedPair);
   }
   EXPECT_THAT(messageOf([&] { relu(old); }), HasSubstr("only inside a trace"));
   Tracer tracer(second, TraceMode::Inference);
-  const Tensor x = tracer.input("x", kPair);
+  const Tensor x = tracer.input("x", kTracedPair);
   EXPECT_THAT(messageOf([&] { x + old; }), HasSubstr("another trace"));
   EXPECT_THAT(messageOf([&] { old* x; }), HasSubstr("another trace"));
   EXPECT_THAT(messageOf([&] { concat({x, old}); }), HasSubstr("another trace"));
@@ -85,9 +85,9 @@ TEST(Tracer, IsTheOnlyOneOfItsThread) {
 TEST(Tracer, InputsNeedDifferentNames) {
   ir::Graph graph;
   Tracer tracer(graph, TraceMode::Inference);
-  EXPECT_EQ(tracer.input("x", kPair).type(), kPair);
-  EXPECT_THAT(messageOf([&] { tracer.input("x", kPair); }), HasSubstr("'x'"));
-  EXPECT_THAT(messageOf([&] { tracer.input("", kPair); }), HasSubstr("name"));
+  EXPECT_EQ(tracer.input("x", kTracedPair).type(), kTracedPair);
+  EXPECT_THAT(messageOf([&] { tracer.input("x", kTracedPair); }), HasSubstr("'x'"));
+  EXPECT_THAT(messageOf([&] { tracer.input("", kTracedPair); }), HasSubstr("name"));
 }
 
 TEST(NameScope, NeedsAName) {

@@ -167,7 +167,7 @@ Values loopTranslation(Node& node) {
   return results;
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kControlTranslations = {
     Translation{"If", ifElse},
     Translation{"Loop", loopTranslation, "", true},
     Translation{"Scan", importScan},
@@ -176,7 +176,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> controlTranslations() {
-  return kTranslations;
+  return kControlTranslations;
 }
 
 }  // namespace sluice::onnx

@@ -125,7 +125,7 @@ std::vector<Value> identity(Node& node) {
   return {ops::identity(node.b, node.input(0))};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kElementwiseTranslations = {
     Translation{"Add", binary<ops::kAdd>},
     Translation{"And", binary<ops::kLogicalAnd>},
     Translation{"Cast", castTo},
@@ -152,7 +152,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> elementwiseTranslations() {
-  return kTranslations;
+  return kElementwiseTranslations;
 }
 
 }  // namespace sluice::onnx

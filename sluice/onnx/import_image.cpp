@@ -192,7 +192,7 @@ std::vector<Value> suppress(Node& node) {
                          .centers = node.flag("center_point_box")}))};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kImageTranslations = {
     Translation{"DepthToSpace", depthToSpace},
     Translation{"GridSample", gridSample},
     Translation{"MaxUnpool", maxUnpool},
@@ -206,7 +206,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> imageTranslations() {
-  return kTranslations;
+  return kImageTranslations;
 }
 
 }  // namespace sluice::onnx

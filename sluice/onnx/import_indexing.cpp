@@ -201,7 +201,7 @@ std::vector<Value> reverseSequence(Node& node) {
                                node.integer("time_axis", 0))};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kIndexingTranslations = {
     Translation{"ArgMax", argExtreme<ops::argMax>},
     Translation{"ArgMin", argExtreme<ops::argMin>},
     Translation{"Compress", compress},
@@ -217,7 +217,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> indexingTranslations() {
-  return kTranslations;
+  return kIndexingTranslations;
 }
 
 }  // namespace sluice::onnx

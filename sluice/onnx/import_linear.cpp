@@ -211,7 +211,7 @@ std::vector<Value> qlinearConv(Node& node) {
   return {requantized(node, sum, factor, {.scale = 6, .zeroPoint = 7, .axis = 1})};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kLinearTranslations = {
     Translation{"ConvInteger", convInteger},
     Translation{"DequantizeLinear", dequantizeLinear},
     Translation{"Gemm", gemm},
@@ -225,7 +225,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> linearTranslations() {
-  return kTranslations;
+  return kLinearTranslations;
 }
 
 }  // namespace sluice::onnx

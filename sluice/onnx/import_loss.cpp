@@ -7,6 +7,7 @@
 #include "sluice/ops/loss_ops.h"
 #include "sluice/ops/norm_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/ops/vendor.h"
 
 namespace sluice::onnx {
 namespace {
@@ -142,21 +143,19 @@ std::vector<Value> ctc(Node& node) {
   return results;
 }
 
-constexpr std::string_view kGraphcore = "ai.graphcore";
-
-constexpr std::array kTranslations = {
-    Translation{"Ctc", ctc, kGraphcore},
-    Translation{"IdentityLoss", identityLoss, kGraphcore},
-    Translation{"L1", l1, kGraphcore},
+constexpr std::array kLossTranslations = {
+    Translation{"Ctc", ctc, ops::kVendorDomain},
+    Translation{"IdentityLoss", identityLoss, ops::kVendorDomain},
+    Translation{"L1", l1, ops::kVendorDomain},
     Translation{"NegativeLogLikelihoodLoss", negativeLogLikelihoodLoss},
-    Translation{"Nll", nll, kGraphcore},
+    Translation{"Nll", nll, ops::kVendorDomain},
     Translation{"SoftmaxCrossEntropyLoss", softmaxCrossEntropyLoss},
 };
 
 }  // namespace
 
 std::span<const Translation> lossTranslations() {
-  return kTranslations;
+  return kLossTranslations;
 }
 
 }  // namespace sluice::onnx

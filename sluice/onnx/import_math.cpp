@@ -223,7 +223,7 @@ std::vector<Value> tfIdfVectorizer(Node& node) {
   return {batch ? result : ops::squeeze(b, result, {0})};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kMathTranslations = {
     Translation{"CumSum", cumSum},
     Translation{"Elu", elu},
     Translation{"EyeLike", eyeLike},
@@ -236,7 +236,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> mathTranslations() {
-  return kTranslations;
+  return kMathTranslations;
 }
 
 }  // namespace sluice::onnx

@@ -176,7 +176,7 @@ std::vector<Value> multiConv(Node& node) {
   return results;
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kNnTranslations = {
     Translation{"Conv", conv},
     Translation{"ConvTranspose", convTranspose},
     Translation{"MultiConv", multiConv, "ai.graphcore"},
@@ -185,7 +185,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> nnTranslations() {
-  return kTranslations;
+  return kNnTranslations;
 }
 
 }  // namespace sluice::onnx

@@ -10,6 +10,7 @@
 #include "sluice/ops/norm_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/ops/vendor.h"
 
 namespace sluice::onnx {
 namespace {
@@ -191,12 +192,10 @@ std::vector<Value> vendorBatchNormalization(Node& node) {
   return batchNormalized(node, node.numOutputs() > 1);
 }
 
-constexpr std::string_view kGraphcore = "ai.graphcore";
-
-constexpr std::array kTranslations = {
+constexpr std::array kNormTranslations = {
     Translation{"BatchNormalization", batchNormalization},
-    Translation{"BatchNormalization", vendorBatchNormalization, kGraphcore},
-    Translation{"GroupNormalization", groupNormalization, kGraphcore},
+    Translation{"BatchNormalization", vendorBatchNormalization, ops::kVendorDomain},
+    Translation{"GroupNormalization", groupNormalization, ops::kVendorDomain},
     Translation{"Hardmax", softmax<ops::hardmax>},
     Translation{"InstanceNormalization", instanceNormalization},
     Translation{"LayerNormalization", layerNormalization},
@@ -208,7 +207,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> normTranslations() {
-  return kTranslations;
+  return kNormTranslations;
 }
 
 }  // namespace sluice::onnx

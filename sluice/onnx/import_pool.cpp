@@ -192,7 +192,7 @@ std::vector<Value> lrn(Node& node) {
   return {ops::mul(b, x, ops::pow(b, base, b.scalar(dtype, -node.real("beta", 0.75))))};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kPoolTranslations = {
     Translation{"AveragePool", averagePool},
     Translation{"GlobalAveragePool", globalPool<ops::reduceMean>},
     Translation{"GlobalLpPool", globalLpPool},
@@ -206,7 +206,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> poolTranslations() {
-  return kTranslations;
+  return kPoolTranslations;
 }
 
 }  // namespace sluice::onnx

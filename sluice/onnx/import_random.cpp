@@ -86,7 +86,7 @@ std::vector<Value> dropout(Node& node) {
   return {y, ops::cast(b, kept, maskType)};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kRandomTranslations = {
     Translation{"Bernoulli", bernoulli},
     Translation{"Dropout", dropout},
     Translation{"Multinomial", multinomial},
@@ -99,7 +99,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> randomTranslations() {
-  return kTranslations;
+  return kRandomTranslations;
 }
 
 }  // namespace sluice::onnx

@@ -278,7 +278,7 @@ std::vector<Value> rnn(Node& node) {
   return recurrent(node, {.gates = 1, .activations = {"Tanh"}, .makeCell = rnnCell});
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kRecurrentTranslations = {
     Translation{"GRU", gru},
     Translation{"LSTM", lstm},
     Translation{"RNN", rnn},
@@ -287,7 +287,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> recurrentTranslations() {
-  return kTranslations;
+  return kRecurrentTranslations;
 }
 
 }  // namespace sluice::onnx

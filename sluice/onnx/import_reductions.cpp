@@ -49,7 +49,7 @@ std::vector<Value> reduceLogSum(Node& node) {
   return {ops::log(node.b, reduce<ops::reduceSum>(node)[0])};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kReductionsTranslations = {
     Translation{"ReduceL1", reduceL1},
     Translation{"ReduceL2", reduceL2},
     Translation{"ReduceLogSum", reduceLogSum},
@@ -65,7 +65,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> reductionTranslations() {
-  return kTranslations;
+  return kReductionsTranslations;
 }
 
 }  // namespace sluice::onnx

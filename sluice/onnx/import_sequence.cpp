@@ -133,7 +133,7 @@ Values splitTo(Node& node) {
   return {makeSequence(node.b, std::move(parts))};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kSequenceTranslations = {
     Translation{"ConcatFromSequence", concat, "", true},
     Translation{"SequenceAt", at, "", true},
     Translation{"SequenceConstruct", construct},
@@ -163,7 +163,7 @@ std::vector<Value> elementsOf(const ir::Graph& graph, Value value) {
 }
 
 std::span<const Translation> sequenceTranslations() {
-  return kTranslations;
+  return kSequenceTranslations;
 }
 
 }  // namespace sluice::onnx

@@ -130,7 +130,7 @@ std::vector<Value> transpose(Node& node) {
   return {ops::transpose(node.b, node.input(0), node.integers("perm"))};
 }
 
-std::vector<Value> concat(Node& node) {
+std::vector<Value> concatTensors(Node& node) {
   std::vector<Value> parts;
   for (std::size_t i = 0; i < node.numInputs(); ++i) {
     parts.push_back(node.input(i));
@@ -269,8 +269,8 @@ std::vector<Value> pad(Node& node) {
   return {ops::where(node.b, node.b.constant(mask), fill, padded)};
 }
 
-constexpr std::array kTranslations = {
-    Translation{"Concat", concat},
+constexpr std::array kShapeTranslations = {
+    Translation{"Concat", concatTensors},
     Translation{"Constant", constant},
     Translation{"ConstantOfShape", constantOfShape},
     Translation{"Expand", expand},
@@ -290,7 +290,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> shapeTranslations() {
-  return kTranslations;
+  return kShapeTranslations;
 }
 
 }  // namespace sluice::onnx

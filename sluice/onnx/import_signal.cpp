@@ -200,7 +200,7 @@ std::vector<Value> melWeightMatrix(Node& node) {
   return {node.b.constant(std::move(weights))};
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kSignalTranslations = {
     Translation{"BlackmanWindow", window<kBlackman>},
     Translation{"DFT", dft},
     Translation{"HammingWindow", window<kHamming>},
@@ -212,7 +212,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> signalTranslations() {
-  return kTranslations;
+  return kSignalTranslations;
 }
 
 }  // namespace sluice::onnx

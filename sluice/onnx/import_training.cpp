@@ -233,7 +233,7 @@ std::vector<Value> gradient(Node& node) {
   return grads;
 }
 
-constexpr std::array kTranslations = {
+constexpr std::array kTrainingTranslations = {
     Translation{"Adagrad", adagrad, kDomain},
     Translation{"Adam", adam, kDomain},
     Translation{"Gradient", gradient, kDomain},
@@ -243,7 +243,7 @@ constexpr std::array kTranslations = {
 }  // namespace
 
 std::span<const Translation> trainingTranslations() {
-  return kTranslations;
+  return kTrainingTranslations;
 }
 
 }  // namespace sluice::onnx

@@ -12,8 +12,6 @@
 namespace sluice::onnx {
 namespace {
 
-constexpr std::string_view kDomain = "ai.graphcore";
-
 Value scaled(Node& node, Value x, double factor) {
   return ops::mul(node.b, x, node.b.scalar(node.b.dtype(x), factor));
 }
@@ -155,32 +153,32 @@ std::vector<Value> tensorRemap(Node& node) {
   return {ops::identity(node.b, node.input(0))};
 }
 
-constexpr std::array kTranslations = {
-    Translation{"Abort", abortRun, kDomain},
-    Translation{"BitwiseXnor", bitwiseXnor, kDomain},
-    Translation{"Call", call, kDomain},
-    Translation{"CastThenPow2Scale", castThenPow2Scale, kDomain},
-    Translation{"CtcBeamSearchDecoder", ctcBeamSearchDecoder, kDomain},
-    Translation{"Fmod", fmod, kDomain},
-    Translation{"Gelu", gelu, kDomain},
-    Translation{"GeluErf", geluErf, kDomain},
-    Translation{"IncrementMod", incrementMod, kDomain},
-    Translation{"Init", init, kDomain},
-    Translation{"Pow2ScaleThenCast", pow2ScaleThenCast, kDomain},
-    Translation{"Remainder", remainder, kDomain},
-    Translation{"Reverse", reverse, kDomain},
-    Translation{"Scale", scale, kDomain},
-    Translation{"ScaledAdd", scaledAdd, kDomain},
-    Translation{"ShapedDropout", shapedDropout, kDomain},
-    Translation{"TensorRemap", tensorRemap, kDomain},
-    Translation{"Zeros", zeros, kDomain},
-    Translation{"ZerosLike", zerosLike, kDomain},
+constexpr std::array kVendorTranslations = {
+    Translation{"Abort", abortRun, ops::kVendorDomain},
+    Translation{"BitwiseXnor", bitwiseXnor, ops::kVendorDomain},
+    Translation{"Call", call, ops::kVendorDomain},
+    Translation{"CastThenPow2Scale", castThenPow2Scale, ops::kVendorDomain},
+    Translation{"CtcBeamSearchDecoder", ctcBeamSearchDecoder, ops::kVendorDomain},
+    Translation{"Fmod", fmod, ops::kVendorDomain},
+    Translation{"Gelu", gelu, ops::kVendorDomain},
+    Translation{"GeluErf", geluErf, ops::kVendorDomain},
+    Translation{"IncrementMod", incrementMod, ops::kVendorDomain},
+    Translation{"Init", init, ops::kVendorDomain},
+    Translation{"Pow2ScaleThenCast", pow2ScaleThenCast, ops::kVendorDomain},
+    Translation{"Remainder", remainder, ops::kVendorDomain},
+    Translation{"Reverse", reverse, ops::kVendorDomain},
+    Translation{"Scale", scale, ops::kVendorDomain},
+    Translation{"ScaledAdd", scaledAdd, ops::kVendorDomain},
+    Translation{"ShapedDropout", shapedDropout, ops::kVendorDomain},
+    Translation{"TensorRemap", tensorRemap, ops::kVendorDomain},
+    Translation{"Zeros", zeros, ops::kVendorDomain},
+    Translation{"ZerosLike", zerosLike, ops::kVendorDomain},
 };
 
 }  // namespace
 
 std::span<const Translation> vendorTranslations() {
-  return kTranslations;
+  return kVendorTranslations;
 }
 
 }  // namespace sluice::onnx

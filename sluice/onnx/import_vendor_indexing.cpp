@@ -8,13 +8,12 @@
 #include "sluice/ops/indexing_ops.h"
 #include "sluice/ops/logic_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/ops/vendor.h"
 
 namespace sluice::onnx {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
-
-constexpr std::string_view kDomain = "ai.graphcore";
 
 Value indices(Node& node, std::size_t i) {
   return ops::cast(node.b, node.input(i), DType::I64);
@@ -285,29 +284,29 @@ std::vector<Value> histogram(Node& node) {
   return {ops::cast(node.b, counts, DType::U32)};
 }
 
-std::vector<Value> reshape(Node& node) {
+std::vector<Value> vendorReshape(Node& node) {
   return {ops::reshape(node.b, node.input(0), Shape(node.integers("shape")))};
 }
 
-constexpr std::array kTranslations = {
-    Translation{"Bucketize", bucketize, kDomain},
-    Translation{"DynamicAdd", dynamicAdd, kDomain},
-    Translation{"DynamicSlice", dynamicSlice, kDomain},
-    Translation{"DynamicUpdate", dynamicUpdate, kDomain},
-    Translation{"DynamicZero", dynamicZero, kDomain},
-    Translation{"Histogram", histogram, kDomain},
-    Translation{"PackedDataBlock", packedDataBlock, kDomain},
-    Translation{"Reshape", reshape, kDomain},
-    Translation{"ScatterReduce", scatterReduce, kDomain},
-    Translation{"SequenceSlice", sequenceSlice, kDomain},
-    Translation{"Sort", sort, kDomain},
-    Translation{"Subsample", subsample, kDomain},
+constexpr std::array kVendorIndexingTranslations = {
+    Translation{"Bucketize", bucketize, ops::kVendorDomain},
+    Translation{"DynamicAdd", dynamicAdd, ops::kVendorDomain},
+    Translation{"DynamicSlice", dynamicSlice, ops::kVendorDomain},
+    Translation{"DynamicUpdate", dynamicUpdate, ops::kVendorDomain},
+    Translation{"DynamicZero", dynamicZero, ops::kVendorDomain},
+    Translation{"Histogram", histogram, ops::kVendorDomain},
+    Translation{"PackedDataBlock", packedDataBlock, ops::kVendorDomain},
+    Translation{"Reshape", vendorReshape, ops::kVendorDomain},
+    Translation{"ScatterReduce", scatterReduce, ops::kVendorDomain},
+    Translation{"SequenceSlice", sequenceSlice, ops::kVendorDomain},
+    Translation{"Sort", sort, ops::kVendorDomain},
+    Translation{"Subsample", subsample, ops::kVendorDomain},
 };
 
 }  // namespace
 
 std::span<const Translation> vendorIndexingTranslations() {
-  return kTranslations;
+  return kVendorIndexingTranslations;
 }
 
 }  // namespace sluice::onnx

@@ -14,8 +14,6 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-constexpr std::string_view kDomain = "ai.graphcore";
-
 using Operator = ops::CollectiveOperator;
 /// The vendor's numbers.
 enum class GroupType : std::uint8_t { All, Consecutive, Orthogonal, None };
@@ -159,16 +157,16 @@ std::vector<Value> reduceScatter(Node& node) {
   return {scaled(node, ops::replicaSumScatter(node.b, x, replicasOf(node)), factor)};
 }
 
-constexpr std::array kTranslations = {
-    Translation{"ReplicatedAllGather", allGather, kDomain},
-    Translation{"ReplicatedAllReduce", allReduce, kDomain},
-    Translation{"ReplicatedReduceScatter", reduceScatter, kDomain},
+constexpr std::array kVendorReplicasTranslations = {
+    Translation{"ReplicatedAllGather", allGather, ops::kVendorDomain},
+    Translation{"ReplicatedAllReduce", allReduce, ops::kVendorDomain},
+    Translation{"ReplicatedReduceScatter", reduceScatter, ops::kVendorDomain},
 };
 
 }  // namespace
 
 std::span<const Translation> vendorReplicaTranslations() {
-  return kTranslations;
+  return kVendorReplicasTranslations;
 }
 
 }  // namespace sluice::onnx

@@ -11,8 +11,6 @@
 namespace sluice::onnx {
 namespace {
 
-constexpr std::string_view kDomain = "ai.graphcore";
-
 /// A file of the vendor's does not say how many rows a buffer has; one that is used without an
 /// offset has one.
 ops::RemoteBuffer bufferOf(Node& node) {
@@ -69,17 +67,17 @@ std::vector<Value> hostStore(Node& node) {
   return {};
 }
 
-constexpr std::array kTranslations = {
-    Translation{"HostLoad", hostLoad, kDomain},
-    Translation{"HostStore", hostStore, kDomain},
-    Translation{"RemoteLoad", remoteLoad, kDomain},
-    Translation{"RemoteStore", remoteStore, kDomain},
+constexpr std::array kVendorStreamsTranslations = {
+    Translation{"HostLoad", hostLoad, ops::kVendorDomain},
+    Translation{"HostStore", hostStore, ops::kVendorDomain},
+    Translation{"RemoteLoad", remoteLoad, ops::kVendorDomain},
+    Translation{"RemoteStore", remoteStore, ops::kVendorDomain},
 };
 
 }  // namespace
 
 std::span<const Translation> vendorStreamTranslations() {
-  return kTranslations;
+  return kVendorStreamsTranslations;
 }
 
 }  // namespace sluice::onnx

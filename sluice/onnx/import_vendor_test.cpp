@@ -29,7 +29,7 @@ HostTensor u32(Shape shape, std::initializer_list<std::uint32_t> values) {
   return HostTensor::of<std::uint32_t>(std::move(shape), values);
 }
 
-auto near(const std::vector<double>& expected) {
+auto nearDoubles(const std::vector<double>& expected) {
   return Pointwise(DoubleNear(1e-5), expected);
 }
 
@@ -40,8 +40,8 @@ TEST(OnnxVendor, CtcsSecondResultIsTheGradientOfEachLoss) {
       parseOnnx(R"(main (float[1, 2, 2] x, uint32[2, 1] t, uint32[2] n) => (float y, float g) {
                      y, g = ai.graphcore.Ctc<reduction = "Mean">(x, t, n, n) })"),
       {{"x", logs}, {"t", u32({2, 1}, {1, 1})}, {"n", u32({2}, {1, 1})}});
-  EXPECT_THAT(outputs.at("y").toDoubles(), near({(2 - std::log(0.75)) / 2}));
-  EXPECT_THAT(outputs.at("g").toDoubles(), near({0, -1, 0, -1}));
+  EXPECT_THAT(outputs.at("y").toDoubles(), nearDoubles({(2 - std::log(0.75)) / 2}));
+  EXPECT_THAT(outputs.at("g").toDoubles(), nearDoubles({0, -1, 0, -1}));
 }
 
 TEST(OnnxVendor, CtcBeamSearchDecoderTakesLengthsWithoutSign) {
@@ -51,7 +51,7 @@ TEST(OnnxVendor, CtcBeamSearchDecoderTakesLengthsWithoutSign) {
                                                                 topPaths = 2>(x, n) })"),
       {{"x", f32({2, 1, 2}, {std::log(0.6F), std::log(0.4F), std::log(0.6F), std::log(0.4F)})},
        {"n", u32({1}, {2})}});
-  EXPECT_THAT(outputs.at("p").toDoubles(), near({0.84, 0.16}));
+  EXPECT_THAT(outputs.at("p").toDoubles(), nearDoubles({0.84, 0.16}));
   EXPECT_THAT(outputs.at("l").toDoubles(), ElementsAre(1, 0));
   EXPECT_THAT(outputs.at("d").toDoubles(), ElementsAre(0, 1, 1, 1));
   EXPECT_EQ(outputs.at("d").dtype(), DType::U32);
@@ -69,18 +69,18 @@ TEST(OnnxVendor, BatchNormalizationTrainsWhereStatisticsAreAskedFor) {
   const std::string op = "ai.graphcore.BatchNormalization<epsilon = 0.0, momentum = 0.5>";
   const ops::TensorMap fixed =
       evaluateOnnx(parseOnnx(types + "(float[2, 1] y) { y = " + op + operands + "}"), inputs);
-  EXPECT_THAT(fixed.at("y").toDoubles(), near({0, 1}));
+  EXPECT_THAT(fixed.at("y").toDoubles(), nearDoubles({0, 1}));
   const ops::TensorMap trained =
       evaluateOnnx(parseOnnx(types +
                              "(float[2, 1] y, float[1] r, float[1] w, float[1] p, float[1] q) "
                              "{ y, r, w, p, q = " +
                              op + operands + "}"),
                    inputs);
-  EXPECT_THAT(trained.at("y").toDoubles(), near({-1, 1}));
-  EXPECT_THAT(trained.at("r").toDoubles(), near({2}));   // half of 1, half of 3
-  EXPECT_THAT(trained.at("w").toDoubles(), near({10}));  // half of 16, half of 4
-  EXPECT_THAT(trained.at("p").toDoubles(), near({3}));
-  EXPECT_THAT(trained.at("q").toDoubles(), near({4}));
+  EXPECT_THAT(trained.at("y").toDoubles(), nearDoubles({-1, 1}));
+  EXPECT_THAT(trained.at("r").toDoubles(), nearDoubles({2}));   // half of 1, half of 3
+  EXPECT_THAT(trained.at("w").toDoubles(), nearDoubles({10}));  // half of 16, half of 4
+  EXPECT_THAT(trained.at("p").toDoubles(), nearDoubles({3}));
+  EXPECT_THAT(trained.at("q").toDoubles(), nearDoubles({4}));
 }
 
 TEST(OnnxVendor, CallInlinesItsSubgraph) {
@@ -140,7 +140,7 @@ TEST(OnnxVendor, SplinesAreByTheirOwnNames) {
        {"o", HostTensor::of<std::int64_t>({1}, {1})},
        {"x", f32({1, 2}, {1, 2})},
        {"w", f32({2, 2, 1}, {1, 1, 10, 20})}});
-  EXPECT_THAT(outputs.at("y").toDoubles(), near({0.75 * 3 + 0.25 * 50}));
+  EXPECT_THAT(outputs.at("y").toDoubles(), nearDoubles({0.75 * 3 + 0.25 * 50}));
 }
 
 TEST(OnnxVendor, VersionsOfEveryReadableOpAreKnown) {

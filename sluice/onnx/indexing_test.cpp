@@ -39,7 +39,7 @@ HostTensor run(const Text& text, const ops::TensorMap& inputs, const ImportOptio
   return ops::evaluate(model.graph, inputs, none).at(model.graph.outputs()[0].name);
 }
 
-std::string refusal(const Text& text) {
+std::string indexingRefusal(const Text& text) {
   return messageOf<Error>([&] { import(text); });
 }
 
@@ -81,19 +81,19 @@ TEST(OnnxPad, TheValueMayBeComputed) {
 }
 
 TEST(OnnxPad, RefusesPadsThatDoNotFit) {
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (float[2] x) => (float y) {
       pads = Constant<value_ints: ints = [-2, -1]>()
       y = Pad(x, pads)
     })"}),
               HasSubstr("cut more than"));
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (float[2] x) => (float y) {
       pads = Constant<value_ints: ints = [1]>()
       y = Pad(x, pads)
     })"}),
               HasSubstr("expected 2 pads"));
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (float[2] x, float[2] v) => (float y) {
       pads = Constant<value_ints: ints = [1, 1]>()
       y = Pad(x, pads, v)
@@ -129,14 +129,14 @@ TEST(OnnxUnique, OfComputedValuesHasNoShape) {
       r = Relu(x)
       y = Unique(r)
     })"};
-  EXPECT_THAT(refusal(model), HasSubstr("shape depends on computed values"));
+  EXPECT_THAT(indexingRefusal(model), HasSubstr("shape depends on computed values"));
   ImportOptions bound;
   bound.constants.emplace("x", HostTensor::of<float>({3}, {2, -1, 2}));
   EXPECT_THAT(run(model, {}, bound).toDoubles(), ElementsAre(0, 2));
 }
 
 TEST(OnnxCompress, RefusesAConditionLongerThanTheAxis) {
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (float[2] x) => (float y) {
       c = Constant<value = bool[3] {1, 0, 1}>()
       y = Compress<axis = 0>(x, c)
@@ -145,13 +145,13 @@ TEST(OnnxCompress, RefusesAConditionLongerThanTheAxis) {
 }
 
 TEST(OnnxOneHot, RefusesOperandsThatAreNoNumbersOfTheirKind) {
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (int64[2] i, float[2] v) => (float y) {
       depth = Constant<value_ints: ints = [2, 3]>()
       y = OneHot(i, depth, v)
     })"}),
               HasSubstr("operand 1 must be one whole number"));
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (int64[2] i, float[3] v) => (float y) {
       depth = Constant<value_ints: ints = [2]>()
       y = OneHot(i, depth, v)
@@ -169,15 +169,15 @@ TEST(OnnxResize, OlderVersionsTakeTheElementBelow) {
 }
 
 TEST(OnnxResize, NeedsScalesOrSizesThatFit) {
-  EXPECT_THAT(refusal({"main (float[2, 2] x) => (float y) { y = Resize(x) }"}),
+  EXPECT_THAT(indexingRefusal({"main (float[2, 2] x) => (float y) { y = Resize(x) }"}),
               HasSubstr("scales or sizes"));
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (float[2] x) => (float y) {
       scales = Constant<value = float[2] {1.0, 2.0}>()
       y = Resize(x, , scales)
     })"}),
               HasSubstr("expected 1 scales"));
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (float[2] x) => (float y) {
       scales = Constant<value = float[1] {-1.0}>()
       y = Resize(x, , scales)
@@ -186,12 +186,12 @@ TEST(OnnxResize, NeedsScalesOrSizesThatFit) {
 }
 
 TEST(OnnxMaxUnpool, RefusesShapesThatDoNotFit) {
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i) => (float y) {
       y = MaxUnpool<kernel_shape = [2]>(x, i)
     })"}),
               HasSubstr("spatial axes"));
-  EXPECT_THAT(refusal({R"(
+  EXPECT_THAT(indexingRefusal({R"(
     main (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i) => (float y) {
       s = Constant<value_ints: ints = [1, 1, 3, 3]>()
       y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(x, i, s)
@@ -200,7 +200,7 @@ TEST(OnnxMaxUnpool, RefusesShapesThatDoNotFit) {
 }
 
 TEST(OnnxDepthToSpace, RefusesOtherModes) {
-  EXPECT_THAT(refusal({R"(main (float[1, 4, 1, 1] x) => (float y) {
+  EXPECT_THAT(indexingRefusal({R"(main (float[1, 4, 1, 1] x) => (float y) {
         y = DepthToSpace<blocksize = 2, mode = "RGB">(x)
       })"}),
               HasSubstr("DCR or CRD"));
@@ -289,7 +289,8 @@ TEST(VendorOps, ScatterReduceCombinesByIndex) {
 
 TEST(VendorOps, RefuseWhatHasNoMeaning) {
   const auto refused = [](const std::string& type, const std::string& node) {
-    return refusal({"main (" + type + " x) => (float y) { y = ai.graphcore." + node + " }"});
+    return indexingRefusal(
+        {"main (" + type + " x) => (float y) { y = ai.graphcore." + node + " }"});
   };
   EXPECT_THAT(refused("float[4]", "Subsample<strides = [0]>(x)"), HasSubstr("at least 1"));
   EXPECT_THAT(refused("float[4]", "Histogram<levels = [2.0, 1.0]>(x)"), HasSubstr("sorted"));

@@ -15,6 +15,8 @@ namespace sluice::ops {
 using ir::GraphBuilder;
 using ir::Value;
 
+inline constexpr std::string_view kVendorDomain = "ai.graphcore";
+
 extern const ir::OpDef kAbort, kCastThenPow2Scale, kCtcBeamSearchDecoder, kPow2ScaleThenCast,
     kPrintTensor, kShapedDropout, kSplineBasis, kSplineWeighting;
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kSquare = "square_avg";
 constexpr std::string_view kMean = "grad_avg";
-constexpr std::string_view kVelocity = "momentum_buffer";
+constexpr std::string_view kMomentumBuffer = "momentum_buffer";
 
 }  // namespace
 
@@ -93,7 +93,7 @@ void RMSprop::updateWeight(UpdateContext& context,
     step = ops::mul(b, step, lr);
   }
   if (hasMomentum) {
-    const ir::Value old = context.state(name, kVelocity, {.type = firstType_});
+    const ir::Value old = context.state(name, kMomentumBuffer, {.type = firstType_});
     step = ops::add(b, ops::mul(b, old, momentum), step);
   }
   const ir::Value moved = ops::sub(b, w, tfVariant_ ? step : ops::mul(b, step, lr));
@@ -103,7 +103,7 @@ void RMSprop::updateWeight(UpdateContext& context,
     context.assignState(name, kMean, mean);
   }
   if (hasMomentum) {
-    context.assignState(name, kVelocity, step);
+    context.assignState(name, kMomentumBuffer, step);
   }
   context.assignWeight(name, moved);
 }

@@ -54,7 +54,8 @@ void expectFollows(const Optimizer& optimizer, const std::function<double(double
   }
 }
 
-constexpr SgdOptions kMomentum{.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weightDecay = 0.01};
+constexpr SgdOptions kRuleMomentum{
+    .lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weightDecay = 0.01};
 
 SgdOptions with(SgdOptions options, const std::function<void(SgdOptions&)>& change) {
   change(options);
@@ -62,11 +63,11 @@ SgdOptions with(SgdOptions options, const std::function<void(SgdOptions&)>& chan
 }
 
 TEST(Sgd, FollowsTheRuleWithMomentum) {
-  expectWeights(SGD(kMomentum), {0.9541, 0.88943131, 0.839429000821});
+  expectWeights(SGD(kRuleMomentum), {0.9541, 0.88943131, 0.839429000821});
 }
 
 TEST(Sgd, KeepsTheVelocityAsState) {
-  const SGD sgd(kMomentum);
+  const SGD sgd(kRuleMomentum);
   Trainer trainer(sgd, {{"w", one(DType::F64, 1.0)}});
   const double expected[] = {0.459, 0.6466869, 0.50002309179};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -78,13 +79,13 @@ TEST(Sgd, KeepsTheVelocityAsState) {
 }
 
 TEST(Sgd, FollowsTheRuleWithNesterov) {
-  expectWeights(SGD(with(kMomentum, [](SgdOptions& o) { o.nesterov = true; })),
+  expectWeights(SGD(with(kRuleMomentum, [](SgdOptions& o) { o.nesterov = true; })),
                 {0.90769, 0.8236180811, 0.787879526363209});
 }
 
 TEST(Sgd, FollowsPyTorchsRuleWhereAsked) {
   // The first step is not dampened.
-  expectWeights(SGD(with(kMomentum, [](SgdOptions& o) { o.torchCompatible = true; })),
+  expectWeights(SGD(with(kRuleMomentum, [](SgdOptions& o) { o.torchCompatible = true; })),
                 {0.949, 0.8797459, 0.82562543869});
 }
 
@@ -98,7 +99,7 @@ TEST(Sgd, WithoutMomentumHasNoStateAndStillDampensAndDecays) {
 }
 
 TEST(Sgd, CombinedHasTheValuesOfSeparate) {
-  const SGD combined(with(kMomentum, [](SgdOptions& o) {
+  const SGD combined(with(kRuleMomentum, [](SgdOptions& o) {
     o.useCombinedAccum = true;
     o.velocityScaling = 8;
   }));
@@ -111,7 +112,7 @@ TEST(Sgd, CombinedHasTheValuesOfSeparate) {
 
 TEST(Sgd, CombinedKeepsInItsVelocityWhatTheNextStepNeeds) {
   // vs 8: the velocity of 4-1, times 8, before momentum and decay are put in.
-  const SGD combined(with(kMomentum, [](SgdOptions& o) {
+  const SGD combined(with(kRuleMomentum, [](SgdOptions& o) {
     o.useCombinedAccum = true;
     o.velocityScaling = 8;
   }));
@@ -121,7 +122,7 @@ TEST(Sgd, CombinedKeepsInItsVelocityWhatTheNextStepNeeds) {
 }
 
 TEST(Sgd, CombinedHasNoStateOfItsWeightsButTheAccumulator) {
-  const SGD combined(with(kMomentum, [](SgdOptions& o) { o.useCombinedAccum = true; }));
+  const SGD combined(with(kRuleMomentum, [](SgdOptions& o) { o.useCombinedAccum = true; }));
   const Trainer trainer(combined, {{"w", one(DType::F32, 1.0)}});
   for (const ir::Variable& variable : trainer.graph().variables()) {
     EXPECT_FALSE(variable.role == ir::VariableRole::OptimizerState &&
@@ -131,14 +132,14 @@ TEST(Sgd, CombinedHasNoStateOfItsWeightsButTheAccumulator) {
 }
 
 TEST(Sgd, SeparateIgnoresVelocityScaling) {
-  expectWeights(SGD(with(kMomentum, [](SgdOptions& o) { o.velocityScaling = 8; })),
+  expectWeights(SGD(with(kRuleMomentum, [](SgdOptions& o) { o.velocityScaling = 8; })),
                 {0.9541, 0.88943131, 0.839429000821});
 }
 
 TEST(Sgd, CombinedTakesANewMomentumOneStepLate) {
   // After the first step its momentum is in the velocity already.
-  SGD combined(with(kMomentum, [](SgdOptions& o) { o.useCombinedAccum = true; }));
-  SGD separate(kMomentum);
+  SGD combined(with(kRuleMomentum, [](SgdOptions& o) { o.useCombinedAccum = true; }));
+  SGD separate(kRuleMomentum);
   Trainer late(combined, {{"w", one(DType::F64, 1.0)}});
   Trainer prompt(separate, {{"w", one(DType::F64, 1.0)}});
   late.step(combined, {{"w", one(DType::F64, 0.5)}});
@@ -158,7 +159,7 @@ TEST(Sgd, RefusesFormsThatDoNotGoTogether) {
   EXPECT_THAT(messageOf([] { SGD sgd(SgdOptions{.nesterov = true}); }), HasSubstr("nesterov"));
   const auto message = [](const std::function<void(SgdOptions&)>& change) {
     return messageOf([&] {
-      const SGD sgd(with(kMomentum, change));
+      const SGD sgd(with(kRuleMomentum, change));
       const Trainer trainer(sgd, {{"w", one(DType::F32, 1.0)}});
     });
   };
@@ -175,14 +176,14 @@ TEST(Sgd, RefusesFormsThatDoNotGoTogether) {
               HasSubstr("max_grad_norm needs the separate form"));
 }
 
-constexpr AdamOptions kAdam{.lr = 0.01};
+constexpr AdamOptions kRuleAdam{.lr = 0.01};
 
 TEST(Adam, FollowsTheRule) {
-  expectWeights(Adam(kAdam), {0.9900000002, 0.9806782040, 0.9747110939});
+  expectWeights(Adam(kRuleAdam), {0.9900000002, 0.9806782040, 0.9747110939});
 }
 
 TEST(Adam, AddsWeightDecayToTheGradient) {
-  AdamOptions options = kAdam;
+  AdamOptions options = kRuleAdam;
   options.weightDecay = 0.01;
   expectWeights(Adam(options), {0.9900000002, 0.9806504665, 0.9745066644});
 }
@@ -193,17 +194,17 @@ TEST(Adam, RefusesAmsgrad) {
 }
 
 TEST(AdamW, AddsWeightDecayToTheStep) {
-  expectWeights(AdamW(kAdam), {0.9899000002, 0.9804792140, 0.9744140559});
+  expectWeights(AdamW(kRuleAdam), {0.9899000002, 0.9804792140, 0.9744140559});
 }
 
 TEST(AdamW, CanLeaveOutTheBiasCorrection) {
-  AdamOptions options = kAdam;
+  AdamOptions options = kRuleAdam;
   options.biasCorrection = false;
   expectWeights(AdamW(options), {0.9682772434, 0.9285666096, 0.8989351688});
 }
 
 TEST(AdamW, CountsItsStepsOnceForAllWeights) {
-  const AdamW adam(kAdam);
+  const AdamW adam(kRuleAdam);
   Trainer trainer(adam, {{"a", one(DType::F32, 1.0)}, {"b", one(DType::F32, 2.0)}});
   for (int i = 0; i < 3; ++i) {
     trainer.step(adam, {{"a", one(DType::F32, 0.1)}, {"b", one(DType::F32, 0.1)}});
@@ -336,7 +337,7 @@ TEST(RmsProp, OfTensorFlowDiffersAfterFiveSteps) {
 
 TEST(Rules, EqualAPlainLoopForTenSteps) {
   double v = 0;
-  expectFollows(SGD(kMomentum), [&](double w, double g) {
+  expectFollows(SGD(kRuleMomentum), [&](double w, double g) {
     v = 0.9 * v + 0.9 * (g + 0.01 * w);
     return w - 0.1 * v;
   });
@@ -345,7 +346,7 @@ TEST(Rules, EqualAPlainLoopForTenSteps) {
     o.useCombinedAccum = true;
     o.velocityScaling = 4;
   };
-  expectFollows(SGD(with(kMomentum, combined)), [&](double w, double g) {
+  expectFollows(SGD(with(kRuleMomentum, combined)), [&](double w, double g) {
     u = 0.9 * u + 0.9 * (g + 0.01 * w);
     return w - 0.1 * u;
   });

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 using Names = std::vector<std::string>;
 
-std::vector<std::int32_t> devicesOf(const StagePlan& plan) {
+std::vector<std::int32_t> stageDevicesOf(const StagePlan& plan) {
   std::vector<std::int32_t> devices;
   for (const StageInfo& stage : plan.stages) {
     devices.push_back(stage.device);
@@ -79,7 +79,7 @@ TEST(ConcurrentStages, CountOnceInThePipeline) {
   const StagePlan plan =
       resolveStages(PipelinedExecution("a", ConcurrentStages("b", "c"), "d"), abcd);
   EXPECT_THAT(plan.slotOfStage, ElementsAre(0, 1, 1, 2));
-  EXPECT_THAT(devicesOf(plan), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(stageDevicesOf(plan), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(plan.stageOfBlock, ElementsAre(0, 1, 2, 3));
 }
 
@@ -91,7 +91,7 @@ TEST(ConcurrentStages, AreNotMergedWithNeighboursOnTheirDevice) {
       PipelinedExecution(
           at("a", 1), at("b", 1), ConcurrentStages(at("c", 1), at("d", 2)), at("e", 2), at("f", 2)),
       blocks({"a", "b", "c", "d", "e", "f"}));
-  EXPECT_THAT(devicesOf(plan), ElementsAre(1, 1, 2, 2));
+  EXPECT_THAT(stageDevicesOf(plan), ElementsAre(1, 1, 2, 2));
   EXPECT_THAT(plan.slotOfStage, ElementsAre(0, 1, 1, 2));
   EXPECT_EQ(plan.stages[0].blocks, (Names{"a", "b"}));
   EXPECT_EQ(plan.stages[3].blocks, (Names{"e", "f"}));

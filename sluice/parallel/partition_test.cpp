@@ -19,11 +19,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// A chain of additions of weights; `elements` gives the size of each weight.
-struct Chain {
+struct BlockChain {
   ir::Graph graph;
   std::vector<ir::OpId> ops;
 
-  explicit Chain(const std::vector<std::int64_t>& elements) {
+  explicit BlockChain(const std::vector<std::int64_t>& elements) {
     ir::GraphBuilder b(graph);
     ir::Value x = b.input("x", {DType::F32, Shape{}});
     for (std::size_t i = 0; i < elements.size(); ++i) {
@@ -60,7 +60,7 @@ PartitionOptions pipelined(VirtualGraphMode mode) {
 }
 
 TEST(AnnotateStages, TakesTheDeviceAsStageWhenNoOpHasOne) {
-  Chain chain({1, 1, 1});
+  BlockChain chain({1, 1, 1});
   chain.annotate({0, 0, 1});
   annotateStages(chain.graph, pipelined(VirtualGraphMode::Manual));
   EXPECT_THAT(chain.stages(), ElementsAre(0, 0, 1));
@@ -68,14 +68,14 @@ TEST(AnnotateStages, TakesTheDeviceAsStageWhenNoOpHasOne) {
 }
 
 TEST(AnnotateStages, MergesNeighboursOnOneDevice) {
-  Chain chain({1, 1, 1, 1});
+  BlockChain chain({1, 1, 1, 1});
   chain.annotate({0, 1, 1, 0}, {0, 2, 5, 7});
   annotateStages(chain.graph, pipelined(VirtualGraphMode::Manual));
   EXPECT_THAT(chain.stages(), ElementsAre(0, 1, 1, 2));
 }
 
 TEST(AnnotateStages, WithoutPipeliningFollowsTheOrderOfTheGraph) {
-  Chain chain({1, 1, 1, 1});
+  BlockChain chain({1, 1, 1, 1});
   chain.annotate({0, 1, 0, 1}, {0, 0, 0, 0});
   annotateStages(chain.graph, {.mode = VirtualGraphMode::Manual});
   EXPECT_THAT(chain.stages(), ElementsAre(0, 1, 2, 3));
@@ -83,7 +83,7 @@ TEST(AnnotateStages, WithoutPipeliningFollowsTheOrderOfTheGraph) {
 
 TEST(AnnotateStages, ClearsAnnotationsWhereEverythingIsOnOneDevice) {
   for (const VirtualGraphMode mode : {VirtualGraphMode::Off, VirtualGraphMode::Manual}) {
-    Chain chain({1, 1});
+    BlockChain chain({1, 1});
     chain.annotate({3, 3}, {0, 1});
     annotateStages(chain.graph, {.mode = mode});
     EXPECT_THAT(chain.stages(), ElementsAre(-1, -1));
@@ -92,22 +92,22 @@ TEST(AnnotateStages, ClearsAnnotationsWhereEverythingIsOnOneDevice) {
 }
 
 TEST(AnnotateStages, RefusesAnnotationsOfOnlySomeOps) {
-  Chain devices({1, 1});
+  BlockChain devices({1, 1});
   devices.annotate({0, -1});
   EXPECT_THAT(messageOf([&] { annotateStages(devices.graph, {.mode = VirtualGraphMode::Manual}); }),
               AllOf(HasSubstr("only some ops"), HasSubstr("device")));
-  Chain stages({1, 1});
+  BlockChain stages({1, 1});
   stages.annotate({0, 1}, {0, -1});
   EXPECT_THAT(messageOf([&] { annotateStages(stages.graph, pipelined(VirtualGraphMode::Manual)); }),
               AllOf(HasSubstr("only some ops"), HasSubstr("stage set: 2 have one, 2 have not")));
-  Chain twice({1, 1});
+  BlockChain twice({1, 1});
   twice.annotate({0, 1}, {0, 0});
   EXPECT_THAT(messageOf([&] { annotateStages(twice.graph, pipelined(VirtualGraphMode::Manual)); }),
               HasSubstr("stage 0 is on device 0 and"));
 }
 
 TEST(AnnotateStages, RefusesAPipelineOnOneDevice) {
-  Chain chain({1, 1});
+  BlockChain chain({1, 1});
   chain.annotate({1, 1});
   EXPECT_THAT(messageOf([&] { annotateStages(chain.graph, pipelined(VirtualGraphMode::Off)); }),
               HasSubstr("requires more than one device: virtualGraphMode is Off"));
@@ -118,16 +118,16 @@ TEST(AnnotateStages, RefusesAPipelineOnOneDevice) {
 }
 
 TEST(AnnotateStages, CutsByCostAtTheSharesOfTheDevices) {
-  Chain even({1000, 1000, 1000, 1000});
+  BlockChain even({1000, 1000, 1000, 1000});
   annotateStages(even.graph, {.mode = VirtualGraphMode::Auto, .devices = 2});
   EXPECT_THAT(even.devices(), ElementsAre(0, 0, 1, 1));
-  Chain uneven({1000, 1000, 1000, 1000});
+  BlockChain uneven({1000, 1000, 1000, 1000});
   annotateStages(uneven.graph, {.mode = VirtualGraphMode::Auto, .ratios = {0.25, 0.75}});
   EXPECT_THAT(uneven.devices(), ElementsAre(0, 1, 1, 1));
-  Chain large({1000, 5000, 1000, 1000});
+  BlockChain large({1000, 5000, 1000, 1000});
   annotateStages(large.graph, {.mode = VirtualGraphMode::Auto, .devices = 3});
   EXPECT_THAT(large.devices(), ElementsAre(0, 0, 1, 2));
-  Chain wrong({1, 1});
+  BlockChain wrong({1, 1});
   EXPECT_THAT(messageOf([&] {
                 annotateStages(
                     wrong.graph,

@@ -10,9 +10,12 @@
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/transforms/autodiff.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::parallel {
 namespace {
+
+using testing::f32;
 
 using ir::Graph;
 using ir::GraphBuilder;
@@ -21,10 +24,6 @@ using ir::Pass;
 using ir::Value;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
 
 void enter(GraphBuilder& b, std::string_view block) {
   b.place.block = b.graph().blockIndex(block);

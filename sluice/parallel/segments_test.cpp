@@ -9,19 +9,18 @@
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
 #include "sluice/parallel/placement.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::parallel {
 namespace {
+
+using testing::f32;
 
 using ir::Graph;
 using ir::GraphBuilder;
 using ir::Pass;
 using ir::Value;
 using ::testing::ElementsAre;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
 
 /// An op at a stage (and device) of a pass, as placement would leave it.
 void at(GraphBuilder& b, Pass pass, std::int32_t stage, std::int32_t device) {

@@ -22,9 +22,10 @@ bool touchesVariable(const Op& op) {
   return op.is(ir::kVariable) || op.is(ir::kAssign);
 }
 
-class Cutter {
+class BucketCutter {
  public:
-  Cutter(const ir::Graph& graph, const CutOptions& options) : graph_(graph), options_(options) {
+  BucketCutter(const ir::Graph& graph, const CutOptions& options)
+      : graph_(graph), options_(options) {
     for (const OpId id : graph.order()) {
       size_ = std::max(size_, id.index() + 1);
     }
@@ -269,7 +270,7 @@ class Cutter {
 }  // namespace
 
 UpdateBuckets cutUpdate(const ir::Graph& graph, const CutOptions& options) {
-  return Cutter(graph, options).run();
+  return BucketCutter(graph, options).run();
 }
 
 }  // namespace sluice::parallel

@@ -12,7 +12,7 @@ namespace {
 
 using schedule::PipelineKind;
 
-constexpr std::int32_t kRounds = 3;
+constexpr std::int32_t kClockRounds = 3;
 
 struct Counts {
   int duringKernels = 0;  ///< tasks that begin while a kernel of their device runs
@@ -46,7 +46,7 @@ Counts count(PipelineKind kind, OverlapPlan plan, LaneKind lane) {
   for (const Segment& segment : p.segments) {
     costs.push_back(3 + 2 * segment.device);
   }
-  const ClockRun clock = runOnClock(p, {.segments = costs}, kRounds);
+  const ClockRun clock = runOnClock(p, {.segments = costs}, kClockRounds);
   Counts counts;
   for (std::size_t l = 0; l < p.lanes.size(); ++l) {
     if (p.lanes[l].kind != lane) {

@@ -10,28 +10,22 @@
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/shape_ops.h"
 #include "sluice/program/lower.h"
-#include "sluice/program/toy_kernels.h"
+#include "sluice/program/toy_program.h"
 #include "sluice/program/verify.h"
 #include "tests/support/message_of.h"
 #include "tests/support/small_models.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::program {
 namespace {
+
+using testing::f32;
 
 using sluice::testing::inferenceModel;
 using sluice::testing::messageOf;
 using sluice::testing::trainingModel;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
-
-Program lowered(const ir::Graph& graph, const LowerOptions& options = {}) {
-  StatePlan state;
-  return lower(graph, toyKernels(), state, options);
-}
 
 TEST(Lower, RefusesAPlanOverTheBudgetAndLeavesTheStateAlone) {
   const LowerOptions free{.microBatchesPerRound = 4};

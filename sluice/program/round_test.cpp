@@ -12,7 +12,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/shape_ops.h"
-#include "sluice/program/toy_kernels.h"
+#include "sluice/program/toy_program.h"
 #include "sluice/program/verify.h"
 #include "tests/support/staged_models.h"
 
@@ -65,15 +65,6 @@ void dropWaitsFor(Program& p, Task& task, std::size_t lane) {
   std::erase_if(waits, [&](const Wait& wait) { return wait.lane == static_cast<int>(lane); });
   ASSERT_LT(waits.size(), static_cast<std::size_t>(task.numWaits));
   setWaits(p, task, waits);
-}
-
-std::string complaint(const Program& program) {
-  try {
-    verify(program);
-  } catch (const InternalError& error) {
-    return error.message();
-  }
-  return "";
 }
 
 /// Stages on devices 0, 1, ...; per stage but the last, the slots of what it stashes and sends.

@@ -12,7 +12,7 @@
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/program/lower.h"
-#include "sluice/program/toy_kernels.h"
+#include "sluice/program/toy_program.h"
 #include "tests/support/small_models.h"
 #include "tests/support/staged_models.h"
 
@@ -28,25 +28,12 @@ constexpr std::size_t kLoad = 0;
 constexpr std::size_t kCompute = 1;
 constexpr std::size_t kStore = 2;
 
-Program lowered(const ir::Graph& graph, const LowerOptions& options = {}) {
-  StatePlan state;
-  return lower(graph, toyKernels(), state, options);
-}
-
 /// Four micro-batches, a pack, forward, backward and update segment, rings of two slots.
 Program training() {
   return lowered(trainingModel(), {.microBatchesPerRound = 4});
 }
 
 /// What verify has to say; empty when it is content.
-std::string complaint(const Program& program) {
-  try {
-    verify(program);
-  } catch (const InternalError& error) {
-    return error.message();
-  }
-  return "";
-}
 
 Task& task(Program& program, std::size_t lane, std::size_t index) {
   return program.lanes[lane].tasks[index];

@@ -14,9 +14,12 @@
 #include "tests/support/machine.h"
 #include "tests/support/small_models.h"
 #include "tests/support/staged_models.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::runtime {
 namespace {
+
+using testing::f32;
 
 using schedule::PipelineKind;
 using sluice::testing::Chain;
@@ -30,10 +33,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kSeed = 5;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
 
 /// Several CPU devices with one engine.
 class Group {

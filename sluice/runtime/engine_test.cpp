@@ -14,9 +14,12 @@
 #include "tests/support/machine.h"
 #include "tests/support/random_tensor.h"
 #include "tests/support/small_models.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::runtime {
 namespace {
+
+using testing::f32;
 
 using ir::GraphBuilder;
 using ir::Value;
@@ -33,10 +36,6 @@ using sluice::testing::trainingModel;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kSeed = 5;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
 
 std::vector<ops::TensorMap> inputsOf(const ir::Graph& graph,
                                      std::int64_t count,

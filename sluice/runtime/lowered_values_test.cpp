@@ -9,9 +9,12 @@
 #include "sluice/ops/shape_ops.h"
 #include "tests/support/machine.h"
 #include "tests/support/small_models.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::runtime {
 namespace {
+
+using testing::f32;
 
 using ir::GraphBuilder;
 using ir::Value;
@@ -20,16 +23,12 @@ using sluice::testing::MapSink;
 using sluice::testing::randomInputs;
 using sluice::testing::RoundReference;
 
-constexpr std::uint64_t kSeed = 5;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
+constexpr std::uint64_t kLoweredSeed = 5;
 
 /// Runs two rounds on the device and by reference; outputs and variables must have the same bits.
 void expectSameAsReference(Machine& machine, LoadedProgram& loaded, const ir::Graph& graph) {
   const std::int32_t perRound = loaded.program().microBatchesPerRound;
-  RoundReference reference(graph, kSeed);
+  RoundReference reference(graph, kLoweredSeed);
   std::vector<ops::TensorMap> inputs;
   std::vector<ops::TensorMap> expected;
   for (std::int64_t round = 0; round < 2; ++round) {
@@ -61,7 +60,7 @@ void expectSameAsReference(Machine& machine, LoadedProgram& loaded, const ir::Gr
 }
 
 void expectSameAsReference(const ir::Graph& graph, std::int32_t perRound) {
-  Machine machine(1, kSeed);
+  Machine machine(1, kLoweredSeed);
   const auto loaded = machine.load(graph, {.microBatchesPerRound = perRound});
   expectSameAsReference(machine, *loaded, graph);
 }
@@ -226,7 +225,7 @@ TEST(LoweredValues, AMovedBufferIsRefusedOrDoesNotMatter) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const ir::Graph graph = randomGraph(seed);
-    Machine machine(1, kSeed);
+    Machine machine(1, kLoweredSeed);
     program::StatePlan plan;
     program::Program program =
         program::lower(graph, machine.device->kernels(), plan, {.microBatchesPerRound = 2});

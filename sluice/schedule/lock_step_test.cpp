@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 using Rows = std::vector<std::string>;
 
-PipelineProblem stack(std::int32_t stages, std::int32_t microBatches, bool training = true) {
+PipelineProblem stageStack(std::int32_t stages, std::int32_t microBatches, bool training = true) {
   return {.deviceOfStage = roundRobinPlacement(stages, 1),
           .microBatches = microBatches,
           .training = training};
@@ -35,11 +35,11 @@ Rows rowsOf(PipelineKind kind, const PipelineProblem& problem) {
 }
 
 TEST(LockStep, PopartRunsThreeStagesInNineCycles) {
-  EXPECT_EQ(rowsOf(PipelineKind::Popart, stack(3, 5)),
+  EXPECT_EQ(rowsOf(PipelineKind::Popart, stageStack(3, 5)),
             Rows({"S0(0) | S0(1) | S0(2) | S0(3) | S0(4) S4(0) | S4(1) | S4(2) | S4(3) | S4(4)",
                   "- | S1(0) | S1(1) | S1(2) S3(0) | S1(3) S3(1) | S1(4) S3(2) | S3(3) | S3(4) | -",
                   "- | - | S2(0) | S2(1) | S2(2) | S2(3) | S2(4) | - | -"}));
-  const CyclePhases phases = cyclePhases(PipelineKind::Popart, stack(3, 5));
+  const CyclePhases phases = cyclePhases(PipelineKind::Popart, stageStack(3, 5));
   EXPECT_EQ(phases.fill, 4);
   EXPECT_EQ(phases.main, 1);
   EXPECT_EQ(phases.flush, 4);
@@ -48,13 +48,13 @@ TEST(LockStep, PopartRunsThreeStagesInNineCycles) {
 }
 
 TEST(LockStep, PopartRunsTwoStagesInSevenCycles) {
-  EXPECT_EQ(rowsOf(PipelineKind::Popart, stack(2, 5)),
+  EXPECT_EQ(rowsOf(PipelineKind::Popart, stageStack(2, 5)),
             Rows({"S0(0) | S0(1) | S0(2) S2(0) | S0(3) S2(1) | S0(4) S2(2) | S2(3) | S2(4)",
                   "- | S1(0) | S1(1) | S1(2) | S1(3) | S1(4) | -"}));
 }
 
 TEST(LockStep, PopartInferenceRunsOneStagePerDevice) {
-  EXPECT_EQ(rowsOf(PipelineKind::Popart, stack(4, 4, false)),
+  EXPECT_EQ(rowsOf(PipelineKind::Popart, stageStack(4, 4, false)),
             Rows({"S0(0) | S0(1) | S0(2) | S0(3) | - | - | -",
                   "- | S1(0) | S1(1) | S1(2) | S1(3) | - | -",
                   "- | - | S2(0) | S2(1) | S2(2) | S2(3) | -",
@@ -65,7 +65,7 @@ TEST(LockStep, PopartSharesOfRampsAndFullCyclesFollowTheFormulas) {
   for (std::int32_t stages = 1; stages <= 5; ++stages) {
     const std::int32_t merged = 2 * stages - 1;
     for (std::int32_t count = merged; count < 20; ++count) {
-      const CyclePhases phases = cyclePhases(PipelineKind::Popart, stack(stages, count));
+      const CyclePhases phases = cyclePhases(PipelineKind::Popart, stageStack(stages, count));
       EXPECT_EQ(phases.fill, merged - 1);
       EXPECT_EQ(phases.main, count - merged + 1);
       EXPECT_EQ(phases.flush, merged - 1);
@@ -82,37 +82,37 @@ TEST(LockStep, TwoStagesOfOneDeviceRunLowerFirst) {
 }
 
 TEST(LockStep, GroupedRunsTwoStagesInSevenTimesteps) {
-  EXPECT_EQ(rowsOf(PipelineKind::Grouped, stack(2, 4)),
+  EXPECT_EQ(rowsOf(PipelineKind::Grouped, stageStack(2, 4)),
             Rows({"F0(0) | F0(1) | F0(2) | F0(3) B0(0) | B0(1) | B0(2) | B0(3)",
                   "- | F1(0) | F1(1) B1(0) | F1(2) B1(1) | F1(3) B1(2) | B1(3) | -"}));
 }
 
 TEST(LockStep, InterleavedRunsTwoStagesInTenTimesteps) {
-  EXPECT_EQ(rowsOf(PipelineKind::Interleaved, stack(2, 4)),
+  EXPECT_EQ(rowsOf(PipelineKind::Interleaved, stageStack(2, 4)),
             Rows({"F0(0) | - | F0(1) | B0(0) | F0(2) | B0(1) | F0(3) | B0(2) | - | B0(3)",
                   "- | F1(0) | B1(0) | F1(1) | B1(1) | F1(2) | B1(2) | F1(3) | B1(3) | -"}));
 }
 
 TEST(LockStep, SequentialRunsOneMicroBatchAtATime) {
-  EXPECT_EQ(rowsOf(PipelineKind::Sequential, stack(2, 2)),
+  EXPECT_EQ(rowsOf(PipelineKind::Sequential, stageStack(2, 2)),
             Rows({"F0(0) | - | - | B0(0) | F0(1) | - | - | B0(1)",
                   "- | F1(0) | B1(0) | - | - | F1(1) | B1(1) | -"}));
 }
 
 TEST(LockStep, InterleavedRunsThreeStagesInSixteenTimesteps) {
-  const Rows rows = rowsOf(PipelineKind::Interleaved, stack(3, 6));
+  const Rows rows = rowsOf(PipelineKind::Interleaved, stageStack(3, 6));
   EXPECT_EQ(rows[0],
             "F0(0) | - | F0(1) | - | F0(2) | B0(0) | F0(3) | B0(1) | F0(4) | B0(2) | F0(5) | "
             "B0(3) | - | B0(4) | - | B0(5)");
-  EXPECT_EQ(cycleTable(PipelineKind::Interleaved, stack(3, 6)).cycles, 16);
+  EXPECT_EQ(cycleTable(PipelineKind::Interleaved, stageStack(3, 6)).cycles, 16);
 }
 
 TEST(LockStep, GroupedRunsThreeStagesInElevenTimesteps) {
-  const Rows rows = rowsOf(PipelineKind::Grouped, stack(3, 6));
+  const Rows rows = rowsOf(PipelineKind::Grouped, stageStack(3, 6));
   EXPECT_EQ(rows[1],
             "- | F1(0) | F1(1) | F1(2) | F1(3) B1(0) | F1(4) B1(1) | F1(5) B1(2) | B1(3) | B1(4) | "
             "B1(5) | -");
-  EXPECT_EQ(cycleTable(PipelineKind::Grouped, stack(3, 6)).cycles, 11);
+  EXPECT_EQ(cycleTable(PipelineKind::Grouped, stageStack(3, 6)).cycles, 11);
 }
 
 TEST(LockStep, RotationsOfAPlainStackAreTheEvenOnes) {
@@ -183,21 +183,21 @@ TEST(LockStep, RotationsAreTheFirstOfTheLargestSets) {
 }
 
 TEST(LockStep, QueuesAreAsDeepAsTheTablesSay) {
-  EXPECT_THAT(fifoDepths(PipelineKind::Grouped, stack(4, 8)), ElementsAre(6, 4, 2, 0));
-  EXPECT_THAT(fifoDepths(PipelineKind::Interleaved, stack(4, 8)), ElementsAre(3, 2, 1, 0));
-  EXPECT_THAT(fifoDepths(PipelineKind::Sequential, stack(4, 8)), ElementsAre(0, 0, 0, 0));
-  EXPECT_THAT(inFlight(PipelineKind::Grouped, stack(4, 8)), ElementsAre(8, 6, 4, 2));
-  EXPECT_THAT(inFlight(PipelineKind::Interleaved, stack(4, 8)), ElementsAre(4, 3, 2, 1));
-  EXPECT_THAT(inFlight(PipelineKind::Sequential, stack(4, 8)), ElementsAre(1, 1, 1, 1));
-  EXPECT_THAT(stashEntries(stack(4, 8)), ElementsAre(7, 5, 3, 0));
-  EXPECT_THAT(stashEntries(stack(3, 8, false)), ElementsAre(0, 0, 0));
+  EXPECT_THAT(fifoDepths(PipelineKind::Grouped, stageStack(4, 8)), ElementsAre(6, 4, 2, 0));
+  EXPECT_THAT(fifoDepths(PipelineKind::Interleaved, stageStack(4, 8)), ElementsAre(3, 2, 1, 0));
+  EXPECT_THAT(fifoDepths(PipelineKind::Sequential, stageStack(4, 8)), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(inFlight(PipelineKind::Grouped, stageStack(4, 8)), ElementsAre(8, 6, 4, 2));
+  EXPECT_THAT(inFlight(PipelineKind::Interleaved, stageStack(4, 8)), ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(inFlight(PipelineKind::Sequential, stageStack(4, 8)), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(stashEntries(stageStack(4, 8)), ElementsAre(7, 5, 3, 0));
+  EXPECT_THAT(stashEntries(stageStack(3, 8, false)), ElementsAre(0, 0, 0));
 }
 
 TEST(LockStep, InFlightIsWhatTheEventDrivenRunHolds) {
   for (const PipelineKind kind :
        {PipelineKind::Sequential, PipelineKind::Grouped, PipelineKind::Interleaved}) {
     for (std::int32_t stages = 1; stages <= 6; ++stages) {
-      const PipelineProblem problem = stack(stages, 4 * stages);
+      const PipelineProblem problem = stageStack(stages, 4 * stages);
       EXPECT_EQ(schedulePipeline(kind, problem).stashDepth, inFlight(kind, problem))
           << name(kind) << " " << stages;
     }
@@ -206,7 +206,7 @@ TEST(LockStep, InFlightIsWhatTheEventDrivenRunHolds) {
 
 TEST(LockStep, SaysWhatCountsTheOriginalSystemsTake) {
   const auto objection = [](PipelineKind kind, std::int32_t stages, std::int32_t count) {
-    return countObjection(kind, stack(stages, count)).value_or("none");
+    return countObjection(kind, stageStack(stages, count)).value_or("none");
   };
   EXPECT_EQ(objection(PipelineKind::Popart, 3, 5), "none");
   EXPECT_THAT(objection(PipelineKind::Popart, 3, 4), HasSubstr("at least 5 micro-batches"));
@@ -218,10 +218,10 @@ TEST(LockStep, SaysWhatCountsTheOriginalSystemsTake) {
 }
 
 TEST(LockStep, CountsThatAreNoMultipleRunWithARemainder) {
-  EXPECT_EQ(rowsOf(PipelineKind::Interleaved, stack(2, 3)),
+  EXPECT_EQ(rowsOf(PipelineKind::Interleaved, stageStack(2, 3)),
             Rows({"F0(0) | - | F0(1) | B0(0) | F0(2) | B0(1) | - | B0(2)",
                   "- | F1(0) | B1(0) | F1(1) | B1(1) | F1(2) | B1(2) | -"}));
-  EXPECT_EQ(rowsOf(PipelineKind::Popart, stack(2, 1)),
+  EXPECT_EQ(rowsOf(PipelineKind::Popart, stageStack(2, 1)),
             Rows({"S0(0) | - | S2(0)", "- | S1(0) | -"}));
 }
 
@@ -237,12 +237,12 @@ TEST(LockStep, ConcurrentStagesTakeOneTimestep) {
 
 TEST(LockStep, RefusesKindsWithoutCyclesAndTablesOfNoUse) {
   try {
-    cycleTable(PipelineKind::ZeroBubble, stack(2, 2));
+    cycleTable(PipelineKind::ZeroBubble, stageStack(2, 2));
     FAIL() << "zero-bubble has no cycles";
   } catch (const InvalidArgument& error) {
     EXPECT_THAT(error.what(), HasSubstr("has no cycles"));
   }
-  EXPECT_THROW(cycleTable(PipelineKind::Grouped, stack(1, 1 << 27)), InvalidArgument);
+  EXPECT_THROW(cycleTable(PipelineKind::Grouped, stageStack(1, 1 << 27)), InvalidArgument);
   EXPECT_THROW(overlapRotations({}), InvalidArgument);
 }
 

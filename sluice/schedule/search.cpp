@@ -17,7 +17,7 @@ namespace sluice::schedule {
 namespace {
 
 /// Pieces scheduled by all candidates together, beyond the few that are always tried.
-constexpr std::size_t kMostPieces = 400'000;
+constexpr std::size_t kMostSearched = 400'000;
 constexpr std::size_t kFewestCandidates = 3;
 /// Small problems are also tried with random exceptions to the rules, with fixed seeds.
 constexpr std::size_t kMostVariations = 64;
@@ -224,7 +224,7 @@ std::vector<ListPolicy> policiesOf(PipelineKind kind, const Layout& layout) {
 PipelineSchedule searchOrders(PipelineKind kind, const Layout& layout, std::int64_t bound) {
   Best best(layout, bound);
   const std::vector<ListPolicy> policies = policiesOf(kind, layout);
-  const std::size_t affordable = std::max(kFewestCandidates, kMostPieces / layout.numPieces());
+  const std::size_t affordable = std::max(kFewestCandidates, kMostSearched / layout.numPieces());
   for (std::size_t i = 0; i < policies.size() && (best.empty() || i < affordable); ++i) {
     best.offer(policies[i]);
   }

@@ -17,9 +17,9 @@ using ir::Op;
 using ir::OpId;
 using ir::Value;
 
-class Sharder {
+class WeightSharder {
  public:
-  Sharder(ir::Graph& graph, std::int32_t replicas) : graph_(graph), replicas_(replicas) {}
+  WeightSharder(ir::Graph& graph, std::int32_t replicas) : graph_(graph), replicas_(replicas) {}
 
   void run(const std::set<std::string, std::less<>>& weights) {
     for (const std::string& weight : weights) {
@@ -147,7 +147,7 @@ void shardWeights(ir::Graph& graph,
                   const std::set<std::string, std::less<>>& weights,
                   std::int32_t replicas) {
   if (!weights.empty()) {
-    Sharder(graph, replicas).run(weights);
+    WeightSharder(graph, replicas).run(weights);
   }
 }
 

@@ -9,10 +9,6 @@ using namespace ops;  // NOLINT(google-build-using-namespace): the table reads b
 
 namespace {
 
-Operand indices(Shape shape, std::initializer_list<std::int64_t> values) {
-  return {{DType::I64, shape}, 0, 0, HostTensor::of<std::int64_t>(shape, values)};
-}
-
 Operand numbers(Shape shape, std::initializer_list<float> values) {
   return {{DType::F32, shape}, 0, 0, HostTensor::of<float>(shape, values)};
 }

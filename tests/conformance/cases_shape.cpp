@@ -7,13 +7,7 @@ namespace sluice::testing {
 
 using namespace ops;  // NOLINT(google-build-using-namespace): the table reads better
 
-namespace {
-
-Operand indices(Shape shape, std::initializer_list<std::int64_t> values) {
-  return {{DType::I64, shape}, 0, 0, HostTensor::of<std::int64_t>(shape, values)};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<OpCase> shapeCases() {
   return {

@@ -10,10 +10,6 @@ using namespace ops;  // NOLINT(google-build-using-namespace): the table reads b
 
 namespace {
 
-Operand indices(Shape shape, std::initializer_list<std::int64_t> values) {
-  return {{DType::I64, shape}, 0, 0, HostTensor::of<std::int64_t>(shape, values)};
-}
-
 /// Results in reverse order of the operands; lives as long as the cases.
 const HostFunction& swapped() {
   static const HostFunction theFunction("swapped", [](std::span<const HostTensor> in) {

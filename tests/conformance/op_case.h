@@ -3,6 +3,8 @@
 // least one case; a test fails otherwise. Cases live in the cases_*.cpp files, one list per family.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -24,6 +26,10 @@ struct Operand {
 /// A float32 operand.
 inline Operand f32(Shape shape, double low = -1.0, double high = 1.0) {
   return {{DType::F32, std::move(shape)}, low, high};
+}
+/// These indices.
+inline Operand indices(Shape shape, std::initializer_list<std::int64_t> values) {
+  return {{DType::I64, shape}, 0, 0, HostTensor::of<std::int64_t>(shape, values)};
 }
 /// Whole numbers in [low, high).
 inline Operand i64(Shape shape, double low, double high) {

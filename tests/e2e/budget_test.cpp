@@ -20,11 +20,11 @@ using testing::makeInputs;
 using ::testing::Not;
 using testing::Towers;
 
-constexpr std::int32_t kAccumulation = 8;
+constexpr std::int32_t kBudgetAccumulation = 8;
 
 Options options(std::size_t budget, const char* schedule = "gpipe") {
   Options made;
-  made.training.gradientAccumulation(kAccumulation);
+  made.training.gradientAccumulation(kBudgetAccumulation);
   made.memoryPerDevice(budget);
   made.setExecutionStrategy(
       PipelinedExecution{Stage("b0", "b1"), Stage("b2", "b3", "b4")}.schedule(schedule));
@@ -35,7 +35,7 @@ template <class Net = BlockedCnn>
 std::vector<std::size_t> bytesOf(const Options& given) {
   Net net;
   auto model = trainingModel(net, given, optim::SGD(0.1));
-  model.compile(makeInputs(Net::inputs(), 0, kAccumulation));
+  model.compile(makeInputs(Net::inputs(), 0, kBudgetAccumulation));
   std::vector<std::size_t> bytes;
   for (const program::DevicePlan& device : model.program().devices) {
     bytes.push_back(device.totalBytes());
@@ -133,7 +133,7 @@ TEST(Budget, SaysSoWhenNothingFits) {
   // A failed compile leaves the model usable.
   BlockedCnn net;
   auto model = trainingModel(net, options(1024), optim::SGD(0.1));
-  const std::vector<HostTensor> step = makeInputs(BlockedCnn::inputs(), 0, kAccumulation);
+  const std::vector<HostTensor> step = makeInputs(BlockedCnn::inputs(), 0, kBudgetAccumulation);
   EXPECT_THROW(model.compile(step), OutOfMemory);
   EXPECT_FALSE(model.isCompiled());
   EXPECT_THROW(model.compile(step), OutOfMemory);

@@ -18,34 +18,17 @@ namespace sluice {
 namespace {
 
 using testing::Bits;
+using testing::difference;
 using testing::TrainingCase;
 
-constexpr std::int64_t kUpdates = 5;
-
-/// What differs, with both hashes.
-std::string difference(const Bits& a, const Bits& b) {
-  std::string text;
-  for (const auto& [name, hash] : a) {
-    const auto other = b.find(name);
-    if (other == b.end() || other->second != hash) {
-      text += fmt::format("{}: {:016x} against {}\n",
-                          name,
-                          hash,
-                          other == b.end() ? "nothing" : fmt::format("{:016x}", other->second));
-    }
-  }
-  for (const auto& [name, hash] : b) {
-    if (!a.contains(name)) {
-      text += fmt::format("{}: nothing against {:016x}\n", name, hash);
-    }
-  }
-  return text;
-}
+constexpr std::int64_t kRepeatedUpdates = 5;
 
 class Determinism : public ::testing::TestWithParam<TrainingCase> {
  protected:
-  static Bits base(std::int64_t updates = kUpdates) { return GetParam().train(Options(), updates); }
-  static Bits with(const Options& options, std::int64_t updates = kUpdates) {
+  static Bits base(std::int64_t updates = kRepeatedUpdates) {
+    return GetParam().train(Options(), updates);
+  }
+  static Bits with(const Options& options, std::int64_t updates = kRepeatedUpdates) {
     return GetParam().train(options, updates);
   }
 };
@@ -53,7 +36,7 @@ class Determinism : public ::testing::TestWithParam<TrainingCase> {
 TEST_P(Determinism, RunsTwiceWithTheSameBitsAndChangesEveryWeight) {
   const Bits once = base();
   EXPECT_EQ(difference(once, base()), "");
-  const Bits fewer = base(kUpdates - 1);
+  const Bits fewer = base(kRepeatedUpdates - 1);
   for (const auto& [name, hash] : once) {
     if (name.ends_with("weight") || name.ends_with(".exp_avg")) {
       EXPECT_NE(hash, fewer.at(name)) << name;

@@ -19,7 +19,7 @@ using testing::bitsOf;
 using testing::BlockedGpt;
 using testing::makeInputs;
 
-constexpr std::int64_t kAccumulation = 4;
+constexpr std::int64_t kMovingAccumulation = 4;
 
 Strategy one() {
   return PipelinedExecution({Stage("b0", "b1", "b2", "b3", "b4")});
@@ -50,7 +50,7 @@ std::vector<Bits> run(const Sequence& sequence) {
     Options made;
     made.setExecutionStrategy(strategy).outputMode(OutputMode::All);
     if (training) {
-      made.training.gradientAccumulation(kAccumulation);
+      made.training.gradientAccumulation(kMovingAccumulation);
     }
     return made;
   };
@@ -61,7 +61,7 @@ std::vector<Bits> run(const Sequence& sequence) {
   std::vector<Bits> all;
   std::int64_t microBatch = 0;
   for (const char* call = sequence.calls; *call != '\0'; ++call) {
-    const std::int64_t count = *call == 'v' ? 1 : kAccumulation;
+    const std::int64_t count = *call == 'v' ? 1 : kMovingAccumulation;
     const std::vector<HostTensor> inputs = makeInputs(BlockedGpt::inputs(), microBatch, count);
     microBatch += count;
     if (*call != 'v' && *call != trained) {
@@ -107,11 +107,11 @@ TEST(MovingState, IsReadAndWrittenWhereItIs) {
   first.setExecutionStrategy(one());
   Options second;
   second.setExecutionStrategy(two());
-  second.training.gradientAccumulation(kAccumulation);
+  second.training.gradientAccumulation(kMovingAccumulation);
   auto v = inferenceModel(net, first);
   auto t = trainingModel(net, second, optim::SGD(0.1));
   const std::vector<HostTensor> one = makeInputs(BlockedGpt::inputs(), 0, 1);
-  const std::vector<HostTensor> four = makeInputs(BlockedGpt::inputs(), 0, kAccumulation);
+  const std::vector<HostTensor> four = makeInputs(BlockedGpt::inputs(), 0, kMovingAccumulation);
   v.run(one);
   t.run(four);
   Session& session = t.session();

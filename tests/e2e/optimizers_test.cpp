@@ -25,9 +25,9 @@ using testing::Mlp;
 using testing::trainWith;
 
 /// One weight of 1 whose gradient is the input of the micro-batch.
-class Weight {
+class RuledWeight {
  public:
-  Weight(const optim::Optimizer& optimizer, const Options& options, DType dtype = DType::F64)
+  RuledWeight(const optim::Optimizer& optimizer, const Options& options, DType dtype = DType::F64)
       : type_(dtype), model_(make(optimizer, options)) {}
 
   /// One call with these gradients, a row for each micro-batch and replica.
@@ -75,8 +75,8 @@ SgdOptions combined(SgdOptions options) {
 TEST(Sgd, CombinedAndSeparateAccumulateToTheSameWeights) {
   for (const auto& [dtype, tolerance] :
        {std::pair(DType::F64, 1e-9), std::pair(DType::F32, 1e-5)}) {
-    Weight one(SGD(combined(kScaled)), accumulating(2), dtype);
-    Weight two(SGD(kScaled), accumulating(2), dtype);
+    RuledWeight one(SGD(combined(kScaled)), accumulating(2), dtype);
+    RuledWeight two(SGD(kScaled), accumulating(2), dtype);
     const double weights[] = {0.9615, 0.9158885};
     const double velocities[] = {0.385, 0.456115};  // over 8, before momentum and decay
     const std::vector<double> gradients[] = {{0.5, 0.25}, {-0.1, 0.3}};
@@ -95,17 +95,18 @@ TEST(Sgd, CombinedAndSeparateAccumulateToTheSameWeights) {
 }
 
 TEST(Sgd, CombinedEqualsSeparateUnderEveryReduction) {
-  using Strategy = MeanReductionStrategy;
   for (const int replicas : {1, 2}) {
     for (const int count : {1, 3}) {
       for (const auto reduction : {Reduction::Mean, Reduction::Sum}) {
-        for (const auto strategy : {Strategy::Post, Strategy::Running, Strategy::PostAndLoss}) {
+        for (const auto strategy : {MeanReductionStrategy::Post,
+                                    MeanReductionStrategy::Running,
+                                    MeanReductionStrategy::PostAndLoss}) {
           Options options = accumulating(count, replicas, reduction);
           options.training.setMeanAccumulationAndReplicationReductionStrategy(strategy);
           SgdOptions sgd = kScaled;
           sgd.dampening = 0.1;
-          Weight one(SGD(combined(sgd)), options.clone());
-          Weight two(SGD(sgd), options.clone());
+          RuledWeight one(SGD(combined(sgd)), options.clone());
+          RuledWeight two(SGD(sgd), options.clone());
           for (int call = 0; call < 4; ++call) {
             std::vector<double> gradients;
             for (int i = 0; i < count * replicas; ++i) {
@@ -122,7 +123,7 @@ TEST(Sgd, CombinedEqualsSeparateUnderEveryReduction) {
 }
 
 TEST(Sgd, CombinedWithoutMomentumIsThePlainRule) {
-  Weight plain(SGD(combined({.lr = 0.1})), accumulating(2));
+  RuledWeight plain(SGD(combined({.lr = 0.1})), accumulating(2));
   plain.call({0.5, 0.25});
   EXPECT_NEAR(plain(), 1 - 0.1 * 0.375, 1e-12);
   EXPECT_FALSE(plain.model().session().contains("w.momentum_buffer"));
@@ -195,13 +196,13 @@ TEST(LossScaling, SavesGradientsTooSmallForFloat16) {
 }
 
 TEST(LossScaling, ThatFloat16DoesNotHoldIsRefusedForSuchALoss) {
-  Weight half(SGD(SgdOptions{.lossScaling = 1e6}), Options(), DType::F16);
+  RuledWeight half(SGD(SgdOptions{.lossScaling = 1e6}), Options(), DType::F16);
   EXPECT_THAT(messageOf([&] { half.call({1}); }), HasSubstr("loss_scaling of 1000000"));
 }
 
 TEST(Attributes, ThatAreVariableTakeEffectAtTheNextCallAfterSetOptimizer) {
   SGD sgd(SgdOptions{.lr = 0.5, .momentum = 0.5});
-  Weight w(sgd, Options());
+  RuledWeight w(sgd, Options());
   w.call({0.5});
   EXPECT_EQ(w(), 0.75);
   sgd.setLr(0.25);
@@ -216,7 +217,7 @@ TEST(Attributes, ThatAreVariableTakeEffectAtTheNextCallAfterSetOptimizer) {
 TEST(Attributes, ThatAreConstantCannotChangeOnceCompiled) {
   SGD sgd(SgdOptions{.lr = 0.5, .momentum = 0.5});
   sgd.markAsConstant("momentum");
-  Weight w(sgd, Options());
+  RuledWeight w(sgd, Options());
   sgd.set("momentum", 0.25);
   w.model().setOptimizer(sgd);  // not compiled yet
   w.call({0.5});
@@ -238,7 +239,7 @@ TEST(Attributes, ThatAreConstantCannotChangeOnceCompiled) {
 TEST(Attributes, OfGroupsStayWithTheirWeights) {
   SGD sgd(0.5);
   sgd.addGroup(optim::named({"w"}), {{"lr", 0.25}});
-  Weight w(sgd, Options());
+  RuledWeight w(sgd, Options());
   w.call({1});
   EXPECT_EQ(w(), 0.75);
   sgd.setLr(0.5, 1);
@@ -253,7 +254,7 @@ TEST(Attributes, OfGroupsStayWithTheirWeights) {
 
 TEST(Attributes, OfALossScalingCanChangeDuringTraining) {
   SGD sgd(SgdOptions{.lr = 0.5, .lossScaling = 2});
-  Weight w(sgd, Options());
+  RuledWeight w(sgd, Options());
   w.call({0.5});
   sgd.set("loss_scaling", 1.0);
   w.model().setOptimizer(sgd);
@@ -267,7 +268,7 @@ TEST(AccumulationType, IsTheOneGiven) {
     Options options = accumulating(4);
     options.training.setMeanAccumulationAndReplicationReductionStrategy(
         MeanReductionStrategy::Post);
-    Weight w(optimizer, options, DType::F32);
+    RuledWeight w(optimizer, options, DType::F32);
     w.call({2048, 1, 1, 2});
     return w();
   };
@@ -276,9 +277,9 @@ TEST(AccumulationType, IsTheOneGiven) {
 }
 
 TEST(AccumulationType, OfFloat16WithAVelocityInFloat32IsCastUp) {
-  Weight w(SGD(SgdOptions{.lr = 1, .momentum = 0.5, .accumType = DType::F16}),
-           accumulating(2),
-           DType::F32);
+  RuledWeight w(SGD(SgdOptions{.lr = 1, .momentum = 0.5, .accumType = DType::F16}),
+                accumulating(2),
+                DType::F32);
   w.call({0.1, 0.1});
   const double mean = 0.0999755859375;  // in float16
   EXPECT_EQ(w("w.accumulator"), mean);
@@ -289,11 +290,11 @@ TEST(AccumulationType, OfFloat16WithAVelocityInFloat32IsCastUp) {
 TEST(AccumulationType, OtherThanTheWeightsIsRefusedUnlessTheOptimizerCasts) {
   SGD plain(0.5);
   plain.setAccumulationType([](const ir::Variable&) { return std::optional(DType::F32); });
-  Weight refused(plain, accumulating(2), DType::F16);
+  RuledWeight refused(plain, accumulating(2), DType::F16);
   EXPECT_THAT(messageOf([&] { refused.call({1, 2}); }), HasSubstr("type mismatch"));
   SGD casting = plain;
   casting.castGradients();
-  Weight works(casting, accumulating(2), DType::F16);
+  RuledWeight works(casting, accumulating(2), DType::F16);
   works.call({2049, 1});  // 2048 in float16, the mean 1024.5
   EXPECT_EQ(works.model().session().read("w.accumulator").dtype(), DType::F32);
   EXPECT_EQ(works(), 1 - 512.25);

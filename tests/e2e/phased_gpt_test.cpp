@@ -15,7 +15,7 @@ using testing::Bits;
 using testing::DeepGpt;
 
 constexpr std::int64_t kDepth = 12;
-constexpr std::int64_t kAccumulation = 4;
+constexpr std::int64_t kGptAccumulation = 4;
 
 struct Outcome {
   Bits bits;
@@ -25,9 +25,9 @@ struct Outcome {
 Outcome train(const Options& given) {
   DeepGpt net(kDepth, 256, 2, 64);
   Options options = given;
-  options.training.gradientAccumulation(kAccumulation);
+  options.training.gradientAccumulation(kGptAccumulation);
   auto model = trainingModel(net, options, optim::AdamW(1e-3));
-  const std::int64_t count = kAccumulation * options.replicationFactor();
+  const std::int64_t count = kGptAccumulation * options.replicationFactor();
   for (int update = 0; update < 2; ++update) {
     model.run(testing::makeInputs(net.inputs(), update * count, count));
   }

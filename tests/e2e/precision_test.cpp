@@ -205,8 +205,8 @@ TEST(StochasticRounding, LeavesTheSameBitsUnderEveryStrategy) {
 }
 
 /// A vector of weights whose gradient is 1.
-struct Weights : nn::Module {
-  explicit Weights(std::int64_t count)
+struct StoredWeights : nn::Module {
+  explicit StoredWeights(std::int64_t count)
       : w(addParameter("w", {DType::F16, Shape{count}}, ir::Initializer::constant(1))) {}
   nn::Tensor forward(nn::Tensor x) { return nn::sum(nn::cast(w.use(), DType::F32) * nn::sum(x)); }
   nn::Parameter& w;
@@ -215,7 +215,7 @@ struct Weights : nn::Module {
 TEST(StochasticRounding, KeepsStepsThatRoundingToNearestLoses) {
   constexpr std::int64_t kCount = 4096;
   const auto meanAfter = [](bool stochastic, std::int64_t replicas) {
-    Weights net(kCount);
+    StoredWeights net(kCount);
     Options options;
     options.replicationFactor(replicas);
     options.precision.enableStochasticRounding(stochastic);

@@ -17,7 +17,7 @@ using nlohmann::json;
 using testing::ResidualMlp;
 
 constexpr int kRounds = 2;
-constexpr int kAccumulation = 4;
+constexpr int kProfiledAccumulation = 4;
 
 fs::path freePath(const std::string& name) {
   const fs::path path = fs::path(::testing::TempDir()) / ("sluice_profiling_" + name);
@@ -32,17 +32,17 @@ Options pipelined(const fs::path& folder) {
           Stage("b0", "b1").device(0), Stage("b2").device(1), Stage("b3", "b4").device(2)})
       .showCompilationProgressBar(false)
       .enableProfiling(folder.string());
-  options.training.gradientAccumulation(kAccumulation);
+  options.training.gradientAccumulation(kProfiledAccumulation);
   return options;
 }
 
 /// Inputs of a call with micro-batches of `rows` rows.
 std::vector<HostTensor> inputsOf(std::int64_t rows) {
-  HostTensor x(DType::F32, Shape{rows * kRounds * kAccumulation, 6});
+  HostTensor x(DType::F32, Shape{rows * kRounds * kProfiledAccumulation, 6});
   for (std::int64_t i = 0; i < x.shape().elements(); ++i) {
     x.set(i, static_cast<double>(i % 7) / 7);
   }
-  return {x, HostTensor(DType::I64, Shape{rows * kRounds * kAccumulation})};
+  return {x, HostTensor(DType::I64, Shape{rows * kRounds * kProfiledAccumulation})};
 }
 
 json parseFile(const fs::path& path) {
@@ -118,7 +118,7 @@ TEST(Profiling, OrdersAMicroBatchThroughTheStages) {
     }
   }
   for (int round = 0; round < kRounds; ++round) {
-    for (int m = 0; m < kAccumulation; ++m) {
+    for (int m = 0; m < kProfiledAccumulation; ++m) {
       double before = 0;
       for (const char* what :
            {"forward 0", "forward 1", "forward 2", "backward 2", "backward 1", "backward 0"}) {
@@ -149,7 +149,7 @@ TEST(Profiling, WritesAFileForEachProgramInTheFolderOfTheModel) {
   training.run(inputsOf(4));
   Options options = pipelined(folder);
   options.training.gradientAccumulation(1);
-  auto inference = inferenceModel(net, options.deviceIterations(kRounds * kAccumulation));
+  auto inference = inferenceModel(net, options.deviceIterations(kRounds * kProfiledAccumulation));
   inference.run(inputsOf(8));
   for (const char* name : {"mine/trace.json",
                            "mine/trace_2.json",

@@ -104,7 +104,7 @@ TEST(Replicas, MeetAtBarriersOfTheirOwn) {
 }
 
 /// w x, and that as the loss: the gradient of w is x.
-struct Product : nn::Module {
+struct ReplicatedProduct : nn::Module {
   nn::Parameter& w = addParameter("w", {DType::F32, {}}, ir::Initializer::constant(1));
   std::pair<nn::Tensor, nn::Tensor> forward(const nn::Tensor& x) {
     const nn::Tensor y = x * w;
@@ -113,7 +113,7 @@ struct Product : nn::Module {
 };
 
 double weightAfter(const std::vector<float>& x, Options options) {
-  Product net;
+  ReplicatedProduct net;
   auto model = trainingModel(net, options, optim::SGD(1));
   model.run(
       std::vector<HostTensor>{HostTensor::of<float>({static_cast<std::int64_t>(x.size())}, x)});

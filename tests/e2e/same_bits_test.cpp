@@ -22,8 +22,8 @@ using testing::Towers;
 using testing::train;
 using testing::trainWith;
 
-constexpr std::int64_t kUpdates = 5;
-constexpr std::int32_t kAccumulation = 6;
+constexpr std::int64_t kSameBitsUpdates = 5;
+constexpr std::int32_t kSameBitsAccumulation = 6;
 
 struct Cut {
   const char* name;
@@ -52,7 +52,7 @@ std::vector<Cut> cuts() {
 
 Options withAccumulation() {
   Options options;
-  options.training.gradientAccumulation(kAccumulation);
+  options.training.gradientAccumulation(kSameBitsAccumulation);
   options.setExecutionStrategy(PipelinedExecution({Stage("b0", "b1", "b2", "b3", "b4")}));
   return options;
 }
@@ -78,7 +78,7 @@ std::vector<Options> configurations(const Cut& cut) {
     Options options = withAccumulation();
     options.setExecutionStrategy(strategy);
     options.threads(number % 3 == 1 ? 2 : 1);
-    options.deviceIterations(number % 4 == 2 ? kUpdates : 1);
+    options.deviceIterations(number % 4 == 2 ? kSameBitsUpdates : 1);
     options.recomputation(number % 2 == 1 ? Recomputation::Pipeline : Recomputation::None);
     options.inputOverlap(static_cast<OverlapMode>(number % 3));
     options.outputOverlap(static_cast<OverlapMode>(number / 3 % 3));
@@ -96,16 +96,19 @@ std::vector<Options> configurations(const Cut& cut) {
 class SameBits : public ::testing::TestWithParam<Cut> {};
 
 TEST_P(SameBits, AsOnOneDevice) {
-  const Bits cnn = train<BlockedCnn>(withAccumulation(), kUpdates);
-  const Bits mlp = train<ResidualMlp>(withAccumulation(), kUpdates);
-  const Bits gpt = train<BlockedGpt>(withAccumulation(), kUpdates);
+  const Bits cnn = train<BlockedCnn>(withAccumulation(), kSameBitsUpdates);
+  const Bits mlp = train<ResidualMlp>(withAccumulation(), kSameBitsUpdates);
+  const Bits gpt = train<BlockedGpt>(withAccumulation(), kSameBitsUpdates);
   const std::vector<Options> all = configurations(GetParam());
   ASSERT_EQ(all.size(), 10U);
   for (const Options& options : all) {
     SCOPED_TRACE(options.str());
-    EXPECT_EQ(difference(cnn, train<BlockedCnn>(options, kUpdates)), "") << "of the cnn differ";
-    EXPECT_EQ(difference(mlp, train<ResidualMlp>(options, kUpdates)), "") << "of the mlp differ";
-    EXPECT_EQ(difference(gpt, train<BlockedGpt>(options, kUpdates)), "") << "of the gpt differ";
+    EXPECT_EQ(difference(cnn, train<BlockedCnn>(options, kSameBitsUpdates)), "")
+        << "of the cnn differ";
+    EXPECT_EQ(difference(mlp, train<ResidualMlp>(options, kSameBitsUpdates)), "")
+        << "of the mlp differ";
+    EXPECT_EQ(difference(gpt, train<BlockedGpt>(options, kSameBitsUpdates)), "")
+        << "of the gpt differ";
   }
 }
 
@@ -145,10 +148,10 @@ using SameBitsOfRules = SameBits;
 TEST_P(SameBitsOfRules, AsOnOneDevice) {
   const std::vector<Options> all = configurations(GetParam());
   for (const auto& rule : rules()) {
-    const Bits expected = trainWith<ResidualMlp>(*rule, withAccumulation(), kUpdates);
+    const Bits expected = trainWith<ResidualMlp>(*rule, withAccumulation(), kSameBitsUpdates);
     for (const Options& options : all) {
       SCOPED_TRACE(rule->name() + "\n" + options.str());
-      EXPECT_EQ(difference(expected, trainWith<ResidualMlp>(*rule, options, kUpdates)), "");
+      EXPECT_EQ(difference(expected, trainWith<ResidualMlp>(*rule, options, kSameBitsUpdates)), "");
     }
   }
 }
@@ -195,10 +198,11 @@ Bits kept(Bits bits) {
 
 TEST(Rules, InPhasesAndOffTheDevicesHaveTheSameBits) {
   for (const auto& rule : rules()) {
-    const Bits expected = kept(trainWith<ResidualMlp>(*rule, withAccumulation(), kUpdates));
+    const Bits expected = kept(trainWith<ResidualMlp>(*rule, withAccumulation(), kSameBitsUpdates));
     for (const Options& options : offTheDevices()) {
       SCOPED_TRACE(rule->name() + "\n" + options.str());
-      EXPECT_EQ(difference(expected, kept(trainWith<ResidualMlp>(*rule, options, kUpdates))), "");
+      EXPECT_EQ(
+          difference(expected, kept(trainWith<ResidualMlp>(*rule, options, kSameBitsUpdates))), "");
     }
   }
 }
@@ -225,12 +229,12 @@ class SameBitsWithConcurrentStages : public ::testing::TestWithParam<Cut> {};
 
 TEST_P(SameBitsWithConcurrentStages, AsOnOneDevice) {
   Options one;
-  one.training.gradientAccumulation(kAccumulation);
+  one.training.gradientAccumulation(kSameBitsAccumulation);
   one.setExecutionStrategy(PipelinedExecution({Stage("b0", "b1", "b2", "b3", "b4", "b5")}));
-  const Bits expected = train<Towers>(one, kUpdates);
+  const Bits expected = train<Towers>(one, kSameBitsUpdates);
   for (const Options& options : configurations(GetParam())) {
     SCOPED_TRACE(options.str());
-    EXPECT_EQ(difference(expected, train<Towers>(options, kUpdates)), "");
+    EXPECT_EQ(difference(expected, train<Towers>(options, kSameBitsUpdates)), "");
   }
 }
 

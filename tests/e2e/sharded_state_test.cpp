@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using testing::makeInputs;
 using testing::ResidualMlp;
 
-constexpr std::int64_t kUpdates = 3;
+constexpr std::int64_t kShardedUpdates = 3;
 
 Options replicated(std::int64_t replicas) {
   Options options;
@@ -59,7 +59,7 @@ Bits trained(const Options& options, const optim::Optimizer& optimizer) {
   Net net;
   auto model = trainingModel(net, options, optimizer);
   const std::int64_t perCall = model.microBatchesPerStep() * options.replicationFactor();
-  for (std::int64_t call = 0; call < kUpdates; ++call) {
+  for (std::int64_t call = 0; call < kShardedUpdates; ++call) {
     model.run(makeInputs(Net::inputs(), call * perCall, perCall));
   }
   Session& session = model.session();
@@ -77,7 +77,7 @@ Bits trained(const Options& options, const optim::Optimizer& optimizer) {
   return bits;
 }
 
-std::vector<std::unique_ptr<optim::Optimizer>> rules() {
+std::vector<std::unique_ptr<optim::Optimizer>> shardedRules() {
   std::vector<std::unique_ptr<optim::Optimizer>> all;
   all.push_back(std::make_unique<optim::SGD>(
       optim::SgdOptions{.lr = 0.05, .momentum = 0.9, .weightDecay = 0.01, .nesterov = true}));
@@ -90,7 +90,7 @@ std::vector<std::unique_ptr<optim::Optimizer>> rules() {
 }
 
 TEST(ShardedState, GivesTheBitsOfWholeState) {
-  for (const auto& rule : rules()) {
+  for (const auto& rule : shardedRules()) {
     for (const std::int64_t replicas : {2, 3}) {
       SCOPED_TRACE(std::string(rule->name()));
       const Bits expected = trained<ResidualMlp>(replicated(replicas), *rule);
@@ -142,7 +142,7 @@ TEST(ShardedState, TakesAShareOfTheMemory) {
 }
 
 TEST(ShardedWeights, GiveTheBitsOfWholeOnes) {
-  for (const auto& rule : rules()) {
+  for (const auto& rule : shardedRules()) {
     for (const std::int64_t replicas : {2, 3}) {
       SCOPED_TRACE(std::string(rule->name()));
       const Bits expected = trained<ResidualMlp>(replicated(replicas), *rule);

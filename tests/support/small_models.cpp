@@ -9,16 +9,13 @@
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/transforms/autodiff.h"
 #include "tests/support/random_tensor.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::testing {
 namespace {
 
 using ir::GraphBuilder;
 using ir::Value;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
 
 struct Layer {
   Value w;

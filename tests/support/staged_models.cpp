@@ -6,6 +6,7 @@
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/transforms/autodiff.h"
+#include "tests/support/tensor_types.h"
 
 namespace sluice::testing {
 namespace {
@@ -15,10 +16,6 @@ using ir::Value;
 
 constexpr std::int64_t kRows = 4;
 constexpr std::int64_t kWidth = 6;
-
-TensorType f32(Shape shape) {
-  return {DType::F32, std::move(shape)};
-}
 
 std::string weightOf(std::int32_t block) {
   return "w" + std::to_string(block);

@@ -53,11 +53,11 @@ std::vector<AnchorCase> anchorCases() {
   };
 }
 
-struct RandomBody {
+struct RandomEpilogue {
   ir::Graph graph{"body"};
   std::vector<TensorType> inputs;
 
-  RandomBody(std::uint64_t seed, DType dtype, const AnchorCase& form) {
+  RandomEpilogue(std::uint64_t seed, DType dtype, const AnchorCase& form) {
     std::mt19937_64 random(seed);
     const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
     ir::GraphBuilder b(graph);
@@ -108,7 +108,7 @@ TEST(FusedAnchor, GivesTheBitsOfItsOpsOneByOneAtEveryThreadCount) {
   std::uint64_t seed = 0;
   for (const AnchorCase& form : anchorCases()) {
     for (const DType dtype : {DType::F32, DType::BF16, DType::F64, DType::F32, DType::F16}) {
-      const RandomBody body(++seed, dtype, form);
+      const RandomEpilogue body(++seed, dtype, form);
       std::vector<HostTensor> in;
       for (std::size_t i = 0; i < body.inputs.size(); ++i) {
         in.push_back(randomTensor(seed * 10 + i, body.inputs[i], -1, 1));

@@ -1,0 +1,30 @@
+// Programs of toy kernels, and what the verifier says about them. For tests.
+#pragma once
+
+#include <string>
+
+#include "sluice/base/error.h"
+#include "sluice/program/lower.h"
+#include "sluice/program/program.h"
+#include "sluice/program/state_plan.h"
+#include "sluice/program/toy_kernels.h"
+#include "sluice/program/verify.h"
+
+namespace sluice::program {
+
+inline Program lowered(const ir::Graph& graph, const LowerOptions& options = {}) {
+  StatePlan state;
+  return lower(graph, toyKernels(), state, options);
+}
+
+/// What the verifier says; empty if nothing.
+inline std::string complaint(const Program& program) {
+  try {
+    verify(program);
+  } catch (const InternalError& error) {
+    return error.message();
+  }
+  return "";
+}
+
+}  // namespace sluice::program

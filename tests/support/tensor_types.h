@@ -1,0 +1,14 @@
+// Types of tensors, in few characters.
+#pragma once
+
+#include <utility>
+
+#include "sluice/tensor/shape.h"
+
+namespace sluice::testing {
+
+inline TensorType f32(Shape shape) {
+  return {DType::F32, std::move(shape)};
+}
+
+}  // namespace sluice::testing
