@@ -116,6 +116,32 @@ function(sluice_program)
   endif()
 endfunction()
 
+# Every test of the program is a process.
+function(_sluice_single_tests name labels)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    PROPERTIES TIMEOUT 600)
+  # gtest_discover_tests keeps only the first of several labels, so they are set
+  # by a file that ctest reads after the list of tests.
+  set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
+  file(WRITE "${file}" "if(${name}_TESTS)
+  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${labels}\")
+endif()
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
+endfunction()
+
+# A few processes share the tests of the program.
+function(_sluice_sharded_tests name labels)
+  math(EXPR last "${SLUICE_TEST_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${name}.${shard} COMMAND ${name} --gtest_brief=1
+      WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(${name}.${shard} PROPERTIES LABELS "${labels}" TIMEOUT 1800
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${SLUICE_TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
+endfunction()
+
 function(sluice_test)
   if(NOT SLUICE_TESTS)
     return()
@@ -148,17 +174,11 @@ function(sluice_test)
     endif()
     add_dependencies(tests_${label} ${T_NAME})
   endforeach()
-  gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
-    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-    PROPERTIES TIMEOUT 600)
-  # gtest_discover_tests keeps only the first of several labels, so they are set
-  # by a file that ctest reads after the list of tests.
-  set(file "${CMAKE_CURRENT_BINARY_DIR}/${T_NAME}_labels.cmake")
-  file(WRITE "${file}" "if(${T_NAME}_TESTS)
-  set_tests_properties(\${${T_NAME}_TESTS} PROPERTIES LABELS \"${T_LABELS}\")
-endif()
-")
-  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
+  if(SLUICE_TEST_SHARDS)
+    _sluice_sharded_tests(${T_NAME} "${T_LABELS}")
+  else()
+    _sluice_single_tests(${T_NAME} "${T_LABELS}")
+  endif()
 endfunction()
 
 # A libFuzzer program; its name starts with fuzz_ so that `./dev fuzz` finds it.

@@ -18,7 +18,7 @@ endif()
 # What tests and programs have besides the library runs once. Optimising it less saves a quarter of
 # the time to compile it.
 add_library(sluice_once_options INTERFACE)
-target_compile_options(sluice_once_options INTERFACE $<$<CONFIG:Release>:-Og>)
+target_compile_options(sluice_once_options INTERFACE $<$<NOT:$<CONFIG:Debug>>:-Og>)
 
 add_library(sluice_test_options INTERFACE)
 target_link_libraries(sluice_test_options INTERFACE sluice_once_options)
