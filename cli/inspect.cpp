@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/graph_file.h"
+#include "sluice/base/atomic_file.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/cpu/tune.h"
 #include "sluice/ir/printer.h"
@@ -92,7 +93,7 @@ int tune(const TuneSettings& settings) {
     fmt::print("{}", table);
     return 0;
   }
-  devices::cpu::writeTable(settings.output, table);
+  writeFileAtomically(settings.output, table);
   return 0;
 }
 

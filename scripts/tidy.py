@@ -3,38 +3,53 @@
 
     scripts/tidy.py [-j JOBS] FILES...
 
-A file is clean if nothing it sees has changed since clang-tidy last found
-nothing in it: its preprocessed text, the settings and the version of the tool
-make the key of an empty file in build/tidy. Exit code 1 if there are findings.
+Files that are compiled as one are checked as one: most of the time goes into
+headers. Such a unit is clean if nothing it sees has changed since clang-tidy last
+found nothing in it: its preprocessed text, the settings and the version of the
+tool make the key of an empty file in build/tidy. Exit code 1 if there are findings.
 """
 import argparse
 import concurrent.futures
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "dev"  # which compiles each file by itself
+BUILD = ROOT / "build" / "release"
 CLEAN = ROOT / "build" / "tidy"
 TOOL = "clang-tidy"
 
 
 def commands():
-    """The compiler's arguments for each file, without launchers in front of the compiler and
-    without the precompiled header, which is another compiler's and hides missing includes."""
+    """The compiler's arguments for each unit, without launchers in front of the compiler, without
+    the precompiled header, which is another compiler's and hides missing includes, and without
+    settings that only that compiler has."""
     result = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
         words = shlex.split(entry["command"])
         first = next(i for i, word in enumerate(words) if Path(word).name in ("c++", "g++", "clang++"))
         words = words[first:]
-        if "-include" in words:
-            at = words.index("-include")
-            del words[at:at + 2]
+        for option in ("-include", "--param"):
+            while option in words:
+                at = words.index(option)
+                del words[at:at + 2]
         words = [word for word in words if word != "-Winvalid-pch"]
         result[str(Path(entry["file"]))] = (words, entry["directory"])
+    return result
+
+
+def units(known):
+    """Which unit each file is part of: of itself, or of the one that includes it."""
+    result = {}
+    for unit in known:
+        result[unit] = unit
+        if "/Unity/unity_" in unit:
+            for file in re.findall(r'^#include "(.*\.cpp)"$', Path(unit).read_text(), re.MULTILINE):
+                result[file] = unit
     return result
 
 
@@ -76,20 +91,22 @@ def main():
     settings = version + (ROOT / ".clang-tidy").read_bytes()
     known = commands()
     write_commands(known)
+    unit_of = units(known)
     files = [str(ROOT / f) for f in args.files]
-    missing = [f for f in files if f not in known]
+    missing = [f for f in files if f not in unit_of]
     if missing:
         sys.exit("tidy: not part of the build: " + ", ".join(missing))
+    todo = sorted({unit_of[f] for f in files})
     bad = fresh = 0
     with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
-        jobs = [pool.submit(check, f, known[f], settings) for f in files]
+        jobs = [pool.submit(check, unit, known[unit], settings) for unit in todo]
         for job in concurrent.futures.as_completed(jobs):
             path, findings = job.result()
             fresh += findings is not None
             if findings:
                 bad += 1
                 print(findings, flush=True)
-    print(f"tidy: {len(files)} files, {fresh} checked anew, {bad} with findings")
+    print(f"tidy: {len(files)} files in {len(todo)} units, {fresh} checked anew, {bad} with findings")
     sys.exit(1 if bad else 0)
 
 

@@ -249,6 +249,8 @@ class BuilderSource : public GraphSource {
 
   void requireBuffers() const override {}
 
+  bool hasConstantWeights() const override { return constantWeights_; }
+
   std::vector<ir::Variable> variables() const override {
     std::vector<ir::Variable> all;
     for (const ir::VariableRole role : {ir::VariableRole::Weight, ir::VariableRole::Buffer}) {

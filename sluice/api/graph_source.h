@@ -57,6 +57,8 @@ class GraphSource {
   virtual void requireBuffers() const = 0;
   /// Weights, then buffers.
   virtual std::vector<ir::Variable> variables() const = 0;
+  /// Whether programs have the weights' values of the time of tracing.
+  virtual bool hasConstantWeights() const { return false; }
   /// Null for a Builder.
   virtual nn::Module* module() = 0;
   virtual const std::vector<Input>& inputs() const = 0;

@@ -114,6 +114,11 @@ NamedTensors Model::stateDict() const {
 
 nn::UnmatchedNames Model::loadStateDict(const NamedTensors& state, nn::Strict strict) {
   const std::vector<ir::Variable> all = variables();
+  if (source_->hasConstantWeights() && isCompiled()) {
+    raise<InvalidArgument>(
+        "loadStateDict: the weights are constants of the compiled program; load them before "
+        "prepareDevice, or make the session with constantWeights = false");
+  }
   nn::UnmatchedNames unmatched = nn::requireStateDict(all, state, strict);
   for (const ir::Variable& variable : all) {
     if (const auto given = state.find(variable.name); given != state.end()) {

@@ -86,6 +86,20 @@ TEST(InferenceSession, WeightsAreConstantsUnlessAskedOtherwise) {
   EXPECT_THAT(anchors.at(other.y).toDoubles(), ElementsAre(5, 14));
 }
 
+TEST(InferenceSession, TakesAStateDictOnlyBeforeItsWeightsAreConstants) {
+  Scaled net;
+  InferenceSession session(net.builder, DataFlow(1, {net.y}, AnchorReturnType("All")));
+  session.model().loadStateDict({{"w", popartRow({5, 7})}});
+  session.prepareDevice();
+  EXPECT_THAT(messageOf([&] {
+                session.model().loadStateDict({{"w", popartRow({1, 1})}});
+              }),
+              HasSubstr("constants of the compiled program"));
+  NamedTensors anchors = session.initAnchorArrays();
+  session.run({.inputs = {{"x", popartRow({1, 2})}}, .outputs = anchors});
+  EXPECT_THAT(anchors.at(net.y).toDoubles(), ElementsAre(5, 14));
+}
+
 TEST(TrainingSession, TrainsAndBringsTheWeightsBack) {
   Scaled net;
   Options options;

@@ -11,6 +11,7 @@
 
 #include "sluice/api/compile_progress.h"
 #include "sluice/api/lowering.h"
+#include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
@@ -63,11 +64,7 @@ std::string dumpFolder(const Options& options, const std::string& program) {
 
 void writeDump(const std::string& folder, const program::Program& lowered) {
   const std::filesystem::path path = std::filesystem::path(folder) / "program.txt";
-  std::ofstream file(path);
-  file << program::print(lowered);
-  if (!file.flush()) {
-    raise<FileError>("cannot write '{}'", path.string());
-  }
+  writeFileAtomically(path, program::print(lowered));
 }
 
 }  // namespace

@@ -2,11 +2,10 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 
-#include "sluice/base/error.h"
+#include "sluice/base/atomic_file.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ir/verify.h"
 #include "sluice/transforms/decompose.h"
@@ -48,12 +47,7 @@ void dump(const ir::Graph& graph, const std::string& directory, int number, std:
       std::filesystem::path(directory) / fmt::format("{:02}_{}.txt", number, name);
   std::error_code failed;
   std::filesystem::create_directories(directory, failed);
-  std::ofstream file(path);
-  file << ir::print(graph);
-  file.close();
-  if (!file) {
-    raise<FileError>("cannot write the graph to '{}'", path.string());
-  }
+  writeFileAtomically(path, ir::print(graph));
 }
 
 }  // namespace

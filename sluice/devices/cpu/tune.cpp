@@ -1,11 +1,7 @@
 #include "sluice/devices/cpu/tune.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernel_table.h"
 #include "sluice/devices/cpu/kernels/onednn.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
@@ -177,19 +172,6 @@ std::string tune(std::span<const device::KernelCall> calls,
     table += tuneOne(call, *options);
   }
   return table;
-}
-
-void writeTable(const std::string& path, std::string_view table) {
-  const std::string partial = path + ".part";
-  errno = 0;
-  std::ofstream file(partial);
-  file << table;
-  file.close();
-  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    std::remove(partial.c_str());
-    raise<FileError>("cannot write '{}': {}", path, std::strerror(reason));
-  }
 }
 
 }  // namespace sluice::devices::cpu

@@ -17,7 +17,4 @@ namespace sluice::devices::cpu {
 std::string tune(std::span<const device::KernelCall> calls,
                  const std::function<void(std::string_view)>& progress = {});
 
-/// Writes a table to a file, whole or not at all. Throws FileError.
-void writeTable(const std::string& path, std::string_view table);
-
 }  // namespace sluice::devices::cpu

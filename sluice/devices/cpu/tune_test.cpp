@@ -2,13 +2,10 @@
 #include "sluice/devices/cpu/tune.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/devices/cpu/one_op.h"
 #include "sluice/ir/parser.h"
@@ -130,28 +127,6 @@ TEST(CpuTuning, LooksIntoFusedOps) {
   std::vector<std::string> keys;
   tune({&call, 1}, [&](std::string_view key) { keys.emplace_back(key); });
   EXPECT_EQ(keys, std::vector<std::string>{"matmul/f32/1x64x400x400/nn"});
-}
-
-TEST(CpuTuning, WritesTheTableWholeOrNotAtAll) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::path(::testing::TempDir()) / "sluice_tuning_table";
-  fs::create_directories(folder);
-  writeTable((folder / "table").string(), "key value\n");
-  std::ifstream file(folder / "table");
-  std::string line;
-  std::getline(file, line);
-  EXPECT_EQ(line, "key value");
-  for (const fs::path& path : {folder / "none" / "table", folder}) {
-    try {
-      writeTable(path.string(), "key value\n");
-      ADD_FAILURE() << path << " was written";
-    } catch (const FileError& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("cannot write"));
-      EXPECT_THAT(error.what(), ::testing::HasSubstr(path.string()));
-    }
-    EXPECT_FALSE(fs::exists(path.string() + ".part"));
-  }
-  fs::remove_all(folder);
 }
 
 TEST(CpuDevice, NamesTheScopeOfItsBits) {
