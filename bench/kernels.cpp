@@ -6,13 +6,15 @@
 // packed by a contender that wants it packed. "strict" leaves both out of the library's time,
 // though they stay in ours.
 //
-//   bench_kernels [seed] [shapes of each kind] [seconds per contender]
+//   bench_kernels [seed] [shapes of each kind] [seconds per contender] [tuning table]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -124,10 +126,15 @@ Contender ours(device::Device& device, const OpCall& op) {
   call.inputTypes = op.inputs;
   call.outputTypes = op.def->infer({*op.def, call.attrs, op.inputs, {}});
   call.choice = device.kernels().choose(call.view());
+  // Not all at the beginning of a page, where they would share few sets of the caches: neither a
+  // program's plan nor the library places buffers so.
   const auto add = [&](std::size_t bytes) {
-    state->memory.push_back(device.allocate(bytes));
-    fillWithNumbers(state->memory.back().data(), bytes);
-    state->buffers.push_back(state->memory.back().data());
+    constexpr std::size_t kStagger = 9 * 64;
+    const std::size_t offset = kStagger * state->memory.size();
+    state->memory.push_back(device.allocate(bytes + offset));
+    std::byte* data = state->memory.back().data() + offset;
+    fillWithNumbers(data, bytes);
+    state->buffers.push_back(data);
     return static_cast<std::int32_t>(state->buffers.size()) - 1;
   };
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -416,7 +423,12 @@ int main(int argc, char** argv) {
   const int count = argument(2, 30);
   const double seconds = argc > 3 ? std::atof(argv[3]) : 0.1;
   std::mt19937_64 random(static_cast<std::uint64_t>(seed));
-  const auto device = devices::cpu::makeCpuDevice();
+  device::Tuning tuning;
+  if (argc > 4) {
+    std::ifstream file(argv[4]);
+    tuning = device::parseTuning(std::string(std::istreambuf_iterator<char>(file), {}));
+  }
+  const auto device = devices::cpu::makeCpuDevice({.tuning = tuning});
   device->enterThread();
   std::vector<OpCall> calls = mnistConvs();
   for (const auto& list : {randomConvs(random, count), randomMatMuls(random, count)}) {

@@ -33,6 +33,11 @@ constexpr std::int64_t kLongLine = 24;
 /// So few channels of the input are better served by matrix products on plain storage.
 constexpr std::int64_t kFewChannels = 3;
 
+/// Sums so short over pixels so many are mostly a matter of writing the results, which the library
+/// does better.
+constexpr std::int64_t kShortSum = 8;
+constexpr std::int64_t kManyPixels = 1024;
+
 bool isForward(const ir::OpView& op) {
   return convPass(op) == ConvPass::Forward;
 }
@@ -363,6 +368,9 @@ bool likesTaps(const ir::OpView& op) {
   const std::int64_t columns = isForward(op) ? d.outChannels : d.inChannels;
   const std::int64_t summed = isForward(op) ? d.inChannels : d.outChannels;
   if (d.kernelSize() == 1) {
+    if (isForward(op) && summed <= kShortSum && d.batch * d.outSize() >= kManyPixels) {
+      return false;
+    }
     return !isPadded(d) && (columns >= kLeastColumns || summed >= kLeastColumns) &&
            (isForward(op) || columns > kFewChannels);
   }
