@@ -69,16 +69,18 @@ def key(words, directory, settings):
     return hashlib.sha256(settings + text).hexdigest()
 
 
-def check(path, command, settings):
-    """(path, findings): findings is None if the file was known to be clean."""
+def check(unit, files, command, settings):
+    """(unit, findings): findings is None if the unit was known to be clean. A unit of tests may have
+    been asked for by one of its files only."""
     words, directory = command
-    mark = CLEAN / key(words, directory, settings)
+    only = [] if files == [unit] else ["-line-filter=" + json.dumps([{"name": f} for f in files + [".h"]])]
+    mark = CLEAN / key(words, directory, settings + "".join(only).encode())
     if mark.exists():
-        return path, None
-    run = subprocess.run([TOOL, "-quiet", "-p", str(CLEAN), path], capture_output=True, text=True)
+        return unit, None
+    run = subprocess.run([TOOL, "-quiet", "-p", str(CLEAN), *only, unit], capture_output=True, text=True)
     if run.returncode == 0 and not run.stdout.strip():
         mark.touch()
-    return path, run.stdout.strip() or ("" if run.returncode == 0 else run.stderr.strip())
+    return unit, run.stdout.strip() or ("" if run.returncode == 0 else run.stderr.strip())
 
 
 def main():
@@ -96,12 +98,14 @@ def main():
     missing = [f for f in files if f not in unit_of]
     if missing:
         sys.exit("tidy: not part of the build: " + ", ".join(missing))
-    todo = sorted({unit_of[f] for f in files})
+    todo = {}
+    for file in sorted(files):
+        todo.setdefault(unit_of[file], []).append(file)
     bad = fresh = 0
     with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
-        jobs = [pool.submit(check, unit, known[unit], settings) for unit in todo]
+        jobs = [pool.submit(check, unit, wanted, known[unit], settings) for unit, wanted in todo.items()]
         for job in concurrent.futures.as_completed(jobs):
-            path, findings = job.result()
+            _, findings = job.result()
             fresh += findings is not None
             if findings:
                 bad += 1
