@@ -38,13 +38,13 @@ function(_sluice_targets out)
   set(${out} "${targets}" PARENT_SCOPE)
 endfunction()
 
-# Whatever one file includes and instantiates, the next one needs as well: eight files at once take
+# Whatever one file includes and instantiates, the next one needs as well: twelve files at once take
 # about half the time. Names in anonymous namespaces must then differ between the files of a target.
 function(sluice_unite target)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)
   if(SLUICE_UNITY AND count GREATER 1)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
 endfunction()
 
