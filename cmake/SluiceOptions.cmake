@@ -8,8 +8,8 @@ target_compile_options(sluice_options INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 
-# g++ walks through all of its heap, precompiled headers included, whenever it has doubled; it is not
-# worth the memory: a tenth to a quarter of the time of a file.
+# g++ walks through all of its heap, precompiled headers included, whenever that has doubled. What it
+# frees is not worth a tenth to a quarter of a file's time.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(sluice_options INTERFACE
     "SHELL:--param ggc-min-heapsize=2000000" "SHELL:--param ggc-min-expand=1000")

@@ -1,8 +1,8 @@
-# sluice_precompile(<target> library|graph_library|test|model_test|program): headers that all files of a kind include
-# are read once per build and not once per file. The standard library, fmt and, for tests, GoogleTest
-# are half of what compiling a file costs. What is made of models, in tests and programs, has the
-# headers that it takes to make one, too: they are as much again, and it is compiled anew when they
-# change anyway.
+# sluice_precompile(<target> library|graph_library|test|model_test|program): headers that all files of
+# a kind include are read once per build and not once per file. The standard library, fmt and, for
+# tests, GoogleTest are half of what compiling a file costs. Modules that see graphs have their header,
+# too, and tests and programs that make models the headers it takes to make one: those are as much
+# again, and who uses them is compiled anew when they change anyway.
 #
 # One target of each kind is compiled and the others reuse its result. A target with flags that the
 # compiler cannot match (OpenMP) asks for one of its own: sluice_precompile(<target> own).

@@ -4,7 +4,8 @@
 # Two checkouts at different paths share the cache: paths are hashed relative to the source tree and
 # the working directory is left out. A precompiled header differs with every run of the compiler, and
 # so would the key of everything that uses it: ccache takes the hash of its preprocessed text instead,
-# which is left beside it.
+# which is left beside it. What a file depends on is taken from the compiler's own list, which saves
+# preprocessing it first.
 CCACHE_BASEDIR=${0%/cmake/*}
 CCACHE_NOHASHDIR=1
 CCACHE_DEPEND=1
