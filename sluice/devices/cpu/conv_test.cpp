@@ -81,6 +81,16 @@ TEST(CpuConv, MultipliesMatricesWhereTheWindowIsOnePixel) {
   }
 }
 
+TEST(CpuConv, LeavesShortSumsOverManyPixelsToTheLibrary) {
+  const auto config = [](std::int64_t batch) {
+    const Case c = convCases({{batch, 8, 10, 10}, {32, 8, 1, 1}})[0];
+    check(c);
+    return OneOp(c.def, c.attrs, c.inputs, 1).choice().config;
+  };
+  EXPECT_EQ(config(10), "taps");
+  EXPECT_NE(config(11), "taps");
+}
+
 TEST(CpuConv, MultipliesAllTapsWhereVectorsAreShortOfChannels) {
   const ir::Attrs same = {{"pads", {1, 1, 1, 1}}};
   const ir::Attrs strided = {{"strides", {2, 2}}, {"pads", {1, 0, 1, 2}}};
