@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -16,7 +15,6 @@
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/program/verify.h"
-#include "sluice/runtime/reduce.h"
 #include "sluice/transforms/pipeline.h"
 #include "sluice/transforms/shard_weights.h"
 
@@ -277,139 +275,6 @@ void Session::requireSameDevices(const Options& options) const {
         seed_,
         *options.randomSeed());
   }
-}
-
-void Session::set(const std::string& variable, const HostTensor& value) {
-  std::erase_if(replicaPresets_,
-                [&](const auto& preset) { return preset.first.second == variable; });
-  if (state().contains(variable)) {
-    write(variable, value);
-  } else {
-    presets_.insert_or_assign(variable, value.clone());
-  }
-}
-
-void Session::set(const std::string& variable, const HostTensor& value, std::size_t replica) {
-  wait();
-  if (replica < numReplicas() && state().contains(variable)) {
-    replicas_[replica].state->write(variable, value);
-  } else {
-    replicaPresets_.insert_or_assign({replica, variable}, value.clone());
-  }
-}
-
-/// Those of variables and replicas that are there now.
-void Session::writePresets() {
-  for (auto it = presets_.begin(); it != presets_.end();) {
-    const auto next = std::next(it);
-    if (state().contains(it->first)) {
-      const auto preset = presets_.extract(it);
-      write(preset.key(), preset.mapped());
-    }
-    it = next;
-  }
-  for (auto it = replicaPresets_.begin(); it != replicaPresets_.end();) {
-    const auto& [replica, variable] = it->first;
-    if (replica < numReplicas() && state().contains(variable)) {
-      replicas_[replica].state->write(variable, it->second);
-      it = replicaPresets_.erase(it);
-    } else {
-      ++it;
-    }
-  }
-}
-
-HostTensor Session::read(std::string_view variable) {
-  wait();
-  if (const auto preset = presets_.find(variable); preset != presets_.end()) {
-    return preset->second.clone();
-  }
-  const program::PlacedVariable* placed = state().plan().find(variable);
-  if (placed == nullptr || !placed->variable.split) {
-    return state().read(variable);
-  }
-  HostTensor whole(TensorType{placed->variable.type.dtype, placed->variable.split->whole});
-  for (std::size_t r = 0; r < static_cast<std::size_t>(placed->variable.split->parts); ++r) {
-    const HostTensor part = replicas_.at(r).state->read(variable);
-    const auto [begin, bytes] = runtime::partOf(whole.byteCount(), part.byteCount(), r);
-    std::memcpy(static_cast<std::byte*>(whole.bytes()) + begin, part.bytes(), bytes);
-  }
-  return whole;
-}
-
-HostTensor Session::read(std::string_view variable, std::size_t replica) {
-  wait();
-  const program::PlacedVariable* placed = state().plan().find(variable);
-  const bool split = placed != nullptr && placed->variable.split.has_value();
-  return split ? read(variable) : replicas_.at(replica).state->read(variable);
-}
-
-void Session::write(std::string_view variable, const HostTensor& value) {
-  wait();
-  if (const auto preset = presets_.find(variable); preset != presets_.end()) {
-    preset->second = value.clone();
-    return;
-  }
-  const program::PlacedVariable* placed = state().plan().find(variable);
-  const bool split = placed != nullptr && placed->variable.split.has_value();
-  if (split &&
-      value.type() != TensorType{placed->variable.type.dtype, placed->variable.split->whole}) {
-    raise<InvalidArgument>("variable '{}' is {}{}, the value given {}",
-                           variable,
-                           name(placed->variable.type.dtype),
-                           placed->variable.split->whole.str(),
-                           value.type().str());
-  }
-  for (std::size_t r = 0; r < replicas_.size(); ++r) {
-    if (!split) {
-      replicas_[r].state->write(variable, value);
-      continue;
-    }
-    HostTensor part = HostTensor::full(placed->variable.type, 0);
-    const auto [begin, bytes] = runtime::partOf(value.byteCount(), part.byteCount(), r);
-    std::memcpy(part.bytes(), static_cast<const std::byte*>(value.bytes()) + begin, bytes);
-    replicas_[r].state->write(variable, part);
-  }
-  if (const auto known = filled_.find(variable); known != filled_.end()) {
-    filled_.erase(known);
-  }
-}
-
-Session::Values Session::copyValues() {
-  wait();
-  Values values;
-  for (Replica& replica : replicas_) {
-    std::map<std::string, HostTensor>& each = values.emplace_back();
-    for (const program::PlacedVariable& placed : state().plan().variables()) {
-      each.emplace(placed.variable.name, replica.state->read(placed.variable.name));
-    }
-  }
-  return values;
-}
-
-void Session::restoreValues(const Values& values) {
-  wait();
-  for (std::size_t r = 0; r < values.size(); ++r) {
-    for (const auto& [name, value] : values[r]) {
-      replicas_[r].state->write(name, value);
-    }
-  }
-}
-
-void Session::fill(const std::string& variable, double value) {
-  wait();
-  if (const auto known = filled_.find(variable); known != filled_.end() && known->second == value) {
-    return;
-  }
-  const program::PlacedVariable* placed = state().plan().find(variable);
-  if (placed == nullptr) {
-    raise<InvalidArgument>("the model has no variable '{}'", variable);
-  }
-  const HostTensor tensor = HostTensor::full(placed->variable.type, value);
-  for (Replica& replica : replicas_) {
-    replica.state->write(variable, tensor);
-  }
-  filled_[variable] = value;
 }
 
 void Session::requireRoom(const program::Program& lowered) const {

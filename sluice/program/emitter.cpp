@@ -1,11 +1,11 @@
 #include "sluice/program/emitter.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "sluice/base/error.h"
 #include "sluice/ops/fused.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/program/emit_uses.h"
 
 namespace sluice::program {
 namespace {
@@ -34,6 +34,12 @@ bool sameStorage(const Shape& shape, const Layout& a, const Layout& b) {
   return true;
 }
 
+std::vector<OpId> bySegment(const ir::Graph& graph, const parallel::SegmentPlan& plan) {
+  std::vector<OpId> order(graph.order().begin(), graph.order().end());
+  std::ranges::stable_sort(order, {}, [&](OpId id) { return plan.of(id); });
+  return order;
+}
+
 bool canBeChannelsLast(const TensorType& type) {
   return type.shape.rank() >= 3 && type.shape.rank() <= 5;
 }
@@ -46,14 +52,19 @@ class Emitter {
         homes_(input.homes),
         streaming_(input.streaming),
         kernels_(kernels),
-        state_(state) {
+        state_(state),
+        order_(bySegment(graph_, plan_)),
+        uses_(graph_, order_) {
     for (std::int32_t d = 0; d < plan_.devices; ++d) {
       result_.segments.push_back({.kind = SegmentKind::Pack, .device = d});
     }
     result_.segments.insert(result_.segments.end(), plan_.segments.begin(), plan_.segments.end());
-    order_.assign(graph_.order().begin(), graph_.order().end());
-    std::ranges::stable_sort(order_, {}, [&](OpId id) { return plan_.of(id); });
-    findUses();
+    for (const OpId id : order_) {
+      if (graph_.op(id).is(ir::kConstant)) {
+        // Stored on each device that reads it, which may come before the device it is placed on.
+        materials_[graph_.op(id).out()] = {};
+      }
+    }
   }
 
   Emitted run() {
@@ -85,40 +96,6 @@ class Emitter {
     std::int32_t segment = -1;  ///< -1: there before the loop, or brought by a transfer
     std::int32_t only = -1;     ///< the one segment that it exists for; -1: any
   };
-
-  void findUses() {
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      const Op& op = graph_.op(order_[i]);
-      if (op.is(ir::kAssign)) {
-        assigns_[op.attrs.text("var")].push_back(i);
-      } else if (op.is(ir::kConstant)) {
-        // Stored on each device that reads it, which may come before the device it is placed on.
-        materials_[op.out()] = {};
-      }
-      for (const Value v : op.inputs) {
-        lastUse_[v] = i;
-        if (graph_.op(v.op).place.device != op.place.device) {
-          readElsewhere_.insert(v);
-        }
-      }
-    }
-    for (const ir::Output& output : graph_.outputs()) {
-      lastUse_[output.value] = order_.size();
-    }
-    // A view lives in the memory of its operand: its uses count for the operand.
-    for (std::size_t i = order_.size(); i-- > 0;) {
-      const Op& op = graph_.op(order_[i]);
-      if (op.def->traits.view) {
-        const auto used = lastUse_.find(op.out());
-        if (used != lastUse_.end()) {
-          lastUse_[op.inputs[0]] = std::max(lastUse_[op.inputs[0]], used->second);
-        }
-        if (readElsewhere_.contains(op.out())) {
-          readElsewhere_.insert(op.inputs[0]);
-        }
-      }
-    }
-  }
 
   /// Feeds come in the order of the model's inputs, wherever these are first read.
   void sortFeeds() {
@@ -195,15 +172,6 @@ class Emitter {
     return known != nullptr ? known->device == kRemote : streaming_.variables.contains(variable);
   }
 
-  /// A combined velocity is an accumulator, too, but what is added stays from round to round.
-  bool beginsAnew(const ir::Variable& variable) {
-    return variable.role == ir::VariableRole::Accumulator &&
-           std::ranges::all_of(assigns_[variable.name], [&](std::size_t i) {
-             const std::string& mode = graph_.op(order_[i]).attrs.text("mode");
-             return mode == "sum" || mode == "mean";
-           });
-  }
-
   /// This device's window on a remote variable.
   BufferId windowOn(const std::string& variable) {
     const auto [known, isNew] = streamed_.emplace(variable, result_.streamed.size());
@@ -214,7 +182,7 @@ class Emitter {
       buffer.device = kRemote;
       buffer.region = Region::State;
       buffer.offset = placed.offset;
-      result_.streamed.push_back({beginsAnew(placed.variable), remote, {}});
+      result_.streamed.push_back({uses_.beginsAnew(placed.variable), remote, {}});
     }
     for (const BufferId window : result_.streamed[known->second].windows) {
       if (deviceOf(window) == device()) {
@@ -240,7 +208,8 @@ class Emitter {
     const std::int32_t home = known != nullptr ? known->device : homes_.at(variable);
     const PlacedVariable& placed = state_.add(*graph_.findVariable(variable), home);
     // What the loop writes has to be where it is written, wherever other programs have it.
-    const std::int32_t wanted = assignedInLoop(variable) ? homes_.at(variable) : placed.device;
+    const std::int32_t wanted =
+        uses_.isAssignedInLoop(variable) ? homes_.at(variable) : placed.device;
     const BufferId id = newBuffer(variable, placed.variable.type.bytes(), BufferUse::State);
     const StateSlice slice = state_.sliceOn(variable, wanted);
     Buffer& buffer = result_.buffers[id.index()];
@@ -256,16 +225,10 @@ class Emitter {
   void emitVariable(const Op& op) {
     const std::string& variable = op.attrs.text("var");
     const BufferId slice = stateBuffer(variable);
-    const auto used = lastUse_.find(op.out());
-    const std::size_t last = used == lastUse_.end() ? position_ : used->second;
-    bool overwritten = false;
-    for (const std::size_t assign : assigns_[variable]) {
-      overwritten = overwritten || (assign > position_ && assign < last);
-    }
     // A value of the update that another device reads is sent, which is no read of its own segment.
     const bool sentByUpdate = info(segment_).kind == SegmentKind::Update &&
-                              !assigns_[variable].empty() && readElsewhere_.contains(op.out());
-    if (overwritten || sentByUpdate) {
+                              uses_.isAssigned(variable) && uses_.isReadElsewhere(op.out());
+    if (uses_.isOverwritten(op, position_) || sentByUpdate) {
       requireHome(variable, slice, "reads");
       materials_[op.out()] = {
           {Layout::plain(), emitCopy(slice, op.outputs[0], op.name, BufferUse::Local), segment_}};
@@ -387,7 +350,7 @@ class Emitter {
     const auto variable = variableOf_.find(value);
     const bool streamed = variable != variableOf_.end() && isRemote(variable->second);
     if (variable != variableOf_.end() && info(segment_).kind != SegmentKind::Update &&
-        !assignedInLoop(variable->second) && !(streamed && packsInLoop())) {
+        !uses_.isAssignedInLoop(variable->second) && !(streamed && packsInLoop())) {
       forms.push_back(streamed && streaming_.order == parallel::StreamOrder::PhaseMajor
                           ? packedForPhase(variable->second, source, type, wanted)
                           : packed(variable->second, source, type, wanted));
@@ -476,7 +439,7 @@ class Emitter {
       return {Layout::plain(), windowOn(variable)};
     }
     const BufferId slice = stateBuffer(variable);
-    if (assignedInLoop(variable)) {
+    if (uses_.isAssignedInLoop(variable)) {
       requireHome(variable, slice, "reads");
     }
     for (const Material& form : mirrors_[variable]) {
@@ -488,12 +451,6 @@ class Emitter {
     result_.transfers.push_back({variable, slice, to, type.bytes(), true});
     mirrors_[variable].push_back({Layout::plain(), to});
     return mirrors_[variable].back();
-  }
-
-  bool assignedInLoop(const std::string& variable) {
-    return std::ranges::any_of(assigns_[variable], [&](std::size_t position) {
-      return graph_.op(order_[position]).place.pass != ir::Pass::Update;
-    });
   }
 
   /// The layout a following op takes: that of its largest operand of the output's rank.
@@ -581,11 +538,9 @@ class Emitter {
   const device::KernelTable& kernels_;
   StatePlan& state_;
   std::vector<OpId> order_;
+  EmitUses uses_;
   std::size_t position_ = 0;
   std::int32_t segment_ = 0;  // being emitted; index into result_.segments
-  std::unordered_map<Value, std::size_t> lastUse_;
-  std::unordered_set<Value> readElsewhere_;  // on another device than it is made on
-  std::unordered_map<std::string, std::vector<std::size_t>> assigns_;
   std::unordered_map<Value, std::vector<Material>> materials_;
   std::unordered_map<Value, std::string> variableOf_;
   std::unordered_map<std::string, BufferId> stateBuffers_;

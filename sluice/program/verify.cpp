@@ -34,6 +34,7 @@ bool readsOutput(const device::KernelCall& call) {
 
 void verify(const Program& program) {
   verifyStructure(program);
+  verifyMeetings(program);
   verifyExecution(program);
 }
 

@@ -10,6 +10,9 @@ namespace sluice::program {
 
 /// Everything that can be said of single records: indices, sizes, places, counts.
 void verifyStructure(const Program& program);
+/// That lanes of several devices or replicas meet: sums over replicas and barriers. Needs a sound
+/// structure.
+void verifyMeetings(const Program& program);
 /// Deadlock, races and values, by executing the lanes symbolically. Needs a sound structure.
 void verifyExecution(const Program& program);
 

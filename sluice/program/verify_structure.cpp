@@ -2,9 +2,7 @@
 #include <array>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "sluice/program/barriers.h"
 #include "sluice/program/task_lists.h"
 #include "sluice/program/verify_parts.h"
 
@@ -77,11 +75,6 @@ class Structure {
       }
     }
     allOnceAndInOrder();
-    sumsOverReplicas();
-    if (p_.barriers) {
-      meetings();
-      exchangesBehindBarriers();
-    }
   }
 
  private:
@@ -440,99 +433,6 @@ class Structure {
     for (std::size_t r = 0; r < reductions.size(); ++r) {
       complete(
           reductions[r], "reduce", p_.reductions[r].name, perRound(p_.reductions[r].oncePerRound));
-    }
-  }
-
-  /// The execution of one replica says nothing about the others: a sum waits for its operand in all
-  /// of them, and who overwrites the operand waits for the sum in all of them.
-  void sumsOverReplicas() const {
-    const auto waitsForAll = [&](const Task& task) {
-      return std::ranges::any_of(p_.waitsOf(task), &Wait::allReplicas);
-    };
-    std::vector<bool> summed(p_.buffers.size(), false);
-    for (const Reduction& reduction : p_.reductions) {
-      summed[reduction.from.index()] = true;
-    }
-    std::vector<bool> writesSummed;
-    for (const Segment& segment : p_.segments) {
-      writesSummed.push_back(
-          std::ranges::any_of(segment.calls, [&](const device::KernelCall& call) {
-            return std::ranges::any_of(
-                call.outputs, [&](std::int32_t b) { return summed[static_cast<std::size_t>(b)]; });
-          }));
-    }
-    const auto writesOperand = [&](const Task& task) {
-      return task.kind == TaskKind::Run && writesSummed[static_cast<std::size_t>(task.subject)];
-    };
-    for (std::size_t lane = 0; lane < p_.lanes.size() && !p_.reductions.empty(); ++lane) {
-      for (std::size_t index = 0; index < p_.lanes[lane].tasks.size(); ++index) {
-        const Task& task = p_.lanes[lane].tasks[index];
-        require((task.kind != TaskKind::Reduce && !writesOperand(task)) || waitsForAll(task),
-                "{}: it takes part in a sum over replicas and waits for none of the others",
-                taskName(lane, index));
-      }
-    }
-  }
-
-  /// Every device of a group with kernels comes to the barrier once, and waits for all the others.
-  void meetings() const {
-    const std::vector<std::vector<std::int32_t>>& groups = p_.barriers->groups;
-    using Place = std::pair<std::size_t, std::size_t>;  // lane, task
-    std::vector<std::vector<Place>> members(groups.size());
-    for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
-      for (std::size_t index = 0; index < p_.lanes[lane].tasks.size(); ++index) {
-        const Task& task = p_.lanes[lane].tasks[index];
-        if (task.kind == TaskKind::Barrier) {
-          members[static_cast<std::size_t>(task.subject)].emplace_back(lane, index);
-        }
-      }
-    }
-    for (std::size_t b = 0; b < groups.size(); ++b) {
-      const auto computes = std::ranges::count_if(p_.lanes, [&](const Lane& lane) {
-        return lane.kind == LaneKind::Compute &&
-               std::ranges::find(groups[b], lane.device) != groups[b].end();
-      });
-      require(static_cast<std::ptrdiff_t>(members[b].size()) == computes,
-              "barrier {}: {} of {} lanes come to it",
-              b,
-              members[b].size(),
-              computes);
-      for (const auto& [lane, index] : members[b]) {
-        require(p_.lanes[lane].kind == LaneKind::Compute,
-                "{}: only compute lanes meet",
-                taskName(lane, index));
-        for (const auto& [other, at] : members[b]) {
-          const auto waits = p_.waitsOf(p_.lanes[lane].tasks[index]);
-          const Wait arrival =
-              waitForArrival(static_cast<std::int32_t>(other),
-                             static_cast<std::int32_t>(at),
-                             static_cast<std::int32_t>(p_.lanes[other].tasks.size()));
-          require(other == lane || std::ranges::find(waits, arrival) != waits.end(),
-                  "{}: it does not wait for {}",
-                  taskName(lane, index),
-                  laneName(other));
-        }
-      }
-    }
-  }
-
-  void exchangesBehindBarriers() const {
-    for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
-      for (std::size_t index = 0; index < p_.lanes[lane].tasks.size(); ++index) {
-        const Task& task = p_.lanes[lane].tasks[index];
-        const std::vector<std::int32_t> group =
-            groupBefore(p_, p_.lanes[lane], task, p_.barriers->pattern);
-        const bool behind = std::ranges::any_of(p_.waitsOf(task), [&](const Wait& wait) {
-          const Task& other = p_.lanes[static_cast<std::size_t>(wait.lane)]
-                                  .tasks[static_cast<std::size_t>(wait.task)];
-          return wait.roundsBack == 0 && other.kind == TaskKind::Barrier &&
-                 p_.barriers->groups[static_cast<std::size_t>(other.subject)] == group;
-        });
-        require(group.empty() || behind,
-                "{}: no barrier of devices {} is in front of it",
-                taskName(lane, index),
-                fmt::join(group, ", "));
-      }
     }
   }
 

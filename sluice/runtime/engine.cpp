@@ -16,15 +16,14 @@
 #include "sluice/base/log.h"
 #include "sluice/runtime/checked_segment.h"
 #include "sluice/runtime/lane_run.h"
-#include "sluice/runtime/reduce.h"
 #include "sluice/runtime/remote_link.h"
+#include "sluice/runtime/step_job.h"
 
 namespace sluice::runtime {
 namespace {
 
 using program::Program;
 using program::Task;
-using program::TaskKind;
 
 std::int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -39,26 +38,6 @@ LoadedProgram::~LoadedProgram() = default;
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one per engine
 struct Engine::Impl {
-  /// The step being run; written before `step` is raised, read by the threads after.
-  struct Job {
-    const Program* program = nullptr;
-    std::span<const std::unique_ptr<LaneRun>> lanes;
-    std::span<const std::unique_ptr<device::Executable>> segments;
-    std::span<const std::unique_ptr<CheckedSegment>> checked;
-    std::span<std::byte* const> addresses;
-    const StepArgs* args = nullptr;
-    std::size_t replicas = 1;
-    bool workersServeHost = false;  // its callbacks do not block
-
-    LaneClass classOf(const LaneRun& lane) const {
-      const bool host = lane.laneClass() == LaneClass::Host;
-      return host && workersServeHost ? LaneClass::Device : lane.laneClass();
-    }
-    std::span<std::byte* const> addressesOf(std::size_t replica) const {
-      return addresses.subspan(replica * program->buffers.size(), program->buffers.size());
-    }
-  };
-
   /// What sleeping threads of one class wait for: raised when a task of theirs may be ready.
   struct alignas(64) Signal {
     std::atomic<std::int32_t> epoch{0};
@@ -77,7 +56,7 @@ struct Engine::Impl {
   std::vector<device::Device*> devices;  // of all states; grows between steps only
   std::vector<std::thread> threads;
   int workers = 0;  // of the threads
-  Job job;
+  StepJob job;      // written before `step` is raised, read by the threads after
   std::atomic<std::int32_t> step{0};
   std::atomic<bool> stop{false};
   std::atomic<bool> failed{false};
@@ -244,7 +223,7 @@ struct Engine::Impl {
       options.beforeTask(static_cast<std::size_t>(&lane.plan() - job.program->lanes.data()), count);
     }
     try {
-      runTask(lane, task, round);
+      runTask(job, lane, task, round);
     } catch (Error& error) {
       error.at(fmt::format("{} of micro-batch {}, round {}, device {}",
                            program::name(task.kind),
@@ -279,122 +258,6 @@ struct Engine::Impl {
     }
     if (last && lanesLeft.fetch_sub(1) == 1) {
       wakeAll();
-    }
-  }
-
-  void runTask(LaneRun& lane, const Task& task, std::int32_t round) {
-    const Program& program = *job.program;
-    const std::int64_t inStep =
-        static_cast<std::int64_t>(round) * program.microBatchesPerRound + task.microBatch;
-    const std::int64_t overReplicas = inStep * static_cast<std::int64_t>(job.replicas) +
-                                      static_cast<std::int64_t>(lane.replica());
-    lane.selectSlots(task, round, job.addressesOf(lane.replica()));
-    const auto subject = static_cast<std::size_t>(task.subject);
-    switch (task.kind) {
-      case TaskKind::Run: {
-        const std::size_t segment = lane.replica() * program.segments.size() + subject;
-        const ir::RunInfo info{.seed = job.args->seed,
-                               .microBatch = job.args->firstMicroBatch + overReplicas,
-                               .microBatchInRound = task.microBatch,
-                               .replica = static_cast<std::int32_t>(lane.replica())};
-        if (job.checked.empty()) {
-          lane.queue().launch(*job.segments[segment], lane.addresses(), info);
-        } else {
-          job.checked[segment]->run(lane.queue(), lane.addresses(), info, overReplicas);
-        }
-        break;
-      }
-      case TaskKind::Feed: {
-        const program::Stream& stream = program.feeds[subject];
-        lane.queue().copy(lane.address(stream.buffer),
-                          job.args->feed.take(task.subject, overReplicas),
-                          stream.type.bytes());
-        break;
-      }
-      case TaskKind::Drain: {
-        const program::Stream& stream = program.drains[subject];
-        const std::int64_t total =
-            static_cast<std::int64_t>(job.args->rounds) * program.microBatchesPerRound;
-        if (stream.rule.applies(inStep, total)) {
-          job.args->sink.put(task.subject, overReplicas, lane.address(stream.buffer));
-        }
-        break;
-      }
-      case TaskKind::Transfer: {
-        const program::Transfer& transfer = program.transfers[subject];
-        if (lane.laneClass() == LaneClass::Remote) {
-          moveRemote(lane, transfer, task, round);
-        } else {
-          lane.queue().copy(lane.address(transfer.to), lane.address(transfer.from), transfer.bytes);
-        }
-        break;
-      }
-      case TaskKind::Reduce:
-        joinReplicas(lane, program.reductions[subject], task, round);
-        break;
-      case TaskKind::Barrier:  // its waits were all
-        break;
-    }
-    lane.queue().finish();
-  }
-
-  /// Where a task finds a remote buffer in its arena.
-  std::size_t remoteOffset(program::BufferId id, const Task& task, std::int32_t round) const {
-    const program::Buffer& buffer = job.program->buffer(id);
-    std::size_t offset = buffer.offset;
-    for (const program::Slot& slot : job.program->slotsOf(task)) {
-      if (slot.buffer == id) {
-        offset += buffer.slotStride() * static_cast<std::size_t>(job.program->slotIn(slot, round));
-      }
-    }
-    return offset;
-  }
-
-  /// A fetch or a flush.
-  void moveRemote(LaneRun& lane,
-                  const program::Transfer& transfer,
-                  const Task& task,
-                  std::int32_t round) {
-    const auto begin = RemoteLinks::Clock::now();
-    const program::Buffer& from = job.program->buffer(transfer.from);
-    const program::Buffer& to = job.program->buffer(transfer.to);
-    ModelState& state = *states[lane.replica()];
-    if (from.isRemote()) {
-      state.remote(from.region)
-          .read(
-              remoteOffset(transfer.from, task, round), lane.address(transfer.to), transfer.bytes);
-    } else {
-      state.remote(to.region).write(
-          remoteOffset(transfer.to, task, round), lane.address(transfer.from), transfer.bytes);
-    }
-    links.pass(lane.replica(),
-               lane.plan().device,
-               from.isRemote() ? RemoteLinks::Direction::In : RemoteLinks::Direction::Out,
-               transfer.bytes,
-               begin);
-  }
-
-  /// All replicas run the same task, so their sources have the same slot.
-  void joinReplicas(LaneRun& lane,
-                    const program::Reduction& reduction,
-                    const Task& task,
-                    std::int32_t round) {
-    std::size_t slotOffset = 0;
-    for (const program::Slot& slot : job.program->slotsOf(task)) {
-      if (slot.buffer == reduction.from) {
-        slotOffset = job.program->buffer(slot.buffer).slotStride() *
-                     static_cast<std::size_t>(job.program->slotIn(slot, round));
-      }
-    }
-    lane.sources.clear();
-    for (std::size_t r = 0; r < job.replicas; ++r) {
-      lane.sources.push_back(job.addressesOf(r)[reduction.from.index()] + slotOffset);
-    }
-    const std::int64_t summed =
-        reduce(lane.queue(), reduction, lane.sources, lane.address(reduction.to), lane.replica());
-    if (!job.checked.empty() && summed > 0) {
-      const TensorType terms{reduction.type.dtype, Shape{summed}};
-      requireFiniteSum(reduction.name, terms, lane.sources, lane.address(reduction.to));
     }
   }
 
@@ -564,14 +427,15 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
   Impl& impl = *impl_;
   refreshAddresses(loaded);
   makeCurrent(loaded);
-  impl.job = {&loaded.program_,
-              loaded.lanes_,
-              loaded.segments_,
-              loaded.checked_,
-              loaded.addresses_,
-              &args,
-              loaded.replicas_,
-              !args.feed.mayBlock() && !args.sink.mayBlock()};
+  impl.job = {.program = &loaded.program_,
+              .lanes = loaded.lanes_,
+              .segments = loaded.segments_,
+              .checked = loaded.checked_,
+              .addresses = loaded.addresses_,
+              .states = {states_.data(), loaded.replicas_},
+              .links = &impl.links,
+              .args = &args,
+              .workersServeHost = !args.feed.mayBlock() && !args.sink.mayBlock()};
   impl.failed.store(false);
   impl.failure = nullptr;
   std::int32_t busy = 0;

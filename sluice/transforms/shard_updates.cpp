@@ -9,6 +9,7 @@
 
 #include "sluice/ops/shape_ops.h"
 #include "sluice/transforms/eliminate_dead.h"
+#include "sluice/transforms/replace_op.h"
 
 namespace sluice::transforms {
 namespace {
@@ -98,7 +99,7 @@ class Sharder {
         v = whole.at(v);
       }
       if (inputs != op.inputs) {
-        replace(id, insertLike(id, op, std::move(inputs)));
+        replaceOperands(graph_, op, std::move(inputs));
       }
     }
   }
@@ -141,7 +142,7 @@ class Sharder {
       for (Value& input : inputs) {
         input = graph_.type(input).shape.rank() == 0 ? input : partOf(input, position);
       }
-      part = insertLike(position, graph_.op(v.op), std::move(inputs)).out();
+      part = {copyBefore(graph_, position, graph_.op(v.op), std::move(inputs)), 0};
     } else {
       part = insert(position, ops::kReplicaScatter, {v}, {{"replicas", replicas_}}, v);
     }
@@ -182,25 +183,6 @@ class Sharder {
                    .place = like.place};
     made.place.pass = ir::Pass::Update;
     return {graph_.insertBefore(position, std::move(made)), 0};
-  }
-
-  const Op& insertLike(OpId position, const Op& op, std::vector<Value> inputs) {
-    return graph_.op(graph_.insertBefore(position,
-                                         {.def = *op.def,
-                                          .inputs = std::move(inputs),
-                                          .attrs = op.attrs,
-                                          .name = op.name,
-                                          .place = op.place}));
-  }
-
-  void replace(OpId id, const Op& by) {
-    const Op& op = graph_.op(id);
-    std::unordered_map<Value, Value> results;
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      results.emplace(op.out(i), by.out(i));
-    }
-    graph_.replaceUses(results);
-    graph_.remove(std::array{id});
   }
 
   ir::Graph& graph_;

@@ -1,6 +1,5 @@
 #include "sluice/transforms/shard_weights.h"
 
-#include <array>
 #include <map>
 #include <span>
 #include <tuple>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "sluice/ops/shape_ops.h"
+#include "sluice/transforms/replace_op.h"
 
 namespace sluice::transforms {
 namespace {
@@ -70,7 +70,7 @@ class WeightSharder {
       }
     }
     if (inputs != op.inputs) {
-      replace(op, std::move(inputs));
+      replaceOperands(graph_, op, std::move(inputs));
     }
   }
 
@@ -85,7 +85,7 @@ class WeightSharder {
                                            .attrs = {{"replicas", replicas_}},
                                            .name = op.name,
                                            .place = op.place});
-    replace(op, {{part, 0}});
+    replaceOperands(graph_, op, {{part, 0}});
   }
 
   /// The whole weight of a read, in the pass and block of `user`; it is made in front of the first
@@ -115,22 +115,6 @@ class WeightSharder {
       known->second = {whole, 0};
     }
     return known->second;
-  }
-
-  /// The same op of other operands.
-  void replace(const Op& op, std::vector<Value> inputs) {
-    const OpId made = graph_.insertBefore(op.id,
-                                          {.def = *op.def,
-                                           .inputs = std::move(inputs),
-                                           .attrs = op.attrs,
-                                           .name = op.name,
-                                           .place = op.place});
-    std::unordered_map<Value, Value> results;
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      results.emplace(op.out(i), graph_.op(made).out(i));
-    }
-    graph_.replaceUses(results);
-    graph_.remove(std::array{op.id});
   }
 
   ir::Graph& graph_;

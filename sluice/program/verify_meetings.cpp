@@ -1,0 +1,134 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sluice/program/barriers.h"
+#include "sluice/program/verify_parts.h"
+
+namespace sluice::program {
+namespace {
+
+/// Calls f(lane, index, task) for every task.
+template <class F>
+void forEachTask(const Program& p, F f) {
+  for (std::size_t lane = 0; lane < p.lanes.size(); ++lane) {
+    for (std::size_t index = 0; index < p.lanes[lane].tasks.size(); ++index) {
+      f(lane, index, p.lanes[lane].tasks[index]);
+    }
+  }
+}
+
+/// The segments that write what is summed over replicas.
+std::vector<bool> writersOfSummed(const Program& p) {
+  std::vector<bool> summed(p.buffers.size(), false);
+  for (const Reduction& reduction : p.reductions) {
+    summed[reduction.from.index()] = true;
+  }
+  std::vector<bool> writers;
+  for (const Segment& segment : p.segments) {
+    writers.push_back(std::ranges::any_of(segment.calls, [&](const device::KernelCall& call) {
+      return std::ranges::any_of(
+          call.outputs, [&](std::int32_t b) { return summed[static_cast<std::size_t>(b)]; });
+    }));
+  }
+  return writers;
+}
+
+/// The execution of one replica says nothing about the others: a sum waits for its operand in all
+/// of them, and who overwrites the operand waits for the sum in all of them.
+void sumsOverReplicas(const Program& p) {
+  if (p.reductions.empty()) {
+    return;
+  }
+  const std::vector<bool> writers = writersOfSummed(p);
+  forEachTask(p, [&](std::size_t lane, std::size_t index, const Task& task) {
+    const bool writes =
+        task.kind == TaskKind::Run && writers[static_cast<std::size_t>(task.subject)];
+    if ((task.kind == TaskKind::Reduce || writes) &&
+        std::ranges::none_of(p.waitsOf(task), &Wait::allReplicas)) {
+      broken(p,
+             "{}: it takes part in a sum over replicas and waits for none of the others",
+             taskText(p, lane, index));
+    }
+  });
+}
+
+/// A task that comes to a barrier.
+struct Member {
+  std::size_t lane;
+  std::size_t index;
+};
+
+void waitsForOthers(const Program& p, const Member& member, std::span<const Member> members) {
+  const auto waits = p.waitsOf(p.lanes[member.lane].tasks[member.index]);
+  for (const Member& other : members) {
+    const Wait arrival =
+        waitForArrival(static_cast<std::int32_t>(other.lane),
+                       static_cast<std::int32_t>(other.index),
+                       static_cast<std::int32_t>(p.lanes[other.lane].tasks.size()));
+    if (other.lane != member.lane && std::ranges::find(waits, arrival) == waits.end()) {
+      broken(p,
+             "{}: it does not wait for {}",
+             taskText(p, member.lane, member.index),
+             laneText(p, other.lane));
+    }
+  }
+}
+
+/// Every device of a group with kernels comes to the barrier once, and waits for all the others.
+void allComeToBarriers(const Program& p) {
+  const std::vector<std::vector<std::int32_t>>& groups = p.barriers->groups;
+  std::vector<std::vector<Member>> members(groups.size());
+  forEachTask(p, [&](std::size_t lane, std::size_t index, const Task& task) {
+    if (task.kind == TaskKind::Barrier) {
+      members[static_cast<std::size_t>(task.subject)].push_back({lane, index});
+    }
+  });
+  for (std::size_t b = 0; b < groups.size(); ++b) {
+    const auto computes = std::ranges::count_if(p.lanes, [&](const Lane& lane) {
+      return lane.kind == LaneKind::Compute &&
+             std::ranges::find(groups[b], lane.device) != groups[b].end();
+    });
+    if (std::ssize(members[b]) != computes) {
+      broken(p, "barrier {}: {} of {} lanes come to it", b, members[b].size(), computes);
+    }
+    for (const Member& member : members[b]) {
+      if (p.lanes[member.lane].kind != LaneKind::Compute) {
+        broken(p, "{}: only compute lanes meet", taskText(p, member.lane, member.index));
+      }
+      waitsForOthers(p, member, members[b]);
+    }
+  }
+}
+
+void exchangesBehindBarriers(const Program& p) {
+  forEachTask(p, [&](std::size_t lane, std::size_t index, const Task& task) {
+    const std::vector<std::int32_t> group =
+        groupBefore(p, p.lanes[lane], task, p.barriers->pattern);
+    const bool behind = std::ranges::any_of(p.waitsOf(task), [&](const Wait& wait) {
+      const Task& other =
+          p.lanes[static_cast<std::size_t>(wait.lane)].tasks[static_cast<std::size_t>(wait.task)];
+      return wait.roundsBack == 0 && other.kind == TaskKind::Barrier &&
+             p.barriers->groups[static_cast<std::size_t>(other.subject)] == group;
+    });
+    if (!group.empty() && !behind) {
+      broken(p,
+             "{}: no barrier of devices {} is in front of it",
+             taskText(p, lane, index),
+             fmt::join(group, ", "));
+    }
+  });
+}
+
+}  // namespace
+
+void verifyMeetings(const Program& program) {
+  sumsOverReplicas(program);
+  if (program.barriers) {
+    allComeToBarriers(program);
+    exchangesBehindBarriers(program);
+  }
+}
+
+}  // namespace sluice::program

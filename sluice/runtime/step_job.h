@@ -1,0 +1,42 @@
+// StepJob: one step of a loaded Program while the Engine's threads run it, and what its tasks do.
+// Private to the runtime module.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "sluice/runtime/checked_segment.h"
+#include "sluice/runtime/lane_run.h"
+#include "sluice/runtime/model_state.h"
+#include "sluice/runtime/remote_link.h"
+
+namespace sluice::runtime {
+
+/// Lanes, segments and addresses are those of all replicas, one replica behind the other.
+struct StepJob {
+  const program::Program* program = nullptr;
+  std::span<const std::unique_ptr<LaneRun>> lanes;
+  std::span<const std::unique_ptr<device::Executable>> segments;  ///< or, if it is checked:
+  std::span<const std::unique_ptr<CheckedSegment>> checked;
+  std::span<std::byte* const> addresses;
+  std::span<ModelState* const> states;  ///< by replica
+  RemoteLinks* links = nullptr;
+  const StepArgs* args = nullptr;
+  bool workersServeHost = false;  ///< its callbacks do not block
+
+  std::size_t replicas() const { return states.size(); }
+  LaneClass classOf(const LaneRun& lane) const {
+    const bool host = lane.laneClass() == LaneClass::Host;
+    return host && workersServeHost ? LaneClass::Device : lane.laneClass();
+  }
+  std::span<std::byte* const> addressesOf(std::size_t replica) const {
+    return addresses.subspan(replica * program->buffers.size(), program->buffers.size());
+  }
+};
+
+/// Does the work of one task, in the thread that has claimed its lane.
+void runTask(const StepJob& job, LaneRun& lane, const program::Task& task, std::int32_t round);
+
+}  // namespace sluice::runtime
