@@ -114,10 +114,14 @@ NamedTensors Model::stateDict() const {
 
 nn::UnmatchedNames Model::loadStateDict(const NamedTensors& state, nn::Strict strict) {
   const std::vector<ir::Variable> all = variables();
-  if (source_->hasConstantWeights() && isCompiled()) {
+  const auto weight = std::ranges::find_if(all, [&](const ir::Variable& variable) {
+    return variable.role == ir::VariableRole::Weight && state.contains(variable.name);
+  });
+  if (source_->hasConstantWeights() && isCompiled() && weight != all.end()) {
     raise<InvalidArgument>(
-        "loadStateDict: the weights are constants of the compiled program; load them before "
-        "prepareDevice, or make the session with constantWeights = false");
+        "loadStateDict: weights such as '{}' are constants of the compiled program; load them "
+        "before prepareDevice, or make the session with constantWeights = false",
+        weight->name);
   }
   nn::UnmatchedNames unmatched = nn::requireStateDict(all, state, strict);
   for (const ir::Variable& variable : all) {

@@ -94,7 +94,7 @@ TEST(InferenceSession, TakesAStateDictOnlyBeforeItsWeightsAreConstants) {
   EXPECT_THAT(messageOf([&] {
                 session.model().loadStateDict({{"w", popartRow({1, 1})}});
               }),
-              HasSubstr("constants of the compiled program"));
+              AllOf(HasSubstr("'w'"), HasSubstr("constants of the compiled program")));
   NamedTensors anchors = session.initAnchorArrays();
   session.run({.inputs = {{"x", popartRow({1, 2})}}, .outputs = anchors});
   EXPECT_THAT(anchors.at(net.y).toDoubles(), ElementsAre(5, 14));

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_set>
 
 #include "sluice/parallel/continuous.h"
 #include "sluice/parallel/recompute.h"
@@ -139,8 +140,10 @@ std::vector<std::int32_t> place(ir::Graph& graph,
   return map.deviceOfStage;
 }
 
-/// What is kept in remote memory, and for how long devices hold copies.
+/// What is kept in remote memory, and for how long devices hold copies. There is nothing to locate
+/// of what the backward pass makes again.
 void setStreaming(const ir::Graph& graph,
+                  const std::unordered_set<ir::OpId>& recomputed,
                   const Strategy& strategy,
                   const PlanOptions& options,
                   std::span<const std::int32_t> deviceOfStage,
@@ -149,7 +152,9 @@ void setStreaming(const ir::Graph& graph,
   Streaming& streaming = plan.streaming;
   LocationPlan locations = options.locations;
   for (const MarkedTensor& tensor : markedTensors(graph)) {
-    if (!tensor.recomputed) {
+    if (recomputed.contains(tensor.producer)) {
+      plan.ignoredLocations.push_back(tensor.name);
+    } else {
       locations.tensors.emplace(tensor.name, tensor.onChip);  // unless the options say more
     }
   }
@@ -225,13 +230,14 @@ ExecutionPlan planExecution(ir::Graph& graph,
   }
   plan.recomputed = options.recompute != Recompute::No &&
                     (options.recompute != Recompute::IfPipelined || plan.pipelined);
+  std::unordered_set<ir::OpId> recomputed;
   if (plan.recomputed) {
     const auto last = std::ranges::find(plan.slotOfStage, plan.slotOfStage.back());
-    recomputeActivations(graph,
-                         ruleOf(options.recompute),
-                         static_cast<std::int32_t>(last - plan.slotOfStage.begin()));
+    recomputed = recomputeActivations(graph,
+                                      ruleOf(options.recompute),
+                                      static_cast<std::int32_t>(last - plan.slotOfStage.begin()));
   }
-  setStreaming(graph, strategy, options, deviceOfStage, plan);
+  setStreaming(graph, recomputed, strategy, options, deviceOfStage, plan);
   const bool phaseMajor = plan.streaming.order == StreamOrder::PhaseMajor;
   plan.segments =
       cutSegments(graph,

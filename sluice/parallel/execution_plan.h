@@ -29,6 +29,8 @@ struct ExecutionPlan {
   std::vector<std::int32_t> slotOfStage;         ///< concurrent stages have the same
   std::vector<std::int32_t> phaseOfStage;        ///< of phased execution
   Streaming streaming;
+  /// Marked with a place of their own, but made again in the backward pass.
+  std::vector<std::string> ignoredLocations;
 };
 
 /// Whether activations are made again in the backward pass, and which (see recompute.h).

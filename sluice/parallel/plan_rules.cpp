@@ -84,12 +84,10 @@ void checkActivations(const ExecutionPlan& plan, RuleReport& report) {
   }
 }
 
-void checkMarks(const ir::Graph& graph, RuleReport& report) {
-  for (const MarkedTensor& tensor : markedTensors(graph)) {
-    if (tensor.recomputed) {
-      report.warnings.push_back(fmt::format(
-          "the tensor location of '{}' is ignored: the backward pass makes it again", tensor.name));
-    }
+void checkMarks(const ExecutionPlan& plan, RuleReport& report) {
+  for (const std::string& tensor : plan.ignoredLocations) {
+    report.warnings.push_back(fmt::format(
+        "the tensor location of '{}' is ignored: the backward pass makes it again", tensor));
   }
 }
 
@@ -267,7 +265,7 @@ RuleReport checkPlan(const ir::Graph& graph,
   }
   checkSharedWeights(graph, plan, context, report);
   checkActivations(plan, report);
-  checkMarks(graph, report);
+  checkMarks(plan, report);
   return report;
 }
 

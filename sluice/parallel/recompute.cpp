@@ -15,8 +15,6 @@
 namespace sluice::parallel {
 namespace {
 
-const std::string kAgain = "again/";
-
 using ir::Op;
 using ir::OpId;
 using ir::Pass;
@@ -150,7 +148,7 @@ class Recomputer {
     }
   }
 
-  void run() {
+  std::unordered_set<OpId> run() {
     const std::vector<OpId> before(graph_.order().begin(), graph_.order().end());
     for (const OpId id : before) {
       const Op& op = graph_.op(id);
@@ -164,6 +162,11 @@ class Recomputer {
       replacer_.replace(op, std::move(inputs));
     }
     replacer_.finish();
+    std::unordered_set<OpId> repeated;
+    for (const auto& [id, clone] : clones_) {
+      repeated.insert(id);
+    }
+    return repeated;
   }
 
  private:
@@ -228,7 +231,7 @@ class Recomputer {
     }
     ir::Placement place = op.place;
     place.pass = Pass::Backward;
-    const OpId made = replacer_.copy(op, std::move(inputs), kAgain + op.name, place);
+    const OpId made = replacer_.copy(op, std::move(inputs), "again/" + op.name, place);
     clones_.emplace(v.op, made);
     return {made, v.out};
   }
@@ -244,14 +247,10 @@ class Recomputer {
 
 }  // namespace
 
-bool isRecomputed(const ir::Graph& graph, const ir::Op& op) {
-  const std::string again = kAgain + op.name;
-  return std::ranges::any_of(graph.order(),
-                             [&](ir::OpId id) { return graph.op(id).name == again; });
-}
-
-void recomputeActivations(ir::Graph& graph, RecomputeRule rule, std::int32_t last) {
-  Recomputer(graph, rule, last).run();
+std::unordered_set<ir::OpId> recomputeActivations(ir::Graph& graph,
+                                                  RecomputeRule rule,
+                                                  std::int32_t last) {
+  return Recomputer(graph, rule, last).run();
 }
 
 }  // namespace sluice::parallel

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_set>
 
 #include "sluice/ir/graph.h"
 
@@ -20,10 +21,9 @@ enum class RecomputeRule : std::uint8_t {
 };
 
 /// On a placed graph: forward values that the backward pass of their stage reads are made again
-/// there. `last` is the number of the last stage.
-void recomputeActivations(ir::Graph& graph, RecomputeRule rule, std::int32_t last);
-
-/// Whether the backward pass of the graph makes the results of this forward op again.
-bool isRecomputed(const ir::Graph& graph, const ir::Op& op);
+/// there. `last` is the number of the last stage. Returns the forward ops that are repeated.
+std::unordered_set<ir::OpId> recomputeActivations(ir::Graph& graph,
+                                                  RecomputeRule rule,
+                                                  std::int32_t last);
 
 }  // namespace sluice::parallel

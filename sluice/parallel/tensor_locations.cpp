@@ -4,7 +4,6 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/shape_ops.h"
-#include "sluice/parallel/recompute.h"
 
 namespace sluice::parallel {
 
@@ -63,8 +62,8 @@ std::vector<MarkedTensor> markedTensors(const ir::Graph& graph) {
     const ir::Op& producer = producerOf(graph, op.inputs[0]);
     const bool variable = producer.is(ir::kVariable);
     marked.push_back({.name = variable ? producer.attrs.text("var") : producer.name,
-                      .onChip = op.attrs.flag("on_chip"),
-                      .recomputed = !variable && isRecomputed(graph, producer)});
+                      .producer = producer.id,
+                      .onChip = op.attrs.flag("on_chip")});
   }
   return marked;
 }

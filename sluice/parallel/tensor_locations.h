@@ -45,9 +45,9 @@ bool isOffChip(const TensorLocation& location, bool phased);
 
 /// A value that an op tensor_location marks, or a variable.
 struct MarkedTensor {
-  std::string name;  ///< of the op that makes it, or of the variable
+  std::string name;   ///< of the op that makes it, or of the variable
+  ir::OpId producer;  ///< that op, or the one that reads the variable
   bool onChip = true;
-  bool recomputed = false;  ///< the backward pass makes it again: there is nothing to locate
 };
 /// In the order of a placed graph.
 std::vector<MarkedTensor> markedTensors(const ir::Graph& graph);
