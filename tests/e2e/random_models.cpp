@@ -47,7 +47,7 @@ struct RandomNet::Trace {
   std::vector<Tensor> outputs;
 };
 
-RandomNet::RandomNet(std::uint64_t seed) {
+RandomNet::RandomNet(std::uint64_t seed, std::int64_t exchanging) : replicas_(exchanging) {
   Dice dice(seed * 7919 + 1);
   blocks_ = dice.between(2, 5);
   width_ = dice.oneIn(2) ? 8 : 12;
@@ -72,6 +72,22 @@ RandomNet::RandomNet(std::uint64_t seed) {
       }
       steps_.push_back(step);
     }
+  }
+  if (replicas_ > 1) {
+    Dice places(seed * 86028121 + 11);
+    addExchanges(places);
+  }
+}
+
+/// The other steps stay those of the seed.
+void RandomNet::addExchanges(Dice& dice) {
+  for (std::int64_t count = dice.between(1, 3); count > 0; --count) {
+    const auto at = static_cast<std::size_t>(dice.below(std::ssize(steps_)));
+    const Step step{.kind = Kind::Exchange,
+                    .block = steps_[at].block,
+                    .other = static_cast<std::size_t>(dice.below(1000)),
+                    .output = dice.oneIn(4)};
+    steps_.insert(steps_.begin() + static_cast<std::ptrdiff_t>(at), step);
   }
 }
 
@@ -101,6 +117,22 @@ std::vector<TensorType> RandomNet::inputs() const {
   return {{DType::F32, Shape{rows_, kFeatures}},
           {DType::F32, Shape{rows_, kFeatures}},
           {DType::I64, Shape{rows_}}};
+}
+
+/// Of the shape of y.
+Tensor RandomNet::exchanged(std::size_t which, const Tensor& y) const {
+  switch (which % 3) {
+    case 0:
+      return nn::allReduce(y);
+    case 1:
+      return nn::mean(nn::allGather(y, replicas_), {0});
+    default: {
+      // Parts of the sum, gathered without what was padded.
+      const Tensor parts = nn::allGather(nn::reduceScatter(y, replicas_), replicas_);
+      const Tensor all = nn::reshape(parts, {parts.shape().elements()});
+      return nn::reshape(nn::slice(all, 0, 0, rows_ * width_), {rows_, width_});
+    }
+  }
 }
 
 Tensor RandomNet::apply(const Step& step, const Tensor& y, Trace& trace) {
@@ -142,6 +174,8 @@ Tensor RandomNet::apply(const Step& step, const Tensor& y, Trace& trace) {
       }
       return y + (*layers_[step.layer])(late);
     }
+    case Kind::Exchange:
+      return y + 0.25 * exchanged(step.other, step.other % 2 == 0 ? y : earlier);
   }
   return y;
 }
@@ -323,8 +357,8 @@ void addOutputs(Bits& bits,
 
 }  // namespace
 
-Bits runRandomNet(std::uint64_t seed, const Options& given, std::int64_t updates) {
-  RandomNet net(seed);
+Bits runRandomNet(std::uint64_t seed, const Options& given, std::int64_t updates, bool exchanges) {
+  RandomNet net(seed, exchanges ? given.replicationFactor() : 1);
   const RandomTraining training(seed);
   Options options = given;
   options.outputMode(OutputMode::All);
@@ -387,17 +421,18 @@ std::string compareRandomNet(std::uint64_t seed, Variety variety) {
   const bool streams = variety != Variety::Devices;
   Options options =
       streams ? randomStreaming(seed, net, training) : randomOptions(seed, net, training);
-  if (variety == Variety::Replicas) {
+  if (variety == Variety::Replicas || variety == Variety::Exchanges) {
     shareBetweenReplicas(seed, options);
   }
+  const bool exchanges = variety == Variety::Exchanges;
   // Outputs are compared by the number of their micro-batch, so both make calls of equal size.
   const Options one = oneDeviceOptions(net, training)
                           .deviceIterations(options.deviceIterations())
                           .replicationFactor(options.replicationFactor());
   std::string different;
   try {
-    const Bits expected = runRandomNet(seed, one, 3);
-    const Bits got = runRandomNet(seed, options, 3);
+    const Bits expected = runRandomNet(seed, one, 3, exchanges);
+    const Bits got = runRandomNet(seed, options, 3, exchanges);
     for (const auto& [name, hash] : expected) {
       if (streams && name.ends_with(".accumulator")) {
         continue;  // begins anew in every round

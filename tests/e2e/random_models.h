@@ -31,10 +31,10 @@ class Dice {
 /// A classifier of two to five blocks "b0", "b1", ... : residual connections over blocks, layers
 /// that are applied twice, views of weights, inputs read by several blocks, work of an early block
 /// that is traced late, batch norm, dropout, frozen layers, values without gradient, and several
-/// outputs. The loss is the last one.
+/// outputs. The loss is the last one. For several replicas there are also exchanges between them.
 class RandomNet : public nn::Module {
  public:
-  explicit RandomNet(std::uint64_t seed);
+  explicit RandomNet(std::uint64_t seed, std::int64_t exchanging = 1);
 
   std::vector<nn::Tensor> forward(nn::Tensor x, nn::Tensor extra, nn::Tensor labels);
   std::int64_t numBlocks() const { return blocks_; }
@@ -49,7 +49,8 @@ class RandomNet : public nn::Module {
     View,       ///< adds a row of a weight, reshaped where it may be another block's
     Constant,
     Detached,  ///< scales by a value that gets no gradient
-    Late       ///< adds work of an earlier block that is traced now
+    Late,      ///< adds work of an earlier block that is traced now
+    Exchange   ///< adds what all replicas have made
   };
   struct Step {
     Kind kind = Kind::Layer;
@@ -62,11 +63,14 @@ class RandomNet : public nn::Module {
   struct Trace;
 
   std::size_t addLayer(Dice& dice);
+  void addExchanges(Dice& dice);
+  nn::Tensor exchanged(std::size_t which, const nn::Tensor& y) const;
   nn::Tensor apply(const Step& step, const nn::Tensor& y, Trace& trace);
 
   std::int64_t blocks_ = 2;
   std::int64_t width_ = 8;
   std::int64_t rows_ = 4;
+  std::int64_t replicas_ = 1;  ///< that exchange values
   std::vector<Step> steps_;
   std::vector<std::unique_ptr<nn::Layer>> layers_;
   std::vector<std::unique_ptr<nn::Linear>> shared_;
@@ -97,13 +101,17 @@ Options randomStreaming(std::uint64_t seed, const RandomNet& net, const RandomTr
 
 /// Trains for `updates` updates; the bits of all variables and of every output of every
 /// micro-batch.
-Bits runRandomNet(std::uint64_t seed, const Options& options, std::int64_t updates);
+Bits runRandomNet(std::uint64_t seed,
+                  const Options& options,
+                  std::int64_t updates,
+                  bool exchanges = false);
 
 /// How far a random configuration is from one device.
 enum class Variety : std::uint8_t {
-  Devices,  ///< cuts, schedules, threads
-  Streams,  ///< also phases, tensors off the devices, recomputation
-  Replicas  ///< also two or three replicas, which may share weights and optimizer state
+  Devices,   ///< cuts, schedules, threads
+  Streams,   ///< also phases, tensors off the devices, recomputation
+  Replicas,  ///< also two or three replicas, which may share weights and optimizer state
+  Exchanges  ///< also exchanges between them in the network itself
 };
 
 /// What differs between one device, or replicas of one device each, and a random configuration;

@@ -29,6 +29,10 @@ TEST_P(RandomModels, GiveTheBitsOfOneDevicePerReplicaWhenReplicasShare) {
   expectSameBits(GetParam(), testing::Variety::Replicas);
 }
 
+TEST_P(RandomModels, GiveTheBitsOfOneDevicePerReplicaWhenReplicasExchangeValues) {
+  expectSameBits(GetParam(), testing::Variety::Exchanges);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds,
                          RandomModels,
                          ::testing::Range<std::uint64_t>(RANDOM_FIRST, RANDOM_END, 10));
