@@ -178,13 +178,14 @@ TEST(VectorProduct, AddsOuterProductsInTheOrderOfTheTerms) {
                        static_cast<std::int32_t>((e.k - 1 - k) * e.columns)});
     }
     const std::int64_t stride = e.columns + 1;
-    const std::span<const float> next =
-        e.rows % 2 == 0 ? std::span<const float>() : std::span<const float>(right);
     std::vector<float> c(at(e.rows * stride), kUntouched);
     for (std::int64_t i = 0; i < e.rows; ++i) {
       std::fill_n(c.begin() + i * stride, e.columns, 0.5F);
     }
-    addOuterProducts(left.data(), right.data(), terms, {c.data(), stride}, {e.rows, e.columns});
+    const TermGroup all{0, e.rows, terms};
+    const OuterProducts products{
+        .left = left.data(), .right = right.data(), .groups = {&all, 1}, .next = right};
+    sumOuterProducts(products, {c.data(), stride}, {e.rows, e.columns});
     expectChains(
         c,
         stride,
@@ -192,6 +193,46 @@ TEST(VectorProduct, AddsOuterProductsInTheOrderOfTheTerms) {
         [&](auto i, auto k) { return left[at(terms[at(k)].left + i)]; },
         [&](auto k, auto j) { return right[at(terms[at(k)].right + j)]; },
         0.5F);
+  }
+}
+
+TEST(VectorProduct, SumsOuterProductsThatOnlySomeRowsHave) {
+  if (!hasVectorProduct()) {
+    GTEST_SKIP() << "no fused multiply-adds here";
+  }
+  for (const ProductExtents& e : extents()) {
+    // Terms of a middle, an upper and a lower group of rows; what is outside of them is not read.
+    const auto right = numbers(2, e.columns * e.k);
+    const auto left = numbers(1, e.rows);
+    std::vector<TermGroup> groups;
+    std::vector<TermOffsets> terms;
+    for (std::int64_t k = 0; k < e.k; ++k) {
+      terms.push_back({0, static_cast<std::int32_t>(k * e.columns)});
+    }
+    const std::int64_t low = e.rows / 4;
+    const std::int64_t high = e.rows - e.rows / 3;
+    const std::size_t third = terms.size() / 3;
+    const std::span<const TermOffsets> list = terms;
+    groups.push_back({low, high, list.first(third)});
+    groups.push_back({0, high, list.subspan(third, third)});
+    groups.push_back({low, e.rows, list.subspan(2 * third)});
+    std::vector<float> c(at(e.rows * e.columns), kUntouched);
+    sumOuterProducts({.left = left.data(), .right = right.data(), .groups = groups, .adds = false},
+                     {c.data(), e.columns},
+                     {e.rows, e.columns});
+    for (std::int64_t i = 0; i < e.rows; ++i) {
+      for (std::int64_t j = 0; j < e.columns; ++j) {
+        float sum = 0.0F;
+        for (const TermGroup& group : groups) {
+          for (const TermOffsets& term : group.terms) {
+            if (i >= group.firstRow && i < group.endRow) {
+              sum = std::fma(left[at(i)], right[at(term.right + j)], sum);
+            }
+          }
+        }
+        ASSERT_EQ(c[at(i * e.columns + j)], sum) << i << ", " << j;
+      }
+    }
   }
 }
 

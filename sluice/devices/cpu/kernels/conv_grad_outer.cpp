@@ -64,11 +64,6 @@ bool mergesTaps(const ops::ConvDims& d) {
          d.kernel[2] > 1 && d.dilations[2] == 1;
 }
 
-/// Pixels of a line of x as it is read; merged taps want its padding written out.
-std::int64_t lineOf(const ops::ConvDims& d) {
-  return d.in[2] + (mergesTaps(d) ? d.padsBefore[2] + d.padsAfter[2] : 0);
-}
-
 std::int64_t sumFloats(const ops::ConvDims& d) {
   return d.kernelSize() * d.inChannels * d.outChannels;
 }
@@ -77,39 +72,26 @@ std::size_t sumBytes(const ops::ConvDims& d) {
   return onednn::alignedBytes(static_cast<std::size_t>(sumFloats(d)) * sizeof(float));
 }
 
-/// A copy of x with its padding, where one is needed.
-std::size_t paddedBytes(const ops::ConvDims& d) {
-  if (lineOf(d) == d.in[2]) {
-    return 0;
-  }
-  return onednn::alignedBytes(
-      static_cast<std::size_t>(d.batch * d.in[0] * d.in[1] * lineOf(d) * d.inChannels) *
-      sizeof(float));
-}
-
 class ConvGradOuter : public device::Kernel {
  public:
   ConvGradOuter(const ops::ConvDims& d, std::int64_t grains)
       : d_(d),
         alongOutput_(alongOutput(d)),
         merged_(mergesTaps(d) ? d.kernel[2] : 1),
-        line_(lineOf(d)),
-        imageFloats_(d.in[0] * d.in[1] * line_ * d.inChannels),
         chunks_(chunksOf(d)),
         grains_(grains),
         perGrain_(ceilDiv(d.batch, grains)) {
+    std::size_t most = 0;
     for (std::int64_t line = 0; line < d.out[0] * d.out[1]; line += chunks_.lines) {
       addTerms(line, std::min(d.out[0] * d.out[1], line + chunks_.lines));
+      for (const Taps& taps : terms_.back()) {
+        most = std::max(most, taps.size());
+      }
     }
+    groups_.resize(static_cast<std::size_t>(grains), std::vector<TermGroup>(most));
   }
 
   void run(const device::KernelRun& run) override {
-    if (line_ != d_.in[2]) {
-      const std::int64_t perTile = itemsPerTile(imageFloats_);
-      run.workers.parallelFor(ceilDiv(d_.batch, perTile), [&](std::int64_t tile) {
-        pad(run, tile * perTile, std::min(d_.batch, (tile + 1) * perTile));
-      });
-    }
     run.workers.parallelFor(grains_, [&](std::int64_t grain) { sumGrain(run, grain); });
     run.workers.parallelFor(d_.kernelSize(), [&](std::int64_t tap) { addGrains(run, tap); });
     const std::int64_t perTile = itemsPerTile(d_.kernelSize() * d_.inChannels);
@@ -119,71 +101,66 @@ class ConvGradOuter : public device::Kernel {
   }
 
  private:
-  void pad(const device::KernelRun& run, std::int64_t first, std::int64_t end) const {
-    const std::int64_t lines = d_.in[0] * d_.in[1];
-    const std::int64_t length = d_.in[2] * d_.inChannels;
-    const std::int64_t before = d_.padsBefore[2] * d_.inChannels;
-    const std::int64_t after = d_.padsAfter[2] * d_.inChannels;
-    const auto* from = run.in<float>(0) + first * lines * length;
-    float* to = padded(run) + first * imageFloats_;
-    for (std::int64_t i = first * lines; i < end * lines; ++i, from += length) {
-      to = std::fill_n(to, before, 0.0F);
-      to = std::copy_n(from, length, to);
-      to = std::fill_n(to, after, 0.0F);
-    }
-  }
-
-  /// The copy of x comes first in scratch.
-  static float* padded(const device::KernelRun& run) { return static_cast<float*>(run.scratch); }
-
-  /// Of one tap in one chunk; those of the first image come first.
+  /// Terms in one chunk of some of the taps that are taken together: the others lie outside of the
+  /// image. Those of the first image come first.
   struct Terms {
-    std::vector<TermOffsets> list;
+    std::int64_t firstTap = 0;
+    std::int64_t endTap = 0;
+    std::vector<TermOffsets> list = {};
     std::size_t perImage = 0;
   };
+  using Taps = std::vector<Terms>;
 
-  /// The terms of some lines of output pixels, by tap.
+  /// The terms of some lines of output pixels.
   void addTerms(std::int64_t firstLine, std::int64_t endLine) {
     terms_.emplace_back();
     for (std::int64_t tap = 0; tap < d_.kernelSize(); tap += merged_) {
-      Terms terms;
+      Taps taps;
       for (std::int64_t image = 0; image < chunks_.images; ++image) {
         for (std::int64_t line = firstLine; line < endLine; ++line) {
-          addLine(image, line, tap, terms.list);
+          addLine(image, line, tap, taps);
         }
-        if (image == 0) {
-          terms.perImage = terms.list.size();
+        for (Terms& terms : taps) {
+          terms.perImage = image == 0 ? terms.list.size() : terms.perImage;
         }
       }
-      terms_.back().push_back(std::move(terms));
+      terms_.back().push_back(std::move(taps));
     }
   }
 
-  void addLine(std::int64_t image,
-               std::int64_t line,
-               std::int64_t tap,
-               std::vector<TermOffsets>& terms) const {
+  void addLine(std::int64_t image, std::int64_t line, std::int64_t tap, Taps& taps) const {
     const std::int64_t i0 = d_.position(0, line / d_.out[1], tap / d_.kernel[2] / d_.kernel[1]);
     const std::int64_t i1 = d_.position(1, line % d_.out[1], tap / d_.kernel[2] % d_.kernel[1]);
     if (i0 < 0 || i0 >= d_.in[0] || i1 < 0 || i1 >= d_.in[1]) {
       return;
     }
+    const std::int64_t imageFloats = d_.inSize() * d_.inChannels;
     for (std::int64_t o = 0; o < d_.out[2]; ++o) {
-      const std::int64_t i2 =
-          merged_ > 1 ? o * d_.strides[2] : d_.position(2, o, tap % d_.kernel[2]);
-      if (i2 < 0 || i2 >= line_) {
+      const std::int64_t i2 = d_.position(2, o, tap % d_.kernel[2]);
+      // Taps that are taken together are side by side.
+      const std::int64_t first = std::max<std::int64_t>(0, -i2);
+      const std::int64_t end = std::min(merged_, d_.in[2] - i2);
+      if (first >= end) {
         continue;
       }
-      const std::int64_t pixel = (i0 * d_.in[1] + i1) * line_ + i2;
-      const auto x = static_cast<std::int32_t>(image * imageFloats_ + pixel * d_.inChannels);
+      const std::int64_t pixel = (i0 * d_.in[1] + i1) * d_.in[2] + i2;
+      const auto x = static_cast<std::int32_t>(image * imageFloats + pixel * d_.inChannels);
       const auto dy =
           static_cast<std::int32_t>((image * d_.outSize() + line * d_.out[2] + o) * d_.outChannels);
-      terms.push_back(alongOutput_ ? TermOffsets{x, dy} : TermOffsets{dy, x});
+      termsOf(first, end, taps)
+          .list.push_back(alongOutput_ ? TermOffsets{x, dy} : TermOffsets{dy, x});
     }
   }
 
+  static Terms& termsOf(std::int64_t firstTap, std::int64_t endTap, Taps& taps) {
+    const auto known = std::ranges::find_if(taps, [&](const Terms& terms) {
+      return terms.firstTap == firstTap && terms.endTap == endTap;
+    });
+    return known != taps.end() ? *known : taps.emplace_back(Terms{firstTap, endTap});
+  }
+
   float* sum(const device::KernelRun& run, std::int64_t grain) const {
-    return reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) + paddedBytes(d_) +
+    return reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) +
                                     static_cast<std::size_t>(grain) * sumBytes(d_));
   }
 
@@ -194,48 +171,63 @@ class ConvGradOuter : public device::Kernel {
     std::span<const float> next;
   };
 
-  void sumGrain(const device::KernelRun& run, std::int64_t grain) const {
-    const std::int64_t end = std::min(d_.batch, (grain + 1) * perGrain_);
-    float* sums = sum(run, grain);
-    std::fill_n(sums, sumFloats(d_), 0.0F);
-    const float* x = line_ == d_.in[2] ? run.in<float>(0) : padded(run);
-    const std::int64_t perLine = d_.out[2] * d_.outChannels;
-    const std::int64_t perImage = d_.out[0] * d_.out[1] * perLine;
-    const std::int64_t perChunk = chunks_.images * chunks_.lines * perLine;
-    for (std::int64_t image = grain * perGrain_; image < end; image += chunks_.images) {
+  void sumGrain(const device::KernelRun& run, std::int64_t grain) {
+    const std::int64_t first = grain * perGrain_;
+    const std::int64_t end = std::min(d_.batch, first + perGrain_);
+    const std::int64_t perImageX = d_.inSize() * d_.inChannels;
+    const std::int64_t perImage = d_.outSize() * d_.outChannels;
+    const std::int64_t perChunk = chunks_.images * chunks_.lines * d_.out[2] * d_.outChannels;
+    for (std::int64_t image = first; image < end; image += chunks_.images) {
       const auto images = static_cast<std::size_t>(std::min(chunks_.images, end - image));
       for (std::size_t i = 0; i < terms_.size(); ++i) {
         const std::int64_t at = image * perImage + static_cast<std::int64_t>(i) * perChunk;
         const std::int64_t rest =
             std::clamp<std::int64_t>(end * perImage - at - perChunk, 0, perChunk);
         const float* dy = run.in<float>(1);
-        std::span<const float> next;
+        Operands from{run.in<float>(0) + image * perImageX, dy + image * perImage, {}};
         if (alongOutput_) {
-          next = {dy + at + perChunk, static_cast<std::size_t>(rest)};
+          from.next = {dy + at + perChunk, static_cast<std::size_t>(rest)};
         }
-        sumChunk({x + image * imageFloats_, dy + image * perImage, next}, terms_[i], images, sums);
+        sumChunk(from, i, images, image > first || i > 0, grain, sum(run, grain));
       }
     }
   }
 
+  /// `adds`: to the sums of earlier chunks. All taps read the same of dy: slice by slice, so that
+  /// they find it in the nearest cache. Of x they read other pixels.
   void sumChunk(const Operands& from,
-                const std::vector<Terms>& taps,
+                std::size_t chunk,
                 std::size_t images,
-                float* to) const {
-    const MatrixExtents extents = alongOutput_
-                                      ? MatrixExtents{d_.inChannels * merged_, d_.outChannels}
-                                      : MatrixExtents{d_.outChannels, d_.inChannels};
-    const std::size_t perTap = from.next.size() / taps.size();
+                bool adds,
+                std::int64_t grain,
+                float* to) {
+    const std::vector<Taps>& all = terms_[chunk];
+    const std::int64_t perTap = alongOutput_ ? d_.inChannels : d_.outChannels;
+    const std::int64_t rows = perTap * merged_;
+    const std::int64_t columns = alongOutput_ ? d_.outChannels : d_.inChannels;
+    const std::int64_t slice = alongOutput_ ? columnsOfSlice(rows) : columns;
+    std::vector<TermGroup>& groups = groups_[static_cast<std::size_t>(grain)];
+    const std::size_t ahead =
+        from.next.size() / (all.size() * static_cast<std::size_t>(ceilDiv(columns, slice)));
     std::span<const float> next = from.next;
-    for (const Terms& tap : taps) {
-      addOuterProducts(alongOutput_ ? from.x : from.dy,
-                       alongOutput_ ? from.dy : from.x,
-                       {tap.list.data(), images * tap.perImage},
-                       {to, extents.columns},
-                       extents,
-                       next.first(perTap));
-      next = next.subspan(perTap);
-      to += extents.rows * extents.columns;
+    for (std::int64_t column = 0; column < columns; column += slice) {
+      float* sums = to + column;
+      for (const Taps& taps : all) {
+        std::ranges::transform(taps, groups.begin(), [&](const Terms& terms) {
+          return TermGroup{terms.firstTap * perTap,
+                           terms.endTap * perTap,
+                           {terms.list.data(), images * terms.perImage}};
+        });
+        sumOuterProducts({.left = alongOutput_ ? from.x : from.dy,
+                          .right = (alongOutput_ ? from.dy : from.x) + column,
+                          .groups = {groups.data(), taps.size()},
+                          .adds = adds,
+                          .next = next.first(ahead)},
+                         {sums, columns},
+                         {rows, std::min(slice, columns - column)});
+        next = next.subspan(ahead);
+        sums += rows * columns;
+      }
     }
   }
 
@@ -295,12 +287,11 @@ class ConvGradOuter : public device::Kernel {
   ops::ConvDims d_;
   bool alongOutput_;
   std::int64_t merged_;  ///< taps that are taken together
-  std::int64_t line_;    ///< pixels of a line of x
-  std::int64_t imageFloats_;
   Chunks chunks_;
   std::int64_t grains_;
   std::int64_t perGrain_;
-  std::vector<std::vector<Terms>> terms_;  ///< by chunk and tap
+  std::vector<std::vector<Taps>> terms_;        ///< by chunk, and by what is taken together
+  std::vector<std::vector<TermGroup>> groups_;  ///< room for those of one call, by grain
 };
 
 /// Equal grains of whole images, none of them empty.
@@ -315,7 +306,7 @@ bool canAddOuter(const ir::OpView& op) {
   const ops::ConvDims d = ops::convDims(op);
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   return op.inputs[0].dtype == DType::F32 && hasVectorProduct() && d.groups == 1 &&
-         d.in[0] * d.in[1] * lineOf(d) * d.inChannels <= kMost / kMostTerms &&
+         d.inSize() * d.inChannels <= kMost / kMostTerms &&
          d.outSize() * d.outChannels <= kMost / kMostTerms;
 }
 
@@ -337,7 +328,7 @@ device::Choice chooseOuter(const ir::OpView& op) {
   choice.inputs[0] = activationLayout(op.inputs[0], true);
   choice.inputs[1] = activationLayout(op.inputs[1], true);
   const ops::ConvDims d = ops::convDims(op);
-  choice.scratchBytes = paddedBytes(d) + sumBytes(d) * static_cast<std::size_t>(grainsOf(op));
+  choice.scratchBytes = sumBytes(d) * static_cast<std::size_t>(grainsOf(op));
   choice.config = kOuterConfig;
   return choice;
 }

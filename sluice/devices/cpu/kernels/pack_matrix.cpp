@@ -119,10 +119,11 @@ void transposeAll(const MatrixPlace& place, const float* from, float* to, std::i
   alignas(64) std::array<float, kSquare * kSquare> turned;
   const hn::CappedTag<float, kSquare> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t i = 0; i < place.rows; i += kSquare) {
-    const std::int64_t rows = std::min(kSquare, place.rows - i);
-    for (std::int64_t j = 0; j < place.columns; j += kSquare) {
-      const std::int64_t columns = std::min(kSquare, place.columns - j);
+  // All that comes side by side in the result, so that its lines are written at once.
+  for (std::int64_t j = 0; j < place.columns; j += kSquare) {
+    const std::int64_t columns = std::min(kSquare, place.columns - j);
+    for (std::int64_t i = 0; i < place.rows; i += kSquare) {
+      const std::int64_t rows = std::min(kSquare, place.rows - i);
       loadSquare(from + i * place.stride + j, place.stride, rows, columns, square.data());
       transposeSquare(square.data(), turned.data(), kSquare);
       for (std::int64_t lane = 0; lane < rows; lane += lanes) {

@@ -156,10 +156,12 @@ void rowsTile(const RowsTile& tile) {
 struct TermsTile {
   const float* left;
   const float* right;
-  std::span<const TermOffsets> terms;
+  std::span<const TermGroup> groups;
+  std::int64_t firstRow;  ///< of the matrix
   float* c;
   std::int64_t cStride;
   std::int64_t lastLanes;
+  bool adds;
   std::int64_t fetchLeft;  ///< floats of a later term's operands that are fetched meanwhile
   std::int64_t fetchRight;
   const float* ahead;  ///< so many floats per term are fetched for later calls
@@ -179,36 +181,67 @@ HWY_INLINE void fetch(const TermsTile& tile, const TermOffsets& term) {
   }
 }
 
-template <class D, int kRows, int kVectors>
-void termsTile(const TermsTile& tile) {
+/// Adds the terms of one group to the rows [first, end) of the tile, or to all of them.
+template <bool kAll, class D, int kRows, int kVectors, class Mask>
+HWY_INLINE void addGroup(const TermsTile& tile,
+                         std::span<const TermOffsets> terms,
+                         std::int64_t first,
+                         std::int64_t end,
+                         Mask last,
+                         hn::VFromD<D> (&sums)[kRows][kVectors]) {
   using Vector = hn::VFromD<D>;
   const D d;
-  const auto last = hn::FirstN(d, static_cast<std::size_t>(tile.lastLanes));
-  Vector sums[kRows][kVectors];
-  SLUICE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    loadRow<kVectors>(d, tile.c + r * tile.cStride, last, sums[r]);
-  }
   const float* ahead = tile.ahead;
-  for (std::size_t t = 0; t < tile.terms.size(); ++t) {
-    const TermOffsets& term = tile.terms[t];
-    if (tile.fetchLeft != 0 && t + kTermsAhead < tile.terms.size()) {
-      fetch(tile, tile.terms[t + kTermsAhead]);
+  for (std::size_t t = 0; t < terms.size(); ++t) {
+    const TermOffsets& term = terms[t];
+    if (tile.fetchLeft != 0 && t + kTermsAhead < terms.size()) {
+      fetch(tile, terms[t + kTermsAhead]);
     }
-    for (const float* end = ahead + tile.aheadStep; ahead < end; ahead += kLine) {
+    for (const float* stop = ahead + tile.aheadStep; ahead < stop; ahead += kLine) {
       hwy::Prefetch(ahead);
     }
-    const float* left = tile.left + term.left;
     Vector row[kVectors];
     loadRow<kVectors>(d, tile.right + term.right, last, row);
     SLUICE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const Vector factor = hn::Set(d, left[r]);
-      SLUICE_UNROLL
-      for (int v = 0; v < kVectors; ++v) {
-        sums[r][v] = hn::MulAdd(factor, row[v], sums[r][v]);
+      if (kAll || (r >= first && r < end)) {
+        const Vector factor = hn::Set(d, tile.left[term.left + r]);
+        SLUICE_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+          sums[r][v] = hn::MulAdd(factor, row[v], sums[r][v]);
+        }
       }
     }
+  }
+}
+
+template <class D, int kRows, int kVectors>
+void termsTile(TermsTile tile) {
+  const D d;
+  const auto last = hn::FirstN(d, static_cast<std::size_t>(tile.lastLanes));
+  hn::VFromD<D> sums[kRows][kVectors];
+  SLUICE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    SLUICE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[r][v] = hn::Zero(d);
+    }
+  }
+  if (tile.adds) {
+    SLUICE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      loadRow<kVectors>(d, tile.c + r * tile.cStride, last, sums[r]);
+    }
+  }
+  for (const TermGroup& group : tile.groups) {
+    const std::int64_t first = group.firstRow - tile.firstRow;
+    const std::int64_t end = group.endRow - tile.firstRow;
+    if (first <= 0 && end >= kRows) {
+      addGroup<true, D>(tile, group.terms, first, end, last, sums);
+    } else if (first < kRows && end > 0) {
+      addGroup<false, D>(tile, group.terms, first, end, last, sums);
+    }
+    tile.ahead += static_cast<std::int64_t>(group.terms.size()) * tile.aheadStep;
   }
   SLUICE_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -217,7 +250,7 @@ void termsTile(const TermsTile& tile) {
 }
 
 using RowsFunction = void (*)(const RowsTile&);
-using TermsFunction = void (*)(const TermsTile&);
+using TermsFunction = void (*)(TermsTile);
 
 /// The code of a tile by its rows and vectors.
 template <class D, int kRows, int kVectors>
@@ -358,60 +391,60 @@ void multiply(const LeftMatrix& a,
 }
 
 template <class D>
-void addTermsWith(const float* left,
-                  const float* right,
-                  std::span<const TermOffsets> terms,
-                  const ResultMatrix& c,
-                  const MatrixExtents& e,
-                  std::span<const float> next) {
+void sumTermsWith(const OuterProducts& products, const ResultMatrix& c, const MatrixExtents& e) {
   const D d;
   const std::int64_t vectors = vectorsOfTile(d, e.columns, mostVectors(e.rows));
   const std::int64_t width = vectors * lanes(d);
   const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
   const std::int64_t tiles = (e.columns + width - 1) / width * ((e.rows + step - 1) / step);
+  std::int64_t terms = 0;
+  for (const TermGroup& group : products.groups) {
+    terms += static_cast<std::int64_t>(group.terms.size());
+  }
   // What follows is fetched little by little; each term also just before it is needed, unless a
   // whole one was fetched per term before.
-  const std::int64_t uses =
-      std::max<std::int64_t>(tiles * static_cast<std::int64_t>(terms.size()), 1);
-  const std::int64_t aheadStep = static_cast<std::int64_t>(next.size()) / uses;
+  const std::int64_t aheadStep =
+      static_cast<std::int64_t>(products.next.size()) / std::max<std::int64_t>(tiles * terms, 1);
   TermsTile tile{.left = nullptr,
                  .right = nullptr,
-                 .terms = terms,
+                 .groups = products.groups,
+                 .firstRow = 0,
                  .c = nullptr,
                  .cStride = c.rowStride,
                  .lastLanes = 0,
+                 .adds = products.adds,
                  .fetchLeft = e.rows,
                  .fetchRight = aheadStep >= kLine ? 0 : e.columns,
-                 .ahead = next.data(),
+                 .ahead = products.next.data(),
                  .aheadStep = aheadStep};
   for (std::int64_t j = 0; j < e.columns; j += width) {
     const std::int64_t columns = std::min(width, e.columns - j);
     const std::int64_t used = (columns + lanes(d) - 1) / lanes(d);
     for (std::int64_t i = 0; i < e.rows; i += step) {
       const std::int64_t rows = std::min(step, e.rows - i);
-      tile.left = left + i;
-      tile.right = right + j;
+      tile.firstRow = i;
+      tile.left = products.left + i;
+      tile.right = products.right + j;
       tile.c = c.data + i * c.rowStride + j;
       tile.lastLanes = columns - (used - 1) * lanes(d);
       kTermsTiles<D>[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
       tile.fetchLeft = 0;
       tile.fetchRight = 0;
-      tile.ahead += static_cast<std::int64_t>(terms.size()) * tile.aheadStep;
+      tile.ahead += terms * tile.aheadStep;
     }
   }
 }
 
-void addTerms(const float* left,
-              const float* right,
-              std::span<const TermOffsets> terms,
-              const ResultMatrix& c,
-              const MatrixExtents& e,
-              std::span<const float> next) {
+void sumTerms(const OuterProducts& products, const ResultMatrix& c, const MatrixExtents& e) {
   if (likesShort(e.columns)) {
-    addTermsWith<ShortFloats>(left, right, terms, c, e, next);
+    sumTermsWith<ShortFloats>(products, c, e);
   } else {
-    addTermsWith<Floats>(left, right, terms, c, e, next);
+    sumTermsWith<Floats>(products, c, e);
   }
+}
+
+std::int64_t sliceColumns(std::int64_t rows) {
+  return mostVectors(rows) * lanes(Floats());
 }
 
 bool isLong() {
@@ -430,7 +463,8 @@ HWY_AFTER_NAMESPACE();
 namespace sluice::devices::cpu {
 namespace {
 HWY_EXPORT(multiply);
-HWY_EXPORT(addTerms);
+HWY_EXPORT(sumTerms);
+HWY_EXPORT(sliceColumns);
 HWY_EXPORT(isFused);
 HWY_EXPORT(isLong);
 HWY_EXPORT(likesShort);
@@ -473,13 +507,14 @@ void multiplyParts(const LeftMatrix& a,
   HWY_DYNAMIC_DISPATCH(multiply)(a, b, c, extents, parts, false);
 }
 
-void addOuterProducts(const float* left,
-                      const float* right,
-                      std::span<const TermOffsets> terms,
+std::int64_t columnsOfSlice(std::int64_t rows) {
+  return HWY_DYNAMIC_DISPATCH(sliceColumns)(rows);
+}
+
+void sumOuterProducts(const OuterProducts& products,
                       const ResultMatrix& c,
-                      const MatrixExtents& extents,
-                      std::span<const float> next) {
-  HWY_DYNAMIC_DISPATCH(addTerms)(left, right, terms, c, extents, next);
+                      const MatrixExtents& extents) {
+  HWY_DYNAMIC_DISPATCH(sumTerms)(products, c, extents);
 }
 
 }  // namespace sluice::devices::cpu

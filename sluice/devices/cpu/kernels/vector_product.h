@@ -80,13 +80,28 @@ struct TermOffsets {
   std::int32_t right = 0;
 };
 
-/// c += the sum over terms t of left[t.left + row] * right[t.right + column]. `next` will be read
-/// by later calls and is fetched meanwhile.
-void addOuterProducts(const float* left,
-                      const float* right,
-                      std::span<const TermOffsets> terms,
+/// Terms that only the rows [firstRow, endRow) have; of the others nothing is read.
+struct TermGroup {
+  std::int64_t firstRow = 0;
+  std::int64_t endRow = 0;
+  std::span<const TermOffsets> terms;
+};
+
+struct OuterProducts {
+  const float* left = nullptr;
+  const float* right = nullptr;
+  std::span<const TermGroup> groups;
+  bool adds = true;                  ///< to what is in the result
+  std::span<const float> next = {};  ///< will be read by later calls and is fetched meanwhile
+};
+
+/// The columns of a result of so many rows that are summed at a time: while several sums read the
+/// same terms, they are better cut into such slices.
+std::int64_t columnsOfSlice(std::int64_t rows);
+
+/// c = (c +) the sum over terms t of left[t.left + row] * right[t.right + column], group by group.
+void sumOuterProducts(const OuterProducts& products,
                       const ResultMatrix& c,
-                      const MatrixExtents& extents,
-                      std::span<const float> next = {});
+                      const MatrixExtents& extents);
 
 }  // namespace sluice::devices::cpu
