@@ -317,6 +317,10 @@ class Lifetimes {
     if ((read || packed) && round_.overlaps()) {
       lifetime.end = endBehind(last, spans, buffer.device);
     }
+    // Not before that, whatever the kernels do that made it: sums come one behind the other.
+    if (round_.isSummedBehindLoop(b) && lifetime.end >= used.end) {
+      lifetime.end = std::max(lifetime.end, loopEnd_);
+    }
     const bool fromRoundBefore = lifetime.begin > used.begin;
     const bool intoNextRound = lifetime.end < used.end;
     const bool meetsItself = (fromRoundBefore && intoNextRound) ||

@@ -86,6 +86,8 @@ class Round {
   /// Whether a lane other than that of the device's kernels writes, or reads, the buffer.
   bool isWrittenElsewhere(std::size_t buffer) const;
   bool isReadElsewhere(std::size_t buffer) const;
+  /// Whether a sum over replicas reads it when the loop has ended.
+  bool isSummedBehindLoop(std::size_t buffer) const;
 
   /// Fills lanes, tasks, waits and slots. Segments without calls have no tasks.
   void write(Program& program) const;

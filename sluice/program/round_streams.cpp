@@ -148,6 +148,13 @@ bool Round::isReadElsewhere(std::size_t buffer) const {
                              [&](std::int32_t node) { return !isOwnKernel(buffer, node); });
 }
 
+bool Round::isSummedBehindLoop(std::size_t buffer) const {
+  return !phases_ && std::ranges::any_of(touches_[buffer].readers, [&](std::int32_t n) {
+    const Node& node = nodes_[static_cast<std::size_t>(n)];
+    return node.kind == TaskKind::Reduce && node.once;
+  });
+}
+
 std::pair<std::int32_t, std::int32_t> Round::segmentsOf(std::size_t buffer) const {
   std::pair<std::int32_t, std::int32_t> found{-1, -1};
   for (const std::int32_t n : kernelsOf(buffer)) {

@@ -44,6 +44,10 @@ TEST(RandomModelRegressions, SumsOverReplicasComeInTheOrderOfTheirMemory) {
   expectSameBits({832}, Variety::Replicas);
 }
 
+TEST(RandomModelRegressions, ASumBehindTheLoopReadsWhatAnEarlyPartOfASegmentMade) {
+  expectSameBits({255, 422}, Variety::Exchanges);
+}
+
 TEST(RandomModelRegressions, AStageIsWithoutOpsInInference) {
   expectSameBits({1491});
   expectSameBits({1491}, Variety::Streams);
