@@ -142,11 +142,11 @@ TEST(VectorProduct, CarriesChainsThroughTheParts) {
     // The second half of both operands first.
     const std::vector<ProductPart> parts = {{e.k, e.k * e.columns, last}, {0, 0, e.k}};
     std::vector<float> c(at(e.rows * e.columns), kUntouched);
-    multiplyParts({a.data(), e.k + last, 1},
-                  {b.data(), e.columns, e.columns, 0},
-                  {c.data(), e.columns},
-                  {e.rows, e.columns},
-                  parts);
+    multiplyParts({{a.data(), e.k + last, 1},
+                   {b.data(), e.columns, e.columns, 0},
+                   {c.data(), e.columns},
+                   {e.rows, e.columns},
+                   parts});
     const auto term = [&](std::int64_t k) { return k < last ? e.k + k : k - last; };
     expectChains(
         c,
@@ -155,12 +155,48 @@ TEST(VectorProduct, CarriesChainsThroughTheParts) {
         [&](auto i, auto k) { return a[at(i * (e.k + last) + term(k))]; },
         [&](auto k, auto j) { return b[at(term(k) * e.columns + j)]; },
         0.0F);
-    multiplyParts({a.data(), e.k, 1},
-                  {b.data(), e.columns, e.columns, 0},
-                  {c.data(), e.columns},
-                  {e.rows, e.columns},
-                  {});
+    multiplyParts({{a.data(), e.k, 1},
+                   {b.data(), e.columns, e.columns, 0},
+                   {c.data(), e.columns},
+                   {e.rows, e.columns},
+                   {}});
     EXPECT_EQ(c, std::vector<float>(c.size(), 0.0F)) << "no part";
+  }
+}
+
+TEST(VectorProduct, FollowEachOther) {
+  if (!hasVectorProduct()) {
+    GTEST_SKIP() << "no fused multiply-adds here";
+  }
+  constexpr std::int64_t kCount = 3;
+  for (const ProductExtents& e : extents()) {
+    // Rows with gaps between them, and products with more of them.
+    const std::int64_t rowStride = 2 * e.k;
+    const std::int64_t leftStep = e.rows * rowStride + 5;
+    const std::int64_t resultStep = e.rows * e.columns + 3;
+    const auto a = numbers(1, kCount * leftStep);
+    const auto b = numbers(2, e.k * e.columns);
+    const ProductPart whole{0, 0, e.k};
+    std::vector<float> c(at(kCount * resultStep), kUntouched);
+    multiplyParts({.left = {a.data(), rowStride, 1},
+                   .right = {b.data(), e.columns, e.columns, 0},
+                   .result = {c.data(), e.columns},
+                   .extents = {e.rows, e.columns},
+                   .parts = {&whole, 1},
+                   .count = kCount,
+                   .leftStep = leftStep,
+                   .resultStep = resultStep});
+    for (std::int64_t n = 0; n < kCount; ++n) {
+      const auto begin = c.begin() + n * resultStep;
+      expectChains(
+          std::vector<float>(begin, begin + e.rows * e.columns),
+          e.columns,
+          e,
+          [&](auto i, auto k) { return a[at(n * leftStep + i * rowStride + k)]; },
+          [&](auto k, auto j) { return b[at(k * e.columns + j)]; },
+          0.0F);
+      EXPECT_EQ(*(begin + e.rows * e.columns), kUntouched);
+    }
   }
 }
 

@@ -258,6 +258,10 @@ class ConvTaps : public TiledKernel {
     std::int64_t count = 0;
     std::int64_t sourceStep = 1;
     std::int64_t targetStep = 1;
+    // Several lines of such rows, and how far apart they are.
+    std::int64_t lines = 1;
+    std::int64_t sourceLine = 0;
+    std::int64_t targetLine = 0;
   };
 
   /// The runs that go along images, or those that do not.
@@ -269,25 +273,35 @@ class ConvTaps : public TiledKernel {
     const std::size_t perLine = pass_.runs[2].size();
     for (const AxisRun& r0 : pass_.runs[0]) {
       for (const AxisRun& r1 : pass_.runs[1]) {
-        for (std::int64_t i = 0; i < r0.count * r1.count; ++i) {
-          const std::int64_t i0 = i / r1.count;
-          const std::int64_t i1 = i % r1.count;
-          const Rows line{
-              image * sourceSize_ + ((r0.source + i0 * r0.sourceStep) * pass_.source[1] +
-                                     r1.source + i1 * r1.sourceStep) *
-                                        pass_.source[2],
-              image * targetSize_ + ((r0.target + i0 * r0.targetStep) * pass_.target[1] +
-                                     r1.target + i1 * r1.targetStep) *
-                                        pass_.target[2],
-              images};
-          multiplyLine(run, line, parts, alongImages);
+        const std::int64_t sourceLine = r1.sourceStep * pass_.source[2];
+        const std::int64_t targetLine = r1.targetStep * pass_.target[2];
+        for (std::int64_t i0 = 0; i0 < r0.count; ++i0) {
+          Rows line{image * sourceSize_ +
+                        ((r0.source + i0 * r0.sourceStep) * pass_.source[1] + r1.source) *
+                            pass_.source[2],
+                    image * targetSize_ +
+                        ((r0.target + i0 * r0.targetStep) * pass_.target[1] + r1.target) *
+                            pass_.target[2],
+                    images};
+          if (perLine == 1 && !alongImages) {
+            line.lines = r1.count;
+            line.sourceLine = sourceLine;
+            line.targetLine = targetLine;
+            multiplyLine(run, line, parts, false);
+            continue;
+          }
+          for (std::int64_t i1 = 0; i1 < r1.count; ++i1) {
+            multiplyLine(run, line, parts, alongImages);
+            line.source += sourceLine;
+            line.target += targetLine;
+          }
         }
         parts += perLine;
       }
     }
   }
 
-  /// `line`: where it starts, and in how many images.
+  /// `line`: where it starts, and in how many images, or how many lines are alike.
   void multiplyLine(const device::KernelRun& run,
                     const Rows& line,
                     std::size_t parts,
@@ -297,8 +311,12 @@ class ConvTaps : public TiledKernel {
       if (r.alongImages != alongImages || parts_[own].empty()) {
         continue;
       }
-      Rows rows{
-          line.source + r.source, line.target + r.target, r.count, r.sourceStep, r.targetStep};
+      Rows rows = line;
+      rows.source += r.source;
+      rows.target += r.target;
+      rows.count = r.count;
+      rows.sourceStep = r.sourceStep;
+      rows.targetStep = r.targetStep;
       if (!alongImages) {
         multiply(run, rows, own);
         continue;
@@ -315,14 +333,19 @@ class ConvTaps : public TiledKernel {
   void multiply(const device::KernelRun& run, const Rows& rows, std::size_t parts) const {
     const auto* weights = run.in<float>(1 - sourceOperand_);
     multiplyParts(
-        {run.in<float>(sourceOperand_) + rows.source * pass_.summed,
-         rows.sourceStep * pass_.summed,
-         1},
-        panels_ ? RightMatrix{weights, panels_->width, panels_->width, panels_->panelStride}
-                : RightMatrix{weights, pass_.columns, pass_.columns, 0},
-        {run.out<float>(0) + rows.target * pass_.columns, rows.targetStep * pass_.columns},
-        {rows.count, pass_.columns},
-        parts_[parts]);
+        {.left = {run.in<float>(sourceOperand_) + rows.source * pass_.summed,
+                  rows.sourceStep * pass_.summed,
+                  1},
+         .right = panels_
+                      ? RightMatrix{weights, panels_->width, panels_->width, panels_->panelStride}
+                      : RightMatrix{weights, pass_.columns, pass_.columns, 0},
+         .result = {run.out<float>(0) + rows.target * pass_.columns,
+                    rows.targetStep * pass_.columns},
+         .extents = {rows.count, pass_.columns},
+         .parts = parts_[parts],
+         .count = rows.lines,
+         .leftStep = rows.sourceLine * pass_.summed,
+         .resultStep = rows.targetLine * pass_.columns});
   }
 
   Pass pass_;

@@ -310,17 +310,23 @@ constexpr std::array<std::array<TermsFunction, kMostRows + 1>, 16> kTermsTiles =
     termsFunctions<D, 15>(RowCounts()),
     termsFunctions<D, 16>(RowCounts())};
 
+/// The length of parts, at most `most` long, that are about equal. Small products spend much of
+/// their time here if they divide.
+std::int64_t equalStep(std::int64_t extent, std::int64_t most) {
+  if (extent <= most) {
+    return extent;
+  }
+  if (extent <= 2 * most) {
+    return (extent + 1) / 2;
+  }
+  const std::int64_t parts = (extent + most - 1) / most;
+  return (extent + parts - 1) / parts;
+}
+
 /// Vectors side by side in a tile, of columns that take so many in all: all tiles about equal.
 template <class D>
 std::int64_t vectorsOfTile(D d, std::int64_t columns, std::int64_t most = kMostVectors) {
-  const std::int64_t all = (columns + lanes(d) - 1) / lanes(d);
-  const std::int64_t tiles = (all + most - 1) / most;
-  return (all + tiles - 1) / tiles;
-}
-
-std::int64_t equalStep(std::int64_t extent, std::int64_t most) {
-  const std::int64_t parts = (extent + most - 1) / most;
-  return (extent + parts - 1) / parts;
+  return equalStep((columns + lanes(d) - 1) / lanes(d), most);
 }
 
 /// Whether short vectors leave at least a quarter of the lanes out that long ones would waste.
@@ -346,47 +352,49 @@ void rowsPanel(
 }
 
 template <class D>
-void multiplyWith(const LeftMatrix& a,
-                  const RightMatrix& b,
-                  const ResultMatrix& c,
-                  const MatrixExtents& e,
-                  std::span<const ProductPart> parts,
-                  bool adds) {
-  const std::int64_t vectors = vectorsOfTile(D(), std::min(e.columns, b.panelWidth));
-  const std::int64_t step = equalStep(e.rows, rowsOfTile(vectors));
-  RowsTile tile{.a = a.data,
+void multiplyWith(const PartsProduct& p) {
+  const LeftMatrix& a = p.left;
+  const RightMatrix& b = p.right;
+  const std::int64_t vectors = vectorsOfTile(D(), std::min(p.extents.columns, b.panelWidth));
+  constexpr std::array kRowsByVectors = {
+      kMostRows, rowsOfTile(1), rowsOfTile(2), rowsOfTile(3), rowsOfTile(4)};
+  const std::int64_t all = p.extents.rows;
+  const std::int64_t step = equalStep(all, kRowsByVectors[static_cast<std::size_t>(vectors)]);
+  RowsTile tile{.a = nullptr,
                 .aStride = a.rowStride,
                 .kStride = a.kStride,
-                .c = c.data,
-                .cStride = c.rowStride,
+                .c = nullptr,
+                .cStride = p.result.rowStride,
                 .b = nullptr,
                 .bStride = b.rowStride,
-                .parts = parts,
+                .parts = p.parts,
                 .lastLanes = 0,
                 .ahead = nullptr,
-                .adds = adds};
-  for (std::int64_t i = 0; i < e.rows; i += step) {
-    const std::int64_t rows = std::min(step, e.rows - i);
-    tile.a = a.data + i * a.rowStride;
-    tile.c = c.data + i * c.rowStride;
-    tile.ahead = a.kStride == 1 ? tile.a + rows * a.rowStride : tile.a;
-    for (std::int64_t j = 0; j < e.columns; j += b.panelWidth) {
-      const float* panel = b.data + j / b.panelWidth * b.panelStride;
-      rowsPanel<D>(tile, rows, panel, std::min(b.panelWidth, e.columns - j), vectors);
+                .adds = p.adds};
+  for (std::int64_t n = 0; n < p.count; ++n) {
+    const float* left = a.data + n * p.leftStep;
+    const bool isLast = n + 1 == p.count;
+    for (std::int64_t i = 0; i < all; i += step) {
+      const std::int64_t rows = std::min(step, all - i);
+      tile.a = left + i * a.rowStride;
+      tile.c = p.result.data + n * p.resultStep + i * p.result.rowStride;
+      const bool below = isLast || i + rows < all;
+      tile.ahead = a.kStride != 1 ? tile.a
+                   : below        ? tile.a + rows * a.rowStride
+                                  : left + p.leftStep;
+      const float* panel = b.data;
+      for (std::int64_t j = 0; j < p.extents.columns; j += b.panelWidth, panel += b.panelStride) {
+        rowsPanel<D>(tile, rows, panel, std::min(b.panelWidth, p.extents.columns - j), vectors);
+      }
     }
   }
 }
 
-void multiply(const LeftMatrix& a,
-              const RightMatrix& b,
-              const ResultMatrix& c,
-              const MatrixExtents& e,
-              std::span<const ProductPart> parts,
-              bool adds) {
-  if (likesShort(std::min(e.columns, b.panelWidth))) {
-    multiplyWith<ShortFloats>(a, b, c, e, parts, adds);
+void multiply(const PartsProduct& p) {
+  if (likesShort(std::min(p.extents.columns, p.right.panelWidth))) {
+    multiplyWith<ShortFloats>(p);
   } else {
-    multiplyWith<Floats>(a, b, c, e, parts, adds);
+    multiplyWith<Floats>(p);
   }
 }
 
@@ -487,7 +495,7 @@ void multiplyRows(const LeftMatrix& a,
                   const ResultMatrix& c,
                   const ProductExtents& extents) {
   const ProductPart whole{0, 0, extents.k};
-  multiplyParts(a, b, c, {extents.rows, extents.columns}, {&whole, 1});
+  multiplyParts({a, b, c, {extents.rows, extents.columns}, {&whole, 1}});
 }
 
 void addRows(const LeftMatrix& a,
@@ -495,16 +503,16 @@ void addRows(const LeftMatrix& a,
              const ResultMatrix& c,
              const ProductExtents& extents) {
   const ProductPart whole{0, 0, extents.k};
-  HWY_DYNAMIC_DISPATCH(multiply)
-  (a, b, c, {extents.rows, extents.columns}, {&whole, 1}, true);
+  multiplyParts({.left = a,
+                 .right = b,
+                 .result = c,
+                 .extents = {extents.rows, extents.columns},
+                 .parts = {&whole, 1},
+                 .adds = true});
 }
 
-void multiplyParts(const LeftMatrix& a,
-                   const RightMatrix& b,
-                   const ResultMatrix& c,
-                   const MatrixExtents& extents,
-                   std::span<const ProductPart> parts) {
-  HWY_DYNAMIC_DISPATCH(multiply)(a, b, c, extents, parts, false);
+void multiplyParts(const PartsProduct& product) {
+  HWY_DYNAMIC_DISPATCH(multiply)(product);
 }
 
 std::int64_t columnsOfSlice(std::int64_t rows) {

@@ -67,12 +67,21 @@ struct ProductPart {
   std::int64_t k = 0;
 };
 
-/// c = the sum of the parts; each element is one chain that goes through them in order.
-void multiplyParts(const LeftMatrix& a,
-                   const RightMatrix& b,
-                   const ResultMatrix& c,
-                   const MatrixExtents& extents,
-                   std::span<const ProductPart> parts);
+/// One product, or several that follow each other in the left operand and the result.
+struct PartsProduct {
+  LeftMatrix left;
+  RightMatrix right;
+  ResultMatrix result;
+  MatrixExtents extents;
+  std::span<const ProductPart> parts;
+  std::int64_t count = 1;
+  std::int64_t leftStep = 0;  ///< elements from one to the next
+  std::int64_t resultStep = 0;
+  bool adds = false;  ///< to what is in the result
+};
+
+/// The sum of the parts; each element is one chain that goes through them in order.
+void multiplyParts(const PartsProduct& product);
 
 /// Where the operands of one term of a sum of outer products lie, in elements.
 struct TermOffsets {
