@@ -24,6 +24,8 @@ constexpr std::int64_t kMostTerms = 512;
 constexpr std::int64_t kFewestRows = 6;
 /// The same for merged taps of few channels.
 constexpr std::int64_t kFewestMerged = 3;
+/// Vectors of a sum below which each waits for the one before.
+constexpr std::int64_t kInFlight = 8;
 /// Terms per tap below which sums go from and to memory too often to beat the library's code, if
 /// the channels of the output fill the library's vectors.
 constexpr std::int64_t kTermsPerTap = 8;
@@ -315,6 +317,9 @@ bool likesOuter(const ir::OpView& op) {
   const std::int64_t columns = alongOutput(d) ? d.outChannels : d.inChannels;
   const std::int64_t rows =
       alongOutput(d) ? d.inChannels * (mergesTaps(d) ? d.kernel[2] : 1) : d.outChannels;
+  if (d.kernelSize() == 1 && rows * ceilDiv(columns, kVector) < kInFlight) {
+    return false;
+  }
   if (!canAddOuter(op) || filled(columns) < kLeastFilled ||
       (rows < (mergesTaps(d) ? kFewestMerged : kFewestRows) && d.kernelSize() > 1)) {
     return false;

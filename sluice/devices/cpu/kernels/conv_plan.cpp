@@ -29,8 +29,12 @@ struct TileRule {
 constexpr TileRule kTiles{.flops = 8e6, .most = kMaxTiles};
 constexpr TileRule kGrains{.flops = 16e6, .most = 4};  // each has a gradient of its own to be added
 
-/// For so few channels the gradient of the input is quicker by matrix products on plain storage.
-constexpr std::int64_t kFewChannels = 3;
+/// Values of dy per image up to which a matrix product per image is mostly its call.
+constexpr std::int64_t kSmallGradient = 512;
+/// Channels that fill only half of a vector, and sums so long that they are better made by matrix
+/// products than by vectors of such.
+constexpr std::int64_t kHalfVector = 8;
+constexpr std::int64_t kLongSum = 3072;
 
 /// Floats per image and group up to which generated code for convolutions is quicker than that
 /// which multiplies small matrices, for few channels and for more.
@@ -188,7 +192,7 @@ memory::desc weightsOf(ConvPass pass, const dnnl::primitive_desc_base& desc) {
 
 /// What the generated code computes: it fills whole vectors with the channels of its output.
 double paddedFlops(const ir::OpView& op, const ops::ConvDims& d) {
-  if (convPass(op) == ConvPass::GradInput && d.inChannels <= kFewChannels) {
+  if (likesPlain(op)) {
     return ops::costConv(op).flops;  // by matrix products
   }
   const std::int64_t channels =
@@ -222,9 +226,9 @@ std::optional<ConvConfig> configByRule(const ir::OpView& op) {
   const ops::ConvDims d = ops::convDims(op);
   std::optional<ConvConfig> best;
   int bestQuality = -1;
-  const bool fewChannels = convPass(op) == ConvPass::GradInput && d.inChannels <= kFewChannels;
+  const bool plain = likesPlain(op);
   for (const auto& [x, y] : kStorages) {
-    if (fewChannels && (x || y)) {
+    if (plain && (x || y)) {
       continue;
     }
     const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = convTiles(op)};
@@ -247,6 +251,22 @@ ConvPass convPass(const ir::OpView& op) {
                "{} is no convolution",
                op.def.name);
   return op.def.name == "conv_grad_input" ? ConvPass::GradInput : ConvPass::GradWeight;
+}
+
+bool likesPlain(const ir::OpView& op) {
+  const ConvPass pass = convPass(op);
+  const ops::ConvDims d = ops::convDims(op);
+  if (pass == ConvPass::GradWeight) {
+    return d.kernelSize() == 1 && d.in == d.out && d.groups == 1 && d.inChannels >= kVector &&
+           d.outChannels <= kHalfVector;
+  }
+  if (pass == ConvPass::Forward) {
+    return false;
+  }
+  if (d.inChannels <= kFewChannels) {
+    return d.kernelSize() == 1 || d.outChannels * d.outSize() > kSmallGradient;
+  }
+  return d.groups == 1 && d.inChannels <= kHalfVector && d.outChannels * d.kernelSize() >= kLongSum;
 }
 
 std::string ConvConfig::str() const {

@@ -65,6 +65,11 @@ std::string convKey(const ir::OpView& op);
 /// Tiles or grains by rule.
 std::int64_t convTiles(const ir::OpView& op);
 
+/// Channels that are too few to fill vectors with.
+inline constexpr std::int64_t kFewChannels = 3;
+/// Whether matrix products on plain storage are the quickest way.
+bool likesPlain(const ir::OpView& op);
+
 /// From the tuning table, or else by rule: the storage for which oneDNN has its best kind of
 /// implementation, channels last before plain.
 ConvConfig chooseConvConfig(const ir::OpView& op, const device::Tuning& tuning);

@@ -30,8 +30,13 @@ constexpr std::int64_t kLeastChannels = 13;
 constexpr std::int64_t kLongSum = 64;
 constexpr std::int64_t kLongLine = 24;
 
-/// So few channels of the input are better served by matrix products on plain storage.
-constexpr std::int64_t kFewChannels = 3;
+/// Without strides the library's code is no quicker on wide images with so short sums per tap.
+constexpr std::int64_t kWideImage = 28;
+constexpr std::int64_t kShortTap = 64;
+constexpr std::int64_t kShortTapOfGradient = 32;
+constexpr std::int64_t kColumnsOfGradient = 64;
+/// What sums of a few terms only are worth it for.
+constexpr std::int64_t kManyColumns = 48;
 
 /// Sums so short over pixels so many are mostly a matter of writing the results, which the library
 /// does better.
@@ -236,13 +241,18 @@ class ConvTaps : public TiledKernel {
       if (whole_) {
         multiply(run, {first * sourceSize_, first * targetSize_, (end - first) * targetSize_}, 0);
       } else {
-        if (hasGaps_) {
-          std::fill_n(run.out<float>(0) + first * perImage, (end - first) * perImage, 0.0F);
-        }
+        const bool along = std::ranges::any_of(pass_.runs[2], &AxisRun::alongImages);
+        const auto clear = [&](std::int64_t image, std::int64_t images) {
+          if (hasGaps_) {
+            std::fill_n(run.out<float>(0) + image * perImage, images * perImage, 0.0F);
+          }
+        };
+        clear(first, along ? end - first : 0);
         for (std::int64_t image = first; image < end; ++image) {
+          clear(image, along ? 0 : 1);  // while it is in cache
           multiplyImages(run, image, 1, false);
         }
-        if (std::ranges::any_of(pass_.runs[2], &AxisRun::alongImages)) {
+        if (along) {
           multiplyImages(run, first, end - first, true);
         }
       }
@@ -367,10 +377,14 @@ bool likesLongVectors(const ops::ConvDims& d, bool forward) {
   const bool fillsShort = columns > kFewChannels && usesShortVectors(columns);
   const bool strided = d.strides[2] > 1;
   if (forward) {
-    return fillsShort || (strided && summed >= 2 * kVector) || (summed == 1 && columns >= kLongSum);
+    const bool wide = !strided && d.out[2] >= kWideImage && summed <= kShortTap &&
+                      (summed > kFewChannels || columns >= kManyColumns);
+    return fillsShort || wide || (strided && summed >= 2 * kVector) ||
+           (summed == 1 && columns >= kLongSum);
   }
   if (!strided) {
-    return fillsShort;
+    return fillsShort || (d.in[2] >= kWideImage && summed <= kShortTapOfGradient &&
+                          columns >= kColumnsOfGradient);
   }
   return summed >= (fillsShort ? 2 * kVector : kLongSum) && (fillsShort || columns >= 2 * kVector);
 }
@@ -385,7 +399,8 @@ bool canMultiplyTaps(const ir::OpView& op) {
 
 bool likesTaps(const ir::OpView& op) {
   const ops::ConvDims d = ops::convDims(op);
-  if (!canMultiplyTaps(op) || d.inChannels * d.outChannels * d.kernelSize() > kCachedWeights) {
+  if (!canMultiplyTaps(op) || likesPlain(op) ||
+      d.inChannels * d.outChannels * d.kernelSize() > kCachedWeights) {
     return false;
   }
   const std::int64_t columns = isForward(op) ? d.outChannels : d.inChannels;
@@ -396,6 +411,9 @@ bool likesTaps(const ir::OpView& op) {
     }
     return !isPadded(d) && (columns >= kLeastColumns || summed >= kLeastColumns) &&
            (isForward(op) || columns > kFewChannels);
+  }
+  if (!isForward(op) && columns <= kFewChannels) {
+    return hasLongVectors();
   }
   if (!isForward(op) && columns >= kLeastChannels && columns <= kVector && summed >= kLongSum &&
       d.out[2] >= kLongLine) {
