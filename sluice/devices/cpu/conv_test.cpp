@@ -133,6 +133,40 @@ TEST(CpuConv, AddsOuterProductsForTheWeights) {
   }
 }
 
+TEST(CpuConv, ChoosesByTheShape) {
+  if (!hasAvx512()) {
+    GTEST_SKIP() << "other rules without long vectors";
+  }
+  const ir::Attrs same = {{"pads", {1, 1, 1, 1}}};
+  const ir::Attrs wide = {{"pads", {2, 2, 2, 2}}};
+  struct Expected {
+    std::size_t pass;
+    ConvShape shape;
+    std::string config;
+  };
+  for (const Expected& e :
+       std::vector<Expected>{// Wide images: sums of one tap are short, or longer.
+                             {0, {{2, 32, 29, 28}, {48, 32, 3, 3}, same}, "taps"},
+                             {0, {{2, 32, 28, 27}, {48, 32, 3, 3}, same}, "c c 2"},
+                             {0, {{2, 1, 28, 28}, {48, 1, 3, 3}, same}, "taps"},
+                             {0, {{2, 1, 28, 28}, {32, 1, 3, 3}, same}, "c c 1"},
+                             {1, {{2, 64, 28, 28}, {16, 64, 3, 3}, same}, "taps"},
+                             {1, {{2, 64, 28, 28}, {48, 64, 3, 3}, same}, "c c 2"},
+                             // Few channels, and half a vector of them.
+                             {1, {{40, 3, 7, 7}, {6, 3, 3, 3}, same}, "taps"},
+                             {1, {{4, 3, 10, 10}, {48, 3, 3, 3}, same}, "p p 1"},
+                             {1, {{4, 8, 7, 7}, {256, 8, 5, 5}, wide}, "p p 2"},
+                             {1, {{4, 8, 7, 7}, {64, 8, 5, 5}, wide}, "taps"},
+                             // Windows of one pixel: too few sums at a time, or too few channels.
+                             {2, {{8, 1, 10, 10}, {32, 1, 1, 1}}, "c c 1"},
+                             {2, {{8, 1, 10, 10}, {128, 1, 1, 1}}, "outer"},
+                             {2, {{4, 20, 20, 20}, {6, 20, 1, 1}}, "p p 1"}}) {
+    const Case c = convCases(e.shape)[e.pass];
+    EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, e.config) << describe(c);
+    check(c);
+  }
+}
+
 TEST(CpuConv, RefusesTuningThatItCannotFollow) {
   const ConvShape padded{{4, 16, 8, 8}, {16, 8, 3, 3}, {{"groups", 2}, {"pads", {1, 1, 1, 1}}}};
   const std::string shape = "/n4g2c16o16i8x8k3x3s1x1d1x1p1x1q1x1";

@@ -17,8 +17,8 @@ namespace sluice::devices::cpu {
 namespace {
 
 constexpr std::int64_t kVector = 16;
-constexpr std::int64_t kChunkFloats = 32768;  ///< of one operand
-constexpr std::int64_t kFewestTerms = 128;
+constexpr std::int64_t kChunkFloats = 65536;  ///< of one operand
+constexpr std::int64_t kFewestTerms = 256;
 constexpr std::int64_t kMostTerms = 512;
 /// Rows of a tap's matrix below which there is too little to compute with what is loaded.
 constexpr std::int64_t kFewestRows = 6;
@@ -53,7 +53,8 @@ Chunks chunksOf(const ops::ConvDims& d) {
       std::clamp(kChunkFloats / std::max(d.inChannels, d.outChannels), kFewestTerms, kMostTerms);
   const std::int64_t lines = d.out[0] * d.out[1];
   if (d.outSize() > terms) {
-    return {.images = 1, .lines = std::clamp<std::int64_t>(terms / d.out[2], 1, lines)};
+    const std::int64_t most = std::clamp<std::int64_t>(terms / d.out[2], 1, lines);
+    return {.images = 1, .lines = ceilDiv(lines, ceilDiv(lines, most))};
   }
   return {.images = std::min(d.batch, terms / d.outSize()), .lines = lines};
 }
