@@ -426,6 +426,10 @@ int main(int argc, char** argv) {
   device::Tuning tuning;
   if (argc > 4) {
     std::ifstream file(argv[4]);
+    if (!file) {
+      fmt::print(stderr, "bench_kernels: cannot read the tuning table {}\n", argv[4]);
+      return 1;
+    }
     tuning = device::parseTuning(std::string(std::istreambuf_iterator<char>(file), {}));
   }
   const auto device = devices::cpu::makeCpuDevice({.tuning = tuning});

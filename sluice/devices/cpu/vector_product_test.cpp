@@ -237,7 +237,7 @@ TEST(VectorProduct, SumsOuterProductsThatOnlySomeRowsHave) {
     GTEST_SKIP() << "no fused multiply-adds here";
   }
   for (const ProductExtents& e : extents()) {
-    // Terms of a middle, an upper and a lower group of rows; what is outside of them is not read.
+    // Terms of a middle, an upper and a lower group of rows.
     const auto right = numbers(2, e.columns * e.k);
     const auto left = numbers(1, e.rows);
     std::vector<TermGroup> groups;

@@ -75,6 +75,25 @@ HWY_INLINE void storeRow(D d, const hn::VFromD<D> (&from)[kVectors], Mask last, 
   hn::BlendedStore(from[kVectors - 1], last, d, to + (kVectors - 1) * lanes(d));
 }
 
+/// What the tile begins with: what is in its result, if it adds to that.
+template <class D, int kRows, int kVectors, class Tile, class Mask>
+HWY_INLINE void beginSums(const Tile& tile, Mask last, hn::VFromD<D> (&sums)[kRows][kVectors]) {
+  const D d;
+  SLUICE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    SLUICE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[r][v] = hn::Zero(d);
+    }
+  }
+  if (tile.adds) {
+    SLUICE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      loadRow<kVectors>(d, tile.c + r * tile.cStride, last, sums[r]);
+    }
+  }
+}
+
 /// What one tile works on.
 struct RowsTile {
   const float* a;
@@ -99,19 +118,7 @@ void rowsTile(const RowsTile& tile) {
   constexpr int kGroups = (kRows + 2) / 3;
   const float* a[kGroups];
   Vector sums[kRows][kVectors];
-  SLUICE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    SLUICE_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      sums[r][v] = hn::Zero(d);
-    }
-  }
-  if (tile.adds) {
-    SLUICE_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      loadRow<kVectors>(d, tile.c + r * tile.cStride, last, sums[r]);
-    }
-  }
+  beginSums<D>(tile, last, sums);
   const float* below = tile.c + kRows * tile.cStride;
   const float* const end = below + kRows * tile.cStride;
   for (const ProductPart& part : tile.parts) {
@@ -220,19 +227,7 @@ void termsTile(TermsTile tile) {
   const D d;
   const auto last = hn::FirstN(d, static_cast<std::size_t>(tile.lastLanes));
   hn::VFromD<D> sums[kRows][kVectors];
-  SLUICE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    SLUICE_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      sums[r][v] = hn::Zero(d);
-    }
-  }
-  if (tile.adds) {
-    SLUICE_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      loadRow<kVectors>(d, tile.c + r * tile.cStride, last, sums[r]);
-    }
-  }
+  beginSums<D>(tile, last, sums);
   for (const TermGroup& group : tile.groups) {
     const std::int64_t first = group.firstRow - tile.firstRow;
     const std::int64_t end = group.endRow - tile.firstRow;
