@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROWS = 212
+ROWS = 248
 ROW = re.compile(r"^\|\s*(\d+)\s*\|(.*)\|([^|]*)\|([^|]*)\|\s*$")
 TEST = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 

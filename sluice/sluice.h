@@ -13,6 +13,7 @@
 #include "sluice/api/pipeline_function.h"
 #include "sluice/api/popart_session.h"
 #include "sluice/api/torch_state.h"
+#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/philox.h"
 #include "sluice/data/infeed_queue.h"

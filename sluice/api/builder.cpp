@@ -87,9 +87,10 @@ TensorId Builder::addConstant(const HostTensor& value, const std::string& name) 
 
 std::string Builder::getModelProto() const {
   onnx::ExportOptions options;
+  const std::shared_ptr<nn::StateStore> store = link_->store();
   for (const ir::Variable& variable : graph_.variables()) {
-    if (store_ != nullptr && store_->contains(variable.name)) {
-      options.values.insert_or_assign(variable.name, store_->read(variable.name));
+    if (store != nullptr && store->contains(variable.name)) {
+      options.values.insert_or_assign(variable.name, store->read(variable.name));
     }
   }
   return onnx::exportModelBytes(graph_, options);

@@ -22,6 +22,7 @@
 #include "sluice/api/builder_ops.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/nn/parameter.h"
+#include "sluice/nn/state_link.h"
 #include "sluice/onnx/import.h"
 #include "sluice/ops/custom_op.h"
 #include "sluice/tensor/host_tensor.h"
@@ -45,7 +46,7 @@ class Builder {
   explicit Builder(std::string name = "main") : graph_(std::move(name)), b_(graph_) {}
   /// A model of a file: its tensors have the ids that they have there.
   explicit Builder(onnx::ImportedModel model);
-  ~Builder() = default;
+  ~Builder() { link_->end(); }
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
@@ -85,9 +86,10 @@ class Builder {
   ir::Value value(const TensorId& id) const;
   const ir::Graph& graph() const { return graph_; }
   std::vector<TensorId> tensorIds() const;
-  /// The state that the models of this graph share; they set it.
-  const std::shared_ptr<nn::StateStore>& store() const { return store_; }
-  void setStore(std::shared_ptr<nn::StateStore> store) { store_ = std::move(store); }
+  /// The state that the models of this graph share; null: there is none yet.
+  std::shared_ptr<nn::StateStore> store() const { return link_->store(); }
+  /// What models keep of the Builder and may outlive it.
+  const std::shared_ptr<nn::StateLink>& link() const { return link_; }
 
  private:
   friend class AiOnnx;
@@ -119,7 +121,7 @@ class Builder {
   ir::Graph graph_;
   ir::GraphBuilder b_;
   std::map<TensorId, Made, std::less<>> tensors_;
-  std::shared_ptr<nn::StateStore> store_;
+  std::shared_ptr<nn::StateLink> link_ = std::make_shared<nn::StateLink>();
 };
 
 }  // namespace sluice

@@ -93,11 +93,13 @@ class CompiledFunction::Impl {
   Impl(nn::Module* module, const Options& options, nn::Body function)
       : noModule_(module == nullptr ? std::make_unique<nn::Module>() : nullptr),
         module_(module == nullptr ? *noModule_ : *module),
+        link_(module_.link()),
         options_(options),
         function_(std::move(function)) {}
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
   Model& model() {
+    const runtime::Turn::Hold turn(turn_);
     if (!model_) {
       raise<InvalidArgument>("compile: the function has no model before its first call");
     }
@@ -117,7 +119,10 @@ class CompiledFunction::Impl {
   }
 
   std::unique_ptr<nn::Module> noModule_;  // of a function without one
-  nn::Module& module_;
+  nn::Module& module_;                    // may be gone: see link_
+  std::shared_ptr<nn::StateLink> link_;
+  // Of this function: its calls write variables, run and read, which belongs together.
+  std::shared_ptr<runtime::Turn> turn_ = std::make_shared<runtime::Turn>();
   Options options_;
   nn::Body function_;
   std::string prefix_;  // of the variables that hold the function's inputs
@@ -179,6 +184,11 @@ std::unique_ptr<optim::Optimizer> CompiledFunction::Impl::optimizer() const {
 }
 
 void CompiledFunction::Impl::build(std::span<const HostTensor> arguments) {
+  if (!link_->isAlive()) {
+    raise<InvalidArgument>(
+        "compile: the module of this function is gone, and the function was not called before; "
+        "keep the module alive as long as the function");
+  }
   types_ = typesOf(arguments);
   // Functions of one module share its session, and have variables of their own there.
   const auto store = module_.store();
@@ -242,9 +252,12 @@ HostTensor CompiledFunction::Impl::resultOf(const std::string& variable,
 }
 
 std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> inputs) {
+  const runtime::Turn::Hold turn(turn_);
   if (!model_) {
     build(inputs);
   }
+  // Other functions and models of the module wait, too.
+  const runtime::Turn::Hold modelsTurn = model_->exclusive();
   if (const data::Types given = typesOf(inputs); given != types_) {
     raise<InvalidArgument>(
         "the function was compiled for {}, got {}", listed(types_), listed(given));
@@ -253,7 +266,7 @@ std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> 
   if (before_) {
     before_->run(std::span<const HostTensor>());
   }
-  const BatchLayout& layout = model_->batchLayout();
+  const BatchLayout layout = model_->batchLayout();
   std::unique_ptr<runtime::HostFeed> feed;
   if (plan_.infeed != nullptr) {
     feed = std::make_unique<InfeedFeed>(*plan_.infeed, layout);
@@ -282,12 +295,19 @@ CompiledFunction::CompiledFunction(nn::Module* module, const Options& options, n
 CompiledFunction::~CompiledFunction() = default;
 CompiledFunction::CompiledFunction(CompiledFunction&& other) noexcept = default;
 
+CompiledFunction::Impl& CompiledFunction::impl() const {
+  if (!impl_) {
+    raise<InvalidArgument>("the function was moved from: use the one that it was moved to");
+  }
+  return *impl_;
+}
+
 std::vector<HostTensor> CompiledFunction::run(std::span<const HostTensor> inputs) {
-  return impl_->run(inputs);
+  return impl().run(inputs);
 }
 
 Model& CompiledFunction::model() {
-  return impl_->model();
+  return impl().model();
 }
 
 CompiledFunction compile(nn::Module& module, const Options& options, nn::Body function) {

@@ -45,7 +45,7 @@ std::optional<NonFinite> badVariable(const Session::Values& values) {
 }  // namespace
 
 std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> inputs) {
-  alive().wait();
+  const runtime::Turn::Hold turn = enter();
   const Signature signature = signatureOf(arranged(inputs), layout_);
   Options checked = options_;
   checked.precision.enableFloatingPointExceptions(true);

@@ -19,6 +19,11 @@ class FunctionSink : public ResultSink {
                std::int64_t sumOver);
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
   bool mayBlock() const override { return queue_ != nullptr; }
+  void interrupt() override {
+    if (queue_ != nullptr) {
+      queue_->interrupt();
+    }
+  }
   std::vector<HostTensor> takeResults() override { return {}; }
 
  private:

@@ -10,6 +10,7 @@
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/marked_loss.h"
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 #include "sluice/nn/block.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/tracer.h"
@@ -17,16 +18,6 @@
 
 namespace sluice {
 namespace {
-
-std::shared_ptr<Session> sharedSession(const std::shared_ptr<nn::StateStore>& store,
-                                       const Options& options,
-                                       std::uint64_t seed) {
-  if (auto existing = std::dynamic_pointer_cast<Session>(store)) {
-    existing->requireSameDevices(options);
-    return existing;
-  }
-  return std::make_shared<Session>(options, seed);
-}
 
 std::string graphName(const TraceRequest& request) {
   const std::string& given = request.options.report().modelName;
@@ -62,12 +53,28 @@ Structure<std::size_t> addOutputs(ir::Graph& graph, const SymbolicStructure& res
   return outputs;
 }
 
+std::string tableOf(std::string_view title, std::span<const ir::Variable> variables) {
+  std::string text = fmt::format("{}\n", title);
+  for (const ir::Variable& variable : variables) {
+    text += fmt::format("  {}  {}\n", variable.name, variable.type.str());
+  }
+  return text;
+}
+
 class ModuleSource : public GraphSource {
  public:
-  ModuleSource(nn::Module& module, Forward forward, std::vector<Input> inputs)
-      : module_(module), forward_(std::move(forward)), inputs_(std::move(inputs)) {}
+  ModuleSource(nn::Module& module,
+               Forward forward,
+               std::vector<Input> inputs,
+               std::shared_ptr<nn::Module> owner)
+      : owner_(std::move(owner)),
+        module_(module),
+        link_(module.link()),
+        forward_(std::move(forward)),
+        inputs_(std::move(inputs)) {}
 
   TracedGraph trace(const TraceRequest& request) const override {
+    requireModule();
     TracedGraph traced{ir::Graph(graphName(request))};
     ir::Graph& graph = traced.graph;
     // Declared first, so that variables have the module's order and not that of their first use.
@@ -82,7 +89,7 @@ class ModuleSource : public GraphSource {
     traced.outputs = graph.outputs().size();
     nn::requireBegunBlocks(module_);
     nn::requireBlocks(graph);
-    noteBuffers();
+    noteModule();
     traced.loss = traced.outputs - 1;
     if (request.training) {
       traced.loss = markedLossOutput(graph).value_or(traced.loss);
@@ -94,32 +101,40 @@ class ModuleSource : public GraphSource {
   }
 
   std::shared_ptr<Session> session(const Options& options) override {
-    const std::uint64_t seed = options.randomSeed().value_or(module_.seed());
-    std::shared_ptr<Session> session = sharedSession(module_.store(), options, seed);
-    if (module_.store() != session) {
-      module_.setStore(session);
+    requireModule();
+    return std::dynamic_pointer_cast<Session>(link_->storeOr([&] {
+      const std::uint64_t seed = options.randomSeed().value_or(module_.seed());
+      auto made = std::make_shared<Session>(options, seed);
       module_.setSeed(seed);  // values read before the first compile are those it will start from
-    }
-    return session;
+      return made;
+    }));
   }
 
   void release() override {
+    if (!link_->isAlive()) {
+      link_->setStore(nullptr);
+      return;
+    }
+    const auto session = std::dynamic_pointer_cast<Session>(link_->store());
     std::vector<std::pair<nn::Parameter*, HostTensor>> values;
     for (const auto& list : {module_.parameters(), module_.buffers()}) {
       for (nn::Parameter* parameter : list) {
-        if (module_.store() != nullptr && module_.store()->contains(parameter->fullName())) {
+        const std::string name = parameter->fullName();
+        if (session != nullptr && session->isTorn(name)) {
+          log::warn("model", "'{}' is torn by a step that failed: it starts anew", name);
+        } else if (session != nullptr && session->contains(name)) {
           values.emplace_back(parameter, parameter->value());
         }
       }
     }
-    module_.setStore(nullptr);
+    link_->setStore(nullptr);
     for (const auto& [parameter, value] : values) {
       parameter->setValue(value);
     }
   }
 
   void requireBuffers() const override {
-    if (module_.changes() == changes_) {
+    if (!link_->isAlive() || module_.changes() == changes_) {
       return;
     }
     const std::vector<nn::Parameter*> now = module_.buffers();
@@ -133,6 +148,9 @@ class ModuleSource : public GraphSource {
   }
 
   std::vector<ir::Variable> variables() const override {
+    if (!link_->isAlive()) {
+      return variables_;
+    }
     std::vector<ir::Variable> all;
     for (const auto& list : {module_.parameters(), module_.buffers()}) {
       for (const nn::Parameter* parameter : list) {
@@ -142,9 +160,14 @@ class ModuleSource : public GraphSource {
     return all;
   }
 
-  nn::Module* module() override { return &module_; }
+  nn::Module* module() override {
+    requireModule();
+    return &module_;
+  }
   const std::vector<Input>& inputs() const override { return inputs_; }
-  std::string summary() const override { return module_.summary(); }
+  std::string summary() const override {
+    return link_->isAlive() ? module_.summary() : tableOf("module that is gone", variables_);
+  }
 
  private:
   std::vector<SymbolicStructure> arguments(nn::Tracer& tracer,
@@ -163,7 +186,18 @@ class ModuleSource : public GraphSource {
     return all;
   }
 
-  void noteBuffers() const {
+  void requireModule() const {
+    if (!link_->isAlive()) {
+      raise<InvalidArgument>(
+          "the module of this model is gone: programs that are compiled still run, but nothing new "
+          "can be compiled; keep the module alive as long as the model, or give the model a "
+          "std::shared_ptr or std::unique_ptr of it");
+    }
+  }
+
+  /// What is needed of the module once it is gone, and what must not change while it is there.
+  void noteModule() const {
+    variables_ = variables();
     buffers_.clear();
     for (const nn::Parameter* buffer : module_.buffers()) {
       buffers_.emplace_back(buffer, buffer->fullName());
@@ -171,9 +205,12 @@ class ModuleSource : public GraphSource {
     changes_ = module_.changes();
   }
 
-  nn::Module& module_;
+  std::shared_ptr<nn::Module> owner_;  // null: somebody else's
+  nn::Module& module_;                 // may be gone: see link_
+  std::shared_ptr<nn::StateLink> link_;
   Forward forward_;
   std::vector<Input> inputs_;
+  mutable std::vector<ir::Variable> variables_;  // when the module was traced last
   // When the module was traced or looked at last; names, because the buffers may be gone.
   mutable std::vector<std::pair<const nn::Parameter*, std::string>> buffers_;
   mutable std::uint64_t changes_ = 0;
@@ -182,7 +219,7 @@ class ModuleSource : public GraphSource {
 class BuilderSource : public GraphSource {
  public:
   BuilderSource(Builder& builder, std::optional<TensorId> loss, bool constantWeights)
-      : builder_(builder),
+      : link_(builder.link()),
         graph_(builder.graph()),
         outputs_(graph_.outputs().size()),
         constantWeights_(constantWeights) {
@@ -234,16 +271,20 @@ class BuilderSource : public GraphSource {
   }
 
   std::shared_ptr<Session> session(const Options& options) override {
-    std::shared_ptr<Session> session =
-        sharedSession(builder_.store(), options, options.randomSeed().value_or(0));
-    builder_.setStore(session);
-    return session;
+    if (!link_->isAlive()) {
+      raise<InvalidArgument>("the Builder of graph '{}' is gone", graph_.name());
+    }
+    return std::dynamic_pointer_cast<Session>(link_->storeOr(
+        [&] { return std::make_shared<Session>(options, options.randomSeed().value_or(0)); }));
   }
 
   void release() override {
     // A Builder's weights have no other home than the session, which keeps them on the host.
-    if (auto session = std::dynamic_pointer_cast<Session>(builder_.store())) {
+    if (auto session = std::dynamic_pointer_cast<Session>(link_->store())) {
       session->detach();
+    }
+    if (!link_->isAlive()) {
+      link_->setStore(nullptr);
     }
   }
 
@@ -266,11 +307,7 @@ class BuilderSource : public GraphSource {
   nn::Module* module() override { return nullptr; }
   const std::vector<Input>& inputs() const override { return inputs_; }
   std::string summary() const override {
-    std::string text = fmt::format("graph '{}'\n", graph_.name());
-    for (const ir::Variable& variable : graph_.variables()) {
-      text += fmt::format("  {}  {}\n", variable.name, variable.type.str());
-    }
-    return text;
+    return tableOf(fmt::format("graph '{}'", graph_.name()), graph_.variables());
   }
 
  private:
@@ -301,7 +338,7 @@ class BuilderSource : public GraphSource {
   /// Puts constants in place of the reads of variables.
   void fixWeights(TracedGraph& traced) const {
     ir::Graph& graph = traced.graph;
-    const std::shared_ptr<nn::StateStore>& store = builder_.store();
+    const std::shared_ptr<nn::StateStore> store = link_->store();
     std::unordered_map<ir::Value, ir::Value> constants;
     std::vector<ir::OpId> reads;
     for (const ir::OpId id : std::vector(graph.order().begin(), graph.order().end())) {
@@ -331,7 +368,7 @@ class BuilderSource : public GraphSource {
     }
   }
 
-  Builder& builder_;
+  std::shared_ptr<nn::StateLink> link_;
   ir::Graph graph_;
   std::size_t outputs_;
   bool constantWeights_;
@@ -355,8 +392,10 @@ ir::Initializer syntheticValue(DType dtype, SyntheticDataMode mode) {
 
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
                                           Forward forward,
-                                          std::vector<Input> inputs) {
-  return std::make_unique<ModuleSource>(module, std::move(forward), std::move(inputs));
+                                          std::vector<Input> inputs,
+                                          std::shared_ptr<nn::Module> owner) {
+  return std::make_unique<ModuleSource>(
+      module, std::move(forward), std::move(inputs), std::move(owner));
 }
 
 std::unique_ptr<GraphSource> builderSource(Builder& builder,

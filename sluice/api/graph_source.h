@@ -49,7 +49,8 @@ class GraphSource {
 
   /// Throws InvalidArgument for inputs that do not fit.
   virtual TracedGraph trace(const TraceRequest& request) const = 0;
-  /// The session of all models of this source, made by the first of them.
+  /// The session of all models of this source, made by the first of them. Throws InvalidArgument
+  /// once the source's module or Builder is gone. Any thread may call it.
   virtual std::shared_ptr<Session> session(const Options& options) = 0;
   /// The last model is gone: frees the devices and keeps the values of weights and buffers.
   virtual void release() = 0;
@@ -59,19 +60,21 @@ class GraphSource {
   virtual std::vector<ir::Variable> variables() const = 0;
   /// Whether programs have the weights' values of the time of tracing.
   virtual bool hasConstantWeights() const { return false; }
-  /// Null for a Builder.
+  /// Null for a Builder. Throws InvalidArgument once the module is gone.
   virtual nn::Module* module() = 0;
   virtual const std::vector<Input>& inputs() const = 0;
   /// The variables as a table.
   virtual std::string summary() const = 0;
 };
 
-/// Traces `forward`, which takes the inputs; the module must outlive the source.
+/// Traces `forward`, which takes the inputs. If the module ends before the source, what was traced
+/// still counts, and tracing anew throws InvalidArgument; an `owner` keeps it alive.
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
                                           Forward forward,
-                                          std::vector<Input> inputs);
-/// Of the graph as it is now; what is built later does not count. The builder, which keeps the
-/// state, must outlive the source. Throws InvalidArgument for an unknown loss or no output. With
+                                          std::vector<Input> inputs,
+                                          std::shared_ptr<nn::Module> owner = nullptr);
+/// Of the graph as it is now; what is built later does not count. The builder may end before the
+/// source. Throws InvalidArgument for an unknown loss or no output. With
 /// constantWeights the graph has the weights' values of the time of tracing in place of the
 /// weights.
 std::unique_ptr<GraphSource> builderSource(Builder& builder,

@@ -59,7 +59,7 @@ void enqueue(data::OutfeedQueue& outfeed, const std::map<std::string, nn::Tensor
 void minimize(const UpdateRule& rule, const nn::Tensor& loss);
 
 /// A function that contains a repeat() or a pipeline(), as one callable. It is traced at the first
-/// call, for inputs of that call's types. What it computes before and behind the loop is computed
+/// call, for inputs of that call's types. Calls from several threads take turns. What it computes before and behind the loop is computed
 /// once per call.
 class CompiledFunction {
  public:
@@ -85,10 +85,12 @@ class CompiledFunction {
 
  private:
   class Impl;
+  Impl& impl() const;
   std::unique_ptr<Impl> impl_;
 };
 
-/// The function uses the weights of the module, which must outlive the result.
+/// The function uses the weights of the module, which must live until the first call: later ones
+/// work without it.
 CompiledFunction compile(nn::Module& module, const Options& options, nn::Body function);
 /// A function without weights.
 CompiledFunction compile(const Options& options, nn::Body function);

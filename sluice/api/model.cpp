@@ -48,6 +48,18 @@ std::vector<BatchLayout> layoutsOfAnchors(const BatchLayout& outputs, const Opti
   return layouts;
 }
 
+/// Set while it lives.
+class CompilingScope {
+ public:
+  explicit CompilingScope(bool& flag) : flag_(flag) { flag_ = true; }
+  ~CompilingScope() { flag_ = false; }
+  CompilingScope(const CompilingScope&) = delete;
+  CompilingScope& operator=(const CompilingScope&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 /// Which group a weight belongs to is part of the compiled program.
 void requireSameGroups(const program::StatePlan& plan,
                        const optim::Optimizer& before,
@@ -68,6 +80,12 @@ void requireSameGroups(const program::StatePlan& plan,
 }
 
 }  // namespace
+
+void detail::requireGivenModule(const nn::Module* module) {
+  if (module == nullptr) {
+    raise<InvalidArgument>("a model was to be made of a null pointer: give it a module");
+  }
+}
 
 Model::Model(std::unique_ptr<GraphSource> source,
              const Options& options,
@@ -93,8 +111,6 @@ Model::Model(std::unique_ptr<GraphSource> source,
     optimizer_->markAsVariable("loss_scaling");
   }
   requireNamedBuffers();
-  session_ = source_->session(options_);
-  rngSeed_ = session_->seed();
   for (const std::string& line : options_.fromEnvironment()) {
     log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
   }
@@ -102,28 +118,65 @@ Model::Model(std::unique_ptr<GraphSource> source,
     recorder_ = std::make_unique<profile::StepRecorder>(
         std::filesystem::path(options_.report().logDir) / folder / programName());
   }
-  session_->join(training());
+  joinSession();  // last: what throws from here on would have to leave
+  rngSeed_ = session_->seed();
   options.freeze();
   options_.freeze();
 }
 
+/// Another thread may destroy the last model of the module between the two lines of the loop.
+void Model::joinSession() {
+  for (;;) {
+    std::shared_ptr<Session> session = source_->session(options_);
+    const runtime::Turn::Hold turn(session->turn());
+    if (source_->session(options_) == session) {
+      session->requireSameDevices(options_);
+      session->join(training());
+      turn_ = session->turn();
+      session_ = std::move(session);
+      return;
+    }
+  }
+}
+
 Model::~Model() {
-  if (session_) {
-    session_->wait();
-    session_->leave(training());
+  if (turn_) {
+    const runtime::Turn::Hold turn(turn_);
+    if (session_) {
+      session_->endSteps();
+      programs_.clear();
+      session_->leave(training());
+    }
   }
 }
 
 void Model::destroy() {
+  if (!turn_) {
+    return;
+  }
+  const runtime::Turn::Hold turn(turn_);
   if (!session_) {
     return;
   }
-  session_->wait();
+  session_->endSteps();
   programs_.clear();
   if (session_->leave(training())) {
     source_->release();
   }
   session_.reset();
+}
+
+runtime::Turn::Hold Model::enter() const {
+  if (!turn_) {
+    raise<InvalidArgument>("the model was moved from: use the one that it was moved to");
+  }
+  runtime::Turn::Hold turn(turn_, counts_.get());
+  static_cast<void>(alive());
+  return turn;
+}
+
+bool Model::cancel() {
+  return turn_ && turn_->cancel(counts_.get());
 }
 
 Session& Model::alive() const {
@@ -180,7 +233,7 @@ Structure<L> Model::arrangedLeaves(std::span<const L> leaves) const {
 }
 
 HostStructure Model::arranged(std::span<const HostTensor> inputs) const {
-  const bool sameAgain = synthetic() && isCompiled() && inputs.empty();
+  const bool sameAgain = synthetic() && hasPrograms() && inputs.empty();
   return sameAgain ? HostStructure() : arrangedLeaves(inputs);
 }
 
@@ -217,7 +270,8 @@ std::string Model::programName() const {
   return !given.empty() ? given : training() ? "training" : "inference";
 }
 
-const profile::Latencies& Model::latencies() const {
+profile::Latencies Model::latencies() const {
+  const runtime::Turn::Hold turn = enter();
   if (!recorder_ || !recorder_->latencies()) {
     raise<InvalidArgument>(
         "latencies are measured by calls of a model whose options have enableProfiling(folder): {}",
@@ -287,6 +341,10 @@ Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
       return *entry;
     }
   }
+  if (compiling_) {
+    raise<InvalidArgument>("the model is called by its own module while that is traced");
+  }
+  const CompilingScope scope(compiling_);
   CompileProgress progress(options_.compile().showProgressBar);
   programs_.push_back(std::make_unique<Entry>(makeEntry(signature, layout, options_, progress)));
   progress.finish();
@@ -295,7 +353,6 @@ Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
 }
 
 Model::Entry& Model::entryOf(const HostStructure& inputs, const BatchLayout& layout) {
-  alive().wait();
   source_->requireBuffers();
   if (synthetic() && inputs.isAbsent() && !programs_.empty()) {
     return *programs_.back();
@@ -304,7 +361,6 @@ Model::Entry& Model::entryOf(const HostStructure& inputs, const BatchLayout& lay
 }
 
 Model::Entry& Model::entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed) {
-  alive().wait();
   if (synthetic() || !options_.batch().anchors.empty()) {
     raise<InvalidArgument>(
         "a model that runs on queues has neither synthetic data nor anchored tensors");
@@ -316,25 +372,28 @@ Model::Entry& Model::entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue
 }
 
 Model::Entry& Model::entryOf(const Signature& signature) {
-  alive().wait();
   source_->requireBuffers();
   requireSameKind(signature);
   return entryFor(signature, layout_);
 }
 
 void Model::compile(std::span<const HostTensor> inputs) {
+  const runtime::Turn::Hold turn = enter();
   entryOf(arranged(inputs), layout_);
 }
 
 void Model::compile(const Inputs& inputs) {
+  const runtime::Turn::Hold turn = enter();
   entryOf(bound(inputs), layout_);
 }
 
 void Model::compile(std::span<const TensorType> inputs) {
+  const runtime::Turn::Hold turn = enter();
   entryOf(arranged(inputs));
 }
 
-const BatchLayout& Model::batchLayout() const {
+BatchLayout Model::batchLayout() const {
+  const runtime::Turn::Hold turn = enter();
   return programs_.empty() ? layout_ : programs_.back()->layout;
 }
 
@@ -346,13 +405,14 @@ void Model::writeStepScalars() {
   }
 }
 
-const std::vector<std::string>& Model::getTensorNames() const {
+std::vector<std::string> Model::getTensorNames() const {
+  const runtime::Turn::Hold turn = enter();
   static_cast<void>(compiled());
   return tensorNames_;
 }
 
-const HostTensor& Model::getAnchoredTensor(std::string_view shortName) const {
-  alive().wait();
+HostTensor Model::getAnchoredTensor(std::string_view shortName) const {
+  const runtime::Turn::Hold turn = enter();
   const std::vector<Anchor>& anchors = options_.batch().anchors;
   const auto found = std::ranges::find(anchors, shortName, &Anchor::shortName);
   if (found == anchors.end()) {
@@ -365,36 +425,54 @@ const HostTensor& Model::getAnchoredTensor(std::string_view shortName) const {
 }
 
 void Model::detachFromDevice() {
+  const runtime::Turn::Hold turn = enter();
   alive().detach();
 }
 
 void Model::attachToDevice() {
-  Session& session = alive();
+  const runtime::Turn::Hold turn = enter();
   if (options_.device().connection == ConnectionType::Never) {
     raise<InvalidArgument>("connectionType is Never: the model cannot be attached to a device");
   }
-  if (!isCompiled()) {
+  if (!hasPrograms()) {
     raise<InvalidArgument>("the model is not compiled yet: call it or compile() before attaching");
   }
-  session.attach();
+  alive().attach();
+}
+
+bool Model::isCompiled() const {
+  if (!turn_) {
+    return false;
+  }
+  const runtime::Turn::Hold turn(turn_);
+  return hasPrograms();
+}
+
+double Model::compilationTime() const {
+  const runtime::Turn::Hold turn = enter();
+  return compilationSeconds_;
 }
 
 bool Model::isAttachedToDevice() const {
+  if (!turn_) {
+    return false;
+  }
+  const runtime::Turn::Hold turn(turn_);
   const ConnectionType connection = options_.device().connection;
   return session_ && connection != ConnectionType::Never && session_->isAttached() &&
-         (connection == ConnectionType::Always || isCompiled());
+         (connection == ConnectionType::Always || hasPrograms());
 }
 
 void Model::copyNamedBuffersToDevice() {
+  const runtime::Turn::Hold turn = enter();
   if (options_.state().updatableNamedBuffers.empty()) {
     raise<InvalidArgument>(
         "copyNamedBuffersToDevice: name the buffers with Options::updatableNamedBuffers");
   }
-  alive().wait();
 }
 
 std::int64_t Model::cycleCount() const {
-  alive().wait();
+  const runtime::Turn::Hold turn = enter();
   if (counts_->cycles == 0) {
     raise<InvalidArgument>(
         "cycles are counted by calls of a model whose options have logCycleCount(true): {}",
@@ -404,38 +482,53 @@ std::int64_t Model::cycleCount() const {
 }
 
 std::int64_t Model::updates() const {
-  alive().wait();
+  const runtime::Turn::Hold turn = enter();
   return counts_->updates;
 }
 
 nn::Module& Model::module() {
+  const runtime::Turn::Hold turn = enter();
   if (source_->module() == nullptr) {
     raise<InvalidArgument>("the model was made of a Builder and has no module");
   }
   return *source_->module();
 }
 
+Session& Model::session() {
+  const runtime::Turn::Hold turn = enter();
+  return alive();
+}
+
+void Model::setLrSchedule(optim::LrSchedule schedule) {
+  const runtime::Turn::Hold turn = enter();
+  schedule_ = std::move(schedule);
+}
+
+std::shared_ptr<const optim::Optimizer> Model::optimizer() const {
+  const runtime::Turn::Hold turn = enter();
+  return optimizer_;
+}
+
 void Model::setOptimizer(const optim::Optimizer& optimizer) {
+  const runtime::Turn::Hold turn = enter();
   if (!training() || optimizer.name() != optimizer_->name()) {
     raise<InvalidArgument>("the model was made with {}; setOptimizer got {}",
                            training() ? optimizer_->name() : "no optimizer",
                            optimizer.name());
   }
-  alive().wait();
-  if (isCompiled()) {
-    std::unique_ptr<optim::Optimizer> next = optimizer_->succeededBy(optimizer);
+  std::unique_ptr<optim::Optimizer> next =
+      hasPrograms() ? optimizer_->succeededBy(optimizer) : optimizer.clone();
+  if (hasPrograms()) {
     requireSameGroups(alive().state().plan(), *optimizer_, *next);
-    optimizer_ = std::move(next);
-  } else {
-    optimizer_ = optimizer.clone();
   }
   if (options_.training.automaticLossScaling()) {
-    optimizer_->markAsVariable("loss_scaling");
+    next->markAsVariable("loss_scaling");
   }
+  optimizer_ = std::move(next);  // somebody may still look at the one before
 }
 
 const CompiledProgram& Model::compiled() const {
-  static_cast<void>(alive());
+  const runtime::Turn::Hold turn = enter();
   if (programs_.empty()) {
     raise<InvalidArgument>("the model is not compiled yet: call it or compile() first");
   }
@@ -443,10 +536,12 @@ const CompiledProgram& Model::compiled() const {
 }
 
 std::string Model::explain() const {
+  const runtime::Turn::Hold turn = enter();
   return sluice::explain(compiled(), batchLayout(), options_);
 }
 
 std::string Model::summary() const {
+  const runtime::Turn::Hold turn = enter();
   std::string text = source_->summary();
   for (const auto& entry : programs_) {
     std::vector<std::string> types;

@@ -38,6 +38,7 @@
 #include "sluice/optim/sgd.h"
 #include "sluice/profile/step_recorder.h"
 #include "sluice/runtime/non_finite.h"
+#include "sluice/runtime/turn.h"
 #include "sluice/tensor/named_tensors.h"
 
 namespace sluice::data {
@@ -52,6 +53,16 @@ using runtime::FloatingPointError;
 using runtime::NonFinite;
 
 /// What every wrapped model does; TypedModel adds the types of forward.
+///
+/// Any thread may call a model. Models of one module or Builder share their state, so their calls
+/// take turns: in the order in which they came, each with the bits of the same calls made one after
+/// the other. A call waits for a step that runs asynchronously, too. Only making, moving and ending
+/// the object itself is for one thread. What a step calls (a host function, a feed, a sink) must
+/// not use the model: that throws InvalidArgument.
+///
+/// A model may outlive its module: what was compiled still runs, and the state can be saved; what
+/// needs the module throws InvalidArgument. So does everything but the destructor of a model that
+/// was moved from or destroyed. Results, batches and state dictionaries own their memory.
 class Model {
  public:
   /// A null optimizer: inference. Freezes the options. Throws InvalidArgument for a second training
@@ -63,8 +74,17 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   Model& operator=(Model&&) = delete;
-  /// Waits for a step that is under way.
+  /// Waits for its turn.
   ~Model();
+
+  /// Ends the call of this model that runs now, synchronously or not, from any thread: that call
+  /// throws Cancelled, between two kernels of its step or two phases of its compilation, and the
+  /// state stays as Options::undoMemory says. Calls that wait for their turn go on waiting. False:
+  /// no call of this model runs. It works by request: the call may also end with its results.
+  bool cancel();
+
+  /// Keeps calls of other threads waiting while it lives, for calls that belong together.
+  [[nodiscard]] runtime::Turn::Hold exclusive() const { return enter(); }
 
   /// Ends the model: its programs go, and if it is the last of its module (or Builder) the devices,
   /// too. A module's weights and buffers then are its own, for models on other devices, and the
@@ -73,9 +93,9 @@ class Model {
 
   /// One call: inputs of a whole step, outputs by the output mode. The tensors of nested inputs
   /// come one behind the other. Compiles at the first call and again for another signature. Throws
-  /// InvalidArgument for inputs that do not fit. An error in the middle of a step, such as a label
-  /// out of range, keeps the updates that were complete by then. With synthetic data the inputs say
-  /// only which shapes they have, and after the first compile none are needed.
+  /// InvalidArgument for inputs that do not fit. A call that fails in the middle of a step, such as
+  /// by a label out of range, has not happened: see Options::undoMemory. With synthetic data the
+  /// inputs say only which shapes they have, and after the first compile none are needed.
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
   std::vector<HostTensor> run(std::initializer_list<HostTensor> inputs) {
     return run(std::span(inputs.begin(), inputs.size()));
@@ -101,7 +121,8 @@ class Model {
   NamedTensors run(const NamedTensors& inputs);
   /// The same in another thread. All errors arrive in get() of the result, whose destructor waits.
   /// Any other use of this or another model of the same module waits for the end of the step; so
-  /// does the next runAsync. The inputs must not be changed meanwhile.
+  /// does the next runAsync, and this one for a step before it. The inputs must not be changed
+  /// meanwhile.
   [[nodiscard]] Pending runAsync(std::vector<HostTensor> inputs);
   [[nodiscard]] Pending runAsync(const Inputs& inputs);
   /// The queues must live until the step has ended.
@@ -111,17 +132,17 @@ class Model {
   void compile(const Inputs& inputs);
   /// The same for inputs of these types per micro-batch.
   void compile(std::span<const TensorType> inputs);
-  bool isCompiled() const { return !programs_.empty(); }
+  bool isCompiled() const;
   /// Seconds spent compiling so far.
-  double compilationTime() const { return compilationSeconds_; }
+  double compilationTime() const;
 
   /// Tensors that anchorTensor can name, once compiled: results of ops by the path of their module,
   /// or a Builder's ids; when training also those of the backward pass, and "Gradient___" with the
   /// name of a weight: its gradient in one micro-batch.
-  const std::vector<std::string>& getTensorNames() const;
+  std::vector<std::string> getTensorNames() const;
   /// The anchored tensor of the last call. Throws InvalidArgument for an unknown name or before the
   /// first call.
-  const HostTensor& getAnchoredTensor(std::string_view shortName) const;
+  HostTensor getAnchoredTensor(std::string_view shortName) const;
 
   /// Frees the devices of all models of the module; their state moves to the host and stays
   /// readable. The next call attaches again.
@@ -132,8 +153,8 @@ class Model {
   bool isAttachedToDevice() const;
   /// Parameters are read from and written to the memory of the devices directly, and all models of
   /// a module share that memory: nothing can be out of date once no step runs. So these only wait.
-  void copyWeightsToHost() { alive().wait(); }
-  void copyWeightsToDevice() { alive().wait(); }
+  void copyWeightsToHost() { static_cast<void>(enter()); }
+  void copyWeightsToDevice() { static_cast<void>(enter()); }
 
   /// The buffers of Options::updatableNamedBuffers, as they are on the host. Throws InvalidArgument
   /// if there are none.
@@ -150,9 +171,9 @@ class Model {
   /// Frozen, as is the object that was given.
   const Options& options() const { return options_; }
   /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
-  const BatchLayout& batchLayout() const;
-  Session& session() { return alive(); }
-  /// Throws InvalidArgument if the model was made of a Builder.
+  BatchLayout batchLayout() const;
+  Session& session();
+  /// Throws InvalidArgument if the model was made of a Builder, and once the module is gone.
   nn::Module& module();
   /// Micro-batches per call and replica.
   std::int64_t microBatchesPerStep() const { return layout_.microBatches(); }
@@ -164,7 +185,7 @@ class Model {
   /// The forward pass for one micro-batch as the bytes of an ONNX model, in its inference form,
   /// with the weights of now. Throws InvalidArgument before the first compile.
   std::string getModelProto() const;
-  /// The newest compiled program, and how it came about.
+  /// The newest compiled program, and how it came about; valid until the model is destroyed.
   const program::Program& program() const { return compiled().program->program(); }
   const CompiledProgram& compiled() const;
 
@@ -183,12 +204,13 @@ class Model {
 
   /// Weight updates made so far.
   std::int64_t updates() const;
-  void setLrSchedule(optim::LrSchedule schedule) { schedule_ = std::move(schedule); }
+  void setLrSchedule(optim::LrSchedule schedule);
   /// New values of variable attributes take effect at the next call; a change of the optimizer that
   /// was given to the model does not. Throws InvalidArgument for another rule or, once compiled,
   /// another value of a constant attribute.
   void setOptimizer(const optim::Optimizer& optimizer);
-  const optim::Optimizer* optimizer() const { return optimizer_.get(); }
+  /// As it is now; null: the model is for inference.
+  std::shared_ptr<const optim::Optimizer> optimizer() const;
 
   /// Weights, then buffers, as they are declared.
   std::vector<ir::Variable> variables() const;
@@ -228,6 +250,11 @@ class Model {
   };
 
   bool training() const { return optimizer_ != nullptr; }
+  bool hasPrograms() const { return !programs_.empty(); }
+  /// Every public function begins with it: waits for the turn of the calling thread. Throws
+  /// InvalidArgument once the model is destroyed or moved from.
+  runtime::Turn::Hold enter() const;
+  void joinSession();
   /// Throws InvalidArgument once the model is destroyed.
   Session& alive() const;
   bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }
@@ -264,7 +291,7 @@ class Model {
   void commit(OptimizerLoad load, const NamedTensors& state);
   void requireLoadedState(const ir::Graph& graph) const;
   std::string programName() const;
-  const profile::Latencies& latencies() const;
+  profile::Latencies latencies() const;
   /// Before every step.
   void beginStep();
   std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, const Entry& entry);
@@ -275,7 +302,7 @@ class Model {
   Entry& entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed);
   Entry& entryOf(const Signature& signature);
   std::vector<HostTensor> runStep(const std::shared_ptr<Step>& step, Entry& entry);
-  Pending startStep(std::shared_ptr<Step> step, Entry& entry);
+  Pending startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn);
   runtime::StepArgs argsOf(Step& step, const Entry& entry) const;
   std::function<void()> finisher(std::shared_ptr<Step> step, const Entry& entry) const;
   std::int32_t rounds(const BatchLayout& layout) const;
@@ -283,9 +310,11 @@ class Model {
   std::unique_ptr<GraphSource> source_;
   Options options_;
   BatchLayout layout_;                           // of the options
-  std::unique_ptr<optim::Optimizer> optimizer_;  // null: inference
+  std::shared_ptr<optim::Optimizer> optimizer_;  // null: inference
   optim::LrSchedule schedule_;
-  std::shared_ptr<Session> session_;  // of all models of one module; null: destroyed
+  std::shared_ptr<runtime::Turn> turn_;  // the session's; guards all below; null: moved from
+  std::shared_ptr<Session> session_;     // of all models of one module; null: destroyed
+  bool compiling_ = false;
   std::vector<std::unique_ptr<Entry>> programs_;
   std::vector<std::string> tensorNames_;
   std::shared_ptr<StepCounts> counts_ = std::make_shared<StepCounts>();  // shared with steps
@@ -302,8 +331,12 @@ class TypedModel : public Model {
   using Traits = detail::ForwardOf<Net>;
 
  public:
-  TypedModel(Net& net, const Options& options, std::unique_ptr<optim::Optimizer> optimizer)
-      : Model(moduleSource(net, detail::bindForward(net), detail::inputsOf(net)),
+  /// An `owner` keeps the module alive.
+  TypedModel(Net& net,
+             const Options& options,
+             std::unique_ptr<optim::Optimizer> optimizer,
+             std::shared_ptr<Net> owner = nullptr)
+      : Model(moduleSource(net, detail::bindForward(net), detail::inputsOf(net), std::move(owner)),
               options,
               std::move(optimizer)) {}
 
@@ -316,11 +349,38 @@ class TypedModel : public Model {
   }
 };
 
+namespace detail {
+
+void requireGivenModule(const nn::Module* module);
+
+/// The module whose ownership a caller gives to a model; throws InvalidArgument if it is null.
+template <class Net>
+TypedModel<Net> owningModel(std::shared_ptr<Net> net,
+                            const Options& options,
+                            std::unique_ptr<optim::Optimizer> optimizer) {
+  requireGivenModule(net.get());
+  Net& module = *net;
+  return TypedModel<Net>(module, options, std::move(optimizer), std::move(net));
+}
+
+}  // namespace detail
+
 /// For training: the last value that forward returns is the loss, a float scalar. Runs
-/// deviceIterations updates per call, each over gradientAccumulation micro-batches.
+/// deviceIterations updates per call, each over gradientAccumulation micro-batches. The module must
+/// live as long as something is to be compiled; a std::shared_ptr or std::unique_ptr in its place
+/// makes the model keep it, for instance in a function that makes a module and returns its model.
 template <class Net, class Rule>
 TypedModel<Net> trainingModel(Net& net, const Options& options, const Rule& optimizer) {
   return TypedModel<Net>(net, options, optimizer.clone());
+}
+
+template <class Net, class Rule>
+TypedModel<Net> trainingModel(std::shared_ptr<Net> net, const Options& options, const Rule& rule) {
+  return detail::owningModel(std::move(net), options, rule.clone());
+}
+template <class Net, class Rule>
+TypedModel<Net> trainingModel(std::unique_ptr<Net> net, const Options& options, const Rule& rule) {
+  return detail::owningModel(std::shared_ptr<Net>(std::move(net)), options, rule.clone());
 }
 
 /// With plain SGD at a learning rate of 0.01.
@@ -333,6 +393,14 @@ TypedModel<Net> trainingModel(Net& net, const Options& options) {
 template <class Net>
 TypedModel<Net> inferenceModel(Net& net, const Options& options) {
   return TypedModel<Net>(net, options, nullptr);
+}
+template <class Net>
+TypedModel<Net> inferenceModel(std::shared_ptr<Net> net, const Options& options) {
+  return detail::owningModel(std::move(net), options, nullptr);
+}
+template <class Net>
+TypedModel<Net> inferenceModel(std::unique_ptr<Net> net, const Options& options) {
+  return detail::owningModel(std::shared_ptr<Net>(std::move(net)), options, nullptr);
 }
 
 /// Of a Builder's graph as it is now. Inputs and outputs are those that were added to it, in order;

@@ -42,6 +42,8 @@ std::shared_ptr<Step> Model::prepare(data::InfeedQueue& infeed,
 
 runtime::StepArgs Model::argsOf(Step& step, const Entry& entry) const {
   runtime::StepArgs args = step.args(rounds(entry.layout), rngSeed_);
+  args.turn = turn_.get();
+  args.undoBytes = options_.device().undoBytes;
   if (recorder_) {
     args.times = recorder_->begin();
   } else if (options_.report().logCycleCount) {
@@ -75,36 +77,42 @@ std::vector<HostTensor> Model::runStep(const std::shared_ptr<Step>& step, Entry&
   return step->takeOutputs();
 }
 
-Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry) {
-  std::shared_future<void> ended =
-      alive().start(*entry.compiled.program, argsOf(*step, entry), finisher(step, entry));
+Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn) {
+  std::shared_future<void> ended = alive().start(*entry.compiled.program,
+                                                 argsOf(*step, entry),
+                                                 finisher(step, entry),
+                                                 runtime::Turn::handOver(std::move(turn)));
   return {std::move(ended), std::move(step)};
 }
 
 HostStructure Model::bound(const Inputs& inputs) const {
   const bool none = inputs.positional().empty() && inputs.named().empty();
-  return synthetic() && isCompiled() && none ? HostStructure()
-                                             : bindInputs(source_->inputs(), inputs);
+  return synthetic() && hasPrograms() && none ? HostStructure()
+                                              : bindInputs(source_->inputs(), inputs);
 }
 
 std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
+  const runtime::Turn::Hold turn = enter();
   Entry& entry = entryOf(arranged(inputs), layout_);
   return runStep(prepare({inputs.begin(), inputs.end()}, entry), entry);
 }
 
 HostStructure Model::run(const Inputs& inputs) {
+  const runtime::Turn::Hold turn = enter();
   const HostStructure given = bound(inputs);
   Entry& entry = entryOf(given, layout_);
   return entry.result.with(runStep(prepare(given.leaves(), entry), entry));
 }
 
 std::vector<HostTensor> Model::run(const Batch& batch) {
+  const runtime::Turn::Hold turn = enter();
   Entry& entry =
       entryOf(arranged(batch.tensors), batch.shape ? layout_.withCounts(*batch.shape) : layout_);
   return runStep(prepare(batch.tensors, entry), entry);
 }
 
 void Model::run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
+  const runtime::Turn::Hold turn = enter();
   Entry& entry = entryOf(infeed, outfeed);
   runStep(prepare(infeed, outfeed, entry), entry);
 }
@@ -112,6 +120,7 @@ void Model::run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
 void Model::run(std::span<const TensorType> inputs,
                 std::unique_ptr<runtime::HostFeed> feed,
                 std::unique_ptr<ResultSink> sink) {
+  const runtime::Turn::Hold turn = enter();
   Entry& entry = entryOf(arranged(inputs));
   beginStep();
   runStep(std::make_shared<Step>(std::move(feed), std::move(sink), counts_), entry);
@@ -119,8 +128,9 @@ void Model::run(std::span<const TensorType> inputs,
 
 Pending Model::runAsync(std::vector<HostTensor> inputs) {
   try {
+    runtime::Turn::Hold turn = enter();
     Entry& entry = entryOf(arranged(inputs), layout_);
-    return startStep(prepare(std::move(inputs), entry), entry);
+    return startStep(prepare(std::move(inputs), entry), entry, std::move(turn));
   } catch (...) {
     return Pending(std::current_exception());
   }
@@ -128,9 +138,10 @@ Pending Model::runAsync(std::vector<HostTensor> inputs) {
 
 Pending Model::runAsync(const Inputs& inputs) {
   try {
+    runtime::Turn::Hold turn = enter();
     const HostStructure given = bound(inputs);
     Entry& entry = entryOf(given, layout_);
-    return startStep(prepare(given.leaves(), entry), entry);
+    return startStep(prepare(given.leaves(), entry), entry, std::move(turn));
   } catch (...) {
     return Pending(std::current_exception());
   }
@@ -138,14 +149,16 @@ Pending Model::runAsync(const Inputs& inputs) {
 
 Pending Model::runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
   try {
+    runtime::Turn::Hold turn = enter();
     Entry& entry = entryOf(infeed, outfeed);
-    return startStep(prepare(infeed, outfeed, entry), entry);
+    return startStep(prepare(infeed, outfeed, entry), entry, std::move(turn));
   } catch (...) {
     return Pending(std::current_exception());
   }
 }
 
 NamedTensors Model::run(const NamedTensors& inputs) {
+  const runtime::Turn::Hold turn = enter();
   Inputs byName;
   for (const auto& [name, tensor] : inputs) {
     byName.add(Keyword{name, tensor});

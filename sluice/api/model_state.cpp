@@ -95,7 +95,7 @@ OptimizerStateDict sectioned(const NamedTensors& flat) {
 }
 
 std::vector<ir::Variable> Model::variables() const {
-  static_cast<void>(alive());
+  const runtime::Turn::Hold turn = enter();
   return source_->variables();
 }
 
@@ -105,6 +105,7 @@ HostTensor Model::valueOf(const ir::Variable& variable) const {
 }
 
 NamedTensors Model::stateDict() const {
+  const runtime::Turn::Hold turn = enter();
   NamedTensors state;
   for (const ir::Variable& variable : variables()) {
     state.emplace(variable.name, valueOf(variable));
@@ -113,11 +114,12 @@ NamedTensors Model::stateDict() const {
 }
 
 nn::UnmatchedNames Model::loadStateDict(const NamedTensors& state, nn::Strict strict) {
+  const runtime::Turn::Hold turn = enter();
   const std::vector<ir::Variable> all = variables();
   const auto weight = std::ranges::find_if(all, [&](const ir::Variable& variable) {
     return variable.role == ir::VariableRole::Weight && state.contains(variable.name);
   });
-  if (source_->hasConstantWeights() && isCompiled() && weight != all.end()) {
+  if (source_->hasConstantWeights() && hasPrograms() && weight != all.end()) {
     raise<InvalidArgument>(
         "loadStateDict: weights such as '{}' are constants of the compiled program; load them "
         "before prepareDevice, or make the session with constantWeights = false",
@@ -133,7 +135,6 @@ nn::UnmatchedNames Model::loadStateDict(const NamedTensors& state, nn::Strict st
 }
 
 void Model::requireTraining(std::string_view what) const {
-  static_cast<void>(alive());
   if (!training()) {
     raise<InvalidArgument>("{}: the model is for inference and has no optimizer", what);
   }
@@ -145,12 +146,12 @@ std::vector<ir::Variable> Model::optimizerState(const optim::Optimizer& optimize
 }
 
 OptimizerStateDict Model::optimizerStateDict() const {
+  const runtime::Turn::Hold turn = enter();
   requireTraining("optimizerStateDict");
-  alive().wait();
   OptimizerStateDict state;
   NamedTensors& tensors = state[std::string(kIpuState)];
   for (const ir::Variable& variable : optimizerState(*optimizer_)) {
-    const bool anew = !isCompiled() && !stateLoaded_;
+    const bool anew = !hasPrograms() && !stateLoaded_;
     if (anew || session_->contains(variable.name)) {
       tensors.emplace(variable.name, valueOf(variable));
     }
@@ -172,7 +173,7 @@ Model::OptimizerLoad Model::checked(const OptimizerStateDict& state) const {
   const NamedTensors& params = state.find(kIpuParam)->second;
   OptimizerLoad load;
   load.optimizer = withAttributes(*optimizer_, params);
-  if (isCompiled()) {
+  if (hasPrograms()) {
     load.optimizer = optimizer_->succeededBy(*load.optimizer);
   }
   load.updates = static_cast<std::int64_t>(scalarOf(params, kUpdates, DType::I64).at(0));
@@ -183,7 +184,7 @@ Model::OptimizerLoad Model::checked(const OptimizerStateDict& state) const {
   std::vector<ir::Variable> expected = optimizerState(*load.optimizer);
   std::erase_if(expected, [&](const ir::Variable& variable) {
     return !tensors.contains(variable.name) &&
-           (!isCompiled() || !session_->contains(variable.name));
+           (!hasPrograms() || !session_->contains(variable.name));
   });
   try {
     nn::requireStateDict(expected, tensors);
@@ -204,13 +205,13 @@ void Model::commit(OptimizerLoad load, const NamedTensors& state) {
 }
 
 void Model::loadOptimizerStateDict(const OptimizerStateDict& state) {
-  alive().wait();
+  const runtime::Turn::Hold turn = enter();
   commit(checked(state), state.find(kIpuState)->second);
 }
 
 /// What was loaded before the first compile has a value for everything that the program keeps.
 void Model::requireLoadedState(const ir::Graph& graph) const {
-  if (!stateLoaded_ || isCompiled() || !training()) {
+  if (!stateLoaded_ || hasPrograms() || !training()) {
     return;
   }
   for (const ir::Variable& variable : optimizerState(*optimizer_)) {
@@ -221,12 +222,12 @@ void Model::requireLoadedState(const ir::Graph& graph) const {
 }
 
 RngState Model::rngState() const {
-  alive().wait();
+  const runtime::Turn::Hold turn = enter();
   return {rngSeed_, counts_->microBatches};
 }
 
 void Model::setRngState(const RngState& state) {
-  alive().wait();
+  const runtime::Turn::Hold turn = enter();
   if (state.microBatch < 0) {
     raise<InvalidArgument>("setRngState: micro-batch {}", state.microBatch);
   }
@@ -235,9 +236,10 @@ void Model::setRngState(const RngState& state) {
 }
 
 TrainingState Model::trainingState() const {
+  const runtime::Turn::Hold turn = enter();
   TrainingState state{
       .model = stateDict(), .optimizer = optimizerStateDict(), .rng = rngState(), .replicas = {}};
-  if (options_.state().broadcastBuffers || !isCompiled()) {
+  if (options_.state().broadcastBuffers || !hasPrograms()) {
     return state;
   }
   for (std::size_t r = 1; r < session_->numReplicas(); ++r) {
@@ -252,7 +254,7 @@ TrainingState Model::trainingState() const {
 }
 
 void Model::loadTrainingState(const TrainingState& state) {
-  alive().wait();
+  const runtime::Turn::Hold turn = enter();
   const std::vector<ir::Variable> all = variables();
   nn::requireStateDict(all, state.model);
   for (const NamedTensors& buffers : state.replicas) {

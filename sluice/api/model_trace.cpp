@@ -48,6 +48,7 @@ void Model::addAnchors(TracedGraph& traced) {
 }
 
 std::string Model::getModelProto() const {
+  const runtime::Turn::Hold turn = enter();
   if (programs_.empty()) {
     raise<InvalidArgument>("getModelProto: compile the model first, so that its shapes are known");
   }

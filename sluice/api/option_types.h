@@ -194,12 +194,13 @@ struct DeviceOptions {
   bool barriers = false;
   SyncPattern syncPattern = SyncPattern::Full;  ///< of the barriers
   bool autoRoundNumDevices = false;
-  std::optional<bool> enforceIpuRules;  ///< not set: on for the IPU model only
-  double stallTimeout = 300;            ///< seconds without progress; 0: wait for ever
-  std::string tuningTable;              ///< empty: the shipped one
-  std::string remotePath;               ///< empty: in memory
-  std::size_t remoteBytes = 0;          ///< 0: no limit
-  double remoteBandwidth = 0;           ///< bytes per second; 0: no limit
+  std::optional<bool> enforceIpuRules;             ///< not set: on for the IPU model only
+  double stallTimeout = 300;                       ///< seconds without progress; 0: wait for ever
+  std::string tuningTable;                         ///< empty: the shipped one
+  std::string remotePath;                          ///< empty: in memory
+  std::size_t remoteBytes = 0;                     ///< 0: no limit
+  double remoteBandwidth = 0;                      ///< bytes per second; 0: no limit
+  std::size_t undoBytes = std::size_t{64} << 20U;  ///< of a step's copy of the state it writes
 };
 
 /// Read when a graph is placed, lowered and proven.

@@ -176,6 +176,10 @@ Options& Options::memoryPerDevice(std::string_view size) {
   return set(device_.memoryBytes, parseBytes(size));
 }
 
+Options& Options::undoMemory(std::string_view size) {
+  return set(device_.undoBytes, parseBytes(size));
+}
+
 Options& Options::setAvailableMemoryProportion(const std::map<std::string, double>& proportions) {
   std::map<std::int32_t, double> byDevice;
   for (const auto& [key, proportion] : proportions) {

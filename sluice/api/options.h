@@ -93,6 +93,13 @@ class Options : public Freezable {
   Options& remoteMemory(std::string path, std::size_t bytes = 0);
   /// Bytes per second that a device fetches, and flushes, at most; 0: no limit. For studies.
   Options& remoteBandwidth(double bytesPerSecond);
+  /// How much memory of the host a call may take for a copy of the state that it writes (weights,
+  /// optimizer state, buffers, of all replicas): 64 MiB unless set; a number of bytes or text. With
+  /// a copy, a call that fails or is cancelled leaves the state as it was before the call. Without
+  /// one it does so, too, unless it had begun to write; then the state is torn, and the model
+  /// refuses to go on until a state is loaded.
+  Options& undoMemory(std::string_view size);
+  Options& undoMemory(std::size_t bytes) { return set(device_.undoBytes, bytes); }
   /// Never: the model compiles, and running it is an error.
   Options& connectionType(ConnectionType type) { return set(device_.connection, type); }
   /// For compiling where there is no device: connectionType Never. The version is that of an IPU,

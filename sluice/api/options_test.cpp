@@ -40,6 +40,7 @@ Options everythingSet() {
       .threads(3)
       .executionPhases(3, 2)
       .memoryPerDevice("1KiB")
+      .undoMemory("4KiB")
       .setAvailableMemoryProportion({{"IPU0", 0.5}, {"IPU2", 0.25}})
       .remoteMemory("r", "2KiB")
       .remoteBandwidth(1e9)
@@ -121,6 +122,7 @@ TEST(Options, PrintTheirDefaults) {
             "setAvailableMemoryProportion: none\n"
             "remoteMemory: \"\", none\n"
             "remoteBandwidth: 0\n"
+            "undoMemory: 67108864\n"
             "connectionType: Always\n"
             "useDeviceIds: []\n"
             "inputOverlap: none\n"
@@ -195,6 +197,7 @@ TEST(Options, PrintWhatWasSet) {
             "setAvailableMemoryProportion: \"IPU0\", 0.5, \"IPU2\", 0.25\n"
             "remoteMemory: \"r\", 2048\n"
             "remoteBandwidth: 1000000000\n"
+            "undoMemory: 4096\n"
             "connectionType: OnDemand\n"
             "useDeviceIds: [5, 3]\n"
             "inputOverlap: NoOverlap\n"

@@ -14,6 +14,8 @@
 namespace sluice {
 namespace {
 
+constexpr std::string_view kGradientOf = "Gradient___";
+
 struct Word {
   std::string_view text;
   OutputMode mode;
@@ -94,11 +96,17 @@ Options GraphSession::optionsFor(const DataFlow& flow, const Options& options) {
 }
 
 GraphSession::GraphSession(Builder& builder, const DataFlow& flow, Model model)
-    : builder_(builder), flow_(flow), model_(std::move(model)), inputs_(builder.graph().inputs()) {
+    : flow_(flow), model_(std::move(model)) {
+  const ir::Graph& graph = builder.graph();
+  for (const ir::OpId id : graph.inputs()) {
+    inputs_.emplace_back(graph.op(id).name, graph.op(id).outputs[0]);
+  }
   for (const auto& [id, type] : flow_.anchors()) {
-    if (!builder.contains(id) && !id.starts_with("Gradient___")) {
-      raise<InvalidArgument>("DataFlow: graph '{}' has no tensor '{}'", builder.graph().name(), id);
+    const TensorId of = id.starts_with(kGradientOf) ? id.substr(kGradientOf.size()) : id;
+    if (!builder.contains(of)) {
+      raise<InvalidArgument>("DataFlow: graph '{}' has no tensor '{}'", graph.name(), of);
     }
+    anchored_.emplace(id, graph.type(builder.value(of)));
   }
   for (const ir::Variable& variable : builder.graph().variables()) {
     if (variable.role == ir::VariableRole::Weight || variable.role == ir::VariableRole::Buffer) {
@@ -112,7 +120,7 @@ GraphSession::GraphSession(Builder& builder, const DataFlow& flow, Model model)
 }
 
 TensorType GraphSession::inputType(std::size_t input) const {
-  TensorType type = builder_.graph().op(inputs_[input]).outputs[0];
+  const TensorType& type = inputs_[input].second;
   std::vector<std::int64_t> dims = type.shape.dims();
   if (!dims.empty()) {
     dims[0] *= model_.batchLayout().inputFactor();
@@ -121,6 +129,7 @@ TensorType GraphSession::inputType(std::size_t input) const {
 }
 
 void GraphSession::prepareDevice() {
+  const runtime::Turn::Hold turn = model_.exclusive();
   std::vector<HostTensor> inputs;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     inputs.emplace_back(inputType(i));
@@ -136,6 +145,7 @@ void GraphSession::requirePrepared(std::string_view what) const {
 }
 
 void GraphSession::weightsFromHost() {
+  const runtime::Turn::Hold turn = model_.exclusive();
   requirePrepared("weightsFromHost");
   if (constantWeights_) {
     raise<InvalidArgument>(
@@ -148,6 +158,7 @@ void GraphSession::weightsFromHost() {
 }
 
 void GraphSession::weightsToHost() {
+  const runtime::Turn::Hold turn = model_.exclusive();
   requirePrepared("weightsToHost");
   if (constantWeights_) {
     return;  // they never change
@@ -158,11 +169,11 @@ void GraphSession::weightsToHost() {
 }
 
 NamedTensors GraphSession::initAnchorArrays() const {
+  const runtime::Turn::Hold turn = model_.exclusive();
   requirePrepared("initAnchorArrays");
   NamedTensors arrays;
   for (const auto& [id, type] : flow_.anchors()) {
-    const TensorId of = id.starts_with("Gradient___") ? id.substr(11) : id;
-    const TensorType& made = builder_.graph().type(builder_.value(of));
+    const TensorType& made = anchored_.at(id);
     const BatchLayout layout = model_.batchLayout().withOutput(type.mode(), type.period());
     arrays.insert_or_assign(id, HostTensor(made.dtype, anchorShape(layout, made.shape)));
   }
@@ -171,33 +182,30 @@ NamedTensors GraphSession::initAnchorArrays() const {
 
 std::vector<HostTensor> GraphSession::gather(const NamedTensors& inputs) const {
   for (const auto& [name, value] : inputs) {
-    const bool known = std::ranges::any_of(
-        inputs_, [&, &given = name](ir::OpId id) { return builder_.graph().op(id).name == given; });
-    if (!known) {
+    if (std::ranges::find(inputs_, name, &NamedTypes::value_type::first) == inputs_.end()) {
       raise<InvalidArgument>("StepIO: the graph has no input '{}'", name);
     }
   }
   std::vector<HostTensor> tensors;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    const ir::Op& op = builder_.graph().op(inputs_[i]);
-    const auto given = inputs.find(op.name);
+    const auto& [name, type] = inputs_[i];
+    const auto given = inputs.find(name);
     if (given == inputs.end()) {
-      raise<InvalidArgument>("StepIO: input '{}' is missing", op.name);
+      raise<InvalidArgument>("StepIO: input '{}' is missing", name);
     }
-    if (given->second.dtype() != op.outputs[0].dtype) {
-      raise<InvalidArgument>("StepIO: input '{}' is {}, got {}",
-                             op.name,
-                             op.outputs[0].str(),
-                             given->second.type().str());
+    if (given->second.dtype() != type.dtype) {
+      raise<InvalidArgument>(
+          "StepIO: input '{}' is {}, got {}", name, type.str(), given->second.type().str());
     }
     model_.batchLayout().requireInputElements(
-        op.name, op.outputs[0].shape.elements(), given->second.shape().elements());
+        name, type.shape.elements(), given->second.shape().elements());
     tensors.push_back(given->second.reshaped(inputType(i).shape));
   }
   return tensors;
 }
 
 void GraphSession::run(const StepIO& io) {
+  const runtime::Turn::Hold turn = model_.exclusive();
   requirePrepared("run");
   const NamedTensors expected = initAnchorArrays();
   for (const auto& [name, array] : io.outputs) {
@@ -217,7 +225,7 @@ void GraphSession::run(const StepIO& io) {
   const std::vector<HostTensor> inputs = gather(io.inputs);
   static_cast<void>(model_.run(inputs));
   for (auto& [name, array] : io.outputs) {
-    const HostTensor& result = model_.getAnchoredTensor(name);
+    const HostTensor result = model_.getAnchoredTensor(name);
     std::memcpy(array.bytes(), result.bytes(), result.byteCount());
   }
 }

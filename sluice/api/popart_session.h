@@ -65,7 +65,8 @@ struct StepIO {
   NamedTensors& outputs;
 };
 
-/// What both kinds of session do.
+/// What both kinds of session do. They may outlive their Builder. Several threads may call a
+/// session as they may a Model, but for weights(), whose copies belong to one thread.
 class GraphSession {
  public:
   virtual ~GraphSession() = default;
@@ -99,22 +100,22 @@ class GraphSession {
   bool constantWeights_ = false;
 
  private:
+  using NamedTypes = std::vector<std::pair<std::string, TensorType>>;
   void requirePrepared(std::string_view what) const;
   std::vector<HostTensor> gather(const NamedTensors& inputs) const;
   TensorType inputType(std::size_t input) const;
 
-  Builder& builder_;
   DataFlow flow_;
   Model model_;
-  std::vector<ir::OpId> inputs_;
+  NamedTypes inputs_;
+  std::map<TensorId, TensorType, std::less<>> anchored_;  // types of one micro-batch
   NamedTensors weights_;
   bool prepared_ = false;
 };
 
 class TrainingSession : public GraphSession {
  public:
-  /// The builder must outlive the session. Throws InvalidArgument for an unknown loss or anchor
-  /// (the latter in prepareDevice).
+  /// Of the graph as it is now. Throws InvalidArgument for an unknown loss or anchor.
   template <class Rule>
   TrainingSession(Builder& builder,
                   const DataFlow& flow,

@@ -5,7 +5,9 @@ namespace sluice {
 InfeedFeed::InfeedFeed(data::InfeedQueue& queue, const BatchLayout& layout)
     : queue_(queue),
       layout_(layout),
-      inUse_(queue.types().size() * static_cast<std::size_t>(layout.replicationFactor)) {}
+      inUse_(queue.types().size() * static_cast<std::size_t>(layout.replicationFactor)) {
+  queue_.resume();
+}
 
 const void* InfeedFeed::take(std::int32_t input, std::int64_t microBatch) {
   const std::int64_t replica = microBatch % layout_.replicationFactor;

@@ -20,6 +20,7 @@ class InfeedFeed : public runtime::HostFeed {
  public:
   InfeedFeed(data::InfeedQueue& queue, const BatchLayout& layout);
   const void* take(std::int32_t input, std::int64_t microBatch) override;
+  void interrupt() override { queue_.interrupt(); }
 
  private:
   /// An element until all replicas of its group have all of its tensors.
@@ -41,6 +42,7 @@ class OutfeedSink : public ResultSink {
   /// Defines what is enqueued: the outputs of the program by their names.
   OutfeedSink(data::OutfeedQueue& queue, const program::Program& program, std::int64_t replicas);
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
+  void interrupt() override { queue_.interrupt(); }
   std::vector<HostTensor> takeResults() override { return {}; }
 
  private:

@@ -11,6 +11,7 @@
 #include "sluice/api/compile_progress.h"
 #include "sluice/api/lowering.h"
 #include "sluice/base/atomic_file.h"
+#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
@@ -80,12 +81,15 @@ Session::Session(const Options& options, std::uint64_t seed)
   remoteBandwidth_ = options.device().remoteBandwidth;
   replicas_[0].state =
       std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed, remotePath_);
-  engine_ = std::make_unique<runtime::Engine>(
-      *replicas_[0].state,
-      runtime::EngineOptions{
-          .stallTimeout = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * stallTimeout_)),
-          .remoteBandwidth = remoteBandwidth_});
+  const std::chrono::milliseconds stall(static_cast<std::int64_t>(1e3 * stallTimeout_));
+  runtime::EngineOptions engine{.stallTimeout = stall, .remoteBandwidth = remoteBandwidth_};
+  if (stall.count() > 0) {
+    engine.stopGrace = std::min(engine.stopGrace, stall);
+  }
+  engine_ = std::make_unique<runtime::Engine>(*replicas_[0].state, engine);
   makeDevices(1);
+  turn_->onCancel(
+      [this] { engine_->stop(std::make_exception_ptr(Cancelled("the call was cancelled"))); });
   options.freeze();
 }
 
@@ -132,78 +136,6 @@ void Session::makeReplicas(std::size_t count) {
   }
 }
 
-void Session::run(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
-  wait();
-  attach();
-  runStep(program, args);
-}
-
-std::shared_future<void> Session::start(runtime::LoadedProgram& program,
-                                        const runtime::StepArgs& args,
-                                        std::function<void()> done) {
-  wait();
-  attach();
-  running_ = std::async(std::launch::async, [this, &program, args, done = std::move(done)] {
-               runStep(program, args);
-               done();
-             }).share();
-  return running_;
-}
-
-void Session::wait() const {
-  if (running_.valid()) {
-    running_.wait();
-  }
-}
-
-void Session::detach() {
-  wait();
-  for (Replica& replica : replicas_) {
-    replica.state->detach();
-  }
-}
-
-void Session::attach() {
-  wait();
-  for (Replica& replica : replicas_) {
-    replica.state->attach();
-  }
-}
-
-void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
-  const std::span<Replica> used(replicas_.data(), program.replicas());
-  for (Replica& replica : used) {
-    replica.state->beginStep();
-  }
-  try {
-    engine_->run(program, args);
-  } catch (...) {
-    for (Replica& replica : used) {
-      replica.state->undoStep();
-    }
-    throw;
-  }
-  for (Replica& replica : used) {
-    replica.state->keepStep();
-  }
-  if (broadcastBuffers_ && program.replicas() > 1) {
-    broadcastBuffers(program.replicas());
-  }
-}
-
-/// Statistics differ between replicas, because each sees its own data; the first one's count.
-void Session::broadcastBuffers(std::size_t replicas) {
-  for (const program::PlacedVariable& placed : state().plan().variables()) {
-    if (placed.variable.role == ir::VariableRole::Buffer &&
-        !placed.variable.name.starts_with(kSyntheticPrefix)) {
-      const HostTensor value = state().read(placed.variable.name);
-      for (std::size_t r = 1; r < replicas; ++r) {
-        replicas_[r].state->write(placed.variable.name, value);
-      }
-    }
-  }
-}
-
 void Session::join(bool training) {
   if (training && trainingModels_ > 0) {
     raise<InvalidArgument>(
@@ -220,7 +152,7 @@ bool Session::leave(bool training) {
 }
 
 Session::~Session() {
-  wait();
+  turn_->onCancel(nullptr);
 }
 
 void Session::requireSameDevices(const Options& options) const {
@@ -316,6 +248,7 @@ void Session::warn(const std::vector<std::string>& warnings, const Options& opti
 }
 
 void Session::warnOnce(const std::string& text) {
+  const runtime::Turn::Hold turn(turn_);
   if (warned_[text]++ == 0) {
     log::warn("session", "{}", text);
   }
@@ -366,12 +299,14 @@ CompiledProgram Session::compile(ir::Graph graph,
                                  std::vector<program::DrainRule> drainRules,
                                  const Options& options,
                                  CompileProgress* progress) {
-  const auto begin = [progress](CompilePhase phase) {
+  const runtime::Turn::Hold turn(turn_);
+  settle();
+  const auto begin = [this, progress](CompilePhase phase) {
+    requireGoing();
     if (progress != nullptr) {
       progress->begin(phase);
     }
   };
-  wait();
   transforms::TransformOptions passes;
   // Checks look at every op's result, also at what fusion would keep to itself.
   passes.fusion = options.fusion() && !options.precision.floatingPointExceptions();

@@ -8,6 +8,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include "sluice/ir/graph.h"
 #include "sluice/nn/parameter.h"
 #include "sluice/runtime/engine.h"
+#include "sluice/runtime/turn.h"
 
 namespace sluice {
 
@@ -29,8 +31,8 @@ class CompileProgress;
 /// Names of variables that stand for inputs (syntheticDataMode) begin with this.
 inline constexpr std::string_view kSyntheticPrefix = "synthetic/";
 
-/// One thread at a time uses a session. While a step runs in a thread of its own (start), all other
-/// functions wait for its end.
+/// Any thread may call it: every function that uses the devices or the state waits for the turn of
+/// its thread. While a step runs in a thread of its own (start), that thread has the turn.
 class Session : public nn::StateStore {
  public:
   /// Makes the devices that the options ask for and freezes the options.
@@ -40,6 +42,8 @@ class Session : public nn::StateStore {
   Session& operator=(const Session&) = delete;
 
   std::uint64_t seed() const { return seed_; }
+  /// Whoever has it uses the session alone.
+  const std::shared_ptr<runtime::Turn>& turn() const { return turn_; }
   /// Of one replica.
   std::size_t numDevices() const { return replicas_[0].devices.size(); }
   std::size_t numReplicas() const { return replicas_.size(); }
@@ -69,13 +73,21 @@ class Session : public nn::StateStore {
   void warn(const std::vector<std::string>& warnings, const Options& options);
   /// Attaches first if need be.
   void run(runtime::LoadedProgram& program, const runtime::StepArgs& args);
-  /// The same in another thread. What `args` refers to must live until the step has ended; `done`
-  /// is called there after a step without an error.
+  /// The same in another thread, which takes the turn on. What `args` refers to must live until the
+  /// step has ended; `done` is called there after a step without an error.
   std::shared_future<void> start(runtime::LoadedProgram& program,
                                  const runtime::StepArgs& args,
-                                 std::function<void()> done);
-  /// Until no step runs. Its error is for whoever started it.
-  void wait() const;
+                                 std::function<void()> done,
+                                 std::shared_ptr<runtime::Turn::Baton> turn);
+
+  /// Waits for threads that were left behind in the host's code when a step ended early: whoever
+  /// ends a program or the session calls it first.
+  void endSteps();
+  /// Throws Cancelled once somebody has cancelled the call that has the turn.
+  void requireGoing() const;
+  /// A step that failed has written a part of the variable, and nobody has written it anew.
+  bool isTorn(std::string_view variable) const { return torn_.contains(variable); }
+  runtime::Engine& engine() { return *engine_; }
 
   /// Logs a warning the first time.
   void warnOnce(const std::string& text);
@@ -85,7 +97,8 @@ class Session : public nn::StateStore {
   void attach();
   bool isAttached() const { return state().isAttached(); }
 
-  /// Of the first replica: weights and optimizer state are the same in all.
+  /// Of the first replica: weights and optimizer state are the same in all. Throws RecoverableError
+  /// for a variable that is torn.
   HostTensor read(std::string_view variable) override;
   HostTensor read(std::string_view variable, std::size_t replica);
   /// In all replicas.
@@ -97,10 +110,7 @@ class Session : public nn::StateStore {
   /// Sets every element of a variable; does nothing while it has the value that was set last.
   void fill(const std::string& variable, double value);
   /// Variables of programs, and those that were set before there is one.
-  bool contains(std::string_view variable) override {
-    wait();
-    return state().contains(variable) || presets_.contains(variable);
-  }
+  bool contains(std::string_view variable) override;
   const runtime::ModelState& state() const { return *replicas_[0].state; }
 
   /// The values of all variables, by replica.
@@ -115,6 +125,11 @@ class Session : public nn::StateStore {
                                                const program::StatePlan& plan,
                                                const Options& options);
   void runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args);
+  /// Puts the state in order that a failed step has left. Throws DeviceError while a thread is left
+  /// behind in it: what uses the devices or their memory calls it first.
+  void settle();
+  void requireWhole(std::string_view variable) const;
+  [[noreturn]] void throwTorn() const;
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
   void requireDevices(std::size_t devices, std::size_t replicas) const;
   void makeDevices(std::size_t count);
@@ -144,11 +159,13 @@ class Session : public nn::StateStore {
   std::string remotePath_;
   std::size_t remoteBytes_ = 0;
   double remoteBandwidth_ = 0;
+  runtime::LoadedProgram* failed_ = nullptr;  // whose step failed and is not settled yet
+  std::set<std::string, std::less<>> torn_;
   std::int32_t models_ = 0;
   std::int32_t trainingModels_ = 0;  // of them, at most 1
   std::vector<Replica> replicas_;
   std::unique_ptr<runtime::Engine> engine_;
-  std::shared_future<void> running_;  // the step that was started last
+  std::shared_ptr<runtime::Turn> turn_ = std::make_shared<runtime::Turn>();  // guards all the above
 };
 
 }  // namespace sluice

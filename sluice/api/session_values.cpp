@@ -8,7 +8,13 @@
 
 namespace sluice {
 
+bool Session::contains(std::string_view variable) {
+  const runtime::Turn::Hold turn(turn_);
+  return state().contains(variable) || presets_.contains(variable);
+}
+
 void Session::set(const std::string& variable, const HostTensor& value) {
+  const runtime::Turn::Hold turn(turn_);
   std::erase_if(replicaPresets_,
                 [&](const auto& preset) { return preset.first.second == variable; });
   if (state().contains(variable)) {
@@ -19,7 +25,8 @@ void Session::set(const std::string& variable, const HostTensor& value) {
 }
 
 void Session::set(const std::string& variable, const HostTensor& value, std::size_t replica) {
-  wait();
+  const runtime::Turn::Hold turn(turn_);
+  settle();
   if (replica < numReplicas() && state().contains(variable)) {
     replicas_[replica].state->write(variable, value);
   } else {
@@ -49,7 +56,9 @@ void Session::writePresets() {
 }
 
 HostTensor Session::read(std::string_view variable) {
-  wait();
+  const runtime::Turn::Hold turn(turn_);
+  settle();
+  requireWhole(variable);
   if (const auto preset = presets_.find(variable); preset != presets_.end()) {
     return preset->second.clone();
   }
@@ -67,14 +76,17 @@ HostTensor Session::read(std::string_view variable) {
 }
 
 HostTensor Session::read(std::string_view variable, std::size_t replica) {
-  wait();
+  const runtime::Turn::Hold turn(turn_);
+  settle();
+  requireWhole(variable);
   const program::PlacedVariable* placed = state().plan().find(variable);
   const bool split = placed != nullptr && placed->variable.split.has_value();
   return split ? read(variable) : replicas_.at(replica).state->read(variable);
 }
 
 void Session::write(std::string_view variable, const HostTensor& value) {
-  wait();
+  const runtime::Turn::Hold turn(turn_);
+  settle();
   if (const auto preset = presets_.find(variable); preset != presets_.end()) {
     preset->second = value.clone();
     return;
@@ -102,10 +114,17 @@ void Session::write(std::string_view variable, const HostTensor& value) {
   if (const auto known = filled_.find(variable); known != filled_.end()) {
     filled_.erase(known);
   }
+  if (const auto torn = torn_.find(variable); torn != torn_.end()) {
+    torn_.erase(torn);
+  }
 }
 
 Session::Values Session::copyValues() {
-  wait();
+  const runtime::Turn::Hold turn(turn_);
+  settle();
+  if (!torn_.empty()) {
+    throwTorn();
+  }
   Values values;
   for (Replica& replica : replicas_) {
     std::map<std::string, HostTensor>& each = values.emplace_back();
@@ -117,16 +136,19 @@ Session::Values Session::copyValues() {
 }
 
 void Session::restoreValues(const Values& values) {
-  wait();
+  const runtime::Turn::Hold turn(turn_);
+  settle();
   for (std::size_t r = 0; r < values.size(); ++r) {
     for (const auto& [name, value] : values[r]) {
       replicas_[r].state->write(name, value);
     }
   }
+  torn_.clear();
 }
 
 void Session::fill(const std::string& variable, double value) {
-  wait();
+  const runtime::Turn::Hold turn(turn_);
+  settle();
   if (const auto known = filled_.find(variable); known != filled_.end() && known->second == value) {
     return;
   }

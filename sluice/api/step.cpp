@@ -62,7 +62,8 @@ runtime::StepArgs Step::args(std::int32_t rounds, std::uint64_t seed) {
           .sink = *sink_,
           .rounds = rounds,
           .seed = seed,
-          .firstMicroBatch = counts_->microBatches};
+          .firstMicroBatch = counts_->microBatches,
+          .owner = shared_from_this()};
 }
 
 void Step::finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs) {

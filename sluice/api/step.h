@@ -60,7 +60,7 @@ struct StepCounts {
   std::vector<HostTensor> anchors;
 };
 
-class Step {
+class Step : public std::enable_shared_from_this<Step> {
  public:
   Step(std::unique_ptr<runtime::HostFeed> feed,
        std::unique_ptr<ResultSink> sink,

@@ -82,7 +82,7 @@ class Import {
  public:
   Import(Model& model, const OptimizerStateDict& torch)
       : model_(model),
-        flags_(requireTorchRule(model.optimizer())),
+        flags_(requireTorchRule(model.optimizer().get())),
         torch_(torch),
         result_(model.optimizerStateDict()) {}
 
@@ -270,7 +270,7 @@ void exportAttributes(const Model& model, std::size_t group, NamedTensors& group
         joined(group, "betas"),
         HostTensor::of<double>(Shape{2}, {attributes.at("beta1"), attributes.at("beta2")}));
   }
-  for (const auto& [name, value] : requireTorchRule(model.optimizer())) {
+  for (const auto& [name, value] : requireTorchRule(model.optimizer().get())) {
     groups.emplace(joined(group, name), HostTensor::scalar(value != 0));
   }
 }
@@ -282,7 +282,7 @@ OptimizerStateDict importTorch(Model& model, const OptimizerStateDict& torch) {
 }
 
 OptimizerStateDict exportTorch(const Model& model) {
-  requireTorchRule(model.optimizer());
+  requireTorchRule(model.optimizer().get());
   const OptimizerStateDict own = model.optimizerStateDict();
   OptimizerStateDict torch;
   NamedTensors& state = torch[std::string(kState)];

@@ -35,6 +35,10 @@ class InfeedQueue {
 
   /// Ends the queue: whoever waits in it, or will, gets an error. Any thread may call it.
   void close() { prefetcher_.close(); }
+  /// The run that dequeues ends early: dequeue throws Cancelled, now or later, until resume(). No
+  /// element is lost.
+  void interrupt() { prefetcher_.interrupt(); }
+  void resume() { prefetcher_.resume(); }
 
  private:
   std::vector<HostTensor> take();

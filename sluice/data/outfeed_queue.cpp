@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 
 namespace sluice::data {
@@ -43,6 +44,13 @@ void OutfeedQueue::begin() {
   const std::int64_t whole = complete();
   slots_.resize(static_cast<std::size_t>(whole));
   std::ranges::fill(counts_, first_ + whole);
+  interrupted_ = false;
+}
+
+void OutfeedQueue::interrupt() {
+  const std::scoped_lock lock(mutex_);
+  interrupted_ = true;
+  changed_.notify_all();
 }
 
 void OutfeedQueue::requireDefined() const {
@@ -80,7 +88,10 @@ void OutfeedQueue::put(std::size_t tensor, std::int64_t replica, const void* dat
       tensor * static_cast<std::size_t>(replicas_) + static_cast<std::size_t>(replica);
   SLUICE_CHECK(stream < counts_.size(), "tensor {} of replica {}", tensor, replica);
   const std::int64_t iteration = counts_[stream];
-  changed_.wait(lock, [&] { return closed_ || !full(iteration); });
+  changed_.wait(lock, [&] { return closed_ || interrupted_ || !full(iteration); });
+  if (interrupted_) {
+    raise<Cancelled>("outfeed: the run that enqueues to this queue was stopped");
+  }
   if (closed_) {
     raise<InvalidArgument>("outfeed: the queue was closed while a model enqueues to it");
   }

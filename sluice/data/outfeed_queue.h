@@ -35,6 +35,8 @@ class OutfeedQueue {
               const std::vector<std::string>& names = {});
   /// A run begins: what an earlier one left unfinished is dropped.
   void begin();
+  /// The run that began ends early: put throws Cancelled, now or later, until the next begin.
+  void interrupt();
   /// The next value of a tensor of a replica. Waits while the queue is full. Throws InvalidArgument
   /// once closed.
   void put(std::size_t tensor, std::int64_t replica, const void* data);
@@ -74,6 +76,7 @@ class OutfeedQueue {
   std::condition_variable changed_;
   bool defined_ = false;
   bool closed_ = false;
+  bool interrupted_ = false;
   Types types_;
   std::int64_t replicas_ = 1;
   std::vector<std::string> names_;

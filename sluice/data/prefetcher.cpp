@@ -1,5 +1,6 @@
 #include "sluice/data/prefetcher.h"
 
+#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 
 namespace sluice::data {
@@ -21,6 +22,17 @@ void Prefetcher::close() {
   const std::scoped_lock lock(mutex_);
   closed_ = true;
   changed_.notify_all();
+}
+
+void Prefetcher::interrupt() {
+  const std::scoped_lock lock(mutex_);
+  interrupted_ = true;
+  changed_.notify_all();
+}
+
+void Prefetcher::resume() {
+  const std::scoped_lock lock(mutex_);
+  interrupted_ = false;
 }
 
 std::int64_t Prefetcher::ready() const {
@@ -58,7 +70,10 @@ std::optional<Batch> Prefetcher::take() {
     paused_ = false;
     changed_.notify_all();
   }
-  changed_.wait(lock, [&] { return closed_ || !items_.empty(); });
+  changed_.wait(lock, [&] { return closed_ || interrupted_ || !items_.empty(); });
+  if (interrupted_) {
+    raise<Cancelled>("the run that takes from this source of batches was stopped");
+  }
   if (closed_) {
     raise<InvalidArgument>("the source of batches was closed while somebody takes from it");
   }

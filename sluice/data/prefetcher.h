@@ -40,6 +40,9 @@ class Prefetcher {
   std::optional<Batch> take();
   /// Whoever waits in take, now or later, gets an error.
   void close();
+  /// The same, with Cancelled, until resume().
+  void interrupt();
+  void resume();
   /// Batches that are ready.
   std::int64_t ready() const;
 
@@ -60,6 +63,7 @@ class Prefetcher {
   std::deque<std::unique_ptr<Item>> items_;
   bool paused_ = false;  // behind an end
   bool closed_ = false;
+  bool interrupted_ = false;
   std::thread thread_;
 };
 

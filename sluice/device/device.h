@@ -2,6 +2,7 @@
 // nothing of programs, schedules or strategies. Public functions check, the private virtuals do.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -82,6 +83,12 @@ class Queue {
     doSum(to, from, type, elements);
   }
   void finish() { doFinish(); }
+  /// Once the flag is set, a launch may end between two kernels with Cancelled. Null: it never
+  /// does.
+  void stopWhen(const std::atomic<bool>* flag) { stop_ = flag; }
+
+ protected:
+  bool isStopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
 
  private:
   virtual void doLaunch(Executable& executable,
@@ -93,6 +100,8 @@ class Queue {
                      DType type,
                      std::int64_t elements) = 0;
   virtual void doFinish() = 0;
+
+  const std::atomic<bool>* stop_ = nullptr;
 };
 
 class Device {

@@ -20,6 +20,9 @@ Module::Module(Module& parent, std::string name)
 }
 
 Module::~Module() {
+  if (link_ != nullptr) {
+    link_->end();
+  }
   if (parent_ != nullptr) {
     std::erase(parent_->children_, this);
     noteChange();
@@ -146,9 +149,20 @@ void Module::setSeed(std::uint64_t seed) {
   seed_ = seed;
 }
 
-void Module::setStore(std::shared_ptr<StateStore> store) {
-  requireRoot("a state store is set");
-  store_ = std::move(store);
+std::shared_ptr<StateStore> Module::store() const {
+  const Module& top = root();
+  return top.link_ == nullptr ? nullptr : top.link_->store();
+}
+
+const std::shared_ptr<StateLink>& Module::link() const {
+  requireRoot("models are made");
+  if (link_ == nullptr) {
+    raise<InvalidArgument>(
+        "module '{}' was made as part of another module that is gone: models are made of a module "
+        "without a parent",
+        name_);
+  }
+  return link_;
 }
 
 Parameter& Module::addParameter(std::string name, TensorType type, ir::Initializer initializer) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "sluice/nn/parameter.h"
+#include "sluice/nn/state_link.h"
 #include "sluice/nn/tensor.h"
 
 namespace sluice::nn {
@@ -32,7 +33,7 @@ struct BlockMark {
 
 class Module {
  public:
-  Module() = default;
+  Module() : link_(std::make_shared<StateLink>()) {}
   /// A child; throws InvalidArgument for a name that is empty, taken or has a dot.
   Module(Module& parent, std::string name);
   virtual ~Module();
@@ -92,9 +93,10 @@ class Module {
   /// A table of modules, parameter shapes and counts.
   std::string summary() const;
 
-  /// The model that holds the parameters from now on (null: none). Only on the root.
-  void setStore(std::shared_ptr<StateStore> store);
-  const std::shared_ptr<StateStore>& store() const { return root().store_; }
+  /// Where the models of this tree keep its parameters; null: there are none.
+  std::shared_ptr<StateStore> store() const;
+  /// What models keep of the tree and may outlive it. Only of the root, else InvalidArgument.
+  const std::shared_ptr<StateLink>& link() const;
 
  protected:
   Parameter& addParameter(std::string name, TensorType type, ir::Initializer initializer);
@@ -119,10 +121,9 @@ class Module {
   bool training_ = true;
   std::optional<BlockMark> blockMark_;
   std::optional<bool> autocast_;
-  std::uint64_t seed_ = 0;     // of the root
-  std::uint64_t changes_ = 0;  // of the root
-  // Shared with the model that was built from this tree and may outlive it.
-  std::shared_ptr<StateStore> store_;  // of the root
+  std::uint64_t seed_ = 0;           // of the root
+  std::uint64_t changes_ = 0;        // of the root
+  std::shared_ptr<StateLink> link_;  // of the root; null: was a child when it was made
 };
 
 /// A module from one tensor to one tensor, as the layers of modules.h are.

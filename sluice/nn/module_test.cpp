@@ -184,14 +184,14 @@ TEST(Parameter, IsReadFromAndWrittenToTheModelThatHoldsIt) {
   const auto store = std::make_shared<MapStore>();
   const TensorType type{DType::F32, Shape{10}};
   store->values.emplace("conv1.bias", HostTensor::full(type, 5.0));
-  net.setStore(store);
+  net.link()->setStore(store);
   EXPECT_EQ(net.conv1.bias->value().at(0), 5.0);
   net.conv1.bias->setValue(HostTensor::full(type, 6.0));
   EXPECT_EQ(store->values.at("conv1.bias").at(3), 6.0);
   EXPECT_EQ(net.bn.bias.value().at(0), 0.0);  // not in the store: the initial value
-  net.setStore(nullptr);
+  net.link()->setStore(nullptr);
   EXPECT_NE(net.conv1.bias->value().at(0), 6.0);
-  EXPECT_THAT(messageOf([&] { net.fc1.setStore(store); }), HasSubstr("root"));
+  EXPECT_THAT(messageOf([&] { net.fc1.link(); }), HasSubstr("root"));
 }
 
 TEST(Init, BoundsFollowFromTheFans) {

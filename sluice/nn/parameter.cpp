@@ -77,13 +77,13 @@ ir::Variable Parameter::variable() const {
           .initializer = initializer_};
 }
 
-StateStore* Parameter::storeWithValue() const {
-  StateStore* store = owner_.store().get();
+std::shared_ptr<StateStore> Parameter::storeWithValue() const {
+  std::shared_ptr<StateStore> store = owner_.store();
   return store != nullptr && store->contains(fullName()) ? store : nullptr;
 }
 
 HostTensor Parameter::value() const {
-  if (StateStore* store = storeWithValue()) {
+  if (const std::shared_ptr<StateStore> store = storeWithValue()) {
     return store->read(fullName());
   }
   return ir::initialValue(variable(), owner_.seed());
@@ -94,7 +94,7 @@ void Parameter::setValue(const HostTensor& value) {
     raise<InvalidArgument>(
         "parameter '{}' is {}, the new value {}", fullName(), type_.str(), value.type().str());
   }
-  if (StateStore* store = storeWithValue()) {
+  if (const std::shared_ptr<StateStore> store = storeWithValue()) {
     store->write(fullName(), value);
   } else {
     initializer_ = ir::Initializer::of(value.clone());

@@ -3,6 +3,7 @@
 // its value is read and set, in the model that holds it or, before there is one, on the host.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -76,7 +77,7 @@ class Parameter {
   Parameter& operator*=(double x);
 
  private:
-  StateStore* storeWithValue() const;
+  std::shared_ptr<StateStore> storeWithValue() const;
 
   const Module& owner_;
   std::string name_;

@@ -7,11 +7,13 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/runtime/checked_segment.h"
@@ -55,8 +57,11 @@ struct Engine::Impl {
   const std::vector<ModelState*>& states;
   std::vector<device::Device*> devices;  // of all states; grows between steps only
   std::vector<std::thread> threads;
-  int workers = 0;  // of the threads
-  StepJob job;      // written before `step` is raised, read by the threads after
+  int workers = 0;                 // of the threads
+  StepJob job;                     // written before `step` is raised, read by the threads after
+  std::optional<StepArgs> args;    // of the job; kept while a thread is in the step
+  std::vector<const Turn*> turns;  // for whom the step's threads work
+  std::atomic<bool> wrote{false};  // the step has begun to write state
   std::atomic<std::int32_t> step{0};
   std::atomic<bool> stop{false};
   std::atomic<bool> failed{false};
@@ -66,9 +71,10 @@ struct Engine::Impl {
   RemoteLinks links;
   std::atomic<std::int64_t> tasksDone{0};
   // The end of a step, and its first error.
-  std::mutex mutex;
+  mutable std::mutex mutex;  // guards all below
   std::condition_variable ended;
-  std::size_t running = 0;
+  std::size_t running = 0;  // threads that are in the step
+  bool active = false;      // run() has not returned
   std::exception_ptr failure;
 
   Impl(const std::vector<ModelState*>& all, const EngineOptions& given)
@@ -128,6 +134,7 @@ struct Engine::Impl {
         }
       }
       try {
+        const Turn::Work mark(turns);
         work(laneClass);
       } catch (...) {
         fail(std::current_exception());
@@ -139,15 +146,23 @@ struct Engine::Impl {
     }
   }
 
-  void fail(std::exception_ptr error) {
+  /// Ends the step. False: it has ended already.
+  bool fail(std::exception_ptr error) {
     {
       const std::scoped_lock lock(mutex);
-      if (!failure) {
-        failure = std::move(error);
+      if (!active || failure) {
+        return false;
       }
+      failure = std::move(error);
+      failed.store(true);
+      // With the mutex, so that run() cannot return and end their lives meanwhile.
+      args->feed.interrupt();
+      args->sink.interrupt();
+      links.interrupt();
+      ended.notify_all();
     }
-    failed.store(true);
     wakeAll();
+    return true;
   }
 
   void wakeAll() {
@@ -214,14 +229,7 @@ struct Engine::Impl {
     }
   }
 
-  void runNext(LaneRun& lane) {
-    const std::int64_t count = lane.done();
-    const Task& task = lane.task(count);
-    const std::int32_t round = lane.round(count);
-    const std::int64_t start = job.args->times != nullptr ? now() : 0;
-    if (options.beforeTask != nullptr) {
-      options.beforeTask(static_cast<std::size_t>(&lane.plan() - job.program->lanes.data()), count);
-    }
+  void runTaskAt(LaneRun& lane, const Task& task, std::int32_t round) {
     try {
       runTask(job, lane, task, round);
     } catch (Error& error) {
@@ -231,6 +239,24 @@ struct Engine::Impl {
                            round,
                            lane.plan().device));
       throw;
+    }
+  }
+
+  void runNext(LaneRun& lane) {
+    const std::int64_t count = lane.done();
+    const Task& task = lane.task(count);
+    const std::int32_t round = lane.round(count);
+    const std::int64_t start = job.args->times != nullptr ? now() : 0;
+    try {
+      if (options.beforeTask) {
+        options.beforeTask(static_cast<std::size_t>(&lane.plan() - job.program->lanes.data()),
+                           count);
+      }
+      runTaskAt(lane, task, round);
+    } catch (...) {
+      fail(std::current_exception());
+      lane.release();  // after the failure: nobody takes it up again
+      return;
     }
     if (job.args->times != nullptr) {
       lane.addTime({static_cast<std::int32_t>(&lane.plan() - job.program->lanes.data()),
@@ -261,33 +287,80 @@ struct Engine::Impl {
     }
   }
 
-  /// Waits for the threads to leave the step; gives it up when nothing moves for too long.
+  std::string reportOf(bool runningOnly) const {
+    std::string report;
+    for (const auto& lane : job.lanes) {
+      if (lane->perRound() > 0 && (!runningOnly || lane->isTaken())) {
+        report += "\n  " + lane->report();
+      }
+    }
+    return report;
+  }
+
+  void giveUp() {
+    std::string text = fmt::format(
+        "stall: no task has ended for {} ms{}", options.stallTimeout.count(), reportOf(false));
+    log::write("engine", log::Level::Error, text);
+    fail(std::make_exception_ptr(DeviceError(std::move(text))));
+  }
+
+  /// Waits for the threads to leave the step; gives it up when nothing moves for too long. Once the
+  /// step has failed it waits for a bounded time.
   void awaitEnd() {
     std::unique_lock lock(mutex);
+    const auto over = [&] { return running == 0 || failure != nullptr; };
     if (options.stallTimeout.count() == 0) {
-      ended.wait(lock, [&] { return running == 0; });
-      return;
+      ended.wait(lock, over);
     }
     std::int64_t before = tasksDone.load();
-    while (!ended.wait_for(lock, options.stallTimeout, [&] { return running == 0; })) {
+    while (!over() && !ended.wait_for(lock, options.stallTimeout, over)) {
       const std::int64_t done = tasksDone.load();
-      if (done != before || failed.load()) {
-        before = done;
-        continue;
+      if (done == before) {
+        lock.unlock();
+        giveUp();
+        lock.lock();
       }
-      std::string report;
-      for (const auto& lane : job.lanes) {
-        if (lane->perRound() > 0) {
-          report += "\n  " + lane->report();
-        }
-      }
-      std::string text =
-          fmt::format("stall: no task has ended for {} ms{}", options.stallTimeout.count(), report);
-      log::write("engine", log::Level::Error, text);
-      lock.unlock();
-      fail(std::make_exception_ptr(DeviceError(std::move(text))));
-      lock.lock();
+      before = done;
     }
+    ended.wait_for(lock, options.stopGrace, [&] { return running == 0; });
+  }
+
+  /// Rethrows the step's error, and says who is left behind.
+  void finish() {
+    std::exception_ptr error;
+    bool idle = false;
+    {
+      const std::scoped_lock lock(mutex);
+      active = false;
+      error = failure;
+      idle = running == 0;
+    }
+    if (idle) {
+      args.reset();
+    }
+    if (!error) {
+      return;
+    }
+    try {
+      std::rethrow_exception(error);
+    } catch (Error& each) {
+      if (!idle) {
+        each.at("a step that ended early, whose threads have not all come back yet:" +
+                reportOf(true));
+      }
+      throw;
+    }
+  }
+
+  void requireIdle() {
+    std::unique_lock lock(mutex);
+    if (!ended.wait_for(lock, options.stopGrace, [&] { return running == 0; })) {
+      raise<DeviceError>(
+          "an earlier step ended early, and a function that it called has not returned yet, so "
+          "that nothing more can be run; still running are:{}",
+          reportOf(true));
+    }
+    args.reset();
   }
 };
 
@@ -423,10 +496,51 @@ void Engine::makeCurrent(const LoadedProgram& loaded) {
   currentGeneration_ = loaded.generation_;
 }
 
-void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
-  Impl& impl = *impl_;
+void Engine::prepare(LoadedProgram& loaded) {
+  impl_->requireIdle();
+  if (loaded.written_.segments.size() != loaded.program_.segments.size()) {
+    loaded.written_ = writtenState(loaded.program_, states_[0]->plan());
+  }
   refreshAddresses(loaded);
   makeCurrent(loaded);
+}
+
+bool Engine::wroteState() const {
+  return impl_->wrote.load();
+}
+
+bool Engine::stop(std::exception_ptr error) {
+  return impl_->fail(std::move(error));
+}
+
+bool Engine::isIdle() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->running == 0;
+}
+
+void Engine::requireIdle() {
+  impl_->requireIdle();
+}
+
+void Engine::awaitIdle() {
+  std::unique_lock lock(impl_->mutex);
+  impl_->ended.wait(lock, [&] { return impl_->running == 0; });
+}
+
+void Engine::setBeforeTask(std::function<void(std::size_t lane, std::int64_t count)> hook) {
+  impl_->options.beforeTask = std::move(hook);
+}
+
+void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
+  Impl& impl = *impl_;
+  prepare(loaded);
+  impl.args.emplace(given);
+  const StepArgs& args = *impl.args;
+  const std::span<const Turn* const> outer = Turn::Work::current();
+  impl.turns.assign(outer.begin(), outer.end());
+  impl.turns.push_back(args.turn);
+  impl.links.begin();
+  impl.wrote.store(false);
   impl.job = {.program = &loaded.program_,
               .lanes = loaded.lanes_,
               .segments = loaded.segments_,
@@ -435,31 +549,37 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& args) {
               .states = {states_.data(), loaded.replicas_},
               .links = &impl.links,
               .args = &args,
+              .written = &loaded.written_,
+              .stopped = &impl.failed,
+              .wrote = &impl.wrote,
               .workersServeHost = !args.feed.mayBlock() && !args.sink.mayBlock()};
   impl.failed.store(false);
-  impl.failure = nullptr;
   std::int32_t busy = 0;
   for (const auto& lane : loaded.lanes_) {
+    lane->queue().stopWhen(&impl.failed);
     lane->begin(args.rounds, impl.job.addressesOf(lane->replica()), args.times != nullptr);
     busy += lane->finished() ? 0 : 1;
   }
   impl.lanesLeft.store(busy);
   {
     const std::scoped_lock lock(impl.mutex);
+    impl.failure = nullptr;
     impl.running = impl.threads.size();
+    impl.active = true;
   }
   impl.step.fetch_add(1);
   impl.step.notify_all();
-  impl.awaitEnd();
-  if (impl.failure) {
-    std::rethrow_exception(impl.failure);
+  if (args.turn != nullptr && args.turn->isCancelled()) {
+    impl.fail(std::make_exception_ptr(Cancelled("the call was cancelled before its step began")));
   }
-  if (args.times != nullptr) {
+  impl.awaitEnd();
+  if (args.times != nullptr && !impl.failed.load()) {
     for (const auto& lane : loaded.lanes_) {
       const std::vector<TaskTime>& times = lane->times();
       args.times->insert(args.times->end(), times.begin(), times.end());
     }
   }
+  impl.finish();
 }
 
 }  // namespace sluice::runtime

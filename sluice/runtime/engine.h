@@ -3,11 +3,14 @@
 // thread serves the host's lanes, whose callbacks may block, and some wait for remote memory. In
 // steady state the Engine allocates nothing, looks nothing up by name and takes no lock; who finds
 // nothing to do sleeps. The first exception stops all lanes and is rethrown to the caller; the
-// Engine stays usable.
+// Engine stays usable. A thread that is inside of the host's code when a step ends early is left
+// there; the Engine refuses to run until it has come back.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,6 +18,8 @@
 #include "sluice/program/program.h"
 #include "sluice/runtime/host_io.h"
 #include "sluice/runtime/model_state.h"
+#include "sluice/runtime/turn.h"
+#include "sluice/runtime/written_state.h"
 
 namespace sluice::runtime {
 
@@ -41,10 +46,13 @@ class LoadedProgram {
 
   const program::Program& program() const { return program_; }
   std::size_t replicas() const { return replicas_; }
+  /// What a step writes of the state; known once the program was prepared.
+  const WrittenState& written() const { return written_; }
 
  private:
   friend class Engine;
   program::Program program_;
+  WrittenState written_;
   std::uint64_t serial_ = 0;  // tells programs of one Engine apart
   // One replica behind the other:
   std::vector<std::unique_ptr<device::Executable>> segments_;  // or, if it is checked:
@@ -66,6 +74,13 @@ struct StepArgs {
   /// Set: filled with the times of all tasks of the step, lane by lane, one replica behind the
   /// other.
   std::vector<TaskTime>* times = nullptr;
+  /// The session keeps a copy of the state that the step writes if it has at most so many bytes.
+  std::size_t undoBytes = 0;
+  /// What the step belongs to: its functions may not take this turn, and it may be cancelled before
+  /// the step begins. Null: nothing.
+  const Turn* turn = nullptr;
+  /// Keeps feed and sink alive while a thread is in one of them, possibly after run() has thrown.
+  std::shared_ptr<const void> owner = nullptr;
 };
 
 /// Yes: kernels run one by one, and the first that makes a NaN or an infinity ends the step with a
@@ -76,9 +91,12 @@ struct EngineOptions {
   int workers = 0;  ///< 0: one per device, at most one per core
   /// A step in which no task ends for this long is given up with a report of all lanes; 0: never.
   std::chrono::milliseconds stallTimeout{0};
+  /// How long a step that ends early waits for its threads; those that are still in a kernel or in
+  /// the host's code then are left behind.
+  std::chrono::milliseconds stopGrace{1000};
   double remoteBandwidth = 0;  ///< bytes per second of a device's way in and out; 0: not limited
   /// For tests: called before every task, in the thread that runs it.
-  void (*beforeTask)(std::size_t lane, std::int64_t count) = nullptr;
+  std::function<void(std::size_t lane, std::int64_t count)> beforeTask = nullptr;
 };
 
 class Engine {
@@ -99,9 +117,26 @@ class Engine {
                                       std::size_t replicas = 1,
                                       CheckFinite check = CheckFinite::No);
 
+  /// Brings what the program uses to its places; run() does it, too. Throws DeviceError while a
+  /// thread is left behind in an earlier step.
+  void prepare(LoadedProgram& loaded);
   /// One step: `rounds` rounds of the program. Returns when everything is done, rethrows the first
-  /// error of a lane. One caller at a time.
+  /// error of a lane. One caller at a time. Throws as prepare().
   void run(LoadedProgram& loaded, const StepArgs& args);
+  /// Whether the newest step has begun to write state.
+  bool wroteState() const;
+
+  /// Ends the step that runs, whose caller gets this error; false: none runs. Any thread.
+  bool stop(std::exception_ptr error);
+  /// Whether no thread is in a step any more.
+  bool isIdle() const;
+  /// Throws DeviceError unless it is, after stopGrace at the latest.
+  void requireIdle();
+  /// Waits for it.
+  void awaitIdle();
+
+  /// For tests, between steps: as in the options.
+  void setBeforeTask(std::function<void(std::size_t lane, std::int64_t count)> hook);
 
  private:
   struct Impl;

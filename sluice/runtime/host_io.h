@@ -17,6 +17,9 @@ class HostFeed {
   /// Whether take may wait for something. If neither side may, the devices' workers make the calls
   /// themselves and no other thread is woken for them.
   virtual bool mayBlock() const { return true; }
+  /// The step ends early: take() that waits, now or later in this step, should throw. Called from
+  /// another thread, once. A take() that goes on waiting is left behind, see Engine::run.
+  virtual void interrupt() {}
 };
 
 class HostSink {
@@ -26,6 +29,7 @@ class HostSink {
   virtual void put(std::int32_t output, std::int64_t microBatch, const void* data) = 0;
   /// As for a feed.
   virtual bool mayBlock() const { return true; }
+  virtual void interrupt() {}
 };
 
 }  // namespace sluice::runtime

@@ -23,10 +23,15 @@ ModelState::ModelState(std::vector<device::Device*> devices,
       state_(devices_.size()),
       transient_(devices_.size()),
       remoteState_(remotePath.empty() ? "" : remotePath + ".state", RemoteMemory::Undo::Yes),
-      remoteTransient_(remotePath.empty() ? "" : remotePath + ".activations") {}
+      remoteTransient_(remotePath.empty() ? "" : remotePath + ".activations") {
+  for (device::Device* device : devices_) {
+    queues_.push_back(device->makeQueue());
+  }
+}
 
 void ModelState::addDevice(device::Device* device) {
   devices_.push_back(device);
+  queues_.push_back(device->makeQueue());
   state_.emplace_back();
   transient_.emplace_back();
 }
@@ -175,28 +180,41 @@ void ModelState::write(std::string_view variable, const HostTensor& value) {
   }
 }
 
-void ModelState::beginStep() {
-  if (!remoteState_.isUndoable() || remoteState_.bytes() == 0) {
+void ModelState::beginStep(const WrittenState& written, Copies copies) {
+  copied_ = copies == Copies::Yes || hasJournal();
+  if (!copied_) {
     return;
   }
   remoteState_.keep();
-  before_.resize(devices_.size());
-  for (std::size_t d = 0; d < devices_.size(); ++d) {
-    before_[d].resize(state_[d].bytes());
-    const auto queue = devices_[d]->makeQueue();
-    queue->copy(before_[d].data(), state_[d].data(), before_[d].size());
-    queue->finish();
+  before_.resize(written.bytes);
+  std::byte* to = before_.data();
+  for (const WrittenSlice& slice : written.slices) {
+    if (slice.device != program::kRemote) {
+      queueOf(slice.device).copy(to, address({slice.device, slice.offset}), slice.bytes);
+    } else if (!hasJournal()) {
+      remoteState_.read(slice.offset, to, slice.bytes);
+    }
+    to += slice.bytes;
   }
+  finishCopies();
 }
 
-void ModelState::undoStep() {
-  if (!remoteState_.isUndoable() || remoteState_.bytes() == 0) {
-    return;
-  }
+void ModelState::undoStep(const WrittenState& written) {
   remoteState_.undo();
-  for (std::size_t d = 0; d < devices_.size(); ++d) {
-    const auto queue = devices_[d]->makeQueue();
-    queue->copy(state_[d].data(), before_[d].data(), before_[d].size());
+  const std::byte* from = before_.data();
+  for (const WrittenSlice& slice : written.slices) {
+    if (slice.device != program::kRemote) {
+      queueOf(slice.device).copy(address({slice.device, slice.offset}), from, slice.bytes);
+    } else if (!hasJournal()) {
+      remoteState_.write(slice.offset, from, slice.bytes);
+    }
+    from += slice.bytes;
+  }
+  finishCopies();
+}
+
+void ModelState::finishCopies() {
+  for (const auto& queue : queues_) {
     queue->finish();
   }
 }

@@ -16,6 +16,7 @@
 #include "sluice/program/program.h"
 #include "sluice/program/state_plan.h"
 #include "sluice/runtime/remote_memory.h"
+#include "sluice/runtime/written_state.h"
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice::runtime {
@@ -43,11 +44,16 @@ class ModelState {
     return region == program::Region::State ? remoteState_ : remoteTransient_;
   }
 
-  /// What a step that fails has written is undone where remote memory is in files, the only part
-  /// that fails by itself: everything is as it was at beginStep().
-  void beginStep();
+  /// Copies of the state that a step overwrites, so that a step which fails can be undone.
+  enum class Copies : std::uint8_t { No, Yes };
+  /// A step begins that writes these slices. With copies, undoStep() puts everything back as it is
+  /// now; keepStep() ends the step instead. Remote memory in files keeps what was there by itself,
+  /// and then everything is copied.
+  void beginStep(const WrittenState& written, Copies copies);
   void keepStep() { remoteState_.keep(); }
-  void undoStep();
+  void undoStep(const WrittenState& written);
+  /// Whether undoStep() can undo the newest step.
+  bool canUndo() const { return copied_; }
 
   /// Moves all variables to the host and gives the memory of the devices back; attach() undoes it.
   /// Not while a step runs; variables can be read and written meanwhile.
@@ -76,7 +82,14 @@ class ModelState {
   /// A slice that holds the variable's value.
   program::StateSlice currentSlice(const program::PlacedVariable& placed) const;
 
+  void finishCopies();
+  bool hasJournal() const { return remoteState_.isUndoable() && remoteState_.bytes() > 0; }
+  device::Queue& queueOf(std::int32_t device) const {
+    return *queues_[static_cast<std::size_t>(device)];
+  }
+
   std::vector<device::Device*> devices_;
+  std::vector<std::unique_ptr<device::Queue>> queues_;  // one per device, for copies
   std::uint64_t seed_;
   program::StatePlan plan_;
   /// Of variables with several slices: which of them hold the value. Not listed: the home.
@@ -87,7 +100,8 @@ class ModelState {
   RemoteMemory remoteTransient_;
   std::vector<std::unique_ptr<std::byte[]>> saved_;  // state by device, while detached
   std::vector<std::size_t> savedBytes_;
-  std::vector<std::vector<std::byte>> before_;  // state by device when the step began
+  std::vector<std::byte> before_;  // the written slices when the step began
+  bool copied_ = false;
   std::uint64_t generation_ = 0;
 };
 

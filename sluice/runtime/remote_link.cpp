@@ -1,7 +1,6 @@
 #include "sluice/runtime/remote_link.h"
 
 #include <algorithm>
-#include <thread>
 
 namespace sluice::runtime {
 
@@ -14,14 +13,23 @@ void RemoteLinks::pass(std::size_t replica,
     return;
   }
   const std::chrono::duration<double> time(static_cast<double>(bytes) / bandwidth_);
-  Clock::time_point end;
-  {
-    const std::scoped_lock lock(mutex_);
-    Clock::time_point& free = free_[{replica, device, direction}];
-    free = std::max(free, begin) + std::chrono::duration_cast<Clock::duration>(time);
-    end = free;
-  }
-  std::this_thread::sleep_until(end);
+  std::unique_lock lock(mutex_);
+  Clock::time_point& free = free_[{replica, device, direction}];
+  free = std::max(free, begin) + std::chrono::duration_cast<Clock::duration>(time);
+  const Clock::time_point end = free;
+  changed_.wait_until(lock, end, [&] { return interrupted_; });
+}
+
+void RemoteLinks::interrupt() {
+  const std::scoped_lock lock(mutex_);
+  interrupted_ = true;
+  free_.clear();
+  changed_.notify_all();
+}
+
+void RemoteLinks::begin() {
+  const std::scoped_lock lock(mutex_);
+  interrupted_ = false;
 }
 
 }  // namespace sluice::runtime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -19,17 +20,22 @@ class RemoteLinks {
   /// Bytes per second of each way; 0: not limited.
   explicit RemoteLinks(double bandwidth) : bandwidth_(bandwidth) {}
 
-  /// Sleeps until a transfer that began at `begin` would have passed, behind those that its way has
-  /// taken on before.
+  /// Sleeps until a transfer that began at `begin` would have passed, after those that its way has
+  /// taken on before, or until interrupt().
   void pass(std::size_t replica,
             std::int32_t device,
             Direction direction,
             std::size_t bytes,
             Clock::time_point begin);
+  /// A step ends early: nobody sleeps any more, until a new one begins.
+  void interrupt();
+  void begin();
 
  private:
   double bandwidth_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  bool interrupted_ = false;
   std::map<std::tuple<std::size_t, std::int32_t, Direction>, Clock::time_point> free_;
 };
 

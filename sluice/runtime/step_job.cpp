@@ -1,5 +1,6 @@
 #include "sluice/runtime/step_job.h"
 
+#include "sluice/base/cancelled.h"
 #include "sluice/runtime/reduce.h"
 
 namespace sluice::runtime {
@@ -37,6 +38,13 @@ void runSegment(const StepJob& job,
     lane.queue().launch(*job.segments[segment], lane.addresses(), info);
   } else {
     job.checked[segment]->run(lane.queue(), lane.addresses(), info, microBatchOverReplicas);
+  }
+}
+
+/// The step may have been given up while the host's code ran: nothing more is written then.
+void requireGoing(const StepJob& job) {
+  if (job.stopped->load()) {
+    raise<Cancelled>("the step was given up meanwhile");
   }
 }
 
@@ -98,13 +106,16 @@ void runTask(const StepJob& job, LaneRun& lane, const Task& task, std::int32_t r
   const auto subject = static_cast<std::size_t>(task.subject);
   switch (task.kind) {
     case TaskKind::Run:
+      if (job.written->segments[subject]) {
+        job.wrote->store(true, std::memory_order_relaxed);
+      }
       runSegment(job, lane, task, overReplicas);
       break;
     case TaskKind::Feed: {
       const program::Stream& stream = program.feeds[subject];
-      lane.queue().copy(lane.address(stream.buffer),
-                        job.args->feed.take(task.subject, overReplicas),
-                        stream.type.bytes());
+      const void* data = job.args->feed.take(task.subject, overReplicas);
+      requireGoing(job);
+      lane.queue().copy(lane.address(stream.buffer), data, stream.type.bytes());
       break;
     }
     case TaskKind::Drain: {
@@ -118,6 +129,9 @@ void runTask(const StepJob& job, LaneRun& lane, const Task& task, std::int32_t r
     }
     case TaskKind::Transfer: {
       const program::Transfer& transfer = program.transfers[subject];
+      if (job.written->transfers[subject]) {
+        job.wrote->store(true, std::memory_order_relaxed);
+      }
       if (lane.laneClass() == LaneClass::Remote) {
         moveRemote(job, lane, transfer, task, round);
       } else {

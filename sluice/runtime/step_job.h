@@ -2,6 +2,7 @@
 // Private to the runtime module.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "sluice/runtime/lane_run.h"
 #include "sluice/runtime/model_state.h"
 #include "sluice/runtime/remote_link.h"
+#include "sluice/runtime/written_state.h"
 
 namespace sluice::runtime {
 
@@ -24,7 +26,10 @@ struct StepJob {
   std::span<ModelState* const> states;  ///< by replica
   RemoteLinks* links = nullptr;
   const StepArgs* args = nullptr;
-  bool workersServeHost = false;  ///< its callbacks do not block
+  const WrittenState* written = nullptr;
+  const std::atomic<bool>* stopped = nullptr;  ///< the step is given up
+  std::atomic<bool>* wrote = nullptr;          ///< set before the first write of state
+  bool workersServeHost = false;               ///< its callbacks do not block
 
   std::size_t replicas() const { return states.size(); }
   LaneClass classOf(const LaneRun& lane) const {

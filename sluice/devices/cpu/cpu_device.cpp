@@ -6,6 +6,7 @@
 
 #include <omp.h>
 
+#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernel_table.h"
 #include "sluice/ops/elementwise.h"
@@ -41,8 +42,15 @@ class CpuExecutable : public device::Executable {
     out_.resize(numOutputs_);
   }
 
-  void run(std::span<std::byte* const> buffers, ir::RunInfo info, Workers& workers) {
+  template <class IsStopped>
+  void run(std::span<std::byte* const> buffers,
+           ir::RunInfo info,
+           Workers& workers,
+           const IsStopped& isStopped) {
     for (Call& call : calls_) {
+      if (isStopped()) {
+        raise<Cancelled>("the step was given up before {}", call.name);
+      }
       for (std::size_t i = 0; i < call.inputs.size(); ++i) {
         in_[i] = buffers[static_cast<std::size_t>(call.inputs[i])];
       }
@@ -111,7 +119,9 @@ class CpuQueue : public device::Queue {
   void doLaunch(device::Executable& executable,
                 std::span<std::byte* const> buffers,
                 ir::RunInfo info) override {
-    static_cast<CpuExecutable&>(executable).run(buffers, info, workers_);
+    static_cast<CpuExecutable&>(executable).run(buffers, info, workers_, [this] {
+      return isStopped();
+    });
   }
   void doCopy(void* to, const void* from, std::size_t bytes) override {
     std::memcpy(to, from, bytes);

@@ -1,0 +1,381 @@
+// Calls that are cancelled, that stall, or that fail at any of their tasks: what the caller gets,
+// and which state the model has afterwards.
+#include <future>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/recoverable_error.h"
+#include "sluice/sluice.h"
+#include "tests/support/message_of.h"
+
+namespace sluice {
+namespace {
+
+using sluice::testing::messageOf;
+using ::testing::HasSubstr;
+
+/// A host function that waits until it is let go.
+struct BlockingNet : nn::Module {
+  std::promise<void> entered;
+  std::promise<void> let;
+  std::shared_future<void> going = let.get_future().share();
+  bool first = true;
+  nn::CPU call{[this](std::span<const HostTensor> in) {
+                 if (first) {
+                   first = false;
+                   entered.set_value();
+                   going.wait();
+                 }
+                 return std::vector<HostTensor>{in[0]};
+               },
+               "blocks"};
+  nn::Tensor forward(nn::Tensor x) {
+    return nn::tanh(call({x * 2.0}, {{DType::F32, Shape{1, 1}}})[0]);
+  }
+};
+
+HostTensor one(float value) {
+  return HostTensor::of<float>(Shape{1, 1}, {value});
+}
+
+TEST(Stalls, OfAFunctionOfTheHostEndTheCallAndRefuseOthersUntilItReturns) {
+  BlockingNet net;
+  auto model = inferenceModel(net, Options().stallTimeout(0.05));
+  const std::string stall = messageOf<DeviceError>([&] { model(one(1)); });
+  EXPECT_THAT(stall, HasSubstr("stall: no task has ended"));
+  EXPECT_THAT(stall, HasSubstr("have not all come back"));
+  EXPECT_THAT(messageOf<DeviceError>([&] { model(one(1)); }), HasSubstr("has not returned yet"));
+  EXPECT_THAT(messageOf<DeviceError>([&] { model.detachFromDevice(); }),
+              HasSubstr("has not returned yet"));
+  net.let.set_value();
+  model.session().engine().awaitIdle();
+  EXPECT_EQ(model(one(0)).at(0), 0);
+}
+
+TEST(Stalls, OfAModelWhoseFunctionStillRunsEndWithTheModel) {
+  BlockingNet net;
+  std::thread later;
+  {
+    auto model = inferenceModel(net, Options().stallTimeout(0.05));
+    EXPECT_THROW(model(one(1)), DeviceError);
+    later = std::thread([&] { net.let.set_value(); });
+  }  // waits for the function
+  later.join();
+}
+
+/// The numbers from 1 on; waits before the one that it is told to.
+class WaitingNumbers : public data::IterableDataset {
+ public:
+  WaitingNumbers(std::int64_t waitAt, std::shared_future<void> going)
+      : waitAt_(waitAt), going_(std::move(going)) {}
+  std::optional<data::Sample> next() override {
+    if (++number_ == waitAt_) {
+      going_.wait();
+    }
+    return data::Sample{one(static_cast<float>(number_))};
+  }
+  void restart() override { number_ = 0; }
+
+ private:
+  std::int64_t number_ = 0;
+  std::int64_t waitAt_;
+  std::shared_future<void> going_;
+};
+
+struct DoublingNet : nn::Module {
+  nn::Tensor forward(nn::Tensor x) { return x * 2.0; }
+};
+
+TEST(Stalls, OfAFullOutfeedAndOfAnEmptyInfeedEndTheCall) {
+  std::promise<void> let;
+  data::InfeedQueue infeed(std::make_shared<WaitingNumbers>(100, let.get_future().share()), 1);
+  data::OutfeedQueue outfeed(data::OutfeedMode::All, 1);
+  DoublingNet net;
+  auto model = inferenceModel(net, Options().deviceIterations(3).stallTimeout(0.05));
+  EXPECT_THAT(messageOf<DeviceError>([&] { model.run(infeed, outfeed); }), HasSubstr("stall"));
+  EXPECT_EQ(outfeed.dequeue()[0].at(0), 2);  // what was whole
+  // The queue is not at its end: the next call goes on.
+  data::OutfeedQueue wide;
+  EXPECT_NO_THROW(model.run(infeed, wide));
+  EXPECT_EQ(wide.dequeue()[0].shape()[0], 3);
+  let.set_value();
+}
+
+TEST(Cancelling, EndsACallThatWaitsForItsInfeedWithoutLosingAnElement) {
+  std::promise<void> let;
+  auto numbers = std::make_shared<WaitingNumbers>(2, let.get_future().share());
+  data::InfeedQueue infeed(numbers, 1);
+  data::OutfeedQueue outfeed;
+  DoublingNet net;
+  auto model = inferenceModel(net, Options().deviceIterations(2));
+  model.compile(infeed.types());
+  Pending step = model.runAsync(infeed, outfeed);
+  while (!model.cancel()) {
+    std::this_thread::yield();
+  }
+  EXPECT_THROW(step.get(), Cancelled);
+  let.set_value();
+  model.run(infeed, outfeed);
+  const HostTensor all = outfeed.dequeue()[0];
+  ASSERT_EQ(all.shape().elements(), 2);
+  // The first element if the call was cancelled before it took it; else the one it waited for.
+  EXPECT_THAT(all.at(0), ::testing::AnyOf(2, 4));
+  EXPECT_EQ(all.at(1), all.at(0) + 2);
+}
+
+TEST(Cancelling, EndsACallBetweenTwoKernels) {
+  BlockingNet net;
+  auto model = inferenceModel(net, Options());
+  EXPECT_FALSE(model.cancel());
+  std::thread other([&] {
+    net.entered.get_future().wait();
+    EXPECT_TRUE(model.cancel());
+    net.let.set_value();
+  });
+  EXPECT_THAT(messageOf<Cancelled>([&] { model(one(1)); }), HasSubstr("cancelled"));
+  other.join();
+  EXPECT_FALSE(model.cancel());
+  EXPECT_EQ(model(one(0)).at(0), 0);
+}
+
+TEST(Cancelling, IsForCallsOfTheModelItself) {
+  BlockingNet net;
+  auto model = inferenceModel(net, Options());
+  auto twin = inferenceModel(net, Options());
+  Pending step = model.runAsync({one(0)});
+  net.entered.get_future().wait();
+  EXPECT_FALSE(twin.cancel());
+  EXPECT_TRUE(model.cancel());
+  net.let.set_value();
+  EXPECT_THROW(step.get(), Cancelled);
+  EXPECT_EQ(twin(one(0)).at(0), 0);
+}
+
+TEST(Cancelling, EndsACompilation) {
+  struct Net : nn::Module {
+    Model* self = nullptr;
+    nn::Tensor forward(nn::Tensor x) {
+      if (self != nullptr) {
+        EXPECT_TRUE(self->cancel());
+      }
+      return x * 2.0;
+    }
+  };
+  Net net;
+  auto model = inferenceModel(net, Options());
+  net.self = &model;
+  EXPECT_THROW(model(one(1)), Cancelled);
+  EXPECT_FALSE(model.isCompiled());
+  net.self = nullptr;
+  EXPECT_EQ(model(one(1)).at(0), 2);
+}
+
+/// Two blocks with statistics that every micro-batch writes.
+struct FaultyNet : nn::Module {
+  nn::Linear first{*this, "first", 3, 4};
+  nn::BatchNorm norm{*this, "norm", 4};
+  nn::Linear last{*this, "last", 4, 2};
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor y) {
+    nn::Tensor hidden;
+    {
+      const nn::Block block("B0", 0);
+      hidden = nn::tanh(norm(first(x)));
+    }
+    const nn::Block block("B1", 1);
+    const nn::Tensor predicted = last(hidden);
+    return {predicted, nn::mseLoss(predicted, y)};
+  }
+};
+
+std::uint64_t hashOfState(const Model& model) {
+  const TrainingState state = model.trainingState();
+  std::uint64_t sum = static_cast<std::uint64_t>(state.rng.microBatch);
+  for (const NamedTensors& part : {state.model, flattened(state.optimizer)}) {
+    for (const auto& [name, tensor] : part) {
+      sum = sum * 31 + tensor.hash();
+    }
+  }
+  return sum;
+}
+
+/// Faults at the tasks of a step, one after the other.
+class Faults {
+ public:
+  explicit Faults(Model& model) : model_(model) {
+    model_.session().engine().setBeforeTask([this](std::size_t, std::int64_t) {
+      if (seen_++ == at_) {
+        raise<DeviceError>("fault at task {}", at_);
+      }
+    });
+  }
+  ~Faults() { model_.session().engine().setBeforeTask(nullptr); }
+  Faults(const Faults&) = delete;
+  Faults& operator=(const Faults&) = delete;
+
+  void setNext(std::int64_t task) {
+    at_ = task;
+    seen_ = 0;
+  }
+
+ private:
+  Model& model_;
+  std::atomic<std::int64_t> at_{-1};
+  std::atomic<std::int64_t> seen_{0};
+};
+
+struct FaultCase {
+  std::string name;
+  std::function<Options()> options;
+};
+
+std::vector<FaultCase> faultCases() {
+  const auto base = [] {
+    Options options;
+    options.deviceIterations(2);
+    options.training.gradientAccumulation(2);
+    return options;
+  };
+  const auto remote = [base] {
+    Options options = base();
+    options.setExecutionStrategy(SerialPhasedExecution("B0", "B1"));
+    return options;
+  };
+  return {
+      {"Pipeline", base},
+      {"Replicas",
+       [base] {
+         Options options = base();
+         options.replicationFactor(2).broadcastBuffers(false);
+         return options;
+       }},
+      {"Continuous", [] { return Options().deviceIterations(4).continuousWeightUpdates(true); }},
+      {"Phased", remote},
+      {"PhasedInFiles", [remote] {
+         Options options = remote();
+         options.remoteMemory(::testing::TempDir() + "sluice_stopping_test");
+         return options;
+       }}};
+}
+
+class FaultAtEveryTask : public ::testing::TestWithParam<FaultCase> {};
+
+HostTensor faultyInput(const Options& options, std::int64_t columns, double first) {
+  const std::int64_t rows = 2 * options.deviceIterations() * options.replicationFactor() *
+                            options.training.gradientAccumulation();
+  HostTensor tensor(DType::F32, Shape{rows, columns});
+  for (std::int64_t i = 0; i < tensor.shape().elements(); ++i) {
+    tensor.set(i, first + 0.125 * static_cast<double>(i % 7));
+  }
+  return tensor;
+}
+
+TEST_P(FaultAtEveryTask, LeavesTheStateOfTheCallBefore) {
+  const Options options = GetParam().options();
+  const HostTensor x = faultyInput(options, 3, -0.5);
+  const HostTensor y = faultyInput(options, 2, 0.25);
+  FaultyNet net;
+  auto model = trainingModel(net, options, optim::SGD({.lr = 0.01, .momentum = 0.5}));
+  model(x, y);
+  FaultyNet alone;
+  auto expected =
+      trainingModel(alone, GetParam().options(), optim::SGD({.lr = 0.01, .momentum = 0.5}));
+  expected(x, y);
+  const std::uint64_t before = hashOfState(expected);
+  expected(x, y);
+  std::int64_t failures = 0;
+  {
+    Faults faults(model);
+    for (bool failed = true; failed;) {
+      faults.setNext(failures);
+      failed = false;
+      try {
+        model(x, y);
+      } catch (const DeviceError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("fault at task"));
+        failed = true;
+        ++failures;
+        ASSERT_EQ(hashOfState(model), before) << "after a fault at task " << failures - 1;
+      }
+    }
+  }
+  EXPECT_GT(failures, 20);
+  EXPECT_EQ(hashOfState(model), hashOfState(expected));
+}
+
+TEST_P(FaultAtEveryTask, WithoutACopyTheStateIsWholeOrRefusedUntilItIsLoaded) {
+  Options options = GetParam().options();
+  options.undoMemory(0);
+  const HostTensor x = faultyInput(options, 3, -0.5);
+  const HostTensor y = faultyInput(options, 2, 0.25);
+  FaultyNet net;
+  auto model = trainingModel(net, options, optim::SGD({.lr = 0.01, .momentum = 0.5}));
+  model(x, y);
+  const TrainingState saved = model.trainingState();
+  const std::uint64_t before = hashOfState(model);
+  std::int64_t torn = 0;
+  std::int64_t whole = 0;
+  {
+    Faults faults(model);
+    for (;;) {
+      faults.setNext(torn + whole);
+      try {
+        model(x, y);
+        break;
+      } catch (const DeviceError&) {
+      }
+      faults.setNext(-1);
+      try {
+        ASSERT_EQ(hashOfState(model), before);
+        ++whole;
+      } catch (const RecoverableError& error) {
+        EXPECT_EQ(error.recoveryAction(), RecoveryAction::DeviceReset);
+        EXPECT_THAT(error.what(), HasSubstr("torn"));
+        EXPECT_THROW(model(x, y), RecoverableError);
+        EXPECT_THROW(net.first.weight.value(), RecoverableError);
+        model.loadStateDict(saved.model);
+        EXPECT_THROW(model(x, y), RecoverableError);  // the optimizer's state is still missing
+        model.loadTrainingState(saved);
+        ASSERT_EQ(hashOfState(model), before);
+        ++torn;
+      }
+    }
+  }
+  EXPECT_GT(whole, 0);
+  EXPECT_EQ(torn > 0, GetParam().name != "PhasedInFiles");  // files keep what was there
+  FaultyNet alone;
+  auto expected =
+      trainingModel(alone, GetParam().options(), optim::SGD({.lr = 0.01, .momentum = 0.5}));
+  expected(x, y);
+  expected(x, y);
+  EXPECT_EQ(hashOfState(model), hashOfState(expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies,
+                         FaultAtEveryTask,
+                         ::testing::ValuesIn(faultCases()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(TornState, IsNotHandedToTheModuleWhenTheModelEnds) {
+  const Options options = Options().undoMemory(0);
+  FaultyNet net;
+  const HostTensor x = faultyInput(options, 3, -0.5);
+  const HostTensor y = faultyInput(options, 2, 0.25);
+  auto model = trainingModel(net, options, optim::SGD(0.1));
+  const std::uint64_t start = net.last.weight.value().hash();
+  model(x, y);
+  {
+    Faults faults(model);
+    for (std::int64_t task = 0; !model.session().isTorn("last.weight"); ++task) {
+      faults.setNext(task);
+      EXPECT_THROW(model(x, y), DeviceError);
+    }
+  }
+  EXPECT_NO_THROW(model.destroy());
+  EXPECT_EQ(net.last.weight.value().hash(), start);
+  EXPECT_NO_THROW(trainingModel(net, options, optim::SGD(0.1))(x, y));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,430 @@
+// Models called from several threads, and models, modules and results that end in any order.
+#include <atomic>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/sluice.h"
+#include "tests/support/message_of.h"
+
+namespace sluice {
+namespace {
+
+using sluice::testing::messageOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+/// Two layers in two blocks, and the mean squared error.
+struct SharedNet : nn::Module {
+  nn::Linear first{*this, "first", 3, 4};
+  nn::Linear last{*this, "last", 4, 2};
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor y) {
+    nn::Tensor hidden;
+    {
+      const nn::Block block("B0", 0);
+      hidden = nn::tanh(first(x));
+    }
+    const nn::Block block("B1", 1);
+    const nn::Tensor predicted = last(hidden);
+    return {predicted, nn::mseLoss(predicted, y)};
+  }
+};
+
+struct SharedClassifier : nn::Module {
+  nn::Linear fc{*this, "fc", 3, 2};
+  nn::Tensor forward(nn::Tensor x) { return nn::softmax(fc(x), 1); }
+};
+
+HostTensor numbered(const Shape& shape, double first) {
+  HostTensor tensor(DType::F32, shape);
+  for (std::int64_t i = 0; i < shape.elements(); ++i) {
+    tensor.set(i, first + 0.125 * static_cast<double>(i % 7));
+  }
+  return tensor;
+}
+
+std::uint64_t hashOf(const NamedTensors& state) {
+  std::uint64_t sum = 0;
+  for (const auto& [name, tensor] : state) {
+    sum = sum * 31 + tensor.hash();
+  }
+  return sum;
+}
+
+/// Runs `work(i)` in as many threads at once.
+template <class Work>
+void inThreads(int count, const Work& work) {
+  std::vector<std::thread> threads;
+  std::atomic<int> waiting{count};
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      for (--waiting; waiting.load() > 0;) {
+        std::this_thread::yield();
+      }
+      work(i);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+Options twoStages() {
+  Options options;
+  options.deviceIterations(2);
+  options.training.gradientAccumulation(3);
+  return options;
+}
+
+TEST(ModelThreads, EqualStepsGiveTheWeightsOfTheSameStepsOneAfterTheOther) {
+  const HostTensor x = numbered(Shape{12, 3}, -0.5);
+  const HostTensor y = numbered(Shape{12, 2}, 0.25);
+  SharedNet alone;
+  auto serial = trainingModel(alone, twoStages(), optim::AdamW(0.01));
+  for (int i = 0; i < 40; ++i) {
+    serial(x, y);
+  }
+  SharedNet net;
+  auto model = trainingModel(net, twoStages(), optim::AdamW(0.01));
+  inThreads(4, [&](int thread) {
+    for (int i = 0; i < 10; ++i) {
+      if (thread % 2 == 0) {
+        model(x, y);
+      } else {
+        Pending step = model.runAsync({x, y});
+        step.get();
+      }
+    }
+  });
+  EXPECT_EQ(model.updates(), 80);
+  EXPECT_EQ(hashOf(model.stateDict()), hashOf(serial.stateDict()));
+  EXPECT_EQ(hashOf(flattened(model.optimizerStateDict())),
+            hashOf(flattened(serial.optimizerStateDict())));
+}
+
+TEST(ModelThreads, EachInferenceGetsTheResultOfItsOwnInputs) {
+  SharedClassifier net;
+  auto model = inferenceModel(net, Options().deviceIterations(2));
+  std::vector<std::uint64_t> expected;
+  const auto inputOf = [](int i) {
+    // Two signatures, so that the first calls of some threads compile.
+    return numbered(Shape{2 + 2 * (i % 2), 3}, 0.01 * i);
+  };
+  SharedClassifier alone;
+  auto serial = inferenceModel(alone, Options().deviceIterations(2));
+  expected.reserve(64);
+  for (int i = 0; i < 64; ++i) {
+    expected.push_back(serial(inputOf(i)).hash());
+  }
+  std::atomic<int> wrong{0};
+  inThreads(8, [&](int thread) {
+    for (int i = 0; i < 64; ++i) {
+      const int each = (i + 8 * thread) % 64;
+      const HostTensor result =
+          thread < 4 ? model(inputOf(each)) : model.runAsync({inputOf(each)}).get().at(0);
+      wrong += result.hash() == expected[static_cast<std::size_t>(each)] ? 0 : 1;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ModelThreads, MayDoEverythingAtOnceAndDestroyTheModelMeanwhile) {
+  const HostTensor x = numbered(Shape{12, 3}, -0.5);
+  const HostTensor y = numbered(Shape{12, 2}, 0.25);
+  SharedNet net;
+  auto model = trainingModel(net, twoStages(), optim::SGD(0.01));
+  auto other = inferenceModel(net, Options().deviceIterations(2));
+  model(x, y);
+  const TrainingState state = model.trainingState();
+  std::atomic<int> refused{0};
+  std::atomic<int> errors{0};
+  const auto use = [&](int thread) {
+    switch (thread) {
+      case 0:
+        model(x, y);
+        break;
+      case 1:
+        model.runAsync({x, y}).get();
+        break;
+      case 2:
+        other(x, y);
+        break;
+      case 3:
+        model.loadTrainingState(model.trainingState());
+        break;
+      case 4:
+        net.first.weight.setValue(net.first.weight.value());
+        break;
+      case 5:
+        model.setOptimizer(optim::SGD(0.02));
+        EXPECT_GE(model.updates(), 2);
+        break;
+      case 6:
+        EXPECT_FALSE(model.explain().empty());
+        EXPECT_FALSE(model.summary().empty());
+        break;
+      default:
+        model.detachFromDevice();
+        EXPECT_TRUE(model.isCompiled());
+        break;
+    }
+  };
+  inThreads(8, [&](int thread) {
+    for (int i = 0; i < 12; ++i) {
+      try {
+        use(thread);
+        if (thread == 7 && i == 10) {
+          model.destroy();
+        }
+      } catch (const InvalidArgument& error) {
+        refused += std::string(error.what()).find("destroyed") != std::string::npos ? 1 : 0;
+        errors += 1;
+      }
+    }
+  });
+  EXPECT_EQ(refused, errors);
+  EXPECT_GE(refused, 1);
+  EXPECT_THAT(messageOf([&] { model(x, y); }), HasSubstr("destroyed"));
+  EXPECT_NO_THROW(other(x, y));
+}
+
+TEST(ModelThreads, MayMakeAndEndModelsOfOneModule) {
+  SharedClassifier net;
+  const HostTensor x = numbered(Shape{2, 3}, 0.5);
+  std::uint64_t expected = 0;
+  {
+    auto model = inferenceModel(net, Options());
+    expected = model(x).hash();
+    model.destroy();
+  }
+  std::atomic<int> wrong{0};
+  inThreads(6, [&](int thread) {
+    for (int i = 0; i < 8; ++i) {
+      auto model = inferenceModel(net, Options());
+      wrong += model(x).hash() == expected ? 0 : 1;
+      if (thread % 2 == 0) {
+        model.destroy();
+      }
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ModelThreads, UseModelsOfTheirOwnSideBySide) {
+  const HostTensor x = numbered(Shape{12, 3}, -0.5);
+  const HostTensor y = numbered(Shape{12, 2}, 0.25);
+  std::vector<std::uint64_t> hashes(6);
+  inThreads(6, [&](int thread) {
+    SharedNet net;
+    auto model = trainingModel(net, twoStages(), optim::AdamW(0.01));
+    for (int i = 0; i < 5; ++i) {
+      model(x, y);
+    }
+    hashes[static_cast<std::size_t>(thread)] = hashOf(model.stateDict());
+  });
+  EXPECT_THAT(hashes, ::testing::Each(hashes[0]));
+}
+
+TEST(ModelThreads, ThatAStepWaitsForMayNotUseItsModel) {
+  struct Net : nn::Module {
+    Model* self = nullptr;
+    std::string refusal;
+    nn::CPU call{[this](std::span<const HostTensor> in) {
+                   refusal = messageOf([&] { self->run({in[0]}); });
+                   return std::vector<HostTensor>{in[0]};
+                 },
+                 "self"};
+    nn::Tensor forward(nn::Tensor x) { return call({x}, {{DType::F32, Shape{1, 1}}})[0] * 2.0; }
+  };
+  Net net;
+  auto model = inferenceModel(net, Options());
+  net.self = &model;
+  EXPECT_EQ(model(numbered(Shape{1, 1}, 3)).at(0), 6.0);
+  EXPECT_THAT(net.refusal, HasSubstr("a function that a running step calls"));
+  EXPECT_EQ(model(numbered(Shape{1, 1}, 4)).at(0), 8.0);
+}
+
+TEST(ModelThreads, TraceAModuleThatCallsItsOwnModelOnceOnly) {
+  struct Net : nn::Module {
+    Model* self = nullptr;
+    nn::Tensor forward(nn::Tensor x) {
+      if (self != nullptr) {
+        self->run({numbered(Shape{1, 1}, 3)});
+      }
+      return x * 2.0;
+    }
+  };
+  Net net;
+  auto model = inferenceModel(net, Options());
+  net.self = &model;
+  EXPECT_THAT(messageOf([&] {
+                model(numbered(Shape{1, 1}, 3));
+              }),
+              HasSubstr("while that is traced"));
+  net.self = nullptr;
+  EXPECT_EQ(model(numbered(Shape{1, 1}, 3)).at(0), 6.0);
+}
+
+TypedModel<SharedClassifier> madeOfALocalModule(bool compiled) {
+  SharedClassifier net;
+  auto model = inferenceModel(net, Options());
+  if (compiled) {
+    model(numbered(Shape{2, 3}, 0));
+  }
+  return model;
+}
+
+TEST(ModelLifetimes, AModelMayOutliveItsModule) {
+  const HostTensor x = numbered(Shape{2, 3}, 0.5);
+  SharedClassifier same;
+  auto expected = inferenceModel(same, Options());
+  auto compiled = madeOfALocalModule(true);
+  EXPECT_EQ(compiled(x).hash(), expected(x).hash());
+  EXPECT_EQ(hashOf(compiled.stateDict()), hashOf(expected.stateDict()));
+  EXPECT_NO_THROW(compiled.loadStateDict(expected.stateDict()));
+  EXPECT_THAT(compiled.summary(), HasSubstr("fc.weight"));
+  EXPECT_THAT(messageOf([&] { compiled(numbered(Shape{5, 3}, 0)); }), HasSubstr("is gone"));
+  EXPECT_THAT(messageOf([&] { compiled.module(); }), HasSubstr("is gone"));
+  EXPECT_THAT(messageOf([&] { compiled.getModelProto(); }), HasSubstr("is gone"));
+  compiled.destroy();
+  auto untouched = madeOfALocalModule(false);
+  EXPECT_THAT(messageOf([&] { untouched(x); }), HasSubstr("std::shared_ptr"));
+}
+
+TEST(ModelLifetimes, AFactoryGivesItsModuleToTheModel) {
+  const auto make = [](bool shared) {
+    return shared ? trainingModel(std::make_shared<SharedNet>(), twoStages(), optim::SGD(0.1))
+                  : trainingModel(std::make_unique<SharedNet>(), twoStages(), optim::SGD(0.1));
+  };
+  const HostTensor x = numbered(Shape{12, 3}, -0.5);
+  const HostTensor y = numbered(Shape{12, 2}, 0.25);
+  SharedNet net;
+  auto expected = trainingModel(net, twoStages(), optim::SGD(0.1));
+  const std::uint64_t hash = expected(x, y).first.hash();
+  auto shared = make(true);
+  auto unique = make(false);
+  EXPECT_EQ(shared(x, y).first.hash(), hash);
+  EXPECT_EQ(unique(x, y).first.hash(), hash);
+  EXPECT_THAT(messageOf([] { inferenceModel(std::shared_ptr<SharedClassifier>(), Options()); }),
+              HasSubstr("null"));
+  auto inference = inferenceModel(std::make_unique<SharedClassifier>(), Options());
+  EXPECT_EQ(inference(numbered(Shape{2, 3}, 0)).shape(), Shape({2, 2}));
+}
+
+TEST(ModelLifetimes, AModelThatWasMovedFromSaysSo) {
+  const HostTensor x = numbered(Shape{2, 3}, 0.5);
+  SharedClassifier net;
+  auto first = inferenceModel(net, Options());
+  first(x);
+  auto model = std::move(first);
+  const auto refused = [](auto&& call) { EXPECT_THAT(messageOf(call), HasSubstr("moved from")); };
+  // NOLINTBEGIN(bugprone-use-after-move)
+  refused([&] { first(x); });
+  refused([&] { first.runAsync({x}).get(); });
+  refused([&] { first.compile(std::vector{x}); });
+  refused([&] { first.stateDict(); });
+  refused([&] { first.trainingState(); });
+  refused([&] { first.summary(); });
+  refused([&] { first.explain(); });
+  refused([&] { first.module(); });
+  refused([&] { first.session(); });
+  refused([&] { first.updates(); });
+  refused([&] { first.getTensorNames(); });
+  refused([&] { first.batchLayout(); });
+  refused([&] { first.program(); });
+  refused([&] { first.optimizer(); });
+  refused([&] { first.detachFromDevice(); });
+  refused([&] { first.findFirstNonFinite({x}); });
+  EXPECT_FALSE(first.isCompiled());
+  EXPECT_FALSE(first.isAttachedToDevice());
+  EXPECT_FALSE(first.cancel());
+  EXPECT_NO_THROW(first.destroy());
+  // NOLINTEND(bugprone-use-after-move)
+  EXPECT_NO_THROW(model(x));
+}
+
+TEST(ModelLifetimes, ResultsAndBatchesOutliveEverything) {
+  HostTensor result;
+  std::optional<Pending> pending;
+  NamedTensors state;
+  data::Batch batch;
+  std::uint64_t expected = 0;
+  {
+    SharedClassifier net;
+    auto model = inferenceModel(net, Options());
+    const HostTensor x = numbered(Shape{2, 3}, 0.5);
+    result = model(x);
+    expected = HostTensor(result.clone()).hash();
+    pending.emplace(model.runAsync({x}));
+    state = model.stateDict();
+    model.destroy();
+  }
+  EXPECT_EQ(result.hash(), expected);
+  EXPECT_EQ(pending->get().at(0).hash(), expected);
+  EXPECT_EQ(state.at("fc.weight").shape(), Shape({2, 3}));
+}
+
+TEST(ModelLifetimes, ModelsAndSessionsMayOutliveTheirBuilder) {
+  const HostTensor x = HostTensor::of<float>(Shape{2}, {3, 4});
+  const auto build = [](Builder& b) {
+    const TensorId in = b.addInputTensor({DType::F32, Shape{2}});
+    const TensorId w = b.addInitializedInputTensor(HostTensor::of<float>(Shape{2}, {2, 10}), "w");
+    const TensorId out = b.aiOnnx().mul(in, w);
+    b.addOutputTensor(out);
+    return std::pair(in, out);
+  };
+  std::optional<Model> model;
+  std::optional<InferenceSession> session;
+  std::pair<TensorId, TensorId> ids;
+  {
+    Builder b;
+    ids = build(b);
+    model.emplace(inferenceModel(b, Options()));
+    session.emplace(b, DataFlow(1, {{ids.second, AnchorReturnType("All")}}), Options(), false);
+  }
+  EXPECT_EQ(model->run({x})[0].at(1), 40);
+  EXPECT_EQ(model->stateDict().at("w").at(1), 10);
+  session->prepareDevice();
+  NamedTensors outputs = session->initAnchorArrays();
+  session->run({{{ids.first, x}}, outputs});
+  EXPECT_EQ(outputs.at(ids.second).at(0), 6);
+}
+
+Tensors timesEight(const Tensors& in) {
+  return repeat(
+      3, [](const Tensors& carry) { return Tensors{carry[0] * 2.0}; }, in);
+}
+
+TEST(ModelLifetimes, FunctionsThatWereMovedFromOrLostTheirModuleSaySo) {
+  const nn::Body body = timesEight;
+  const HostTensor one = HostTensor::of<float>(Shape{1}, {1});
+  CompiledFunction first = compile(Options(), body);
+  CompiledFunction moved = std::move(first);
+  // NOLINTNEXTLINE(bugprone-use-after-move)
+  EXPECT_THAT(messageOf([&] { first(one); }), HasSubstr("moved from"));
+  EXPECT_EQ(moved(one).at(0).at(0), 8);
+  auto net = std::make_unique<nn::Module>();
+  CompiledFunction early = compile(*net, Options(), body);
+  CompiledFunction late = compile(*net, Options(), body);
+  early(one);
+  net.reset();
+  EXPECT_EQ(early(one).at(0).at(0), 8);
+  EXPECT_THAT(messageOf([&] { late(one); }), HasSubstr("is gone"));
+}
+
+TEST(ModelThreads, CallOneCompiledFunctionWithTheirOwnInputs) {
+  CompiledFunction function = compile(Options(), timesEight);
+  std::atomic<int> wrong{0};
+  inThreads(6, [&](int thread) {
+    for (int i = 0; i < 20; ++i) {
+      const auto value = static_cast<float>(100 * thread + i);
+      const HostTensor in = HostTensor::of<float>(Shape{1}, {value});
+      wrong += function(in).at(0).at(0) == 8.0 * value ? 0 : 1;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace sluice
