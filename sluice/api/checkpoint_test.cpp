@@ -134,8 +134,8 @@ TEST(CheckpointFolder, KeepsTheNewest) {
   const CheckpointFolder checkpoints(folder.path / "deep" / "er", 2);
   EXPECT_EQ(checkpoints.latest(), std::nullopt);
   write(checkpoints.folder() / "notes.txt", "mine");
-  // Left by a process that is gone: none has this number.
-  write(checkpoints.folder() / "checkpoint-000000000001.safetensors.99999999.part", "half");
+  // Left by a process that is gone: nobody holds its lock.
+  write(checkpoints.folder() / "checkpoint-000000000001.safetensors.sluice-99-0.part", "half");
   for (int i = 0; i < 4; ++i) {
     model(input());
     const fs::path saved = checkpoints.save(model);
