@@ -3,14 +3,13 @@
 #include "examples/char_gpt.h"
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "sluice/base/input_file.h"
 #include "sluice/base/philox.h"
 #include "sluice/sluice.h"
 
@@ -33,11 +32,7 @@ struct Settings {
 std::vector<std::int64_t> readText(const Settings& settings) {
   std::vector<std::int64_t> ids;
   for (const std::string& name : settings.files) {
-    std::ifstream file(name);
-    if (!file) {
-      throw FileError("cannot open '" + name + "'; name text files with --files");
-    }
-    for (char c = 0; file.get(c);) {
+    for (const char c : readFile(name)) {
       ids.push_back(c >= 0 ? c : ' ');  // what is not ASCII becomes a space
     }
   }

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
@@ -12,6 +13,7 @@ namespace sluice {
 namespace {
 
 using sluice::testing::messageOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -190,6 +192,19 @@ TEST_F(TuningFile, WithABrokenLineNamesFileAndLine) {
   EXPECT_THAT(message, HasSubstr(path_));
   EXPECT_THAT(message, HasSubstr("3"));
   EXPECT_THAT(message, HasSubstr("broken"));
+}
+
+TEST_F(TuningFile, WithoutALineOrOfAnotherKindIsAConfigFileError) {
+  Double net;
+  for (const char* text : {"", "\n\n", "# only words\n"}) {
+    write(text);
+    EXPECT_THAT(messageOf<ConfigFileError>([&] { inferenceModel(net, options()); }),
+                AllOf(HasSubstr(path_), HasSubstr("no line 'key value'")));
+  }
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THAT(messageOf<ConfigFileError>([&] { inferenceModel(net, options()); }),
+              HasSubstr("it is a FIFO"));
 }
 
 struct Product : nn::Module {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sluice/sluice.h"
@@ -162,6 +163,7 @@ TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   const fs::path second = checkpoints.save(model, "second");
   write(second, contentOf(second).substr(0, 300));
   write(folder.path / "checkpoint-000000000009.safetensors", "");
+  ASSERT_EQ(::mkfifo((folder.path / "checkpoint-000000000010.safetensors").c_str(), 0600), 0);
   CheckpointedNet freshNet;
   auto fresh = trainingModel(freshNet, Options(), optim::Adam(0.1));
   ::testing::internal::CaptureStderr();
@@ -169,6 +171,7 @@ TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   const std::string warnings = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(warnings, HasSubstr(second.string()));
   EXPECT_THAT(warnings, HasSubstr("000009.safetensors"));
+  EXPECT_THAT(warnings, HasSubstr("000010.safetensors': it is a FIFO"));
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->loader, "first");
   EXPECT_EQ(resumed->updates, 1);

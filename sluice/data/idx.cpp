@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "sluice/base/error.h"
-#include "sluice/data/file.h"
+#include "sluice/base/input_file.h"
 #include "sluice/data/inflate.h"
 #include "sluice/data/payload.h"
 

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/input_file.h"
 #include "sluice/data/file.h"
 #include "sluice/data/inflate.h"
 #include "sluice/data/npy.h"
@@ -148,8 +149,10 @@ std::map<std::string, HostTensor> parseNpz(std::string_view bytes, const std::st
     if (key.ends_with(".npy")) {
       key.resize(key.size() - 4);
     }
-    arrays.insert_or_assign(std::move(key),
-                            parseNpy(archive.content(entry), name + ":" + entry.name));
+    if (arrays.contains(key)) {
+      raise<FileError>("'{}': the array '{}' comes twice", name, key);
+    }
+    arrays.emplace(std::move(key), parseNpy(archive.content(entry), name + ":" + entry.name));
   }
   return arrays;
 }

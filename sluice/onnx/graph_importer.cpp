@@ -435,7 +435,7 @@ ImportedModel importModelBytes(std::span<const std::byte> bytes,
 }
 
 ImportedModel importModel(const std::filesystem::path& path, const ImportOptions& options) {
-  const std::string bytes = readFile(path, options.maxFileBytes);
+  const std::string bytes = readModelFile(path, options.maxFileBytes);
   try {
     std::filesystem::path folder = path.parent_path();
     return importModelBytes(

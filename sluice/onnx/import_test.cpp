@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <onnx/defs/parser.h>
+#include <sys/stat.h>
 
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/printer.h"
@@ -210,7 +211,7 @@ TEST(OnnxImport, FilesThatAreNoModelsAreRefused) {
   EXPECT_THAT(messageOf<Error>([&] { importModelBytes(std::as_bytes(std::span(junk))); }),
               AllOf(HasSubstr("FileError"), HasSubstr("no ONNX model")));
   EXPECT_THAT(messageOf<Error>([] { importModel("/no/such/model.onnx"); }),
-              AllOf(HasSubstr("FileError"), HasSubstr("cannot be read")));
+              AllOf(HasSubstr("FileError"), HasSubstr("cannot open")));
   const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "large.onnx";
   std::ofstream(file) << std::string(100, 'x');
   EXPECT_THAT(messageOf<Error>([&] { importModel(file, {.maxFileBytes = 10}); }),
@@ -270,7 +271,12 @@ TEST(OnnxImport, ExternalDataIsReadFromTheModelsFolderOnly) {
   EXPECT_THAT(refused("../weights.bin", "0"), HasSubstr("outside of the model's folder"));
   EXPECT_THAT(refused("/etc/passwd", "0"), HasSubstr("outside of the model's folder"));
   EXPECT_THAT(refused("weights.bin", "12"), HasSubstr("fewer than 8 bytes"));
-  EXPECT_THAT(refused("missing.bin", "0"), HasSubstr("is missing"));
+  EXPECT_THAT(refused("missing.bin", "0"), HasSubstr("cannot open"));
+  std::filesystem::remove(folder / "fifo");
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(refused("fifo", "0"), HasSubstr("it is a FIFO"));
+  EXPECT_THAT(messageOf<FileError>([&] { importModel(folder / "fifo"); }),
+              HasSubstr("it is a FIFO"));
   EXPECT_THAT(refused("weights.bin", "four"), HasSubstr("offset must be a number"));
   std::filesystem::remove(folder / "link.bin");
   std::filesystem::create_symlink("/etc/passwd", folder / "link.bin");

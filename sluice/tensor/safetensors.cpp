@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <span>
@@ -17,6 +15,7 @@
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/base/function_ref.h"
+#include "sluice/base/input_file.h"
 
 namespace sluice {
 namespace {
@@ -324,20 +323,9 @@ SafeTensors parseSafeTensors(std::string_view bytes, std::string_view name) {
 }
 
 SafeTensors readSafeTensors(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  if (size < 0 || std::filesystem::is_directory(path)) {
-    raise<FileError>(
-        "cannot open '{}': {}", path.string(), file ? "it is no file" : std::strerror(errno));
-  }
-  const auto read = [&](std::uint64_t offset, std::span<std::byte> to) {
-    file.seekg(static_cast<std::streamoff>(offset));
-    file.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size()));
-    if (!file) {
-      raise<FileError>("cannot read '{}': {}", path.string(), std::strerror(errno));
-    }
-  };
-  return readFrom(read, static_cast<std::uint64_t>(size), path.string());
+  const InputFile file(path);
+  const auto read = [&](std::uint64_t offset, std::span<std::byte> to) { file.read(offset, to); };
+  return readFrom(read, file.size(), path.string());
 }
 
 void writeSafeTensors(const std::filesystem::path& path, const SafeTensors& content) {

@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "sluice/base/error.h"
 
@@ -82,6 +84,22 @@ TEST(SafeTensors, AreReadAsWrittenOfEveryType) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), serializeSafeTensors(content));
   fs::remove(path);
+}
+
+TEST(SafeTensors, AreReadFromRegularFilesAlone) {
+  const fs::path fifo =
+      fs::path(::testing::TempDir()) / ("sluice_tensors_fifo_" + std::to_string(::getpid()));
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const auto& [path, kind] :
+       {std::pair(fifo, "a FIFO"), std::pair(fs::path("/dev/zero"), "a character device")}) {
+    try {
+      readSafeTensors(path);
+      ADD_FAILURE() << path << " was read";
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(kind));
+    }
+  }
+  fs::remove(fifo);
 }
 
 TEST(SafeTensors, WithoutTensorsAreAFile) {

@@ -338,7 +338,7 @@ def inspect(programs, folder):
     check("= fused(" in passes and 'output "y"' in passes, passes)
     program = programs.run("sluice", "inspect", path, "--program")
     check("lane" in program and "fused" in program, program)
-    check("cannot read" in programs.run("sluice", "inspect", folder / "none", code=1), "missing")
+    check("cannot open" in programs.run("sluice", "inspect", folder / "none", code=1), "missing")
     check("graph \"" in programs.run("sluice", "inspect", path, "--text"), "no text")
     model = "/usr/share/libonnx-testdata/data/node/test_add/model.onnx"
     check("1  add" in programs.run("sluice", "inspect", model), "no ONNX model")
