@@ -3,6 +3,7 @@
 #include "sluice/onnx/import.h"
 
 #include <fstream>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include "sluice/ir/printer.h"
 #include "sluice/onnx/export.h"
 #include "sluice/onnx/proto.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/op_list.h"
 #include "tests/support/message_of.h"
@@ -283,6 +285,26 @@ TEST(OnnxImport, ExternalDataIsReadFromTheModelsFolderOnly) {
   EXPECT_THAT(refused("link.bin", "0"), HasSubstr("outside of the model's folder"));
   const pb::ModelProto inMemory = modelWithExternal("weights.bin", "0");
   EXPECT_THAT(messageOf<Error>([&] { import(inMemory); }), HasSubstr("read from a file"));
+}
+
+TEST(OnnxExport, OfManyOpsOfOneNameTakesTimeThatGrowsWithTheirNumber) {
+  // If every op tried all numbers from 1, this would take many minutes.
+  constexpr int kCount = 100'000;
+  ir::Graph graph("main");
+  ir::GraphBuilder b(graph);
+  Value x = b.input("x", {DType::F32, Shape{1}});
+  for (int i = 0; i < kCount; ++i) {
+    x = ops::neg(b, x);
+  }
+  graph.addOutput("y", x);
+  pb::ModelProto model;
+  ASSERT_TRUE(model.ParseFromString(exportModelBytes(graph)));
+  std::set<std::string> names;
+  for (const pb::NodeProto& node : model.graph().node()) {
+    names.insert(node.output(0));
+  }
+  EXPECT_EQ(model.graph().node_size(), kCount);
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(kCount));
 }
 
 TEST(OnnxExport, WeightsBuffersAndFrozenWeightsComeBack) {

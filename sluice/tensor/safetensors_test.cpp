@@ -102,6 +102,19 @@ TEST(SafeTensors, AreReadFromRegularFilesAlone) {
   fs::remove(fifo);
 }
 
+TEST(SafeTensors, OfManyNamesAreReadInTimeThatGrowsWithTheirNumber) {
+  // If every tensor looked at all others, this would take minutes.
+  constexpr int kCount = 100'000;
+  std::string header = "{";
+  for (int i = 0; i < kCount; ++i) {
+    header += (i == 0 ? "\"t" : ",\"t") + std::to_string(i) +
+              R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  }
+  const SafeTensors content = parseSafeTensors(fileOf(header + "}"), "x");
+  EXPECT_EQ(content.tensors.size(), static_cast<std::size_t>(kCount));
+  EXPECT_TRUE(content.tensors.contains("t99999"));
+}
+
 TEST(SafeTensors, WithoutTensorsAreAFile) {
   expectSame(parseSafeTensors(serializeSafeTensors({}), "x"), {});
   expectSame(parseSafeTensors(fileOf("{} \n  "), "x"), {});
