@@ -11,6 +11,7 @@
 #include "sluice/base/input_file.h"
 #include "sluice/ops/custom_def.h"
 #include "sluice/ops/custom_op.h"
+#include "sluice/ops/elf_file.h"
 #include "sluice/ops/op_list.h"
 
 namespace sluice::ops {
@@ -65,6 +66,10 @@ std::vector<std::string> registerCustomOps(const abi::Library& library, std::str
         library.abiVersion,
         abi::kVersion);
   }
+  if (library.numOps > 0 && library.ops == nullptr) {
+    raise<InvalidArgument>(
+        "{} says that it has {} custom ops, but its table of ops is null", origin, library.numOps);
+  }
   Registered& all = registered();
   const std::lock_guard lock(all.mutex);
   if (const auto known = all.libraries.find(&library); known != all.libraries.end()) {
@@ -96,7 +101,7 @@ std::vector<std::string> loadCustomOps(const std::filesystem::path& library) {
   if (!statOf(library, "load")) {
     raise<FileError>("there is no library of custom ops '{}'", library.string());
   }
-  const InputFile file(library);  // what is no regular file would block
+  requireWholeLibrary(InputFile(library), library.string());
   void* handle = openLibrary(library);
   if (handle == nullptr) {
     raise<FileError>(
