@@ -95,6 +95,9 @@ std::string generate(Gpt& net, const Settings& s, const Options& options) {
 }
 
 void run(const Settings& settings) {
+  if (settings.prompt.empty()) {
+    throw InvalidArgument("--prompt is empty: a sample needs at least one character to continue");
+  }
   const std::vector<std::int64_t> text = readText(settings);
   Gpt net(settings.shape);
   Options options;
@@ -131,8 +134,11 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     run(settings);
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  } catch (...) {
+    fmt::print(stderr, "error: an exception of an unknown type\n");
     return 1;
   }
   return 0;

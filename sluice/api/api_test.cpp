@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "sluice/sluice.h"
+#include "tests/support/address_space.h"
 #include "tests/support/message_of.h"
 
 namespace sluice {
@@ -165,6 +166,23 @@ TEST(Models, SayWhatTheyAreOnceCompiled) {
   EXPECT_THAT(model.summary(), HasSubstr("inference program for (f32[3]): 1 kernels"));
   EXPECT_THAT(messageOf<InvalidArgument>([&] { model.setOptimizer(optim::SGD(0.1)); }),
               HasSubstr("no optimizer"));
+}
+
+TEST(Models, WhoseThreadsCannotBeStartedAreADeviceError) {
+  if (!testing::kCanLimitAddressSpace) {
+    GTEST_SKIP() << "the sanitizer needs address space";
+  }
+  EXPECT_EXIT(
+      {
+        testing::limitAddressSpace(std::size_t{64} << 20U);
+        testing::exitByError<DeviceError>([] {
+          Double net;
+          auto model = inferenceModel(net, Options().threads(1000));
+          model(HostTensor(DType::F32, Shape{3}));
+        });
+      },
+      ::testing::ExitedWithCode(0),
+      "");
 }
 
 class TuningFile : public ::testing::Test {

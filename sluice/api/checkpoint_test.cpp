@@ -151,6 +151,15 @@ TEST(CheckpointFolder, KeepsTheNewest) {
               HasSubstr("notes.txt"));
 }
 
+TEST(CheckpointFolder, ThatIsGoneIsAFileError) {
+  const Folder folder("gone");
+  const CheckpointFolder checkpoints(folder.path / "inner");
+  fs::remove_all(checkpoints.folder());
+  EXPECT_THAT(messageOf<FileError>([&] { checkpoints.files(); }),
+              HasSubstr(checkpoints.folder().string()));
+  EXPECT_THROW(checkpoints.latest(), FileError);
+}
+
 TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   const Folder folder("resumes");
   CheckpointedNet net;

@@ -190,8 +190,10 @@ std::vector<HostTensor> GraphSession::gather(const NamedTensors& inputs) const {
                              op.outputs[0].str(),
                              given->second.type().str());
     }
-    model_.batchLayout().requireInputElements(
-        op.name, op.outputs[0].shape.elements(), given->second.shape().elements());
+    if (op.outputs[0].shape.rank() > 0) {  // a scalar is the same for all micro-batches
+      model_.batchLayout().requireInputElements(
+          op.name, op.outputs[0].shape.elements(), given->second.shape().elements());
+    }
     tensors.push_back(given->second.reshaped(inputType(i).shape));
   }
   return tensors;

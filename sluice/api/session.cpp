@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -147,10 +148,15 @@ std::shared_future<void> Session::start(runtime::LoadedProgram& program,
                                         std::function<void()> done) {
   wait();
   attach();
-  running_ = std::async(std::launch::async, [this, &program, args, done = std::move(done)] {
-               runStep(program, args);
-               done();
-             }).share();
+  try {
+    running_ = std::async(std::launch::async, [this, &program, args, done = std::move(done)] {
+                 runStep(program, args);
+                 done();
+               }).share();
+  } catch (const std::system_error& error) {
+    raise<DeviceError>("cannot start the thread of an asynchronous call: {}",
+                       error.code().message());
+  }
   return running_;
 }
 

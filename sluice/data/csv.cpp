@@ -6,7 +6,10 @@
 #include <cstring>
 #include <unordered_set>
 
+#include <fmt/format.h>
+
 #include "sluice/base/error.h"
+#include "sluice/base/host_limits.h"
 #include "sluice/base/input_file.h"
 
 namespace sluice::data {
@@ -187,7 +190,8 @@ CsvTable parseCsv(std::string_view text, const std::string& name, const CsvOptio
 }
 
 CsvTable readCsv(const std::string& path, const CsvOptions& options) {
-  return parseCsv(readFile(path), path, options);
+  return orOutOfMemory(fmt::format("the table of '{}'", path),
+                       [&] { return parseCsv(readFile(path), path, options); });
 }
 
 HostTensor CsvTable::columns(const std::vector<std::string>& wanted) const {

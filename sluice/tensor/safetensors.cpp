@@ -10,11 +10,13 @@
 #include <unordered_set>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/base/function_ref.h"
+#include "sluice/base/host_limits.h"
 #include "sluice/base/input_file.h"
 
 namespace sluice {
@@ -359,7 +361,8 @@ SafeTensors parseSafeTensors(std::string_view bytes, std::string_view name) {
 SafeTensors readSafeTensors(const std::filesystem::path& path) {
   const InputFile file(path);
   const auto read = [&](std::uint64_t offset, std::span<std::byte> to) { file.read(offset, to); };
-  return readFrom(read, file.size(), path.string());
+  return orOutOfMemory(fmt::format("the tensors of '{}'", path.string()),
+                       [&] { return readFrom(read, file.size(), path.string()); });
 }
 
 void writeSafeTensors(const std::filesystem::path& path, const SafeTensors& content) {

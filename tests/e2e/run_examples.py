@@ -294,7 +294,9 @@ def char_gpt(programs):
     sample = text.split("---\n")[1]
     check(len(sample) == len("The ") + 20 + 1, text)
     text = programs.run("char_gpt", "--files", "missing.txt", code=1)
-    check("FileError" in text and "missing.txt" in text, text)
+    check("error: FileError" in text and "missing.txt" in text, text)
+    text = programs.run("char_gpt", "--prompt", "", code=1)
+    check("error: InvalidArgument" in text and "--prompt is empty" in text, text)
 
 
 GRAPH = """graph "demo" {
