@@ -104,7 +104,8 @@ TEST(IdxGzip, ReadsWhatThePlainFileHoldsAndRefusesDamage) {
               HasSubstr("holds 7"));
   // 4 GB that are promised are not 4 GB that are allocated.
   const std::string promise = "\0\0\x08\x01\xff\xff\xff\xff\1"s;
-  EXPECT_THAT(failure<FileError>([&] { parseIdx(gzip(promise), "t.gz"); }), HasSubstr("holds 1"));
+  EXPECT_THAT(failure<FileError>([&] { parseIdx(gzip(promise), "t.gz", UINT64_MAX); }),
+              HasSubstr("holds 1"));
 }
 
 TEST(Inflate, StopsAtTheLimit) {
@@ -163,6 +164,29 @@ TEST(Npz, ReadsWhatNumpyWrites) {
   EXPECT_EQ(arrays.at("a").type(), (TensorType{DType::F32, {2, 3}}));
   EXPECT_EQ(arrays.at("a").toDoubles(), (Doubles{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(arrays.at("b").toDoubles(), (Doubles{1, -2}));
+}
+
+TEST(IdxGzip, ThatUnpacksToMoreThanTheLimitIsRefusedBeforeTheWork) {
+  // 2^31 bytes are claimed, and none follows.
+  const std::string claimed = gzip("\0\0\x08\x01\x80\0\0\0"s);
+  EXPECT_THAT(failure<FileError>([&] { parseIdx(claimed, "x.gz"); }),
+              HasSubstr("unpacks to 2147483648 bytes, the limit is 1073741824"));
+  const std::string four = gzip("\0\0\x08\x01\0\0\0\x04"s + "\1\2\3\4");
+  EXPECT_EQ(parseIdx(four, "x.gz", 4).toDoubles(), (Doubles{1, 2, 3, 4}));
+  EXPECT_THAT(failure<FileError>([&] { parseIdx(four, "x.gz", 3); }), HasSubstr("maxBytes"));
+}
+
+TEST(Npz, ThatUnpacksToMoreThanTheLimitIsRefused) {
+  const std::string archive = fromHex(kArchive);
+  const auto arrays = parseNpz(archive, "x.npz");
+  // Each member is the array and a header of 128 bytes.
+  std::uint64_t bytes = 0;
+  for (const auto& [name, array] : arrays) {
+    bytes += 128 + array.byteCount();
+  }
+  EXPECT_EQ(parseNpz(archive, "x.npz", bytes).size(), arrays.size());
+  EXPECT_THAT(failure<FileError>([&] { parseNpz(archive, "x.npz", bytes - 1); }),
+              HasSubstr("limit is " + std::to_string(bytes - 1)));
 }
 
 TEST(Npz, ArraysHaveDifferentNames) {
