@@ -1,14 +1,11 @@
 #include "cli/graph_file.h"
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include <CLI/CLI.hpp>
 
 #include "sluice/base/error.h"
+#include "sluice/base/input_file.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ir/verify.h"
 #include "sluice/onnx/import.h"
@@ -35,13 +32,9 @@ onnx::ImportOptions importOptions(const std::vector<std::string>& dims) {
 }
 
 ir::Graph parseText(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    raise<FileError>("cannot read '{}': {}", path, std::strerror(errno));
-  }
+  const std::string text = readFile(path);
   try {
-    return ir::parse(text.str(), ops::opSet());
+    return ir::parse(text, ops::opSet());
   } catch (Error& error) {
     error.at(path);
     throw;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "cli/commands.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
+#include "sluice/base/input_file.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/onnx/import.h"
 #include "sluice/ops/op_list.h"
@@ -97,10 +99,7 @@ int listOnnx() {
 
 /// Per op what a file of lines "op types" says; the file of the conformance suite's `op_types`.
 std::map<std::string, std::string, std::less<>> readTypes(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    raise<FileError>("cannot read the types of ops from '{}'", path);
-  }
+  std::istringstream file(readFile(path, kTextFileLimit));
   std::map<std::string, std::string, std::less<>> types;
   for (std::string op, rest; file >> op && std::getline(file >> std::ws, rest);) {
     types.insert_or_assign(op, rest);

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/graph_file.h"
 #include "sluice/base/atomic_file.h"
+#include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/cpu/tune.h"
 #include "sluice/ir/printer.h"
@@ -89,6 +90,9 @@ int tune(const TuneSettings& settings) {
   }
   const std::string table = devices::cpu::tune(
       calls, [](std::string_view key) { fmt::print(stderr, "measuring {}\n", key); });
+  if (device::parseTuning(table).empty()) {
+    raise<InvalidArgument>("'{}' has no kernel that could be tuned", settings.file.path);
+  }
   if (settings.output.empty()) {
     fmt::print("{}", table);
     return 0;

@@ -28,7 +28,10 @@ int main(int argc, char** argv) {
   try {
     return action();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  } catch (...) {
+    fmt::print(stderr, "error: an exception of an unknown type\n");
     return 1;
   }
 }

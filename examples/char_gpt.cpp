@@ -3,14 +3,13 @@
 #include "examples/char_gpt.h"
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "sluice/base/input_file.h"
 #include "sluice/base/philox.h"
 #include "sluice/sluice.h"
 
@@ -33,11 +32,7 @@ struct Settings {
 std::vector<std::int64_t> readText(const Settings& settings) {
   std::vector<std::int64_t> ids;
   for (const std::string& name : settings.files) {
-    std::ifstream file(name);
-    if (!file) {
-      throw FileError("cannot open '" + name + "'; name text files with --files");
-    }
-    for (char c = 0; file.get(c);) {
+    for (const char c : readFile(name)) {
       ids.push_back(c >= 0 ? c : ' ');  // what is not ASCII becomes a space
     }
   }
@@ -100,6 +95,9 @@ std::string generate(Gpt& net, const Settings& s, const Options& options) {
 }
 
 void run(const Settings& settings) {
+  if (settings.prompt.empty()) {
+    throw InvalidArgument("--prompt is empty: a sample needs at least one character to continue");
+  }
   const std::vector<std::int64_t> text = readText(settings);
   Gpt net(settings.shape);
   Options options;
@@ -136,8 +134,11 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     run(settings);
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  } catch (...) {
+    fmt::print(stderr, "error: an exception of an unknown type\n");
     return 1;
   }
   return 0;

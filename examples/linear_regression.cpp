@@ -10,7 +10,7 @@ struct Line : nn::Module {
   nn::Tensor forward(nn::Tensor x, nn::Tensor y) { return nn::mseLoss(fc(x), y); }
 };
 
-int main() {
+int main() try {
   HostTensor x(DType::F32, Shape{64, 1});
   HostTensor y(DType::F32, Shape{64, 1});
   for (std::int64_t i = 0; i < 64; ++i) {
@@ -28,4 +28,10 @@ int main() {
              loss.at(0),
              line.find("fc.weight")->value().at(0),
              line.find("fc.bias")->value().at(0));
+} catch (const std::exception& error) {
+  fmt::print(stderr, "error: {}\n", error.what());
+  return 1;
+} catch (...) {
+  fmt::print(stderr, "error: an exception of an unknown type\n");
+  return 1;
 }

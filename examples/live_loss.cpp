@@ -1,5 +1,6 @@
 // Trains a line in one call of 100 iterations; a thread of the host prints the loss of each while
 // the training runs.
+#include <exception>
 #include <thread>
 
 #include <fmt/core.h>
@@ -39,7 +40,7 @@ void printLosses(data::OutfeedQueue& losses) {
 
 }  // namespace
 
-int main() {
+int main() try {
   Line line;
   data::InfeedQueue infeed(points());
   data::OutfeedQueue losses;
@@ -52,14 +53,24 @@ int main() {
   auto train =
       compile(line, Options(), [&](const Tensors&) { return repeat(kSteps, body, {}, &infeed); });
   std::thread reader([&] { printLosses(losses); });
+  std::exception_ptr failure;
   try {
     train();
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+  } catch (...) {
+    failure = std::current_exception();
   }
   losses.close();  // nothing more comes, even if the training failed
   reader.join();
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
   fmt::print("slope {:.3f}, intercept {:.3f}\n",
              line.find("fc.weight")->value().at(0),
              line.find("fc.bias")->value().at(0));
+} catch (const std::exception& error) {
+  fmt::print(stderr, "error: {}\n", error.what());
+  return 1;
+} catch (...) {
+  fmt::print(stderr, "error: an exception of an unknown type\n");
+  return 1;
 }

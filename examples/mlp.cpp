@@ -39,7 +39,7 @@ void makeSpirals(HostTensor& points, HostTensor& labels) {
 
 }  // namespace
 
-int main() {
+int main() try {
   HostTensor points(DType::F32, Shape{kPoints, 2});
   HostTensor labels(DType::I64, Shape{kPoints});
   makeSpirals(points, labels);
@@ -62,4 +62,10 @@ int main() {
   fit(training, loader, fitting);
   const auto [logits, loss] = validation(points, labels);
   fmt::print("loss {:.4f}, accuracy {:.2f}%\n", loss.at(0), accuracy(logits, labels));
+} catch (const std::exception& error) {
+  fmt::print(stderr, "error: {}\n", error.what());
+  return 1;
+} catch (...) {
+  fmt::print(stderr, "error: an exception of an unknown type\n");
+  return 1;
 }

@@ -361,8 +361,11 @@ int main(int argc, char** argv) {
       log::setLevels("debug");
     }
     run(settings);
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  } catch (...) {
+    fmt::print(stderr, "error: an exception of an unknown type\n");
     return 1;
   }
   return 0;

@@ -19,7 +19,7 @@ struct Classifier : nn::Module {
   }
 };
 
-int main() {
+int main() try {
   HostTensor points(DType::F32, Shape{512, 2});  // inside or outside of a circle
   HostTensor labels(DType::I64, Shape{512});
   for (std::int64_t i = 0; i < 512; ++i) {
@@ -44,4 +44,7 @@ int main() {
   auto inference = inferenceModel(net, one);  // the same weights, not a copy
   const auto [logits, loss] = inference(points, labels);
   fmt::print("loss {:.3f}, accuracy {:.1f}%\n", loss.at(0), accuracy(logits, labels));
+} catch (const std::exception& error) {
+  fmt::print(stderr, "error: {}\n", error.what());
+  return 1;
 }

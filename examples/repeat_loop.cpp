@@ -22,7 +22,7 @@ void print(const char* name, const HostTensor& tensor) {
 
 }  // namespace
 
-int main() {
+int main() try {
   const HostTensor ones = HostTensor::full({DType::F32, Shape{1, 800}}, 1);
   data::InfeedQueue infeed(data::repeat(data::iterate(data::tensorDataset({ones, ones}))));
   data::OutfeedQueue outfeed;
@@ -35,4 +35,10 @@ int main() {
   for (const auto& [name, tensor] : outfeed.dequeueNamed()) {
     print(name.c_str(), tensor);
   }
+} catch (const std::exception& error) {
+  fmt::print(stderr, "error: {}\n", error.what());
+  return 1;
+} catch (...) {
+  fmt::print(stderr, "error: an exception of an unknown type\n");
+  return 1;
 }

@@ -59,8 +59,11 @@ int main(int argc, char** argv) {
     const double two = train(PipelinedExecution("hidden", "output"));
     fmt::print("one device: loss {:.9g}\ntwo devices: loss {:.9g}\n", one, two);
     return one == two ? 0 : 1;
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  } catch (...) {
+    fmt::print(stderr, "error: an exception of an unknown type\n");
     return 1;
   }
 }

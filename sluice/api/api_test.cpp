@@ -4,14 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "sluice/sluice.h"
+#include "tests/support/address_space.h"
 #include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
 using sluice::testing::messageOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -165,6 +168,23 @@ TEST(Models, SayWhatTheyAreOnceCompiled) {
               HasSubstr("no optimizer"));
 }
 
+TEST(Models, WhoseThreadsCannotBeStartedAreADeviceError) {
+  if (!testing::kCanLimitAddressSpace) {
+    GTEST_SKIP() << "the sanitizer needs address space";
+  }
+  EXPECT_EXIT(
+      {
+        testing::limitAddressSpace(std::size_t{64} << 20U);
+        testing::exitByError<DeviceError>([] {
+          Double net;
+          auto model = inferenceModel(net, Options().threads(1000));
+          model(HostTensor(DType::F32, Shape{3}));
+        });
+      },
+      ::testing::ExitedWithCode(0),
+      "");
+}
+
 class TuningFile : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
@@ -190,6 +210,19 @@ TEST_F(TuningFile, WithABrokenLineNamesFileAndLine) {
   EXPECT_THAT(message, HasSubstr(path_));
   EXPECT_THAT(message, HasSubstr("3"));
   EXPECT_THAT(message, HasSubstr("broken"));
+}
+
+TEST_F(TuningFile, WithoutALineOrOfAnotherKindIsAConfigFileError) {
+  Double net;
+  for (const char* text : {"", "\n\n", "# only words\n"}) {
+    write(text);
+    EXPECT_THAT(messageOf<ConfigFileError>([&] { inferenceModel(net, options()); }),
+                AllOf(HasSubstr(path_), HasSubstr("no line 'key value'")));
+  }
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THAT(messageOf<ConfigFileError>([&] { inferenceModel(net, options()); }),
+              HasSubstr("it is a FIFO"));
 }
 
 struct Product : nn::Module {

@@ -151,11 +151,11 @@ Shape BatchLayout::outputShape(const Shape& perMicroBatch) const {
 }
 
 std::int64_t BatchLayout::microBatchOf(std::string_view input, const Shape& shape) const {
-  const std::int64_t factor = inputFactor();
-  if (shape.rank() == 0 && factor == 1) {
+  if (shape.rank() == 0) {
     return 1;
   }
-  if (shape.rank() == 0 || shape[0] % factor != 0) {
+  const std::int64_t factor = inputFactor();
+  if (shape[0] % factor != 0) {
     raise<InvalidArgument>("{} has shape {}: its first dimension must be a multiple of {} ({})",
                            input,
                            shape.str(),

@@ -74,7 +74,7 @@ struct BatchLayout {
   Shape outputShape(const Shape& perMicroBatch) const;
 
   /// B of an input of a whole call. Throws InvalidArgument, naming the factors, for a first
-  /// dimension that is no multiple of inputFactor(), or for a scalar unless that is 1.
+  /// dimension that is no multiple of inputFactor(). A scalar is the same for all micro-batches.
   std::int64_t microBatchOf(std::string_view input, const Shape& shape) const;
   /// Throws InvalidArgument unless a buffer holds exactly the elements of a call.
   void requireInputElements(std::string_view input,

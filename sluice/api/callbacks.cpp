@@ -1,14 +1,13 @@
 // The callbacks that come with fit.
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "sluice/api/fit.h"
+#include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 
 namespace sluice {
 namespace {
@@ -64,55 +63,40 @@ class ProgressBar : public Callback {
 
 class CsvLog : public Callback {
  public:
-  explicit CsvLog(std::string path) : path_(std::move(path)), partial_(path_ + ".part") {
-    file_.open(partial_, std::ios::trunc);
-    if (!file_) {
-      raise<FileError>("cannot write the log '{}': {}", partial_, std::strerror(errno));
-    }
-  }
+  explicit CsvLog(const std::string& path) : file_(path, PartialFile::Name::Watched) {}
   ~CsvLog() override {
-    file_.close();
-    if (!named_) {
-      static_cast<void>(std::rename(partial_.c_str(), path_.c_str()));
+    try {
+      file_.commit();
+    } catch (const Error& error) {
+      log::warn("fit", "{}", error.message());
     }
   }
   CsvLog(const CsvLog&) = delete;
   CsvLog& operator=(const CsvLog&) = delete;
 
   void onStep(const Progress& p) override {
+    std::string text;
     if (!headed_) {
-      file_ << "epoch,step,updates,seconds";
+      text = "epoch,step,updates,seconds";
       for (const auto& metric : p.metrics) {
-        file_ << ',' << metric.first;
+        text += ',' + metric.first;
       }
-      file_ << '\n';
+      text += '\n';
       headed_ = true;
     }
-    file_ << fmt::format("{},{},{},{:.6f}", p.epoch + 1, p.step, p.updates, p.seconds);
+    text += fmt::format("{},{},{},{:.6f}", p.epoch + 1, p.step, p.updates, p.seconds);
     for (const auto& metric : p.metrics) {
-      file_ << fmt::format(",{:.9g}", metric.second);
+      text += fmt::format(",{:.9g}", metric.second);
     }
-    file_ << '\n';
-    file_.flush();
-    if (!file_) {
-      raise<FileError>("cannot write the log '{}': {}", partial_, std::strerror(errno));
-    }
+    file_.write(text + '\n');
   }
 
   /// A further fit goes on in the same file under its final name.
-  void onFitEnd(const Progress&) override {
-    if (!named_ && std::rename(partial_.c_str(), path_.c_str()) != 0) {
-      raise<FileError>("cannot name the log '{}': {}", path_, std::strerror(errno));
-    }
-    named_ = true;
-  }
+  void onFitEnd(const Progress&) override { file_.commit(); }
 
  private:
-  std::string path_;
-  std::string partial_;
-  std::ofstream file_;
+  PartialFile file_;
   bool headed_ = false;
-  bool named_ = false;  // the file has its final name
 };
 
 }  // namespace
@@ -121,8 +105,8 @@ std::unique_ptr<Callback> progressBar() {
   return std::make_unique<ProgressBar>();
 }
 
-std::unique_ptr<Callback> csvLog(std::string path) {
-  return std::make_unique<CsvLog>(std::move(path));
+std::unique_ptr<Callback> csvLog(const std::string& path) {
+  return std::make_unique<CsvLog>(path);
 }
 
 }  // namespace sluice

@@ -1,13 +1,12 @@
 #include "sluice/api/checkpoint.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/log.h"
@@ -106,17 +105,6 @@ std::optional<std::int64_t> updatesIn(std::string_view name) {
   name.remove_prefix(kPrefix.size());
   name.remove_suffix(kSuffix.size());
   return numberIn<std::int64_t>(name);
-}
-
-/// What a process that no longer runs left behind: "checkpoint-....<process>.part".
-bool isAbandoned(const std::string& name) {
-  constexpr std::string_view kPart = ".part";
-  if (!name.starts_with(kPrefix) || !name.ends_with(kPart)) {
-    return false;
-  }
-  const std::string_view stem = std::string_view(name).substr(0, name.size() - kPart.size());
-  const auto process = numberIn<pid_t>(stem.substr(stem.rfind('.') + 1));
-  return process && ::kill(*process, 0) != 0 && errno == ESRCH;
 }
 
 /// Saves every few steps.
@@ -222,7 +210,7 @@ CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep)
   }
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (!fs::is_directory(folder_)) {
+  if (std::error_code unknown; !fs::is_directory(folder_, unknown)) {
     raise<FileError>("cannot make the folder '{}' of checkpoints: {}",
                      folder_.string(),
                      error ? error.message() : "it is no folder");
@@ -231,10 +219,16 @@ CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep)
 
 std::vector<fs::path> CheckpointFolder::files() const {
   std::vector<std::pair<std::int64_t, fs::path>> numbered;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
-    if (const auto updates = updatesIn(entry.path().filename().string())) {
-      numbered.emplace_back(*updates, entry.path());
+  std::error_code failed;
+  for (fs::directory_iterator at(folder_, failed); !failed && at != fs::directory_iterator();
+       at.increment(failed)) {
+    if (const auto updates = updatesIn(at->path().filename().string())) {
+      numbered.emplace_back(*updates, at->path());
     }
+  }
+  if (failed) {
+    raise<FileError>(
+        "cannot read the folder '{}' of checkpoints: {}", folder_.string(), failed.message());
   }
   std::ranges::sort(numbered);
   std::vector<fs::path> paths;
@@ -277,15 +271,11 @@ void CheckpointFolder::removeOld(std::int64_t updates) const {
     return updatesIn(path.filename().string()).value_or(0) > updates;
   });
   old.resize(old.size() - std::min(old.size(), static_cast<std::size_t>(keep_)));
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
-    if (isAbandoned(entry.path().filename().string())) {
-      old.push_back(entry.path());
-    }
-  }
   for (const fs::path& path : old) {
     std::error_code ignored;  // another time
     fs::remove(path, ignored);
   }
+  removeAbandonedParts(folder_, kPrefix);
 }
 
 std::optional<Resumed> CheckpointFolder::resume(Model& model) const {

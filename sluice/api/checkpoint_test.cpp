@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sluice/sluice.h"
@@ -134,8 +135,8 @@ TEST(CheckpointFolder, KeepsTheNewest) {
   const CheckpointFolder checkpoints(folder.path / "deep" / "er", 2);
   EXPECT_EQ(checkpoints.latest(), std::nullopt);
   write(checkpoints.folder() / "notes.txt", "mine");
-  // Left by a process that is gone: none has this number.
-  write(checkpoints.folder() / "checkpoint-000000000001.safetensors.99999999.part", "half");
+  // Left by a process that is gone: nobody holds its lock.
+  write(checkpoints.folder() / "checkpoint-000000000001.safetensors.sluice-99-0.part", "half");
   for (int i = 0; i < 4; ++i) {
     model(input());
     const fs::path saved = checkpoints.save(model);
@@ -150,6 +151,15 @@ TEST(CheckpointFolder, KeepsTheNewest) {
               HasSubstr("notes.txt"));
 }
 
+TEST(CheckpointFolder, ThatIsGoneIsAFileError) {
+  const Folder folder("gone");
+  const CheckpointFolder checkpoints(folder.path / "inner");
+  fs::remove_all(checkpoints.folder());
+  EXPECT_THAT(messageOf<FileError>([&] { checkpoints.files(); }),
+              HasSubstr(checkpoints.folder().string()));
+  EXPECT_THROW(checkpoints.latest(), FileError);
+}
+
 TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   const Folder folder("resumes");
   CheckpointedNet net;
@@ -162,6 +172,7 @@ TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   const fs::path second = checkpoints.save(model, "second");
   write(second, contentOf(second).substr(0, 300));
   write(folder.path / "checkpoint-000000000009.safetensors", "");
+  ASSERT_EQ(::mkfifo((folder.path / "checkpoint-000000000010.safetensors").c_str(), 0600), 0);
   CheckpointedNet freshNet;
   auto fresh = trainingModel(freshNet, Options(), optim::Adam(0.1));
   ::testing::internal::CaptureStderr();
@@ -169,6 +180,7 @@ TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   const std::string warnings = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(warnings, HasSubstr(second.string()));
   EXPECT_THAT(warnings, HasSubstr("000009.safetensors"));
+  EXPECT_THAT(warnings, HasSubstr("000010.safetensors': it is a FIFO"));
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->loader, "first");
   EXPECT_EQ(resumed->updates, 1);

@@ -43,7 +43,7 @@ std::unique_ptr<Callback> progressBar();
 
 /// A line per step: epoch, step, updates, seconds, metrics. The file has the name with ".part"
 /// until training ends (or the callback is destroyed); throws FileError.
-std::unique_ptr<Callback> csvLog(std::string path);
+std::unique_ptr<Callback> csvLog(const std::string& path);
 
 struct FitOptions {
   std::int64_t epochs = 1;

@@ -262,7 +262,9 @@ Model::Signature Model::signatureOf(const HostStructure& inputs, const BatchLayo
 
 std::int64_t Model::rowsOf(const Signature& signature) {
   const std::vector<TensorType> types = signature.leaves();
-  return types.empty() || types[0].shape.rank() == 0 ? 1 : types[0].shape[0];
+  const auto batch =
+      std::ranges::find_if(types, [](const TensorType& t) { return t.shape.rank() > 0; });
+  return batch == types.end() ? 1 : batch->shape[0];
 }
 
 std::string Model::programName() const {

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "sluice/api/options.h"
 #include "sluice/base/error.h"
@@ -145,6 +146,18 @@ class OptionsFile : public ::testing::Test {
  private:
   std::vector<std::string> files_;
 };
+
+TEST_F(OptionsFile, ThatIsNoRegularFileIsRefusedAtOnce) {
+  const std::string path = write("fifo.conf", "");
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  for (const auto& [file, kind] : {std::pair(path, "a FIFO"),
+                                   std::pair(std::string("/dev/zero"), "a character device"),
+                                   std::pair(::testing::TempDir(), "a folder")}) {
+    EXPECT_THAT(messageOf<ConfigFileError>([&] { Options::defaults().loadFromFile(file); }),
+                HasSubstr(kind));
+  }
+}
 
 TEST_F(OptionsFile, HoldsOneSetterPerLine) {
   const std::string path = write("good.conf",

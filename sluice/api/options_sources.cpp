@@ -1,7 +1,6 @@
 // Where options come from besides setters: files and SLUICE_DEFAULT_OPTIONS. A source is applied to
 // a copy and taken over as a whole.
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 
 #include "sluice/api/options_table.h"
 #include "sluice/base/error.h"
+#include "sluice/base/input_file.h"
 
 namespace sluice {
 namespace {
@@ -18,16 +18,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kVariable = "SLUICE_DEFAULT_OPTIONS";
 
-std::string readFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file.peek() != std::ifstream::traits_type::eof()) {  // an empty file is one, too
-    text << file.rdbuf();
+std::string readOptionsFile(const std::string& path) {
+  try {
+    return readFile(path, kTextFileLimit);
+  } catch (const Error& error) {
+    raise<ConfigFileError>("cannot read the options file '{}': {}", path, error.message());
   }
-  if (!file.is_open() || file.bad() || text.fail()) {
-    raise<ConfigFileError>("cannot read the options file '{}'", path);
-  }
-  return std::move(text).str();
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -146,7 +142,7 @@ std::vector<std::string> Options::fromEnvironment() const {
 
 Options& Options::loadFromFile(const std::string& path) {
   requireUnfrozen();
-  const std::string text = readFile(path);
+  const std::string text = readOptionsFile(path);
   Options changed = *this;
   std::istringstream lines(text);
   std::string line;

@@ -197,8 +197,10 @@ std::vector<HostTensor> GraphSession::gather(const NamedTensors& inputs) const {
       raise<InvalidArgument>(
           "StepIO: input '{}' is {}, got {}", name, type.str(), given->second.type().str());
     }
-    model_.batchLayout().requireInputElements(
-        name, type.shape.elements(), given->second.shape().elements());
+    if (type.shape.rank() > 0) {  // a scalar is the same for all micro-batches
+      model_.batchLayout().requireInputElements(
+          name, type.shape.elements(), given->second.shape().elements());
+    }
     tensors.push_back(given->second.reshaped(inputType(i).shape));
   }
   return tensors;

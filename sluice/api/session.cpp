@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
@@ -13,6 +11,7 @@
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
+#include "sluice/base/input_file.h"
 #include "sluice/base/log.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/program/verify.h"
@@ -35,13 +34,18 @@ device::Tuning readTuning(const std::string& path) {
   if (path.empty()) {
     return {};
   }
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    raise<ConfigFileError>("cannot read the tuning table '{}'", path);
+  std::string text;
+  try {
+    text = readFile(path, kTextFileLimit);
+  } catch (const Error& error) {
+    raise<ConfigFileError>("cannot read the tuning table '{}': {}", path, error.message());
   }
   try {
-    return device::parseTuning(text.view());
+    device::Tuning tuning = device::parseTuning(text);
+    if (tuning.empty()) {
+      raise<ConfigFileError>("the tuning table has no line 'key value'; `sluice tune` makes one");
+    }
+    return tuning;
   } catch (Error& error) {
     error.at(path);
     throw;

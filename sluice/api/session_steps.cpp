@@ -3,6 +3,7 @@
 // leaves the state torn: then nothing reads it until it was written anew.
 #include <algorithm>
 #include <ranges>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,14 +24,18 @@ std::shared_future<void> Session::start(runtime::LoadedProgram& program,
                                         const runtime::StepArgs& args,
                                         std::function<void()> done,
                                         std::shared_ptr<runtime::Turn::Baton> turn) {
-  return std::async(std::launch::async,
-                    [this, &program, args, done = std::move(done), turn = std::move(turn)] {
-                      const runtime::Turn::Hold mine = turn->takeOn();
-                      attach();
-                      runStep(program, args);
-                      done();
-                    })
-      .share();
+  const auto run = [this, &program, args, done = std::move(done), turn = std::move(turn)] {
+    const runtime::Turn::Hold mine = turn->takeOn();
+    attach();
+    runStep(program, args);
+    done();
+  };
+  try {
+    return std::async(std::launch::async, run).share();
+  } catch (const std::system_error& error) {
+    raise<DeviceError>("cannot start the thread of an asynchronous call: {}",
+                       error.code().message());
+  }
 }
 
 void Session::detach() {

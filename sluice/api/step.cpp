@@ -9,6 +9,9 @@ namespace sluice {
 
 const void* TensorFeed::take(std::int32_t input, std::int64_t microBatch) {
   const HostTensor& tensor = inputs_[static_cast<std::size_t>(input)];
+  if (tensor.shape().rank() == 0) {
+    return tensor.bytes();  // the same for all
+  }
   const auto bytes = tensor.byteCount() / static_cast<std::size_t>(layout_.inputFactor());
   const std::int64_t part = microBatch / layout_.replicationFactor * layout_.inputReplicas() +
                             layout_.inputOf(microBatch % layout_.replicationFactor);

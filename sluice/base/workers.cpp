@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sluice/base/error.h"
+#include "sluice/base/host_limits.h"
 
 namespace sluice {
 
@@ -23,6 +24,21 @@ struct Workers::Impl {
   std::int64_t count = 0;
   const FunctionRef<void(std::int64_t)>* tile = nullptr;
   std::vector<std::thread> threads;
+
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  /// Also when the last of the threads could not be started.
+  ~Impl() {
+    {
+      const std::scoped_lock lock(mutex);
+      stop = true;
+    }
+    wake.notify_all();
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
 
   void runTiles() {
     try {
@@ -64,25 +80,17 @@ Workers::Workers(int threads, const std::function<void(int)>& onStart) : threads
   }
   impl_ = std::make_unique<Impl>();
   for (int i = 1; i < threads; ++i) {
-    impl_->threads.emplace_back([impl = impl_.get(), onStart, i] {
-      if (onStart) {
-        onStart(i);
-      }
-      impl->threadLoop();
-    });
+    impl_->threads.push_back(startThread(fmt::format("thread {} of a team of {}", i + 1, threads),
+                                         [impl = impl_.get(), onStart, i] {
+                                           if (onStart) {
+                                             onStart(i);
+                                           }
+                                           impl->threadLoop();
+                                         }));
   }
 }
 
-Workers::~Workers() {
-  {
-    const std::scoped_lock lock(impl_->mutex);
-    impl_->stop = true;
-  }
-  impl_->wake.notify_all();
-  for (std::thread& thread : impl_->threads) {
-    thread.join();
-  }
-}
+Workers::~Workers() = default;
 
 void Workers::parallelFor(std::int64_t count, FunctionRef<void(std::int64_t)> tile) {
   if (threads_ == 1 || count <= 1) {

@@ -1,12 +1,17 @@
 #include "sluice/base/workers.h"
 
 #include <atomic>
+#include <cstdint>
+#include <new>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/host_limits.h"
+#include "tests/support/address_space.h"
 
 namespace sluice {
 namespace {
@@ -35,6 +40,34 @@ TEST(Workers, AnExceptionOfATileReachesTheCallerAndTheTeamLivesOn) {
   std::atomic<int> sum{0};
   workers.parallelFor(10, [&](std::int64_t i) { sum += static_cast<int>(i); });
   EXPECT_EQ(sum.load(), 45);
+}
+
+TEST(Workers, ThatCannotBeStartedAreADeviceError) {
+  if (!testing::kCanLimitAddressSpace) {
+    GTEST_SKIP() << "the sanitizer needs address space";
+  }
+  EXPECT_EXIT(
+      {
+        testing::limitAddressSpace(std::size_t{64} << 20U);  // stacks of a few threads
+        testing::exitByError<DeviceError>([] { Workers(1000); });
+      },
+      ::testing::ExitedWithCode(0),
+      "");
+}
+
+TEST(HostLimits, BecomeErrorsOfOurs) {
+  const auto messageIn = [](auto f) {
+    try {
+      orOutOfMemory("the table of 'x.csv'", f);
+    } catch (const OutOfMemory& error) {
+      return error.message();
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_NE(messageIn([] { throw std::bad_alloc(); }).find("'x.csv'"), std::string::npos);
+  EXPECT_NE(messageIn([] { std::vector<int>().reserve(SIZE_MAX); }).find("'x.csv'"),
+            std::string::npos);
+  EXPECT_EQ(orOutOfMemory("nothing", [] { return 5; }), 5);
 }
 
 TEST(Workers, AnEmptyTeamIsRefused) {

@@ -33,7 +33,8 @@ struct BufferPool::Shelf {
 
 BufferPool::BufferPool(std::size_t kept) : shelf_(std::make_shared<Shelf>()) {
   shelf_->kept = kept;
-  shelf_->free.reserve(kept);
+  constexpr std::size_t kUsual = 64;  // any number may be asked for
+  shelf_->free.reserve(std::min(kept, kUsual));
 }
 
 BufferPool::~BufferPool() {

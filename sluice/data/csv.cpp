@@ -4,9 +4,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <unordered_set>
+
+#include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/data/file.h"
+#include "sluice/base/host_limits.h"
+#include "sluice/base/input_file.h"
 
 namespace sluice::data {
 namespace {
@@ -56,6 +60,14 @@ class CsvReader {
     }
     const std::size_t begin = at_;
     while (!atEndOfField()) {
+      if (text_[at_] == '\r') {
+        raise<FileError>(
+            "'{}', line {}: a carriage return without a line feed: lines must end in \\n or "
+            "\\r\\n, "
+            "convert the file",
+            name_,
+            line_);
+      }
       ++at_;
     }
     return std::string(text_.substr(begin, at_ - begin));
@@ -156,8 +168,17 @@ CsvTable parseCsv(std::string_view text, const std::string& name, const CsvOptio
   }
   CsvTable table;
   const std::size_t columns = fields.size();
+  std::unordered_set<std::string> seen;
   for (std::size_t c = 0; c < columns; ++c) {
     table.names.push_back(options.header ? std::string(trimmed(fields[c])) : std::to_string(c));
+    if (!seen.insert(table.names.back()).second) {
+      raise<FileError>(
+          "'{}', line {}: two columns are called '{}'; rename one, or read the file "
+          "with CsvOptions::header = false",
+          name,
+          reader.line(),
+          table.names.back());
+    }
   }
   if (options.header) {
     fields.clear();
@@ -169,7 +190,8 @@ CsvTable parseCsv(std::string_view text, const std::string& name, const CsvOptio
 }
 
 CsvTable readCsv(const std::string& path, const CsvOptions& options) {
-  return parseCsv(readFile(path), path, options);
+  return orOutOfMemory(fmt::format("the table of '{}'", path),
+                       [&] { return parseCsv(readFile(path), path, options); });
 }
 
 HostTensor CsvTable::columns(const std::vector<std::string>& wanted) const {

@@ -1,4 +1,4 @@
-// Files as bytes: read whole, or mapped. Errors name the file.
+// Files as bytes, mapped. Errors name the file.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,6 @@
 #include <string_view>
 
 namespace sluice::data {
-
-/// Throws FileError when the file cannot be opened or read, or is a folder.
-std::string readFile(const std::string& path);
 
 /// A file in memory without a copy, read only. Copies share the mapping, which lives as long as the
 /// last of them. A file must not shrink while it is mapped.

@@ -1,9 +1,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "sluice/base/error.h"
@@ -100,7 +104,8 @@ TEST(IdxGzip, ReadsWhatThePlainFileHoldsAndRefusesDamage) {
               HasSubstr("holds 7"));
   // 4 GB that are promised are not 4 GB that are allocated.
   const std::string promise = "\0\0\x08\x01\xff\xff\xff\xff\1"s;
-  EXPECT_THAT(failure<FileError>([&] { parseIdx(gzip(promise), "t.gz"); }), HasSubstr("holds 1"));
+  EXPECT_THAT(failure<FileError>([&] { parseIdx(gzip(promise), "t.gz", UINT64_MAX); }),
+              HasSubstr("holds 1"));
 }
 
 TEST(Inflate, StopsAtTheLimit) {
@@ -161,6 +166,38 @@ TEST(Npz, ReadsWhatNumpyWrites) {
   EXPECT_EQ(arrays.at("b").toDoubles(), (Doubles{1, -2}));
 }
 
+TEST(IdxGzip, ThatUnpacksToMoreThanTheLimitIsRefusedBeforeTheWork) {
+  // 2^31 bytes are claimed, and none follows.
+  const std::string claimed = gzip("\0\0\x08\x01\x80\0\0\0"s);
+  EXPECT_THAT(failure<FileError>([&] { parseIdx(claimed, "x.gz"); }),
+              HasSubstr("unpacks to 2147483648 bytes, the limit is 1073741824"));
+  const std::string four = gzip("\0\0\x08\x01\0\0\0\x04"s + "\1\2\3\4");
+  EXPECT_EQ(parseIdx(four, "x.gz", 4).toDoubles(), (Doubles{1, 2, 3, 4}));
+  EXPECT_THAT(failure<FileError>([&] { parseIdx(four, "x.gz", 3); }), HasSubstr("maxBytes"));
+}
+
+TEST(Npz, ThatUnpacksToMoreThanTheLimitIsRefused) {
+  const std::string archive = fromHex(kArchive);
+  const auto arrays = parseNpz(archive, "x.npz");
+  // Each member is the array and a header of 128 bytes.
+  std::uint64_t bytes = 0;
+  for (const auto& [name, array] : arrays) {
+    bytes += 128 + array.byteCount();
+  }
+  EXPECT_EQ(parseNpz(archive, "x.npz", bytes).size(), arrays.size());
+  EXPECT_THAT(failure<FileError>([&] { parseNpz(archive, "x.npz", bytes - 1); }),
+              HasSubstr("limit is " + std::to_string(bytes - 1)));
+}
+
+TEST(Npz, ArraysHaveDifferentNames) {
+  std::string twice = fromHex(kArchive);
+  for (std::size_t at = twice.find("b.npy"); at != std::string::npos; at = twice.find("b.npy")) {
+    twice[at] = 'a';
+  }
+  EXPECT_THAT(failure<FileError>([&] { parseNpz(twice, "x.npz"); }),
+              HasSubstr("'x.npz': the array 'a' comes twice"));
+}
+
 TEST(Npz, EveryTruncationAndFlippedByteIsReadOrRefused) {
   const std::string whole = fromHex(kArchive);
   for (std::size_t n = 0; n < whole.size(); ++n) {
@@ -204,7 +241,64 @@ TEST(Csv, ErrorsNameLineAndColumn) {
   EXPECT_THAT(message("a\n\"1\"2\n"), HasSubstr("follows"));
   EXPECT_THAT(failure<FileError>([] { readCsv("/nonexistent.csv"); }), HasSubstr("cannot open"));
   EXPECT_THAT(failure<FileError>([] { readCsv(std::filesystem::temp_directory_path().string()); }),
-              HasSubstr("plain file"));
+              HasSubstr("it is a folder"));
+}
+
+TEST(Csv, ColumnsHaveDifferentNames) {
+  EXPECT_THAT(failure<FileError>([] { parseCsv("a,b, a\n1,2,3\n", "x.csv"); }),
+              HasSubstr("two columns are called 'a'"));
+  EXPECT_EQ(parseCsv("1,1\n2,3\n", "x.csv", {.header = false}).values.shape(), (Shape{2, 2}));
+}
+
+TEST(Csv, LinesThatEndInCarriageReturnsAloneAreRefused) {
+  for (const char* text : {"a,b\r1,2\r", "a,b\n1,2\r3,4\n", "a,b\n1,2\r"}) {
+    EXPECT_THAT(failure<FileError>([&] { parseCsv(text, "x.csv"); }),
+                HasSubstr("carriage return without a line feed"));
+  }
+  EXPECT_EQ(parseCsv("a,b\r\n1,2\r\n", "x.csv").values.shape(), (Shape{1, 2}));
+}
+
+TEST(Csv, BytesThatCannotBePrintedAreEscapedInMessages) {
+  const std::string text = "a\n1\0"s + "2\n";
+  const std::string message = failure<FileError>([&] { parseCsv(text, "x.csv"); });
+  EXPECT_THAT(message, HasSubstr("'1\\x002' is no f32 number"));
+}
+
+/// A FIFO that nobody writes to: whoever opens it to read waits for ever.
+class FifoFile {
+ public:
+  FifoFile() { EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0); }
+  ~FifoFile() { std::filesystem::remove(path); }
+  FifoFile(const FifoFile&) = delete;
+  FifoFile& operator=(const FifoFile&) = delete;
+
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("sluice_fifo_" + std::to_string(::getpid())))
+          .string();
+};
+
+TEST(Readers, RefuseWhatIsNoRegularFileAtOnce) {
+  const FifoFile fifo;
+  const std::vector<std::function<void(const std::string&)>> readers = {
+      [](const std::string& path) { readCsv(path); },
+      [](const std::string& path) { readNpy(path); },
+      [](const std::string& path) { readNpz(path); },
+      [](const std::string& path) { readIdx(path); },
+      [](const std::string& path) { tokenDataset(path, {.sequence = 2}); }};
+  for (const auto& read : readers) {
+    EXPECT_THAT(failure<FileError>([&] { read(fifo.path); }), HasSubstr("it is a FIFO"));
+    EXPECT_THAT(failure<FileError>([&] { read("/dev/zero"); }),
+                HasSubstr("it is a character device"));
+  }
+}
+
+TEST(Readers, FollowLinks) {
+  const TemporaryFile file("a,b\n1,2\n");
+  const std::string link = file.path() + ".link";
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(file.path(), link);
+  EXPECT_EQ(readCsv(link).values.at(1), 2);
+  std::filesystem::remove(link);
 }
 
 TEST(Tokens, SamplesAreWindowsAndTheSameOneTokenFurther) {

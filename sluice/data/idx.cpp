@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "sluice/base/error.h"
-#include "sluice/data/file.h"
+#include "sluice/base/input_file.h"
 #include "sluice/data/inflate.h"
 #include "sluice/data/payload.h"
 
@@ -78,9 +78,13 @@ constexpr std::size_t kLongestHeader = 4 + 4 * 255;
 
 }  // namespace
 
-HostTensor parseIdx(std::string_view bytes, const std::string& name) {
+HostTensor parseIdx(std::string_view bytes,
+                    const std::string& name,
+                    std::optional<std::uint64_t> maxBytes) {
   if (isGzip(bytes)) {
     const Header header = parseHeader(inflate(bytes, Packing::Gzip, kLongestHeader, name), name);
+    requireInflateLimit(
+        header.type.bytes(), maxBytes.value_or(defaultInflateLimit(bytes.size())), name);
     // One byte more than there may be, so that too many are seen.
     const std::string whole =
         inflate(bytes, Packing::Gzip, header.bytes + header.type.bytes() + 1, name);
@@ -90,8 +94,8 @@ HostTensor parseIdx(std::string_view bytes, const std::string& name) {
   return fromPayload(type, bytes.substr(header), ByteOrder::Big, name);
 }
 
-HostTensor readIdx(const std::string& path) {
-  return parseIdx(readFile(path), path);
+HostTensor readIdx(const std::string& path, std::optional<std::uint64_t> maxBytes) {
+  return parseIdx(readFile(path), path, maxBytes);
 }
 
 }  // namespace sluice::data

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/host_limits.h"
 
 namespace sluice::data {
 namespace {
@@ -34,6 +36,23 @@ uInt atMost(std::size_t count) {
 
 }  // namespace
 
+std::uint64_t defaultInflateLimit(std::size_t packedBytes) {
+  constexpr std::uint64_t kAlways = std::uint64_t{1} << 30U;
+  constexpr std::uint64_t kRatio = 32;
+  return std::max(kAlways, kRatio * packedBytes);
+}
+
+void requireInflateLimit(std::uint64_t bytes, std::uint64_t limit, const std::string& name) {
+  if (bytes > limit) {
+    raise<FileError>(
+        "'{}' says that it unpacks to {} bytes, the limit is {}: give the reader a larger maxBytes "
+        "if you trust the file",
+        name,
+        bytes,
+        limit);
+  }
+}
+
 bool isGzip(std::string_view bytes) {
   return bytes.starts_with("\x1f\x8b");
 }
@@ -51,7 +70,9 @@ std::string inflate(std::string_view bytes,
   while (status == Z_OK && made < limit) {
     if (made == out.size()) {
       constexpr std::size_t kFirst = std::size_t{64} * 1024;
-      out.resize(std::min(limit, std::max(kFirst, 2 * out.size())));
+      const std::size_t room = std::min(limit, std::max(kFirst, 2 * out.size()));
+      orOutOfMemory(fmt::format("{} unpacked bytes of '{}'", room, name),
+                    [&] { out.resize(room); });
     }
     // zlib's interface has no const; it does not write to its input.
     z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data() + used));  // NOLINT

@@ -9,6 +9,14 @@
 
 namespace sluice::data {
 
+/// What a packed file may unpack to unless the reader is told otherwise: 1 GiB, or 32 times the
+/// file where that is more. Data packs to a thousandth at best, so a small file of no use can hold
+/// much.
+std::uint64_t defaultInflateLimit(std::size_t packedBytes);
+
+/// Throws FileError that says how to raise the limit.
+void requireInflateLimit(std::uint64_t bytes, std::uint64_t limit, const std::string& name);
+
 enum class Packing : std::uint8_t { Deflate, Gzip };
 
 /// Whether the bytes begin as a gzip file does.

@@ -14,9 +14,10 @@ constexpr double kDeviation = 0.3081;
 
 HostTensor readOrExplain(const std::string& path) {
   try {
-    return readIdx(!std::filesystem::exists(path) && std::filesystem::exists(path + ".gz")
-                       ? path + ".gz"
-                       : path);
+    std::error_code unknown;  // reading says what is wrong
+    const bool packed =
+        !std::filesystem::exists(path, unknown) && std::filesystem::exists(path + ".gz", unknown);
+    return readIdx(packed ? path + ".gz" : path);
   } catch (Error& error) {
     error.at("loading MNIST; `./dev data mnist` or `./dev data fashion` fetches the files");
     throw;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/input_file.h"
 #include "sluice/data/file.h"
 #include "sluice/data/payload.h"
 

@@ -2,7 +2,9 @@
 // Readers take untrusted files: what does not explain itself is a FileError that names the file.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,9 +19,13 @@ HostTensor readNpy(const std::string& path);
 HostTensor parseNpy(std::string_view bytes, const std::string& name);
 
 /// The arrays of an archive by their names, without ".npy". Checks sizes and CRC-32. Throws
-/// FileError.
-std::map<std::string, HostTensor> readNpz(const std::string& path);
-std::map<std::string, HostTensor> parseNpz(std::string_view bytes, const std::string& name);
+/// FileError, also when the arrays have more than `maxBytes` unpacked (none given: see
+/// defaultInflateLimit).
+std::map<std::string, HostTensor> readNpz(const std::string& path,
+                                          std::optional<std::uint64_t> maxBytes = {});
+std::map<std::string, HostTensor> parseNpz(std::string_view bytes,
+                                           const std::string& name,
+                                           std::optional<std::uint64_t> maxBytes = {});
 
 /// The bytes of an .npy file, format 1.0. Throws Unsupported for bfloat16, which NumPy lacks.
 std::string npyBytes(const HostTensor& tensor);

@@ -3,11 +3,13 @@
 //   [local header, name, extra, data] ... [entry, name, extra, comment] ... [end of directory]
 //
 // A size of 0xffffffff stands in a 64-bit extra field instead.
+#include <algorithm>
 #include <limits>
 
 #include <zlib.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/input_file.h"
 #include "sluice/data/file.h"
 #include "sluice/data/inflate.h"
 #include "sluice/data/npy.h"
@@ -140,22 +142,34 @@ class Archive {
 
 }  // namespace
 
-std::map<std::string, HostTensor> parseNpz(std::string_view bytes, const std::string& name) {
+std::map<std::string, HostTensor> parseNpz(std::string_view bytes,
+                                           const std::string& name,
+                                           std::optional<std::uint64_t> maxBytes) {
   const Archive archive(bytes, name);
+  const std::vector<Entry> entries = archive.entries();
+  const std::uint64_t limit = maxBytes.value_or(defaultInflateLimit(bytes.size()));
+  std::uint64_t unpacked = 0;
+  for (const Entry& entry : entries) {  // several may share their bytes
+    unpacked += std::min(entry.bytes, std::numeric_limits<std::uint64_t>::max() - unpacked);
+  }
+  requireInflateLimit(unpacked, limit, name);
   std::map<std::string, HostTensor> arrays;
-  for (const Entry& entry : archive.entries()) {
+  for (const Entry& entry : entries) {
     std::string key = entry.name;
     if (key.ends_with(".npy")) {
       key.resize(key.size() - 4);
     }
-    arrays.insert_or_assign(std::move(key),
-                            parseNpy(archive.content(entry), name + ":" + entry.name));
+    if (arrays.contains(key)) {
+      raise<FileError>("'{}': the array '{}' comes twice", name, key);
+    }
+    arrays.emplace(std::move(key), parseNpy(archive.content(entry), name + ":" + entry.name));
   }
   return arrays;
 }
 
-std::map<std::string, HostTensor> readNpz(const std::string& path) {
-  return parseNpz(readFile(path), path);
+std::map<std::string, HostTensor> readNpz(const std::string& path,
+                                          std::optional<std::uint64_t> maxBytes) {
+  return parseNpz(readFile(path), path, maxBytes);
 }
 
 }  // namespace sluice::data

@@ -2,6 +2,7 @@
 
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
+#include "sluice/base/host_limits.h"
 
 namespace sluice::data {
 
@@ -10,7 +11,7 @@ Prefetcher::Prefetcher(Producer producer, std::int64_t depth, AtEnd atEnd)
   if (depth < 1) {
     raise<InvalidArgument>("batches are prefetched at least 1 ahead, got {}", depth);
   }
-  thread_ = std::thread([this] { loop(); });
+  thread_ = startThread("the thread that prefetches batches", [this] { loop(); });
 }
 
 Prefetcher::~Prefetcher() {

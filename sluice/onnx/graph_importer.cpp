@@ -6,6 +6,7 @@
 #include <onnx/defs/schema.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/host_limits.h"
 #include "sluice/onnx/model_writer.h"
 #include "sluice/onnx/proto_node.h"
 #include "sluice/onnx/sequence.h"
@@ -19,10 +20,6 @@ namespace {
 
 constexpr int kOldestOpset = 1;
 constexpr int kMaxDepth = 32;
-constexpr std::size_t kMaxOps = 2'000'000;
-constexpr std::size_t kMaxBodies = 100'000;
-/// Of all tensors that are known while importing: a few bytes of a file can ask for any size.
-constexpr std::size_t kMaxKnownBytes = std::size_t{192} << 20U;
 
 /// "node 'conv1' (Conv-11)".
 std::string describe(const pb::NodeProto& node) {
@@ -201,6 +198,17 @@ const pb::FunctionProto& GraphImporter::keep(pb::FunctionProto function) {
   return functions_.emplace_back(std::move(function));
 }
 
+void GraphImporter::countSequence(std::size_t elements) {
+  sequenceElements_ += elements;
+  if (sequenceElements_ > options_.limits.sequenceElements) {
+    raise<Unsupported>(
+        "sequences of {} elements in all so far, the limit is {}: raise "
+        "ImportOptions::limits.sequenceElements",
+        sequenceElements_,
+        options_.limits.sequenceElements);
+  }
+}
+
 std::optional<HostTensor> GraphImporter::evaluate(Value value, std::vector<std::string>& inputs) {
   std::vector<ir::OpId> needed;
   std::unordered_set<std::uint64_t> seen;
@@ -232,9 +240,12 @@ std::optional<HostTensor> GraphImporter::evaluate(Value value, std::vector<std::
     for (const TensorType& type : op.outputs) {
       knownBytes_ += type.bytes();
     }
-    if (knownBytes_ > kMaxKnownBytes) {
-      raise<Unsupported>("constants of more than {} MiB must be known to import this model",
-                         kMaxKnownBytes >> 20U);
+    if (knownBytes_ > options_.limits.constantBytes) {
+      raise<Unsupported>(
+          "constants of {} bytes must be computed to import this model, the limit is {}: raise "
+          "ImportOptions::limits.constantBytes",
+          knownBytes_,
+          options_.limits.constantBytes);
     }
     if (op.is(ir::kConstant)) {
       results.push_back(op.attrs.tensor("value"));
@@ -267,8 +278,12 @@ void GraphImporter::importNodes(const google::protobuf::RepeatedPtrField<pb::Nod
 }
 
 void GraphImporter::importNode(const pb::NodeProto& node, Scope& scope) {
-  if (graph_.numOps() > kMaxOps) {
-    raise<Unsupported>("the model has more than {} ops once bodies are inlined", kMaxOps);
+  if (graph_.numOps() > options_.limits.ops) {
+    raise<Unsupported>(
+        "the model has {} ops so far once bodies are inlined, the limit is {}: raise "
+        "ImportOptions::limits.ops",
+        graph_.numOps(),
+        options_.limits.ops);
   }
   const std::vector<Value> results = translate(node, scope);
   for (int i = 0; i < node.output_size(); ++i) {
@@ -350,8 +365,12 @@ std::vector<Value> GraphImporter::inlineGraph(const pb::GraphProto& graph,
                                               std::span<const Value> inputs,
                                               Scope& parent) {
   const DepthGuard guard(depth_);
-  if (++numBodies_ > kMaxBodies) {
-    raise<Unsupported>("bodies run more than {} times in all", kMaxBodies);
+  if (++numBodies_ > options_.limits.bodies) {
+    raise<Unsupported>(
+        "bodies run {} times so far, the limit for all together is {}: raise "
+        "ImportOptions::limits.bodies",
+        numBodies_,
+        options_.limits.bodies);
   }
   if (inputs.size() != static_cast<std::size_t>(graph.input_size())) {
     raise<InvalidArgument>(
@@ -430,12 +449,14 @@ std::vector<int> readableVersions(const std::string& domain, const std::string& 
 ImportedModel importModelBytes(std::span<const std::byte> bytes,
                                const ImportOptions& options,
                                const std::filesystem::path& folder) {
-  const std::unique_ptr<pb::ModelProto> model = parseModel(bytes);
-  return GraphImporter(*model, options, folder).run();
+  return orOutOfMemory(fmt::format("a model of {} bytes", bytes.size()), [&] {
+    const std::unique_ptr<pb::ModelProto> model = parseModel(bytes);
+    return GraphImporter(*model, options, folder).run();
+  });
 }
 
 ImportedModel importModel(const std::filesystem::path& path, const ImportOptions& options) {
-  const std::string bytes = readFile(path, options.maxFileBytes);
+  const std::string bytes = readModelFile(path, options.maxFileBytes);
   try {
     std::filesystem::path folder = path.parent_path();
     return importModelBytes(

@@ -53,6 +53,7 @@ class GraphImporter {
   bool isComputed(Value value);
   /// Keeps a function alive while its bodies are used.
   const pb::FunctionProto& keep(pb::FunctionProto function);
+  void countSequence(std::size_t elements);
   std::vector<Value> inlineGraph(const pb::GraphProto& graph,
                                  std::span<const Value> inputs,
                                  Scope& parent);
@@ -96,6 +97,7 @@ class GraphImporter {
   std::vector<std::string> names_;  // tensors of the main graph in order
   int depth_ = 0;
   std::size_t numBodies_ = 0;
+  std::size_t sequenceElements_ = 0;
 };
 
 }  // namespace sluice::onnx

@@ -15,6 +15,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/graph.h"
+#include "sluice/onnx/import_limits.h"
 
 namespace sluice::onnx {
 
@@ -30,6 +31,7 @@ struct ImportOptions {
   /// Refuse opsets above 17, which may have given an op another meaning.
   bool strictOpVersions = true;
   std::size_t maxFileBytes = std::size_t{2} << 30U;  ///< of the model; external data is apart
+  ImportLimits limits = {};
 };
 
 /// A tensor of the file and what became of it.

@@ -60,7 +60,7 @@ Value select(Node& node, Value condition, Value yes, Value no) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       parts[i] = select(node, condition, parts[i], others[i]);
     }
-    return makeSequence(node.b, std::move(parts));
+    return makeSequence(node, std::move(parts));
   }
   if (node.b.type(yes) != node.b.type(no)) {
     requireKnown(node,
@@ -119,7 +119,7 @@ bool mayRun(Node& node, Loop& loop) {
   if (loop.wantsRows) {
     requireKnown(node, loop.condition, "a computed condition ends the loop that makes rows");
   }
-  if (loop.limit > kMaxRuns) {
+  if (loop.limit > node.limits().runs) {
     requireKnown(node, loop.condition, "a computed condition ends a loop of no known trip count");
   }
   loop.active =
@@ -140,6 +140,46 @@ void takeResults(Node& node, Loop& loop, const Values& results) {
   loop.condition = results[0];
 }
 
+/// Whether no run changes the condition: it was passed on, or is written in the file.
+bool staysTheSame(Node& node, Value before, Value after) {
+  const auto source = [&](Value value) {
+    const ir::Op* op = &node.b.graph().op(value.op);
+    while (op->is(ops::kIdentity) || op->is(ops::kReshape)) {
+      value = op->inputs[0];
+      op = &node.b.graph().op(value.op);
+    }
+    return value;
+  };
+  const Value last = source(after);
+  const bool constant = node.b.graph().op(last.op).is(ir::kConstant) && isTrue(node, last);
+  return constant || last == source(before);
+}
+
+/// Elements of all sequences among the values.
+std::size_t lengthOf(Node& node, const Values& values) {
+  std::size_t length = 0;
+  for (const Value value : values) {
+    length += isSequence(node.b.graph(), value) ? elementsOf(node.b.graph(), value).size() : 0;
+  }
+  return length;
+}
+
+/// Refuses at once sequences that grow in every run: each run makes the whole of them anew.
+void requireGrowth(Node& node, const Loop& loop, std::size_t before) {
+  const std::size_t after = lengthOf(node, loop.carried);
+  const auto runs = static_cast<double>(loop.limit);
+  const double elements =
+      after > before ? static_cast<double>(after - before) * runs * (runs + 1) / 2 : 0;
+  if (elements > static_cast<double>(node.limits().sequenceElements)) {
+    node.unsupported(
+        fmt::format("sequences that grow in each of {} runs would have {:.0f} elements in all, the "
+                    "limit is {}: raise ImportOptions::limits.sequenceElements",
+                    loop.limit,
+                    elements,
+                    node.limits().sequenceElements));
+  }
+}
+
 Values loopTranslation(Node& node) {
   Loop loop;
   loop.limit = node.integerOf(0, std::numeric_limits<std::int64_t>::max());
@@ -153,8 +193,15 @@ Values loopTranslation(Node& node) {
   }
   std::int64_t run = 0;
   while (run < loop.limit && mayRun(node, loop)) {
+    const Value before = loop.condition;
+    const std::size_t opsBefore = node.b.graph().numOps();
+    const std::size_t lengthsBefore = run == 0 ? lengthOf(node, loop.carried) : 0;
     takeResults(node, loop, runBody(node, loop, run));
     requireRuns(node, ++run);
+    if (run == 1 && staysTheSame(node, before, loop.condition)) {
+      requireAllRuns(node, loop.limit, node.b.graph().numOps() - opsBefore);
+      requireGrowth(node, loop, lengthsBefore);
+    }
   }
   if (run == 0 && loop.wantsRows) {
     loop.scanned.learn(

@@ -11,6 +11,7 @@
 #include "sluice/base/error.h"
 #include "sluice/onnx/recurrent_cells.h"
 #include "sluice/onnx/translations.h"
+#include "sluice/onnx/unroll.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/logic_ops.h"
@@ -63,6 +64,7 @@ RecurrentDims dimsOf(Node& node, std::int64_t gates) {
   d.steps = x[d.batchFirst ? 1 : 0];
   d.batch = x[d.batchFirst ? 0 : 1];
   const std::int64_t rows = gates * d.hidden;
+  requireRuns(node, d.steps);
   if (d.steps < 1 || node.integer("hidden_size", d.hidden) != d.hidden) {
     raise<InvalidArgument>("X {} has no steps, or R {} is not for hidden_size {}",
                            x.str(),

@@ -57,7 +57,11 @@ void runOnce(Node& node, Scan& scan, const Values& slices, bool counts) {
 }
 
 void runScan(Node& node, Scan& scan, std::int64_t runs) {
+  const std::size_t opsBefore = node.b.graph().numOps();
   for (std::int64_t run = 0; run < runs; ++run) {
+    if (run == 1) {
+      requireAllRuns(node, runs, node.b.graph().numOps() - opsBefore);
+    }
     Values slices;
     for (const Values& list : scan.slices) {
       slices.push_back(list[static_cast<std::size_t>(run)]);
@@ -169,6 +173,9 @@ BatchedScan batchedScan(Node& node) {
   Values inputs;
   for (std::size_t i = 0; i < operands; ++i) {
     const Value x = node.input(i + 1);
+    if (node.b.shape(x).rank() > 0) {
+      requireRuns(node, node.b.shape(x)[0]);
+    }
     all.items.push_back(unstack(node, x, 0));
     if (all.items[i].empty() || all.items[i].size() != all.batch()) {
       raise<InvalidArgument>("all operands must have one batch of 1 or more on axis 0");

@@ -55,11 +55,11 @@ Values construct(Node& node) {
   for (std::size_t i = 0; i < node.numInputs(); ++i) {
     parts.push_back(node.input(i));
   }
-  return {makeSequence(node.b, std::move(parts))};
+  return {makeSequence(node, std::move(parts))};
 }
 
 Values empty(Node& node) {
-  return {makeSequence(node.b, {})};
+  return {makeSequence(node, {})};
 }
 
 Values at(Node& node) {
@@ -76,14 +76,14 @@ Values insert(Node& node) {
   Values parts = elements(node, 0);
   const std::size_t index = position(node, 2, parts.size(), true);
   parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(index), node.input(1));
-  return {makeSequence(node.b, std::move(parts))};
+  return {makeSequence(node, std::move(parts))};
 }
 
 Values erase(Node& node) {
   Values parts = elements(node, 0);
   const std::size_t index = position(node, 1, parts.size(), false);
   parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(index));
-  return {makeSequence(node.b, std::move(parts))};
+  return {makeSequence(node, std::move(parts))};
 }
 
 Values concat(Node& node) {
@@ -111,6 +111,7 @@ std::vector<std::int64_t> pieceSizes(Node& node, std::int64_t extent) {
   if (size < 1) {
     raise<InvalidArgument>("pieces must have an extent of 1 or more, got {}", size);
   }
+  node.countSequence(static_cast<std::size_t>(extent / size));
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(extent / size), size);
   if (extent % size != 0) {
     sizes.push_back(extent % size);
@@ -122,7 +123,7 @@ Values splitTo(Node& node) {
   const std::int64_t axis = normalizeAxis(node.integer("axis"), node.rank(0));
   std::vector<std::int64_t> sizes = pieceSizes(node, node.shape(0)[axis]);
   if (sizes.empty()) {
-    return {makeSequence(node.b, {})};
+    return {makeSequence(node, {})};
   }
   Values parts = ops::split(node.b, node.input(0), axis, std::move(sizes));
   if (!node.has(1) && !node.flag("keepdims", true)) {
@@ -130,7 +131,7 @@ Values splitTo(Node& node) {
       part = ops::squeeze(node.b, part, {axis});
     }
   }
-  return {makeSequence(node.b, std::move(parts))};
+  return {makeSequence(node, std::move(parts))};
 }
 
 constexpr std::array kSequenceTranslations = {
@@ -150,8 +151,9 @@ bool isSequence(const ir::Graph& graph, Value value) {
   return origin(graph, value).is(kSequence);
 }
 
-Value makeSequence(ir::GraphBuilder& builder, std::vector<Value> elements) {
-  return builder.add(kSequence, std::move(elements));
+Value makeSequence(Node& node, std::vector<Value> elements) {
+  node.countSequence(elements.size());
+  return node.b.add(kSequence, std::move(elements));
 }
 
 std::vector<Value> elementsOf(const ir::Graph& graph, Value value) {

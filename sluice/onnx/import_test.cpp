@@ -3,15 +3,18 @@
 #include "sluice/onnx/import.h"
 
 #include <fstream>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <onnx/defs/parser.h>
+#include <sys/stat.h>
 
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/printer.h"
 #include "sluice/onnx/export.h"
 #include "sluice/onnx/proto.h"
+#include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/op_list.h"
 #include "tests/support/message_of.h"
@@ -210,7 +213,7 @@ TEST(OnnxImport, FilesThatAreNoModelsAreRefused) {
   EXPECT_THAT(messageOf<Error>([&] { importModelBytes(std::as_bytes(std::span(junk))); }),
               AllOf(HasSubstr("FileError"), HasSubstr("no ONNX model")));
   EXPECT_THAT(messageOf<Error>([] { importModel("/no/such/model.onnx"); }),
-              AllOf(HasSubstr("FileError"), HasSubstr("cannot be read")));
+              AllOf(HasSubstr("FileError"), HasSubstr("cannot open")));
   const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "large.onnx";
   std::ofstream(file) << std::string(100, 'x');
   EXPECT_THAT(messageOf<Error>([&] { importModel(file, {.maxFileBytes = 10}); }),
@@ -270,13 +273,38 @@ TEST(OnnxImport, ExternalDataIsReadFromTheModelsFolderOnly) {
   EXPECT_THAT(refused("../weights.bin", "0"), HasSubstr("outside of the model's folder"));
   EXPECT_THAT(refused("/etc/passwd", "0"), HasSubstr("outside of the model's folder"));
   EXPECT_THAT(refused("weights.bin", "12"), HasSubstr("fewer than 8 bytes"));
-  EXPECT_THAT(refused("missing.bin", "0"), HasSubstr("is missing"));
+  EXPECT_THAT(refused("missing.bin", "0"), HasSubstr("cannot open"));
+  std::filesystem::remove(folder / "fifo");
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(refused("fifo", "0"), HasSubstr("it is a FIFO"));
+  EXPECT_THAT(messageOf<FileError>([&] { importModel(folder / "fifo"); }),
+              HasSubstr("it is a FIFO"));
   EXPECT_THAT(refused("weights.bin", "four"), HasSubstr("offset must be a number"));
   std::filesystem::remove(folder / "link.bin");
   std::filesystem::create_symlink("/etc/passwd", folder / "link.bin");
   EXPECT_THAT(refused("link.bin", "0"), HasSubstr("outside of the model's folder"));
   const pb::ModelProto inMemory = modelWithExternal("weights.bin", "0");
   EXPECT_THAT(messageOf<Error>([&] { import(inMemory); }), HasSubstr("read from a file"));
+}
+
+TEST(OnnxExport, OfManyOpsOfOneNameTakesTimeThatGrowsWithTheirNumber) {
+  // If every op tried all numbers from 1, this would take many minutes.
+  constexpr int kCount = 100'000;
+  ir::Graph graph("main");
+  ir::GraphBuilder b(graph);
+  Value x = b.input("x", {DType::F32, Shape{1}});
+  for (int i = 0; i < kCount; ++i) {
+    x = ops::neg(b, x);
+  }
+  graph.addOutput("y", x);
+  pb::ModelProto model;
+  ASSERT_TRUE(model.ParseFromString(exportModelBytes(graph)));
+  std::set<std::string> names;
+  for (const pb::NodeProto& node : model.graph().node()) {
+    names.insert(node.output(0));
+  }
+  EXPECT_EQ(model.graph().node_size(), kCount);
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(kCount));
 }
 
 TEST(OnnxExport, WeightsBuffersAndFrozenWeightsComeBack) {

@@ -136,8 +136,12 @@ std::string ModelWriter::run() {
 
 std::string ModelWriter::freeName(std::string_view stem) {
   std::string name(stem.empty() ? "tensor" : stem);
-  for (int i = 1; !taken_.insert(name).second; ++i) {
-    name = fmt::format("{}_{}", stem, i);
+  if (!taken_.insert(name).second) {
+    // Names stay taken, so the next search goes on where this one ends.
+    std::int64_t& number = numbers_.try_emplace(std::string(stem), 1).first->second;
+    do {
+      name = fmt::format("{}_{}", stem, number++);
+    } while (!taken_.insert(name).second);
   }
   return name;
 }

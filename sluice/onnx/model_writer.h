@@ -66,6 +66,7 @@ class ModelWriter {
   pb::ModelProto model_;
   std::unordered_map<ir::Value, std::string> names_;
   std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, std::int64_t> numbers_;  // the next to try, by stem
   bool usesOwnDomain_ = false;
   std::vector<ops::CustomOpInfo> customOps_;  // that the model uses
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sluice/ir/graph_builder.h"
+#include "sluice/onnx/import_limits.h"
 
 namespace sluice::onnx {
 
@@ -35,6 +36,7 @@ class Node {
   virtual bool forTraining() const = 0;
   /// How many replicas the model is to be run with; 0: not said.
   virtual std::int64_t replicas() const = 0;
+  virtual const ImportLimits& limits() const = 0;
 
   virtual std::size_t numInputs() const = 0;
   virtual std::size_t numOutputs() const = 0;
@@ -68,6 +70,8 @@ class Node {
   virtual bool canEvaluate(Value value) = 0;
   /// A tensor of the graph that need not be an operand; throws InvalidArgument if there is none.
   virtual Value named(const std::string& tensor) = 0;
+  /// Before a sequence of so many elements is made. Throws Unsupported above the limit.
+  virtual void countSequence(std::size_t elements) = 0;
 
   // What follows is made of the above.
   const TensorType& type(std::size_t i) { return b.type(input(i)); }

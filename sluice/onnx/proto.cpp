@@ -3,11 +3,11 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <optional>
 
 #include "sluice/base/error.h"
+#include "sluice/base/input_file.h"
 #include "sluice/onnx/node.h"
 
 namespace sluice::onnx {
@@ -64,30 +64,31 @@ std::filesystem::path externalPath(const std::string& location,
   return file;
 }
 
-void readExternal(const pb::TensorProto& proto,
-                  const std::filesystem::path& folder,
-                  std::span<std::byte> bytes) {
+/// The size is compared before anything is allocated.
+HostTensor readExternal(const pb::TensorProto& proto,
+                        const TensorType& type,
+                        const std::filesystem::path& folder) {
   const ExternalData data = externalData(proto);
-  const std::filesystem::path file = externalPath(data.location, folder);
-  if (data.length && *data.length != bytes.size()) {
+  if (data.length && *data.length != type.bytes()) {
     raise<InvalidArgument>("external data '{}' has {} bytes, its type needs {}",
                            data.location,
                            *data.length,
-                           bytes.size());
+                           type.bytes());
   }
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(file, error);
-  if (error || size < data.offset || size - data.offset < bytes.size()) {
-    raise<FileError>("external data '{}' is missing or has fewer than {} bytes from {} on",
-                     data.location,
-                     bytes.size(),
-                     data.offset);
-  }
-  std::ifstream in(file, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(data.offset));
-  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!in) {
-    raise<FileError>("external data '{}' could not be read", data.location);
+  try {
+    const InputFile file(externalPath(data.location, folder));
+    if (file.size() < data.offset || file.size() - data.offset < type.bytes()) {
+      raise<FileError>("it has {} bytes, which is fewer than {} bytes from {} on",
+                       file.size(),
+                       type.bytes(),
+                       data.offset);
+    }
+    HostTensor tensor(type);
+    file.read(data.offset, {tensor.bytes(), tensor.byteCount()});
+    return tensor;
+  } catch (Error& error) {
+    error.at(fmt::format("external data '{}'", data.location));
+    throw;
   }
 }
 
@@ -138,22 +139,15 @@ void readField(const pb::TensorProto& proto, HostTensor& tensor) {
 
 }  // namespace
 
-std::string readFile(const std::filesystem::path& path, std::size_t limit) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) {
-    raise<FileError>("model '{}' cannot be read: {}", path.string(), error.message());
+std::string readModelFile(const std::filesystem::path& path, std::size_t limit) {
+  const InputFile file(path);
+  if (file.size() > limit) {
+    raise<FileError>("model '{}' has {} bytes, the limit is {}; ImportOptions::maxFileBytes is it",
+                     path.string(),
+                     file.size(),
+                     limit);
   }
-  if (size > limit) {
-    raise<FileError>("model '{}' has {} bytes, the limit is {}", path.string(), size, limit);
-  }
-  std::string bytes(size, '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (!in) {
-    raise<FileError>("model '{}' cannot be read", path.string());
-  }
-  return bytes;
+  return file.content();
 }
 
 std::unique_ptr<pb::ModelProto> parseModel(std::span<const std::byte> bytes) {
@@ -186,19 +180,10 @@ HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::pat
                            fieldSize(proto, dtype));
   }
   if (external) {
-    const ExternalData data = externalData(proto);
-    std::error_code error;
-    const std::uintmax_t size =
-        std::filesystem::file_size(externalPath(data.location, folder), error);
-    if (error || size < type.bytes()) {
-      raise<FileError>(
-          "external data '{}' is missing or has fewer than {} bytes", data.location, type.bytes());
-    }
+    return readExternal(proto, type, folder);
   }
   HostTensor tensor(type);
-  if (external) {
-    readExternal(proto, folder, {tensor.bytes(), type.bytes()});
-  } else if (proto.has_raw_data()) {
+  if (proto.has_raw_data()) {
     if (type.bytes() > 0) {
       std::memcpy(tensor.bytes(), proto.raw_data().data(), type.bytes());
     }

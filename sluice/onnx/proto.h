@@ -19,7 +19,7 @@ namespace sluice::onnx {
 namespace pb = ::onnx;
 
 /// The bytes of a file; throws FileError if it cannot be read or is larger than the limit.
-std::string readFile(const std::filesystem::path& path, std::size_t limit);
+std::string readModelFile(const std::filesystem::path& path, std::size_t limit);
 /// Throws FileError if the bytes are no model.
 std::unique_ptr<pb::ModelProto> parseModel(std::span<const std::byte> bytes);
 

@@ -26,6 +26,8 @@ class ProtoNode final : public Node {
   int version() const override { return version_; }
   bool forTraining() const override { return importer_.options().training; }
   std::int64_t replicas() const override { return importer_.options().replicas; }
+  const ImportLimits& limits() const override { return importer_.options().limits; }
+  void countSequence(std::size_t elements) override { importer_.countSequence(elements); }
   std::size_t numInputs() const override { return static_cast<std::size_t>(proto_.input_size()); }
   std::size_t numOutputs() const override { return static_cast<std::size_t>(proto_.output_size()); }
   bool has(std::size_t input) const override;

@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/onnx/node.h"
 
 namespace sluice::onnx {
 
 bool isSequence(const ir::Graph& graph, ir::Value value);
-ir::Value makeSequence(ir::GraphBuilder& builder, std::vector<ir::Value> elements);
+ir::Value makeSequence(Node& node, std::vector<ir::Value> elements);
 /// Throws InvalidArgument if the value is a tensor.
 std::vector<ir::Value> elementsOf(const ir::Graph& graph, ir::Value value);
 

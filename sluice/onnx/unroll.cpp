@@ -9,9 +9,25 @@
 namespace sluice::onnx {
 
 void requireRuns(Node& node, std::int64_t runs) {
-  if (runs > kMaxRuns) {
+  const std::int64_t most = node.limits().runs;
+  if (runs > most) {
+    node.unsupported(fmt::format(
+        "the body would run {} times, at most {} can be unrolled: raise ImportOptions::limits.runs",
+        runs,
+        most));
+  }
+}
+
+void requireAllRuns(Node& node, std::int64_t runs, std::size_t opsOfOne) {
+  requireRuns(node, runs);
+  const std::size_t most = node.limits().ops;
+  if (opsOfOne > 0 && static_cast<std::size_t>(runs) > most / opsOfOne) {
     node.unsupported(
-        fmt::format("the body would run {} times, at most {} can be unrolled", runs, kMaxRuns));
+        fmt::format("the body would run {} times and make {} ops each time, the limit of all ops "
+                    "is {}: raise ImportOptions::limits.ops",
+                    runs,
+                    opsOfOne,
+                    most));
   }
 }
 

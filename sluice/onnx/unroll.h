@@ -10,11 +10,10 @@
 
 namespace sluice::onnx {
 
-/// Times that one node may run its body: each is a copy of all its ops.
-inline constexpr std::int64_t kMaxRuns = 10'000;
-
-/// Throws Unsupported if there are more.
+/// Throws Unsupported if there are more than one node may have.
 void requireRuns(Node& node, std::int64_t runs);
+/// The same before the work: every run will make as many ops as the first.
+void requireAllRuns(Node& node, std::int64_t runs, std::size_t opsOfOne);
 
 /// Rows joined on a new axis; no rows: an empty tensor of rows of type `like`. Throws
 /// InvalidArgument if one is of another type.

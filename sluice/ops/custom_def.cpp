@@ -62,9 +62,36 @@ void checkDeclaration(const abi::Op& op) {
     raise<InvalidArgument>(
         "custom op {}: it cannot have {} to {} inputs", opName, op.minInputs, op.maxInputs);
   }
+  if (op.numAttrs < 0 || (op.numAttrs > 0 && op.attrs == nullptr)) {
+    raise<InvalidArgument>("custom op {}: it says {} attributes, and its table of them is {}",
+                           opName,
+                           op.numAttrs,
+                           op.attrs == nullptr ? "null" : "not");
+  }
   if (op.outputs != -1 && (op.outputs < 1 || op.outputs > static_cast<int>(kMaxOutputs))) {
     raise<InvalidArgument>(
         "custom op {}: it can have 1 to {} outputs, got {}", opName, kMaxOutputs, op.outputs);
+  }
+}
+
+/// Of what is read of an attribute's values, nothing may be null.
+void checkDefaults(const abi::Attr& attr, const std::string& op, const std::string& name) {
+  const auto kind = static_cast<custom::AttrKind>(attr.kind);
+  const bool texts = kind == custom::AttrKind::Text || kind == custom::AttrKind::Texts;
+  const bool reals = kind == custom::AttrKind::Real || kind == custom::AttrKind::Reals;
+  const void* values = texts   ? static_cast<const void*>(attr.texts)
+                       : reals ? static_cast<const void*>(attr.reals)
+                               : static_cast<const void*>(attr.integers);
+  if (values == nullptr) {
+    raise<InvalidArgument>(
+        "custom op {}: attribute '{}' says {} values, and they are null", op, name, attr.count);
+  }
+  for (std::int64_t i = 0; texts && i < attr.count; ++i) {
+    const abi::Text& text = attr.texts[i];
+    if (text.size < 0 || (text.size > 0 && text.data == nullptr)) {
+      raise<InvalidArgument>(
+          "custom op {}: attribute '{}': text {} of {} bytes is null", op, name, i, text.size);
+    }
   }
 }
 
@@ -79,8 +106,13 @@ ir::AttrSpec specOf(const abi::Attr& attr, CustomOp& op) {
   if (!spec.required && (attr.count < 0 || (!list && attr.count != 1))) {
     raise<InvalidArgument>("custom op {}: attribute '{}' has no default", op.fullName, name);
   }
+  const std::int64_t count = spec.required ? 0 : attr.count;
+  if (count > 0) {
+    checkDefaults(attr, op.fullName, name);
+  }
   const auto text = [](const abi::Text& view) {
-    return std::string(view.data, static_cast<std::size_t>(view.size));
+    return view.size == 0 ? std::string()
+                          : std::string(view.data, static_cast<std::size_t>(view.size));
   };
   switch (static_cast<custom::AttrKind>(attr.kind)) {
     case custom::AttrKind::Real:
@@ -98,19 +130,18 @@ ir::AttrSpec specOf(const abi::Attr& attr, CustomOp& op) {
     case custom::AttrKind::Reals: {
       spec.kind = ir::AttrKind::Reals;
       std::vector<double> values;
-      std::transform(
-          attr.reals, attr.reals + attr.count, std::back_inserter(values), ir::decimalDouble);
+      std::transform(attr.reals, attr.reals + count, std::back_inserter(values), ir::decimalDouble);
       op.listDefaults.emplace_back(name, std::move(values));
       return spec;
     }
     case custom::AttrKind::Integers:
       spec.kind = ir::AttrKind::Ints;
-      op.listDefaults.emplace_back(name, std::vector(attr.integers, attr.integers + attr.count));
+      op.listDefaults.emplace_back(name, std::vector(attr.integers, attr.integers + count));
       return spec;
     case custom::AttrKind::Texts: {
       spec.kind = ir::AttrKind::Texts;
       std::vector<std::string> values;
-      std::transform(attr.texts, attr.texts + attr.count, std::back_inserter(values), text);
+      std::transform(attr.texts, attr.texts + count, std::back_inserter(values), text);
       op.listDefaults.emplace_back(name, std::move(values));
       return spec;
     }

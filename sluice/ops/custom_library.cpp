@@ -7,8 +7,11 @@
 #include <dlfcn.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/file_kind.h"
+#include "sluice/base/input_file.h"
 #include "sluice/ops/custom_def.h"
 #include "sluice/ops/custom_op.h"
+#include "sluice/ops/elf_file.h"
 #include "sluice/ops/op_list.h"
 
 namespace sluice::ops {
@@ -33,7 +36,9 @@ Registered& registered() {
 void* openLibrary(const std::filesystem::path& path) {
   std::fenv_t environment;
   std::fegetenv(&environment);
-  void* handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  std::error_code failed;  // then as it is
+  const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
+  void* handle = dlopen((failed ? path : absolute).c_str(), RTLD_NOW | RTLD_LOCAL);
   std::fesetenv(&environment);
   return handle;
 }
@@ -60,6 +65,10 @@ std::vector<std::string> registerCustomOps(const abi::Library& library, std::str
         origin,
         library.abiVersion,
         abi::kVersion);
+  }
+  if (library.numOps > 0 && library.ops == nullptr) {
+    raise<InvalidArgument>(
+        "{} says that it has {} custom ops, but its table of ops is null", origin, library.numOps);
   }
   Registered& all = registered();
   const std::lock_guard lock(all.mutex);
@@ -89,9 +98,10 @@ std::vector<std::string> registerCustomOps(const abi::Library& library, std::str
 }
 
 std::vector<std::string> loadCustomOps(const std::filesystem::path& library) {
-  if (!std::filesystem::exists(library)) {
+  if (!statOf(library, "load")) {
     raise<FileError>("there is no library of custom ops '{}'", library.string());
   }
+  requireWholeLibrary(InputFile(library), library.string());
   void* handle = openLibrary(library);
   if (handle == nullptr) {
     raise<FileError>(

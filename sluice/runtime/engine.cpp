@@ -15,6 +15,7 @@
 
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
+#include "sluice/base/host_limits.h"
 #include "sluice/base/log.h"
 #include "sluice/runtime/checked_segment.h"
 #include "sluice/runtime/lane_run.h"
@@ -79,18 +80,26 @@ struct Engine::Impl {
 
   Impl(const std::vector<ModelState*>& all, const EngineOptions& given)
       : options(given), states(all), links(given.remoteBandwidth) {
-    addThread(LaneClass::Host);
-    growWorkers();
+    try {
+      addThread(LaneClass::Host);
+      growWorkers();
+    } catch (...) {
+      join();
+      throw;
+    }
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
-  ~Impl() {
+  ~Impl() { join(); }
+
+  void join() {
     stop.store(true);
     step.fetch_add(1);
     step.notify_all();
     for (std::thread& thread : threads) {
       thread.join();
     }
+    threads.clear();
   }
 
   /// Between steps only.
@@ -108,7 +117,9 @@ struct Engine::Impl {
   }
 
   void addThread(LaneClass laneClass) {
-    threads.emplace_back([this, laneClass, seen = step.load()] { threadLoop(laneClass, seen); });
+    threads.push_back(
+        startThread(fmt::format("thread {} of the engine", threads.size() + 1),
+                    [this, laneClass, seen = step.load()] { threadLoop(laneClass, seen); }));
   }
 
   /// As many as may wait for remote memory at a time; between steps only.

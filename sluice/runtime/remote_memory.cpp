@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sluice/base/atomic_file.h"
 #include "sluice/base/recoverable_error.h"
 
 namespace sluice::runtime {
@@ -45,6 +46,8 @@ RemoteMemory::~RemoteMemory() {
 
 void RemoteMemory::makeRoom(File& file, std::size_t bytes) {
   if (file.handle < 0) {
+    // The file is removed at the end: a device or a FIFO would be gone.
+    file.path = outputTarget(file.path).string();
     file.handle = ::open(file.path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file.handle < 0) {
       failFile(file.path, "cannot make the file", errno);

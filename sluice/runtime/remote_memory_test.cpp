@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sluice/base/recoverable_error.h"
@@ -110,6 +111,18 @@ TEST(RemoteMemory, UndoesWhatWasWrittenSinceItWasKept) {
   }
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_FALSE(std::filesystem::exists(path + ".next"));
+}
+
+TEST(RemoteMemory, LeavesWhatIsNoFileAlone) {
+  const std::string path = freshPath() + ".fifo";
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  {
+    RemoteMemory memory(path);
+    EXPECT_THAT(messageOf<FileError>([&] { memory.grow(64); }), HasSubstr("a FIFO"));
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <new>
 #include <type_traits>
 
+#include <unistd.h>
+
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 
@@ -14,15 +16,33 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-std::shared_ptr<std::byte> allocateZeroed(std::size_t bytes) {
+/// The system may promise more than it has and end the process when it is used.
+bool fitsHost(std::size_t bytes) {
+  return bytes / static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) <=
+         static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
+}
+
+std::shared_ptr<std::byte> allocateZeroed(const TensorType& type) {
+  const std::size_t bytes = type.bytes();
   const std::size_t rounded =
       (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  auto* memory = fitsHost(rounded)
+                     ? static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded))
+                     : nullptr;
   if (memory == nullptr) {
-    raise<OutOfMemory>("cannot allocate {} bytes of host memory for a tensor", bytes);
+    raise<OutOfMemory>("the host has no memory for a tensor {} of {} bytes", type.str(), bytes);
   }
   std::memset(memory, 0, rounded);
   return {memory, [](std::byte* p) { std::free(p); }};
+}
+
+void requireElement(const TensorType& type, std::int64_t i) {
+  if (i < 0 || i >= type.shape.elements()) {
+    raise<InvalidArgument>("a tensor {} has elements 0 to {}, there is no element {}",
+                           type.str(),
+                           type.shape.elements() - 1,
+                           i);
+  }
 }
 
 template <class T>
@@ -68,7 +88,7 @@ To converted(From value) {
 }  // namespace
 
 HostTensor::HostTensor(TensorType type) : type_(std::move(type)) {
-  storage_ = allocateZeroed(type_.bytes());
+  storage_ = allocateZeroed(type_);
 }
 
 template <class T>
@@ -110,13 +130,13 @@ HostTensor HostTensor::full(TensorType type, double value) {
 }
 
 double HostTensor::at(std::int64_t i) const {
-  SLUICE_CHECK(i >= 0 && i < shape().elements(), "element {} of {}", i, type_.str());
+  requireElement(type_, i);
   return dispatch(dtype(),
                   [&]<class T>(T) { return toDouble(data<T>()[static_cast<std::size_t>(i)]); });
 }
 
 void HostTensor::set(std::int64_t i, double value) {
-  SLUICE_CHECK(i >= 0 && i < shape().elements(), "element {} of {}", i, type_.str());
+  requireElement(type_, i);
   dispatch(dtype(),
            [&]<class T>(T) { data<T>()[static_cast<std::size_t>(i)] = fromDouble<T>(value); });
 }
@@ -152,9 +172,9 @@ HostTensor HostTensor::reshaped(Shape shape) const {
 }
 
 HostTensor HostTensor::rows(std::int64_t first, std::int64_t count) const {
-  if (shape().rank() == 0 || first < 0 || count < 0 || first + count > shape()[0]) {
+  if (shape().rank() == 0 || first < 0 || count < 0 || count > shape()[0] - first) {
     raise<InvalidArgument>(
-        "rows [{}, {}) are not in a tensor of shape {}", first, first + count, shape().str());
+        "{} rows from {} on are not in a tensor of shape {}", count, first, shape().str());
   }
   std::vector<std::int64_t> dims = shape().dims();
   const std::size_t rowBytes = dims[0] == 0 ? 0 : byteCount() / static_cast<std::size_t>(dims[0]);

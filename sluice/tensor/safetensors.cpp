@@ -3,20 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <set>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/base/function_ref.h"
+#include "sluice/base/host_limits.h"
+#include "sluice/base/input_file.h"
 
 namespace sluice {
 namespace {
@@ -62,44 +63,78 @@ struct Header {
 };
 
 /// Refuses names that come twice, which a JSON object would silently merge, and what is nested
-/// deeper or is longer than a header of this format can be.
-class HeaderGuard {
+/// deeper or is longer than a header of this format can be. It sees the parts as they are read: a
+/// filter of the finished values would look at all tensors after each of them.
+class HeaderGuard : public nlohmann::json_sax<json> {
  public:
   explicit HeaderGuard(std::string_view file) : file_(file) {}
 
-  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-    const auto at = static_cast<std::size_t>(depth);
-    if (at > kDepth || (at == 0 && event == json::parse_event_t::array_start)) {
-      raise<FileError>("'{}': the header is not an object of tensors", file_);
+  bool null() override { return value(); }
+  bool boolean(bool /*value*/) override { return value(); }
+  bool number_integer(number_integer_t /*value*/) override { return value(); }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return value(); }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return value(); }
+  bool string(string_t& /*value*/) override { return value(); }
+  bool binary(binary_t& /*value*/) override { return value(); }
+  bool start_object(std::size_t /*elements*/) override { return open(); }
+  bool start_array(std::size_t /*elements*/) override {
+    if (depth_ == 0) {
+      refuse();
     }
-    if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
-      names_[at].clear();
-      items_ = 0;
-    } else if (event == json::parse_event_t::key) {
-      const auto& name = parsed.get_ref<const std::string&>();
-      if (!names_[at - 1].insert(name).second) {
-        raise<FileError>("'{}': the name '{}' comes twice in the header", file_, name);
-      }
-    } else if (event == json::parse_event_t::value && at == kDepth && ++items_ > kMaxRank) {
-      raise<FileError>("'{}': a tensor of more than {} dimensions", file_, kMaxRank);
+    return open();
+  }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (!names_[depth_ - 1].insert(name).second) {
+      raise<FileError>("'{}': the name '{}' comes twice in the header", file_, name);
     }
     return true;
+  }
+  bool parse_error(std::size_t /*position*/,
+                   const std::string& /*token*/,
+                   const nlohmann::detail::exception& error) override {
+    raise<FileError>("'{}': the header is not JSON: {}", file_, error.what());
   }
 
  private:
   static constexpr std::size_t kDepth = 3;  // header, tensor, shape, extent
 
+  [[noreturn]] void refuse() const {
+    raise<FileError>("'{}': the header is not an object of tensors", file_);
+  }
+  bool value() {
+    if (depth_ == 0) {
+      refuse();
+    }
+    if (depth_ == kDepth && ++items_ > kMaxRank) {
+      raise<FileError>("'{}': a tensor of more than {} dimensions", file_, kMaxRank);
+    }
+    return true;
+  }
+  bool open() {
+    if (depth_ == kDepth) {
+      refuse();
+    }
+    names_[depth_++].clear();
+    items_ = 0;
+    return true;
+  }
+  bool close() {
+    --depth_;
+    return true;
+  }
+
   std::string_view file_;
-  std::array<std::set<std::string>, kDepth + 1> names_;  // of the object that is open, by depth
+  std::array<std::unordered_set<std::string>, kDepth> names_;  // of the open object, by depth
+  std::size_t depth_ = 0;
   std::size_t items_ = 0;
 };
 
 json parseJson(std::string_view text, std::string_view file) {
-  try {
-    return json::parse(text, HeaderGuard(file));
-  } catch (const json::exception& error) {
-    raise<FileError>("'{}': the header is not JSON: {}", file, error.what());
-  }
+  HeaderGuard guard(file);
+  json::sax_parse(text, &guard);
+  return json::parse(text);
 }
 
 /// The non-negative integers of an array.
@@ -324,20 +359,10 @@ SafeTensors parseSafeTensors(std::string_view bytes, std::string_view name) {
 }
 
 SafeTensors readSafeTensors(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  if (size < 0 || std::filesystem::is_directory(path)) {
-    raise<FileError>(
-        "cannot open '{}': {}", path.string(), file ? "it is no file" : std::strerror(errno));
-  }
-  const auto read = [&](std::uint64_t offset, std::span<std::byte> to) {
-    file.seekg(static_cast<std::streamoff>(offset));
-    file.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size()));
-    if (!file) {
-      raise<FileError>("cannot read '{}': {}", path.string(), std::strerror(errno));
-    }
-  };
-  return readFrom(read, static_cast<std::uint64_t>(size), path.string());
+  const InputFile file(path);
+  const auto read = [&](std::uint64_t offset, std::span<std::byte> to) { file.read(offset, to); };
+  return orOutOfMemory(fmt::format("the tensors of '{}'", path.string()),
+                       [&] { return readFrom(read, file.size(), path.string()); });
 }
 
 void writeSafeTensors(const std::filesystem::path& path, const SafeTensors& content) {

@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "sluice/base/error.h"
 
@@ -82,6 +84,35 @@ TEST(SafeTensors, AreReadAsWrittenOfEveryType) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), serializeSafeTensors(content));
   fs::remove(path);
+}
+
+TEST(SafeTensors, AreReadFromRegularFilesAlone) {
+  const fs::path fifo =
+      fs::path(::testing::TempDir()) / ("sluice_tensors_fifo_" + std::to_string(::getpid()));
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const auto& [path, kind] :
+       {std::pair(fifo, "a FIFO"), std::pair(fs::path("/dev/zero"), "a character device")}) {
+    try {
+      readSafeTensors(path);
+      ADD_FAILURE() << path << " was read";
+    } catch (const FileError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(kind));
+    }
+  }
+  fs::remove(fifo);
+}
+
+TEST(SafeTensors, OfManyNamesAreReadInTimeThatGrowsWithTheirNumber) {
+  // If every tensor looked at all others, this would take minutes.
+  constexpr int kCount = 100'000;
+  std::string header = "{";
+  for (int i = 0; i < kCount; ++i) {
+    header += (i == 0 ? "\"t" : ",\"t") + std::to_string(i) +
+              R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  }
+  const SafeTensors content = parseSafeTensors(fileOf(header + "}"), "x");
+  EXPECT_EQ(content.tensors.size(), static_cast<std::size_t>(kCount));
+  EXPECT_TRUE(content.tensors.contains("t99999"));
 }
 
 TEST(SafeTensors, WithoutTensorsAreAFile) {

@@ -1,10 +1,12 @@
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
 #include "sluice/tensor/host_tensor.h"
+#include "tests/support/address_space.h"
 
 namespace sluice {
 namespace {
@@ -81,6 +83,41 @@ TEST(HostTensor, RowsAndReshapeShareStorageAndCloneDoesNot) {
   EXPECT_THROW(t.rows(2, 2), InvalidArgument);
   EXPECT_THROW(static_cast<void>(t.data<double>()), InvalidArgument);
   EXPECT_THROW(HostTensor::of<float>({2}, {1.0F}), InvalidArgument);
+}
+
+TEST(HostTensor, ElementsThatAreNotThereAreTheCallersError) {
+  HostTensor t = HostTensor::of<float>({2}, {0, 1});
+  for (const std::int64_t i : {-1, 2}) {
+    EXPECT_THROW(static_cast<void>(t.at(i)), InvalidArgument);
+    EXPECT_THROW(t.set(i, 0), InvalidArgument);
+  }
+  EXPECT_THROW(static_cast<void>(HostTensor().at(0)), InvalidArgument);
+  EXPECT_THROW(t.rows(1, INT64_MAX), InvalidArgument);
+}
+
+TEST(HostTensor, TooLargeForTheHostIsOutOfMemory) {
+  for (const Shape& shape : {Shape{std::int64_t{1} << 40, 1 << 10}, Shape{INT64_MAX / 16}}) {
+    try {
+      const HostTensor tensor(DType::F64, shape);
+      ADD_FAILURE() << shape.str() << " was made";
+    } catch (const OutOfMemory& error) {
+      EXPECT_NE(error.message().find(shape.str()), std::string::npos) << error.message();
+    }
+  }
+  EXPECT_THROW(Shape({INT64_MAX, 2}), InvalidArgument);
+}
+
+TEST(HostTensor, ForWhichTheProcessGetsNoMemoryIsOutOfMemory) {
+  if (!testing::kCanLimitAddressSpace) {
+    GTEST_SKIP() << "the sanitizer needs address space";
+  }
+  EXPECT_EXIT(
+      {
+        testing::limitAddressSpace(std::size_t{64} << 20U);
+        testing::exitByError<OutOfMemory>([] { HostTensor(DType::U8, Shape{256 << 20}); });
+      },
+      ::testing::ExitedWithCode(0),
+      "");
 }
 
 TEST(HostTensor, CastTruncatesTowardZeroAndSaturates) {

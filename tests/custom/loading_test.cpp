@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "sluice/custom/op.h"
 #include "sluice/ops/op_list.h"
@@ -48,6 +49,42 @@ TEST(LoadCustomOps, RefusesAFileThatIsNoLibrary) {
   std::ofstream(path) << "no library at all";
   EXPECT_THAT(messageOf<FileError>([&] { loadCustomOps(path); }),
               HasSubstr("cannot be loaded as a shared library"));
+  std::filesystem::remove(path);
+}
+
+/// The system's loader would read mapped memory after the end of the file.
+TEST(LoadCustomOps, RefusesALibraryThatIsCutOff) {
+  std::ifstream file(LIBRARY_TEST_OPS, std::ios::binary);
+  const std::string whole(std::istreambuf_iterator<char>(file), {});
+  ASSERT_GT(whole.size(), 1000U);
+  const auto path = std::filesystem::path(::testing::TempDir()) / "sluice_cut_off.so";
+  const auto refused = [&](const std::string& content) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+    return messageOf<FileError>([&] { loadCustomOps(path); });
+  };
+  for (std::size_t part = 0; part < 16; ++part) {
+    const std::size_t bytes = part < 8 ? part * 16 : whole.size() * part / 16;
+    EXPECT_THAT(refused(whole.substr(0, bytes)), HasSubstr("cannot be loaded as a shared library"))
+        << bytes;
+  }
+  EXPECT_THAT(refused(whole.substr(0, whole.size() - 1)), HasSubstr("cut off"));
+  EXPECT_THAT(refused(whole.substr(0, 4096)), HasSubstr("cut off"));
+  std::string other = whole;
+  other[4] ^= 3;  // of 32 bits
+  EXPECT_THAT(refused(other), HasSubstr("another machine"));
+  std::string damaged = whole;
+  damaged[54] = 7;  // the size of a record of the table of segments
+  EXPECT_THAT(refused(damaged), HasSubstr("tables are damaged"));
+  std::filesystem::remove(path);
+}
+
+TEST(LoadCustomOps, RefusesWhatIsNoRegularFile) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "sluice_fifo.so";
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(messageOf<FileError>([&] { loadCustomOps(path); }), HasSubstr("it is a FIFO"));
+  EXPECT_THAT(messageOf<FileError>([&] { loadCustomOps(::testing::TempDir()); }),
+              HasSubstr("it is a folder"));
   std::filesystem::remove(path);
 }
 
@@ -119,6 +156,46 @@ TEST(RegisterCustomOps, RefusesRecordsThatAreNotWhole) {
   EXPECT_THAT(refused(), HasSubstr("'a' has no default"));
   op.name = nullptr;
   EXPECT_THAT(refused(), HasSubstr("the name of a custom op"));
+  op.name = "Op";
+  op.domain = nullptr;
+  EXPECT_THAT(refused(), HasSubstr("the domain of a custom op"));
+}
+
+TEST(RegisterCustomOps, RefusesTablesThatAreNull) {
+  const custom::abi::Library noOps = {custom::abi::kVersion, 2, nullptr};
+  EXPECT_THAT(messageOf([&] { registerCustomOps(noOps, "the test"); }),
+              AllOf(HasSubstr("2 custom ops"), HasSubstr("null")));
+  custom::abi::Attr attr = {};
+  custom::abi::Op op = {.domain = "com.example.null",
+                        .name = "Op",
+                        .version = 1,
+                        .outputs = 1,
+                        .numAttrs = 1,
+                        .attrs = nullptr,
+                        .forward = [](const void* /*self*/, const custom::abi::Call* /*call*/) {}};
+  const custom::abi::Library library = {custom::abi::kVersion, 1, &op};
+  const auto refused = [&] { return messageOf([&] { registerCustomOps(library, "the test"); }); };
+  EXPECT_THAT(refused(), AllOf(HasSubstr("1 attributes"), HasSubstr("null")));
+  op.attrs = &attr;
+  op.numAttrs = -1;
+  EXPECT_THAT(refused(), HasSubstr("-1 attributes"));
+  op.numAttrs = 1;
+  EXPECT_THAT(refused(), HasSubstr("the attribute of a custom op"));  // a null name
+  using custom::AttrKind;
+  for (const AttrKind kind : {AttrKind::Real,
+                              AttrKind::Integer,
+                              AttrKind::Text,
+                              AttrKind::Reals,
+                              AttrKind::Integers,
+                              AttrKind::Texts}) {
+    attr = {.name = "a", .kind = static_cast<std::int32_t>(kind), .count = 1};
+    EXPECT_THAT(refused(), HasSubstr("'a' says 1 values, and they are null"));
+  }
+  for (const custom::abi::Text text : {custom::abi::Text{nullptr, 3}, custom::abi::Text{"a", -1}}) {
+    attr.texts = &text;
+    EXPECT_THAT(refused(), HasSubstr("text 0"));
+  }
+  EXPECT_FALSE(ops::findCustomOp("com.example.null", "Op", 1));
 }
 
 TEST(RegisterCustomOps, EveryFailureOfAFunctionIsAnError) {

@@ -294,7 +294,9 @@ def char_gpt(programs):
     sample = text.split("---\n")[1]
     check(len(sample) == len("The ") + 20 + 1, text)
     text = programs.run("char_gpt", "--files", "missing.txt", code=1)
-    check("FileError" in text and "missing.txt" in text, text)
+    check("error: FileError" in text and "missing.txt" in text, text)
+    text = programs.run("char_gpt", "--prompt", "", code=1)
+    check("error: InvalidArgument" in text and "--prompt is empty" in text, text)
 
 
 GRAPH = """graph "demo" {
@@ -338,7 +340,7 @@ def inspect(programs, folder):
     check("= fused(" in passes and 'output "y"' in passes, passes)
     program = programs.run("sluice", "inspect", path, "--program")
     check("lane" in program and "fused" in program, program)
-    check("cannot read" in programs.run("sluice", "inspect", folder / "none", code=1), "missing")
+    check("cannot open" in programs.run("sluice", "inspect", folder / "none", code=1), "missing")
     check("graph \"" in programs.run("sluice", "inspect", path, "--text"), "no text")
     model = "/usr/share/libonnx-testdata/data/node/test_add/model.onnx"
     check("1  add" in programs.run("sluice", "inspect", model), "no ONNX model")

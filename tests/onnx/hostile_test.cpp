@@ -196,6 +196,79 @@ TEST(HostileModels, DeepNestingIsRefusedByALimit) {
   EXPECT_FALSE(imports(graphOf(nested(80))));
 }
 
+/// A loop of so many runs; `sequence` grows by an element in each.
+std::string loopOf(const std::string& runs, bool sequence) {
+  pb::ModelProto model;
+  model.ParseFromString(
+      graphOf("main (float[2] x) => (float[2] y) { n = Constant<value_int: int = " + runs +
+              ">() s = SequenceConstruct(x) i = Constant<value_int: int = 0>() v = Identity(x) "
+              "c = Identity(n) y = Identity(x) }"));
+  pb::ModelProto body;
+  body.ParseFromString(
+      graphOf(sequence ? "b (int64 i, bool c, float[2] v) => (bool c, float[2] w) "
+                         "{ w = SequenceInsert(v, v) }"
+                       : "b (int64 i, bool c, float[2] v) => (bool c, float[2] w) { w = Neg(v) }"));
+  if (sequence) {
+    body.mutable_graph()->mutable_node(0)->set_input(1, "x");
+  }
+  pb::NodeProto& loop = *model.mutable_graph()->add_node();
+  loop.set_op_type("Loop");
+  loop.add_input("n");
+  loop.add_input("");
+  loop.add_input(sequence ? "s" : "x");
+  loop.add_output("r");
+  pb::AttributeProto& attr = *loop.add_attribute();
+  attr.set_name("body");
+  attr.set_type(pb::AttributeProto::GRAPH);
+  *attr.mutable_g() = body.graph();
+  if (!sequence) {
+    model.mutable_graph()->mutable_output(0)->set_name("r");
+  }
+  return model.SerializeAsString();
+}
+
+std::string refusalOf(const std::string& bytes, const ImportLimits& limits = {}) {
+  try {
+    importModelBytes(std::as_bytes(std::span(bytes)), {.limits = limits});
+  } catch (const Unsupported& error) {
+    return error.what();
+  }
+  return "imported";
+}
+
+TEST(HostileModels, ThatAskForTooMuchAreRefusedBeforeTheWork) {
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  EXPECT_EQ(refusalOf(loopOf("100", false)), "imported");
+  EXPECT_EQ(refusalOf(loopOf("100", true)), "imported");
+  EXPECT_THAT(refusalOf(loopOf("4000000000000", false)),
+              AllOf(HasSubstr("would run 4000000000000 times, at most 10000"),
+                    HasSubstr("ImportOptions::limits.runs")));
+  // 10,000 runs would make 10,000 * 10,001 / 2 elements.
+  EXPECT_THAT(refusalOf(loopOf("10000", true)),
+              AllOf(HasSubstr("50005000 elements"),
+                    HasSubstr("limit is 4000000"),
+                    HasSubstr("ImportOptions::limits.sequenceElements")));
+  EXPECT_THAT(refusalOf(loopOf("100", false), {.runs = 99}), HasSubstr("at most 99"));
+  EXPECT_THAT(refusalOf(loopOf("100", false), {.bodies = 50}), HasSubstr("limits.bodies"));
+  EXPECT_THAT(refusalOf(loopOf("100", false), {.ops = 150}), HasSubstr("limits.ops"));
+  EXPECT_EQ(refusalOf(loopOf("20000", false), {.runs = 20000}), "imported");
+}
+
+TEST(HostileModels, ThatUnrollLongExtentsAreRefused) {
+  using ::testing::HasSubstr;
+  EXPECT_THAT(refusalOf(graphOf("main (float[1000000000, 1, 1] x, float[1, 4, 1] w, float[1, 4, 1] "
+                                "r) => (float[N] y) { y = LSTM<hidden_size = 1>(x, w, r) }")),
+              HasSubstr("would run 1000000000 times"));
+  EXPECT_THAT(refusalOf(graphOf("main (float[1000000000] x) => (float[N] y) { "
+                                "s = SplitToSequence(x) y = ConcatFromSequence<axis = 0>(s) }")),
+              HasSubstr("limits.sequenceElements"));
+  EXPECT_THAT(refusalOf(graphOf("main (float[2] x) => (float[N] y) { "
+                                "n = Constant<value_ints: ints = [100000000]>() "
+                                "z = ConstantOfShape(n) s = Shape(z) y = Expand(x, z) }")),
+              HasSubstr("limits.constantBytes"));
+}
+
 TEST(HostileModels, HaveNoPathOutOfTheirFolder) {
   for (const char* location : {"/etc/passwd", "../../etc/passwd", "a/../../x", "..", "", "."}) {
     pb::ModelProto model;
