@@ -12,6 +12,7 @@
 #include "sluice/api/options.h"
 #include "sluice/api/pipeline_function.h"
 #include "sluice/api/popart_session.h"
+#include "sluice/api/stop_signals.h"
 #include "sluice/api/torch_state.h"
 #include "sluice/base/error.h"
 #include "sluice/base/philox.h"
