@@ -76,7 +76,7 @@ Model::Model(std::unique_ptr<GraphSource> source,
       options_(withContinuousUpdates(options, source_->module() == nullptr, optimizer != nullptr)),
       layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
       optimizer_(std::move(optimizer)) {
-  detail::requireSupported(options_);
+  detail::requireSupported(options_, source_->module() != nullptr);
   layoutsOfAnchors(layout_, options_);
   if (continuous() && options_.training.gradientAccumulation() != 1) {
     raise<InvalidArgument>(
