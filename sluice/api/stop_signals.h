@@ -13,7 +13,7 @@ namespace sluice {
 class [[nodiscard]] StopSignals {
  public:
   /// An inactive one catches nothing.
-  explicit StopSignals(bool active = true);
+  [[nodiscard]] explicit StopSignals(bool active = true);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
