@@ -227,6 +227,7 @@ class Model {
     CompiledProgram compiled;
   };
 
+    std::optional<std::size_t> loss = {};  // the output that is minimised, if it is returned
   bool training() const { return optimizer_ != nullptr; }
   /// Throws InvalidArgument once the model is destroyed.
   Session& alive() const;
