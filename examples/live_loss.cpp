@@ -1,9 +1,12 @@
 // Trains a line in one call of 100 iterations; a thread of the host prints the loss of each while
 // the training runs.
+#include <exception>
 #include <thread>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "sluice/sluice.h"
 
 using namespace sluice;
@@ -28,18 +31,20 @@ data::IterablePtr points() {
   return data::batch(data::repeat(data::iterate(data::tensorDataset({x, y}))), 16);
 }
 
-void printLosses(data::OutfeedQueue& losses) {
+/// Returns the last one.
+double printLosses(data::OutfeedQueue& losses) {
+  double last = 0;
   for (std::int64_t step = 0; step < kSteps && losses.await();) {
     const HostTensor arrived = losses.dequeue()[0];
     for (std::int64_t i = 0; i < arrived.shape()[0]; ++i) {
-      fmt::print("step {} loss {:.6f}\n", ++step, arrived.at(i));
+      last = arrived.at(i);
+      fmt::print("step {} loss {:.6f}\n", ++step, last);
     }
   }
+  return last;
 }
 
-}  // namespace
-
-int main() {
+int run() {
   Line line;
   data::InfeedQueue infeed(points());
   data::OutfeedQueue losses;
@@ -51,15 +56,33 @@ int main() {
   };
   auto train =
       compile(line, Options(), [&](const Tensors&) { return repeat(kSteps, body, {}, &infeed); });
-  std::thread reader([&] { printLosses(losses); });
+  double last = 0;
+  std::thread reader([&] { last = printLosses(losses); });
+  std::exception_ptr failure;
   try {
     train();
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+  } catch (...) {
+    failure = std::current_exception();
   }
   losses.close();  // nothing more comes, even if the training failed
   reader.join();
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  cli::requireFiniteLoss(last, kSteps);
   fmt::print("slope {:.3f}, intercept {:.3f}\n",
              line.find("fc.weight")->value().at(0),
              line.find("fc.bias")->value().at(0));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Trains a line in one call of 100 iterations; a thread of the host prints the loss of each "
+      "while the training runs.",
+      "live_loss");
+  app.footer("Example:\n  live_loss | tail -3");
+  return cli::runProgram(app, argc, argv, run);
 }
