@@ -264,10 +264,12 @@ ScheduleRequest readSchedule(const ScheduleSettings& settings) {
     raise<InvalidArgument>("--micro-batches: expected at least 1, got {}", settings.microBatches);
   }
   const Shape shape = readShape(settings, request.kind);
-  const auto stages = static_cast<std::int64_t>(shape.devices.size());
+  // A device without a stage is a row of the result as well.
+  const auto stages = static_cast<std::int64_t>(std::max(shape.devices.size(), shape.numDevices()));
   if (stages > kMostStages || stages * settings.microBatches > kMostCells) {
     raise<InvalidArgument>(
-        "--micro-batches: {} stages (with chunks) x {} micro-batches are {}, more than the limit "
+        "--micro-batches: {} stages (with chunks) or devices x {} micro-batches are {}, more than "
+        "the limit "
         "of "
         "{}",
         stages,

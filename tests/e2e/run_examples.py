@@ -478,6 +478,7 @@ def schedule_errors(run):
             (("--stages", 2, "--micro-batches", HUGE), "out of range"),
             (("--stages", 4096, "--micro-batches", 2, "--chunks", 3), "limit of 4096"),
             (("--stages", 3, "--micro-batches", 100_000), "limit of 131072"),
+            (("--devices", "65535,1", "--micro-batches", 2), "65536 stages (with chunks) or devices"),
             (("--stages", "two", "--micro-batches", 2), "--stages"),
             ((*good, "--schedule", "fastest"), "known are sequential, grouped"),
             ((*good, "--costs", "1,x,1"), "'x'"),
@@ -516,31 +517,38 @@ def programs(programs):
     check("op_types" not in found and "checkpoint_worker" not in found, "tools among the programs")
 
 
+def signalled(programs, number, awaited, name, *args):
+    """The text of a program that gets a signal once it has printed what is awaited."""
+    process = subprocess.Popen([programs.folder / name, *map(str, args)], cwd=ROOT,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    text = ""
+    while awaited not in text:
+        line = process.stdout.readline()
+        check(line, text)
+        text += line
+    process.send_signal(number)
+    text += process.stdout.read()
+    check(process.wait() == 128 + number, f"{name}: exit code {process.returncode}\n{text}")
+    check("Interrupted after" in text, text)
+    return text
+
+
 def signals(programs):
     """Ctrl-C and SIGTERM end training after the step, with a checkpoint, without a test."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_digits(folder, "train", 480, 1)
         write_digits(folder, "t10k", 130, 2)
-        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-            saved = folder / f"checkpoints{code}"
-            log = folder / f"log{code}.csv"
-            process = subprocess.Popen(
-                [programs.folder / "mnist_pipeline", "--data", folder, "--epochs", "100000",
-                 "--batch-size", "5", "--device-iterations", "2", "--gradient-accumulation", "4",
-                 "--checkpoint-dir", saved, "--checkpoint-every", "1000000", "--log", log],
-                cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            text = ""
-            while "Epoch 2/" not in text:  # it is within training
-                line = process.stdout.readline()
-                check(line, text)
-                text += line
-            process.send_signal(number)
-            text += process.stdout.read()
-            check(process.wait() == code, f"exit code {process.returncode}\n{text}")
-            check("Interrupted after" in text and "Testing" not in text, text)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            saved = folder / f"checkpoints{number}"
+            text = signalled(programs, number, "Epoch 2/", "mnist_pipeline", "--data", folder,
+                             "--epochs", 100000, "--batch-size", 5, "--device-iterations", 2,
+                             "--gradient-accumulation", 4, "--checkpoint-dir", saved,
+                             "--checkpoint-every", 1000000)
+            check("Testing" not in text and re.search(r"\d s per epoch, final loss", text), text)
             check(len(list(saved.iterdir())) == 1, "no checkpoint was saved")
-            check(re.search(r"\d s per epoch, final loss", text), text)
+            text = signalled(programs, number, "step ", "char_gpt", "--steps", 1000000)
+            check("---" not in text, text)  # nothing is generated
 
 
 TESTS = {test.__name__: test
