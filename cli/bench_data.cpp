@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "sluice/base/error.h"
 #include "sluice/data/benchmark.h"
@@ -70,11 +71,14 @@ void addBenchData(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"mnist", "idx", "npy", "csv", "tokens"}))
       ->capture_default_str();
   const auto count = [&](const char* name, std::int64_t& value, const char* text) {
-    command->add_option(name, value, text)->check(CLI::PositiveNumber)->capture_default_str();
+    command->add_option(name, value, text)
+        ->transform(wholeNumber<std::int64_t>(1, std::int64_t{1} << 40))
+        ->capture_default_str();
   };
   count("--batch-size", s->batchSize, "Samples of an element");
   count("--epochs", s->epochs, "How often");
-  command->add_option("--elements", s->elements, "Per epoch  [all]")->check(CLI::PositiveNumber);
+  command->add_option("--elements", s->elements, "Per epoch  [all]")
+      ->transform(wholeNumber<std::int64_t>(1, std::int64_t{1} << 40));
   count("--prefetch-depth", s->prefetchDepth, "Of the infeed queue");
   count("--sequence", s->sequence, "Tokens of a sample");
   command->add_flag("--infeed", s->infeed, "Through an infeed queue");

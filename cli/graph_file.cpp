@@ -1,9 +1,8 @@
 #include "cli/graph_file.h"
 
-#include <charconv>
-
 #include <CLI/CLI.hpp>
 
+#include "cli/command_line.h"
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
 #include "sluice/ir/parser.h"
@@ -17,17 +16,7 @@ namespace {
 
 onnx::ImportOptions importOptions(const std::vector<std::string>& dims) {
   onnx::ImportOptions options;
-  for (const std::string& text : dims) {
-    const std::size_t equals = text.find('=');
-    std::int64_t value = 0;
-    const char* first = text.data() + (equals == std::string::npos ? text.size() : equals + 1);
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(first, last, value);
-    if (equals == 0 || first == last || error != std::errc() || end != last) {
-      raise<InvalidArgument>("--dim: expected NAME=NUMBER, got '{}'", text);
-    }
-    options.dims.insert_or_assign(text.substr(0, equals), value);
-  }
+  options.dims = readDims(dims);
   return options;
 }
 

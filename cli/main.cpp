@@ -1,17 +1,16 @@
 // sluice: look at graphs, programs and devices from the command line.
-// Exit codes: 0 done, 1 the input or the machine is at fault, 2 the command line is.
-#include <exception>
+#include <string>
 
 #include <CLI/CLI.hpp>
-#include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
-#include "sluice/base/error.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Sluice runs one neural network across many memory-limited devices.");
+  CLI::App app("Sluice runs one neural network across many memory-limited devices.", "sluice");
   app.footer("`sluice COMMAND --help` explains a command.");
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("sluice ") + SLUICE_VERSION, "Print the version");
   sluice::cli::Action action;
   sluice::cli::addVersion(app, action);
   sluice::cli::addBenchData(app, action);
@@ -20,18 +19,5 @@ int main(int argc, char** argv) {
   sluice::cli::addOps(app, action);
   sluice::cli::addSchedule(app, action);
   sluice::cli::addTune(app, action);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  try {
-    return action();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  } catch (...) {
-    fmt::print(stderr, "error: an exception of an unknown type\n");
-    return 1;
-  }
+  return sluice::cli::runProgram(app, argc, argv, [&] { return action(); });
 }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/schedule_input.h"
 #include "cli/schedule_output.h"
@@ -59,8 +60,11 @@ void addOptions(CLI::App& command, ScheduleSettings& settings) {
   for (const PipelineKind kind : schedule::allPipelineKinds()) {
     names.push_back(name(kind));
   }
-  command.add_option("--stages", settings.stages, "Stages, each on a device of its own");
-  command.add_option("--micro-batches", settings.microBatches, "Micro-batches")->required();
+  command.add_option("--stages", settings.stages, "Stages, each on a device of its own")
+      ->transform(wholeNumber<std::int32_t>(1, kMostStages));
+  command.add_option("--micro-batches", settings.microBatches, "Micro-batches")
+      ->transform(wholeNumber<std::int32_t>(1, kMostCells))
+      ->required();
   command.add_option("--schedule", settings.schedule, fmt::format("{}", fmt::join(names, ", ")))
       ->capture_default_str();
   command.add_option("--view", settings.view, "timeline: event-driven; cycles: in lock step")
@@ -72,10 +76,12 @@ void addOptions(CLI::App& command, ScheduleSettings& settings) {
                   "F,B,W: forward pass, input part and weight part of the backward pass of every "
                   "stage, or F,B,W;F,B,W;... for each")
       ->capture_default_str();
-  command.add_option("--chunks",
-                     settings.chunks,
-                     "Parts of equal cost that each stage is cut into; chunked visits the devices "
-                     "in rounds, zero-bubble forth and back [2 for these two, else 1]");
+  command
+      .add_option("--chunks",
+                  settings.chunks,
+                  "Parts of equal cost that each stage is cut into; chunked visits the devices "
+                  "in rounds, zero-bubble forth and back [2 for these two, else 1]")
+      ->transform(wholeNumber<std::int32_t>(1, kMostStages));
   command.add_option("--devices", settings.devices, "Device of each stage, for example 0,1,1,0");
   command.add_option(
       "--slots", settings.slots, "Place of each stage in the data flow; equal: concurrent");
@@ -93,7 +99,7 @@ void addOptions(CLI::App& command, ScheduleSettings& settings) {
       "Most a device may hold, in the unit of --bytes; one number or one per device");
   command.add_flag("--inference", settings.inference, "Forward passes only");
   command.add_option("--width", settings.width, "Columns of the chart")
-      ->check(CLI::Range(20, 10000))
+      ->transform(wholeNumber<std::int32_t>(20, 10000))
       ->capture_default_str();
   command.add_flag("--json", settings.json, "As JSON");
 }

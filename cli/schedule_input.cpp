@@ -174,9 +174,11 @@ Shape readShape(const ScheduleSettings& settings, PipelineKind kind) {
   const bool chunked = kind == PipelineKind::Chunked || kind == PipelineKind::ZeroBubble;
   shape.stages = settings.stages;
   shape.chunks = settings.chunks > 0 ? settings.chunks : chunked ? 2 : 1;
-  if (std::int64_t{shape.stages} * shape.chunks > 1 << 16) {
-    raise<InvalidArgument>(
-        "--stages: {} stages of {} chunks are more than {}", shape.stages, shape.chunks, 1 << 16);
+  if (std::int64_t{shape.stages} * shape.chunks > kMostStages) {
+    raise<InvalidArgument>("--stages: {} stages of {} chunks are more than the limit of {}",
+                           shape.stages,
+                           shape.chunks,
+                           kMostStages);
   }
   shape.devices = kind == PipelineKind::ZeroBubble
                       ? zigzag(shape.stages, shape.chunks)
@@ -262,6 +264,19 @@ ScheduleRequest readSchedule(const ScheduleSettings& settings) {
     raise<InvalidArgument>("--micro-batches: expected at least 1, got {}", settings.microBatches);
   }
   const Shape shape = readShape(settings, request.kind);
+  // A device without a stage is a row of the result as well.
+  const auto stages = static_cast<std::int64_t>(std::max(shape.devices.size(), shape.numDevices()));
+  if (stages > kMostStages || stages * settings.microBatches > kMostCells) {
+    raise<InvalidArgument>(
+        "--micro-batches: {} stages (with chunks) or devices x {} micro-batches are {}, more than "
+        "the limit "
+        "of "
+        "{}",
+        stages,
+        settings.microBatches,
+        stages * settings.microBatches,
+        kMostCells);
+  }
   request.problem.deviceOfStage = shape.devices;
   request.problem.microBatches = settings.microBatches;
   request.problem.training = !settings.inference;

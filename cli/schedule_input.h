@@ -27,6 +27,11 @@ struct ScheduleSettings {
   bool json = false;
 };
 
+/// More than these are refused, so that every answer comes at once: stages, or devices, in all, and
+/// the same times micro-batches.
+inline constexpr std::int32_t kMostStages = 1 << 12;
+inline constexpr std::int32_t kMostCells = 1 << 17;
+
 struct ScheduleRequest {
   schedule::PipelineKind kind = schedule::PipelineKind::OneForwardOneBackward;
   schedule::PipelineProblem problem;

@@ -12,7 +12,8 @@
 #     NO_TEST_MAIN                    # the tests bring their own main()
 #     APART)                          # files share names, so that each is compiled by itself
 #
-#   sluice_program(NAME mlp SOURCES mlp.cpp DEPS sluice [LINK ...] [INSTALL])
+#   sluice_program(NAME mlp SOURCES mlp.cpp DEPS sluice [LINK ...] [INSTALL] [TOOL])
+#     TOOL: only tests and scripts run it; it is in <build>/tools, not among the programs
 #   sluice_test(NAME e2e_test SOURCES ... DEPS ... [LINK ...] [LABELS fast] [NO_MAIN] [APART])
 #   sluice_fuzz(NAME fuzz_parser SOURCES parser.cpp DEPS ir [LINK ...])
 #
@@ -100,7 +101,7 @@ function(sluice_module)
 endfunction()
 
 function(sluice_program)
-  cmake_parse_arguments(PARSE_ARGV 0 P "INSTALL;TEST;APART" "NAME" "SOURCES;DEPS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 0 P "INSTALL;TEST;TOOL;APART" "NAME" "SOURCES;DEPS;LINK")
   _sluice_check_arguments("${P_UNPARSED_ARGUMENTS}" "${P_NAME}")
   _sluice_targets(deps ${P_DEPS})
   add_executable(${P_NAME} ${P_SOURCES})
@@ -114,6 +115,10 @@ function(sluice_program)
   endif()
   if(NOT P_APART)
     sluice_unite(${P_NAME})
+  endif()
+  if(P_TOOL)
+    set_target_properties(${P_NAME} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tools")
   endif()
   if(P_INSTALL)
     install(TARGETS ${P_NAME} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "sluice/base/input_file.h"
 #include "sluice/base/philox.h"
 #include "sluice/sluice.h"
@@ -26,6 +27,7 @@ struct Settings {
   std::int64_t steps = 300;
   std::int64_t sample = 200;
   std::int64_t threads = 1;
+  double learningRate = 3e-3;
   std::string prompt = "The program ";
 };
 
@@ -94,52 +96,59 @@ std::string generate(Gpt& net, const Settings& s, const Options& options) {
   return text;
 }
 
-void run(const Settings& settings) {
+/// Returns the signal that ended it early, or 0.
+int train(Model& model, const std::vector<std::int64_t>& text, const Settings& settings) {
+  const StopSignals stop;
+  for (std::int64_t step = 0; step < settings.steps && stop.seen() == 0; ++step) {
+    const double loss = model.run(makeBatch(text, settings.shape, step)).back().at(0);
+    cli::requireFiniteLoss(loss, model.updates());
+    if (step % 50 == 0 || step + 1 == settings.steps) {
+      fmt::print("step {:4} loss {:.4f}\n", step, loss);
+      std::fflush(stdout);
+    }
+  }
+  return stop.seen();
+}
+
+int run(const Settings& settings) {
   if (settings.prompt.empty()) {
-    throw InvalidArgument("--prompt is empty: a sample needs at least one character to continue");
+    throw CLI::ValidationError("--prompt", "expected at least one character to continue");
   }
   const std::vector<std::int64_t> text = readText(settings);
   Gpt net(settings.shape);
   Options options;
   options.showCompilationProgressBar(false);
   options.threads(settings.threads);
-  auto model = trainingModel(net, options, optim::AdamW(3e-3));
+  auto model = trainingModel(net, options, optim::AdamW(settings.learningRate));
   model.setLrSchedule(optim::LrSchedule::cosine(settings.steps, 0.1).warmUp(20));
   fmt::print("{} characters, {} parameters\n", text.size(), net.numParameters());
-  for (std::int64_t step = 0; step < settings.steps; ++step) {
-    const double loss = model.run(makeBatch(text, settings.shape, step)).back().at(0);
-    if (step % 50 == 0 || step + 1 == settings.steps) {
-      fmt::print("step {:4} loss {:.4f}\n", step, loss);
-    }
+  if (const int signal = train(model, text, settings); signal != 0) {
+    fmt::print("Interrupted after {} updates.\n", model.updates());
+    return cli::exitCodeOf(signal);
   }
   fmt::print("---\n{}\n", generate(net, settings, options));
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("Trains a character-level GPT on text files and samples from it.");
+  CLI::App app("Trains a character-level GPT on text files and samples from it.", "char_gpt");
+  app.footer("Example:\n  char_gpt --files README.md LICENSE --steps 100 --prompt \"The \"");
   app.add_option("--files", settings.files, "Text to learn from")->capture_default_str();
   app.add_option("--steps", settings.steps, "Weight updates")
-      ->check(CLI::PositiveNumber)
+      ->transform(cli::wholeNumber<std::int64_t>(1, 1'000'000'000))
       ->capture_default_str();
   app.add_option("--sample", settings.sample, "Characters to generate")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(cli::wholeNumber<std::int64_t>(0, 1'000'000'000))
       ->capture_default_str();
   app.add_option("--prompt", settings.prompt, "What to continue")->capture_default_str();
-  app.add_option("--threads", settings.threads, "Threads of the device")
-      ->check(CLI::Range(1, 1024))
+  app.add_option("--learning-rate", settings.learningRate, "Of AdamW, at its highest")
+      ->transform(cli::realNumber(0))
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
-    run(settings);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  } catch (...) {
-    fmt::print(stderr, "error: an exception of an unknown type\n");
-    return 1;
-  }
-  return 0;
+  app.add_option("--threads", settings.threads, "Threads of the device")
+      ->transform(cli::wholeNumber<std::int64_t>(1, 1024))
+      ->capture_default_str();
+  return cli::runProgram(app, argc, argv, [&] { return run(settings); });
 }

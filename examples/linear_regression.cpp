@@ -1,6 +1,8 @@
 // Fits y = 2x + 1 from noisy points: the smallest complete Sluice program.
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "sluice/sluice.h"
 
 using namespace sluice;
@@ -10,7 +12,7 @@ struct Line : nn::Module {
   nn::Tensor forward(nn::Tensor x, nn::Tensor y) { return nn::mseLoss(fc(x), y); }
 };
 
-int main() try {
+int run() {
   HostTensor x(DType::F32, Shape{64, 1});
   HostTensor y(DType::F32, Shape{64, 1});
   for (std::int64_t i = 0; i < 64; ++i) {
@@ -24,14 +26,17 @@ int main() try {
   for (int step = 0; step < 100; ++step) {
     loss = model(x, y);
   }
+  cli::requireFiniteLoss(loss.at(0), model.updates());
   fmt::print("loss {:.6f}, slope {:.3f}, intercept {:.3f}\n",
              loss.at(0),
              line.find("fc.weight")->value().at(0),
              line.find("fc.bias")->value().at(0));
-} catch (const std::exception& error) {
-  fmt::print(stderr, "error: {}\n", error.what());
-  return 1;
-} catch (...) {
-  fmt::print(stderr, "error: an exception of an unknown type\n");
-  return 1;
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  CLI::App app("Fits y = 2x + 1 from noisy points: the smallest complete Sluice program.",
+               "linear_regression");
+  app.footer("Example:\n  SLUICE_DUMP=out linear_regression   # writes the graph after every pass");
+  return cli::runProgram(app, argc, argv, run);
 }

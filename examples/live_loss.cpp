@@ -3,8 +3,10 @@
 #include <exception>
 #include <thread>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "sluice/sluice.h"
 
 using namespace sluice;
@@ -29,18 +31,20 @@ data::IterablePtr points() {
   return data::batch(data::repeat(data::iterate(data::tensorDataset({x, y}))), 16);
 }
 
-void printLosses(data::OutfeedQueue& losses) {
+/// Returns the last one.
+double printLosses(data::OutfeedQueue& losses) {
+  double last = 0;
   for (std::int64_t step = 0; step < kSteps && losses.await();) {
     const HostTensor arrived = losses.dequeue()[0];
     for (std::int64_t i = 0; i < arrived.shape()[0]; ++i) {
-      fmt::print("step {} loss {:.6f}\n", ++step, arrived.at(i));
+      last = arrived.at(i);
+      fmt::print("step {} loss {:.6f}\n", ++step, last);
     }
   }
+  return last;
 }
 
-}  // namespace
-
-int main() try {
+int run() {
   Line line;
   data::InfeedQueue infeed(points());
   data::OutfeedQueue losses;
@@ -52,7 +56,8 @@ int main() try {
   };
   auto train =
       compile(line, Options(), [&](const Tensors&) { return repeat(kSteps, body, {}, &infeed); });
-  std::thread reader([&] { printLosses(losses); });
+  double last = 0;
+  std::thread reader([&] { last = printLosses(losses); });
   std::exception_ptr failure;
   try {
     train();
@@ -64,13 +69,20 @@ int main() try {
   if (failure) {
     std::rethrow_exception(failure);
   }
+  cli::requireFiniteLoss(last, kSteps);
   fmt::print("slope {:.3f}, intercept {:.3f}\n",
              line.find("fc.weight")->value().at(0),
              line.find("fc.bias")->value().at(0));
-} catch (const std::exception& error) {
-  fmt::print(stderr, "error: {}\n", error.what());
-  return 1;
-} catch (...) {
-  fmt::print(stderr, "error: an exception of an unknown type\n");
-  return 1;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Trains a line in one call of 100 iterations; a thread of the host prints the loss of each "
+      "while the training runs.",
+      "live_loss");
+  app.footer("Example:\n  live_loss | tail -3");
+  return cli::runProgram(app, argc, argv, run);
 }

@@ -2,8 +2,10 @@
 // over four micro-batches, and validation on the same weights while it trains.
 #include <cmath>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "sluice/sluice.h"
 
 using namespace sluice;
@@ -11,6 +13,11 @@ using namespace sluice;
 namespace {
 
 constexpr std::int64_t kPoints = 960;
+
+struct Settings {
+  std::int64_t epochs = 200;
+  double learningRate = 0.01;
+};
 
 struct Spirals : nn::Module {
   nn::Linear fc1{*this, "fc1", 2, 64};
@@ -37,9 +44,7 @@ void makeSpirals(HostTensor& points, HostTensor& labels) {
   }
 }
 
-}  // namespace
-
-int main() try {
+int run(const Settings& settings) {
   HostTensor points(DType::F32, Shape{kPoints, 2});
   HostTensor labels(DType::I64, Shape{kPoints});
   makeSpirals(points, labels);
@@ -49,7 +54,7 @@ int main() try {
   options.outputMode(OutputMode::All);
   Options inference = options;
   options.training.gradientAccumulation(4);
-  auto training = trainingModel(net, options, optim::AdamW(0.01));
+  auto training = trainingModel(net, options, optim::AdamW(settings.learningRate));
   training.setLrSchedule(optim::LrSchedule::cosine(600).warmUp(20));
   auto validation = inferenceModel(net, inference);
 
@@ -58,14 +63,34 @@ int main() try {
                     80,  // times 4 micro-batches
                     {.shuffle = data::Shuffle::Yes, .seed = 1});
   FitOptions fitting;
-  fitting.epochs = 200;
-  fit(training, loader, fitting);
+  fitting.epochs = settings.epochs;
+  fitting.metrics = [&](std::span<const HostTensor>, std::span<const HostTensor> outputs) {
+    cli::requireFiniteLoss(meanOf(outputs[1]), training.updates());
+    return Metrics{{"Loss", meanOf(outputs[1])}};
+  };
+  if (const FitResult result = fit(training, loader, fitting); result.interrupted) {
+    fmt::print("Interrupted after {} updates.\n", training.updates());
+    return cli::exitCodeOf(result.signal);
+  }
   const auto [logits, loss] = validation(points, labels);
   fmt::print("loss {:.4f}, accuracy {:.2f}%\n", loss.at(0), accuracy(logits, labels));
-} catch (const std::exception& error) {
-  fmt::print(stderr, "error: {}\n", error.what());
-  return 1;
-} catch (...) {
-  fmt::print(stderr, "error: an exception of an unknown type\n");
-  return 1;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  CLI::App app(
+      "Trains a small classifier of three interleaved spirals, with dropout, gradient accumulation "
+      "and a learning-rate schedule, and validates it.",
+      "mlp");
+  app.footer("Example:\n  mlp --epochs 100");
+  app.add_option("--epochs", settings.epochs, "Passes over the points")
+      ->transform(cli::wholeNumber<std::int64_t>(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--learning-rate", settings.learningRate, "Of AdamW, at its highest")
+      ->transform(cli::realNumber(0))
+      ->capture_default_str();
+  return cli::runProgram(app, argc, argv, [&] { return run(settings); });
 }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "sluice/base/log.h"
 #include "sluice/sluice.h"
 
@@ -175,11 +176,19 @@ double test(Network& net, const Settings& settings) {
 /// Keeps what the last line says.
 class Result : public Callback {
  public:
-  void onStep(const Progress& p) override { loss_ = p.metrics[0].second; }
-  void onEpochEnd(const Progress& p) override {
-    seconds_ += p.seconds;
-    ++epochs_;
+  void onStep(const Progress& p) override {
+    loss_ = p.metrics[0].second;
+    cli::requireFiniteLoss(loss_, p.updates);
   }
+  /// The rest of an epoch that another run began says nothing about the time of a whole one.
+  void onEpochEnd(const Progress& p) override {
+    if (p.firstStep == 0) {
+      seconds_ += p.seconds;
+      ++epochs_;
+    }
+    trained_ = true;
+  }
+  void onEpochCut(const Progress& p) override { trained_ = trained_ || p.step > p.firstStep; }
   void print(const Settings& settings) const {
     fmt::print(
         "{} device{}, {}",
@@ -187,9 +196,10 @@ class Result : public Callback {
         settings.devices == 1 ? "" : "s",
         settings.pipelined() ? "pipelined by schedule " + settings.schedule : settings.strategy);
     if (epochs_ > 0) {
-      fmt::print(": {:.2f} s per epoch, final loss {:.9g}",
-                 seconds_ / static_cast<double>(epochs_),
-                 loss_);
+      fmt::print(": {:.2f} s per epoch", seconds_ / static_cast<double>(epochs_));
+    }
+    if (trained_) {
+      fmt::print("{} final loss {:.9g}", epochs_ > 0 ? "," : ":", loss_);
     }
     fmt::print("\n");
   }
@@ -197,7 +207,8 @@ class Result : public Callback {
  private:
   double loss_ = 0;
   double seconds_ = 0;
-  std::int64_t epochs_ = 0;
+  std::int64_t epochs_ = 0;  // whole ones
+  bool trained_ = false;
 };
 
 /// Lets the run save checkpoints, and begin where the newest one was made.
@@ -210,13 +221,40 @@ void addCheckpoints(Model& model,
   }
   const CheckpointFolder checkpoints(settings.checkpointDir);
   fitting.callbacks.push_back(checkpointing(model, loader, checkpoints, settings.checkpointEvery));
-  if (const auto resumed = settings.resume ? checkpoints.resume(model, loader) : std::nullopt) {
+  if (!settings.resume) {
+    if (!checkpoints.files().empty()) {
+      fmt::print(
+          "A new run; checkpoints of others in {} stay, and --resume goes on with the newest\n",
+          settings.checkpointDir);
+    }
+    return;
+  }
+  if (const auto resumed = checkpoints.resume(model, loader)) {
     fitting.firstEpoch = loader.epoch();
-    fmt::print("Resumed after {} updates from {}\n", resumed->updates, resumed->path.string());
+    fmt::print("Resumed after {} updates of run {} from {}\n",
+               resumed->updates,
+               resumed->run.empty() ? "(unnamed)" : resumed->run,
+               resumed->path.string());
   }
 }
 
-void run(const Settings& settings) {
+/// Products that the library would only refuse after the data were read.
+void requireSizes(const Settings& settings) {
+  constexpr std::int64_t kImages = std::int64_t{1} << 31;
+  cli::requireAtMost(
+      "--batch-size",
+      "the images of a call (batch-size x device-iterations x gradient-accumulation)",
+      {settings.batchSize, settings.deviceIterations, settings.gradientAccumulation},
+      kImages);
+  cli::requireAtMost(
+      "--test-batch-size",
+      "the images of a call (test-batch-size x device-iterations x gradient-accumulation)",
+      {settings.testBatchSize, settings.deviceIterations, settings.gradientAccumulation},
+      kImages);
+}
+
+int run(const Settings& settings) {
+  requireSizes(settings);
   if (settings.profile) {
     fmt::print("Profiling is enabled.\n");
   }
@@ -245,8 +283,12 @@ void run(const Settings& settings) {
   };
   addCheckpoints(model, loader, settings, fitting);
   fmt::print("Training...\n");
-  if (fit(model, loader, fitting).interrupted) {
-    fmt::print("Interrupted after {} updates.\n", model.updates());
+  if (const FitResult fitted = fit(model, loader, fitting); fitted.interrupted) {
+    fmt::print("Interrupted after {} updates{}.\n",
+               model.updates(),
+               settings.checkpointDir.empty() ? "" : "; go on with --resume");
+    result->print(settings);
+    return cli::exitCodeOf(fitted.signal);
   }
   fmt::print("Testing...\n");
   fmt::print("Accuracy on test set: {:.2f}%\n", test(net, settings));
@@ -255,6 +297,7 @@ void run(const Settings& settings) {
                settings.profileDir);
   }
   result->print(settings);
+  return 0;
 }
 
 constexpr const char* kExamples = R"(Examples:
@@ -282,17 +325,19 @@ std::vector<std::string> scheduleNames() {
 
 void addTrainingOptions(CLI::App& app, Settings& s) {
   const auto count = [&](const char* name, std::int64_t& value, const char* text) {
-    app.add_option(name, value, text)->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option(name, value, text)
+        ->transform(cli::wholeNumber<std::int64_t>(1, 1'000'000'000))
+        ->capture_default_str();
   };
   count("--batch-size", s.batchSize, "Images per micro-batch");
   count("--device-iterations", s.deviceIterations, "Weight updates per call");
   count("--gradient-accumulation", s.gradientAccumulation, "Micro-batches per weight update");
   count("--test-batch-size", s.testBatchSize, "Images per micro-batch of the test");
   app.add_option("--epochs", s.epochs, "Passes over the training set")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(cli::wholeNumber<std::int64_t>(0, 1'000'000'000))
       ->capture_default_str();
   app.add_option("--learning-rate", s.learningRate, "Of AdamW")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(cli::realNumber(0))
       ->capture_default_str();
   app.add_option("--precision", s.precision, "Type of weights, activations and images")
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}))
@@ -300,11 +345,13 @@ void addTrainingOptions(CLI::App& app, Settings& s) {
   app.add_option("--loss-scaling",
                  s.lossScaling,
                  "Factor on the gradients until they are applied  [1024 for float16, else 1]")
-      ->check(CLI::PositiveNumber);
+      ->transform(cli::realNumber(0, cli::Bound::Excluded));
   app.add_flag("--stochastic-rounding",
                s.stochasticRounding,
                "Round new weights of 16 bits up or down at random");
-  app.add_option("--seed", s.seed, "Of initial weights and shuffling")->capture_default_str();
+  app.add_option("--seed", s.seed, "Of initial weights and shuffling")
+      ->transform(cli::wholeNumber<std::uint64_t>(0))
+      ->capture_default_str();
   app.add_option("--dataset", s.dataset, "Which images")
       ->check(CLI::IsMember({"mnist", "fashion"}))
       ->capture_default_str();
@@ -319,10 +366,10 @@ void addRunOptions(CLI::App& app, Settings& s) {
       ->check(CLI::IsMember(scheduleNames()))
       ->capture_default_str();
   app.add_option("--devices", s.devices, "Devices that the four blocks are spread over")
-      ->check(CLI::Range(1, 4))
+      ->transform(cli::wholeNumber<std::int64_t>(1, 4))
       ->capture_default_str();
   app.add_option("--threads", s.threads, "Threads of each device")
-      ->check(CLI::Range(1, 1024))
+      ->transform(cli::wholeNumber<std::int64_t>(1, 1024))
       ->capture_default_str();
   app.add_flag("--profile", s.profile, "Trace the first calls and measure latencies");
   app.add_option("--profile-dir", s.profileDir, "Where the traces go")->capture_default_str();
@@ -332,7 +379,7 @@ void addRunOptions(CLI::App& app, Settings& s) {
                "Keep only the state of the optimizer off the devices");
   app.add_option("--checkpoint-dir", s.checkpointDir, "Save the newest three checkpoints here");
   app.add_option("--checkpoint-every", s.checkpointEvery, "Calls between checkpoints")
-      ->check(CLI::PositiveNumber)
+      ->transform(cli::wholeNumber<std::int64_t>(1))
       ->capture_default_str()
       ->needs("--checkpoint-dir");
   app.add_flag("--resume", s.resume, "Go on from the newest checkpoint, if there is one")
@@ -340,33 +387,41 @@ void addRunOptions(CLI::App& app, Settings& s) {
   app.add_flag("--debug", s.debug, "Print debug logging");
 }
 
+/// What one option says of another.
+void settleOptions(const CLI::App& app, Settings& settings) {
+  if (!settings.pipelined() && app.count("--schedule") > 0) {
+    throw CLI::ValidationError("--schedule", "only --strategy pipelined has schedules");
+  }
+  if (settings.pipelined() || settings.sharded()) {
+    return;
+  }
+  const std::int64_t needed = settings.strategy == "serial-phased" ? 1 : 2;
+  if (app.count("--devices") > 0 && settings.devices != needed) {
+    throw CLI::ValidationError("--devices",
+                               fmt::format("--strategy {} runs on {} device{}, got {}",
+                                           settings.strategy,
+                                           needed,
+                                           needed == 1 ? "" : "s",
+                                           settings.devices));
+  }
+  settings.devices = needed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("Trains a convolutional network on MNIST over several devices and tests it.");
+  CLI::App app("Trains a convolutional network on MNIST over several devices and tests it.",
+               "mnist_pipeline");
   app.footer(kExamples);
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   addTrainingOptions(app, settings);
   addRunOptions(app, settings);
-  CLI11_PARSE(app, argc, argv);
-  if (!settings.pipelined() && !settings.sharded()) {
-    settings.devices = settings.strategy == "serial-phased" ? 1 : 2;
-  }
-  if (!settings.pipelined() && app.count("--schedule") > 0) {
-    return app.exit(CLI::ValidationError("--schedule", "only --strategy pipelined has schedules"));
-  }
-  try {
+  return cli::runProgram(app, argc, argv, [&] {
+    settleOptions(app, settings);
     if (settings.debug) {
       log::setLevels("debug");
     }
-    run(settings);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  } catch (...) {
-    fmt::print(stderr, "error: an exception of an unknown type\n");
-    return 1;
-  }
-  return 0;
+    return run(settings);
+  });
 }

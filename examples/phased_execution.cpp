@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "sluice/sluice.h"
 
 using namespace sluice;
@@ -28,6 +29,37 @@ struct Settings {
   std::uint64_t seed = 0;
 
   DType type() const { return dtype == "float16" ? DType::F16 : DType::F32; }
+};
+
+/// Seconds of every part of the work; a part ends where the next one begins.
+class Times {
+ public:
+  /// Adds the time since the last call.
+  double& lap(double& part) {
+    const auto now = Clock::now();
+    part += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return part;
+  }
+  void print() const {
+    fmt::print(
+        "{:.3g} s in all: {:.3g} building, {:.3g} compiling, {:.3g} inputs, {:.3g} running\n",
+        std::chrono::duration<double>(last_ - first_).count(),
+        building,
+        compiling,
+        inputs,
+        running);
+  }
+
+  double building = 0;
+  double compiling = 0;
+  double inputs = 0;
+  double running = 0;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point first_ = Clock::now();
+  Clock::time_point last_ = first_;
 };
 
 /// Numbers in [0, 1).
@@ -88,8 +120,48 @@ std::unique_ptr<GraphSession> sessionFor(Builder& builder,
   return std::make_unique<InferenceSession>(builder, flow, optionsFor(settings), false);
 }
 
-void run(const Settings& settings) {
+/// Before memory is taken or time is spent.
+void requireSizes(const Settings& s) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 30;
+  cli::requireAtMost("--num-layers",
+                     "the weights' elements (num-layers x dsize x dsize)",
+                     {s.layers, s.size, s.size},
+                     kElements);
+  cli::requireAtMost("--batches-per-step",
+                     "the elements of a call (batches-per-step x batch-size x dsize x dsize)",
+                     {s.batchesPerStep, s.batchSize, s.size, s.size},
+                     kElements);
+}
+
+/// Returns the signal that ended it early, or 0.
+int iterate(GraphSession& session,
+            const Settings& settings,
+            std::mt19937_64& random,
+            Times& times) {
+  NamedTensors anchors = session.initAnchorArrays();
+  const TensorType type{
+      settings.type(),
+      Shape{settings.batchesPerStep * settings.batchSize, settings.size, settings.size}};
+  const StopSignals stop;
+  for (std::int64_t i = 0; i < settings.iterations && stop.seen() == 0; ++i) {
+    const NamedTensors inputs = {{"x", uniform(type, random)}};
+    times.lap(times.inputs);
+    const double before = times.running;
+    session.run({.inputs = inputs, .outputs = anchors});
+    const double seconds = times.lap(times.running) - before;
+    fmt::print("{:<8.3g} s per iteration, {:.1f} items/s\n",
+               seconds,
+               static_cast<double>(settings.batchSize * settings.batchesPerStep) / seconds);
+    std::fflush(stdout);
+  }
+  return stop.seen();
+}
+
+int run(const Settings& settings) {
+  requireSizes(settings);
+  Times times;
   fmt::print("Building {} execution model.\n", settings.sharded ? "sharded" : "phased");
+  std::fflush(stdout);
   std::mt19937_64 random(settings.seed);
   Builder builder("phased");
   const TensorId loss = build(builder, settings, random);
@@ -102,23 +174,55 @@ void run(const Settings& settings) {
   }
   fmt::print("Acquiring device.\n");
   const std::unique_ptr<GraphSession> session = sessionFor(builder, loss, settings);
+  times.lap(times.building);
   fmt::print("Compiling.\n");
+  std::fflush(stdout);
   session->prepareDevice();
+  times.lap(times.compiling);
   fmt::print("Running.\n");
-  NamedTensors anchors = session->initAnchorArrays();
-  const TensorType type{
-      settings.type(),
-      Shape{settings.batchesPerStep * settings.batchSize, settings.size, settings.size}};
-  for (std::int64_t i = 0; i < settings.iterations; ++i) {
-    const NamedTensors inputs = {{"x", uniform(type, random)}};
-    const auto begin = std::chrono::steady_clock::now();
-    session->run({.inputs = inputs, .outputs = anchors});
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    fmt::print("{:<8.3g} s per iteration, {:.1f} items/s\n",
-               time.count(),
-               static_cast<double>(settings.batchSize * settings.batchesPerStep) / time.count());
-    std::fflush(stdout);
+  const int signal = iterate(*session, settings, random, times);
+  times.print();
+  return cli::exitCodeOf(signal);
+}
+
+/// For Option::check: what Options::memoryPerDevice takes.
+std::string problemOfBytes(const std::string& text) {
+  try {
+    Options().memoryPerDevice(text);
+    return "";
+  } catch (const Error& error) {
+    return error.message();
   }
+}
+
+void addOptions(CLI::App& app, Settings& settings) {
+  const auto count =
+      [&](const char* name, std::int64_t& value, std::int64_t most, const char* text) {
+        app.add_option(name, value, text)
+            ->transform(cli::wholeNumber<std::int64_t>(1, most))
+            ->capture_default_str();
+      };
+  count("--batch-size", settings.batchSize, 1 << 20, "Matrices per batch");
+  count("--dsize", settings.size, 1 << 14, "Rows and columns of all matrices");
+  count("--num-layers", settings.layers, 4096, "Matrix products, a phase each");
+  count("--batches-per-step", settings.batchesPerStep, 1 << 20, "Batches per call");
+  count("--iters", settings.iterations, 1'000'000, "Calls");
+  app.add_option("--dtype", settings.dtype, "Type of the numbers")
+      ->check(CLI::IsMember({"float16", "float32"}))
+      ->capture_default_str();
+  app.add_flag("--profile", settings.profile, "Write a trace of one iteration");
+  app.add_option("--profile-dir", settings.profileDir, "Folder of the trace, with --profile")
+      ->capture_default_str();
+  app.add_flag("--sharded-execution",
+               settings.sharded,
+               "Keep the weights on the devices, which take turns by layers");
+  app.add_flag("--training", settings.training, "Train the weights instead of inference");
+  app.add_option("--devices-memory", settings.devicesMemory, "Bytes that each device may use")
+      ->check(CLI::Validator([](std::string& text) { return problemOfBytes(text); }, ""))
+      ->capture_default_str();
+  app.add_option("--seed", settings.seed, "Of weights and inputs")
+      ->transform(cli::wholeNumber<std::uint64_t>(0))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -129,47 +233,17 @@ int main(int argc, char** argv) {
       "Runs a chain of matrix products over two devices, phase by phase, with the weights in "
       "remote "
       "memory.\nFor each phase to take as long to compute as to load, aim for 3750 to 7500 FLOP "
-      "per byte.");
-  const auto positive = CLI::Range(std::int64_t{1}, std::int64_t{1} << 32);
-  app.add_option("--batch-size", settings.batchSize, "matrices per batch")
-      ->check(positive)
-      ->capture_default_str();
-  app.add_option("--dsize", settings.size, "rows and columns of all matrices")
-      ->check(positive)
-      ->capture_default_str();
-  app.add_option("--num-layers", settings.layers, "matrix products, a phase each")
-      ->check(positive)
-      ->capture_default_str();
-  app.add_option("--batches-per-step", settings.batchesPerStep, "batches per call")
-      ->check(positive)
-      ->capture_default_str();
-  app.add_option("--iters", settings.iterations, "calls")->check(positive)->capture_default_str();
-  app.add_option("--dtype", settings.dtype, "type of the numbers")
-      ->check(CLI::IsMember({"float16", "float32"}))
-      ->capture_default_str();
-  app.add_flag("--profile", settings.profile, "write a trace of one iteration");
-  app.add_option("--profile-dir", settings.profileDir, "folder of the trace, with --profile")
-      ->capture_default_str();
-  app.add_flag("--sharded-execution",
-               settings.sharded,
-               "keep the weights on the devices, which take turns by layers");
-  app.add_flag("--training", settings.training, "train the weights instead of inference");
-  app.add_option("--devices-memory", settings.devicesMemory, "bytes that each device may use")
-      ->capture_default_str();
-  app.add_option("--seed", settings.seed, "of weights and inputs")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  if (settings.profile && settings.iterations > 1) {
-    fmt::print("Profiling: running one iteration instead of {}.\n", settings.iterations);
-    settings.iterations = 1;
-  }
-  try {
-    run(settings);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  } catch (...) {
-    fmt::print(stderr, "error: an exception of an unknown type\n");
-    return 1;
-  }
-  return 0;
+      "per byte.",
+      "phased_execution");
+  app.footer(
+      "Example:\n  phased_execution --num-layers 200 --batch-size 1 --batches-per-step 5 "
+      "--devices-memory 2MiB");
+  addOptions(app, settings);
+  return cli::runProgram(app, argc, argv, [&] {
+    if (settings.profile && settings.iterations > 1) {
+      fmt::print("Profiling: running one iteration instead of {}.\n", settings.iterations);
+      settings.iterations = 1;
+    }
+    return run(settings);
+  });
 }

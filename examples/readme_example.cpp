@@ -39,11 +39,12 @@ int main() try {
   for (int step = 0; step < 300; ++step) {
     model(points, labels);
   }
-  Options one = options.clone();  // a model freezes the options it was given
-  one.training.gradientAccumulation(1);
-  auto inference = inferenceModel(net, one);  // the same weights, not a copy
+  Options test = options.clone();  // a model freezes the options it was given
+  test.training.gradientAccumulation(1);
+  test.deviceIterations(4);                    // 4 micro-batches keep both devices busy
+  auto inference = inferenceModel(net, test);  // the same weights, not a copy
   const auto [logits, loss] = inference(points, labels);
-  fmt::print("loss {:.3f}, accuracy {:.1f}%\n", loss.at(0), accuracy(logits, labels));
+  fmt::print("loss {:.3f}, accuracy {:.1f}%\n", meanOf(loss), accuracy(logits, labels));
 } catch (const std::exception& error) {
   fmt::print(stderr, "error: {}\n", error.what());
   return 1;

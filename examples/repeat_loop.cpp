@@ -2,8 +2,10 @@
 // program of the TensorFlow port.
 #include <algorithm>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "sluice/sluice.h"
 
 using namespace sluice;
@@ -20,9 +22,7 @@ void print(const char* name, const HostTensor& tensor) {
   fmt::print("{}: {}, from {:.1f} to {:.1f}\n", name, tensor.shape().str(), low, high);
 }
 
-}  // namespace
-
-int main() try {
+int runLoop() {
   const HostTensor ones = HostTensor::full({DType::F32, Shape{1, 800}}, 1);
   data::InfeedQueue infeed(data::repeat(data::iterate(data::tensorDataset({ones, ones}))));
   data::OutfeedQueue outfeed;
@@ -35,10 +35,15 @@ int main() try {
   for (const auto& [name, tensor] : outfeed.dequeueNamed()) {
     print(name.c_str(), tensor);
   }
-} catch (const std::exception& error) {
-  fmt::print(stderr, "error: {}\n", error.what());
-  return 1;
-} catch (...) {
-  fmt::print(stderr, "error: an exception of an unknown type\n");
-  return 1;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Runs a loop of ten iterations on the device that reads an infeed and fills an outfeed.",
+      "repeat_loop");
+  app.footer("Example:\n  repeat_loop");
+  return cli::runProgram(app, argc, argv, runLoop);
 }

@@ -1,10 +1,10 @@
 // Trains a model with an op of a library of its own, on one device and as a pipeline over two.
-//
-//   custom_op [swish_ops.so]
 #include <filesystem>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "cli/command_line.h"
 #include "sluice/sluice.h"
 
 using namespace sluice;
@@ -45,25 +45,28 @@ double train(const Strategy& strategy) {
   for (int step = 0; step < 400; ++step) {
     loss = model(x, y);
   }
+  cli::requireFiniteLoss(loss.at(0), model.updates());
   return loss.at(0);
 }
 
-int main(int argc, char** argv) {
-  const std::filesystem::path beside =
-      std::filesystem::path(argv[0]).replace_filename("swish_ops.so");
-  try {
-    for (const std::string& name : loadCustomOps(argc > 1 ? argv[1] : beside)) {
-      fmt::print("loaded {}\n", name);
-    }
-    const double one = train(PipelinedExecution({Stage("hidden", "output")}));
-    const double two = train(PipelinedExecution("hidden", "output"));
-    fmt::print("one device: loss {:.9g}\ntwo devices: loss {:.9g}\n", one, two);
-    return one == two ? 0 : 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  } catch (...) {
-    fmt::print(stderr, "error: an exception of an unknown type\n");
-    return 1;
+int run(const std::string& library) {
+  for (const std::string& name : loadCustomOps(library)) {
+    fmt::print("loaded {}\n", name);
   }
+  const double one = train(PipelinedExecution({Stage("hidden", "output")}));
+  const double two = train(PipelinedExecution("hidden", "output"));
+  fmt::print("one device: loss {:.9g}\ntwo devices: loss {:.9g}\n", one, two);
+  return one == two ? 0 : cli::kFailed;
+}
+
+int main(int argc, char** argv) {
+  std::string library = std::filesystem::path(argv[0]).replace_filename("swish_ops.so").string();
+  CLI::App app(
+      "Trains a model with an op of a library of its own, on one device and as a pipeline over "
+      "two; "
+      "both end with the same bits.",
+      "custom_op");
+  app.footer("Example:\n  custom_op build/bin/swish_ops.so");
+  app.add_option("library", library, "The shared library with the op")->capture_default_str();
+  return cli::runProgram(app, argc, argv, [&] { return run(library); });
 }

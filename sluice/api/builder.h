@@ -30,9 +30,11 @@
 namespace sluice {
 
 /// Ops made while it lives have one field of their placement set; the previous value comes back.
-class PlacementScope {
+class [[nodiscard]] PlacementScope {
  public:
-  PlacementScope(ir::GraphBuilder& builder, std::int32_t ir::Placement::*field, std::int32_t number)
+  [[nodiscard]] PlacementScope(ir::GraphBuilder& builder,
+                               std::int32_t ir::Placement::*field,
+                               std::int32_t number)
       : saved_(builder) {
     builder.place.*field = number;
   }

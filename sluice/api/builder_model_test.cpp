@@ -129,6 +129,33 @@ TEST(BuilderModel, IsCutByCostAutomatically) {
             onOneDevice());
 }
 
+TEST(BuilderModel, ObeysDevicesPerReplicaOrRefusesIt) {
+  const auto nowhere = [](Builder&, int) { return 0; };
+  EXPECT_THAT(messageOf([&] {
+                train(accumulating(
+                          Options().virtualGraphMode(VirtualGraphMode::Auto).devicesPerReplica(60)),
+                      nowhere,
+                      60);
+              }),
+              HasSubstr("devicesPerReplica is 60, but"));
+  EXPECT_THAT(messageOf([&] {
+                train(Options().virtualGraphMode(VirtualGraphMode::Manual).devicesPerReplica(2),
+                      nowhere,
+                      2);
+              }),
+              HasSubstr("only virtualGraphMode Auto"));
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 1, 1};
+    nn::Tensor forward(nn::Tensor x) { return fc(x); }
+  };
+  Net net;
+  EXPECT_THAT(messageOf([&] {
+                inferenceModel(
+                    net, Options().virtualGraphMode(VirtualGraphMode::Auto).devicesPerReplica(2));
+              }),
+              HasSubstr("made of a module"));
+}
+
 TEST(BuilderModel, UpdatesContinuouslyWithoutAccumulationUnderTheIpuRules) {
   const auto run = [](Options options, std::int64_t iterations) {
     Builder b;

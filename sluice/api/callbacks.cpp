@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "sluice/api/fit.h"
+#include "sluice/api/progress_line.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
@@ -12,53 +13,43 @@
 namespace sluice {
 namespace {
 
-std::string metricsText(const Metrics& metrics) {
-  std::string text;
-  for (const auto& [name, value] : metrics) {
-    const bool percentage = name.find("ccuracy") != std::string::npos;
-    text += fmt::format("{}{}:{}",
-                        text.empty() ? "" : " | ",
-                        name,
-                        percentage ? fmt::format("{:.2f}%", value) : fmt::format("{:.4f}", value));
-  }
-  return text;
-}
-
 class ProgressBar : public Callback {
  public:
+  ProgressBar() = default;
+  ~ProgressBar() override {
+    if (open_) {  // training ended by an exception: what is printed next begins a line
+      fmt::print("\n");
+      std::fflush(stdout);
+    }
+  }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
   void onEpochBegin(const Progress& p) override {
     fmt::print("Epoch {}/{}\n", p.epoch + 1, p.epochs);
     std::fflush(stdout);
   }
   void onStep(const Progress& p) override {
-    if (terminal_) {
-      draw(p, '\r');
+    if (const auto columns = terminalWidth(STDOUT_FILENO)) {
+      fmt::print("\r\033[K{}", progressLine(p, columns));
+      std::fflush(stdout);
+      open_ = true;
     }
   }
-  void onEpochEnd(const Progress& p) override {
-    if (terminal_) {
-      fmt::print("\r\033[K");
-    }
-    draw(p, '\n');
+  void onEpochEnd(const Progress& p) override { finish(p, ""); }
+  void onEpochCut(const Progress& p) override {
+    finish(p, "Stopped in the middle of the epoch.\n");
   }
 
  private:
-  static void draw(const Progress& p, char end) {
-    constexpr std::int64_t kWidth = 30;
-    const std::int64_t done = p.steps == 0 ? kWidth : kWidth * p.step / p.steps;
-    const std::string of = p.steps == 0 ? "" : fmt::format("/{}", p.steps);
-    fmt::print("[{}{}] {}{} {:.1f}s  {}{}",
-               std::string(static_cast<std::size_t>(done), '#'),
-               std::string(static_cast<std::size_t>(kWidth - done), '.'),
-               p.step,
-               of,
-               p.seconds,
-               metricsText(p.metrics),
-               end);
+  void finish(const Progress& p, std::string_view remark) {
+    const auto columns = terminalWidth(STDOUT_FILENO);
+    fmt::print("{}{}\n{}", columns ? "\r\033[K" : "", progressLine(p, columns), remark);
     std::fflush(stdout);
+    open_ = false;
   }
 
-  bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  bool open_ = false;  // a line is drawn and not ended
 };
 
 class CsvLog : public Callback {

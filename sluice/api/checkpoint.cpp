@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <set>
 #include <system_error>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -97,14 +100,59 @@ void addReplicaBuffer(TrainingState& state,
   state.replicas[*replica - 1].emplace(rest.substr(slash + 1), tensor);
 }
 
-/// The number in "checkpoint-000000000120.safetensors".
-std::optional<std::int64_t> updatesIn(std::string_view name) {
+/// A file of the folder: "checkpoint-000000000120-20250131T235959-0a1b2c3d-7.safetensors", or, of
+/// earlier versions, "checkpoint-000000000120.safetensors".
+struct FileName {
+  std::int64_t updates = 0;
+  std::string run;          // empty: not known
+  std::int64_t number = 0;  // of the files of the folder, as they were written
+  fs::path path = {};
+
+  std::string str() const {
+    return fmt::format("{}{:012}-{}-{}{}", kPrefix, updates, run, number, kSuffix);
+  }
+};
+
+std::optional<FileName> parseName(const fs::path& path) {
+  const std::string name = path.filename().string();
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) {
     return std::nullopt;
   }
-  name.remove_prefix(kPrefix.size());
-  name.remove_suffix(kSuffix.size());
-  return numberIn<std::int64_t>(name);
+  const std::string_view middle =
+      std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  const std::size_t first = middle.find('-');
+  const auto updates = numberIn<std::int64_t>(middle.substr(0, first));
+  if (!updates || first == std::string_view::npos) {
+    return updates ? std::optional(FileName{*updates, "", 0, path}) : std::nullopt;
+  }
+  const std::size_t last = middle.rfind('-');
+  const auto number = numberIn<std::int64_t>(middle.substr(last + 1));
+  const std::string_view run = last > first ? middle.substr(first + 1, last - first - 1) : "";
+  return number && isRunId(run) ? std::optional(FileName{*updates, std::string(run), *number, path})
+                                : std::nullopt;
+}
+
+/// As CheckpointFolder::files has them.
+std::vector<FileName> namesIn(const fs::path& folder) {
+  std::vector<FileName> names;
+  std::map<std::string, std::int64_t, std::less<>> lastOfRun;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed); !failed && at != fs::directory_iterator();
+       at.increment(failed)) {
+    if (const auto name = parseName(at->path())) {
+      std::int64_t& last = lastOfRun[name->run];
+      last = std::max(last, name->number);
+      names.push_back(*name);
+    }
+  }
+  if (failed) {
+    raise<FileError>(
+        "cannot read the folder '{}' of checkpoints: {}", folder.string(), failed.message());
+  }
+  std::ranges::sort(names, {}, [&](const FileName& name) {
+    return std::tuple(lastOfRun[name.run], name.run, name.number, name.updates);
+  });
+  return names;
 }
 
 /// Saves every few steps.
@@ -172,6 +220,12 @@ void writeCheckpoint(const fs::path& path, const Checkpoint& checkpoint) {
                       {"seed", std::to_string(state.rng.seed)},
                       {"micro_batch", std::to_string(state.rng.microBatch)},
                       {"loader", checkpoint.loader}};
+  if (!state.run.empty()) {
+    content.metadata.emplace("run", state.run);
+  }
+  if (!state.rule.empty()) {
+    content.metadata.emplace("optimizer", state.rule);
+  }
   content.metadata.emplace(kChecksum, checksumOf(content));
   writeSafeTensors(path, content);
 }
@@ -184,8 +238,16 @@ Checkpoint readCheckpoint(const fs::path& path) {
   checkpoint.updates = numberOf<std::int64_t>(content, "updates", file);
   checkpoint.state.rng = {numberOf<std::uint64_t>(content, "seed", file),
                           numberOf<std::int64_t>(content, "micro_batch", file)};
-  if (const auto loader = content.metadata.find("loader"); loader != content.metadata.end()) {
-    checkpoint.loader = loader->second;
+  const auto text = [&](std::string_view name) {  // files of earlier versions lack some
+    const auto found = content.metadata.find(name);
+    return found == content.metadata.end() ? std::string() : found->second;
+  };
+  checkpoint.loader = text("loader");
+  checkpoint.state.rule = text("optimizer");
+  checkpoint.state.run = text("run");
+  if (!checkpoint.state.run.empty() && !isRunId(checkpoint.state.run)) {
+    raise<FileError>(
+        "'{}' is no checkpoint: '{}' cannot be the name of a run", file, checkpoint.state.run);
   }
   NamedTensors optimizer;
   for (const auto& [name, tensor] : content.tensors) {
@@ -218,23 +280,9 @@ CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep)
 }
 
 std::vector<fs::path> CheckpointFolder::files() const {
-  std::vector<std::pair<std::int64_t, fs::path>> numbered;
-  std::error_code failed;
-  for (fs::directory_iterator at(folder_, failed); !failed && at != fs::directory_iterator();
-       at.increment(failed)) {
-    if (const auto updates = updatesIn(at->path().filename().string())) {
-      numbered.emplace_back(*updates, at->path());
-    }
-  }
-  if (failed) {
-    raise<FileError>(
-        "cannot read the folder '{}' of checkpoints: {}", folder_.string(), failed.message());
-  }
-  std::ranges::sort(numbered);
   std::vector<fs::path> paths;
-  paths.reserve(numbered.size());
-  for (auto& [updates, path] : numbered) {
-    paths.push_back(std::move(path));
+  for (FileName& name : namesIn(folder_)) {
+    paths.push_back(std::move(name.path));
   }
   return paths;
 }
@@ -257,19 +305,25 @@ std::optional<fs::path> CheckpointFolder::latest() const {
 }
 
 fs::path CheckpointFolder::save(const Model& model, std::string_view loader) const {
-  const std::int64_t updates = model.updates();
-  fs::path path = folder_ / fmt::format("{}{:012}{}", kPrefix, updates, kSuffix);
-  writeCheckpoint(path, {model.trainingState(), updates, std::string(loader)});
-  removeOld(updates);
+  FileName name{model.updates(), model.runId()};
+  for (const FileName& other : namesIn(folder_)) {
+    name.number = std::max(name.number, other.number);
+  }
+  ++name.number;
+  fs::path path = folder_ / name.str();
+  writeCheckpoint(path, {model.trainingState(), name.updates, std::string(loader)});
+  removeOld(name.run);
   return path;
 }
 
-/// Counted back from this number of updates: what a run that went further left here stays.
-void CheckpointFolder::removeOld(std::int64_t updates) const {
-  std::vector<fs::path> old = files();
-  std::erase_if(old, [&](const fs::path& path) {
-    return updatesIn(path.filename().string()).value_or(0) > updates;
-  });
+/// Of this run alone: what others left here stays.
+void CheckpointFolder::removeOld(std::string_view run) const {
+  std::vector<fs::path> old;
+  for (FileName& name : namesIn(folder_)) {
+    if (name.run == run) {
+      old.push_back(std::move(name.path));
+    }
+  }
   old.resize(old.size() - std::min(old.size(), static_cast<std::size_t>(keep_)));
   for (const fs::path& path : old) {
     std::error_code ignored;  // another time
@@ -289,7 +343,25 @@ std::optional<Resumed> CheckpointFolder::resume(Model& model) const {
     error.at(found->path.string());
     throw;
   }
-  return Resumed{found->path, found->checkpoint.updates, std::move(found->checkpoint.loader)};
+  const std::string& run = found->checkpoint.state.run;
+  log::info("checkpoint",
+            "going on from '{}': {} updates of {}",
+            found->path.string(),
+            found->checkpoint.updates,
+            run.empty() ? "a run without a name" : "run " + run);
+  std::set<std::string> others;
+  for (const FileName& name : namesIn(folder_)) {
+    others.insert(name.run.empty() ? "one without a name" : name.run);
+  }
+  if (others.size() > 1) {
+    log::warn("checkpoint",
+              "'{}' holds checkpoints of {} runs ({}); '{}' is of the one that was written last",
+              folder_.string(),
+              others.size(),
+              fmt::join(others, ", "),
+              found->path.filename().string());
+  }
+  return Resumed{found->path, found->checkpoint.updates, std::move(found->checkpoint.loader), run};
 }
 
 std::optional<Resumed> CheckpointFolder::resume(Model& model, DataLoader& loader) const {

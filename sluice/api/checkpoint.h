@@ -3,6 +3,9 @@
 // checkpoints that were there. It is a safetensors file: weights and buffers have PyTorch's names,
 // the optimizer's state names that begin with "optimizer/".
 //
+// A file belongs to a training run (Model::runId), which goes on when it is resumed. Several runs
+// may share a folder: each keeps and removes its own files alone.
+//
 //   CheckpointFolder checkpoints("run1", 3);
 //   const std::optional<Resumed> resumed = checkpoints.resume(model, loader);
 //   ... checkpoints.save(model, loader.state());
@@ -38,25 +41,29 @@ struct Resumed {
   std::filesystem::path path;
   std::int64_t updates = 0;
   std::string loader;
+  std::string run;  ///< empty: of a file that does not say
 };
 
-/// A folder of checkpoints of one run, named by their number of updates.
+/// A folder of checkpoints, named by their number of updates, their run, and a number that grows
+/// with every file of the folder.
 class CheckpointFolder {
  public:
-  /// Makes the folder; the newest `keep` checkpoints stay. Throws FileError, and InvalidArgument
-  /// unless at least one is kept.
+  /// Makes the folder; the newest `keep` checkpoints of a run stay. Throws FileError, and
+  /// InvalidArgument unless at least one is kept.
   explicit CheckpointFolder(std::filesystem::path folder, std::int64_t keep = 3);
 
   const std::filesystem::path& folder() const { return folder_; }
-  /// Oldest first, whole or not.
+  /// Whole or not; the run that was written last comes last, and of a run the oldest file first.
   std::vector<std::filesystem::path> files() const;
-  /// The newest one that is whole; others are left out with a warning.
+  /// The newest one that is whole, of the run that was written last if it has any; those that are
+  /// not whole are left out with a warning.
   std::optional<std::filesystem::path> latest() const;
 
   /// Returns the name of the file.
   std::filesystem::path save(const Model& model, std::string_view loader = "") const;
-  /// Loads the newest whole one, if there is any, into a model of the same weights and optimizer,
-  /// on any devices and under any strategy. Throws InvalidArgument if it does not fit.
+  /// Loads what latest() gives, if there is any, into a model of the same weights and optimizer, on
+  /// any devices and under any strategy; the model then goes on with that run. Logs which file it
+  /// is, and a warning if the folder holds other runs. Throws InvalidArgument if it does not fit.
   std::optional<Resumed> resume(Model& model) const;
   /// And puts the loader where it was; at the end of an epoch, to the begin of the next one. With
   /// fit, its epoch() then is FitOptions::firstEpoch. Throws InvalidArgument if it does not fit.
@@ -68,7 +75,7 @@ class CheckpointFolder {
     Checkpoint checkpoint;
   };
   std::optional<Found> newest() const;
-  void removeOld(std::int64_t updates) const;
+  void removeOld(std::string_view run) const;
 
   std::filesystem::path folder_;
   std::int64_t keep_;

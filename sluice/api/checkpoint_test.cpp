@@ -73,11 +73,14 @@ TEST(Checkpoint, IsReadAsItWasWritten) {
   model(input());
   const CheckpointFolder checkpoints(folder.path);
   const fs::path path = checkpoints.save(model, "{\"epoch\":3}");
-  EXPECT_EQ(path.filename(), "checkpoint-000000000002.safetensors");
+  EXPECT_EQ(path.filename(),
+            fmt::format("checkpoint-000000000002-{}-1.safetensors", model.runId()));
   const Checkpoint read = readCheckpoint(path);
   EXPECT_EQ(read.updates, 2);
   EXPECT_EQ(read.loader, "{\"epoch\":3}");
   EXPECT_EQ(read.state.rng, (RngState{5, 2}));
+  EXPECT_EQ(read.state.run, model.runId());
+  EXPECT_EQ(read.state.rule, "Adam");
   EXPECT_EQ(read.state.model.at("count").at(0), 2);
   const TrainingState now = model.trainingState();
   for (const auto& [name, tensor] : flattened(now.optimizer)) {
@@ -143,8 +146,8 @@ TEST(CheckpointFolder, KeepsTheNewest) {
     EXPECT_EQ(checkpoints.latest(), saved);
   }
   EXPECT_THAT(namesIn(checkpoints.folder()),
-              ElementsAre("checkpoint-000000000003.safetensors",
-                          "checkpoint-000000000004.safetensors",
+              ElementsAre(fmt::format("checkpoint-000000000003-{}-3.safetensors", model.runId()),
+                          fmt::format("checkpoint-000000000004-{}-4.safetensors", model.runId()),
                           "notes.txt"));
   EXPECT_THAT(messageOf([&] { CheckpointFolder(folder.path, 0); }), HasSubstr("at least 1"));
   EXPECT_THAT(messageOf<FileError>([&] { CheckpointFolder(checkpoints.folder() / "notes.txt"); }),
@@ -171,22 +174,27 @@ TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   model(input());
   const fs::path second = checkpoints.save(model, "second");
   write(second, contentOf(second).substr(0, 300));
-  write(folder.path / "checkpoint-000000000009.safetensors", "");
-  ASSERT_EQ(::mkfifo((folder.path / "checkpoint-000000000010.safetensors").c_str(), 0600), 0);
+  write(folder.path / fmt::format("checkpoint-000000000009-{}-9.safetensors", model.runId()), "");
+  const fs::path fifo =
+      folder.path / fmt::format("checkpoint-000000000010-{}-10.safetensors", model.runId());
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   CheckpointedNet freshNet;
   auto fresh = trainingModel(freshNet, Options(), optim::Adam(0.1));
   ::testing::internal::CaptureStderr();
   const std::optional<Resumed> resumed = checkpoints.resume(fresh);
   const std::string warnings = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(warnings, HasSubstr(second.string()));
-  EXPECT_THAT(warnings, HasSubstr("000009.safetensors"));
-  EXPECT_THAT(warnings, HasSubstr("000010.safetensors': it is a FIFO"));
+  EXPECT_THAT(warnings, HasSubstr("checkpoint-000000000009"));
+  EXPECT_THAT(warnings, HasSubstr(fifo.string() + "': it is a FIFO"));
+  EXPECT_THAT(warnings, HasSubstr("1 updates of run " + model.runId()));
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->loader, "first");
   EXPECT_EQ(resumed->updates, 1);
+  EXPECT_EQ(resumed->run, model.runId());
+  EXPECT_EQ(fresh.runId(), model.runId());
   fresh(input());
   EXPECT_TRUE(freshNet.w.value().sameBits(net.w.value()));
-  // The damaged one of a run that was further does not push the good ones out.
+  // The damaged one that was further does not push the good ones out.
   const CheckpointFolder one(folder.path, 1);
   model(input());
   one.save(model, "third");
@@ -204,8 +212,94 @@ TEST(CheckpointFolder, RefusesAModelThatDoesNotFitAndLeavesItAsItWas) {
   auto other = trainingModel(otherNet, Options(), optim::SGD(0.1));
   const std::string message = messageOf([&] { checkpoints.resume(other); });
   EXPECT_THAT(message, HasSubstr(path.string()));
+  EXPECT_THAT(message, HasSubstr("saved by Adam, this model's optimizer is SGD"));
+  EXPECT_NE(other.runId(), model.runId());
   EXPECT_EQ(otherNet.w.value().at(0), 1);
   EXPECT_EQ(other.updates(), 0);
+}
+
+/// A run of its own that saves after each of its updates.
+std::string runInto(const CheckpointFolder& checkpoints, int updates) {
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  for (int i = 0; i < updates; ++i) {
+    model(input());
+    checkpoints.save(model, "of " + model.runId());
+  }
+  return model.runId();
+}
+
+TEST(CheckpointFolder, KeepsTheRunsOfAFolderApart) {
+  const Folder folder("runs");
+  const CheckpointFolder checkpoints(folder.path, 2);
+  const std::string longer = runInto(checkpoints, 5);
+  const std::string later = runInto(checkpoints, 3);  // fewer updates, written last
+  ASSERT_NE(longer, later);
+  // Each kept its own newest two, also where both had the same number of updates.
+  EXPECT_EQ(checkpoints.files().size(), 4U);
+  EXPECT_EQ(readCheckpoint(checkpoints.files()[1]).state.run, longer);
+  EXPECT_EQ(readCheckpoint(checkpoints.files()[1]).updates, 5);
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  ::testing::internal::CaptureStderr();
+  std::optional<Resumed> resumed = checkpoints.resume(model);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->run, later);
+  EXPECT_EQ(resumed->updates, 3);
+  EXPECT_EQ(resumed->loader, "of " + later);
+  EXPECT_THAT(log, HasSubstr("holds checkpoints of 2 runs"));
+  EXPECT_THAT(log, HasSubstr(longer));
+  // Of a run whose newest file is damaged an older one is taken before those of another run.
+  write(checkpoints.files().back(), "cut off");
+  resumed = checkpoints.resume(model);
+  EXPECT_EQ(resumed->run, later);
+  EXPECT_EQ(resumed->updates, 2);
+  // It goes on as the same run.
+  model(input());
+  EXPECT_EQ(readCheckpoint(checkpoints.save(model)).state.run, later);
+  EXPECT_EQ(checkpoints.files().size(), 4U);
+}
+
+TEST(CheckpointFolder, ReadsFilesOfEarlierVersions) {
+  const Folder folder("earlier");
+  const CheckpointFolder checkpoints(folder.path, 1);
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  model(input());
+  for (const int updates : {1, 10, 9}) {  // by their numbers, not as they were written
+    Checkpoint old{model.trainingState(), updates, "old"};
+    old.state.run.clear();
+    old.state.rule.clear();
+    writeCheckpoint(folder.path / fmt::format("checkpoint-{:012}.safetensors", updates), old);
+  }
+  CheckpointedNet freshNet;
+  auto fresh = trainingModel(freshNet, Options(), optim::Adam(0.1));
+  const std::string own = fresh.runId();
+  const std::optional<Resumed> resumed = checkpoints.resume(fresh);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->updates, 10);
+  EXPECT_EQ(resumed->run, "");
+  EXPECT_EQ(fresh.runId(), own);
+  checkpoints.save(fresh, "new");
+  EXPECT_EQ(checkpoints.files().size(), 4U);
+  EXPECT_EQ(checkpoints.resume(fresh)->loader, "new");
+}
+
+TEST(CheckpointFolder, RefusesARunThatIsNoName) {
+  const Folder folder("names");
+  fs::create_directories(folder.path);
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  EXPECT_TRUE(isRunId(model.runId())) << model.runId();
+  for (const std::string& run :
+       std::vector<std::string>{"../elsewhere", "a b", std::string(65, 'x')}) {
+    Checkpoint checkpoint{model.trainingState(), 0, ""};
+    checkpoint.state.run = run;
+    writeCheckpoint(folder.path / "file", checkpoint);
+    EXPECT_THAT(messageOf<FileError>([&] { readCheckpoint(folder.path / "file"); }),
+                HasSubstr("cannot be the name of a run"));
+  }
 }
 
 DataLoader loader() {

@@ -1,5 +1,6 @@
 #include "sluice/api/compile_progress.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "sluice/api/progress_line.h"
 #include "sluice/base/log.h"
 
 namespace sluice {
@@ -49,7 +51,9 @@ CompileProgress::Style CompileProgress::styleFor(std::optional<bool> shown, bool
 }
 
 CompileProgress::CompileProgress(std::optional<bool> shown)
-    : CompileProgress(styleFor(shown, isatty(STDERR_FILENO) != 0), writeToStderr) {}
+    : CompileProgress(styleFor(shown, isatty(STDERR_FILENO) != 0), writeToStderr) {
+  limitTo([] { return terminalWidth(STDERR_FILENO); });
+}
 
 CompileProgress::CompileProgress(Style style, Sink sink, std::function<Clock::time_point()> now)
     : style_(style), sink_(std::move(sink)), now_(std::move(now)), start_(now_()) {}
@@ -103,8 +107,10 @@ std::string CompileProgress::text(std::int64_t percent, std::string_view detail)
   const double elapsed = seconds();
   const auto done = static_cast<double>(percent);
   const std::string remaining = percent == 0 ? "?" : clockText(elapsed * (100 - done) / done);
-  return fmt::format(
+  std::string line = fmt::format(
       "Graph compilation: {}/100 [{}<{}] {}", percent, clockText(elapsed), remaining, detail);
+  const std::optional<std::size_t> columns = columns_ ? columns_() : std::nullopt;
+  return columns ? std::string(cutTo(line, std::max<std::size_t>(*columns, 1) - 1)) : line;
 }
 
 }  // namespace sluice

@@ -29,6 +29,10 @@ class CompileProgress {
   explicit CompileProgress(std::optional<bool> shown);
   static Style styleFor(std::optional<bool> shown, bool terminal);
   CompileProgress(Style style, Sink sink, std::function<Clock::time_point()> now = Clock::now);
+  /// Lines stay below what this returns; not set: they are as long as they are.
+  void limitTo(std::function<std::optional<std::size_t>()> columns) {
+    columns_ = std::move(columns);
+  }
   /// Takes an unfinished line back.
   ~CompileProgress();
   CompileProgress(const CompileProgress&) = delete;
@@ -47,6 +51,7 @@ class CompileProgress {
   Style style_;
   Sink sink_;
   std::function<Clock::time_point()> now_;
+  std::function<std::optional<std::size_t>()> columns_;
   Clock::time_point start_;
   Clock::time_point phaseStart_;
   std::optional<CompilePhase> phase_;

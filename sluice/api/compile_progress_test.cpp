@@ -55,6 +55,17 @@ TEST(CompileProgress, DrawsEveryPhaseAgainOnATerminal) {
             "ms, lower 0 ms, verify 0 ms, load 0 ms\n");
 }
 
+TEST(CompileProgress, StaysBelowTheWidthOfTheTerminal) {
+  Bench bench;
+  CompileProgress progress = bench.make(Style::Redraw);
+  progress.limitTo([] { return 25; });
+  progress.begin(CompilePhase::Trace);
+  EXPECT_EQ(bench.output, "\r\033[KGraph compilation: 0/100");
+  bench.output.clear();
+  progress.finish();
+  EXPECT_EQ(bench.output, "\r\033[KGraph compilation: 100/1\n");
+}
+
 TEST(CompileProgress, TakesBackTheLineOfACompilationThatFailed) {
   Bench bench;
   {

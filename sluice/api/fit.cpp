@@ -1,43 +1,13 @@
 #include "sluice/api/fit.h"
 
 #include <chrono>
-#include <csignal>
 
 #include "sluice/api/metrics.h"
+#include "sluice/api/stop_signals.h"
 #include "sluice/base/error.h"
 
 namespace sluice {
 namespace {
-
-volatile std::sig_atomic_t interruptSeen = 0;  // NOLINT: a signal handler can reach nothing else
-
-void noteInterrupt(int) {
-  interruptSeen = 1;
-  std::signal(SIGINT, SIG_DFL);  // the next one ends the program
-}
-
-/// Catches Ctrl-C while it lives.
-class InterruptGuard {
- public:
-  explicit InterruptGuard(bool active) : active_(active) {
-    if (active_) {
-      interruptSeen = 0;
-      previous_ = std::signal(SIGINT, noteInterrupt);
-    }
-  }
-  ~InterruptGuard() {
-    if (active_) {
-      std::signal(SIGINT, previous_);
-    }
-  }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  bool seen() const { return active_ && interruptSeen != 0; }
-
- private:
-  bool active_;
-  void (*previous_)(int) = SIG_DFL;
-};
 
 Metrics lossOnly(std::span<const HostTensor>, std::span<const HostTensor> outputs) {
   return {{"Loss", meanOf(outputs.back())}};
@@ -60,64 +30,104 @@ Metrics meansOf(Metrics sums, std::int64_t count) {
   return sums;
 }
 
+/// One training: its epochs, what they measured, and where they stopped.
+class Fitting {
+ public:
+  Fitting(Model& model, DataLoader& loader, const FitOptions& options)
+      : model_(model),
+        loader_(loader),
+        options_(options),
+        measure_(options.metrics ? options.metrics : lossOnly),
+        stop_(options.stopOnInterrupt) {
+    progress_.epochs = options.epochs;
+    progress_.steps = loader.hasLength() ? loader.length() : 0;
+  }
+
+  FitResult run() {
+    for (progress_.epoch = options_.firstEpoch;
+         progress_.epoch < options_.epochs && stop_.seen() == 0;
+         ++progress_.epoch) {
+      runEpoch();
+    }
+    tell(&Callback::onFitEnd);
+    result_.signal = stop_.seen();
+    result_.interrupted = result_.signal != 0;
+    return std::move(result_);
+  }
+
+ private:
+  using Event = void (Callback::*)(const Progress&);
+
+  void tell(Event event) {
+    for (const auto& callback : options_.callbacks) {
+      ((*callback).*event)(progress_);
+    }
+  }
+
+  double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+  void runEpoch() {
+    start_ = std::chrono::steady_clock::now();
+    progress_.step = progress_.firstStep = loader_.position();
+    progress_.seconds = 0;
+    progress_.metrics.clear();
+    tell(&Callback::onEpochBegin);
+    Metrics sums;
+    const bool whole = runSteps(sums);
+    progress_.metrics = meansOf(std::move(sums), progress_.step - progress_.firstStep);
+    if (whole && options_.validate && stop_.seen() == 0) {
+      for (auto& metric : options_.validate()) {
+        progress_.metrics.push_back(std::move(metric));
+      }
+    }
+    progress_.seconds = elapsed();
+    tell(whole ? &Callback::onEpochEnd : &Callback::onEpochCut);
+    if (whole) {
+      result_.epochs.push_back(progress_.metrics);
+    }
+  }
+
+  /// Returns whether it came to the end of the epoch.
+  bool runSteps(Metrics& sums) {
+    while (stop_.seen() == 0) {
+      const std::optional<Batch> batch = loader_.next();
+      if (!batch) {
+        return true;
+      }
+      const std::vector<HostTensor> outputs = model_.run(*batch);
+      ++progress_.step;
+      progress_.metrics = measure_(batch->tensors, outputs);
+      progress_.updates = model_.updates();
+      progress_.seconds = elapsed();
+      addTo(sums, progress_.metrics);
+      tell(&Callback::onStep);
+    }
+    if (progress_.steps > 0 && loader_.position() == progress_.steps) {
+      loader_.next();  // the end of the epoch, which the signal kept from being seen
+      return true;
+    }
+    return false;
+  }
+
+  Model& model_;
+  DataLoader& loader_;
+  const FitOptions& options_;
+  std::function<Metrics(std::span<const HostTensor>, std::span<const HostTensor>)> measure_;
+  StopSignals stop_;
+  Progress progress_;
+  std::chrono::steady_clock::time_point start_;
+  FitResult result_;
+};
+
 }  // namespace
 
 FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
-  const auto measure = options.metrics ? options.metrics : lossOnly;
-  const InterruptGuard interrupt(options.stopOnInterrupt);
-  FitResult result;
-  Progress progress{.epochs = options.epochs, .steps = loader.hasLength() ? loader.length() : 0};
   if (options.firstEpoch < 0) {
     raise<InvalidArgument>("fit: epochs count from 0, got a firstEpoch of {}", options.firstEpoch);
   }
-  for (progress.epoch = options.firstEpoch; progress.epoch < options.epochs && !interrupt.seen();
-       ++progress.epoch) {
-    const auto start = std::chrono::steady_clock::now();
-    const auto elapsed = [&] {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    };
-    progress.step = loader.position();
-    progress.metrics.clear();
-    for (const auto& callback : options.callbacks) {
-      callback->onEpochBegin(progress);
-    }
-    Metrics sums;
-    const std::int64_t first = progress.step;
-    while (!interrupt.seen()) {
-      const std::optional<Batch> batch = loader.next();
-      if (!batch) {
-        break;
-      }
-      const std::vector<HostTensor> outputs = model.run(*batch);
-      ++progress.step;
-      progress.metrics = measure(batch->tensors, outputs);
-      progress.updates = model.updates();
-      progress.seconds = elapsed();
-      addTo(sums, progress.metrics);
-      for (const auto& callback : options.callbacks) {
-        callback->onStep(progress);
-      }
-    }
-    if (progress.steps > 0 && loader.position() == progress.steps) {
-      loader.next();  // the end of the epoch, which an interrupt kept from being seen
-    }
-    progress.metrics = meansOf(std::move(sums), progress.step - first);
-    if (options.validate && !interrupt.seen()) {
-      for (auto& metric : options.validate()) {
-        progress.metrics.push_back(std::move(metric));
-      }
-    }
-    progress.seconds = elapsed();
-    for (const auto& callback : options.callbacks) {
-      callback->onEpochEnd(progress);
-    }
-    result.epochs.push_back(progress.metrics);
-  }
-  for (const auto& callback : options.callbacks) {
-    callback->onFitEnd(progress);
-  }
-  result.interrupted = interrupt.seen();
-  return result;
+  return Fitting(model, loader, options).run();
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 // fit: a training loop over a loader with callbacks. It adds nothing that a hand-written loop over
-// model(...) could not do: progress, a CSV log, validation, and an orderly end on Ctrl-C.
+// model(...) could not do: progress, a CSV log, validation, and an orderly end on Ctrl-C or
+// SIGTERM.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,12 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 struct Progress {
   std::int64_t epoch = 0;  ///< of this training, from 0
   std::int64_t epochs = 0;
-  std::int64_t step = 0;     ///< finished steps of the epoch
-  std::int64_t steps = 0;    ///< 0: a stream, whose length is not known
-  std::int64_t updates = 0;  ///< weight updates since the model was made
-  double seconds = 0;        ///< since the epoch began
-  Metrics metrics;           ///< of this step; at the end of an epoch, means over its steps
+  std::int64_t step = 0;       ///< finished steps of the epoch
+  std::int64_t steps = 0;      ///< 0: a stream, whose length is not known
+  std::int64_t firstStep = 0;  ///< above 0: the steps before were those of an earlier run
+  std::int64_t updates = 0;    ///< weight updates since the model was made
+  double seconds = 0;          ///< since the epoch began
+  Metrics metrics;             ///< of this step; at the end of an epoch, means over its steps
 };
 
 class Callback {
@@ -33,12 +35,14 @@ class Callback {
   virtual void onEpochBegin(const Progress&) {}
   virtual void onStep(const Progress&) {}
   virtual void onEpochEnd(const Progress&) {}
+  /// Instead of onEpochEnd if a signal stopped training in the middle of the epoch.
+  virtual void onEpochCut(const Progress&) {}
   /// Training is over, finished or interrupted; not called when it ends by an exception.
   virtual void onFitEnd(const Progress&) {}
 };
 
-/// "Epoch 1/3", then a bar with the metrics, redrawn in place on a terminal and printed once per
-/// epoch elsewhere.
+/// "Epoch 1/3", then a bar with the metrics: redrawn in place on a terminal, in one line of its
+/// width; elsewhere a plain line per epoch.
 std::unique_ptr<Callback> progressBar();
 
 /// A line per step: epoch, step, updates, seconds, metrics. The file has the name with ".part"
@@ -54,13 +58,15 @@ struct FitOptions {
       metrics = {};
   /// Called after each epoch; what it returns is appended to the epoch's metrics.
   std::function<Metrics()> validate = {};
-  /// Ctrl-C finishes the step in progress, then fit returns; a second one ends the program.
+  /// Ctrl-C or SIGTERM finish the step in progress, then fit returns; a second one ends the
+  /// program. The callbacks are told, so a checkpoint of the last step is saved.
   bool stopOnInterrupt = true;
 };
 
 struct FitResult {
-  std::vector<Metrics> epochs;  ///< means over the steps of each epoch, with validation
-  bool interrupted = false;
+  std::vector<Metrics> epochs;  ///< means over the steps of each whole epoch, with validation
+  bool interrupted = false;     ///< by a signal
+  int signal = 0;               ///< which one: SIGINT, SIGTERM; 0: none
 };
 
 /// Begins where the loader is: a loader that was interrupted or restored first ends its epoch.

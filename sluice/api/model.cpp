@@ -79,6 +79,23 @@ void requireSameGroups(const program::StatePlan& plan,
   }
 }
 
+/// The mean over no samples is no loss, and an update from it would still change the weights.
+void requireRows(const Structure<TensorType>& signature, const std::vector<Input>& declared) {
+  for (std::size_t i = 0; i < signature.size(); ++i) {
+    signature[i].map(
+        [](const TensorType& type, const std::string& path) {
+          if (type.shape.rank() > 0 && type.shape[0] == 0) {
+            raise<InvalidArgument>(
+                "input '{}' has no rows, {} per micro-batch: a training step needs at least one",
+                path,
+                type.str());
+          }
+          return true;
+        },
+        declared[i].name);
+  }
+}
+
 }  // namespace
 
 void detail::requireGivenModule(const nn::Module* module) {
@@ -94,7 +111,7 @@ Model::Model(std::unique_ptr<GraphSource> source,
       options_(withContinuousUpdates(options, source_->module() == nullptr, optimizer != nullptr)),
       layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
       optimizer_(std::move(optimizer)) {
-  detail::requireSupported(options_);
+  detail::requireSupported(options_, source_->module() != nullptr);
   layoutsOfAnchors(layout_, options_);
   if (continuous() && options_.training.gradientAccumulation() != 1) {
     raise<InvalidArgument>(
@@ -333,10 +350,19 @@ Model::Entry Model::makeEntry(const Signature& signature,
   }
   CompiledProgram compiled = alive().compile(
       std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options, &progress);
-  return {signature, layout, traced.outputs, std::move(traced.result), std::move(compiled)};
+  const bool lossReturned = training() && traced.loss < traced.outputs;
+  return {signature,
+          layout,
+          traced.outputs,
+          std::move(traced.result),
+          std::move(compiled),
+          lossReturned ? std::optional(traced.loss) : std::nullopt};
 }
 
 Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
+  if (training()) {
+    requireRows(signature, source_->inputs());
+  }
   layout.microBatch = rowsOf(signature);
   for (const auto& entry : programs_) {
     if (entry->signature == signature && entry->layout == layout) {

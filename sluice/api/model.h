@@ -225,6 +225,8 @@ class Model {
   /// other weights or other types, and for another value of a constant attribute once compiled;
   /// then nothing has changed.
   void loadOptimizerStateDict(const OptimizerStateDict& state);
+  /// Names the training that this model began, or goes on with after loadTrainingState; for files.
+  std::string runId() const;
   /// What random ops draw from in the next call.
   RngState rngState() const;
   void setRngState(const RngState& state);
@@ -247,6 +249,7 @@ class Model {
     std::size_t outputs = 0;        // of the program; anchors come behind them
     Structure<std::size_t> result;  // the outputs as the model's function returned them
     CompiledProgram compiled;
+    std::optional<std::size_t> loss = {};  // the output that is minimised, if it is returned
   };
 
   bool training() const { return optimizer_ != nullptr; }
@@ -319,6 +322,7 @@ class Model {
   std::vector<std::string> tensorNames_;
   std::shared_ptr<StepCounts> counts_ = std::make_shared<StepCounts>();  // shared with steps
   std::uint64_t rngSeed_ = 0;
+  std::string runId_ = makeRunId();
   bool stateLoaded_ = false;  // of the optimizer, before the first compile
   double compilationSeconds_ = 0;
   std::unique_ptr<profile::StepRecorder> recorder_;  // null: no profile

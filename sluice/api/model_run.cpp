@@ -57,10 +57,14 @@ std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& e
           updates = training() ? entry.layout.deviceIterations : 0,
           microBatches = entry.layout.microBatches() * entry.layout.replicationFactor,
           outputs = entry.outputs,
+          loss = entry.loss,
           recorder = recorder_.get(),
           counts = options_.report().logCycleCount ? counts_.get() : nullptr,
           program = &entry.compiled.program->program()] {
     step->finish(updates, microBatches, outputs);
+    if (loss) {
+      step->lookAtLoss(*loss);
+    }
     if (counts != nullptr) {
       counts->cycles = profile::cyclesOf(recorder != nullptr ? recorder->times() : step->times);
       log::info("model", "{}: {} cycles", program->name, counts->cycles);

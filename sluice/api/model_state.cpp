@@ -1,6 +1,8 @@
 // The state of a model as dictionaries: weights and buffers, optimizer, random numbers.
 #include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <random>
 
 #include <fmt/format.h>
 
@@ -92,6 +94,33 @@ OptimizerStateDict sectioned(const NamedTensors& flat) {
     state[name.substr(0, slash)].emplace(name.substr(slash + 1), tensor);
   }
   return state;
+}
+
+std::string makeRunId() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}-{:08x}",
+                     utc.tm_year + 1900,
+                     utc.tm_mon + 1,
+                     utc.tm_mday,
+                     utc.tm_hour,
+                     utc.tm_min,
+                     utc.tm_sec,
+                     std::random_device()());
+}
+
+bool isRunId(std::string_view text) {
+  constexpr std::size_t kLongest = 64;
+  return !text.empty() && text.size() <= kLongest && std::ranges::all_of(text, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '_';
+  });
+}
+
+std::string Model::runId() const {
+  const runtime::Turn::Hold turn = enter();
+  return runId_;
 }
 
 std::vector<ir::Variable> Model::variables() const {
@@ -237,8 +266,13 @@ void Model::setRngState(const RngState& state) {
 
 TrainingState Model::trainingState() const {
   const runtime::Turn::Hold turn = enter();
-  TrainingState state{
-      .model = stateDict(), .optimizer = optimizerStateDict(), .rng = rngState(), .replicas = {}};
+  requireTraining("trainingState");
+  TrainingState state{.model = stateDict(),
+                      .optimizer = optimizerStateDict(),
+                      .rng = rngState(),
+                      .replicas = {},
+                      .run = runId_,
+                      .rule = std::string(optimizer_->name())};
   if (options_.state().broadcastBuffers || !hasPrograms()) {
     return state;
   }
@@ -255,6 +289,14 @@ TrainingState Model::trainingState() const {
 
 void Model::loadTrainingState(const TrainingState& state) {
   const runtime::Turn::Hold turn = enter();
+  if (training() && !state.rule.empty() && state.rule != optimizer_->name()) {
+    raise<InvalidArgument>(
+        "loadTrainingState: the state was saved by {}, this model's optimizer is {}: make the "
+        "model with {}, or load the weights alone with loadStateDict",
+        state.rule,
+        optimizer_->name(),
+        state.rule);
+  }
   const std::vector<ir::Variable> all = variables();
   nn::requireStateDict(all, state.model);
   for (const NamedTensors& buffers : state.replicas) {
@@ -266,6 +308,9 @@ void Model::loadTrainingState(const TrainingState& state) {
   setRngState(state.rng);
   loadStateDict(state.model);
   commit(std::move(load), state.optimizer.find(kIpuState)->second);
+  if (!state.run.empty()) {
+    runId_ = state.run;
+  }
   if (!options_.state().broadcastBuffers) {
     for (std::size_t r = 0; r < state.replicas.size(); ++r) {
       for (const auto& [name, tensor] : state.replicas[r]) {

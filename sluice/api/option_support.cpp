@@ -16,7 +16,7 @@ constexpr std::string_view kWithoutReader[] = {
 
 }  // namespace
 
-void requireSupported(const Options& options) {
+void requireSupported(const Options& options, bool madeOfModule) {
   const Options defaults = Options::defaults();
   for (const std::string_view name : kWithoutReader) {
     const Setting& setting = settingOf(name);
@@ -26,6 +26,20 @@ void requireSupported(const Options& options) {
       raise<Unsupported>(
           "option {} is {}; this version supports only its default, {}", name, value, standard);
     }
+  }
+  const std::int32_t devices = options.compile().devicesPerReplica;
+  if (devices > 1 && madeOfModule) {
+    raise<InvalidArgument>(
+        "devicesPerReplica is {}, and this model is made of a module, whose blocks and strategy "
+        "say "
+        "how many devices there are: use setExecutionStrategy",
+        devices);
+  }
+  if (devices > 1 && options.compile().virtualGraphMode != VirtualGraphMode::Auto) {
+    raise<InvalidArgument>(
+        "devicesPerReplica is {}, and only virtualGraphMode Auto cuts a Builder's graph for it; "
+        "elsewhere phases and annotations say how many devices there are: leave it out",
+        devices);
   }
   if (options.device().connection == ConnectionType::Never && !options.device().deviceIds.empty()) {
     raise<InvalidArgument>(

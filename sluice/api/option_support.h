@@ -6,7 +6,8 @@
 
 namespace sluice::detail {
 
-/// Throws Unsupported for an option that differs from its default and that nothing reads.
-void requireSupported(const Options& options);
+/// Throws Unsupported for an option that differs from its default and that nothing reads, and
+/// InvalidArgument for one that nothing reads in this kind of model.
+void requireSupported(const Options& options, bool madeOfModule = false);
 
 }  // namespace sluice::detail

@@ -67,7 +67,8 @@ class Options : public Freezable {
   Options& virtualGraphMode(VirtualGraphMode mode) { return set(compile_.virtualGraphMode, mode); }
   /// Shares of the devices in VirtualGraphMode::Auto, each between 0 and 1, 1 in all; empty: equal.
   Options& virtualGraphSplitRatios(std::vector<double> ratios);
-  /// Devices that VirtualGraphMode::Auto cuts a Builder's graph for.
+  /// Devices that VirtualGraphMode::Auto cuts a Builder's graph for, all of which get a part; a
+  /// model refuses more than can be filled, and any other mode more than 1.
   Options& devicesPerReplica(std::int64_t count);
   /// Phases of VirtualGraphMode::ExecutionPhases, and the groups of devices that take turns to run
   /// them: 1 (serial) or 2 (parallel).

@@ -477,6 +477,11 @@ TEST(Options, AreSetByNameToo) {
 TEST(OptionSupport, RefusesOptionsThatNothingReads) {
   EXPECT_NO_THROW(detail::requireSupported(Options::defaults()));
   EXPECT_NO_THROW(detail::requireSupported(
+      Options::defaults().virtualGraphMode(VirtualGraphMode::Auto).devicesPerReplica(2)));
+  EXPECT_THAT(messageOf<InvalidArgument>(
+                  [] { detail::requireSupported(Options::defaults().devicesPerReplica(2)); }),
+              HasSubstr("devicesPerReplica is 2, and only virtualGraphMode Auto"));
+  EXPECT_NO_THROW(detail::requireSupported(
       Options::defaults().threads(2).deviceIterations(3).outputMode(OutputMode::Sum)));
   const auto message = [](auto change) {
     Options options = Options::defaults();

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sluice/base/log.h"
 #include "sluice/ops/elementwise.h"
+#include "sluice/runtime/non_finite.h"
 
 namespace sluice {
 
@@ -76,6 +78,23 @@ void Step::finish(std::int64_t updates, std::int64_t microBatches, std::size_t o
   const auto split = all.begin() + static_cast<std::ptrdiff_t>(std::min(outputs, all.size()));
   outputs_.assign(all.begin(), split);
   counts_->anchors.assign(split, all.end());
+}
+
+void Step::lookAtLoss(std::size_t output) {
+  if (counts_->warnedOfLoss || output >= outputs_.size()) {
+    return;
+  }
+  const HostTensor& loss = outputs_[output];
+  const runtime::FiniteCheck check = runtime::checkFinite(loss.type(), loss.bytes());
+  if (!check.finite()) {
+    counts_->warnedOfLoss = true;
+    log::warn(
+        "model",
+        "the loss is {} after {} updates; Model::findFirstNonFinite, called with the inputs of a "
+        "step, names the op that makes the first such number (said once per model)",
+        loss.at(check.first()),
+        counts_->updates);
+  }
 }
 
 }  // namespace sluice

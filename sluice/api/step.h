@@ -58,6 +58,7 @@ struct StepCounts {
   std::int64_t microBatches = 0;  ///< of all replicas
   std::int64_t cycles = 0;        ///< of the last call; 0: not counted
   std::vector<HostTensor> anchors;
+  bool warnedOfLoss = false;  ///< that it is not finite
 };
 
 class Step : public std::enable_shared_from_this<Step> {
@@ -69,6 +70,9 @@ class Step : public std::enable_shared_from_this<Step> {
   runtime::StepArgs args(std::int32_t rounds, std::uint64_t seed);
   /// Counts the step and separates the model's outputs from the anchors behind them.
   void finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs);
+  /// Warns, once per model, if this output, the loss, is not finite. Nothing to see: outputs that
+  /// went to a queue.
+  void lookAtLoss(std::size_t output);
   /// For StepArgs::times of a step whose cycles are counted.
   std::vector<runtime::TaskTime> times;
   std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }

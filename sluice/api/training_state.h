@@ -38,6 +38,12 @@ struct RngState {
   bool operator==(const RngState&) const = default;
 };
 
+/// A name for a training run that begins now: its time and random digits. It has no influence on
+/// what is computed.
+std::string makeRunId();
+/// Whether a text may be one: letters, digits, '-' and '_', so that it can be part of a file name.
+bool isRunId(std::string_view text);
+
 /// All of a model that trains.
 struct TrainingState {
   NamedTensors model;
@@ -45,6 +51,8 @@ struct TrainingState {
   RngState rng;
   /// Buffers of replicas 1, 2 ..., where each has its own.
   std::vector<NamedTensors> replicas = {};
+  std::string run = {};   ///< Model::runId; empty: not known
+  std::string rule = {};  ///< the optimizer's name; empty: not known
 };
 
 }  // namespace sluice

@@ -14,10 +14,10 @@
 namespace sluice::nn {
 
 /// Switches autocast on or off for what is traced while it lives.
-class Autocast {
+class [[nodiscard]] Autocast {
  public:
   /// Throws InvalidArgument outside a trace.
-  explicit Autocast(bool enabled = true)
+  [[nodiscard]] explicit Autocast(bool enabled = true)
       : tracer_(Tracer::current()), outer_(tracer_.autocast(enabled)) {}
   ~Autocast() { tracer_.autocast(outer_); }
   Autocast(const Autocast&) = delete;
@@ -30,7 +30,7 @@ class Autocast {
 
 /// A callable that runs under autocast, or without: `auto f = autocasted([](Tensor x) { ... });`.
 template <class F>
-auto autocasted(F f, bool enabled = true) {
+[[nodiscard]] auto autocasted(F f, bool enabled = true) {
   return [f = std::move(f), enabled]<class... Args>(Args&&... args) mutable -> decltype(auto) {
     const Autocast scope(enabled);
     return f(std::forward<Args>(args)...);

@@ -102,8 +102,8 @@ void mark(Module& layer, BlockMark mark) {
   checkedDevice(mark.id, mark.device);
   if (layer.blockMark() != nullptr) {
     raise<InvalidArgument>(
-        "module '{}' already begins block '{}'; call removeBlocks first to annotate it anew",
-        layer.path(),
+        "{} already begins block '{}'; call removeBlocks first to annotate it anew",
+        moduleCalled(layer.path()),
         layer.blockMark()->id);
   }
   layer.setBlockMark(std::move(mark));
@@ -139,7 +139,8 @@ void Block::useAutoId() {
 
 BeginBlock::BeginBlock(Module& layer, std::string id, std::optional<std::int64_t> device) {
   if (id.empty()) {
-    raise<InvalidArgument>("module '{}': a block needs a name that is not empty", layer.path());
+    raise<InvalidArgument>("{}: a block needs a name that is not empty",
+                           moduleCalled(layer.path()));
   }
   mark(layer, {.id = std::move(id), .device = device});
 }
@@ -229,9 +230,9 @@ void requireBegunBlocks(const Module& module) {
   if (module.blockMark() != nullptr &&
       std::ranges::find(applied, &module, &BlockState::Applied::module) == applied.end()) {
     raise<InvalidArgument>(
-        "module '{}' begins block '{}' but forward never applies it: take the mark off with "
+        "{} begins block '{}' but forward never applies it: take the mark off with "
         "removeBlocks, or call the layer itself and not its forward",
-        module.path(),
+        moduleCalled(module.path()),
         module.blockMark()->id);
   }
   for (const Module* child : module.children()) {

@@ -23,14 +23,16 @@ inline constexpr std::string_view kImplicitBlock = "implicit";
 /// Ops made while it lives belong to the block, optionally on a device: `Block b("B1", 0);`.
 /// Blocks may be nested; the inner one counts. The same id twice is the same block, and has one
 /// device: InvalidArgument if it is given two.
-class Block {
+class [[nodiscard]] Block {
  public:
   /// Throws InvalidArgument for an empty id, a negative device, or outside a trace.
-  explicit Block(std::string_view id, std::optional<std::int64_t> device = std::nullopt);
+  [[nodiscard]] explicit Block(std::string_view id,
+                               std::optional<std::int64_t> device = std::nullopt);
   /// Its id is the next number; throws InvalidArgument unless useAutoId was called.
-  Block();
+  [[nodiscard]] Block();
   template <std::integral Device>
-  explicit Block(Device device) : Block(nextId(), static_cast<std::int64_t>(device)) {}
+  [[nodiscard]] explicit Block(Device device)
+      : Block(nextId(), static_cast<std::int64_t>(device)) {}
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;

@@ -2,11 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+
+#include <fmt/format.h>
 
 #include "sluice/base/error.h"
 
 namespace sluice::nn {
+
+/// How messages call a module by its path, which the root of the tree does not have.
+inline std::string moduleCalled(std::string_view path) {
+  return path.empty() ? "the outermost module" : fmt::format("module '{}'", path);
+}
 
 /// The extent, when it is a size a layer can have; else InvalidArgument naming the module.
 inline std::int64_t positive(std::int64_t extent,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/nn/checks.h"
 #include "sluice/nn/tracer.h"
 
 namespace sluice::nn {
@@ -10,8 +11,8 @@ namespace sluice::nn {
 Module::Module(Module& parent, std::string name)
     : parent_(&parent), name_(std::move(name)), training_(parent.training_) {
   if (name_.empty() || name_.find('.') != std::string::npos) {
-    raise<InvalidArgument>("a child of module '{}' is called '{}'; a name without dots is needed",
-                           parent.path(),
+    raise<InvalidArgument>("a child of {} is called '{}'; a name without dots is needed",
+                           moduleCalled(parent.path()),
                            name_);
   }
   parent.requireFreeName(name_);
@@ -178,8 +179,9 @@ Parameter& Module::add(std::string name,
                        ir::VariableRole role,
                        ir::Initializer init) {
   if (name.empty() || name.find('.') != std::string::npos) {
-    raise<InvalidArgument>(
-        "a parameter of module '{}' is called '{}'; a name without dots is needed", path(), name);
+    raise<InvalidArgument>("a parameter of {} is called '{}'; a name without dots is needed",
+                           moduleCalled(path()),
+                           name);
   }
   requireFreeName(name);
   own_.push_back(
@@ -193,7 +195,7 @@ void Module::requireFreeName(std::string_view name) const {
       std::ranges::any_of(children_, [&](const Module* child) { return child->name_ == name; }) ||
       std::ranges::any_of(own_, [&](const auto& parameter) { return parameter->name() == name; });
   if (taken) {
-    raise<InvalidArgument>("module '{}' already has a child or parameter '{}'", path(), name);
+    raise<InvalidArgument>("{} already has a child or parameter '{}'", moduleCalled(path()), name);
   }
 }
 

@@ -80,9 +80,11 @@ TEST(Module, TrainAndFreezeReachTheWholeTree) {
 
 TEST(Module, ChildrenNeedDifferentNamesWithoutDots) {
   Network net;
-  EXPECT_THAT(messageOf([&] { Linear l(net, "fc1", 1, 1); }), HasSubstr("fc1"));
+  EXPECT_THAT(messageOf([&] { Linear l(net, "fc1", 1, 1); }),
+              HasSubstr("the outermost module already has a child or parameter 'fc1'"));
   EXPECT_THAT(messageOf([&] { Linear l(net, "", 1, 1); }), HasSubstr("name"));
-  EXPECT_THAT(messageOf([&] { Linear l(net, "a.b", 1, 1); }), HasSubstr("a.b"));
+  EXPECT_THAT(messageOf([&] { Linear l(net, "a.b", 1, 1); }),
+              HasSubstr("a child of the outermost module is called 'a.b'"));
   EXPECT_EQ(net.children().size(), 4U);
 }
 

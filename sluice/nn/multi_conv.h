@@ -20,7 +20,7 @@ class Tracer;
 
 enum class MultiConvPlanType : std::uint8_t { Parallel, Serial };
 
-class MultiConv {
+class [[nodiscard]] MultiConv {
  public:
   /// Shares of a device's memory, as setAvailableMemory of each. Between 0 and 1.
   MultiConv& availableMemoryProportions(std::vector<double> proportions);

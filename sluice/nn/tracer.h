@@ -117,9 +117,9 @@ class Tracer {
 };
 
 /// Prefixes the names of the ops made while it lives: "encoder/".
-class NameScope {
+class [[nodiscard]] NameScope {
  public:
-  explicit NameScope(std::string_view name);
+  [[nodiscard]] explicit NameScope(std::string_view name);
   ~NameScope();
   NameScope(const NameScope&) = delete;
   NameScope& operator=(const NameScope&) = delete;
@@ -133,9 +133,9 @@ class NameScope {
 /// it, so that nested calls give "encoder/0/fc/" once. A module marked with BeginBlock enters its
 /// block here, and the block goes on after it. The nearest autocast setting, of the module or of
 /// one between it and the module that applies it, counts while it is applied.
-class ModuleScope {
+class [[nodiscard]] ModuleScope {
  public:
-  explicit ModuleScope(const Module& module);
+  [[nodiscard]] explicit ModuleScope(const Module& module);
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;
   ModuleScope& operator=(const ModuleScope&) = delete;

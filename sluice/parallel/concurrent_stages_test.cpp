@@ -147,7 +147,7 @@ TEST(ConcurrentStages, RefuseDependenciesOnEachOther) {
   EXPECT_THAT(messageOf([&] { planExecution(fork.graph, forked(), {}, {}); }),
               AllOf(HasSubstr("concurrent stages may not depend on each other"),
                     HasSubstr("of stage 2 reads"),
-                    HasSubstr("in stage 1")));
+                    HasSubstr("of stage 1")));
 }
 
 TEST(ConcurrentStages, RefuseToShareAVariable) {

@@ -149,6 +149,28 @@ class AutoCut {
   std::vector<std::int32_t> crossing_;  // what goes from here or earlier to a later op
 };
 
+/// Throws InvalidArgument, with the most that work, if a cut into equal parts leaves devices empty.
+void requireAllUsed(const AutoCut& cut, std::size_t numOps, std::int32_t wanted) {
+  const auto used = [&](std::int32_t count) {
+    const std::vector<double> shares(static_cast<std::size_t>(count), 1.0 / count);
+    return numOps == 0 ? 0 : std::ranges::max(cut.devices(shares)) + 1;
+  };
+  std::int32_t possible = used(wanted);
+  if (possible == wanted || numOps == 0) {
+    return;
+  }
+  while (possible > 1 && used(possible) != possible) {
+    --possible;
+  }
+  raise<InvalidArgument>(
+      "devicesPerReplica is {}, but the graph can be cut by cost over at most {} devices: cuts are "
+      "possible where one value passes; ask for {}, or annotate ops with virtualGraph and use "
+      "Manual",
+      wanted,
+      possible,
+      possible);
+}
+
 void cutByCost(ir::Graph& graph, std::span<const OpId> ops, const PartitionOptions& options) {
   std::vector<double> shares = options.ratios;
   if (shares.empty()) {
@@ -157,7 +179,11 @@ void cutByCost(ir::Graph& graph, std::span<const OpId> ops, const PartitionOptio
     raise<InvalidArgument>(
         "virtualGraphSplitRatios has {} ratios for {} devices", shares.size(), options.devices);
   }
-  const std::vector<std::int32_t> devices = AutoCut(graph, ops, options).devices(shares);
+  const AutoCut cut(graph, ops, options);
+  const std::vector<std::int32_t> devices = cut.devices(shares);
+  if (options.ratios.empty()) {
+    requireAllUsed(cut, ops.size(), options.devices);
+  }
   for (std::size_t i = 0; i < ops.size(); ++i) {
     set(graph, ops[i], devices[i], devices[i]);
   }

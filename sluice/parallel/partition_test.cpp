@@ -136,6 +136,22 @@ TEST(AnnotateStages, CutsByCostAtTheSharesOfTheDevices) {
               HasSubstr("2 ratios for 3 devices"));
 }
 
+TEST(AnnotateStages, RefusesMoreDevicesThanTheCutCanFill) {
+  BlockChain chain({1000, 1000, 1000, 1000});
+  EXPECT_THAT(
+      messageOf(
+          [&] { annotateStages(chain.graph, {.mode = VirtualGraphMode::Auto, .devices = 60}); }),
+      HasSubstr("devicesPerReplica is 60, but the graph can be cut by cost over at most 4"));
+  annotateStages(chain.graph, {.mode = VirtualGraphMode::Auto, .devices = 4});
+  EXPECT_THAT(chain.devices(), ElementsAre(0, 1, 2, 3));
+  // Most of the cost in one op: a cut into 3 fills 3, one into 4 does not.
+  BlockChain uneven({1000, 500000, 1000, 1000});
+  EXPECT_THAT(messageOf([&] {
+                annotateStages(uneven.graph, {.mode = VirtualGraphMode::Auto, .devices = 4});
+              }),
+              HasSubstr("ask for 3"));
+}
+
 TEST(AnnotateStages, CutsOnlyWhereTheGraphNarrowsToOneOp) {
   // x -> a -+-> b -+-> d -> e: the sum d joins a and b, so nothing may be cut behind b.
   ir::Graph graph;

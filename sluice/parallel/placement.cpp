@@ -91,22 +91,22 @@ class Placer {
       const std::int32_t other = producer.place.stage;
       if (areConcurrent(other, stage)) {
         raise<InvalidArgument>(
-            "concurrent stages may not depend on each other: '{}' of stage {} reads '{}', which {} "
-            "makes in stage {}; give the reader a place of its own behind them",
+            "concurrent stages may not depend on each other: '{}' of stage {} reads '{}' of stage "
+            "{}; "
+            "give the reader a place of its own behind them",
             op.name,
             stage,
             producer.name,
-            producer.def->name,
             other);
       }
       if (other > stage) {
         raise<InvalidArgument>(
-            "data may not flow to an earlier stage: '{}' of stage {} reads '{}', which {} makes in "
-            "stage {}; give the reader stage {} or a later one",
+            "data may not flow to an earlier stage: '{}' of stage {} reads '{}' of stage {}; give "
+            "the "
+            "reader stage {} or a later one",
             op.name,
             stage,
             producer.name,
-            producer.def->name,
             other,
             other);
       }

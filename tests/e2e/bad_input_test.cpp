@@ -44,6 +44,23 @@ TEST(BadInput, AnEmptyBatchGivesEmptyResults) {
   EXPECT_EQ(model.run(makeInputs(Mlp::inputs(), 0, 1))[0].shape(), (Shape{8, 3}));
 }
 
+TEST(BadInput, ATrainingStepWithoutRowsIsAnErrorAndChangesNothing) {
+  Mlp net;
+  auto model = trainingModel(net, Options(), optim::AdamW(0.01));
+  const std::vector<HostTensor> inputs = {HostTensor(DType::F32, Shape{0, 6}),
+                                          HostTensor(DType::I64, Shape{0})};
+  const HostTensor before = net.fc1.weight.value();
+  EXPECT_THAT(messageOf([&] { model.run(inputs); }), HasSubstr("input 'input0' has no rows"));
+  EXPECT_THAT(messageOf([&] { model.runAsync(inputs).get(); }), HasSubstr("has no rows"));
+  EXPECT_THAT(messageOf([&] { model.compile(inputs); }), HasSubstr("has no rows"));
+  model.run(makeInputs(Mlp::inputs(), 0, 1));
+  const HostTensor trained = net.fc1.weight.value();
+  EXPECT_FALSE(trained.sameBits(before));
+  EXPECT_THAT(messageOf([&] { model.run(inputs); }), HasSubstr("has no rows"));
+  EXPECT_TRUE(net.fc1.weight.value().sameBits(trained));
+  EXPECT_EQ(model.updates(), 1);
+}
+
 TEST(BadInput, AbsurdSizesAreErrors) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 40;
   EXPECT_THROW(HostTensor(DType::F32, Shape({kHuge, kHuge})), InvalidArgument);

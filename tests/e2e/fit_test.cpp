@@ -33,13 +33,15 @@ class Recorder : public Callback {
   void onStep(const Progress& p) override {
     note("step", p);
     if (p.updates == interruptAt) {
-      std::raise(SIGINT);
+      std::raise(signal);
     }
   }
   void onEpochEnd(const Progress& p) override { note("end", p); }
+  void onEpochCut(const Progress& p) override { note("cut", p); }
   void onFitEnd(const Progress& p) override { note("over", p); }
 
   std::int64_t interruptAt = -1;
+  int signal = SIGINT;
   std::vector<std::string> calls;
   std::vector<Metrics> metrics;
 
@@ -112,14 +114,45 @@ TEST(Fit, EndsAfterTheStepOnCtrlCAndCanGoOn) {
   };
   const FitResult first = fit(model, *eightPoints(), options);
   EXPECT_TRUE(first.interrupted);
+  EXPECT_EQ(first.signal, SIGINT);
   EXPECT_EQ(model.updates(), 3);
-  EXPECT_EQ(first.epochs.size(), 2U);  // the second one in part
+  EXPECT_EQ(first.epochs.size(), 1U);  // the second one was cut
+  EXPECT_EQ(recorder->calls[recorder->calls.size() - 2], "cut 1/5 1/2 3");
   EXPECT_EQ(validations, 1);
   EXPECT_EQ(recorder->calls.back(), "over 2/5 1/2 3");
   recorder->interruptAt = -1;
   const FitResult second = fit(model, *eightPoints(), options);
   EXPECT_FALSE(second.interrupted);
   EXPECT_EQ(model.updates(), 13);
+}
+
+TEST(Fit, EndsOnSigtermAsWell) {
+  Line net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  const auto recorder = std::make_shared<Recorder>();
+  recorder->interruptAt = 1;
+  recorder->signal = SIGTERM;
+  const FitResult result = fit(model, *eightPoints(), {.epochs = 5, .callbacks = {recorder}});
+  EXPECT_EQ(result.signal, SIGTERM);
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(model.updates(), 1);
+  EXPECT_TRUE(result.epochs.empty());
+}
+
+TEST(Fit, CountsAnEpochAsWholeThatASignalMeetsAtItsLastStep) {
+  Line net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  const auto recorder = std::make_shared<Recorder>();
+  recorder->interruptAt = 2;
+  const FitResult result = fit(model, *eightPoints(), {.epochs = 5, .callbacks = {recorder}});
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.epochs.size(), 1U);
+  EXPECT_THAT(recorder->calls,
+              ElementsAre("begin 0/5 0/2 0",
+                          "step 0/5 1/2 1",
+                          "step 0/5 2/2 2",
+                          "end 0/5 2/2 2",
+                          "over 1/5 2/2 2"));
 }
 
 class CsvLogTest : public ::testing::Test {

@@ -189,5 +189,45 @@ TEST(FindFirstNonFinite, RefusesInputsThatDoNotFit) {
               HasSubstr("input 'input0'"));
 }
 
+/// The loss is the mean of x times a weight.
+struct Scaled : nn::Module {
+  nn::Parameter& w = addParameter("w", {DType::F32, Shape{}}, ir::Initializer::constant(1));
+  nn::Tensor forward(const nn::Tensor& x) { return nn::mean(x * w); }
+};
+
+std::string warningsOf(const std::function<void()>& body) {
+  ::testing::internal::CaptureStderr();
+  body();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(NonFiniteLoss, IsWarnedOfOncePerModel) {
+  Scaled net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.0));
+  EXPECT_EQ(warningsOf([&] { model(number(1)); }), "");
+  const std::string warning = warningsOf([&] { model(number(kInf)); });
+  EXPECT_THAT(
+      warning,
+      AllOf(HasSubstr("the loss is inf after 2 updates"), HasSubstr("Model::findFirstNonFinite")));
+  EXPECT_EQ(warningsOf([&] { model(number(kNan)); }), "");
+}
+
+TEST(NonFiniteLoss, IsSeenInStepsOfAnotherThreadAndInAnyIteration) {
+  Scaled net;
+  Options options;
+  options.deviceIterations(3).outputMode(OutputMode::All);
+  auto model = trainingModel(net, options, optim::SGD(0.0));
+  const HostTensor middle = HostTensor::of<float>(Shape{3}, {1, kNan, 1});
+  const std::string warning =
+      warningsOf([&] { static_cast<void>(model.runAsync({middle}).get()); });
+  EXPECT_THAT(warning, HasSubstr("the loss is nan"));
+}
+
+TEST(NonFiniteLoss, OfInferenceIsTheCallersBusiness) {
+  Scaled net;
+  auto model = inferenceModel(net, Options());
+  EXPECT_EQ(warningsOf([&] { model(number(kNan)); }), "");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -6,6 +6,7 @@
 import json
 import random
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+HUGE = "9" * 309  # more than a double holds
 
 
 class Programs:
@@ -111,8 +113,10 @@ def onnx_model(programs):
         check(files[0].read_bytes() == files[1].read_bytes(), "devices change the weights")
         check(files[0].read_bytes() != model.read_bytes(), "nothing was trained")
         check("2  conv" in programs.run("sluice", "inspect", files[0]), "the file is no model")
+    check("at most 17 devices" in programs.run("onnx_model", model, "--devices", 60, code=1), "60")
     check("FileError" in programs.run("onnx_model", "missing.onnx", code=1), "missing")
-    check("NAME=NUMBER" in programs.run("onnx_model", model, "--dim", "N", code=105), "dim")
+    check("NAME=NUMBER" in programs.run("onnx_model", model, "--dim", "N", code=2), "dim")
+    check("out of range" in programs.run("onnx_model", model, "--dim", "N=" + HUGE, code=2), "dim")
 
 
 def phased_execution(programs):
@@ -127,22 +131,32 @@ def phased_execution(programs):
         if kind == "phased":
             wanted.append(f"Each phase computes {80 if 'float32' in args else 160} FLOP per byte")
         wanted += ["Acquiring device.", "Compiling.", "Running."]
-        check(len(lines) == len(wanted) + 2, text)
+        check(len(lines) == len(wanted) + 3, text)
         check(all(line.startswith(start) for line, start in zip(lines, wanted)), text)
-        for line in lines[-2:]:
+        for line in lines[-3:-1]:
             check(re.fullmatch(r"[\d.e+-]+ +s per iteration, \d+\.\d items/s", line), text)
+        total, *parts = map(float, re.findall(r"[\d.]+(?:e[+-]\d+)?", lines[-1]))
+        check(len(parts) == 4 and abs(sum(parts) - total) <= 0.02 * total, text)
     with tempfile.TemporaryDirectory() as folder:
         text = programs.run("phased_execution", *small, "--profile", "--profile-dir", folder)
         check("one iteration instead of 2" in text and text.count("items/s") == 1, text)
         check(list(Path(folder).glob("*/trace.json")), "no trace")
     text = programs.run("phased_execution", *small, "--devices-memory", "8KiB", code=1)
     check("OutOfMemory" in text and "phase" in text, text)
-    check("--dtype" in programs.run("phased_execution", "--dtype", "int8", code=None), "dtype")
+    check("--dtype" in programs.run("phased_execution", "--dtype", "int8", code=2), "dtype")
+    text = programs.run("phased_execution", "--devices-memory", "many", code=2)
+    check("--devices-memory" in text, text)
+    for args, word in ((("--num-layers", 1 << 32), "1 to 4096"),
+                       (("--num-layers", 4096, "--dsize", 16384), "limited to"),
+                       (("--batches-per-step", 1 << 20, "--batch-size", 1 << 20), "limited to")):
+        check(word in programs.run("phased_execution", *args, code=2), word)
+    command = re.search(r"build/bin/(phased_execution.*)", (ROOT / "README.md").read_text())
+    check("running" in programs.run(*command.group(1).split()), "the command of the README")
 
 
 def readme_example(programs):
-    text = programs.run("readme_example")
-    check(number(r"accuracy ([\d.]+)%", text) > 97, text)
+    printed = re.search(r"It prints `(.*)`", (ROOT / "README.md").read_text()).group(1)
+    check(programs.run("readme_example") == printed + "\n", "other text than the README says")
 
 
 def write_digits(folder, prefix, count, seed):
@@ -188,8 +202,11 @@ def mnist_pipeline(programs):
         for args in (("--strategy", "serial"), ("--schedule", "fast"), ("--devices", 5),
                      ("--strategy", "sharded", "--schedule", "gpipe"), ("--batch-size", 0),
                      ("--dataset", "letters"), ("--precision", "float8"),
-                     ("--loss-scaling", -1)):
-            text = programs.run("mnist_pipeline", *args, code=None)
+                     ("--loss-scaling", -1), ("--learning-rate", HUGE), ("--batch-size", HUGE),
+                     ("--strategy", "serial-phased", "--devices", 3),
+                     ("--gradient-accumulation", 10**9, "--batch-size", 10**9)):
+            text = programs.run("mnist_pipeline", *args, code=2)
+            check(len(text) < 400 and "inf" not in text.replace("information", ""), text)
             check(args[-2] in text, text)
     help_text = programs.run("mnist_pipeline", "--help")
     for word in ("--learning-rate", "--profile-dir", "zero-bubble", "Examples:", "sharded"):
@@ -202,7 +219,7 @@ def mnist_training(run, folder):
     accuracy = number(r"Accuracy on test set: (\d+\.\d\d)%", text)
     check(accuracy > 90, text)
     lines = iter(text.splitlines())
-    for wanted in ("Training...", "Epoch 1/3", r"\[#+\] 12/12 .*Loss:\d\.\d{4} \| "
+    for wanted in ("Training...", "Epoch 1/3", r"12/12 .*Loss:\d\.\d{4} \| "
                    r"Accuracy:\d+\.\d\d%", "Epoch 2/3", "Epoch 3/3", "Testing...",
                    r"Accuracy on test set: ", "4 devices, pipelined by schedule popart: "):
         check(any(re.match(wanted, line) for line in lines), f"no line '{wanted}' in\n{text}")
@@ -281,7 +298,15 @@ def mnist_checkpoints(run, folder):
     text = run("--epochs", 2, *saved, "--resume", "--devices", 2)
     check("left out" in text and "Resumed after 44 updates" in text, text)
     check(result(text) == expected, text)
-    check("--checkpoint-dir" in run("--resume", code=None), "--resume alone")
+    text = run("--epochs", 1, *saved)  # a new run beside the old one, with fewer updates
+    check("A new run" in text and "Resumed" not in text, text)
+    text = run("--epochs", 2, *saved, "--resume")
+    check("Resumed after 24 updates of run" in text and "of 2 runs" in text, text)
+    check(result(text) == expected, text)
+    check("--checkpoint-dir" in run("--resume", code=2), "--resume alone")
+    text = run("--learning-rate", 1e30, "--checkpoint-dir", folder / "nan", code=1)
+    check("mnist_pipeline: Error: the loss is" in text and "Testing" not in text, text)
+    check("warning model: the loss is" in text and not list((folder / "nan").iterdir()), text)
 
 
 def char_gpt(programs):
@@ -293,6 +318,9 @@ def char_gpt(programs):
     check(first > 4 and last < 3, text)
     sample = text.split("---\n")[1]
     check(len(sample) == len("The ") + 20 + 1, text)
+    text = programs.run("char_gpt", "--learning-rate", 1e30, "--files", ROOT / "LICENSE", code=1)
+    check("char_gpt: Error: the loss is" in text and "findFirstNonFinite" in text, text)
+    check("--prompt" in programs.run("char_gpt", "--prompt", "", code=2), "an empty prompt")
     text = programs.run("char_gpt", "--files", "missing.txt", code=1)
     check("error: FileError" in text and "missing.txt" in text, text)
     text = programs.run("char_gpt", "--prompt", "", code=1)
@@ -324,7 +352,11 @@ def command_line(programs):
         check(command in help_text, help_text)
         check("--help" in programs.run("sluice", command, "--help"), command)
     programs.run("sluice", code=2)
-    programs.run("sluice", "unknown", code=2)
+    text = programs.run("sluice", "shedule", code=2)
+    check("unknown command 'shedule', did you mean 'schedule'?" in text and "inspect" in text, text)
+    text = programs.run("sluice", "qqqqqqqqqqqq", code=2)
+    check("did you mean" not in text and "bench-data" in text, text)
+    check(re.fullmatch(r"sluice \d+\.\d+\.\d+\n", programs.run("sluice", "--version")), "--version")
     programs.run("sluice", "inspect", code=2)
     programs.run("sluice", "ops", "--unknown", code=2)
     with tempfile.TemporaryDirectory() as folder:
@@ -346,7 +378,7 @@ def inspect(programs, folder):
     check("1  add" in programs.run("sluice", "inspect", model), "no ONNX model")
     for dim in ("N", "N=", "=4", "N=four"):
         check("expected NAME=NUMBER" in programs.run("sluice", "inspect", model, "--dim", dim,
-                                                      code=1), dim)
+                                                      code=2), dim)
     no_model = folder / "text.onnx"
     no_model.write_text("text")
     check("no ONNX model" in programs.run("sluice", "inspect", no_model, code=1), "text")
@@ -443,7 +475,12 @@ def schedule_errors(run):
             (("--stages", 2), "--micro-batches"),
             (("--micro-batches", 2), "--stages"),
             (("--stages", 0, "--micro-batches", 2), "--stages"),
-            (("--stages", 2, "--micro-batches", 0), "at least 1"),
+            (("--stages", 2, "--micro-batches", 0), "--micro-batches"),
+            (("--stages", 2000, "--micro-batches", 2000), "limit of 131072"),
+            (("--stages", 2, "--micro-batches", HUGE), "out of range"),
+            (("--stages", 4096, "--micro-batches", 2, "--chunks", 3), "limit of 4096"),
+            (("--stages", 3, "--micro-batches", 100_000), "limit of 131072"),
+            (("--devices", "65535,1", "--micro-batches", 2), "65536 stages (with chunks) or devices"),
             (("--stages", "two", "--micro-batches", 2), "--stages"),
             ((*good, "--schedule", "fastest"), "known are sequential, grouped"),
             ((*good, "--costs", "1,x,1"), "'x'"),
@@ -464,10 +501,62 @@ def schedule_errors(run):
     check("at least" in tight and "1/20" in tight, tight)
 
 
+EXAMPLES = ("char_gpt", "custom_op", "linear_regression", "live_loss", "mlp", "mnist_pipeline",
+            "onnx_model", "phased_execution", "repeat_loop")
+
+
+def programs(programs):
+    """Every example explains itself and has the same exit codes; no tools of tests are among them."""
+    for name in EXAMPLES:
+        text = programs.run(name, "--help")
+        check("Example" in text and name in text.split("Example")[1], text)
+        check("Exit codes: 0 done, 1 failed, 2 wrong usage, 130" in text, text)
+        needed = ("model.onnx",) if name == "onnx_model" else ()
+        check("--unknown" in programs.run(name, *needed, "--unknown", code=2), name)
+    known = {*EXAMPLES, "sluice", "readme_example", "onnx_node_tests", "swish_ops.so"}
+    found = {path.name for path in programs.folder.iterdir() if not path.name.startswith("bench_")}
+    check(known <= found, f"missing: {known - found}")
+    check("op_types" not in found and "checkpoint_worker" not in found, "tools among the programs")
+
+
+def signalled(programs, number, awaited, name, *args):
+    """The text of a program that gets a signal once it has printed what is awaited."""
+    process = subprocess.Popen([programs.folder / name, *map(str, args)], cwd=ROOT,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    text = ""
+    while awaited not in text:
+        line = process.stdout.readline()
+        check(line, text)
+        text += line
+    process.send_signal(number)
+    text += process.stdout.read()
+    check(process.wait() == 128 + number, f"{name}: exit code {process.returncode}\n{text}")
+    check("Interrupted after" in text, text)
+    return text
+
+
+def signals(programs):
+    """Ctrl-C and SIGTERM end training after the step, with a checkpoint, without a test."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_digits(folder, "train", 480, 1)
+        write_digits(folder, "t10k", 130, 2)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            saved = folder / f"checkpoints{number}"
+            text = signalled(programs, number, "Epoch 2/", "mnist_pipeline", "--data", folder,
+                             "--epochs", 100000, "--batch-size", 5, "--device-iterations", 2,
+                             "--gradient-accumulation", 4, "--checkpoint-dir", saved,
+                             "--checkpoint-every", 1000000)
+            check("Testing" not in text and re.search(r"\d s per epoch, final loss", text), text)
+            check(len(list(saved.iterdir())) == 1, "no checkpoint was saved")
+            text = signalled(programs, number, "step ", "char_gpt", "--steps", 1000000)
+            check("---" not in text, text)  # nothing is generated
+
+
 TESTS = {test.__name__: test
          for test in (custom_op, linear_regression, live_loss, mlp, onnx_model, phased_execution,
-                      readme_example, repeat_loop, mnist_pipeline, char_gpt, command_line,
-                      schedule_command)}
+                      programs, readme_example, repeat_loop, mnist_pipeline, char_gpt,
+                      command_line, schedule_command, signals)}
 
 
 def main():

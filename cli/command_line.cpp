@@ -1,0 +1,135 @@
+#include "cli/command_line.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <numeric>
+#include <vector>
+
+#include "sluice/base/error.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr std::string_view kExitCodes =
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM.";
+
+/// Insertions, deletions and replacements that turn one word into the other.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+/// Throws ParseError, with the commands that there are, if the first argument is meant to be one
+/// and is none.
+void requireKnownCommand(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(command->get_name());
+  }
+  if (known.empty() || argc < 2 || *argv[1] == '-') {
+    return;
+  }
+  const std::string_view given = argv[1];
+  if (std::ranges::find(known, given) != known.end()) {
+    return;
+  }
+  const std::string nearest = *std::ranges::min_element(
+      known, {}, [&](const std::string& name) { return distance(given, name); });
+  const bool near = distance(given, nearest) <= nearest.size() / 2;
+  throw CLI::ParseError(fmt::format("unknown command '{}'{}; the commands are {}",
+                                    given,
+                                    near ? fmt::format(", did you mean '{}'?", nearest) : "",
+                                    fmt::join(known, ", ")),
+                        CLI::ExitCodes::ExtrasError);
+}
+
+int guarded(CLI::App& app, const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWrongUsage;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "{}: the host has too little memory for this\n", app.get_name());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
+  }
+  return kFailed;
+}
+
+}  // namespace
+
+namespace detail {
+
+std::string numberProblem(std::string_view expected, std::string_view text, bool tooLarge) {
+  constexpr std::size_t kShown = 24;
+  const std::string shown =
+      text.size() <= kShown
+          ? fmt::format("'{}'", text)
+          : fmt::format("'{}...' ({} characters)", text.substr(0, kShown), text.size());
+  return fmt::format("expected {}; {} is {}", expected, shown, tooLarge ? "out of range" : "none");
+}
+
+}  // namespace detail
+
+int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
+  const std::string footer = app.get_footer();
+  app.footer(footer.empty() ? std::string(kExitCodes)
+                            : fmt::format("{}\n\n{}", footer, kExitCodes));
+  return guarded(app, [&] {
+    requireKnownCommand(app, argc, argv);
+    app.parse(argc, argv);
+    return body();
+  });
+}
+
+void requireFiniteLoss(double loss, std::int64_t updates) {
+  if (!std::isfinite(loss)) {
+    raise<Error>(
+        "the loss is {} after {} updates: lower the learning rate, or let "
+        "Model::findFirstNonFinite name the op",
+        loss,
+        updates);
+  }
+}
+
+void requireAtMost(std::string_view option,
+                   std::string_view what,
+                   std::initializer_list<std::int64_t> factors,
+                   std::int64_t most) {
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors) {
+    if (__builtin_mul_overflow(product, factor, &product) || product > most) {
+      throw CLI::ValidationError(std::string(option),
+                                 fmt::format("too large: {} are limited to {}", what, most));
+    }
+  }
+}
+
+std::map<std::string, std::int64_t, std::less<>> readDims(const std::vector<std::string>& texts) {
+  std::map<std::string, std::int64_t, std::less<>> dims;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      throw CLI::ValidationError("--dim", fmt::format("expected NAME=NUMBER, got '{}'", text));
+    }
+    std::string number = text.substr(equals + 1);
+    if (const std::string problem = wholeNumber<std::int64_t>(0)(number); !problem.empty()) {
+      throw CLI::ValidationError("--dim", fmt::format("expected NAME=NUMBER: {}", problem));
+    }
+    dims.insert_or_assign(text.substr(0, equals), std::stoll(number));
+  }
+  return dims;
+}
+
+}  // namespace sluice::cli
