@@ -349,9 +349,8 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
   for (Replica& replica : replicas_) {
     replica.state->adopt(plan);
   }
-  for (ir::Variable whole : added) {
-    whole.type.shape = whole.split->whole;
-    write(whole.name, ir::initialValue(whole, seed_));
+  for (const ir::Variable& variable : added) {
+    write(variable.name, ir::initialValue(variable, seed_));
   }
   writePresets();
   for (std::size_t d = 0; d < loaded->program().devices.size(); ++d) {

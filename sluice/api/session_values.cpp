@@ -57,7 +57,7 @@ HostTensor Session::read(std::string_view variable) {
   if (placed == nullptr || !placed->variable.split) {
     return state().read(variable);
   }
-  HostTensor whole(TensorType{placed->variable.type.dtype, placed->variable.split->whole});
+  HostTensor whole(placed->variable.wholeType());
   for (std::size_t r = 0; r < static_cast<std::size_t>(placed->variable.split->parts); ++r) {
     const HostTensor part = replicas_.at(r).state->read(variable);
     const auto [begin, bytes] = runtime::partOf(whole.byteCount(), part.byteCount(), r);
@@ -81,12 +81,10 @@ void Session::write(std::string_view variable, const HostTensor& value) {
   }
   const program::PlacedVariable* placed = state().plan().find(variable);
   const bool split = placed != nullptr && placed->variable.split.has_value();
-  if (split &&
-      value.type() != TensorType{placed->variable.type.dtype, placed->variable.split->whole}) {
-    raise<InvalidArgument>("variable '{}' is {}{}, the value given {}",
+  if (split && value.type() != placed->variable.wholeType()) {
+    raise<InvalidArgument>("variable '{}' is {}, the value given {}",
                            variable,
-                           name(placed->variable.type.dtype),
-                           placed->variable.split->whole.str(),
+                           placed->variable.wholeType().str(),
                            value.type().str());
   }
   for (std::size_t r = 0; r < replicas_.size(); ++r) {
