@@ -64,8 +64,8 @@ Structure<std::size_t> addOutputs(ir::Graph& graph, const SymbolicStructure& res
 
 class ModuleSource : public GraphSource {
  public:
-  ModuleSource(nn::Module& module, Forward forward, std::vector<Input> inputs)
-      : module_(module), forward_(std::move(forward)), inputs_(std::move(inputs)) {}
+  ModuleSource(nn::Module& module, Forward forward, std::vector<Input> inputs, LossIsSaid said)
+      : module_(module), forward_(std::move(forward)), inputs_(std::move(inputs)), said_(said) {}
 
   TracedGraph trace(const TraceRequest& request) const override {
     TracedGraph traced{ir::Graph(graphName(request))};
@@ -85,7 +85,11 @@ class ModuleSource : public GraphSource {
     noteBuffers();
     traced.loss = traced.outputs - 1;
     if (request.training) {
-      traced.loss = markedLossOutput(graph).value_or(traced.loss);
+      const std::optional<std::size_t> marked = markedLossOutput(graph);
+      if (!marked && said_ == LossIsSaid::No) {
+        requireLossLast(graph, traced.loss);
+      }
+      traced.loss = marked.value_or(traced.loss);
     }
     traced.warnings = availableMemoryWarnings(graph, tracer.memoryHints(), request.options);
     traced.tensors = namedTensors(graph, ir::Pass::Forward);
@@ -184,6 +188,7 @@ class BuilderSource : public GraphSource {
   BuilderSource(Builder& builder, std::optional<TensorId> loss, bool constantWeights)
       : builder_(builder),
         graph_(builder.graph()),
+  LossIsSaid said_;
         outputs_(graph_.outputs().size()),
         constantWeights_(constantWeights) {
     if (loss) {
@@ -355,8 +360,9 @@ ir::Initializer syntheticValue(DType dtype, SyntheticDataMode mode) {
 
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
                                           Forward forward,
-                                          std::vector<Input> inputs) {
-  return std::make_unique<ModuleSource>(module, std::move(forward), std::move(inputs));
+                                          std::vector<Input> inputs,
+                                          LossIsSaid said) {
+  return std::make_unique<ModuleSource>(module, std::move(forward), std::move(inputs), said);
 }
 
 std::unique_ptr<GraphSource> builderSource(Builder& builder,

@@ -66,10 +66,15 @@ class GraphSource {
   virtual std::string summary() const = 0;
 };
 
+/// Whether it was said which tensor is minimised (`minimize`); else outputs of other losses are
+/// refused (marked_loss.h).
+enum class LossIsSaid : bool { No, Yes };
+
 /// Traces `forward`, which takes the inputs; the module must outlive the source.
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
                                           Forward forward,
-                                          std::vector<Input> inputs);
+                                          std::vector<Input> inputs,
+                                          LossIsSaid said = LossIsSaid::No);
 /// Of the graph as it is now; what is built later does not count. The builder, which keeps the
 /// state, must outlive the source. Throws InvalidArgument for an unknown loss or no output. With
 /// constantWeights the graph has the weights' values of the time of tracing in place of the
