@@ -21,11 +21,21 @@ namespace {
 std::shared_ptr<Session> sharedSession(const std::shared_ptr<nn::StateStore>& store,
                                        const Options& options,
                                        std::uint64_t seed) {
-  if (auto existing = std::dynamic_pointer_cast<Session>(store)) {
+  auto existing = std::dynamic_pointer_cast<Session>(store);
+  if (existing == nullptr) {
+    return std::make_shared<Session>(options, seed);
+  }
+  if (existing->hasModels()) {
     existing->requireSameDevices(options);
+  }
+  if (existing->otherDevices(options).empty()) {
     return existing;
   }
-  return std::make_shared<Session>(options, seed);
+  // No model lives, so nothing ties the next one to the devices of the last.
+  auto session =
+      std::make_shared<Session>(options, options.randomSeed().value_or(existing->seed()));
+  session->continueFrom(*existing);
+  return session;
 }
 
 std::string graphName(const TraceRequest& request) {
@@ -178,6 +188,7 @@ class ModuleSource : public GraphSource {
   nn::Module& module_;
   Forward forward_;
   std::vector<Input> inputs_;
+  LossIsSaid said_;
   // When the module was traced or looked at last; names, because the buffers may be gone.
   mutable std::vector<std::pair<const nn::Parameter*, std::string>> buffers_;
   mutable std::uint64_t changes_ = 0;
@@ -188,7 +199,6 @@ class BuilderSource : public GraphSource {
   BuilderSource(Builder& builder, std::optional<TensorId> loss, bool constantWeights)
       : builder_(builder),
         graph_(builder.graph()),
-  LossIsSaid said_;
         outputs_(graph_.outputs().size()),
         constantWeights_(constantWeights) {
     if (loss) {

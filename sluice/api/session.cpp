@@ -223,10 +223,10 @@ Session::~Session() {
   wait();
 }
 
-void Session::requireSameDevices(const Options& options) const {
+std::string Session::otherDevices(const Options& options) const {
   const device::DeviceInfo& info = device().info();
   if (info.threads != options.threads() || info.memoryBytes != options.memoryPerDevice()) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model on devices of {} threads and {} bytes; this one asks for "
         "{} threads and {} bytes: use the same threads and memoryPerDevice for both",
         info.threads,
@@ -235,14 +235,14 @@ void Session::requireSameDevices(const Options& options) const {
         options.memoryPerDevice());
   }
   if (options.tuningTable() != tuningTable_) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model with tuningTable '{}'; this one asks for '{}'",
         tuningTable_,
         options.tuningTable());
   }
   if (options.device().remotePath != remotePath_ || options.device().remoteBytes != remoteBytes_ ||
       options.device().remoteBandwidth != remoteBandwidth_) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model with remoteMemory \"{}\" of {} bytes and remoteBandwidth "
         "{}; "
         "this one asks for \"{}\", {} and {}: use the same for both",
@@ -254,14 +254,14 @@ void Session::requireSameDevices(const Options& options) const {
         options.device().remoteBandwidth);
   }
   if (options.device().deviceIds != deviceIds_) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model with useDeviceIds [{}]; this one asks for [{}]",
         fmt::join(deviceIds_, ", "),
         fmt::join(options.device().deviceIds, ", "));
   }
   if (options.state().broadcastBuffers != broadcastBuffers_ ||
       options.device().stallTimeout != stallTimeout_) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model with broadcastBuffers {} and stallTimeout {}; this one "
         "asks for {} and {}: use the same for both",
         broadcastBuffers_,
@@ -270,10 +270,16 @@ void Session::requireSameDevices(const Options& options) const {
         options.device().stallTimeout);
   }
   if (options.randomSeed().value_or(seed_) != seed_) {
-    raise<InvalidArgument>(
-        "the module already has a model with randomSeed {}; this one asks for {}",
-        seed_,
-        *options.randomSeed());
+    return fmt::format("the module already has a model with randomSeed {}; this one asks for {}",
+                       seed_,
+                       *options.randomSeed());
+  }
+  return "";
+}
+
+void Session::requireSameDevices(const Options& options) const {
+  if (const std::string text = otherDevices(options); !text.empty()) {
+    raise<InvalidArgument>("{}", text);
   }
 }
 
@@ -394,6 +400,7 @@ CompiledProgram Session::compile(ir::Graph graph,
                                        .drainRules = std::move(drainRules),
                                        .overlap = overlapOf(options),
                                        .barriers = barriersOf(options)},
+                             .remoteBytes = remoteBytes_,
                              .onPlanned =
                                  [&](const ir::Graph& placed, const parallel::ExecutionPlan& plan) {
                                    report =

@@ -102,6 +102,32 @@ void Session::write(std::string_view variable, const HostTensor& value) {
   }
 }
 
+void Session::continueFrom(Session& other) {
+  const auto begins = [](const ir::Variable& variable) {
+    return variable.role == ir::VariableRole::Accumulator ||
+           variable.role == ir::VariableRole::StepScalar ||
+           variable.name.starts_with(kSyntheticPrefix);
+  };
+  for (const program::PlacedVariable& placed : other.state().plan().variables()) {
+    if (begins(placed.variable)) {
+      continue;
+    }
+    const std::string& variable = placed.variable.name;
+    set(variable, other.read(variable));
+    // Only what replicas learn from their own data differs between them.
+    const bool apart = placed.variable.role == ir::VariableRole::Buffer;
+    for (std::size_t r = 1; apart && r < other.numReplicas(); ++r) {
+      set(variable, other.read(variable, r), r);
+    }
+  }
+  for (const auto& [variable, value] : other.presets_) {
+    set(variable, value);
+  }
+  for (const auto& [key, value] : other.replicaPresets_) {
+    set(key.second, value, key.first);
+  }
+}
+
 Session::Values Session::copyValues() {
   wait();
   Values values;
