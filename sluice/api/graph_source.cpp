@@ -238,13 +238,16 @@ class BuilderSource : public GraphSource {
     if (cutPhases(traced.graph, request.options)) {
       return traced;
     }
-    parallel::annotateStages(traced.graph,
-                             {.mode = compile.virtualGraphMode,
-                              .pipelining = compile.enablePipelining,
-                              .ratios = compile.virtualGraphSplitRatios,
-                              .devices = compile.devicesPerReplica,
-                              .training = request.training,
-                              .accumulation = request.options.training.gradientAccumulation() > 1});
+    parallel::annotateStages(
+        traced.graph,
+        {.mode = compile.virtualGraphMode,
+         .pipelining = compile.enablePipelining,
+         .ratios = compile.virtualGraphSplitRatios,
+         .devices = compile.devicesPerReplica,
+         .training = request.training,
+         .accumulation = request.options.training.gradientAccumulation() > 1,
+         .loss = request.training ? traced.graph.outputs()[loss_].value : ir::Value(),
+         .memoryBytes = request.options.memoryPerDevice()});
     return traced;
   }
 
