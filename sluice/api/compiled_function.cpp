@@ -213,7 +213,8 @@ void CompiledFunction::Impl::build(std::span<const HostTensor> arguments) {
   for (std::size_t i = 0; i < items.size(); ++i) {
     inputs.emplace_back(fmt::format("input{}", i));
   }
-  Model model(moduleSource(module_, forward, std::move(inputs)), options, optimizer());
+  Model model(
+      moduleSource(module_, forward, std::move(inputs), {LossIsSaid::Yes}), options, optimizer());
   model.compile(items);
   before_ = plan_.before ? onceModel(FunctionPart::Before) : nullptr;
   after_ = plan_.after ? onceModel(FunctionPart::After) : nullptr;

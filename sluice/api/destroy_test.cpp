@@ -65,6 +65,45 @@ TEST(Destroying, FreesTheDevicesAndKeepsWeightsAndBuffersForOtherDevices) {
   EXPECT_EQ(again.updates(), 1);
 }
 
+/// The devices that a training model of the module gets, as threads and bytes.
+std::pair<std::int64_t, std::size_t> devicesOf(DestroyedNet& net, const Options& options) {
+  auto model = trainingModel(net, options, optim::SGD(0.1));
+  model(destroyedInput());
+  const device::DeviceInfo& info = model.session().device().info();
+  return {info.threads, info.memoryBytes};
+}
+
+TEST(Destroying, LetsTheNextModelHaveOtherDevices) {
+  DestroyedNet net;
+  const std::size_t budget = std::size_t{1} << 20U;
+  EXPECT_EQ(devicesOf(net, Options().threads(2)), (std::pair(std::int64_t{2}, std::size_t{0})));
+  // The model ended with its scope, without destroy().
+  EXPECT_EQ(devicesOf(net, Options().threads(1).memoryPerDevice(budget)),
+            (std::pair(std::int64_t{1}, budget)));
+  EXPECT_EQ(static_cast<float>(net.w.value().at(0)), 0.25F);  // halved by each
+  EXPECT_THROW(devicesOf(net, Options().memoryPerDevice(64)), OutOfMemory);
+  EXPECT_EQ(devicesOf(net, Options().memoryPerDevice(2 * budget)).second, 2 * budget);
+  EXPECT_EQ(static_cast<float>(net.w.value().at(0)), 0.125F);
+  // While a model lives, others have its devices.
+  auto model = trainingModel(net, Options().threads(2), optim::SGD(0.1));
+  EXPECT_THAT(messageOf([&] { inferenceModel(net, Options().threads(1)); }),
+              HasSubstr("use the same threads"));
+}
+
+TEST(Destroying, KeepsTheOptimizersStateForOtherDevices) {
+  const auto train = [](bool otherDevices) {
+    DestroyedNet net;
+    for (int i = 0; i < 3; ++i) {
+      const Options options = Options().threads(otherDevices && i > 0 ? 2 : 1);
+      auto model =
+          trainingModel(net, options, optim::SGD(optim::SgdOptions{.lr = 0.01, .momentum = 0.9}));
+      model(destroyedInput());
+    }
+    return std::pair(net.w.value().hash(), net.norm.runningMean.value().hash());
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
 TEST(Destroying, LeavesOtherModelsOfTheModuleAlone) {
   DestroyedNet net;
   auto training = trainingModel(net, Options(), optim::SGD(0.1));
@@ -124,6 +163,10 @@ TEST(Destroying, KeepsTheWeightsOfABuilder) {
   EXPECT_FALSE(session->isAttached());
   auto other = inferenceModel(b, Options());
   EXPECT_EQ(other.run({HostTensor::of<float>(Shape{1}, {5})})[0].at(0), 10.0);
+  other.destroy();
+  auto elsewhere = inferenceModel(b, Options().threads(2).memoryPerDevice(1U << 20U));
+  EXPECT_EQ(elsewhere.run({HostTensor::of<float>(Shape{1}, {5})})[0].at(0), 10.0);
+  EXPECT_EQ(elsewhere.session().device().info().threads, 2);
 }
 
 }  // namespace

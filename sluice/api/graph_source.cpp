@@ -66,8 +66,8 @@ class ModuleSource : public GraphSource {
   ModuleSource(nn::Module& module,
                Forward forward,
                std::vector<Input> inputs,
-               std::shared_ptr<nn::Module> owner)
-      : owner_(std::move(owner)),
+               ModuleSourceOptions options)
+      : options_(std::move(options)),
         module_(module),
         link_(module.link()),
         forward_(std::move(forward)),
@@ -92,7 +92,11 @@ class ModuleSource : public GraphSource {
     noteModule();
     traced.loss = traced.outputs - 1;
     if (request.training) {
-      traced.loss = markedLossOutput(graph).value_or(traced.loss);
+      const std::optional<std::size_t> marked = markedLossOutput(graph);
+      if (!marked && options_.lossIsSaid == LossIsSaid::No) {
+        requireLossLast(graph, traced.loss);
+      }
+      traced.loss = marked.value_or(traced.loss);
     }
     traced.warnings = availableMemoryWarnings(graph, tracer.memoryHints(), request.options);
     traced.tensors = namedTensors(graph, ir::Pass::Forward);
@@ -109,6 +113,8 @@ class ModuleSource : public GraphSource {
       return made;
     }));
   }
+
+  void setSession(std::shared_ptr<Session> session) override { link_->setStore(std::move(session)); }
 
   void release() override {
     if (!link_->isAlive()) {
@@ -205,8 +211,8 @@ class ModuleSource : public GraphSource {
     changes_ = module_.changes();
   }
 
-  std::shared_ptr<nn::Module> owner_;  // null: somebody else's
-  nn::Module& module_;                 // may be gone: see link_
+  ModuleSourceOptions options_;
+  nn::Module& module_;  // may be gone: see link_
   std::shared_ptr<nn::StateLink> link_;
   Forward forward_;
   std::vector<Input> inputs_;
@@ -260,13 +266,16 @@ class BuilderSource : public GraphSource {
     if (cutPhases(traced.graph, request.options)) {
       return traced;
     }
-    parallel::annotateStages(traced.graph,
-                             {.mode = compile.virtualGraphMode,
-                              .pipelining = compile.enablePipelining,
-                              .ratios = compile.virtualGraphSplitRatios,
-                              .devices = compile.devicesPerReplica,
-                              .training = request.training,
-                              .accumulation = request.options.training.gradientAccumulation() > 1});
+    parallel::annotateStages(
+        traced.graph,
+        {.mode = compile.virtualGraphMode,
+         .pipelining = compile.enablePipelining,
+         .ratios = compile.virtualGraphSplitRatios,
+         .devices = compile.devicesPerReplica,
+         .training = request.training,
+         .accumulation = request.options.training.gradientAccumulation() > 1,
+         .loss = request.training ? traced.graph.outputs()[loss_].value : ir::Value(),
+         .memoryBytes = request.options.memoryPerDevice()});
     return traced;
   }
 
@@ -277,6 +286,8 @@ class BuilderSource : public GraphSource {
     return std::dynamic_pointer_cast<Session>(link_->storeOr(
         [&] { return std::make_shared<Session>(options, options.randomSeed().value_or(0)); }));
   }
+
+  void setSession(std::shared_ptr<Session> session) override { link_->setStore(std::move(session)); }
 
   void release() override {
     // A Builder's weights have no other home than the session, which keeps them on the host.
@@ -393,9 +404,9 @@ ir::Initializer syntheticValue(DType dtype, SyntheticDataMode mode) {
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
                                           Forward forward,
                                           std::vector<Input> inputs,
-                                          std::shared_ptr<nn::Module> owner) {
+                                          ModuleSourceOptions options) {
   return std::make_unique<ModuleSource>(
-      module, std::move(forward), std::move(inputs), std::move(owner));
+      module, std::move(forward), std::move(inputs), std::move(options));
 }
 
 std::unique_ptr<GraphSource> builderSource(Builder& builder,

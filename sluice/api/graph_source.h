@@ -52,6 +52,8 @@ class GraphSource {
   /// The session of all models of this source, made by the first of them. Throws InvalidArgument
   /// once the source's module or Builder is gone. Any thread may call it.
   virtual std::shared_ptr<Session> session(const Options& options) = 0;
+  /// Another one in its place, while no model uses it.
+  virtual void setSession(std::shared_ptr<Session> session) = 0;
   /// The last model is gone: frees the devices and keeps the values of weights and buffers.
   virtual void release() = 0;
   /// Throws InvalidArgument if a buffer that a traced graph has is gone.
@@ -67,12 +69,21 @@ class GraphSource {
   virtual std::string summary() const = 0;
 };
 
+/// Whether it was said which tensor is minimised (`minimize`); else outputs of other losses are
+/// refused (marked_loss.h).
+enum class LossIsSaid : bool { No, Yes };
+
+struct ModuleSourceOptions {
+  LossIsSaid lossIsSaid = LossIsSaid::No;
+  std::shared_ptr<nn::Module> owner = nullptr;  ///< keeps the module alive; null: somebody else does
+};
+
 /// Traces `forward`, which takes the inputs. If the module ends before the source, what was traced
-/// still counts, and tracing anew throws InvalidArgument; an `owner` keeps it alive.
+/// still counts, and tracing anew throws InvalidArgument.
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
                                           Forward forward,
                                           std::vector<Input> inputs,
-                                          std::shared_ptr<nn::Module> owner = nullptr);
+                                          ModuleSourceOptions options = {});
 /// Of the graph as it is now; what is built later does not count. The builder may end before the
 /// source. Throws InvalidArgument for an unknown loss or no output. With
 /// constantWeights the graph has the weights' values of the time of tracing in place of the

@@ -3,21 +3,19 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "sluice/api/remedies.h"
 #include "sluice/base/error.h"
 #include "sluice/program/memory_plan.h"
 
 namespace sluice {
 namespace {
 
-using parallel::ConcurrentStages;
-using parallel::PipelinedExecution;
-using parallel::ShardedExecution;
-using parallel::Stage;
 using parallel::Strategy;
 
 Lowered planOnce(const LoweringRequest& request,
@@ -132,158 +130,24 @@ Lowered plan(const LoweringRequest& request,
                                                      : planOnce(request, kernels, state);
 }
 
-/// A change that may help, with the words a user would write.
-struct Remedy {
-  std::string text;
-  Strategy strategy;
-  parallel::PlanOptions plan;
-};
-
-/// One after the other: for sharding.
-std::vector<Stage> stagesOf(const parallel::StagePlan& plan) {
-  std::vector<Stage> stages;
-  for (const parallel::StageInfo& info : plan.stages) {
-    stages.emplace_back(info.blocks).device(info.device);
-  }
-  return stages;
-}
-
-bool isAlone(const parallel::StagePlan& plan, std::size_t stage) {
-  return std::ranges::count(plan.slotOfStage, plan.slotOfStage[stage]) == 1;
-}
-
-/// With concurrent stages as they are: for pipelines.
-std::vector<Stage> placesOf(const parallel::StagePlan& plan) {
-  const std::vector<Stage> stages = stagesOf(plan);
-  std::vector<Stage> places;
-  for (std::size_t s = 0; s < stages.size();) {
-    std::vector<Stage> branches;
-    for (const std::int32_t slot = plan.slotOfStage[s];
-         s < stages.size() && plan.slotOfStage[s] == slot;
-         ++s) {
-      branches.push_back(stages[s]);
-    }
-    places.push_back(branches.size() == 1 ? branches[0] : ConcurrentStages(branches));
-  }
-  return places;
-}
-
-/// The stages with the largest possible one cut in two, its second half on a new device.
-std::optional<parallel::StagePlan> onOneMoreDevice(parallel::StagePlan plan,
-                                                   const std::vector<std::int64_t>& weight) {
-  std::size_t largest = plan.stages.size();
-  std::int32_t devices = 0;
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    devices = std::max(devices, plan.stages[s].device + 1);
-    const bool better = largest == plan.stages.size() || weight[s] > weight[largest];
-    if (plan.stages[s].blocks.size() > 1 && isAlone(plan, s) && better) {
-      largest = s;
+/// Phased execution as it needs the least memory, which is what it falls back to on its own.
+Lowered planLeast(const LoweringRequest& request,
+                  const device::KernelTable& kernels,
+                  const program::StatePlan& state) {
+  LoweringRequest one = request;
+  const PhaseIo io = phaseIos(request.strategy).back();
+  one.plan.overlap = io.overlap;
+  one.plan.phaseSchedule = io.schedule;
+  std::optional<OutOfMemory> tooLarge;
+  for (const parallel::StreamOrder order : streamOrders(request.strategy)) {
+    one.plan.phaseOrder = order;
+    try {
+      return planOnce(one, kernels, state);
+    } catch (const OutOfMemory& error) {
+      tooLarge = error;
     }
   }
-  if (largest == plan.stages.size()) {
-    return std::nullopt;
-  }
-  std::vector<std::string>& blocks = plan.stages[largest].blocks;
-  const auto half = blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2);
-  const parallel::StageInfo second{devices, std::vector<std::string>(half, blocks.end())};
-  blocks.erase(half, blocks.end());
-  const auto behind = static_cast<std::ptrdiff_t>(largest) + 1;
-  plan.stages.insert(plan.stages.begin() + behind, second);
-  plan.slotOfStage.insert(plan.slotOfStage.begin() + behind, plan.slotOfStage[largest]);
-  for (auto slot = plan.slotOfStage.begin() + behind; slot != plan.slotOfStage.end(); ++slot) {
-    ++*slot;
-  }
-  return plan;
-}
-
-/// Bytes that the backward of each stage keeps of its forward, without recomputation.
-std::vector<std::int64_t> stashOf(const LoweringRequest& request) {
-  ir::Graph graph = request.graph;
-  const parallel::ExecutionPlan plan = parallel::planExecution(
-      graph, request.strategy, {.microBatches = request.plan.microBatches}, {});
-  std::vector<std::int64_t> bytes;
-  for (const parallel::StageWork& work : parallel::estimateWork(graph, plan.segments)) {
-    bytes.push_back(work.stashBytes);
-  }
-  return bytes;
-}
-
-/// The same phases with tensors elsewhere between them, and made again instead of kept.
-std::vector<Remedy> remediesForPhases(const LoweringRequest& request) {
-  using parallel::Liveness;
-  std::vector<Remedy> remedies;
-  const bool training = std::ranges::any_of(request.graph.order(), [&](ir::OpId id) {
-    return request.graph.op(id).place.pass == ir::Pass::Backward;
-  });
-  for (const bool recomputes : {false, true}) {
-    for (const Liveness liveness : {Liveness::AlwaysLive,
-                                    Liveness::OffChipAfterFwd,
-                                    Liveness::OffChipAfterFwdNoOverlap,
-                                    Liveness::OffChipAfterEachPhase}) {
-      const bool useless = request.plan.recompute == parallel::Recompute::Pipeline || !training;
-      if ((recomputes && useless) || (!recomputes && liveness == request.strategy.liveness())) {
-        continue;
-      }
-      Remedy remedy{fmt::format("setTensorsLiveness(Liveness::{})", parallel::name(liveness)),
-                    request.strategy.with(liveness),
-                    request.plan};
-      if (recomputes) {
-        remedy.text += " with recomputation(Recomputation::Pipeline)";
-        remedy.plan.recompute = parallel::Recompute::Pipeline;
-      }
-      remedies.push_back(std::move(remedy));
-    }
-  }
-  return remedies;
-}
-
-std::vector<Remedy> remediesFor(const LoweringRequest& request) {
-  std::vector<Remedy> remedies;
-  if (parallel::isPhased(request.strategy.kind())) {
-    return remediesForPhases(request);
-  }
-  const auto add = [&](std::string text, Strategy strategy, parallel::PlanOptions options) {
-    remedies.push_back({std::move(text), std::move(strategy), std::move(options)});
-  };
-  parallel::PlanOptions recompute = request.plan;
-  recompute.recompute = parallel::Recompute::Pipeline;
-  const bool canRecompute = request.plan.recompute != parallel::Recompute::Pipeline;
-  if (canRecompute) {
-    add("recomputation(Recomputation::Pipeline)", request.strategy, recompute);
-  }
-  const std::vector<parallel::BlockInfo> blocks = parallel::blocksOf(request.graph);
-  const parallel::StagePlan stages = parallel::resolveStages(request.strategy, blocks);
-  if (stages.stages.size() > 1 && request.strategy.kind() == parallel::StrategyKind::Pipelined) {
-    for (const char* schedule : {"1f1b", "zb-h1", "interleaved"}) {
-      const PipelinedExecution other = PipelinedExecution(placesOf(stages)).schedule(schedule);
-      if (other.schedule() == request.strategy.schedule()) {
-        continue;
-      }
-      add(fmt::format("schedule(\"{}\")", schedule), other, request.plan);
-      if (canRecompute) {
-        add(fmt::format("schedule(\"{}\") with recomputation(Recomputation::Pipeline)", schedule),
-            other,
-            recompute);
-      }
-    }
-    add("ShardedExecution with the same stages", ShardedExecution(stagesOf(stages)), request.plan);
-  }
-  if (!blocks.empty()) {
-    if (auto more = onOneMoreDevice(stages, stashOf(request))) {
-      const bool sharded = request.strategy.kind() == parallel::StrategyKind::Sharded;
-      const Strategy wider =
-          sharded
-              ? Strategy(ShardedExecution(stagesOf(*more)))
-              : Strategy(PipelinedExecution(placesOf(*more)).schedule(request.strategy.schedule()));
-      add("one more device: " + wider.str(), wider, request.plan);
-      if (canRecompute) {
-        add("one more device and recomputation(Recomputation::Pipeline): " + wider.str(),
-            wider,
-            recompute);
-      }
-    }
-  }
-  return remedies;
+  throw OutOfMemory(*tooLarge);
 }
 
 /// The changes that fit, a line each.
@@ -291,10 +155,21 @@ std::string whatFits(const LoweringRequest& request,
                      const device::KernelTable& kernels,
                      const program::StatePlan& state) {
   std::string text;
+  std::set<Remedy::Family> fitting;
   for (const Remedy& remedy : remediesFor(request)) {
+    if (fitting.contains(remedy.family)) {
+      continue;
+    }
     try {
-      const Lowered made =
-          plan({request.graph, remedy.strategy, remedy.plan, request.lower}, kernels, state);
+      const LoweringRequest changed{request.graph, remedy.strategy, remedy.plan, request.lower};
+      const Lowered made = remedy.family == Remedy::kPhases ? planLeast(changed, kernels, state)
+                                                            : plan(changed, kernels, state);
+      if (request.remoteBytes != 0 && made.program.remote.totalBytes() > request.remoteBytes) {
+        continue;
+      }
+      if (remedy.family != Remedy::kNone) {
+        fitting.insert(remedy.family);
+      }
       text += fmt::format("\n  {}: at most {} on a device",
                           remedy.text,
                           program::formatBytes(largestOf(made.program)));
@@ -349,13 +224,15 @@ Lowered lowerGraph(const LoweringRequest& request,
     if (fits.empty() && parallel::isPhased(request.strategy.kind())) {
       raise<OutOfMemory>("{}\n{}", error.message(), smallestBudget(request, kernels, state));
     }
-    raise<OutOfMemory>("{}\n{}{}",
-                       error.message(),
-                       fits.empty() ? "no other schedule, recomputation or cut that was planned "
-                                      "fits: use more devices, smaller micro-batches or a smaller "
-                                      "model"
-                                    : "these changes were planned and fit:",
-                       fits);
+    raise<OutOfMemory>(
+        "{}\n{}{}",
+        error.message(),
+        fits.empty()
+            ? "no other schedule, recomputation, cut, off-chip state or "
+              "phases that were planned fit: use more devices, smaller micro-batches or a smaller "
+              "model"
+            : "these changes were planned and fit:",
+        fits);
   }
 }
 

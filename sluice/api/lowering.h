@@ -17,6 +17,7 @@ struct LoweringRequest {
   const parallel::Strategy& strategy;
   parallel::PlanOptions plan;
   program::LowerOptions lower;
+  std::size_t remoteBytes = 0;  ///< what remote memory may hold; 0: anything
   /// Called between planning and lowering, with the placed graph.
   std::function<void(const ir::Graph&, const parallel::ExecutionPlan&)> onPlanned = {};
 };
@@ -28,8 +29,8 @@ struct Lowered {
   ir::Graph graph;  ///< placed
 };
 
-/// Throws what planning and lowering throw. An OutOfMemory lists changes of strategy, schedule and
-/// recomputation, each of which was planned and fits.
+/// Throws what planning and lowering throw. An OutOfMemory lists changes of strategy, schedule,
+/// recomputation and tensor locations, each of which was planned and fits.
 Lowered lowerGraph(const LoweringRequest& request,
                    const device::KernelTable& kernels,
                    const program::StatePlan& state);

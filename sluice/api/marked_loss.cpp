@@ -73,4 +73,29 @@ std::optional<std::size_t> markedLossOutput(ir::Graph& graph) {
   return position;
 }
 
+void requireLossLast(const ir::Graph& graph, std::size_t minimised) {
+  const ir::Output& last = graph.outputs()[minimised];
+  const std::unordered_set<ir::OpId> feeding = sourcesOf(graph, last.value.op);
+  for (const ir::Output& output : graph.outputs()) {
+    const std::unordered_set<ir::OpId> sources = sourcesOf(graph, output.value.op);
+    const auto loss = std::ranges::find_if(graph.order(), [&](ir::OpId id) {
+      return graph.op(id).def->traits.loss && sources.contains(id) && !feeding.contains(id);
+    });
+    if (loss != graph.order().end()) {
+      raise<InvalidArgument>(
+          "a training model minimises the last tensor that forward returns, '{}' (made by {} "
+          "'{}'), "
+          "and that does not depend on the {} '{}' of '{}': return the loss last, or mark what is "
+          "to "
+          "be minimised with identityLoss",
+          last.name,
+          graph.op(last.value.op).def->name,
+          graph.op(last.value.op).name,
+          graph.op(*loss).def->name,
+          graph.op(*loss).name,
+          output.name);
+    }
+  }
+}
+
 }  // namespace sluice

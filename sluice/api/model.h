@@ -340,7 +340,7 @@ class TypedModel : public Model {
              const Options& options,
              std::unique_ptr<optim::Optimizer> optimizer,
              std::shared_ptr<Net> owner = nullptr)
-      : Model(moduleSource(net, detail::bindForward(net), detail::inputsOf(net), std::move(owner)),
+      : Model(moduleSource(net, detail::bindForward(net), detail::inputsOf(net), {.owner = std::move(owner)}),
               options,
               std::move(optimizer)) {}
 

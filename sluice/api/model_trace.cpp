@@ -5,14 +5,36 @@
 #include "sluice/api/model.h"
 #include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 #include "sluice/nn/block.h"
 #include "sluice/onnx/export.h"
 #include "sluice/transforms/decompose.h"
 
 namespace sluice {
 
+namespace {
+
+/// Loud where another output might have been meant.
+void logMinimised(const ir::Graph& graph, std::size_t minimised) {
+  const ir::Output& loss = graph.outputs()[minimised];
+  const ir::Op& made = graph.op(loss.value.op);
+  const bool doubtful = std::ranges::any_of(graph.outputs(), [&](const ir::Output& output) {
+    const TensorType& type = graph.type(output.value);
+    return output.value != loss.value && isFloat(type.dtype) && type.shape.rank() == 0;
+  });
+  constexpr std::string_view kText = "'{}' minimises '{}', which {} '{}' makes";
+  if (doubtful) {
+    log::info("model", kText, graph.name(), loss.name, made.def->name, made.name);
+  } else {
+    log::debug("model", kText, graph.name(), loss.name, made.def->name, made.name);
+  }
+}
+
+}  // namespace
+
 void Model::addBackward(TracedGraph& traced, const BatchLayout& layout) const {
   ir::Graph& graph = traced.graph;
+  logMinimised(graph, traced.loss);
   // Composites are differentiated through their parts; the loss keeps its place among the outputs.
   transforms::decompose(graph, [](const ir::Op&) { return false; });
   const std::vector<WeightGradient> gradients =

@@ -159,10 +159,10 @@ Session::~Session() {
   turn_->onCancel(nullptr);
 }
 
-void Session::requireSameDevices(const Options& options) const {
+std::string Session::otherDevices(const Options& options) const {
   const device::DeviceInfo& info = device().info();
   if (info.threads != options.threads() || info.memoryBytes != options.memoryPerDevice()) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model on devices of {} threads and {} bytes; this one asks for "
         "{} threads and {} bytes: use the same threads and memoryPerDevice for both",
         info.threads,
@@ -171,14 +171,14 @@ void Session::requireSameDevices(const Options& options) const {
         options.memoryPerDevice());
   }
   if (options.tuningTable() != tuningTable_) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model with tuningTable '{}'; this one asks for '{}'",
         tuningTable_,
         options.tuningTable());
   }
   if (options.device().remotePath != remotePath_ || options.device().remoteBytes != remoteBytes_ ||
       options.device().remoteBandwidth != remoteBandwidth_) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model with remoteMemory \"{}\" of {} bytes and remoteBandwidth "
         "{}; "
         "this one asks for \"{}\", {} and {}: use the same for both",
@@ -190,14 +190,14 @@ void Session::requireSameDevices(const Options& options) const {
         options.device().remoteBandwidth);
   }
   if (options.device().deviceIds != deviceIds_) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model with useDeviceIds [{}]; this one asks for [{}]",
         fmt::join(deviceIds_, ", "),
         fmt::join(options.device().deviceIds, ", "));
   }
   if (options.state().broadcastBuffers != broadcastBuffers_ ||
       options.device().stallTimeout != stallTimeout_) {
-    raise<InvalidArgument>(
+    return fmt::format(
         "the module already has a model with broadcastBuffers {} and stallTimeout {}; this one "
         "asks for {} and {}: use the same for both",
         broadcastBuffers_,
@@ -206,10 +206,16 @@ void Session::requireSameDevices(const Options& options) const {
         options.device().stallTimeout);
   }
   if (options.randomSeed().value_or(seed_) != seed_) {
-    raise<InvalidArgument>(
-        "the module already has a model with randomSeed {}; this one asks for {}",
-        seed_,
-        *options.randomSeed());
+    return fmt::format("the module already has a model with randomSeed {}; this one asks for {}",
+                       seed_,
+                       *options.randomSeed());
+  }
+  return "";
+}
+
+void Session::requireSameDevices(const Options& options) const {
+  if (const std::string text = otherDevices(options); !text.empty()) {
+    raise<InvalidArgument>("{}", text);
   }
 }
 
@@ -286,9 +292,8 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
   for (Replica& replica : replicas_) {
     replica.state->adopt(plan);
   }
-  for (ir::Variable whole : added) {
-    whole.type.shape = whole.split->whole;
-    write(whole.name, ir::initialValue(whole, seed_));
+  for (const ir::Variable& variable : added) {
+    write(variable.name, ir::initialValue(variable, seed_));
   }
   writePresets();
   for (std::size_t d = 0; d < loaded->program().devices.size(); ++d) {
@@ -334,6 +339,7 @@ CompiledProgram Session::compile(ir::Graph graph,
                                        .drainRules = std::move(drainRules),
                                        .overlap = overlapOf(options),
                                        .barriers = barriersOf(options)},
+                             .remoteBytes = remoteBytes_,
                              .onPlanned =
                                  [&](const ir::Graph& placed, const parallel::ExecutionPlan& plan) {
                                    report =

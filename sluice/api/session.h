@@ -53,6 +53,14 @@ class Session : public nn::StateStore {
   /// Throws InvalidArgument unless the options want the devices, tuning table, stallTimeout,
   /// broadcastBuffers and (if set) seed of this session.
   void requireSameDevices(const Options& options) const;
+  /// In which of these the options differ, as text; empty: in none.
+  std::string otherDevices(const Options& options) const;
+
+  /// Whether a model uses the session.
+  bool hasModels() const { return models_ > 0; }
+  /// Starts from the values of another session's variables, of each replica: all but those that
+  /// begin anew with a model.
+  void continueFrom(Session& other);
 
   /// A model uses the session from now on. Throws InvalidArgument for a second one that trains.
   void join(bool training);

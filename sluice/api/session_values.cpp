@@ -4,6 +4,7 @@
 
 #include "sluice/api/session.h"
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 #include "sluice/runtime/reduce.h"
 
 namespace sluice {
@@ -66,7 +67,7 @@ HostTensor Session::read(std::string_view variable) {
   if (placed == nullptr || !placed->variable.split) {
     return state().read(variable);
   }
-  HostTensor whole(TensorType{placed->variable.type.dtype, placed->variable.split->whole});
+  HostTensor whole(placed->variable.wholeType());
   for (std::size_t r = 0; r < static_cast<std::size_t>(placed->variable.split->parts); ++r) {
     const HostTensor part = replicas_.at(r).state->read(variable);
     const auto [begin, bytes] = runtime::partOf(whole.byteCount(), part.byteCount(), r);
@@ -93,12 +94,10 @@ void Session::write(std::string_view variable, const HostTensor& value) {
   }
   const program::PlacedVariable* placed = state().plan().find(variable);
   const bool split = placed != nullptr && placed->variable.split.has_value();
-  if (split &&
-      value.type() != TensorType{placed->variable.type.dtype, placed->variable.split->whole}) {
-    raise<InvalidArgument>("variable '{}' is {}{}, the value given {}",
+  if (split && value.type() != placed->variable.wholeType()) {
+    raise<InvalidArgument>("variable '{}' is {}, the value given {}",
                            variable,
-                           name(placed->variable.type.dtype),
-                           placed->variable.split->whole.str(),
+                           placed->variable.wholeType().str(),
                            value.type().str());
   }
   for (std::size_t r = 0; r < replicas_.size(); ++r) {
@@ -116,6 +115,35 @@ void Session::write(std::string_view variable, const HostTensor& value) {
   }
   if (const auto torn = torn_.find(variable); torn != torn_.end()) {
     torn_.erase(torn);
+  }
+}
+
+void Session::continueFrom(Session& other) {
+  const auto begins = [](const ir::Variable& variable) {
+    return variable.role == ir::VariableRole::Accumulator ||
+           variable.role == ir::VariableRole::StepScalar ||
+           variable.name.starts_with(kSyntheticPrefix);
+  };
+  for (const program::PlacedVariable& placed : other.state().plan().variables()) {
+    const std::string& variable = placed.variable.name;
+    if (other.isTorn(variable)) {
+      log::warn("session", "'{}' is torn by a step that failed: it starts anew", variable);
+    }
+    if (begins(placed.variable) || other.isTorn(variable)) {
+      continue;
+    }
+    set(variable, other.read(variable));
+    // Only what replicas learn from their own data differs between them.
+    const bool apart = placed.variable.role == ir::VariableRole::Buffer;
+    for (std::size_t r = 1; apart && r < other.numReplicas(); ++r) {
+      set(variable, other.read(variable, r), r);
+    }
+  }
+  for (const auto& [variable, value] : other.presets_) {
+    set(variable, value);
+  }
+  for (const auto& [key, value] : other.replicaPresets_) {
+    set(key.second, value, key.first);
   }
 }
 

@@ -123,6 +123,7 @@ struct OpTraits {
   bool commutative = false;
   bool keep = false;  ///< never removed or merged though pure (nop)
   bool once = false;  ///< never merged, folded or repeated, but removed when unread (print)
+  bool loss = false;  ///< what it makes is there to be minimised
 };
 
 inline constexpr int kVariadic = -1;

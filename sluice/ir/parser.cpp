@@ -168,7 +168,7 @@ void Parser::variable(Scope& scope) {
     variable.split->whole = type().shape;
   }
   word("init");
-  variable.initializer = initializer(variable.type);
+  variable.initializer = initializer(variable.wholeType());
   scope.graph.addVariable(std::move(variable));
 }
 

@@ -86,9 +86,7 @@ void Printer::variable(const Variable& variable) {
   quoted(variable.name);
   add(": {} {}{} ", variable.type.str(), name(variable.role), variable.trainable ? "" : " frozen");
   if (variable.split) {
-    add("split {} of {} ",
-        variable.split->parts,
-        TensorType{variable.type.dtype, variable.split->whole}.str());
+    add("split {} of {} ", variable.split->parts, variable.wholeType().str());
   }
   text_ += "init ";
   switch (init.kind) {

@@ -43,6 +43,7 @@ constexpr std::string_view kExample = R"(graph "mlp" {
   var "fc.weight": f32[256, 320] weight init uniform(-0.1, 0.1)
   var "steps": i64[] buffer init constant(0)
   var "w2": f32[2] weight frozen init tensor<f32[2] 1, 2>
+  var "parts": f32[2] weight split 2 of f32[3] init tensor<f32[3] 1, 2, 3>
   %0 = input() "x" : f32[2]
   %1 = variable() {var="fc.weight"} "fc.weight" : f32[256, 320] block="B1" stage=0
   %2, %3 = toy_split(%0) {sizes=[1, 2]} "fc/split" : f32[1], f32[2] @backward device=1
@@ -64,11 +65,13 @@ TEST(Printer, WritesWhatTheParserRead) {
 TEST(Parser, BuildsTheGraphThatTheTextDescribes) {
   const Graph graph = parseToy(kExample);
   EXPECT_EQ(graph.name(), "mlp");
-  ASSERT_EQ(graph.variables().size(), 3U);
+  ASSERT_EQ(graph.variables().size(), 4U);
   EXPECT_EQ(graph.variables()[0].initializer, Initializer::uniform(-0.1, 0.1));
   EXPECT_EQ(graph.variables()[1].role, VariableRole::Buffer);
   EXPECT_FALSE(graph.variables()[2].trainable);
   EXPECT_EQ(graph.variables()[2].initializer.tensor.at(1), 2.0);
+  EXPECT_EQ(graph.variables()[3].wholeType().shape, Shape{3});
+  EXPECT_EQ(graph.variables()[3].initializer.tensor.at(2), 3.0);
   ASSERT_EQ(graph.numOps(), 6U);
   const Op& split = graph.op(graph.order()[2]);
   EXPECT_TRUE(split.is(toy::kSplit));

@@ -26,14 +26,15 @@ std::string_view name(VariableRole role) {
 
 HostTensor initialValue(const Variable& variable, std::uint64_t seed) {
   const Initializer& init = variable.initializer;
+  const TensorType type = variable.wholeType();
   switch (init.kind) {
     case Initializer::Kind::Constant:
-      return HostTensor::full(variable.type, init.a);
+      return HostTensor::full(type, init.a);
     case Initializer::Kind::Tensor:
-      if (init.tensor.type() != variable.type) {
+      if (init.tensor.type() != type) {
         raise<InvalidArgument>("variable '{}' is {}, its initial value {}",
                                variable.name,
-                               variable.type.str(),
+                               type.str(),
                                init.tensor.type().str());
       }
       return init.tensor.clone();
@@ -42,7 +43,7 @@ HostTensor initialValue(const Variable& variable, std::uint64_t seed) {
       break;
   }
   const RandomStream stream{Hasher().add(seed).add(std::string_view(variable.name)).digest(), 0, 0};
-  HostTensor value(variable.type);
+  HostTensor value(type);
   for (std::int64_t i = 0; i < value.shape().elements(); ++i) {
     const auto element = static_cast<std::uint64_t>(i);
     value.set(

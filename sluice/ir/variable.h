@@ -44,10 +44,12 @@ struct Variable {
   std::string name;
   TensorType type;  ///< of what a replica keeps
   VariableRole role = VariableRole::Weight;
-  bool trainable = true;  ///< only weights; a frozen weight gets no gradient and no update
-  Initializer initializer;
+  bool trainable = true;    ///< only weights; a frozen weight gets no gradient and no update
+  Initializer initializer;  ///< of the whole variable, also where replicas keep parts
   std::optional<Split> split = {};
 
+  /// Of all parts together.
+  TensorType wholeType() const { return split ? TensorType{type.dtype, split->whole} : type; }
   bool operator==(const Variable&) const = default;
 };
 
@@ -58,7 +60,7 @@ constexpr std::int64_t partOf(std::int64_t elements, std::int64_t parts) {
 
 std::string_view name(VariableRole role);
 
-/// The first value of a variable under the model's seed.
+/// The first value of a variable, of all its parts, under the model's seed.
 HostTensor initialValue(const Variable& variable, std::uint64_t seed);
 
 }  // namespace sluice::ir

@@ -51,10 +51,10 @@ class Verifier {
       require(names.insert(variable.name).second,
               fmt::format("variable '{}' exists twice", variable.name));
       const Initializer& init = variable.initializer;
-      require(init.kind != Initializer::Kind::Tensor || init.tensor.type() == variable.type,
+      require(init.kind != Initializer::Kind::Tensor || init.tensor.type() == variable.wholeType(),
               fmt::format("variable '{}' is {}, its initial value {}",
                           variable.name,
-                          variable.type.str(),
+                          variable.wholeType().str(),
                           init.tensor.type().str()));
       const Shape part = variable.type.shape;
       require(!variable.split ||

@@ -81,6 +81,7 @@ ImportedModel GraphImporter::run() {
   readOpsets();
   declareInputs(main_);
   declareInitializers(model_.graph(), main_);
+  findStatistics(model_.graph().node());
   importNodes(model_.graph().node(), main_);
   if (model_.graph().output_size() == 0) {
     raise<InvalidArgument>("the model has no output");
@@ -90,18 +91,21 @@ ImportedModel GraphImporter::run() {
     if (tensor == nullptr) {
       raise<InvalidArgument>("output '{}' of the model is made by no node", output.name());
     }
-    const Value value = read(*tensor, true);
+    const Value value = read(*tensor);
     if (isSequence(graph_, value)) {
       raise<Unsupported>("output '{}' of the model is a sequence", output.name());
     }
     graph_.addOutput(output.name(), value);
   }
   transforms::eliminateDead(graph_);
+  settleStatistics();
   ImportedModel result;
   result.producer = model_.producer_name();
   result.opset = main_.opsets.contains("") ? main_.opsets.at("") : 0;
   for (const std::string& name : names_) {
-    const Value value = main_.tensors.at(name).value;
+    const Scope::Tensor& tensor = main_.tensors.at(name);
+    const bool read = tensor.value.valid() && graph_.contains(tensor.value.op);
+    const Value value = read ? tensor.value : tensor.buffer;
     if (value.valid() && graph_.contains(value.op)) {
       result.tensors.push_back({name, value});
     }
@@ -141,42 +145,6 @@ Scope::Tensor* GraphImporter::find(Scope& scope, const std::string& name) {
     }
   }
   return nullptr;
-}
-
-HostTensor GraphImporter::initializerValue(const pb::TensorProto& proto) const {
-  return toHostTensor(proto, folder_);
-}
-
-Value GraphImporter::read(Scope::Tensor& tensor, bool trainable) {
-  if (tensor.value.valid()) {
-    return tensor.value;
-  }
-  const auto known = initializers_.find(tensor.initializer);
-  if (known != initializers_.end()) {
-    tensor.value = known->second;
-    return tensor.value;
-  }
-  HostTensor value = initializerValue(*tensor.initializer);
-  const bool buffer = !trainable || tensor.initializer->doc_string() == kBufferMark;
-  const bool frozen = tensor.initializer->doc_string() == kFrozenMark;
-  if (!isFloat(value.dtype()) && !buffer && !frozen) {
-    tensor.value = builder_.constant(std::move(value));
-  } else {
-    // Bodies may use a name again for another tensor.
-    std::string name = tensor.initializer->name();
-    for (int i = 2; graph_.findVariable(name) != nullptr; ++i) {
-      name = fmt::format("{}_{}", tensor.initializer->name(), i);
-    }
-    const TensorType type = value.type();
-    graph_.addVariable({.name = name,
-                        .type = type,
-                        .role = buffer ? ir::VariableRole::Buffer : ir::VariableRole::Weight,
-                        .trainable = !buffer && !frozen,
-                        .initializer = ir::Initializer::of(std::move(value))});
-    tensor.value = builder_.variable(name);
-  }
-  initializers_.emplace(tensor.initializer, tensor.value);
-  return tensor.value;
 }
 
 bool GraphImporter::isComputed(Value value) {
@@ -285,6 +253,18 @@ void GraphImporter::importNode(const pb::NodeProto& node, Scope& scope) {
         graph_.numOps(),
         options_.limits.ops);
   }
+  const auto define = [&](const std::string& name, Scope::Tensor tensor) {
+    if (!scope.tensors.emplace(name, std::move(tensor)).second) {
+      raise<InvalidArgument>("tensor '{}' is made twice", name);
+    }
+    if (&scope == &main_) {
+      names_.push_back(name);
+    }
+  };
+  if (const Scope::Tensor* same = aliased(node, scope)) {
+    define(node.output(0), {.initializer = same->initializer, .alias = node.output(0)});
+    return;
+  }
   const std::vector<Value> results = translate(node, scope);
   for (int i = 0; i < node.output_size(); ++i) {
     const std::string& name = node.output(i);
@@ -295,12 +275,7 @@ void GraphImporter::importNode(const pb::NodeProto& node, Scope& scope) {
         !results[static_cast<std::size_t>(i)].valid()) {
       raise<Unsupported>("output {} ('{}') is not supported", i, name);
     }
-    if (!scope.tensors.emplace(name, Scope::Tensor{results[static_cast<std::size_t>(i)]}).second) {
-      raise<InvalidArgument>("tensor '{}' is made twice", name);
-    }
-    if (&scope == &main_) {
-      names_.push_back(name);
-    }
+    define(name, {.value = results[static_cast<std::size_t>(i)]});
   }
 }
 
@@ -389,7 +364,7 @@ std::vector<Value> GraphImporter::inlineGraph(const pb::GraphProto& graph,
       raise<InvalidArgument>(
           "output '{}' of body '{}' is made by no node", output.name(), graph.name());
     }
-    results.push_back(read(*tensor, true));
+    results.push_back(read(*tensor));
   }
   return results;
 }
@@ -425,7 +400,7 @@ std::vector<Value> GraphImporter::inlineFunction(const pb::FunctionProto& functi
   std::vector<Value> results;
   for (const std::string& output : function.output()) {
     Scope::Tensor* tensor = find(scope, output);
-    results.push_back(tensor == nullptr ? Value() : read(*tensor, true));
+    results.push_back(tensor == nullptr ? Value() : read(*tensor));
   }
   return results;
 }

@@ -7,9 +7,11 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "sluice/ir/graph_builder.h"
@@ -19,11 +21,14 @@
 
 namespace sluice::onnx {
 
-/// The names of one graph or function body. A tensor is a value, or an initializer nobody has read.
+/// The names of one graph or function body. A tensor is a value, or an initializer that is not read
+/// yet: whoever reads it decides whether it is a weight, state, or both.
 struct Scope {
   struct Tensor {
-    Value value;
+    Value value;  ///< as a weight or constant
     const pb::TensorProto* initializer = nullptr;
+    std::string alias = {};  ///< the output of the Identity that the initializer went through
+    Value buffer = {};       ///< as state
   };
   Scope* parent = nullptr;
   std::unordered_map<std::string, Tensor> tensors = {};
@@ -44,8 +49,10 @@ class GraphImporter {
   const ImportOptions& options() const { return options_; }
   /// nullptr when no scope knows the name.
   Scope::Tensor* find(Scope& scope, const std::string& name);
-  /// The tensor as a value; an initializer becomes a variable or a constant when first read.
-  Value read(Scope::Tensor& tensor, bool trainable);
+  /// The tensor as a value; an initializer becomes a weight or a constant when first read.
+  Value read(Scope::Tensor& tensor);
+  /// The tensor, called `name`, as state that takes no gradient, unless it depends on inputs.
+  Value readBuffer(Scope::Tensor& tensor, const std::string& name);
   HostTensor initializerValue(const pb::TensorProto& proto) const;
   /// Its value if it does not depend on inputs; else the inputs it depends on are in `inputs`.
   std::optional<HostTensor> evaluate(Value value, std::vector<std::string>& inputs);
@@ -64,7 +71,26 @@ class GraphImporter {
   ir::Attrs attributes(const pb::NodeProto& node, const Scope& scope) const;
 
  private:
+  /// A statistic that is computed from weights, and the op that stands for it until all readers of
+  /// the weights are known.
+  struct Pending {
+    ir::OpId op;
+    std::string name;
+  };
+
   void readOpsets();
+  /// Notes the names that batch norms read as statistics.
+  void findStatistics(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes);
+  /// The initializer under another name, if that is all that the node makes.
+  const Scope::Tensor* aliased(const pb::NodeProto& node, Scope& scope);
+  Value addVariable(std::string name, HostTensor value, ir::VariableRole role, bool trainable);
+  std::string weightName(const Scope::Tensor& tensor) const;
+  Value bufferOf(Value value, const std::string& name);
+  /// The trainable weights that a value depends on; whether it depends on other variables.
+  std::set<std::string> weightsOf(Value value, bool& others) const;
+  /// Weights that only statistics read become state; statistics of others get state of their own.
+  void settleStatistics();
+  std::unordered_set<ir::OpId> opsForStatistics() const;
   /// Throws InvalidArgument for an option that names no input of the model.
   void requireInputs(const auto& given, std::string_view option) const;
   /// Throws InvalidArgument for a value of a dimension that no input has.
@@ -91,6 +117,9 @@ class GraphImporter {
   std::unordered_set<std::uint64_t> computed_;   // ops that depend on inputs or random numbers
   std::size_t classified_ = 0;                   // ops of the order that computed_ knows
   std::unordered_map<const pb::TensorProto*, Value> initializers_;  // bodies run several times
+  std::map<std::pair<const pb::TensorProto*, std::string>, Value> buffers_;  // also by alias
+  std::unordered_set<std::string> statistics_;  // names that batch norms read as such
+  std::vector<Pending> pending_;
   std::list<pb::FunctionProto> functions_;
   std::unordered_map<std::string, const pb::ValueInfoProto*> declared_;  // when first asked for
   std::size_t knownBytes_ = 0;

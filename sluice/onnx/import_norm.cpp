@@ -128,8 +128,8 @@ Shape channelView(const Node& node, const Shape& shape) {
   return node.flag("spatial", true) ? shape : Shape{shape[0], product(shape, 1, shape.rank())};
 }
 
-/// The running statistic of operand i after the batch, in the operand's type; kept as state if it
-/// is an initializer.
+/// The running statistic of operand i after the batch, in the operand's type; kept if the operand
+/// is state.
 Value track(Node& node, std::size_t i, Value batch) {
   ir::GraphBuilder& b = node.b;
   const Value running = node.buffer(i);
@@ -139,7 +139,8 @@ Value track(Node& node, std::size_t i, Value batch) {
   const Value next = ops::add(b,
                               ops::mul(b, running, b.scalar(dtype, momentum)),
                               ops::mul(b, now, b.scalar(dtype, 1.0 - momentum)));
-  const std::string name = node.initializer(i);
+  const ir::Op& read = b.graph().op(running.op);
+  const std::string name = read.is(ir::kVariable) ? read.attrs.text("var") : "";
   const ir::Variable* variable = name.empty() ? nullptr : b.graph().findVariable(name);
   if (variable != nullptr && variable->role == ir::VariableRole::Buffer) {
     b.assign(name, next);

@@ -47,10 +47,8 @@ class Node {
 
   /// Throws InvalidArgument if it is not given.
   virtual Value input(std::size_t i) = 0;
-  /// The operand as state that is not trained (running statistics) if it is an initializer.
+  /// The operand as state that is not trained (running statistics), unless it depends on inputs.
   virtual Value buffer(std::size_t i) = 0;
-  /// The name of the initializer that operand i is; empty if it is none.
-  virtual std::string initializer(std::size_t i) const = 0;
 
   /// The value of an operand that does not depend on the model's inputs; throws NeedsConstant.
   virtual HostTensor constant(std::size_t i) = 0;

@@ -136,16 +136,11 @@ Scope::Tensor& ProtoNode::tensor(std::size_t i) const {
 }
 
 Value ProtoNode::input(std::size_t i) {
-  return importer_.read(tensor(i), true);
+  return importer_.read(tensor(i));
 }
 
 Value ProtoNode::buffer(std::size_t i) {
-  return importer_.read(tensor(i), false);
-}
-
-std::string ProtoNode::initializer(std::size_t i) const {
-  const Scope::Tensor& found = tensor(i);
-  return found.initializer == nullptr ? "" : found.initializer->name();
+  return importer_.readBuffer(tensor(i), proto_.input(static_cast<int>(i)));
 }
 
 std::optional<HostTensor> ProtoNode::tryConstant(std::size_t i, std::vector<std::string>& inputs) {
@@ -196,7 +191,7 @@ Value ProtoNode::named(const std::string& tensor) {
   if (found == nullptr) {
     raise<InvalidArgument>("tensor '{}' is made by no earlier node", tensor);
   }
-  return importer_.read(*found, true);
+  return importer_.read(*found);
 }
 
 const ir::Attr* ProtoNode::find(std::string_view attr) const {

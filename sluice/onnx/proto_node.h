@@ -34,7 +34,6 @@ class ProtoNode final : public Node {
   bool wants(std::size_t output) const override;
   Value input(std::size_t i) override;
   Value buffer(std::size_t i) override;
-  std::string initializer(std::size_t i) const override;
   HostTensor constant(std::size_t i) override;
   bool isConstant(std::size_t i) override;
   const ir::Attr* find(std::string_view attr) const override;

@@ -43,7 +43,8 @@ constinit const ir::OpDef kBceLoss{.name = "bce_loss",
                                    .maxInputs = 2,
                                    .attrs = kAttrs,
                                    .infer = inferPairLoss,
-                                   .decompose = decompose};
+                                   .decompose = decompose,
+                                   .traits = {.loss = true}};
 
 Value bceLoss(GraphBuilder& b, Value prediction, Value target, Reduction reduction) {
   return b.add(kBceLoss, {prediction, target}, {{"reduction", name(reduction)}});

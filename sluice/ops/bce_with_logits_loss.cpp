@@ -24,7 +24,8 @@ constinit const ir::OpDef kBceWithLogitsLoss{.name = "bce_with_logits_loss",
                                              .maxInputs = 2,
                                              .attrs = kAttrs,
                                              .infer = inferPairLoss,
-                                             .decompose = decompose};
+                                             .decompose = decompose,
+                                             .traits = {.loss = true}};
 
 Value bceWithLogitsLoss(GraphBuilder& b, Value prediction, Value target, Reduction reduction) {
   return b.add(kBceWithLogitsLoss, {prediction, target}, {{"reduction", name(reduction)}});

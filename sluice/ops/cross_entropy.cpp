@@ -52,6 +52,7 @@ constinit const ir::OpDef kCrossEntropy{.name = "cross_entropy",
                                         .attrs = kAttrs,
                                         .infer = infer,
                                         .decompose = decompose,
+                                        .traits = {.loss = true},
                                         .onnx = kOnnx};
 
 Value crossEntropy(GraphBuilder& b, Value logits, Value labels, CrossEntropyOptions options) {

@@ -57,6 +57,7 @@ constinit const ir::OpDef kCtcLoss{.name = "ctc_loss",
                                    .gradReads = {.inputs = 0b1111},
                                    .cost = costPerInput<8>,
                                    .reference = reference,
+                                   .traits = {.loss = true},
                                    .onnx = kOnnx};
 
 Value ctcLoss(GraphBuilder& b,

@@ -27,6 +27,7 @@ constinit const ir::OpDef kIdentityLoss{.name = "identity_loss",
                                         .attrs = kAttrs,
                                         .infer = infer,
                                         .decompose = decompose,
+                                        .traits = {.loss = true},
                                         .onnx = kOnnx};
 
 Value identityLoss(GraphBuilder& b, Value x, Reduction reduction) {

@@ -21,7 +21,8 @@ constinit const ir::OpDef kL1Loss{.name = "l1_loss",
                                   .maxInputs = 2,
                                   .attrs = kAttrs,
                                   .infer = inferPairLoss,
-                                  .decompose = decompose};
+                                  .decompose = decompose,
+                                  .traits = {.loss = true}};
 
 Value l1Loss(GraphBuilder& b, Value prediction, Value target, Reduction reduction) {
   return b.add(kL1Loss, {prediction, target}, {{"reduction", name(reduction)}});

@@ -21,7 +21,8 @@ constinit const ir::OpDef kMseLoss{.name = "mse_loss",
                                    .maxInputs = 2,
                                    .attrs = kAttrs,
                                    .infer = inferPairLoss,
-                                   .decompose = decompose};
+                                   .decompose = decompose,
+                                   .traits = {.loss = true}};
 
 Value mseLoss(GraphBuilder& b, Value prediction, Value target, Reduction reduction) {
   return b.add(kMseLoss, {prediction, target}, {{"reduction", name(reduction)}});

@@ -63,6 +63,7 @@ constinit const ir::OpDef kNllLoss{.name = "nll_loss",
                                    .gradReads = {.inputs = 0b10},
                                    .cost = costPerInput<1>,
                                    .reference = reference,
+                                   .traits = {.loss = true},
                                    .onnx = kOnnx};
 
 Value nllLoss(GraphBuilder& b, Value logProbabilities, Value labels, NllOptions options) {

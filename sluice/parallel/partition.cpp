@@ -1,19 +1,24 @@
-// The cut of VirtualGraphMode::Auto walks the ops in their order and closes a device's part at the
-// first narrow point at which the cost so far has reached that device's share. At a narrow point
-// one op's results, or nothing, go on to later ops, and no weight is read on both sides:
+// The cut of VirtualGraphMode::Auto takes the forward ops in their order as a chain and gives each
+// device a contiguous part of it, so that data flows forward. Parts are even in the work of both
+// passes; of nearly even cuts the narrowest counts. A weight may be read on both sides: its
+// readers' devices get copies, and its gradients are added. Only what the loop itself writes, like
+// running statistics, is not cut apart:
 //
-//     a -> b -+-> c --+-> e -> f      after a, b, e and f; inside the branches c and d there is
-//             +-> d --+               no narrow point
+//     a -> b -+-> c --+-> e -> f      behind b and e one value goes on, behind c two
+//             +-> d --+
 #include "sluice/parallel/partition.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/parallel/chain_cut.h"
 #include "sluice/parallel/leaf.h"
+#include "sluice/parallel/work.h"
 
 namespace sluice::parallel {
 namespace {
@@ -59,83 +64,125 @@ bool allSet(const ir::Graph& graph,
       graph.op(missing).name);
 }
 
-/// A range of ops, by position, that nothing may cut.
-struct Span {
-  std::size_t first = 0;
-  std::size_t last = 0;
-};
+/// More items than this tell devices apart no better, and take longer to cut.
+constexpr std::size_t kMostItems = 2048;
 
-class AutoCut {
+/// The ops of a graph as a chain: what they cost, and what goes over a cut behind each.
+class OpChain {
  public:
-  AutoCut(const ir::Graph& graph, std::span<const OpId> ops, const PartitionOptions& options)
+  OpChain(const ir::Graph& graph, std::span<const OpId> ops, const PartitionOptions& options)
       : graph_(graph), ops_(ops), options_(options) {
     for (std::size_t i = 0; i < ops.size(); ++i) {
       positions_.emplace(ops[i], i);
     }
-    measure();
+    gatherItems();
+    measureBytes();
+    measureCrossing();
   }
 
   std::vector<std::int32_t> devices(std::span<const double> shares) const {
-    std::int64_t total = 0;
-    for (const std::int64_t cost : costs_) {
-      total += cost;
-    }
+    const std::vector<std::int32_t> parts =
+        cutChain(items_, shares, static_cast<std::int64_t>(options_.memoryBytes));
     std::vector<std::int32_t> devices;
-    std::size_t device = 0;
-    double target = shares[0];
-    std::int64_t sum = 0;
-    for (std::size_t i = 0; i < ops_.size(); ++i) {
-      devices.push_back(static_cast<std::int32_t>(device));
-      sum += costs_[i];
-      // Shares such as 1/3 are not exact: a target that is missed by rounding is reached.
-      const bool reached =
-          static_cast<double>(sum) >= target * static_cast<double>(total) * (1 - 1e-9);
-      if (reached && crossing_[i] <= 1 && device + 1 < shares.size()) {
-        target += shares[++device];
-      }
+    for (const std::size_t item : itemOf_) {
+      devices.push_back(parts[item]);
     }
     return devices;
   }
 
  private:
-  void measure() {
-    costs_.assign(ops_.size(), 1);
-    crossing_.assign(ops_.size(), 0);
-    std::unordered_map<OpId, Span> values;
-    std::map<std::string, Span, std::less<>> weights;
+  /// A range of ops, by position, over which something is needed.
+  struct Span {
+    std::size_t first = 0;
+    std::size_t last = 0;
+  };
+
+  /// Neighbours become one item where there are very many ops.
+  void gatherItems() {
+    const std::vector<std::int64_t> work = workOfOps(graph_, ops_, options_.loss);
+    std::int64_t total = 0;
+    for (const std::int64_t each : work) {
+      total += each;
+    }
+    const std::int64_t enough =
+        ops_.size() <= kMostItems ? 0 : total / static_cast<std::int64_t>(kMostItems);
     for (std::size_t i = 0; i < ops_.size(); ++i) {
+      if (items_.empty() || items_.back().work > enough) {
+        items_.push_back({.work = 1});
+      }
+      items_.back().work += work[i];
+      itemOf_.push_back(items_.size() - 1);
+    }
+  }
+
+  void measureBytes() {
+    std::map<std::string, std::size_t, std::less<>> next;  // reader of a variable, from the end
+    for (std::size_t i = ops_.size(); i-- > 0;) {
       const Op& op = graph_.op(ops_[i]);
+      ChainItem& item = items_[itemOf_[i]];
       for (const ir::Value v : op.inputs) {
         const Op& producer = graph_.op(v.op);
         if (producer.is(ir::kVariable)) {
-          const auto [known, isNew] = weights.try_emplace(producer.attrs.text("var"), Span{i, i});
-          known->second.last = i;
-          costs_[i] += isNew ? weightBytes(producer) : 0;
+          const auto [known, isNew] = next.try_emplace(producer.attrs.text("var"), items_.size());
+          if (known->second != itemOf_[i]) {
+            item.shared.push_back({variableBytes(producer), known->second});
+            known->second = itemOf_[i];
+          }
         } else if (producer.is(ir::kConstant)) {
-          costs_[i] += static_cast<std::int64_t>(graph_.type(v).bytes());
-        } else if (!isLeaf(producer)) {
-          values.try_emplace(v.op, Span{positions_.at(v.op), i}).first->second.last = i;
+          item.bytes += static_cast<std::int64_t>(graph_.type(v).bytes());
         }
       }
       for (const TensorType& type : op.outputs) {
-        costs_[i] += options_.training ? static_cast<std::int64_t>(type.bytes()) : 0;
+        item.bytes += options_.training ? static_cast<std::int64_t>(type.bytes()) : 0;
       }
     }
-    for (const auto& [id, span] : values) {
-      mark(span, 1);
+  }
+
+  void measureCrossing() {
+    std::unordered_map<ir::Value, Span> values;
+    std::map<std::string, Span, std::less<>> variables;
+    std::set<std::string, std::less<>> assigned;
+    const auto use = [&](const Op& op, std::size_t i) {
+      variables.try_emplace(op.attrs.text("var"), Span{i, i}).first->second.last = i;
+    };
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      const Op& op = graph_.op(ops_[i]);
+      if (op.is(ir::kAssign)) {
+        assigned.insert(op.attrs.text("var"));
+        use(op, i);
+      }
+      for (const ir::Value v : op.inputs) {
+        const Op& producer = graph_.op(v.op);
+        if (producer.is(ir::kVariable)) {
+          use(producer, i);
+        } else if (!isLeaf(producer)) {
+          values.try_emplace(v, Span{positions_.at(v.op), i}).first->second.last = i;
+        }
+      }
     }
-    for (const auto& [name, span] : weights) {
-      mark(span, 2);  // more than the one op that a cut allows
+    for (const auto& [value, span] : values) {
+      cross(span, static_cast<std::int64_t>(graph_.type(value).bytes()));
+    }
+    for (const auto& [name, span] : variables) {
+      cross(span, static_cast<std::int64_t>(graph_.findVariable(name)->type.bytes()));
+      // What the loop writes is used on one device.
+      for (std::size_t i = itemOf_[span.first]; assigned.contains(name) && i < itemOf_[span.last];
+           ++i) {
+        items_[i].mayCut = false;
+      }
+    }
+    for (std::size_t i = 1; i < items_.size(); ++i) {
+      items_[i].crossing += items_[i - 1].crossing;
     }
   }
 
-  void mark(const Span& span, std::int32_t count) {
-    for (std::size_t i = span.first; i < span.last; ++i) {
-      crossing_[i] += count;
-    }
+  /// As differences between neighbours, until all are there.
+  void cross(const Span& span, std::int64_t bytes) {
+    items_[itemOf_[span.first]].crossing += bytes;
+    items_[itemOf_[span.last]].crossing -= bytes;
   }
 
-  std::int64_t weightBytes(const Op& read) const {
+  std::int64_t variableBytes(const Op& read) const {
     const ir::Variable& variable = *graph_.findVariable(read.attrs.text("var"));
     const auto bytes = static_cast<std::int64_t>(variable.type.bytes());
     return variable.trainable && options_.accumulation ? 2 * bytes : bytes;
@@ -145,15 +192,15 @@ class AutoCut {
   std::span<const OpId> ops_;
   const PartitionOptions& options_;
   std::unordered_map<OpId, std::size_t> positions_;
-  std::vector<std::int64_t> costs_;     // by position; at least 1
-  std::vector<std::int32_t> crossing_;  // what goes from here or earlier to a later op
+  std::vector<ChainItem> items_;
+  std::vector<std::size_t> itemOf_;  // by position of the op
 };
 
 /// Throws InvalidArgument, with the most that work, if a cut into equal parts leaves devices empty.
-void requireAllUsed(const AutoCut& cut, std::size_t numOps, std::int32_t wanted) {
+void requireAllUsed(const OpChain& chain, std::size_t numOps, std::int32_t wanted) {
   const auto used = [&](std::int32_t count) {
     const std::vector<double> shares(static_cast<std::size_t>(count), 1.0 / count);
-    return numOps == 0 ? 0 : std::ranges::max(cut.devices(shares)) + 1;
+    return numOps == 0 ? 0 : std::ranges::max(chain.devices(shares)) + 1;
   };
   std::int32_t possible = used(wanted);
   if (possible == wanted || numOps == 0) {
@@ -163,9 +210,8 @@ void requireAllUsed(const AutoCut& cut, std::size_t numOps, std::int32_t wanted)
     --possible;
   }
   raise<InvalidArgument>(
-      "devicesPerReplica is {}, but the graph can be cut by cost over at most {} devices: cuts are "
-      "possible where one value passes; ask for {}, or annotate ops with virtualGraph and use "
-      "Manual",
+      "devicesPerReplica is {}, but the graph can be cut by cost over at most {} devices, so that "
+      "each has work; ask for {}, or annotate ops with virtualGraph and use Manual",
       wanted,
       possible,
       possible);
@@ -179,10 +225,10 @@ void cutByCost(ir::Graph& graph, std::span<const OpId> ops, const PartitionOptio
     raise<InvalidArgument>(
         "virtualGraphSplitRatios has {} ratios for {} devices", shares.size(), options.devices);
   }
-  const AutoCut cut(graph, ops, options);
-  const std::vector<std::int32_t> devices = cut.devices(shares);
+  const OpChain chain(graph, ops, options);
+  const std::vector<std::int32_t> devices = chain.devices(shares);
   if (options.ratios.empty()) {
-    requireAllUsed(cut, ops.size(), options.devices);
+    requireAllUsed(chain, ops.size(), options.devices);
   }
   for (std::size_t i = 0; i < ops.size(); ++i) {
     set(graph, ops[i], devices[i], devices[i]);

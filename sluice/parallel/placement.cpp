@@ -279,7 +279,35 @@ class Placer {
     }
   }
 
+  /// What belongs to one weight, and not to all alike: gradients, reads of weights, what is
+  /// computed from them, and the state that is assigned it.
+  void findOwned() {
+    owned_.assign(placed_.size(), false);
+    std::set<std::string, std::less<>> variables;
+    for (const ir::Variable& variable : graph_.variables()) {
+      if (variable.role == ir::VariableRole::Weight) {
+        variables.insert(variable.name);
+      }
+    }
+    // State is read before it is assigned, so what it is assigned counts in the next walk.
+    for (std::size_t before = 0; before < variables.size();) {
+      before = variables.size();
+      for (const OpId id : graph_.order()) {
+        const Op& op = graph_.op(id);
+        const bool fromOwned =
+            std::ranges::any_of(op.inputs, [&](Value v) { return owned_[v.op.index()]; });
+        const bool gradient = op.place.pass == Pass::Backward && !isLeaf(op);
+        const bool read = op.is(ir::kVariable) && variables.contains(op.attrs.text("var"));
+        owned_[id.index()] = gradient || read || (op.place.pass == Pass::Update && fromOwned);
+        if (owned_[id.index()] && op.is(ir::kAssign) && op.place.pass == Pass::Update) {
+          variables.insert(op.attrs.text("var"));
+        }
+      }
+    }
+  }
+
   void placeUpdate() {
+    findOwned();
     std::vector<OpId> left;
     for (const OpId id : graph_.order()) {
       if (graph_.op(id).place.pass == Pass::Update) {
@@ -322,8 +350,13 @@ class Placer {
         return home->second;
       }
     }
+    const bool scalars =
+        std::ranges::all_of(op.inputs, [&](Value v) { return graph_.type(v).shape.rank() == 0; });
+    if (const std::optional<std::int32_t> owner = scalars ? ownerOf(op) : std::nullopt) {
+      return homeOfAssign(op, *owner);
+    }
     std::optional<std::int32_t> scalar;
-    bool allKnown = true;
+    bool allKnown = !scalars || !owned_[op.id.index()];
     for (const Value v : op.inputs) {
       const Op& producer = graph_.op(v.op);
       if (producer.is(ir::kConstant)) {
@@ -340,6 +373,24 @@ class Placer {
     return allKnown && scalar ? std::optional(homeOfAssign(op, *scalar)) : std::nullopt;
   }
 
+  /// The device of the weight that an op of numbers works for, as far as it is known: a weight of
+  /// rank 0 is updated by numbers alone, and rates and step counts, which may be anywhere, do not
+  /// say where.
+  std::optional<std::int32_t> ownerOf(const Op& op) const {
+    std::optional<std::int32_t> owner;
+    for (const Value v : op.inputs) {
+      const Op& producer = graph_.op(v.op);
+      if (!owned_[v.op.index()] || !placed_[v.op.index()]) {
+        continue;
+      }
+      if (producer.place.pass == Pass::Backward) {
+        return producer.place.device;
+      }
+      owner = owner.value_or(producer.place.device);
+    }
+    return owner;
+  }
+
   std::int32_t homeOfAssign(const Op& op, std::int32_t device) {
     if (op.is(ir::kAssign)) {
       homes_.emplace(op.attrs.text("var"), device);
@@ -352,6 +403,7 @@ class Placer {
   std::vector<std::int32_t> slotOfStage_;
   VariableHomes& homes_;
   std::vector<bool> placed_;              // by OpId
+  std::vector<bool> owned_;               // by OpId: it belongs to a weight (findOwned)
   std::vector<std::int32_t> lastReader_;  // by OpId: a stage, -1: none
 };
 

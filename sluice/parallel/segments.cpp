@@ -10,6 +10,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/shape_ops.h"
 #include "sluice/parallel/update_buckets.h"
+#include "sluice/parallel/work.h"
 
 namespace sluice::parallel {
 namespace {
@@ -197,28 +198,6 @@ class Cutter {
   std::vector<bool> forOtherStage_;
   SegmentPlan plan_;
 };
-
-/// A nominal device: 50 Gflop/s, 10 GB/s, and a fixed cost per op.
-std::int64_t nanoseconds(const ir::Graph& graph, const Op& op) {
-  if (op.is(ir::kInput) || op.is(ir::kConstant) || op.is(ir::kVariable) || op.def->traits.view) {
-    return 0;
-  }
-  const std::vector<TensorType> types = graph.inputTypes(op);
-  ir::Cost cost;
-  if (op.def->cost != nullptr) {
-    cost = op.def->cost(view(op, types));
-  } else {
-    for (const TensorType& type : types) {
-      cost.bytesRead += static_cast<double>(type.bytes());
-    }
-    for (const TensorType& type : op.outputs) {
-      cost.bytesWritten += static_cast<double>(type.bytes());
-    }
-  }
-  constexpr double kPerOp = 200;
-  const double time = cost.flops / 50 + (cost.bytesRead + cost.bytesWritten) / 10;
-  return static_cast<std::int64_t>(std::max(kPerOp, time));
-}
 
 }  // namespace
 

@@ -123,7 +123,8 @@ ops::TensorMap runGraph(const ir::Graph& graph, std::uint64_t seed) {
   }
   ops::TensorMap variables;
   for (const ir::Variable& variable : graph.variables()) {
-    variables.emplace(variable.name, initialValue(variable, seed));
+    // With one replica the part is the whole as a vector.
+    variables.emplace(variable.name, initialValue(variable, seed).reshaped(variable.type.shape));
   }
   ops::TensorMap results = ops::evaluate(graph, inputs, variables, {.seed = seed});
   for (const auto& [name, value] : variables) {

@@ -98,6 +98,56 @@ TEST(Budget, OneMoreDeviceIsARemedyForWeights) {
   EXPECT_THAT(text, HasSubstr("one more device: "));
 }
 
+/// What the largest device needs to train WideMlp with Adam.
+std::size_t wideBytes(Options made, std::size_t budget) {
+  made.memoryPerDevice(budget);
+  WideMlp net;
+  auto model = trainingModel(net, made, optim::Adam(0.1));
+  const std::vector<HostTensor> inputs = {HostTensor(DType::F32, Shape{1, 64})};
+  model.compile(inputs);
+  return std::ranges::max(model.program().devices,
+                          {},
+                          [](const program::DevicePlan& device) { return device.totalBytes(); })
+      .totalBytes();
+}
+
+TEST(Budget, StateOffTheDevicesAndPhasesAreRemediesForWeights) {
+  Options one;
+  one.setExecutionStrategy(parallel::ShardedExecution{Stage("b0", "b1")});
+  Options offChip = one;
+  offChip.tensorLocations.setOptimizerLocation(TensorLocationSettings().useOnChipStorage(false));
+  Options phased;
+  phased.setExecutionStrategy(SerialPhasedExecution(Phase(Stage("b0")), Phase(Stage("b1"))));
+  const std::string stateLine =
+      "options.tensorLocations.setOptimizerLocation(TensorLocationSettings()"
+      ".useOnChipStorage(false));";
+  const std::string phaseLine =
+      "options.setExecutionStrategy(SerialPhasedExecution(Phase(Stage(\"b0\")), "
+      "Phase(Stage(\"b1\"))));";
+  const std::string text =
+      testing::messageOf<OutOfMemory>([&] { wideBytes(one, wideBytes(one, 0) - 1); });
+  EXPECT_THAT(text, AllOf(HasSubstr(stateLine + ": at most"), HasSubstr(phaseLine + ": at most")));
+  // What is printed fits, and what does not fit is not printed.
+  const std::size_t most = wideBytes(one, 0) - 1;
+  EXPECT_LE(wideBytes(offChip, most), most);
+  EXPECT_LE(wideBytes(phased, most), most);
+  const std::size_t tiny = wideBytes(one, 0) / 16;
+  const std::string none = testing::messageOf<OutOfMemory>([&] { wideBytes(one, tiny); });
+  EXPECT_THROW(wideBytes(offChip, tiny), OutOfMemory);
+  EXPECT_THAT(none, Not(HasSubstr(stateLine + ": at most")));
+}
+
+TEST(Budget, RemoteMemoryThatIsTooSmallIsNoRemedy) {
+  Options one;
+  one.setExecutionStrategy(parallel::ShardedExecution{Stage("b0", "b1")});
+  const std::size_t most = wideBytes(one, 0) - 1;
+  one.remoteMemory("", "1KiB");
+  EXPECT_THAT(testing::messageOf<OutOfMemory>([&] { wideBytes(one, most); }),
+              AllOf(HasSubstr("one more device"),
+                    Not(HasSubstr("setOptimizerLocation")),
+                    Not(HasSubstr("SerialPhasedExecution"))));
+}
+
 TEST(Budget, EveryRemedyThatIsNamedFits) {
   const std::size_t most = std::ranges::max(bytesOf(options(0)));
   Options recompute = options(most - 1);

@@ -93,6 +93,52 @@ TEST(Continuous, ComesCloserToExactTrainingLinearlyInTheRate) {
   }
 }
 
+/// TwoWeights with weights of a rank that is given.
+struct RankedWeights : nn::Module {
+  explicit RankedWeights(Shape of) : shape(std::move(of)) {}
+
+  Shape shape;
+  nn::Parameter& w0 = addParameter("w0", {DType::F32, shape}, ir::Initializer::constant(0.5));
+  nn::Parameter& w1 = addParameter("w1", {DType::F32, shape}, ir::Initializer::constant(0.5));
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor t) {
+    nn::Tensor y = x;
+    {
+      const nn::Block b("B0", 0);
+      y = x * w0;
+    }
+    const nn::Block b("B1", 1);
+    y = y * w1;
+    const nn::Tensor error = y - t;
+    return {y, nn::mean(error * error) * 0.5};
+  }
+};
+
+/// The weights' bits after two calls of five and of three micro-batches, which are two programs.
+template <class Rule>
+std::vector<double> trainRanked(const Shape& shape, const Rule& rule) {
+  RankedWeights net(shape);
+  Options options;
+  options.continuousWeightUpdates(true);
+  options.deviceIterations(5);
+  auto model = trainingModel(net, options, rule);
+  model(HostTensor::of<float>({5}, kData), HostTensor::full({DType::F32, {5}}, 1));
+  model(HostTensor::of<float>({10}, {1, 2, -1, 0.5, 1.5, 1, 2, -1, 0.5, 1.5}),
+        HostTensor::full({DType::F32, {10}}, 1));
+  EXPECT_EQ(model.program().devices.size(), 2U);
+  EXPECT_EQ(model.session().state().plan().find("w1")->device, 1);
+  return {model.session().read("w0").at(0), model.session().read("w1").at(0)};
+}
+
+TEST(Continuous, WeightsOfRank0AreUpdatedWhereTheyAre) {
+  const auto same = [](const auto& rule) {
+    EXPECT_EQ(trainRanked(Shape{}, rule), trainRanked(Shape{1}, rule));
+  };
+  same(optim::SGD(0.1));
+  same(optim::SGD(optim::SgdOptions{.lr = 0.1, .momentum = 0.9, .weightDecay = 0.01}));
+  same(optim::RMSprop(optim::RmsPropOptions{.lr = 0.01, .momentum = 0.9}));
+}
+
 TEST(Continuous, RefusesAccumulation) {
   TwoWeights net;
   Options options;

@@ -1,0 +1,220 @@
+#include "sluice/api/remedies.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+using parallel::ConcurrentStages;
+using parallel::PipelinedExecution;
+using parallel::ShardedExecution;
+using parallel::Stage;
+using parallel::Strategy;
+
+/// One after the other: for sharding.
+std::vector<Stage> stagesOf(const parallel::StagePlan& plan) {
+  std::vector<Stage> stages;
+  for (const parallel::StageInfo& info : plan.stages) {
+    stages.emplace_back(info.blocks).device(info.device);
+  }
+  return stages;
+}
+
+bool isAlone(const parallel::StagePlan& plan, std::size_t stage) {
+  return std::ranges::count(plan.slotOfStage, plan.slotOfStage[stage]) == 1;
+}
+
+/// With concurrent stages as they are: for pipelines.
+std::vector<Stage> placesOf(const parallel::StagePlan& plan) {
+  const std::vector<Stage> stages = stagesOf(plan);
+  std::vector<Stage> places;
+  for (std::size_t s = 0; s < stages.size();) {
+    std::vector<Stage> branches;
+    for (const std::int32_t slot = plan.slotOfStage[s];
+         s < stages.size() && plan.slotOfStage[s] == slot;
+         ++s) {
+      branches.push_back(stages[s]);
+    }
+    places.push_back(branches.size() == 1 ? branches[0] : ConcurrentStages(branches));
+  }
+  return places;
+}
+
+/// The stages with the largest possible one cut in two, its second half on a new device.
+std::optional<parallel::StagePlan> onOneMoreDevice(parallel::StagePlan plan,
+                                                   const std::vector<std::int64_t>& weight) {
+  std::size_t largest = plan.stages.size();
+  std::int32_t devices = 0;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    devices = std::max(devices, plan.stages[s].device + 1);
+    const bool better = largest == plan.stages.size() || weight[s] > weight[largest];
+    if (plan.stages[s].blocks.size() > 1 && isAlone(plan, s) && better) {
+      largest = s;
+    }
+  }
+  if (largest == plan.stages.size()) {
+    return std::nullopt;
+  }
+  std::vector<std::string>& blocks = plan.stages[largest].blocks;
+  const auto half = blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2);
+  const parallel::StageInfo second{devices, std::vector<std::string>(half, blocks.end())};
+  blocks.erase(half, blocks.end());
+  const auto behind = static_cast<std::ptrdiff_t>(largest) + 1;
+  plan.stages.insert(plan.stages.begin() + behind, second);
+  plan.slotOfStage.insert(plan.slotOfStage.begin() + behind, plan.slotOfStage[largest]);
+  for (auto slot = plan.slotOfStage.begin() + behind; slot != plan.slotOfStage.end(); ++slot) {
+    ++*slot;
+  }
+  return plan;
+}
+
+/// Bytes that the backward of each stage keeps of its forward, without recomputation.
+std::vector<std::int64_t> stashOf(const LoweringRequest& request) {
+  ir::Graph graph = request.graph;
+  const parallel::ExecutionPlan plan = parallel::planExecution(
+      graph, request.strategy, {.microBatches = request.plan.microBatches}, {});
+  std::vector<std::int64_t> bytes;
+  for (const parallel::StageWork& work : parallel::estimateWork(graph, plan.segments)) {
+    bytes.push_back(work.stashBytes);
+  }
+  return bytes;
+}
+
+/// The same strategy with state in remote memory between its uses, least first.
+std::vector<Remedy> remediesOffChip(const LoweringRequest& request) {
+  std::vector<Remedy> remedies;
+  Remedy remedy{"", request.strategy, request.plan, Remedy::kOffChip};
+  const auto leave = [&](parallel::TensorLocation& location, std::string_view setter) {
+    if (!location.onChip.value_or(true)) {
+      return;
+    }
+    location.onChip = false;
+    remedy.text += fmt::format(
+        "{}options.tensorLocations.{}(TensorLocationSettings().useOnChipStorage(false));",
+        remedy.text.empty() ? "" : " ",
+        setter);
+    remedies.push_back(remedy);
+  };
+  leave(remedy.plan.locations.optimizer, "setOptimizerLocation");
+  leave(remedy.plan.locations.weight, "setWeightLocation");
+  leave(remedy.plan.locations.accumulator, "setAccumulatorLocation");
+  return remedies;
+}
+
+/// A phase per block, one after the other on one device.
+std::vector<Remedy> remediesInPhases(const LoweringRequest& request,
+                                     const std::vector<parallel::BlockInfo>& blocks) {
+  std::vector<Remedy> remedies;
+  std::vector<parallel::Phase> phases;
+  for (const parallel::BlockInfo& block : blocks) {
+    phases.emplace_back(block.name);
+  }
+  if (phases.size() < 2 || request.plan.annotated || request.plan.continuous) {
+    return remedies;
+  }
+  const Strategy serial = parallel::SerialPhasedExecution(phases);
+  for (Remedy& remedy : remediesForPhases({request.graph, serial, request.plan, request.lower})) {
+    remedies.push_back(std::move(remedy));
+  }
+  remedies.insert(remedies.begin(), {"", serial, request.plan});
+  for (Remedy& remedy : remedies) {
+    const bool recomputes = remedy.plan.recompute != request.plan.recompute;
+    const parallel::Liveness liveness = remedy.strategy.liveness();
+    remedy.text = fmt::format(
+        "options.setExecutionStrategy({}{});{}",
+        serial.str(),
+        liveness == serial.liveness()
+            ? ""
+            : fmt::format(".setTensorsLiveness(Liveness::{})", parallel::name(liveness)),
+        recomputes ? " options.recomputation(Recomputation::Pipeline);" : "");
+    remedy.family = Remedy::kPhases;
+  }
+  return remedies;
+}
+
+}  // namespace
+
+std::vector<Remedy> remediesForPhases(const LoweringRequest& request) {
+  using parallel::Liveness;
+  std::vector<Remedy> remedies;
+  const bool training = std::ranges::any_of(request.graph.order(), [&](ir::OpId id) {
+    return request.graph.op(id).place.pass == ir::Pass::Backward;
+  });
+  for (const bool recomputes : {false, true}) {
+    for (const Liveness liveness : {Liveness::AlwaysLive,
+                                    Liveness::OffChipAfterFwd,
+                                    Liveness::OffChipAfterFwdNoOverlap,
+                                    Liveness::OffChipAfterEachPhase}) {
+      const bool useless = request.plan.recompute == parallel::Recompute::Pipeline || !training;
+      if ((recomputes && useless) || (!recomputes && liveness == request.strategy.liveness())) {
+        continue;
+      }
+      Remedy remedy{fmt::format("setTensorsLiveness(Liveness::{})", parallel::name(liveness)),
+                    request.strategy.with(liveness),
+                    request.plan};
+      if (recomputes) {
+        remedy.text += " with recomputation(Recomputation::Pipeline)";
+        remedy.plan.recompute = parallel::Recompute::Pipeline;
+      }
+      remedies.push_back(std::move(remedy));
+    }
+  }
+  return remedies;
+}
+
+std::vector<Remedy> remediesFor(const LoweringRequest& request) {
+  std::vector<Remedy> remedies;
+  if (parallel::isPhased(request.strategy.kind())) {
+    return remediesForPhases(request);
+  }
+  const auto add = [&](std::string text, Strategy strategy, parallel::PlanOptions options) {
+    remedies.push_back({std::move(text), std::move(strategy), std::move(options)});
+  };
+  parallel::PlanOptions recompute = request.plan;
+  recompute.recompute = parallel::Recompute::Pipeline;
+  const bool canRecompute = request.plan.recompute != parallel::Recompute::Pipeline;
+  if (canRecompute) {
+    add("recomputation(Recomputation::Pipeline)", request.strategy, recompute);
+  }
+  const std::vector<parallel::BlockInfo> blocks = parallel::blocksOf(request.graph);
+  const parallel::StagePlan stages = parallel::resolveStages(request.strategy, blocks);
+  if (stages.stages.size() > 1 && request.strategy.kind() == parallel::StrategyKind::Pipelined) {
+    for (const char* schedule : {"1f1b", "zb-h1", "interleaved"}) {
+      const PipelinedExecution other = PipelinedExecution(placesOf(stages)).schedule(schedule);
+      if (other.schedule() == request.strategy.schedule()) {
+        continue;
+      }
+      add(fmt::format("schedule(\"{}\")", schedule), other, request.plan);
+      if (canRecompute) {
+        add(fmt::format("schedule(\"{}\") with recomputation(Recomputation::Pipeline)", schedule),
+            other,
+            recompute);
+      }
+    }
+    add("ShardedExecution with the same stages", ShardedExecution(stagesOf(stages)), request.plan);
+  }
+  if (!blocks.empty()) {
+    if (auto more = onOneMoreDevice(stages, stashOf(request))) {
+      const bool sharded = request.strategy.kind() == parallel::StrategyKind::Sharded;
+      const Strategy wider =
+          sharded
+              ? Strategy(ShardedExecution(stagesOf(*more)))
+              : Strategy(PipelinedExecution(placesOf(*more)).schedule(request.strategy.schedule()));
+      add("one more device: " + wider.str(), wider, request.plan);
+      if (canRecompute) {
+        add("one more device and recomputation(Recomputation::Pipeline): " + wider.str(),
+            wider,
+            recompute);
+      }
+    }
+  }
+  for (const auto& more : {remediesOffChip(request), remediesInPhases(request, blocks)}) {
+    remedies.insert(remedies.end(), more.begin(), more.end());
+  }
+  return remedies;
+}
+
+}  // namespace sluice
