@@ -1,6 +1,7 @@
 #include "sluice/data/loader.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -139,7 +140,11 @@ void Loader::restore(std::string_view text) {
         size.batches,
         options().seed);
   }
-  if (epoch < 0 || position < 0 || (hasLength() && position > size.batches)) {
+  // Epochs and samples are counted on from there.
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t perStep = options().batchSize.value_or(1) * options().shard.count;
+  if (epoch < 0 || epoch == kMost || position < 0 || position >= kMost / perStep ||
+      (hasLength() && position > size.batches)) {
     raise<InvalidArgument>("loader: there is no batch {} of epoch {}", position, epoch);
   }
   prefetcher_.reset();

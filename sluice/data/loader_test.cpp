@@ -255,6 +255,21 @@ TEST(Loader, RefusesStatesOfOthersAndTextThatIsNone) {
               HasSubstr("another loader"));
   EXPECT_THAT(message(R"({"epoch":1,"position":7,"seed":9,"samples":20,"batches":6})"),
               HasSubstr("no batch 7"));
+  EXPECT_THAT(
+      message(R"({"epoch":9223372036854775807,"position":6,"seed":9,"samples":20,"batches":6})"),
+      HasSubstr("of epoch 9223372036854775807"));
+}
+
+TEST(Loader, RefusesPositionsOfAStreamThatCannotBeCounted) {
+  Loader loader(Stream{iterate(loadedNumbers(20))}, {.batchSize = 3, .seed = 9});
+  // 3 * 6148914691236517206 is 2 in 64 bits: taken for two samples that are skipped.
+  constexpr std::string_view kState =
+      R"({"epoch":1,"position":6148914691236517206,"seed":9,"samples":-1,"batches":-1})";
+  EXPECT_THAT(testing::messageOf<InvalidArgument>([&] {
+                loader.restore(kState);
+                loader.next();
+              }),
+              HasSubstr("no batch 6148914691236517206"));
 }
 
 TEST(Loader, RefusesOptionsThatMakeNoSense) {
