@@ -1,6 +1,7 @@
 #include "sluice/api/training_graph.h"
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sluice/base/error.h"
@@ -20,20 +21,18 @@ struct WeightRead {
 };
 
 std::vector<WeightRead> weightReads(const ir::Graph& graph) {
+  std::unordered_map<std::string, std::vector<ir::Value>> reads;
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    if (op.is(ir::kVariable)) {
+      reads[op.attrs.text("var")].push_back(op.out());
+    }
+  }
   std::vector<WeightRead> weights;
   for (const ir::Variable& variable : graph.variables()) {
-    if (variable.role != ir::VariableRole::Weight || !variable.trainable) {
-      continue;
-    }
-    WeightRead weight{variable.name, {}};
-    for (const ir::OpId id : graph.order()) {
-      const ir::Op& op = graph.op(id);
-      if (op.is(ir::kVariable) && op.attrs.text("var") == variable.name) {
-        weight.reads.push_back(op.out());
-      }
-    }
-    if (!weight.reads.empty()) {
-      weights.push_back(std::move(weight));
+    const auto found = reads.find(variable.name);
+    if (variable.role == ir::VariableRole::Weight && variable.trainable && found != reads.end()) {
+      weights.push_back({variable.name, std::move(found->second)});
     }
   }
   return weights;

@@ -229,8 +229,8 @@ std::vector<OpId> Graph::inputs() const {
 }
 
 const Variable* Graph::findVariable(std::string_view name) const {
-  const auto found = std::ranges::find(variables_, name, &Variable::name);
-  return found == variables_.end() ? nullptr : &*found;
+  const auto found = variableIndex_.find(name);
+  return found == variableIndex_.end() ? nullptr : &variables_[found->second];
 }
 
 void Graph::addVariable(Variable variable) {
@@ -243,13 +243,14 @@ void Graph::addVariable(Variable variable) {
                            variable.type.str(),
                            known->type.str());
   }
+  variableIndex_.emplace(variable.name, variables_.size());
   variables_.push_back(std::move(variable));
 }
 
 void Graph::replaceVariable(Variable variable) {
-  const auto known = std::ranges::find(variables_, variable.name, &Variable::name);
-  SLUICE_CHECK(known != variables_.end(), "there is no variable to replace");
-  *known = std::move(variable);
+  const auto known = variableIndex_.find(variable.name);
+  SLUICE_CHECK(known != variableIndex_.end(), "there is no variable to replace");
+  variables_[known->second] = std::move(variable);
 }
 
 std::int32_t Graph::blockIndex(std::string_view name) {

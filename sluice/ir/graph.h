@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -81,6 +82,14 @@ class Users {
   std::unordered_map<Value, bool> outputs_;
 };
 
+/// Hashes names so that maps of strings are searched by views of them.
+struct NameHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view name) const {
+    return std::hash<std::string_view>()(name);
+  }
+};
+
 class Graph {
  public:
   explicit Graph(std::string name = "");
@@ -138,7 +147,7 @@ class Graph {
   Users users() const;
 
  private:
-  friend struct GraphTestAccess;  // breaks graphs that verify() must refuse
+  friend struct GraphTestAccess;  // breaks graphs that verify() must refuse, looks into the index
 
   Op makeOp(NewOp op) const;
 
@@ -147,6 +156,7 @@ class Graph {
   std::vector<OpId> order_;
   std::vector<Output> outputs_;
   std::vector<Variable> variables_;
+  std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> variableIndex_;
   std::vector<std::string> blocks_;
 };
 

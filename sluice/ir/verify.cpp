@@ -1,7 +1,9 @@
 #include "sluice/ir/verify.h"
 
-#include <unordered_map>
+#include <algorithm>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -18,6 +20,9 @@ class Verifier {
   void run() {
     variables();
     for (const OpId id : graph_.order()) {
+      defined_.resize(std::max(defined_.size(), id.index() + 1));
+    }
+    for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
       operands(op);
       attributes(op);
@@ -27,42 +32,56 @@ class Verifier {
       if (op.is(kInput)) {
         require(inputNames_.insert(op.name).second, op, "its name is also that of another input");
       }
-      defined_.insert(id);
+      defined_[id.index()] = true;
     }
     outputs();
   }
 
  private:
-  void require(bool condition, const Op& op, std::string_view rule) const {
+  // Texts are made only for what is wrong: making them takes longer than looking.
+  template <class... Args>
+  void require(bool condition,
+               const Op& op,
+               fmt::format_string<Args...> rule,
+               Args&&... args) const {
     if (!condition) {
-      raise<InternalError>(
-          "graph '{}': {} %{} \"{}\": {}", graph_.name(), op.def->name, op.id.value, op.name, rule);
+      raise<InternalError>("graph '{}': {} %{} \"{}\": {}",
+                           graph_.name(),
+                           op.def->name,
+                           op.id.value,
+                           op.name,
+                           fmt::format(rule, std::forward<Args>(args)...));
     }
   }
-  void require(bool condition, std::string_view rule) const {
+  template <class... Args>
+  void require(bool condition, fmt::format_string<Args...> rule, Args&&... args) const {
     if (!condition) {
-      raise<InternalError>("graph '{}': {}", graph_.name(), rule);
+      raise<InternalError>(
+          "graph '{}': {}", graph_.name(), fmt::format(rule, std::forward<Args>(args)...));
     }
   }
 
   void variables() {
     std::unordered_set<std::string_view> names;
     for (const Variable& variable : graph_.variables()) {
-      require(names.insert(variable.name).second,
-              fmt::format("variable '{}' exists twice", variable.name));
+      require(names.insert(variable.name).second, "variable '{}' exists twice", variable.name);
       const Initializer& init = variable.initializer;
-      require(init.kind != Initializer::Kind::Tensor || init.tensor.type() == variable.wholeType(),
-              fmt::format("variable '{}' is {}, its initial value {}",
-                          variable.name,
-                          variable.wholeType().str(),
-                          init.tensor.type().str()));
+      if (init.kind == Initializer::Kind::Tensor && init.tensor.type() != variable.wholeType()) {
+        require(false,
+                "variable '{}' is {}, its initial value {}",
+                variable.name,
+                variable.wholeType().str(),
+                init.tensor.type().str());
+      }
       const Shape part = variable.type.shape;
-      require(!variable.split ||
-                  (variable.split->parts >= 1 &&
-                   part == Shape{partOf(variable.split->whole.elements(), variable.split->parts)}),
-              fmt::format("variable '{}' is {}, and is no part of what is split",
-                          variable.name,
-                          variable.type.str()));
+      if (variable.split &&
+          (variable.split->parts < 1 ||
+           part != Shape{partOf(variable.split->whole.elements(), variable.split->parts)})) {
+        require(false,
+                "variable '{}' is {}, and is no part of what is split",
+                variable.name,
+                variable.type.str());
+      }
     }
   }
 
@@ -71,25 +90,28 @@ class Verifier {
     require(count >= op.def->minInputs &&
                 (op.def->maxInputs == kVariadic || count <= op.def->maxInputs),
             op,
-            fmt::format("it has {} operands, which its definition does not allow", count));
+            "it has {} operands, which its definition does not allow",
+            count);
     for (const Value v : op.inputs) {
       require(graph_.contains(v.op), op, "it reads an op that does not exist");
       const Op& producer = graph_.op(v.op);
       require(v.out < producer.outputs.size(),
               op,
-              fmt::format("it reads output {} of {} %{}, which has {}",
-                          v.out,
-                          producer.def->name,
-                          v.op.value,
-                          producer.outputs.size()));
-      require(
-          defined_.contains(v.op), op, fmt::format("it reads %{} before it is made", v.op.value));
+              "it reads output {} of {} %{}, which has {}",
+              v.out,
+              producer.def->name,
+              v.op.value,
+              producer.outputs.size());
+      require(v.op.index() < defined_.size() && defined_[v.op.index()],
+              op,
+              "it reads %{} before it is made",
+              v.op.value);
       require(producer.place.pass <= op.place.pass,
               op,
-              fmt::format("a {} op reads %{} of pass {}",
-                          name(op.place.pass),
-                          v.op.value,
-                          name(producer.place.pass)));
+              "a {} op reads %{} of pass {}",
+              name(op.place.pass),
+              v.op.value,
+              name(producer.place.pass));
     }
   }
 
@@ -99,7 +121,7 @@ class Verifier {
               op,
               "attributes with a default are not filled in");
     } catch (const InvalidArgument& error) {
-      require(false, op, fmt::format("its attributes are wrong: {}", error.message()));
+      require(false, op, "its attributes are wrong: {}", error.message());
     }
     for (const NamedAttr& item : op.attrs) {
       if (const auto* nested = std::get_if<GraphRef>(&item.value)) {
@@ -117,7 +139,9 @@ class Verifier {
   void types(const Op& op) const {
     require(op.def->outputs == kVariadic || static_cast<int>(op.outputs.size()) == op.def->outputs,
             op,
-            fmt::format("it has {} results, expected {}", op.outputs.size(), op.def->outputs));
+            "it has {} results, expected {}",
+            op.outputs.size(),
+            op.def->outputs);
     if (op.def->infer == nullptr) {
       return;
     }
@@ -126,19 +150,22 @@ class Verifier {
     try {
       inferred = op.def->infer({*op.def, op.attrs, inputs, {}});
     } catch (const InvalidArgument& error) {
-      require(false, op, fmt::format("its operands do not fit: {}", error.message()));
+      require(false, op, "its operands do not fit: {}", error.message());
     }
-    require(
-        inferred.size() == op.outputs.size(),
-        op,
-        fmt::format("it has {} results, inference gives {}", op.outputs.size(), inferred.size()));
+    require(inferred.size() == op.outputs.size(),
+            op,
+            "it has {} results, inference gives {}",
+            op.outputs.size(),
+            inferred.size());
     for (std::size_t i = 0; i < inferred.size(); ++i) {
-      require(inferred[i] == op.outputs[i],
-              op,
-              fmt::format("result {} has type {}, inference gives {}",
-                          i,
-                          op.outputs[i].str(),
-                          inferred[i].str()));
+      if (inferred[i] != op.outputs[i]) {
+        require(false,
+                op,
+                "result {} has type {}, inference gives {}",
+                i,
+                op.outputs[i].str(),
+                inferred[i].str());
+      }
     }
   }
 
@@ -150,11 +177,11 @@ class Verifier {
     require(op.is(kVariable) || op.is(kAssign), op, "only variable and assign name a variable");
     const auto& wanted = std::get<std::string>(*attr);
     const Variable* variable = graph_.findVariable(wanted);
-    require(variable != nullptr, op, fmt::format("there is no variable '{}'", wanted));
+    require(variable != nullptr, op, "there is no variable '{}'", wanted);
     const TensorType& type = op.is(kVariable) ? op.outputs[0] : graph_.type(op.inputs[0]);
-    require(type == variable->type,
-            op,
-            fmt::format("variable '{}' is {}, not {}", wanted, variable->type.str(), type.str()));
+    if (type != variable->type) {
+      require(false, op, "variable '{}' is {}, not {}", wanted, variable->type.str(), type.str());
+    }
   }
 
   void placement(const Op& op) const {
@@ -162,29 +189,30 @@ class Verifier {
     require(place.pass <= Pass::Update, op, "its pass is none of the three");
     require(place.stage >= -1 && place.phase >= -1 && place.device >= -1,
             op,
-            fmt::format("its stage {}, phase {} or device {} is below -1",
-                        place.stage,
-                        place.phase,
-                        place.device));
-    require(
-        place.block >= -1 && place.block < static_cast<std::int32_t>(graph_.blocks().size()),
-        op,
-        fmt::format("its block {} is none of the {} blocks", place.block, graph_.blocks().size()));
+            "its stage {}, phase {} or device {} is below -1",
+            place.stage,
+            place.phase,
+            place.device);
+    require(place.block >= -1 && place.block < static_cast<std::int32_t>(graph_.blocks().size()),
+            op,
+            "its block {} is none of the {} blocks",
+            place.block,
+            graph_.blocks().size());
   }
 
   void outputs() const {
     std::unordered_set<std::string_view> names;
     for (const Output& output : graph_.outputs()) {
-      require(names.insert(output.name).second,
-              fmt::format("output '{}' exists twice", output.name));
+      require(names.insert(output.name).second, "output '{}' exists twice", output.name);
       require(graph_.contains(output.value.op) &&
                   output.value.out < graph_.op(output.value.op).outputs.size(),
-              fmt::format("output '{}' is a value that does not exist", output.name));
+              "output '{}' is a value that does not exist",
+              output.name);
     }
   }
 
   const Graph& graph_;
-  std::unordered_set<OpId> defined_;
+  std::vector<bool> defined_;  // by OpId
   std::unordered_set<std::string_view> inputNames_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +19,10 @@ struct GraphTestAccess {
   static Op& op(Graph& graph, OpId id) { return *graph.ops_[id.index()]; }
   static std::vector<Output>& outputs(Graph& graph) { return graph.outputs_; }
   static std::vector<Variable>& variables(Graph& graph) { return graph.variables_; }
+  /// Names that a search for this one compares with, at most.
+  static std::size_t namesCompared(const Graph& graph, std::string_view name) {
+    return graph.variableIndex_.bucket_size(graph.variableIndex_.bucket(std::string(name)));
+  }
 };
 
 namespace {
@@ -61,6 +66,27 @@ void expectBroken(Sample& sample, std::string_view rule) {
     EXPECT_THAT(error.message(), HasSubstr(rule));
     EXPECT_THAT(error.message(), HasSubstr("graph 'sample'"));
   }
+}
+
+TEST(Graph, FindingAllVariablesComparesAFewNamesForEach) {
+  std::vector<std::size_t> compared;
+  for (const int count : {1000, 2000}) {
+    Graph graph;
+    for (int i = 0; i < count; ++i) {
+      graph.addVariable(
+          {fmt::format("layer{}.weight", i), f32({1 + i}), VariableRole::Weight, true, {}});
+    }
+    compared.push_back(0);
+    const Graph copy = graph;
+    for (int i = 0; i < count; ++i) {
+      const std::string name = fmt::format("layer{}.weight", i);
+      EXPECT_EQ(copy.findVariable(name)->type, f32({1 + i}));
+      compared.back() += GraphTestAccess::namesCompared(copy, name);
+    }
+    EXPECT_EQ(copy.findVariable("layer"), nullptr);
+  }
+  EXPECT_LE(compared[1], 23 * compared[0] / 10);
+  EXPECT_LE(compared[0], 4 * 1000U);
 }
 
 TEST(Verify, AcceptsValidGraphs) {

@@ -154,7 +154,7 @@ class Round {
   bool isOwnKernel(std::size_t buffer, std::int32_t node) const;
   std::vector<std::int32_t> kernelsOf(std::size_t buffer) const;
 
-  std::vector<Slot> slotsOf(const Node& node, std::int32_t m) const;
+  std::vector<std::vector<BufferId>> ringsOfNodes() const;
   void waitForMicroBatchBefore(const Node& node,
                                std::int32_t microBatch,
                                std::vector<Wait>& waits) const;

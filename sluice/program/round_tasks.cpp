@@ -156,26 +156,28 @@ void reduceWaits(std::int32_t lane, std::vector<Wait>& waits) {
 
 }  // namespace
 
-std::vector<Slot> Round::slotsOf(const Node& node, std::int32_t m) const {
-  std::vector<std::int32_t> touched = node.reads;
-  for (const std::int32_t b : node.writes) {
-    if (std::ranges::find(node.reads, b) == node.reads.end()) {
-      touched.push_back(b);
+/// Of each node the rings that it touches: those that it reads, then those that it only writes.
+std::vector<std::vector<BufferId>> Round::ringsOfNodes() const {
+  std::vector<std::vector<BufferId>> rings(nodes_.size());
+  std::vector<std::size_t> seenBy(emitted_.buffers.size(), nodes_.size());
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    for (const std::vector<std::int32_t>* list : {&nodes_[n].reads, &nodes_[n].writes}) {
+      for (const std::int32_t b : *list) {
+        const auto buffer = static_cast<std::size_t>(b);
+        if (emitted_.buffers[buffer].slots > 1 && seenBy[buffer] != n) {
+          seenBy[buffer] = n;
+          rings[n].push_back(BufferId(b));
+        }
+      }
     }
   }
-  std::vector<Slot> slots;
-  for (const std::int32_t b : touched) {
-    const std::int32_t depth = emitted_.buffers[static_cast<std::size_t>(b)].slots;
-    if (depth > 1) {
-      slots.push_back({BufferId(b), m % depth});
-    }
-  }
-  return slots;
+  return rings;
 }
 
 void Round::write(Program& program) const {
   program.lanes = lanes_;
   const std::vector<std::vector<MemoryRule>> rules = memoryRules();
+  const std::vector<std::vector<BufferId>> rings = ringsOfNodes();
   std::vector<Wait> waits;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     for (const auto& [n, instance] : order_[l]) {
@@ -189,7 +191,7 @@ void Round::write(Program& program) const {
         addMemoryWaits(node, rules[static_cast<std::size_t>(n)], instance, waits);
       }
       reduceWaits(node.lane, waits);
-      const std::vector<Slot> slots = slotsOf(node, m);
+      const std::vector<BufferId>& touched = rings[static_cast<std::size_t>(n)];
       program.lanes[l].tasks.push_back(
           {.kind = node.kind,
            .subject = node.subject,
@@ -198,9 +200,11 @@ void Round::write(Program& program) const {
            .firstWait = static_cast<std::int32_t>(program.waits.size()),
            .numWaits = static_cast<std::int32_t>(waits.size()),
            .firstSlot = static_cast<std::int32_t>(program.slots.size()),
-           .numSlots = static_cast<std::int32_t>(slots.size())});
+           .numSlots = static_cast<std::int32_t>(touched.size())});
       program.waits.insert(program.waits.end(), waits.begin(), waits.end());
-      program.slots.insert(program.slots.end(), slots.begin(), slots.end());
+      for (const BufferId ring : touched) {
+        program.slots.push_back({ring, m % emitted_.buffers[ring.index()].slots});
+      }
     }
   }
 }

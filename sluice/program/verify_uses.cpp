@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "sluice/program/verify_parts.h"
 
@@ -89,16 +90,33 @@ class SegmentRun {
     std::vector<BufferId> touched;
     touched.reserve(operands.size());
     for (const Use& use : operands) {
-      touched.push_back(use.buffer);
+      if (p_.buffer(use.buffer).totalBytes() > 0) {
+        touched.push_back(use.buffer);
+      }
     }
-    std::ranges::sort(touched, {}, &BufferId::value);
-    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-    return std::ranges::none_of(touched, [&](BufferId a) {
-      const Buffer& ring = p_.buffer(a);
-      return ring.slots > 1 && std::ranges::any_of(touched, [&](BufferId b) {
-               return a != b && overlap(ring, p_.buffer(b));
-             });
+    std::ranges::sort(touched, {}, [&](BufferId id) {
+      const Buffer& buffer = p_.buffer(id);
+      return std::tuple(buffer.device, buffer.region, buffer.offset, id.value);
     });
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    // Going up in memory, each has to begin behind the rings below it, a ring behind everything.
+    const Buffer* below = nullptr;
+    std::size_t end = 0;
+    std::size_t endOfRings = 0;
+    for (const BufferId id : touched) {
+      const Buffer& buffer = p_.buffer(id);
+      if (below == nullptr || below->device != buffer.device || below->region != buffer.region) {
+        end = endOfRings = 0;
+      }
+      const bool ring = buffer.slots > 1;
+      if (buffer.offset < (ring ? end : endOfRings)) {
+        return false;
+      }
+      end = std::max(end, buffer.offset + buffer.totalBytes());
+      endOfRings = ring ? end : endOfRings;
+      below = &buffer;
+    }
+    return true;
   }
 
   Written& writtenOf(const Buffer& buffer) {

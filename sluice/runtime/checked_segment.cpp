@@ -63,9 +63,11 @@ FiniteCheck checkFinite(const TensorType& type, const void* elements) {
   return check;
 }
 
-CheckedSegment::CheckedSegment(device::Device& device, const program::Segment& segment)
-    : segment_(segment) {
-  for (const device::KernelCall& call : segment.calls) {
+CheckedSegment::CheckedSegment(device::Device& device,
+                               const program::Segment& segment,
+                               std::span<const device::KernelCall> calls)
+    : segment_(segment), calls_(calls) {
+  for (const device::KernelCall& call : calls) {
     kernels_.push_back(device.prepare({&call, 1}));
   }
 }
@@ -104,7 +106,7 @@ void CheckedSegment::run(device::Queue& queue,
                          ir::RunInfo info,
                          std::int64_t microBatch) {
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
-    const device::KernelCall& call = segment_.calls[i];
+    const device::KernelCall& call = calls_[i];
     // First: a kernel may overwrite what it reads.
     const Seen seen = lookAtInputs(queue, call, buffers);
     if (seen.nan && compares(*call.def)) {

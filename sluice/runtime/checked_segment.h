@@ -15,7 +15,11 @@ namespace sluice::runtime {
 
 class CheckedSegment {
  public:
-  CheckedSegment(device::Device& device, const program::Segment& segment);
+  /// `calls` are those of the segment, with buffers by their numbers on the device; it must outlive
+  /// this.
+  CheckedSegment(device::Device& device,
+                 const program::Segment& segment,
+                 std::span<const device::KernelCall> calls);
 
   /// `microBatch` is the number of the step's. Throws FloatingPointError.
   void run(device::Queue& queue,
@@ -41,6 +45,7 @@ class CheckedSegment {
                          std::int64_t microBatch) const;
 
   const program::Segment& segment_;
+  std::span<const device::KernelCall> calls_;
   std::vector<std::unique_ptr<device::Executable>> kernels_;
   std::vector<std::byte> copy_;  // of a tensor, on the host
 };

@@ -39,6 +39,14 @@ std::int64_t now() {
 LoadedProgram::LoadedProgram(program::Program program) : program_(std::move(program)) {}
 LoadedProgram::~LoadedProgram() = default;
 
+std::size_t LoadedProgram::tableEntries() const {
+  std::size_t count = addresses_.size() + (plans_ != nullptr ? plans_->entries() : 0);
+  for (const auto& lane : lanes_) {
+    count += lane->addresses().size();
+  }
+  return count;
+}
+
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one per engine
 struct Engine::Impl {
   /// What sleeping threads of one class wait for: raised when a task of theirs may be ready.
@@ -106,8 +114,12 @@ struct Engine::Impl {
   void growWorkers() {
     devices.clear();
     for (const ModelState* state : states) {
-      devices.insert(devices.end(), state->devices().begin(), state->devices().end());
+      addDevices(*state);
     }
+  }
+
+  void addDevices(const ModelState& state) {
+    devices.insert(devices.end(), state.devices().begin(), state.devices().end());
     const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const int wanted = options.workers > 0 ? options.workers
                                            : std::clamp(static_cast<int>(devices.size()), 1, cores);
@@ -132,6 +144,7 @@ struct Engine::Impl {
 
   void threadLoop(LaneClass laneClass, std::int32_t seen) {
     std::set<device::Device*> entered;
+    TaskRoom room;
     for (;;) {
       step.wait(seen);
       seen = step.load();
@@ -146,7 +159,8 @@ struct Engine::Impl {
       }
       try {
         const Turn::Work mark(turns);
-        work(laneClass);
+        room.sources.reserve(job.replicas());
+        work(laneClass, room);
       } catch (...) {
         fail(std::current_exception());
       }
@@ -186,7 +200,7 @@ struct Engine::Impl {
   bool over() const { return failed.load() || lanesLeft.load() == 0; }
 
   /// Runs ready tasks of a class until the step is over.
-  void work(LaneClass laneClass) {
+  void work(LaneClass laneClass, TaskRoom& room) {
     const bool idle = std::ranges::none_of(
         job.lanes, [&](const auto& lane) { return job.classOf(*lane) == laneClass; });
     if (idle && laneClass != LaneClass::Device) {
@@ -196,7 +210,7 @@ struct Engine::Impl {
     while (!over()) {
       const std::int32_t epoch = signal.epoch.load();
       if (LaneRun* lane = claimReady(laneClass)) {
-        runNext(*lane);
+        runNext(*lane, room);
         continue;
       }
       signal.sleepers.fetch_add(1);
@@ -240,9 +254,9 @@ struct Engine::Impl {
     }
   }
 
-  void runTaskAt(LaneRun& lane, const Task& task, std::int32_t round) {
+  void runTaskAt(LaneRun& lane, const Task& task, std::int32_t round, TaskRoom& room) {
     try {
-      runTask(job, lane, task, round);
+      runTask(job, lane, task, round, room);
     } catch (Error& error) {
       error.at(fmt::format("{} of micro-batch {}, round {}, device {}",
                            program::name(task.kind),
@@ -253,7 +267,7 @@ struct Engine::Impl {
     }
   }
 
-  void runNext(LaneRun& lane) {
+  void runNext(LaneRun& lane, TaskRoom& room) {
     const std::int64_t count = lane.done();
     const Task& task = lane.task(count);
     const std::int32_t round = lane.round(count);
@@ -263,7 +277,7 @@ struct Engine::Impl {
         options.beforeTask(static_cast<std::size_t>(&lane.plan() - job.program->lanes.data()),
                            count);
       }
-      runTaskAt(lane, task, round);
+      runTaskAt(lane, task, round, room);
     } catch (...) {
       fail(std::current_exception());
       lane.release();  // after the failure: nobody takes it up again
@@ -382,34 +396,37 @@ Engine::~Engine() = default;
 
 void Engine::addReplica(ModelState& state) {
   states_.push_back(&state);
-  impl_->growWorkers();
+  impl_->addDevices(state);
 }
 
 void Engine::growWorkers() {
   impl_->growWorkers();
 }
 
-namespace {
-
-/// Tells each lane which of its tasks others wait for.
-void markSignals(const Program& program, std::span<const std::unique_ptr<LaneRun>> lanes) {
-  const std::size_t perReplica = program.lanes.size();
-  for (const auto& lane : lanes) {
-    const std::size_t first = lane->replica() * perReplica;
-    for (const Task& task : lane->plan().tasks) {
-      for (const program::Wait& wait : program.waitsOf(task)) {
-        const auto target = static_cast<std::size_t>(wait.lane);
-        const std::size_t begin = wait.allReplicas ? 0 : first;
-        const std::size_t end = wait.allReplicas ? lanes.size() : first + perReplica;
-        for (std::size_t l = begin + target; l < end; l += perReplica) {
-          lanes[l]->setSignal(wait.task, lane->laneClass());
-        }
+/// Of every replica, one behind the other.
+void Engine::makeKernels(LoadedProgram& loaded, CheckFinite check) {
+  const std::size_t segments = loaded.program_.segments.size();
+  const bool checked = check == CheckFinite::Yes;
+  loaded.calls_.resize(checked ? segments : 0);
+  loaded.checked_.resize(checked ? segments * loaded.replicas_ : 0);
+  loaded.segments_.resize(checked ? 0 : segments * loaded.replicas_);
+  for (std::size_t s = 0; s < segments; ++s) {
+    const program::Segment& segment = loaded.program_.segments[s];
+    std::vector<device::KernelCall> calls = loaded.plans_->callsOf(segment);
+    for (std::size_t r = 0; r < loaded.replicas_; ++r) {
+      device::Device& device = *states_[r]->devices()[static_cast<std::size_t>(segment.device)];
+      if (!checked) {
+        loaded.segments_[r * segments + s] = device.prepare(calls);
+        continue;
       }
+      if (r == 0) {
+        loaded.calls_[s] = std::move(calls);
+      }
+      loaded.checked_[r * segments + s] =
+          std::make_unique<CheckedSegment>(device, segment, loaded.calls_[s]);
     }
   }
 }
-
-}  // namespace
 
 std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
                                             std::size_t replicas,
@@ -424,23 +441,18 @@ std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
                p.devices.size(),
                states_.size(),
                states_[0]->devices().size());
+  loaded->plans_ = std::make_unique<LanePlans>(p);
+  makeKernels(*loaded, check);
   for (std::size_t r = 0; r < replicas; ++r) {
     const std::vector<device::Device*>& devices = states_[r]->devices();
-    for (const program::Segment& segment : p.segments) {
-      device::Device& device = *devices[static_cast<std::size_t>(segment.device)];
-      if (check == CheckFinite::Yes) {
-        loaded->checked_.push_back(std::make_unique<CheckedSegment>(device, segment));
-      } else {
-        loaded->segments_.push_back(device.prepare(segment.calls));
-      }
-    }
     for (std::size_t l = 0; l < p.lanes.size(); ++l) {
       loaded->lanes_.push_back(std::make_unique<LaneRun>(
-          p, l, r, devices[static_cast<std::size_t>(p.lanes[l].device)]->makeQueue()));
-      loaded->lanes_.back()->sources.reserve(replicas);
+          *loaded->plans_,
+          l,
+          r,
+          devices[static_cast<std::size_t>(p.lanes[l].device)]->makeQueue()));
     }
   }
-  markSignals(p, loaded->lanes_);
   impl_->growRemote(static_cast<std::size_t>(std::ranges::count(
       loaded->lanes_, LaneClass::Remote, [](const auto& lane) { return lane->laneClass(); })));
   return loaded;

@@ -25,6 +25,7 @@ namespace sluice::runtime {
 
 class CheckedSegment;
 class LaneRun;
+struct LanePlans;
 
 /// When one task of a lane ran, in nanoseconds of a steady clock.
 struct TaskTime {
@@ -48,12 +49,16 @@ class LoadedProgram {
   std::size_t replicas() const { return replicas_; }
   /// What a step writes of the state; known once the program was prepared.
   const WrittenState& written() const { return written_; }
+  /// Entries of the tables that it is run with: addresses, waiters, sources of sums.
+  std::size_t tableEntries() const;
 
  private:
   friend class Engine;
   program::Program program_;
   WrittenState written_;
   std::uint64_t serial_ = 0;  // tells programs of one Engine apart
+  std::unique_ptr<const LanePlans> plans_;
+  std::vector<std::vector<device::KernelCall>> calls_;  // by segment, if it is checked
   // One replica behind the other:
   std::vector<std::unique_ptr<device::Executable>> segments_;  // or, if it is checked:
   std::vector<std::unique_ptr<CheckedSegment>> checked_;
@@ -140,6 +145,7 @@ class Engine {
 
  private:
   struct Impl;
+  void makeKernels(LoadedProgram& loaded, CheckFinite check);
   void refreshAddresses(LoadedProgram& loaded);
   std::uint64_t generation(const LoadedProgram& loaded) const;
   void makeCurrent(const LoadedProgram& loaded);

@@ -122,6 +122,37 @@ void delay(std::size_t lane, std::int64_t count) {
   }
 }
 
+/// What the tables of a loaded pipeline hold, after a step, with a device for each stage.
+std::size_t entriesFor(std::int32_t stages, std::size_t replicas) {
+  const ir::Graph graph = chainModel({.blocks = stages});
+  ChainRun run{.microBatches = 2};
+  for (std::int32_t s = 0; s < stages; ++s) {
+    run.deviceOfStage.push_back(s);
+  }
+  Group group(static_cast<std::size_t>(stages));
+  const Chain chain = group.lower(graph, run);
+  std::vector<std::unique_ptr<ModelState>> more;
+  while (more.size() + 1 < replicas) {
+    more.push_back(std::make_unique<ModelState>(group.state->devices(), kSeed));
+    more.back()->adopt(chain.state);
+    group.engine->addReplica(*more.back());
+  }
+  group.state->adopt(chain.state);
+  const auto loaded = group.engine->load(chain.program, replicas);
+  MapFeed feed(loaded->program(), inputsOf(graph, 2 * static_cast<std::int64_t>(replicas)));
+  MapSink sink(loaded->program());
+  group.engine->run(*loaded, {.feed = feed, .sink = sink});
+  return loaded->tableEntries();
+}
+
+TEST(EngineOnSeveralDevices, TablesGrowWithStagesAndReplicasNotWithTheirSquares) {
+  const auto few = static_cast<double>(entriesFor(16, 1));
+  EXPECT_LE(static_cast<double>(entriesFor(32, 1)), 2.1 * few);
+  EXPECT_LE(static_cast<double>(entriesFor(16, 8)), 8 * few);
+  const auto one = static_cast<double>(entriesFor(1, 8));
+  EXPECT_LE(static_cast<double>(entriesFor(1, 16)), 2.1 * one);
+}
+
 TEST(EngineOnSeveralDevices, GivesTheBitsOfOneDeviceWhateverIsDelayed) {
   const ir::Graph graph = chainModel({.blocks = 4, .skip = true, .tied = true, .clipped = true});
   const auto expected = trained(graph, {.deviceOfStage = {0, 0, 0, 0}, .microBatches = 4}, {});

@@ -21,10 +21,27 @@ namespace sluice::runtime {
 enum class LaneClass : std::uint8_t { Device, Host, Remote };
 inline constexpr std::size_t kLaneClasses = 3;
 
+/// What the lanes of all replicas have in common, made once for a Program. Kernels know buffers by
+/// their numbers on their own device, so that no lane has a table of all buffers of the Program.
+struct LanePlans {
+  explicit LanePlans(const program::Program& program);
+
+  /// The kernels of a segment, with buffers by their numbers on its device.
+  std::vector<device::KernelCall> callsOf(const program::Segment& segment) const;
+  std::size_t entries() const;  ///< of all tables
+
+  const program::Program& program;
+  std::vector<std::int32_t> numberOf;                     ///< by BufferId: its number on its device
+  std::vector<std::vector<program::BufferId>> buffersOf;  ///< by device and number
+  /// By lane, then by task and class: whether tasks of other lanes of that class wait for it.
+  std::vector<std::vector<bool>> signals;
+  std::int64_t roundSpan = 1;  ///< what a round adds to the priority of a task
+};
+
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the counter has its own cache line
 class LaneRun {
  public:
-  LaneRun(const program::Program& program,
+  LaneRun(const LanePlans& plans,
           std::size_t lane,
           std::size_t replica,
           std::unique_ptr<device::Queue> queue);
@@ -64,13 +81,9 @@ class LaneRun {
     return signals_[static_cast<std::size_t>(count % perRound()) * kLaneClasses +
                     static_cast<std::size_t>(waiter)];
   }
-  void setSignal(std::int32_t task, LaneClass waiter) {
-    signals_[static_cast<std::size_t>(task) * kLaneClasses + static_cast<std::size_t>(waiter)] =
-        true;
-  }
 
-  /// Where a buffer is for a task of this lane; slots are those of the task being run.
-  std::byte* address(program::BufferId id) const { return buffers_[id.index()]; }
+  /// For kernels: where the buffers of the device are, by their numbers there; slots are those of
+  /// the task that was selected last. Only the lanes of kernels have it.
   std::span<std::byte* const> addresses() const { return buffers_; }
   void selectSlots(const program::Task& task,
                    std::int32_t round,
@@ -78,9 +91,6 @@ class LaneRun {
 
   void addTime(const TaskTime& time) { times_.push_back(time); }
   std::vector<TaskTime>& times() { return times_; }
-
-  /// Room for the addresses that a sum over replicas reads.
-  std::vector<const void*> sources;
 
   /// "compute of device 0: finished run forward 0 of micro-batch 1, next is ..."
   std::string report() const;
@@ -90,17 +100,17 @@ class LaneRun {
 
   // Polled by other threads; shares its cache line only with what a step does not change.
   alignas(64) std::atomic<std::int64_t> done_{0};
+  const LanePlans& plans_;
   const program::Program& program_;
   const program::Lane& plan_;
   std::size_t replica_;
   LaneClass class_;
   std::atomic<bool> taken_{false};
   std::unique_ptr<device::Queue> queue_;
-  std::vector<std::byte*> buffers_;  // by BufferId, ring slots set per task
-  std::vector<bool> signals_;        // by task and class
+  std::vector<std::byte*> buffers_;  // by number on the device, ring slots set per task
+  const std::vector<bool>& signals_;
   std::vector<TaskTime> times_;
   std::int64_t total_ = 0;
-  std::int64_t roundSpan_ = 1;  // what a round adds to the priority
 };
 
 }  // namespace sluice::runtime

@@ -24,6 +24,15 @@ std::size_t slotOffset(const Program& program,
   return 0;
 }
 
+/// Where a buffer is for the task.
+std::byte* addressOf(const StepJob& job,
+                     const LaneRun& lane,
+                     program::BufferId id,
+                     const Task& task,
+                     std::int32_t round) {
+  return job.addressesOf(lane.replica())[id.index()] + slotOffset(*job.program, id, task, round);
+}
+
 void runSegment(const StepJob& job,
                 LaneRun& lane,
                 const Task& task,
@@ -61,11 +70,11 @@ void moveRemote(const StepJob& job,
   if (from.isRemote()) {
     state.remote(from.region)
         .read(from.offset + slotOffset(*job.program, transfer.from, task, round),
-              lane.address(transfer.to),
+              addressOf(job, lane, transfer.to, task, round),
               transfer.bytes);
   } else {
     state.remote(to.region).write(to.offset + slotOffset(*job.program, transfer.to, task, round),
-                                  lane.address(transfer.from),
+                                  addressOf(job, lane, transfer.from, task, round),
                                   transfer.bytes);
   }
   job.links->pass(lane.replica(),
@@ -80,42 +89,45 @@ void joinReplicas(const StepJob& job,
                   LaneRun& lane,
                   const program::Reduction& reduction,
                   const Task& task,
-                  std::int32_t round) {
+                  std::int32_t round,
+                  std::vector<const void*>& sources) {
   const std::size_t offset = slotOffset(*job.program, reduction.from, task, round);
-  lane.sources.clear();
+  sources.clear();
   for (std::size_t r = 0; r < job.replicas(); ++r) {
-    lane.sources.push_back(job.addressesOf(r)[reduction.from.index()] + offset);
+    sources.push_back(job.addressesOf(r)[reduction.from.index()] + offset);
   }
-  const std::int64_t summed =
-      reduce(lane.queue(), reduction, lane.sources, lane.address(reduction.to), lane.replica());
+  std::byte* const to = addressOf(job, lane, reduction.to, task, round);
+  const std::int64_t summed = reduce(lane.queue(), reduction, sources, to, lane.replica());
   if (!job.checked.empty() && summed > 0) {
     const TensorType terms{reduction.type.dtype, Shape{summed}};
-    requireFiniteSum(reduction.name, terms, lane.sources, lane.address(reduction.to));
+    requireFiniteSum(reduction.name, terms, sources, to);
   }
 }
 
 }  // namespace
 
-void runTask(const StepJob& job, LaneRun& lane, const Task& task, std::int32_t round) {
+void runTask(
+    const StepJob& job, LaneRun& lane, const Task& task, std::int32_t round, TaskRoom& room) {
   const Program& program = *job.program;
   const std::int64_t inStep =
       static_cast<std::int64_t>(round) * program.microBatchesPerRound + task.microBatch;
   const std::int64_t overReplicas = inStep * static_cast<std::int64_t>(job.replicas()) +
                                     static_cast<std::int64_t>(lane.replica());
-  lane.selectSlots(task, round, job.addressesOf(lane.replica()));
+  const auto address = [&](program::BufferId id) { return addressOf(job, lane, id, task, round); };
   const auto subject = static_cast<std::size_t>(task.subject);
   switch (task.kind) {
     case TaskKind::Run:
       if (job.written->segments[subject]) {
         job.wrote->store(true, std::memory_order_relaxed);
       }
+      lane.selectSlots(task, round, job.addressesOf(lane.replica()));
       runSegment(job, lane, task, overReplicas);
       break;
     case TaskKind::Feed: {
       const program::Stream& stream = program.feeds[subject];
       const void* data = job.args->feed.take(task.subject, overReplicas);
       requireGoing(job);
-      lane.queue().copy(lane.address(stream.buffer), data, stream.type.bytes());
+      lane.queue().copy(address(stream.buffer), data, stream.type.bytes());
       break;
     }
     case TaskKind::Drain: {
@@ -123,7 +135,7 @@ void runTask(const StepJob& job, LaneRun& lane, const Task& task, std::int32_t r
       const std::int64_t total =
           static_cast<std::int64_t>(job.args->rounds) * program.microBatchesPerRound;
       if (stream.rule.applies(inStep, total)) {
-        job.args->sink.put(task.subject, overReplicas, lane.address(stream.buffer));
+        job.args->sink.put(task.subject, overReplicas, address(stream.buffer));
       }
       break;
     }
@@ -135,12 +147,12 @@ void runTask(const StepJob& job, LaneRun& lane, const Task& task, std::int32_t r
       if (lane.laneClass() == LaneClass::Remote) {
         moveRemote(job, lane, transfer, task, round);
       } else {
-        lane.queue().copy(lane.address(transfer.to), lane.address(transfer.from), transfer.bytes);
+        lane.queue().copy(address(transfer.to), address(transfer.from), transfer.bytes);
       }
       break;
     }
     case TaskKind::Reduce:
-      joinReplicas(job, lane, program.reductions[subject], task, round);
+      joinReplicas(job, lane, program.reductions[subject], task, round, room.sources);
       break;
     case TaskKind::Barrier:  // its waits were all
       break;

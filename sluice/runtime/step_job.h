@@ -41,7 +41,16 @@ struct StepJob {
   }
 };
 
+/// Room that a thread needs for the tasks that it runs.
+struct TaskRoom {
+  std::vector<const void*> sources;  ///< what a sum over replicas reads
+};
+
 /// Does the work of one task, in the thread that has claimed its lane.
-void runTask(const StepJob& job, LaneRun& lane, const program::Task& task, std::int32_t round);
+void runTask(const StepJob& job,
+             LaneRun& lane,
+             const program::Task& task,
+             std::int32_t round,
+             TaskRoom& room);
 
 }  // namespace sluice::runtime

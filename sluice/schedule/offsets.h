@@ -36,6 +36,7 @@ struct OffsetPlan {
   std::vector<std::size_t> offsets;
   std::size_t peak = 0;        ///< bytes of the arena
   std::size_t lowerBound = 0;  ///< most bytes alive at one time
+  std::size_t looks = 0;       ///< pieces of taken memory that were looked at: the work it was
 };
 
 /// Offsets are multiples of `alignment`.

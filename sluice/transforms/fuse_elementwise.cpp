@@ -16,7 +16,6 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -36,12 +35,19 @@ enum class Mode { Elementwise, Epilogues };
 class Fuser {
  public:
   Fuser(ir::Graph& graph, Mode mode) : graph_(graph), mode_(mode), users_(graph.users()) {
+    std::size_t size = 0;
+    for (const OpId id : graph.order()) {
+      size = std::max(size, id.index() + 1);
+    }
+    positions_.resize(size);
+    groupOf_.assign(size, kNone);
+    std::size_t position = 0;
     for (const OpId id : graph.order()) {
       const Op& op = graph.op(id);
       if (op.is(ir::kAssign)) {
-        assigns_[op.attrs.text("var")].push_back(positions_.size());
+        assigns_[op.attrs.text("var")].push_back(position);
       }
-      positions_.emplace(id, positions_.size());
+      positions_[id.index()] = position++;
     }
   }
 
@@ -57,6 +63,9 @@ class Fuser {
 
  private:
   using Group = std::vector<OpId>;  // in order
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  std::size_t positionOf(OpId id) const { return positions_[id.index()]; }
 
   bool isAnchor(const Op& op) const {
     return mode_ == Mode::Epilogues && ops::isFusionAnchor(*op.def);
@@ -70,45 +79,49 @@ class Fuser {
   /// Puts an op into a group with as many of its producers' groups as the rules allow.
   void place(const Op& op) {
     Group group = {op.id};
-    std::unordered_set<std::size_t> taken;
+    std::vector<std::size_t> taken;
     for (const Value v : isAnchor(op) ? std::vector<Value>() : op.inputs) {
-      const auto found = groupOf_.find(v.op);
-      if (found == groupOf_.end() || taken.contains(found->second)) {
+      const std::size_t found = groupOf_[v.op.index()];
+      if (found == kNone || std::ranges::find(taken, found) != taken.end()) {
         continue;
       }
-      Group merged = groups_[found->second];
+      Group merged = groups_[found];
       merged.insert(merged.end(), group.begin(), group.end());
-      std::ranges::sort(merged, {}, [&](OpId id) { return positions_.at(id); });
+      std::ranges::sort(merged, {}, [&](OpId id) { return positionOf(id); });
       if (isValid(merged)) {
         group = std::move(merged);
-        taken.insert(found->second);
+        taken.push_back(found);
       }
     }
     for (const std::size_t old : taken) {
       groups_[old].clear();
     }
     for (const OpId id : group) {
-      groupOf_.insert_or_assign(id, groups_.size());
+      groupOf_[id.index()] = groups_.size();
     }
     groups_.push_back(std::move(group));
   }
 
   bool isValid(const Group& group) const {
-    const std::unordered_set<OpId> members(group.begin(), group.end());
-    const std::size_t last = positions_.at(group.back());
+    if (group.size() > kMaxFusedOps + 1) {  // one may be an anchor; a member has an op or more
+      return false;
+    }
+    const std::size_t last = positionOf(group.back());
     const Op& model = graph_.op(group.back());
     std::size_t anchors = 0;
     for (const OpId id : group) {
       const Op& op = graph_.op(id);
       anchors += isAnchor(op) ? 1 : 0;
       if (op.place != model.place || op.outputs[0].shape != model.outputs[0].shape ||
-          !isMovable(op, members, last)) {
+          !isMovable(op, group, last)) {
         return false;
       }
     }
+    if (anchors > 1 || (anchors == 1 && !anchorsOwnOperands(group))) {
+      return false;
+    }
     const BodySize size = bodySize(graph_, group);
-    return anchors <= 1 && anchorsOwnOperands(group) && size.ops - anchors <= kMaxFusedOps &&
-           size.operands <= kMaxFusedOperands;
+    return size.ops - anchors <= kMaxFusedOps && size.operands <= kMaxFusedOperands;
   }
 
   /// Whether no operand of an anchor is read twice, so that devices may choose its layout.
@@ -127,10 +140,11 @@ class Fuser {
   }
 
   /// Whether a member may run at position `last` instead of its own.
-  bool isMovable(const Op& op, const std::unordered_set<OpId>& members, std::size_t last) const {
+  bool isMovable(const Op& op, const Group& members, std::size_t last) const {
+    const auto isMember = [&](OpId id) { return std::ranges::find(members, id) != members.end(); };
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       for (const ir::Use& use : users_.of(op.out(i))) {
-        if (!members.contains(use.op) && (isAnchor(op) || positions_.at(use.op) < last)) {
+        if ((isAnchor(op) || positionOf(use.op) < last) && !isMember(use.op)) {
           return false;
         }
       }
@@ -139,8 +153,7 @@ class Fuser {
       }
     }
     return std::ranges::none_of(op.inputs, [&](Value v) {
-      return (isAnchor(op) && members.contains(v.op)) ||
-             isAssignedBetween(v, positions_.at(op.id), last);
+      return (isAnchor(op) && isMember(v.op)) || isAssignedBetween(v, positionOf(op.id), last);
     });
   }
 
@@ -206,10 +219,10 @@ class Fuser {
   ir::Graph& graph_;
   Mode mode_;
   ir::Users users_;
-  std::unordered_map<OpId, std::size_t> positions_;
+  std::vector<std::size_t> positions_;  // by OpId
   std::unordered_map<std::string, std::vector<std::size_t>> assigns_;
-  std::vector<Group> groups_;  // emptied when merged into a later one
-  std::unordered_map<OpId, std::size_t> groupOf_;
+  std::vector<Group> groups_;         // emptied when merged into a later one
+  std::vector<std::size_t> groupOf_;  // by OpId
 };
 
 /// Fused ops stand later than their first members did, which can allow further groups.

@@ -10,9 +10,11 @@
 namespace {
 
 std::atomic<std::int64_t> allocations{0};
+std::atomic<std::int64_t> bytesAsked{0};
 
 void* count(std::size_t bytes, std::size_t alignment) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
+  bytesAsked.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   return alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes)
                                                 : std::aligned_alloc(alignment, rounded);
@@ -30,6 +32,10 @@ void* countOrThrow(std::size_t bytes, std::size_t alignment) {
 
 std::int64_t sluice::testing::allocationCount() {
   return allocations.load();
+}
+
+std::int64_t sluice::testing::allocatedBytes() {
+  return bytesAsked.load();
 }
 
 void* operator new(std::size_t bytes) {
