@@ -114,7 +114,9 @@ class ModuleSource : public GraphSource {
     }));
   }
 
-  void setSession(std::shared_ptr<Session> session) override { link_->setStore(std::move(session)); }
+  void setSession(std::shared_ptr<Session> session) override {
+    link_->setStore(std::move(session));
+  }
 
   void release() override {
     if (!link_->isAlive()) {
@@ -287,7 +289,9 @@ class BuilderSource : public GraphSource {
         [&] { return std::make_shared<Session>(options, options.randomSeed().value_or(0)); }));
   }
 
-  void setSession(std::shared_ptr<Session> session) override { link_->setStore(std::move(session)); }
+  void setSession(std::shared_ptr<Session> session) override {
+    link_->setStore(std::move(session));
+  }
 
   void release() override {
     // A Builder's weights have no other home than the session, which keeps them on the host.

@@ -75,7 +75,8 @@ enum class LossIsSaid : bool { No, Yes };
 
 struct ModuleSourceOptions {
   LossIsSaid lossIsSaid = LossIsSaid::No;
-  std::shared_ptr<nn::Module> owner = nullptr;  ///< keeps the module alive; null: somebody else does
+  std::shared_ptr<nn::Module> owner =
+      nullptr;  ///< keeps the module alive; null: somebody else does
 };
 
 /// Traces `forward`, which takes the inputs. If the module ends before the source, what was traced

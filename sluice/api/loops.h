@@ -59,8 +59,8 @@ void enqueue(data::OutfeedQueue& outfeed, const std::map<std::string, nn::Tensor
 void minimize(const UpdateRule& rule, const nn::Tensor& loss);
 
 /// A function that contains a repeat() or a pipeline(), as one callable. It is traced at the first
-/// call, for inputs of that call's types. Calls from several threads take turns. What it computes before and behind the loop is computed
-/// once per call.
+/// call, for inputs of that call's types. Calls from several threads take turns. What it computes
+/// before and behind the loop is computed once per call.
 class CompiledFunction {
  public:
   CompiledFunction(nn::Module* module, const Options& options, nn::Body function);

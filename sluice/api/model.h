@@ -340,9 +340,11 @@ class TypedModel : public Model {
              const Options& options,
              std::unique_ptr<optim::Optimizer> optimizer,
              std::shared_ptr<Net> owner = nullptr)
-      : Model(moduleSource(net, detail::bindForward(net), detail::inputsOf(net), {.owner = std::move(owner)}),
-              options,
-              std::move(optimizer)) {}
+      : Model(
+            moduleSource(
+                net, detail::bindForward(net), detail::inputsOf(net), {.owner = std::move(owner)}),
+            options,
+            std::move(optimizer)) {}
 
   template <class... Args>
   requires(sizeof...(Args) <= Traits::kArity &&

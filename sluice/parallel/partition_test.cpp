@@ -138,10 +138,10 @@ TEST(AnnotateStages, CutsByCostAtTheSharesOfTheDevices) {
 
 TEST(AnnotateStages, RefusesMoreDevicesThanTheCutCanFill) {
   BlockChain chain({1000, 1000, 1000, 1000});
-  EXPECT_THAT(
-      messageOf(
-          [&] { annotateStages(chain.graph, {.mode = VirtualGraphMode::Auto, .devices = 60}); }),
-      HasSubstr("devicesPerReplica is 60, but the graph can be cut by cost over at most"));
+  EXPECT_THAT(messageOf([&] {
+                annotateStages(chain.graph, {.mode = VirtualGraphMode::Auto, .devices = 60});
+              }),
+              HasSubstr("devicesPerReplica is 60, but the graph can be cut by cost over at most"));
   annotateStages(chain.graph, {.mode = VirtualGraphMode::Auto, .devices = 4});
   EXPECT_THAT(chain.devices(), ElementsAre(0, 1, 2, 3));
 }
@@ -210,10 +210,10 @@ TEST(AnnotateStages, KeepsWhatTheLoopWritesOnOneDevice) {
 
 TEST(AnnotateStages, RefusesMoreDevicesThanThereAreOps) {
   SharedChain chain(2);
-  EXPECT_THAT(
-      messageOf(
-          [&] { annotateStages(chain.graph, {.mode = VirtualGraphMode::Auto, .devices = 4}); }),
-      HasSubstr("ask for 2"));
+  EXPECT_THAT(messageOf([&] {
+                annotateStages(chain.graph, {.mode = VirtualGraphMode::Auto, .devices = 4});
+              }),
+              HasSubstr("ask for 2"));
 }
 
 TEST(AnnotateStages, CutsGraphsOfVeryManyOps) {
