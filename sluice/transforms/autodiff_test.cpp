@@ -13,6 +13,7 @@
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/reduction_ops.h"
+#include "sluice/transforms/gather_early.h"
 #include "sluice/transforms/pass_checks.h"
 
 namespace sluice::transforms {
@@ -92,6 +93,42 @@ TEST(Autodiff, OneMatrixForABatchGetsOneProductOverAllRows) {
       }
     }
   }
+}
+
+TEST(GatherEarly, MovesSumsOfGradientsToWhereTheGradientsAre) {
+  ir::Graph graph = parseGraph(R"(graph "g" {
+    var "a": f32[2] accumulator init constant(0)
+    var "b": f32[2] accumulator init constant(0)
+    var "rate": f32[] scalar init constant(0)
+    %0 = input() "x" : f32[2]
+    %1 = exp(%0) "grad/second" : f32[2] @backward
+    %2 = neg(%1) "grad/first" : f32[2] @backward
+    %3 = abs(%2) "grad/input" : f32[2] @backward
+    %4 = variable() {var="rate"} "rate" : f32[] @backward
+    %5 = mul(%1, %4) "scaled" : f32[2] @backward
+    assign(%5) {mode="sum", var="b"} "into b" : @backward
+    %7 = variable() {var="b"} "sum" : f32[2] @update
+    assign(%2) {mode="sum", var="a"} "into a" : @backward
+    output "y" = %3
+  })");
+  const ir::Graph before = graph;
+  gatherEarly(graph, 4);
+  verify(graph);
+  std::vector<std::string> names;
+  for (const ir::OpId id : graph.order()) {
+    names.push_back(graph.op(id).name);
+  }
+  EXPECT_THAT(names,
+              ::testing::ElementsAre("x",
+                                     "grad/second",
+                                     "rate",
+                                     "scaled",
+                                     "into b",
+                                     "grad/first",
+                                     "into a",
+                                     "grad/input",
+                                     "sum"));
+  expectSameValues(before, graph, 1);
 }
 
 constexpr std::string_view kTwoWeights = R"(graph "g" {
