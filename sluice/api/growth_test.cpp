@@ -56,9 +56,7 @@ struct Work {
 template <class Optimizer>
 Work compileWork(Chain& net, const Options& options, const Optimizer& optimizer) {
   auto model = trainingModel(net, options, optimizer);
-  const std::int64_t batch =
-      4 * options.replicationFactor() * options.training.gradientAccumulation();
-  const std::vector<TensorType> types(2, {DType::F32, Shape{batch, 8}});
+  const std::vector<TensorType> types(2, {DType::F32, Shape{4, 8}});
   const Work before{testing::allocationCount(), testing::allocatedBytes()};
   model.compile(std::span<const TensorType>(types));
   return {testing::allocationCount() - before.allocations,
@@ -86,6 +84,28 @@ TEST(Growth, TwiceTheLayersTakeTwiceTheWork) {
     expectProportional(sgd[0], sgd[1]);
     expectProportional(adam[0], adam[1]);
   }
+}
+
+/// A stage and a device for each layer, on so many replicas.
+Work pipelineWork(int stages, int replicas) {
+  Options options;
+  options.training.gradientAccumulation(2);
+  options.replicationFactor(replicas);
+  std::vector<parallel::Stage> places;
+  for (int i = 0; i < stages; ++i) {
+    places.emplace_back(fmt::format("block{}", i)).device(i);
+  }
+  options.setExecutionStrategy(parallel::PipelinedExecution(places));
+  Chain net(stages, true, true);
+  return compileWork(net, options, optim::SGD(0.1));
+}
+
+TEST(Growth, TwiceTheStagesTakeTwiceTheWork) {
+  expectProportional(pipelineWork(100, 1), pipelineWork(200, 1));
+}
+
+TEST(Growth, TwiceTheReplicasTakeTwiceTheWork) {
+  expectProportional(pipelineWork(1, 512), pipelineWork(1, 1024));
 }
 
 }  // namespace

@@ -46,6 +46,21 @@ Lowered planOnce(const LoweringRequest& request,
   return made;
 }
 
+/// Variables whose storage is changed in front of the loop have a copy there for all of it. Where
+/// there is no room for these, each micro-batch makes them anew: the same bits in more time.
+Lowered planInRoom(const LoweringRequest& request,
+                   const device::KernelTable& kernels,
+                   const program::StatePlan& state) {
+  try {
+    return planOnce(request, kernels, state);
+  } catch (const OutOfMemory&) {
+    LoweringRequest anew = request;
+    anew.lower.packsInLoop = true;
+    anew.onPlanned = nullptr;  // rules do not depend on it
+    return planOnce(anew, kernels, state);
+  }
+}
+
 std::size_t largestOf(const program::Program& program) {
   std::size_t bytes = 0;
   for (const program::DevicePlan& device : program.devices) {
@@ -127,7 +142,7 @@ Lowered plan(const LoweringRequest& request,
              const device::KernelTable& kernels,
              const program::StatePlan& state) {
   return parallel::isPhased(request.strategy.kind()) ? planPhases(request, kernels, state)
-                                                     : planOnce(request, kernels, state);
+                                                     : planInRoom(request, kernels, state);
 }
 
 /// Phased execution as it needs the least memory, which is what it falls back to on its own.

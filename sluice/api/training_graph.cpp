@@ -10,6 +10,7 @@
 #include "sluice/ops/ops.h"
 #include "sluice/optim/loss_scaler.h"
 #include "sluice/transforms/autodiff.h"
+#include "sluice/transforms/gather_early.h"
 
 namespace sluice {
 namespace {
@@ -218,6 +219,7 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
       graph, loss, optimizer, gathering.scalarType, scaler ? &*scaler : nullptr, options);
   const std::size_t before = graph.order().size();
   const std::vector<ir::Value> grads = transforms::differentiate(graph, loss, wrt, lossGrad);
+  const std::size_t differentiated = graph.order().size();
   ir::GraphBuilder b(graph);
   b.scope = "update/";
   if (scaler) {
@@ -248,6 +250,7 @@ std::vector<WeightGradient> addTraining(ir::Graph& graph,
   if (scaler) {
     scaler->update(context, options.replicas);
   }
+  transforms::gatherEarly(graph, differentiated);
   return perMicroBatch;
 }
 

@@ -40,6 +40,16 @@ Value asMatrix(GraphBuilder& b, Value v, bool left) {
   return reshape(b, v, left ? Shape{1, shape[0]} : Shape{shape[0], 1});
 }
 
+/// The rows of all matrices of a batch as one matrix, which is free: they lie one after the other.
+Value foldRows(GraphBuilder& b, Value v) {
+  const Shape& shape = b.shape(v);
+  std::int64_t rows = 1;
+  for (std::int64_t i = 0; i + 1 < shape.rank(); ++i) {
+    rows *= shape[i];
+  }
+  return reshape(b, v, Shape{rows, shape[shape.rank() - 1]});
+}
+
 std::vector<Value> grad(ir::GradContext& g) {
   GraphBuilder& b = g.b;
   const bool ta = g.op.attrs.flag("transposeA");
@@ -57,10 +67,15 @@ std::vector<Value> grad(ir::GradContext& g) {
     grads[0] = reshape(b, sumTo(b, dx, b.shape(x)), g.op.inputs[0].shape);
   }
   if (g.needs(1)) {
-    const Value x = asMatrix(b, g.input(0), true);
     const Value y = asMatrix(b, g.input(1), false);
-    const Value dw = tb ? matmul(b, dy, x, {.transposeA = true, .transposeB = ta})
-                        : matmul(b, x, dy, {.transposeA = !ta, .transposeB = false});
+    // One matrix for the whole batch gets one product over all rows: products of the single
+    // matrices would take memory for each of them, only to be added up.
+    const bool fold = b.shape(y).rank() == 2 && !ta;
+    const Value x =
+        fold ? foldRows(b, asMatrix(b, g.input(0), true)) : asMatrix(b, g.input(0), true);
+    const Value rows = fold ? foldRows(b, dy) : dy;
+    const Value dw = tb ? matmul(b, rows, x, {.transposeA = true, .transposeB = ta})
+                        : matmul(b, x, rows, {.transposeA = !ta, .transposeB = false});
     grads[1] = reshape(b, sumTo(b, dw, b.shape(y)), g.op.inputs[1].shape);
   }
   return grads;

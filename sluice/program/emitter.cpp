@@ -51,6 +51,7 @@ class Emitter {
         plan_(input.plan),
         homes_(input.homes),
         streaming_(input.streaming),
+        packsAll_(input.packsInLoop),
         kernels_(kernels),
         state_(state),
         order_(bySegment(graph_, plan_)),
@@ -350,7 +351,7 @@ class Emitter {
     const auto variable = variableOf_.find(value);
     const bool streamed = variable != variableOf_.end() && isRemote(variable->second);
     if (variable != variableOf_.end() && info(segment_).kind != SegmentKind::Update &&
-        !uses_.isAssignedInLoop(variable->second) && !(streamed && packsInLoop())) {
+        !uses_.isAssignedInLoop(variable->second) && !packsInLoop(streamed)) {
       forms.push_back(streamed && streaming_.order == parallel::StreamOrder::PhaseMajor
                           ? packedForPhase(variable->second, source, type, wanted)
                           : packed(variable->second, source, type, wanted));
@@ -359,7 +360,7 @@ class Emitter {
     const Material form{wanted,
                         newBuffer(name, wanted.bytes(type), BufferUse::Local),
                         segment_,
-                        streamed ? segment_ : -1};
+                        streamed || (packsAll_ && variable != variableOf_.end()) ? segment_ : -1};
     emitReorder(source, form, type, segment_, name);
     forms.push_back(form);
     return form.buffer;
@@ -382,8 +383,11 @@ class Emitter {
     return form;
   }
 
-  /// Whether every micro-batch changes the storage of remote variables anew: it loads them anew.
-  bool packsInLoop() const { return streaming_.order == parallel::StreamOrder::MicroBatchMajor; }
+  /// Whether every micro-batch changes the storage of variables anew: of remote ones if it loads
+  /// them anew.
+  bool packsInLoop(bool remote) const {
+    return packsAll_ || (remote && streaming_.order == parallel::StreamOrder::MicroBatchMajor);
+  }
 
   /// The packed copy of a remote variable for one pass of a phase.
   Material packedForPhase(const std::string& variable,
@@ -535,6 +539,7 @@ class Emitter {
   const parallel::SegmentPlan& plan_;
   const parallel::VariableHomes& homes_;
   const parallel::Streaming& streaming_;
+  bool packsAll_;
   const device::KernelTable& kernels_;
   StatePlan& state_;
   std::vector<OpId> order_;

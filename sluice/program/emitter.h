@@ -68,6 +68,9 @@ struct EmitInput {
   const parallel::SegmentPlan& plan;
   const parallel::VariableHomes& homes;  ///< of variables that the state plan does not have yet
   const parallel::Streaming& streaming;
+  /// Whether the storage of variables is changed where it is needed, for each micro-batch anew, and
+  /// not in front of the loop: that takes time instead of memory.
+  bool packsInLoop = false;
 };
 
 /// Remote variables are used like others here; their windows cover all of a round and have no

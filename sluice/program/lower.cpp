@@ -112,7 +112,9 @@ Program lower(const Placed& placed,
   checkRounds(placed.graph, options);
   StatePlan planned = state;
   Emitted emitted =
-      emit({placed.graph, placed.segments, placed.homes, placed.streaming}, kernels, planned);
+      emit({placed.graph, placed.segments, placed.homes, placed.streaming, options.packsInLoop},
+           kernels,
+           planned);
   shareBuffers(emitted);
   addStreams(emitted, placed.streaming);
   const Round round(emitted,

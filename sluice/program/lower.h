@@ -25,6 +25,7 @@ struct LowerOptions {
   bool sequential = false;          ///< one micro-batch at a time over all devices
   DrainRule drainRule = {};         ///< for outputs without one of their own
   std::size_t memoryPerDevice = 0;  ///< 0: not limited
+  bool packsInLoop = false;         ///< the storage of variables is changed for each micro-batch
   std::vector<DrainRule> drainRules = {};              ///< by output; empty: drainRule for all
   OverlapPlan overlap = {};                            ///< of the host's data with kernels
   std::optional<schedule::SyncPattern> barriers = {};  ///< set: devices meet before they exchange

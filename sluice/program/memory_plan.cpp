@@ -252,7 +252,11 @@ class Lifetimes {
     if (local && !extent.touched()) {
       return std::nullopt;
     }
-    if (use == BufferUse::Packed) {
+    const bool packed = use == BufferUse::Packed;
+    if (packed && round_.microBatches() == 1 && round_.isSerial(buffer.device)) {
+      // No other micro-batch reads it: gradients may take its memory behind the last kernel.
+      lifetime = {extent.first, extent.last + 1, buffer.totalBytes()};
+    } else if (packed) {
       lifetime.end = std::max(loopEnd_, extent.last + 1);
     } else if (round_.streams() && use != BufferUse::Remote && use != BufferUse::Constant &&
                use != BufferUse::Mirror) {

@@ -65,6 +65,7 @@ class Round {
   /// Whether a device's kernels finish a micro-batch before they begin the next.
   bool isSerial(std::int32_t device) const;
   bool overlaps() const { return options_.overlaps; }
+  std::int32_t microBatches() const { return options_.microBatches; }
   parallel::PhaseSchedule updates() const { return options_.updates; }
   /// Whether something is in remote memory.
   bool streams() const { return streams_; }

@@ -11,6 +11,9 @@
 #include "sluice/ir/verify.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/transforms/gather_early.h"
 #include "sluice/transforms/pass_checks.h"
 
 namespace sluice::transforms {
@@ -51,6 +54,81 @@ TEST(Autodiff, SumsTheGradientsOfAWeightInOpOrder) {
   graph.addOutput("grad", grads[0]);
   const double expected = -1.0 + std::exp(2.0) + 2.0 + 2.0;
   EXPECT_NEAR(runGraph(graph, 1).at("grad").at(0), expected, 1e-5);
+}
+
+/// The gradient of w in sum(x w), x of so many matrices [3, 4]: the ops it takes, and its value.
+ir::Graph weightGradient(std::int64_t batch, bool transposed) {
+  ir::Graph graph;
+  ir::GraphBuilder b(graph);
+  const TensorType type{DType::F32, transposed ? Shape{5, 4} : Shape{4, 5}};
+  graph.addVariable({"w", type, ir::VariableRole::Weight, true, ir::Initializer::uniform(-1, 1)});
+  const ir::Value x = b.input("x", {DType::F32, Shape{batch, 3, 4}});
+  const ir::Value w = b.variable("w");
+  const ir::Value y = ops::matmul(b, x, w, {.transposeB = transposed});
+  const ir::Value loss = ops::reduceSum(b, ops::mul(b, y, y), {});
+  graph.addOutput("grad", differentiate(graph, loss, std::vector{w})[0]);
+  graph.addOutput("y", y);
+  graph.addOutput("x", x);
+  verify(graph);
+  return graph;
+}
+
+TEST(Autodiff, OneMatrixForABatchGetsOneProductOverAllRows) {
+  for (const bool transposed : {false, true}) {
+    for (const std::int64_t batch : {1, 7}) {
+      const ir::Graph graph = weightGradient(batch, transposed);
+      const ir::Op& product = graph.op(graph.outputs()[0].value.op);
+      ASSERT_TRUE(product.is(ops::kMatMul)) << product.def->name;
+      EXPECT_EQ(graph.type(product.inputs[0]).shape.rank(), 2);
+      // dw[i, j] = sum over all rows r of x[r, i] 2 y[r, j]
+      const ops::TensorMap values = runGraph(graph, 3);
+      for (std::int64_t i = 0; i < 4; ++i) {
+        for (std::int64_t j = 0; j < 5; ++j) {
+          double sum = 0;
+          for (std::int64_t row = 0; row < 3 * batch; ++row) {
+            sum += values.at("x").at(4 * row + i) * 2 * values.at("y").at(5 * row + j);
+          }
+          EXPECT_NEAR(values.at("grad").at(transposed ? 4 * j + i : 5 * i + j), sum, 1e-4);
+        }
+      }
+    }
+  }
+}
+
+TEST(GatherEarly, MovesSumsOfGradientsToWhereTheGradientsAre) {
+  ir::Graph graph = parseGraph(R"(graph "g" {
+    var "a": f32[2] accumulator init constant(0)
+    var "b": f32[2] accumulator init constant(0)
+    var "rate": f32[] scalar init constant(0)
+    %0 = input() "x" : f32[2]
+    %1 = exp(%0) "grad/second" : f32[2] @backward
+    %2 = neg(%1) "grad/first" : f32[2] @backward
+    %3 = abs(%2) "grad/input" : f32[2] @backward
+    %4 = variable() {var="rate"} "rate" : f32[] @backward
+    %5 = mul(%1, %4) "scaled" : f32[2] @backward
+    assign(%5) {mode="sum", var="b"} "into b" : @backward
+    %7 = variable() {var="b"} "sum" : f32[2] @update
+    assign(%2) {mode="sum", var="a"} "into a" : @backward
+    output "y" = %3
+  })");
+  const ir::Graph before = graph;
+  gatherEarly(graph, 4);
+  verify(graph);
+  std::vector<std::string> names;
+  for (const ir::OpId id : graph.order()) {
+    names.push_back(graph.op(id).name);
+  }
+  EXPECT_THAT(names,
+              ::testing::ElementsAre("x",
+                                     "grad/second",
+                                     "rate",
+                                     "scaled",
+                                     "into b",
+                                     "grad/first",
+                                     "into a",
+                                     "grad/input",
+                                     "sum"));
+  expectSameValues(before, graph, 1);
 }
 
 constexpr std::string_view kTwoWeights = R"(graph "g" {

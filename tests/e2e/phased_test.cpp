@@ -185,8 +185,9 @@ TEST(Phased, LoadsAheadUnlessToldOtherwise) {
 }
 
 TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
+  constexpr std::int32_t kMicroBatches = 16;  // enough that what phases keep of them is the most
   const auto planned = [](PhaseOrder order, std::size_t budget) {
-    Options options = deep(SerialPhasedExecution(DeepGpt::phases(4)).order(order), 8);
+    Options options = deep(SerialPhasedExecution(DeepGpt::phases(4)).order(order), kMicroBatches);
     options.memoryPerDevice(budget);
     return DeepTraining(options).program();
   };
@@ -208,8 +209,9 @@ TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
   const std::size_t smallest = std::stoul(found);
   EXPECT_LE(smallest, mostBytes(batches));
   EXPECT_THAT(found, HasSubstr("bytes, with setTensorsLiveness(Liveness::OffChipAfterFwd);"));
-  Options options = deep(
-      SerialPhasedExecution(DeepGpt::phases(4)).setTensorsLiveness(Liveness::OffChipAfterFwd), 8);
+  Options options =
+      deep(SerialPhasedExecution(DeepGpt::phases(4)).setTensorsLiveness(Liveness::OffChipAfterFwd),
+           kMicroBatches);
   Options less = options;
   options.memoryPerDevice(smallest);
   EXPECT_NO_THROW(DeepTraining(options).program()) << text;
