@@ -137,6 +137,7 @@ TEST(Continuous, WeightsOfRank0AreUpdatedWhereTheyAre) {
   same(optim::SGD(0.1));
   same(optim::SGD(optim::SgdOptions{.lr = 0.1, .momentum = 0.9, .weightDecay = 0.01}));
   same(optim::RMSprop(optim::RmsPropOptions{.lr = 0.01, .momentum = 0.9}));
+  same(optim::AdamW(0.01));
 }
 
 TEST(Continuous, RefusesAccumulation) {
