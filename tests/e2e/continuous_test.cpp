@@ -137,6 +137,9 @@ TEST(Continuous, WeightsOfRank0AreUpdatedWhereTheyAre) {
   same(optim::SGD(0.1));
   same(optim::SGD(optim::SgdOptions{.lr = 0.1, .momentum = 0.9, .weightDecay = 0.01}));
   same(optim::RMSprop(optim::RmsPropOptions{.lr = 0.01, .momentum = 0.9}));
+  // Adam's step count serves all weights, so no rank makes its updates independent.
+  EXPECT_THROW(trainRanked(Shape{}, optim::AdamW(0.01)), Unsupported);
+  EXPECT_THROW(trainRanked(Shape{1}, optim::AdamW(0.01)), Unsupported);
 }
 
 TEST(Continuous, RefusesAccumulation) {
