@@ -13,9 +13,9 @@
 namespace sluice::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 

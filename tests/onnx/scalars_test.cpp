@@ -41,7 +41,8 @@ TEST(OnnxScalars, AreTheSameForAllMicroBatches) {
   const Doubles sums = {100, 260, 420, 580};
   for (const std::int64_t replicas : {1, 2}) {
     for (const OutputMode mode : {OutputMode::All, OutputMode::Final, OutputMode::Sum}) {
-      SCOPED_TRACE(::testing::Message() << replicas << " replicas, mode " << static_cast<int>(mode));
+      SCOPED_TRACE(::testing::Message()
+                   << replicas << " replicas, mode " << static_cast<int>(mode));
       Builder builder(scaled());
       Options options;
       options.deviceIterations(4 / replicas).replicationFactor(replicas).outputMode(mode);
