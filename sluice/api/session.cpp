@@ -42,7 +42,7 @@ device::Tuning readTuning(const std::string& path) {
   }
   try {
     device::Tuning tuning = device::parseTuning(text);
-    if (tuning.empty()) {
+    if (tuning.empty() && text.find('#') == std::string::npos) {  // `tune` may only have a comment
       raise<ConfigFileError>("the tuning table has no line 'key value'; `sluice tune` makes one");
     }
     return tuning;
