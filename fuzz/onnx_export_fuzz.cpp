@@ -1,0 +1,34 @@
+// Any bytes as an ONNX model: what can be imported and exported imports as the same graph again,
+// and exports as the same bytes.
+#include "fuzz/onnx_small.h"
+#include "fuzz/target.h"
+#include "sluice/onnx/export.h"
+#include "sluice/onnx/import.h"
+
+using namespace sluice;
+
+namespace {
+
+onnx::ImportedModel import(std::string_view bytes) {
+  return onnx::importModelBytes(std::as_bytes(std::span(bytes)));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  onnx::ImportedModel model;
+  std::string bytes;
+  const bool exported = fuzz::accepts([&] {
+    model = import(fuzz::textOf(data, size));
+    if (fuzz::isSmall(model.graph)) {
+      bytes = onnx::exportModelBytes(model.graph);
+    }
+  });
+  if (!exported || bytes.empty()) {
+    return 0;
+  }
+  const onnx::ImportedModel again = import(bytes);  // an error here is a finding
+  fuzz::require(structurallyEqual(again.graph, model.graph), "another graph after a round trip");
+  fuzz::require(onnx::exportModelBytes(again.graph) == bytes, "other bytes after a round trip");
+  return 0;
+}
