@@ -17,6 +17,7 @@
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/base/function_ref.h"
+#include "sluice/tensor/bool_bytes.h"
 
 namespace sluice {
 namespace {
@@ -260,6 +261,7 @@ SafeTensors readFrom(Reader read, std::uint64_t size, std::string_view file) {
   for (const Entry& entry : header.entries) {
     HostTensor tensor(entry.type);
     read(payload + entry.begin, {tensor.bytes(), tensor.byteCount()});
+    normalizeBools(tensor);
     content.tensors.emplace(entry.name, std::move(tensor));
   }
   return content;
