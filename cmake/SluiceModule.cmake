@@ -191,11 +191,16 @@ function(sluice_test)
   endif()
 endfunction()
 
-# A libFuzzer program; its name starts with fuzz_ so that `./dev fuzz` finds it.
+# A libFuzzer program; its name starts with fuzz_ so that `./dev fuzz` finds it. The target
+# `fuzzers` builds them all.
 function(sluice_fuzz)
   sluice_program(${ARGV})
   cmake_parse_arguments(PARSE_ARGV 0 F "" "NAME" "")
   target_link_options(${F_NAME} PRIVATE -fsanitize=fuzzer)
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)
+  endif()
+  add_dependencies(fuzzers ${F_NAME})
 endfunction()
 
 # Runs scripts/<name>.py as a fast test with Debian's own interpreter.

@@ -194,6 +194,10 @@ class Checkpointing : public Callback {
 
 }  // namespace
 
+std::string detail::checkpointChecksum(const SafeTensors& content) {
+  return checksumOf(content);
+}
+
 void writeCheckpoint(const fs::path& path, const Checkpoint& checkpoint) {
   const TrainingState& state = checkpoint.state;
   SafeTensors content;

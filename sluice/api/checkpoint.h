@@ -22,6 +22,7 @@
 #include "sluice/api/data_loader.h"
 #include "sluice/api/fit.h"
 #include "sluice/api/model.h"
+#include "sluice/tensor/safetensors.h"
 
 namespace sluice {
 
@@ -35,6 +36,11 @@ struct Checkpoint {
 void writeCheckpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 /// Throws FileError for a file that is missing, damaged, no checkpoint or of another version.
 Checkpoint readCheckpoint(const std::filesystem::path& path);
+
+namespace detail {
+/// What the metadata of a checkpoint's file must say under "checksum", by all else in the file.
+std::string checkpointChecksum(const SafeTensors& content);
+}  // namespace detail
 
 /// What a run goes on from.
 struct Resumed {

@@ -12,6 +12,7 @@
 #include "sluice/base/input_file.h"
 #include "sluice/data/file.h"
 #include "sluice/data/payload.h"
+#include "sluice/tensor/bool_bytes.h"
 
 namespace sluice::data {
 namespace {
@@ -205,13 +206,6 @@ HostTensor transposed(const HostTensor& from, const Shape& shape) {
   return to;
 }
 
-/// Any byte but 0 is true; a bool of C++ must be 0 or 1.
-void normalizeBooleans(HostTensor& tensor) {
-  for (std::size_t i = 0; i < tensor.byteCount(); ++i) {
-    tensor.bytes()[i] = std::byte{static_cast<unsigned char>(tensor.bytes()[i] != std::byte{0})};
-  }
-}
-
 }  // namespace
 
 HostTensor parseNpy(std::string_view bytes, const std::string& name) {
@@ -219,9 +213,7 @@ HostTensor parseNpy(std::string_view bytes, const std::string& name) {
   const TensorType type{header.dtype, header.shape};
   const ByteOrder order = header.bigEndian ? ByteOrder::Big : ByteOrder::Little;
   HostTensor tensor = fromPayload(type, bytes.substr(header.bytes), order, name);
-  if (type.dtype == DType::Bool) {
-    normalizeBooleans(tensor);
-  }
+  normalizeBools(tensor);
   return header.fortranOrder && type.shape.rank() > 1 ? transposed(tensor, type.shape) : tensor;
 }
 

@@ -307,6 +307,25 @@ TEST(OnnxExport, OfManyOpsOfOneNameTakesTimeThatGrowsWithTheirNumber) {
   EXPECT_EQ(names.size(), static_cast<std::size_t>(kCount));
 }
 
+TEST(OnnxImport, AnyByteButZeroIsTrue) {
+  pb::TensorProto proto = toTensorProto(HostTensor(DType::Bool, Shape{3}), "mask");
+  proto.set_raw_data(std::string("\x7b\0\x01", 3));
+  const HostTensor expected = HostTensor::of<bool>(Shape{3}, {true, false, true});
+  EXPECT_TRUE(toHostTensor(proto, "").sameBits(expected));
+}
+
+TEST(OnnxExport, InputsThatNobodyReadsAreLeftOut) {
+  ir::Graph graph("main");
+  ir::GraphBuilder b(graph);
+  const Value x = b.input("x", {DType::F32, Shape{2}});
+  b.input("labels", {DType::I64, Shape{2}});
+  graph.addOutput("y", b.add(*ops::opSet().find("neg"), {x}));
+  const std::string bytes = exportModelBytes(graph);
+  const ImportedModel imported = importModelBytes(std::as_bytes(std::span(bytes)));
+  ASSERT_EQ(imported.graph.inputs().size(), 1U);
+  EXPECT_EQ(imported.graph.op(imported.graph.inputs()[0]).name, "x");
+}
+
 TEST(OnnxExport, WeightsBuffersAndFrozenWeightsComeBack) {
   ir::Graph graph("main");
   ir::GraphBuilder b(graph);

@@ -9,6 +9,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
 #include "sluice/onnx/node.h"
+#include "sluice/tensor/bool_bytes.h"
 
 namespace sluice::onnx {
 namespace {
@@ -190,6 +191,7 @@ HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::pat
   } else {
     readField(proto, tensor);
   }
+  normalizeBools(tensor);
   return tensor;
 }
 

@@ -18,6 +18,7 @@
 #include "sluice/base/function_ref.h"
 #include "sluice/base/host_limits.h"
 #include "sluice/base/input_file.h"
+#include "sluice/tensor/bool_bytes.h"
 
 namespace sluice {
 namespace {
@@ -295,6 +296,7 @@ SafeTensors readFrom(Reader read, std::uint64_t size, std::string_view file) {
   for (const Entry& entry : header.entries) {
     HostTensor tensor(entry.type);
     read(payload + entry.begin, {tensor.bytes(), tensor.byteCount()});
+    normalizeBools(tensor);
     content.tensors.emplace(entry.name, std::move(tensor));
   }
   return content;

@@ -53,6 +53,14 @@ void expectSame(const SafeTensors& a, const SafeTensors& b) {
   }
 }
 
+TEST(SafeTensors, AnyByteButZeroIsTrue) {
+  std::string bytes = fileOf(R"({"m":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})");
+  bytes += std::string("\x7b\0\x01", 3);
+  const SafeTensors content = parseSafeTensors(bytes, "weights.safetensors");
+  EXPECT_TRUE(
+      content.tensors.at("m").sameBits(HostTensor::of<bool>(Shape{3}, {true, false, true})));
+}
+
 TEST(SafeTensors, HaveTheBytesOfTheFormat) {
   SafeTensors content;
   content.metadata = {{"k", "v"}};

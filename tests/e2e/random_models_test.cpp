@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/soak_seed.h"
+
 namespace sluice {
 namespace {
 
@@ -33,9 +35,11 @@ TEST_P(RandomModels, GiveTheBitsOfOneDevicePerReplicaWhenReplicasExchangeValues)
   expectSameBits(GetParam(), testing::Variety::Exchanges);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds,
-                         RandomModels,
-                         ::testing::Range<std::uint64_t>(RANDOM_FIRST, RANDOM_END, 10));
+// ctest gives tests of one name each other's labels.
+#define WITH_SEEDS(prefix)  \
+  INSTANTIATE_TEST_SUITE_P( \
+      prefix, RandomModels, ::testing::Range<std::uint64_t>(RANDOM_FIRST, RANDOM_END, 10))
+WITH_SEEDS(RANDOM_SEEDS);
 
 }  // namespace
 }  // namespace sluice

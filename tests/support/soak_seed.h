@@ -1,0 +1,15 @@
+// The seed of tests labelled `soak`, which `./dev soak` runs again and again with another one.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace sluice::testing {
+
+/// The environment variable SLUICE_SEED, or 1.
+inline std::uint64_t soakSeed() {
+  const char* text = std::getenv("SLUICE_SEED");
+  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+}
+
+}  // namespace sluice::testing
