@@ -263,7 +263,11 @@ Checkpoint readCheckpoint(const fs::path& path) {
       checkpoint.state.model.emplace(name, tensor);
     }
   }
-  checkpoint.state.optimizer = sectioned(optimizer);
+  try {
+    checkpoint.state.optimizer = sectioned(optimizer);
+  } catch (const InvalidArgument& error) {
+    raise<FileError>("'{}' is no checkpoint: optimizer state {}", file, error.message());
+  }
   // A rule without state has an empty section, which the file does not show.
   checkpoint.state.optimizer[std::string(kIpuState)];
   return checkpoint;

@@ -131,6 +131,23 @@ TEST(Checkpoint, OfAnotherKindOrVersionIsRefused) {
               HasSubstr("cannot begin with"));
 }
 
+TEST(Checkpoint, WithNamesThatMeanNothingIsRefusedAlthoughItsChecksumIsRight) {
+  const Folder folder("names");
+  const CheckpointFolder checkpoints(folder.path);
+  const fs::path path = folder.path / "checkpoint-000000000001.safetensors";
+  for (const std::string name : {"optimizer/lr", "replica/mean", "replica/0/mean"}) {
+    writeCheckpoint(path, {});
+    SafeTensors content = readSafeTensors(path);
+    content.tensors.emplace(name, HostTensor::scalar(1.0F));
+    content.metadata["checksum"] = detail::checkpointChecksum(content);
+    writeSafeTensors(path, content);
+    EXPECT_THAT(
+        messageOf<FileError>([&] { readCheckpoint(path); }),
+        ::testing::AllOf(HasSubstr(path.string()), HasSubstr(name.substr(name.find('/') + 1))));
+    EXPECT_FALSE(checkpoints.latest());  // left out, as one that is not whole
+  }
+}
+
 TEST(CheckpointFolder, KeepsTheNewest) {
   const Folder folder("keeps");
   CheckpointedNet net;
