@@ -1,7 +1,7 @@
 // Writes a forward graph as an ONNX model of opset 17, weights included. Ops that ONNX can say
 // exactly become its nodes; all others become nodes of the domain `sluice` with our own names and
-// attributes. importModel of the result gives the graph again, bit for bit; ops that no output needs
-// and inputs that nobody reads are left out.
+// attributes. importModel of the result gives the graph again, bit for bit; ops that no output
+// needs and inputs that nobody reads are left out.
 #pragma once
 
 #include <filesystem>
