@@ -8,6 +8,7 @@
 
 #include "bench/support/bandwidth.h"
 #include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/cpu/cpu_segment.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"
@@ -38,13 +39,13 @@ Timing timeOp(device::Device& device,
   call.outputTypes = def.infer({def, call.attrs, call.inputTypes, {}});
   call.name = "bench";
   call.choice = device.kernels().choose(call.view());
-  std::vector<device::Memory> memories;
-  std::vector<std::byte*> pointers;
+  std::vector<std::unique_ptr<device::Memory>> memories;
+  std::vector<device::Address> addresses;
   const auto buffer = [&](std::size_t bytes) {
     memories.push_back(device.allocate(bytes));
-    std::memset(memories.back().data(), 0, bytes);
-    pointers.push_back(memories.back().data());
-    return static_cast<std::int32_t>(pointers.size() - 1);
+    std::memset(memories.back()->host(), 0, bytes);
+    addresses.push_back(memories.back()->at());
+    return static_cast<std::int32_t>(addresses.size() - 1);
   };
   double bytes = 0;
   for (const TensorType& type : call.inputTypes) {
@@ -60,7 +61,7 @@ Timing timeOp(device::Device& device,
   }
   const auto executable = device.prepare({&call, 1});
   const auto queue = device.makeQueue();
-  return {bestOf([&] { queue->launch(*executable, pointers, {}); }), bytes};
+  return {bestOf([&] { queue->launch(*executable, addresses, {}); }), bytes};
 }
 
 // The schema of `fused`, of which kernels read the name and the body.
@@ -126,7 +127,7 @@ Timing timeBody(device::Device& device, const ir::Graph& body) {
 
 void report(int threads) {
   const auto device = devices::cpu::makeCpuDevice({.threads = threads});
-  device->enterThread();
+  const devices::cpu::OneOmpThread one;
   const Timing copy = timeCopy(kType, threads);
   const TensorType row{DType::F32, {kColumns}};
   const std::map<std::string, Timing> timings = {

@@ -27,6 +27,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/cpu/cpu_segment.h"
 #include "sluice/ops/conv.h"
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/matmul.h"
@@ -114,8 +115,8 @@ void fillWithNumbers(std::byte* data, std::size_t bytes) {
 /// Our kernel on operands that are already in the layouts of its Choice.
 Contender ours(device::Device& device, const OpCall& op) {
   struct State {
-    std::vector<device::Memory> memory;
-    std::vector<std::byte*> buffers;
+    std::vector<std::unique_ptr<device::Memory>> memory;
+    std::vector<device::Address> buffers;
     std::unique_ptr<device::Executable> executable;
     std::unique_ptr<device::Queue> queue;
   };
@@ -132,9 +133,8 @@ Contender ours(device::Device& device, const OpCall& op) {
     constexpr std::size_t kStagger = 9 * 64;
     const std::size_t offset = kStagger * state->memory.size();
     state->memory.push_back(device.allocate(bytes + offset));
-    std::byte* data = state->memory.back().data() + offset;
-    fillWithNumbers(data, bytes);
-    state->buffers.push_back(data);
+    fillWithNumbers(state->memory.back()->host() + offset, bytes);
+    state->buffers.push_back(state->memory.back()->at(offset));
     return static_cast<std::int32_t>(state->buffers.size()) - 1;
   };
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -433,7 +433,7 @@ int main(int argc, char** argv) {
     tuning = device::parseTuning(std::string(std::istreambuf_iterator<char>(file), {}));
   }
   const auto device = devices::cpu::makeCpuDevice({.tuning = tuning});
-  device->enterThread();
+  const devices::cpu::OneOmpThread one;
   std::vector<OpCall> calls = mnistConvs();
   for (const auto& list : {randomConvs(random, count), randomMatMuls(random, count)}) {
     calls.insert(calls.end(), list.begin(), list.end());

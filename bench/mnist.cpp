@@ -10,6 +10,7 @@
 
 #include "bench/support/compare.h"
 #include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/cpu/cpu_segment.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/sluice.h"
 #include "tests/support/networks.h"
@@ -62,7 +63,7 @@ double engineRun(int ops, const std::array<HostTensor, 2>& inputs) {
 /// The same kernel called as often in a bare loop.
 double bareLoop(int ops, const std::array<HostTensor, 2>& inputs) {
   const auto device = devices::cpu::makeCpuDevice();
-  device->enterThread();
+  const devices::cpu::OneOmpThread one;
   const std::vector<TensorType> types = {inputs[0].type(), inputs[1].type()};
   const std::vector<TensorType> outputs = {inputs[0].type()};
   const ir::Attrs attrs = ir::completeAttrs(ops::kAdd, {});

@@ -16,6 +16,7 @@
 #include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
 #include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/registry.h"
 #include "sluice/onnx/import.h"
 #include "sluice/ops/op_list.h"
 
@@ -51,11 +52,22 @@ int version() {
 }
 
 int listDevices() {
-  const auto device = devices::cpu::makeCpuDevice();
-  fmt::print("cpu  {} hardware threads, {} of memory, {}\n",
-             std::thread::hardware_concurrency(),
-             memoryOfHost(),
-             device->info().description);
+  fmt::print(
+      "{} hardware threads, {} of memory\n", std::thread::hardware_concurrency(), memoryOfHost());
+  for (const devices::KindInfo& kind : devices::deviceKinds()) {
+    fmt::print("{}  {}\n", kind.name, kind.summary);
+    if (!kind.unusable.empty()) {
+      fmt::print("     cannot be used here: {}\n", kind.unusable);
+      continue;
+    }
+    fmt::print("     any number of devices; {}; buffers at multiples of {} bytes{}{}\n",
+               kind.info.description,
+               kind.info.alignment,
+               kind.info.hostReadable ? "" : "; memory of its own",
+               kind.info.asynchronous ? "; works while the host goes on" : "");
+  }
+  fmt::print(
+      "Choose by --device or SLUICE_DEVICE: kind[:index][*shares], as in cpu, far*3, cpu,far\n");
   return 0;
 }
 

@@ -3,12 +3,18 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/registry.h"
 
 namespace sluice {
 
 std::vector<device::DeviceInfo> availableDevices() {
-  return {devices::cpu::makeCpuDevice()->info()};
+  std::vector<device::DeviceInfo> all;
+  for (const devices::KindInfo& kind : devices::deviceKinds()) {
+    if (kind.unusable.empty()) {
+      all.push_back(kind.info);
+    }
+  }
+  return all;
 }
 
 bool devicesAreAvailable(std::int64_t count, std::string_view kind) {

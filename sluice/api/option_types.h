@@ -182,6 +182,7 @@ struct BatchOptions {
 
 /// Read by the session when it makes devices.
 struct DeviceOptions {
+  std::string names;  ///< empty: not said
   std::int32_t threads = 1;
   std::size_t memoryBytes = 0;                     ///< 0: no limit
   std::map<std::int32_t, double> availableMemory;  ///< for one op, by device; empty: not said

@@ -13,6 +13,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/devices/registry.h"
 #include "sluice/nn/checks.h"
 #include "sluice/parallel/device_rules.h"
 
@@ -163,6 +164,13 @@ Options& Options::anchorTensor(std::string shortName,
 
 Options& Options::enableSyntheticData(bool on) {
   return syntheticDataMode(on ? SyntheticDataMode::RandomNormal : SyntheticDataMode::Off);
+}
+
+Options& Options::device(std::string_view names) {
+  if (!names.empty()) {
+    devices::parseDevices(names);
+  }
+  return set(device_.names, std::string(names));
 }
 
 Options& Options::threads(std::int64_t count) {

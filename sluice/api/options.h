@@ -78,6 +78,10 @@ class Options : public Freezable {
     return set(compile_.showProgressBar, on);
   }
 
+  /// Which devices the model runs on, by names of kinds: "cpu", "far*3", "cpu,far" (registry.h has
+  /// the form). Empty: what SLUICE_DEVICE says, else "cpu". Throws InvalidArgument for devices that
+  /// are not there.
+  Options& device(std::string_view names);
   /// Threads of a device. Results do not depend on it.
   Options& threads(std::int64_t count);
   /// Byte budget of a device: a number of bytes or text such as "256MiB", "1.5GB"; 0: no limit.

@@ -37,6 +37,7 @@ Options everythingSet() {
       .virtualGraphSplitRatios({0.25, 0.75})
       .devicesPerReplica(2)
       .showCompilationProgressBar(false)
+      .device("far*2")
       .threads(3)
       .executionPhases(3, 2)
       .memoryPerDevice("1KiB")
@@ -117,6 +118,7 @@ TEST(Options, PrintTheirDefaults) {
             "devicesPerReplica: 1\n"
             "executionPhases: 1, 1\n"
             "showCompilationProgressBar: none\n"
+            "device: \"\"\n"
             "threads: 1\n"
             "memoryPerDevice: none\n"
             "setAvailableMemoryProportion: none\n"
@@ -192,6 +194,7 @@ TEST(Options, PrintWhatWasSet) {
             "devicesPerReplica: 2\n"
             "executionPhases: 3, 2\n"
             "showCompilationProgressBar: false\n"
+            "device: \"far*2\"\n"
             "threads: 3\n"
             "memoryPerDevice: 1024\n"
             "setAvailableMemoryProportion: \"IPU0\", 0.5, \"IPU2\", 0.25\n"

@@ -13,7 +13,6 @@
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
 #include "sluice/base/log.h"
-#include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
 #include "sluice/transforms/shard_weights.h"
@@ -52,6 +51,15 @@ device::Tuning readTuning(const std::string& path) {
   }
 }
 
+/// The option, else SLUICE_DEVICE, else the CPU.
+std::string deviceNames(const Options& options) {
+  if (!options.device().names.empty()) {
+    return options.device().names;
+  }
+  const char* fromEnvironment = std::getenv("SLUICE_DEVICE");
+  return fromEnvironment == nullptr || *fromEnvironment == '\0' ? "cpu" : fromEnvironment;
+}
+
 /// Where dumps go: the option, else a folder per program below SLUICE_DUMP, else nowhere.
 std::string dumpFolder(const Options& options, const std::string& program) {
   if (!options.dumpDirectory().empty()) {
@@ -74,7 +82,8 @@ void writeDump(const std::string& folder, const program::Program& lowered) {
 
 Session::Session(const Options& options, std::uint64_t seed)
     : seed_(seed), tuningTable_(options.tuningTable()), deviceIds_(options.device().deviceIds) {
-  deviceOptions_ = {.threads = options.threads(),
+  deviceList_ = devices::parseDevices(deviceNames(options));
+  deviceRequest_ = {.threads = options.threads(),
                     .memoryBytes = options.memoryPerDevice(),
                     .tuning = readTuning(options.tuningTable())};
   broadcastBuffers_ = options.state().broadcastBuffers;
@@ -99,6 +108,7 @@ Session::Session(const Options& options, std::uint64_t seed)
 
 void Session::requireDevices(std::size_t devices, std::size_t replicas) const {
   const std::size_t needed = std::max(numDevices(), devices) * std::max(numReplicas(), replicas);
+  static_cast<void>(deviceList_.at(std::max(numDevices(), devices) - 1));
   if (!deviceIds_.empty() && deviceIds_.size() < needed) {
     raise<InvalidArgument>("useDeviceIds names {} devices, the programs of the model need {}",
                            deviceIds_.size(),
@@ -106,12 +116,40 @@ void Session::requireDevices(std::size_t devices, std::size_t replicas) const {
   }
 }
 
+/// Names with an index are used up one by one; of others every replica has the same.
+std::unique_ptr<device::Device> Session::makeDevice(std::size_t numberInReplica) {
+  const auto made = static_cast<std::size_t>(madeDevices_);
+  const bool numbered = std::ranges::any_of(
+      deviceList_.names, [](const devices::DeviceName& name) { return name.index.has_value(); });
+  devices::DeviceRequest request = deviceRequest_;
+  request.name = deviceList_.at(numbered ? made : numberInReplica);
+  request.number = deviceIds_.empty() ? madeDevices_ : deviceIds_[made];
+  ++madeDevices_;
+  return devices::makeDevice(request);
+}
+
+std::vector<program::Target> Session::targets() {
+  std::vector<program::Target> all;
+  for (const devices::DeviceName& name : deviceList_.names) {
+    if (name.kind == device().info().kind) {
+      all.push_back(program::targetOf(device()));
+      continue;
+    }
+    std::unique_ptr<device::Device>& sample = samples_[name.kind];
+    if (sample == nullptr) {
+      devices::DeviceRequest request = deviceRequest_;
+      request.name = name;
+      sample = devices::makeDevice(request);
+    }
+    all.push_back(program::targetOf(*sample));
+  }
+  return all;
+}
+
 void Session::makeDevices(std::size_t count) {
   for (Replica& replica : replicas_) {
     while (replica.devices.size() < count) {
-      const std::int32_t made = madeDevices_++;
-      deviceOptions_.index = deviceIds_.empty() ? made : deviceIds_[static_cast<std::size_t>(made)];
-      replica.devices.push_back(devices::cpu::makeCpuDevice(deviceOptions_));
+      replica.devices.push_back(makeDevice(replica.devices.size()));
       replica.state->addDevice(replica.devices.back().get());
     }
   }
@@ -160,6 +198,13 @@ Session::~Session() {
 }
 
 std::string Session::otherDevices(const Options& options) const {
+  if (devices::parseDevices(deviceNames(options)) != deviceList_) {
+    return fmt::format(
+        "the module already has a model on devices '{}'; this one asks for '{}': use the same for "
+        "both",
+        deviceList_.names[0].str(),
+        deviceNames(options));
+  }
   const device::DeviceInfo& info = device().info();
   if (info.threads != options.threads() || info.memoryBytes != options.memoryPerDevice()) {
     return fmt::format(
@@ -230,7 +275,7 @@ void Session::requireRoom(const program::Program& lowered) const {
         lowered.remote.transientBytes,
         remoteBytes_);
   }
-  const std::size_t budget = deviceOptions_.memoryBytes;
+  const std::size_t budget = deviceRequest_.memoryBytes;
   for (std::size_t d = 0; d < lowered.devices.size(); ++d) {
     const program::DevicePlan& plan = lowered.devices[d];
     const std::size_t known = d < largestTransient_.size() ? largestTransient_[d] : 0;
@@ -338,7 +383,9 @@ CompiledProgram Session::compile(ir::Graph graph,
                                        .memoryPerDevice = options.memoryPerDevice(),
                                        .drainRules = std::move(drainRules),
                                        .overlap = overlapOf(options),
-                                       .barriers = barriersOf(options)},
+                                       .barriers = barriersOf(options),
+                                       .targets = targets(),
+                                       .remoteInFile = !remotePath_.empty()},
                              .remoteBytes = remoteBytes_,
                              .onPlanned =
                                  [&](const ir::Graph& placed, const parallel::ExecutionPlan& plan) {

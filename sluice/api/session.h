@@ -18,9 +18,10 @@
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/options.h"
 #include "sluice/device/device.h"
-#include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/registry.h"
 #include "sluice/ir/graph.h"
 #include "sluice/nn/parameter.h"
+#include "sluice/program/lower.h"
 #include "sluice/runtime/engine.h"
 #include "sluice/runtime/turn.h"
 
@@ -140,7 +141,10 @@ class Session : public nn::StateStore {
   [[noreturn]] void throwTorn() const;
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
   void requireDevices(std::size_t devices, std::size_t replicas) const;
+  std::unique_ptr<device::Device> makeDevice(std::size_t numberInReplica);
   void makeDevices(std::size_t count);
+  /// What lowering has to know of the devices, by name in the list.
+  std::vector<program::Target> targets();
   void makeReplicas(std::size_t count);
   void broadcastBuffers(std::size_t replicas);
   void writePresets();
@@ -155,7 +159,8 @@ class Session : public nn::StateStore {
   std::string tuningTable_;
   std::vector<std::int32_t> deviceIds_;  // of the machine, in the order of use; empty: from 0 on
   std::int32_t madeDevices_ = 0;         // of all replicas
-  devices::cpu::CpuDeviceOptions deviceOptions_;
+  devices::DeviceList deviceList_;
+  devices::DeviceRequest deviceRequest_;               // what all devices have in common
   std::vector<std::size_t> largestTransient_;          // by device, of the programs so far
   std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
   /// Values of variables and of replicas that no program has yet.
@@ -172,6 +177,8 @@ class Session : public nn::StateStore {
   std::int32_t models_ = 0;
   std::int32_t trainingModels_ = 0;  // of them, at most 1
   std::vector<Replica> replicas_;
+  /// One of each kind that no device is of yet, to ask what programs for it are like.
+  std::map<std::string, std::unique_ptr<device::Device>> samples_;
   std::unique_ptr<runtime::Engine> engine_;
   std::shared_ptr<runtime::Turn> turn_ = std::make_shared<runtime::Turn>();  // guards all the above
 };

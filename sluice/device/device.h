@@ -1,41 +1,54 @@
 // The device interface: about ten calls. A device is a kernel table, memory and queues; it knows
 // nothing of programs, schedules or strategies. Public functions check, the private virtuals do.
+// What a thread needs before it may use a device is the device's own business.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sluice/device/kernel.h"
+#include "sluice/device/memory.h"
+#include "sluice/device/queue.h"
 #include "sluice/ir/op_def.h"
 
 namespace sluice::device {
 
+/// A way for data; 0: not known, or no limit.
+struct Link {
+  double bytesPerSecond = 0;
+  double latencySeconds = 0;
+};
+
+/// Multiplications and additions per second by type of the operands; 0: not known.
+struct ComputeRates {
+  double f32 = 0;
+  double f16 = 0;
+  double bf16 = 0;
+  double f64 = 0;
+};
+
 struct DeviceInfo {
-  std::string kind;         ///< "cpu", "cuda", "sim"
+  std::string kind;         ///< "cpu", "far"
   std::string description;  ///< processor, instruction set, library versions: the scope of R10
   int index = 0;
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< the budget; 0: not limited
-};
-
-/// Memory of one device; freed with the object.
-class Memory {
- public:
-  Memory() = default;
-  Memory(std::byte* data, std::size_t bytes, std::function<void(std::byte*)> release)
-      : data_(data, std::move(release)), bytes_(bytes) {}
-  std::byte* data() const { return data_.get(); }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  std::unique_ptr<std::byte, std::function<void(std::byte*)>> data_;
-  std::size_t bytes_ = 0;
+  std::size_t ownBytes = 0;     ///< of the budget, what the kind itself takes
+  std::size_t alignment = 64;   ///< of every buffer
+  bool hostReadable = true;     ///< the host may read its memory
+  bool asynchronous = false;    ///< queues return before the work is done
+  int physicalId = 0;           ///< devices with the same one share hardware
+  int shares = 1;               ///< among so many
+  int copyEngines = 0;          ///< copies that run beside kernels; 0: the host's threads
+  double launchSeconds = 0;     ///< fixed cost of a launch
+  ComputeRates rates = {};
+  double memoryBytesPerSecond = 0;
+  Link hostLink = {};
+  Link peerLink = {};  ///< to another device of the kind
 };
 
 /// One kernel of a segment, with its operands as indices into the table of buffers that the
@@ -54,55 +67,8 @@ struct KernelCall {
   ir::OpView view() const { return {*def, attrs, inputTypes, outputTypes}; }
 };
 
-/// A prepared segment: kernels made, libraries asked. Runs on the queue of the device that made it.
-class Executable {
- public:
-  Executable() = default;
-  Executable(const Executable&) = delete;
-  Executable& operator=(const Executable&) = delete;
-  virtual ~Executable() = default;
-};
-
-/// Work of one lane, in order. On the CPU a queue runs in the thread that calls it; `finish`
-/// returns when everything launched so far is done.
-class Queue {
- public:
-  Queue() = default;
-  Queue(const Queue&) = delete;
-  Queue& operator=(const Queue&) = delete;
-  virtual ~Queue() = default;
-
-  /// `buffers` are addresses by the indices of the segment's KernelCalls.
-  void launch(Executable& executable, std::span<std::byte* const> buffers, ir::RunInfo info) {
-    doLaunch(executable, buffers, info);
-  }
-  void copy(void* to, const void* from, std::size_t bytes);
-  /// Adds up elements of a float type in the order of `from`, each sum rounded to the type; `to`
-  /// may be none of them.
-  void sum(void* to, std::span<const void* const> from, DType type, std::int64_t elements) {
-    doSum(to, from, type, elements);
-  }
-  void finish() { doFinish(); }
-  /// Once the flag is set, a launch may end between two kernels with Cancelled. Null: it never
-  /// does.
-  void stopWhen(const std::atomic<bool>* flag) { stop_ = flag; }
-
- protected:
-  bool isStopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
-
- private:
-  virtual void doLaunch(Executable& executable,
-                        std::span<std::byte* const> buffers,
-                        ir::RunInfo info) = 0;
-  virtual void doCopy(void* to, const void* from, std::size_t bytes) = 0;
-  virtual void doSum(void* to,
-                     std::span<const void* const> from,
-                     DType type,
-                     std::int64_t elements) = 0;
-  virtual void doFinish() = 0;
-
-  const std::atomic<bool>* stop_ = nullptr;
-};
+/// Memory of the host in the role of `kind`; throws OutOfMemory that names the owner.
+std::unique_ptr<Memory> allocateOnHost(MemoryKind kind, std::size_t bytes, const DeviceInfo& owner);
 
 class Device {
  public:
@@ -113,19 +79,22 @@ class Device {
 
   virtual const DeviceInfo& info() const = 0;
   virtual const KernelTable& kernels() const = 0;
-  /// 64-byte aligned; throws OutOfMemory.
-  Memory allocate(std::size_t bytes);
+  /// For kernels, aligned as `info` says; throws OutOfMemory.
+  std::unique_ptr<Memory> allocate(std::size_t bytes);
+  /// Memory of the host that copies of this device are quickest from and to.
+  std::unique_ptr<Memory> allocatePinned(std::size_t bytes) { return doAllocatePinned(bytes); }
   /// Makes the kernels of a segment; fails with Unsupported if a library answers otherwise than
   /// when the choices were made.
   std::unique_ptr<Executable> prepare(std::span<const KernelCall> calls) {
     return doPrepare(calls);
   }
-  /// Called first in every thread that will use this device.
-  virtual void enterThread() = 0;
+  /// Any thread may use a queue, one at a time; it must end before the device.
   virtual std::unique_ptr<Queue> makeQueue() = 0;
+  virtual std::unique_ptr<Event> makeEvent() = 0;
 
  private:
-  virtual Memory doAllocate(std::size_t bytes) = 0;
+  virtual std::unique_ptr<Memory> doAllocate(std::size_t bytes) = 0;
+  virtual std::unique_ptr<Memory> doAllocatePinned(std::size_t bytes);
   virtual std::unique_ptr<Executable> doPrepare(std::span<const KernelCall> calls) = 0;
 };
 

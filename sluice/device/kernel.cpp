@@ -110,10 +110,12 @@ Choice plainChoice(const ir::OpView& op, std::string_view implementation) {
 KernelTable::KernelTable(std::string deviceKind,
                          std::span<const KernelEntry> entries,
                          Tuning tuning,
-                         bool referenceFallback)
+                         bool referenceFallback,
+                         HostOps hostOps)
     : deviceKind_(std::move(deviceKind)),
       tuning_(std::move(tuning)),
-      referenceFallback_(referenceFallback) {
+      referenceFallback_(referenceFallback),
+      hostOps_(hostOps) {
   for (const KernelEntry& entry : entries) {
     entries_.emplace(entry.op, &entry);  // equal keys keep the order of insertion
   }
@@ -142,6 +144,9 @@ void KernelTable::refuse(const ir::OpView& op) const {
 }
 
 Choice KernelTable::choose(const ir::OpView& op) const {
+  if (op.def.traits.host && hostOps_ == HostOps::OnHost) {
+    return plainChoice(op, kOnHost);
+  }
   const KernelEntry* entry = find(op);
   if (entry == nullptr) {
     if (!supports(op)) {

@@ -77,6 +77,12 @@ struct KernelEntry {
   std::unique_ptr<Kernel> (*make)(const ir::OpView&, const Choice&) = nullptr;
 };
 
+/// In the place of an implementation: the op runs on the host, between the kernels of its segment.
+inline constexpr std::string_view kOnHost = "host";
+
+/// What a device does about ops that only the host can do.
+enum class HostOps : std::uint8_t { AsKernels, OnHost };
+
 /// Changes only the layout of its operand; not part of any graph, placed by lowering.
 extern const ir::OpDef kReorder;
 
@@ -87,7 +93,8 @@ class KernelTable {
   KernelTable(std::string deviceKind,
               std::span<const KernelEntry> entries,
               Tuning tuning,
-              bool referenceFallback);
+              bool referenceFallback,
+              HostOps hostOps = HostOps::AsKernels);
 
   /// A pure function of the op, its attributes and types, and the tuning table. Throws Unsupported
   /// naming op, types and device kind.
@@ -108,6 +115,7 @@ class KernelTable {
   std::multimap<std::string_view, const KernelEntry*> entries_;
   Tuning tuning_;
   bool referenceFallback_;
+  HostOps hostOps_;
 };
 
 /// A Choice with plain layouts for every operand.

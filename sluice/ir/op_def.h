@@ -124,6 +124,7 @@ struct OpTraits {
   bool keep = false;  ///< never removed or merged though pure (nop)
   bool once = false;  ///< never merged, folded or repeated, but removed when unread (print)
   bool loss = false;  ///< what it makes is there to be minimised
+  bool host = false;  ///< only the host can do it: a function, a library or a text of the host
 };
 
 inline constexpr int kVariadic = -1;

@@ -40,7 +40,7 @@ constinit const ir::OpDef kAbort{.name = "abort",
                                  .outputs = 0,
                                  .infer = infer,
                                  .reference = reference,
-                                 .traits = {.effect = true},
+                                 .traits = {.effect = true, .host = true},
                                  .onnx = kOnnx};
 
 void abort(GraphBuilder& b) {

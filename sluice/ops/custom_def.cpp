@@ -223,6 +223,7 @@ CustomOp::CustomOp(const abi::Op& op, std::string_view library) : table(op), ori
   this->infer = ops::infer;
   this->cost = ops::cost;
   reference = customForward;
+  traits.host = true;
   if (op.backward != nullptr) {
     grad = customGradient;
     gradReads = {op.backwardInputs, op.backwardOutputs};

@@ -144,6 +144,7 @@ CustomGrad::CustomGrad(const CustomOp& op) : forward(op), fullName(op.fullName +
   this->infer = ops::infer;
   this->cost = ops::cost;
   this->reference = ops::reference;
+  traits.host = true;
 }
 
 std::vector<ir::Value> customGradient(ir::GradContext& context) {

@@ -77,7 +77,7 @@ constinit const ir::OpDef kGradientStatistics{.name = "gradient_statistics",
                                               .attrs = kAttrs,
                                               .infer = infer,
                                               .reference = reference,
-                                              .traits = {.effect = true}};
+                                              .traits = {.effect = true, .host = true}};
 
 void gradientStatistics(ir::GraphBuilder& b,
                         ir::Value gradient,

@@ -100,7 +100,7 @@ constinit const ir::OpDef kHostCall{.name = "host_call",
                                     .attrs = kAttrs,
                                     .infer = infer,
                                     .reference = reference,
-                                    .traits = {.effect = true}};
+                                    .traits = {.effect = true, .host = true}};
 
 std::vector<ir::Value> hostCall(ir::GraphBuilder& b,
                                 const HostFunction& function,

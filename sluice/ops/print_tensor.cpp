@@ -80,7 +80,7 @@ constinit const ir::OpDef kPrintTensor{.name = "print_tensor",
                                        .infer = infer,
                                        .grad = grad,
                                        .reference = reference,
-                                       .traits = {.once = true},
+                                       .traits = {.once = true, .host = true},
                                        .onnx = kOnnx};
 
 Value printTensor(GraphBuilder& b, Value x, const PrintOptions& options) {

@@ -46,7 +46,9 @@ bool canBeChannelsLast(const TensorType& type) {
 
 class Emitter {
  public:
-  Emitter(const EmitInput& input, const device::KernelTable& kernels, StatePlan& state)
+  Emitter(const EmitInput& input,
+          std::span<const device::KernelTable* const> kernels,
+          StatePlan& state)
       : graph_(input.graph),
         plan_(input.plan),
         homes_(input.homes),
@@ -268,10 +270,16 @@ class Emitter {
                  .inputTypes = {type},
                  .outputTypes = {type},
                  .name = op.name};
-    call.call.choice = kernels_.choose(call.call.view());
+    call.call.choice = kernelsOf(call.segment).choose(call.call.view());
     call.call.inputs = {value.value};
     call.call.outputs = {slice.value};
     result_.calls.push_back(std::move(call));
+  }
+
+  /// Of the device that the segment runs on.
+  const device::KernelTable& kernelsOf(std::int32_t segment) const {
+    const std::int32_t device = result_.segments[static_cast<std::size_t>(segment)].device;
+    return *kernels_[std::min(static_cast<std::size_t>(device), kernels_.size() - 1)];
   }
 
   BufferId emitCopy(BufferId from, const TensorType& type, const std::string& name, BufferUse use) {
@@ -291,7 +299,7 @@ class Emitter {
                  .inputTypes = {type},
                  .outputTypes = {type},
                  .name = name};
-    call.call.choice = kernels_.choose(call.call.view());
+    call.call.choice = kernelsOf(call.segment).choose(call.call.view());
     call.call.choice.inputs = {from.layout};
     call.call.choice.outputs = {to.layout};
     call.call.inputs = {from.buffer.value};
@@ -501,7 +509,7 @@ class Emitter {
                  .inputTypes = graph_.inputTypes(op),
                  .outputTypes = op.outputs,
                  .name = op.name};
-    Choice choice = kernels_.choose(call.call.view());
+    Choice choice = kernelsOf(call.segment).choose(call.call.view());
     applyLayoutRule(op, choice);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       call.call.inputs.push_back(materialize(op.inputs[i], choice.inputs[i]).value);
@@ -540,7 +548,7 @@ class Emitter {
   const parallel::VariableHomes& homes_;
   const parallel::Streaming& streaming_;
   bool packsAll_;
-  const device::KernelTable& kernels_;
+  std::span<const device::KernelTable* const> kernels_;
   StatePlan& state_;
   std::vector<OpId> order_;
   EmitUses uses_;
@@ -557,7 +565,9 @@ class Emitter {
 
 }  // namespace
 
-Emitted emit(const EmitInput& input, const device::KernelTable& kernels, StatePlan& state) {
+Emitted emit(const EmitInput& input,
+             std::span<const device::KernelTable* const> kernels,
+             StatePlan& state) {
   return Emitter(input, kernels, state).run();
 }
 

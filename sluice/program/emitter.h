@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -75,6 +76,9 @@ struct EmitInput {
 
 /// Remote variables are used like others here; their windows cover all of a round and have no
 /// transfers yet (see streaming.h).
-Emitted emit(const EmitInput& input, const device::KernelTable& kernels, StatePlan& state);
+/// `kernels` are the tables by device; the last one holds for all that follow.
+Emitted emit(const EmitInput& input,
+             std::span<const device::KernelTable* const> kernels,
+             StatePlan& state);
 
 }  // namespace sluice::program

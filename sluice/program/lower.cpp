@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "sluice/base/error.h"
 #include "sluice/program/barriers.h"
 #include "sluice/program/memory_plan.h"
@@ -63,7 +65,7 @@ void placeOnDevices(Program& program,
                     Emitted& emitted,
                     const Round& round,
                     const StatePlan& state,
-                    std::size_t memoryPerDevice) {
+                    const LowerOptions& options) {
   const auto devices = static_cast<std::int32_t>(program.devices.size());
   const std::vector<PlanSummary> plans = placeBuffers(emitted, round, devices);
   program.remote = {.stateBytes = state.bytes(kRemote),
@@ -74,22 +76,67 @@ void placeOnDevices(Program& program,
     DevicePlan& made = program.devices[static_cast<std::size_t>(d)];
     made = {.stateBytes = state.bytes(d),
             .transientBytes = plan.transientBytes,
-            .transientLowerBound = plan.transientLowerBound};
-    if (memoryPerDevice != 0 && made.totalBytes() > memoryPerDevice) {
+            .transientLowerBound = plan.transientLowerBound,
+            .ownBytes = options.target(d).ownBytes};
+    if (options.memoryPerDevice != 0 && made.totalBytes() > options.memoryPerDevice) {
       raise<OutOfMemory>(
-          "device {} needs {} ({} of variables, {} of activations and scratch) but may use {}{}; "
+          "device {} needs {} ({} of variables, {} of activations and scratch{}) but may use {}{}; "
           "the "
           "largest buffers at the peak are:{}",
           d,
           formatBytes(made.totalBytes()),
           formatBytes(made.stateBytes),
           formatBytes(plan.transientBytes),
-          formatBytes(memoryPerDevice),
+          made.ownBytes == 0
+              ? ""
+              : fmt::format(", {} that the device takes for itself", formatBytes(made.ownBytes)),
+          formatBytes(options.memoryPerDevice),
           plan.segmentAtPeak.empty() ? "" : ", most of all in " + plan.segmentAtPeak,
           plan.largestAtPeak);
     }
   }
 }
+
+/// Gives pinned memory to the data that the host cannot write to or read from its place.
+class StagingPlan {
+ public:
+  StagingPlan(Program& program, const LowerOptions& options) : p_(program), options_(options) {}
+
+  void make() {
+    for (Stream& feed : p_.feeds) {
+      const Buffer& buffer = p_.buffer(feed.buffer);
+      stage(buffer.device,
+            buffer.slotStride() * static_cast<std::size_t>(buffer.slots),
+            feed.staging);
+    }
+    for (Stream& drain : p_.drains) {
+      stage(p_.buffer(drain.buffer).device, drain.type.bytes(), drain.staging);
+    }
+    for (Lane& lane : p_.lanes) {
+      const bool remote = lane.kind == LaneKind::Fetch || lane.kind == LaneKind::Flush;
+      if (remote && options_.remoteInFile) {
+        std::size_t largest = 0;
+        for (const Task& task : lane.tasks) {
+          largest = std::max(largest, p_.transfers[static_cast<std::size_t>(task.subject)].bytes);
+        }
+        stage(lane.device, largest, lane.staging);
+      }
+    }
+  }
+
+ private:
+  void stage(std::int32_t device, std::size_t bytes, std::optional<std::size_t>& offset) {
+    const Target target = options_.target(device);
+    if (target.staged) {
+      std::size_t& total = p_.devices[static_cast<std::size_t>(device)].stagingBytes;
+      offset = total;
+      total += (bytes + target.alignment - 1) / target.alignment * target.alignment;
+    }
+  }
+
+  Program& p_;
+  const LowerOptions& options_;
+};
 
 /// Where every micro-batch loads the variables anew, memory for a second one is what is missing.
 std::int32_t lookaheadOf(const Placed& placed, const LowerOptions& options) {
@@ -105,15 +152,33 @@ schedule::PipelineSchedule oneDeviceSchedule(std::int32_t microBatches, bool tra
       {.deviceOfStage = {0}, .microBatches = microBatches, .training = training});
 }
 
+Target targetOf(const device::Device& device) {
+  const device::DeviceInfo& info = device.info();
+  return {.kernels = &device.kernels(),
+          .alignment = info.alignment,
+          .ownBytes = info.ownBytes,
+          .staged = info.asynchronous || !info.hostReadable};
+}
+
 Program lower(const Placed& placed,
               const device::KernelTable& kernels,
               StatePlan& state,
               const LowerOptions& options) {
   checkRounds(placed.graph, options);
   StatePlan planned = state;
+  std::vector<std::size_t> alignments;
+  std::vector<const device::KernelTable*> tables;
+  for (const Target& target : options.targets) {
+    alignments.push_back(target.alignment);
+    tables.push_back(target.kernels != nullptr ? target.kernels : &kernels);
+  }
+  if (tables.empty()) {
+    tables.push_back(&kernels);
+  }
+  planned.setAlignments(std::move(alignments));
   Emitted emitted =
       emit({placed.graph, placed.segments, placed.homes, placed.streaming, options.packsInLoop},
-           kernels,
+           tables,
            planned);
   shareBuffers(emitted);
   addStreams(emitted, placed.streaming);
@@ -126,7 +191,9 @@ Program lower(const Placed& placed,
                      .updates = placed.streaming.updates});
   const std::vector<std::int32_t> depths = round.ringDepths();
   for (std::size_t b = 0; b < depths.size(); ++b) {
-    emitted.buffers[b].slots = depths[b];
+    Buffer& buffer = emitted.buffers[b];
+    buffer.slots = depths[b];
+    buffer.alignment = buffer.isRemote() ? kAlignment : options.target(buffer.device).alignment;
   }
   Program program;
   program.name = placed.graph.name();
@@ -137,7 +204,7 @@ Program lower(const Placed& placed,
     devices = std::max(devices, buffer.device + 1);
   }
   program.devices.resize(static_cast<std::size_t>(devices));
-  placeOnDevices(program, emitted, round, planned, options.memoryPerDevice);
+  placeOnDevices(program, emitted, round, planned, options);
   program.buffers = emitted.buffers;
   program.feeds = emitted.feeds;
   program.drains = emitted.drains;
@@ -153,6 +220,7 @@ Program lower(const Placed& placed,
   if (options.barriers) {
     addBarriers(program, *options.barriers);
   }
+  StagingPlan(program, options).make();
   state = std::move(planned);
   return program;
 }

@@ -2,11 +2,13 @@
 // changes inserted, values given planned slices, and the order of a round laid out as tasks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "sluice/device/device.h"
 #include "sluice/device/kernel.h"
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/placement.h"
@@ -19,6 +21,15 @@
 
 namespace sluice::program {
 
+/// What lowering has to know of a device.
+struct Target {
+  const device::KernelTable* kernels = nullptr;  ///< null: the one that is given for all devices
+  std::size_t alignment = kAlignment;
+  std::size_t ownBytes = 0;  ///< of its memory, what the kind takes for itself
+  bool staged = false;       ///< the host's data goes through pinned memory
+};
+Target targetOf(const device::Device& device);
+
 struct LowerOptions {
   std::int32_t microBatchesPerRound = 1;
   std::int32_t lookahead = 1;       ///< micro-batches that other lanes may be ahead of the kernels
@@ -29,6 +40,14 @@ struct LowerOptions {
   std::vector<DrainRule> drainRules = {};              ///< by output; empty: drainRule for all
   OverlapPlan overlap = {};                            ///< of the host's data with kernels
   std::optional<schedule::SyncPattern> barriers = {};  ///< set: devices meet before they exchange
+  std::vector<Target> targets = {};  ///< by device; the last one holds for all others
+  bool remoteInFile = false;         ///< remote memory is no memory, but a file
+
+  Target target(std::int32_t device) const {
+    return targets.empty()
+               ? Target()
+               : targets[std::min(static_cast<std::size_t>(device), targets.size() - 1)];
+  }
 };
 
 /// The schedule of a graph that is all on device 0: each micro-batch forward and backward.

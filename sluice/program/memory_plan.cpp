@@ -478,7 +478,9 @@ std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std:
   }
   std::vector<PlanSummary> summaries;
   for (std::size_t d = 0; d < ids.size(); ++d) {
-    const schedule::OffsetPlan plan = schedule::planOffsets(lifetimes[d], kAlignment);
+    const std::size_t alignment =
+        ids[d].empty() ? kAlignment : emitted.buffers[ids[d].front()].alignment;
+    const schedule::OffsetPlan plan = schedule::planOffsets(lifetimes[d], alignment);
     for (std::size_t i = 0; i < ids[d].size(); ++i) {
       emitted.buffers[ids[d][i]].offset = plan.offsets[i];
     }

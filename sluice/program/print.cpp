@@ -34,6 +34,9 @@ void printStream(Text out, const Program& program, std::string_view kind, const 
                  placeText(buffer),
                  buffer.slots,
                  buffer.slots == 1 ? "" : "s");
+  if (stream.staging) {
+    fmt::format_to(out, ", staged at {}", *stream.staging);
+  }
 }
 
 /// What the text of a call does not show.
@@ -196,6 +199,12 @@ std::string print(const Program& program) {
                    formatBytes(plan.stateBytes),
                    formatBytes(plan.transientBytes),
                    formatBytes(plan.transientLowerBound));
+    if (plan.ownBytes + plan.stagingBytes > 0) {
+      fmt::format_to(out,
+                     "  of its own {}, staging on the host {}\n",
+                     formatBytes(plan.ownBytes),
+                     formatBytes(plan.stagingBytes));
+    }
   }
   if (program.remote.totalBytes() > 0) {
     fmt::format_to(out,
@@ -235,7 +244,10 @@ std::string print(const Program& program) {
     if (lane.tasks.empty()) {
       continue;
     }
-    fmt::format_to(out, "  lane {}\n", laneName(lane));
+    fmt::format_to(out,
+                   "  lane {}{}\n",
+                   laneName(lane),
+                   lane.staging ? fmt::format(", staged at {}", *lane.staging) : "");
     for (const Task& task : lane.tasks) {
       printTask(out, program, task);
     }

@@ -29,6 +29,7 @@ namespace sluice::program {
 using BufferId = Id<struct BufferTag>;
 using SegmentId = Id<struct SegmentTag>;
 
+/// What every device asks for at least.
 inline constexpr std::size_t kAlignment = 64;
 
 /// In the place of a device: remote memory, the host's, for what the devices have no room for.
@@ -45,12 +46,13 @@ struct Buffer {
   Region region = Region::Transient;
   std::size_t offset = 0;
   std::size_t bytes = 0;   ///< of one slot
-  std::int32_t slots = 1;  ///< slots lie one after the other, each rounded up to kAlignment
+  std::int32_t slots = 1;  ///< slots lie one after the other, each rounded up to the alignment
+  std::size_t alignment = kAlignment;  ///< of the device
   /// A device's copy of a remote variable for a part of the round; kernels may assign it.
   bool window = false;
 
   bool isRemote() const { return device == kRemote; }
-  std::size_t slotStride() const { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  std::size_t slotStride() const { return (bytes + alignment - 1) / alignment * alignment; }
   std::size_t totalBytes() const {
     return slots == 1 ? bytes : slotStride() * static_cast<std::size_t>(slots);
   }
@@ -83,6 +85,9 @@ struct Stream {
   TensorType type;  ///< of one micro-batch
   BufferId buffer;
   DrainRule rule = {};  ///< outputs only
+  /// Where the pinned memory of the buffer's device has room for it, if the host cannot read that
+  /// device's memory: a slot for each of the buffer's if it is an input, one if it is an output.
+  std::optional<std::size_t> staging = {};
 };
 
 /// A tensor written once at load.
@@ -162,6 +167,8 @@ struct Lane {
   /// Exchange: the device that the copies come from; its own for sums over replicas. Fetch, Flush:
   /// 0 for what moves once per round, 1 for what moves with every micro-batch.
   std::int32_t peer = -1;
+  /// Fetch, Flush: room in the pinned memory of the device for what moves through a file.
+  std::optional<std::size_t> staging = {};
 };
 
 /// Where devices meet before they exchange data, by number of the barrier: who does.
@@ -174,7 +181,9 @@ struct DevicePlan {
   std::size_t stateBytes = 0;
   std::size_t transientBytes = 0;
   std::size_t transientLowerBound = 0;
-  std::size_t totalBytes() const { return stateBytes + transientBytes; }
+  std::size_t ownBytes = 0;      ///< what the kind of device takes for itself
+  std::size_t stagingBytes = 0;  ///< pinned memory of the host; not counted here:
+  std::size_t totalBytes() const { return ownBytes + stateBytes + transientBytes; }
 };
 
 struct Program {

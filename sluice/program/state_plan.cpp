@@ -13,6 +13,10 @@ std::size_t arenaOf(std::int32_t device) {
   return static_cast<std::size_t>(device - kRemote);
 }
 
+std::size_t roundedUp(std::size_t bytes, std::size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 }  // namespace
 
 std::vector<StateSlice> PlacedVariable::slices() const {
@@ -44,9 +48,13 @@ const PlacedVariable& StatePlan::add(const ir::Variable& variable, std::int32_t 
 StateSlice StatePlan::allocate(std::int32_t device, std::size_t bytes) {
   const std::size_t d = arenaOf(device);
   bytes_.resize(std::max(bytes_.size(), d + 1), 0);
-  const StateSlice slice{device, bytes_[d]};
-  bytes_[d] += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return slice;
+  std::size_t alignment = kAlignment;
+  if (device != kRemote && !alignments_.empty()) {
+    alignment = alignments_[std::min(static_cast<std::size_t>(device), alignments_.size() - 1)];
+  }
+  const std::size_t offset = roundedUp(bytes_[d], alignment);
+  bytes_[d] = offset + roundedUp(bytes, alignment);
+  return {device, offset};
 }
 
 StateSlice StatePlan::sliceOn(std::string_view name, std::int32_t device) {

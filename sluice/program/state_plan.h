@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sluice/ir/variable.h"
@@ -35,6 +36,9 @@ struct PlacedVariable {
 
 class StatePlan {
  public:
+  /// What slices on devices are multiples of, by device; the last one holds for all others. Slices
+  /// that are there already stay where they are.
+  void setAlignments(std::vector<std::size_t> byDevice) { alignments_ = std::move(byDevice); }
   /// Adds the variable, or checks that it is the one already there (same type and role); throws
   /// InvalidArgument otherwise.
   const PlacedVariable& add(const ir::Variable& variable, std::int32_t device);
@@ -50,6 +54,7 @@ class StatePlan {
   std::vector<PlacedVariable> variables_;               // in order of arrival
   std::unordered_map<std::string, std::size_t> index_;  // into variables_
   std::vector<std::size_t> bytes_;                      // remote, then per device
+  std::vector<std::size_t> alignments_;                 // by device
 };
 
 }  // namespace sluice::program

@@ -92,11 +92,11 @@ class Structure {
             buffer.device,
             p_.devices.size());
     require(buffer.slots >= 1, "buffer '{}' has {} slots", buffer.name, buffer.slots);
-    require(buffer.offset % kAlignment == 0,
+    require(buffer.offset % buffer.alignment == 0,
             "buffer '{}' is at offset {}, not a multiple of {}",
             buffer.name,
             buffer.offset,
-            kAlignment);
+            buffer.alignment);
     const DevicePlan& plan =
         buffer.isRemote() ? p_.remote : p_.devices[static_cast<std::size_t>(buffer.device)];
     const bool state = buffer.region == Region::State;

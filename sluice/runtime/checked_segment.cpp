@@ -68,7 +68,7 @@ CheckedSegment::CheckedSegment(device::Device& device,
                                std::span<const device::KernelCall> calls)
     : segment_(segment), calls_(calls) {
   for (const device::KernelCall& call : calls) {
-    kernels_.push_back(device.prepare({&call, 1}));
+    kernels_.emplace_back(device, std::span(&call, 1));
   }
 }
 
@@ -76,19 +76,18 @@ CheckedSegment::CheckedSegment(device::Device& device,
 FiniteCheck CheckedSegment::look(device::Queue& queue,
                                  const TensorType& type,
                                  const device::Layout& layout,
-                                 const std::byte* data) {
+                                 device::Address data) {
   if (layout.kind == device::Layout::Kind::Opaque || !isFloat(type.dtype)) {
     return {};
   }
   copy_.resize(std::max(copy_.size(), type.bytes()));
-  queue.copy(copy_.data(), data, type.bytes());
-  queue.finish();
+  device::copyOut(queue, copy_.data(), data, type.bytes());
   return checkFinite(type, copy_.data());
 }
 
 CheckedSegment::Seen CheckedSegment::lookAtInputs(device::Queue& queue,
                                                   const device::KernelCall& call,
-                                                  std::span<std::byte* const> buffers) {
+                                                  std::span<const device::Address> buffers) {
   Seen seen;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const FiniteCheck check = look(queue,
@@ -102,7 +101,7 @@ CheckedSegment::Seen CheckedSegment::lookAtInputs(device::Queue& queue,
 }
 
 void CheckedSegment::run(device::Queue& queue,
-                         std::span<std::byte* const> buffers,
+                         std::span<const device::Address> buffers,
                          ir::RunInfo info,
                          std::int64_t microBatch) {
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
@@ -112,7 +111,7 @@ void CheckedSegment::run(device::Queue& queue,
     if (seen.nan && compares(*call.def)) {
       fail(call, "compares with NaN", microBatch);
     }
-    queue.launch(*kernels_[i], buffers, info);
+    kernels_[i].run(queue, buffers, info);
     queue.finish();
     for (std::size_t j = 0; j < call.outputs.size(); ++j) {
       FiniteCheck made = look(queue,
@@ -138,13 +137,19 @@ void CheckedSegment::fail(const device::KernelCall& call,
                             .microBatch = segment_.oncePerRound() ? -1 : microBatch});
 }
 
-void requireFiniteSum(std::string_view name,
+void requireFiniteSum(device::Queue& queue,
+                      std::string_view name,
                       const TensorType& type,
-                      std::span<const void* const> from,
-                      const void* to) {
+                      std::span<const device::Address> from,
+                      device::Address to) {
+  std::vector<std::byte> copy(type.bytes());
+  const auto check = [&](device::Address values) {
+    device::copyOut(queue, copy.data(), values, copy.size());
+    return checkFinite(type, copy.data());
+  };
   const bool finite =
-      std::ranges::all_of(from, [&](const void* term) { return checkFinite(type, term).finite(); });
-  const FiniteCheck made = checkFinite(type, to);
+      std::ranges::all_of(from, [&](device::Address term) { return check(term).finite(); });
+  const FiniteCheck made = check(to);
   if (finite && !made.finite()) {
     throw FloatingPointError({.op = fmt::format("replica_sum '{}'", name),
                               .problem = problemOf(made, type.shape.elements()),

@@ -10,6 +10,7 @@
 #include "sluice/device/device.h"
 #include "sluice/program/program.h"
 #include "sluice/runtime/non_finite.h"
+#include "sluice/runtime/prepared_segment.h"
 
 namespace sluice::runtime {
 
@@ -23,7 +24,7 @@ class CheckedSegment {
 
   /// `microBatch` is the number of the step's. Throws FloatingPointError.
   void run(device::Queue& queue,
-           std::span<std::byte* const> buffers,
+           std::span<const device::Address> buffers,
            ir::RunInfo info,
            std::int64_t microBatch);
 
@@ -36,24 +37,25 @@ class CheckedSegment {
   FiniteCheck look(device::Queue& queue,
                    const TensorType& type,
                    const device::Layout& layout,
-                   const std::byte* data);
+                   device::Address data);
   Seen lookAtInputs(device::Queue& queue,
                     const device::KernelCall& call,
-                    std::span<std::byte* const> buffers);
+                    std::span<const device::Address> buffers);
   [[noreturn]] void fail(const device::KernelCall& call,
                          std::string problem,
                          std::int64_t microBatch) const;
 
   const program::Segment& segment_;
   std::span<const device::KernelCall> calls_;
-  std::vector<std::unique_ptr<device::Executable>> kernels_;
+  std::vector<PreparedSegment> kernels_;
   std::vector<std::byte> copy_;  // of a tensor, on the host
 };
 
-/// The same for the sum of a tensor over replicas.
-void requireFiniteSum(std::string_view name,
+/// The same for the sum of a tensor over replicas, which the queue has been given.
+void requireFiniteSum(device::Queue& queue,
+                      std::string_view name,
                       const TensorType& type,
-                      std::span<const void* const> from,
-                      const void* to);
+                      std::span<const device::Address> from,
+                      device::Address to);
 
 }  // namespace sluice::runtime

@@ -8,7 +8,6 @@
 #include <limits>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -17,8 +16,10 @@
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
 #include "sluice/base/log.h"
+#include "sluice/program/lower.h"
 #include "sluice/runtime/checked_segment.h"
 #include "sluice/runtime/lane_run.h"
+#include "sluice/runtime/prepared_segment.h"
 #include "sluice/runtime/remote_link.h"
 #include "sluice/runtime/step_job.h"
 
@@ -28,11 +29,8 @@ namespace {
 using program::Program;
 using program::Task;
 
-std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+/// How long the host waits for a queue before it looks around again.
+constexpr std::chrono::milliseconds kGlance{2};
 
 }  // namespace
 
@@ -80,10 +78,12 @@ struct Engine::Impl {
   RemoteLinks links;
   std::atomic<std::int64_t> tasksDone{0};
   // The end of a step, and its first error.
+  std::mutex failing;        // one at a time adds to the error of a queue
   mutable std::mutex mutex;  // guards all below
   std::condition_variable ended;
-  std::size_t running = 0;  // threads that are in the step
-  bool active = false;      // run() has not returned
+  std::size_t running = 0;       // threads that are in the step
+  std::vector<LaneRun*> queued;  // whose queues may have work of the step
+  bool active = false;           // run() has not returned
   std::exception_ptr failure;
 
   Impl(const std::vector<ModelState*>& all, const EngineOptions& given)
@@ -143,19 +143,12 @@ struct Engine::Impl {
   }
 
   void threadLoop(LaneClass laneClass, std::int32_t seen) {
-    std::set<device::Device*> entered;
     TaskRoom room;
     for (;;) {
       step.wait(seen);
       seen = step.load();
       if (stop.load()) {
         return;
-      }
-      for (device::Device* device : devices) {
-        if (!entered.contains(device)) {
-          entered.insert(device);
-          device->enterThread();
-        }
       }
       try {
         const Turn::Work mark(turns);
@@ -209,8 +202,15 @@ struct Engine::Impl {
     Signal& signal = signals[static_cast<std::size_t>(laneClass)];
     while (!over()) {
       const std::int32_t epoch = signal.epoch.load();
-      if (LaneRun* lane = claimReady(laneClass)) {
-        runNext(*lane, room);
+      const Next next = claimReady(laneClass);
+      if (next.lane != nullptr) {
+        runNext(*next.lane, room);
+        continue;
+      }
+      if (next.pending != nullptr) {
+        if (next.pending->await(kGlance)) {
+          failWithQueues();  // it is done, or will never be
+        }
         continue;
       }
       signal.sleepers.fetch_add(1);
@@ -221,78 +221,107 @@ struct Engine::Impl {
     }
   }
 
-  /// The lane whose next task is ready and planned earliest, claimed for this thread.
-  LaneRun* claimReady(LaneClass laneClass) {
+  struct Next {
+    LaneRun* lane = nullptr;                 ///< claimed for this thread, or:
+    const device::Event* pending = nullptr;  ///< what a task waits for that has been issued
+  };
+
+  /// The lane whose next task is ready and planned earliest.
+  Next claimReady(LaneClass laneClass) {
     for (;;) {
       LaneRun* best = nullptr;
+      const device::Event* pending = nullptr;
       std::int64_t bestPriority = std::numeric_limits<std::int64_t>::max();
       for (const auto& lane : job.lanes) {
         if (job.classOf(*lane) != laneClass || lane->isTaken() || lane->finished()) {
           continue;
         }
-        const std::int64_t count = lane->done();
+        const std::int64_t count = lane->issued();
         const std::int64_t priority = lane->priority(count);
         // Of equals a copy goes first: another device may be waiting for it.
         const bool better =
             priority < bestPriority ||
             (priority == bestPriority && lane->plan().kind == program::LaneKind::Exchange);
-        if (better && lane->ready(count, job.lanes)) {
+        if (better && lane->readiness(count, job.lanes, &pending) == Readiness::Ready) {
           best = lane.get();
           bestPriority = priority;
         }
       }
       if (best == nullptr) {
-        return nullptr;
+        return {.pending = pending};
       }
       if (best->claim()) {
-        // Another thread may have run that task in the meantime.
-        if (!best->finished() && best->ready(best->done(), job.lanes)) {
-          return best;
+        // Another thread may have issued that task in the meantime.
+        if (!best->finished() && best->ready(best->issued(), job.lanes)) {
+          return {.lane = best};
         }
         best->release();
       }
     }
   }
 
-  void runTaskAt(LaneRun& lane, const Task& task, std::int32_t round, TaskRoom& room) {
+  static std::string placeOf(const LaneRun& lane, std::int64_t count) {
+    const Task& task = lane.task(count);
+    return fmt::format("{} of micro-batch {}, round {}, device {}",
+                       program::name(task.kind),
+                       task.microBatch,
+                       lane.round(count),
+                       lane.plan().device);
+  }
+
+  void runTaskAt(LaneRun& lane, std::int64_t count, TaskRoom& room) {
     try {
-      runTask(job, lane, task, round, room);
+      lane.beginTask(count, job.lanes);
+      runTask(job, lane, count, room);
+      lane.endTask(count);
     } catch (Error& error) {
-      error.at(fmt::format("{} of micro-batch {}, round {}, device {}",
-                           program::name(task.kind),
-                           task.microBatch,
-                           round,
-                           lane.plan().device));
+      error.at(placeOf(lane, count));
       throw;
     }
   }
 
+  /// Ends the step if something went wrong in a queue. The task is the one that has not ended.
+  void failWithQueues() {
+    const std::scoped_lock lock(failing);
+    for (const auto& lane : job.lanes) {
+      if (failed.load()) {
+        return;
+      }
+      if (!lane->isAsynchronous()) {
+        continue;
+      }
+      const std::exception_ptr thrown = lane->queue().failure();
+      if (thrown == nullptr) {
+        continue;
+      }
+      try {
+        std::rethrow_exception(thrown);
+      } catch (const Cancelled&) {
+        continue;  // the follow-up of another queue's failure
+      } catch (Error& error) {
+        error.at(placeOf(*lane, std::min(lane->done(), lane->total() - 1)));
+        fail(std::current_exception());
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    }
+  }
+
   void runNext(LaneRun& lane, TaskRoom& room) {
-    const std::int64_t count = lane.done();
-    const Task& task = lane.task(count);
-    const std::int32_t round = lane.round(count);
-    const std::int64_t start = job.args->times != nullptr ? now() : 0;
+    const std::int64_t count = lane.issued();
     try {
       if (options.beforeTask) {
         options.beforeTask(static_cast<std::size_t>(&lane.plan() - job.program->lanes.data()),
                            count);
       }
-      runTaskAt(lane, task, round, room);
+      runTaskAt(lane, count, room);
     } catch (...) {
       fail(std::current_exception());
       lane.release();  // after the failure: nobody takes it up again
       return;
     }
-    if (job.args->times != nullptr) {
-      lane.addTime({static_cast<std::int32_t>(&lane.plan() - job.program->lanes.data()),
-                    static_cast<std::int32_t>(count % lane.perRound()),
-                    round,
-                    start,
-                    now(),
-                    static_cast<std::int32_t>(lane.replica())});
-    }
     const bool last = lane.isLast(count);  // the next task may be over before this one returns
-    lane.complete(count + 1);
+    lane.issue(count + 1);
     lane.release();
     tasksDone.fetch_add(1, std::memory_order_relaxed);
     const bool device = lane.signals(count, LaneClass::Device);
@@ -315,7 +344,8 @@ struct Engine::Impl {
   std::string reportOf(bool runningOnly) const {
     std::string report;
     for (const auto& lane : job.lanes) {
-      if (lane->perRound() > 0 && (!runningOnly || lane->isTaken())) {
+      const bool busy = lane->isTaken() || (lane->isAsynchronous() && !lane->queue().isIdle());
+      if (lane->perRound() > 0 && (!runningOnly || busy)) {
         report += "\n  " + lane->report();
       }
     }
@@ -329,25 +359,94 @@ struct Engine::Impl {
     fail(std::make_exception_ptr(DeviceError(std::move(text))));
   }
 
-  /// Waits for the threads to leave the step; gives it up when nothing moves for too long. Once the
-  /// step has failed it waits for a bounded time.
-  void awaitEnd() {
-    std::unique_lock lock(mutex);
-    const auto over = [&] { return running == 0 || failure != nullptr; };
-    if (options.stallTimeout.count() == 0) {
-      ended.wait(lock, over);
+  /// Tasks that are done, for whoever watches that something moves.
+  std::int64_t progress() const {
+    std::int64_t done = tasksDone.load();
+    for (const LaneRun* lane : queued) {
+      done += lane->done();
     }
-    std::int64_t before = tasksDone.load();
-    while (!over() && !ended.wait_for(lock, options.stallTimeout, over)) {
-      const std::int64_t done = tasksDone.load();
-      if (done == before) {
-        lock.unlock();
-        giveUp();
-        lock.lock();
+    return done;
+  }
+
+  bool queuesAreDone() const {
+    return std::ranges::all_of(queued, [](const LaneRun* l) { return l->done() >= l->total(); });
+  }
+
+  /// Whether neither a thread nor a queue has anything left of the step; with the mutex.
+  bool isIdle() const {
+    return running == 0 &&
+           std::ranges::all_of(queued, [](const LaneRun* lane) { return lane->queue().isIdle(); });
+  }
+
+  /// Nobody needs what the step was given any more; with the mutex, once it is idle.
+  void forgetStep() {
+    args.reset();
+    queued.clear();
+  }
+
+  /// Waits until it is, at most so long; with the mutex. Queues tell nobody when they are done.
+  bool awaitIdle(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds atMost) {
+    const auto end = std::chrono::steady_clock::now() + atMost;
+    while (!isIdle()) {
+      const auto until = queued.empty() ? end : std::chrono::steady_clock::now() + kGlance;
+      ended.wait_until(lock, std::min(until, end));
+      if (std::chrono::steady_clock::now() >= end) {
+        return isIdle();
       }
-      before = done;
     }
-    ended.wait_for(lock, options.stopGrace, [&] { return running == 0; });
+    return true;
+  }
+
+  /// Waits for the threads to leave the step and for the queues; gives it up when nothing moves for
+  /// too long. Once the step has failed it waits for a bounded time.
+  void awaitEnd() {
+    using namespace std::chrono;
+    std::unique_lock lock(mutex);
+    const auto threadsAreOut = [&] { return running == 0 || failure != nullptr; };
+    const bool watched = options.stallTimeout.count() > 0;
+    if (queued.empty() && !watched) {
+      ended.wait(lock, threadsAreOut);
+    }
+    const milliseconds period =
+        queued.empty() ? options.stallTimeout
+                       : (watched ? std::min(10 * kGlance, options.stallTimeout) : 10 * kGlance);
+    std::int64_t before = progress();
+    auto moved = steady_clock::now();
+    while (failure == nullptr && !(running == 0 && queuesAreDone())) {
+      if (running != 0) {
+        ended.wait_for(lock, period, threadsAreOut);
+      }
+      const bool issued = running == 0;
+      lock.unlock();
+      glance(issued);
+      const std::int64_t done = progress();
+      moved = done == before ? moved : steady_clock::now();
+      before = done;
+      if (watched && !(issued && queuesAreDone()) &&
+          steady_clock::now() - moved >= options.stallTimeout) {
+        giveUp();
+      }
+      lock.lock();
+    }
+    if (failure != nullptr) {
+      awaitIdle(lock, options.stopGrace);
+      return;
+    }
+    for (LaneRun* lane : queued) {
+      lane->queue().finish();
+    }
+  }
+
+  /// Waits a moment for the queues, if there is nothing else to wait for, and looks at them.
+  void glance(bool wait) {
+    const auto left =
+        std::ranges::find_if(queued, [](const LaneRun* l) { return l->done() < l->total(); });
+    if (wait && left != queued.end()) {
+      (*left)->event((*left)->total() - 1).await(kGlance);
+    }
+    if (!queued.empty()) {
+      failWithQueues();
+    }
   }
 
   /// Rethrows the step's error, and says who is left behind.
@@ -358,10 +457,10 @@ struct Engine::Impl {
       const std::scoped_lock lock(mutex);
       active = false;
       error = failure;
-      idle = running == 0;
-    }
-    if (idle) {
-      args.reset();
+      idle = isIdle();
+      if (idle) {
+        forgetStep();
+      }
     }
     if (!error) {
       return;
@@ -379,13 +478,13 @@ struct Engine::Impl {
 
   void requireIdle() {
     std::unique_lock lock(mutex);
-    if (!ended.wait_for(lock, options.stopGrace, [&] { return running == 0; })) {
+    if (!awaitIdle(lock, options.stopGrace)) {
       raise<DeviceError>(
           "an earlier step ended early, and a function that it called has not returned yet, so "
           "that nothing more can be run; still running are:{}",
           reportOf(true));
     }
-    args.reset();
+    forgetStep();
   }
 };
 
@@ -416,7 +515,7 @@ void Engine::makeKernels(LoadedProgram& loaded, CheckFinite check) {
     for (std::size_t r = 0; r < loaded.replicas_; ++r) {
       device::Device& device = *states_[r]->devices()[static_cast<std::size_t>(segment.device)];
       if (!checked) {
-        loaded.segments_[r * segments + s] = device.prepare(calls);
+        loaded.segments_[r * segments + s] = std::make_unique<PreparedSegment>(device, calls);
         continue;
       }
       if (r == 0) {
@@ -427,6 +526,56 @@ void Engine::makeKernels(LoadedProgram& loaded, CheckFinite check) {
     }
   }
 }
+
+namespace {
+
+/// Who copies into the memory of `to` from that of `from`.
+device::Device& copier(device::Device& to, device::Device& from) {
+  if (from.info().hostReadable || from.info().kind == to.info().kind) {
+    return to;
+  }
+  if (!to.info().hostReadable) {
+    raise<Unsupported>(
+        "devices of kinds '{}' and '{}' cannot send data to each other: neither can read the "
+        "memory "
+        "of the other",
+        from.info().kind,
+        to.info().kind);
+  }
+  return from;
+}
+
+/// Whose queue runs the tasks of a lane.
+device::Device& queueDevice(const program::Lane& lane, std::span<device::Device* const> devices) {
+  device::Device& own = *devices[static_cast<std::size_t>(lane.device)];
+  const bool copies = lane.kind == program::LaneKind::Exchange && lane.peer >= 0;
+  return copies ? copier(own, *devices[static_cast<std::size_t>(lane.peer)]) : own;
+}
+
+/// The host's data reaches a device that works by itself only through pinned memory.
+void requireStaged(const Program& program, std::span<device::Device* const> devices) {
+  for (const std::vector<program::Stream>* streams : {&program.feeds, &program.drains}) {
+    for (const program::Stream& stream : *streams) {
+      const auto device = static_cast<std::size_t>(program.buffer(stream.buffer).device);
+      SLUICE_CHECK(stream.staging || !program::targetOf(*devices[device]).staged,
+                   "'{}' of a program for other devices than those of the engine: a device of kind "
+                   "'{}' takes it from staging memory",
+                   stream.name,
+                   devices[device]->info().kind);
+    }
+  }
+}
+
+/// A queue begins a step without the failures of another one.
+void forget(device::Queue& queue) {
+  try {
+    queue.finish();
+  } catch (...) {
+    log::debug("engine", "a queue begins anew after a failure");
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
                                             std::size_t replicas,
@@ -441,16 +590,15 @@ std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
                p.devices.size(),
                states_.size(),
                states_[0]->devices().size());
+  requireStaged(p, states_[0]->devices());
   loaded->plans_ = std::make_unique<LanePlans>(p);
+  loaded->laggards_ = std::make_unique<Laggards>(p.lanes.size());
   makeKernels(*loaded, check);
   for (std::size_t r = 0; r < replicas; ++r) {
     const std::vector<device::Device*>& devices = states_[r]->devices();
     for (std::size_t l = 0; l < p.lanes.size(); ++l) {
       loaded->lanes_.push_back(std::make_unique<LaneRun>(
-          *loaded->plans_,
-          l,
-          r,
-          devices[static_cast<std::size_t>(p.lanes[l].device)]->makeQueue()));
+          *loaded->plans_, *loaded->laggards_, l, r, queueDevice(p.lanes[l], devices)));
     }
   }
   impl_->growRemote(static_cast<std::size_t>(std::ranges::count(
@@ -473,6 +621,9 @@ void Engine::refreshAddresses(LoadedProgram& loaded) {
       states_[r]->reserveTransient(static_cast<std::int32_t>(d), program.devices[d].transientBytes);
     }
     states_[r]->reserveTransient(program::kRemote, program.remote.transientBytes);
+    for (std::size_t d = 0; d < program.devices.size(); ++d) {
+      states_[r]->reserveStaging(static_cast<std::int32_t>(d), program.devices[d].stagingBytes);
+    }
   }
   if (!loaded.addresses_.empty() && loaded.generation_ == generation(loaded)) {
     return;
@@ -481,18 +632,19 @@ void Engine::refreshAddresses(LoadedProgram& loaded) {
   for (std::size_t r = 0; r < loaded.replicas_; ++r) {
     for (const program::Buffer& buffer : program.buffers) {
       if (buffer.isRemote()) {
-        loaded.addresses_.push_back(nullptr);  // only fetches and flushes use it
+        loaded.addresses_.emplace_back();  // only fetches and flushes use it
         continue;
       }
-      const std::span<std::byte> arena = buffer.region == program::Region::State
-                                             ? states_[r]->state(buffer.device)
-                                             : states_[r]->transient(buffer.device);
-      SLUICE_CHECK(buffer.offset + buffer.totalBytes() <= arena.size(),
+      const device::Memory* const arena = buffer.region == program::Region::State
+                                              ? states_[r]->state(buffer.device)
+                                              : states_[r]->transient(buffer.device);
+      const std::size_t end = buffer.offset + buffer.totalBytes();
+      SLUICE_CHECK(end <= (arena != nullptr ? arena->bytes() : 0),
                    "buffer '{}' ends at {} of an arena of {} bytes",
                    buffer.name,
-                   buffer.offset + buffer.totalBytes(),
-                   arena.size());
-      loaded.addresses_.push_back(arena.data() + buffer.offset);
+                   end,
+                   arena != nullptr ? arena->bytes() : 0);
+      loaded.addresses_.push_back({arena, buffer.offset});
     }
   }
   loaded.generation_ = generation(loaded);
@@ -507,12 +659,10 @@ void Engine::makeCurrent(const LoadedProgram& loaded) {
     states_[r]->bringTo(program);
     for (const program::Constant& constant : program.constants) {
       const program::Buffer& buffer = program.buffer(constant.buffer);
-      const std::unique_ptr<device::Queue> queue =
-          states_[r]->devices()[static_cast<std::size_t>(buffer.device)]->makeQueue();
-      queue->copy(loaded.addresses_[r * program.buffers.size() + constant.buffer.index()],
-                  constant.value.bytes(),
-                  constant.value.byteCount());
-      queue->finish();
+      device::copyIn(states_[r]->queueOf(buffer.device),
+                     loaded.addresses_[r * program.buffers.size() + constant.buffer.index()],
+                     constant.value.bytes(),
+                     constant.value.byteCount());
     }
   }
   currentSerial_ = loaded.serial_;
@@ -538,7 +688,7 @@ bool Engine::stop(std::exception_ptr error) {
 
 bool Engine::isIdle() const {
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->running == 0;
+  return impl_->isIdle();
 }
 
 void Engine::requireIdle() {
@@ -547,7 +697,9 @@ void Engine::requireIdle() {
 
 void Engine::awaitIdle() {
   std::unique_lock lock(impl_->mutex);
-  impl_->ended.wait(lock, [&] { return impl_->running == 0; });
+  while (!impl_->awaitIdle(lock, std::chrono::seconds(1))) {
+  }
+  impl_->forgetStep();
 }
 
 void Engine::setBeforeTask(std::function<void(std::size_t lane, std::int64_t count)> hook) {
@@ -579,7 +731,11 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
   impl.failed.store(false);
   std::int32_t busy = 0;
   for (const auto& lane : loaded.lanes_) {
+    if (lane->isAsynchronous()) {
+      forget(lane->queue());
+    }
     lane->queue().stopWhen(&impl.failed);
+    lane->queue().useClock(impl.options.clock);
     lane->begin(args.rounds, impl.job.addressesOf(lane->replica()), args.times != nullptr);
     busy += lane->finished() ? 0 : 1;
   }
@@ -589,6 +745,12 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
     impl.failure = nullptr;
     impl.running = impl.threads.size();
     impl.active = true;
+    impl.queued.clear();
+    for (const auto& lane : loaded.lanes_) {
+      if (lane->isAsynchronous() && !lane->finished()) {
+        impl.queued.push_back(lane.get());
+      }
+    }
   }
   impl.step.fetch_add(1);
   impl.step.notify_all();
@@ -598,8 +760,7 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
   impl.awaitEnd();
   if (args.times != nullptr && !impl.failed.load()) {
     for (const auto& lane : loaded.lanes_) {
-      const std::vector<TaskTime>& times = lane->times();
-      args.times->insert(args.times->end(), times.begin(), times.end());
+      lane->addTimes(*args.times);
     }
   }
   impl.finish();

@@ -1,6 +1,8 @@
 // Engine: runs Programs. A lane is a list of tasks, not a thread: as many workers as there are
 // devices, at most one per core, take the ready task with the earliest planned start, one more
-// thread serves the host's lanes, whose callbacks may block, and some wait for remote memory. In
+// thread serves the host's lanes, whose callbacks may block, and some wait for remote memory. A
+// task is issued to the queue of its lane once all tasks that it waits for have been issued; queues
+// of one kind wait for each other by themselves, and the host waits only where kinds meet. In
 // steady state the Engine allocates nothing, looks nothing up by name and takes no lock; who finds
 // nothing to do sleeps. The first exception stops all lanes and is rethrown to the caller; the
 // Engine stays usable. A thread that is inside of the host's code when a step ends early is left
@@ -24,10 +26,12 @@
 namespace sluice::runtime {
 
 class CheckedSegment;
+class Laggards;
 class LaneRun;
+class PreparedSegment;
 struct LanePlans;
 
-/// When one task of a lane ran, in nanoseconds of a steady clock.
+/// When one task of a lane ran, in nanoseconds of the Engine's clock.
 struct TaskTime {
   std::int32_t lane = 0;  ///< of the program
   std::int32_t task = 0;
@@ -60,9 +64,10 @@ class LoadedProgram {
   std::unique_ptr<const LanePlans> plans_;
   std::vector<std::vector<device::KernelCall>> calls_;  // by segment, if it is checked
   // One replica behind the other:
-  std::vector<std::unique_ptr<device::Executable>> segments_;  // or, if it is checked:
+  std::vector<std::unique_ptr<PreparedSegment>> segments_;  // or, if it is checked:
   std::vector<std::unique_ptr<CheckedSegment>> checked_;
-  std::vector<std::byte*> addresses_;  // of every buffer's slot 0
+  std::vector<device::Address> addresses_;  // of every buffer's slot 0
+  std::unique_ptr<Laggards> laggards_;
   std::vector<std::unique_ptr<LaneRun>> lanes_;
   std::size_t replicas_ = 1;
   std::uint64_t generation_ = 0;  // of the states when the addresses were taken
@@ -100,7 +105,8 @@ struct EngineOptions {
   /// the host's code then are left behind.
   std::chrono::milliseconds stopGrace{1000};
   double remoteBandwidth = 0;  ///< bytes per second of a device's way in and out; 0: not limited
-  /// For tests: called before every task, in the thread that runs it.
+  device::Clock clock = device::steadyNanoseconds;  ///< of the times of tasks
+  /// For tests: called before every task, in the thread that issues it.
   std::function<void(std::size_t lane, std::int64_t count)> beforeTask = nullptr;
 };
 

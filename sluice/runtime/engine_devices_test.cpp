@@ -9,8 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/loss_ops.h"
+#include "tests/support/arena.h"
 #include "tests/support/machine.h"
 #include "tests/support/small_models.h"
 #include "tests/support/staged_models.h"
@@ -267,11 +269,12 @@ std::vector<std::size_t> highWaterMarks(const ir::Graph& graph,
     for (std::size_t d = 0; d < devices.size(); ++d) {
       plans[d] = devices[d].transientBytes;
       group.state->reserveTransient(static_cast<std::int32_t>(d), plans[d] + kMargin);
-      std::ranges::fill(group.state->transient(static_cast<std::int32_t>(d)), paint);
+      sluice::testing::paintTransient(*group.state, static_cast<std::int32_t>(d), paint);
     }
     group.step(*loaded, inputsOf(graph, 2 * run.microBatches));
     for (std::size_t d = 0; d < devices.size(); ++d) {
-      const std::span<std::byte> arena = group.state->transient(static_cast<std::int32_t>(d));
+      const std::vector<std::byte> arena =
+          sluice::testing::readTransient(*group.state, static_cast<std::int32_t>(d));
       for (std::size_t i = marks[d]; i < arena.size(); ++i) {
         marks[d] = arena[i] != paint ? i + 1 : marks[d];
       }

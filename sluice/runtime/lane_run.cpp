@@ -51,6 +51,10 @@ LanePlans::LanePlans(const program::Program& p)
     }
   }
   roundSpan = last - first + 1;
+  for (const program::Wait& wait : p.waits) {
+    eventRounds = std::max(eventRounds, wait.roundsBack + 1);
+  }
+  ++eventRounds;  // the host may be a round ahead of the queues
   for (const program::Lane& lane : p.lanes) {
     for (const Task& task : lane.tasks) {
       for (const program::Wait& wait : p.waitsOf(task)) {
@@ -90,35 +94,57 @@ std::size_t LanePlans::entries() const {
 }
 
 LaneRun::LaneRun(const LanePlans& plans,
+                 Laggards& laggards,
                  std::size_t lane,
                  std::size_t replica,
-                 std::unique_ptr<device::Queue> queue)
+                 device::Device& device)
     : plans_(plans),
+      laggards_(laggards),
       program_(plans.program),
       plan_(plans.program.lanes[lane]),
       replica_(replica),
       class_(classOf(plan_.kind)),
-      queue_(std::move(queue)),
+      device_(device),
+      asynchronous_(device.info().asynchronous),
+      queue_(device.makeQueue()),
       signals_(plans.signals[lane]) {
   if (plan_.kind == program::LaneKind::Compute) {
     buffers_.resize(plans.buffersOf[static_cast<std::size_t>(plan_.device)].size());
   }
+  if (!asynchronous_) {
+    return;
+  }
+  events_.resize(static_cast<std::size_t>(perRound() * plans.eventRounds));
+  for (std::unique_ptr<device::Event>& event : events_) {
+    event = device.makeEvent();
+  }
+  if (plan_.kind == program::LaneKind::Load) {
+    for (const program::Stream& stream : program_.feeds) {
+      lastUse_.emplace_back(static_cast<std::size_t>(program_.buffer(stream.buffer).slots), -1);
+    }
+  }
 }
 
-void LaneRun::begin(std::int32_t rounds, std::span<std::byte* const> addresses, bool timed) {
+void LaneRun::begin(std::int32_t rounds, std::span<const device::Address> addresses, bool timed) {
   total_ = perRound() * rounds;
-  done_.store(0, std::memory_order_relaxed);
+  issued_.store(0, std::memory_order_relaxed);
   taken_.store(false, std::memory_order_relaxed);
+  begun_.number.store(0, std::memory_order_relaxed);
+  ended_.number.store(0, std::memory_order_relaxed);
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     buffers_[i] = addresses[plans_.buffersOf[static_cast<std::size_t>(plan_.device)][i].index()];
   }
-  times_.clear();
-  if (timed) {
-    times_.reserve(static_cast<std::size_t>(total_));
+  for (std::vector<std::int64_t>& slots : lastUse_) {
+    std::ranges::fill(slots, -1);
   }
+  times_ =
+      timed ? std::make_unique<device::Stamp[]>(2 * static_cast<std::size_t>(total_)) : nullptr;
 }
 
-bool LaneRun::ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const {
+template <class F>
+void LaneRun::forEachWait(std::int64_t count,
+                          std::span<const std::unique_ptr<LaneRun>> lanes,
+                          const F& f) const {
   const std::int32_t now = round(count);
   const std::size_t perReplica = program_.lanes.size();
   for (const program::Wait& wait : program_.waitsOf(task(count))) {
@@ -126,16 +152,99 @@ bool LaneRun::ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>
     if (since < 0) {
       continue;
     }
+    const auto lane = static_cast<std::size_t>(wait.lane);
+    if (wait.allReplicas) {
+      const LaneRun& late = *lanes[lane + laggards_.at(lane) * perReplica];
+      const std::int64_t awaited = since * late.perRound() + wait.task;
+      if (late.issued() <= awaited && !f(late, awaited)) {
+        return;
+      }
+    }
     const std::size_t step = wait.allReplicas ? perReplica : lanes.size();
-    const std::size_t first =
-        static_cast<std::size_t>(wait.lane) + (wait.allReplicas ? 0 : replica_ * perReplica);
+    const std::size_t first = lane + (wait.allReplicas ? 0 : replica_ * perReplica);
     for (std::size_t l = first; l < lanes.size(); l += step) {
-      if (lanes[l]->done() < since * lanes[l]->perRound() + wait.task + 1) {
-        return false;
+      if (!f(*lanes[l], since * lanes[l]->perRound() + wait.task)) {
+        return;
       }
     }
   }
-  return true;
+}
+
+Readiness LaneRun::readiness(std::int64_t count,
+                             std::span<const std::unique_ptr<LaneRun>> lanes,
+                             const device::Event** pending) const {
+  Readiness answer = Readiness::Ready;
+  const auto mustBeDone = [&](const LaneRun& lane, std::int64_t awaited) {
+    if (lane.done() <= awaited) {
+      answer = Readiness::Pending;
+      if (pending != nullptr) {
+        *pending = &lane.event(awaited);
+      }
+    }
+  };
+  // What is drained goes to the host's code, which no queue waits for.
+  const bool forHost = task(count).kind == TaskKind::Drain;
+  forEachWait(count, lanes, [&](const LaneRun& lane, std::int64_t awaited) {
+    if (lane.issued() <= awaited) {
+      answer = Readiness::Blocked;
+      laggards_.set(static_cast<std::size_t>(&lane.plan_ - program_.lanes.data()), lane.replica_);
+      return false;
+    }
+    if (lane.asynchronous_ && (forHost || !canQueueWaitFor(lane))) {
+      mustBeDone(lane, awaited);
+    }
+    return true;
+  });
+  const std::int64_t oldest = count - perRound() * plans_.eventRounds;
+  if (asynchronous_ && oldest >= 0 && answer != Readiness::Blocked) {
+    mustBeDone(*this, oldest);  // its event is needed again
+  }
+  return answer;
+}
+
+const device::Event& LaneRun::event(std::int64_t count) const {
+  return *events_[eventIndex(count)];
+}
+
+void LaneRun::beginTask(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) {
+  if (asynchronous_) {
+    forEachWait(count, lanes, [&](const LaneRun& lane, std::int64_t awaited) {
+      if (lane.done() <= awaited) {
+        queue_->wait(lane.event(awaited));
+      }
+      return true;
+    });
+    queue_->stamp(begun_, count + 1);
+  }
+  if (times_ != nullptr) {
+    queue_->stamp(times_[2 * static_cast<std::size_t>(count)], count + 1);
+  }
+}
+
+void LaneRun::endTask(std::int64_t count) {
+  if (times_ != nullptr) {
+    queue_->stamp(times_[2 * static_cast<std::size_t>(count) + 1], count + 1);
+  }
+  if (asynchronous_) {
+    queue_->stamp(ended_, count + 1);
+    queue_->record(*events_[eventIndex(count)]);
+  }
+}
+
+std::int64_t& LaneRun::lastUse(std::size_t stream, std::size_t slot) {
+  return lastUse_[stream][slot];
+}
+
+void LaneRun::addTimes(std::vector<TaskTime>& times) const {
+  for (std::int64_t count = 0; times_ != nullptr && count < total_; ++count) {
+    const auto at = 2 * static_cast<std::size_t>(count);
+    times.push_back({.lane = static_cast<std::int32_t>(&plan_ - program_.lanes.data()),
+                     .task = static_cast<std::int32_t>(count % perRound()),
+                     .round = round(count),
+                     .start = times_[at].time.load(std::memory_order_relaxed),
+                     .end = times_[at + 1].time.load(std::memory_order_relaxed),
+                     .replica = static_cast<std::int32_t>(replica_)});
+  }
 }
 
 std::int64_t LaneRun::priority(std::int64_t count) const {
@@ -144,7 +253,7 @@ std::int64_t LaneRun::priority(std::int64_t count) const {
 
 void LaneRun::selectSlots(const Task& task,
                           std::int32_t round,
-                          std::span<std::byte* const> addresses) {
+                          std::span<const device::Address> addresses) {
   for (const program::Slot& slot : program_.slotsOf(task)) {
     const std::int32_t number = plans_.numberOf[slot.buffer.index()];
     buffers_[static_cast<std::size_t>(number)] =
@@ -168,8 +277,9 @@ std::string LaneRun::report() const {
                                  program::name(plan_.kind),
                                  plan_.device,
                                  count == 0 ? "nothing" : taskText(count - 1));
+  const bool running = asynchronous_ ? begun_.number.load() > count : isTaken();
   if (count < total_) {
-    text += (isTaken() ? ", is running " : ", next is ") + taskText(count);
+    text += (running ? ", is running " : ", next is ") + taskText(count);
   }
   return text;
 }

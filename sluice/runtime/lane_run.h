@@ -1,5 +1,7 @@
 // One lane of a loaded Program while a step runs: how far it is and what its next task waits for.
-// Private to the runtime module.
+// A task is issued to the lane's queue once every task it waits for has been issued. On a host's
+// kind it is done then. On others the lane has events, which queues of the same kind wait for, and
+// stamps, from which the host sees how far the queue is. Private to the runtime module.
 #pragma once
 
 #include <atomic>
@@ -21,6 +23,24 @@ namespace sluice::runtime {
 enum class LaneClass : std::uint8_t { Device, Host, Remote };
 inline constexpr std::size_t kLaneClasses = 3;
 
+/// Whether the next task of a lane may be issued. Blocked: a task that it waits for has not been
+/// issued. Pending: all have, but the host has to wait until one of them is done.
+enum class Readiness : std::uint8_t { Blocked, Pending, Ready };
+
+/// By lane of the Program: the replica that was last seen to hold up others. It is asked first, so
+/// that whoever waits for all replicas does not ask all of them in vain again and again.
+class Laggards {
+ public:
+  explicit Laggards(std::size_t lanes) : replicas_(lanes) {}
+  std::size_t at(std::size_t lane) const { return replicas_[lane].load(std::memory_order_relaxed); }
+  void set(std::size_t lane, std::size_t replica) {
+    replicas_[lane].store(replica, std::memory_order_relaxed);
+  }
+
+ private:
+  std::vector<std::atomic<std::size_t>> replicas_;
+};
+
 /// What the lanes of all replicas have in common, made once for a Program. Kernels know buffers by
 /// their numbers on their own device, so that no lane has a table of all buffers of the Program.
 struct LanePlans {
@@ -36,31 +56,54 @@ struct LanePlans {
   /// By lane, then by task and class: whether tasks of other lanes of that class wait for it.
   std::vector<std::vector<bool>> signals;
   std::int64_t roundSpan = 1;  ///< what a round adds to the priority of a task
+  /// Rounds whose events are kept: as many as waits look back, and the round itself.
+  std::int32_t eventRounds = 1;
 };
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the counter has its own cache line
 class LaneRun {
  public:
+  /// `device` makes its queue and events.
   LaneRun(const LanePlans& plans,
+          Laggards& laggards,
           std::size_t lane,
           std::size_t replica,
-          std::unique_ptr<device::Queue> queue);
+          device::Device& device);
 
   std::size_t replica() const { return replica_; }
 
   const program::Lane& plan() const { return plan_; }
   LaneClass laneClass() const { return class_; }
   device::Queue& queue() { return *queue_; }
-  std::int64_t done() const { return done_.load(std::memory_order_acquire); }
-  bool finished() const { return done() >= total_; }
+  const device::Queue& queue() const { return *queue_; }
+  bool isAsynchronous() const { return asynchronous_; }
+  std::int64_t issued() const { return issued_.load(std::memory_order_acquire); }
+  /// How many tasks are done.
+  std::int64_t done() const {
+    return asynchronous_ ? ended_.number.load(std::memory_order_acquire) : issued();
+  }
+  std::int64_t total() const { return total_; }
+  /// Whether all tasks have been issued.
+  bool finished() const { return issued() >= total_; }
   bool isLast(std::int64_t count) const { return count + 1 == total_; }
   std::int64_t perRound() const { return static_cast<std::int64_t>(plan_.tasks.size()); }
 
-  void begin(std::int32_t rounds, std::span<std::byte* const> addresses, bool timed);
+  void begin(std::int32_t rounds, std::span<const device::Address> addresses, bool timed);
 
-  /// Whether the task behind `count` finished ones may run. `lanes` are those of all replicas, one
-  /// replica behind the other.
-  bool ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const;
+  /// Whether the task after `count` issued ones may be issued. `lanes` are those of all replicas,
+  /// one replica after the other. If the answer is Pending, `pending` has what to wait for.
+  Readiness readiness(std::int64_t count,
+                      std::span<const std::unique_ptr<LaneRun>> lanes,
+                      const device::Event** pending = nullptr) const;
+  bool ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const {
+    return readiness(count, lanes) == Readiness::Ready;
+  }
+  /// Lets the queue wait for what the task waits for and is not done yet, and notes its begin.
+  void beginTask(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes);
+  /// Notes its end, in the order of the queue.
+  void endTask(std::int64_t count);
+  /// Recorded at the end of a task that was issued; of an asynchronous lane.
+  const device::Event& event(std::int64_t count) const;
   /// Ready tasks are taken in this order: round by round, by planned start.
   std::int64_t priority(std::int64_t count) const;
   const program::Task& task(std::int64_t count) const {
@@ -74,7 +117,7 @@ class LaneRun {
   bool claim() { return !taken_.exchange(true, std::memory_order_acquire); }
   void release() { taken_.store(false, std::memory_order_release); }
   bool isTaken() const { return taken_.load(std::memory_order_relaxed); }
-  void complete(std::int64_t count) { done_.store(count, std::memory_order_release); }
+  void issue(std::int64_t count) { issued_.store(count, std::memory_order_release); }
 
   /// Whether tasks of other lanes of that class wait for this task.
   bool signals(std::int64_t count, LaneClass waiter) const {
@@ -84,32 +127,53 @@ class LaneRun {
 
   /// For kernels: where the buffers of the device are, by their numbers there; slots are those of
   /// the task that was selected last. Only the lanes of kernels have it.
-  std::span<std::byte* const> addresses() const { return buffers_; }
+  std::span<const device::Address> addresses() const { return buffers_; }
   void selectSlots(const program::Task& task,
                    std::int32_t round,
-                   std::span<std::byte* const> addresses);
+                   std::span<const device::Address> addresses);
 
-  void addTime(const TaskTime& time) { times_.push_back(time); }
-  std::vector<TaskTime>& times() { return times_; }
+  /// Which task used a slot of a staged stream last; negative: none.
+  std::int64_t& lastUse(std::size_t stream, std::size_t slot);
+
+  /// When its tasks ran, once the step is over.
+  void addTimes(std::vector<TaskTime>& times) const;
 
   /// "compute of device 0: finished run forward 0 of micro-batch 1, next is ..."
   std::string report() const;
 
  private:
   std::string taskText(std::int64_t count) const;
+  /// Calls f(lane, count of its task) for every task that the task waits for.
+  template <class F>
+  void forEachWait(std::int64_t count,
+                   std::span<const std::unique_ptr<LaneRun>> lanes,
+                   const F& f) const;
+  bool canQueueWaitFor(const LaneRun& other) const {
+    return asynchronous_ && other.asynchronous_ && device_.info().kind == other.device_.info().kind;
+  }
+  std::size_t eventIndex(std::int64_t count) const {
+    return static_cast<std::size_t>(count % (perRound() * plans_.eventRounds));
+  }
 
   // Polled by other threads; shares its cache line only with what a step does not change.
-  alignas(64) std::atomic<std::int64_t> done_{0};
+  alignas(64) std::atomic<std::int64_t> issued_{0};
   const LanePlans& plans_;
+  Laggards& laggards_;
   const program::Program& program_;
   const program::Lane& plan_;
   std::size_t replica_;
   LaneClass class_;
   std::atomic<bool> taken_{false};
+  device::Device& device_;
+  bool asynchronous_;
   std::unique_ptr<device::Queue> queue_;
-  std::vector<std::byte*> buffers_;  // by number on the device, ring slots set per task
+  std::vector<std::unique_ptr<device::Event>> events_;  // of asynchronous lanes, by eventIndex
+  device::Stamp begun_;
+  device::Stamp ended_;
+  std::vector<device::Address> buffers_;  // by number on the device, ring slots set per task
   const std::vector<bool>& signals_;
-  std::vector<TaskTime> times_;
+  std::vector<std::vector<std::int64_t>> lastUse_;  // by staged stream and slot
+  std::unique_ptr<device::Stamp[]> times_;          // begin and end of every task, if it is timed
   std::int64_t total_ = 0;
 };
 

@@ -227,15 +227,19 @@ TEST(LoweredValues, AMovedBufferIsRefusedOrDoesNotMatter) {
     const ir::Graph graph = randomGraph(seed);
     Machine machine(1, kLoweredSeed);
     program::StatePlan plan;
-    program::Program program =
-        program::lower(graph, machine.device->kernels(), plan, {.microBatchesPerRound = 2});
-    const std::size_t planned = program.devices[0].transientBytes += 4 * program::kAlignment;
+    program::Program program = program::lower(
+        graph,
+        machine.device->kernels(),
+        plan,
+        {.microBatchesPerRound = 2, .targets = {program::targetOf(*machine.device)}});
+    const std::size_t planned = program.devices[0].transientBytes +=
+        4 * machine.device->info().alignment;
     program::Buffer& moved = program.buffers[random() % program.buffers.size()];
     if (moved.region == program::Region::State || moved.bytes == 0) {
       continue;
     }
-    const std::size_t room = (planned - moved.totalBytes()) / program::kAlignment + 1;
-    moved.offset = random() % room * program::kAlignment;
+    const std::size_t room = (planned - moved.totalBytes()) / moved.alignment + 1;
+    moved.offset = random() % room * moved.alignment;
     if (!accepted(program)) {
       ++refused;
       continue;

@@ -22,6 +22,7 @@ ModelState::ModelState(std::vector<device::Device*> devices,
       seed_(seed),
       state_(devices_.size()),
       transient_(devices_.size()),
+      staging_(devices_.size()),
       remoteState_(remotePath.empty() ? "" : remotePath + ".state", RemoteMemory::Undo::Yes),
       remoteTransient_(remotePath.empty() ? "" : remotePath + ".activations") {
   for (device::Device* device : devices_) {
@@ -34,17 +35,19 @@ void ModelState::addDevice(device::Device* device) {
   queues_.push_back(device->makeQueue());
   state_.emplace_back();
   transient_.emplace_back();
+  staging_.emplace_back();
 }
 
 void ModelState::adopt(program::StatePlan plan) {
-  std::vector<device::Memory> grown(devices_.size());
-  std::vector<std::unique_ptr<device::Queue>> queues;
+  std::vector<std::unique_ptr<device::Memory>> grown(devices_.size());
   for (std::size_t d = 0; d < devices_.size(); ++d) {
-    queues.push_back(devices_[d]->makeQueue());
     const std::size_t bytes = plan.bytes(static_cast<std::int32_t>(d));
-    if (bytes > state_[d].bytes()) {
+    const std::size_t before = state_[d] != nullptr ? state_[d]->bytes() : 0;
+    if (bytes > before) {
       grown[d] = devices_[d]->allocate(bytes);
-      queues[d]->copy(grown[d].data(), state_[d].data(), state_[d].bytes());
+    }
+    if (grown[d] != nullptr && before > 0) {
+      queues_[d]->copy(grown[d]->at(), state_[d]->at(), before);
     }
   }
   remoteState_.grow(plan.bytes(program::kRemote));
@@ -52,18 +55,18 @@ void ModelState::adopt(program::StatePlan plan) {
     if (plan_.find(placed.variable.name) != nullptr) {
       continue;
     }
+    const HostTensor value = firstValue(placed.variable, seed_);
     if (placed.device == program::kRemote) {
-      store({placed.device, placed.offset}, firstValue(placed.variable, seed_));
+      store({placed.device, placed.offset}, value);
       continue;
     }
     const auto d = static_cast<std::size_t>(placed.device);
-    const device::Memory& memory = grown[d].data() != nullptr ? grown[d] : state_[d];
-    const HostTensor value = firstValue(placed.variable, seed_);
-    queues[d]->copy(memory.data() + placed.offset, value.bytes(), value.byteCount());
+    const device::Memory& memory = grown[d] != nullptr ? *grown[d] : *state_[d];
+    device::copyIn(*queues_[d], memory.at(placed.offset), value.bytes(), value.byteCount());
   }
+  finishCopies();
   for (std::size_t d = 0; d < devices_.size(); ++d) {
-    queues[d]->finish();
-    if (grown[d].data() != nullptr) {
+    if (grown[d] != nullptr) {
       state_[d] = std::move(grown[d]);
     }
   }
@@ -93,9 +96,9 @@ void ModelState::bringTo(const program::Program& program) {
     current.resize(slices.size(), false);
     current[0] = current[0] || std::ranges::find(current, true) == current.end();
     if (!current[used]) {
-      const auto queue = devices_[static_cast<std::size_t>(wanted.device)]->makeQueue();
-      queue->copy(address(wanted), address(from), placed->variable.type.bytes());
-      queue->finish();
+      HostTensor value(placed->variable.type);
+      load(from, value);
+      store(wanted, value);
     }
     if (written.contains(static_cast<std::int32_t>(b))) {
       current.assign(slices.size(), false);
@@ -110,9 +113,18 @@ void ModelState::reserveTransient(std::int32_t device, std::size_t bytes) {
     return;
   }
   const auto d = static_cast<std::size_t>(device);
-  if (bytes > transient_[d].bytes()) {
-    transient_[d] = {};  // free first: the budget has no room for both
+  if (bytes > (transient_[d] != nullptr ? transient_[d]->bytes() : 0)) {
+    transient_[d].reset();  // free first: the budget has no room for both
     transient_[d] = devices_[d]->allocate(bytes);
+    ++generation_;
+  }
+}
+
+void ModelState::reserveStaging(std::int32_t device, std::size_t bytes) {
+  const auto d = static_cast<std::size_t>(device);
+  if (bytes > (staging_[d] != nullptr ? staging_[d]->bytes() : 0)) {
+    staging_[d].reset();
+    staging_[d] = devices_[d]->allocatePinned(bytes);
     ++generation_;
   }
 }
@@ -125,9 +137,8 @@ const program::PlacedVariable& ModelState::require(std::string_view variable) co
   return *placed;
 }
 
-std::byte* ModelState::address(const program::StateSlice& slice) const {
-  const auto d = static_cast<std::size_t>(slice.device);
-  return (isAttached() ? state_[d].data() : saved_[d].get()) + slice.offset;
+device::Address ModelState::address(const program::StateSlice& slice) const {
+  return at(isAttached() ? state_ : saved_, slice.device)->at(slice.offset);
 }
 
 program::StateSlice ModelState::currentSlice(const program::PlacedVariable& placed) const {
@@ -151,9 +162,7 @@ void ModelState::load(const program::StateSlice& slice, HostTensor& value) const
     remoteState_.read(slice.offset, static_cast<std::byte*>(value.bytes()), value.byteCount());
     return;
   }
-  const auto queue = devices_[static_cast<std::size_t>(slice.device)]->makeQueue();
-  queue->copy(value.bytes(), address(slice), value.byteCount());
-  queue->finish();
+  device::copyOut(queueOf(slice.device), value.bytes(), address(slice), value.byteCount());
 }
 
 void ModelState::store(const program::StateSlice& slice, const HostTensor& value) {
@@ -162,9 +171,7 @@ void ModelState::store(const program::StateSlice& slice, const HostTensor& value
         slice.offset, static_cast<const std::byte*>(value.bytes()), value.byteCount());
     return;
   }
-  const auto queue = devices_[static_cast<std::size_t>(slice.device)]->makeQueue();
-  queue->copy(address(slice), value.bytes(), value.byteCount());
-  queue->finish();
+  device::copyIn(queueOf(slice.device), address(slice), value.bytes(), value.byteCount());
 }
 
 void ModelState::write(std::string_view variable, const HostTensor& value) {
@@ -187,28 +194,30 @@ void ModelState::beginStep(const WrittenState& written, Copies copies) {
   }
   remoteState_.keep();
   before_.resize(written.bytes);
-  std::byte* to = before_.data();
+  const device::HostMemory copy(before_.data(), before_.size());
+  std::size_t at = 0;
   for (const WrittenSlice& slice : written.slices) {
     if (slice.device != program::kRemote) {
-      queueOf(slice.device).copy(to, address({slice.device, slice.offset}), slice.bytes);
+      queueOf(slice.device).copy(copy.at(at), address({slice.device, slice.offset}), slice.bytes);
     } else if (!hasJournal()) {
-      remoteState_.read(slice.offset, to, slice.bytes);
+      remoteState_.read(slice.offset, before_.data() + at, slice.bytes);
     }
-    to += slice.bytes;
+    at += slice.bytes;
   }
   finishCopies();
 }
 
 void ModelState::undoStep(const WrittenState& written) {
   remoteState_.undo();
-  const std::byte* from = before_.data();
+  const device::HostMemory copy(before_.data(), before_.size());
+  std::size_t at = 0;
   for (const WrittenSlice& slice : written.slices) {
     if (slice.device != program::kRemote) {
-      queueOf(slice.device).copy(address({slice.device, slice.offset}), from, slice.bytes);
+      queueOf(slice.device).copy(address({slice.device, slice.offset}), copy.at(at), slice.bytes);
     } else if (!hasJournal()) {
-      remoteState_.write(slice.offset, from, slice.bytes);
+      remoteState_.write(slice.offset, before_.data() + at, slice.bytes);
     }
-    from += slice.bytes;
+    at += slice.bytes;
   }
   finishCopies();
 }
@@ -223,20 +232,20 @@ void ModelState::detach() {
   if (!isAttached()) {
     return;
   }
-  std::vector<std::unique_ptr<std::byte[]>> saved;
-  std::vector<std::size_t> bytes;
+  std::vector<std::unique_ptr<device::Memory>> saved(devices_.size());
   for (std::size_t d = 0; d < devices_.size(); ++d) {
-    bytes.push_back(state_[d].bytes());
-    saved.push_back(std::make_unique<std::byte[]>(bytes[d]));
-    const auto queue = devices_[d]->makeQueue();
-    queue->copy(saved[d].get(), state_[d].data(), bytes[d]);
-    queue->finish();
+    const std::size_t bytes = state_[d] != nullptr ? state_[d]->bytes() : 0;
+    saved[d] = device::allocateOnHost(device::MemoryKind::Host, bytes, devices_[d]->info());
+    if (bytes > 0) {
+      queues_[d]->copy(saved[d]->at(), state_[d]->at(), bytes);
+    }
   }
+  finishCopies();
   saved_ = std::move(saved);
-  savedBytes_ = std::move(bytes);
   for (std::size_t d = 0; d < devices_.size(); ++d) {
-    state_[d] = {};
-    transient_[d] = {};
+    state_[d].reset();
+    transient_[d].reset();
+    staging_[d].reset();
   }
   ++generation_;
 }
@@ -245,28 +254,17 @@ void ModelState::attach() {
   if (isAttached()) {
     return;
   }
-  std::vector<device::Memory> memory(devices_.size());
+  std::vector<std::unique_ptr<device::Memory>> memory(devices_.size());
   for (std::size_t d = 0; d < saved_.size(); ++d) {
-    if (savedBytes_[d] > 0) {
-      memory[d] = devices_[d]->allocate(savedBytes_[d]);
-      const auto queue = devices_[d]->makeQueue();
-      queue->copy(memory[d].data(), saved_[d].get(), savedBytes_[d]);
-      queue->finish();
+    if (saved_[d]->bytes() > 0) {
+      memory[d] = devices_[d]->allocate(saved_[d]->bytes());
+      queues_[d]->copy(memory[d]->at(), saved_[d]->at(), saved_[d]->bytes());
     }
   }
+  finishCopies();
   state_ = std::move(memory);
   saved_.clear();
   ++generation_;
-}
-
-std::span<std::byte> ModelState::state(std::int32_t device) const {
-  const device::Memory& memory = state_[static_cast<std::size_t>(device)];
-  return {memory.data(), memory.bytes()};
-}
-
-std::span<std::byte> ModelState::transient(std::int32_t device) const {
-  const device::Memory& memory = transient_[static_cast<std::size_t>(device)];
-  return {memory.data(), memory.bytes()};
 }
 
 }  // namespace sluice::runtime

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +39,8 @@ class ModelState {
   void bringTo(const program::Program& program);
   /// Makes the transient arena of a device, or of remote memory, at least this large.
   void reserveTransient(std::int32_t device, std::size_t bytes);
+  /// The same for the pinned memory through which data comes to a device.
+  void reserveStaging(std::int32_t device, std::size_t bytes);
   RemoteMemory& remote(program::Region region) {
     return region == program::Region::State ? remoteState_ : remoteTransient_;
   }
@@ -67,26 +68,33 @@ class ModelState {
   HostTensor read(std::string_view variable) const;
   void write(std::string_view variable, const HostTensor& value);
 
-  std::span<std::byte> state(std::int32_t device) const;
-  std::span<std::byte> transient(std::int32_t device) const;
+  /// Null while there is none.
+  const device::Memory* state(std::int32_t device) const { return at(state_, device); }
+  const device::Memory* transient(std::int32_t device) const { return at(transient_, device); }
+  const device::Memory* staging(std::int32_t device) const { return at(staging_, device); }
   /// Changes whenever an arena may have moved.
   std::uint64_t generation() const { return generation_; }
   const std::vector<device::Device*>& devices() const { return devices_; }
+  /// For copies between steps.
+  device::Queue& queueOf(std::int32_t device) const {
+    return *queues_[static_cast<std::size_t>(device)];
+  }
 
  private:
   const program::PlacedVariable& require(std::string_view variable) const;
   /// On its device, or in the copy on the host.
-  std::byte* address(const program::StateSlice& slice) const;
+  device::Address address(const program::StateSlice& slice) const;
   void load(const program::StateSlice& slice, HostTensor& value) const;
   void store(const program::StateSlice& slice, const HostTensor& value);
   /// A slice that holds the variable's value.
   program::StateSlice currentSlice(const program::PlacedVariable& placed) const;
 
+  static const device::Memory* at(const std::vector<std::unique_ptr<device::Memory>>& memories,
+                                  std::int32_t device) {
+    return memories[static_cast<std::size_t>(device)].get();
+  }
   void finishCopies();
   bool hasJournal() const { return remoteState_.isUndoable() && remoteState_.bytes() > 0; }
-  device::Queue& queueOf(std::int32_t device) const {
-    return *queues_[static_cast<std::size_t>(device)];
-  }
 
   std::vector<device::Device*> devices_;
   std::vector<std::unique_ptr<device::Queue>> queues_;  // one per device, for copies
@@ -94,13 +102,13 @@ class ModelState {
   program::StatePlan plan_;
   /// Of variables with several slices: which of them hold the value. Not listed: the home.
   std::map<std::string, std::vector<bool>, std::less<>> current_;
-  std::vector<device::Memory> state_;
-  std::vector<device::Memory> transient_;
+  std::vector<std::unique_ptr<device::Memory>> state_;
+  std::vector<std::unique_ptr<device::Memory>> transient_;
+  std::vector<std::unique_ptr<device::Memory>> staging_;
   RemoteMemory remoteState_;
   RemoteMemory remoteTransient_;
-  std::vector<std::unique_ptr<std::byte[]>> saved_;  // state by device, while detached
-  std::vector<std::size_t> savedBytes_;
-  std::vector<std::byte> before_;  // the written slices when the step began
+  std::vector<std::unique_ptr<device::Memory>> saved_;  // state by device, while detached
+  std::vector<std::byte> before_;                       // the written slices when the step began
   bool copied_ = false;
   std::uint64_t generation_ = 0;
 };

@@ -21,8 +21,8 @@ Part partOf(std::size_t wholeBytes, std::size_t partBytes, std::size_t replica);
 /// number of elements that were added up.
 std::int64_t reduce(device::Queue& queue,
                     const program::Reduction& reduction,
-                    std::span<const void*> sources,
-                    std::byte* to,
+                    std::span<device::Address> sources,
+                    device::Address to,
                     std::size_t replica);
 
 }  // namespace sluice::runtime

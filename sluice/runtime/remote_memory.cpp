@@ -73,6 +73,7 @@ void RemoteMemory::grow(std::size_t bytes) {
     }
     static_cast<void>(memory_.release());
     memory_ = {static_cast<std::byte*>(made), [bytes](std::byte* data) { ::munmap(data, bytes); }};
+    view_.emplace(made, bytes);
     bytes_ = bytes;
     return;
   }

@@ -10,8 +10,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "sluice/device/memory.h"
 
 namespace sluice::runtime {
 
@@ -28,6 +31,9 @@ class RemoteMemory {
 
   std::size_t bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
+  bool isFile() const { return !path_.empty(); }
+  /// For queues; of memory only.
+  device::Address at(std::size_t offset) const { return view_->at(offset); }
   /// Makes it at least this large; keeps what it holds and is unchanged when it throws. A file
   /// takes its room on the disk now: RecoverableError if there is none.
   void grow(std::size_t bytes);
@@ -65,6 +71,7 @@ class RemoteMemory {
   std::map<std::size_t, Extent> extents_;  // by offset; of undoable ones
   std::size_t bytes_ = 0;
   std::unique_ptr<std::byte, std::function<void(std::byte*)>> memory_;
+  std::optional<device::HostMemory> view_;  // of memory_
 };
 
 }  // namespace sluice::runtime

@@ -1,5 +1,9 @@
 #include "sluice/runtime/step_job.h"
 
+#include <chrono>
+#include <cstring>
+#include <optional>
+
 #include "sluice/base/cancelled.h"
 #include "sluice/runtime/reduce.h"
 
@@ -25,11 +29,11 @@ std::size_t slotOffset(const Program& program,
 }
 
 /// Where a buffer is for the task.
-std::byte* addressOf(const StepJob& job,
-                     const LaneRun& lane,
-                     program::BufferId id,
-                     const Task& task,
-                     std::int32_t round) {
+device::Address addressOf(const StepJob& job,
+                          const LaneRun& lane,
+                          program::BufferId id,
+                          const Task& task,
+                          std::int32_t round) {
   return job.addressesOf(lane.replica())[id.index()] + slotOffset(*job.program, id, task, round);
 }
 
@@ -44,7 +48,7 @@ void runSegment(const StepJob& job,
                          .microBatchInRound = task.microBatch,
                          .replica = static_cast<std::int32_t>(lane.replica())};
   if (job.checked.empty()) {
-    lane.queue().launch(*job.segments[segment], lane.addresses(), info);
+    job.segments[segment]->run(lane.queue(), lane.addresses(), info);
   } else {
     job.checked[segment]->run(lane.queue(), lane.addresses(), info, microBatchOverReplicas);
   }
@@ -57,6 +61,34 @@ void requireGoing(const StepJob& job) {
   }
 }
 
+/// Through the pinned memory of the lane's device, if the host cannot read that device's own.
+void moveFile(const StepJob& job,
+              LaneRun& lane,
+              RemoteMemory& file,
+              std::size_t offset,
+              device::Address local,
+              std::size_t bytes,
+              bool fetches) {
+  device::Queue& queue = lane.queue();
+  const std::optional<std::size_t> staging = lane.plan().staging;
+  const device::Address via =
+      staging ? job.states[lane.replica()]->staging(lane.plan().device)->at(*staging) : local;
+  if (fetches) {
+    queue.finish();  // what was fetched before has left the staging memory
+    file.read(offset, device::hostPointer(via), bytes);
+    if (staging) {
+      queue.copy(local, via, bytes);
+    }
+    return;
+  }
+  if (staging) {
+    queue.copy(via, local, bytes);
+  }
+  queue.finish();
+  requireGoing(job);
+  file.write(offset, device::hostPointer(via), bytes);
+}
+
 /// A fetch or a flush.
 void moveRemote(const StepJob& job,
                 LaneRun& lane,
@@ -66,20 +98,23 @@ void moveRemote(const StepJob& job,
   const auto begin = RemoteLinks::Clock::now();
   const program::Buffer& from = job.program->buffer(transfer.from);
   const program::Buffer& to = job.program->buffer(transfer.to);
-  ModelState& state = *job.states[lane.replica()];
-  if (from.isRemote()) {
-    state.remote(from.region)
-        .read(from.offset + slotOffset(*job.program, transfer.from, task, round),
-              addressOf(job, lane, transfer.to, task, round),
-              transfer.bytes);
+  const bool fetches = from.isRemote();
+  RemoteMemory& remote = job.states[lane.replica()]->remote(fetches ? from.region : to.region);
+  const std::size_t offset =
+      fetches ? from.offset + slotOffset(*job.program, transfer.from, task, round)
+              : to.offset + slotOffset(*job.program, transfer.to, task, round);
+  const device::Address local =
+      addressOf(job, lane, fetches ? transfer.to : transfer.from, task, round);
+  if (remote.isFile()) {
+    moveFile(job, lane, remote, offset, local, transfer.bytes, fetches);
+  } else if (fetches) {
+    lane.queue().copy(local, remote.at(offset), transfer.bytes);
   } else {
-    state.remote(to.region).write(to.offset + slotOffset(*job.program, transfer.to, task, round),
-                                  addressOf(job, lane, transfer.from, task, round),
-                                  transfer.bytes);
+    lane.queue().copy(remote.at(offset), local, transfer.bytes);
   }
   job.links->pass(lane.replica(),
                   lane.plan().device,
-                  from.isRemote() ? RemoteLinks::Direction::In : RemoteLinks::Direction::Out,
+                  fetches ? RemoteLinks::Direction::In : RemoteLinks::Direction::Out,
                   transfer.bytes,
                   begin);
 }
@@ -90,25 +125,81 @@ void joinReplicas(const StepJob& job,
                   const program::Reduction& reduction,
                   const Task& task,
                   std::int32_t round,
-                  std::vector<const void*>& sources) {
+                  std::vector<device::Address>& sources) {
   const std::size_t offset = slotOffset(*job.program, reduction.from, task, round);
   sources.clear();
   for (std::size_t r = 0; r < job.replicas(); ++r) {
     sources.push_back(job.addressesOf(r)[reduction.from.index()] + offset);
   }
-  std::byte* const to = addressOf(job, lane, reduction.to, task, round);
+  const device::Address to = addressOf(job, lane, reduction.to, task, round);
   const std::int64_t summed = reduce(lane.queue(), reduction, sources, to, lane.replica());
   if (!job.checked.empty() && summed > 0) {
     const TensorType terms{reduction.type.dtype, Shape{summed}};
-    requireFiniteSum(reduction.name, terms, sources, to);
+    requireFiniteSum(lane.queue(), reduction.name, terms, sources, to);
   }
+}
+
+/// One micro-batch of an input. Where the host cannot write it to its place, it goes through a slot
+/// of pinned memory, which is free once the task that used it last is done.
+void feedIn(const StepJob& job,
+            LaneRun& lane,
+            const Task& task,
+            std::int64_t count,
+            std::int64_t microBatch) {
+  const auto subject = static_cast<std::size_t>(task.subject);
+  const program::Stream& stream = job.program->feeds[subject];
+  const std::size_t bytes = stream.type.bytes();
+  const std::int32_t round = lane.round(count);
+  const device::Address to = addressOf(job, lane, stream.buffer, task, round);
+  const void* data = job.args->feed.take(task.subject, microBatch);
+  requireGoing(job);
+  if (bytes == 0) {
+    return;
+  }
+  if (!stream.staging) {
+    const device::HostMemory source(data, bytes);
+    lane.queue().copy(to, source.at(), bytes);
+    return;
+  }
+  const program::Buffer& buffer = job.program->buffer(stream.buffer);
+  const std::size_t offset = slotOffset(*job.program, stream.buffer, task, round);
+  std::int64_t& lastUse = lane.lastUse(subject, offset / buffer.slotStride());
+  while (lastUse >= 0 && lane.done() <= lastUse) {
+    lane.event(lastUse).await(std::chrono::milliseconds(10));
+    requireGoing(job);
+  }
+  lastUse = count;
+  const device::Address via =
+      job.states[lane.replica()]->staging(buffer.device)->at(*stream.staging + offset);
+  std::memcpy(device::hostPointer(via), data, bytes);
+  lane.queue().copy(to, via, bytes);
+}
+
+/// One micro-batch of an output, which is there: the host has waited for it.
+void drainOut(const StepJob& job,
+              LaneRun& lane,
+              const Task& task,
+              std::int32_t round,
+              std::int64_t microBatch) {
+  const program::Stream& stream = job.program->drains[static_cast<std::size_t>(task.subject)];
+  device::Address from = addressOf(job, lane, stream.buffer, task, round);
+  if (stream.staging) {
+    const std::int32_t device = job.program->buffer(stream.buffer).device;
+    const device::Address via = job.states[lane.replica()]->staging(device)->at(*stream.staging);
+    lane.queue().copy(via, from, stream.type.bytes());
+    lane.queue().finish();
+    requireGoing(job);
+    from = via;
+  }
+  job.args->sink.put(task.subject, microBatch, device::hostPointer(from));
 }
 
 }  // namespace
 
-void runTask(
-    const StepJob& job, LaneRun& lane, const Task& task, std::int32_t round, TaskRoom& room) {
+void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& room) {
   const Program& program = *job.program;
+  const Task& task = lane.task(count);
+  const std::int32_t round = lane.round(count);
   const std::int64_t inStep =
       static_cast<std::int64_t>(round) * program.microBatchesPerRound + task.microBatch;
   const std::int64_t overReplicas = inStep * static_cast<std::int64_t>(job.replicas()) +
@@ -123,19 +214,14 @@ void runTask(
       lane.selectSlots(task, round, job.addressesOf(lane.replica()));
       runSegment(job, lane, task, overReplicas);
       break;
-    case TaskKind::Feed: {
-      const program::Stream& stream = program.feeds[subject];
-      const void* data = job.args->feed.take(task.subject, overReplicas);
-      requireGoing(job);
-      lane.queue().copy(address(stream.buffer), data, stream.type.bytes());
+    case TaskKind::Feed:
+      feedIn(job, lane, task, count, overReplicas);
       break;
-    }
     case TaskKind::Drain: {
-      const program::Stream& stream = program.drains[subject];
       const std::int64_t total =
           static_cast<std::int64_t>(job.args->rounds) * program.microBatchesPerRound;
-      if (stream.rule.applies(inStep, total)) {
-        job.args->sink.put(task.subject, overReplicas, address(stream.buffer));
+      if (program.drains[subject].rule.applies(inStep, total)) {
+        drainOut(job, lane, task, round, overReplicas);
       }
       break;
     }
@@ -157,7 +243,6 @@ void runTask(
     case TaskKind::Barrier:  // its waits were all
       break;
   }
-  lane.queue().finish();
 }
 
 }  // namespace sluice::runtime

@@ -20,9 +20,9 @@ namespace sluice::runtime {
 struct StepJob {
   const program::Program* program = nullptr;
   std::span<const std::unique_ptr<LaneRun>> lanes;
-  std::span<const std::unique_ptr<device::Executable>> segments;  ///< or, if it is checked:
+  std::span<const std::unique_ptr<PreparedSegment>> segments;  ///< or, if it is checked:
   std::span<const std::unique_ptr<CheckedSegment>> checked;
-  std::span<std::byte* const> addresses;
+  std::span<const device::Address> addresses;
   std::span<ModelState* const> states;  ///< by replica
   RemoteLinks* links = nullptr;
   const StepArgs* args = nullptr;
@@ -36,21 +36,18 @@ struct StepJob {
     const bool host = lane.laneClass() == LaneClass::Host;
     return host && workersServeHost ? LaneClass::Device : lane.laneClass();
   }
-  std::span<std::byte* const> addressesOf(std::size_t replica) const {
+  std::span<const device::Address> addressesOf(std::size_t replica) const {
     return addresses.subspan(replica * program->buffers.size(), program->buffers.size());
   }
 };
 
 /// Room that a thread needs for the tasks that it runs.
 struct TaskRoom {
-  std::vector<const void*> sources;  ///< what a sum over replicas reads
+  std::vector<device::Address> sources;  ///< what a sum over replicas reads
 };
 
-/// Does the work of one task, in the thread that has claimed its lane.
-void runTask(const StepJob& job,
-             LaneRun& lane,
-             const program::Task& task,
-             std::int32_t round,
-             TaskRoom& room);
+/// Gives the work of a lane's task to its queue, in the thread that has claimed the lane; `count`
+/// tasks were issued before it.
+void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& room);
 
 }  // namespace sluice::runtime

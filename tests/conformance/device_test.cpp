@@ -7,6 +7,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/far/far_device.h"
 #include "sluice/ops/interpreter.h"
 #include "tests/conformance/op_case.h"
 #include "tests/support/device_run.h"
@@ -22,7 +23,7 @@ struct NamedDevice {
   std::unique_ptr<device::Device> device;
 };
 
-/// The first is what the others of its kind must equal bit for bit.
+/// The first is what the others must equal bit for bit.
 const std::vector<NamedDevice>& devices() {
   static const std::vector<NamedDevice> kDevices = [] {
     std::vector<NamedDevice> all;
@@ -30,6 +31,7 @@ const std::vector<NamedDevice>& devices() {
       all.push_back({fmt::format("cpu with {} threads", threads),
                      devices::cpu::makeCpuDevice({.threads = threads})});
     }
+    all.push_back({"far", devices::far::makeFarDevice()});
     return all;
   }();
   return kDevices;

@@ -9,6 +9,7 @@
 #include "sluice/ops/linear_ops.h"
 #include "sluice/program/virtual_clock.h"
 #include "tests/e2e/remote_support.h"
+#include "tests/support/arena.h"
 #include "tests/support/message_of.h"
 
 namespace sluice {
@@ -323,18 +324,21 @@ TEST(Phased, UsesAsManyBytesAsThePlanSays) {
     for (const std::byte paint : {std::byte{0xA5}, std::byte{0x5A}}) {
       other.run(testing::makeInputs(net.inputs(), 0, 1));  // then constants are written again
       for (std::size_t d = 0; d < devices; ++d) {
-        std::ranges::fill(model.session().state().transient(static_cast<std::int32_t>(d)), paint);
+        testing::paintTransient(model.session().state(), static_cast<std::int32_t>(d), paint);
       }
       model.run(inputs);
       for (std::size_t d = 0; d < devices; ++d) {
-        const auto arena = model.session().state().transient(static_cast<std::int32_t>(d));
+        const std::vector<std::byte> arena =
+            testing::readTransient(model.session().state(), static_cast<std::int32_t>(d));
         for (std::size_t i = 0; i < arena.size(); ++i) {
           highest[d] = arena[i] != paint ? std::max(highest[d], i + 1) : highest[d];
         }
       }
     }
     for (std::size_t d = 0; d < devices; ++d) {
-      EXPECT_EQ((highest[d] + 63) / 64 * 64, model.program().devices[d].transientBytes)
+      const std::size_t alignment = model.session().device(d).info().alignment;
+      EXPECT_EQ((highest[d] + alignment - 1) / alignment * alignment,
+                model.program().devices[d].transientBytes)
           << strategy.str() << " device " << d;
     }
   }

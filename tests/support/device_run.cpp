@@ -36,34 +36,46 @@ void forEachPlace(const Shape& shape, const Layout& layout, F f) {
 /// Buffers of one segment, each between guards.
 class Buffers {
  public:
-  explicit Buffers(device::Device& device) : device_(device) {}
+  explicit Buffers(device::Device& device) : device_(device), queue_(device.makeQueue()) {}
 
   std::int32_t add(std::size_t bytes) {
     memories_.push_back(device_.allocate(bytes + 2 * kGuard));
     sizes_.push_back(bytes);
-    std::fill_n(memories_.back().data(), bytes + 2 * kGuard, kCanary);
-    pointers_.push_back(memories_.back().data() + kGuard);
-    return static_cast<std::int32_t>(pointers_.size() - 1);
+    queue_->fill(memories_.back()->at(), kCanary, bytes + 2 * kGuard);
+    addresses_.push_back(memories_.back()->at(kGuard));
+    return static_cast<std::int32_t>(addresses_.size() - 1);
   }
-  std::byte* data(std::int32_t i) const { return pointers_[static_cast<std::size_t>(i)]; }
-  const std::vector<std::byte*>& pointers() const { return pointers_; }
+  void write(std::int32_t i, const std::vector<std::byte>& bytes) {
+    device::copyIn(*queue_, addresses_[static_cast<std::size_t>(i)], bytes.data(), bytes.size());
+  }
+  std::vector<std::byte> read(std::int32_t i) const {
+    std::vector<std::byte> bytes(sizes_[static_cast<std::size_t>(i)]);
+    device::copyOut(*queue_, bytes.data(), addresses_[static_cast<std::size_t>(i)], bytes.size());
+    return bytes;
+  }
+  const std::vector<device::Address>& addresses() const { return addresses_; }
+  device::Queue& queue() { return *queue_; }
 
   void expectIntact(std::string_view op) const {
     for (std::size_t i = 0; i < memories_.size(); ++i) {
-      const std::byte* start = memories_[i].data();
-      const auto intact = [](const std::byte* p) {
-        return std::all_of(p, p + kGuard, [](std::byte b) { return b == kCanary; });
+      std::vector<std::byte> all(memories_[i]->bytes());
+      device::copyOut(*queue_, all.data(), memories_[i]->at(), all.size());
+      const auto intact = [&](std::size_t begin) {
+        return std::all_of(all.data() + begin, all.data() + begin + kGuard, [](std::byte b) {
+          return b == kCanary;
+        });
       };
-      EXPECT_TRUE(intact(start)) << op << " wrote before buffer " << i;
-      EXPECT_TRUE(intact(start + kGuard + sizes_[i])) << op << " wrote past buffer " << i;
+      EXPECT_TRUE(intact(0)) << op << " wrote before buffer " << i;
+      EXPECT_TRUE(intact(kGuard + sizes_[i])) << op << " wrote past buffer " << i;
     }
   }
 
  private:
   device::Device& device_;
-  std::vector<device::Memory> memories_;
+  std::unique_ptr<device::Queue> queue_;
+  std::vector<std::unique_ptr<device::Memory>> memories_;
   std::vector<std::size_t> sizes_;
-  std::vector<std::byte*> pointers_;
+  std::vector<device::Address> addresses_;
 };
 
 void applyFollow(KernelCall& call, const Layout& layout) {
@@ -113,7 +125,6 @@ HostTensor fromLayout(const TensorType& type, const std::byte* data, const Layou
 }
 
 std::vector<HostTensor> runOnDevice(device::Device& device, const DeviceRun& run) {
-  device.enterThread();
   KernelCall call;
   call.def = &run.def;
   call.attrs = ir::completeAttrs(run.def, run.attrs);
@@ -131,7 +142,7 @@ std::vector<HostTensor> runOnDevice(device::Device& device, const DeviceRun& run
     const bool opaque = layout.kind == Layout::Kind::Opaque;
     const std::vector<std::byte> stored = toLayout(run.inputs[i], opaque ? Layout() : layout);
     std::int32_t buffer = buffers.add(stored.size());
-    std::copy(stored.begin(), stored.end(), buffers.data(buffer));
+    buffers.write(buffer, stored);
     if (opaque) {
       calls.push_back(reorderCall(call.inputTypes[i], {}, layout));
       calls.back().inputs = {buffer};
@@ -150,14 +161,13 @@ std::vector<HostTensor> runOnDevice(device::Device& device, const DeviceRun& run
   }
   calls.push_back(call);
   const std::unique_ptr<device::Executable> executable = device.prepare(calls);
-  const std::unique_ptr<device::Queue> queue = device.makeQueue();
-  queue->launch(*executable, buffers.pointers(), run.info);
-  queue->finish();
+  buffers.queue().launch(*executable, buffers.addresses(), run.info);
+  buffers.queue().finish();
   buffers.expectIntact(run.def.name);
   std::vector<HostTensor> results;
   for (std::size_t i = 0; i < call.outputTypes.size(); ++i) {
-    results.push_back(
-        fromLayout(call.outputTypes[i], buffers.data(call.outputs[i]), call.choice.outputs[i]));
+    results.push_back(fromLayout(
+        call.outputTypes[i], buffers.read(call.outputs[i]).data(), call.choice.outputs[i]));
   }
   return results;
 }

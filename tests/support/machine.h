@@ -1,14 +1,16 @@
-// One CPU device with an engine, and host I/O from maps of tensors: what a test of running programs
-// needs. Every program is verified before it is loaded.
+// One device with an engine, and host I/O from maps of tensors: what a test of running programs
+// needs. Every program is verified before it is loaded. The device is of the kind that
+// SLUICE_DEVICE names, else a CPU device.
 #pragma once
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/registry.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/program/lower.h"
 #include "sluice/program/verify.h"
@@ -48,16 +50,22 @@ class MapSink : public runtime::HostSink {
   const program::Program& program_;
 };
 
+inline std::string deviceKind() {
+  const char* kind = std::getenv("SLUICE_DEVICE");
+  return kind == nullptr ? "cpu" : kind;
+}
+
 class Machine {
  public:
   explicit Machine(int threads = 1, std::uint64_t seed = 5)
-      : device(devices::cpu::makeCpuDevice({.threads = threads})),
+      : device(devices::makeDevice({.name = {.kind = deviceKind()}, .threads = threads})),
         state({device.get()}, seed),
         engine(state) {}
 
   std::unique_ptr<runtime::LoadedProgram> load(const ir::Graph& graph,
-                                               const program::LowerOptions& options = {}) {
+                                               program::LowerOptions options = {}) {
     program::StatePlan plan = state.plan();
+    options.targets = {program::targetOf(*device)};
     program::Program program = program::lower(graph, device->kernels(), plan, options);
     program::verify(program);
     state.adopt(std::move(plan));

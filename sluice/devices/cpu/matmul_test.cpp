@@ -238,12 +238,12 @@ TEST(CpuMatMul, HandsEveryElementToTheEpilogueOnce) {
     ASSERT_NE(kernel, nullptr);
     HostTensor out(plain.type());
     const auto device = makeCpuDevice();
-    const device::Memory scratch = device->allocate(op.choice().scratchBytes);
+    const auto scratch = device->allocate(op.choice().scratchBytes);
     const std::array<const void*, 2> inputs = {c.inputs[0].bytes(), c.inputs[1].bytes()};
     const std::array<void*, 1> outputs = {out.bytes()};
     Workers workers(1);
     std::vector<int> seen(static_cast<std::size_t>(plain.shape().elements()));
-    kernel->runTiles({inputs, outputs, scratch.data(), {}, workers}, [&](const OutputTile& tile) {
+    kernel->runTiles({inputs, outputs, scratch->host(), {}, workers}, [&](const OutputTile& tile) {
       const std::size_t bytes = byteSize(plain.dtype());
       const auto begin = static_cast<std::size_t>(tile.begin) * bytes;
       const auto count = static_cast<std::size_t>(tile.end - tile.begin) * bytes;

@@ -25,17 +25,21 @@ constexpr std::byte kCanary{0xA5};
 
 Guarded::Guarded(device::Device& device, std::size_t bytes)
     : bytes_(bytes), memory_(device.allocate(bytes + 2 * kGuard)) {
-  std::fill_n(memory_.data(), memory_.bytes(), kCanary);
+  std::fill_n(memory_->host(), memory_->bytes(), kCanary);
 }
 
 std::byte* Guarded::data() {
-  return memory_.data() + kGuard;
+  return memory_->host() + kGuard;
+}
+
+device::Address Guarded::address() const {
+  return memory_->at(kGuard);
 }
 
 void Guarded::expectIntact(const std::string& what) const {
   for (std::size_t i = 0; i < kGuard; ++i) {
-    ASSERT_EQ(memory_.data()[i], kCanary) << what << ": written before its start";
-    ASSERT_EQ(memory_.data()[kGuard + bytes_ + i], kCanary) << what << ": written past its end";
+    ASSERT_EQ(memory_->host()[i], kCanary) << what << ": written before its start";
+    ASSERT_EQ(memory_->host()[kGuard + bytes_ + i], kCanary) << what << ": written past its end";
   }
 }
 
@@ -46,7 +50,6 @@ OneOp::OneOp(const ir::OpDef& def,
              const Layout& follow,
              const device::Tuning& tuning)
     : device_(makeCpuDevice({.threads = threads, .tuning = tuning})) {
-  device_->enterThread();
   call_.def = &def;
   call_.attrs = ir::completeAttrs(def, std::move(attrs));
   for (const HostTensor& input : inputs) {
@@ -80,9 +83,9 @@ OneOp::OneOp(const ir::OpDef& def,
 }
 
 std::vector<HostTensor> OneOp::run() {
-  std::vector<std::byte*> addresses;
-  for (Guarded& buffer : buffers_) {
-    addresses.push_back(buffer.data());
+  std::vector<device::Address> addresses;
+  for (const Guarded& buffer : buffers_) {
+    addresses.push_back(buffer.address());
   }
   queue_->launch(*executable_, addresses, {});
   for (const Guarded& buffer : buffers_) {
@@ -92,7 +95,7 @@ std::vector<HostTensor> OneOp::run() {
   for (std::size_t i = 0; i < results_.size(); ++i) {
     outputs.emplace_back(call_.outputTypes[i]);
     std::memcpy(outputs[i].bytes(),
-                addresses[static_cast<std::size_t>(results_[i])],
+                buffers_[static_cast<std::size_t>(results_[i])].data(),
                 outputs[i].byteCount());
   }
   return outputs;

@@ -18,11 +18,12 @@ class Guarded {
  public:
   Guarded(device::Device& device, std::size_t bytes);
   std::byte* data();
+  device::Address address() const;
   void expectIntact(const std::string& what) const;
 
  private:
   std::size_t bytes_;
-  device::Memory memory_;
+  std::unique_ptr<device::Memory> memory_;
 };
 
 /// Runs one op, reordering its operands to and from the layouts of its Choice.

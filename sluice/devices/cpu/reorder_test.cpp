@@ -29,7 +29,6 @@ std::vector<std::byte> reorder(const TensorType& type,
                                const Layout& to,
                                int threads = 1) {
   const auto device = makeCpuDevice({.threads = threads});
-  device->enterThread();
   KernelCall call;
   call.def = &device::kReorder;
   call.inputTypes = {type};
@@ -43,7 +42,7 @@ std::vector<std::byte> reorder(const TensorType& type,
   Guarded source(*device, from.bytes(type));
   Guarded target(*device, to.bytes(type));
   std::memcpy(source.data(), data, from.bytes(type));
-  const std::array<std::byte*, 2> buffers = {source.data(), target.data()};
+  const std::array<device::Address, 2> buffers = {source.address(), target.address()};
   device->makeQueue()->launch(*executable, buffers, {});
   target.expectIntact("reorder");
   return {target.data(), target.data() + to.bytes(type)};

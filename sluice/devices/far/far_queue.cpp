@@ -1,0 +1,308 @@
+#include "sluice/devices/far/far_queue.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "sluice/base/cancelled.h"
+#include "sluice/base/error.h"
+#include "sluice/base/host_limits.h"
+#include "sluice/devices/cpu/cpu_segment.h"
+#include "sluice/devices/far/far_memory.h"
+
+namespace sluice::devices::far {
+namespace {
+
+const FarMemory* farMemory(device::Address address) {
+  return dynamic_cast<const FarMemory*>(address.memory);
+}
+
+/// Where this side of the wall finds a byte: of far memory, or of the host's.
+std::byte* pointerTo(device::Address address) {
+  if (const FarMemory* memory = farMemory(address)) {
+    return memory->behindTheWall() + address.offset;
+  }
+  return device::hostPointer(address);
+}
+
+}  // namespace
+
+bool Progress::await(std::int64_t number, std::chrono::milliseconds atMost) const {
+  if (isDone(number)) {
+    return true;
+  }
+  std::unique_lock lock(mutex_);
+  return moved_.wait_for(lock, atMost, [&] { return isDone(number); });
+}
+
+void Progress::await(std::int64_t number) const {
+  if (!isDone(number)) {
+    std::unique_lock lock(mutex_);
+    moved_.wait(lock, [&] { return isDone(number); });
+  }
+}
+
+void Progress::advance(std::int64_t number) {
+  {
+    const std::scoped_lock lock(mutex_);
+    done_.store(number, std::memory_order_release);
+  }
+  moved_.notify_all();
+}
+
+std::exception_ptr Progress::failure() const {
+  if (!hasFailed()) {
+    return nullptr;
+  }
+  const std::scoped_lock lock(mutex_);
+  return failure_;
+}
+
+void Progress::fail(std::exception_ptr error) {
+  const std::scoped_lock lock(mutex_);
+  if (failure_ == nullptr) {
+    failure_ = std::move(error);
+    hasFailed_.store(true, std::memory_order_release);
+  }
+}
+
+std::exception_ptr Progress::takeFailure() {
+  const std::scoped_lock lock(mutex_);
+  hasFailed_.store(false, std::memory_order_release);
+  return std::exchange(failure_, nullptr);
+}
+
+FarEvent::Place FarEvent::place() const {
+  const std::scoped_lock lock(mutex_);
+  return place_;
+}
+
+void FarEvent::set(const Place& place) {
+  const std::scoped_lock lock(mutex_);
+  place_ = place;
+}
+
+bool FarEvent::doIsDone() const {
+  const Place at = place();
+  return at.queue->isDone(at.number);
+}
+
+bool FarEvent::doAwait(std::chrono::milliseconds atMost) const {
+  const Place at = place();
+  return at.queue->await(at.number, atMost);
+}
+
+FarQueue::FarQueue(Workers& workers, std::mutex& compute, const FarLinks& links)
+    : workers_(workers), compute_(compute), links_(links) {}
+
+FarQueue::~FarQueue() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ending_ = true;
+  }
+  given_.notify_all();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void FarQueue::enqueue(Kind kind, FunctionRef<void(Command&)> describe) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto size = static_cast<std::int64_t>(ring_.size());
+    if (size == 0 || !progress_->isDone(accepted_ - size + 1)) {
+      grow();
+    }
+    Command& command = at(accepted_);
+    command.kind = kind;
+    describe(command);
+    ++accepted_;
+    if (!thread_.joinable()) {
+      thread_ = startThread("the thread of a far queue", [this] { work(); });
+    }
+  }
+  given_.notify_one();
+}
+
+/// Every command of the ring is not done yet.
+void FarQueue::grow() {
+  std::vector<Command> smaller(std::max<std::size_t>(16, 2 * ring_.size()));
+  std::swap(smaller, ring_);
+  const auto size = static_cast<std::int64_t>(smaller.size());
+  for (std::int64_t n = accepted_ - size; n < accepted_; ++n) {
+    at(n) = std::move(smaller[static_cast<std::size_t>(n % size)]);
+  }
+}
+
+void FarQueue::doLaunch(device::Executable& executable,
+                        std::span<const device::Address> buffers,
+                        const ir::RunInfo& info) {
+  enqueue(Kind::Launch, [&](Command& command) {
+    command.executable = &executable;
+    command.buffers.assign(buffers.begin(), buffers.end());
+    command.info = info;
+  });
+}
+
+void FarQueue::doCopy(device::Address to, device::Address from, std::size_t bytes) {
+  enqueue(Kind::Copy, [&](Command& command) {
+    command.to = to;
+    command.from = from;
+    command.bytes = bytes;
+  });
+}
+
+void FarQueue::doFill(device::Address to, std::byte value, std::size_t bytes) {
+  enqueue(Kind::Fill, [&](Command& command) {
+    command.to = to;
+    command.value = value;
+    command.bytes = bytes;
+  });
+}
+
+void FarQueue::doSum(device::Address to,
+                     std::span<const device::Address> from,
+                     DType type,
+                     std::int64_t elements) {
+  enqueue(Kind::Sum, [&](Command& command) {
+    command.to = to;
+    command.buffers.assign(from.begin(), from.end());
+    command.type = type;
+    command.number = elements;
+  });
+}
+
+void FarQueue::doRecord(device::Event& event) {
+  const std::scoped_lock lock(mutex_);
+  static_cast<FarEvent&>(event).set({progress_, accepted_});
+}
+
+void FarQueue::doWait(const device::Event& event) {
+  enqueue(Kind::Wait,
+          [&](Command& command) { command.place = static_cast<const FarEvent&>(event).place(); });
+}
+
+void FarQueue::doStamp(device::Stamp& stamp, std::int64_t number, device::Clock clock) {
+  enqueue(Kind::Stamp, [&](Command& command) {
+    command.stamp = &stamp;
+    command.number = number;
+    command.clock = clock;
+  });
+}
+
+void FarQueue::doFinish() {
+  std::int64_t last = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    last = accepted_;
+  }
+  progress_->await(last);
+  if (const std::exception_ptr failure = progress_->takeFailure()) {
+    std::rethrow_exception(failure);
+  }
+}
+
+bool FarQueue::doIsIdle() const {
+  const std::scoped_lock lock(mutex_);
+  return progress_->isDone(accepted_);
+}
+
+void FarQueue::work() {
+  for (std::int64_t next = 0;; ++next) {
+    Command command;
+    {
+      std::unique_lock lock(mutex_);
+      given_.wait(lock, [&] { return ending_ || accepted_ > next; });
+      if (accepted_ == next) {
+        return;
+      }
+      std::swap(command, at(next));
+    }
+    try {
+      if (!progress_->hasFailed()) {
+        execute(command);
+      }
+    } catch (...) {
+      progress_->fail(std::current_exception());
+    }
+    {
+      // Its room is used again by a later command.
+      const std::scoped_lock lock(mutex_);
+      std::swap(command, at(next));
+    }
+    progress_->advance(next + 1);
+  }
+}
+
+void FarQueue::execute(Command& command) {
+  if (isStopped() && command.kind != Kind::Nothing) {
+    raise<Cancelled>("the step was given up");
+  }
+  switch (command.kind) {
+    case Kind::Launch:
+      launch(command);
+      break;
+    case Kind::Copy:
+      travel(command.to, command.from, command.bytes);
+      std::memmove(pointerTo(command.to), pointerTo(command.from), command.bytes);
+      break;
+    case Kind::Fill:
+      std::memset(pointerTo(command.to), static_cast<int>(command.value), command.bytes);
+      break;
+    case Kind::Sum:
+      sum(command);
+      break;
+    case Kind::Wait:
+      command.place.queue->await(command.place.number);
+      if (command.place.queue->hasFailed()) {
+        raise<Cancelled>("the queue that was waited for has failed");
+      }
+      break;
+    case Kind::Stamp:
+      command.stamp->time.store(command.clock(), std::memory_order_relaxed);
+      command.stamp->number.store(command.number, std::memory_order_release);
+      break;
+    case Kind::Nothing:
+      break;
+  }
+}
+
+void FarQueue::launch(Command& command) {
+  auto& segment = static_cast<cpu::CpuSegment&>(*command.executable);
+  pointers_.resize(std::max(pointers_.size(), command.buffers.size()));
+  for (const std::int32_t buffer : segment.buffers()) {
+    const auto i = static_cast<std::size_t>(buffer);
+    pointers_[i] = pointerTo(command.buffers[i]);
+  }
+  const std::scoped_lock lock(compute_);
+  segment.run(pointers_, command.info, workers_, [this] { return isStopped(); });
+}
+
+void FarQueue::sum(Command& command) {
+  terms_.clear();
+  const std::size_t bytes = static_cast<std::size_t>(command.number) * byteSize(command.type);
+  for (const device::Address& term : command.buffers) {
+    travel(command.to, term, bytes);
+    terms_.push_back(pointerTo(term));
+  }
+  cpu::sumElements(pointerTo(command.to), terms_, command.type, command.number);
+}
+
+/// Takes the time that the link takes.
+void FarQueue::travel(device::Address to, device::Address from, std::size_t bytes) const {
+  const FarMemory* const there = farMemory(to);
+  const FarMemory* const here = farMemory(from);
+  if (there != nullptr && here != nullptr && there->device() == here->device()) {
+    return;
+  }
+  const device::Link& link = there != nullptr && here != nullptr ? links_.peer : links_.host;
+  double seconds = link.latencySeconds;
+  if (link.bytesPerSecond > 0) {
+    seconds += static_cast<double>(bytes) / link.bytesPerSecond;
+  }
+  if (seconds > 0) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  }
+}
+
+}  // namespace sluice::devices::far

@@ -1,0 +1,139 @@
+// The queue of a far device: a list of commands and a thread that works them off. Commands are
+// numbered; an event is the number of the last command before it. After a failure the rest is
+// passed over, and a queue that waits for a queue that has failed fails, too. Private to the
+// device.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "sluice/base/function_ref.h"
+#include "sluice/base/workers.h"
+#include "sluice/device/device.h"
+
+namespace sluice::devices::far {
+
+/// How far a queue is. It outlives the queue, for events that others keep.
+class Progress {
+ public:
+  bool isDone(std::int64_t number) const { return done_.load(std::memory_order_acquire) >= number; }
+  /// Waits until so many commands are done, at most so long.
+  bool await(std::int64_t number, std::chrono::milliseconds atMost) const;
+  void await(std::int64_t number) const;
+  void advance(std::int64_t number);
+
+  bool hasFailed() const { return hasFailed_.load(std::memory_order_acquire); }
+  std::exception_ptr failure() const;
+  /// Keeps the first.
+  void fail(std::exception_ptr error);
+  /// Gives it, if any, and forgets it.
+  std::exception_ptr takeFailure();
+
+ private:
+  std::atomic<std::int64_t> done_{0};
+  std::atomic<bool> hasFailed_{false};
+  mutable std::mutex mutex_;  // guards failure_
+  mutable std::condition_variable moved_;
+  std::exception_ptr failure_;
+};
+
+class FarEvent final : public device::Event {
+ public:
+  struct Place {
+    std::shared_ptr<const Progress> queue;
+    std::int64_t number = 0;
+  };
+  Place place() const;
+  void set(const Place& place);
+
+ private:
+  bool doIsDone() const override;
+  bool doAwait(std::chrono::milliseconds atMost) const override;
+
+  mutable std::mutex mutex_;  // guards place_
+  Place place_;
+};
+
+struct FarLinks {
+  int device = 0;
+  device::Link host;
+  device::Link peer;
+};
+
+class FarQueue final : public device::Queue {
+ public:
+  /// `workers` serve the queues of a device; kernels of one queue at a time use `compute`.
+  FarQueue(Workers& workers, std::mutex& compute, const FarLinks& links);
+  ~FarQueue() override;
+  FarQueue(const FarQueue&) = delete;
+  FarQueue& operator=(const FarQueue&) = delete;
+
+ private:
+  enum class Kind : std::uint8_t { Launch, Copy, Fill, Sum, Wait, Stamp, Nothing };
+  struct Command {
+    Kind kind = Kind::Nothing;
+    device::Executable* executable = nullptr;
+    std::vector<device::Address> buffers;  // of a launch, or what is added up
+    ir::RunInfo info;
+    device::Address to;
+    device::Address from;
+    std::size_t bytes = 0;
+    std::byte value{0};
+    DType type = DType::F32;
+    std::int64_t number = 0;  // of elements, or of a stamp
+    FarEvent::Place place;
+    device::Stamp* stamp = nullptr;
+    device::Clock clock = nullptr;
+  };
+
+  void doLaunch(device::Executable& executable,
+                std::span<const device::Address> buffers,
+                const ir::RunInfo& info) override;
+  void doCopy(device::Address to, device::Address from, std::size_t bytes) override;
+  void doFill(device::Address to, std::byte value, std::size_t bytes) override;
+  void doSum(device::Address to,
+             std::span<const device::Address> from,
+             DType type,
+             std::int64_t elements) override;
+  void doRecord(device::Event& event) override;
+  void doWait(const device::Event& event) override;
+  void doStamp(device::Stamp& stamp, std::int64_t number, device::Clock clock) override;
+  void doFinish() override;
+  bool doIsIdle() const override;
+  std::exception_ptr doFailure() const override { return progress_->failure(); }
+
+  /// Lets `describe` fill the next command in and hands it to the thread.
+  void enqueue(Kind kind, FunctionRef<void(Command&)> describe);
+  void grow();
+  Command& at(std::int64_t number) {
+    return ring_[static_cast<std::size_t>(number) % ring_.size()];
+  }
+  void work();
+  void execute(Command& command);
+  void launch(Command& command);
+  void sum(Command& command);
+  void travel(device::Address to, device::Address from, std::size_t bytes) const;
+
+  Workers& workers_;
+  std::mutex& compute_;
+  FarLinks links_;
+  std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
+  std::vector<std::byte*> pointers_;
+  std::vector<const void*> terms_;
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable given_;
+  std::vector<Command> ring_;  // command n is at n % size; grows when it is full
+  std::int64_t accepted_ = 0;
+  bool ending_ = false;
+  std::thread thread_;  // started by the first command
+};
+
+}  // namespace sluice::devices::far

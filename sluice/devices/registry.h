@@ -1,0 +1,67 @@
+// The kinds of devices that this build has, and how a device is named:
+//
+//   cpu            as many devices of the kind as a model needs
+//   far*3          three devices of the kind
+//   cuda:1         the device of that number
+//   cuda:0*4       four devices that share it
+//   cpu,far*2      several: a device of the model for each, the last kind for all that follow
+//
+// A kind is one line in registry.cpp.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/device/device.h"
+
+namespace sluice::devices {
+
+/// A device by its name.
+struct DeviceName {
+  std::string kind = "cpu";
+  std::optional<int> index;  ///< none: the next of its kind
+  int shares = 1;            ///< among so many devices of the name it is shared
+
+  bool operator==(const DeviceName&) const = default;
+  std::string str() const;
+};
+
+/// The devices of a model, in order.
+struct DeviceList {
+  std::vector<DeviceName> names;
+  bool endless = true;  ///< the last name holds for all devices that follow
+
+  bool operator==(const DeviceList&) const = default;
+  /// Of device i. Throws InvalidArgument if the list ends before.
+  const DeviceName& at(std::size_t i) const;
+};
+
+/// Throws InvalidArgument that shows the form and names the kinds for text of another form, and for
+/// a kind, index or number of shares that is not there; DeviceError that says why for a kind that
+/// cannot be used here.
+DeviceList parseDevices(std::string_view text);
+
+struct KindInfo {
+  std::string_view name;
+  std::string_view summary;  ///< a sentence for people
+  std::string unusable;      ///< why it cannot be used here; empty: it can
+  device::DeviceInfo info;   ///< of a device of the kind, if it can be used
+};
+/// All kinds that were built, in the order of registry.cpp.
+std::vector<KindInfo> deviceKinds();
+
+struct DeviceRequest {
+  DeviceName name;
+  int number = 0;  ///< among the devices of a model: its index if the name has none
+  int threads = 1;
+  std::size_t memoryBytes = 0;  ///< 0: not limited
+  device::Tuning tuning = {};
+};
+
+std::unique_ptr<device::Device> makeDevice(const DeviceRequest& request);
+
+}  // namespace sluice::devices

@@ -1,0 +1,176 @@
+// Every strategy on devices whose memory the host cannot read leaves the bits that it leaves on CPU
+// devices, alone and mixed with them.
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/blocked_networks.h"
+#include "tests/e2e/networks.h"
+#include "tests/e2e/remote_support.h"
+#include "tests/support/message_of.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using testing::BlockedCnn;
+using testing::BlockedGpt;
+using testing::differenceBetweenRounds;
+using ::testing::HasSubstr;
+using testing::kUpdates;
+using testing::onOneDevice;
+using testing::ResidualMlp;
+using testing::train;
+
+struct FarCase {
+  std::string name;
+  std::function<void(Options&)> set;
+};
+void PrintTo(const FarCase& farCase, std::ostream* out) {
+  *out << farCase.name;
+}
+
+std::vector<Stage> threeStages() {
+  return {Stage("b0", "b1"), "b2", Stage("b3", "b4")};
+}
+
+std::vector<FarCase> farCases() {
+  std::vector<FarCase> all = {
+      {"OneDevice", [](Options&) {}},
+      {"Sharded", [](Options& o) { o.setExecutionStrategy(ShardedExecution(threeStages())); }},
+      {"Replicated", [](Options& o) { o.replicationFactor(2); }},
+      {"Recomputed",
+       [](Options& o) {
+         o.setExecutionStrategy(PipelinedExecution(threeStages()));
+         o.recomputation(Recomputation::Pipeline);
+       }},
+      {"PipelinedReplicas",
+       [](Options& o) {
+         o.setExecutionStrategy(PipelinedExecution(threeStages())).replicationFactor(2);
+       }},
+      {"StateInRemoteMemory",
+       [](Options& o) {
+         o.setExecutionStrategy(PipelinedExecution(threeStages()));
+         o.tensorLocations.setOptimizerLocation(TensorLocationSettings().useOnChipStorage(false));
+         o.tensorLocations.setActivationLocation(TensorLocationSettings().useOnChipStorage(false));
+       }},
+      {"ShardedWeights",
+       [](Options& o) {
+         o.replicationFactor(2);
+         o.tensorLocations.setWeightLocation(
+             TensorLocationSettings().useReplicatedTensorSharding(true));
+       }},
+      {"Barriers",
+       [](Options& o) {
+         o.setExecutionStrategy(PipelinedExecution(threeStages())).barriers(true);
+       }},
+      {"SerialPhases",
+       [](Options& o) {
+         o.setExecutionStrategy(
+             SerialPhasedExecution(std::vector<Phase>{"b0", "b1", "b2", "b3", "b4"}));
+       }},
+      {"ParallelPhases",
+       [](Options& o) {
+         o.setExecutionStrategy(ParallelPhasedExecution(
+             std::vector<Phase>{Phase("b0", "b1"), Phase("b2"), Phase("b3", "b4")}));
+       }},
+  };
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "interleaved", "grouped"}) {
+    all.push_back({fmt::format("Pipelined{}", all.size()), [schedule](Options& o) {
+                     o.setExecutionStrategy(PipelinedExecution(threeStages()).schedule(schedule));
+                   }});
+  }
+  return all;
+}
+
+class OnFarDevices : public ::testing::TestWithParam<FarCase> {};
+
+TEST_P(OnFarDevices, GivesTheBitsOfCpuDevices) {
+  for (const char* devices : {"far", "cpu,far", "far,cpu"}) {
+    SCOPED_TRACE(devices);
+    Options cpu = onOneDevice();
+    GetParam().set(cpu.device("cpu"));
+    Options far = onOneDevice();
+    GetParam().set(far.device(devices));
+    EXPECT_EQ(
+        differenceBetweenRounds(train<BlockedCnn>(cpu, kUpdates), train<BlockedCnn>(far, kUpdates)),
+        "");
+    far.deviceIterations(kUpdates);
+    EXPECT_EQ(differenceBetweenRounds(train<ResidualMlp>(cpu, kUpdates),
+                                      train<ResidualMlp>(far, kUpdates)),
+              "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix,
+                         OnFarDevices,
+                         ::testing::ValuesIn(farCases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(FarDevices, StreamTheirStateThroughFiles) {
+  Options cpu = onOneDevice();
+  cpu.device("cpu").setExecutionStrategy(
+      SerialPhasedExecution(std::vector<Phase>{"b0", "b1", "b2", "b3", "b4"}));
+  Options far = cpu.clone();
+  far.device("far").remoteMemory(::testing::TempDir() + "sluice_far_remote");
+  EXPECT_EQ(
+      differenceBetweenRounds(train<BlockedGpt>(cpu, kUpdates), train<BlockedGpt>(far, kUpdates)),
+      "");
+}
+
+/// Doubles on the host.
+struct WithHostOp : nn::Module {
+  nn::Linear fc{*this, "fc", 4, 4};
+  nn::CPU twice{[](std::span<const HostTensor> x) {
+                  HostTensor y = x[0].clone();
+                  for (std::int64_t i = 0; i < y.shape().elements(); ++i) {
+                    y.set(i, 2 * x[0].at(i));
+                  }
+                  return std::vector<HostTensor>{y};
+                },
+                "twice"};
+
+  nn::Tensor forward(nn::Tensor x) {
+    return nn::relu(twice({fc(x)}, {{DType::F32, Shape{2, 4}}})[0]);
+  }
+};
+
+TEST(FarDevices, LeaveToTheHostWhatOnlyItCanDo) {
+  const HostTensor x = HostTensor::of<float>({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
+  const auto run = [&](const char* device) {
+    WithHostOp net;
+    auto model = inferenceModel(net, Options().device(device).randomSeed(3));
+    return model.run({x})[0];
+  };
+  EXPECT_TRUE(run("far").sameBits(run("cpu")));
+}
+
+TEST(FarDevices, AreCountedAndNamed) {
+  testing::Mlp net;
+  Options options;
+  options.device("far");
+  auto model = trainingModel(net, options, optim::SGD(0.1));
+  model.run(testing::makeInputs(testing::Mlp::inputs(), 0, 1));
+  EXPECT_EQ(model.session().device().info().kind, "far");
+  EXPECT_GT(model.program().devices[0].stagingBytes, 0U);
+  EXPECT_THAT(program::print(model.program()), HasSubstr("staging on the host"));
+  // Another model of the module must be on the same devices.
+  EXPECT_THAT(testing::messageOf([&] { inferenceModel(net, Options().device("cpu")); }),
+              AllOf(HasSubstr("'far'"), HasSubstr("'cpu'")));
+}
+
+TEST(FarDevices, OfAListThatIsTooShortAreRefused) {
+  Options options = onOneDevice();
+  options.device("far*2").setExecutionStrategy(PipelinedExecution(threeStages()));
+  EXPECT_THAT(testing::messageOf([&] { train<BlockedCnn>(options, 1); }),
+              AllOf(HasSubstr("at least 3 devices"), HasSubstr("names 2")));
+  EXPECT_THAT(testing::messageOf([] { Options().device("gpu"); }), HasSubstr("cpu, far"));
+}
+
+}  // namespace
+}  // namespace sluice
