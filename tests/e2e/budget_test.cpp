@@ -186,9 +186,10 @@ Trained trainWideMlp(std::size_t budget) {
     model.run(inputs);
   }
   trained.bytes = model.program().devices[0].totalBytes();
-  trained.packs = std::ranges::any_of(
-      model.program().segments,
-      [](const program::Segment& segment) { return segment.kind == program::SegmentKind::Pack; });
+  trained.packs =
+      std::ranges::any_of(model.program().segments, [](const program::Segment& segment) {
+        return segment.kind == program::SegmentKind::Pack && !segment.calls.empty();
+      });
   for (const nn::Parameter* parameter : net.parameters()) {
     trained.bits.push_back(parameter->value().hash());
   }
