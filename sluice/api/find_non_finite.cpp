@@ -1,4 +1,6 @@
 // Model::findFirstNonFinite: the next call, run by a checked program and then undone.
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "sluice/api/compile_progress.h"
@@ -59,16 +61,17 @@ std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> i
   if (auto bad = badVariable(before)) {
     return bad;
   }
+  runtime::StepArgs args = argsOf(*step, entry);
+  args.undoBytes = std::numeric_limits<std::size_t>::max();  // the session undoes what fails
   std::optional<NonFinite> found;
   try {
-    alive().run(*entry.compiled.program, argsOf(*step, entry));
+    alive().run(entry.compiled.program, args);
   } catch (const FloatingPointError& error) {
     found = error.found();
-  } catch (...) {
-    alive().restoreValues(before);
-    throw;
   }
-  alive().restoreValues(before);
+  if (alive().engine().isIdle()) {  // else the session does it later
+    alive().restoreValues(before);
+  }
   return found;
 }
 

@@ -132,7 +132,7 @@ Model::Model(std::unique_ptr<GraphSource> source,
     log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
   }
   if (const std::string& folder = options_.report().profileDir; !folder.empty()) {
-    recorder_ = std::make_unique<profile::StepRecorder>(
+    recorder_ = std::make_shared<profile::StepRecorder>(
         std::filesystem::path(options_.report().logDir) / folder / programName());
   }
   joinSession();  // last: what throws from here on would have to leave

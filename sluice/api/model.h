@@ -325,7 +325,7 @@ class Model {
   std::string runId_ = makeRunId();
   bool stateLoaded_ = false;  // of the optimizer, before the first compile
   double compilationSeconds_ = 0;
-  std::unique_ptr<profile::StepRecorder> recorder_;  // null: no profile
+  std::shared_ptr<profile::StepRecorder> recorder_;  // shared with steps; null: no profile
 };
 
 /// A Model that is called with what Net::forward takes and returns what that returns, with host

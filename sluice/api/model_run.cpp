@@ -58,34 +58,34 @@ std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& e
           microBatches = entry.layout.microBatches() * entry.layout.replicationFactor,
           outputs = entry.outputs,
           loss = entry.loss,
-          recorder = recorder_.get(),
-          counts = options_.report().logCycleCount ? counts_.get() : nullptr,
-          program = &entry.compiled.program->program()] {
+          recorder = recorder_,
+          counts = options_.report().logCycleCount ? counts_ : nullptr,
+          program = entry.compiled.program] {
     step->finish(updates, microBatches, outputs);
     if (loss) {
       step->lookAtLoss(*loss);
     }
     if (counts != nullptr) {
       counts->cycles = profile::cyclesOf(recorder != nullptr ? recorder->times() : step->times);
-      log::info("model", "{}: {} cycles", program->name, counts->cycles);
+      log::info("model", "{}: {} cycles", program->program().name, counts->cycles);
     }
     if (recorder != nullptr) {
-      recorder->end(*program);
+      recorder->end(program->program());
     }
   };
 }
 
 std::vector<HostTensor> Model::runStep(const std::shared_ptr<Step>& step, Entry& entry) {
-  alive().run(*entry.compiled.program, argsOf(*step, entry));
+  alive().run(entry.compiled.program, argsOf(*step, entry));
   finisher(step, entry)();
   return step->takeOutputs();
 }
 
 Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn) {
-  std::shared_future<void> ended = alive().start(*entry.compiled.program,
-                                                 argsOf(*step, entry),
-                                                 finisher(step, entry),
-                                                 runtime::Turn::handOver(std::move(turn)));
+  // The model may end in a function that its own step calls.
+  const auto done = [finish = finisher(step, entry), session = session_] { finish(); };
+  std::shared_future<void> ended = alive().start(
+      entry.compiled.program, argsOf(*step, entry), done, runtime::Turn::handOver(std::move(turn)));
   return {std::move(ended), std::move(step)};
 }
 

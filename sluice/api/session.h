@@ -66,6 +66,7 @@ class Session : public nn::StateStore {
   void join(bool training);
   /// It does no longer; true if no other one does.
   bool leave(bool training);
+  using ProgramPtr = std::shared_ptr<runtime::LoadedProgram>;
 
   /// Runs the passes, lowers, proves and loads; with ConnectionType::Never it does not load.
   /// `microBatches` is the number per round; `drainRules` are by output, empty: every micro-batch.
@@ -79,11 +80,12 @@ class Session : public nn::StateStore {
                           CompileProgress* progress = nullptr);
   /// Logs each at most Options::maxRepeatLogs times.
   void warn(const std::vector<std::string>& warnings, const Options& options);
-  /// Attaches first if need be.
-  void run(runtime::LoadedProgram& program, const runtime::StepArgs& args);
+  /// Attaches first if need be. A program whose step ends early lives until its threads have come
+  /// back.
+  void run(const ProgramPtr& program, const runtime::StepArgs& args);
   /// The same in another thread, which takes the turn on. What `args` refers to must live until the
-  /// step has ended; `done` is called there after a step without an error.
-  std::shared_future<void> start(runtime::LoadedProgram& program,
+  /// step has ended; `done` is called there after a step without an error, and ends with the step.
+  std::shared_future<void> start(ProgramPtr program,
                                  const runtime::StepArgs& args,
                                  std::function<void()> done,
                                  std::shared_ptr<runtime::Turn::Baton> turn);
@@ -91,6 +93,9 @@ class Session : public nn::StateStore {
   /// Waits for threads that were left behind in the host's code when a step ended early: whoever
   /// ends a program or the session calls it first.
   void endSteps();
+  /// Puts the state in order that a failed step has left. Throws DeviceError while a thread is left
+  /// behind in it: what uses the devices or their memory calls it first.
+  void settle();
   /// Throws Cancelled once somebody has cancelled the call that has the turn.
   void requireGoing() const;
   /// A step that failed has written a part of the variable, and nobody has written it anew.
@@ -132,10 +137,7 @@ class Session : public nn::StateStore {
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,
                                                const program::StatePlan& plan,
                                                const Options& options);
-  void runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args);
-  /// Puts the state in order that a failed step has left. Throws DeviceError while a thread is left
-  /// behind in it: what uses the devices or their memory calls it first.
-  void settle();
+  void runStep(const ProgramPtr& program, const runtime::StepArgs& args);
   void requireWhole(std::string_view variable) const;
   [[noreturn]] void throwTorn() const;
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
@@ -167,12 +169,12 @@ class Session : public nn::StateStore {
   std::string remotePath_;
   std::size_t remoteBytes_ = 0;
   double remoteBandwidth_ = 0;
-  runtime::LoadedProgram* failed_ = nullptr;  // whose step failed and is not settled yet
   std::set<std::string, std::less<>> torn_;
   std::int32_t models_ = 0;
   std::int32_t trainingModels_ = 0;  // of them, at most 1
   std::vector<Replica> replicas_;
   std::unique_ptr<runtime::Engine> engine_;
+  ProgramPtr failed_;                // whose step failed and is not settled yet
   std::shared_ptr<runtime::Turn> turn_ = std::make_shared<runtime::Turn>();  // guards all the above
 };
 

@@ -14,24 +14,33 @@
 
 namespace sluice {
 
-void Session::run(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
+void Session::run(const ProgramPtr& program, const runtime::StepArgs& args) {
   const runtime::Turn::Hold turn(turn_);
   attach();
   runStep(program, args);
 }
 
-std::shared_future<void> Session::start(runtime::LoadedProgram& program,
+std::shared_future<void> Session::start(ProgramPtr program,
                                         const runtime::StepArgs& args,
                                         std::function<void()> done,
                                         std::shared_ptr<runtime::Turn::Baton> turn) {
-  const auto run = [this, &program, args, done = std::move(done), turn = std::move(turn)] {
-    const runtime::Turn::Hold mine = turn->takeOn();
+  auto run = [this,
+              program = std::move(program),
+              args,
+              done = std::move(done),
+              turn = std::move(turn),
+              marks = runtime::Turn::Work::handedOn()]() mutable {
+    // Whoever keeps the future does not keep these.
+    const std::function<void()> finish = std::move(done);
+    const ProgramPtr mine = std::move(program);
+    const runtime::Turn::Work work(marks);
+    const runtime::Turn::Hold hold = turn->takeOn();
     attach();
-    runStep(program, args);
-    done();
+    runStep(mine, args);
+    finish();
   };
   try {
-    return std::async(std::launch::async, run).share();
+    return std::async(std::launch::async, std::move(run)).share();
   } catch (const std::system_error& error) {
     raise<DeviceError>("cannot start the thread of an asynchronous call: {}",
                        error.code().message());
@@ -61,11 +70,13 @@ void Session::requireGoing() const {
 }
 
 void Session::settle() {
+  const runtime::Turn::Hold turn(turn_);
   engine_->requireIdle();
   if (failed_ == nullptr) {
     return;
   }
-  const runtime::LoadedProgram& program = *std::exchange(failed_, nullptr);
+  const ProgramPtr kept = std::exchange(failed_, nullptr);
+  const runtime::LoadedProgram& program = *kept;
   if (!engine_->wroteState()) {
     return;
   }
@@ -105,7 +116,8 @@ void Session::throwTorn() const {
           torn_.size() > 4 ? ", ..." : ""));
 }
 
-void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
+void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
+  runtime::LoadedProgram& program = *owned;
   settle();
   if (!torn_.empty()) {
     throwTorn();
@@ -121,7 +133,7 @@ void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& 
   try {
     engine_->run(program, args);
   } catch (...) {
-    failed_ = &program;
+    failed_ = owned;
     if (engine_->isIdle()) {
       settle();
     }

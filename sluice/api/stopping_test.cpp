@@ -65,6 +65,26 @@ TEST(Stalls, OfAModelWhoseFunctionStillRunsEndWithTheModel) {
   later.join();
 }
 
+TEST(Stalls, OfTheSearchForNumbersThatAreNotFiniteEndItWithItsOwnError) {
+  struct Net : BlockingNet {
+    nn::Parameter& count = addBuffer("count", {DType::F32, Shape{1}}, ir::Initializer::constant(0));
+    nn::Tensor forward(nn::Tensor x) {
+      count += 1.0;
+      return BlockingNet::forward(x) + count;
+    }
+  };
+  Net net;
+  auto model = inferenceModel(net, Options().undoMemory(0).stallTimeout(0.05));
+  const std::string stall = messageOf<DeviceError>([&] { model.findFirstNonFinite({one(0)}); });
+  EXPECT_THAT(stall, HasSubstr("stall: no task has ended"));
+  EXPECT_THAT(messageOf<DeviceError>([&] { model(one(0)); }), HasSubstr("has not returned yet"));
+  net.let.set_value();  // the function returns into the checked program
+  model.session().engine().awaitIdle();
+  EXPECT_EQ(net.count.value().at(0), 0);
+  EXPECT_EQ(model.findFirstNonFinite({one(0)}), std::nullopt);
+  EXPECT_EQ(model(one(0)).at(0), 1);
+}
+
 /// The numbers from 1 on; waits before the one that it is told to.
 class WaitingNumbers : public data::IterableDataset {
  public:

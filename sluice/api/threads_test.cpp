@@ -1,5 +1,8 @@
 // Models called from several threads, and models, modules and results that end in any order.
 #include <atomic>
+#include <functional>
+#include <future>
+#include <optional>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -243,6 +246,51 @@ TEST(ModelThreads, ThatAStepWaitsForMayNotUseItsModel) {
   EXPECT_EQ(model(numbered(Shape{1, 1}, 3)).at(0), 6.0);
   EXPECT_THAT(net.refusal, HasSubstr("a function that a running step calls"));
   EXPECT_EQ(model(numbered(Shape{1, 1}, 4)).at(0), 8.0);
+}
+
+/// Calls something in every step.
+struct CallingNet : nn::Module {
+  std::function<void()> called;
+  bool calls = true;  // in models for inference only
+  nn::Parameter& w = addParameter("w", {DType::F32, Shape{}}, ir::Initializer::constant(3));
+  nn::CPU call{[this](std::span<const HostTensor> in) {
+                 if (called) {
+                   called();
+                 }
+                 return std::vector<HostTensor>{in[0]};
+               },
+               "calls"};
+  nn::Tensor forward(nn::Tensor x) {
+    return nn::mean((calls ? call({x}, {{DType::F32, Shape{1, 1}}})[0] : x) * w);
+  }
+};
+
+TEST(ModelThreads, OfAnotherModelThatAStepWaitsForMayNotUseItsModel) {
+  CallingNet first;
+  CallingNet second;
+  const Options options = Options().stallTimeout(20);
+  auto a = inferenceModel(first, options);
+  auto b = inferenceModel(second, options);
+  const HostTensor x = numbered(Shape{1, 1}, 2);
+  std::string refusal;
+  second.called = [&] { refusal = messageOf([&] { a(x); }); };
+  first.called = [&] { b.runAsync({x}).get(); };
+  EXPECT_EQ(a(x).at(0), 6);
+  EXPECT_THAT(refusal, HasSubstr("a function that a running step calls"));
+  // Nobody waits for this one: it may use the model after the step.
+  std::promise<void> over;
+  std::optional<Pending> left;
+  double result = 0;
+  second.called = [&] {
+    over.get_future().wait();
+    first.called = nullptr;
+    result = a(x).at(0);
+  };
+  first.called = [&] { left.emplace(b.runAsync({x})); };
+  EXPECT_EQ(a(x).at(0), 6);
+  over.set_value();
+  EXPECT_EQ(left->get()[0].at(0), 6);
+  EXPECT_EQ(result, 6);
 }
 
 TEST(ModelThreads, TraceAModuleThatCallsItsOwnModelOnceOnly) {
