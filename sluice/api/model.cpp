@@ -166,14 +166,34 @@ void Model::joinSession() {
 }
 
 Model::~Model() {
-  if (turn_) {
-    const runtime::Turn::Hold turn(turn_);
-    if (session_) {
-      session_->endSteps();
-      programs_.clear();
-      session_->leave(training());
-    }
+  if (!turn_) {
+    return;
   }
+  if (turn_->isWaitingForThisThread()) {
+    if (session_) {
+      session_->leaveAfterStep(programs(), training());
+    }
+    return;
+  }
+  const runtime::Turn::Hold turn(turn_);
+  if (!session_) {
+    return;
+  }
+  try {
+    session_->endSteps();
+  } catch (const std::exception& error) {  // of files that hold the state: nobody is left to tell
+    log::write("model", log::Level::Error, error.what());
+  }
+  programs_.clear();
+  session_->leave(training());
+}
+
+std::vector<Session::ProgramPtr> Model::programs() const {
+  std::vector<Session::ProgramPtr> all;
+  for (const auto& entry : programs_) {
+    all.push_back(entry->compiled.program);
+  }
+  return all;
 }
 
 void Model::destroy() {

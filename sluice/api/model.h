@@ -74,7 +74,8 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   Model& operator=(Model&&) = delete;
-  /// Waits for its turn.
+  /// Waits for its turn. In a function that a step calls which shares the state it does not: then
+  /// the programs go after the step.
   ~Model();
 
   /// Ends the call of this model that runs now, synchronously or not, from any thread: that call
@@ -258,6 +259,7 @@ class Model {
   /// InvalidArgument once the model is destroyed or moved from.
   runtime::Turn::Hold enter() const;
   void joinSession();
+  std::vector<Session::ProgramPtr> programs() const;
   /// Throws InvalidArgument once the model is destroyed.
   Session& alive() const;
   bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }

@@ -140,7 +140,13 @@ void Session::makeReplicas(std::size_t count) {
   }
 }
 
+bool Session::hasModels() {
+  endLeavers();
+  return models_ > 0;
+}
+
 void Session::join(bool training) {
+  endLeavers();
   if (training && trainingModels_ > 0) {
     raise<InvalidArgument>(
         "already wrapped: there is a training model of this module or Builder; destroy() it before "
@@ -153,6 +159,26 @@ void Session::join(bool training) {
 bool Session::leave(bool training) {
   trainingModels_ -= training ? 1 : 0;
   return --models_ == 0;
+}
+
+void Session::leaveAfterStep(std::vector<ProgramPtr> programs, bool training) {
+  const std::scoped_lock lock(mutex_);
+  leavers_.push_back({std::move(programs), training});
+}
+
+void Session::endLeavers() {
+  std::vector<Leaver> leavers;
+  {
+    const std::scoped_lock lock(mutex_);
+    leavers.swap(leavers_);
+  }
+  for (Leaver& leaver : leavers) {
+    leave(leaver.training);
+    retired_.insert(retired_.end(), leaver.programs.begin(), leaver.programs.end());
+  }
+  if (engine_->isIdle()) {
+    retired_.clear();
+  }
 }
 
 Session::~Session() {

@@ -8,6 +8,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -57,7 +58,7 @@ class Session : public nn::StateStore {
   std::string otherDevices(const Options& options) const;
 
   /// Whether a model uses the session.
-  bool hasModels() const { return models_ > 0; }
+  bool hasModels();
   /// Starts from the values of another session's variables, of each replica: all but those that
   /// begin anew with a model.
   void continueFrom(Session& other);
@@ -67,6 +68,9 @@ class Session : public nn::StateStore {
   /// It does no longer; true if no other one does.
   bool leave(bool training);
   using ProgramPtr = std::shared_ptr<runtime::LoadedProgram>;
+  /// The same for a model that ends in a function which a step of this session calls and so cannot
+  /// wait for the turn: it leaves, and its programs go, when the step is over.
+  void leaveAfterStep(std::vector<ProgramPtr> programs, bool training);
 
   /// Runs the passes, lowers, proves and loads; with ConnectionType::Never it does not load.
   /// `microBatches` is the number per round; `drainRules` are by output, empty: every micro-batch.
@@ -138,6 +142,7 @@ class Session : public nn::StateStore {
                                                const program::StatePlan& plan,
                                                const Options& options);
   void runStep(const ProgramPtr& program, const runtime::StepArgs& args);
+  void endLeavers();
   void requireWhole(std::string_view variable) const;
   [[noreturn]] void throwTorn() const;
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
@@ -175,7 +180,15 @@ class Session : public nn::StateStore {
   std::vector<Replica> replicas_;
   std::unique_ptr<runtime::Engine> engine_;
   ProgramPtr failed_;                // whose step failed and is not settled yet
+  std::vector<ProgramPtr> retired_;  // of models that have left, while a thread may be in a step
   std::shared_ptr<runtime::Turn> turn_ = std::make_shared<runtime::Turn>();  // guards all the above
+
+  struct Leaver {
+    std::vector<ProgramPtr> programs;
+    bool training = false;
+  };
+  std::mutex mutex_;  // guards what follows, which threads without the turn use
+  std::vector<Leaver> leavers_;
 };
 
 }  // namespace sluice

@@ -72,6 +72,7 @@ void Session::requireGoing() const {
 void Session::settle() {
   const runtime::Turn::Hold turn(turn_);
   engine_->requireIdle();
+  endLeavers();
   if (failed_ == nullptr) {
     return;
   }
@@ -142,6 +143,7 @@ void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
   for (Replica& replica : used) {
     replica.state->keepStep();
   }
+  endLeavers();
   if (broadcastBuffers_ && program.replicas() > 1) {
     broadcastBuffers(program.replicas());
   }

@@ -293,6 +293,42 @@ TEST(ModelThreads, OfAnotherModelThatAStepWaitsForMayNotUseItsModel) {
   EXPECT_EQ(result, 6);
 }
 
+TEST(ModelThreads, MayEndAModelInAStepThatSharesItsState) {
+  CallingNet net;
+  const HostTensor x = numbered(Shape{1, 1}, 2);
+  auto model = inferenceModel(net, Options());
+  EXPECT_EQ(model(x).at(0), 6);
+  net.calls = false;
+  std::optional<TypedModel<CallingNet>> twin;
+  twin.emplace(trainingModel(net, Options(), optim::SGD(1)));
+  (*twin)(x);  // the slope of the loss is 2
+  EXPECT_THAT(messageOf([&] { trainingModel(net, Options(), optim::SGD(1)); }),
+              HasSubstr("already wrapped"));
+  net.called = [&] { twin.reset(); };
+  EXPECT_EQ(model(x).at(0), 2);
+  net.called = nullptr;
+  auto next = trainingModel(net, Options(), optim::SGD(1));  // the twin has left
+  next(x);
+  EXPECT_EQ(net.w.value().at(0), -1);
+}
+
+TEST(ModelThreads, MayEndAModelInAStepThatItStarted) {
+  auto net = std::make_unique<CallingNet>();
+  CallingNet& calling = *net;
+  std::optional<TypedModel<CallingNet>> model;
+  model.emplace(inferenceModel(*net, Options()));
+  std::promise<void> started;
+  calling.called = [&] {
+    started.get_future().wait();
+    model.reset();
+  };
+  Pending step = model->runAsync({numbered(Shape{1, 1}, 2)});
+  started.set_value();
+  EXPECT_EQ(step.get().at(0).at(0), 6);
+  calling.called = nullptr;
+  EXPECT_EQ(inferenceModel(*net, Options())(numbered(Shape{1, 1}, 3)).at(0), 9);
+}
+
 TEST(ModelThreads, TraceAModuleThatCallsItsOwnModelOnceOnly) {
   struct Net : nn::Module {
     Model* self = nullptr;
