@@ -213,12 +213,33 @@ void Model::destroy() {
 }
 
 runtime::Turn::Hold Model::enter() const {
-  if (!turn_) {
-    raise<InvalidArgument>("the model was moved from: use the one that it was moved to");
-  }
+  requireNotMoved();
   runtime::Turn::Hold turn(turn_, counts_.get());
   static_cast<void>(alive());
   return turn;
+}
+
+runtime::Turn::Hold Model::exclusive() const {
+  requireNotMoved();
+  runtime::Turn::Hold turn = runtime::Turn::Hold::scope(turn_);
+  static_cast<void>(alive());
+  return turn;
+}
+
+void Model::requireNotMoved() const {
+  if (!turn_) {
+    raise<InvalidArgument>("the model was moved from: use the one that it was moved to");
+  }
+}
+
+const Options& Model::options() const {
+  requireNotMoved();
+  return options_;
+}
+
+std::int64_t Model::microBatchesPerStep() const {
+  requireNotMoved();
+  return layout_.microBatches();
 }
 
 bool Model::cancel() {

@@ -61,8 +61,10 @@ using runtime::NonFinite;
 /// not use the model: that throws InvalidArgument.
 ///
 /// A model may outlive its module: what was compiled still runs, and the state can be saved; what
-/// needs the module throws InvalidArgument. So does everything but the destructor of a model that
-/// was moved from or destroyed. Results, batches and state dictionaries own their memory.
+/// needs the module throws InvalidArgument. So does every use of a model that was moved from or
+/// destroyed, with these exceptions: isCompiled, isAttachedToDevice and cancel are false, destroy
+/// does nothing, and a destroyed model still has its options and microBatchesPerStep. Results,
+/// batches and state dictionaries own their memory.
 class Model {
  public:
   /// A null optimizer: inference. Freezes the options. Throws InvalidArgument for a second training
@@ -84,8 +86,9 @@ class Model {
   /// no call of this model runs. It works by request: the call may also end with its results.
   bool cancel();
 
-  /// Keeps calls of other threads waiting while it lives, for calls that belong together.
-  [[nodiscard]] runtime::Turn::Hold exclusive() const { return enter(); }
+  /// Keeps calls of other threads waiting while it lives, for calls that belong together. runAsync
+  /// is refused meanwhile: its step would belong to another thread.
+  [[nodiscard]] runtime::Turn::Hold exclusive() const;
 
   /// Ends the model: its programs go, and if it is the last of its module (or Builder) the devices,
   /// too. A module's weights and buffers then are its own, for models on other devices, and the
@@ -170,14 +173,14 @@ class Model {
   }
 
   /// Frozen, as is the object that was given.
-  const Options& options() const { return options_; }
+  const Options& options() const;
   /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
   BatchLayout batchLayout() const;
   Session& session();
   /// Throws InvalidArgument if the model was made of a Builder, and once the module is gone.
   nn::Module& module();
   /// Micro-batches per call and replica.
-  std::int64_t microBatchesPerStep() const { return layout_.microBatches(); }
+  std::int64_t microBatchesPerStep() const;
   /// The module's table, then what was compiled: bytes, kernels.
   std::string summary() const;
   /// Of the newest program: batch layout, stages with devices, blocks, work and bytes, the schedule
@@ -258,6 +261,9 @@ class Model {
   /// Every public function begins with it: waits for the turn of the calling thread. Throws
   /// InvalidArgument once the model is destroyed or moved from.
   runtime::Turn::Hold enter() const;
+  /// The same for a step that goes on in another thread. Throws InvalidArgument inside exclusive().
+  runtime::Turn::Hold enterAlone() const;
+  void requireNotMoved() const;
   void joinSession();
   std::vector<Session::ProgramPtr> programs() const;
   /// Throws InvalidArgument once the model is destroyed.

@@ -89,6 +89,16 @@ Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn
   return {std::move(ended), std::move(step)};
 }
 
+runtime::Turn::Hold Model::enterAlone() const {
+  runtime::Turn::Hold turn = enter();
+  if (!turn.isOnly()) {
+    raise<InvalidArgument>(
+        "runAsync inside exclusive(): the thread that has the model for itself cannot give it to "
+        "the thread of the step; call run() there, or end the scope before");
+  }
+  return turn;
+}
+
 HostStructure Model::bound(const Inputs& inputs) const {
   const bool none = inputs.positional().empty() && inputs.named().empty();
   return synthetic() && hasPrograms() && none ? HostStructure()
@@ -132,7 +142,7 @@ void Model::run(std::span<const TensorType> inputs,
 
 Pending Model::runAsync(std::vector<HostTensor> inputs) {
   try {
-    runtime::Turn::Hold turn = enter();
+    runtime::Turn::Hold turn = enterAlone();
     Entry& entry = entryOf(arranged(inputs), layout_);
     return startStep(prepare(std::move(inputs), entry), entry, std::move(turn));
   } catch (...) {
@@ -142,7 +152,7 @@ Pending Model::runAsync(std::vector<HostTensor> inputs) {
 
 Pending Model::runAsync(const Inputs& inputs) {
   try {
-    runtime::Turn::Hold turn = enter();
+    runtime::Turn::Hold turn = enterAlone();
     const HostStructure given = bound(inputs);
     Entry& entry = entryOf(given, layout_);
     return startStep(prepare(given.leaves(), entry), entry, std::move(turn));
@@ -153,7 +163,7 @@ Pending Model::runAsync(const Inputs& inputs) {
 
 Pending Model::runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
   try {
-    runtime::Turn::Hold turn = enter();
+    runtime::Turn::Hold turn = enterAlone();
     Entry& entry = entryOf(infeed, outfeed);
     return startStep(prepare(infeed, outfeed, entry), entry, std::move(turn));
   } catch (...) {

@@ -145,6 +145,14 @@ TEST(Cancelling, EndsACallThatWaitsForItsInfeedWithoutLosingAnElement) {
   EXPECT_EQ(all.at(1), all.at(0) + 2);
 }
 
+TEST(Cancelling, HasNothingToEndBetweenTheCallsOfAScope) {
+  DoublingNet net;
+  auto model = inferenceModel(net, Options());
+  const auto scope = model.exclusive();
+  EXPECT_FALSE(model.cancel());
+  EXPECT_EQ(model(one(1)).at(0), 2);
+}
+
 TEST(Cancelling, EndsACallBetweenTwoKernels) {
   BlockingNet net;
   auto model = inferenceModel(net, Options());

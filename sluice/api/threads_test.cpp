@@ -329,6 +329,22 @@ TEST(ModelThreads, MayEndAModelInAStepThatItStarted) {
   EXPECT_EQ(inferenceModel(*net, Options())(numbered(Shape{1, 1}, 3)).at(0), 9);
 }
 
+TEST(ModelThreads, ThatHaveAModelForThemselvesMayNotStartStepsInOthers) {
+  SharedClassifier net;
+  auto model = inferenceModel(net, Options());
+  const HostTensor x = numbered(Shape{2, 3}, 0.5);
+  const std::uint64_t expected = model(x).hash();
+  {
+    const auto scope = model.exclusive();
+    EXPECT_THAT(messageOf<InvalidArgument>([&] { model.runAsync({x}).get(); }),
+                HasSubstr("runAsync inside exclusive()"));
+    EXPECT_EQ(model(x).hash(), expected);
+  }
+  std::thread other([&] { EXPECT_EQ(model(x).hash(), expected); });  // would wait for ever
+  other.join();
+  EXPECT_EQ(model.runAsync({x}).get().at(0).hash(), expected);
+}
+
 TEST(ModelThreads, TraceAModuleThatCallsItsOwnModelOnceOnly) {
   struct Net : nn::Module {
     Model* self = nullptr;
@@ -420,6 +436,9 @@ TEST(ModelLifetimes, AModelThatWasMovedFromSaysSo) {
   refused([&] { first.optimizer(); });
   refused([&] { first.detachFromDevice(); });
   refused([&] { first.findFirstNonFinite({x}); });
+  refused([&] { static_cast<void>(first.exclusive()); });
+  refused([&] { first.options(); });
+  refused([&] { first.microBatchesPerStep(); });
   EXPECT_FALSE(first.isCompiled());
   EXPECT_FALSE(first.isAttachedToDevice());
   EXPECT_FALSE(first.cancel());
