@@ -419,6 +419,24 @@ std::unique_ptr<GraphSource> builderSource(Builder& builder,
   return std::make_unique<BuilderSource>(builder, std::move(loss), constantWeights);
 }
 
+/// Another thread may destroy the last model of the source between two lines of the loop.
+SessionTurn takeSession(GraphSource& source, const Options& options) {
+  for (;;) {
+    std::shared_ptr<Session> session = source.session(options);
+    runtime::Turn::Hold turn(session->turn());
+    if (source.session(options) != session) {
+      continue;
+    }
+    if (session->hasModels() || session->otherDevices(options).empty()) {
+      return {std::move(session), std::move(turn)};
+    }
+    // No model lives, so nothing ties the next one to the devices of the last.
+    auto next = std::make_shared<Session>(options, options.randomSeed().value_or(session->seed()));
+    next->continueFrom(*session);
+    source.setSession(std::move(next));
+  }
+}
+
 std::vector<NamedTensor> namedTensors(const ir::Graph& graph, ir::Pass pass) {
   std::vector<NamedTensor> tensors;
   std::map<std::string, int, std::less<>> seen;

@@ -141,28 +141,12 @@ Model::Model(std::unique_ptr<GraphSource> source,
   options_.freeze();
 }
 
-/// Another thread may destroy the last model of the module between two lines of the loop.
 void Model::joinSession() {
-  for (;;) {
-    std::shared_ptr<Session> session = source_->session(options_);
-    const runtime::Turn::Hold turn(session->turn());
-    if (source_->session(options_) != session) {
-      continue;
-    }
-    if (!session->hasModels() && !session->otherDevices(options_).empty()) {
-      // No model lives, so nothing ties the next one to the devices of the last.
-      auto next =
-          std::make_shared<Session>(options_, options_.randomSeed().value_or(session->seed()));
-      next->continueFrom(*session);
-      source_->setSession(std::move(next));
-      continue;
-    }
-    session->requireSameDevices(options_);
-    session->join(training());
-    turn_ = session->turn();
-    session_ = std::move(session);
-    return;
-  }
+  SessionTurn taken = takeSession(*source_, options_);
+  taken.session->requireSameDevices(options_);
+  taken.session->join(training());
+  turn_ = taken.session->turn();
+  session_ = std::move(taken.session);
 }
 
 Model::~Model() {

@@ -240,6 +240,8 @@ class Model {
   void loadTrainingState(const TrainingState& state);
 
  private:
+  friend class CompiledFunction;  // its call is one call of its model
+
   /// A dictionary of the optimizer that was checked.
   struct OptimizerLoad {
     std::unique_ptr<optim::Optimizer> optimizer;

@@ -145,6 +145,25 @@ TEST(Cancelling, EndsACallThatWaitsForItsInfeedWithoutLosingAnElement) {
   EXPECT_EQ(all.at(1), all.at(0) + 2);
 }
 
+TEST(Cancelling, EndsACallOfACompiledFunction) {
+  BlockingNet net;
+  net.first = false;
+  CompiledFunction function = compile(net, Options(), [&](const Tensors& in) {
+    return repeat(
+        2, [&](const Tensors& carry) { return Tensors{net.forward(carry[0])}; }, in);
+  });
+  EXPECT_EQ(function(one(0))[0].at(0), 0);
+  net.first = true;
+  std::thread other([&] {
+    net.entered.get_future().wait();
+    EXPECT_TRUE(function.model().cancel());
+    net.let.set_value();
+  });
+  EXPECT_THROW(function(one(0)), Cancelled);
+  other.join();
+  EXPECT_EQ(function(one(0))[0].at(0), 0);
+}
+
 TEST(Cancelling, HasNothingToEndBetweenTheCallsOfAScope) {
   DoublingNet net;
   auto model = inferenceModel(net, Options());

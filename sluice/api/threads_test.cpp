@@ -516,6 +516,43 @@ TEST(ModelLifetimes, FunctionsThatWereMovedFromOrLostTheirModuleSaySo) {
   EXPECT_THAT(messageOf([&] { late(one); }), HasSubstr("is gone"));
 }
 
+TEST(ModelThreads, CallACompiledFunctionWithItsModelForThemselves) {
+  nn::Module net;
+  CompiledFunction early = compile(net, Options(), timesEight);
+  const HostTensor one = HostTensor::of<float>(Shape{1}, {1});
+  early(one);
+  CompiledFunction late = compile(net, Options(), timesEight);
+  for (CompiledFunction* function : {&early, &late}) {  // built, and not yet
+    std::thread other;
+    {
+      const auto scope = early.model().exclusive();
+      other = std::thread([&] { EXPECT_EQ((*function)(one).at(0).at(0), 8); });
+      while (early.model().session().turn()->waiting() == 0) {
+        std::this_thread::yield();
+      }
+      EXPECT_EQ((*function)(one).at(0).at(0), 8);
+    }
+    other.join();
+  }
+}
+
+TEST(ModelThreads, ThatAFunctionWaitsForMayNotCallIt) {
+  CallingNet net;
+  const HostTensor in = numbered(Shape{1, 1}, 1);
+  std::string refusal;
+  CompiledFunction function = compile(net, Options().stallTimeout(20), [&](const Tensors& inputs) {
+    return repeat(
+        2,
+        [&](const Tensors& carry) {
+          return Tensors{net.call({carry[0]}, {{DType::F32, Shape{1, 1}}})[0] * 2.0};
+        },
+        inputs);
+  });
+  net.called = [&] { refusal = messageOf([&] { function(in); }); };
+  EXPECT_EQ(function(in).at(0).at(0), 4);
+  EXPECT_THAT(refusal, HasSubstr("a function that a running step calls"));
+}
+
 TEST(ModelThreads, CallOneCompiledFunctionWithTheirOwnInputs) {
   CompiledFunction function = compile(Options(), timesEight);
   std::atomic<int> wrong{0};
