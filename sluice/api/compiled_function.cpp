@@ -144,6 +144,9 @@ FunctionPlan CompiledFunction::Impl::discover(Session& session) {
   tracer.setPrecision(options_.precision.traced());
   tracer.beginModel(module_);
   FunctionTrace trace(prefix_, types_, std::nullopt);
+  trace.awaitInfeed = [&](data::InfeedQueue& infeed) {
+    static_cast<void>(session.typesOf(infeed));
+  };
   const std::vector<nn::Tensor> results = function_(trace.inputs());
   if (trace.plan.kind.empty()) {
     raise<InvalidArgument>(

@@ -428,7 +428,7 @@ Model::Entry& Model::entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue
         "a model that runs on queues has neither synthetic data nor anchored tensors");
   }
   const bool last = outfeed.mode() == data::OutfeedMode::Last;
-  const Signature signature = arranged(infeed.types());
+  const Signature signature = arranged(alive().typesOf(infeed));
   requireSameKind(signature);
   return entryFor(signature, layout_.withOutput(last ? OutputMode::Final : OutputMode::All, 1));
 }

@@ -13,6 +13,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
 #include "sluice/base/log.h"
+#include "sluice/data/infeed_queue.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
@@ -92,8 +93,13 @@ Session::Session(const Options& options, std::uint64_t seed)
   }
   engine_ = std::make_unique<runtime::Engine>(*replicas_[0].state, engine);
   makeDevices(1);
-  turn_->onCancel(
-      [this] { engine_->stop(std::make_exception_ptr(Cancelled("the call was cancelled"))); });
+  turn_->onCancel([this] {
+    engine_->stop(std::make_exception_ptr(Cancelled("the call was cancelled")));
+    const std::scoped_lock lock(mutex_);
+    if (awaited_ != nullptr) {
+      awaited_->interrupt();
+    }
+  });
   options.freeze();
 }
 

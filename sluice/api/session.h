@@ -29,6 +29,10 @@ namespace sluice {
 
 class CompileProgress;
 
+namespace data {
+class InfeedQueue;
+}
+
 /// Names of variables that stand for inputs (syntheticDataMode) begin with this.
 inline constexpr std::string_view kSyntheticPrefix = "synthetic/";
 
@@ -102,6 +106,9 @@ class Session : public nn::StateStore {
   void settle();
   /// Throws Cancelled once somebody has cancelled the call that has the turn.
   void requireGoing() const;
+  /// The types of the queue's elements. Waits for the first as a step would: throws Cancelled once
+  /// the call is cancelled, DeviceError after stallTimeout.
+  const std::vector<TensorType>& typesOf(data::InfeedQueue& infeed);
   /// A step that failed has written a part of the variable, and nobody has written it anew.
   bool isTorn(std::string_view variable) const { return torn_.contains(variable); }
   runtime::Engine& engine() { return *engine_; }
@@ -189,6 +196,7 @@ class Session : public nn::StateStore {
   };
   std::mutex mutex_;  // guards what follows, which threads without the turn use
   std::vector<Leaver> leavers_;
+  data::InfeedQueue* awaited_ = nullptr;  // by typesOf
 };
 
 }  // namespace sluice

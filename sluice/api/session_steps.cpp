@@ -2,6 +2,7 @@
 // the state that a step writes is too large for a copy of it, a step that fails while it writes
 // leaves the state torn: then nothing reads it until it was written anew.
 #include <algorithm>
+#include <chrono>
 #include <ranges>
 #include <system_error>
 
@@ -11,6 +12,7 @@
 #include "sluice/api/session.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/recoverable_error.h"
+#include "sluice/data/infeed_queue.h"
 
 namespace sluice {
 
@@ -67,6 +69,37 @@ void Session::requireGoing() const {
   if (turn_->isCancelled()) {
     raise<Cancelled>("the call was cancelled");
   }
+}
+
+const std::vector<TensorType>& Session::typesOf(data::InfeedQueue& infeed) {
+  const runtime::Turn::Hold turn(turn_);
+  const auto await = [&](data::InfeedQueue* queue) {
+    const std::scoped_lock lock(mutex_);
+    awaited_ = queue;
+    infeed.resume();
+  };
+  const std::chrono::milliseconds atMost(static_cast<std::int64_t>(1e3 * stallTimeout_));
+  bool arrived = false;
+  await(&infeed);
+  try {
+    requireGoing();  // cancelled before the queue could be interrupted
+    arrived = infeed.awaitTypes(atMost);
+  } catch (...) {
+    await(nullptr);
+    throw;
+  }
+  await(nullptr);
+  if (!arrived) {
+    raise<DeviceError>(
+        "stall: the infeed of the step has given no first element for {} ms (stallTimeout)",
+        atMost.count());
+  }
+  return infeed.types();
+}
+
+bool Session::isTemporary(std::string_view variable) const {
+  return std::ranges::any_of(
+      temporaries_, [&](const std::string& prefix) { return variable.starts_with(prefix); });
 }
 
 void Session::settle() {

@@ -145,6 +145,55 @@ TEST(Cancelling, EndsACallThatWaitsForItsInfeedWithoutLosingAnElement) {
   EXPECT_EQ(all.at(1), all.at(0) + 2);
 }
 
+TEST(Stalls, OfAnInfeedWithoutAFirstElementEndTheCall) {
+  std::promise<void> let;
+  data::InfeedQueue infeed(std::make_shared<WaitingNumbers>(1, let.get_future().share()), 1);
+  data::OutfeedQueue outfeed;
+  DoublingNet net;
+  auto model = inferenceModel(net, Options().stallTimeout(0.05));
+  const std::string expected = "no first element for 50 ms";
+  EXPECT_THAT(messageOf<DeviceError>([&] { model.run(infeed, outfeed); }), HasSubstr(expected));
+  EXPECT_THAT(messageOf<DeviceError>([&] { model.runAsync(infeed, outfeed).get(); }),
+              HasSubstr(expected));
+  CompiledFunction function = compile(Options().stallTimeout(0.05), [&](const Tensors&) {
+    return repeat(
+        1, [](const Tensors&) { return Tensors{}; }, {}, &infeed);
+  });
+  EXPECT_THAT(messageOf<DeviceError>([&] { function(); }), HasSubstr(expected));
+  let.set_value();
+  ASSERT_TRUE(infeed.awaitTypes(std::chrono::milliseconds(0)));
+  model.run(infeed, outfeed);
+  EXPECT_EQ(outfeed.dequeue()[0].at(0), 2);  // no element is lost
+}
+
+TEST(Cancelling, EndsACallThatWaitsForTheFirstElementOfItsInfeed) {
+  std::promise<void> let;
+  data::InfeedQueue infeed(std::make_shared<WaitingNumbers>(1, let.get_future().share()), 1);
+  data::OutfeedQueue outfeed;
+  DoublingNet net;
+  auto model = inferenceModel(net, Options());
+  for (const bool async : {false, true}) {
+    std::thread other([&] {
+      while (!model.cancel()) {
+        std::this_thread::yield();
+      }
+    });
+    EXPECT_THAT(messageOf<Cancelled>([&] {
+                  if (async) {
+                    model.runAsync(infeed, outfeed).get();
+                  } else {
+                    model.run(infeed, outfeed);
+                  }
+                }),
+                HasSubstr("stopped"))
+        << async;
+    other.join();
+  }
+  let.set_value();
+  model.run(infeed, outfeed);
+  EXPECT_EQ(outfeed.dequeue()[0].at(0), 2);
+}
+
 TEST(Cancelling, EndsACallOfACompiledFunction) {
   BlockingNet net;
   net.first = false;
