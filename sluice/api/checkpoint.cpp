@@ -313,6 +313,7 @@ std::optional<fs::path> CheckpointFolder::latest() const {
 }
 
 fs::path CheckpointFolder::save(const Model& model, std::string_view loader) const {
+  const runtime::Turn::Hold turn = model.exclusive();  // counts, name and state belong together
   FileName name{model.updates(), model.runId()};
   for (const FileName& other : namesIn(folder_)) {
     name.number = std::max(name.number, other.number);

@@ -65,7 +65,7 @@ class CheckpointFolder {
   /// not whole are left out with a warning.
   std::optional<std::filesystem::path> latest() const;
 
-  /// Returns the name of the file.
+  /// Returns the name of the file. Other threads' calls of the model wait meanwhile.
   std::filesystem::path save(const Model& model, std::string_view loader = "") const;
   /// Loads what latest() gives, if there is any, into a model of the same weights and optimizer, on
   /// any devices and under any strategy; the model then goes on with that run. Logs which file it

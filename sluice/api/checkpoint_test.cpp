@@ -1,7 +1,9 @@
 // Checkpoint files and folders: what is read again, what is refused, what is kept.
 #include "sluice/api/checkpoint.h"
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -276,6 +278,38 @@ TEST(CheckpointFolder, KeepsTheRunsOfAFolderApart) {
   model(input());
   EXPECT_EQ(readCheckpoint(checkpoints.save(model)).state.run, later);
   EXPECT_EQ(checkpoints.files().size(), 4U);
+}
+
+TEST(CheckpointFolder, SavesWhatBelongsTogetherWhileOtherThreadsTrain) {
+  const Folder folder("threads");
+  const CheckpointFolder checkpoints(folder.path, 1);
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  model(input());
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> trainers;
+  for (int i = 0; i < 2; ++i) {
+    trainers.emplace_back([&] {
+      while (!stop.load()) {
+        model(input());
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    {
+      const auto scope = model.exclusive();  // both trainers wait, so the next call is theirs
+      while (model.session().turn()->waiting() < 2) {
+        std::this_thread::yield();
+      }
+    }
+    const Checkpoint saved = readCheckpoint(checkpoints.save(model));
+    EXPECT_EQ(saved.state.optimizer.at("ipu_param").at("updates").at(0), saved.updates);
+    EXPECT_EQ(saved.state.rng.microBatch, saved.updates);
+  }
+  stop.store(true);
+  for (std::thread& trainer : trainers) {
+    trainer.join();
+  }
 }
 
 TEST(CheckpointFolder, ReadsFilesOfEarlierVersions) {
