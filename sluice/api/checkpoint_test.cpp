@@ -280,6 +280,31 @@ TEST(CheckpointFolder, KeepsTheRunsOfAFolderApart) {
   EXPECT_EQ(checkpoints.files().size(), 4U);
 }
 
+TEST(CheckpointFolder, GoesOnWithAnotherRunOnlyWhenTheDamagedOneIsTakenAway) {
+  const Folder folder("lost");
+  const CheckpointFolder checkpoints(folder.path, 2);
+  const std::string longer = runInto(checkpoints, 5);
+  const std::string later = runInto(checkpoints, 2);
+  std::vector<fs::path> files = checkpoints.files();
+  write(files[2], "cut off");
+  write(files[3], "cut off");
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  for (const auto& refused : {messageOf<FileError>([&] { checkpoints.resume(model); }),
+                              messageOf<FileError>([&] { checkpoints.latest(); })}) {
+    EXPECT_THAT(refused, HasSubstr("no whole checkpoint of run " + later));
+    EXPECT_THAT(refused, HasSubstr("is of run " + longer));
+    EXPECT_THAT(refused, HasSubstr(files[3].filename().string()));
+  }
+  EXPECT_EQ(model.updates(), 0);
+  fs::remove(files[2]);
+  fs::remove(files[3]);
+  const std::optional<Resumed> resumed = checkpoints.resume(model);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->run, longer);
+  EXPECT_EQ(resumed->updates, 5);
+}
+
 TEST(CheckpointFolder, SavesWhatBelongsTogetherWhileOtherThreadsTrain) {
   const Folder folder("threads");
   const CheckpointFolder checkpoints(folder.path, 1);
