@@ -215,6 +215,7 @@ void CompiledFunction::Impl::buildWithTurn(std::span<const HostTensor> arguments
       prefix_ = name;
     }
   }
+  session.addTemporaries(prefix_ + "/");
   plan_ = discover(session);
   requireReplicas(plan_, options_);
   const Options options = optionsFor(options_, plan_);

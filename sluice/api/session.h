@@ -64,7 +64,7 @@ class Session : public nn::StateStore {
   /// Whether a model uses the session.
   bool hasModels();
   /// Starts from the values of another session's variables, of each replica: all but those that
-  /// begin anew with a model.
+  /// begin anew with a model. What is torn there is torn here.
   void continueFrom(Session& other);
 
   /// A model uses the session from now on. Throws InvalidArgument for a second one that trains.
@@ -111,6 +111,9 @@ class Session : public nn::StateStore {
   const std::vector<TensorType>& typesOf(data::InfeedQueue& infeed);
   /// A step that failed has written a part of the variable, and nobody has written it anew.
   bool isTorn(std::string_view variable) const { return torn_.contains(variable); }
+  /// Variables whose names begin so are written by each call before it reads them: they are never
+  /// torn, and begin anew with a session.
+  void addTemporaries(std::string prefix) { temporaries_.insert(std::move(prefix)); }
   runtime::Engine& engine() { return *engine_; }
 
   /// Logs a warning the first time.
@@ -150,6 +153,7 @@ class Session : public nn::StateStore {
                                                const Options& options);
   void runStep(const ProgramPtr& program, const runtime::StepArgs& args);
   void endLeavers();
+  bool isTemporary(std::string_view variable) const;
   void requireWhole(std::string_view variable) const;
   [[noreturn]] void throwTorn() const;
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
@@ -182,6 +186,7 @@ class Session : public nn::StateStore {
   std::size_t remoteBytes_ = 0;
   double remoteBandwidth_ = 0;
   std::set<std::string, std::less<>> torn_;
+  std::set<std::string> temporaries_;  // prefixes of names
   std::int32_t models_ = 0;
   std::int32_t trainingModels_ = 0;  // of them, at most 1
   std::vector<Replica> replicas_;

@@ -120,7 +120,9 @@ void Session::settle() {
       continue;
     }
     for (const runtime::WrittenSlice& slice : program.written().slices) {
-      torn_.insert(slice.variable);
+      if (!isTemporary(slice.variable)) {
+        torn_.insert(slice.variable);
+      }
     }
   }
 }

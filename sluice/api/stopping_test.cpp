@@ -453,6 +453,70 @@ INSTANTIATE_TEST_SUITE_P(Strategies,
                          ::testing::ValuesIn(faultCases()),
                          [](const auto& each) { return each.param.name; });
 
+TEST(TornState, DoesNotHaveWhatEachCallOfAFunctionWritesAnew) {
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 1, 1};
+    std::int64_t failAt = -1;
+    nn::CPU call{[this](std::span<const HostTensor> in) {
+                   if (failAt-- == 0) {
+                     raise<DeviceError>("bad");
+                   }
+                   return std::vector<HostTensor>{in[0]};
+                 },
+                 "fails"};
+    nn::Tensor forward(nn::Tensor x) { return fc(x); }
+  };
+  for (const bool before : {false, true}) {
+    Net net;
+    CompiledFunction function = compile(net, Options().undoMemory(0), [&](const Tensors& in) {
+      return repeat(3,
+                    [&](const Tensors& carry) {
+                      return Tensors{net.call({net.fc(carry[0])}, {{DType::F32, Shape{1, 1}}})[0]};
+                    },
+                    {before ? in[0] * 3.0 : in[0]});
+    });
+    auto other = inferenceModel(net, Options().undoMemory(0));
+    const std::uint64_t expected = function(one(1))[0].hash();
+    const std::uint64_t otherResult = other(one(1)).hash();
+    net.failAt = 1;  // the first iteration has written the carried value
+    EXPECT_THAT(messageOf<DeviceError>([&] { function(one(1)); }), HasSubstr("bad"));
+    EXPECT_EQ(other(one(1)).hash(), otherResult);
+    EXPECT_EQ(function(one(1))[0].hash(), expected) << before;
+  }
+}
+
+/// Leaves `last.weight` torn and nobody with the session.
+void tear(FaultyNet& net, Options options, const HostTensor& x, const HostTensor& y) {
+  auto model = trainingModel(net, options.undoMemory(0), optim::SGD(0.1));
+  model(x, y);
+  Faults faults(model);
+  for (std::int64_t task = 0; !model.session().isTorn("last.weight"); ++task) {
+    faults.setNext(task);
+    EXPECT_THROW(model(x, y), DeviceError);
+  }
+}
+
+TEST(TornState, StaysTornForAModelOnOtherDevices) {
+  Options options;
+  options.setExecutionStrategy(ShardedExecution{Stage("B0", "B1").device(0)});
+  const HostTensor x = faultyInput(options, 3, -0.5);
+  const HostTensor y = faultyInput(options, 2, 0.25);
+  FaultyNet whole;
+  const NamedTensors state = nn::stateDict(whole);
+  for (const int threads : {1, 2}) {
+    FaultyNet net;
+    tear(net, options, x, y);
+    Options next = options;
+    auto model = inferenceModel(net, next.threads(threads));
+    EXPECT_THROW(model(x, y), RecoverableError) << threads;
+    EXPECT_THROW(net.last.weight.value(), RecoverableError) << threads;
+    model.loadStateDict(state);
+    EXPECT_EQ(net.last.weight.value().hash(), whole.last.weight.value().hash());
+    auto expected = inferenceModel(whole, options);
+    EXPECT_EQ(model(x, y).first.hash(), expected(x, y).first.hash());
+  }
+}
+
 TEST(TornState, IsNotHandedToTheModuleWhenTheModelEnds) {
   // One device has one worker, so that tasks begin in one order.
   Options options;
