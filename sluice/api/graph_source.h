@@ -33,6 +33,8 @@ struct TracedGraph {
   std::vector<NamedTensor> tensors = {};
   Structure<std::size_t> result = {};  ///< the model's outputs as its function returned them
   std::vector<std::string> warnings = {};
+  /// Which output of a step's graph has the loss, the model's own or an anchor; not set: none.
+  std::optional<std::size_t> fetchedLoss = {};
 };
 
 struct TraceRequest {

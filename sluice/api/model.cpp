@@ -384,13 +384,12 @@ Model::Entry Model::makeEntry(const Signature& signature,
   }
   CompiledProgram compiled = alive().compile(
       std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options, &progress);
-  const bool lossReturned = training() && traced.loss < traced.outputs;
   return {signature,
           layout,
           traced.outputs,
           std::move(traced.result),
           std::move(compiled),
-          lossReturned ? std::optional(traced.loss) : std::nullopt};
+          traced.fetchedLoss};
 }
 
 Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {

@@ -255,7 +255,7 @@ class Model {
     std::size_t outputs = 0;        // of the program; anchors come behind them
     Structure<std::size_t> result;  // the outputs as the model's function returned them
     CompiledProgram compiled;
-    std::optional<std::size_t> loss = {};  // the output that is minimised, if it is returned
+    std::optional<std::size_t> loss = {};  // the drain of what is minimised, if it has one
   };
 
   bool training() const { return optimizer_ != nullptr; }

@@ -41,6 +41,9 @@ std::shared_ptr<Step> Model::prepare(data::InfeedQueue& infeed,
 }
 
 runtime::StepArgs Model::argsOf(Step& step, const Entry& entry) const {
+  if (entry.loss) {
+    step.watchLoss(*entry.loss, entry.compiled.program->program().drains[*entry.loss].type);
+  }
   runtime::StepArgs args = step.args(rounds(entry.layout), rngSeed_);
   args.turn = turn_.get();
   args.undoBytes = options_.device().undoBytes;
@@ -57,14 +60,10 @@ std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& e
           updates = training() ? entry.layout.deviceIterations : 0,
           microBatches = entry.layout.microBatches() * entry.layout.replicationFactor,
           outputs = entry.outputs,
-          loss = entry.loss,
           recorder = recorder_,
           counts = options_.report().logCycleCount ? counts_ : nullptr,
           program = entry.compiled.program] {
     step->finish(updates, microBatches, outputs);
-    if (loss) {
-      step->lookAtLoss(*loss);
-    }
     if (counts != nullptr) {
       counts->cycles = profile::cyclesOf(recorder != nullptr ? recorder->times() : step->times);
       log::info("model", "{}: {} cycles", program->program().name, counts->cycles);
