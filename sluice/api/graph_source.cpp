@@ -123,22 +123,19 @@ class ModuleSource : public GraphSource {
       link_->setStore(nullptr);
       return;
     }
+    // The values first: once there is no store, another thread may start from them.
     const auto session = std::dynamic_pointer_cast<Session>(link_->store());
-    std::vector<std::pair<nn::Parameter*, HostTensor>> values;
     for (const auto& list : {module_.parameters(), module_.buffers()}) {
       for (nn::Parameter* parameter : list) {
         const std::string name = parameter->fullName();
         if (session != nullptr && session->isTorn(name)) {
           log::warn("model", "'{}' is torn by a step that failed: it starts anew", name);
         } else if (session != nullptr && session->contains(name)) {
-          values.emplace_back(parameter, parameter->value());
+          parameter->startFrom(session->read(name));
         }
       }
     }
     link_->setStore(nullptr);
-    for (const auto& [parameter, value] : values) {
-      parameter->setValue(value);
-    }
   }
 
   void requireBuffers() const override {

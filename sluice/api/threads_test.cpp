@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -551,6 +552,45 @@ TEST(ModelThreads, ThatAFunctionWaitsForMayNotCallIt) {
   net.called = [&] { refusal = messageOf([&] { function(in); }); };
   EXPECT_EQ(function(in).at(0).at(0), 4);
   EXPECT_THAT(refusal, HasSubstr("a function that a running step calls"));
+}
+
+/// With enough weights that handing them back takes a while.
+struct ManyWeights : nn::Module {
+  std::vector<nn::Parameter*> all;
+  ManyWeights() {
+    for (int i = 0; i < 100; ++i) {
+      all.push_back(&addParameter(
+          fmt::format("w{}", i), {DType::F32, Shape{64}}, ir::Initializer::constant(0)));
+    }
+  }
+  nn::Tensor forward(nn::Tensor x) {
+    for (nn::Parameter* weight : all) {
+      x = x + nn::mean(weight->use());
+    }
+    return x;
+  }
+};
+
+TEST(ModelThreads, StartFromTheValuesOfAModelThatAnotherOneDestroys) {
+  const HostTensor x = numbered(Shape{1, 1}, 0);
+  std::atomic<int> wrong{0};
+  for (int round = 0; round < 10; ++round) {
+    ManyWeights net;
+    auto model = std::make_unique<TypedModel<ManyWeights>>(inferenceModel(net, Options()));
+    (*model)(x);
+    for (nn::Parameter* weight : net.all) {
+      weight->setValue(HostTensor::full({DType::F32, Shape{64}}, 1));
+    }
+    inThreads(2, [&](int thread) {
+      if (thread == 0) {
+        model->destroy();
+      } else {
+        auto next = inferenceModel(net, Options());
+        wrong += next(x).at(0) == 100 ? 0 : 1;
+      }
+    });
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(ModelThreads, CallOneCompiledFunctionWithTheirOwnInputs) {
