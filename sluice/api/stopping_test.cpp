@@ -268,6 +268,29 @@ TEST(Cancelling, EndsACompilation) {
   EXPECT_EQ(model(one(1)).at(0), 2);
 }
 
+TEST(LoadingTrainingState, WhileAFunctionHasNotReturnedChangesNothing) {
+  struct Net : BlockingNet {
+    nn::Linear fc{*this, "fc", 1, 1};
+    bool blocks = false;  // in models for inference only
+    nn::Tensor forward(nn::Tensor x) { return nn::mean(fc(blocks ? BlockingNet::forward(x) : x)); }
+  };
+  Net net;
+  auto model = trainingModel(net, Options().stallTimeout(0.05), optim::SGD(0.1));
+  const TrainingState state = model.trainingState();
+  model(one(1));
+  net.blocks = true;
+  auto twin = inferenceModel(net, Options().stallTimeout(0.05));
+  EXPECT_THROW(twin(one(1)), DeviceError);
+  EXPECT_THAT(messageOf<DeviceError>([&] { model.loadTrainingState(state); }),
+              HasSubstr("has not returned yet"));
+  EXPECT_EQ(model.rngState().microBatch, 1);
+  EXPECT_EQ(model.updates(), 1);
+  net.let.set_value();
+  model.session().engine().awaitIdle();
+  model.loadTrainingState(state);
+  EXPECT_EQ(model.rngState().microBatch, 0);
+}
+
 /// Two blocks with statistics that every micro-batch writes.
 struct FaultyNet : nn::Module {
   nn::Linear first{*this, "first", 3, 4};
