@@ -49,6 +49,7 @@ std::optional<NonFinite> badVariable(const Session::Values& values) {
 std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> inputs) {
   const runtime::Turn::Hold turn = enter();
   const Signature signature = signatureOf(arranged(inputs), layout_);
+  requireRows(signature);
   Options checked = options_;
   checked.precision.enableFloatingPointExceptions(true);
   CompileProgress progress(false);

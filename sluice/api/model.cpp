@@ -80,7 +80,7 @@ void requireSameGroups(const program::StatePlan& plan,
 }
 
 /// The mean over no samples is no loss, and an update from it would still change the weights.
-void requireRows(const Structure<TensorType>& signature, const std::vector<Input>& declared) {
+void requireRowsOf(const Structure<TensorType>& signature, const std::vector<Input>& declared) {
   for (std::size_t i = 0; i < signature.size(); ++i) {
     signature[i].map(
         [](const TensorType& type, const std::string& path) {
@@ -392,10 +392,14 @@ Model::Entry Model::makeEntry(const Signature& signature,
           traced.fetchedLoss};
 }
 
-Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
+void Model::requireRows(const Signature& signature) const {
   if (training()) {
-    requireRows(signature, source_->inputs());
+    requireRowsOf(signature, source_->inputs());
   }
+}
+
+Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
+  requireRows(signature);
   layout.microBatch = rowsOf(signature);
   for (const auto& entry : programs_) {
     if (entry->signature == signature && entry->layout == layout) {

@@ -284,6 +284,8 @@ class Model {
   /// Of a micro-batch.
   static std::int64_t rowsOf(const Signature& signature);
   void requireSameKind(const Signature& signature) const;
+  /// Throws InvalidArgument for a training step without any.
+  void requireRows(const Signature& signature) const;
   Entry& entryFor(const Signature& signature, BatchLayout layout);
   Entry makeEntry(const Signature& signature,
                   const BatchLayout& layout,

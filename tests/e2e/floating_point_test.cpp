@@ -287,5 +287,18 @@ TEST(NonFiniteLoss, OfInferenceIsTheCallersBusiness) {
   EXPECT_EQ(warningsOf([&] { model(number(kNan)); }), "");
 }
 
+TEST(FindingNonFinite, NeedsRowsAsATrainingStepDoes) {
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 3, 2};
+    nn::Tensor forward(nn::Tensor x) { return nn::mean(fc(x)); }
+  };
+  Net net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] {
+                model.findFirstNonFinite({HostTensor(DType::F32, Shape{0, 3})});
+              }),
+              HasSubstr("has no rows"));
+}
+
 }  // namespace
 }  // namespace sluice
