@@ -452,12 +452,16 @@ TEST(ModelLifetimes, ResultsAndBatchesOutliveEverything) {
   HostTensor result;
   std::optional<Pending> pending;
   NamedTensors state;
-  data::Batch batch;
+  Batch batch;
   std::uint64_t expected = 0;
+  const HostTensor rows = numbered(Shape{2, 3}, 0.5);
   {
     SharedClassifier net;
     auto model = inferenceModel(net, Options());
-    const HostTensor x = numbered(Shape{2, 3}, 0.5);
+    const HostTensor row = numbered(Shape{2, 3}, 0.5);
+    DataLoader loader(Options(), data::tensorDataset({row}), 2);
+    batch = *loader.next();
+    const HostTensor& x = batch.tensors.at(0);
     result = model(x);
     expected = HostTensor(result.clone()).hash();
     pending.emplace(model.runAsync({x}));
@@ -465,6 +469,7 @@ TEST(ModelLifetimes, ResultsAndBatchesOutliveEverything) {
     model.destroy();
   }
   EXPECT_EQ(result.hash(), expected);
+  EXPECT_EQ(batch.tensors.at(0).hash(), rows.hash());
   EXPECT_EQ(pending->get().at(0).hash(), expected);
   EXPECT_EQ(state.at("fc.weight").shape(), Shape({2, 3}));
 }
