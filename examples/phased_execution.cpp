@@ -62,23 +62,25 @@ class Times {
   Clock::time_point last_ = first_;
 };
 
-/// Numbers in [0, 1).
-HostTensor uniform(const TensorType& type, std::mt19937_64& random) {
+/// Numbers from 0 on, below `end`.
+HostTensor uniform(const TensorType& type, std::mt19937_64& random, double end = 1) {
   HostTensor tensor(type.dtype, type.shape);
-  std::uniform_real_distribution<double> numbers(0, 1);
+  std::uniform_real_distribution<double> numbers(0, end);
   for (std::int64_t i = 0; i < tensor.shape().elements(); ++i) {
     tensor.set(i, numbers(random));
   }
   return tensor;
 }
 
-/// Layer i is phase i, on device i mod 2. Returns the loss, which belongs to the last layer.
+/// Layer i is phase i, on device i mod 2. Returns the loss, which belongs to the last layer. The
+/// weights' mean is 1 / size, so that numbers neither grow nor shrink from layer to layer.
 TensorId build(Builder& builder, const Settings& settings, std::mt19937_64& random) {
   const std::int64_t d = settings.size;
   TensorId x = builder.addInputTensor({settings.type(), Shape{settings.batchSize, d, d}}, "x");
   for (std::int64_t i = 0; i < settings.layers; ++i) {
     const TensorId weight = builder.addInitializedInputTensor(
-        uniform({settings.type(), Shape{d, d}}, random), fmt::format("W{}", i));
+        uniform({settings.type(), Shape{d, d}}, random, 2.0 / static_cast<double>(d)),
+        fmt::format("W{}", i));
     const auto device = builder.virtualGraph(i % 2);
     const auto phase = builder.executionPhase(i);
     x = builder.aiOnnx().matmul(x, weight);
@@ -133,8 +135,16 @@ void requireSizes(const Settings& s) {
                      kElements);
 }
 
+/// Of every batch of a call.
+void requireFinite(const HostTensor& losses, std::int64_t updates) {
+  for (std::int64_t i = 0; i < losses.shape().elements(); ++i) {
+    cli::requireFiniteLoss(losses.at(i), updates);
+  }
+}
+
 /// Returns the signal that ended it early, or 0.
 int iterate(GraphSession& session,
+            const TensorId& loss,
             const Settings& settings,
             std::mt19937_64& random,
             Times& times) {
@@ -149,6 +159,9 @@ int iterate(GraphSession& session,
     const double before = times.running;
     session.run({.inputs = inputs, .outputs = anchors});
     const double seconds = times.lap(times.running) - before;
+    if (settings.training) {
+      requireFinite(anchors.at(loss), (i + 1) * settings.batchesPerStep);
+    }
     fmt::print("{:<8.3g} s per iteration, {:.1f} items/s\n",
                seconds,
                static_cast<double>(settings.batchSize * settings.batchesPerStep) / seconds);
@@ -180,7 +193,7 @@ int run(const Settings& settings) {
   session->prepareDevice();
   times.lap(times.compiling);
   fmt::print("Running.\n");
-  const int signal = iterate(*session, settings, random, times);
+  const int signal = iterate(*session, loss, settings, random, times);
   times.print();
   return cli::exitCodeOf(signal);
 }

@@ -294,7 +294,7 @@ class OneSink : public runtime::HostSink {
   float value = 0;
 };
 
-float runOnce(Session& session, runtime::LoadedProgram& program) {
+float runOnce(Session& session, const Session::ProgramPtr& program) {
   OneFeed feed(HostTensor::scalar(1.0F));
   OneSink sink;
   session.run(program, {.feed = feed, .sink = sink});
@@ -309,9 +309,9 @@ TEST(Builder, MakesGraphsThatASessionRuns) {
   const Options options;
   Session session(options, 0);
   const auto program = session.compile(b.graph(), 1, {}, options).program;
-  EXPECT_EQ(runOnce(session, *program), 3.0F);
+  EXPECT_EQ(runOnce(session, program), 3.0F);
   session.write("w", HostTensor::scalar(5.0F));
-  EXPECT_EQ(runOnce(session, *program), 5.0F);
+  EXPECT_EQ(runOnce(session, program), 5.0F);
 }
 
 TEST(Builder, MakesGraphsThatAreTrained) {
@@ -334,9 +334,9 @@ TEST(Builder, MakesGraphsThatAreTrained) {
     }
   }
   // The loss is w², so w <- w - 0.25 * 2 w: it halves.
-  EXPECT_EQ(runOnce(session, *program), 9.0F);
+  EXPECT_EQ(runOnce(session, program), 9.0F);
   EXPECT_EQ(session.read("w").at(0), 1.5);
-  EXPECT_EQ(runOnce(session, *program), 2.25F);
+  EXPECT_EQ(runOnce(session, program), 2.25F);
   EXPECT_EQ(session.read("w").at(0), 0.75);
 }
 

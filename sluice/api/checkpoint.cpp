@@ -132,6 +132,10 @@ std::optional<FileName> parseName(const fs::path& path) {
                                 : std::nullopt;
 }
 
+std::string runText(std::string_view run) {
+  return run.empty() ? "a run without a name" : fmt::format("run {}", run);
+}
+
 /// As CheckpointFolder::files has them.
 std::vector<FileName> namesIn(const fs::path& folder) {
   std::vector<FileName> names;
@@ -296,13 +300,26 @@ std::vector<fs::path> CheckpointFolder::files() const {
 }
 
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
-  const std::vector<fs::path> all = files();
-  for (auto path = all.rbegin(); path != all.rend(); ++path) {
+  const std::vector<FileName> all = namesIn(folder_);
+  for (auto name = all.rbegin(); name != all.rend(); ++name) {
+    std::optional<Checkpoint> read;
     try {
-      return Found{*path, readCheckpoint(*path)};
+      read = readCheckpoint(name->path);
     } catch (const FileError& error) {
       log::warn("checkpoint", "left out: {}", error.message());
+      continue;
     }
+    if (name->run != all.back().run) {
+      raise<FileError>(
+          "'{}' holds no whole checkpoint of {}, which was written last; '{}' is of {}: to go on "
+          "with that one, move the damaged files, such as '{}', out of the folder",
+          folder_.string(),
+          runText(all.back().run),
+          name->path.filename().string(),
+          runText(name->run),
+          all.back().path.filename().string());
+    }
+    return Found{name->path, *std::move(read)};
   }
   return std::nullopt;
 }
@@ -313,6 +330,7 @@ std::optional<fs::path> CheckpointFolder::latest() const {
 }
 
 fs::path CheckpointFolder::save(const Model& model, std::string_view loader) const {
+  const runtime::Turn::Hold turn = model.exclusive();  // counts, name and state belong together
   FileName name{model.updates(), model.runId()};
   for (const FileName& other : namesIn(folder_)) {
     name.number = std::max(name.number, other.number);
@@ -356,7 +374,7 @@ std::optional<Resumed> CheckpointFolder::resume(Model& model) const {
             "going on from '{}': {} updates of {}",
             found->path.string(),
             found->checkpoint.updates,
-            run.empty() ? "a run without a name" : "run " + run);
+            runText(run));
   std::set<std::string> others;
   for (const FileName& name : namesIn(folder_)) {
     others.insert(name.run.empty() ? "one without a name" : name.run);

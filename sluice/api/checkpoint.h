@@ -61,15 +61,16 @@ class CheckpointFolder {
   const std::filesystem::path& folder() const { return folder_; }
   /// Whole or not; the run that was written last comes last, and of a run the oldest file first.
   std::vector<std::filesystem::path> files() const;
-  /// The newest one that is whole, of the run that was written last if it has any; those that are
-  /// not whole are left out with a warning.
+  /// The newest one that is whole of the run that was written last; those that are not whole are
+  /// left out with a warning. Throws FileError if only other runs have one.
   std::optional<std::filesystem::path> latest() const;
 
-  /// Returns the name of the file.
+  /// Returns the name of the file. Other threads' calls of the model wait meanwhile.
   std::filesystem::path save(const Model& model, std::string_view loader = "") const;
   /// Loads what latest() gives, if there is any, into a model of the same weights and optimizer, on
   /// any devices and under any strategy; the model then goes on with that run. Logs which file it
-  /// is, and a warning if the folder holds other runs. Throws InvalidArgument if it does not fit.
+  /// is, and a warning if the folder holds other runs. Throws InvalidArgument if it does not fit,
+  /// FileError as latest().
   std::optional<Resumed> resume(Model& model) const;
   /// And puts the loader where it was; at the end of an epoch, to the begin of the next one. With
   /// fit, its epoch() then is FitOptions::firstEpoch. Throws InvalidArgument if it does not fit.

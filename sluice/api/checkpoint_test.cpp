@@ -1,7 +1,9 @@
 // Checkpoint files and folders: what is read again, what is refused, what is kept.
 #include "sluice/api/checkpoint.h"
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -276,6 +278,63 @@ TEST(CheckpointFolder, KeepsTheRunsOfAFolderApart) {
   model(input());
   EXPECT_EQ(readCheckpoint(checkpoints.save(model)).state.run, later);
   EXPECT_EQ(checkpoints.files().size(), 4U);
+}
+
+TEST(CheckpointFolder, GoesOnWithAnotherRunOnlyWhenTheDamagedOneIsTakenAway) {
+  const Folder folder("lost");
+  const CheckpointFolder checkpoints(folder.path, 2);
+  const std::string longer = runInto(checkpoints, 5);
+  const std::string later = runInto(checkpoints, 2);
+  std::vector<fs::path> files = checkpoints.files();
+  write(files[2], "cut off");
+  write(files[3], "cut off");
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  for (const auto& refused : {messageOf<FileError>([&] { checkpoints.resume(model); }),
+                              messageOf<FileError>([&] { checkpoints.latest(); })}) {
+    EXPECT_THAT(refused, HasSubstr("no whole checkpoint of run " + later));
+    EXPECT_THAT(refused, HasSubstr("is of run " + longer));
+    EXPECT_THAT(refused, HasSubstr(files[3].filename().string()));
+  }
+  EXPECT_EQ(model.updates(), 0);
+  fs::remove(files[2]);
+  fs::remove(files[3]);
+  const std::optional<Resumed> resumed = checkpoints.resume(model);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->run, longer);
+  EXPECT_EQ(resumed->updates, 5);
+}
+
+TEST(CheckpointFolder, SavesWhatBelongsTogetherWhileOtherThreadsTrain) {
+  const Folder folder("threads");
+  const CheckpointFolder checkpoints(folder.path, 1);
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  model(input());
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> trainers;
+  for (int i = 0; i < 2; ++i) {
+    trainers.emplace_back([&] {
+      while (!stop.load()) {
+        model(input());
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    {
+      const auto scope = model.exclusive();  // both trainers wait, so the next call is theirs
+      while (model.session().turn()->waiting() < 2) {
+        std::this_thread::yield();
+      }
+    }
+    const Checkpoint saved = readCheckpoint(checkpoints.save(model));
+    EXPECT_EQ(saved.state.optimizer.at("ipu_param").at("updates").at(0), saved.updates);
+    EXPECT_EQ(saved.state.rng.microBatch, saved.updates);
+  }
+  stop.store(true);
+  for (std::thread& trainer : trainers) {
+    trainer.join();
+  }
 }
 
 TEST(CheckpointFolder, ReadsFilesOfEarlierVersions) {

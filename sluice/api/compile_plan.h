@@ -23,7 +23,7 @@ inline constexpr std::size_t kProvenTasks = 20'000;
 
 /// A program and how it came about.
 struct CompiledProgram {
-  std::unique_ptr<runtime::LoadedProgram> program;
+  std::shared_ptr<runtime::LoadedProgram> program;  ///< a step that uses it owns it, too
   parallel::ExecutionPlan plan;
   bool proven = false;  ///< by program::verify
   std::vector<std::string> warnings = {};

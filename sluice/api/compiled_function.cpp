@@ -1,5 +1,7 @@
 // compile(): a function is traced once to see what it does, then wrapped as a Model whose
 // micro-batches are the iterations of its loop.
+#include <atomic>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -98,17 +100,19 @@ class CompiledFunction::Impl {
         function_(std::move(function)) {}
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  /// Does not wait for a call, which can be cancelled by what it returns.
   Model& model() {
-    const runtime::Turn::Hold turn(turn_);
-    if (!model_) {
+    if (!built_.load()) {
       raise<InvalidArgument>("compile: the function has no model before its first call");
     }
     return *model_;
   }
 
  private:
+  /// Once.
   void build(std::span<const HostTensor> arguments);
-  FunctionPlan discover();
+  void buildWithTurn(std::span<const HostTensor> arguments, Session& session);
+  FunctionPlan discover(Session& session);
   std::vector<nn::Tensor> trace(std::span<const nn::Tensor> items) const;
   std::unique_ptr<Model> onceModel(FunctionPart part);
   std::unique_ptr<optim::Optimizer> optimizer() const;
@@ -121,10 +125,10 @@ class CompiledFunction::Impl {
   std::unique_ptr<nn::Module> noModule_;  // of a function without one
   nn::Module& module_;                    // may be gone: see link_
   std::shared_ptr<nn::StateLink> link_;
-  // Of this function: its calls write variables, run and read, which belongs together.
-  std::shared_ptr<runtime::Turn> turn_ = std::make_shared<runtime::Turn>();
   Options options_;
   nn::Body function_;
+  // All below is written once, with the turn of the module's session, before it is built.
+  std::atomic<bool> built_{false};
   std::string prefix_;  // of the variables that hold the function's inputs
   data::Types types_;   // of the function's inputs
   FunctionPlan plan_;
@@ -134,12 +138,15 @@ class CompiledFunction::Impl {
 };
 
 /// Traces the function into a graph that is thrown away.
-FunctionPlan CompiledFunction::Impl::discover() {
+FunctionPlan CompiledFunction::Impl::discover(Session& session) {
   ir::Graph graph("discovery");
   nn::Tracer tracer(graph, nn::TraceMode::Inference);
   tracer.setPrecision(options_.precision.traced());
   tracer.beginModel(module_);
   FunctionTrace trace(prefix_, types_, std::nullopt);
+  trace.awaitInfeed = [&](data::InfeedQueue& infeed) {
+    static_cast<void>(session.typesOf(infeed));
+  };
   const std::vector<nn::Tensor> results = function_(trace.inputs());
   if (trace.plan.kind.empty()) {
     raise<InvalidArgument>(
@@ -189,17 +196,27 @@ void CompiledFunction::Impl::build(std::span<const HostTensor> arguments) {
         "compile: the module of this function is gone, and the function was not called before; "
         "keep the module alive as long as the function");
   }
+  const std::unique_ptr<GraphSource> source = moduleSource(module_, nullptr, {});
+  const SessionTurn taken = takeSession(*source, options_);
+  if (!built_.load()) {  // by another thread meanwhile
+    buildWithTurn(arguments, *taken.session);
+    built_.store(true);
+  }
+}
+
+void CompiledFunction::Impl::buildWithTurn(std::span<const HostTensor> arguments,
+                                           Session& session) {
   types_ = typesOf(arguments);
   // Functions of one module share its session, and have variables of their own there.
-  const auto store = module_.store();
   for (int i = 0; prefix_.empty(); ++i) {
     const std::string name = fmt::format("function{}", i);
-    if (store == nullptr || (!store->contains(FunctionTrace::inputName(name, 0)) &&
-                             !store->contains(FunctionTrace::carryName(name, 0)))) {
+    if (!session.contains(FunctionTrace::inputName(name, 0)) &&
+        !session.contains(FunctionTrace::carryName(name, 0))) {
       prefix_ = name;
     }
   }
-  plan_ = discover();
+  session.addTemporaries(prefix_ + "/");
+  plan_ = discover(session);
   requireReplicas(plan_, options_);
   const Options options = optionsFor(options_, plan_);
   if (plan_.outfeed != nullptr) {
@@ -253,12 +270,12 @@ HostTensor CompiledFunction::Impl::resultOf(const std::string& variable,
 }
 
 std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> inputs) {
-  const runtime::Turn::Hold turn(turn_);
-  if (!model_) {
+  if (!built_.load()) {
     build(inputs);
   }
-  // Other functions and models of the module wait, too.
-  const runtime::Turn::Hold modelsTurn = model_->exclusive();
+  // Its calls write variables, run and read, which belongs together: other calls of this function,
+  // and other functions and models of the module, wait.
+  const runtime::Turn::Hold turn = model_->enter();
   if (const data::Types given = typesOf(inputs); given != types_) {
     raise<InvalidArgument>(
         "the function was compiled for {}, got {}", listed(types_), listed(given));

@@ -1,4 +1,6 @@
 // Model::findFirstNonFinite: the next call, run by a checked program and then undone.
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "sluice/api/compile_progress.h"
@@ -47,6 +49,7 @@ std::optional<NonFinite> badVariable(const Session::Values& values) {
 std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> inputs) {
   const runtime::Turn::Hold turn = enter();
   const Signature signature = signatureOf(arranged(inputs), layout_);
+  requireRows(signature);
   Options checked = options_;
   checked.precision.enableFloatingPointExceptions(true);
   CompileProgress progress(false);
@@ -59,16 +62,17 @@ std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> i
   if (auto bad = badVariable(before)) {
     return bad;
   }
+  runtime::StepArgs args = argsOf(*step, entry);
+  args.undoBytes = std::numeric_limits<std::size_t>::max();  // the session undoes what fails
   std::optional<NonFinite> found;
   try {
-    alive().run(*entry.compiled.program, argsOf(*step, entry));
+    alive().run(entry.compiled.program, args);
   } catch (const FloatingPointError& error) {
     found = error.found();
-  } catch (...) {
-    alive().restoreValues(before);
-    throw;
   }
-  alive().restoreValues(before);
+  if (alive().engine().isIdle()) {  // else the session does it later
+    alive().restoreValues(before);
+  }
   return found;
 }
 

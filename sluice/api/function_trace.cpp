@@ -81,6 +81,9 @@ std::vector<nn::Tensor> FunctionTrace::take(data::InfeedQueue* infeed) {
   }
   if (!items_) {
     items_.emplace();
+    if (awaitInfeed) {
+      awaitInfeed(*infeed);
+    }
     for (const TensorType& type : infeed->types()) {
       items_->push_back(nn::Tracer::current().input(fmt::format("input{}", items_->size()), type));
     }

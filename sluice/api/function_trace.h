@@ -108,6 +108,8 @@ class FunctionTrace {
 
   FunctionPlan plan;
   bool inBody = false;
+  /// Called before the types of an infeed are asked for, which may wait; may be empty.
+  std::function<void(data::InfeedQueue&)> awaitInfeed;
 
  private:
   FunctionPart partOf(std::size_t position) const;

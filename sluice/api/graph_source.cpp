@@ -123,22 +123,19 @@ class ModuleSource : public GraphSource {
       link_->setStore(nullptr);
       return;
     }
+    // The values first: once there is no store, another thread may start from them.
     const auto session = std::dynamic_pointer_cast<Session>(link_->store());
-    std::vector<std::pair<nn::Parameter*, HostTensor>> values;
     for (const auto& list : {module_.parameters(), module_.buffers()}) {
       for (nn::Parameter* parameter : list) {
         const std::string name = parameter->fullName();
         if (session != nullptr && session->isTorn(name)) {
           log::warn("model", "'{}' is torn by a step that failed: it starts anew", name);
         } else if (session != nullptr && session->contains(name)) {
-          values.emplace_back(parameter, parameter->value());
+          parameter->startFrom(session->read(name));
         }
       }
     }
     link_->setStore(nullptr);
-    for (const auto& [parameter, value] : values) {
-      parameter->setValue(value);
-    }
   }
 
   void requireBuffers() const override {
@@ -417,6 +414,24 @@ std::unique_ptr<GraphSource> builderSource(Builder& builder,
                                            std::optional<TensorId> loss,
                                            bool constantWeights) {
   return std::make_unique<BuilderSource>(builder, std::move(loss), constantWeights);
+}
+
+/// Another thread may destroy the last model of the source between two lines of the loop.
+SessionTurn takeSession(GraphSource& source, const Options& options) {
+  for (;;) {
+    std::shared_ptr<Session> session = source.session(options);
+    runtime::Turn::Hold turn(session->turn());
+    if (source.session(options) != session) {
+      continue;
+    }
+    if (session->hasModels() || session->otherDevices(options).empty()) {
+      return {std::move(session), std::move(turn)};
+    }
+    // No model lives, so nothing ties the next one to the devices of the last.
+    auto next = std::make_shared<Session>(options, options.randomSeed().value_or(session->seed()));
+    next->continueFrom(*session);
+    source.setSession(std::move(next));
+  }
 }
 
 std::vector<NamedTensor> namedTensors(const ir::Graph& graph, ir::Pass pass) {

@@ -16,6 +16,7 @@
 #include "sluice/api/session.h"
 #include "sluice/ir/graph.h"
 #include "sluice/nn/module.h"
+#include "sluice/runtime/turn.h"
 
 namespace sluice {
 
@@ -32,6 +33,8 @@ struct TracedGraph {
   std::vector<NamedTensor> tensors = {};
   Structure<std::size_t> result = {};  ///< the model's outputs as its function returned them
   std::vector<std::string> warnings = {};
+  /// Which output of a step's graph has the loss, the model's own or an anchor; not set: none.
+  std::optional<std::size_t> fetchedLoss = {};
 };
 
 struct TraceRequest {
@@ -92,6 +95,16 @@ std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
 std::unique_ptr<GraphSource> builderSource(Builder& builder,
                                            std::optional<TensorId> loss,
                                            bool constantWeights = false);
+
+/// A session and its turn.
+struct SessionTurn {
+  std::shared_ptr<Session> session;
+  runtime::Turn::Hold turn;
+};
+/// The session that a model of this source and these options joins: another one in its place if it
+/// has other devices and no model uses it. While the turn is held nobody else puts another one in
+/// its place.
+SessionTurn takeSession(GraphSource& source, const Options& options);
 
 /// Names for the results of the ops of a pass: the op's name, with ":1" and so on for further
 /// results and "#2" and so on for further ops of one name. Constants and variables have none.

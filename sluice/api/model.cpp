@@ -80,7 +80,7 @@ void requireSameGroups(const program::StatePlan& plan,
 }
 
 /// The mean over no samples is no loss, and an update from it would still change the weights.
-void requireRows(const Structure<TensorType>& signature, const std::vector<Input>& declared) {
+void requireRowsOf(const Structure<TensorType>& signature, const std::vector<Input>& declared) {
   for (std::size_t i = 0; i < signature.size(); ++i) {
     signature[i].map(
         [](const TensorType& type, const std::string& path) {
@@ -132,7 +132,7 @@ Model::Model(std::unique_ptr<GraphSource> source,
     log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
   }
   if (const std::string& folder = options_.report().profileDir; !folder.empty()) {
-    recorder_ = std::make_unique<profile::StepRecorder>(
+    recorder_ = std::make_shared<profile::StepRecorder>(
         std::filesystem::path(options_.report().logDir) / folder / programName());
   }
   joinSession();  // last: what throws from here on would have to leave
@@ -141,39 +141,43 @@ Model::Model(std::unique_ptr<GraphSource> source,
   options_.freeze();
 }
 
-/// Another thread may destroy the last model of the module between two lines of the loop.
 void Model::joinSession() {
-  for (;;) {
-    std::shared_ptr<Session> session = source_->session(options_);
-    const runtime::Turn::Hold turn(session->turn());
-    if (source_->session(options_) != session) {
-      continue;
-    }
-    if (!session->hasModels() && !session->otherDevices(options_).empty()) {
-      // No model lives, so nothing ties the next one to the devices of the last.
-      auto next =
-          std::make_shared<Session>(options_, options_.randomSeed().value_or(session->seed()));
-      next->continueFrom(*session);
-      source_->setSession(std::move(next));
-      continue;
-    }
-    session->requireSameDevices(options_);
-    session->join(training());
-    turn_ = session->turn();
-    session_ = std::move(session);
-    return;
-  }
+  SessionTurn taken = takeSession(*source_, options_);
+  taken.session->requireSameDevices(options_);
+  taken.session->join(training());
+  turn_ = taken.session->turn();
+  session_ = std::move(taken.session);
 }
 
 Model::~Model() {
-  if (turn_) {
-    const runtime::Turn::Hold turn(turn_);
-    if (session_) {
-      session_->endSteps();
-      programs_.clear();
-      session_->leave(training());
-    }
+  if (!turn_) {
+    return;
   }
+  if (turn_->isWaitingForThisThread()) {
+    if (session_) {
+      session_->leaveAfterStep(programs(), training());
+    }
+    return;
+  }
+  const runtime::Turn::Hold turn(turn_);
+  if (!session_) {
+    return;
+  }
+  try {
+    session_->endSteps();
+  } catch (const std::exception& error) {  // of files that hold the state: nobody is left to tell
+    log::write("model", log::Level::Error, error.what());
+  }
+  programs_.clear();
+  session_->leave(training());
+}
+
+std::vector<Session::ProgramPtr> Model::programs() const {
+  std::vector<Session::ProgramPtr> all;
+  for (const auto& entry : programs_) {
+    all.push_back(entry->compiled.program);
+  }
+  return all;
 }
 
 void Model::destroy() {
@@ -193,12 +197,33 @@ void Model::destroy() {
 }
 
 runtime::Turn::Hold Model::enter() const {
-  if (!turn_) {
-    raise<InvalidArgument>("the model was moved from: use the one that it was moved to");
-  }
+  requireNotMoved();
   runtime::Turn::Hold turn(turn_, counts_.get());
   static_cast<void>(alive());
   return turn;
+}
+
+runtime::Turn::Hold Model::exclusive() const {
+  requireNotMoved();
+  runtime::Turn::Hold turn = runtime::Turn::Hold::scope(turn_);
+  static_cast<void>(alive());
+  return turn;
+}
+
+void Model::requireNotMoved() const {
+  if (!turn_) {
+    raise<InvalidArgument>("the model was moved from: use the one that it was moved to");
+  }
+}
+
+const Options& Model::options() const {
+  requireNotMoved();
+  return options_;
+}
+
+std::int64_t Model::microBatchesPerStep() const {
+  requireNotMoved();
+  return layout_.microBatches();
 }
 
 bool Model::cancel() {
@@ -359,19 +384,22 @@ Model::Entry Model::makeEntry(const Signature& signature,
   }
   CompiledProgram compiled = alive().compile(
       std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options, &progress);
-  const bool lossReturned = training() && traced.loss < traced.outputs;
   return {signature,
           layout,
           traced.outputs,
           std::move(traced.result),
           std::move(compiled),
-          lossReturned ? std::optional(traced.loss) : std::nullopt};
+          traced.fetchedLoss};
+}
+
+void Model::requireRows(const Signature& signature) const {
+  if (training()) {
+    requireRowsOf(signature, source_->inputs());
+  }
 }
 
 Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
-  if (training()) {
-    requireRows(signature, source_->inputs());
-  }
+  requireRows(signature);
   layout.microBatch = rowsOf(signature);
   for (const auto& entry : programs_) {
     if (entry->signature == signature && entry->layout == layout) {
@@ -403,7 +431,7 @@ Model::Entry& Model::entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue
         "a model that runs on queues has neither synthetic data nor anchored tensors");
   }
   const bool last = outfeed.mode() == data::OutfeedMode::Last;
-  const Signature signature = arranged(infeed.types());
+  const Signature signature = arranged(alive().typesOf(infeed));
   requireSameKind(signature);
   return entryFor(signature, layout_.withOutput(last ? OutputMode::Final : OutputMode::All, 1));
 }

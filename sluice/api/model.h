@@ -61,8 +61,10 @@ using runtime::NonFinite;
 /// not use the model: that throws InvalidArgument.
 ///
 /// A model may outlive its module: what was compiled still runs, and the state can be saved; what
-/// needs the module throws InvalidArgument. So does everything but the destructor of a model that
-/// was moved from or destroyed. Results, batches and state dictionaries own their memory.
+/// needs the module throws InvalidArgument. So does every use of a model that was moved from or
+/// destroyed, with these exceptions: isCompiled, isAttachedToDevice and cancel are false, destroy
+/// does nothing, and a destroyed model still has its options and microBatchesPerStep. Results,
+/// batches and state dictionaries own their memory.
 class Model {
  public:
   /// A null optimizer: inference. Freezes the options. Throws InvalidArgument for a second training
@@ -74,7 +76,8 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   Model& operator=(Model&&) = delete;
-  /// Waits for its turn.
+  /// Waits for its turn. In a function that a step calls which shares the state it does not: then
+  /// the programs go after the step.
   ~Model();
 
   /// Ends the call of this model that runs now, synchronously or not, from any thread: that call
@@ -83,8 +86,9 @@ class Model {
   /// no call of this model runs. It works by request: the call may also end with its results.
   bool cancel();
 
-  /// Keeps calls of other threads waiting while it lives, for calls that belong together.
-  [[nodiscard]] runtime::Turn::Hold exclusive() const { return enter(); }
+  /// Keeps calls of other threads waiting while it lives, for calls that belong together. runAsync
+  /// is refused meanwhile: its step would belong to another thread.
+  [[nodiscard]] runtime::Turn::Hold exclusive() const;
 
   /// Ends the model: its programs go, and if it is the last of its module (or Builder) the devices,
   /// too. A module's weights and buffers then are its own, for models on other devices, and the
@@ -169,14 +173,14 @@ class Model {
   }
 
   /// Frozen, as is the object that was given.
-  const Options& options() const { return options_; }
+  const Options& options() const;
   /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
   BatchLayout batchLayout() const;
   Session& session();
   /// Throws InvalidArgument if the model was made of a Builder, and once the module is gone.
   nn::Module& module();
   /// Micro-batches per call and replica.
-  std::int64_t microBatchesPerStep() const { return layout_.microBatches(); }
+  std::int64_t microBatchesPerStep() const;
   /// The module's table, then what was compiled: bytes, kernels.
   std::string summary() const;
   /// Of the newest program: batch layout, stages with devices, blocks, work and bytes, the schedule
@@ -236,6 +240,8 @@ class Model {
   void loadTrainingState(const TrainingState& state);
 
  private:
+  friend class CompiledFunction;  // its call is one call of its model
+
   /// A dictionary of the optimizer that was checked.
   struct OptimizerLoad {
     std::unique_ptr<optim::Optimizer> optimizer;
@@ -249,7 +255,7 @@ class Model {
     std::size_t outputs = 0;        // of the program; anchors come behind them
     Structure<std::size_t> result;  // the outputs as the model's function returned them
     CompiledProgram compiled;
-    std::optional<std::size_t> loss = {};  // the output that is minimised, if it is returned
+    std::optional<std::size_t> loss = {};  // the drain of what is minimised, if it has one
   };
 
   bool training() const { return optimizer_ != nullptr; }
@@ -257,7 +263,11 @@ class Model {
   /// Every public function begins with it: waits for the turn of the calling thread. Throws
   /// InvalidArgument once the model is destroyed or moved from.
   runtime::Turn::Hold enter() const;
+  /// The same for a step that goes on in another thread. Throws InvalidArgument inside exclusive().
+  runtime::Turn::Hold enterAlone() const;
+  void requireNotMoved() const;
   void joinSession();
+  std::vector<Session::ProgramPtr> programs() const;
   /// Throws InvalidArgument once the model is destroyed.
   Session& alive() const;
   bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }
@@ -274,6 +284,8 @@ class Model {
   /// Of a micro-batch.
   static std::int64_t rowsOf(const Signature& signature);
   void requireSameKind(const Signature& signature) const;
+  /// Throws InvalidArgument for a training step without any.
+  void requireRows(const Signature& signature) const;
   Entry& entryFor(const Signature& signature, BatchLayout layout);
   Entry makeEntry(const Signature& signature,
                   const BatchLayout& layout,
@@ -325,7 +337,7 @@ class Model {
   std::string runId_ = makeRunId();
   bool stateLoaded_ = false;  // of the optimizer, before the first compile
   double compilationSeconds_ = 0;
-  std::unique_ptr<profile::StepRecorder> recorder_;  // null: no profile
+  std::shared_ptr<profile::StepRecorder> recorder_;  // shared with steps; null: no profile
 };
 
 /// A Model that is called with what Net::forward takes and returns what that returns, with host

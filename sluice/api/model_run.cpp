@@ -41,6 +41,9 @@ std::shared_ptr<Step> Model::prepare(data::InfeedQueue& infeed,
 }
 
 runtime::StepArgs Model::argsOf(Step& step, const Entry& entry) const {
+  if (entry.loss) {
+    step.watchLoss(*entry.loss, entry.compiled.program->program().drains[*entry.loss].type);
+  }
   runtime::StepArgs args = step.args(rounds(entry.layout), rngSeed_);
   args.turn = turn_.get();
   args.undoBytes = options_.device().undoBytes;
@@ -57,36 +60,42 @@ std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& e
           updates = training() ? entry.layout.deviceIterations : 0,
           microBatches = entry.layout.microBatches() * entry.layout.replicationFactor,
           outputs = entry.outputs,
-          loss = entry.loss,
-          recorder = recorder_.get(),
-          counts = options_.report().logCycleCount ? counts_.get() : nullptr,
-          program = &entry.compiled.program->program()] {
+          recorder = recorder_,
+          counts = options_.report().logCycleCount ? counts_ : nullptr,
+          program = entry.compiled.program] {
     step->finish(updates, microBatches, outputs);
-    if (loss) {
-      step->lookAtLoss(*loss);
-    }
     if (counts != nullptr) {
       counts->cycles = profile::cyclesOf(recorder != nullptr ? recorder->times() : step->times);
-      log::info("model", "{}: {} cycles", program->name, counts->cycles);
+      log::info("model", "{}: {} cycles", program->program().name, counts->cycles);
     }
     if (recorder != nullptr) {
-      recorder->end(*program);
+      recorder->end(program->program());
     }
   };
 }
 
 std::vector<HostTensor> Model::runStep(const std::shared_ptr<Step>& step, Entry& entry) {
-  alive().run(*entry.compiled.program, argsOf(*step, entry));
+  alive().run(entry.compiled.program, argsOf(*step, entry));
   finisher(step, entry)();
   return step->takeOutputs();
 }
 
 Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn) {
-  std::shared_future<void> ended = alive().start(*entry.compiled.program,
-                                                 argsOf(*step, entry),
-                                                 finisher(step, entry),
-                                                 runtime::Turn::handOver(std::move(turn)));
+  // The model may end in a function that its own step calls.
+  const auto done = [finish = finisher(step, entry), session = session_] { finish(); };
+  std::shared_future<void> ended = alive().start(
+      entry.compiled.program, argsOf(*step, entry), done, runtime::Turn::handOver(std::move(turn)));
   return {std::move(ended), std::move(step)};
+}
+
+runtime::Turn::Hold Model::enterAlone() const {
+  runtime::Turn::Hold turn = enter();
+  if (!turn.isOnly()) {
+    raise<InvalidArgument>(
+        "runAsync inside exclusive(): the thread that has the model for itself cannot give it to "
+        "the thread of the step; call run() there, or end the scope before");
+  }
+  return turn;
 }
 
 HostStructure Model::bound(const Inputs& inputs) const {
@@ -132,7 +141,7 @@ void Model::run(std::span<const TensorType> inputs,
 
 Pending Model::runAsync(std::vector<HostTensor> inputs) {
   try {
-    runtime::Turn::Hold turn = enter();
+    runtime::Turn::Hold turn = enterAlone();
     Entry& entry = entryOf(arranged(inputs), layout_);
     return startStep(prepare(std::move(inputs), entry), entry, std::move(turn));
   } catch (...) {
@@ -142,7 +151,7 @@ Pending Model::runAsync(std::vector<HostTensor> inputs) {
 
 Pending Model::runAsync(const Inputs& inputs) {
   try {
-    runtime::Turn::Hold turn = enter();
+    runtime::Turn::Hold turn = enterAlone();
     const HostStructure given = bound(inputs);
     Entry& entry = entryOf(given, layout_);
     return startStep(prepare(given.leaves(), entry), entry, std::move(turn));
@@ -153,7 +162,7 @@ Pending Model::runAsync(const Inputs& inputs) {
 
 Pending Model::runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
   try {
-    runtime::Turn::Hold turn = enter();
+    runtime::Turn::Hold turn = enterAlone();
     Entry& entry = entryOf(infeed, outfeed);
     return startStep(prepare(infeed, outfeed, entry), entry, std::move(turn));
   } catch (...) {

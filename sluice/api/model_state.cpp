@@ -305,6 +305,7 @@ void Model::loadTrainingState(const TrainingState& state) {
     }
   }
   OptimizerLoad load = checked(state.optimizer);
+  session_->settle();  // may throw; nothing has changed yet
   setRngState(state.rng);
   loadStateDict(state.model);
   commit(std::move(load), state.optimizer.find(kIpuState)->second);

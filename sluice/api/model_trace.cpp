@@ -115,6 +115,10 @@ TracedGraph Model::trace(const Signature& signature, const BatchLayout& layout) 
     }
     outputs.push_back(*found);
   }
+  const auto loss = std::ranges::find(outputs, all[traced.loss].value, &ir::Output::value);
+  if (training() && loss != outputs.end()) {
+    traced.fetchedLoss = static_cast<std::size_t>(loss - outputs.begin());
+  }
   graph.setOutputs(std::move(outputs));
   return traced;
 }

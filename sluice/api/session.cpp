@@ -13,6 +13,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
 #include "sluice/base/log.h"
+#include "sluice/data/infeed_queue.h"
 #include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
 #include "sluice/transforms/shard_weights.h"
@@ -101,8 +102,13 @@ Session::Session(const Options& options, std::uint64_t seed)
   }
   engine_ = std::make_unique<runtime::Engine>(*replicas_[0].state, engine);
   makeDevices(1);
-  turn_->onCancel(
-      [this] { engine_->stop(std::make_exception_ptr(Cancelled("the call was cancelled"))); });
+  turn_->onCancel([this] {
+    engine_->stop(std::make_exception_ptr(Cancelled("the call was cancelled")));
+    const std::scoped_lock lock(mutex_);
+    if (awaited_ != nullptr) {
+      awaited_->interrupt();
+    }
+  });
   options.freeze();
 }
 
@@ -178,7 +184,13 @@ void Session::makeReplicas(std::size_t count) {
   }
 }
 
+bool Session::hasModels() {
+  endLeavers();
+  return models_ > 0;
+}
+
 void Session::join(bool training) {
+  endLeavers();
   if (training && trainingModels_ > 0) {
     raise<InvalidArgument>(
         "already wrapped: there is a training model of this module or Builder; destroy() it before "
@@ -191,6 +203,26 @@ void Session::join(bool training) {
 bool Session::leave(bool training) {
   trainingModels_ -= training ? 1 : 0;
   return --models_ == 0;
+}
+
+void Session::leaveAfterStep(std::vector<ProgramPtr> programs, bool training) {
+  const std::scoped_lock lock(mutex_);
+  leavers_.push_back({std::move(programs), training});
+}
+
+void Session::endLeavers() {
+  std::vector<Leaver> leavers;
+  {
+    const std::scoped_lock lock(mutex_);
+    leavers.swap(leavers_);
+  }
+  for (Leaver& leaver : leavers) {
+    leave(leaver.training);
+    retired_.insert(retired_.end(), leaver.programs.begin(), leaver.programs.end());
+  }
+  if (engine_->isIdle()) {
+    retired_.clear();
+  }
 }
 
 Session::~Session() {

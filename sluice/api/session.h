@@ -8,6 +8,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -28,6 +29,10 @@
 namespace sluice {
 
 class CompileProgress;
+
+namespace data {
+class InfeedQueue;
+}
 
 /// Names of variables that stand for inputs (syntheticDataMode) begin with this.
 inline constexpr std::string_view kSyntheticPrefix = "synthetic/";
@@ -58,15 +63,19 @@ class Session : public nn::StateStore {
   std::string otherDevices(const Options& options) const;
 
   /// Whether a model uses the session.
-  bool hasModels() const { return models_ > 0; }
+  bool hasModels();
   /// Starts from the values of another session's variables, of each replica: all but those that
-  /// begin anew with a model.
+  /// begin anew with a model. What is torn there is torn here.
   void continueFrom(Session& other);
 
   /// A model uses the session from now on. Throws InvalidArgument for a second one that trains.
   void join(bool training);
   /// It does no longer; true if no other one does.
   bool leave(bool training);
+  using ProgramPtr = std::shared_ptr<runtime::LoadedProgram>;
+  /// The same for a model that ends in a function which a step of this session calls and so cannot
+  /// wait for the turn: it leaves, and its programs go, when the step is over.
+  void leaveAfterStep(std::vector<ProgramPtr> programs, bool training);
 
   /// Runs the passes, lowers, proves and loads; with ConnectionType::Never it does not load.
   /// `microBatches` is the number per round; `drainRules` are by output, empty: every micro-batch.
@@ -80,11 +89,12 @@ class Session : public nn::StateStore {
                           CompileProgress* progress = nullptr);
   /// Logs each at most Options::maxRepeatLogs times.
   void warn(const std::vector<std::string>& warnings, const Options& options);
-  /// Attaches first if need be.
-  void run(runtime::LoadedProgram& program, const runtime::StepArgs& args);
+  /// Attaches first if need be. A program whose step ends early lives until its threads have come
+  /// back.
+  void run(const ProgramPtr& program, const runtime::StepArgs& args);
   /// The same in another thread, which takes the turn on. What `args` refers to must live until the
-  /// step has ended; `done` is called there after a step without an error.
-  std::shared_future<void> start(runtime::LoadedProgram& program,
+  /// step has ended; `done` is called there after a step without an error, and ends with the step.
+  std::shared_future<void> start(ProgramPtr program,
                                  const runtime::StepArgs& args,
                                  std::function<void()> done,
                                  std::shared_ptr<runtime::Turn::Baton> turn);
@@ -92,10 +102,19 @@ class Session : public nn::StateStore {
   /// Waits for threads that were left behind in the host's code when a step ended early: whoever
   /// ends a program or the session calls it first.
   void endSteps();
+  /// Puts the state in order that a failed step has left. Throws DeviceError while a thread is left
+  /// behind in it: what uses the devices or their memory calls it first.
+  void settle();
   /// Throws Cancelled once somebody has cancelled the call that has the turn.
   void requireGoing() const;
+  /// The types of the queue's elements. Waits for the first as a step would: throws Cancelled once
+  /// the call is cancelled, DeviceError after stallTimeout.
+  const std::vector<TensorType>& typesOf(data::InfeedQueue& infeed);
   /// A step that failed has written a part of the variable, and nobody has written it anew.
   bool isTorn(std::string_view variable) const { return torn_.contains(variable); }
+  /// Variables whose names begin so are written by each call before it reads them: they are never
+  /// torn, and begin anew with a session.
+  void addTemporaries(std::string prefix) { temporaries_.insert(std::move(prefix)); }
   runtime::Engine& engine() { return *engine_; }
 
   /// Logs a warning the first time.
@@ -133,10 +152,9 @@ class Session : public nn::StateStore {
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,
                                                const program::StatePlan& plan,
                                                const Options& options);
-  void runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args);
-  /// Puts the state in order that a failed step has left. Throws DeviceError while a thread is left
-  /// behind in it: what uses the devices or their memory calls it first.
-  void settle();
+  void runStep(const ProgramPtr& program, const runtime::StepArgs& args);
+  void endLeavers();
+  bool isTemporary(std::string_view variable) const;
   void requireWhole(std::string_view variable) const;
   [[noreturn]] void throwTorn() const;
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
@@ -172,15 +190,25 @@ class Session : public nn::StateStore {
   std::string remotePath_;
   std::size_t remoteBytes_ = 0;
   double remoteBandwidth_ = 0;
-  runtime::LoadedProgram* failed_ = nullptr;  // whose step failed and is not settled yet
   std::set<std::string, std::less<>> torn_;
+  std::set<std::string> temporaries_;  // prefixes of names
   std::int32_t models_ = 0;
   std::int32_t trainingModels_ = 0;  // of them, at most 1
   std::vector<Replica> replicas_;
   /// One of each kind that no device is of yet, to ask what programs for it are like.
   std::map<std::string, std::unique_ptr<device::Device>> samples_;
   std::unique_ptr<runtime::Engine> engine_;
+  ProgramPtr failed_;                // whose step failed and is not settled yet
+  std::vector<ProgramPtr> retired_;  // of models that have left, while a thread may be in a step
   std::shared_ptr<runtime::Turn> turn_ = std::make_shared<runtime::Turn>();  // guards all the above
+
+  struct Leaver {
+    std::vector<ProgramPtr> programs;
+    bool training = false;
+  };
+  std::mutex mutex_;  // guards what follows, which threads without the turn use
+  std::vector<Leaver> leavers_;
+  data::InfeedQueue* awaited_ = nullptr;  // by typesOf
 };
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 // the state that a step writes is too large for a copy of it, a step that fails while it writes
 // leaves the state torn: then nothing reads it until it was written anew.
 #include <algorithm>
+#include <chrono>
 #include <ranges>
 #include <system_error>
 
@@ -11,27 +12,37 @@
 #include "sluice/api/session.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/recoverable_error.h"
+#include "sluice/data/infeed_queue.h"
 
 namespace sluice {
 
-void Session::run(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
+void Session::run(const ProgramPtr& program, const runtime::StepArgs& args) {
   const runtime::Turn::Hold turn(turn_);
   attach();
   runStep(program, args);
 }
 
-std::shared_future<void> Session::start(runtime::LoadedProgram& program,
+std::shared_future<void> Session::start(ProgramPtr program,
                                         const runtime::StepArgs& args,
                                         std::function<void()> done,
                                         std::shared_ptr<runtime::Turn::Baton> turn) {
-  const auto run = [this, &program, args, done = std::move(done), turn = std::move(turn)] {
-    const runtime::Turn::Hold mine = turn->takeOn();
+  auto run = [this,
+              program = std::move(program),
+              args,
+              done = std::move(done),
+              turn = std::move(turn),
+              marks = runtime::Turn::Work::handedOn()]() mutable {
+    // Whoever keeps the future does not keep these.
+    const std::function<void()> finish = std::move(done);
+    const ProgramPtr mine = std::move(program);
+    const runtime::Turn::Work work(marks);
+    const runtime::Turn::Hold hold = turn->takeOn();
     attach();
-    runStep(program, args);
-    done();
+    runStep(mine, args);
+    finish();
   };
   try {
-    return std::async(std::launch::async, run).share();
+    return std::async(std::launch::async, std::move(run)).share();
   } catch (const std::system_error& error) {
     raise<DeviceError>("cannot start the thread of an asynchronous call: {}",
                        error.code().message());
@@ -60,12 +71,46 @@ void Session::requireGoing() const {
   }
 }
 
+const std::vector<TensorType>& Session::typesOf(data::InfeedQueue& infeed) {
+  const runtime::Turn::Hold turn(turn_);
+  const auto await = [&](data::InfeedQueue* queue) {
+    const std::scoped_lock lock(mutex_);
+    awaited_ = queue;
+    infeed.resume();
+  };
+  const std::chrono::milliseconds atMost(static_cast<std::int64_t>(1e3 * stallTimeout_));
+  bool arrived = false;
+  await(&infeed);
+  try {
+    requireGoing();  // cancelled before the queue could be interrupted
+    arrived = infeed.awaitTypes(atMost);
+  } catch (...) {
+    await(nullptr);
+    throw;
+  }
+  await(nullptr);
+  if (!arrived) {
+    raise<DeviceError>(
+        "stall: the infeed of the step has given no first element for {} ms (stallTimeout)",
+        atMost.count());
+  }
+  return infeed.types();
+}
+
+bool Session::isTemporary(std::string_view variable) const {
+  return std::ranges::any_of(
+      temporaries_, [&](const std::string& prefix) { return variable.starts_with(prefix); });
+}
+
 void Session::settle() {
+  const runtime::Turn::Hold turn(turn_);
   engine_->requireIdle();
+  endLeavers();
   if (failed_ == nullptr) {
     return;
   }
-  const runtime::LoadedProgram& program = *std::exchange(failed_, nullptr);
+  const ProgramPtr kept = std::exchange(failed_, nullptr);
+  const runtime::LoadedProgram& program = *kept;
   if (!engine_->wroteState()) {
     return;
   }
@@ -75,7 +120,9 @@ void Session::settle() {
       continue;
     }
     for (const runtime::WrittenSlice& slice : program.written().slices) {
-      torn_.insert(slice.variable);
+      if (!isTemporary(slice.variable)) {
+        torn_.insert(slice.variable);
+      }
     }
   }
 }
@@ -105,7 +152,8 @@ void Session::throwTorn() const {
           torn_.size() > 4 ? ", ..." : ""));
 }
 
-void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& args) {
+void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
+  runtime::LoadedProgram& program = *owned;
   settle();
   if (!torn_.empty()) {
     throwTorn();
@@ -121,7 +169,7 @@ void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& 
   try {
     engine_->run(program, args);
   } catch (...) {
-    failed_ = &program;
+    failed_ = owned;
     if (engine_->isIdle()) {
       settle();
     }
@@ -130,6 +178,7 @@ void Session::runStep(runtime::LoadedProgram& program, const runtime::StepArgs& 
   for (Replica& replica : used) {
     replica.state->keepStep();
   }
+  endLeavers();
   if (broadcastBuffers_ && program.replicas() > 1) {
     broadcastBuffers(program.replicas());
   }

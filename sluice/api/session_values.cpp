@@ -4,14 +4,13 @@
 
 #include "sluice/api/session.h"
 #include "sluice/base/error.h"
-#include "sluice/base/log.h"
 #include "sluice/runtime/reduce.h"
 
 namespace sluice {
 
 bool Session::contains(std::string_view variable) {
   const runtime::Turn::Hold turn(turn_);
-  return state().contains(variable) || presets_.contains(variable);
+  return state().contains(variable) || presets_.contains(variable) || torn_.contains(variable);
 }
 
 void Session::set(const std::string& variable, const HostTensor& value) {
@@ -22,6 +21,7 @@ void Session::set(const std::string& variable, const HostTensor& value) {
     write(variable, value);
   } else {
     presets_.insert_or_assign(variable, value.clone());
+    torn_.erase(variable);
   }
 }
 
@@ -88,8 +88,10 @@ HostTensor Session::read(std::string_view variable, std::size_t replica) {
 void Session::write(std::string_view variable, const HostTensor& value) {
   const runtime::Turn::Hold turn(turn_);
   settle();
-  if (const auto preset = presets_.find(variable); preset != presets_.end()) {
-    preset->second = value.clone();
+  if (presets_.contains(variable) || (isTorn(variable) && !state().contains(variable))) {
+    const std::string name(variable);
+    presets_.insert_or_assign(name, value.clone());
+    torn_.erase(name);
     return;
   }
   const program::PlacedVariable* placed = state().plan().find(variable);
@@ -119,16 +121,15 @@ void Session::write(std::string_view variable, const HostTensor& value) {
 }
 
 void Session::continueFrom(Session& other) {
-  const auto begins = [](const ir::Variable& variable) {
+  const auto begins = [&](const ir::Variable& variable) {
     return variable.role == ir::VariableRole::Accumulator ||
            variable.role == ir::VariableRole::StepScalar ||
-           variable.name.starts_with(kSyntheticPrefix);
+           variable.name.starts_with(kSyntheticPrefix) || other.isTemporary(variable.name);
   };
+  other.settle();
+  torn_ = other.torn_;
   for (const program::PlacedVariable& placed : other.state().plan().variables()) {
     const std::string& variable = placed.variable.name;
-    if (other.isTorn(variable)) {
-      log::warn("session", "'{}' is torn by a step that failed: it starts anew", variable);
-    }
     if (begins(placed.variable) || other.isTorn(variable)) {
       continue;
     }

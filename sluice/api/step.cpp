@@ -64,7 +64,7 @@ Step::Step(std::unique_ptr<runtime::HostFeed> feed,
 
 runtime::StepArgs Step::args(std::int32_t rounds, std::uint64_t seed) {
   return {.feed = *feed_,
-          .sink = *sink_,
+          .sink = watch_ ? static_cast<runtime::HostSink&>(*watch_) : *sink_,
           .rounds = rounds,
           .seed = seed,
           .firstMicroBatch = counts_->microBatches,
@@ -78,21 +78,41 @@ void Step::finish(std::int64_t updates, std::int64_t microBatches, std::size_t o
   const auto split = all.begin() + static_cast<std::ptrdiff_t>(std::min(outputs, all.size()));
   outputs_.assign(all.begin(), split);
   counts_->anchors.assign(split, all.end());
+  warnOfLoss();
 }
 
-void Step::lookAtLoss(std::size_t output) {
-  if (counts_->warnedOfLoss || output >= outputs_.size()) {
-    return;
+void LossWatch::put(std::int32_t output, std::int64_t microBatch, const void* data) {
+  if (static_cast<std::size_t>(output) == output_) {
+    const runtime::FiniteCheck check = runtime::checkFinite(type_, data);
+    const std::scoped_lock lock(mutex_);
+    if (!check.finite() && !found_) {
+      HostTensor loss(type_);
+      std::memcpy(loss.bytes(), data, loss.byteCount());
+      found_ = loss.at(check.first());
+    }
   }
-  const HostTensor& loss = outputs_[output];
-  const runtime::FiniteCheck check = runtime::checkFinite(loss.type(), loss.bytes());
-  if (!check.finite()) {
+  sink_.put(output, microBatch, data);
+}
+
+std::optional<double> LossWatch::found() const {
+  const std::scoped_lock lock(mutex_);
+  return found_;
+}
+
+void Step::watchLoss(std::size_t output, const TensorType& type) {
+  if (!counts_->warnedOfLoss) {
+    watch_.emplace(*sink_, output, type);
+  }
+}
+
+void Step::warnOfLoss() {
+  if (const std::optional<double> loss = watch_ ? watch_->found() : std::nullopt) {
     counts_->warnedOfLoss = true;
     log::warn(
         "model",
         "the loss is {} after {} updates; Model::findFirstNonFinite, called with the inputs of a "
         "step, names the op that makes the first such number (said once per model)",
-        loss.at(check.first()),
+        *loss,
         counts_->updates);
   }
 }

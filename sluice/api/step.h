@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -52,6 +54,25 @@ class TensorSink : public ResultSink {
   std::vector<std::size_t> bytes_;
 };
 
+/// Looks at one output, the loss, on its way to a sink: queues get it, too.
+class LossWatch : public runtime::HostSink {
+ public:
+  LossWatch(runtime::HostSink& sink, std::size_t output, TensorType type)
+      : sink_(sink), output_(output), type_(std::move(type)) {}
+  void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
+  bool mayBlock() const override { return sink_.mayBlock(); }
+  void interrupt() override { sink_.interrupt(); }
+  /// The first number that was not finite.
+  std::optional<double> found() const;
+
+ private:
+  runtime::HostSink& sink_;
+  std::size_t output_;
+  TensorType type_;
+  mutable std::mutex mutex_;  // replicas have lanes of their own
+  std::optional<double> found_;
+};
+
 /// What a model counts over its calls, and the anchors of the last one.
 struct StepCounts {
   std::int64_t updates = 0;
@@ -67,19 +88,21 @@ class Step : public std::enable_shared_from_this<Step> {
        std::unique_ptr<ResultSink> sink,
        std::shared_ptr<StepCounts> counts);
 
+  /// This output is the loss: finish() warns, once per model, if it was not finite. Before args().
+  void watchLoss(std::size_t output, const TensorType& type);
   runtime::StepArgs args(std::int32_t rounds, std::uint64_t seed);
   /// Counts the step and separates the model's outputs from the anchors behind them.
   void finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs);
-  /// Warns, once per model, if this output, the loss, is not finite. Nothing to see: outputs that
-  /// went to a queue.
-  void lookAtLoss(std::size_t output);
   /// For StepArgs::times of a step whose cycles are counted.
   std::vector<runtime::TaskTime> times;
   std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }
 
  private:
+  void warnOfLoss();
+
   std::unique_ptr<runtime::HostFeed> feed_;
   std::unique_ptr<ResultSink> sink_;
+  std::optional<LossWatch> watch_;  // of the loss
   std::shared_ptr<StepCounts> counts_;
   std::vector<HostTensor> outputs_;
 };

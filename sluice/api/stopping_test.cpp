@@ -65,6 +65,26 @@ TEST(Stalls, OfAModelWhoseFunctionStillRunsEndWithTheModel) {
   later.join();
 }
 
+TEST(Stalls, OfTheSearchForNumbersThatAreNotFiniteEndItWithItsOwnError) {
+  struct Net : BlockingNet {
+    nn::Parameter& count = addBuffer("count", {DType::F32, Shape{1}}, ir::Initializer::constant(0));
+    nn::Tensor forward(nn::Tensor x) {
+      count += 1.0;
+      return BlockingNet::forward(x) + count;
+    }
+  };
+  Net net;
+  auto model = inferenceModel(net, Options().undoMemory(0).stallTimeout(0.05));
+  const std::string stall = messageOf<DeviceError>([&] { model.findFirstNonFinite({one(0)}); });
+  EXPECT_THAT(stall, HasSubstr("stall: no task has ended"));
+  EXPECT_THAT(messageOf<DeviceError>([&] { model(one(0)); }), HasSubstr("has not returned yet"));
+  net.let.set_value();  // the function returns into the checked program
+  model.session().engine().awaitIdle();
+  EXPECT_EQ(net.count.value().at(0), 0);
+  EXPECT_EQ(model.findFirstNonFinite({one(0)}), std::nullopt);
+  EXPECT_EQ(model(one(0)).at(0), 1);
+}
+
 /// The numbers from 1 on; waits before the one that it is told to.
 class WaitingNumbers : public data::IterableDataset {
  public:
@@ -125,6 +145,82 @@ TEST(Cancelling, EndsACallThatWaitsForItsInfeedWithoutLosingAnElement) {
   EXPECT_EQ(all.at(1), all.at(0) + 2);
 }
 
+TEST(Stalls, OfAnInfeedWithoutAFirstElementEndTheCall) {
+  std::promise<void> let;
+  data::InfeedQueue infeed(std::make_shared<WaitingNumbers>(1, let.get_future().share()), 1);
+  data::OutfeedQueue outfeed;
+  DoublingNet net;
+  auto model = inferenceModel(net, Options().stallTimeout(0.05));
+  const std::string expected = "no first element for 50 ms";
+  EXPECT_THAT(messageOf<DeviceError>([&] { model.run(infeed, outfeed); }), HasSubstr(expected));
+  EXPECT_THAT(messageOf<DeviceError>([&] { model.runAsync(infeed, outfeed).get(); }),
+              HasSubstr(expected));
+  CompiledFunction function = compile(Options().stallTimeout(0.05), [&](const Tensors&) {
+    return repeat(
+        1, [](const Tensors&) { return Tensors{}; }, {}, &infeed);
+  });
+  EXPECT_THAT(messageOf<DeviceError>([&] { function(); }), HasSubstr(expected));
+  let.set_value();
+  ASSERT_TRUE(infeed.awaitTypes(std::chrono::milliseconds(0)));
+  model.run(infeed, outfeed);
+  EXPECT_EQ(outfeed.dequeue()[0].at(0), 2);  // no element is lost
+}
+
+TEST(Cancelling, EndsACallThatWaitsForTheFirstElementOfItsInfeed) {
+  std::promise<void> let;
+  data::InfeedQueue infeed(std::make_shared<WaitingNumbers>(1, let.get_future().share()), 1);
+  data::OutfeedQueue outfeed;
+  DoublingNet net;
+  auto model = inferenceModel(net, Options());
+  for (const bool async : {false, true}) {
+    std::thread other([&] {
+      while (!model.cancel()) {
+        std::this_thread::yield();
+      }
+    });
+    EXPECT_THAT(messageOf<Cancelled>([&] {
+                  if (async) {
+                    model.runAsync(infeed, outfeed).get();
+                  } else {
+                    model.run(infeed, outfeed);
+                  }
+                }),
+                HasSubstr("stopped"))
+        << async;
+    other.join();
+  }
+  let.set_value();
+  model.run(infeed, outfeed);
+  EXPECT_EQ(outfeed.dequeue()[0].at(0), 2);
+}
+
+TEST(Cancelling, EndsACallOfACompiledFunction) {
+  BlockingNet net;
+  net.first = false;
+  CompiledFunction function = compile(net, Options(), [&](const Tensors& in) {
+    return repeat(
+        2, [&](const Tensors& carry) { return Tensors{net.forward(carry[0])}; }, in);
+  });
+  EXPECT_EQ(function(one(0))[0].at(0), 0);
+  net.first = true;
+  std::thread other([&] {
+    net.entered.get_future().wait();
+    EXPECT_TRUE(function.model().cancel());
+    net.let.set_value();
+  });
+  EXPECT_THROW(function(one(0)), Cancelled);
+  other.join();
+  EXPECT_EQ(function(one(0))[0].at(0), 0);
+}
+
+TEST(Cancelling, HasNothingToEndBetweenTheCallsOfAScope) {
+  DoublingNet net;
+  auto model = inferenceModel(net, Options());
+  const auto scope = model.exclusive();
+  EXPECT_FALSE(model.cancel());
+  EXPECT_EQ(model(one(1)).at(0), 2);
+}
+
 TEST(Cancelling, EndsACallBetweenTwoKernels) {
   BlockingNet net;
   auto model = inferenceModel(net, Options());
@@ -170,6 +266,29 @@ TEST(Cancelling, EndsACompilation) {
   EXPECT_FALSE(model.isCompiled());
   net.self = nullptr;
   EXPECT_EQ(model(one(1)).at(0), 2);
+}
+
+TEST(LoadingTrainingState, WhileAFunctionHasNotReturnedChangesNothing) {
+  struct Net : BlockingNet {
+    nn::Linear fc{*this, "fc", 1, 1};
+    bool blocks = false;  // in models for inference only
+    nn::Tensor forward(nn::Tensor x) { return nn::mean(fc(blocks ? BlockingNet::forward(x) : x)); }
+  };
+  Net net;
+  auto model = trainingModel(net, Options().stallTimeout(0.05), optim::SGD(0.1));
+  const TrainingState state = model.trainingState();
+  model(one(1));
+  net.blocks = true;
+  auto twin = inferenceModel(net, Options().stallTimeout(0.05));
+  EXPECT_THROW(twin(one(1)), DeviceError);
+  EXPECT_THAT(messageOf<DeviceError>([&] { model.loadTrainingState(state); }),
+              HasSubstr("has not returned yet"));
+  EXPECT_EQ(model.rngState().microBatch, 1);
+  EXPECT_EQ(model.updates(), 1);
+  net.let.set_value();
+  model.session().engine().awaitIdle();
+  model.loadTrainingState(state);
+  EXPECT_EQ(model.rngState().microBatch, 0);
 }
 
 /// Two blocks with statistics that every micro-batch writes.
@@ -356,6 +475,70 @@ INSTANTIATE_TEST_SUITE_P(Strategies,
                          FaultAtEveryTask,
                          ::testing::ValuesIn(faultCases()),
                          [](const auto& each) { return each.param.name; });
+
+TEST(TornState, DoesNotHaveWhatEachCallOfAFunctionWritesAnew) {
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 1, 1};
+    std::int64_t failAt = -1;
+    nn::CPU call{[this](std::span<const HostTensor> in) {
+                   if (failAt-- == 0) {
+                     raise<DeviceError>("bad");
+                   }
+                   return std::vector<HostTensor>{in[0]};
+                 },
+                 "fails"};
+    nn::Tensor forward(nn::Tensor x) { return fc(x); }
+  };
+  for (const bool before : {false, true}) {
+    Net net;
+    CompiledFunction function = compile(net, Options().undoMemory(0), [&](const Tensors& in) {
+      return repeat(3,
+                    [&](const Tensors& carry) {
+                      return Tensors{net.call({net.fc(carry[0])}, {{DType::F32, Shape{1, 1}}})[0]};
+                    },
+                    {before ? in[0] * 3.0 : in[0]});
+    });
+    auto other = inferenceModel(net, Options().undoMemory(0));
+    const std::uint64_t expected = function(one(1))[0].hash();
+    const std::uint64_t otherResult = other(one(1)).hash();
+    net.failAt = 1;  // the first iteration has written the carried value
+    EXPECT_THAT(messageOf<DeviceError>([&] { function(one(1)); }), HasSubstr("bad"));
+    EXPECT_EQ(other(one(1)).hash(), otherResult);
+    EXPECT_EQ(function(one(1))[0].hash(), expected) << before;
+  }
+}
+
+/// Leaves `last.weight` torn and nobody with the session.
+void tear(FaultyNet& net, Options options, const HostTensor& x, const HostTensor& y) {
+  auto model = trainingModel(net, options.undoMemory(0), optim::SGD(0.1));
+  model(x, y);
+  Faults faults(model);
+  for (std::int64_t task = 0; !model.session().isTorn("last.weight"); ++task) {
+    faults.setNext(task);
+    EXPECT_THROW(model(x, y), DeviceError);
+  }
+}
+
+TEST(TornState, StaysTornForAModelOnOtherDevices) {
+  Options options;
+  options.setExecutionStrategy(ShardedExecution{Stage("B0", "B1").device(0)});
+  const HostTensor x = faultyInput(options, 3, -0.5);
+  const HostTensor y = faultyInput(options, 2, 0.25);
+  FaultyNet whole;
+  const NamedTensors state = nn::stateDict(whole);
+  for (const int threads : {1, 2}) {
+    FaultyNet net;
+    tear(net, options, x, y);
+    Options next = options;
+    auto model = inferenceModel(net, next.threads(threads));
+    EXPECT_THROW(model(x, y), RecoverableError) << threads;
+    EXPECT_THROW(net.last.weight.value(), RecoverableError) << threads;
+    model.loadStateDict(state);
+    EXPECT_EQ(net.last.weight.value().hash(), whole.last.weight.value().hash());
+    auto expected = inferenceModel(whole, options);
+    EXPECT_EQ(model(x, y).first.hash(), expected(x, y).first.hash());
+  }
+}
 
 TEST(TornState, IsNotHandedToTheModuleWhenTheModelEnds) {
   // One device has one worker, so that tasks begin in one order.

@@ -1,7 +1,11 @@
 // Models called from several threads, and models, modules and results that end in any order.
 #include <atomic>
+#include <functional>
+#include <future>
+#include <optional>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -245,6 +249,103 @@ TEST(ModelThreads, ThatAStepWaitsForMayNotUseItsModel) {
   EXPECT_EQ(model(numbered(Shape{1, 1}, 4)).at(0), 8.0);
 }
 
+/// Calls something in every step.
+struct CallingNet : nn::Module {
+  std::function<void()> called;
+  bool calls = true;  // in models for inference only
+  nn::Parameter& w = addParameter("w", {DType::F32, Shape{}}, ir::Initializer::constant(3));
+  nn::CPU call{[this](std::span<const HostTensor> in) {
+                 if (called) {
+                   called();
+                 }
+                 return std::vector<HostTensor>{in[0]};
+               },
+               "calls"};
+  nn::Tensor forward(nn::Tensor x) {
+    return nn::mean((calls ? call({x}, {{DType::F32, Shape{1, 1}}})[0] : x) * w);
+  }
+};
+
+TEST(ModelThreads, OfAnotherModelThatAStepWaitsForMayNotUseItsModel) {
+  CallingNet first;
+  CallingNet second;
+  const Options options = Options().stallTimeout(20);
+  auto a = inferenceModel(first, options);
+  auto b = inferenceModel(second, options);
+  const HostTensor x = numbered(Shape{1, 1}, 2);
+  std::string refusal;
+  second.called = [&] { refusal = messageOf([&] { a(x); }); };
+  first.called = [&] { b.runAsync({x}).get(); };
+  EXPECT_EQ(a(x).at(0), 6);
+  EXPECT_THAT(refusal, HasSubstr("a function that a running step calls"));
+  // Nobody waits for this one: it may use the model after the step.
+  std::promise<void> over;
+  std::optional<Pending> left;
+  double result = 0;
+  second.called = [&] {
+    over.get_future().wait();
+    first.called = nullptr;
+    result = a(x).at(0);
+  };
+  first.called = [&] { left.emplace(b.runAsync({x})); };
+  EXPECT_EQ(a(x).at(0), 6);
+  over.set_value();
+  EXPECT_EQ(left->get()[0].at(0), 6);
+  EXPECT_EQ(result, 6);
+}
+
+TEST(ModelThreads, MayEndAModelInAStepThatSharesItsState) {
+  CallingNet net;
+  const HostTensor x = numbered(Shape{1, 1}, 2);
+  auto model = inferenceModel(net, Options());
+  EXPECT_EQ(model(x).at(0), 6);
+  net.calls = false;
+  std::optional<TypedModel<CallingNet>> twin;
+  twin.emplace(trainingModel(net, Options(), optim::SGD(1)));
+  (*twin)(x);  // the slope of the loss is 2
+  EXPECT_THAT(messageOf([&] { trainingModel(net, Options(), optim::SGD(1)); }),
+              HasSubstr("already wrapped"));
+  net.called = [&] { twin.reset(); };
+  EXPECT_EQ(model(x).at(0), 2);
+  net.called = nullptr;
+  auto next = trainingModel(net, Options(), optim::SGD(1));  // the twin has left
+  next(x);
+  EXPECT_EQ(net.w.value().at(0), -1);
+}
+
+TEST(ModelThreads, MayEndAModelInAStepThatItStarted) {
+  auto net = std::make_unique<CallingNet>();
+  CallingNet& calling = *net;
+  std::optional<TypedModel<CallingNet>> model;
+  model.emplace(inferenceModel(*net, Options()));
+  std::promise<void> started;
+  calling.called = [&] {
+    started.get_future().wait();
+    model.reset();
+  };
+  Pending step = model->runAsync({numbered(Shape{1, 1}, 2)});
+  started.set_value();
+  EXPECT_EQ(step.get().at(0).at(0), 6);
+  calling.called = nullptr;
+  EXPECT_EQ(inferenceModel(*net, Options())(numbered(Shape{1, 1}, 3)).at(0), 9);
+}
+
+TEST(ModelThreads, ThatHaveAModelForThemselvesMayNotStartStepsInOthers) {
+  SharedClassifier net;
+  auto model = inferenceModel(net, Options());
+  const HostTensor x = numbered(Shape{2, 3}, 0.5);
+  const std::uint64_t expected = model(x).hash();
+  {
+    const auto scope = model.exclusive();
+    EXPECT_THAT(messageOf<InvalidArgument>([&] { model.runAsync({x}).get(); }),
+                HasSubstr("runAsync inside exclusive()"));
+    EXPECT_EQ(model(x).hash(), expected);
+  }
+  std::thread other([&] { EXPECT_EQ(model(x).hash(), expected); });  // would wait for ever
+  other.join();
+  EXPECT_EQ(model.runAsync({x}).get().at(0).hash(), expected);
+}
+
 TEST(ModelThreads, TraceAModuleThatCallsItsOwnModelOnceOnly) {
   struct Net : nn::Module {
     Model* self = nullptr;
@@ -336,6 +437,9 @@ TEST(ModelLifetimes, AModelThatWasMovedFromSaysSo) {
   refused([&] { first.optimizer(); });
   refused([&] { first.detachFromDevice(); });
   refused([&] { first.findFirstNonFinite({x}); });
+  refused([&] { static_cast<void>(first.exclusive()); });
+  refused([&] { first.options(); });
+  refused([&] { first.microBatchesPerStep(); });
   EXPECT_FALSE(first.isCompiled());
   EXPECT_FALSE(first.isAttachedToDevice());
   EXPECT_FALSE(first.cancel());
@@ -348,12 +452,16 @@ TEST(ModelLifetimes, ResultsAndBatchesOutliveEverything) {
   HostTensor result;
   std::optional<Pending> pending;
   NamedTensors state;
-  data::Batch batch;
+  Batch batch;
   std::uint64_t expected = 0;
+  const HostTensor rows = numbered(Shape{2, 3}, 0.5);
   {
     SharedClassifier net;
     auto model = inferenceModel(net, Options());
-    const HostTensor x = numbered(Shape{2, 3}, 0.5);
+    const HostTensor row = numbered(Shape{2, 3}, 0.5);
+    DataLoader loader(Options(), data::tensorDataset({row}), 2);
+    batch = *loader.next();
+    const HostTensor& x = batch.tensors.at(0);
     result = model(x);
     expected = HostTensor(result.clone()).hash();
     pending.emplace(model.runAsync({x}));
@@ -361,6 +469,7 @@ TEST(ModelLifetimes, ResultsAndBatchesOutliveEverything) {
     model.destroy();
   }
   EXPECT_EQ(result.hash(), expected);
+  EXPECT_EQ(batch.tensors.at(0).hash(), rows.hash());
   EXPECT_EQ(pending->get().at(0).hash(), expected);
   EXPECT_EQ(state.at("fc.weight").shape(), Shape({2, 3}));
 }
@@ -411,6 +520,82 @@ TEST(ModelLifetimes, FunctionsThatWereMovedFromOrLostTheirModuleSaySo) {
   net.reset();
   EXPECT_EQ(early(one).at(0).at(0), 8);
   EXPECT_THAT(messageOf([&] { late(one); }), HasSubstr("is gone"));
+}
+
+TEST(ModelThreads, CallACompiledFunctionWithItsModelForThemselves) {
+  nn::Module net;
+  CompiledFunction early = compile(net, Options(), timesEight);
+  const HostTensor one = HostTensor::of<float>(Shape{1}, {1});
+  early(one);
+  CompiledFunction late = compile(net, Options(), timesEight);
+  for (CompiledFunction* function : {&early, &late}) {  // built, and not yet
+    std::thread other;
+    {
+      const auto scope = early.model().exclusive();
+      other = std::thread([&] { EXPECT_EQ((*function)(one).at(0).at(0), 8); });
+      while (early.model().session().turn()->waiting() == 0) {
+        std::this_thread::yield();
+      }
+      EXPECT_EQ((*function)(one).at(0).at(0), 8);
+    }
+    other.join();
+  }
+}
+
+TEST(ModelThreads, ThatAFunctionWaitsForMayNotCallIt) {
+  CallingNet net;
+  const HostTensor in = numbered(Shape{1, 1}, 1);
+  std::string refusal;
+  CompiledFunction function = compile(net, Options().stallTimeout(20), [&](const Tensors& inputs) {
+    return repeat(
+        2,
+        [&](const Tensors& carry) {
+          return Tensors{net.call({carry[0]}, {{DType::F32, Shape{1, 1}}})[0] * 2.0};
+        },
+        inputs);
+  });
+  net.called = [&] { refusal = messageOf([&] { function(in); }); };
+  EXPECT_EQ(function(in).at(0).at(0), 4);
+  EXPECT_THAT(refusal, HasSubstr("a function that a running step calls"));
+}
+
+/// With enough weights that handing them back takes a while.
+struct ManyWeights : nn::Module {
+  std::vector<nn::Parameter*> all;
+  ManyWeights() {
+    for (int i = 0; i < 100; ++i) {
+      all.push_back(&addParameter(
+          fmt::format("w{}", i), {DType::F32, Shape{64}}, ir::Initializer::constant(0)));
+    }
+  }
+  nn::Tensor forward(nn::Tensor x) {
+    for (nn::Parameter* weight : all) {
+      x = x + nn::mean(weight->use());
+    }
+    return x;
+  }
+};
+
+TEST(ModelThreads, StartFromTheValuesOfAModelThatAnotherOneDestroys) {
+  const HostTensor x = numbered(Shape{1, 1}, 0);
+  std::atomic<int> wrong{0};
+  for (int round = 0; round < 10; ++round) {
+    ManyWeights net;
+    auto model = std::make_unique<TypedModel<ManyWeights>>(inferenceModel(net, Options()));
+    (*model)(x);
+    for (nn::Parameter* weight : net.all) {
+      weight->setValue(HostTensor::full({DType::F32, Shape{64}}, 1));
+    }
+    inThreads(2, [&](int thread) {
+      if (thread == 0) {
+        model->destroy();
+      } else {
+        auto next = inferenceModel(net, Options());
+        wrong += next(x).at(0) == 100 ? 0 : 1;
+      }
+    });
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(ModelThreads, CallOneCompiledFunctionWithTheirOwnInputs) {

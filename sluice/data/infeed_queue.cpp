@@ -47,6 +47,16 @@ const Types& InfeedQueue::types() {
   return types_;
 }
 
+bool InfeedQueue::awaitTypes(std::chrono::milliseconds atMost) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!types_.empty()) {
+      return true;
+    }
+  }
+  return prefetcher_.await(atMost);
+}
+
 std::vector<HostTensor> InfeedQueue::take() {
   std::optional<Batch> batch = prefetcher_.take();
   if (!batch) {

@@ -2,6 +2,7 @@
 // of its own reads ahead; whoever runs the model dequeues.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,9 @@ class InfeedQueue {
   /// Of an element; waits for the first. Throws InvalidArgument if there is none, or the dataset's
   /// error.
   const Types& types();
+  /// Until types() would not wait; false: not within this time (0: any). Throws Cancelled as
+  /// dequeue() does.
+  bool awaitTypes(std::chrono::milliseconds atMost);
   const std::vector<std::string>& names() const { return names_; }
 
   /// The next element. Waits. Throws InvalidArgument at the end of the dataset, for an element of

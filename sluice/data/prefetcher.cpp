@@ -65,6 +65,28 @@ void Prefetcher::loop() {
   }
 }
 
+bool Prefetcher::await(std::chrono::milliseconds atMost) {
+  std::unique_lock lock(mutex_);
+  if (items_.empty() && paused_) {
+    paused_ = false;
+    changed_.notify_all();
+  }
+  const auto over = [&] { return closed_ || interrupted_ || !items_.empty(); };
+  if (atMost.count() == 0) {
+    changed_.wait(lock, over);
+  } else if (!changed_.wait_for(lock, atMost, over)) {
+    return false;
+  }
+  requireGoing();
+  return true;
+}
+
+void Prefetcher::requireGoing() const {
+  if (interrupted_) {
+    raise<Cancelled>("the run that takes from this source of batches was stopped");
+  }
+}
+
 std::optional<Batch> Prefetcher::take() {
   std::unique_lock lock(mutex_);
   if (items_.empty() && paused_) {
@@ -72,9 +94,7 @@ std::optional<Batch> Prefetcher::take() {
     changed_.notify_all();
   }
   changed_.wait(lock, [&] { return closed_ || interrupted_ || !items_.empty(); });
-  if (interrupted_) {
-    raise<Cancelled>("the run that takes from this source of batches was stopped");
-  }
+  requireGoing();
   if (closed_) {
     raise<InvalidArgument>("the source of batches was closed while somebody takes from it");
   }

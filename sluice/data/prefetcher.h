@@ -3,6 +3,7 @@
 // before it, and again at every later take.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -38,6 +39,9 @@ class Prefetcher {
   /// The next batch, or nothing once per end (with AtEnd::Stop: from the end on). Waits. Throws the
   /// producer's error, or InvalidArgument once closed.
   std::optional<Batch> take();
+  /// Until take would not wait; false: not within this time (0: any). Throws Cancelled between
+  /// interrupt() and resume().
+  bool await(std::chrono::milliseconds atMost);
   /// Whoever waits in take, now or later, gets an error.
   void close();
   /// The same, with Cancelled, until resume().
@@ -54,6 +58,7 @@ class Prefetcher {
   void loop();
   /// Until there is room, and behind an end until somebody wants more. False: stop.
   bool awaitRoom();
+  void requireGoing() const;
 
   Producer producer_;
   std::size_t depth_;

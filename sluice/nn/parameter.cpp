@@ -101,6 +101,10 @@ void Parameter::setValue(const HostTensor& value) {
   }
 }
 
+void Parameter::startFrom(HostTensor value) {
+  initializer_ = ir::Initializer::of(std::move(value));
+}
+
 Tensor Parameter::use() const {
   return Tracer::current().use(*this);
 }

@@ -64,6 +64,8 @@ class Parameter {
   /// Sets it in the model that holds it, or as what it starts from; throws InvalidArgument unless
   /// the type is the parameter's.
   void setValue(const HostTensor& value);
+  /// For the model that holds the value and will not much longer: what it starts from then.
+  void startFrom(HostTensor value);
 
   /// The value in the current trace; throws InvalidArgument outside of one.
   Tensor use() const;

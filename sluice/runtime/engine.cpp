@@ -67,7 +67,7 @@ struct Engine::Impl {
   int workers = 0;                 // of the threads
   StepJob job;                     // written before `step` is raised, read by the threads after
   std::optional<StepArgs> args;    // of the job; kept while a thread is in the step
-  std::vector<const Turn*> turns;  // for whom the step's threads work
+  std::vector<Turn::Mark> marks;   // for whom the step's threads work
   std::atomic<bool> wrote{false};  // the step has begun to write state
   std::atomic<std::int32_t> step{0};
   std::atomic<bool> stop{false};
@@ -151,9 +151,9 @@ struct Engine::Impl {
         return;
       }
       try {
-        const Turn::Work mark(turns);
+        const Turn::Work work(marks);
         room.sources.reserve(job.replicas());
-        work(laneClass, room);
+        runTasks(laneClass, room);
       } catch (...) {
         fail(std::current_exception());
       }
@@ -193,7 +193,7 @@ struct Engine::Impl {
   bool over() const { return failed.load() || lanesLeft.load() == 0; }
 
   /// Runs ready tasks of a class until the step is over.
-  void work(LaneClass laneClass, TaskRoom& room) {
+  void runTasks(LaneClass laneClass, TaskRoom& room) {
     const bool idle = std::ranges::none_of(
         job.lanes, [&](const auto& lane) { return job.classOf(*lane) == laneClass; });
     if (idle && laneClass != LaneClass::Device) {
@@ -711,9 +711,9 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
   prepare(loaded);
   impl.args.emplace(given);
   const StepArgs& args = *impl.args;
-  const std::span<const Turn* const> outer = Turn::Work::current();
-  impl.turns.assign(outer.begin(), outer.end());
-  impl.turns.push_back(args.turn);
+  const std::span<const Turn::Mark> outer = Turn::Work::current();
+  impl.marks.assign(outer.begin(), outer.end());
+  impl.marks.push_back({args.turn});
   impl.links.begin();
   impl.wrote.store(false);
   impl.job = {.program = &loaded.program_,

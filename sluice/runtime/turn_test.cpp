@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/base/error.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::runtime {
@@ -102,13 +103,13 @@ TEST(Turns, AreRefusedToThoseForWhomTheOwnerWaits) {
   };
   const Turn::Hold mine(turn);
   std::thread worker([&] {
-    const std::vector<const Turn*> turns{turn.get()};
-    const Turn::Work work(turns);
+    const std::vector<Turn::Mark> marks{{turn.get()}};
+    const Turn::Work work(marks);
     EXPECT_THAT(take(turn), HasSubstr("running step"));
     EXPECT_THAT(take(other), HasSubstr("nothing thrown"));
     // A step of another model that this one's function waits for.
-    std::vector<const Turn*> both(Turn::Work::current().begin(), Turn::Work::current().end());
-    both.push_back(other.get());
+    std::vector<Turn::Mark> both(Turn::Work::current().begin(), Turn::Work::current().end());
+    both.push_back({other.get()});
     std::thread inner([&] {
       const Turn::Work innerWork(both);
       EXPECT_THAT(take(turn), HasSubstr("running step"));
@@ -118,6 +119,57 @@ TEST(Turns, AreRefusedToThoseForWhomTheOwnerWaits) {
   });
   worker.join();
   EXPECT_TRUE(Turn::Work::current().empty());
+}
+
+TEST(Turns, AreRefusedToAThreadThatWasLeftAloneAsLongAsTheOwnerHasThem) {
+  const auto turn = std::make_shared<Turn>();
+  const auto take = [&] { return messageOf([&] { const Turn::Hold hold(turn); }); };
+  std::vector<Turn::Mark> handedOn;
+  {
+    const Turn::Hold mine(turn);
+    std::thread worker([&] {
+      const std::vector<Turn::Mark> marks{{turn.get()}};
+      const Turn::Work work(marks);
+      handedOn = Turn::Work::handedOn();
+    });
+    worker.join();
+    std::thread alone([&] {
+      const Turn::Work work(handedOn);
+      EXPECT_TRUE(turn->isWaitingForThisThread());
+      EXPECT_THAT(take(), HasSubstr("running step"));
+    });
+    alone.join();
+  }
+  const Turn::Work work(handedOn);
+  EXPECT_FALSE(turn->isWaitingForThisThread());
+  EXPECT_EQ(take(), "nothing thrown");
+}
+
+TEST(Turns, AreGivenBackByAHoldThatCannotBeHandedOver) {
+  const auto turn = std::make_shared<Turn>();
+  {
+    const Turn::Hold outer = Turn::Hold::scope(turn);
+    Turn::Hold inner(turn);
+    EXPECT_FALSE(inner.isOnly());
+    EXPECT_THROW(Turn::handOver(std::move(inner)), InternalError);
+    EXPECT_TRUE(outer.isOnly());
+  }
+  std::thread other([&] { const Turn::Hold hold(turn); });  // would wait for ever
+  other.join();
+}
+
+TEST(Turns, HaveNothingToCancelBetweenTheCallsOfAScope) {
+  const auto turn = std::make_shared<Turn>();
+  const int mine = 0;
+  const Turn::Hold scope = Turn::Hold::scope(turn);
+  EXPECT_FALSE(turn->cancel(&mine));
+  {
+    const Turn::Hold call(turn, &mine);
+    EXPECT_TRUE(turn->cancel(&mine));
+    EXPECT_TRUE(turn->isCancelled());
+  }
+  EXPECT_FALSE(turn->cancel(&mine));
+  EXPECT_FALSE(turn->isCancelled());
 }
 
 TEST(Turns, AreCancelledForTheCallerThatHasThemOnly) {

@@ -1,4 +1,5 @@
 // A byte budget: a plan that fits, or an error that says what is over and what would fit.
+#include <algorithm>
 #include <regex>
 
 #include <gmock/gmock.h>
@@ -169,6 +170,7 @@ TEST(Budget, RemoteMemoryThatIsTooSmallIsNoRemedy) {
 struct Trained {
   std::size_t bytes = 0;
   std::vector<std::uint64_t> bits;  ///< of the weights, after two updates
+  bool packs = false;               ///< weights are packed before the micro-batches
 };
 
 Trained trainWideMlp(std::size_t budget) {
@@ -184,6 +186,10 @@ Trained trainWideMlp(std::size_t budget) {
     model.run(inputs);
   }
   trained.bytes = model.program().devices[0].totalBytes();
+  trained.packs =
+      std::ranges::any_of(model.program().segments, [](const program::Segment& segment) {
+        return segment.kind == program::SegmentKind::Pack && !segment.calls.empty();
+      });
   for (const nn::Parameter* parameter : net.parameters()) {
     trained.bits.push_back(parameter->value().hash());
   }
@@ -192,6 +198,9 @@ Trained trainWideMlp(std::size_t budget) {
 
 TEST(Budget, WeightsArePackedForEachMicroBatchWhereCopiesHaveNoRoom) {
   const Trained free = trainWideMlp(0);
+  if (!free.packs) {
+    GTEST_SKIP() << "the kernels of this processor want no packed copies of these weights";
+  }
   const Trained bound = trainWideMlp(free.bytes - 64);
   EXPECT_LE(bound.bytes, free.bytes - 64);
   EXPECT_EQ(bound.bits, free.bits);

@@ -223,10 +223,81 @@ TEST(NonFiniteLoss, IsSeenInStepsOfAnotherThreadAndInAnyIteration) {
   EXPECT_THAT(warning, HasSubstr("the loss is nan"));
 }
 
+TEST(NonFiniteLoss, IsSeenOnItsWayToAQueue) {
+  Scaled net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.0));
+  const HostTensor numbers = HostTensor::of<float>(Shape{2, 1}, {1, kNan});
+  data::InfeedQueue infeed(data::repeat(data::iterate(data::tensorDataset({numbers}))));
+  data::OutfeedQueue outfeed;
+  EXPECT_EQ(warningsOf([&] { model.run(infeed, outfeed); }), "");
+  EXPECT_THAT(warningsOf([&] { model.run(infeed, outfeed); }),
+              HasSubstr("the loss is nan after 2 updates"));
+  EXPECT_EQ(outfeed.dequeue()[0].at(0), 1);
+}
+
+TEST(NonFiniteLoss, IsSeenInLoopsThatMinimizeIt) {
+  Scaled net;
+  for (const bool enqueued : {false, true}) {
+    data::OutfeedQueue outfeed;
+    auto train = compile(net, Options(), [&](const Tensors& in) {
+      return repeat(
+          2,
+          [&](const Tensors& carry) {
+            const nn::Tensor loss = nn::mean(carry[0] * net.w.use());
+            if (enqueued) {
+              enqueue(outfeed, loss);
+            }
+            minimize(optim::SGD(0.0), loss);
+            return carry;
+          },
+          in);
+    });
+    EXPECT_THAT(warningsOf([&] { train(number(kNan)); }), HasSubstr("the loss is nan")) << enqueued;
+  }
+}
+
+TEST(NonFiniteLoss, OfABuilderIsSeenWhereItIsAnOutputOrAnAnchor) {
+  for (const bool anchored : {false, true}) {
+    Builder b;
+    const TensorId x = b.addInputTensor({DType::F32, Shape{1}}, "x");
+    const TensorId w = b.addInitializedInputTensor(number(1), "w");
+    const TensorId y = b.aiOnnx().mul(x, w);
+    const TensorId loss = b.aiGraphcore().identityloss(y);
+    b.addOutputTensor(y);
+    const std::string warning = warningsOf([&] {
+      if (!anchored) {
+        // Nobody fetches the loss: nobody looks at it.
+        trainingModel(b, loss, Options(), optim::SGD(0.0)).run({number(kNan)});
+        return;
+      }
+      const DataFlow flow(1, {{loss, AnchorReturnType("All")}});
+      TrainingSession session(b, flow, loss, optim::SGD(0.0));
+      session.prepareDevice();
+      NamedTensors arrays = session.initAnchorArrays();
+      session.run({{{"x", number(kNan)}}, arrays});
+    });
+    EXPECT_THAT(warning, anchored ? HasSubstr("the loss is nan") : HasSubstr(""));
+    EXPECT_EQ(warning.empty(), !anchored) << warning;
+  }
+}
+
 TEST(NonFiniteLoss, OfInferenceIsTheCallersBusiness) {
   Scaled net;
   auto model = inferenceModel(net, Options());
   EXPECT_EQ(warningsOf([&] { model(number(kNan)); }), "");
+}
+
+TEST(FindingNonFinite, NeedsRowsAsATrainingStepDoes) {
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 3, 2};
+    nn::Tensor forward(nn::Tensor x) { return nn::mean(fc(x)); }
+  };
+  Net net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] {
+                model.findFirstNonFinite({HostTensor(DType::F32, Shape{0, 3})});
+              }),
+              HasSubstr("has no rows"));
 }
 
 }  // namespace

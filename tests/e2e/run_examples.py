@@ -137,6 +137,9 @@ def phased_execution(programs):
             check(re.fullmatch(r"[\d.e+-]+ +s per iteration, \d+\.\d items/s", line), text)
         total, *parts = map(float, re.findall(r"[\d.]+(?:e[+-]\d+)?", lines[-1]))
         check(len(parts) == 4 and abs(sum(parts) - total) <= 0.02 * total, text)
+    # Sizes at which weights of mean 1/2 would overflow float16.
+    text = programs.run("phased_execution", "--training", "--iters", 1, "--batches-per-step", 1)
+    check("the loss is" not in text, text)
     with tempfile.TemporaryDirectory() as folder:
         text = programs.run("phased_execution", *small, "--profile", "--profile-dir", folder)
         check("one iteration instead of 2" in text and text.count("items/s") == 1, text)
