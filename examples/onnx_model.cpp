@@ -63,6 +63,9 @@ int train(Model& model, const std::vector<HostTensor>& inputs, std::int64_t step
 }
 
 int run(const Settings& settings) {
+  if (!settings.output.empty()) {
+    static_cast<void>(outputTarget(settings.output));  // before the work, not after it
+  }
   onnx::ImportOptions import;
   import.dims = cli::readDims(settings.dims);
   Builder builder(onnx::importModel(settings.model, import));

@@ -14,6 +14,10 @@ using namespace sluice;
 
 namespace {
 
+/// Compiling takes longer by the square: 4 s for this many with training, 150 s for four times
+/// that.
+constexpr std::int64_t kMostLayers = 1024;
+
 struct Settings {
   std::int64_t batchSize = 32;
   std::int64_t size = 250;
@@ -217,7 +221,7 @@ void addOptions(CLI::App& app, Settings& settings) {
       };
   count("--batch-size", settings.batchSize, 1 << 20, "Matrices per batch");
   count("--dsize", settings.size, 1 << 14, "Rows and columns of all matrices");
-  count("--num-layers", settings.layers, 4096, "Matrix products, a phase each");
+  count("--num-layers", settings.layers, kMostLayers, "Matrix products, a phase each");
   count("--batches-per-step", settings.batchesPerStep, 1 << 20, "Batches per call");
   count("--iters", settings.iterations, 1'000'000, "Calls");
   app.add_option("--dtype", settings.dtype, "Type of the numbers")

@@ -138,7 +138,9 @@ class Options : public Freezable {
   Options& enforceIpuRules(std::optional<bool> on) { return set(device_.enforceIpuRules, on); }
   /// Seconds without progress after which a run is stopped; 0: never.
   Options& stallTimeout(double seconds);
-  /// Entries of this file replace those of the shipped tuning table (see `sluice tune`).
+  /// Entries of this file replace those of the shipped tuning table (see `sluice tune`). It may
+  /// have comments alone, which is what `tune` writes if nothing is quicker, but it may not be
+  /// empty.
   Options& tuningTable(std::string path) { return set(device_.tuningTable, std::move(path)); }
 
   /// Seed of initial values and of every random op; the module's own seed when not set.

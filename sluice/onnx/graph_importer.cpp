@@ -177,6 +177,38 @@ void GraphImporter::countSequence(std::size_t elements) {
   }
 }
 
+void GraphImporter::countConstant(double bytes) {
+  constantBytes_ += bytes;
+  if (constantBytes_ > static_cast<double>(options_.limits.constantBytes)) {
+    raise<Unsupported>(
+        "constants of {:.0f} bytes must be computed to import this model, the limit is {}: raise "
+        "ImportOptions::limits.constantBytes",
+        constantBytes_,
+        options_.limits.constantBytes);
+  }
+}
+
+void GraphImporter::countWork(double work) {
+  constantWork_ += work;
+  if (constantWork_ > options_.limits.constantWork) {
+    raise<Unsupported>(
+        "constants that take {:.3g} flops and bytes to compute so far are needed to import this "
+        "model, the limit is {:.3g}: raise ImportOptions::limits.constantWork",
+        constantWork_,
+        options_.limits.constantWork);
+  }
+}
+
+void GraphImporter::countBody() {
+  if (++numBodies_ > options_.limits.bodies) {
+    raise<Unsupported>(
+        "bodies run and functions are called {} times so far, the limit for all together is {}: "
+        "raise ImportOptions::limits.bodies",
+        numBodies_,
+        options_.limits.bodies);
+  }
+}
+
 std::optional<HostTensor> GraphImporter::evaluate(Value value, std::vector<std::string>& inputs) {
   std::vector<ir::OpId> needed;
   std::unordered_set<std::uint64_t> seen;
@@ -206,20 +238,14 @@ std::optional<HostTensor> GraphImporter::evaluate(Value value, std::vector<std::
     const ir::Op& op = graph_.op(id);
     std::vector<HostTensor> results;
     for (const TensorType& type : op.outputs) {
-      knownBytes_ += type.bytes();
-    }
-    if (knownBytes_ > options_.limits.constantBytes) {
-      raise<Unsupported>(
-          "constants of {} bytes must be computed to import this model, the limit is {}: raise "
-          "ImportOptions::limits.constantBytes",
-          knownBytes_,
-          options_.limits.constantBytes);
+      countConstant(static_cast<double>(type.bytes()));
     }
     if (op.is(ir::kConstant)) {
       results.push_back(op.attrs.tensor("value"));
     } else if (op.is(ir::kVariable)) {
       results.push_back(graph_.findVariable(op.attrs.text("var"))->initializer.tensor);
     } else {
+      countWork(ops::workOf(*op.def, op.attrs, graph_.inputTypes(op)));
       std::vector<HostTensor> operands;
       for (const Value operand : op.inputs) {
         operands.push_back(known_.at(operand));
@@ -340,13 +366,7 @@ std::vector<Value> GraphImporter::inlineGraph(const pb::GraphProto& graph,
                                               std::span<const Value> inputs,
                                               Scope& parent) {
   const DepthGuard guard(depth_);
-  if (++numBodies_ > options_.limits.bodies) {
-    raise<Unsupported>(
-        "bodies run {} times so far, the limit for all together is {}: raise "
-        "ImportOptions::limits.bodies",
-        numBodies_,
-        options_.limits.bodies);
-  }
+  countBody();
   if (inputs.size() != static_cast<std::size_t>(graph.input_size())) {
     raise<InvalidArgument>(
         "body '{}' has {} inputs, got {} values", graph.name(), graph.input_size(), inputs.size());
@@ -381,6 +401,7 @@ std::vector<Value> GraphImporter::inlineFunction(const pb::FunctionProto& functi
                                                  std::span<const std::optional<Value>> inputs,
                                                  const ir::Attrs& attrs) {
   const DepthGuard guard(depth_);
+  countBody();
   if (inputs.size() > static_cast<std::size_t>(function.input_size())) {
     raise<InvalidArgument>("function {} has {} inputs, got {} values",
                            function.name(),

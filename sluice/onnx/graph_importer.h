@@ -60,7 +60,10 @@ class GraphImporter {
   bool isComputed(Value value);
   /// Keeps a function alive while its bodies are used.
   const pb::FunctionProto& keep(pb::FunctionProto function);
+  // Each adds to what the model has asked for so far, and throws Unsupported above the limit.
   void countSequence(std::size_t elements);
+  void countConstant(double bytes);
+  void countWork(double work);
   std::vector<Value> inlineGraph(const pb::GraphProto& graph,
                                  std::span<const Value> inputs,
                                  Scope& parent);
@@ -78,6 +81,7 @@ class GraphImporter {
     std::string name;
   };
 
+  void countBody();
   void readOpsets();
   /// Notes the names that batch norms read as statistics.
   void findStatistics(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes);
@@ -122,7 +126,8 @@ class GraphImporter {
   std::vector<Pending> pending_;
   std::list<pb::FunctionProto> functions_;
   std::unordered_map<std::string, const pb::ValueInfoProto*> declared_;  // when first asked for
-  std::size_t knownBytes_ = 0;
+  double constantBytes_ = 0;
+  double constantWork_ = 0;
   std::vector<std::string> names_;  // tensors of the main graph in order
   int depth_ = 0;
   std::size_t numBodies_ = 0;

@@ -183,10 +183,15 @@ std::vector<Value> suppress(Node& node) {
       decidingOperand(node, i);
     }
   }
+  const std::int64_t kept = node.integerOf(2, 0);
+  const std::int64_t count = scores.shape().rank() == 0 ? 0 : scores.shape().dims().back();
+  // Each score is compared with all that are kept.
+  node.countWork(10.0 * static_cast<double>(scores.shape().elements()) *
+                 static_cast<double>(std::clamp<std::int64_t>(kept, 0, count)));
   return {node.b.constant(
       nonMaxSuppression(boxes,
                         scores,
-                        {.maxPerClass = node.integerOf(2, 0),
+                        {.maxPerClass = kept,
                          .overlap = node.realOf(3, 0.0),
                          .score = node.has(4) ? std::optional(node.realOf(4, 0.0)) : std::nullopt,
                          .centers = node.flag("center_point_box")}))};

@@ -67,7 +67,7 @@ std::vector<Value> range(Node& node) {
         "a range from {} to {} in steps of {} has no length", start, limit, delta);
   }
   const double count = std::max(std::ceil((limit - start) / delta), 0.0);
-  requireModestSize(count);
+  node.countConstant(count, dtype);
   HostTensor numbers(dtype, Shape{static_cast<std::int64_t>(count)});
   for (std::int64_t i = 0; i < numbers.shape().elements(); ++i) {
     numbers.set(i, start + static_cast<double>(i) * delta);

@@ -1,5 +1,6 @@
 // Translations of signal ops. Complex numbers are pairs in the last axis; windows and mel matrices
 // depend on constants only and are computed here.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -92,7 +93,7 @@ std::vector<Value> stft(Node& node) {
         "frames of {} numbers every {} cannot be cut from {}", length, step, shape.str());
   }
   const std::int64_t frames = (shape[1] - length) / step + 1;
-  requireModestSize(static_cast<double>(frames) * static_cast<double>(length));
+  node.countConstant(static_cast<double>(frames) * static_cast<double>(length), DType::I64);
   HostTensor positions(DType::I64, Shape{frames, length});
   for (std::int64_t i = 0; i < frames * length; ++i) {
     const std::int64_t frame = i / length;
@@ -122,8 +123,9 @@ std::vector<Value> window(Node& node) {
   if (size < 0) {
     raise<InvalidArgument>("a window cannot have {} numbers", size);
   }
-  requireModestSize(static_cast<double>(size));
-  HostTensor numbers(node.dtypeAttr("output_datatype", DType::F32), Shape{size});
+  const DType dtype = node.dtypeAttr("output_datatype", DType::F32);
+  node.countConstant(static_cast<double>(size), dtype);
+  HostTensor numbers(dtype, Shape{size});
   const auto period = static_cast<double>(node.flag("periodic", true) ? size : size - 1);
   for (std::int64_t n = 0; n < size; ++n) {
     const double turn = period > 0 ? 2.0 * std::numbers::pi * static_cast<double>(n) / period : 0.0;
@@ -159,6 +161,7 @@ MelOptions melOptions(Node& node) {
 
 /// The bins of the transform where the triangles of the mel scale begin, peak and end.
 Ints melEdges(const MelOptions& o) {
+  constexpr double kFar = 1e15;  // behind every bin, and an integer
   const auto mel = [](double hertz) { return 2595.0 * std::log10(1.0 + hertz / 700.0); };
   const double first = mel(o.low);
   const double step = (mel(o.high) - first) / static_cast<double>(o.bins + 2);
@@ -166,8 +169,8 @@ Ints melEdges(const MelOptions& o) {
   for (std::int64_t i = 0; i < o.bins + 2; ++i) {
     const double at = first + static_cast<double>(i) * step;
     const double hertz = 700.0 * (std::pow(10.0, at / 2595.0) - 1.0);
-    edges.push_back(
-        static_cast<std::int64_t>(std::floor(static_cast<double>(o.length + 1) * hertz / o.rate)));
+    const double bin = std::floor(static_cast<double>(o.length + 1) * hertz / o.rate);
+    edges.push_back(static_cast<std::int64_t>(std::min(kFar, bin)));
   }
   return edges;
 }
@@ -175,9 +178,10 @@ Ints melEdges(const MelOptions& o) {
 std::vector<Value> melWeightMatrix(Node& node) {
   const MelOptions options = melOptions(node);
   const std::int64_t rows = options.length / 2 + 1;
-  requireModestSize(static_cast<double>(rows) * static_cast<double>(options.bins));
+  const DType dtype = node.dtypeAttr("output_datatype", DType::F32);
+  node.countConstant(static_cast<double>(rows) * static_cast<double>(options.bins), dtype);
   const Ints edges = melEdges(options);
-  HostTensor weights(node.dtypeAttr("output_datatype", DType::F32), Shape{rows, options.bins});
+  HostTensor weights(dtype, Shape{rows, options.bins});
   for (std::int64_t bin = 0; bin < options.bins; ++bin) {
     const std::int64_t low = edges[static_cast<std::size_t>(bin)];
     const std::int64_t peak = edges[static_cast<std::size_t>(bin) + 1];
@@ -190,10 +194,10 @@ std::vector<Value> melWeightMatrix(Node& node) {
     if (low == peak) {
       put(peak, 1.0);
     }
-    for (std::int64_t row = low; row <= peak && low < peak; ++row) {
+    for (std::int64_t row = low; row <= std::min(peak, rows - 1) && low < peak; ++row) {
       put(row, static_cast<double>(row - low) / static_cast<double>(peak - low));
     }
-    for (std::int64_t row = peak; row < high; ++row) {
+    for (std::int64_t row = peak; row < std::min(high, rows); ++row) {
       put(row, static_cast<double>(high - row) / static_cast<double>(high - peak));
     }
   }

@@ -41,14 +41,6 @@ T attrOr(const Node& node, std::string_view name, T otherwise) {
 
 }  // namespace
 
-void requireModestSize(double elements) {
-  constexpr double kMost = 1U << 26U;
-  if (elements > kMost) {
-    raise<Unsupported>("a constant of {} numbers is too large to compute while importing",
-                       elements);
-  }
-}
-
 DType dtypeOf(std::int64_t onnxType) {
   for (const TypePair& pair : kTypes) {
     if (pair.onnx == onnxType) {

@@ -70,6 +70,11 @@ class Node {
   virtual Value named(const std::string& tensor) = 0;
   /// Before a sequence of so many elements is made. Throws Unsupported above the limit.
   virtual void countSequence(std::size_t elements) = 0;
+  /// Before a tensor of so many elements is computed: a few bytes of a file can ask for any number.
+  /// Throws Unsupported if all such tensors together are above the limits.
+  virtual void countConstant(double elements, DType dtype) = 0;
+  /// Before so many flops are done. Throws Unsupported above the limit for all.
+  virtual void countWork(double flops) = 0;
 
   // What follows is made of the above.
   const TensorType& type(std::size_t i) { return b.type(input(i)); }
@@ -112,10 +117,6 @@ struct Translation {
   std::string_view domain = "";
   bool sequences = false;  ///< an operand may be a sequence of tensors
 };
-
-/// A tensor that is computed while importing may have this many elements; a few bytes of a file can
-/// ask for any number. Throws Unsupported.
-void requireModestSize(double elements);
 
 /// The element type of a number of TensorProto.DataType; throws Unsupported.
 DType dtypeOf(std::int64_t onnxType);

@@ -186,6 +186,11 @@ bool ProtoNode::canEvaluate(Value value) {
   return !importer_.isComputed(value);
 }
 
+void ProtoNode::countConstant(double elements, DType dtype) {
+  importer_.countConstant(elements * static_cast<double>(byteSize(dtype)));
+  importer_.countWork(elements);
+}
+
 Value ProtoNode::named(const std::string& tensor) {
   Scope::Tensor* found = importer_.find(scope_, tensor);
   if (found == nullptr) {

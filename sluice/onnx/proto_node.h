@@ -28,6 +28,8 @@ class ProtoNode final : public Node {
   std::int64_t replicas() const override { return importer_.options().replicas; }
   const ImportLimits& limits() const override { return importer_.options().limits; }
   void countSequence(std::size_t elements) override { importer_.countSequence(elements); }
+  void countConstant(double elements, DType dtype) override;
+  void countWork(double flops) override { importer_.countWork(flops); }
   std::size_t numInputs() const override { return static_cast<std::size_t>(proto_.input_size()); }
   std::size_t numOutputs() const override { return static_cast<std::size_t>(proto_.output_size()); }
   bool has(std::size_t input) const override;

@@ -9,6 +9,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/cost.h"
 #include "sluice/ops/elementwise.h"
 #include "sluice/ops/layout.h"
 #include "sluice/ops/linear_ops.h"
@@ -51,6 +52,20 @@ std::size_t smallestFactor(std::size_t n) {
     }
   }
   return n;
+}
+
+/// A transform of n = p q ... numbers combines each of them p, q, ... times.
+ir::Cost cost(const ir::OpView& op) {
+  const Shape& shape = op.inputs[0].shape;
+  const auto extent = static_cast<std::size_t>(shape[axisAttr(op, shape)]);
+  std::size_t factors = 0;
+  for (std::size_t n = extent; n > 1;) {
+    const std::size_t p = smallestFactor(n);
+    factors += p;
+    n /= p;
+  }
+  return costOfFlops(op,
+                     4.0 * static_cast<double>(factors) * static_cast<double>(shape.elements()));
 }
 
 /// roots[k] = e^(-+ 2 pi i k / size of the whole transform).
@@ -121,8 +136,12 @@ void reference(const ir::KernelArgs& args) {
 
 }  // namespace
 
-constinit const ir::OpDef kDft{
-    .name = "dft", .attrs = kAttrs, .infer = infer, .grad = grad, .reference = reference};
+constinit const ir::OpDef kDft{.name = "dft",
+                               .attrs = kAttrs,
+                               .infer = infer,
+                               .grad = grad,
+                               .cost = cost,
+                               .reference = reference};
 
 Value dft(GraphBuilder& b, Value x, std::int64_t axis, bool inverse) {
   return b.add(kDft, {x}, {{"axis", axis}, {"inverse", inverse}});

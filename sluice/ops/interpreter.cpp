@@ -44,26 +44,34 @@ HostTensor assigned(const std::string& mode,
   return result;
 }
 
-std::vector<HostTensor> decomposed(const ir::OpView& op,
-                                   const std::vector<HostTensor>& inputs,
-                                   ir::RunInfo run) {
+/// An op taken apart; its operands are the graph's inputs in0, in1, ..., its results out0, out1,
+/// ...
+ir::Graph partsOf(const ir::OpView& op) {
   ir::Graph graph(std::string(op.def.name));
   ir::GraphBuilder builder(graph);
   std::vector<ir::Value> values;
-  TensorMap feeds;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::string name = fmt::format("in{}", i);
-    values.push_back(builder.input(name, inputs[i].type()));
-    feeds.emplace(name, inputs[i]);
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    values.push_back(builder.input(fmt::format("in{}", i), op.inputs[i]));
   }
   const std::vector<ir::Value> results = op.def.decompose(builder, op, values);
   for (std::size_t i = 0; i < results.size(); ++i) {
     graph.addOutput(fmt::format("out{}", i), results[i]);
   }
+  return graph;
+}
+
+std::vector<HostTensor> decomposed(const ir::OpView& op,
+                                   const std::vector<HostTensor>& inputs,
+                                   ir::RunInfo run) {
+  const ir::Graph graph = partsOf(op);
+  TensorMap feeds;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    feeds.emplace(fmt::format("in{}", i), inputs[i]);
+  }
   TensorMap none;
   const TensorMap outputs = evaluate(graph, feeds, none, run);
   std::vector<HostTensor> tensors;
-  for (std::size_t i = 0; i < results.size(); ++i) {
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     tensors.push_back(outputs.at(fmt::format("out{}", i)));
   }
   return tensors;
@@ -97,6 +105,26 @@ std::vector<HostTensor> evaluate(const ir::OpDef& def,
   }
   def.reference({op, in, out, run});
   return results;
+}
+
+double workOf(const ir::OpDef& def, const ir::Attrs& attrs, const std::vector<TensorType>& inputs) {
+  const ir::Attrs complete = ir::completeAttrs(def, attrs);
+  const std::vector<TensorType> outputs = def.infer({def, complete, inputs, {}});
+  const ir::OpView op{def, complete, inputs, outputs};
+  if (def.reference != nullptr) {
+    const ir::Cost cost = ir::costOf(op);
+    return cost.flops + cost.bytesRead + cost.bytesWritten;
+  }
+  SLUICE_CHECK(def.decompose != nullptr, "{} has neither reference nor decompose", def.name);
+  const ir::Graph graph = partsOf(op);
+  double work = 0;
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& part = graph.op(id);
+    if (!part.is(ir::kInput) && !part.is(ir::kConstant)) {
+      work += workOf(*part.def, part.attrs, graph.inputTypes(part));
+    }
+  }
+  return work;
 }
 
 TensorMap evaluate(const ir::Graph& graph,

@@ -18,6 +18,10 @@ std::vector<HostTensor> evaluate(const ir::OpDef& def,
                                  const std::vector<HostTensor>& inputs,
                                  ir::RunInfo run = {});
 
+/// What evaluate would do for one op: flops and bytes that are read and written, those of its parts
+/// if it is a composite.
+double workOf(const ir::OpDef& def, const ir::Attrs& attrs, const std::vector<TensorType>& inputs);
+
 /// A whole graph: inputs by name, variables by name (changed by assigns); returns the outputs by
 /// name. Throws InvalidArgument for a missing or ill-typed input or variable.
 TensorMap evaluate(const ir::Graph& graph,

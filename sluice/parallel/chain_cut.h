@@ -22,11 +22,16 @@ struct ChainItem {
   bool mayCut = true;          ///< behind it
 };
 
+/// Into how many parts the chain can be cut so that none is empty.
+std::size_t mostParts(std::span<const ChainItem> items);
+
 /// The part of each item. `shares` are those of the parts in the work, in order; there are fewer
 /// parts if the chain cannot be cut so often. With a budget of bytes per part, cuts that keep more
-/// than the evenest in bytes are left out unless they stay well below the budget.
+/// than the evenest in bytes are left out unless they stay well below the budget. The number of
+/// parts that it looks at is added to `looks`, for tests of how the time grows.
 std::vector<std::int32_t> cutChain(std::span<const ChainItem> items,
                                    std::span<const double> shares,
-                                   std::int64_t budget = 0);
+                                   std::int64_t budget = 0,
+                                   std::size_t* looks = nullptr);
 
 }  // namespace sluice::parallel

@@ -133,5 +133,39 @@ TEST(CutChain, GivesFewerPartsWhereItMayNotCut) {
   EXPECT_EQ(cutChain(items, std::vector{0.5, 0.5}), (std::vector<std::int32_t>{0, 0, 0, 0}));
 }
 
+/// Parts that are looked at to cut even items over the devices.
+std::size_t looksFor(std::size_t items, std::size_t devices) {
+  std::size_t looks = 0;
+  const std::vector<double> shares(devices, 1.0 / static_cast<double>(devices));
+  const std::vector<ChainItem> chain(items, ChainItem{.work = 100, .bytes = 100});
+  const std::vector<std::int32_t> parts = cutChain(chain, shares, 1000, &looks);
+  EXPECT_EQ(static_cast<std::size_t>(parts.back()) + 1, std::min(items, devices));
+  return looks;
+}
+
+TEST(CutChain, LooksAtNoMoreThanItemsTimesItems) {
+  // Three runs look at parts of up to twice the even length, on every device that can have them.
+  for (const std::size_t devices : {2U, 10U, 100U, 250U, 499U, 500U}) {
+    EXPECT_LE(looksFor(500, devices), 6U * 500 * 500) << devices << " devices";
+  }
+}
+
+TEST(CutChain, TakesNoLongerForDevicesThatItCannotUse) {
+  EXPECT_EQ(looksFor(19, 2000), looksFor(19, 19));
+  EXPECT_EQ(mostParts(std::vector<ChainItem>(19)), 19U);
+  EXPECT_EQ(mostParts({}), 0U);
+}
+
+/// Where one item has nearly all of the work, parts of any length count as even.
+TEST(CutChain, LooksAtFewerThanAllPartsOfUnevenItems) {
+  constexpr std::size_t kItems = 300;
+  std::vector<ChainItem> items(kItems);
+  items[kItems / 2].work = 1'000'000;
+  const std::vector<double> shares(200, 1.0 / 200);
+  std::size_t looks = 0;
+  EXPECT_EQ(cutChain(items, shares, 0, &looks).back(), 199);
+  EXPECT_LE(looks, kItems * kItems * 200 / 4);
+}
+
 }  // namespace
 }  // namespace sluice::parallel

@@ -66,6 +66,8 @@ bool allSet(const ir::Graph& graph,
 
 /// More items than this tell devices apart no better, and take longer to cut.
 constexpr std::size_t kMostItems = 2048;
+/// Of Auto: half of the items, so that each device can have some.
+constexpr std::size_t kMostDevices = kMostItems / 2;
 
 /// The ops of a graph as a chain: what they cost, and what goes over a cut behind each.
 class OpChain {
@@ -79,6 +81,8 @@ class OpChain {
     measureBytes();
     measureCrossing();
   }
+
+  std::size_t mostDevices() const { return mostParts(items_); }
 
   std::vector<std::int32_t> devices(std::span<const double> shares) const {
     const std::vector<std::int32_t> parts =
@@ -196,18 +200,22 @@ class OpChain {
   std::vector<std::size_t> itemOf_;  // by position of the op
 };
 
-/// Throws InvalidArgument, with the most that work, if a cut into equal parts leaves devices empty.
-void requireAllUsed(const OpChain& chain, std::size_t numOps, std::int32_t wanted) {
-  const auto used = [&](std::int32_t count) {
-    const std::vector<double> shares(static_cast<std::size_t>(count), 1.0 / count);
-    return numOps == 0 ? 0 : std::ranges::max(chain.devices(shares)) + 1;
-  };
-  std::int32_t possible = used(wanted);
-  if (possible == wanted || numOps == 0) {
-    return;
+/// Throws InvalidArgument if the devices are so many that a cut would take long.
+void requireFewDevices(std::size_t wanted) {
+  if (wanted > kMostDevices) {
+    raise<InvalidArgument>(
+        "devicesPerReplica is {}, but VirtualGraphMode::Auto cuts a graph over at most {} devices; "
+        "ask for fewer, or annotate ops with virtualGraph and use Manual",
+        wanted,
+        kMostDevices);
   }
-  while (possible > 1 && used(possible) != possible) {
-    --possible;
+}
+
+/// Throws InvalidArgument, with the most that work, if a cut into equal parts leaves devices empty.
+void requireAllUsed(const OpChain& chain, std::int32_t wanted) {
+  const std::size_t possible = chain.mostDevices();
+  if (possible == 0 || std::cmp_less_equal(wanted, possible)) {
+    return;
   }
   raise<InvalidArgument>(
       "devicesPerReplica is {}, but the graph can be cut by cost over at most {} devices, so that "
@@ -219,6 +227,7 @@ void requireAllUsed(const OpChain& chain, std::size_t numOps, std::int32_t wante
 
 void cutByCost(ir::Graph& graph, std::span<const OpId> ops, const PartitionOptions& options) {
   std::vector<double> shares = options.ratios;
+  requireFewDevices(std::max(shares.size(), static_cast<std::size_t>(options.devices)));
   if (shares.empty()) {
     shares.assign(static_cast<std::size_t>(options.devices), 1.0 / options.devices);
   } else if (options.devices > 1 && std::cmp_not_equal(options.devices, shares.size())) {
@@ -226,10 +235,10 @@ void cutByCost(ir::Graph& graph, std::span<const OpId> ops, const PartitionOptio
         "virtualGraphSplitRatios has {} ratios for {} devices", shares.size(), options.devices);
   }
   const OpChain chain(graph, ops, options);
-  const std::vector<std::int32_t> devices = chain.devices(shares);
   if (options.ratios.empty()) {
-    requireAllUsed(chain, ops.size(), options.devices);
+    requireAllUsed(chain, options.devices);
   }
+  const std::vector<std::int32_t> devices = chain.devices(shares);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     set(graph, ops[i], devices[i], devices[i]);
   }

@@ -142,6 +142,12 @@ TEST(AnnotateStages, RefusesMoreDevicesThanTheCutCanFill) {
                 annotateStages(chain.graph, {.mode = VirtualGraphMode::Auto, .devices = 60});
               }),
               HasSubstr("devicesPerReplica is 60, but the graph can be cut by cost over at most"));
+  EXPECT_THAT(messageOf([&] {
+                annotateStages(chain.graph,
+                               {.mode = VirtualGraphMode::Auto, .devices = 2'000'000'000});
+              }),
+              HasSubstr("devicesPerReplica is 2000000000, but VirtualGraphMode::Auto cuts a graph "
+                        "over at most 1024 devices"));
   annotateStages(chain.graph, {.mode = VirtualGraphMode::Auto, .devices = 4});
   EXPECT_THAT(chain.devices(), ElementsAre(0, 1, 2, 3));
 }

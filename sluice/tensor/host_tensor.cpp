@@ -37,6 +37,9 @@ std::shared_ptr<std::byte> allocateZeroed(const TensorType& type) {
 }
 
 void requireElement(const TensorType& type, std::int64_t i) {
+  if (type.shape.elements() == 0) {
+    raise<InvalidArgument>("a tensor {} has no elements, there is no element {}", type.str(), i);
+  }
   if (i < 0 || i >= type.shape.elements()) {
     raise<InvalidArgument>("a tensor {} has elements 0 to {}, there is no element {}",
                            type.str(),

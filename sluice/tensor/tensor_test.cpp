@@ -2,11 +2,13 @@
 #include <cstdint>
 #include <limits>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
 #include "sluice/tensor/host_tensor.h"
 #include "tests/support/address_space.h"
+#include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
@@ -92,6 +94,10 @@ TEST(HostTensor, ElementsThatAreNotThereAreTheCallersError) {
     EXPECT_THROW(t.set(i, 0), InvalidArgument);
   }
   EXPECT_THROW(static_cast<void>(HostTensor().at(0)), InvalidArgument);
+  EXPECT_THAT(testing::messageOf([] {
+                static_cast<void>(HostTensor(DType::F32, {0, 3}).at(0));
+              }),
+              ::testing::HasSubstr("f32[0, 3] has no elements, there is no element 0"));
   EXPECT_THROW(t.rows(1, INT64_MAX), InvalidArgument);
 }
 

@@ -323,6 +323,30 @@ TEST(Pipeline, NamesThePassThatFailed) {
   }
 }
 
+/// An op whose types are inferred when it is made and whenever a graph with it is verified.
+int numInferences = 0;
+constinit const ir::OpDef kCounted{.name = "counted",
+                                   .infer =
+                                       [](const ir::OpView& op) {
+                                         ++numInferences;
+                                         return std::vector<TensorType>{op.inputs[0]};
+                                       },
+                                   .reference = [](const ir::KernelArgs&) {}};
+
+TEST(Pipeline, VerifiesAgainOnlyWhatAPassHasChanged) {
+  ir::Graph graph("g");
+  ir::GraphBuilder b(graph);
+  const ir::Value x = b.input("x", {DType::F32, Shape{2}});
+  graph.addOutput("y", b.add(kCounted, {x}));
+  numInferences = 0;
+  runPasses(graph);
+  EXPECT_EQ(numInferences, 1);  // of eight passes none has anything to do
+  ops::neg(b, x);               // is dead
+  numInferences = 0;
+  runPasses(graph);
+  EXPECT_EQ(numInferences, 2);
+}
+
 TEST(Pipeline, VerifiesAfterEachPassUnlessToldNotTo) {
   ir::Graph graph("g");
   ir::GraphBuilder b(graph);

@@ -58,14 +58,17 @@ std::span<const PassInfo> passes() {
 
 void runPasses(ir::Graph& graph, const TransformOptions& options) {
   int number = 0;
+  bool verified = false;
   for (const PassInfo& pass : passes()) {
     if (pass.isFusion && !options.fusion) {
       continue;
     }
     try {
-      pass.run(graph, options);
-      if (options.verify) {
+      const bool changed = pass.run(graph, options);
+      // Takes longer than most passes: a graph that none has changed is not looked at again.
+      if (options.verify && (changed || !verified)) {
         ir::verify(graph);
+        verified = true;
       }
       if (!options.dumpDirectory.empty()) {
         dump(graph, options.dumpDirectory, number, pass.name);

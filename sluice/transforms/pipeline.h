@@ -13,7 +13,7 @@ namespace sluice::transforms {
 
 struct TransformOptions {
   bool fusion = true;
-  bool verify = true;  ///< check the graph's invariants after each pass
+  bool verify = true;  ///< check the graph's invariants after each pass that changes it
   std::string dumpDirectory =
       {};  ///< not empty: the text after each pass goes into NN_name.txt there
   /// Composites that stay whole because a device has a kernel for them; empty: none.

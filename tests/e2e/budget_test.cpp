@@ -206,7 +206,8 @@ TEST(Budget, WeightsArePackedForEachMicroBatchWhereCopiesHaveNoRoom) {
   EXPECT_EQ(bound.bits, free.bits);
 }
 
-/// A GPT of 256 x 4 layers, 4 sequences of 64 in each of 4 micro-batches.
+/// A GPT of 256 x 4 layers, 4 sequences of 64 in each micro-batch. A budget of 0 is none: then
+/// weights may have packed copies, which give way under a budget.
 std::size_t gptBytes(std::size_t budget, std::int32_t accumulation) {
   const examples::GptShape shape{.width = 256, .layers = 4, .batchSize = 4};
   Options made;

@@ -4,6 +4,7 @@
     tests/e2e/run_examples.py NAME FOLDER   NAME: a function below; FOLDER: of the programs
 """
 import json
+import os
 import random
 import re
 import signal
@@ -115,6 +116,11 @@ def onnx_model(programs):
         check("2  conv" in programs.run("sluice", "inspect", files[0]), "the file is no model")
     check("at most 19 devices" in programs.run("onnx_model", model, "--devices", 60, code=1), "60")
     check("FileError" in programs.run("onnx_model", "missing.onnx", code=1), "missing")
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = Path(folder) / "pipe"
+        os.mkfifo(pipe)
+        text = programs.run("onnx_model", model, "--output", pipe, code=1)
+        check("FIFO" in text and "step" not in text, text)
     check("NAME=NUMBER" in programs.run("onnx_model", model, "--dim", "N", code=2), "dim")
     check("out of range" in programs.run("onnx_model", model, "--dim", "N=" + HUGE, code=2), "dim")
 
@@ -149,8 +155,9 @@ def phased_execution(programs):
     check("--dtype" in programs.run("phased_execution", "--dtype", "int8", code=2), "dtype")
     text = programs.run("phased_execution", "--devices-memory", "many", code=2)
     check("--devices-memory" in text, text)
-    for args, word in ((("--num-layers", 1 << 32), "1 to 4096"),
-                       (("--num-layers", 4096, "--dsize", 16384), "limited to"),
+    for args, word in ((("--num-layers", 1 << 32), "1 to 1024"),
+                       (("--num-layers", 1025, "--dsize", 8), "1 to 1024"),
+                       (("--num-layers", 1024, "--dsize", 16384), "limited to"),
                        (("--batches-per-step", 1 << 20, "--batch-size", 1 << 20), "limited to")):
         check(word in programs.run("phased_execution", *args, code=2), word)
     command = re.search(r"build/bin/(phased_execution.*)", (ROOT / "README.md").read_text())
@@ -508,6 +515,7 @@ EXAMPLES = ("char_gpt", "custom_op", "linear_regression", "live_loss", "mlp", "m
 
 def programs(programs):
     """Every example explains itself and has the same exit codes; no tools of tests are among them."""
+    # readme_example is the README's program, letter by letter, and takes no arguments.
     for name in EXAMPLES:
         text = programs.run(name, "--help")
         check("Example" in text and name in text.split("Example")[1], text)

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <random>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <onnx/defs/parser.h>
@@ -267,6 +268,92 @@ TEST(HostileModels, ThatUnrollLongExtentsAreRefused) {
                                 "n = Constant<value_ints: ints = [100000000]>() "
                                 "z = ConstantOfShape(n) s = Shape(z) y = Expand(x, z) }")),
               HasSubstr("limits.constantBytes"));
+}
+
+/// Functions of which each calls the next one twice, and the last one does nothing.
+std::string callsOf(int depth) {
+  std::string text =
+      "<ir_version: 8, opset_import: [\"\" : 17, \"o\" : 1]>\n"
+      "main (float[2] x) => (float[2] y) { h = o.f0(x) y = Neg(h) }\n";
+  for (int i = 0; i < depth; ++i) {
+    text += fmt::format(
+        "<domain: \"o\", opset_import: [\"\" : 17, \"o\" : 1]>\n"
+        "f{0} (v) => (r) {{ a = o.f{1}(v) r = o.f{1}(a) }}\n",
+        i,
+        i + 1);
+  }
+  text += fmt::format(
+      "<domain: \"o\", opset_import: [\"\" : 17]>\nf{} (v) => (v) {{ w = Neg(v) }}\n", depth);
+  pb::ModelProto model;
+  model.ParseFromString(modelOf(text));
+  model.mutable_functions(depth)->clear_node();
+  return model.SerializeAsString();
+}
+
+TEST(HostileModels, ThatCallFunctionsOverAndOverAreRefused) {
+  using ::testing::HasSubstr;
+  // 2^5 - 1 calls of f0 to f4.
+  EXPECT_EQ(refusalOf(callsOf(4), {.bodies = 31}), "imported");
+  EXPECT_THAT(refusalOf(callsOf(4), {.bodies = 30}), HasSubstr("called 31 times so far"));
+  EXPECT_THAT(refusalOf(callsOf(30)), HasSubstr("limits.bodies"));
+}
+
+/// A model whose result has the shape that `text` computes from no inputs, as s.
+std::string shapeFrom(const std::string& text) {
+  return graphOf("main (float[2] x) => (float[K] y) { " + text +
+                 " r = ReduceSum<keepdims = 0>(s) t = Cast<to = 7>(r) "
+                 "ax = Constant<value_ints: ints = [0]>() u = Unsqueeze(t, ax) "
+                 "y = ConstantOfShape(u) }");
+}
+
+std::string squareOf(int extent) {
+  return fmt::format("e = Constant<value_ints: ints = [{0}, {0}]>() c = ConstantOfShape(e) ",
+                     extent);
+}
+
+TEST(HostileModels, WhoseConstantsTakeLongToComputeAreRefused) {
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  const std::string product = shapeFrom(squareOf(100) + "s = MatMul(c, c)");
+  // 2 * 100^3 flops, and some 0.2e6 bytes and additions.
+  EXPECT_EQ(refusalOf(product, {.constantWork = 2.3e6}), "imported");
+  EXPECT_THAT(refusalOf(product, {.constantWork = 1.9e6}), HasSubstr("limits.constantWork"));
+  EXPECT_THAT(refusalOf(shapeFrom(squareOf(2000) + "s = MatMul(c, c)")),
+              AllOf(HasSubstr("1.61e+10 flops"), HasSubstr("limits.constantWork")));
+  EXPECT_THAT(
+      refusalOf(shapeFrom(squareOf(2000) + "s = Einsum<equation: string = \"ij,kj->ik\">(c, c)")),
+      HasSubstr("limits.constantWork"));
+  // 1,000,003 is a prime: each of the numbers goes into each of the results.
+  EXPECT_THAT(refusalOf(shapeFrom("e = Constant<value_ints: ints = [1, 1000003, 1]>() "
+                                  "c = ConstantOfShape(e) s = DFT(c)")),
+              HasSubstr("limits.constantWork"));
+  EXPECT_THAT(refusalOf(shapeFrom(
+                  "e = Constant<value_ints: ints = [1, 1000000, 4]>() "
+                  "b = ConstantOfShape(e) f = Constant<value_ints: ints = [1, 1, 1000000]>() "
+                  "c = ConstantOfShape(f) n = Constant<value_int: int = 1000000>() "
+                  "m = NonMaxSuppression(b, c, n) s = Cast<to = 1>(m)")),
+              HasSubstr("limits.constantWork"));
+}
+
+TEST(HostileModels, WhoseConstantsAreManyAreRefusedTogether) {
+  using ::testing::HasSubstr;
+  std::string text =
+      "n = Constant<value_int: int = 1000000>() z = Constant<value_int: int = 0>() "
+      "o = Constant<value_int: int = 1>() ";
+  for (int i = 0; i < 30; ++i) {
+    text += fmt::format("a{} = Range(z, n, o) ", i);
+  }
+  text += "s = Cast<to = 1>(a0)";
+  // 25 of them fit in 192 MiB. The ends and the step are 8 bytes each.
+  EXPECT_THAT(refusalOf(shapeFrom(text)), HasSubstr("constants of 208000024 bytes"));
+  // The edges of a filter may lie far behind the last bin.
+  EXPECT_EQ(refusalOf(shapeFrom("b = Constant<value_int: int = 4>() "
+                                "l = Constant<value_int: int = 16>() "
+                                "q = Constant<value_int: int = 1>() "
+                                "f = Constant<value_float: float = 0.0>() "
+                                "h = Constant<value_float: float = 1e30>() "
+                                "s = MelWeightMatrix(b, l, q, f, h)")),
+            "imported");
 }
 
 TEST(HostileModels, HaveNoPathOutOfTheirFolder) {

@@ -322,7 +322,7 @@ TEST(ImportMathErrors, RefuseConstantsOfAnySize) {
   expectRefused<Unsupported>(17,
                              "(float[1] x) => (float[1] y) { n = Constant<value = int64 "
                              "{1000000000000}>() y = HannWindow(n) }",
-                             "too large");
+                             "limits.constantBytes");
 }
 
 }  // namespace
