@@ -416,6 +416,9 @@ struct Engine::Impl {
       if (running != 0) {
         ended.wait_for(lock, period, threadsAreOut);
       }
+      if (failure != nullptr) {
+        break;
+      }
       const bool issued = running == 0;
       lock.unlock();
       glance(issued);

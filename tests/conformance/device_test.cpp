@@ -100,6 +100,9 @@ void checkAll(const OpCase& c, DType floats) {
       EXPECT_NE(c.def.decompose, nullptr) << name << " has no kernel for " << c.def.name;
       continue;
     }
+    if (implementationOf(*device, c, operands) == device::kOnHost) {
+      continue;  // an engine runs it between two launches
+    }
     for (const Layout& layout : {Layout::plain(), Layout::channelsLast()}) {
       const std::vector<HostTensor> results = runOnDevice(
           *device,

@@ -110,7 +110,7 @@ TEST_P(OnFarDevices, GivesTheBitsOfCpuDevices) {
 INSTANTIATE_TEST_SUITE_P(Matrix,
                          OnFarDevices,
                          ::testing::ValuesIn(farCases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST(FarDevices, StreamTheirStateThroughFiles) {
   Options cpu = onOneDevice();
