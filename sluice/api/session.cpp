@@ -14,6 +14,7 @@
 #include "sluice/base/input_file.h"
 #include "sluice/base/log.h"
 #include "sluice/data/infeed_queue.h"
+#include "sluice/program/host_ops.h"
 #include "sluice/program/verify.h"
 #include "sluice/transforms/pipeline.h"
 #include "sluice/transforms/shard_weights.h"
@@ -438,6 +439,8 @@ CompiledProgram Session::compile(ir::Graph graph,
   if (!passes.dumpDirectory.empty()) {
     writeDump(passes.dumpDirectory, made.program);
   }
+  const std::vector<std::string> hostOps = program::hostOpWarnings(made.program);
+  warnings.insert(warnings.end(), hostOps.begin(), hostOps.end());
   report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
   warn(report.warnings, options);
   begin(CompilePhase::Load);

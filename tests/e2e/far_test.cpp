@@ -22,6 +22,7 @@ using testing::BlockedCnn;
 using testing::BlockedGpt;
 using testing::differenceBetweenRounds;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::kUpdates;
 using testing::onOneDevice;
 using testing::ResidualMlp;
@@ -145,9 +146,15 @@ TEST(FarDevices, LeaveToTheHostWhatOnlyItCanDo) {
   const auto run = [&](const char* device) {
     WithHostOp net;
     auto model = inferenceModel(net, Options().device(device).randomSeed(3));
-    return model.run({x})[0];
+    const HostTensor y = model(x);
+    return std::pair(y, model.explain());
   };
-  EXPECT_TRUE(run("far").sameBits(run("cpu")));
+  const auto [expected, plan] = run("cpu");
+  const auto [y, farPlan] = run("far");
+  EXPECT_TRUE(y.sameBits(expected));
+  EXPECT_THAT(plan, Not(HasSubstr("runs on the host")));
+  EXPECT_THAT(farPlan,
+              AllOf(HasSubstr("host_call"), HasSubstr("runs on the host"), HasSubstr("32 B")));
 }
 
 TEST(FarDevices, AreCountedAndNamed) {
