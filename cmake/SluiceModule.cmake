@@ -83,6 +83,8 @@ function(sluice_module)
   endif()
 
   set_property(GLOBAL APPEND PROPERTY SLUICE_MODULES ${M_NAME})
+  set_property(GLOBAL APPEND PROPERTY SLUICE_LINK ${M_LINK})
+  set_property(GLOBAL APPEND PROPERTY SLUICE_PUBLIC_LINK ${M_PUBLIC_LINK})
   install(TARGETS ${target} EXPORT SluiceTargets
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
     FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -167,7 +169,7 @@ function(sluice_test)
   endif()
   sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS}
     LINK ${T_LINK} ${gtest} sluice_test_options TEST ${apart})
-  if(T_DEPS MATCHES "(^|;)(api|sluice)(;|$)")
+  if(T_DEPS MATCHES "(^|;)(api|sluice|sluice_shared)(;|$)")
     sluice_precompile(${T_NAME} model_test)
   else()
     sluice_precompile(${T_NAME} test)
@@ -231,6 +233,7 @@ function(sluice_install_package)
   write_basic_package_version_file("${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake"
     COMPATIBILITY SameMinorVersion)
   install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION "${dir}")
+  install(EXPORT SluiceSharedTargets NAMESPACE Sluice:: DESTINATION "${dir}")
   install(FILES
     "${CMAKE_BINARY_DIR}/SluiceConfig.cmake"
     "${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake"
