@@ -264,7 +264,6 @@ function(sluice_install_package)
   write_basic_package_version_file("${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake"
     COMPATIBILITY SameMinorVersion)
   install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION "${dir}")
-  install(EXPORT SluiceSharedTargets NAMESPACE Sluice:: DESTINATION "${dir}")
   install(FILES
     "${CMAKE_BINARY_DIR}/SluiceConfig.cmake"
     "${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake"

@@ -34,13 +34,12 @@ function(sluice_shared_library)
     PRIVATE ${private_links} $<BUILD_INTERFACE:sluice_options>)
   # Calls inside of the library go straight to their function.
   target_link_options(sluice_shared PRIVATE
-    "LINKER:--version-script=${map}" LINKER:-Bsymbolic-functions LINKER:--as-needed)
-  if(NOT SLUICE_SANITIZE)  # whose functions come with the program
-    target_link_options(sluice_shared PRIVATE LINKER:-z,defs)
-  endif()
+    "LINKER:--version-script=${map}" LINKER:-Bsymbolic-functions LINKER:--as-needed LINKER:-z,defs)
 
   install(TARGETS sluice_shared EXPORT SluiceSharedTargets
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT SluiceSharedTargets NAMESPACE Sluice::
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/Sluice")
   sluice_install_pkgconfig()
 endfunction()
 
