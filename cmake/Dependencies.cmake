@@ -24,11 +24,16 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads QUIET)
 _sluice_need(Threads_FOUND "a thread library" "build-essential")
 
-find_package(PkgConfig QUIET)
-_sluice_need(PKG_CONFIG_FOUND "pkg-config" "pkg-config")
-
 find_package(fmt CONFIG QUIET)
 _sluice_need(fmt_FOUND "fmt" "libfmt-dev")
+
+# Sluice's headers need no more than this; its static libraries need the rest for linking.
+if(SLUICE_SHARED_ONLY)
+  return()
+endif()
+
+find_package(PkgConfig QUIET)
+_sluice_need(PKG_CONFIG_FOUND "pkg-config" "pkg-config")
 
 find_package(spdlog CONFIG QUIET)
 _sluice_need(spdlog_FOUND "spdlog" "libspdlog-dev")

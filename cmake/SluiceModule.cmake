@@ -10,6 +10,7 @@
 #     TEST_DEPS test_support          # further modules or targets of the tests
 #     TEST_LABELS threads             # labels besides `fast`
 #     NO_TEST_MAIN                    # the tests bring their own main()
+#     SAME_NAMES                      # files share names: scripts/join_sources.py tells them apart
 #     APART)                          # files share names, so that each is compiled by itself
 #
 #   sluice_program(NAME mlp SOURCES mlp.cpp DEPS sluice [LINK ...] [INSTALL] [TOOL])
@@ -49,13 +50,43 @@ function(sluice_unite target)
   endif()
 endfunction()
 
+# The same for files that use the same names: replaces them by files made of twelve each.
+function(_sluice_join out target)
+  set(script "${PROJECT_SOURCE_DIR}/scripts/join_sources.py")
+  set(sources ${ARGN})
+  list(TRANSFORM sources PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  set(joined "")
+  while(sources)
+    list(SUBLIST sources 0 12 part)
+    list(REMOVE_ITEM sources ${part})
+    list(LENGTH joined number)
+    set(file "${CMAKE_CURRENT_BINARY_DIR}/joined/${target}_${number}.cpp")
+    set(names "")
+    foreach(source IN LISTS part)
+      file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}" "${source}")
+      list(APPEND names "${name}")
+    endforeach()
+    add_custom_command(OUTPUT "${file}"
+      COMMAND /usr/bin/python3 "${script}" "${file}" ${names}
+      DEPENDS ${part} "${script}"
+      WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+      COMMENT "Joining ${target}_${number}.cpp" VERBATIM)
+    list(APPEND joined "${file}")
+  endwhile()
+  file(MAKE_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/joined")
+  set(${out} "${joined}" PARENT_SCOPE)
+endfunction()
+
 function(sluice_module)
-  cmake_parse_arguments(PARSE_ARGV 0 M "NO_TEST_MAIN;APART" "NAME"
+  cmake_parse_arguments(PARSE_ARGV 0 M "NO_TEST_MAIN;SAME_NAMES;APART" "NAME"
     "SOURCES;HEADERS;DEPS;LINK;PUBLIC_LINK;TESTS;TEST_DEPS;TEST_LABELS")
   _sluice_check_arguments("${M_UNPARSED_ARGUMENTS}" "${M_NAME}")
   set(target sluice_${M_NAME})
   _sluice_targets(deps ${M_DEPS})
 
+  if(M_SAME_NAMES AND SLUICE_UNITY)
+    _sluice_join(M_SOURCES ${target} ${M_SOURCES})
+  endif()
   add_library(${target} STATIC ${M_SOURCES})
   add_library(Sluice::${M_NAME} ALIAS ${target})
   set_target_properties(${target} PROPERTIES
@@ -78,11 +109,13 @@ function(sluice_module)
   else()
     sluice_precompile(${target} library)
   endif()
-  if(NOT M_APART)
+  if(NOT M_APART AND NOT M_SAME_NAMES)
     sluice_unite(${target})
   endif()
 
   set_property(GLOBAL APPEND PROPERTY SLUICE_MODULES ${M_NAME})
+  set_property(GLOBAL APPEND PROPERTY SLUICE_LINK ${M_LINK})
+  set_property(GLOBAL APPEND PROPERTY SLUICE_PUBLIC_LINK ${M_PUBLIC_LINK})
   install(TARGETS ${target} EXPORT SluiceTargets
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
     FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -92,7 +125,7 @@ function(sluice_module)
     if(M_NO_TEST_MAIN)
       list(APPEND flags NO_MAIN)
     endif()
-    if(M_APART)
+    if(M_APART OR M_SAME_NAMES)
       list(APPEND flags APART)
     endif()
     sluice_test(NAME ${M_NAME}_test SOURCES ${M_TESTS} DEPS ${M_NAME} ${M_TEST_DEPS}
@@ -167,7 +200,7 @@ function(sluice_test)
   endif()
   sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS}
     LINK ${T_LINK} ${gtest} sluice_test_options TEST ${apart})
-  if(T_DEPS MATCHES "(^|;)(api|sluice)(;|$)")
+  if(T_DEPS MATCHES "(^|;)(api|sluice|sluice_shared)(;|$)")
     sluice_precompile(${T_NAME} model_test)
   else()
     sluice_precompile(${T_NAME} test)

@@ -38,8 +38,16 @@ def commands():
                 at = words.index(option)
                 del words[at:at + 2]
         words = [word for word in words if word != "-Winvalid-pch"]
-        result[str(Path(entry["file"]))] = (words, entry["directory"])
+        for file in apart(entry["file"]):
+            result[file] = ([file if word == entry["file"] else word for word in words], entry["directory"])
     return result
+
+
+def apart(unit):
+    """The files of which scripts/join_sources.py made this one, whose names it changed; or itself."""
+    if "/joined/" not in unit or not Path(unit).exists():
+        return [str(Path(unit))]
+    return [str(ROOT / file) for file in re.findall(r'^#line 1 "(.*)"$', Path(unit).read_text(), re.MULTILINE)]
 
 
 def units(known):

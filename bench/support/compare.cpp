@@ -4,11 +4,14 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <thread>
+
+#include <errno.h>  // program_invocation_short_name
 
 namespace sluice::bench {
 namespace {
@@ -108,7 +111,11 @@ Json perUpdate(const CallTimes& times, double updates) {
 }
 
 Launch self(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  if (const char* run = std::getenv("SLUICE_RUN"); run != nullptr) {  // of a bundle
+    arguments.insert(arguments.begin(), {run, program_invocation_short_name});
+  } else {
+    arguments.insert(arguments.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  }
   return {"sluice", std::move(arguments)};
 }
 
