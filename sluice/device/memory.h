@@ -57,7 +57,8 @@ class HostMemory final : public Memory {
   HostMemory(const void* data, std::size_t bytes) : HostMemory(const_cast<void*>(data), bytes) {}
 };
 
-/// Where the host finds a byte; throws InternalError where it cannot.
+/// Where the host finds a byte; null for an address of no memory, as tensors without elements may
+/// have. Throws InternalError where the host cannot read.
 std::byte* hostPointer(Address address);
 
 }  // namespace sluice::device

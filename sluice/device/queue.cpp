@@ -52,6 +52,9 @@ void Queue::fill(Address to, std::byte value, std::size_t bytes) {
 
 void Queue::sum(Address to, std::span<const Address> from, DType type, std::int64_t elements) {
   const std::size_t bytes = static_cast<std::size_t>(elements) * byteSize(type);
+  if (bytes == 0) {
+    return;
+  }
   requireInside(to, bytes);
   for (const Address& term : from) {
     requireInside(term, bytes);

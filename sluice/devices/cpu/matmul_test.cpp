@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/cpu_segment.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
 #include "sluice/devices/cpu/one_op.h"
 
@@ -242,6 +243,7 @@ TEST(CpuMatMul, HandsEveryElementToTheEpilogueOnce) {
     const std::array<const void*, 2> inputs = {c.inputs[0].bytes(), c.inputs[1].bytes()};
     const std::array<void*, 1> outputs = {out.bytes()};
     Workers workers(1);
+    const OneOmpThread one;
     std::vector<int> seen(static_cast<std::size_t>(plain.shape().elements()));
     kernel->runTiles({inputs, outputs, scratch->host(), {}, workers}, [&](const OutputTile& tile) {
       const std::size_t bytes = byteSize(plain.dtype());
