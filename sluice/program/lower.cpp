@@ -79,18 +79,23 @@ void placeOnDevices(Program& program,
             .transientLowerBound = plan.transientLowerBound,
             .ownBytes = options.target(d).ownBytes};
     if (options.memoryPerDevice != 0 && made.totalBytes() > options.memoryPerDevice) {
+      // A need that is hardly more than the limit shows only in bytes.
+      const bool alike = formatBytes(made.totalBytes()) == formatBytes(options.memoryPerDevice);
+      const auto text = [&](std::size_t bytes) {
+        return alike ? fmt::format("{} B", bytes) : formatBytes(bytes);
+      };
       raise<OutOfMemory>(
           "device {} needs {} ({} of variables, {} of activations and scratch{}) but may use {}{}; "
           "the "
           "largest buffers at the peak are:{}",
           d,
-          formatBytes(made.totalBytes()),
+          text(made.totalBytes()),
           formatBytes(made.stateBytes),
           formatBytes(plan.transientBytes),
           made.ownBytes == 0
               ? ""
               : fmt::format(", {} that the device takes for itself", formatBytes(made.ownBytes)),
-          formatBytes(options.memoryPerDevice),
+          text(options.memoryPerDevice),
           plan.segmentAtPeak.empty() ? "" : ", most of all in " + plan.segmentAtPeak,
           plan.largestAtPeak);
     }

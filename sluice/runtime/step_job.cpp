@@ -182,8 +182,10 @@ void drainOut(const StepJob& job,
               std::int32_t round,
               std::int64_t microBatch) {
   const program::Stream& stream = job.program->drains[static_cast<std::size_t>(task.subject)];
-  device::Address from = addressOf(job, lane, stream.buffer, task, round);
-  if (stream.staging && stream.type.bytes() > 0) {
+  const bool empty = stream.type.bytes() == 0;
+  device::Address from =
+      empty ? device::Address() : addressOf(job, lane, stream.buffer, task, round);
+  if (stream.staging && !empty) {
     const std::int32_t device = job.program->buffer(stream.buffer).device;
     const device::Address via = job.states[lane.replica()]->staging(device)->at(*stream.staging);
     lane.queue().copy(via, from, stream.type.bytes());
