@@ -22,6 +22,7 @@ using examples::Gpt;
 using examples::GptShape;
 
 struct Settings {
+  std::string device;
   std::vector<std::string> files = {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"};
   GptShape shape = {};
   std::int64_t steps = 300;
@@ -117,6 +118,7 @@ int run(const Settings& settings) {
   const std::vector<std::int64_t> text = readText(settings);
   Gpt net(settings.shape);
   Options options;
+  options.device(settings.device);
   options.showCompilationProgressBar(false);
   options.threads(settings.threads);
   auto model = trainingModel(net, options, optim::AdamW(settings.learningRate));
@@ -147,6 +149,10 @@ int main(int argc, char** argv) {
   app.add_option("--learning-rate", settings.learningRate, "Of AdamW, at its highest")
       ->transform(cli::realNumber(0))
       ->capture_default_str();
+  app.add_option(
+      "--device",
+      settings.device,
+      "Devices by kind, as `sluice devices` lists them: cpu, far  [SLUICE_DEVICE, else cpu]");
   app.add_option("--threads", settings.threads, "Threads of the device")
       ->transform(cli::wholeNumber<std::int64_t>(1, 1024))
       ->capture_default_str();

@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kPoints = 960;
 
 struct Settings {
+  std::string device;
   std::int64_t epochs = 200;
   double learningRate = 0.01;
 };
@@ -51,6 +52,7 @@ int run(const Settings& settings) {
 
   Spirals net;
   Options options;
+  options.device(settings.device);
   options.outputMode(OutputMode::All);
   Options inference = options;
   options.training.gradientAccumulation(4);
@@ -89,6 +91,10 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", settings.epochs, "Passes over the points")
       ->transform(cli::wholeNumber<std::int64_t>(1, 1'000'000))
       ->capture_default_str();
+  app.add_option(
+      "--device",
+      settings.device,
+      "Devices by kind, as `sluice devices` lists them: cpu, far  [SLUICE_DEVICE, else cpu]");
   app.add_option("--learning-rate", settings.learningRate, "Of AdamW, at its highest")
       ->transform(cli::realNumber(0))
       ->capture_default_str();

@@ -39,6 +39,7 @@ struct Network : nn::Module {
 };
 
 struct Settings {
+  std::string device;
   std::int64_t batchSize = 40;
   std::int64_t deviceIterations = 10;
   std::int64_t gradientAccumulation = 10;
@@ -103,6 +104,7 @@ Strategy phases(const Settings& settings) {
 
 Options trainingOptions(const Settings& settings) {
   Options options;
+  options.device(settings.device);
   options.deviceIterations(settings.deviceIterations)
       .outputMode(OutputMode::All)
       .threads(settings.threads)
@@ -368,6 +370,10 @@ void addRunOptions(CLI::App& app, Settings& s) {
   app.add_option("--devices", s.devices, "Devices that the four blocks are spread over")
       ->transform(cli::wholeNumber<std::int64_t>(1, 4))
       ->capture_default_str();
+  app.add_option(
+      "--device",
+      s.device,
+      "Devices by kind, as `sluice devices` lists them: cpu, far  [SLUICE_DEVICE, else cpu]");
   app.add_option("--threads", s.threads, "Threads of each device")
       ->transform(cli::wholeNumber<std::int64_t>(1, 1024))
       ->capture_default_str();

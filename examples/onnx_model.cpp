@@ -14,6 +14,7 @@ using namespace sluice;
 namespace {
 
 struct Settings {
+  std::string device;
   std::string model;
   std::string output;
   std::vector<std::string> dims;
@@ -76,6 +77,7 @@ int run(const Settings& settings) {
   const TensorId loss = builder.aiGraphcore().identityloss(builder.aiOnnx().mul(error, error));
 
   Options options;
+  options.device(settings.device);
   options.training.gradientAccumulation(kMicroBatches);
   if (settings.devices > 1) {
     options.virtualGraphMode(VirtualGraphMode::Auto)
@@ -111,6 +113,10 @@ int main(int argc, char** argv) {
   Settings settings;
   app.add_option("model", settings.model, "An ONNX file")->required();
   app.add_option("--dim", settings.dims, "A value for a symbolic dimension, N=4");
+  app.add_option(
+      "--device",
+      settings.device,
+      "Devices by kind, as `sluice devices` lists them: cpu, far  [SLUICE_DEVICE, else cpu]");
   app.add_option("--devices", settings.devices, "Devices to cut the model over, all of them used")
       ->transform(cli::wholeNumber<std::int64_t>(1, 64))
       ->capture_default_str();

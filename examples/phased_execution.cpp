@@ -19,6 +19,7 @@ namespace {
 constexpr std::int64_t kMostLayers = 1024;
 
 struct Settings {
+  std::string device;
   std::int64_t batchSize = 32;
   std::int64_t size = 250;
   std::int64_t layers = 3;
@@ -100,6 +101,7 @@ TensorId build(Builder& builder, const Settings& settings, std::mt19937_64& rand
 
 Options optionsFor(const Settings& settings) {
   Options options;
+  options.device(settings.device);
   options.memoryPerDevice(settings.devicesMemory)
       .enableProfiling(settings.profile ? settings.profileDir : "");
   if (settings.sharded) {
@@ -234,6 +236,10 @@ void addOptions(CLI::App& app, Settings& settings) {
                settings.sharded,
                "Keep the weights on the devices, which take turns by layers");
   app.add_flag("--training", settings.training, "Train the weights instead of inference");
+  app.add_option(
+      "--device",
+      settings.device,
+      "Devices by kind, as `sluice devices` lists them: cpu, far  [SLUICE_DEVICE, else cpu]");
   app.add_option("--devices-memory", settings.devicesMemory, "Bytes that each device may use")
       ->check(CLI::Validator([](std::string& text) { return problemOfBytes(text); }, ""))
       ->capture_default_str();

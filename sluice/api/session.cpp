@@ -85,6 +85,9 @@ void writeDump(const std::string& folder, const program::Program& lowered) {
 Session::Session(const Options& options, std::uint64_t seed)
     : seed_(seed), tuningTable_(options.tuningTable()), deviceIds_(options.device().deviceIds) {
   deviceList_ = devices::parseDevices(deviceNames(options));
+  if (options.device().names.empty() && deviceNames(options) != "cpu") {
+    log::info("session", "SLUICE_DEVICE is set: running on {}", deviceNames(options));
+  }
   deviceRequest_ = {.threads = options.threads(),
                     .memoryBytes = options.memoryPerDevice(),
                     .tuning = readTuning(options.tuningTable())};

@@ -101,19 +101,22 @@ def mlp(programs):
 
 
 def onnx_model(programs):
-    """One and three devices train an exported network to the same bits, which are written again."""
+    """One and three devices, of any kind, train an exported network to the same bits, which are
+    written again."""
     model = ROOT / "tests" / "onnx" / "models" / "mnist.11.onnx"
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for devices in (1, 3):
-            files.append(Path(folder) / f"trained{devices}.onnx")
-            text = programs.run("onnx_model", model, "--devices", devices, "--output", files[-1])
+        for devices, kind in ((1, "cpu"), (3, "cpu"), (3, "far")):
+            files.append(Path(folder) / f"trained{devices}{kind}.onnx")
+            text = programs.run("onnx_model", model, "--devices", devices, "--device", kind,
+                                "--output", files[-1])
             first = number(r"step +0 loss ([\d.]+)", text)
             last = number(r"step +19 loss ([\d.]+)", text)
             check(last < first / 4, text)
-        check(files[0].read_bytes() == files[1].read_bytes(), "devices change the weights")
+        check(len({file.read_bytes() for file in files}) == 1, "devices change the weights")
         check(files[0].read_bytes() != model.read_bytes(), "nothing was trained")
         check("2  conv" in programs.run("sluice", "inspect", files[0]), "the file is no model")
+    check("cpu, far" in programs.run("onnx_model", model, "--device", "abacus", code=1), "abacus")
     check("at most 19 devices" in programs.run("onnx_model", model, "--devices", 60, code=1), "60")
     check("FileError" in programs.run("onnx_model", "missing.onnx", code=1), "missing")
     with tempfile.TemporaryDirectory() as folder:
