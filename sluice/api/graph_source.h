@@ -14,16 +14,13 @@
 #include "sluice/api/inputs.h"
 #include "sluice/api/options.h"
 #include "sluice/api/session.h"
+#include "sluice/compile/anchors.h"
 #include "sluice/ir/graph.h"
 #include "sluice/nn/module.h"
 
 namespace sluice {
 
-/// A tensor of a graph that users can ask for.
-struct NamedTensor {
-  std::string name;
-  ir::Value value;
-};
+using compiler::NamedTensor;
 
 struct TracedGraph {
   ir::Graph graph;
@@ -32,6 +29,7 @@ struct TracedGraph {
   std::vector<NamedTensor> tensors = {};
   Structure<std::size_t> result = {};  ///< the model's outputs as its function returned them
   std::vector<std::string> warnings = {};
+  bool cutIntoStages = false;  ///< by the annotations of its ops, or by their work
 };
 
 struct TraceRequest {
@@ -92,12 +90,5 @@ std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
 std::unique_ptr<GraphSource> builderSource(Builder& builder,
                                            std::optional<TensorId> loss,
                                            bool constantWeights = false);
-
-/// Names for the results of the ops of a pass: the op's name, with ":1" and so on for further
-/// results and "#2" and so on for further ops of one name. Constants and variables have none.
-std::vector<NamedTensor> namedTensors(const ir::Graph& graph, ir::Pass pass);
-
-/// Puts variables that are made once in place of all inputs, so that a step copies none.
-void makeInputsSynthetic(ir::Graph& graph, SyntheticDataMode mode);
 
 }  // namespace sluice
