@@ -9,22 +9,18 @@
 #include "cli/commands.h"
 #include "cli/graph_file.h"
 #include "sluice/base/atomic_file.h"
+#include "sluice/compile/compile.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/cpu/tune.h"
 #include "sluice/ir/printer.h"
-#include "sluice/program/lower.h"
-#include "sluice/program/verify.h"
-#include "sluice/transforms/pipeline.h"
 
 namespace sluice::cli {
 namespace {
 
-program::Program lowerGraph(const ir::Graph& graph) {
-  program::StatePlan state;
-  program::Program lowered =
-      program::lower(graph, devices::cpu::cpuKernelTable(), state, {.microBatchesPerRound = 1});
-  program::verify(lowered);
-  return lowered;
+program::Program compiled(ir::Graph graph) {
+  compiler::CompileRequest request{.graph = std::move(graph), .usesAnnotations = true};
+  request.proves = true;
+  return compiler::compileGraph(std::move(request), devices::cpu::cpuKernelTable()).program;
 }
 
 void printSummary(const ir::Graph& graph) {
@@ -62,12 +58,11 @@ struct InspectSettings {
 
 int inspect(const InspectSettings& settings) {
   ir::Graph graph = readGraph(settings.file);
-  if (settings.passes || settings.program) {
-    transforms::runPasses(graph);
-  }
   if (settings.program) {
-    fmt::print("{}", program::print(lowerGraph(graph)));
-  } else if (settings.passes || settings.text) {
+    fmt::print("{}", program::print(compiled(std::move(graph))));
+  } else if (settings.passes) {
+    fmt::print("{}", ir::print(compiler::runPasses(std::move(graph))));
+  } else if (settings.text) {
     fmt::print("{}", ir::print(graph));
   } else {
     printSummary(graph);
@@ -81,10 +76,8 @@ struct TuneSettings {
 };
 
 int tune(const TuneSettings& settings) {
-  ir::Graph graph = readGraph(settings.file);
-  transforms::runPasses(graph);
   std::vector<device::KernelCall> calls;
-  for (const program::Segment& segment : lowerGraph(graph).segments) {
+  for (const program::Segment& segment : compiled(readGraph(settings.file)).segments) {
     calls.insert(calls.end(), segment.calls.begin(), segment.calls.end());
   }
   std::string table = devices::cpu::tune(

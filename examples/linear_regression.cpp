@@ -37,6 +37,7 @@ int run() {
 int main(int argc, char** argv) {
   CLI::App app("Fits y = 2x + 1 from noisy points: the smallest complete Sluice program.",
                "linear_regression");
-  app.footer("Example:\n  SLUICE_DUMP=out linear_regression   # writes the graph after every pass");
+  app.footer(
+      "Example:\n  SLUICE_DUMP=out linear_regression   # writes what every compile stage made");
   return cli::runProgram(app, argc, argv, run);
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "sluice/compile/compile.h"
 #include "sluice/sluice.h"
 #include "tests/support/address_space.h"
 #include "tests/support/message_of.h"
@@ -259,7 +260,7 @@ TEST(Proofs, AreMadeForProgramsOfModerateSizeOrOnRequest) {
     model.compile(inputs);
     return model.explain();
   };
-  const auto many = static_cast<std::int64_t>(kProvenTasks);  // each has at least a task
+  const auto many = static_cast<std::int64_t>(compiler::kProvenTasks);  // each has at least a task
   EXPECT_THAT(explained(4, std::nullopt), HasSubstr("The program is proven"));
   EXPECT_THAT(explained(4, false), HasSubstr("The program is not proven"));
   EXPECT_THAT(explained(many, std::nullopt), HasSubstr("The program is not proven"));

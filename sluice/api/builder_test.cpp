@@ -5,9 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compile_plan.h"
 #include "sluice/api/session.h"
-#include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
+#include "sluice/compile/training_graph.h"
 #include "sluice/ir/verify.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/optim/sgd.h"
@@ -308,7 +309,7 @@ TEST(Builder, MakesGraphsThatASessionRuns) {
   b.addOutputTensor(b.aiOnnx().mul(x, w));
   const Options options;
   Session session(options, 0);
-  const auto program = session.compile(b.graph(), 1, {}, options).program;
+  const auto program = session.compile(compileRequest(b.graph(), 1, {}, options), options).program;
   EXPECT_EQ(runOnce(session, program), 3.0F);
   session.write("w", HostTensor::scalar(5.0F));
   EXPECT_EQ(runOnce(session, program), 5.0F);
@@ -324,10 +325,10 @@ TEST(Builder, MakesGraphsThatAreTrained) {
   ir::Graph graph = b.graph();
   transforms::decompose(graph, [](const ir::Op&) { return false; });
   const optim::SGD optimizer(0.25);
-  addTraining(graph, graph.outputs()[0].value, optimizer, {});
+  compiler::addTraining(graph, graph.outputs()[0].value, optimizer, {});
   const Options options;
   Session session(options, 0);
-  const auto program = session.compile(graph, 1, {}, options).program;
+  const auto program = session.compile(compileRequest(graph, 1, {}, options), options).program;
   for (const auto& [name, value] : optimizer.scalars()) {
     if (session.contains(name)) {
       session.fill(name, value);

@@ -1,8 +1,13 @@
 #include "sluice/api/compile_plan.h"
 
-#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 
 namespace sluice {
 namespace {
@@ -32,54 +37,17 @@ parallel::Recompute recomputeOf(const Options& options) {
                                                           : parallel::Recompute::No;
 }
 
-/// Whether the ops say themselves where they run, as those of a Builder may.
-bool isAnnotated(const ir::Graph& graph, const Options& options) {
-  if (cutIntoPhases(options)) {
-    return true;
+/// Where dumps go: the option, else a folder per program below SLUICE_DUMP, else nowhere.
+std::string dumpFolder(const Options& options, const std::string& program) {
+  if (!options.dumpDirectory().empty()) {
+    return (std::filesystem::path(options.report().logDir) / options.dumpDirectory()).string();
   }
-  return graph.blocks().empty() && options.compile().virtualGraphMode != VirtualGraphMode::Off &&
-         std::ranges::any_of(graph.order(), [&](ir::OpId id) {
-           const ir::Op& op = graph.op(id);
-           return op.place.pass == ir::Pass::Forward && op.place.stage >= 0;
-         });
-}
-
-bool isContinuous(const ir::Graph& graph, const Options& options) {
-  return options.compile().continuousWeightUpdates &&
-         std::ranges::any_of(graph.order(), [&](ir::OpId id) {
-           return graph.op(id).place.pass == ir::Pass::Backward;
-         });
-}
-
-}  // namespace
-
-std::optional<Strategy> cutIntoPhases(const Options& options) {
-  const CompileOptions& compile = options.compile();
-  if (compile.virtualGraphMode == VirtualGraphMode::ExecutionPhases) {
-    const Phase all = Phase::automatic(compile.executionPhases);
-    return compile.phaseGroups == 1 ? Strategy(SerialPhasedExecution(all))
-                                    : Strategy(ParallelPhasedExecution(all));
+  const char* fromEnvironment = std::getenv("SLUICE_DUMP");
+  if (fromEnvironment == nullptr || *fromEnvironment == '\0') {
+    return {};
   }
-  return compile.strategy.automaticPhases() > 0 ? std::optional(compile.strategy) : std::nullopt;
-}
-
-Strategy strategyOf(const ir::Graph& graph, const Options& options) {
-  if (const std::optional<Strategy> phased = cutIntoPhases(options)) {
-    return *phased;
-  }
-  return isAnnotated(graph, options) && !options.compile().enablePipelining
-             ? Strategy(ShardedExecution())
-             : options.executionStrategy();
-}
-
-parallel::PlanOptions planOptions(const ir::Graph& graph,
-                                  std::int32_t microBatches,
-                                  const Options& options) {
-  return {.microBatches = microBatches,
-          .recompute = recomputeOf(options),
-          .continuous = isContinuous(graph, options),
-          .annotated = isAnnotated(graph, options),
-          .locations = options.tensorLocations.plan()};
+  log::info("session", "SLUICE_DUMP is set: writing graphs to {}/{}", fromEnvironment, program);
+  return (std::filesystem::path(fromEnvironment) / program).string();
 }
 
 /// What sharding of tensors over replicas does nothing for.
@@ -108,50 +76,14 @@ void checkSharding(const Options& options, std::vector<std::string>& warnings) {
   }
 }
 
-std::set<std::string, std::less<>> weightsInParts(const ir::Graph& graph,
-                                                  const program::StatePlan& state,
-                                                  const Options& options,
-                                                  std::vector<std::string>& warnings) {
-  const parallel::TensorLocation& location = options.tensorLocations.plan().weight;
-  const std::int32_t replicas = options.replicationFactor();
-  std::set<std::string, std::less<>> weights;
-  for (const ir::Variable& variable : graph.variables()) {
-    const program::PlacedVariable* known = state.find(variable.name);
-    const bool split = known != nullptr && known->variable.split.has_value();
-    const bool wanted = location.sharded && replicas > 1 &&
-                        variable.type.shape.elements() >= location.minElementsToShard;
-    if (variable.role != ir::VariableRole::Weight) {
-      continue;
-    }
-    if (wanted && known != nullptr && !split) {
-      warnings.push_back(fmt::format(
-          "weight '{}' stays whole: another model of the module has it whole in every replica",
-          variable.name));
-      continue;
-    }
-    if (split && known->variable.split->parts != replicas) {
-      raise<InvalidArgument>(
-          "weight '{}' is kept in parts by {} replicas of another model of the module: this one "
-          "has "
-          "{}; give it replicationFactor({})",
-          variable.name,
-          known->variable.split->parts,
-          replicas,
-          known->variable.split->parts);
-    }
-    if (split || wanted) {
-      weights.insert(variable.name);
-    }
-  }
-  return weights;
-}
-
+/// How the optimizer's state is shared between replicas.
 optim::StateSharding stateShardingOf(const Options& options) {
   const parallel::TensorLocation& location = options.tensorLocations.plan().optimizer;
   return {.replicas = location.sharded ? options.replicationFactor() : 1,
           .minElements = location.minElementsToShard};
 }
 
+/// Where the host's data moves while devices compute.
 program::OverlapPlan overlapOf(const Options& options) {
   const DeviceOptions& device = options.device();
   const auto modeOf = [&](std::string_view setter, std::optional<OverlapMode> mode) {
@@ -169,38 +101,125 @@ program::OverlapPlan overlapOf(const Options& options) {
           modeOf("outputOverlap", device.outputOverlap)};
 }
 
+/// The pattern of the barriers, if there are any.
 std::optional<SyncPattern> barriersOf(const Options& options) {
   const DeviceOptions& device = options.device();
   return device.barriers ? std::optional(device.syncPattern) : std::nullopt;
 }
 
-parallel::RuleReport checkRules(const ir::Graph& placed,
-                                const parallel::ExecutionPlan& plan,
-                                const Strategy& strategy,
-                                std::int32_t microBatches,
-                                const Options& options) {
-  parallel::RuleReport report =
-      parallel::checkPlan(placed,
-                          plan,
-                          strategy,
-                          {.rules = rulesOf(options),
-                           .roundUp = options.device().autoRoundNumDevices ? parallel::RoundUp::Yes
-                                                                           : parallel::RoundUp::No,
-                           .replicas = options.replicationFactor(),
-                           .microBatches = microBatches,
-                           .continuous = options.compile().continuousWeightUpdates && plan.training,
-                           .deviceIds = options.device().deviceIds,
-                           .selectedDevices = options.device().selectedDevices,
-                           .selectedPerReplica = options.device().selectedPerReplica,
-                           .sharedBuffers = options.state().broadcastBuffers});
-  checkSharding(options, report.warnings);
+std::vector<std::string> warningsOf(const Options& options) {
+  std::vector<std::string> warnings;
+  checkSharding(options, warnings);
   if (!options.device().barriers && options.device().syncPattern != SyncPattern::Full) {
-    report.warnings.push_back(
+    warnings.push_back(
         fmt::format("syncPattern {} is that of barriers, which barriers(true) switches on; without "
                     "them a device waits for the data that it needs",
                     name(options.device().syncPattern)));
   }
-  return report;
+  return warnings;
+}
+
+parallel::RuleContext ruleContext(const Options& options) {
+  const DeviceOptions& device = options.device();
+  return {.rules = rulesOf(options),
+          .roundUp = device.autoRoundNumDevices ? parallel::RoundUp::Yes : parallel::RoundUp::No,
+          .deviceIds = device.deviceIds,
+          .selectedDevices = device.selectedDevices,
+          .selectedPerReplica = device.selectedPerReplica,
+          .sharedBuffers = options.state().broadcastBuffers};
+}
+
+}  // namespace
+
+std::optional<Strategy> cutIntoPhases(const Options& options) {
+  const CompileOptions& compile = options.compile();
+  if (compile.virtualGraphMode == VirtualGraphMode::ExecutionPhases) {
+    const Phase all = Phase::automatic(compile.executionPhases);
+    return compile.phaseGroups == 1 ? Strategy(SerialPhasedExecution(all))
+                                    : Strategy(ParallelPhasedExecution(all));
+  }
+  return compile.strategy.automaticPhases() > 0 ? std::optional(compile.strategy) : std::nullopt;
+}
+
+parallel::PartitionOptions partitionOf(bool training, const Options& options) {
+  const CompileOptions& compile = options.compile();
+  return {.mode = compile.virtualGraphMode,
+          .pipelining = compile.enablePipelining,
+          .ratios = compile.virtualGraphSplitRatios,
+          .devices = compile.devicesPerReplica,
+          .training = training,
+          .accumulation = options.training.gradientAccumulation() > 1,
+          .memoryBytes = options.memoryPerDevice()};
+}
+
+compiler::SyntheticInputs syntheticInputs(SyntheticDataMode mode) {
+  const ir::Initializer floats = mode == SyntheticDataMode::Zeros ? ir::Initializer::constant(0)
+                                 : mode == SyntheticDataMode::RandomNormal
+                                     ? ir::Initializer::normal(0, 1)
+                                     : ir::Initializer::uniform(0, 1);
+  return {.prefix = fmt::format("{}{}/", kSyntheticPrefix, name(mode)), .floats = floats};
+}
+
+compiler::TrainingGraphOptions trainingGraphOptions(std::int64_t accumulation,
+                                                    const Options& options) {
+  return {.accumulation = static_cast<std::int32_t>(accumulation),
+          .reduction = options.training.accumulationReduction(),
+          .replicaReduction = options.training.replicationReductionType(),
+          .meanStrategy = options.training.givenMeanReductionStrategy(),
+          .replicas = options.replicationFactor(),
+          .automaticLossScaling = options.training.automaticLossScaling(),
+          .sharding = stateShardingOf(options),
+          .statisticsPeriod = options.training.gradientStatisticsPeriod(),
+          .stochasticRounding = options.precision.stochasticRounding()};
+}
+
+namespace {
+
+/// How a traced graph gets its phases, if it is cut into some.
+std::optional<parallel::AnnotatePhases> phasesOf(const Options& options) {
+  const std::optional<Strategy> strategy = cutIntoPhases(options);
+  if (!strategy) {
+    return std::nullopt;
+  }
+  return parallel::AnnotatePhases{
+      .phases = strategy->automaticPhases(),
+      .groups = strategy->kind() == parallel::StrategyKind::ParallelPhased ? 2 : 1,
+      .annotated = options.compile().virtualGraphMode == VirtualGraphMode::ExecutionPhases};
+}
+
+}  // namespace
+
+compiler::CompileRequest compileRequest(ir::Graph graph,
+                                        std::int32_t microBatches,
+                                        std::vector<program::DrainRule> drainRules,
+                                        const Options& options) {
+  const CompileOptions& settings = options.compile();
+  // A second slot pays off as soon as another micro-batch follows, in this round or the next.
+  const bool several = microBatches > 1 || options.deviceIterations() > 1;
+  std::string dumps = dumpFolder(options, graph.name());
+  return {
+      .graph = std::move(graph),
+      .microBatches = microBatches,
+      .replicas = options.replicationFactor(),
+      .phases = phasesOf(options),
+      // Checks look at every op's result, also at what fusion would keep to itself.
+      .fusion = options.fusion() && !options.precision.floatingPointExceptions(),
+      .strategy = cutIntoPhases(options).value_or(options.executionStrategy()),
+      .usesAnnotations = settings.virtualGraphMode != VirtualGraphMode::Off,
+      .pipelinesAnnotated = settings.enablePipelining,
+      .plan = {.recompute = recomputeOf(options),
+               .continuous = settings.continuousWeightUpdates,
+               .locations = options.tensorLocations.plan()},
+      .rules = ruleContext(options),
+      .warnings = warningsOf(options),
+      .lower = {.lookahead = several ? 1 : 0,
+                .memoryPerDevice = options.memoryPerDevice(),
+                .drainRules = std::move(drainRules),
+                .overlap = overlapOf(options),
+                .barriers = barriersOf(options)},
+      .proves = options.verifyPrograms(),
+      .dumpFolder = std::move(dumps),
+  };
 }
 
 }  // namespace sluice

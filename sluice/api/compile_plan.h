@@ -1,67 +1,40 @@
-// What the options say about planning a finished graph, and the rules its plan is checked against.
+// What the options say to the compiler.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <set>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/api/options.h"
+#include "sluice/compile/compile.h"
 #include "sluice/ir/graph.h"
-#include "sluice/optim/update_context.h"
-#include "sluice/parallel/execution_plan.h"
-#include "sluice/parallel/plan_rules.h"
-#include "sluice/runtime/engine.h"
 
 namespace sluice {
 
-/// Programs of more tasks are proven only on request: the proof would be over 5 % of compiling.
-inline constexpr std::size_t kProvenTasks = 20'000;
-
-/// A program and how it came about.
-struct CompiledProgram {
-  std::shared_ptr<runtime::LoadedProgram> program;  ///< a step that uses it owns it, too
-  parallel::ExecutionPlan plan;
-  bool proven = false;  ///< by program::verify
-  std::vector<std::string> warnings = {};
-  std::int64_t devices = 1;  ///< reserved for all replicas
-};
+/// Names of variables that stand for inputs (syntheticDataMode) begin with this.
+inline constexpr std::string_view kSyntheticPrefix = "synthetic/";
 
 /// The strategy under which a traced graph is cut into phases before gradients are added, if any.
 std::optional<Strategy> cutIntoPhases(const Options& options);
 
-/// A Builder's annotated graph is sharded unless its options pipeline it.
-Strategy strategyOf(const ir::Graph& graph, const Options& options);
-parallel::PlanOptions planOptions(const ir::Graph& graph,
-                                  std::int32_t microBatches,
-                                  const Options& options);
+/// Everything but what is traced or trained, and what a session knows: kernels, state and memory.
+/// `drainRules` are by output, empty: every micro-batch. Throws InvalidArgument for overlap without
+/// I/O tiles where the IPU's rules are enforced, Unsupported for weights that are both sharded and
+/// updated continuously.
+compiler::CompileRequest compileRequest(ir::Graph graph,
+                                        std::int32_t microBatches,
+                                        std::vector<program::DrainRule> drainRules,
+                                        const Options& options);
 
-/// The weights of a graph that replicas keep in parts: as other models of the module have them,
-/// else as the options say. Throws InvalidArgument if they are those of another number of replicas.
-std::set<std::string, std::less<>> weightsInParts(const ir::Graph& graph,
-                                                  const program::StatePlan& state,
-                                                  const Options& options,
-                                                  std::vector<std::string>& warnings);
+/// How gradients become updates.
+compiler::TrainingGraphOptions trainingGraphOptions(std::int64_t accumulation,
+                                                    const Options& options);
 
-/// How the optimizer's state is shared between replicas.
-optim::StateSharding stateShardingOf(const Options& options);
+/// How a Builder's graph gets its stages.
+parallel::PartitionOptions partitionOf(bool training, const Options& options);
 
-/// Where the host's data moves while devices compute. Throws InvalidArgument for overlap without
-/// I/O tiles where the IPU's rules are enforced.
-program::OverlapPlan overlapOf(const Options& options);
-
-/// The pattern of the barriers, if there are any.
-std::optional<SyncPattern> barriersOf(const Options& options);
-
-/// Checks a plan of a placed graph. Throws InvalidArgument for a rule that is enforced and broken;
-/// the report has the others as warnings.
-parallel::RuleReport checkRules(const ir::Graph& placed,
-                                const parallel::ExecutionPlan& plan,
-                                const Strategy& strategy,
-                                std::int32_t microBatches,
-                                const Options& options);
+/// What stands in place of the inputs. The mode is not Off.
+compiler::SyntheticInputs syntheticInputs(SyntheticDataMode mode);
 
 }  // namespace sluice

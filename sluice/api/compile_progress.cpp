@@ -37,12 +37,6 @@ double secondsBetween(CompileProgress::Clock::time_point from,
 
 }  // namespace
 
-std::string_view name(CompilePhase phase) {
-  static constexpr std::array<std::string_view, kCompilePhases> kNames = {
-      "trace", "passes", "plan", "lower", "verify", "load"};
-  return kNames[static_cast<std::size_t>(phase)];
-}
-
 CompileProgress::Style CompileProgress::styleFor(std::optional<bool> shown, bool terminal) {
   if (!shown.value_or(terminal)) {
     return Style::Silent;

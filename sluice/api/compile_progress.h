@@ -12,12 +12,12 @@
 #include <string>
 #include <string_view>
 
+#include "sluice/compile/compile_phase.h"
+
 namespace sluice {
 
-/// In the order they come.
-enum class CompilePhase : std::uint8_t { Trace, Passes, Plan, Lower, Verify, Load };
-inline constexpr std::size_t kCompilePhases = 6;
-std::string_view name(CompilePhase phase);
+using compiler::CompilePhase;
+using compiler::kCompilePhases;
 
 class CompileProgress {
  public:

@@ -1,4 +1,5 @@
 // Where compiling writes graphs and programs: dumpDirectory and the variable SLUICE_DUMP.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,10 +19,24 @@ namespace fs = std::filesystem;
 using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct DumpedNet : nn::Module {
   nn::Linear fc{*this, "fc", 2, 2};
   nn::Tensor forward(nn::Tensor x) { return nn::relu(fc(x)); }
+};
+
+struct TwoBlocks : nn::Module {
+  nn::Linear first{*this, "first", 2, 2};
+  nn::Linear last{*this, "last", 2, 1};
+  nn::Tensor forward(nn::Tensor x, nn::Tensor y) {
+    {
+      const nn::Block b("B0", 0);
+      x = nn::tanh(first(x));
+    }
+    const nn::Block b("B1", 1);
+    return nn::mseLoss(last(x), y);
+  }
 };
 
 class Dump : public ::testing::Test {
@@ -39,6 +54,27 @@ class Dump : public ::testing::Test {
     model(HostTensor(DType::F32, Shape{1, 2}));
   }
 
+  /// The files of a training model's dump, in their order, and what is in one of them.
+  std::vector<std::string> filesOf(Options options) const {
+    options.dumpDirectory(folder_.string());
+    TwoBlocks net;
+    auto model = trainingModel(net, options, optim::SGD(0.1));
+    const std::int64_t rows = 4 * options.training.gradientAccumulation();
+    model.compile(std::vector{HostTensor(DType::F32, Shape{rows, 2}),
+                              HostTensor(DType::F32, Shape{rows, 1})});
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+  std::string textOf(std::string_view file) const {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / file).rdbuf();
+    return text.str();
+  }
+
   fs::path folder_ =
       fs::path(::testing::TempDir()) / ("sluice_dump_test_" + std::to_string(getpid()));
 };
@@ -48,7 +84,7 @@ TEST_F(Dump, OfTheVariableGoesToAFolderPerProgram) {
   run(Options());
   run(Options().modelName("tower"));
   for (const char* program : {"inference", "tower"}) {
-    EXPECT_TRUE(fs::exists(folder_ / program / "07_eliminate_dead.txt")) << program;
+    EXPECT_TRUE(fs::exists(folder_ / program / "19_eliminate_dead.txt")) << program;
     std::ostringstream text;
     text << std::ifstream(folder_ / program / "program.txt").rdbuf();
     EXPECT_THAT(text.str(), HasSubstr("program \"" + std::string(program) + "\""));
@@ -83,6 +119,102 @@ TEST_F(Dump, ThatCannotBeWrittenIsAFileErrorWithItsPath) {
   EXPECT_THAT(
       messageOf<FileError>([&] { run(Options().dumpDirectory((folder_ / "half").string())); }),
       HasSubstr("program.txt"));
+}
+
+// The stages of every training model.
+const std::vector<std::string> kBeforePlan = {"02_anchor_forward.txt",
+                                              "04_decompose_all.txt",
+                                              "05_differentiate.txt",
+                                              "06_optimizer.txt",
+                                              "07_gather_early.txt",
+                                              "08_anchor_backward.txt",
+                                              "09_outputs.txt",
+                                              "11_shard_weights.txt",
+                                              "12_decompose.txt",
+                                              "13_shard_updates.txt",
+                                              "14_fold_constants.txt",
+                                              "15_eliminate_common.txt",
+                                              "16_eliminate_dead.txt",
+                                              "17_fuse_elementwise.txt",
+                                              "18_fuse_epilogues.txt",
+                                              "19_eliminate_dead.txt"};
+
+std::vector<std::string> with(std::vector<std::string> more) {
+  std::vector<std::string> all = kBeforePlan;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+TEST_F(Dump, OfAPipelineShowsAllStages) {
+  Options options;
+  options.training.gradientAccumulation(3);
+  EXPECT_EQ(filesOf(options),
+            with({"20_place.txt", "25_cut.txt", "26_schedule.txt", "28_lower.txt", "program.txt"}));
+  EXPECT_THAT(textOf("05_differentiate.txt"), HasSubstr("@backward"));
+  EXPECT_THAT(textOf("05_differentiate.txt"), Not(HasSubstr("@update")));
+  EXPECT_THAT(textOf("06_optimizer.txt"), HasSubstr("@update"));
+  EXPECT_THAT(textOf("20_place.txt"), HasSubstr("stage=1"));
+  EXPECT_THAT(textOf("25_cut.txt"), HasSubstr("backward of stage 0 on device 0\n  %"));
+  // As in ARCHITECTURE.md: device 1 runs a backward pass after each forward pass.
+  EXPECT_THAT(textOf("26_schedule.txt"),
+              ::testing::ContainsRegex("stage 1: F0\n[^\n]*stage 1: B0\n[^\n]*stage 1: F1"));
+  EXPECT_THAT(textOf("28_lower.txt"),
+              AllOf(HasSubstr("device 1: state"), HasSubstr("first.weight")));
+}
+
+TEST_F(Dump, OfPopartsScheduleAndOfContinuousUpdatesShowsTheirRewrites) {
+  Options options;
+  options.continuousWeightUpdates(true);
+  EXPECT_EQ(filesOf(options),
+            with({"20_place.txt",
+                  "21_continuous_updates.txt",
+                  "22_relay_copies.txt",
+                  "25_cut.txt",
+                  "26_schedule.txt",
+                  "28_lower.txt",
+                  "program.txt"}));
+  EXPECT_THAT(textOf("21_continuous_updates.txt"), Not(HasSubstr("@update")));
+}
+
+TEST_F(Dump, OfPhasesShowsThePlanThatWasChosen) {
+  Options options;
+  options.setExecutionStrategy(SerialPhasedExecution{Phase("B0"), Phase("B1")});
+  options.training.gradientAccumulation(3);
+  EXPECT_EQ(filesOf(options),
+            with({"20_place.txt", "25_cut.txt", "26_schedule.txt", "28_lower.txt", "program.txt"}));
+  EXPECT_THAT(textOf("26_schedule.txt"), HasSubstr("schedule phase by phase"));
+  EXPECT_THAT(textOf("28_lower.txt"), HasSubstr("remote memory: state"));
+  // The other order was planned as well; program.txt is of the one that was chosen, and so is this.
+  EXPECT_THAT(textOf("25_cut.txt"), HasSubstr("in the loop"));
+}
+
+TEST_F(Dump, OfAGraphCutIntoPhasesBeginsWithThem) {
+  Options options;
+  options.setExecutionStrategy(SerialPhasedExecution(Phase::automatic(2)));
+  EXPECT_EQ(filesOf(options).front(), "00_annotate_phases.txt");
+  EXPECT_THAT(textOf("00_annotate_phases.txt"), HasSubstr("phase=1"));
+}
+
+TEST_F(Dump, OfRecomputationShowsWhatIsMadeAgain) {
+  Options options;
+  options.training.gradientAccumulation(3);
+  options.recomputation(Recomputation::All);
+  EXPECT_EQ(filesOf(options),
+            with({"20_place.txt",
+                  "23_recompute.txt",
+                  "25_cut.txt",
+                  "26_schedule.txt",
+                  "28_lower.txt",
+                  "program.txt"}));
+  EXPECT_GT(textOf("23_recompute.txt").size(), textOf("20_place.txt").size());
+}
+
+TEST_F(Dump, OfSyntheticDataShowsNoInput) {
+  Options options;
+  options.syntheticDataMode(SyntheticDataMode::Zeros);
+  EXPECT_THAT(filesOf(options), ::testing::Contains("03_synthetic_inputs.txt"));
+  EXPECT_THAT(textOf("02_anchor_forward.txt"), HasSubstr("= input("));
+  EXPECT_THAT(textOf("03_synthetic_inputs.txt"), Not(HasSubstr("= input(")));
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include "sluice/nn/block.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/tracer.h"
-#include "sluice/parallel/annotate_phases.h"
 
 namespace sluice {
 namespace {
@@ -22,19 +21,6 @@ namespace {
 std::string graphName(const TraceRequest& request) {
   const std::string& given = request.options.report().modelName;
   return !given.empty() ? given : request.training ? "training" : "inference";
-}
-
-/// Under strategies that cut the model into phases, gives every op its phase.
-bool cutPhases(ir::Graph& graph, const Options& options) {
-  const std::optional<Strategy> strategy = cutIntoPhases(options);
-  if (strategy) {
-    parallel::annotatePhases(
-        graph,
-        {.phases = strategy->automaticPhases(),
-         .groups = strategy->kind() == parallel::StrategyKind::ParallelPhased ? 2 : 1,
-         .annotated = options.compile().virtualGraphMode == VirtualGraphMode::ExecutionPhases});
-  }
-  return strategy.has_value();
 }
 
 /// Adds all leaves of a result: output0, output1.mask or, of a result with named parts, the names.
@@ -99,8 +85,7 @@ class ModuleSource : public GraphSource {
       traced.loss = marked.value_or(traced.loss);
     }
     traced.warnings = availableMemoryWarnings(graph, tracer.memoryHints(), request.options);
-    traced.tensors = namedTensors(graph, ir::Pass::Forward);
-    cutPhases(graph, request.options);
+    traced.tensors = compiler::namedTensors(graph, ir::Pass::Forward);
     return traced;
   }
 
@@ -261,20 +246,7 @@ class BuilderSource : public GraphSource {
       requireWeightsOnDevices(request.options);
       fixWeights(traced);
     }
-    const CompileOptions& compile = request.options.compile();
-    if (cutPhases(traced.graph, request.options)) {
-      return traced;
-    }
-    parallel::annotateStages(
-        traced.graph,
-        {.mode = compile.virtualGraphMode,
-         .pipelining = compile.enablePipelining,
-         .ratios = compile.virtualGraphSplitRatios,
-         .devices = compile.devicesPerReplica,
-         .training = request.training,
-         .accumulation = request.options.training.gradientAccumulation() > 1,
-         .loss = request.training ? traced.graph.outputs()[loss_].value : ir::Value(),
-         .memoryBytes = request.options.memoryPerDevice()});
+    traced.cutIntoStages = true;
     return traced;
   }
 
@@ -391,15 +363,6 @@ class BuilderSource : public GraphSource {
   std::vector<NamedTensor> tensors_;
 };
 
-ir::Initializer syntheticValue(DType dtype, SyntheticDataMode mode) {
-  // Any number but 0 may be out of range for an index or a label.
-  if (!isFloat(dtype) || mode == SyntheticDataMode::Zeros) {
-    return ir::Initializer::constant(0);
-  }
-  return mode == SyntheticDataMode::RandomNormal ? ir::Initializer::normal(0, 1)
-                                                 : ir::Initializer::uniform(0, 1);
-}
-
 }  // namespace
 
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
@@ -432,49 +395,6 @@ SessionTurn takeSession(GraphSource& source, const Options& options) {
     next->continueFrom(*session);
     source.setSession(std::move(next));
   }
-}
-
-std::vector<NamedTensor> namedTensors(const ir::Graph& graph, ir::Pass pass) {
-  std::vector<NamedTensor> tensors;
-  std::map<std::string, int, std::less<>> seen;
-  for (const ir::OpId id : graph.order()) {
-    const ir::Op& op = graph.op(id);
-    if (op.place.pass != pass || op.is(ir::kConstant) || op.is(ir::kVariable) ||
-        op.outputs.empty()) {
-      continue;
-    }
-    const int count = ++seen[op.name];
-    const std::string name = count == 1 ? op.name : fmt::format("{}#{}", op.name, count);
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      tensors.push_back({i == 0 ? name : fmt::format("{}:{}", name, i), op.out(i)});
-    }
-  }
-  return tensors;
-}
-
-void makeInputsSynthetic(ir::Graph& graph, SyntheticDataMode mode) {
-  std::unordered_map<ir::Value, ir::Value> replacements;
-  const std::vector<ir::OpId> inputs = graph.inputs();
-  for (const ir::OpId id : inputs) {
-    const ir::Op& input = graph.op(id);
-    // Programs of a model with other shapes or another mode have data of their own.
-    const std::string name = fmt::format(
-        "{}{}/{}/{}", kSyntheticPrefix, sluice::name(mode), input.name, input.outputs[0].str());
-    graph.addVariable({.name = name,
-                       .type = input.outputs[0],
-                       .role = ir::VariableRole::Buffer,
-                       .trainable = false,
-                       .initializer = syntheticValue(input.outputs[0].dtype, mode)});
-    const ir::OpId read = graph.insertBefore(id,
-                                             {.def = ir::kVariable,
-                                              .attrs = {{"var", name}},
-                                              .name = name,
-                                              .place = input.place,
-                                              .types = {input.outputs[0]}});
-    replacements.emplace(input.out(), ir::Value{read, 0});
-  }
-  graph.replaceUses(replacements);
-  graph.remove(inputs);
 }
 
 }  // namespace sluice

@@ -14,17 +14,14 @@
 #include "sluice/api/inputs.h"
 #include "sluice/api/options.h"
 #include "sluice/api/session.h"
+#include "sluice/compile/anchors.h"
 #include "sluice/ir/graph.h"
 #include "sluice/nn/module.h"
 #include "sluice/runtime/turn.h"
 
 namespace sluice {
 
-/// A tensor of a graph that users can ask for.
-struct NamedTensor {
-  std::string name;
-  ir::Value value;
-};
+using compiler::NamedTensor;
 
 struct TracedGraph {
   ir::Graph graph;
@@ -33,8 +30,7 @@ struct TracedGraph {
   std::vector<NamedTensor> tensors = {};
   Structure<std::size_t> result = {};  ///< the model's outputs as its function returned them
   std::vector<std::string> warnings = {};
-  /// Which output of a step's graph has the loss, the model's own or an anchor; not set: none.
-  std::optional<std::size_t> fetchedLoss = {};
+  bool cutIntoStages = false;  ///< by the annotations of its ops, or by their work
 };
 
 struct TraceRequest {
@@ -105,12 +101,5 @@ struct SessionTurn {
 /// has other devices and no model uses it. While the turn is held nobody else puts another one in
 /// its place.
 SessionTurn takeSession(GraphSource& source, const Options& options);
-
-/// Names for the results of the ops of a pass: the op's name, with ":1" and so on for further
-/// results and "#2" and so on for further ops of one name. Constants and variables have none.
-std::vector<NamedTensor> namedTensors(const ir::Graph& graph, ir::Pass pass);
-
-/// Puts variables that are made once in place of all inputs, so that a step copies none.
-void makeInputsSynthetic(ir::Graph& graph, SyntheticDataMode mode);
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/compile_plan.h"
 #include "sluice/api/compile_progress.h"
 #include "sluice/api/explain.h"
 #include "sluice/api/option_support.h"
@@ -12,15 +13,10 @@
 #include "sluice/base/log.h"
 #include "sluice/data/infeed_queue.h"
 #include "sluice/data/outfeed_queue.h"
+#include "sluice/nn/block.h"
 
 namespace sluice {
 namespace {
-
-program::DrainRule drainRule(const BatchLayout& layout) {
-  const bool everyN = layout.outputMode == OutputMode::EveryN;
-  return {.every = everyN ? static_cast<std::int32_t>(layout.outputPeriod) : 1,
-          .finalOnly = layout.outputMode == OutputMode::Final};
-}
 
 /// A Builder's pipeline without accumulation updates its weights continuously under the IPU's
 /// rules.
@@ -375,21 +371,21 @@ Model::Entry Model::makeEntry(const Signature& signature,
                               const Options& options,
                               CompileProgress& progress) {
   progress.begin(CompilePhase::Trace);
-  TracedGraph traced = trace(signature, layout);
-  requireLoadedState(traced.graph);
-  alive().warn(traced.warnings, options);
-  std::vector<program::DrainRule> rules;
-  for (const BatchLayout& each : outputLayouts(traced.outputs, layout)) {
-    rules.push_back(drainRule(each));
-  }
-  CompiledProgram compiled = alive().compile(
-      std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options, &progress);
+  TracedGraph traced = source_->trace({signature, training(), options_});
+  nn::requireLiveBlocks(traced.graph);
+  compiler::CompileRequest request = requestOf(traced, layout, options);
+  request.hooks.onStep = [&](const ir::Graph& step) {
+    requireLoadedState(step);
+    alive().warn(traced.warnings, options);
+  };
+  CompiledProgram compiled = alive().compile(std::move(request), options, &progress);
+  const std::optional<std::size_t> fetchedLoss = compiled.fetchedLoss;
   return {signature,
           layout,
           traced.outputs,
           std::move(traced.result),
           std::move(compiled),
-          traced.fetchedLoss};
+          fetchedLoss};
 }
 
 void Model::requireRows(const Signature& signature) const {
@@ -472,8 +468,7 @@ void Model::writeStepScalars() {
 
 std::vector<std::string> Model::getTensorNames() const {
   const runtime::Turn::Hold turn = enter();
-  static_cast<void>(compiled());
-  return tensorNames_;
+  return compiled().tensorNames;
 }
 
 HostTensor Model::getAnchoredTensor(std::string_view shortName) const {

@@ -291,11 +291,11 @@ class Model {
                   const BatchLayout& layout,
                   const Options& options,
                   CompileProgress& progress);
-  /// The graph of a step; the model's outputs, then the anchors.
-  TracedGraph trace(const Signature& signature, const BatchLayout& layout);
-  void addBackward(TracedGraph& traced, const BatchLayout& layout) const;
+  /// What the compiler is asked for; takes the graph and the names of its tensors.
+  compiler::CompileRequest requestOf(TracedGraph& traced,
+                                     const BatchLayout& layout,
+                                     const Options& options) const;
   void requireNamedBuffers();
-  void addAnchors(TracedGraph& traced);
   std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
@@ -331,7 +331,6 @@ class Model {
   std::shared_ptr<Session> session_;     // of all models of one module; null: destroyed
   bool compiling_ = false;
   std::vector<std::unique_ptr<Entry>> programs_;
-  std::vector<std::string> tensorNames_;
   std::shared_ptr<StepCounts> counts_ = std::make_shared<StepCounts>();  // shared with steps
   std::uint64_t rngSeed_ = 0;
   std::string runId_ = makeRunId();

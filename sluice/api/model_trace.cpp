@@ -1,73 +1,19 @@
-// The graph of a model's step: forward from its source, backward and update, anchors.
-#include <algorithm>
-
+// What a model asks the compiler for: its traced graph, how it is trained, its anchors.
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/model.h"
-#include "sluice/api/training_graph.h"
 #include "sluice/base/error.h"
-#include "sluice/base/log.h"
-#include "sluice/nn/block.h"
 #include "sluice/onnx/export.h"
-#include "sluice/transforms/decompose.h"
 
 namespace sluice {
-
 namespace {
 
-/// Loud where another output might have been meant.
-void logMinimised(const ir::Graph& graph, std::size_t minimised) {
-  const ir::Output& loss = graph.outputs()[minimised];
-  const ir::Op& made = graph.op(loss.value.op);
-  const bool doubtful = std::ranges::any_of(graph.outputs(), [&](const ir::Output& output) {
-    const TensorType& type = graph.type(output.value);
-    return output.value != loss.value && isFloat(type.dtype) && type.shape.rank() == 0;
-  });
-  constexpr std::string_view kText = "'{}' minimises '{}', which {} '{}' makes";
-  if (doubtful) {
-    log::info("model", kText, graph.name(), loss.name, made.def->name, made.name);
-  } else {
-    log::debug("model", kText, graph.name(), loss.name, made.def->name, made.name);
-  }
+program::DrainRule drainRule(const BatchLayout& layout) {
+  const bool everyN = layout.outputMode == OutputMode::EveryN;
+  return {.every = everyN ? static_cast<std::int32_t>(layout.outputPeriod) : 1,
+          .finalOnly = layout.outputMode == OutputMode::Final};
 }
 
 }  // namespace
-
-void Model::addBackward(TracedGraph& traced, const BatchLayout& layout) const {
-  ir::Graph& graph = traced.graph;
-  logMinimised(graph, traced.loss);
-  // Composites are differentiated through their parts; the loss keeps its place among the outputs.
-  transforms::decompose(graph, [](const ir::Op&) { return false; });
-  const std::vector<WeightGradient> gradients =
-      addTraining(graph,
-                  graph.outputs()[traced.loss].value,
-                  *optimizer_,
-                  {.accumulation = static_cast<std::int32_t>(layout.gradientAccumulation),
-                   .reduction = options_.training.accumulationReduction(),
-                   .replicaReduction = options_.training.replicationReductionType(),
-                   .meanStrategy = options_.training.givenMeanReductionStrategy(),
-                   .replicas = options_.replicationFactor(),
-                   .automaticLossScaling = options_.training.automaticLossScaling(),
-                   .sharding = stateShardingOf(options_),
-                   .statisticsPeriod = options_.training.gradientStatisticsPeriod(),
-                   .stochasticRounding = options_.precision.stochasticRounding()});
-  traced.tensors = namedTensors(graph, ir::Pass::Backward);
-  for (const WeightGradient& gradient : gradients) {
-    traced.tensors.push_back({"Gradient___" + gradient.variable, gradient.value});
-  }
-}
-
-/// Adds those anchors as outputs that name one of the tensors, and keeps the names.
-void Model::addAnchors(TracedGraph& traced) {
-  for (const NamedTensor& tensor : traced.tensors) {
-    tensorNames_.push_back(tensor.name);
-  }
-  for (const Anchor& anchor : options_.batch().anchors) {
-    const auto found = std::ranges::find(traced.tensors, anchor.longName, &NamedTensor::name);
-    if (found != traced.tensors.end()) {
-      traced.graph.addOutput("anchor/" + anchor.shortName, found->value);
-    }
-  }
-}
 
 std::string Model::getModelProto() const {
   const runtime::Turn::Hold turn = enter();
@@ -84,43 +30,32 @@ std::string Model::getModelProto() const {
   return onnx::exportModelBytes(traced.graph, options);
 }
 
-TracedGraph Model::trace(const Signature& signature, const BatchLayout& layout) {
-  TracedGraph traced = source_->trace({signature, training(), options_});
-  ir::Graph& graph = traced.graph;
-  const std::size_t own = graph.outputs().size();
-  tensorNames_.clear();
-  addAnchors(traced);
-  nn::requireLiveBlocks(graph);
+compiler::CompileRequest Model::requestOf(TracedGraph& traced,
+                                          const BatchLayout& layout,
+                                          const Options& options) const {
+  std::vector<program::DrainRule> rules;
+  for (const BatchLayout& each : outputLayouts(traced.outputs, layout)) {
+    rules.push_back(drainRule(each));
+  }
+  compiler::CompileRequest request = compileRequest(
+      std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options);
+  if (traced.cutIntoStages) {
+    request.partition = partitionOf(training(), options);
+  }
   if (synthetic()) {
-    makeInputsSynthetic(graph, options_.batch().syntheticData);
+    request.synthetic = syntheticInputs(options.batch().syntheticData);
   }
   if (training()) {
-    addBackward(traced, layout);
-    addAnchors(traced);
+    request.training = {.optimizer = optimizer_.get(),
+                        .loss = traced.loss,
+                        .options = trainingGraphOptions(layout.gradientAccumulation, options)};
   }
-  // The model's own outputs, then the anchors in the order of the options.
-  const std::vector<ir::Output> all(graph.outputs().begin(), graph.outputs().end());
-  std::vector<ir::Output> outputs(all.begin(),
-                                  all.begin() + static_cast<std::ptrdiff_t>(traced.outputs));
-  for (const Anchor& anchor : options_.batch().anchors) {
-    const auto found = std::find_if(
-        all.begin() + static_cast<std::ptrdiff_t>(own), all.end(), [&](const ir::Output& output) {
-          return output.name == "anchor/" + anchor.shortName;
-        });
-    if (found == all.end()) {
-      raise<InvalidArgument>(
-          "anchorTensor '{}': the model has no tensor '{}'; Model::getTensorNames() lists them",
-          anchor.shortName,
-          anchor.longName);
-    }
-    outputs.push_back(*found);
+  request.outputs = traced.outputs;
+  request.tensors = std::move(traced.tensors);
+  for (const Anchor& anchor : options.batch().anchors) {
+    request.anchors.push_back({anchor.shortName, anchor.longName});
   }
-  const auto loss = std::ranges::find(outputs, all[traced.loss].value, &ir::Output::value);
-  if (training() && loss != outputs.end()) {
-    traced.fetchedLoss = static_cast<std::size_t>(loss - outputs.begin());
-  }
-  graph.setOutputs(std::move(outputs));
-  return traced;
+  return request;
 }
 
 }  // namespace sluice

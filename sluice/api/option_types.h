@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/compile/gradient_reduction.h"
 #include "sluice/nn/precision.h"
 #include "sluice/parallel/partition.h"
 #include "sluice/parallel/strategy.h"
@@ -40,10 +41,8 @@ using parallel::VirtualGraphMode;
 /// Which micro-batches of a step come back to the host.
 enum class OutputMode : std::uint8_t { All, EveryN, Final, Sum, Default };
 /// How gradients of several micro-batches and replicas become one.
-enum class Reduction : std::uint8_t { Mean, Sum };
-/// Where the division of a mean happens: after every micro-batch, after the last one, or there for
-/// the micro-batches and at the loss for the replicas.
-enum class MeanReductionStrategy : std::uint8_t { Running, Post, PostAndLoss };
+using Reduction = compiler::GradientReduction;
+using compiler::MeanReductionStrategy;
 /// When devices are acquired: at the start, when the program is ready, or not at all.
 enum class ConnectionType : std::uint8_t { Always, OnDemand, Never };
 /// What stands on the devices in place of inputs, made once; inputs of integers are zeros. Nothing

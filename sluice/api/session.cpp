@@ -1,35 +1,20 @@
 #include "sluice/api/session.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "sluice/api/compile_progress.h"
-#include "sluice/api/lowering.h"
-#include "sluice/base/atomic_file.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
 #include "sluice/base/log.h"
+#include "sluice/compile/compile.h"
 #include "sluice/data/infeed_queue.h"
-#include "sluice/program/host_ops.h"
-#include "sluice/program/verify.h"
-#include "sluice/transforms/pipeline.h"
-#include "sluice/transforms/shard_weights.h"
 
 namespace sluice {
 
 namespace {
-
-std::size_t numTasks(const program::Program& program) {
-  std::size_t count = 0;
-  for (const program::Lane& lane : program.lanes) {
-    count += lane.tasks.size();
-  }
-  return count;
-}
 
 device::Tuning readTuning(const std::string& path) {
   if (path.empty()) {
@@ -60,24 +45,6 @@ std::string deviceNames(const Options& options) {
   }
   const char* fromEnvironment = std::getenv("SLUICE_DEVICE");
   return fromEnvironment == nullptr || *fromEnvironment == '\0' ? "cpu" : fromEnvironment;
-}
-
-/// Where dumps go: the option, else a folder per program below SLUICE_DUMP, else nowhere.
-std::string dumpFolder(const Options& options, const std::string& program) {
-  if (!options.dumpDirectory().empty()) {
-    return (std::filesystem::path(options.report().logDir) / options.dumpDirectory()).string();
-  }
-  const char* fromEnvironment = std::getenv("SLUICE_DUMP");
-  if (fromEnvironment == nullptr || *fromEnvironment == '\0') {
-    return {};
-  }
-  log::info("session", "SLUICE_DUMP is set: writing graphs to {}/{}", fromEnvironment, program);
-  return (std::filesystem::path(fromEnvironment) / program).string();
-}
-
-void writeDump(const std::string& folder, const program::Program& lowered) {
-  const std::filesystem::path path = std::filesystem::path(folder) / "program.txt";
-  writeFileAtomically(path, program::print(lowered));
 }
 
 }  // namespace
@@ -384,74 +351,36 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
   return loaded;
 }
 
-CompiledProgram Session::compile(ir::Graph graph,
-                                 std::int32_t microBatches,
-                                 std::vector<program::DrainRule> drainRules,
+CompiledProgram Session::compile(compiler::CompileRequest request,
                                  const Options& options,
                                  CompileProgress* progress) {
   const runtime::Turn::Hold turn(turn_);
   settle();
-  const auto begin = [this, progress](CompilePhase phase) {
-    requireGoing();
+  const auto begin = [progress](CompilePhase phase) {
     if (progress != nullptr) {
       progress->begin(phase);
     }
   };
-  transforms::TransformOptions passes;
-  // Checks look at every op's result, also at what fusion would keep to itself.
-  passes.fusion = options.fusion() && !options.precision.floatingPointExceptions();
-  passes.dumpDirectory = dumpFolder(options, graph.name());
-  begin(CompilePhase::Passes);
-  std::vector<std::string> warnings;
-  transforms::shardWeights(
-      graph, weightsInParts(graph, state().plan(), options, warnings), options.replicationFactor());
-  transforms::runPasses(graph, passes);
-  begin(CompilePhase::Plan);
-  const Strategy strategy = strategyOf(graph, options);
-  // A second slot pays off as soon as another micro-batch follows, in this round or the next.
-  const bool several = microBatches > 1 || options.deviceIterations() > 1;
-  parallel::RuleReport report;
-  Lowered made = lowerGraph({.graph = graph,
-                             .strategy = strategy,
-                             .plan = planOptions(graph, microBatches, options),
-                             .lower = {.microBatchesPerRound = microBatches,
-                                       .lookahead = several ? 1 : 0,
-                                       .memoryPerDevice = options.memoryPerDevice(),
-                                       .drainRules = std::move(drainRules),
-                                       .overlap = overlapOf(options),
-                                       .barriers = barriersOf(options),
-                                       .targets = targets(),
-                                       .remoteInFile = !remotePath_.empty()},
-                             .remoteBytes = remoteBytes_,
-                             .onPlanned =
-                                 [&](const ir::Graph& placed, const parallel::ExecutionPlan& plan) {
-                                   report =
-                                       checkRules(placed, plan, strategy, microBatches, options);
-                                   begin(CompilePhase::Lower);
-                                 }},
-                            device().kernels(),
-                            state().plan());
+  request.state = state().plan();
+  request.remoteBytes = remoteBytes_;
+  request.lower.targets = targets();
+  request.lower.remoteInFile = !remotePath_.empty();
+  request.hooks.requireGoing = [this] { requireGoing(); };
+  request.hooks.onPhase = begin;
+  compiler::Compiled made = compiler::compileGraph(std::move(request), device().kernels());
   requireRoom(made.program);
   requireDevices(made.program.devices.size(),
                  static_cast<std::size_t>(options.replicationFactor()));
-  begin(CompilePhase::Verify);
-  const bool proven = options.verifyPrograms().value_or(numTasks(made.program) <= kProvenTasks);
-  if (proven) {
-    program::verify(made.program);
-  }
-  if (!passes.dumpDirectory.empty()) {
-    writeDump(passes.dumpDirectory, made.program);
-  }
-  const std::vector<std::string> hostOps = program::hostOpWarnings(made.program);
-  warnings.insert(warnings.end(), hostOps.begin(), hostOps.end());
-  report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
-  warn(report.warnings, options);
+  warn(made.warnings, options);
+  requireGoing();
   begin(CompilePhase::Load);
   CompiledProgram compiled{.program = nullptr,
-                           .plan = std::move(made.execution),
-                           .proven = proven,
-                           .warnings = std::move(report.warnings),
-                           .devices = report.devices};
+                           .plan = std::move(made.plan),
+                           .proven = made.proven,
+                           .tensorNames = std::move(made.tensorNames),
+                           .fetchedLoss = made.fetchedLoss,
+                           .warnings = std::move(made.warnings),
+                           .devices = made.devices};
   compiled.program = options.device().connection == ConnectionType::Never
                          ? std::make_unique<runtime::LoadedProgram>(std::move(made.program))
                          : load(std::move(made.program), made.state, options);

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/api/compile_plan.h"
+#include "sluice/api/compiled_program.h"
 #include "sluice/api/options.h"
 #include "sluice/device/device.h"
 #include "sluice/devices/registry.h"
@@ -30,12 +30,12 @@ namespace sluice {
 
 class CompileProgress;
 
+namespace compiler {
+struct CompileRequest;
+}
 namespace data {
 class InfeedQueue;
 }
-
-/// Names of variables that stand for inputs (syntheticDataMode) begin with this.
-inline constexpr std::string_view kSyntheticPrefix = "synthetic/";
 
 /// Any thread may call it: every function that uses the devices or the state waits for the turn of
 /// its thread. While a step runs in a thread of its own (start), that thread has the turn.
@@ -77,14 +77,12 @@ class Session : public nn::StateStore {
   /// wait for the turn: it leaves, and its programs go, when the step is over.
   void leaveAfterStep(std::vector<ProgramPtr> programs, bool training);
 
-  /// Runs the passes, lowers, proves and loads; with ConnectionType::Never it does not load.
-  /// `microBatches` is the number per round; `drainRules` are by output, empty: every micro-batch.
-  /// Throws OutOfMemory when the state of all programs and the largest transient arena are over the
-  /// budget, InvalidArgument for a plan that breaks an enforced rule. Warnings are logged once per
-  /// compile. A failed compile leaves the session as it was. `progress` hears of every phase.
-  CompiledProgram compile(ir::Graph graph,
-                          std::int32_t microBatches,
-                          std::vector<program::DrainRule> drainRules,
+  /// Compiles for the devices and state of the session and loads; with ConnectionType::Never it
+  /// does not load. `request` is of the same options. Throws what compileGraph throws, and
+  /// OutOfMemory when the state of all programs and the largest transient arena are over the
+  /// budget. Warnings are logged once per compile. A failed compile leaves the session as it was.
+  /// `progress` hears of every phase.
+  CompiledProgram compile(compiler::CompileRequest request,
                           const Options& options,
                           CompileProgress* progress = nullptr);
   /// Logs each at most Options::maxRepeatLogs times.

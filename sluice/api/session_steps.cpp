@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sluice/api/compile_plan.h"
 #include "sluice/api/session.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/recoverable_error.h"

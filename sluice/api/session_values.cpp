@@ -2,6 +2,7 @@
 // parts, and kept for later, where no program has the variable yet.
 #include <cstring>
 
+#include "sluice/api/compile_plan.h"
 #include "sluice/api/session.h"
 #include "sluice/base/error.h"
 #include "sluice/runtime/reduce.h"

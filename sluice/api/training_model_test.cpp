@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/api/training_graph.h"
+#include "sluice/compile/training_graph.h"
 #include "sluice/sluice.h"
 #include "sluice/transforms/decompose.h"
 #include "tests/support/message_of.h"
@@ -70,7 +70,7 @@ HostTensor half(const Shape& shape, double value) {
 
 /// The modes of the accumulators' assigns: of the weights h in float16 and s in float32.
 std::pair<std::string, std::string> modesOf(const optim::Optimizer& optimizer,
-                                            const TrainingGraphOptions& options) {
+                                            const compiler::TrainingGraphOptions& options) {
   Builder b;
   const TensorId x = b.addInputTensor({DType::F16, Shape{1}}, "x");
   const TensorId y = b.addInputTensor({DType::F32, Shape{1}}, "y");
@@ -80,7 +80,7 @@ std::pair<std::string, std::string> modesOf(const optim::Optimizer& optimizer,
   b.addOutputTensor(b.aiGraphcore().identityloss(b.aiOnnx().add(wide, b.aiOnnx().mul(y, s))));
   ir::Graph graph = b.graph();
   transforms::decompose(graph, [](const ir::Op&) { return false; });
-  addTraining(graph, graph.outputs()[0].value, optimizer, options);
+  compiler::addTraining(graph, graph.outputs()[0].value, optimizer, options);
   std::pair<std::string, std::string> modes;
   for (const ir::OpId id : graph.order()) {
     const ir::Op& op = graph.op(id);

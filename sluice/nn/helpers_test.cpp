@@ -12,7 +12,6 @@
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/shape_ops.h"
 #include "sluice/transforms/autodiff.h"
-#include "sluice/transforms/pipeline.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::nn {
@@ -173,21 +172,6 @@ TEST(SerializedMatMul, RefusesFactorsAndRanksThatDoNotFit) {
   EXPECT_THAT(messageOf([&] { serializedMatMul(row, row, Mode::ReducingDim, 2); }),
               HasSubstr("rank 2"));
   EXPECT_THAT(messageOf([&] { serializedMatMul(a, batch, Mode::Disabled); }), HasSubstr("rank 2"));
-}
-
-TEST(Nop, StaysWhenThePassesHaveRun) {
-  ir::Graph graph;
-  {
-    Tracer tracer(graph, TraceMode::Inference);
-    const Tensor x = tracer.input("x", {DType::F32, Shape{2}});
-    const Tensor unread = nop(x);
-    EXPECT_TRUE(unread.defined());
-    graph.addOutput("y", (nop(x) + nop(constant(HostTensor::of<float>(Shape{2}, {1, 2})))).value());
-  }
-  transforms::runPasses(graph, {});
-  EXPECT_EQ(
-      std::ranges::count_if(graph.order(), [&](ir::OpId id) { return graph.op(id).is(ops::kNop); }),
-      3);
 }
 
 TEST(DynamicSlice, TakesEveryStepthElementFromTheOffset) {

@@ -142,9 +142,18 @@ const PipelinedExecution& forked() {
   return strategy;
 }
 
+ExecutionPlan planOf(Graph& graph, std::int32_t microBatches) {
+  PlanDraft draft{forked(), {.microBatches = microBatches}};
+  placeOps(graph, draft);
+  planStreaming(graph, draft);
+  cutStages(graph, draft);
+  scheduleRound(draft);
+  return draft.plan;
+}
+
 TEST(ConcurrentStages, RefuseDependenciesOnEachOther) {
   Fork fork(true);
-  EXPECT_THAT(messageOf([&] { planExecution(fork.graph, forked(), {}, {}); }),
+  EXPECT_THAT(messageOf([&] { planOf(fork.graph, 1); }),
               AllOf(HasSubstr("concurrent stages may not depend on each other"),
                     HasSubstr("of stage 2 reads"),
                     HasSubstr("of stage 1")));
@@ -152,7 +161,7 @@ TEST(ConcurrentStages, RefuseDependenciesOnEachOther) {
 
 TEST(ConcurrentStages, RefuseToShareAVariable) {
   Fork fork(false, true);
-  EXPECT_THAT(messageOf([&] { planExecution(fork.graph, forked(), {}, {}); }),
+  EXPECT_THAT(messageOf([&] { planOf(fork.graph, 1); }),
               AllOf(HasSubstr("may not share a variable"), HasSubstr("'wb'")));
 }
 
@@ -163,7 +172,7 @@ TEST(ConcurrentStages, MeetInTheStageBeforeThemOnTheWayBack) {
   for (const Value grad : grads) {
     fork.graph.addOutput(fmt::format("grad {}", grad.op.value), grad);
   }
-  const ExecutionPlan plan = planExecution(fork.graph, forked(), {.microBatches = 3}, {});
+  const ExecutionPlan plan = planOf(fork.graph, 3);
   for (std::size_t i = 0; i < grads.size(); ++i) {
     EXPECT_EQ(fork.graph.op(grads[i].op).place.stage, static_cast<std::int32_t>(i));
   }

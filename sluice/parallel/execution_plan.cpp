@@ -6,9 +6,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "sluice/parallel/continuous.h"
 #include "sluice/parallel/recompute.h"
-#include "sluice/parallel/relay.h"
 #include "sluice/schedule/phase_orders.h"
 
 namespace sluice::parallel {
@@ -140,50 +138,6 @@ std::vector<std::int32_t> place(ir::Graph& graph,
   return map.deviceOfStage;
 }
 
-/// What is kept in remote memory, and for how long devices hold copies. There is nothing to locate
-/// of what the backward pass makes again.
-void setStreaming(const ir::Graph& graph,
-                  const std::unordered_set<ir::OpId>& recomputed,
-                  const Strategy& strategy,
-                  const PlanOptions& options,
-                  std::span<const std::int32_t> deviceOfStage,
-                  ExecutionPlan& plan) {
-  const bool phased = isPhased(strategy.kind());
-  Streaming& streaming = plan.streaming;
-  LocationPlan locations = options.locations;
-  for (const MarkedTensor& tensor : markedTensors(graph)) {
-    if (recomputed.contains(tensor.producer)) {
-      plan.ignoredLocations.push_back(tensor.name);
-    } else {
-      locations.tensors.emplace(tensor.name, tensor.onChip);  // unless the options say more
-    }
-  }
-  streaming.variables = remoteVariables(graph, locations, phased);
-  streaming.activations = isOffChip(options.locations.activation, phased);
-  streaming.minActivationElements = options.locations.activation.minElements;
-  streaming.tensors = std::move(locations.tensors);
-  if (!phased) {
-    return;
-  }
-  streaming.order = options.phaseOrder;
-  streaming.updates = options.phaseSchedule;
-  streaming.overlaps = options.overlap && strategy.liveness() != Liveness::OffChipAfterFwdNoOverlap;
-  const PhaseNumbers numbers = numberPhases(
-      plan.phaseOfStage.back() + 1, strategy.liveness(), strategy.hasSeparateBackwardPhase());
-  // One stage of a device can turn around; two would have to run in each other's middle.
-  std::set<std::int32_t> devices;
-  streaming.turnsAround = numbers.forward.back() == numbers.backward.back();
-  for (std::size_t s = 0; s < plan.phaseOfStage.size(); ++s) {
-    if (plan.phaseOfStage[s] == plan.phaseOfStage.back()) {
-      streaming.turnsAround = streaming.turnsAround && devices.insert(deviceOfStage[s]).second;
-    }
-  }
-  for (const std::int32_t phase : plan.phaseOfStage) {
-    streaming.forwardPhase.push_back(numbers.forward[static_cast<std::size_t>(phase)]);
-    streaming.backwardPhase.push_back(numbers.backward[static_cast<std::size_t>(phase)]);
-  }
-}
-
 RecomputeRule ruleOf(Recompute recompute) {
   switch (recompute) {
     case Recompute::All:
@@ -208,50 +162,91 @@ bool hasBackward(const SegmentPlan& plan) {
 
 }  // namespace
 
-ExecutionPlan planExecution(ir::Graph& graph,
-                            const Strategy& strategy,
-                            const PlanOptions& options,
-                            VariableHomes homes) {
-  ExecutionPlan plan;
-  plan.homes = std::move(homes);
-  const std::vector<std::int32_t> deviceOfStage = place(graph, strategy, options, plan);
-  PipelineKind kind = kindOf(strategy, deviceOfStage.size());
-  plan.pipelined = strategy.kind() == StrategyKind::Pipelined &&
-                   std::ranges::any_of(deviceOfStage, [&](std::int32_t device) {
-                     return device != deviceOfStage[0];
+void placeOps(ir::Graph& graph, PlanDraft& draft) {
+  ExecutionPlan& plan = draft.plan;
+  draft.deviceOfStage = place(graph, draft.strategy, draft.options, plan);
+  // Continuous updates: the order whose staleness is stated, forward first, then backward and
+  // update, in each cycle.
+  draft.schedule = draft.options.continuous ? PipelineKind::Popart
+                                            : kindOf(draft.strategy, draft.deviceOfStage.size());
+  plan.pipelined = draft.strategy.kind() == StrategyKind::Pipelined &&
+                   std::ranges::any_of(draft.deviceOfStage, [&](std::int32_t device) {
+                     return device != draft.deviceOfStage[0];
                    });
-  if (options.continuous) {
-    updateContinuously(graph);
-    // The order whose staleness is stated: forward first, then backward and update, in each cycle.
-    kind = PipelineKind::Popart;
+  const Recompute recompute = draft.options.recompute;
+  plan.recomputed =
+      recompute != Recompute::No && (recompute != Recompute::IfPipelined || plan.pipelined);
+}
+
+void recompute(ir::Graph& graph, PlanDraft& draft) {
+  const std::vector<std::int32_t>& slots = draft.plan.slotOfStage;
+  const auto last = std::ranges::find(slots, slots.back());
+  draft.recomputed = recomputeActivations(
+      graph, ruleOf(draft.options.recompute), static_cast<std::int32_t>(last - slots.begin()));
+}
+
+void planStreaming(const ir::Graph& graph, PlanDraft& draft) {
+  const Strategy& strategy = draft.strategy;
+  const PlanOptions& options = draft.options;
+  ExecutionPlan& plan = draft.plan;
+  const bool phased = isPhased(strategy.kind());
+  Streaming& streaming = plan.streaming;
+  LocationPlan locations = options.locations;
+  for (const MarkedTensor& tensor : markedTensors(graph)) {
+    if (draft.recomputed.contains(tensor.producer)) {  // there is nothing to locate
+      plan.ignoredLocations.push_back(tensor.name);
+    } else {
+      locations.tensors.emplace(tensor.name, tensor.onChip);  // unless the options say more
+    }
   }
-  if (kind == PipelineKind::Popart) {
-    relayCopies(graph, deviceOfStage);
+  streaming.variables = remoteVariables(graph, locations, phased);
+  streaming.activations = isOffChip(options.locations.activation, phased);
+  streaming.minActivationElements = options.locations.activation.minElements;
+  streaming.tensors = std::move(locations.tensors);
+  if (!phased) {
+    return;
   }
-  plan.recomputed = options.recompute != Recompute::No &&
-                    (options.recompute != Recompute::IfPipelined || plan.pipelined);
-  std::unordered_set<ir::OpId> recomputed;
-  if (plan.recomputed) {
-    const auto last = std::ranges::find(plan.slotOfStage, plan.slotOfStage.back());
-    recomputed = recomputeActivations(graph,
-                                      ruleOf(options.recompute),
-                                      static_cast<std::int32_t>(last - plan.slotOfStage.begin()));
+  streaming.order = options.phaseOrder;
+  streaming.updates = options.phaseSchedule;
+  streaming.overlaps = options.overlap && strategy.liveness() != Liveness::OffChipAfterFwdNoOverlap;
+  const PhaseNumbers numbers = numberPhases(
+      plan.phaseOfStage.back() + 1, strategy.liveness(), strategy.hasSeparateBackwardPhase());
+  // One stage of a device can turn around; two would have to run in each other's middle.
+  std::set<std::int32_t> devices;
+  streaming.turnsAround = numbers.forward.back() == numbers.backward.back();
+  for (std::size_t s = 0; s < plan.phaseOfStage.size(); ++s) {
+    if (plan.phaseOfStage[s] == plan.phaseOfStage.back()) {
+      streaming.turnsAround =
+          streaming.turnsAround && devices.insert(draft.deviceOfStage[s]).second;
+    }
   }
-  setStreaming(graph, recomputed, strategy, options, deviceOfStage, plan);
-  const bool phaseMajor = plan.streaming.order == StreamOrder::PhaseMajor;
+  for (const std::int32_t phase : plan.phaseOfStage) {
+    streaming.forwardPhase.push_back(numbers.forward[static_cast<std::size_t>(phase)]);
+    streaming.backwardPhase.push_back(numbers.backward[static_cast<std::size_t>(phase)]);
+  }
+}
+
+void cutStages(const ir::Graph& graph, PlanDraft& draft) {
+  ExecutionPlan& plan = draft.plan;
   plan.segments =
       cutSegments(graph,
-                  {.splitBackward = schedule::splitsBackward(kind),
-                   .phases = phaseMajor,
+                  {.splitBackward = schedule::splitsBackward(draft.schedule),
+                   .phases = plan.streaming.order == StreamOrder::PhaseMajor,
                    .wholeUpdates = plan.streaming.updates == PhaseSchedule::BatchClusteredIO,
                    .streamed = &plan.streaming.variables});
-  plan.sequential = kind == PipelineKind::Sequential && plan.segments.devices > 1 && !phaseMajor;
+  plan.training = hasBackward(plan.segments);
+  plan.work = estimateWork(graph, plan.segments);
+}
+
+void scheduleRound(PlanDraft& draft) {
+  ExecutionPlan& plan = draft.plan;
+  const bool phaseMajor = plan.streaming.order == StreamOrder::PhaseMajor;
+  plan.sequential =
+      draft.schedule == PipelineKind::Sequential && plan.segments.devices > 1 && !phaseMajor;
   schedule::PipelineProblem problem{.deviceOfStage = plan.segments.deviceOfStage,
                                     .slotOfStage = plan.slotOfStage,
-                                    .microBatches = options.microBatches,
-                                    .training = hasBackward(plan.segments)};
-  plan.training = problem.training;
-  plan.work = estimateWork(graph, plan.segments);
+                                    .microBatches = draft.options.microBatches,
+                                    .training = plan.training};
   for (const StageWork& work : plan.work) {
     problem.costs.push_back({.forward = std::max<std::int64_t>(work.forward, 1),
                              .backwardInput = std::max<std::int64_t>(work.backwardInput, 1),
@@ -260,13 +255,12 @@ ExecutionPlan planExecution(ir::Graph& graph,
   }
   plan.schedule =
       phaseMajor ? schedule::schedulePhases(problem, plan.phaseOfStage, !plan.streaming.turnsAround)
-                 : schedule::schedulePipeline(kind, problem);
+                 : schedule::schedulePipeline(draft.schedule, problem);
   if (plan.training && !plan.streaming.hasPhases()) {
     for (const std::int32_t depth : plan.schedule.stashDepth) {
       plan.streaming.stashes.push_back(depth > kTravellingMicroBatches);
     }
   }
-  return plan;
 }
 
 }  // namespace sluice::parallel

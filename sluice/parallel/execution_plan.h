@@ -1,9 +1,11 @@
 // ExecutionPlan: what a strategy makes of a finished graph: every op placed, the graph cut into
-// segments, and an order for them on every device. Lowering turns it into a Program.
+// segments, and an order for them on every device. Lowering turns it into a Program. The steps that
+// make one stand here; continuous.h and relay.h have two more that change the placed graph.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "sluice/ir/graph.h"
@@ -47,12 +49,28 @@ struct PlanOptions {
   PhaseSchedule phaseSchedule = PhaseSchedule::Batch;  ///< of phased execution; not Automatic
 };
 
-/// Places the ops of `graph` and plans a round of micro-batches. `homes` names the variables that
-/// other programs of the model have placed. Throws InvalidArgument for a strategy that does not fit
-/// the graph.
-ExecutionPlan planExecution(ir::Graph& graph,
-                            const Strategy& strategy,
-                            const PlanOptions& options,
-                            VariableHomes homes);
+/// What the steps of planning hand on, from placing the ops to the order of a round. They are to be
+/// called in this order; compile/stages.cpp is who does.
+struct PlanDraft {
+  Strategy strategy;
+  PlanOptions options;
+  ExecutionPlan plan = {};
+  std::vector<std::int32_t> deviceOfStage = {};
+  PipelineKind schedule = PipelineKind::Sequential;
+  std::unordered_set<ir::OpId> recomputed = {};  ///< forward ops that the backward pass repeats
+};
+
+/// Gives every op of `graph` its stage and device. `plan.homes` names the variables that other
+/// programs of the model have placed. Throws InvalidArgument for a strategy that does not fit the
+/// graph.
+void placeOps(ir::Graph& graph, PlanDraft& draft);
+/// With recomputation: repeats forward ops in the backward pass (see recompute.h).
+void recompute(ir::Graph& graph, PlanDraft& draft);
+/// Decides what is in remote memory, and for how long devices hold copies.
+void planStreaming(const ir::Graph& graph, PlanDraft& draft);
+/// Cuts the graph into segments and estimates their work.
+void cutStages(const ir::Graph& graph, PlanDraft& draft);
+/// Finds the order of a round on every device.
+void scheduleRound(PlanDraft& draft);
 
 }  // namespace sluice::parallel

@@ -1,8 +1,4 @@
 // Every pass but fusion: text in, text out.
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +15,6 @@
 #include "sluice/transforms/fold_constants.h"
 #include "sluice/transforms/fuse_elementwise.h"
 #include "sluice/transforms/pass_checks.h"
-#include "sluice/transforms/pipeline.h"
 
 namespace sluice::transforms {
 namespace {
@@ -269,126 +264,6 @@ TEST(EliminateDead, RemovesWhatNobodyReads) {
   })");
 }
 
-TEST(Pipeline, RunsItsListInOrder) {
-  std::vector<std::string_view> names;
-  for (const PassInfo& pass : passes()) {
-    names.push_back(pass.name);
-  }
-  EXPECT_THAT(names,
-              ::testing::ElementsAre("decompose",
-                                     "shard_updates",
-                                     "fold_constants",
-                                     "eliminate_common",
-                                     "eliminate_dead",
-                                     "fuse_elementwise",
-                                     "fuse_epilogues",
-                                     "eliminate_dead"));
-}
-
-TEST(Pipeline, FusesOnlyWhenAsked) {
-  constexpr std::string_view kText = R"(graph "g" {
-    %0 = input() "x" : f32[2]
-    %1 = exp(%0) : f32[2]
-    %2 = neg(%1) : f32[2]
-    output "y" = %2
-  })";
-  ir::Graph plain = parseGraph(kText);
-  runPasses(plain, {.fusion = false});
-  EXPECT_EQ(print(plain), print(parseGraph(kText)));
-  ir::Graph fused = parseGraph(kText);
-  runPasses(fused);
-  EXPECT_EQ(fused.numOps(), 2U);
-  expectSameValues(plain, fused, 1);
-}
-
-TEST(Pipeline, KeepsTheCompositesItIsToldToKeep) {
-  ir::Graph graph = parseGraph(kLoss);
-  TransformOptions options;
-  options.keepComposite = [](const ir::Op& op) { return op.is(ops::kCrossEntropy); };
-  runPasses(graph, options);
-  EXPECT_THAT(print(graph), HasSubstr("cross_entropy"));
-  runPasses(graph);
-  EXPECT_THAT(print(graph), ::testing::Not(HasSubstr("cross_entropy")));
-}
-
-TEST(Pipeline, NamesThePassThatFailed) {
-  ir::Graph graph("g");
-  ir::GraphBuilder b(graph);
-  b.add(endless(), {b.input("x", {DType::F32, Shape{2}})});
-  try {
-    runPasses(graph);
-    FAIL();
-  } catch (const InternalError& error) {
-    EXPECT_EQ(error.location(), "pass decompose");
-  }
-}
-
-/// An op whose types are inferred when it is made and whenever a graph with it is verified.
-int numInferences = 0;
-constinit const ir::OpDef kCounted{.name = "counted",
-                                   .infer =
-                                       [](const ir::OpView& op) {
-                                         ++numInferences;
-                                         return std::vector<TensorType>{op.inputs[0]};
-                                       },
-                                   .reference = [](const ir::KernelArgs&) {}};
-
-TEST(Pipeline, VerifiesAgainOnlyWhatAPassHasChanged) {
-  ir::Graph graph("g");
-  ir::GraphBuilder b(graph);
-  const ir::Value x = b.input("x", {DType::F32, Shape{2}});
-  graph.addOutput("y", b.add(kCounted, {x}));
-  numInferences = 0;
-  runPasses(graph);
-  EXPECT_EQ(numInferences, 1);  // of eight passes none has anything to do
-  ops::neg(b, x);               // is dead
-  numInferences = 0;
-  runPasses(graph);
-  EXPECT_EQ(numInferences, 2);
-}
-
-TEST(Pipeline, VerifiesAfterEachPassUnlessToldNotTo) {
-  ir::Graph graph("g");
-  ir::GraphBuilder b(graph);
-  const ir::Value x = b.input("x", {DType::F32, Shape{2}});
-  graph.addOutput("y", ops::neg(b, x));
-  graph.setPlacement(x.op, {.stage = -5});
-  ir::Graph copy = graph;
-  EXPECT_NO_THROW(runPasses(copy, {.verify = false}));
-  EXPECT_THROW(runPasses(graph), InternalError);
-}
-
-TEST(Pipeline, DumpsTheTextAfterEachPass) {
-  const std::filesystem::path directory =
-      std::filesystem::path(::testing::TempDir()) / "sluice_pipeline_dump";
-  std::filesystem::remove_all(directory);
-  ir::Graph graph = parseGraph(kLoss);
-  TransformOptions options;
-  options.dumpDirectory = directory.string();
-  runPasses(graph, options);
-  std::size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    files += entry.is_regular_file() ? 1 : 0;
-  }
-  EXPECT_EQ(files, passes().size());
-  std::ifstream last(directory / "07_eliminate_dead.txt");
-  std::stringstream text;
-  text << last.rdbuf();
-  EXPECT_EQ(text.str(), print(graph));
-  std::filesystem::remove_all(directory);
-}
-
-TEST(Pipeline, ReportsADumpThatCannotBeWritten) {
-  const std::filesystem::path file =
-      std::filesystem::path(::testing::TempDir()) / "sluice_pipeline_file";
-  std::ofstream(file) << "in the way";
-  ir::Graph graph = parseGraph(kLoss);
-  TransformOptions options;
-  options.dumpDirectory = file.string();
-  EXPECT_THROW(runPasses(graph, options), FileError);
-  std::filesystem::remove(file);
-}
-
 TEST(Passes, KeepTheBitsOfRandomGraphs) {
   const std::vector<std::pair<std::string_view, Pass>> all = {{"fold", foldConstants},
                                                               {"common", eliminateCommon},
@@ -411,19 +286,6 @@ TEST(Passes, KeepTheBitsOfRandomGraphs) {
       EXPECT_EQ(print(again), print(graph)) << "a second run changed the graph";
       EXPECT_TRUE(structurallyEqual(parseGraph(print(graph)), graph));
     }
-    if (::testing::Test::HasFailure()) {
-      return;
-    }
-  }
-}
-
-TEST(Pipeline, KeepsTheBitsOfRandomGraphs) {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    SCOPED_TRACE(fmt::format("seed {}", seed));
-    const ir::Graph original = randomGraph(seed, 60);
-    ir::Graph graph = original;
-    runPasses(graph);
-    expectSameValues(original, graph, seed);
     if (::testing::Test::HasFailure()) {
       return;
     }

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "sluice/api/training_graph.h"
+#include "sluice/compile/training_graph.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/sluice.h"
 #include "sluice/transforms/decompose.h"
@@ -24,7 +24,7 @@ class ReferenceTraining {
       graph_.addOutput("loss", net_.forward(x, labels).second.value());
     }
     transforms::decompose(graph_, [](const ir::Op&) { return false; });
-    addTraining(graph_, graph_.outputs().back().value, optimizer, {});
+    compiler::addTraining(graph_, graph_.outputs().back().value, optimizer, {});
     for (const ir::Variable& variable : graph_.variables()) {
       variables_[variable.name] = ir::initialValue(variable, 0);
     }

@@ -1,4 +1,4 @@
-#include "sluice/api/training_graph.h"
+#include "sluice/compile/training_graph.h"
 
 #include <string>
 #include <unordered_map>
@@ -12,16 +12,11 @@
 #include "sluice/transforms/autodiff.h"
 #include "sluice/transforms/gather_early.h"
 
-namespace sluice {
+namespace sluice::compiler {
 namespace {
 
-/// The reads of trainable weights, in the order of the graph's variables.
-struct WeightRead {
-  std::string variable;
-  std::vector<ir::Value> reads;
-};
-
-std::vector<WeightRead> weightReads(const ir::Graph& graph) {
+/// Of trainable weights, in the order of the graph's variables.
+std::vector<WeightReads> weightReads(const ir::Graph& graph) {
   std::unordered_map<std::string, std::vector<ir::Value>> reads;
   for (const ir::OpId id : graph.order()) {
     const ir::Op& op = graph.op(id);
@@ -29,7 +24,7 @@ std::vector<WeightRead> weightReads(const ir::Graph& graph) {
       reads[op.attrs.text("var")].push_back(op.out());
     }
   }
-  std::vector<WeightRead> weights;
+  std::vector<WeightReads> weights;
   for (const ir::Variable& variable : graph.variables()) {
     const auto found = reads.find(variable.name);
     if (variable.role == ir::VariableRole::Weight && variable.trainable && found != reads.end()) {
@@ -48,12 +43,12 @@ MeanReductionStrategy strategyFor(DType accumulator, const TrainingGraphOptions&
 }
 
 bool runningMean(DType accumulator, const TrainingGraphOptions& options) {
-  return options.reduction == Reduction::Mean &&
+  return options.reduction == GradientReduction::Mean &&
          strategyFor(accumulator, options) == MeanReductionStrategy::Running;
 }
 
 bool meanOverReplicas(const TrainingGraphOptions& options) {
-  return options.replicaReduction.value_or(options.reduction) == Reduction::Mean;
+  return options.replicaReduction.value_or(options.reduction) == GradientReduction::Mean;
 }
 
 /// The backward pass begins with a gradient that is divided by the number of replicas.
@@ -63,14 +58,14 @@ bool dividesTheLoss(const TrainingGraphOptions& options) {
 }
 
 optim::Gathering gatheringOf(const ir::Graph& graph,
-                             const std::vector<WeightRead>& weights,
+                             const std::vector<WeightReads>& weights,
                              const TrainingGraphOptions& options) {
-  const bool mean = options.reduction == Reduction::Mean;
+  const bool mean = options.reduction == GradientReduction::Mean;
   optim::Gathering gathering;
   gathering.factor =
       (meanOverReplicas(options) && !dividesTheLoss(options) ? 1.0 : options.replicas) /
       (mean ? static_cast<double>(options.accumulation) : 1.0);
-  for (const WeightRead& weight : weights) {
+  for (const WeightReads& weight : weights) {
     if (graph.findVariable(weight.variable)->type.dtype == DType::F64) {
       gathering.scalarType = DType::F64;
     }
@@ -102,7 +97,7 @@ ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOpt
     gradient = ops::replicaSum(b, gradient);
   }
   double count = 1;
-  if (options.reduction == Reduction::Mean && !runningMean(b.dtype(gradient), options)) {
+  if (options.reduction == GradientReduction::Mean && !runningMean(b.dtype(gradient), options)) {
     count *= options.accumulation;
   }
   if (meanOverReplicas(options) && !dividesTheLoss(options)) {
@@ -179,14 +174,14 @@ ir::Value lossGradient(ir::Graph& graph,
 }
 
 /// Nothing unless it was asked for.
-std::optional<optim::LossScaler> makeScaler(const std::vector<WeightRead>& weights,
+std::optional<optim::LossScaler> makeScaler(const std::vector<WeightReads>& weights,
                                             const optim::Optimizer& optimizer,
                                             DType scalarType,
                                             const TrainingGraphOptions& options) {
   if (!options.automaticLossScaling) {
     return std::nullopt;
   }
-  for (const WeightRead& weight : weights) {
+  for (const WeightReads& weight : weights) {
     if (optimizer.gathersInVelocity(weight.variable)) {
       raise<Unsupported>(
           "automatic loss scaling leaves out updates that overflow, and {} has added the gradients "
@@ -199,59 +194,73 @@ std::optional<optim::LossScaler> makeScaler(const std::vector<WeightRead>& weigh
 
 }  // namespace
 
-std::vector<WeightGradient> addTraining(ir::Graph& graph,
-                                        ir::Value loss,
-                                        const optim::Optimizer& optimizer,
-                                        const TrainingGraphOptions& options) {
-  const std::vector<WeightRead> weights = weightReads(graph);
-  if (weights.empty()) {
+Differentiated differentiateLoss(ir::Graph& graph,
+                                 ir::Value loss,
+                                 const optim::Optimizer& optimizer,
+                                 const TrainingGraphOptions& options) {
+  Differentiated made{.weights = weightReads(graph), .gradients = {}};
+  if (made.weights.empty()) {
     raise<InvalidArgument>(
         "model '{}' has no trainable weights: every parameter is frozen or unused", graph.name());
   }
   std::vector<ir::Value> wrt;
-  for (const WeightRead& weight : weights) {
+  for (const WeightReads& weight : made.weights) {
     wrt.insert(wrt.end(), weight.reads.begin(), weight.reads.end());
   }
-  const optim::Gathering gathering = gatheringOf(graph, weights, options);
-  std::optional<optim::LossScaler> scaler =
-      makeScaler(weights, optimizer, gathering.scalarType, options);
+  made.gathering = gatheringOf(graph, made.weights, options);
+  const DType scalarType = made.gathering.scalarType;
+  made.scaler = makeScaler(made.weights, optimizer, scalarType, options);
   const ir::Value lossGrad = lossGradient(
-      graph, loss, optimizer, gathering.scalarType, scaler ? &*scaler : nullptr, options);
-  const std::size_t before = graph.order().size();
-  const std::vector<ir::Value> grads = transforms::differentiate(graph, loss, wrt, lossGrad);
-  const std::size_t differentiated = graph.order().size();
+      graph, loss, optimizer, scalarType, made.scaler ? &*made.scaler : nullptr, options);
+  made.first = graph.order().size();
+  made.gradients = transforms::differentiate(graph, loss, wrt, lossGrad);
+  made.end = graph.order().size();
+  return made;
+}
+
+void addUpdate(ir::Graph& graph,
+               Differentiated& made,
+               const optim::Optimizer& optimizer,
+               const TrainingGraphOptions& options) {
   ir::GraphBuilder b(graph);
   b.scope = "update/";
-  if (scaler) {
-    scaler->count(b, before, options.accumulation);
+  if (made.scaler) {
+    made.scaler->count(b, made.first, options.accumulation);
   }
   std::vector<optim::Gradient> gradients;
-  std::vector<WeightGradient> perMicroBatch;
   std::size_t next = 0;
-  for (const WeightRead& weight : weights) {
-    ir::Value gradient = grads[next++];
+  for (const WeightReads& weight : made.weights) {
+    ir::Value gradient = made.gradients[next++];
     for (std::size_t i = 1; i < weight.reads.size(); ++i) {
       const ir::AnnotationScope scope(b);
       b.place = graph.op(gradient.op).place;
       b.place.pass = ir::Pass::Backward;
-      gradient = ops::add(b, gradient, grads[next++]);
+      gradient = ops::add(b, gradient, made.gradients[next++]);
     }
-    perMicroBatch.push_back({weight.variable, gradient});
-    gradients.push_back(gather(b, perMicroBatch.back(), optimizer, gathering, options));
+    made.perMicroBatch.push_back({weight.variable, gradient});
+    gradients.push_back(gather(b, made.perMicroBatch.back(), optimizer, made.gathering, options));
   }
   b.place.pass = ir::Pass::Update;
   optim::UpdateContext context(b, std::move(gradients));
   context.setSharding(options.sharding);
   context.setStochasticRounding(options.stochasticRounding);
-  if (scaler) {
-    context.setLossFactor(scaler->factor(b));
+  if (made.scaler) {
+    context.setLossFactor(made.scaler->factor(b));
   }
   optimizer.expand(context);
-  if (scaler) {
-    scaler->update(context, options.replicas);
+  if (made.scaler) {
+    made.scaler->update(context, options.replicas);
   }
-  transforms::gatherEarly(graph, differentiated);
-  return perMicroBatch;
 }
 
-}  // namespace sluice
+std::vector<WeightGradient> addTraining(ir::Graph& graph,
+                                        ir::Value loss,
+                                        const optim::Optimizer& optimizer,
+                                        const TrainingGraphOptions& options) {
+  Differentiated made = differentiateLoss(graph, loss, optimizer, options);
+  addUpdate(graph, made, optimizer, options);
+  transforms::gatherEarly(graph, made.end);
+  return std::move(made.perMicroBatch);
+}
+
+}  // namespace sluice::compiler

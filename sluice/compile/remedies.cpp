@@ -1,11 +1,11 @@
-#include "sluice/api/remedies.h"
+#include "sluice/compile/remedies.h"
 
 #include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
 
-namespace sluice {
+namespace sluice::compiler {
 namespace {
 
 using parallel::ConcurrentStages;
@@ -71,22 +71,10 @@ std::optional<parallel::StagePlan> onOneMoreDevice(parallel::StagePlan plan,
   return plan;
 }
 
-/// Bytes that the backward of each stage keeps of its forward, without recomputation.
-std::vector<std::int64_t> stashOf(const LoweringRequest& request) {
-  ir::Graph graph = request.graph;
-  const parallel::ExecutionPlan plan = parallel::planExecution(
-      graph, request.strategy, {.microBatches = request.plan.microBatches}, {});
-  std::vector<std::int64_t> bytes;
-  for (const parallel::StageWork& work : parallel::estimateWork(graph, plan.segments)) {
-    bytes.push_back(work.stashBytes);
-  }
-  return bytes;
-}
-
 /// The same strategy with state in remote memory between its uses, least first.
-std::vector<Remedy> remediesOffChip(const LoweringRequest& request) {
+std::vector<Remedy> remediesOffChip(const TooLarge& found) {
   std::vector<Remedy> remedies;
-  Remedy remedy{"", request.strategy, request.plan, Remedy::kOffChip};
+  Remedy remedy{"", found.strategy, found.plan, Remedy::kOffChip};
   const auto leave = [&](parallel::TensorLocation& location, std::string_view setter) {
     if (!location.onChip.value_or(true)) {
       return;
@@ -105,23 +93,23 @@ std::vector<Remedy> remediesOffChip(const LoweringRequest& request) {
 }
 
 /// A phase per block, one after the other on one device.
-std::vector<Remedy> remediesInPhases(const LoweringRequest& request,
+std::vector<Remedy> remediesInPhases(const TooLarge& found,
                                      const std::vector<parallel::BlockInfo>& blocks) {
   std::vector<Remedy> remedies;
   std::vector<parallel::Phase> phases;
   for (const parallel::BlockInfo& block : blocks) {
     phases.emplace_back(block.name);
   }
-  if (phases.size() < 2 || request.plan.annotated || request.plan.continuous) {
+  if (phases.size() < 2 || found.plan.annotated || found.plan.continuous) {
     return remedies;
   }
   const Strategy serial = parallel::SerialPhasedExecution(phases);
-  for (Remedy& remedy : remediesForPhases({request.graph, serial, request.plan, request.lower})) {
+  for (Remedy& remedy : remediesForPhases({found.graph, serial, found.plan})) {
     remedies.push_back(std::move(remedy));
   }
-  remedies.insert(remedies.begin(), {"", serial, request.plan});
+  remedies.insert(remedies.begin(), {"", serial, found.plan});
   for (Remedy& remedy : remedies) {
-    const bool recomputes = remedy.plan.recompute != request.plan.recompute;
+    const bool recomputes = remedy.plan.recompute != found.plan.recompute;
     const parallel::Liveness liveness = remedy.strategy.liveness();
     remedy.text = fmt::format(
         "options.setExecutionStrategy({}{});{}",
@@ -137,24 +125,24 @@ std::vector<Remedy> remediesInPhases(const LoweringRequest& request,
 
 }  // namespace
 
-std::vector<Remedy> remediesForPhases(const LoweringRequest& request) {
+std::vector<Remedy> remediesForPhases(const TooLarge& found) {
   using parallel::Liveness;
   std::vector<Remedy> remedies;
-  const bool training = std::ranges::any_of(request.graph.order(), [&](ir::OpId id) {
-    return request.graph.op(id).place.pass == ir::Pass::Backward;
+  const bool training = std::ranges::any_of(found.graph.order(), [&](ir::OpId id) {
+    return found.graph.op(id).place.pass == ir::Pass::Backward;
   });
   for (const bool recomputes : {false, true}) {
     for (const Liveness liveness : {Liveness::AlwaysLive,
                                     Liveness::OffChipAfterFwd,
                                     Liveness::OffChipAfterFwdNoOverlap,
                                     Liveness::OffChipAfterEachPhase}) {
-      const bool useless = request.plan.recompute == parallel::Recompute::Pipeline || !training;
-      if ((recomputes && useless) || (!recomputes && liveness == request.strategy.liveness())) {
+      const bool useless = found.plan.recompute == parallel::Recompute::Pipeline || !training;
+      if ((recomputes && useless) || (!recomputes && liveness == found.strategy.liveness())) {
         continue;
       }
       Remedy remedy{fmt::format("setTensorsLiveness(Liveness::{})", parallel::name(liveness)),
-                    request.strategy.with(liveness),
-                    request.plan};
+                    found.strategy.with(liveness),
+                    found.plan};
       if (recomputes) {
         remedy.text += " with recomputation(Recomputation::Pipeline)";
         remedy.plan.recompute = parallel::Recompute::Pipeline;
@@ -165,45 +153,45 @@ std::vector<Remedy> remediesForPhases(const LoweringRequest& request) {
   return remedies;
 }
 
-std::vector<Remedy> remediesFor(const LoweringRequest& request) {
+std::vector<Remedy> remediesFor(const TooLarge& found) {
   std::vector<Remedy> remedies;
-  if (parallel::isPhased(request.strategy.kind())) {
-    return remediesForPhases(request);
+  if (parallel::isPhased(found.strategy.kind())) {
+    return remediesForPhases(found);
   }
   const auto add = [&](std::string text, Strategy strategy, parallel::PlanOptions options) {
     remedies.push_back({std::move(text), std::move(strategy), std::move(options)});
   };
-  parallel::PlanOptions recompute = request.plan;
+  parallel::PlanOptions recompute = found.plan;
   recompute.recompute = parallel::Recompute::Pipeline;
-  const bool canRecompute = request.plan.recompute != parallel::Recompute::Pipeline;
+  const bool canRecompute = found.plan.recompute != parallel::Recompute::Pipeline;
   if (canRecompute) {
-    add("recomputation(Recomputation::Pipeline)", request.strategy, recompute);
+    add("recomputation(Recomputation::Pipeline)", found.strategy, recompute);
   }
-  const std::vector<parallel::BlockInfo> blocks = parallel::blocksOf(request.graph);
-  const parallel::StagePlan stages = parallel::resolveStages(request.strategy, blocks);
-  if (stages.stages.size() > 1 && request.strategy.kind() == parallel::StrategyKind::Pipelined) {
+  const std::vector<parallel::BlockInfo> blocks = parallel::blocksOf(found.graph);
+  const parallel::StagePlan stages = parallel::resolveStages(found.strategy, blocks);
+  if (stages.stages.size() > 1 && found.strategy.kind() == parallel::StrategyKind::Pipelined) {
     for (const char* schedule : {"1f1b", "zb-h1", "interleaved"}) {
       const PipelinedExecution other = PipelinedExecution(placesOf(stages)).schedule(schedule);
-      if (other.schedule() == request.strategy.schedule()) {
+      if (other.schedule() == found.strategy.schedule()) {
         continue;
       }
-      add(fmt::format("schedule(\"{}\")", schedule), other, request.plan);
+      add(fmt::format("schedule(\"{}\")", schedule), other, found.plan);
       if (canRecompute) {
         add(fmt::format("schedule(\"{}\") with recomputation(Recomputation::Pipeline)", schedule),
             other,
             recompute);
       }
     }
-    add("ShardedExecution with the same stages", ShardedExecution(stagesOf(stages)), request.plan);
+    add("ShardedExecution with the same stages", ShardedExecution(stagesOf(stages)), found.plan);
   }
   if (!blocks.empty()) {
-    if (auto more = onOneMoreDevice(stages, stashOf(request))) {
-      const bool sharded = request.strategy.kind() == parallel::StrategyKind::Sharded;
+    if (auto more = onOneMoreDevice(stages, found.stash())) {
+      const bool sharded = found.strategy.kind() == parallel::StrategyKind::Sharded;
       const Strategy wider =
           sharded
               ? Strategy(ShardedExecution(stagesOf(*more)))
-              : Strategy(PipelinedExecution(placesOf(*more)).schedule(request.strategy.schedule()));
-      add("one more device: " + wider.str(), wider, request.plan);
+              : Strategy(PipelinedExecution(placesOf(*more)).schedule(found.strategy.schedule()));
+      add("one more device: " + wider.str(), wider, found.plan);
       if (canRecompute) {
         add("one more device and recomputation(Recomputation::Pipeline): " + wider.str(),
             wider,
@@ -211,10 +199,10 @@ std::vector<Remedy> remediesFor(const LoweringRequest& request) {
       }
     }
   }
-  for (const auto& more : {remediesOffChip(request), remediesInPhases(request, blocks)}) {
+  for (const auto& more : {remediesOffChip(found), remediesInPhases(found, blocks)}) {
     remedies.insert(remedies.end(), more.begin(), more.end());
   }
   return remedies;
 }
 
-}  // namespace sluice
+}  // namespace sluice::compiler

@@ -1,0 +1,64 @@
+#include "sluice/compile/compile.h"
+
+#include <array>
+#include <utility>
+
+#include "sluice/compile/fit_plan.h"
+#include "sluice/compile/runner.h"
+#include "sluice/compile/stages.h"
+#include "sluice/program/host_ops.h"
+
+namespace sluice::compiler {
+namespace {
+
+std::vector<std::string> warningsOf(const Compilation& made) {
+  std::vector<std::string> all = made.report.warnings;
+  all.insert(all.end(), made.request.warnings.begin(), made.request.warnings.end());
+  all.insert(all.end(), made.warnings.begin(), made.warnings.end());
+  const std::vector<std::string> hostOps = program::hostOpWarnings(made.program);
+  all.insert(all.end(), hostOps.begin(), hostOps.end());
+  return all;
+}
+
+Compiled resultOf(Compilation made, const Runner& runner) {
+  std::vector<std::string> warnings = warningsOf(made);
+  return {.graph = std::move(made.graph),
+          .program = std::move(made.program),
+          .state = std::move(made.state),
+          .plan = made.draft ? std::move(made.draft->plan) : parallel::ExecutionPlan(),
+          .tensorNames = std::move(made.tensorNames),
+          .fetchedLoss = made.fetchedLoss,
+          .warnings = std::move(warnings),
+          .devices = made.report.devices,
+          .proven = made.proven,
+          .times = runner.times()};
+}
+
+}  // namespace
+
+std::string_view name(CompilePhase phase) {
+  static constexpr std::array<std::string_view, kCompilePhases> kNames = {
+      "trace", "passes", "plan", "lower", "verify", "load"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
+Compiled compileGraph(CompileRequest request, const device::KernelTable& kernels) {
+  Runner runner(compileStages(), request.hooks, request.dumpFolder);
+  Compilation step(request, kernels);
+  runner.run(step, CompilePhase::Trace, std::min(request.last, CompilePhase::Passes));
+  if (request.last <= CompilePhase::Passes) {
+    return resultOf(std::move(step), runner);
+  }
+  Compilation made = fitPlan(step, runner);
+  runner.run(made, CompilePhase::Verify, request.last);
+  runner.dump("program.txt", program::print(made.program));
+  return resultOf(std::move(made), runner);
+}
+
+ir::Graph runPasses(ir::Graph graph, bool fusion) {
+  CompileRequest request{.graph = std::move(graph), .fusion = fusion, .last = CompilePhase::Passes};
+  static const device::KernelTable kNone("none", {}, {}, false);
+  return compileGraph(std::move(request), kNone).graph;
+}
+
+}  // namespace sluice::compiler

@@ -1,0 +1,18 @@
+// Texts of a plan, for dumps.
+#pragma once
+
+#include <string>
+
+#include "sluice/compile/stages.h"
+
+namespace sluice::compiler {
+
+/// The segments of the cut graph, with their ops.
+std::string printSegments(const Compilation& c);
+/// The order of every device: "F0" is the forward pass of micro-batch 0 in the stage before the
+/// colon, B the backward pass, I and W its two halves.
+std::string printSchedule(const Compilation& c);
+/// Every buffer of every device, by offset.
+std::string printMemory(const Compilation& c);
+
+}  // namespace sluice::compiler

@@ -1,0 +1,59 @@
+// Runner: runs the stages of a list, so that stages stay short. It times each of them, verifies the
+// graph after each rewrite, writes the dumps and asks between two stages whether to go on.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/compile/stages.h"
+
+namespace sluice::compiler {
+
+class Runner {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The list must live as long. Dumps go to `dumpFolder`; empty: there are none.
+  Runner(std::span<const CompileStage> list,
+         CompileHooks hooks,
+         std::string dumpFolder,
+         std::function<Clock::time_point()> now = Clock::now);
+
+  /// Runs the stages of these phases that apply. What a pass throws has "pass <name>" in its
+  /// location, and an InternalError of another stage "stage <name>". A dump that cannot be written
+  /// is a FileError.
+  void run(Compilation& c, CompilePhase first, CompilePhase last);
+
+  /// For plans that are only tried: no phases, no dumps, no times.
+  Runner silent() const;
+
+  /// Writes the dumps of a plan again, after others were tried.
+  void dumpAgain(const Compilation& c) const;
+  /// Does nothing without a folder.
+  void dump(std::string_view file, const std::string& text) const;
+
+  /// Of the stages that ran, in the order of the list.
+  std::vector<StageTime> times() const;
+
+ private:
+  struct Timed {
+    int runs = 0;
+    double seconds = 0;
+  };
+
+  void runOne(std::size_t index, Compilation& c);
+  void dumpStage(std::size_t index, Compilation& c) const;
+
+  std::span<const CompileStage> stages_;
+  CompileHooks hooks_;
+  std::string dumpFolder_;
+  std::function<Clock::time_point()> now_;
+  std::vector<Timed> timed_;                  // by stage
+  CompilePhase phase_ = CompilePhase::Trace;  // whoever traced the graph began it
+};
+
+}  // namespace sluice::compiler

@@ -1,0 +1,329 @@
+// All that happens between a traced graph and a verified Program. What a stage does stands in the
+// module it calls; here is only what it reads and writes of the Compilation.
+#include "sluice/compile/stages.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sluice/base/log.h"
+#include "sluice/compile/print_plan.h"
+#include "sluice/compile/weight_parts.h"
+#include "sluice/parallel/continuous.h"
+#include "sluice/parallel/relay.h"
+#include "sluice/program/verify.h"
+#include "sluice/transforms/decompose.h"
+#include "sluice/transforms/eliminate_common.h"
+#include "sluice/transforms/eliminate_dead.h"
+#include "sluice/transforms/fold_constants.h"
+#include "sluice/transforms/fuse_elementwise.h"
+#include "sluice/transforms/gather_early.h"
+#include "sluice/transforms/shard_updates.h"
+#include "sluice/transforms/shard_weights.h"
+
+namespace sluice::compiler {
+namespace {
+
+// --- trace: the graph of a whole step ---
+
+bool cutsPhases(const Compilation& c) {
+  return c.request.phases.has_value();
+}
+
+void annotatePhases(Compilation& c) {
+  parallel::annotatePhases(c.graph, *c.request.phases);
+}
+
+bool cutsStages(const Compilation& c) {
+  return c.request.partition && !cutsPhases(c);
+}
+
+void annotateStages(Compilation& c) {
+  parallel::PartitionOptions options = *c.request.partition;
+  if (c.request.training) {
+    options.loss = c.graph.outputs()[c.request.training->loss].value;
+  }
+  parallel::annotateStages(c.graph, options);
+}
+
+bool hasAnchors(const Compilation& c) {
+  return c.request.outputs.has_value();
+}
+
+void takeAnchors(Compilation& c, std::span<const NamedTensor> tensors) {
+  for (const NamedTensor& tensor : tensors) {
+    c.tensorNames.push_back(tensor.name);
+  }
+  addAnchors(c.graph, tensors, c.request.anchors);
+}
+
+void anchorForward(Compilation& c) {
+  takeAnchors(c, c.request.tensors);
+}
+
+bool isSynthetic(const Compilation& c) {
+  return c.request.synthetic.has_value();
+}
+
+void makeInputsSynthetic(Compilation& c) {
+  replaceInputs(c.graph, *c.request.synthetic);
+}
+
+bool trains(const Compilation& c) {
+  return c.request.training.has_value();
+}
+
+/// Loud where another output might have been meant.
+void logMinimised(const ir::Graph& graph, std::size_t minimised) {
+  const ir::Output& loss = graph.outputs()[minimised];
+  const ir::Op& made = graph.op(loss.value.op);
+  const bool doubtful = std::ranges::any_of(graph.outputs(), [&](const ir::Output& output) {
+    const TensorType& type = graph.type(output.value);
+    return output.value != loss.value && isFloat(type.dtype) && type.shape.rank() == 0;
+  });
+  constexpr std::string_view kText = "'{}' minimises '{}', which {} '{}' makes";
+  if (doubtful) {
+    log::info("model", kText, graph.name(), loss.name, made.def->name, made.name);
+  } else {
+    log::debug("model", kText, graph.name(), loss.name, made.def->name, made.name);
+  }
+}
+
+/// Composites are differentiated through their parts; the loss keeps its place among the outputs.
+void decomposeAll(Compilation& c) {
+  logMinimised(c.graph, c.request.training->loss);
+  transforms::decompose(c.graph, [](const ir::Op&) { return false; });
+}
+
+void differentiate(Compilation& c) {
+  const Training& training = *c.request.training;
+  c.gradients = differentiateLoss(
+      c.graph, c.graph.outputs()[training.loss].value, *training.optimizer, training.options);
+}
+
+void expandOptimizer(Compilation& c) {
+  const Training& training = *c.request.training;
+  addUpdate(c.graph, *c.gradients, *training.optimizer, training.options);
+}
+
+void gatherEarly(Compilation& c) {
+  transforms::gatherEarly(c.graph, c.gradients->end);
+}
+
+bool anchorsGradients(const Compilation& c) {
+  return trains(c) && hasAnchors(c);
+}
+
+void anchorBackward(Compilation& c) {
+  std::vector<NamedTensor> tensors = namedTensors(c.graph, ir::Pass::Backward);
+  for (const WeightGradient& gradient : c.gradients->perMicroBatch) {
+    tensors.push_back({"Gradient___" + gradient.variable, gradient.value});
+  }
+  takeAnchors(c, tensors);
+}
+
+void chooseOutputs(Compilation& c) {
+  std::optional<ir::Value> loss;
+  if (c.request.training) {
+    loss = c.graph.outputs()[c.request.training->loss].value;
+  }
+  keepOutputs(c.graph, *c.request.outputs, c.request.anchors);
+  const auto outputs = c.graph.outputs();
+  const auto found = loss ? std::ranges::find(outputs, *loss, &ir::Output::value) : outputs.end();
+  if (found != outputs.end()) {
+    c.fetchedLoss = static_cast<std::size_t>(found - outputs.begin());
+  }
+}
+
+void reportStep(Compilation& c) {
+  c.gradients.reset();
+  if (c.request.hooks.onStep) {
+    c.request.hooks.onStep(c.graph);
+  }
+}
+
+// --- passes: everything that may change a rounding happens before their end ---
+
+void shardWeights(Compilation& c) {
+  transforms::shardWeights(c.graph,
+                           weightsInParts(c.graph,
+                                          c.request.state,
+                                          c.request.plan.locations.weight,
+                                          c.request.replicas,
+                                          c.warnings),
+                           c.request.replicas);
+}
+
+void decompose(Compilation& c) {
+  transforms::decompose(c.graph, [&](const ir::Op& op) {
+    // Those that devices can run as they are have parts only to be differentiated through.
+    return op.def->reference != nullptr || (c.request.keepComposite && c.request.keepComposite(op));
+  });
+}
+
+/// A pass that needs no settings.
+template <bool (*kPass)(ir::Graph&)>
+void plain(Compilation& c) {
+  kPass(c.graph);
+}
+
+bool fuses(const Compilation& c) {
+  return c.request.fusion;
+}
+
+// --- plan: where and when everything runs; tried again with other settings if it does not fit ---
+
+void place(Compilation& c) {
+  for (const program::PlacedVariable& placed : c.state.variables()) {
+    if (placed.device != program::kRemote) {
+      c.draft->plan.homes.emplace(placed.variable.name, placed.device);
+    }
+  }
+  parallel::placeOps(c.graph, *c.draft);
+}
+
+bool isContinuous(const Compilation& c) {
+  return c.draft->options.continuous;
+}
+
+void updateContinuously(Compilation& c) {
+  parallel::updateContinuously(c.graph);
+}
+
+bool relaysCopies(const Compilation& c) {
+  return c.draft->schedule == parallel::PipelineKind::Popart;
+}
+
+void relayCopies(Compilation& c) {
+  parallel::relayCopies(c.graph, c.draft->deviceOfStage);
+}
+
+bool recomputes(const Compilation& c) {
+  return c.draft->plan.recomputed;
+}
+
+void recompute(Compilation& c) {
+  parallel::recompute(c.graph, *c.draft);
+}
+
+void stream(Compilation& c) {
+  parallel::planStreaming(c.graph, *c.draft);
+}
+
+void cut(Compilation& c) {
+  parallel::cutStages(c.graph, *c.draft);
+}
+
+void schedule(Compilation& c) {
+  parallel::scheduleRound(*c.draft);
+}
+
+bool checksRules(const Compilation& c) {
+  return c.checksRules;
+}
+
+void checkRules(Compilation& c) {
+  const parallel::PlanDraft& draft = *c.draft;
+  parallel::RuleContext context = c.request.rules;
+  context.replicas = c.request.replicas;
+  context.microBatches = c.request.microBatches;
+  context.continuous = c.request.plan.continuous && draft.plan.training;
+  c.report = parallel::checkPlan(c.graph, draft.plan, draft.strategy, context);
+}
+
+// --- lower and verify ---
+
+void lower(Compilation& c) {
+  const parallel::ExecutionPlan& plan = c.draft->plan;
+  program::LowerOptions options = c.lower;
+  options.microBatchesPerRound = c.request.microBatches;
+  options.sequential = plan.sequential;
+  c.program = program::lower(program::Placed{.graph = c.graph,
+                                             .segments = plan.segments,
+                                             .homes = plan.homes,
+                                             .schedule = plan.schedule,
+                                             .streaming = plan.streaming},
+                             c.kernels,
+                             c.state,
+                             options);
+}
+
+bool proves(const Compilation& c) {
+  std::size_t tasks = 0;
+  for (const program::Lane& lane : c.program.lanes) {
+    tasks += lane.tasks.size();
+  }
+  return c.request.proves.value_or(tasks <= kProvenTasks);
+}
+
+void verify(Compilation& c) {
+  program::verify(c.program);
+  c.proven = true;
+}
+
+// --- the list ---
+
+using When = bool (*)(const Compilation&);
+using Run = void (*)(Compilation&);
+using Show = std::string (*)(const Compilation&);
+
+constexpr CompileStage pass(std::string_view name, Run run, When applies = nullptr) {
+  return {name, CompilePhase::Passes, CompileStageKind::Pass, run, applies};
+}
+
+constexpr CompileStage rewrite(std::string_view name,
+                               CompilePhase phase,
+                               Run run,
+                               When applies = nullptr) {
+  return {name, phase, CompileStageKind::Rewrite, run, applies};
+}
+
+constexpr CompileStage step(
+    std::string_view name, CompilePhase phase, Run run, When applies, Show show = nullptr) {
+  return {name, phase, CompileStageKind::Step, run, applies, show};
+}
+
+constexpr When kAlways = nullptr;
+
+constexpr std::array kStages = {
+    rewrite("annotate_phases", CompilePhase::Trace, annotatePhases, cutsPhases),
+    rewrite("annotate_stages", CompilePhase::Trace, annotateStages, cutsStages),
+    rewrite("anchor_forward", CompilePhase::Trace, anchorForward, hasAnchors),
+    rewrite("synthetic_inputs", CompilePhase::Trace, makeInputsSynthetic, isSynthetic),
+    rewrite("decompose_all", CompilePhase::Trace, decomposeAll, trains),
+    rewrite("differentiate", CompilePhase::Trace, differentiate, trains),
+    rewrite("optimizer", CompilePhase::Trace, expandOptimizer, trains),
+    rewrite("gather_early", CompilePhase::Trace, gatherEarly, trains),
+    rewrite("anchor_backward", CompilePhase::Trace, anchorBackward, anchorsGradients),
+    rewrite("outputs", CompilePhase::Trace, chooseOutputs, hasAnchors),
+    step("step", CompilePhase::Trace, reportStep, kAlways),
+
+    rewrite("shard_weights", CompilePhase::Passes, shardWeights),
+    pass("decompose", decompose),
+    pass("shard_updates", plain<transforms::shardUpdates>),
+    pass("fold_constants", plain<transforms::foldConstants>),
+    pass("eliminate_common", plain<transforms::eliminateCommon>),
+    pass("eliminate_dead", plain<transforms::eliminateDead>),
+    pass("fuse_elementwise", plain<transforms::fuseElementwise>, fuses),
+    pass("fuse_epilogues", plain<transforms::fuseEpilogues>, fuses),
+    pass("eliminate_dead", plain<transforms::eliminateDead>, fuses),  // moved into bodies
+
+    rewrite("place", CompilePhase::Plan, place),
+    rewrite("continuous_updates", CompilePhase::Plan, updateContinuously, isContinuous),
+    rewrite("relay_copies", CompilePhase::Plan, relayCopies, relaysCopies),
+    rewrite("recompute", CompilePhase::Plan, recompute, recomputes),
+    step("stream", CompilePhase::Plan, stream, kAlways),
+    step("cut", CompilePhase::Plan, cut, kAlways, printSegments),
+    step("schedule", CompilePhase::Plan, schedule, kAlways, printSchedule),
+    step("check_rules", CompilePhase::Plan, checkRules, checksRules),
+
+    step("lower", CompilePhase::Lower, lower, kAlways, printMemory),
+    step("verify", CompilePhase::Verify, verify, proves),
+};
+
+}  // namespace
+
+std::span<const CompileStage> compileStages() {
+  return kStages;
+}
+
+}  // namespace sluice::compiler

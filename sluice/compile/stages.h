@@ -1,0 +1,74 @@
+// The stages of a compilation: the value that flows through them, and the one list of all of them.
+// Private to the compile module and its tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sluice/compile/compile.h"
+
+namespace sluice::compiler {
+
+/// A text that a stage left in the folder of dumps.
+struct Dump {
+  std::string file;
+  std::string text;
+};
+
+/// What flows through the stages. It is copied for every plan that is tried.
+struct Compilation {
+  /// Takes the graph out of the request, which must live as long.
+  Compilation(CompileRequest& from, const device::KernelTable& table)
+      : request(from),
+        kernels(table),
+        graph(std::move(from.graph)),
+        lower(from.lower),
+        state(from.state) {}
+
+  const CompileRequest& request;
+  const device::KernelTable& kernels;
+  ir::Graph graph;
+  std::vector<std::string> tensorNames = {};
+  std::optional<std::size_t> fetchedLoss = {};
+  std::vector<std::string> warnings = {};
+
+  /// From differentiating to the update.
+  std::optional<Differentiated> gradients = {};
+
+  // What a plan is tried with. The search for one that fits changes it.
+  std::optional<parallel::PlanDraft> draft = {};
+  program::LowerOptions lower;
+  bool checksRules = true;
+
+  parallel::RuleReport report = {};
+  program::StatePlan state;
+  program::Program program = {};
+  bool proven = false;
+  std::vector<Dump> dumps = {};  ///< of planning
+};
+
+enum class CompileStageKind : std::uint8_t {
+  Pass,     ///< a rewrite that looks at the graph alone
+  Rewrite,  ///< any other change of the graph
+  Step      ///< leaves the graph as it is
+};
+
+struct CompileStage {
+  std::string_view name;
+  CompilePhase phase = CompilePhase::Trace;
+  CompileStageKind kind = CompileStageKind::Rewrite;
+  void (*run)(Compilation&) = nullptr;
+  bool (*applies)(const Compilation&) = nullptr;      ///< null: always
+  std::string (*show)(const Compilation&) = nullptr;  ///< of a step; null: it has no dump
+};
+
+/// All stages, in the order they run.
+std::span<const CompileStage> compileStages();
+
+}  // namespace sluice::compiler
