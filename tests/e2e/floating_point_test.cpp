@@ -276,8 +276,7 @@ TEST(NonFiniteLoss, OfABuilderIsSeenWhereItIsAnOutputOrAnAnchor) {
       NamedTensors arrays = session.initAnchorArrays();
       session.run({{{"x", number(kNan)}}, arrays});
     });
-    EXPECT_THAT(warning, anchored ? HasSubstr("the loss is nan") : HasSubstr(""));
-    EXPECT_EQ(warning.empty(), !anchored) << warning;
+    EXPECT_EQ(warning.find("the loss is nan") != std::string::npos, anchored) << warning;
   }
 }
 
