@@ -82,7 +82,10 @@ std::vector<HostTensor> Model::runStep(const std::shared_ptr<Step>& step, Entry&
 
 Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn) {
   // The model may end in a function that its own step calls.
-  const auto done = [finish = finisher(step, entry), session = session_] { finish(); };
+  const auto done = [finish = finisher(step, entry), step, session = session_] {
+    finish();
+    step->end();
+  };
   std::shared_future<void> ended = alive().start(
       entry.compiled.program, argsOf(*step, entry), done, runtime::Turn::handOver(std::move(turn)));
   return {std::move(ended), std::move(step)};

@@ -19,7 +19,8 @@ Pending::~Pending() {
 }
 
 bool Pending::isReady() const {
-  return !ended_.valid() || ended_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  return !ended_.valid() || (step_ != nullptr && step_->hasEnded()) ||
+         ended_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 std::vector<HostTensor> Pending::get() {

@@ -2,6 +2,7 @@
 // it has ended. It owns all of that, so that it can run in another thread and outlive the model.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -97,6 +98,11 @@ class Step : public std::enable_shared_from_this<Step> {
   std::vector<runtime::TaskTime> times;
   std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }
 
+  /// The thread of an asynchronous step tells it before it gives the turn back, so that whoever
+  /// gets the turn next knows.
+  void end() { ended_.store(true); }
+  bool hasEnded() const { return ended_.load(); }
+
  private:
   void warnOfLoss();
 
@@ -105,6 +111,7 @@ class Step : public std::enable_shared_from_this<Step> {
   std::optional<LossWatch> watch_;  // of the loss
   std::shared_ptr<StepCounts> counts_;
   std::vector<HostTensor> outputs_;
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace sluice
