@@ -83,7 +83,7 @@ const Kind& kindOf(std::string_view name) {
       text == all ? "" : fmt::format(" in '{}'", all));
 }
 
-/// Behind `mark`, which is cut off with it.
+/// The number after `mark`; both are cut off.
 std::optional<int> cutNumber(std::string_view& text, char mark, std::string_view all) {
   const std::size_t at = text.find(mark);
   if (at == std::string_view::npos) {

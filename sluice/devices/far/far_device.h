@@ -21,8 +21,7 @@ struct FarDeviceOptions {
   device::Link peerLink = {};   ///< between far devices
 };
 
-/// Throws InvalidArgument for fewer than 1 thread or another alignment, DeviceError where the
-/// machine has no memory that can be mapped twice.
+/// Throws InvalidArgument for fewer than 1 thread or another alignment.
 std::unique_ptr<device::Device> makeFarDevice(const FarDeviceOptions& options = {});
 
 }  // namespace sluice::devices::far
