@@ -18,6 +18,7 @@
 #include "bench/support/compare.h"
 #include "sluice/api/session.h"
 #include "sluice/base/workers.h"
+#include "sluice/compile/compile.h"
 #include "sluice/ops/ops.h"
 #include "sluice/optim/adam.h"
 #include "sluice/optim/rmsprop.h"
@@ -77,14 +78,14 @@ class Update {
   Update(const optim::Optimizer& optimizer, int threads)
       : options_(Options().threads(threads)),
         session_(options_, 0),
-        compiled_(session_.compile(updateOf(optimizer), 1, {}, options_)) {
+        compiled_(session_.compile({.graph = updateOf(optimizer)}, options_)) {
     for (const auto& [name, value] : optimizer.scalars()) {
       if (session_.contains(name)) {
         session_.fill(name, value);
       }
     }
   }
-  void operator()() { session_.run(*compiled_.program, {.feed = feed_, .sink = sink_}); }
+  void operator()() { session_.run(compiled_.program, {.feed = feed_, .sink = sink_}); }
 
  private:
   Options options_;

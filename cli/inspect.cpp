@@ -20,7 +20,8 @@ namespace {
 program::Program compiled(ir::Graph graph) {
   compiler::CompileRequest request{.graph = std::move(graph), .usesAnnotations = true};
   request.proves = true;
-  return compiler::compileGraph(std::move(request), devices::cpu::cpuKernelTable()).program;
+  request.lower.targets = {{.kernels = &devices::cpu::cpuKernelTable()}};
+  return compiler::compileGraph(std::move(request)).program;
 }
 
 void printSummary(const ir::Graph& graph) {

@@ -149,16 +149,16 @@ TEST_F(Dump, OfAPipelineShowsAllStages) {
   Options options;
   options.training.gradientAccumulation(3);
   EXPECT_EQ(filesOf(options),
-            with({"20_place.txt", "25_cut.txt", "26_schedule.txt", "28_lower.txt", "program.txt"}));
+            with({"20_place.txt", "26_cut.txt", "27_schedule.txt", "29_lower.txt", "program.txt"}));
   EXPECT_THAT(textOf("05_differentiate.txt"), HasSubstr("@backward"));
   EXPECT_THAT(textOf("05_differentiate.txt"), Not(HasSubstr("@update")));
   EXPECT_THAT(textOf("06_optimizer.txt"), HasSubstr("@update"));
   EXPECT_THAT(textOf("20_place.txt"), HasSubstr("stage=1"));
-  EXPECT_THAT(textOf("25_cut.txt"), HasSubstr("backward of stage 0 on device 0\n  %"));
+  EXPECT_THAT(textOf("26_cut.txt"), HasSubstr("backward of stage 0 on device 0\n  %"));
   // As in ARCHITECTURE.md: device 1 runs a backward pass after each forward pass.
-  EXPECT_THAT(textOf("26_schedule.txt"),
+  EXPECT_THAT(textOf("27_schedule.txt"),
               ::testing::ContainsRegex("stage 1: F0\n[^\n]*stage 1: B0\n[^\n]*stage 1: F1"));
-  EXPECT_THAT(textOf("28_lower.txt"),
+  EXPECT_THAT(textOf("29_lower.txt"),
               AllOf(HasSubstr("device 1: state"), HasSubstr("first.weight")));
 }
 
@@ -169,9 +169,9 @@ TEST_F(Dump, OfPopartsScheduleAndOfContinuousUpdatesShowsTheirRewrites) {
             with({"20_place.txt",
                   "21_continuous_updates.txt",
                   "22_relay_copies.txt",
-                  "25_cut.txt",
-                  "26_schedule.txt",
-                  "28_lower.txt",
+                  "26_cut.txt",
+                  "27_schedule.txt",
+                  "29_lower.txt",
                   "program.txt"}));
   EXPECT_THAT(textOf("21_continuous_updates.txt"), Not(HasSubstr("@update")));
 }
@@ -181,11 +181,11 @@ TEST_F(Dump, OfPhasesShowsThePlanThatWasChosen) {
   options.setExecutionStrategy(SerialPhasedExecution{Phase("B0"), Phase("B1")});
   options.training.gradientAccumulation(3);
   EXPECT_EQ(filesOf(options),
-            with({"20_place.txt", "25_cut.txt", "26_schedule.txt", "28_lower.txt", "program.txt"}));
-  EXPECT_THAT(textOf("26_schedule.txt"), HasSubstr("schedule phase by phase"));
-  EXPECT_THAT(textOf("28_lower.txt"), HasSubstr("remote memory: state"));
+            with({"20_place.txt", "26_cut.txt", "27_schedule.txt", "29_lower.txt", "program.txt"}));
+  EXPECT_THAT(textOf("27_schedule.txt"), HasSubstr("schedule phase by phase"));
+  EXPECT_THAT(textOf("29_lower.txt"), HasSubstr("remote memory: state"));
   // The other order was planned as well; program.txt is of the one that was chosen, and so is this.
-  EXPECT_THAT(textOf("25_cut.txt"), HasSubstr("in the loop"));
+  EXPECT_THAT(textOf("26_cut.txt"), HasSubstr("in the loop"));
 }
 
 TEST_F(Dump, OfAGraphCutIntoPhasesBeginsWithThem) {
@@ -202,9 +202,9 @@ TEST_F(Dump, OfRecomputationShowsWhatIsMadeAgain) {
   EXPECT_EQ(filesOf(options),
             with({"20_place.txt",
                   "23_recompute.txt",
-                  "25_cut.txt",
-                  "26_schedule.txt",
-                  "28_lower.txt",
+                  "26_cut.txt",
+                  "27_schedule.txt",
+                  "29_lower.txt",
                   "program.txt"}));
   EXPECT_GT(textOf("23_recompute.txt").size(), textOf("20_place.txt").size());
 }

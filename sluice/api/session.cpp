@@ -367,7 +367,7 @@ CompiledProgram Session::compile(compiler::CompileRequest request,
   request.lower.remoteInFile = !remotePath_.empty();
   request.hooks.requireGoing = [this] { requireGoing(); };
   request.hooks.onPhase = begin;
-  compiler::Compiled made = compiler::compileGraph(std::move(request), device().kernels());
+  compiler::Compiled made = compiler::compileGraph(std::move(request));
   requireRoom(made.program);
   requireDevices(made.program.devices.size(),
                  static_cast<std::size_t>(options.replicationFactor()));

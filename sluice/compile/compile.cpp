@@ -42,9 +42,9 @@ std::string_view name(CompilePhase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
-Compiled compileGraph(CompileRequest request, const device::KernelTable& kernels) {
+Compiled compileGraph(CompileRequest request) {
   Runner runner(compileStages(), request.hooks, request.dumpFolder);
-  Compilation step(request, kernels);
+  Compilation step(request);
   runner.run(step, CompilePhase::Trace, std::min(request.last, CompilePhase::Passes));
   if (request.last <= CompilePhase::Passes) {
     return resultOf(std::move(step), runner);
@@ -57,8 +57,7 @@ Compiled compileGraph(CompileRequest request, const device::KernelTable& kernels
 
 ir::Graph runPasses(ir::Graph graph, bool fusion) {
   CompileRequest request{.graph = std::move(graph), .fusion = fusion, .last = CompilePhase::Passes};
-  static const device::KernelTable kNone("none", {}, {}, false);
-  return compileGraph(std::move(request), kNone).graph;
+  return compileGraph(std::move(request)).graph;
 }
 
 }  // namespace sluice::compiler

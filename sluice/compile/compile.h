@@ -15,7 +15,7 @@
 #include "sluice/compile/compile_phase.h"
 #include "sluice/compile/synthetic_inputs.h"
 #include "sluice/compile/training_graph.h"
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/annotate_phases.h"
 #include "sluice/parallel/execution_plan.h"
@@ -73,10 +73,12 @@ struct CompileRequest {
   std::vector<std::string> warnings = {};  ///< of the settings; they come with those of the plan
 
   // Lower and verify.
-  program::LowerOptions lower = {};  ///< microBatchesPerRound is found by the compiler
-  program::StatePlan state = {};     ///< of the model's other programs
-  std::size_t remoteBytes = 0;       ///< what remote memory may hold; 0: anything
-  std::optional<bool> proves = {};   ///< not set: programs of up to kProvenTasks
+  /// microBatchesPerRound is found by the compiler; with the devices in `targets`, which all phases
+  /// after the passes need.
+  program::LowerOptions lower = {};
+  program::StatePlan state = {};    ///< of the model's other programs
+  std::size_t remoteBytes = 0;      ///< what remote memory may hold; 0: anything
+  std::optional<bool> proves = {};  ///< not set: programs of up to kProvenTasks
 
   CompilePhase last = CompilePhase::Verify;  ///< where to stop
   std::string dumpFolder = {};               ///< empty: no dumps
@@ -107,7 +109,7 @@ struct Compiled {
 /// Throws what the stages throw. An OutOfMemory lists changes of strategy, schedule, recomputation
 /// and tensor locations, each of which was planned and fits. After each rewrite of the graph its
 /// invariants are verified; a broken one is an InternalError with the stage in its location.
-Compiled compileGraph(CompileRequest request, const device::KernelTable& kernels);
+Compiled compileGraph(CompileRequest request);
 
 /// The graph after all passes, for who needs no more.
 ir::Graph runPasses(ir::Graph graph, bool fusion = true);

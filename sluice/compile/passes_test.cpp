@@ -64,7 +64,7 @@ TEST(Pipeline, KeepsTheCompositesItIsToldToKeep) {
   CompileRequest request{.graph = parseGraph(kLoss)};
   request.keepComposite = [](const ir::Op& op) { return op.is(ops::kCrossEntropy); };
   request.last = CompilePhase::Passes;
-  const ir::Graph kept = compileGraph(request, program::toyKernels()).graph;
+  const ir::Graph kept = compileGraph(request).graph;
   EXPECT_THAT(print(kept), HasSubstr("cross_entropy"));
   EXPECT_THAT(print(runPasses(kept)), ::testing::Not(HasSubstr("cross_entropy")));
 }

@@ -57,7 +57,7 @@ class RunnerTest : public ::testing::Test {
   /// Runs all stages of a list on a small graph.
   void run(Runner& runner) {
     request_.graph = smallGraph();
-    Compilation c(request_, program::toyKernels());
+    Compilation c(request_);
     runner.run(c, CompilePhase::Trace, CompilePhase::Load);
   }
   std::string locationOf(const CompileStage& stage) {
@@ -124,7 +124,7 @@ TEST_F(RunnerTest, WritesTheDumpsOfThePlanThatWasChosen) {
   const std::array list = {
       CompileStage{"order", CompilePhase::Plan, CompileStageKind::Step, doNothing, nullptr, text}};
   Runner runner(list, {}, folder_.string());
-  Compilation first(request_, program::toyKernels());
+  Compilation first(request_);
   Compilation second = first;
   second.graph.setName("other");
   for (Compilation* each : {&first, &second}) {
@@ -153,7 +153,7 @@ TEST_F(RunnerTest, TimesEveryStageThatRan) {
   Runner runner(
       list, {}, "", [&] { return Runner::Clock::time_point(std::chrono::seconds(looks++)); });
   run(runner);
-  Compilation again(request_, program::toyKernels());
+  Compilation again(request_);
   runner.run(again, CompilePhase::Plan, CompilePhase::Plan);
   const std::vector<StageTime> times = runner.times();
   ASSERT_EQ(times.size(), 2U);
@@ -178,7 +178,7 @@ TEST_F(RunnerTest, AsksBeforeEveryStageAndBeginsEachPhaseOnce) {
                 "");
   run(runner);
   EXPECT_EQ(asked, 4);
-  Compilation again(request_, program::toyKernels());
+  Compilation again(request_);
   runner.run(again, CompilePhase::Plan, CompilePhase::Plan);
   EXPECT_THAT(phases, ElementsAre(CompilePhase::Passes, CompilePhase::Plan));
   EXPECT_EQ(asked, 6);
@@ -243,6 +243,7 @@ TEST(CompileStages, AreInTheirOrder) {
                           "continuous_updates",
                           "relay_copies",
                           "recompute",
+                          "fit_kernels",
                           "stream",
                           "cut",
                           "schedule",
@@ -257,7 +258,8 @@ TEST(CompileStages, OfAGraphOfTheCommandLineAreTimedAndDumped) {
   fs::remove_all(folder);
   CompileRequest request{.graph = smallGraph()};
   request.dumpFolder = folder.string();
-  const Compiled made = compileGraph(std::move(request), program::toyKernels());
+  request.lower.targets = program::toyTargets();
+  const Compiled made = compileGraph(std::move(request));
   EXPECT_TRUE(made.proven);
   EXPECT_EQ(made.program.name, "small");
   std::vector<std::string_view> timed;
@@ -293,7 +295,7 @@ TEST(CompileStages, OfAGraphOfTheCommandLineAreTimedAndDumped) {
 TEST(CompileStages, StopAfterThePhaseThatWasAskedFor) {
   CompileRequest request{.graph = smallGraph()};
   request.last = CompilePhase::Passes;
-  const Compiled made = compileGraph(std::move(request), program::toyKernels());
+  const Compiled made = compileGraph(std::move(request));
   EXPECT_THAT(made.program.lanes, IsEmpty());
   EXPECT_EQ(made.times.back().name, "eliminate_dead");
 }

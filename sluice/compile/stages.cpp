@@ -153,10 +153,45 @@ void shardWeights(Compilation& c) {
                            c.request.replicas);
 }
 
+/// The tables of the model's devices, each once; none where the passes are all that is asked for.
+std::vector<const device::KernelTable*> tablesOf(const Compilation& c) {
+  std::vector<const device::KernelTable*> tables;
+  for (const program::Target& target : c.lower.targets) {
+    if (std::ranges::find(tables, target.kernels) == tables.end()) {
+      tables.push_back(target.kernels);
+    }
+  }
+  return tables;
+}
+
+bool isSupported(const Compilation& c, const ir::Op& op, const device::KernelTable& table) {
+  const std::vector<TensorType> types = c.graph.inputTypes(op);
+  return table.supports(ir::view(op, types));
+}
+
+/// Composites stay whole that all kinds of devices can run as they are: which device runs an op may
+/// not change its bits. They have parts only to be differentiated through.
 void decompose(Compilation& c) {
+  const std::vector<const device::KernelTable*> tables = tablesOf(c);
   transforms::decompose(c.graph, [&](const ir::Op& op) {
-    // Those that devices can run as they are have parts only to be differentiated through.
-    return op.def->reference != nullptr || (c.request.keepComposite && c.request.keepComposite(op));
+    const bool runs = tables.empty()
+                          ? op.def->reference != nullptr
+                          : std::ranges::all_of(tables, [&](const device::KernelTable* table) {
+                              return isSupported(c, op, *table);
+                            });
+    return runs || (c.request.keepComposite && c.request.keepComposite(op));
+  });
+}
+
+/// Groups that some kind of device can run. Where others cannot they are taken apart again, once it
+/// is known what runs where; that changes no bit.
+template <bool (*kFuse)(ir::Graph&, transforms::Accepts)>
+void fuse(Compilation& c) {
+  const std::vector<const device::KernelTable*> tables = tablesOf(c);
+  kFuse(c.graph, [&](const ir::OpView& op, const ir::Placement&) {
+    return tables.empty() || std::ranges::any_of(tables, [&](const device::KernelTable* table) {
+             return table->supports(op);
+           });
   });
 }
 
@@ -205,6 +240,24 @@ void recompute(Compilation& c) {
   parallel::recompute(c.graph, *c.draft);
 }
 
+bool hasSeveralKinds(const Compilation& c) {
+  return tablesOf(c).size() > 1;
+}
+
+/// What the device of an op has no kernel for is replaced by its parts.
+void fitKernels(Compilation& c) {
+  const auto tableOf = [&](const ir::Placement& place) -> const device::KernelTable& {
+    return *c.lower.target(std::max(0, place.device)).kernels;
+  };
+  const bool changed = transforms::decompose(
+      c.graph, [&](const ir::Op& op) { return isSupported(c, op, tableOf(op.place)); });
+  if (changed && c.request.fusion) {  // without the anchor that was too much for the device
+    transforms::fuseElementwiseIf(c.graph, [&](const ir::OpView& op, const ir::Placement& place) {
+      return tableOf(place).supports(op);
+    });
+  }
+}
+
 void stream(Compilation& c) {
   parallel::planStreaming(c.graph, *c.draft);
 }
@@ -242,7 +295,6 @@ void lower(Compilation& c) {
                                              .homes = plan.homes,
                                              .schedule = plan.schedule,
                                              .streaming = plan.streaming},
-                             c.kernels,
                              c.state,
                              options);
 }
@@ -303,14 +355,15 @@ constexpr std::array kStages = {
     pass("fold_constants", plain<transforms::foldConstants>),
     pass("eliminate_common", plain<transforms::eliminateCommon>),
     pass("eliminate_dead", plain<transforms::eliminateDead>),
-    pass("fuse_elementwise", plain<transforms::fuseElementwise>, fuses),
-    pass("fuse_epilogues", plain<transforms::fuseEpilogues>, fuses),
+    pass("fuse_elementwise", fuse<transforms::fuseElementwiseIf>, fuses),
+    pass("fuse_epilogues", fuse<transforms::fuseEpiloguesIf>, fuses),
     pass("eliminate_dead", plain<transforms::eliminateDead>, fuses),  // moved into bodies
 
     rewrite("place", CompilePhase::Plan, place),
     rewrite("continuous_updates", CompilePhase::Plan, updateContinuously, isContinuous),
     rewrite("relay_copies", CompilePhase::Plan, relayCopies, relaysCopies),
     rewrite("recompute", CompilePhase::Plan, recompute, recomputes),
+    rewrite("fit_kernels", CompilePhase::Plan, fitKernels, hasSeveralKinds),
     step("stream", CompilePhase::Plan, stream, kAlways),
     step("cut", CompilePhase::Plan, cut, kAlways, printSegments),
     step("schedule", CompilePhase::Plan, schedule, kAlways, printSchedule),

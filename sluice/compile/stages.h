@@ -24,15 +24,10 @@ struct Dump {
 /// What flows through the stages. It is copied for every plan that is tried.
 struct Compilation {
   /// Takes the graph out of the request, which must live as long.
-  Compilation(CompileRequest& from, const device::KernelTable& table)
-      : request(from),
-        kernels(table),
-        graph(std::move(from.graph)),
-        lower(from.lower),
-        state(from.state) {}
+  explicit Compilation(CompileRequest& from)
+      : request(from), graph(std::move(from.graph)), lower(from.lower), state(from.state) {}
 
   const CompileRequest& request;
-  const device::KernelTable& kernels;
   ir::Graph graph;
   std::vector<std::string> tensorNames = {};
   std::optional<std::size_t> fetchedLoss = {};

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 #include "sluice/device/memory.h"
 #include "sluice/device/queue.h"
 #include "sluice/ir/op_def.h"

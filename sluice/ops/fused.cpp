@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <unordered_map>
 
 #include "sluice/base/error.h"
+#include "sluice/ir/graph_builder.h"
 #include "sluice/ops/interpreter.h"
 
 namespace sluice::ops {
@@ -118,6 +120,34 @@ void reference(const ir::KernelArgs& args) {
   }
 }
 
+/// Its members, one by one.
+std::vector<ir::Value> decompose(ir::GraphBuilder& b,
+                                 const ir::OpView& op,
+                                 std::span<const ir::Value> operands) {
+  const ir::Graph& body = op.attrs.subgraph("body");
+  std::unordered_map<ir::Value, ir::Value> values;
+  const std::vector<ir::OpId> inputs = body.inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    values.emplace(body.op(inputs[i]).out(), operands[i]);
+  }
+  for (const ir::OpId id : body.order()) {
+    const ir::Op& member = body.op(id);
+    if (member.is(ir::kInput)) {
+      continue;
+    }
+    std::vector<ir::Value> read;
+    for (const ir::Value v : member.inputs) {
+      read.push_back(values.at(v));
+    }
+    values.emplace(member.out(), b.add(*member.def, std::move(read), member.attrs));
+  }
+  std::vector<ir::Value> results;
+  for (const ir::Output& output : body.outputs()) {
+    results.push_back(values.at(output.value));
+  }
+  return results;
+}
+
 }  // namespace
 
 bool isFusionAnchor(const ir::OpDef& def) {
@@ -164,6 +194,7 @@ constinit const ir::OpDef kFused{.name = "fused",
                                  .attrs = kAttrs,
                                  .infer = infer,
                                  .cost = cost,
-                                 .reference = reference};
+                                 .reference = reference,
+                                 .decompose = decompose};
 
 }  // namespace sluice::ops

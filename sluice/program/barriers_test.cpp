@@ -30,7 +30,7 @@ constexpr SyncPattern kPatterns[] = {
 Program pipeline(PipelineKind kind = PipelineKind::OneForwardOneBackward) {
   return lowerChain(chainModel({.blocks = 4, .skip = true}),
                     {.deviceOfStage = {0, 1, 2, 3}, .microBatches = 4, .kind = kind},
-                    toyKernels())
+                    toyTargets())
       .program;
 }
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/placement.h"
 #include "sluice/parallel/segments.h"

@@ -165,20 +165,15 @@ Target targetOf(const device::Device& device) {
           .staged = info.asynchronous || !info.hostReadable};
 }
 
-Program lower(const Placed& placed,
-              const device::KernelTable& kernels,
-              StatePlan& state,
-              const LowerOptions& options) {
+Program lower(const Placed& placed, StatePlan& state, const LowerOptions& options) {
+  SLUICE_CHECK(!options.targets.empty(), "lowering for no device");
   checkRounds(placed.graph, options);
   StatePlan planned = state;
   std::vector<std::size_t> alignments;
   std::vector<const device::KernelTable*> tables;
   for (const Target& target : options.targets) {
     alignments.push_back(target.alignment);
-    tables.push_back(target.kernels != nullptr ? target.kernels : &kernels);
-  }
-  if (tables.empty()) {
-    tables.push_back(&kernels);
+    tables.push_back(target.kernels);
   }
   planned.setAlignments(std::move(alignments));
   Emitted emitted =
@@ -230,10 +225,7 @@ Program lower(const Placed& placed,
   return program;
 }
 
-Program lower(ir::Graph graph,
-              const device::KernelTable& kernels,
-              StatePlan& state,
-              const LowerOptions& options) {
+Program lower(ir::Graph graph, StatePlan& state, const LowerOptions& options) {
   checkRounds(graph, options);
   parallel::VariableHomes homes;
   bool training = false;
@@ -247,7 +239,7 @@ Program lower(ir::Graph graph,
   const parallel::SegmentPlan segments = parallel::cutSegments(graph, {});
   const schedule::PipelineSchedule schedule =
       oneDeviceSchedule(options.microBatchesPerRound, training);
-  return lower(Placed{graph, segments, homes, schedule}, kernels, state, options);
+  return lower(Placed{graph, segments, homes, schedule}, state, options);
 }
 
 }  // namespace sluice::program

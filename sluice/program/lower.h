@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "sluice/device/device.h"
-#include "sluice/device/kernel.h"
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/placement.h"
 #include "sluice/parallel/segments.h"
@@ -23,7 +22,7 @@ namespace sluice::program {
 
 /// What lowering has to know of a device.
 struct Target {
-  const device::KernelTable* kernels = nullptr;  ///< null: the one that is given for all devices
+  const device::KernelTable* kernels = nullptr;  ///< never null
   std::size_t alignment = kAlignment;
   std::size_t ownBytes = 0;  ///< of its memory, what the kind takes for itself
   bool staged = false;       ///< the host's data goes through pinned memory
@@ -40,13 +39,11 @@ struct LowerOptions {
   std::vector<DrainRule> drainRules = {};              ///< by output; empty: drainRule for all
   OverlapPlan overlap = {};                            ///< of the host's data with kernels
   std::optional<schedule::SyncPattern> barriers = {};  ///< set: devices meet before they exchange
-  std::vector<Target> targets = {};  ///< by device; the last one holds for all others
+  std::vector<Target> targets = {};  ///< by device, at least one; the last holds for all others
   bool remoteInFile = false;         ///< remote memory is no memory, but a file
 
-  Target target(std::int32_t device) const {
-    return targets.empty()
-               ? Target()
-               : targets[std::min(static_cast<std::size_t>(device), targets.size() - 1)];
+  const Target& target(std::int32_t device) const {
+    return targets[std::min(static_cast<std::size_t>(device), targets.size() - 1)];
   }
 };
 
@@ -65,15 +62,9 @@ struct Placed {
 /// Throws Unsupported for an op without a kernel, InvalidArgument for a graph that cannot be run in
 /// rounds, OutOfMemory (naming device, need, limit and the largest buffers at the peak) when the
 /// plan is over the budget. `state` gains the graph's variables; it is unchanged when this throws.
-Program lower(const Placed& placed,
-              const device::KernelTable& kernels,
-              StatePlan& state,
-              const LowerOptions& options);
+Program lower(const Placed& placed, StatePlan& state, const LowerOptions& options);
 
 /// Places everything on device 0 and lowers it.
-Program lower(ir::Graph graph,
-              const device::KernelTable& kernels,
-              StatePlan& state,
-              const LowerOptions& options);
+Program lower(ir::Graph graph, StatePlan& state, const LowerOptions& options);
 
 }  // namespace sluice::program

@@ -38,7 +38,7 @@ Counts count(PipelineKind kind, OverlapPlan plan, LaneKind lane) {
   Program p =
       sluice::testing::lowerChain(sluice::testing::chainModel({.blocks = 3, .skip = true}),
                                   {.deviceOfStage = {0, 1, 2}, .microBatches = 4, .kind = kind},
-                                  toyKernels())
+                                  toyTargets())
           .program;
   limitOverlap(p, plan);
   verify(p);

@@ -33,7 +33,7 @@ TEST(Lower, RefusesAPlanOverTheBudgetAndLeavesTheStateAlone) {
   StatePlan state;
   LowerOptions tight = free;
   tight.memoryPerDevice = need - 1;
-  EXPECT_THAT(messageOf<OutOfMemory>([&] { lower(trainingModel(), toyKernels(), state, tight); }),
+  EXPECT_THAT(messageOf<OutOfMemory>([&] { lowerToy(trainingModel(), state, tight); }),
               AllOf(HasSubstr("device 0 needs " + std::to_string(need) + " B"),
                     HasSubstr("may use " + std::to_string(need - 1) + " B"),
                     HasSubstr("largest buffers"),
@@ -41,7 +41,7 @@ TEST(Lower, RefusesAPlanOverTheBudgetAndLeavesTheStateAlone) {
   EXPECT_TRUE(state.variables().empty());
   EXPECT_EQ(state.bytes(0), 0U);
   tight.memoryPerDevice = need;
-  EXPECT_EQ(lower(trainingModel(), toyKernels(), state, tight).devices[0].totalBytes(), need);
+  EXPECT_EQ(lowerToy(trainingModel(), state, tight).devices[0].totalBytes(), need);
   EXPECT_EQ(state.variables().size(), 6U);
 }
 
@@ -71,10 +71,10 @@ TEST(Lower, RefusesOptionsThatMakeNoRound) {
 }
 
 TEST(Lower, NamesAnOpWithoutAKernel) {
-  const device::KernelTable none("none", {}, {}, false);
+  const device::KernelTable none("none", {}, {});
   StatePlan state;
   try {
-    lower(inferenceModel(), none, state, {});
+    lower(inferenceModel(), state, {.targets = {{.kernels = &none}}});
     FAIL() << "lowered without kernels";
   } catch (const Unsupported& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("kind none"), HasSubstr("add(f32[3], f32[3])")));
@@ -84,10 +84,10 @@ TEST(Lower, NamesAnOpWithoutAKernel) {
 
 TEST(Lower, SharesOneStatePlanBetweenProgramsOfAModel) {
   StatePlan state;
-  const Program small = lower(inferenceModel(2), toyKernels(), state, {});
+  const Program small = lowerToy(inferenceModel(2), state);
   const std::size_t before = state.bytes(0);
   const std::size_t offset = state.find("w")->offset;
-  const Program training = lower(trainingModel(), toyKernels(), state, {});
+  const Program training = lowerToy(trainingModel(), state);
   EXPECT_EQ(small.devices[0].stateBytes, before);
   EXPECT_EQ(training.devices[0].stateBytes, state.bytes(0));
   EXPECT_EQ(state.bytes(0), 3 * before);  // weight and bias, each with gradient and momentum

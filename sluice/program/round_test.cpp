@@ -76,7 +76,7 @@ std::vector<std::int32_t> sentSlots(PipelineKind kind,
   for (std::int32_t s = 0; s < stages; ++s) {
     run.deviceOfStage.push_back(s);
   }
-  const Chain chain = lowerChain(chainModel({.blocks = stages}), run, toyKernels());
+  const Chain chain = lowerChain(chainModel({.blocks = stages}), run, toyTargets());
   EXPECT_EQ(complaint(chain.program), "");
   std::vector<std::int32_t> slots(static_cast<std::size_t>(stages) - 1, 0);
   for (const Transfer& transfer : chain.program.transfers) {
@@ -110,7 +110,7 @@ TEST(Round, StashesAsManyMicroBatchesAsTheScheduleHasInFlight) {
 TEST(Round, CopiesEveryMicroBatchWhenItIsMadeAndFreesTheSource) {
   Chain chain = lowerChain(chainModel({.training = false}),
                            {.deviceOfStage = {0, 1}, .microBatches = 3, .lookahead = 0},
-                           toyKernels());
+                           toyTargets());
   Program& p = chain.program;
   ASSERT_EQ(p.transfers.size(), 1U);
   EXPECT_FALSE(p.transfers[0].oncePerRound);
@@ -132,7 +132,7 @@ TEST(Round, CopiesEveryMicroBatchWhenItIsMadeAndFreesTheSource) {
 TEST(Round, MirrorsAVariableOfAnotherDeviceOncePerRound) {
   Chain chain = lowerChain(chainModel({.blocks = 3, .tied = true}),
                            {.deviceOfStage = {0, 1, 2}, .microBatches = 3},
-                           toyKernels());
+                           toyTargets());
   Program& p = chain.program;
   EXPECT_EQ(complaint(p), "");
   const std::size_t copy = laneOf(p, 2, LaneKind::Exchange, 0);
@@ -162,7 +162,7 @@ TEST(Round, MirrorsAVariableThatIsReadThroughAViewOfAnotherStage) {
   b.place = {};
   b.place.pass = ir::Pass::Update;
   b.assign("w", ops::neg(b, b.variable("w")));
-  const Chain chain = lowerChain(graph, {.deviceOfStage = {0, 1}, .microBatches = 3}, toyKernels());
+  const Chain chain = lowerChain(graph, {.deviceOfStage = {0, 1}, .microBatches = 3}, toyTargets());
   EXPECT_EQ(complaint(chain.program), "");
   int mirrors = 0;
   for (const Transfer& transfer : chain.program.transfers) {
@@ -175,7 +175,7 @@ TEST(Round, SequentialMicroBatchesWaitForTheOneBefore) {
   Chain chain =
       lowerChain(chainModel({.training = false}),
                  {.deviceOfStage = {0, 1}, .microBatches = 3, .kind = PipelineKind::Sequential},
-                 toyKernels());
+                 toyTargets());
   Program& p = chain.program;
   const std::size_t c0 = laneOf(p, 0, LaneKind::Compute);
   const auto c1 = static_cast<std::int32_t>(laneOf(p, 1, LaneKind::Compute));
@@ -187,7 +187,7 @@ TEST(Round, SequentialMicroBatchesWaitForTheOneBefore) {
 struct Broken {
   Chain chain = lowerChain(chainModel({.blocks = 3, .tied = true}),
                            {.deviceOfStage = {0, 1, 2}, .microBatches = 4},
-                           toyKernels());
+                           toyTargets());
   Program& p = chain.program;
   std::size_t c0 = laneOf(p, 0, LaneKind::Compute);
   std::size_t c1 = laneOf(p, 1, LaneKind::Compute);
@@ -361,7 +361,7 @@ TEST(VerifyOnSeveralDevices, FindsARingWithASlotTooFewIfAndOnlyIfItIsNotEnough) 
     const Chain chain =
         lowerChain(chainModel({.blocks = 3, .skip = true, .tied = true}),
                    {.deviceOfStage = {0, 1, 2}, .microBatches = 4, .lookahead = lookahead},
-                   toyKernels());
+                   toyTargets());
     const Closure closure(chain.program);
     for (std::size_t r = 0; r < chain.program.buffers.size(); ++r) {
       const std::int32_t slots = chain.program.buffers[r].slots;

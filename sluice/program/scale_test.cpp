@@ -33,7 +33,7 @@ TEST(Scale, SixtyFourStagesAndFiveHundredMicroBatchesAreLoweredAndProven) {
       run.deviceOfStage.push_back(s);
     }
     const auto start = std::chrono::steady_clock::now();
-    const sluice::testing::Chain chain = sluice::testing::lowerChain(graph, run, toyKernels());
+    const sluice::testing::Chain chain = sluice::testing::lowerChain(graph, run, toyTargets());
     const double lowering = secondsSince(start);
     const auto proof = std::chrono::steady_clock::now();
     verify(chain.program);

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
-#include "sluice/device/kernel.h"
+#include "sluice/program/lower.h"
 
 namespace sluice::program {
 
@@ -24,9 +25,18 @@ inline const device::KernelTable& toyKernels() {
       device::KernelEntry{.op = "assign", .implementation = "toy"},
       device::KernelEntry{.op = "matmul", .implementation = "toy", .choose = chooseToyMatMul},
       device::KernelEntry{.op = "reorder", .implementation = "toy"},
+      device::KernelEntry{
+          .op = device::kAnyOp,
+          .implementation = "toy",
+          .supports = [](const ir::OpView& op) { return op.def.reference != nullptr; }},
   };
-  static const device::KernelTable kTable("toy", kEntries, {}, true);
+  static const device::KernelTable kTable("toy", {kEntries.begin(), kEntries.end()}, {});
   return kTable;
+}
+
+/// Devices of any number with that table.
+inline std::vector<Target> toyTargets() {
+  return {{.kernels = &toyKernels()}};
 }
 
 }  // namespace sluice::program

@@ -12,9 +12,15 @@
 
 namespace sluice::program {
 
+/// Lowers for toy devices.
+inline Program lowerToy(const ir::Graph& graph, StatePlan& state, LowerOptions options = {}) {
+  options.targets = toyTargets();
+  return lower(graph, state, options);
+}
+
 inline Program lowered(const ir::Graph& graph, const LowerOptions& options = {}) {
   StatePlan state;
-  return lower(graph, toyKernels(), state, options);
+  return lowerToy(graph, state, options);
 }
 
 /// What the verifier says; empty if nothing.

@@ -75,12 +75,12 @@ Buffer& variable(Program& program, std::string_view name) {
 TEST(Verify, AcceptsWhatLoweringMakes) {
   for (const std::int32_t count : {1, 2, 3, 5}) {
     for (const std::int32_t lookahead : {0, 1, 2}) {
-      const LowerOptions options{.microBatchesPerRound = count, .lookahead = lookahead};
+      LowerOptions options{.microBatchesPerRound = count, .lookahead = lookahead};
       EXPECT_EQ(complaint(lowered(trainingModel("mean"), options)), "");
       EXPECT_EQ(complaint(lowered(inferenceModel(), options)), "");
       StatePlan state;
-      EXPECT_EQ(complaint(lower(trainingModel(), devices::cpu::cpuKernelTable(), state, options)),
-                "");
+      options.targets = {{.kernels = &devices::cpu::cpuKernelTable()}};
+      EXPECT_EQ(complaint(lower(trainingModel(), state, options)), "");
     }
   }
 }
@@ -487,7 +487,7 @@ TEST(Verify, FindsADroppedWaitOnSeveralDevicesIfAndOnlyIfItLeavesARace) {
                                      .microBatches = 1 + static_cast<std::int32_t>(random() % 3),
                                      .kind = schedule::allPipelineKinds()[random() % 6],
                                      .lookahead = static_cast<std::int32_t>(random() % 3)},
-                                    toyKernels())
+                                    toyTargets())
             .program;
     ASSERT_FALSE(hasRace(p));
     ASSERT_EQ(complaint(p), "");

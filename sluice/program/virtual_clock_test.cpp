@@ -144,7 +144,7 @@ TEST(VirtualClock, HasTheMakespanOfTheScheduleAndTheSlotsOfThePlan) {
   std::size_t compared = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
-    const Chain chain = lowerChain(chainModel(c.model), c.run, toyKernels());
+    const Chain chain = lowerChain(chainModel(c.model), c.run, toyTargets());
     const ClockCosts costs = costsOf(chain, c.run.costs);
     const ClockRun one = runOnClock(chain.program, costs);
     ASSERT_EQ(one.loops[0].end - one.loops[0].start, chain.schedule.makespan);
@@ -174,7 +174,7 @@ TEST(VirtualClock, HasTheMakespanOfTheScheduleAndTheSlotsOfThePlan) {
 TEST(VirtualClock, StartsATaskWhenLaneAndWaitsAllowIt) {
   // Two devices, one kernel each of 3 and 5; the copy between them takes 2.
   const Chain chain = lowerChain(
-      chainModel({.training = false}), {.deviceOfStage = {0, 1}, .microBatches = 3}, toyKernels());
+      chainModel({.training = false}), {.deviceOfStage = {0, 1}, .microBatches = 3}, toyTargets());
   const Program& p = chain.program;
   ClockCosts costs;
   for (const Segment& segment : p.segments) {
@@ -204,7 +204,7 @@ TEST(VirtualClock, StartsATaskWhenLaneAndWaitsAllowIt) {
 }
 
 TEST(VirtualClock, NamesATaskThatCannotStart) {
-  Chain chain = lowerChain(chainModel({}), {.deviceOfStage = {0, 1}}, toyKernels());
+  Chain chain = lowerChain(chainModel({}), {.deviceOfStage = {0, 1}}, toyTargets());
   Program& p = chain.program;
   Task& first = p.lanes[1].tasks[1];
   first.firstWait = static_cast<std::int32_t>(p.waits.size());

@@ -50,7 +50,7 @@ class Group {
   }
 
   Chain lower(const ir::Graph& graph, const ChainRun& run) const {
-    return lowerChain(graph, run, devices[0]->kernels());
+    return lowerChain(graph, run, {program::targetOf(*devices[0])});
   }
   std::unique_ptr<LoadedProgram> load(const Chain& chain) {
     state->adopt(chain.state);

@@ -376,8 +376,8 @@ TEST(Engine, EndsItsThreadsWhenItIsDestroyed) {
   {
     Engine engine(state, {.beforeTask = [](std::size_t, std::int64_t) { watchThread(); }});
     program::StatePlan plan;
-    const auto loaded = engine.load(program::lower(
-        inferenceModel(), device->kernels(), plan, {.targets = {program::targetOf(*device)}}));
+    const auto loaded = engine.load(
+        program::lower(inferenceModel(), plan, {.targets = {program::targetOf(*device)}}));
     state.adopt(plan);
     FixedFeed feed(HostTensor::full(f32({4, 6}), 0.5));
     CountingSink sink;

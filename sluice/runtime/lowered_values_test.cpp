@@ -228,10 +228,7 @@ TEST(LoweredValues, AMovedBufferIsRefusedOrDoesNotMatter) {
     Machine machine(1, kLoweredSeed);
     program::StatePlan plan;
     program::Program program = program::lower(
-        graph,
-        machine.device->kernels(),
-        plan,
-        {.microBatchesPerRound = 2, .targets = {program::targetOf(*machine.device)}});
+        graph, plan, {.microBatchesPerRound = 2, .targets = {program::targetOf(*machine.device)}});
     const std::size_t planned = program.devices[0].transientBytes +=
         4 * machine.device->info().alignment;
     program::Buffer& moved = program.buffers[random() % program.buffers.size()];

@@ -34,7 +34,8 @@ enum class Mode { Elementwise, Epilogues };
 
 class Fuser {
  public:
-  Fuser(ir::Graph& graph, Mode mode) : graph_(graph), mode_(mode), users_(graph.users()) {
+  Fuser(ir::Graph& graph, Mode mode, Accepts accepts)
+      : graph_(graph), mode_(mode), accepts_(accepts), users_(graph.users()) {
     std::size_t size = 0;
     for (const OpId id : graph.order()) {
       size = std::max(size, id.index() + 1);
@@ -179,6 +180,19 @@ class Fuser {
             std::ranges::any_of(group, [&](OpId id) { return isAnchor(graph_.op(id)); }));
   }
 
+  bool isAccepted(const FusionBody& body, const Group& group) const {
+    const ir::Attrs attrs = {{"body", ir::GraphRef(body.graph)}};
+    std::vector<TensorType> inputs;
+    std::vector<TensorType> outputs;
+    for (const Value v : body.operands) {
+      inputs.push_back(graph_.type(v));
+    }
+    for (const Value v : body.results) {
+      outputs.push_back(graph_.type(v));
+    }
+    return accepts_({ops::kFused, attrs, inputs, outputs}, graph_.op(group.back()).place);
+  }
+
   bool apply() {
     std::unordered_map<OpId, OpId> fusedAfter;  // last member -> fused op
     std::unordered_map<Value, Value> replacements;
@@ -189,7 +203,7 @@ class Fuser {
         continue;
       }
       FusionBody body = makeBody(graph_, users_, group);
-      if (body.results.empty()) {  // nobody reads any of it
+      if (body.results.empty() || !isAccepted(body, group)) {  // or nobody reads any of it
         continue;
       }
       const OpId fused = graph_.append({.def = ops::kFused,
@@ -218,6 +232,7 @@ class Fuser {
 
   ir::Graph& graph_;
   Mode mode_;
+  Accepts accepts_;
   ir::Users users_;
   std::vector<std::size_t> positions_;  // by OpId
   std::unordered_map<std::string, std::vector<std::size_t>> assigns_;
@@ -226,22 +241,32 @@ class Fuser {
 };
 
 /// Fused ops stand later than their first members did, which can allow further groups.
-bool fuseUntilDone(ir::Graph& graph, Mode mode) {
+bool fuseUntilDone(ir::Graph& graph, Mode mode, Accepts accepts) {
   bool changed = false;
-  while (Fuser(graph, mode).run()) {
+  while (Fuser(graph, mode, accepts).run()) {
     changed = true;
   }
   return changed;
 }
 
+constexpr auto kAcceptAll = [](const ir::OpView&, const ir::Placement&) { return true; };
+
 }  // namespace
 
 bool fuseElementwise(ir::Graph& graph) {
-  return fuseUntilDone(graph, Mode::Elementwise);
+  return fuseElementwiseIf(graph, kAcceptAll);
+}
+
+bool fuseElementwiseIf(ir::Graph& graph, Accepts accepts) {
+  return fuseUntilDone(graph, Mode::Elementwise, accepts);
 }
 
 bool fuseEpilogues(ir::Graph& graph) {
-  return fuseUntilDone(graph, Mode::Epilogues);
+  return fuseEpiloguesIf(graph, kAcceptAll);
+}
+
+bool fuseEpiloguesIf(ir::Graph& graph, Accepts accepts) {
+  return fuseUntilDone(graph, Mode::Epilogues, accepts);
 }
 
 }  // namespace sluice::transforms

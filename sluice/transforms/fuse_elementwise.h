@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "sluice/base/function_ref.h"
 #include "sluice/ir/graph.h"
 
 namespace sluice::transforms {
@@ -16,8 +17,13 @@ inline constexpr std::size_t kMaxFusedOperands = 12;
 /// move into the bodies.
 bool fuseElementwise(ir::Graph& graph);
 
+/// Says of a fused op whether it may stand in the graph, as devices have kernels for it or not.
+using Accepts = FunctionRef<bool(const ir::OpView&, const ir::Placement&)>;
+bool fuseElementwiseIf(ir::Graph& graph, Accepts accepts);
+
 /// Fuses a matmul or convolution with the element-wise ops (or fused ones) behind it, if they alone
 /// read its result. Meant to run after fuseElementwise.
 bool fuseEpilogues(ir::Graph& graph);
+bool fuseEpiloguesIf(ir::Graph& graph, Accepts accepts);
 
 }  // namespace sluice::transforms

@@ -8,6 +8,7 @@
 #include "sluice/ir/printer.h"
 #include "sluice/ir/verify.h"
 #include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/fused.h"
 #include "sluice/ops/loss_ops.h"
 #include "sluice/transforms/decompose.h"
 #include "sluice/transforms/eliminate_common.h"
@@ -290,6 +291,42 @@ TEST(Passes, KeepTheBitsOfRandomGraphs) {
       return;
     }
   }
+}
+
+TEST(Passes, FusedOpsAreTakenApartWithTheSameBits) {
+  int apart = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const ir::Graph original = randomGraph(seed, 40);
+    ir::Graph graph = original;
+    fuseElementwise(graph);
+    fuseEpilogues(graph);
+    apart += decompose(graph, [](const ir::Op& op) { return !op.is(ops::kFused); }) ? 1 : 0;
+    ir::verify(graph);
+    for (const ir::OpId id : graph.order()) {
+      EXPECT_FALSE(graph.op(id).is(ops::kFused));
+    }
+    expectSameValues(original, graph, seed);
+  }
+  EXPECT_GT(apart, 50);
+}
+
+TEST(Passes, GroupsThatAreNotAcceptedStayApart) {
+  int asked = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const ir::Graph original = randomGraph(seed, 40);
+    ir::Graph graph = original;
+    const auto refuse = [&](const ir::OpView& op, const ir::Placement&) {
+      EXPECT_FALSE(op.outputs.empty());
+      ++asked;
+      return false;
+    };
+    EXPECT_FALSE(fuseElementwiseIf(graph, refuse));
+    EXPECT_FALSE(fuseEpiloguesIf(graph, refuse));
+    EXPECT_TRUE(structurallyEqual(graph, original));
+  }
+  EXPECT_GT(asked, 20);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ class Machine {
                                                program::LowerOptions options = {}) {
     program::StatePlan plan = state.plan();
     options.targets = {program::targetOf(*device)};
-    program::Program program = program::lower(graph, device->kernels(), plan, options);
+    program::Program program = program::lower(graph, plan, options);
     program::verify(program);
     state.adopt(std::move(plan));
     return engine.load(std::move(program));

@@ -84,7 +84,9 @@ ir::Graph chainModel(const ChainOptions& options) {
   return graph;
 }
 
-Chain lowerChain(const ir::Graph& graph, const ChainRun& run, const device::KernelTable& kernels) {
+Chain lowerChain(const ir::Graph& graph,
+                 const ChainRun& run,
+                 std::vector<program::Target> targets) {
   Chain chain{
       .graph = graph, .homes = {}, .segments = {}, .schedule = {}, .state = {}, .program = {}};
   parallel::StageMap map{.deviceOfStage = run.deviceOfStage};
@@ -105,11 +107,11 @@ Chain lowerChain(const ir::Graph& graph, const ChainRun& run, const device::Kern
                                                .costs = run.costs});
   chain.program = program::lower(
       program::Placed{chain.graph, chain.segments, chain.homes, chain.schedule},
-      kernels,
       chain.state,
       {.microBatchesPerRound = run.microBatches,
        .lookahead = run.lookahead,
-       .sequential = run.kind == schedule::PipelineKind::Sequential && chain.segments.devices > 1});
+       .sequential = run.kind == schedule::PipelineKind::Sequential && chain.segments.devices > 1,
+       .targets = std::move(targets)});
   return chain;
 }
 

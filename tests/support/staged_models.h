@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/placement.h"
 #include "sluice/parallel/segments.h"
@@ -43,6 +43,6 @@ struct Chain {
   program::StatePlan state;
   program::Program program;
 };
-Chain lowerChain(const ir::Graph& graph, const ChainRun& run, const device::KernelTable& kernels);
+Chain lowerChain(const ir::Graph& graph, const ChainRun& run, std::vector<program::Target> targets);
 
 }  // namespace sluice::testing

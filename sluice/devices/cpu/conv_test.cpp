@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernel_table.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/devices/cpu/one_op.h"
 
@@ -231,7 +232,7 @@ TEST(CpuConv, RefusesAChoiceThatTheLibraryWouldNotMakeNow) {
   const OneOp op(c.def, c.attrs, c.inputs, 1);
   Choice other = op.choice();
   other.scratchBytes += 64;
-  EXPECT_THROW(op.table().make(op.call().view(), other), Unsupported);
+  EXPECT_THROW(makeKernel(op.call().view(), other), Unsupported);
 }
 
 }  // namespace

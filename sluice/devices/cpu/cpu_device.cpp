@@ -68,9 +68,9 @@ class CpuDevice final : public device::Device {
   explicit CpuDevice(const CpuDeviceOptions& options)
       : workers_(makeTeam(options.threads)),
         table_("cpu",
-               options.referenceOnly ? std::span<const device::KernelEntry>() : kernelEntries(),
-               mergedTuning(options.tuning),
-               true) {
+               options.referenceOnly ? std::vector<device::KernelEntry>{kReferenceEntry}
+                                     : tableEntries(),
+               mergedTuning(options.tuning)) {
     info_ = {.kind = "cpu",
              .description = describeCpu(),
              .index = options.index,
@@ -91,7 +91,7 @@ class CpuDevice final : public device::Device {
   }
   std::unique_ptr<device::Executable> doPrepare(
       std::span<const device::KernelCall> calls) override {
-    return std::make_unique<CpuSegment>(table_, calls);
+    return std::make_unique<CpuSegment>(calls);
   }
 
   device::DeviceInfo info_;
@@ -106,7 +106,7 @@ std::unique_ptr<device::Device> makeCpuDevice(const CpuDeviceOptions& options) {
 }
 
 const device::KernelTable& cpuKernelTable() {
-  static const device::KernelTable kTable("cpu", kernelEntries(), mergedTuning({}), true);
+  static const device::KernelTable kTable("cpu", tableEntries(), mergedTuning({}));
   return kTable;
 }
 

@@ -8,6 +8,7 @@
 
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernel_table.h"
 #include "sluice/ops/elementwise.h"
 
 namespace sluice::devices::cpu {
@@ -24,14 +25,13 @@ std::unique_ptr<Workers> makeTeam(int threads) {
   return std::make_unique<Workers>(threads, [](int) { omp_set_num_threads(1); });
 }
 
-CpuSegment::CpuSegment(const device::KernelTable& table,
-                       std::span<const device::KernelCall> calls) {
+CpuSegment::CpuSegment(std::span<const device::KernelCall> calls) {
   const OneOmpThread one;  // some primitives remember the number of threads that they are made with
   std::size_t inputs = 0;
   std::size_t outputs = 0;
   for (const device::KernelCall& call : calls) {
     try {
-      calls_.push_back({table.make(call.view(), call.choice),
+      calls_.push_back({makeKernel(call.view(), call.choice),
                         {call.inputs.begin(), call.inputs.end()},
                         {call.outputs.begin(), call.outputs.end()},
                         call.scratch,

@@ -12,6 +12,7 @@
 
 #include "sluice/base/workers.h"
 #include "sluice/device/device.h"
+#include "sluice/devices/cpu/kernel.h"
 
 namespace sluice::devices::cpu {
 
@@ -33,7 +34,7 @@ std::unique_ptr<Workers> makeTeam(int threads);
 class CpuSegment final : public device::Executable {
  public:
   /// Throws Unsupported if a kernel of the calls cannot be made.
-  CpuSegment(const device::KernelTable& table, std::span<const device::KernelCall> calls);
+  explicit CpuSegment(std::span<const device::KernelCall> calls);
 
   /// Runs all kernels on buffers by the indices of the calls. Before each kernel it asks
   /// `isStopped` and throws Cancelled if so. One thread at a time.
@@ -46,7 +47,7 @@ class CpuSegment final : public device::Executable {
 
  private:
   struct Call {
-    std::unique_ptr<device::Kernel> kernel;
+    std::unique_ptr<Kernel> kernel;
     std::vector<std::int32_t> inputs;
     std::vector<std::int32_t> outputs;
     std::int32_t scratch;

@@ -1,46 +1,42 @@
 #include "sluice/devices/cpu/kernel_table.h"
 
+#include <algorithm>
 #include <array>
 
+#include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/moves.h"
 
 namespace sluice::devices::cpu {
 namespace {
 
-constexpr device::KernelEntry elementwise(std::string_view op) {
-  return {.op = op,
-          .implementation = "blocks",
-          .supports = supportsElementwise,
-          .choose = chooseElementwise,
-          .make = makeElementwise};
+constexpr KernelEntry elementwise(std::string_view op) {
+  return {{.op = op,
+           .implementation = "blocks",
+           .supports = supportsElementwise,
+           .choose = chooseElementwise},
+          makeElementwise};
 }
 
-constexpr device::KernelEntry reduction(std::string_view op) {
-  return {.op = op,
-          .implementation = "grains",
-          .supports = supportsReduce,
-          .choose = chooseReduce,
-          .make = makeReduce};
+constexpr KernelEntry reduction(std::string_view op) {
+  return {
+      {.op = op, .implementation = "grains", .supports = supportsReduce, .choose = chooseReduce},
+      makeReduce};
 }
 
-constexpr device::KernelEntry move(std::string_view op, decltype(device::KernelEntry::make) make) {
-  return {.op = op, .implementation = "runs", .choose = chooseMove, .make = make};
+constexpr KernelEntry move(std::string_view op, decltype(KernelEntry::make) make) {
+  return {{.op = op, .implementation = "runs", .choose = chooseMove}, make};
 }
 
-constexpr device::KernelEntry softmaxDoubles(std::string_view op) {
-  return {.op = op,
-          .implementation = "lines",
-          .supports = supportsSoftmaxDoubles,
-          .make = makeSoftmaxDoubles};
+constexpr KernelEntry softmaxDoubles(std::string_view op) {
+  return {{.op = op, .implementation = "lines", .supports = supportsSoftmaxDoubles},
+          makeSoftmaxDoubles};
 }
 
-constexpr device::KernelEntry widened(std::string_view op) {
-  return {.op = op,
-          .implementation = "widened",
-          .supports = supportsWidened,
-          .choose = chooseWidened,
-          .make = makeWidened};
+constexpr KernelEntry widened(std::string_view op) {
+  return {
+      {.op = op, .implementation = "widened", .supports = supportsWidened, .choose = chooseWidened},
+      makeWidened};
 }
 
 constexpr std::array kEntries = {
@@ -48,36 +44,36 @@ constexpr std::array kEntries = {
     elementwise("acos"),
     elementwise("acosh"),
     elementwise("add"),
-    device::KernelEntry{
-        .op = "argmax", .implementation = "lines", .supports = supportsArgMax, .make = makeArgMax},
+    KernelEntry{{.op = "argmax", .implementation = "lines", .supports = supportsArgMax},
+                makeArgMax},
     widened("argmax"),
     elementwise("asin"),
     elementwise("asinh"),
-    device::KernelEntry{.op = "assign", .implementation = "tiles", .make = makeAssign},
+    KernelEntry{{.op = "assign", .implementation = "tiles"}, makeAssign},
     elementwise("atan"),
     elementwise("atan2"),
     elementwise("atanh"),
-    device::KernelEntry{.op = "avg_pool",
-                        .implementation = "strips",
-                        .supports = supportsPool,
-                        .choose = choosePool,
-                        .make = makeAvgPool},
-    device::KernelEntry{.op = "avg_pool_grad",
-                        .implementation = "strips",
-                        .supports = supportsPool,
-                        .choose = choosePool,
-                        .make = makeAvgPool},
-    device::KernelEntry{.op = "batch_norm",
-                        .implementation = "channels",
-                        .supports = supportsBatchNorm,
-                        .choose = chooseBatchNorm,
-                        .make = makeBatchNorm},
+    KernelEntry{{.op = "avg_pool",
+                 .implementation = "strips",
+                 .supports = supportsPool,
+                 .choose = choosePool},
+                makeAvgPool},
+    KernelEntry{{.op = "avg_pool_grad",
+                 .implementation = "strips",
+                 .supports = supportsPool,
+                 .choose = choosePool},
+                makeAvgPool},
+    KernelEntry{{.op = "batch_norm",
+                 .implementation = "channels",
+                 .supports = supportsBatchNorm,
+                 .choose = chooseBatchNorm},
+                makeBatchNorm},
     widened("batch_norm"),
-    device::KernelEntry{.op = "batch_norm_grad",
-                        .implementation = "channels",
-                        .supports = supportsBatchNorm,
-                        .choose = chooseBatchNorm,
-                        .make = makeBatchNorm},
+    KernelEntry{{.op = "batch_norm_grad",
+                 .implementation = "channels",
+                 .supports = supportsBatchNorm,
+                 .choose = chooseBatchNorm},
+                makeBatchNorm},
     widened("batch_norm_grad"),
     elementwise("bit_shift"),
     elementwise("bitwise_and"),
@@ -89,30 +85,26 @@ constexpr std::array kEntries = {
     elementwise("ceil"),
     elementwise("clamp"),
     move("concat", makeConcat),
-    device::KernelEntry{.op = "conv",
-                        .implementation = "onednn",
-                        .supports = supportsConv,
-                        .choose = chooseConv,
-                        .make = makeConv},
-    device::KernelEntry{.op = "conv",
-                        .implementation = "integers",
-                        .supports = supportsIntegerProduct,
-                        .make = makeIntegerConv},
-    device::KernelEntry{.op = "conv_grad_input",
-                        .implementation = "onednn",
-                        .supports = supportsConv,
-                        .choose = chooseConv,
-                        .make = makeConv},
-    device::KernelEntry{.op = "conv_grad_weight",
-                        .implementation = "onednn",
-                        .supports = supportsConv,
-                        .choose = chooseConvGradWeight,
-                        .make = makeConvGradWeight},
+    KernelEntry{
+        {.op = "conv", .implementation = "onednn", .supports = supportsConv, .choose = chooseConv},
+        makeConv},
+    KernelEntry{{.op = "conv", .implementation = "integers", .supports = supportsIntegerProduct},
+                makeIntegerConv},
+    KernelEntry{{.op = "conv_grad_input",
+                 .implementation = "onednn",
+                 .supports = supportsConv,
+                 .choose = chooseConv},
+                makeConv},
+    KernelEntry{{.op = "conv_grad_weight",
+                 .implementation = "onednn",
+                 .supports = supportsConv,
+                 .choose = chooseConvGradWeight},
+                makeConvGradWeight},
     elementwise("cos"),
     elementwise("cosh"),
-    device::KernelEntry{.op = "cumsum", .implementation = "lines", .make = makeCumSum},
+    KernelEntry{{.op = "cumsum", .implementation = "lines"}, makeCumSum},
     elementwise("div"),
-    device::KernelEntry{.op = "dropout", .implementation = "tiles", .make = makeDropout},
+    KernelEntry{{.op = "dropout", .implementation = "tiles"}, makeDropout},
     elementwise("elu"),
     elementwise("equal"),
     elementwise("erf"),
@@ -120,89 +112,80 @@ constexpr std::array kEntries = {
     elementwise("expm1"),
     elementwise("floor"),
     elementwise("fused"),
-    device::KernelEntry{.op = "fused",
-                        .implementation = "anchored",
-                        .supports = supportsFusedAnchor,
-                        .choose = chooseFusedAnchor,
-                        .make = makeFusedAnchor},
-    device::KernelEntry{.op = "gather", .implementation = "rows", .make = makeGather},
+    KernelEntry{{.op = "fused",
+                 .implementation = "anchored",
+                 .supports = supportsFusedAnchor,
+                 .choose = chooseFusedAnchor},
+                makeFusedAnchor},
+    KernelEntry{{.op = "gather", .implementation = "rows"}, makeGather},
     elementwise("gelu"),
     elementwise("gelu_grad"),
     elementwise("greater"),
     elementwise("greater_equal"),
-    device::KernelEntry{.op = "iota", .implementation = "tiles", .make = makeIota},
+    KernelEntry{{.op = "iota", .implementation = "tiles"}, makeIota},
     elementwise("is_nan"),
-    device::KernelEntry{.op = "layer_norm",
-                        .implementation = "rows",
-                        .supports = supportsLayerNorm,
-                        .make = makeLayerNorm},
+    KernelEntry{{.op = "layer_norm", .implementation = "rows", .supports = supportsLayerNorm},
+                makeLayerNorm},
     widened("layer_norm"),
-    device::KernelEntry{.op = "layer_norm_grad",
-                        .implementation = "rows",
-                        .supports = supportsLayerNorm,
-                        .choose = chooseLayerNormGrad,
-                        .make = makeLayerNormGrad},
+    KernelEntry{{.op = "layer_norm_grad",
+                 .implementation = "rows",
+                 .supports = supportsLayerNorm,
+                 .choose = chooseLayerNormGrad},
+                makeLayerNormGrad},
     widened("layer_norm_grad"),
     elementwise("leaky_relu"),
     elementwise("less"),
     elementwise("less_equal"),
     elementwise("log"),
     elementwise("log1p"),
-    device::KernelEntry{.op = "log_softmax",
-                        .implementation = "rows",
-                        .supports = supportsSoftmax,
-                        .make = makeSoftmax},
+    KernelEntry{{.op = "log_softmax", .implementation = "rows", .supports = supportsSoftmax},
+                makeSoftmax},
     softmaxDoubles("log_softmax"),
     widened("log_softmax"),
-    device::KernelEntry{.op = "log_softmax_grad",
-                        .implementation = "rows",
-                        .supports = supportsSoftmax,
-                        .make = makeSoftmax},
+    KernelEntry{{.op = "log_softmax_grad", .implementation = "rows", .supports = supportsSoftmax},
+                makeSoftmax},
     softmaxDoubles("log_softmax_grad"),
     widened("log_softmax_grad"),
     elementwise("logical_and"),
     elementwise("logical_not"),
     elementwise("logical_or"),
     elementwise("logical_xor"),
-    device::KernelEntry{.op = "matmul",
-                        .implementation = "onednn",
-                        .supports = supportsMatMul,
-                        .choose = chooseMatMul,
-                        .make = makeMatMul},
-    device::KernelEntry{.op = "matmul",
-                        .implementation = "integers",
-                        .supports = supportsIntegerProduct,
-                        .make = makeIntegerMatMul},
-    device::KernelEntry{.op = "matmul",
-                        .implementation = "doubles",
-                        .supports = supportsMatMulDoubles,
-                        .choose = chooseMatMulDoubles,
-                        .make = makeMatMulDoubles},
-    device::KernelEntry{.op = "max_pool",
-                        .implementation = "strips",
-                        .supports = supportsPool,
-                        .choose = choosePool,
-                        .make = makeMaxPool},
-    device::KernelEntry{.op = "max_pool_grad",
-                        .implementation = "strips",
-                        .supports = supportsPool,
-                        .choose = choosePool,
-                        .make = makeMaxPoolGrad},
+    KernelEntry{{.op = "matmul",
+                 .implementation = "onednn",
+                 .supports = supportsMatMul,
+                 .choose = chooseMatMul},
+                makeMatMul},
+    KernelEntry{{.op = "matmul", .implementation = "integers", .supports = supportsIntegerProduct},
+                makeIntegerMatMul},
+    KernelEntry{{.op = "matmul",
+                 .implementation = "doubles",
+                 .supports = supportsMatMulDoubles,
+                 .choose = chooseMatMulDoubles},
+                makeMatMulDoubles},
+    KernelEntry{{.op = "max_pool",
+                 .implementation = "strips",
+                 .supports = supportsPool,
+                 .choose = choosePool},
+                makeMaxPool},
+    KernelEntry{{.op = "max_pool_grad",
+                 .implementation = "strips",
+                 .supports = supportsPool,
+                 .choose = choosePool},
+                makeMaxPoolGrad},
     elementwise("maximum"),
     elementwise("minimum"),
     elementwise("mod"),
     elementwise("mul"),
     elementwise("neg"),
-    device::KernelEntry{
-        .op = "nll_loss", .implementation = "grains", .choose = chooseNllLoss, .make = makeNllLoss},
-    device::KernelEntry{.op = "nll_loss_grad", .implementation = "grains", .make = makeNllLossGrad},
+    KernelEntry{{.op = "nll_loss", .implementation = "grains", .choose = chooseNllLoss},
+                makeNllLoss},
+    KernelEntry{{.op = "nll_loss_grad", .implementation = "grains"}, makeNllLossGrad},
     elementwise("not_equal"),
-    device::KernelEntry{.op = "one_hot", .implementation = "tiles", .make = makeOneHot},
+    KernelEntry{{.op = "one_hot", .implementation = "tiles"}, makeOneHot},
     move("pad", makePad),
     elementwise("pow"),
-    device::KernelEntry{.op = "random_normal", .implementation = "tiles", .make = makeRandomNormal},
-    device::KernelEntry{
-        .op = "random_uniform", .implementation = "tiles", .make = makeRandomUniform},
+    KernelEntry{{.op = "random_normal", .implementation = "tiles"}, makeRandomNormal},
+    KernelEntry{{.op = "random_uniform", .implementation = "tiles"}, makeRandomUniform},
     elementwise("reciprocal"),
     reduction("reduce_max"),
     widened("reduce_max"),
@@ -210,35 +193,31 @@ constexpr std::array kEntries = {
     widened("reduce_mean"),
     reduction("reduce_min"),
     widened("reduce_min"),
-    device::KernelEntry{.op = "reduce_prod",
-                        .implementation = "grains",
-                        .supports = supportsReduce,
-                        .choose = chooseReduceProd,
-                        .make = makeReduceProd},
+    KernelEntry{{.op = "reduce_prod",
+                 .implementation = "grains",
+                 .supports = supportsReduce,
+                 .choose = chooseReduceProd},
+                makeReduceProd},
     widened("reduce_prod"),
     reduction("reduce_sum"),
     widened("reduce_sum"),
     elementwise("relu"),
     elementwise("relu_grad"),
-    device::KernelEntry{.op = "reorder", .implementation = "strided", .make = makeReorder},
+    KernelEntry{{.op = "reorder", .implementation = "strided"}, makeReorder},
     move("reverse", makeReverse),
-    device::KernelEntry{.op = "rms_norm",
-                        .implementation = "rows",
-                        .supports = supportsLayerNorm,
-                        .make = makeLayerNorm},
+    KernelEntry{{.op = "rms_norm", .implementation = "rows", .supports = supportsLayerNorm},
+                makeLayerNorm},
     widened("rms_norm"),
-    device::KernelEntry{.op = "rms_norm_grad",
-                        .implementation = "rows",
-                        .supports = supportsLayerNorm,
-                        .choose = chooseLayerNormGrad,
-                        .make = makeLayerNormGrad},
+    KernelEntry{{.op = "rms_norm_grad",
+                 .implementation = "rows",
+                 .supports = supportsLayerNorm,
+                 .choose = chooseLayerNormGrad},
+                makeLayerNormGrad},
     widened("rms_norm_grad"),
     elementwise("round"),
     elementwise("rsqrt"),
-    device::KernelEntry{.op = "scatter_add",
-                        .implementation = "rows",
-                        .supports = supportsScatterAdd,
-                        .make = makeScatterAdd},
+    KernelEntry{{.op = "scatter_add", .implementation = "rows", .supports = supportsScatterAdd},
+                makeScatterAdd},
     widened("scatter_add"),
     elementwise("sigmoid"),
     elementwise("sign"),
@@ -247,37 +226,57 @@ constexpr std::array kEntries = {
     elementwise("sinh"),
     move("slice", makeSlice),
     move("slice_scatter", makeSliceScatter),
-    device::KernelEntry{.op = "softmax",
-                        .implementation = "rows",
-                        .supports = supportsSoftmax,
-                        .make = makeSoftmax},
+    KernelEntry{{.op = "softmax", .implementation = "rows", .supports = supportsSoftmax},
+                makeSoftmax},
     softmaxDoubles("softmax"),
     widened("softmax"),
-    device::KernelEntry{.op = "softmax_grad",
-                        .implementation = "rows",
-                        .supports = supportsSoftmax,
-                        .make = makeSoftmax},
+    KernelEntry{{.op = "softmax_grad", .implementation = "rows", .supports = supportsSoftmax},
+                makeSoftmax},
     softmaxDoubles("softmax_grad"),
     widened("softmax_grad"),
     elementwise("softplus"),
     move("split", makeSplit),
     elementwise("sqrt"),
     elementwise("square"),
-    device::KernelEntry{
-        .op = "stochastic_cast", .implementation = "tiles", .make = makeStochasticCast},
+    KernelEntry{{.op = "stochastic_cast", .implementation = "tiles"}, makeStochasticCast},
     elementwise("sub"),
     elementwise("tan"),
     elementwise("tanh"),
     move("tile", makeTile),
-    device::KernelEntry{.op = "transpose", .implementation = "blocks", .make = makeTranspose},
-    device::KernelEntry{.op = "trilu", .implementation = "runs", .make = makeTrilu},
+    KernelEntry{{.op = "transpose", .implementation = "blocks"}, makeTranspose},
+    KernelEntry{{.op = "trilu", .implementation = "runs"}, makeTrilu},
     elementwise("where"),
 };
 
+static_assert(std::ranges::is_sorted(kEntries, {}, &KernelEntry::op));
+
 }  // namespace
 
-std::span<const device::KernelEntry> kernelEntries() {
+constinit const KernelEntry kReferenceEntry{
+    {.op = device::kAnyOp, .implementation = "reference", .supports = supportsReference},
+    makeReference};
+
+std::span<const KernelEntry> kernelEntries() {
   return kEntries;
+}
+
+std::vector<device::KernelEntry> tableEntries() {
+  std::vector<device::KernelEntry> all(kEntries.begin(), kEntries.end());
+  all.push_back(kReferenceEntry);
+  return all;
+}
+
+std::unique_ptr<Kernel> makeKernel(const ir::OpView& op, const device::Choice& choice) {
+  if (choice.implementation == kReferenceEntry.implementation && supportsReference(op)) {
+    return makeReference(op, choice);
+  }
+  for (const KernelEntry& entry :
+       std::ranges::equal_range(kEntries, op.def.name, {}, &KernelEntry::op)) {
+    if (entry.implementation == choice.implementation) {
+      return entry.make(op, choice);
+    }
+  }
+  raise<Unsupported>("the CPU has no kernel '{}' for {}", choice.implementation, op.def.name);
 }
 
 }  // namespace sluice::devices::cpu

@@ -33,9 +33,9 @@ double nowMs() {
 class Candidate {
  public:
   Candidate(const device::KernelCall& call, const device::Tuning& tuning) {
-    const device::KernelTable table("cpu", kernelEntries(), tuning, true);
+    const device::KernelTable table("cpu", tableEntries(), tuning);
     const device::Choice choice = table.choose(call.view());
-    kernel_ = table.make(call.view(), choice);
+    kernel_ = makeKernel(call.view(), choice);
     config_ = choice.config;
     for (std::size_t i = 0; i < call.inputTypes.size(); ++i) {
       const device::Layout& layout = choice.inputs[i];
@@ -76,7 +76,7 @@ class Candidate {
   }
 
   struct Packing {
-    std::unique_ptr<device::Kernel> kernel;
+    std::unique_ptr<Kernel> kernel;
     const void* from;
     void* to;
   };
@@ -92,10 +92,10 @@ class Candidate {
     device::Choice choice = table.choose(call.view());
     choice.outputs = {layout};
     void* to = memory_.back().bytes();
-    packings_.push_back({table.make(call.view(), choice), add(type.bytes()), to});
+    packings_.push_back({makeKernel(call.view(), choice), add(type.bytes()), to});
   }
 
-  std::unique_ptr<device::Kernel> kernel_;
+  std::unique_ptr<Kernel> kernel_;
   std::string config_;
   std::vector<Packing> packings_;
   std::vector<HostTensor> memory_;

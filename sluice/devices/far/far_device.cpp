@@ -2,26 +2,42 @@
 
 #include <bit>
 #include <mutex>
+#include <vector>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_segment.h"
 #include "sluice/devices/cpu/kernel_table.h"
 #include "sluice/devices/far/far_memory.h"
 #include "sluice/devices/far/far_queue.h"
+#include "sluice/ops/fused.h"
 
 namespace sluice::devices::far {
 namespace {
+
+/// Host ops have no kernels of their own on the CPU, only references, which come later.
+std::vector<device::KernelEntry> tableEntries(bool fuses) {
+  std::vector<device::KernelEntry> entries = cpu::tableEntries();
+  entries.insert(entries.begin(), device::kHostOps);
+  if (!fuses) {
+    std::erase_if(entries, [](const device::KernelEntry& entry) {
+      return entry.op == ops::kFused.name ||
+             entry.implementation == cpu::kReferenceEntry.implementation;
+    });
+    entries.push_back({.op = device::kAnyOp,
+                       .implementation = cpu::kReferenceEntry.implementation,
+                       .supports = [](const ir::OpView& op) {
+                         return &op.def != &ops::kFused && cpu::kReferenceEntry.supports(op);
+                       }});
+  }
+  return entries;
+}
 
 class FarDevice final : public device::Device {
  public:
   explicit FarDevice(const FarDeviceOptions& options)
       : workers_(cpu::makeTeam(options.threads)),
         links_{.device = options.index, .host = options.hostLink, .peer = options.peerLink},
-        table_("far",
-               cpu::kernelEntries(),
-               cpu::mergedTuning(options.tuning),
-               true,
-               device::HostOps::OnHost) {
+        table_("far", tableEntries(options.fuses), cpu::mergedTuning(options.tuning)) {
     info_ = {.kind = "far",
              .description = cpu::describeCpu(),
              .index = options.index,
@@ -48,7 +64,7 @@ class FarDevice final : public device::Device {
   }
   std::unique_ptr<device::Executable> doPrepare(
       std::span<const device::KernelCall> calls) override {
-    return std::make_unique<cpu::CpuSegment>(table_, calls);
+    return std::make_unique<cpu::CpuSegment>(calls);
   }
 
   device::DeviceInfo info_;

@@ -19,6 +19,7 @@ struct FarDeviceOptions {
   std::size_t alignment = 256;  ///< of buffers; a power of two from 64 on
   device::Link hostLink = {};   ///< between the host and this device
   device::Link peerLink = {};   ///< between far devices
+  bool fuses = true;            ///< it has kernels for fused ops; other kinds have not for all
 };
 
 /// Throws InvalidArgument for fewer than 1 thread or another alignment.

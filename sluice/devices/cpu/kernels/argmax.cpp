@@ -55,13 +55,13 @@ HWY_EXPORT(largestOfRow);
 /// Lines that run side by side.
 constexpr std::int64_t kColumns = 256;
 
-class ArgMax : public device::Kernel {
+class ArgMax : public Kernel {
  public:
   explicit ArgMax(const ir::OpView& op)
       : dtype_(op.inputs[0].dtype),
         view_(ops::aroundAxis(op.inputs[0].shape, ops::axisAttr(op, op.inputs[0].shape))) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t chunks = ceilDiv(view_.inner, kColumns);
     const std::int64_t items = view_.outer * chunks;
     const std::int64_t perTile = itemsPerTile(view_.extent * std::min(view_.inner, kColumns));
@@ -74,7 +74,7 @@ class ArgMax : public device::Kernel {
   }
 
  private:
-  void findIn(const device::KernelRun& run, std::int64_t outer, std::int64_t column) const {
+  void findIn(const KernelRun& run, std::int64_t outer, std::int64_t column) const {
     const std::int64_t first = outer * view_.extent * view_.inner + column;
     std::int64_t* out = run.out<std::int64_t>(0) + outer * view_.inner + column;
     if (dtype_ == DType::F32 && view_.inner == 1) {
@@ -116,7 +116,7 @@ bool supportsArgMax(const ir::OpView& op) {
   return heldAs(op.inputs[0].dtype) == op.inputs[0].dtype;
 }
 
-std::unique_ptr<device::Kernel> makeArgMax(const ir::OpView& op, const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeArgMax(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<ArgMax>(op);
 }
 

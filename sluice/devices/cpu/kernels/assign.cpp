@@ -56,7 +56,7 @@ class FloatTile {
   BlockFunction div_ = findF32Function("div");
 };
 
-class Accumulate : public device::Kernel {
+class Accumulate : public Kernel {
  public:
   Accumulate(const TensorType& type, std::string_view mode)
       : dtype_(type.dtype),
@@ -64,7 +64,7 @@ class Accumulate : public device::Kernel {
         mean_(mode == "mean"),
         keeps_(mode == "add") {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     run.workers.parallelFor((elements_ + kTile - 1) / kTile, [&](std::int64_t tile) {
       const std::int64_t begin = tile * kTile;
       runTile(run, begin, std::min(kTile, elements_ - begin));
@@ -72,7 +72,7 @@ class Accumulate : public device::Kernel {
   }
 
  private:
-  void runTile(const device::KernelRun& run, std::int64_t begin, std::int64_t n) const {
+  void runTile(const KernelRun& run, std::int64_t begin, std::int64_t n) const {
     const std::int64_t microBatch = run.info.microBatchInRound;
     dispatch(dtype_, [&]<class T>(T) {
       const T* value = run.in<T>(0) + begin;
@@ -100,7 +100,7 @@ class Accumulate : public device::Kernel {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makeAssign(const ir::OpView& op, const device::Choice&) {
+std::unique_ptr<Kernel> makeAssign(const ir::OpView& op, const device::Choice&) {
   const std::string& mode = op.attrs.text("mode");
   SLUICE_CHECK(mode != "set", "an assign of mode '{}' as a kernel", mode);
   return std::make_unique<Accumulate>(op.inputs[0], mode);

@@ -226,11 +226,11 @@ void forRows(Workers& workers, const ChannelRows& plan, const F& body) {
 }
 
 template <class T>
-class BatchNorm : public device::Kernel {
+class BatchNorm : public Kernel {
  public:
   explicit BatchNorm(const ir::OpView& op) : plan_(planRows(op)), epsilon_(ops::epsilonOf(op)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const Scratch<T> scratch(plan_, run.scratch);
     const auto* x = run.in<T>(0);
     auto* y = run.out<T>(0);
@@ -249,9 +249,7 @@ class BatchNorm : public device::Kernel {
 
  private:
   /// Statistics of the channels, and the columns that rows are normalized by.
-  void finish(const device::KernelRun& run,
-              const Scratch<T>& scratch,
-              const ChannelRange& range) const {
+  void finish(const KernelRun& run, const Scratch<T>& scratch, const ChannelRange& range) const {
     const double terms = std::max(1.0, static_cast<double>(plan_.terms()));
     ChannelSums mean = addUp(plan_, range, [&](std::int64_t at, double rows, std::int64_t) {
       return rows * static_cast<double>(scratch.first[at]);
@@ -284,12 +282,12 @@ class BatchNorm : public device::Kernel {
 
 /// Inputs (x, gamma, mean, variance, dy), outputs (dx, dgamma, dbeta).
 template <class T>
-class BatchNormGrad : public device::Kernel {
+class BatchNormGrad : public Kernel {
  public:
   explicit BatchNormGrad(const ir::OpView& op)
       : plan_(planRows(op)), epsilon_(ops::epsilonOf(op)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const Scratch<T> scratch(plan_, run.scratch);
     const NormGradInputs<T> in{run.in<T>(0), run.in<T>(4), scratch.mean};
     auto* dx = run.out<T>(0);
@@ -313,9 +311,7 @@ class BatchNormGrad : public device::Kernel {
   }
 
  private:
-  void finish(const device::KernelRun& run,
-              const Scratch<T>& scratch,
-              const ChannelRange& range) const {
+  void finish(const KernelRun& run, const Scratch<T>& scratch, const ChannelRange& range) const {
     const double terms = std::max(1.0, static_cast<double>(plan_.terms()));
     const auto total = [&](const T* partials) {
       return addUp(plan_, range, [partials](std::int64_t at, double, std::int64_t) {
@@ -343,7 +339,7 @@ class BatchNormGrad : public device::Kernel {
 };
 
 template <class K>
-std::unique_ptr<device::Kernel> make(const ir::OpView& op) {
+std::unique_ptr<Kernel> make(const ir::OpView& op) {
   return std::make_unique<K>(op);
 }
 
@@ -368,8 +364,7 @@ device::Choice chooseBatchNorm(const ir::OpView& op, const device::Tuning& /*tun
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeBatchNorm(const ir::OpView& op,
-                                              const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeBatchNorm(const ir::OpView& op, const device::Choice& /*choice*/) {
   const bool grad = op.def.name == "batch_norm_grad";
   if (op.inputs[0].dtype == DType::F64) {
     return grad ? make<BatchNormGrad<double>>(op) : make<BatchNorm<double>>(op);

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 #include "sluice/devices/cpu/kernels/block_body.h"
 #include "sluice/devices/cpu/kernels/blocks.h"
 #include "sluice/devices/cpu/kernels/iteration_space.h"

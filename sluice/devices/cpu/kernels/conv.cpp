@@ -82,8 +82,7 @@ class Conv : public TiledKernel {
     }
   }
 
-  void runTiles(const device::KernelRun& run,
-                FunctionRef<void(const OutputTile&)> epilogue) override {
+  void runTiles(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) override {
     const float* weights = converts() ? widenWeights(run) : run.in<float>(roles_.weights);
     run.workers.parallelFor(static_cast<std::int64_t>(tiles_.size()), [&](std::int64_t i) {
       Tile& tile = tiles_[static_cast<std::size_t>(i)];
@@ -126,7 +125,7 @@ class Conv : public TiledKernel {
   }
 
   /// The weights in float32, packed.
-  const float* widenWeights(const device::KernelRun& run) {
+  const float* widenWeights(const KernelRun& run) {
     auto* scratch = static_cast<std::byte*>(run.scratch);
     auto* wide = reinterpret_cast<float*>(scratch);
     toFloat(storage_, run.in<void>(roles_.weights), wide, weightCount_, run.workers);
@@ -139,10 +138,7 @@ class Conv : public TiledKernel {
     return packed;
   }
 
-  void runStrip(const device::KernelRun& run,
-                Call& call,
-                const float* weights,
-                const Strip& strip) const {
+  void runStrip(const KernelRun& run, Call& call, const float* weights, const Strip& strip) const {
     const std::int64_t from = strip.first * inputPerImage_;
     const std::int64_t to = strip.first * outputPerImage_;
     void* pad = strip.scratch + scratch_.pad;
@@ -219,7 +215,7 @@ std::unique_ptr<TiledKernel> makeTiledConv(const ir::OpView& op, const device::C
   return std::make_unique<Conv>(op, std::move(*plan));
 }
 
-std::unique_ptr<device::Kernel> makeConv(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeConv(const ir::OpView& op, const device::Choice& choice) {
   return makeTiledConv(op, choice);
 }
 

@@ -92,7 +92,7 @@ ScratchPlan scratchOf(const ops::ConvDims& d) {
   return s;
 }
 
-class ConvGradColumns : public device::Kernel {
+class ConvGradColumns : public Kernel {
  public:
   explicit ConvGradColumns(const ops::ConvDims& d) : d_(d), scratch_(scratchOf(d)) {
     for (const auto& chunks : grainsOf(d)) {
@@ -109,7 +109,7 @@ class ConvGradColumns : public device::Kernel {
     }
   }
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     run.workers.parallelFor(static_cast<std::int64_t>(grains_.size()),
                             [&](std::int64_t i) { grain(run, static_cast<std::size_t>(i)); });
     store(run);
@@ -121,14 +121,14 @@ class ConvGradColumns : public device::Kernel {
     Call call;
   };
 
-  std::byte* scratchOfGrain(const device::KernelRun& run, std::size_t grain) const {
+  std::byte* scratchOfGrain(const KernelRun& run, std::size_t grain) const {
     return static_cast<std::byte*>(run.scratch) + grain * scratch_.perGrain;
   }
-  float* sumOfGrain(const device::KernelRun& run, std::size_t grain) const {
+  float* sumOfGrain(const KernelRun& run, std::size_t grain) const {
     return reinterpret_cast<float*>(scratchOfGrain(run, grain) + scratch_.sum);
   }
 
-  void grain(const device::KernelRun& run, std::size_t index) {
+  void grain(const KernelRun& run, std::size_t index) {
     std::byte* scratch = scratchOfGrain(run, index);
     float* sum = sumOfGrain(run, index);
     std::fill_n(sum, d_.outChannels * columnsOf(d_), 0.0F);
@@ -168,7 +168,7 @@ class ConvGradColumns : public device::Kernel {
   }
 
   /// Adds the grains in their order and puts the channels before the taps.
-  void store(const device::KernelRun& run) const {
+  void store(const KernelRun& run) const {
     auto* out = run.out<float>(0);
     const std::int64_t taps = d_.kernelSize();
     const std::int64_t columns = columnsOf(d_);
@@ -238,7 +238,7 @@ device::Choice chooseColumns(const ir::OpView& op) {
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeColumns(const ir::OpView& op) {
+std::unique_ptr<Kernel> makeColumns(const ir::OpView& op) {
   const onednn::OneThread oneThread;
   return std::make_unique<ConvGradColumns>(ops::convDims(op));
 }

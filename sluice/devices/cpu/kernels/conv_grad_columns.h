@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "sluice/device/kernel.h"
+#include "sluice/devices/cpu/kernel.h"
 
 namespace sluice::devices::cpu {
 
@@ -16,6 +16,6 @@ bool canUseColumns(const ir::OpView& op);
 /// Whether it is quicker than oneDNN's own code.
 bool likesColumns(const ir::OpView& op);
 device::Choice chooseColumns(const ir::OpView& op);
-std::unique_ptr<device::Kernel> makeColumns(const ir::OpView& op);
+std::unique_ptr<Kernel> makeColumns(const ir::OpView& op);
 
 }  // namespace sluice::devices::cpu

@@ -75,7 +75,7 @@ std::size_t sumBytes(const ops::ConvDims& d) {
   return onednn::alignedBytes(static_cast<std::size_t>(sumFloats(d)) * sizeof(float));
 }
 
-class ConvGradOuter : public device::Kernel {
+class ConvGradOuter : public Kernel {
  public:
   ConvGradOuter(const ops::ConvDims& d, std::int64_t grains)
       : d_(d),
@@ -94,7 +94,7 @@ class ConvGradOuter : public device::Kernel {
     groups_.resize(static_cast<std::size_t>(grains), std::vector<TermGroup>(most));
   }
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     run.workers.parallelFor(grains_, [&](std::int64_t grain) { sumGrain(run, grain); });
     run.workers.parallelFor(d_.kernelSize(), [&](std::int64_t tap) { addGrains(run, tap); });
     const std::int64_t perTile = itemsPerTile(d_.kernelSize() * d_.inChannels);
@@ -162,7 +162,7 @@ class ConvGradOuter : public device::Kernel {
     return known != taps.end() ? *known : taps.emplace_back(Terms{firstTap, endTap});
   }
 
-  float* sum(const device::KernelRun& run, std::int64_t grain) const {
+  float* sum(const KernelRun& run, std::int64_t grain) const {
     return reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) +
                                     static_cast<std::size_t>(grain) * sumBytes(d_));
   }
@@ -174,7 +174,7 @@ class ConvGradOuter : public device::Kernel {
     std::span<const float> next;
   };
 
-  void sumGrain(const device::KernelRun& run, std::int64_t grain) {
+  void sumGrain(const KernelRun& run, std::int64_t grain) {
     const std::int64_t first = grain * perGrain_;
     const std::int64_t end = std::min(d_.batch, first + perGrain_);
     const std::int64_t perImageX = d_.inSize() * d_.inChannels;
@@ -235,7 +235,7 @@ class ConvGradOuter : public device::Kernel {
   }
 
   /// One tap's part of the sums, in the order of the grains.
-  void addGrains(const device::KernelRun& run, std::int64_t tap) const {
+  void addGrains(const KernelRun& run, std::int64_t tap) const {
     const std::int64_t count = d_.inChannels * d_.outChannels;
     float* to = sum(run, 0) + tap * count;
     for (std::int64_t grain = 1; grain < grains_; ++grain) {
@@ -261,7 +261,7 @@ class ConvGradOuter : public device::Kernel {
 
   /// Some output channels in the order of the weights: the taps innermost. Each transposed matrix
   /// has the taps as its rows.
-  void store(const device::KernelRun& run, std::int64_t first, std::int64_t end) const {
+  void store(const KernelRun& run, std::int64_t first, std::int64_t end) const {
     const std::int64_t taps = d_.kernelSize();
     const std::int64_t perTap = d_.inChannels * d_.outChannels;
     const float* from = sum(run, 0);
@@ -339,7 +339,7 @@ device::Choice chooseOuter(const ir::OpView& op) {
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeOuter(const ir::OpView& op) {
+std::unique_ptr<Kernel> makeOuter(const ir::OpView& op) {
   return std::make_unique<ConvGradOuter>(ops::convDims(op), grainsOf(op));
 }
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "sluice/device/kernel.h"
+#include "sluice/devices/cpu/kernel.h"
 
 namespace sluice::devices::cpu {
 
@@ -16,6 +16,6 @@ bool canAddOuter(const ir::OpView& op);
 /// Whether it is quicker than oneDNN's code.
 bool likesOuter(const ir::OpView& op);
 device::Choice chooseOuter(const ir::OpView& op);
-std::unique_ptr<device::Kernel> makeOuter(const ir::OpView& op);
+std::unique_ptr<Kernel> makeOuter(const ir::OpView& op);
 
 }  // namespace sluice::devices::cpu

@@ -59,7 +59,7 @@ ScratchPlan scratchOf(const ConvPlan& plan, bool converts) {
   return s;
 }
 
-class ConvGradWeight : public device::Kernel {
+class ConvGradWeight : public Kernel {
  public:
   ConvGradWeight(const ir::OpView& op, const ConvPlan& plan)
       : storage_(op.inputs[0].dtype),
@@ -84,7 +84,7 @@ class ConvGradWeight : public device::Kernel {
     }
   }
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     run.workers.parallelFor(static_cast<std::int64_t>(grains_.size()),
                             [&](std::int64_t i) { runGrain(run, static_cast<std::size_t>(i)); });
     addGrains(run);
@@ -112,7 +112,7 @@ class ConvGradWeight : public device::Kernel {
     return {dnnl::primitive(primitive.get()), arguments};
   }
 
-  void runGrain(const device::KernelRun& run, std::size_t i) {
+  void runGrain(const KernelRun& run, std::size_t i) {
     Grain& grain = grains_[i];
     std::byte* scratch =
         static_cast<std::byte*>(run.scratch) + scratch_.tiles + i * scratch_.perTile;
@@ -145,7 +145,7 @@ class ConvGradWeight : public device::Kernel {
   }
 
   /// The copy of grain i; the first one becomes the whole sum.
-  float* sum(const device::KernelRun& run, std::size_t i) const {
+  float* sum(const KernelRun& run, std::size_t i) const {
     if (direct_ && i == 0) {
       return run.out<float>(0);
     }
@@ -153,7 +153,7 @@ class ConvGradWeight : public device::Kernel {
                                     (i - (direct_ ? 1 : 0)) * scratch_.perSum);
   }
 
-  void addGrains(const device::KernelRun& run) const {
+  void addGrains(const KernelRun& run) const {
     if (grains_.size() == 1) {
       return;
     }
@@ -192,7 +192,7 @@ class ConvGradWeight : public device::Kernel {
   }
 
   /// From the format of the primitives to the output's.
-  void store(const device::KernelRun& run) {
+  void store(const KernelRun& run) {
     if (direct_) {
       return;
     }
@@ -251,8 +251,7 @@ device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& 
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeConvGradWeight(const ir::OpView& op,
-                                                   const device::Choice& choice) {
+std::unique_ptr<Kernel> makeConvGradWeight(const ir::OpView& op, const device::Choice& choice) {
   if (choice.config == kColumnsConfig) {
     return makeColumns(op);
   }

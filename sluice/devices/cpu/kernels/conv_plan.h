@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 #include "sluice/devices/cpu/kernels/onednn.h"
 #include "sluice/ops/conv.h"
 

@@ -232,8 +232,7 @@ class ConvTaps : public TiledKernel {
     }
   }
 
-  void runTiles(const device::KernelRun& run,
-                FunctionRef<void(const OutputTile&)> epilogue) override {
+  void runTiles(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) override {
     const std::int64_t perImage = targetSize_ * pass_.columns;
     run.workers.parallelFor(ceilDiv(batch_, step_), [&](std::int64_t tile) {
       const std::int64_t first = tile * step_;
@@ -275,7 +274,7 @@ class ConvTaps : public TiledKernel {
   };
 
   /// The runs that go along images, or those that do not.
-  void multiplyImages(const device::KernelRun& run,
+  void multiplyImages(const KernelRun& run,
                       std::int64_t image,
                       std::int64_t images,
                       bool alongImages) const {
@@ -312,7 +311,7 @@ class ConvTaps : public TiledKernel {
   }
 
   /// `line`: where it starts, and in how many images, or how many lines are alike.
-  void multiplyLine(const device::KernelRun& run,
+  void multiplyLine(const KernelRun& run,
                     const Rows& line,
                     std::size_t parts,
                     bool alongImages) const {
@@ -340,7 +339,7 @@ class ConvTaps : public TiledKernel {
     }
   }
 
-  void multiply(const device::KernelRun& run, const Rows& rows, std::size_t parts) const {
+  void multiply(const KernelRun& run, const Rows& rows, std::size_t parts) const {
     const auto* weights = run.in<float>(1 - sourceOperand_);
     multiplyParts(
         {.left = {run.in<float>(sourceOperand_) + rows.source * pass_.summed,

@@ -15,7 +15,7 @@ namespace {
 /// Lines that run side by side.
 constexpr std::int64_t kColumns = 256;
 
-class CumSum : public device::Kernel {
+class CumSum : public Kernel {
  public:
   explicit CumSum(const ir::OpView& op)
       : dtype_(op.inputs[0].dtype),
@@ -23,7 +23,7 @@ class CumSum : public device::Kernel {
         exclusive_(op.attrs.flag("exclusive")),
         reverse_(op.attrs.flag("reverse")) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t chunks = ceilDiv(view_.inner, kColumns);
     const std::int64_t items = view_.outer * chunks;
     const std::int64_t perTile = itemsPerTile(view_.extent * std::min(view_.inner, kColumns));
@@ -78,7 +78,7 @@ class CumSum : public device::Kernel {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makeCumSum(const ir::OpView& op, const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeCumSum(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<CumSum>(op);
 }
 

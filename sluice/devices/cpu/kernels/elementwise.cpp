@@ -9,12 +9,12 @@
 namespace sluice::devices::cpu {
 namespace {
 
-class Elementwise : public device::Kernel {
+class Elementwise : public Kernel {
  public:
   Elementwise(BlockProgram program, BlockProgram direct)
       : program_(std::move(program)), direct_(std::move(direct)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const bool shared = std::ranges::any_of(direct_.lateReads, [&](const LateRead& late) {
       return run.inputs[late.input] == run.outputs[late.output];
     });
@@ -41,8 +41,7 @@ device::Choice chooseElementwise(const ir::OpView& op, const device::Tuning& /*t
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeElementwise(const ir::OpView& op,
-                                                const device::Choice& choice) {
+std::unique_ptr<Kernel> makeElementwise(const ir::OpView& op, const device::Choice& choice) {
   std::optional<BlockProgram> program = compileBlocks(op, choice);
   std::optional<BlockProgram> direct = compileBlocks(op, choice, Writes::AtOnce);
   SLUICE_CHECK(program && direct, "{} does not compile to blocks", op.def.name);

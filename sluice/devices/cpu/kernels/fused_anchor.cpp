@@ -16,8 +16,6 @@ namespace sluice::devices::cpu {
 namespace {
 
 using device::Choice;
-using device::KernelEntry;
-using device::KernelRun;
 using device::Layout;
 
 constexpr std::size_t kAlign = 64;
@@ -110,7 +108,7 @@ std::optional<BlockProgram> compileEpilogue(const Epilogue& epilogue,
   return compileBlocks(epilogue.body, layouts, {anchor.op.outputs[0].shape, choice.outputs[0]});
 }
 
-class FusedAnchor : public device::Kernel {
+class FusedAnchor : public Kernel {
  public:
   FusedAnchor(const ir::OpView& op,
               const Anchor& anchor,
@@ -185,7 +183,7 @@ class FusedAnchor : public device::Kernel {
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
   std::unique_ptr<TiledKernel> tiled_;
-  std::unique_ptr<device::Kernel> whole_;  ///< if the anchor has no tiles
+  std::unique_ptr<Kernel> whole_;  ///< if the anchor has no tiles
 };
 
 }  // namespace
@@ -216,8 +214,7 @@ device::Choice chooseFusedAnchor(const ir::OpView& op, const device::Tuning& tun
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeFusedAnchor(const ir::OpView& op,
-                                                const device::Choice& choice) {
+std::unique_ptr<Kernel> makeFusedAnchor(const ir::OpView& op, const device::Choice& choice) {
   const std::optional<Anchor> anchor = findAnchor(op);
   SLUICE_CHECK(anchor.has_value(), "fused without an anchor of its own operands");
   return std::make_unique<FusedAnchor>(op, *anchor, epilogueOf(op, anchor->op), choice);

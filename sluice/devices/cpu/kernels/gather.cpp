@@ -33,7 +33,7 @@ RowCopy rowCopy(std::size_t bytes) {
   }
 }
 
-class Gather : public device::Kernel {
+class Gather : public Kernel {
  public:
   explicit Gather(const ir::OpView& op)
       : name_(op.def.name),
@@ -43,7 +43,7 @@ class Gather : public device::Kernel {
         row_(static_cast<std::size_t>(view_.inner) * byteSize(op.inputs[0].dtype)),
         copy_(rowCopy(row_)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t rows = view_.outer * count_;
     if (rows == 0 || row_ == 0) {
       return;
@@ -61,7 +61,7 @@ class Gather : public device::Kernel {
  private:
   /// Rows [first, last) of the result.
   template <class Index>
-  void copyRows(const device::KernelRun& run,
+  void copyRows(const KernelRun& run,
                 const Index* indices,
                 std::int64_t first,
                 std::int64_t last) const {
@@ -88,7 +88,7 @@ class Gather : public device::Kernel {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makeGather(const ir::OpView& op, const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeGather(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<Gather>(op);
 }
 

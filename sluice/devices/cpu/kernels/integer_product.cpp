@@ -43,12 +43,12 @@ namespace {
 
 HWY_EXPORT(addScaled);
 
-class IntegerMatMul : public device::Kernel {
+class IntegerMatMul : public Kernel {
  public:
   explicit IntegerMatMul(const ir::OpView& op)
       : d_(ops::matmulDims(op)), batchA_(d_.batchA, d_.batch), batchB_(d_.batchB, d_.batch) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t rows = d_.batch.elements() * d_.m;
     const std::int64_t perTile = itemsPerTile(d_.n * d_.k);
     run.workers.parallelFor(ceilDiv(rows, perTile), [&](std::int64_t tile) {
@@ -85,11 +85,11 @@ class IntegerMatMul : public device::Kernel {
   ops::BroadcastIndex batchB_;
 };
 
-class IntegerConv : public device::Kernel {
+class IntegerConv : public Kernel {
  public:
   explicit IntegerConv(const ir::OpView& op) : d_(ops::convDims(op)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t maps = d_.batch * d_.outChannels;
     const std::int64_t inputs = d_.inPerGroup();
     run.workers.parallelFor(maps, [&](std::int64_t map) {
@@ -148,13 +148,11 @@ bool supportsIntegerProduct(const ir::OpView& op) {
   return op.inputs[0].dtype == DType::I32 || op.inputs[0].dtype == DType::U32;
 }
 
-std::unique_ptr<device::Kernel> makeIntegerMatMul(const ir::OpView& op,
-                                                  const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeIntegerMatMul(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<IntegerMatMul>(op);
 }
 
-std::unique_ptr<device::Kernel> makeIntegerConv(const ir::OpView& op,
-                                                const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeIntegerConv(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<IntegerConv>(op);
 }
 

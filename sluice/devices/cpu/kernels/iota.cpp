@@ -9,12 +9,12 @@
 namespace sluice::devices::cpu {
 namespace {
 
-class Iota : public device::Kernel {
+class Iota : public Kernel {
  public:
   explicit Iota(const ir::OpView& op)
       : type_(op.outputs[0]), view_(ops::aroundAxis(type_.shape, ops::axisAttr(op, type_.shape))) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t total = type_.shape.elements();
     const std::int64_t perTile = itemsPerTile(1);
     dispatch(type_.dtype, [&]<class T>(T) {
@@ -42,7 +42,7 @@ class Iota : public device::Kernel {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makeIota(const ir::OpView& op, const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeIota(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<Iota>(op);
 }
 

@@ -28,7 +28,7 @@ T reciprocalRoot(double squares, const NormShape& shape) {
 }
 
 template <class T>
-void layerNormRow(const NormShape& shape, const device::KernelRun& run, std::int64_t row) {
+void layerNormRow(const NormShape& shape, const KernelRun& run, std::int64_t row) {
   const LaneTag<T> d;
   const auto n = static_cast<std::size_t>(shape.columns);
   const T* x = run.in<T>(0) + row * shape.columns;
@@ -53,7 +53,7 @@ void layerNormRow(const NormShape& shape, const device::KernelRun& run, std::int
 }
 
 template <class T>
-void rmsNormRow(const NormShape& shape, const device::KernelRun& run, std::int64_t row) {
+void rmsNormRow(const NormShape& shape, const KernelRun& run, std::int64_t row) {
   const auto n = static_cast<std::size_t>(shape.columns);
   const T* x = run.in<T>(0) + row * shape.columns;
   const T* gamma = run.in<T>(1);
@@ -169,13 +169,13 @@ NormShape shapeOf(const ir::OpView& op) {
 }
 
 template <class T>
-class Norm : public device::Kernel {
+class Norm : public Kernel {
  public:
   explicit Norm(const ir::OpView& op)
       : shape_(shapeOf(op)),
         row_(isRms(op) ? normLoops<T>().rmsNormRow : normLoops<T>().layerNormRow) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t perTile = itemsPerTile(shape_.columns);
     run.workers.parallelFor(ceilDiv(shape_.rows, perTile), [&](std::int64_t tile) {
       const std::int64_t last = std::min(shape_.rows, (tile + 1) * perTile);
@@ -187,7 +187,7 @@ class Norm : public device::Kernel {
 
  private:
   NormShape shape_;
-  void (*row_)(const NormShape&, const device::KernelRun&, std::int64_t);
+  void (*row_)(const NormShape&, const KernelRun&, std::int64_t);
 };
 
 std::int64_t grainsOf(const NormShape& shape) {
@@ -197,11 +197,11 @@ std::int64_t grainsOf(const NormShape& shape) {
 /// Inputs (x, gamma, [mean,] rstd, dy), outputs (dx, dgamma[, dbeta]); scratch holds the partial
 /// sums of dgamma for every grain, then those of dbeta.
 template <class T>
-class NormGrad : public device::Kernel {
+class NormGrad : public Kernel {
  public:
   explicit NormGrad(const ir::OpView& op) : shape_(shapeOf(op)), rms_(isRms(op)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t perGrain = rowsPerGrain(shape_.rows, shape_.columns);
     const std::int64_t grains = grainsOf(shape_);
     auto* dgamma = static_cast<T*>(run.scratch);
@@ -225,7 +225,7 @@ class NormGrad : public device::Kernel {
   }
 
  private:
-  NormGradRow<T> rowOf(const device::KernelRun& run, std::int64_t row, T* dgamma, T* dbeta) const {
+  NormGradRow<T> rowOf(const KernelRun& run, std::int64_t row, T* dgamma, T* dbeta) const {
     const std::int64_t at = row * shape_.columns;
     return {.x = run.in<T>(0) + at,
             .gamma = run.in<T>(1),
@@ -248,8 +248,7 @@ bool supportsLayerNorm(const ir::OpView& op) {
   return op.inputs[0].dtype == DType::F32 || op.inputs[0].dtype == DType::F64;
 }
 
-std::unique_ptr<device::Kernel> makeLayerNorm(const ir::OpView& op,
-                                              const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeLayerNorm(const ir::OpView& op, const device::Choice& /*choice*/) {
   if (op.inputs[0].dtype == DType::F64) {
     return std::make_unique<Norm<double>>(op);
   }
@@ -264,8 +263,7 @@ device::Choice chooseLayerNormGrad(const ir::OpView& op, const device::Tuning& /
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeLayerNormGrad(const ir::OpView& op,
-                                                  const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeLayerNormGrad(const ir::OpView& op, const device::Choice& /*choice*/) {
   if (op.inputs[0].dtype == DType::F64) {
     return std::make_unique<NormGrad<double>>(op);
   }

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "sluice/device/kernel.h"
+#include "sluice/devices/cpu/kernel.h"
 
 namespace sluice::devices::cpu {
 
@@ -29,8 +29,8 @@ struct NormGradRow {
 /// The vector code, compiled for the processor at hand.
 template <class T>
 struct NormLoops {
-  void (*layerNormRow)(const NormShape&, const device::KernelRun&, std::int64_t row);
-  void (*rmsNormRow)(const NormShape&, const device::KernelRun&, std::int64_t row);
+  void (*layerNormRow)(const NormShape&, const KernelRun&, std::int64_t row);
+  void (*rmsNormRow)(const NormShape&, const KernelRun&, std::int64_t row);
   void (*normGradRow)(const NormGradRow<T>&, std::int64_t columns);
   /// to[c] = sum of `count` rows of `columns` partial sums.
   void (*addPartials)(const T* partials, std::int64_t count, std::int64_t columns, T* to);

@@ -31,8 +31,7 @@ class MatMul : public TiledKernel {
     }
   }
 
-  void runTiles(const device::KernelRun& run,
-                FunctionRef<void(const OutputTile&)> epilogue) override {
+  void runTiles(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) override {
     auto* scratch = static_cast<std::byte*>(run.scratch);
     const auto* a = run.in<std::byte>(0);
     const auto* b = run.in<std::byte>(1);
@@ -70,7 +69,7 @@ class MatMul : public TiledKernel {
   }
 
   /// The epilogue where tiles were not ranges of the output.
-  void finish(const device::KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) const {
+  void finish(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) const {
     if (plan_.tiles[0].output.end != 0) {
       return;
     }
@@ -135,7 +134,7 @@ std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device:
   return std::make_unique<MatMul>(std::move(plan));
 }
 
-std::unique_ptr<device::Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeMatMul(const ir::OpView& op, const device::Choice& choice) {
   return makeTiledMatMul(op, choice);
 }
 

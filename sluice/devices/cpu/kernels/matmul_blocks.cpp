@@ -91,8 +91,7 @@ class BlockMatMul : public TiledKernel {
         toA_(d_.batchA, d_.batch),
         toB_(d_.batchB, d_.batch) {}
 
-  void runTiles(const device::KernelRun& run,
-                FunctionRef<void(const OutputTile&)> epilogue) override {
+  void runTiles(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) override {
     const std::int64_t all = blocks_.matrices * blocks_.rowBlocks;
     const std::int64_t perRows = blocks_.wholeRows ? 1 : blocks_.columnBlocks;
     run.workers.parallelFor(blocks_.tiles, [&](std::int64_t tile) {
@@ -140,7 +139,7 @@ class BlockMatMul : public TiledKernel {
     return {begin, begin + at.rows * d_.n};
   }
 
-  void multiplyBlock(const device::KernelRun& run, float* own, const Place& at) const {
+  void multiplyBlock(const KernelRun& run, float* own, const Place& at) const {
     const auto* a = run.in<std::uint16_t>(0) + toA_(at.matrix) * d_.m * d_.k + at.row * d_.strideAm;
     const auto* b =
         run.in<std::uint16_t>(1) + toB_(at.matrix) * d_.k * d_.n + at.column * d_.strideBn;

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
 
 namespace sluice::devices::cpu {

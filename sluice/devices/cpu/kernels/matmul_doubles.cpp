@@ -105,7 +105,7 @@ HWY_EXPORT(multiplyDoubles);
 
 constexpr std::int64_t kRowsPerTile = 96;
 
-class MatMulDoubles : public device::Kernel {
+class MatMulDoubles : public Kernel {
  public:
   explicit MatMulDoubles(const ops::MatMulDims& d)
       : d_(d),
@@ -114,7 +114,7 @@ class MatMulDoubles : public device::Kernel {
         toA_(d.batchA, d.batch),
         toB_(d.batchB, d.batch) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     run.workers.parallelFor(d_.batchB.elements() * panels_,
                             [&](std::int64_t i) { pack(run, i / panels_, i % panels_); });
     run.workers.parallelFor(d_.batch.elements() * rowTiles_ * panels_, [&](std::int64_t i) {
@@ -123,11 +123,11 @@ class MatMulDoubles : public device::Kernel {
   }
 
  private:
-  double* panelOf(const device::KernelRun& run, std::int64_t matrix, std::int64_t panel) const {
+  double* panelOf(const KernelRun& run, std::int64_t matrix, std::int64_t panel) const {
     return static_cast<double*>(run.scratch) + (matrix * panels_ + panel) * d_.k * kDoublesPanel;
   }
 
-  void pack(const device::KernelRun& run, std::int64_t matrix, std::int64_t panel) const {
+  void pack(const KernelRun& run, std::int64_t matrix, std::int64_t panel) const {
     const std::int64_t first = panel * kDoublesPanel;
     const std::int64_t columns = std::min(kDoublesPanel, d_.n - first);
     const double* from = run.in<double>(1) + matrix * d_.k * d_.n + first * d_.strideBn;
@@ -140,7 +140,7 @@ class MatMulDoubles : public device::Kernel {
     }
   }
 
-  void multiply(const device::KernelRun& run,
+  void multiply(const KernelRun& run,
                 std::int64_t matrix,
                 std::int64_t rowTile,
                 std::int64_t panel) const {
@@ -180,8 +180,7 @@ device::Choice chooseMatMulDoubles(const ir::OpView& op, const device::Tuning& /
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeMatMulDoubles(const ir::OpView& op,
-                                                  const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeMatMulDoubles(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<MatMulDoubles>(ops::matmulDims(op));
 }
 

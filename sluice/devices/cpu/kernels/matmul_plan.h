@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 #include "sluice/devices/cpu/kernels/onednn.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
 #include "sluice/ops/matmul.h"

@@ -85,8 +85,7 @@ class VectorMatMul : public TiledKernel {
   explicit VectorMatMul(const ops::MatMulDims& d)
       : d_(d), panels_(panelsOf(d)), step_(rowsPerTile(d)) {}
 
-  void runTiles(const device::KernelRun& run,
-                FunctionRef<void(const OutputTile&)> epilogue) override {
+  void runTiles(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) override {
     const RightMatrix b = right(run);
     run.workers.parallelFor(ceilDiv(d_.m, step_), [&](std::int64_t tile) {
       const std::int64_t first = tile * step_;
@@ -100,7 +99,7 @@ class VectorMatMul : public TiledKernel {
   }
 
  private:
-  RightMatrix right(const device::KernelRun& run) const {
+  RightMatrix right(const KernelRun& run) const {
     const auto* b = run.in<float>(1);
     if (d_.strideBn == 1) {
       return {b, d_.n, d_.n, 0};
@@ -121,8 +120,7 @@ class PackedVectorMatMul : public TiledKernel {
   PackedVectorMatMul(const ops::MatMulDims& d, const PanelFormat& panels)
       : d_(d), panels_(panels), tiles_(std::min(tilesOf(d), panels.panels)) {}
 
-  void runTiles(const device::KernelRun& run,
-                FunctionRef<void(const OutputTile&)> epilogue) override {
+  void runTiles(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) override {
     const std::int64_t perTile = ceilDiv(panels_.panels, tiles_);
     run.workers.parallelFor(ceilDiv(panels_.panels, perTile), [&](std::int64_t tile) {
       const std::int64_t end = std::min(panels_.panels, (tile + 1) * perTile);
@@ -137,7 +135,7 @@ class PackedVectorMatMul : public TiledKernel {
   }
 
  private:
-  void multiplyPanel(const device::KernelRun& run, std::int64_t panel) const {
+  void multiplyPanel(const KernelRun& run, std::int64_t panel) const {
     const std::int64_t first = panel * panels_.width;
     multiplyRows({run.in<float>(0), d_.strideAm, d_.strideAk},
                  {run.in<float>(1) + panel * panels_.panelStride, panels_.width, panels_.width, 0},

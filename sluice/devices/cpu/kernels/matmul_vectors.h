@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
 
 namespace sluice::devices::cpu {

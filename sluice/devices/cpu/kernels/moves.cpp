@@ -22,7 +22,7 @@ struct Move {
   std::int64_t to = 0;
 };
 
-class Moves : public device::Kernel {
+class Moves : public Kernel {
  public:
   /// `zeroBytes` of output 0 are cleared first.
   explicit Moves(std::vector<Move> moves, std::size_t zeroBytes = 0)
@@ -32,7 +32,7 @@ class Moves : public device::Kernel {
     }
   }
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     fillZero(run.out<std::byte>(0), zeroBytes_, run.workers);
     run.workers.parallelFor(ends_.back(), [&](std::int64_t tile) {
       const auto found = std::ranges::upper_bound(ends_, tile);
@@ -136,7 +136,7 @@ void fillZero(std::byte* to, std::size_t bytes, Workers& workers) {
                       });
 }
 
-std::unique_ptr<device::Kernel> makeSlice(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeSlice(const ir::OpView& op, const device::Choice& choice) {
   const TensorType& whole = op.inputs[0];
   Part part = partOf(whole, ops::sliceAxes(op, whole.shape), choice.inputs[0]);
   std::vector<Move> moves;
@@ -144,8 +144,7 @@ std::unique_ptr<device::Kernel> makeSlice(const ir::OpView& op, const device::Ch
   return std::make_unique<Moves>(std::move(moves));
 }
 
-std::unique_ptr<device::Kernel> makeSliceScatter(const ir::OpView& op,
-                                                 const device::Choice& choice) {
+std::unique_ptr<Kernel> makeSliceScatter(const ir::OpView& op, const device::Choice& choice) {
   const TensorType& whole = op.outputs[0];
   Part part = partOf(whole, ops::sliceAxes(op, whole.shape), choice.outputs[0]);
   std::vector<Move> moves;
@@ -153,7 +152,7 @@ std::unique_ptr<device::Kernel> makeSliceScatter(const ir::OpView& op,
   return std::make_unique<Moves>(std::move(moves), whole.bytes());
 }
 
-std::unique_ptr<device::Kernel> makeConcat(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeConcat(const ir::OpView& op, const device::Choice& choice) {
   const TensorType& whole = op.outputs[0];
   std::vector<Move> moves;
   for (const Part& part : partsAlong(op, whole, op.inputs, choice.outputs[0])) {
@@ -164,7 +163,7 @@ std::unique_ptr<device::Kernel> makeConcat(const ir::OpView& op, const device::C
   return std::make_unique<Moves>(std::move(moves));
 }
 
-std::unique_ptr<device::Kernel> makeSplit(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeSplit(const ir::OpView& op, const device::Choice& choice) {
   const TensorType& whole = op.inputs[0];
   std::vector<Move> moves;
   for (const Part& part : partsAlong(op, whole, op.outputs, choice.inputs[0])) {
@@ -174,7 +173,7 @@ std::unique_ptr<device::Kernel> makeSplit(const ir::OpView& op, const device::Ch
   return std::make_unique<Moves>(std::move(moves));
 }
 
-std::unique_ptr<device::Kernel> makeReverse(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeReverse(const ir::OpView& op, const device::Choice& choice) {
   const TensorType& whole = op.inputs[0];
   const std::vector<bool> turn = ops::reducedAxes(op);  // the same list of axes, none meaning all
   std::vector<ops::SliceAxis> view;
@@ -188,7 +187,7 @@ std::unique_ptr<device::Kernel> makeReverse(const ir::OpView& op, const device::
   return std::make_unique<Moves>(std::move(moves));
 }
 
-std::unique_ptr<device::Kernel> makeTile(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeTile(const ir::OpView& op, const device::Choice& choice) {
   const Shape& small = op.inputs[0].shape;
   const std::vector<std::int64_t> from = device::strides(small, choice.inputs[0]);
   const std::vector<std::int64_t> to = device::strides(op.outputs[0].shape, choice.outputs[0]);

@@ -6,7 +6,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/workers.h"
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 
 namespace sluice::devices::cpu {
 

@@ -73,12 +73,12 @@ class Labels {
 };
 
 /// Inputs (log-probabilities, labels); scratch holds a sum for every grain.
-class NllLoss : public device::Kernel {
+class NllLoss : public Kernel {
  public:
   explicit NllLoss(const ir::OpView& op)
       : dtype_(op.inputs[0].dtype), labels_(op, op.inputs[0].shape, op.inputs[1]) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     withIndices(labels_.dtype(), run.inputs[1], [&](const auto* labels) {
       dispatch(dtype_, [&]<class T>(T) {
         labels_.listed() ? listTerms<T>(run, labels) : addTerms<T>(run, labels);
@@ -88,7 +88,7 @@ class NllLoss : public device::Kernel {
 
  private:
   template <class T, class Label>
-  void listTerms(const device::KernelRun& run, const Label* labels) const {
+  void listTerms(const KernelRun& run, const Label* labels) const {
     const double by = labels_.factor(labels);
     const auto terms = static_cast<std::size_t>(labels_.dims().terms());
     fillZero(run.out<std::byte>(0), terms * sizeof(T), run.workers);
@@ -98,7 +98,7 @@ class NllLoss : public device::Kernel {
   }
 
   template <class T, class Label>
-  void addTerms(const device::KernelRun& run, const Label* labels) const {
+  void addTerms(const KernelRun& run, const Label* labels) const {
     const double by = labels_.factor(labels);
     auto* sums = static_cast<double*>(run.scratch);
     std::fill_n(sums, labels_.grains(), 0.0);
@@ -113,7 +113,7 @@ class NllLoss : public device::Kernel {
   }
 
   template <class T>
-  double valueAt(const device::KernelRun& run, std::int64_t t, std::int64_t c) const {
+  double valueAt(const KernelRun& run, std::int64_t t, std::int64_t c) const {
     return static_cast<double>(ops::widen(run.in<T>(0)[labels_.dims().at(t, c)]));
   }
 
@@ -122,12 +122,12 @@ class NllLoss : public device::Kernel {
 };
 
 /// Inputs (labels, dy).
-class NllLossGrad : public device::Kernel {
+class NllLossGrad : public Kernel {
  public:
   explicit NllLossGrad(const ir::OpView& op)
       : type_(op.outputs[0]), labels_(op, type_.shape, op.inputs[0]) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     withIndices(labels_.dtype(), run.inputs[0], [&](const auto* labels) {
       const double by = labels_.factor(labels);
       fillZero(run.out<std::byte>(0), type_.bytes(), run.workers);
@@ -137,7 +137,7 @@ class NllLossGrad : public device::Kernel {
 
  private:
   template <class T, class Label>
-  void place(const device::KernelRun& run, const Label* labels, double by) const {
+  void place(const KernelRun& run, const Label* labels, double by) const {
     labels_.forTerms(run.workers, labels, [&](std::int64_t, std::int64_t t, std::int64_t c) {
       const auto dy = static_cast<double>(ops::widen(run.in<T>(1)[labels_.listed() ? t : 0]));
       run.out<T>(0)[labels_.dims().at(t, c)] = ops::narrow<T>(by * dy);
@@ -157,13 +157,11 @@ device::Choice chooseNllLoss(const ir::OpView& op, const device::Tuning& /*tunin
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeNllLoss(const ir::OpView& op,
-                                            const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeNllLoss(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<NllLoss>(op);
 }
 
-std::unique_ptr<device::Kernel> makeNllLossGrad(const ir::OpView& op,
-                                                const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeNllLossGrad(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<NllLossGrad>(op);
 }
 

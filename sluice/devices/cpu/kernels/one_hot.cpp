@@ -10,14 +10,14 @@
 namespace sluice::devices::cpu {
 namespace {
 
-class OneHot : public device::Kernel {
+class OneHot : public Kernel {
  public:
   explicit OneHot(const ir::OpView& op)
       : type_(op.outputs[0]),
         indexType_(op.inputs[0].dtype),
         view_(ops::aroundAxis(type_.shape, ops::axisAttr(op, type_.shape))) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     fillZero(run.out<std::byte>(0), type_.bytes(), run.workers);
     withIndices(indexType_, run.inputs[0], [&](const auto* indices) {
       dispatch(type_.dtype, [&]<class T>(T) { place<T>(run, indices); });
@@ -26,7 +26,7 @@ class OneHot : public device::Kernel {
 
  private:
   template <class T, class Index>
-  void place(const device::KernelRun& run, const Index* indices) const {
+  void place(const KernelRun& run, const Index* indices) const {
     const std::int64_t count = view_.outer * view_.inner;
     const std::int64_t perTile = itemsPerTile(1);
     T* out = run.out<T>(0);
@@ -49,7 +49,7 @@ class OneHot : public device::Kernel {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makeOneHot(const ir::OpView& op, const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeOneHot(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<OneHot>(op);
 }
 

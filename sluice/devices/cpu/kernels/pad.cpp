@@ -47,7 +47,7 @@ struct PadAxis {
   }
 };
 
-class Pad : public device::Kernel {
+class Pad : public Kernel {
  public:
   Pad(const ir::OpView& op, const device::Layout& layout)
       : mode_(modeOf(op)),
@@ -73,7 +73,7 @@ class Pad : public device::Kernel {
     }
   }
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     if (empty_) {
       return;
     }
@@ -110,7 +110,7 @@ class Pad : public device::Kernel {
     return source;
   }
 
-  void makeRow(const device::KernelRun& run, std::int64_t row) const {
+  void makeRow(const KernelRun& run, std::int64_t row) const {
     std::byte* to = at(run.out<std::byte>(0), row * row_.padded());
     const std::int64_t source = sourceRow(row);
     if (source < 0) {
@@ -156,7 +156,7 @@ class Pad : public device::Kernel {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makePad(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makePad(const ir::OpView& op, const device::Choice& choice) {
   return std::make_unique<Pad>(op, choice.inputs[0]);
 }
 

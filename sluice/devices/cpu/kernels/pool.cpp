@@ -174,7 +174,7 @@ ScratchPlan scratchOf(const ops::PoolDims& d, bool converts, bool isGrad) {
   return s;
 }
 
-class Pool : public device::Kernel {
+class Pool : public Kernel {
  public:
   Pool(const ir::OpView& op, bool channelsLast)
       : d_(ops::poolDims(op)),
@@ -186,7 +186,7 @@ class Pool : public device::Kernel {
         scratch_(scratchOf(d_, storage_ != DType::F32, isGrad_)),
         tiles_(tilesOf(d_, walk_)) {}
 
-  void run(const device::KernelRun& run) final {
+  void run(const KernelRun& run) final {
     auto* scratch = static_cast<std::byte*>(run.scratch);
     const auto* in = run.in<float>(floats_);
     auto* out = run.out<float>(0);
@@ -219,7 +219,7 @@ class Pool : public device::Kernel {
     float* out;
     PoolTap* taps;
   };
-  virtual void plane(const device::KernelRun& run, std::int64_t index, const Plane& p) = 0;
+  virtual void plane(const KernelRun& run, std::int64_t index, const Plane& p) = 0;
 
   std::int64_t inPlane() const { return d_.inSize() * walk_.lanes; }
   std::int64_t outPlane() const { return d_.outSize() * walk_.lanes; }
@@ -239,7 +239,7 @@ class Pool : public device::Kernel {
 template <class Index>
 class MaxPool : public Pool {
   using Pool::Pool;
-  void plane(const device::KernelRun& run, std::int64_t index, const Plane& p) override {
+  void plane(const KernelRun& run, std::int64_t index, const Plane& p) override {
     Index* indices = run.out<Index>(1) + index * outPlane();
     windows_.forEachStrip(p.taps, [&](const PoolStrip& strip, std::int64_t o) {
       maxPoolStrip(strip, p.in, p.out + o * walk_.lanes, indices + o * walk_.lanes);
@@ -254,7 +254,7 @@ class MaxPoolGrad : public Pool {
       : Pool(op, channelsLast), partitions_(partitions(d_)) {}
 
  private:
-  void plane(const device::KernelRun& run, std::int64_t index, const Plane& p) override {
+  void plane(const KernelRun& run, std::int64_t index, const Plane& p) override {
     const Index* indices = run.in<Index>(0) + index * outPlane();
     const bool replace = walk_.channelsLast && partitions_;
     if (!replace) {
@@ -279,7 +279,7 @@ class AvgPool : public Pool {
   }
 
  private:
-  void plane(const device::KernelRun& /*run*/, std::int64_t /*index*/, const Plane& p) override {
+  void plane(const KernelRun& /*run*/, std::int64_t /*index*/, const Plane& p) override {
     windows_.forEachStrip(p.taps, [&](const PoolStrip& strip, std::int64_t o) {
       const float divisor = divisors_[static_cast<std::size_t>(o)];
       if (isGrad_) {
@@ -323,22 +323,21 @@ device::Choice choosePool(const ir::OpView& op, const device::Tuning& /*tuning*/
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeMaxPool(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeMaxPool(const ir::OpView& op, const device::Choice& choice) {
   if (op.outputs[1].dtype == DType::U8) {
     return std::make_unique<MaxPool<std::uint8_t>>(op, channelsLast(choice));
   }
   return std::make_unique<MaxPool<std::int32_t>>(op, channelsLast(choice));
 }
 
-std::unique_ptr<device::Kernel> makeMaxPoolGrad(const ir::OpView& op,
-                                                const device::Choice& choice) {
+std::unique_ptr<Kernel> makeMaxPoolGrad(const ir::OpView& op, const device::Choice& choice) {
   if (op.inputs[0].dtype == DType::U8) {
     return std::make_unique<MaxPoolGrad<std::uint8_t>>(op, channelsLast(choice));
   }
   return std::make_unique<MaxPoolGrad<std::int32_t>>(op, channelsLast(choice));
 }
 
-std::unique_ptr<device::Kernel> makeAvgPool(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeAvgPool(const ir::OpView& op, const device::Choice& choice) {
   return std::make_unique<AvgPool>(op, channelsLast(choice));
 }
 

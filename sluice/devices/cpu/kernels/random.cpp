@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kTile = 16384;  // a multiple of 4: tiles start with a block
 
-class Random : public device::Kernel {
+class Random : public Kernel {
  public:
   explicit Random(const ir::OpView& op)
       : def_(op.def),
@@ -23,17 +23,15 @@ class Random : public device::Kernel {
         outputs_(op.outputs.begin(), op.outputs.end()) {}
 
  protected:
-  ir::KernelArgs argsOf(const device::KernelRun& run) const {
+  ir::KernelArgs argsOf(const KernelRun& run) const {
     return {{def_, attrs_, inputs_, outputs_}, run.inputs, run.outputs, run.info};
   }
-  RandomStream streamOf(const device::KernelRun& run) const {
-    return ops::randomStream(argsOf(run));
-  }
+  RandomStream streamOf(const KernelRun& run) const { return ops::randomStream(argsOf(run)); }
   const TensorType& type() const { return outputs_[0]; }
 
   /// Calls f(element, uniform number) for every element.
   template <class F>
-  void forEach(const device::KernelRun& run, F f) const {
+  void forEach(const KernelRun& run, F f) const {
     forEachWord(run, streamOf(run), [&f](std::int64_t i, std::uint32_t word) {
       f(i, static_cast<double>(uniform01(word)));
     });
@@ -41,7 +39,7 @@ class Random : public device::Kernel {
 
   /// Calls f(element, 32 random bits) for every element.
   template <class F>
-  void forEachWord(const device::KernelRun& run, const RandomStream& stream, F f) const {
+  void forEachWord(const KernelRun& run, const RandomStream& stream, F f) const {
     const std::int64_t total = type().shape.elements();
     run.workers.parallelFor(ceilDiv(total, kTile), [&](std::int64_t tile) {
       const std::int64_t last = std::min(total, (tile + 1) * kTile);
@@ -66,7 +64,7 @@ class Dropout : public Random {
  public:
   explicit Dropout(const ir::OpView& op) : Random(op), p_(op.attrs.real("p")) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const double scale = 1.0 / (1.0 - p_);
     dispatch(type().dtype, [&]<class T>(T) {
       const T* in = run.in<T>(0);
@@ -86,7 +84,7 @@ class RandomUniform : public Random {
   explicit RandomUniform(const ir::OpView& op)
       : Random(op), low_(op.attrs.real("low")), high_(op.attrs.real("high")) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     dispatch(type().dtype, [&]<class T>(T) {
       T* out = run.out<T>(0);
       forEach(run, [&](std::int64_t i, double u) {
@@ -105,7 +103,7 @@ class RandomNormal : public Random {
   explicit RandomNormal(const ir::OpView& op)
       : Random(op), mean_(op.attrs.real("mean")), deviation_(op.attrs.real("deviation")) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const RandomStream stream = streamOf(run);
     const std::int64_t total = type().shape.elements();
     dispatch(type().dtype, [&]<class T>(T) {
@@ -136,7 +134,7 @@ class StochasticCast : public Random {
  public:
   using Random::Random;
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const RandomStream stream = ops::countedStream(argsOf(run));
     dispatch(type().dtype, [&]<class T>(T) {
       if constexpr (ops::kIsHalf<T>) {
@@ -152,23 +150,19 @@ class StochasticCast : public Random {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makeStochasticCast(const ir::OpView& op,
-                                                   const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeStochasticCast(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<StochasticCast>(op);
 }
 
-std::unique_ptr<device::Kernel> makeDropout(const ir::OpView& op,
-                                            const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeDropout(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<Dropout>(op);
 }
 
-std::unique_ptr<device::Kernel> makeRandomNormal(const ir::OpView& op,
-                                                 const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeRandomNormal(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<RandomNormal>(op);
 }
 
-std::unique_ptr<device::Kernel> makeRandomUniform(const ir::OpView& op,
-                                                  const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeRandomUniform(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<RandomUniform>(op);
 }
 

@@ -2,6 +2,7 @@
 // results in fixed grains, partial results folded in index order.
 #include "sluice/devices/cpu/kernels/reduce.h"
 
+#include "sluice/devices/cpu/kernel.h"
 #include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/vector_targets.h"
 // Highway's order of includes.
@@ -34,7 +35,7 @@ double foldPartial(const ReducePlan& plan, const T* in, std::int64_t o, std::int
 }
 
 template <class Fold, class T>
-void reduceRuns(const ReducePlan& plan, double divisor, const device::KernelRun& run) {
+void reduceRuns(const ReducePlan& plan, double divisor, const KernelRun& run) {
   const auto* in = run.in<T>(0);
   auto* out = run.out<T>(0);
   auto* scratch = static_cast<T*>(run.scratch);
@@ -84,7 +85,7 @@ void forChunks(Workers& workers, std::int64_t items, std::int64_t columns, F bod
 
 /// Inner kept: partial rows of results, then their fold, both by chunks of columns.
 template <class Fold, class T>
-void reduceColumns(const ReducePlan& plan, double divisor, const device::KernelRun& run) {
+void reduceColumns(const ReducePlan& plan, double divisor, const KernelRun& run) {
   const std::int64_t rows = plan.reduced.count();
   const std::int64_t width = plan.run * plan.wide;
   const std::int64_t parts = plan.partials * plan.wide;  // rows of `run` left for the second step
@@ -122,7 +123,7 @@ void reduceColumns(const ReducePlan& plan, double divisor, const device::KernelR
 }
 
 template <class Fold, class T>
-void reduceAs(const ReducePlan& plan, double divisor, const device::KernelRun& run) {
+void reduceAs(const ReducePlan& plan, double divisor, const KernelRun& run) {
   if (plan.innerReduced) {
     reduceRuns<Fold, T>(plan, divisor, run);
   } else {
@@ -131,7 +132,7 @@ void reduceAs(const ReducePlan& plan, double divisor, const device::KernelRun& r
 }
 
 template <class Fold>
-void reduceBy(const ReducePlan& plan, double divisor, const device::KernelRun& run) {
+void reduceBy(const ReducePlan& plan, double divisor, const KernelRun& run) {
   if (plan.dtype == DType::F64) {
     reduceAs<Fold, double>(plan, divisor, run);
   } else {
@@ -141,7 +142,7 @@ void reduceBy(const ReducePlan& plan, double divisor, const device::KernelRun& r
 
 }  // namespace
 
-void runReduce(const ReducePlan& plan, ReduceKind kind, const device::KernelRun& run) {
+void runReduce(const ReducePlan& plan, ReduceKind kind, const KernelRun& run) {
   switch (kind) {
     case ReduceKind::Sum:
       return reduceBy<SumFold>(plan, 1.0, run);
@@ -177,12 +178,10 @@ ReduceKind kindOf(const ir::OpView& op) {
   return op.def.name == "reduce_min" ? ReduceKind::Min : ReduceKind::Sum;
 }
 
-class Reduce : public device::Kernel {
+class Reduce : public Kernel {
  public:
   Reduce(ReducePlan plan, ReduceKind kind) : plan_(std::move(plan)), kind_(kind) {}
-  void run(const device::KernelRun& run) override {
-    HWY_DYNAMIC_DISPATCH(runReduce)(plan_, kind_, run);
-  }
+  void run(const KernelRun& run) override { HWY_DYNAMIC_DISPATCH(runReduce)(plan_, kind_, run); }
 
  private:
   ReducePlan plan_;
@@ -219,7 +218,7 @@ device::Choice chooseReduce(const ir::OpView& op, const device::Tuning& /*tuning
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeReduce(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeReduce(const ir::OpView& op, const device::Choice& choice) {
   return std::make_unique<Reduce>(planReduce(op, choice.inputs[0]), kindOf(op));
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
 
 namespace sluice::devices::cpu {
 

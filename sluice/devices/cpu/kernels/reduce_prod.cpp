@@ -2,6 +2,7 @@
 // runs or rows of partial products in fixed grains, partial products multiplied in index order.
 #include <algorithm>
 
+#include "sluice/devices/cpu/kernel.h"
 #include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/reduce.h"
 #include "sluice/devices/cpu/kernels/vector_targets.h"
@@ -61,7 +62,7 @@ double productOf(const ReducePlan& plan, const T* in, std::int64_t o, std::int64
 }
 
 template <class T>
-void multiplyRuns(const ReducePlan& plan, const device::KernelRun& run) {
+void multiplyRuns(const ReducePlan& plan, const KernelRun& run) {
   const std::int64_t results = plan.kept.count();
   const std::int64_t items = results * plan.partials;
   const std::int64_t perTile = itemsPerTile(std::min(plan.grain, plan.run) * plan.runsPerPartial);
@@ -85,7 +86,7 @@ constexpr auto kChunk = static_cast<std::int64_t>(kMaxColumns);
 
 /// Inner kept: rows of partial products, by chunks of columns, then their product.
 template <class T>
-void multiplyColumns(const ReducePlan& plan, const device::KernelRun& run) {
+void multiplyColumns(const ReducePlan& plan, const KernelRun& run) {
   const std::int64_t rows = plan.reduced.count();
   const std::int64_t width = plan.run * plan.wide;
   const std::int64_t parts = plan.partials * plan.wide;
@@ -119,7 +120,7 @@ void multiplyColumns(const ReducePlan& plan, const device::KernelRun& run) {
 }
 
 template <class T>
-void multiplyAs(const ReducePlan& plan, const device::KernelRun& run) {
+void multiplyAs(const ReducePlan& plan, const KernelRun& run) {
   if (plan.innerReduced) {
     multiplyRuns<T>(plan, run);
   } else {
@@ -129,7 +130,7 @@ void multiplyAs(const ReducePlan& plan, const device::KernelRun& run) {
 
 }  // namespace
 
-void runReduceProd(const ReducePlan& plan, const device::KernelRun& run) {
+void runReduceProd(const ReducePlan& plan, const KernelRun& run) {
   if (plan.dtype == DType::F64) {
     multiplyAs<double>(plan, run);
   } else {
@@ -149,12 +150,10 @@ namespace {
 
 HWY_EXPORT(runReduceProd);
 
-class ReduceProd : public device::Kernel {
+class ReduceProd : public Kernel {
  public:
   explicit ReduceProd(ReducePlan plan) : plan_(std::move(plan)) {}
-  void run(const device::KernelRun& run) override {
-    HWY_DYNAMIC_DISPATCH(runReduceProd)(plan_, run);
-  }
+  void run(const KernelRun& run) override { HWY_DYNAMIC_DISPATCH(runReduceProd)(plan_, run); }
 
  private:
   ReducePlan plan_;
@@ -171,8 +170,7 @@ device::Choice chooseReduceProd(const ir::OpView& op, const device::Tuning& /*tu
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeReduceProd(const ir::OpView& op,
-                                               const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeReduceProd(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<ReduceProd>(planReduce(op, device::Layout::plain()));
 }
 

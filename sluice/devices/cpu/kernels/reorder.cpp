@@ -29,7 +29,7 @@ void transposeImage(const T* from, T* to, std::int64_t rows, std::int64_t cols) 
   }
 }
 
-class Reorder : public device::Kernel {
+class Reorder : public Kernel {
  public:
   Reorder(const TensorType& type, bool toChannelsLast)
       : elementBytes_(byteSize(type.dtype)), images_(type.shape[0]) {
@@ -41,7 +41,7 @@ class Reorder : public device::Kernel {
     cols_ = toChannelsLast ? pixels : type.shape[1];
   }
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     run.workers.parallelFor(images_, [&](std::int64_t image) {
       const std::size_t offset = static_cast<std::size_t>(image * rows_ * cols_) * elementBytes_;
       const std::byte* from = run.in<std::byte>(0) + offset;
@@ -72,11 +72,11 @@ class Reorder : public device::Kernel {
 };
 
 /// A matrix from plain storage to the format of a matmul's right operand.
-class PackMatrix : public device::Kernel {
+class PackMatrix : public Kernel {
  public:
   explicit PackMatrix(const PanelFormat& format) : format_(format) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     packMatrix(format_, run.in<float>(0), run.out<float>(0), run.workers);
   }
 
@@ -85,12 +85,12 @@ class PackMatrix : public device::Kernel {
 };
 
 /// Between plain storage and any format of oneDNN.
-class Pack : public device::Kernel {
+class Pack : public Kernel {
  public:
   Pack(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
       : call_(onednn::reorderCall(from, to)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::array<const void*, 2> addresses = {run.inputs[0], run.outputs[0]};
     call_.run(addresses);
   }
@@ -99,11 +99,11 @@ class Pack : public device::Kernel {
   onednn::Call call_;
 };
 
-class Copy : public device::Kernel {
+class Copy : public Kernel {
  public:
   explicit Copy(std::size_t bytes) : bytes_(bytes) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     constexpr std::size_t kTile = 1 << 18;
     run.workers.parallelFor(static_cast<std::int64_t>((bytes_ + kTile - 1) / kTile),
                             [&](std::int64_t tile) {
@@ -121,7 +121,7 @@ class Copy : public device::Kernel {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeReorder(const ir::OpView& op, const device::Choice& choice) {
   const device::Layout& from = choice.inputs[0];
   const device::Layout& to = choice.outputs[0];
   if (from == to) {

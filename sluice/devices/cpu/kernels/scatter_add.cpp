@@ -21,7 +21,7 @@ constexpr std::int64_t blocksOf(std::int64_t inner) {
 /// Rows shorter than this are added in place, not by a call.
 constexpr std::int64_t kShortRow = 16;
 
-class ScatterAdd : public device::Kernel {
+class ScatterAdd : public Kernel {
  public:
   explicit ScatterAdd(const ir::OpView& op)
       : name_(op.def.name),
@@ -32,7 +32,7 @@ class ScatterAdd : public device::Kernel {
         rows_(std::max(itemsPerTile(view_.inner), ceilDiv(view_.extent, blocksOf(view_.inner)))),
         blocks_(ceilDiv(view_.extent, rows_)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     withIndices(indexType_, run.inputs[1], [&](const auto* indices) {
       if (view_.outer * view_.inner != 0) {
         checkIndices(name_, indices, count_, view_.extent);
@@ -45,7 +45,7 @@ class ScatterAdd : public device::Kernel {
 
  private:
   template <class T, class Index>
-  void runBlock(const device::KernelRun& run, const Index* indices, std::int64_t tile) const {
+  void runBlock(const KernelRun& run, const Index* indices, std::int64_t tile) const {
     const std::int64_t outer = tile / blocks_;
     const std::int64_t first = tile % blocks_ * rows_;
     const std::int64_t rows = std::min(rows_, view_.extent - first);
@@ -97,8 +97,7 @@ bool supportsScatterAdd(const ir::OpView& op) {
   return heldAs(op.inputs[0].dtype) == op.inputs[0].dtype;
 }
 
-std::unique_ptr<device::Kernel> makeScatterAdd(const ir::OpView& op,
-                                               const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeScatterAdd(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<ScatterAdd>(op);
 }
 

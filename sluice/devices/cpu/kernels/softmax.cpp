@@ -197,17 +197,17 @@ StripFunction stripFunction(std::string_view op) {
                               : HWY_DYNAMIC_DISPATCH(logSoftmaxGradStrip);
 }
 
-const float* second(const device::KernelRun& run) {
+const float* second(const KernelRun& run) {
   return run.inputs.size() > 1 ? run.in<float>(1) : nullptr;
 }
 
 /// Along the last axis.
-class SoftmaxRows : public device::Kernel {
+class SoftmaxRows : public Kernel {
  public:
   SoftmaxRows(RowFunction function, const ops::AxisDims& dims)
       : function_(function), rows_(dims.outer), columns_(dims.extent) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t perTile = itemsPerTile(columns_);
     const float* dy = second(run);
     run.workers.parallelFor(ceilDiv(rows_, perTile), [&](std::int64_t tile) {
@@ -229,13 +229,13 @@ class SoftmaxRows : public device::Kernel {
 };
 
 /// Along an axis with few elements behind it: each line is brought together, and taken apart after.
-class SoftmaxLines : public device::Kernel {
+class SoftmaxLines : public Kernel {
  public:
   static bool suits(const ops::AxisDims& d) { return d.inner < 16 && d.extent <= kLongest; }
 
   SoftmaxLines(RowFunction function, const ops::AxisDims& dims) : function_(function), d_(dims) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t lines = d_.outer * d_.inner;
     const std::int64_t perTile = itemsPerTile(d_.extent);
     run.workers.parallelFor(ceilDiv(lines, perTile), [&](std::int64_t tile) {
@@ -250,7 +250,7 @@ class SoftmaxLines : public device::Kernel {
   static constexpr std::int64_t kLongest = 2048;
   using Line = std::array<float, kLongest>;
 
-  void runLine(const device::KernelRun& run, std::int64_t first) const {
+  void runLine(const KernelRun& run, std::int64_t first) const {
     Line x;
     Line dy;
     Line y;
@@ -276,12 +276,12 @@ class SoftmaxLines : public device::Kernel {
 };
 
 /// Along an axis with many elements behind it.
-class SoftmaxStrips : public device::Kernel {
+class SoftmaxStrips : public Kernel {
  public:
   SoftmaxStrips(StripFunction function, const ops::AxisDims& dims)
       : function_(function), d_(dims), strips_(ceilDiv(d_.inner, kSoftmaxColumns)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const float* dy = second(run);
     const std::int64_t items = d_.outer * strips_;
     const std::int64_t perTile = itemsPerTile(d_.extent * std::min(d_.inner, kSoftmaxColumns));
@@ -313,8 +313,7 @@ bool supportsSoftmax(const ir::OpView& op) {
   return op.inputs[0].dtype == DType::F32;
 }
 
-std::unique_ptr<device::Kernel> makeSoftmax(const ir::OpView& op,
-                                            const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeSoftmax(const ir::OpView& op, const device::Choice& /*choice*/) {
   const ops::AxisDims dims = ops::axisDims(op);
   if (dims.inner == 1) {
     return std::make_unique<SoftmaxRows>(rowFunction(op.def.name), dims);

@@ -76,12 +76,12 @@ LineFunction functionOf(std::string_view op) {
   return op == "softmax_grad" ? softmaxGrad : logSoftmaxGrad;
 }
 
-class SoftmaxDoubles : public device::Kernel {
+class SoftmaxDoubles : public Kernel {
  public:
   explicit SoftmaxDoubles(const ir::OpView& op)
       : function_(functionOf(op.def.name)), d_(ops::axisDims(op)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t lines = d_.outer * d_.inner;
     const std::int64_t perTile = itemsPerTile(8 * d_.extent);  // exponentials take long
     run.workers.parallelFor(ceilDiv(lines, perTile), [&](std::int64_t tile) {
@@ -108,8 +108,7 @@ bool supportsSoftmaxDoubles(const ir::OpView& op) {
   return op.inputs[0].dtype == DType::F64;
 }
 
-std::unique_ptr<device::Kernel> makeSoftmaxDoubles(const ir::OpView& op,
-                                                   const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeSoftmaxDoubles(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<SoftmaxDoubles>(op);
 }
 

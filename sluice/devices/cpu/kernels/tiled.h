@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "sluice/base/function_ref.h"
-#include "sluice/device/kernel.h"
+#include "sluice/devices/cpu/kernel.h"
 
 namespace sluice::devices::cpu {
 
@@ -18,14 +18,13 @@ struct OutputTile {
   std::int64_t end = 0;
 };
 
-class TiledKernel : public device::Kernel {
+class TiledKernel : public Kernel {
  public:
   /// Calls `epilogue` once per tile, after its elements are written, from any thread of the team;
   /// it may change them in place.
-  virtual void runTiles(const device::KernelRun& run,
-                        FunctionRef<void(const OutputTile&)> epilogue) = 0;
+  virtual void runTiles(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) = 0;
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     runTiles(run, [](const OutputTile&) {});
   }
 };

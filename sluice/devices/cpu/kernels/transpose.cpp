@@ -56,7 +56,7 @@ Axis takeLast(std::vector<Axis>& axes) {
   return last;
 }
 
-class Transpose : public device::Kernel {
+class Transpose : public Kernel {
  public:
   explicit Transpose(const ir::OpView& op)
       : bytes_(byteSize(op.inputs[0].dtype)),
@@ -72,7 +72,7 @@ class Transpose : public device::Kernel {
     strips_ = ceilDiv(across_.extent, kBlock);
   }
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     if (empty_) {
       return;
     }
@@ -91,7 +91,7 @@ class Transpose : public device::Kernel {
   static constexpr std::size_t kLine = 64;  ///< bytes that are copied without a call
 
   /// `first` is the first of the (at most kBlock) elements of the axis that is exchanged.
-  void strip(const device::KernelRun& run, std::int64_t number, std::int64_t first) const {
+  void strip(const KernelRun& run, std::int64_t number, std::int64_t first) const {
     std::int64_t from = first * across_.from;
     std::int64_t to = first * across_.to;
     for (std::size_t i = outer_.size(); i-- > 0;) {
@@ -167,8 +167,7 @@ class Transpose : public device::Kernel {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makeTranspose(const ir::OpView& op,
-                                              const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeTranspose(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<Transpose>(op);
 }
 

@@ -8,7 +8,7 @@
 namespace sluice::devices::cpu {
 namespace {
 
-class Trilu : public device::Kernel {
+class Trilu : public Kernel {
  public:
   explicit Trilu(const ir::OpView& op)
       : elementBytes_(byteSize(op.inputs[0].dtype)),
@@ -18,7 +18,7 @@ class Trilu : public device::Kernel {
         upper_(op.attrs.flag("upper")),
         diagonal_(std::clamp(op.integer("diagonal"), -rows_ - 1, columns_ + 1)) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     const std::int64_t perTile = itemsPerTile(columns_);
     run.workers.parallelFor(ceilDiv(total_, perTile), [&](std::int64_t tile) {
       const std::int64_t last = std::min(total_, (tile + 1) * perTile);
@@ -29,7 +29,7 @@ class Trilu : public device::Kernel {
   }
 
  private:
-  void copyRow(const device::KernelRun& run, std::int64_t row) const {
+  void copyRow(const KernelRun& run, std::int64_t row) const {
     const std::int64_t at = row % rows_ + diagonal_;
     const std::int64_t first = upper_ ? std::clamp<std::int64_t>(at, 0, columns_) : 0;
     const std::int64_t end = upper_ ? columns_ : std::clamp<std::int64_t>(at + 1, 0, columns_);
@@ -53,7 +53,7 @@ class Trilu : public device::Kernel {
 
 }  // namespace
 
-std::unique_ptr<device::Kernel> makeTrilu(const ir::OpView& op, const device::Choice& /*choice*/) {
+std::unique_ptr<Kernel> makeTrilu(const ir::OpView& op, const device::Choice& /*choice*/) {
   return std::make_unique<Trilu>(op);
 }
 

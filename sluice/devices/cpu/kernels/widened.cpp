@@ -34,8 +34,8 @@ struct WidenedOp {
   ir::OpView view;
 
   /// nullptr if there is no kernel for these types.
-  const device::KernelEntry* kernel() const {
-    for (const device::KernelEntry& entry : kernelEntries()) {
+  const KernelEntry* kernel() const {
+    for (const KernelEntry& entry : kernelEntries()) {
       if (entry.op == view.def.name && entry.make != makeWidened &&
           (entry.supports == nullptr || entry.supports(view))) {
         return &entry;
@@ -60,16 +60,16 @@ std::size_t copiesOf(const ir::OpView& op) {
   return bytes;
 }
 
-class Widened : public device::Kernel {
+class Widened : public Kernel {
  public:
-  Widened(const ir::OpView& op, std::unique_ptr<device::Kernel> kernel)
+  Widened(const ir::OpView& op, std::unique_ptr<Kernel> kernel)
       : inputs_(op.inputs.begin(), op.inputs.end()),
         outputs_(op.outputs.begin(), op.outputs.end()),
         kernel_(std::move(kernel)),
         wideInputs_(inputs_.size()),
         wideOutputs_(outputs_.size()) {}
 
-  void run(const device::KernelRun& run) override {
+  void run(const KernelRun& run) override {
     auto* next = static_cast<std::byte*>(run.scratch);
     const auto take = [&](const TensorType& type) {
       auto* copy = reinterpret_cast<float*>(next);
@@ -106,7 +106,7 @@ class Widened : public device::Kernel {
  private:
   std::vector<TensorType> inputs_;
   std::vector<TensorType> outputs_;
-  std::unique_ptr<device::Kernel> kernel_;
+  std::unique_ptr<Kernel> kernel_;
   std::vector<const void*> wideInputs_;
   std::vector<void*> wideOutputs_;
 };
@@ -122,16 +122,16 @@ bool supportsWidened(const ir::OpView& op) {
 
 device::Choice chooseWidened(const ir::OpView& op, const device::Tuning& tuning) {
   const WidenedOp wide(op);
-  const device::KernelEntry* entry = wide.kernel();
+  const KernelEntry* entry = wide.kernel();
   device::Choice choice = entry->choose == nullptr ? device::plainChoice(wide.view, "")
                                                    : entry->choose(wide.view, tuning);
   choice.scratchBytes += copiesOf(op);
   return choice;
 }
 
-std::unique_ptr<device::Kernel> makeWidened(const ir::OpView& op, const device::Choice& choice) {
+std::unique_ptr<Kernel> makeWidened(const ir::OpView& op, const device::Choice& choice) {
   const WidenedOp wide(op);
-  const device::KernelEntry* entry = wide.kernel();
+  const KernelEntry* entry = wide.kernel();
   SLUICE_CHECK(entry != nullptr, "{} has no float32 kernel", op.def.name);
   return std::make_unique<Widened>(op, entry->make(wide.view, choice));
 }

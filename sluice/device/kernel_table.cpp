@@ -1,4 +1,6 @@
-#include "sluice/device/kernel.h"
+#include "sluice/device/kernel_table.h"
+
+#include <algorithm>
 
 #include <fmt/format.h>
 
@@ -6,28 +8,6 @@
 
 namespace sluice::device {
 namespace {
-
-constexpr std::string_view kReferenceImplementation = "reference";
-
-/// Runs the op's own plain loops.
-class ReferenceKernel : public Kernel {
- public:
-  explicit ReferenceKernel(const ir::OpView& op)
-      : def_(op.def),
-        attrs_(op.attrs),
-        inputs_(op.inputs.begin(), op.inputs.end()),
-        outputs_(op.outputs.begin(), op.outputs.end()) {}
-
-  void run(const KernelRun& run) override {
-    def_.reference({{def_, attrs_, inputs_, outputs_}, run.inputs, run.outputs, run.info});
-  }
-
- private:
-  const ir::OpDef& def_;
-  ir::Attrs attrs_;
-  std::vector<TensorType> inputs_;
-  std::vector<TensorType> outputs_;
-};
 
 std::vector<TensorType> inferReorder(const ir::OpView& op) {
   return {op.inputs[0]};
@@ -42,6 +22,11 @@ std::string describe(std::span<const TensorType> types) {
 }
 
 }  // namespace
+
+constinit const KernelEntry kHostOps{
+    .op = kAnyOp, .implementation = kOnHost, .supports = [](const ir::OpView& op) {
+      return op.def.traits.host;
+    }};
 
 constinit const ir::OpDef kReorder{.name = "reorder", .infer = inferReorder};
 
@@ -107,52 +92,31 @@ Choice plainChoice(const ir::OpView& op, std::string_view implementation) {
           .outputs = std::vector<Layout>(op.outputs.size())};
 }
 
-KernelTable::KernelTable(std::string deviceKind,
-                         std::span<const KernelEntry> entries,
-                         Tuning tuning,
-                         bool referenceFallback,
-                         HostOps hostOps)
-    : deviceKind_(std::move(deviceKind)),
-      tuning_(std::move(tuning)),
-      referenceFallback_(referenceFallback),
-      hostOps_(hostOps) {
-  for (const KernelEntry& entry : entries) {
-    entries_.emplace(entry.op, &entry);  // equal keys keep the order of insertion
-  }
+KernelTable::KernelTable(std::string deviceKind, std::vector<KernelEntry> entries, Tuning tuning)
+    : deviceKind_(std::move(deviceKind)), entries_(std::move(entries)), tuning_(std::move(tuning)) {
+  std::ranges::stable_sort(entries_, {}, &KernelEntry::op);
 }
 
 const KernelEntry* KernelTable::find(const ir::OpView& op) const {
-  const auto [first, last] = entries_.equal_range(op.def.name);
-  for (auto at = first; at != last; ++at) {
-    if (at->second->supports == nullptr || at->second->supports(op)) {
-      return at->second;
+  for (const std::string_view name : {op.def.name, kAnyOp}) {
+    for (const KernelEntry& entry :
+         std::ranges::equal_range(entries_, name, {}, &KernelEntry::op)) {
+      if (entry.supports == nullptr || entry.supports(op)) {
+        return &entry;
+      }
     }
   }
   return nullptr;
 }
 
-bool KernelTable::supports(const ir::OpView& op) const {
-  return find(op) != nullptr || (referenceFallback_ && op.def.reference != nullptr);
-}
-
-void KernelTable::refuse(const ir::OpView& op) const {
-  raise<Unsupported>("device kind {} has no kernel for {}({}) -> ({})",
-                     deviceKind_,
-                     op.def.name,
-                     describe(op.inputs),
-                     describe(op.outputs));
-}
-
 Choice KernelTable::choose(const ir::OpView& op) const {
-  if (op.def.traits.host && hostOps_ == HostOps::OnHost) {
-    return plainChoice(op, kOnHost);
-  }
   const KernelEntry* entry = find(op);
   if (entry == nullptr) {
-    if (!supports(op)) {
-      refuse(op);
-    }
-    return plainChoice(op, kReferenceImplementation);
+    raise<Unsupported>("device kind {} has no kernel for {}({}) -> ({})",
+                       deviceKind_,
+                       op.def.name,
+                       describe(op.inputs),
+                       describe(op.outputs));
   }
   if (entry->choose == nullptr) {
     return plainChoice(op, entry->implementation);
@@ -168,24 +132,10 @@ Choice KernelTable::choose(const ir::OpView& op) const {
   return choice;
 }
 
-std::unique_ptr<Kernel> KernelTable::make(const ir::OpView& op, const Choice& choice) const {
-  if (choice.implementation == kReferenceImplementation && op.def.reference != nullptr) {
-    return std::make_unique<ReferenceKernel>(op);
-  }
-  const auto [first, last] = entries_.equal_range(op.def.name);
-  for (auto at = first; at != last; ++at) {
-    if (at->second->implementation == choice.implementation) {
-      return at->second->make(op, choice);
-    }
-  }
-  refuse(op);
-}
-
 std::vector<std::string_view> KernelTable::implementations(std::string_view op) const {
   std::vector<std::string_view> names;
-  const auto [first, last] = entries_.equal_range(op);
-  for (auto entry = first; entry != last; ++entry) {
-    names.push_back(entry->second->implementation);
+  for (const KernelEntry& entry : std::ranges::equal_range(entries_, op, {}, &KernelEntry::op)) {
+    names.push_back(entry.implementation);
   }
   return names;
 }

@@ -1,17 +1,15 @@
-// Kernels: which implementation an op gets (a Choice, pure data, decided at compile time) and the
-// object that runs it (a Kernel, made at load time). The table of a device decides both, so that
-// "is it supported" cannot disagree with dispatch.
+// Which implementation an op gets on a kind of device: a Choice, pure data, decided at compile
+// time by the kind's table. The object that runs it is made by the device at load time and is its
+// own business; it goes by the name in the Choice, so that "is it supported" cannot disagree with
+// dispatch.
 #pragma once
 
 #include <cstddef>
 #include <map>
-#include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sluice/base/workers.h"
 #include "sluice/device/layout.h"
 #include "sluice/ir/op_def.h"
 
@@ -33,33 +31,6 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
-/// One run of a kernel: operands in the layouts of its Choice.
-struct KernelRun {
-  std::span<const void* const> inputs;
-  std::span<void* const> outputs;
-  void* scratch = nullptr;
-  ir::RunInfo info;
-  Workers& workers;
-
-  template <class T>
-  const T* in(std::size_t i) const {
-    return static_cast<const T*>(inputs[i]);
-  }
-  template <class T>
-  T* out(std::size_t i) const {
-    return static_cast<T*>(outputs[i]);
-  }
-};
-
-class Kernel {
- public:
-  Kernel() = default;
-  Kernel(const Kernel&) = delete;
-  Kernel& operator=(const Kernel&) = delete;
-  virtual ~Kernel() = default;
-  virtual void run(const KernelRun& run) = 0;
-};
-
 /// Settings found by measurement, by key; `sluice tune` writes them, one table is shipped. Part of
 /// the scope of bit equality (rules R2, R10).
 using Tuning = std::map<std::string, std::string, std::less<>>;
@@ -67,6 +38,10 @@ using Tuning = std::map<std::string, std::string, std::less<>>;
 /// Reads "key value" lines; '#' starts a comment. Throws ConfigFileError with the line.
 Tuning parseTuning(std::string_view text);
 
+/// In the place of an op's name: an entry for every op.
+inline constexpr std::string_view kAnyOp = "";
+
+/// A line of a table.
 struct KernelEntry {
   std::string_view op;
   std::string_view implementation;
@@ -74,48 +49,38 @@ struct KernelEntry {
   bool (*supports)(const ir::OpView&) = nullptr;
   /// nullptr: plain layouts, no scratch. The implementation's name is filled in by the table.
   Choice (*choose)(const ir::OpView&, const Tuning&) = nullptr;
-  std::unique_ptr<Kernel> (*make)(const ir::OpView&, const Choice&) = nullptr;
 };
 
-/// In the place of an implementation: the op runs on the host, between the kernels of its segment.
+/// The implementation of an op that runs on the host, between the kernels of its segment.
 inline constexpr std::string_view kOnHost = "host";
 
-/// What a device does about ops that only the host can do.
-enum class HostOps : std::uint8_t { AsKernels, OnHost };
+/// For tables of devices that do not run on the host: what only the host can do.
+extern const KernelEntry kHostOps;
 
 /// Changes only the layout of its operand; not part of any graph, placed by lowering.
 extern const ir::OpDef kReorder;
 
 class KernelTable {
  public:
-  /// Entries of one op are tried in order; the first that supports it wins. Without one, an op's
-  /// reference kernel serves if `referenceFallback`.
-  KernelTable(std::string deviceKind,
-              std::span<const KernelEntry> entries,
-              Tuning tuning,
-              bool referenceFallback,
-              HostOps hostOps = HostOps::AsKernels);
+  /// Entries of one op are tried in order, then those for every op; the first that supports it
+  /// wins.
+  KernelTable(std::string deviceKind, std::vector<KernelEntry> entries, Tuning tuning);
 
   /// A pure function of the op, its attributes and types, and the tuning table. Throws Unsupported
   /// naming op, types and device kind.
   Choice choose(const ir::OpView& op) const;
-  bool supports(const ir::OpView& op) const;
-  /// The kernel of a Choice that this table gave; throws Unsupported if it no longer would.
-  std::unique_ptr<Kernel> make(const ir::OpView& op, const Choice& choice) const;
+  bool supports(const ir::OpView& op) const { return find(op) != nullptr; }
 
   const Tuning& tuning() const { return tuning_; }
-  /// The names of the op's implementations in the order they are tried; the reference is none.
+  /// The names of the op's own implementations in the order they are tried.
   std::vector<std::string_view> implementations(std::string_view op) const;
 
  private:
   const KernelEntry* find(const ir::OpView& op) const;
-  [[noreturn]] void refuse(const ir::OpView& op) const;
 
   std::string deviceKind_;
-  std::multimap<std::string_view, const KernelEntry*> entries_;
+  std::vector<KernelEntry> entries_;  // by op, in the order they are tried
   Tuning tuning_;
-  bool referenceFallback_;
-  HostOps hostOps_;
 };
 
 /// A Choice with plain layouts for every operand.
