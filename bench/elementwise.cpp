@@ -61,7 +61,7 @@ Timing timeOp(device::Device& device,
   }
   const auto executable = device.prepare({&call, 1});
   const auto queue = device.makeQueue();
-  return {bestOf([&] { queue->launch(*executable, addresses, {}); }), bytes};
+  return {bestOf([&] { queue->launch(*executable, addresses); }), bytes};
 }
 
 // The schema of `fused`, of which kernels read the name and the body.

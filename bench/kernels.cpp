@@ -145,7 +145,7 @@ Contender ours(device::Device& device, const OpCall& op) {
   state->executable = device.prepare({&call, 1});
   state->queue = device.makeQueue();
   return {call.choice.config,
-          [state] { state->queue->launch(*state->executable, state->buffers, {}); }};
+          [state] { state->queue->launch(*state->executable, state->buffers); }};
 }
 
 /// A primitive on memory of its own; nothing for the library's slow plain loops.

@@ -3,7 +3,7 @@
 // leaves the state torn: then nothing reads it until it was written anew.
 #include <algorithm>
 #include <chrono>
-#include <ranges>
+#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -141,6 +141,9 @@ void Session::requireWhole(std::string_view variable) const {
 }
 
 void Session::throwTorn() const {
+  constexpr std::size_t kShown = 4;
+  const auto end =
+      std::next(torn_.begin(), static_cast<std::ptrdiff_t>(std::min(kShown, torn_.size())));
   throw RecoverableError(
       RecoveryAction::DeviceReset,
       fmt::format(
@@ -149,8 +152,8 @@ void Session::throwTorn() const {
           "(Options::undoMemory); load a state, for instance a checkpoint, before the model "
           "is used again; not loaded yet: {}{}",
           torn_.size(),
-          fmt::join(torn_ | std::views::take(4), ", "),
-          torn_.size() > 4 ? ", ..." : ""));
+          fmt::join(torn_.begin(), end, ", "),
+          torn_.size() > kShown ? ", ..." : ""));
 }
 
 void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {

@@ -88,6 +88,11 @@ class Device {
   std::unique_ptr<Executable> prepare(std::span<const KernelCall> calls) {
     return doPrepare(calls);
   }
+  /// A launch of the executable with these addresses, for `Queue::replay`; null: the kind gains
+  /// nothing by it.
+  std::unique_ptr<Capture> capture(Executable& executable, std::span<const Address> buffers) {
+    return doCapture(executable, buffers);
+  }
   /// Any thread may use a queue, one at a time; it must end before the device.
   virtual std::unique_ptr<Queue> makeQueue() = 0;
   virtual std::unique_ptr<Event> makeEvent() = 0;
@@ -96,6 +101,9 @@ class Device {
   virtual std::unique_ptr<Memory> doAllocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<Memory> doAllocatePinned(std::size_t bytes);
   virtual std::unique_ptr<Executable> doPrepare(std::span<const KernelCall> calls) = 0;
+  virtual std::unique_ptr<Capture> doCapture(Executable&, std::span<const Address>) {
+    return nullptr;
+  }
 };
 
 }  // namespace sluice::device

@@ -62,6 +62,10 @@ void Queue::sum(Address to, std::span<const Address> from, DType type, std::int6
   doSum(to, from, type, elements);
 }
 
+void Queue::doReplay(Capture&) {
+  SLUICE_CHECK(false, "a queue of a device that captures nothing is given a capture");
+}
+
 void Queue::record(Event& event) {
   doRecord(event);
   event.recorded_.store(true, std::memory_order_relaxed);

@@ -61,6 +61,16 @@ class Executable {
   virtual ~Executable() = default;
 };
 
+/// A launch with its addresses, ready to run any number of times; it must end before its
+/// executable and the memories.
+class Capture {
+ public:
+  Capture() = default;
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  virtual ~Capture() = default;
+};
+
 class Queue {
  public:
   Queue() = default;
@@ -68,11 +78,16 @@ class Queue {
   Queue& operator=(const Queue&) = delete;
   virtual ~Queue() = default;
 
+  /// What kernels that follow are told about the step. It is written to memory in the order of the
+  /// queue and read there when a kernel runs, so that a captured launch can run with other numbers.
+  void setRun(const ir::RunInfo& info) { doSetRun(info); }
   /// `buffers` are addresses by the indices of the segment's KernelCalls; read during the call
   /// only.
-  void launch(Executable& executable, std::span<const Address> buffers, const ir::RunInfo& info) {
-    doLaunch(executable, buffers, info);
+  void launch(Executable& executable, std::span<const Address> buffers) {
+    doLaunch(executable, buffers);
   }
+  /// The same launch again; of a capture of the queue's device.
+  void replay(Capture& capture) { doReplay(capture); }
   /// Both ends must be in memory of this kind, or in memory of the host.
   void copy(Address to, Address from, std::size_t bytes);
   void fill(Address to, std::byte value, std::size_t bytes);
@@ -100,9 +115,9 @@ class Queue {
   bool isStopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
 
  private:
-  virtual void doLaunch(Executable& executable,
-                        std::span<const Address> buffers,
-                        const ir::RunInfo& info) = 0;
+  virtual void doSetRun(const ir::RunInfo& info) = 0;
+  virtual void doLaunch(Executable& executable, std::span<const Address> buffers) = 0;
+  virtual void doReplay(Capture& capture);
   virtual void doCopy(Address to, Address from, std::size_t bytes) = 0;
   virtual void doFill(Address to, std::byte value, std::size_t bytes) = 0;
   virtual void doSum(Address to,

@@ -12,18 +12,12 @@
 namespace sluice::program {
 namespace {
 
-/// The place of a task.
-struct At {
-  std::int32_t lane = 0;
-  std::int32_t task = 0;
-};
-
 /// A barrier, the tasks that it lets go on, and where it stands in the lanes of its devices.
 struct Meeting {
   std::int64_t time = 0;
   std::vector<std::int32_t> devices;
-  std::vector<At> exchanges;
-  std::vector<At> members;
+  std::vector<TaskPlace> exchanges;
+  std::vector<TaskPlace> members;
 };
 
 /// In the order of time; one meeting for all exchanges of a group that are ready at the same time.
@@ -36,7 +30,7 @@ std::vector<Meeting> findMeetings(const Program& program,
     for (std::size_t t = 0; t < lane.tasks.size(); ++t) {
       std::vector<std::int32_t> group = groupBefore(program, lane, lane.tasks[t], pattern);
       if (!group.empty()) {
-        const At at{static_cast<std::int32_t>(l), static_cast<std::int32_t>(t)};
+        const TaskPlace at{static_cast<std::int32_t>(l), static_cast<std::int32_t>(t)};
         single.push_back({clock.lanes[l][t].start, std::move(group), {at}, {}});
       }
     }
@@ -91,11 +85,11 @@ std::vector<std::int32_t> insertBarriers(std::vector<TaskEntry>& entries,
 /// Each member waits for what the others have in front of the barrier, each exchange for the
 /// member of its own device.
 void connect(const Meeting& meeting, const Program& program, TaskLists& entries) {
-  const auto entryAt = [&](const At& at) -> TaskEntry& {
+  const auto entryAt = [&](const TaskPlace& at) -> TaskEntry& {
     return entries[static_cast<std::size_t>(at.lane)][static_cast<std::size_t>(at.task)];
   };
-  for (const At& mine : meeting.members) {
-    for (const At& other : meeting.members) {
+  for (const TaskPlace& mine : meeting.members) {
+    for (const TaskPlace& other : meeting.members) {
       const auto count =
           static_cast<std::int32_t>(entries[static_cast<std::size_t>(other.lane)].size());
       if (other.lane != mine.lane) {
@@ -103,12 +97,12 @@ void connect(const Meeting& meeting, const Program& program, TaskLists& entries)
       }
     }
   }
-  for (const At& exchange : meeting.exchanges) {
+  for (const TaskPlace& exchange : meeting.exchanges) {
     const std::int32_t device = program.lanes[static_cast<std::size_t>(exchange.lane)].device;
-    const auto own = std::ranges::find(meeting.members, device, [&](const At& member) {
+    const auto own = std::ranges::find(meeting.members, device, [&](const TaskPlace& member) {
       return program.lanes[static_cast<std::size_t>(member.lane)].device;
     });
-    const At& gate = own == meeting.members.end() ? meeting.members.front() : *own;
+    const TaskPlace& gate = own == meeting.members.end() ? meeting.members.front() : *own;
     entryAt(exchange).waits.push_back({gate.lane, gate.task, 0});
   }
 }
@@ -122,6 +116,8 @@ std::vector<std::int32_t> groupBefore(const Program& program,
   const auto devices = static_cast<std::int32_t>(program.devices.size());
   switch (lane.kind) {
     case LaneKind::Compute:
+    case LaneKind::Send:
+    case LaneKind::Receive:
       return {};
     case LaneKind::Exchange:
       return schedule::exchangeGroup(

@@ -71,12 +71,15 @@ void printCall(Text out, const Program& program, const device::KernelCall& call)
                  call.name);
 }
 
-/// "compute0", "exchange0>1", "fetch0.1"
+/// "compute0", "exchange0>1", "send0>1", "fetch0.1"
 std::string laneName(const Lane& lane) {
   if (lane.kind == LaneKind::Fetch || lane.kind == LaneKind::Flush) {
     return fmt::format("{}{}.{}", name(lane.kind), lane.device, lane.peer);
   }
-  return lane.kind == LaneKind::Exchange
+  if (lane.kind == LaneKind::Send) {
+    return fmt::format("{}{}>{}", name(lane.kind), lane.device, lane.peer);
+  }
+  return lane.kind == LaneKind::Exchange || lane.kind == LaneKind::Receive
              ? fmt::format("{}{}>{}", name(lane.kind), lane.peer, lane.device)
              : fmt::format("{}{}", name(lane.kind), lane.device);
 }
@@ -161,13 +164,16 @@ std::string subjectName(const Program& program, const Task& task) {
       return program.reductions[subject].name;
     case TaskKind::Barrier:
       return std::to_string(subject);
+    case TaskKind::Send:
+    case TaskKind::Receive:
+      return program.messages[subject].name;
   }
   return "";
 }
 
 std::string_view name(TaskKind kind) {
   static constexpr std::array<std::string_view, kTaskKinds> kNames = {
-      "run", "feed", "drain", "transfer", "reduce", "barrier"};
+      "run", "feed", "drain", "transfer", "reduce", "barrier", "send", "receive"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -177,8 +183,8 @@ std::string_view name(ReductionKind kind) {
 }
 
 std::string_view name(LaneKind kind) {
-  static constexpr std::array<std::string_view, 6> kNames = {
-      "load", "compute", "store", "exchange", "fetch", "flush"};
+  static constexpr std::array<std::string_view, 8> kNames = {
+      "load", "compute", "store", "exchange", "fetch", "flush", "send", "receive"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -125,8 +125,17 @@ struct Reduction {
   bool oncePerRound = true;  ///< of the update; else with every micro-batch
 };
 
-enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer, Reduce, Barrier };
-inline constexpr std::size_t kTaskKinds = 6;
+/// Between owners of a Program that was cut (owners.h): a transfer, or only that a task is done.
+/// Its number is the same for both.
+struct Message {
+  std::string name;
+  std::int32_t from = 0;  ///< device
+  std::int32_t to = 0;
+  std::int32_t transfer = -1;  ///< -1: no data
+};
+
+enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer, Reduce, Barrier, Send, Receive };
+inline constexpr std::size_t kTaskKinds = 8;
 std::string_view name(TaskKind kind);
 
 /// Completion of task `task` of lane `lane`, in this round or in an earlier one.
@@ -157,15 +166,16 @@ struct Task {
   std::int32_t numSlots = 0;
 };
 
-enum class LaneKind : std::uint8_t { Load, Compute, Store, Exchange, Fetch, Flush };
+enum class LaneKind : std::uint8_t { Load, Compute, Store, Exchange, Fetch, Flush, Send, Receive };
 std::string_view name(LaneKind kind);
 
 struct Lane {
   std::int32_t device = 0;
   LaneKind kind = LaneKind::Compute;
   std::vector<Task> tasks;
-  /// Exchange: the device that the copies come from; its own for sums over replicas. Fetch, Flush:
-  /// 0 for what moves once per round, 1 for what moves with every micro-batch.
+  /// Exchange, Receive: the device that the copies come from; its own for sums over replicas. Send:
+  /// the device that they go to. Fetch, Flush: 0 for what moves once per round, 1 for what moves
+  /// with every micro-batch.
   std::int32_t peer = -1;
   /// Fetch, Flush: room in the pinned memory of the device for what moves through a file.
   std::optional<std::size_t> staging = {};
@@ -199,6 +209,7 @@ struct Program {
   std::vector<Constant> constants;
   std::vector<Transfer> transfers;
   std::vector<Reduction> reductions;
+  std::vector<Message> messages;     ///< of a part of a program; a whole has none
   std::optional<Barriers> barriers;  ///< none: who needs data waits for its event
   std::vector<Lane> lanes;
   std::vector<Wait> waits;
@@ -218,6 +229,11 @@ struct Program {
                                     static_cast<std::size_t>(task.numSlots));
   }
 };
+
+/// After how many rounds the tasks of a lane use the same slots again: what was captured of them
+/// can be replayed then. At most `kLongestPeriod`, which stands for anything longer, too.
+inline constexpr std::int64_t kLongestPeriod = std::int64_t{1} << 30;
+std::int64_t slotPeriod(const Program& program, const Lane& lane);
 
 /// Bytes that a device moves to and from remote memory in a round.
 struct RemoteTraffic {

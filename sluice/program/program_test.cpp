@@ -45,6 +45,28 @@ TEST(Lower, RefusesAPlanOverTheBudgetAndLeavesTheStateAlone) {
   EXPECT_EQ(state.variables().size(), 6U);
 }
 
+TEST(Lower, SlotsRepeatAfterThePeriodOfALane) {
+  Program program;
+  const auto period = [&](std::int32_t microBatches, const std::vector<std::int32_t>& rings) {
+    program.microBatchesPerRound = microBatches;
+    program.buffers.clear();
+    program.slots.clear();
+    for (const std::int32_t slots : rings) {
+      program.slots.push_back({BufferId(static_cast<std::int32_t>(program.buffers.size())), 0});
+      program.buffers.push_back({.slots = slots});
+    }
+    const Lane lane{.tasks = {{.numSlots = static_cast<std::int32_t>(rings.size())}}};
+    return slotPeriod(program, lane);
+  };
+  EXPECT_EQ(period(1, {}), 1);
+  EXPECT_EQ(period(2, {2}), 1);
+  EXPECT_EQ(period(2, {3}), 3);
+  EXPECT_EQ(period(2, {4}), 2);
+  EXPECT_EQ(period(1, {3, 4, 6}), 12);
+  EXPECT_EQ(period(6, {3, 4}), 2);
+  EXPECT_EQ(period(1, {1009, 1013, 1019, 1021}), kLongestPeriod);
+}
+
 TEST(Lower, RefusesAnUpdateThatReadsOneMicroBatch) {
   ir::Graph graph("model");
   ir::GraphBuilder b(graph);

@@ -311,7 +311,9 @@ std::int32_t Round::laneFor(const Node& node) {
       return laneOf(device, LaneKind::Exchange, device);
     }
     case TaskKind::Transfer:
-    case TaskKind::Barrier:  // added later
+    case TaskKind::Barrier:  // added later, like messages
+    case TaskKind::Send:
+    case TaskKind::Receive:
       break;
   }
   const std::int32_t from = deviceOf(emitted_.transfers[subject].from);

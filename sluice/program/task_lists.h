@@ -2,11 +2,20 @@
 // program module.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <vector>
 
 #include "sluice/program/program.h"
 
 namespace sluice::program {
+
+struct TaskPlace {
+  std::int32_t lane = 0;
+  std::int32_t task = 0;
+
+  auto operator<=>(const TaskPlace&) const = default;
+};
 
 struct TaskEntry {
   Task task;

@@ -253,6 +253,9 @@ class Structure {
         return p_.reductions.size();
       case TaskKind::Barrier:
         return p_.barriers ? p_.barriers->groups.size() : 0;
+      case TaskKind::Send:
+      case TaskKind::Receive:  // only parts have messages, and they are proven together
+        break;
     }
     return 0;
   }
@@ -275,6 +278,8 @@ class Structure {
       case TaskKind::Reduce:
         return p_.buffer(p_.reductions[s].to).device;
       case TaskKind::Barrier:
+      case TaskKind::Send:
+      case TaskKind::Receive:
         return lane.device;
     }
     return -1;
@@ -414,7 +419,7 @@ class Structure {
              index);
       }
     }
-    const auto& [runs, feeds, drains, transfers, reductions, barriers] = counts;
+    const auto& [runs, feeds, drains, transfers, reductions, barriers, sends, receives] = counts;
     for (std::size_t s = 0; s < runs.size(); ++s) {
       if (!p_.segments[s].calls.empty()) {
         complete(runs[s], "run", name(p_.segments[s]), perRound(p_.segments[s].oncePerRound()));

@@ -45,6 +45,14 @@ std::size_t LoadedProgram::tableEntries() const {
   return count;
 }
 
+std::size_t LoadedProgram::captures() const {
+  std::size_t count = 0;
+  for (const auto& lane : lanes_) {
+    count += lane->numCaptures();
+  }
+  return count;
+}
+
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one per engine
 struct Engine::Impl {
   /// What sleeping threads of one class wait for: raised when a task of theirs may be ready.
@@ -739,7 +747,10 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
     }
     lane->queue().stopWhen(&impl.failed);
     lane->queue().useClock(impl.options.clock);
-    lane->begin(args.rounds, impl.job.addressesOf(lane->replica()), args.times != nullptr);
+    lane->begin(args.rounds,
+                impl.job.addressesOf(lane->replica()),
+                loaded.generation_,
+                args.times != nullptr);
     busy += lane->finished() ? 0 : 1;
   }
   impl.lanesLeft.store(busy);

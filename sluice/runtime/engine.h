@@ -55,6 +55,8 @@ class LoadedProgram {
   const WrittenState& written() const { return written_; }
   /// Entries of the tables that it is run with: addresses, waiters, sources of sums.
   std::size_t tableEntries() const;
+  /// Launches that devices have captured so far.
+  std::size_t captures() const;
 
  private:
   friend class Engine;

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/registry.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/loss_ops.h"
 #include "tests/support/arena.h"
@@ -36,13 +36,16 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kSeed = 5;
 
-/// Several CPU devices with one engine.
+/// Several devices with one engine.
 class Group {
  public:
-  explicit Group(std::size_t count, const EngineOptions& options = {}) {
+  explicit Group(std::size_t count,
+                 const EngineOptions& options = {},
+                 const std::string& kind = "cpu") {
     std::vector<device::Device*> all;
     for (std::size_t d = 0; d < count; ++d) {
-      devices.push_back(devices::cpu::makeCpuDevice({.index = static_cast<int>(d)}));
+      devices.push_back(
+          devices::makeDevice({.name = {.kind = kind}, .number = static_cast<int>(d)}));
       all.push_back(devices.back().get());
     }
     state = std::make_unique<ModelState>(all, kSeed);
@@ -316,6 +319,43 @@ TEST(EngineOnSeveralDevices, UsesAsManyBytesOfEachDeviceAsThePlanSays) {
       EXPECT_LE(marks[d], plans[d]) << "device " << d << ", " << schedule::name(kind);
     }
   }
+}
+
+/// Captured are the kernels' launches of as many rounds as it takes until slots repeat; those of
+/// later rounds and steps run again, with the numbers of their own micro-batches.
+TEST(Replay, TakesWhatWasCapturedOnceSlotsRepeat) {
+  const ir::Graph graph = chainModel({.blocks = 3, .training = false, .dropout = true});
+  const ChainRun run{.deviceOfStage = {0, 1, 2}, .microBatches = 2, .lookahead = 2};
+  Group far(3, {}, "far");
+  Group cpu(3);
+  const Chain chain = far.lower(graph, run);
+  const auto replayed = far.load(chain);
+  const auto plain = cpu.load(cpu.lower(graph, run));
+  EXPECT_EQ(replayed->captures(), 0U);
+  std::int64_t longest = 1;
+  std::size_t launches = 0;  // of all rounds of the lanes' periods
+  for (const program::Lane& lane : chain.program.lanes) {
+    if (lane.kind == program::LaneKind::Compute) {
+      const std::int64_t period = program::slotPeriod(chain.program, lane);
+      longest = std::max(longest, period);
+      launches += lane.tasks.size() * static_cast<std::size_t>(period);
+    }
+  }
+  ASSERT_GT(longest, 1);
+  const auto outputs = [&](Group& group, LoadedProgram& loaded, std::int64_t rounds) {
+    return group.step(loaded, inputsOf(graph, rounds * run.microBatches)).results.at("y");
+  };
+  for (int step = 0; step < 3; ++step) {
+    const auto found = outputs(far, *replayed, 3 * longest);
+    const auto expected = outputs(cpu, *plain, 3 * longest);
+    EXPECT_EQ(replayed->captures(), launches) << "step " << step;
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].first, expected[i].first);
+      EXPECT_TRUE(found[i].second.sameBits(expected[i].second)) << "step " << step << ", " << i;
+    }
+  }
+  EXPECT_EQ(plain->captures(), 0U) << "a CPU device gains nothing by it";
 }
 
 }  // namespace

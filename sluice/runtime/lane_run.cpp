@@ -13,6 +13,9 @@ using program::TaskKind;
 
 namespace {
 
+/// Of a lane; where more would be needed, none is made.
+constexpr std::int64_t kMostCaptures = 1 << 14;
+
 LaneClass classOf(program::LaneKind kind) {
   switch (kind) {
     case program::LaneKind::Load:
@@ -20,6 +23,8 @@ LaneClass classOf(program::LaneKind kind) {
       return LaneClass::Host;
     case program::LaneKind::Fetch:
     case program::LaneKind::Flush:
+    case program::LaneKind::Send:
+    case program::LaneKind::Receive:
       return LaneClass::Remote;
     case program::LaneKind::Compute:
     case program::LaneKind::Exchange:
@@ -114,6 +119,10 @@ LaneRun::LaneRun(const LanePlans& plans,
   if (!asynchronous_) {
     return;
   }
+  const std::int64_t period = perRound() * program::slotPeriod(program_, plan_);
+  if (plan_.kind == program::LaneKind::Compute && period <= kMostCaptures) {
+    captures_.resize(static_cast<std::size_t>(period));
+  }
   events_.resize(static_cast<std::size_t>(perRound() * plans.eventRounds));
   for (std::unique_ptr<device::Event>& event : events_) {
     event = device.makeEvent();
@@ -125,7 +134,14 @@ LaneRun::LaneRun(const LanePlans& plans,
   }
 }
 
-void LaneRun::begin(std::int32_t rounds, std::span<const device::Address> addresses, bool timed) {
+void LaneRun::begin(std::int32_t rounds,
+                    std::span<const device::Address> addresses,
+                    std::uint64_t generation,
+                    bool timed) {
+  if (generation != generation_) {
+    std::ranges::fill(captures_, std::nullopt);
+    generation_ = generation;
+  }
   total_ = perRound() * rounds;
   issued_.store(0, std::memory_order_relaxed);
   taken_.store(false, std::memory_order_relaxed);
@@ -229,6 +245,27 @@ void LaneRun::endTask(std::int64_t count) {
     queue_->stamp(ended_, count + 1);
     queue_->record(*events_[eventIndex(count)]);
   }
+}
+
+const PreparedSegment::Captures& LaneRun::capturesOf(std::int64_t count, PreparedSegment& segment) {
+  static const PreparedSegment::Captures kNone;
+  if (captures_.empty()) {
+    return kNone;
+  }
+  std::optional<PreparedSegment::Captures>& captured =
+      captures_[static_cast<std::size_t>(count) % captures_.size()];
+  if (!captured) {
+    captured = segment.capture(buffers_);
+  }
+  return *captured;
+}
+
+std::size_t LaneRun::numCaptures() const {
+  std::size_t count = 0;
+  for (const std::optional<PreparedSegment::Captures>& captured : captures_) {
+    count += captured ? captured->size() : 0;
+  }
+  return count;
 }
 
 std::int64_t& LaneRun::lastUse(std::size_t stream, std::size_t slot) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "sluice/device/device.h"
 #include "sluice/program/program.h"
 #include "sluice/runtime/engine.h"
+#include "sluice/runtime/prepared_segment.h"
 
 namespace sluice::runtime {
 
@@ -88,7 +90,11 @@ class LaneRun {
   bool isLast(std::int64_t count) const { return count + 1 == total_; }
   std::int64_t perRound() const { return static_cast<std::int64_t>(plan_.tasks.size()); }
 
-  void begin(std::int32_t rounds, std::span<const device::Address> addresses, bool timed);
+  /// `generation` tells when addresses are other ones than before.
+  void begin(std::int32_t rounds,
+             std::span<const device::Address> addresses,
+             std::uint64_t generation,
+             bool timed);
 
   /// Whether the task after `count` issued ones may be issued. `lanes` are those of all replicas,
   /// one replica after the other. If the answer is Pending, `pending` has what to wait for.
@@ -132,6 +138,11 @@ class LaneRun {
                    std::int32_t round,
                    std::span<const device::Address> addresses);
 
+  /// The selected task's launches, captured when it uses its slots for the first time, which come
+  /// again after the lane's period; empty if the device captures nothing, or slots hardly repeat.
+  const PreparedSegment::Captures& capturesOf(std::int64_t count, PreparedSegment& segment);
+  std::size_t numCaptures() const;
+
   /// Which task used a slot of a staged stream last; negative: none.
   std::int64_t& lastUse(std::size_t stream, std::size_t slot);
 
@@ -171,6 +182,8 @@ class LaneRun {
   device::Stamp begun_;
   device::Stamp ended_;
   std::vector<device::Address> buffers_;  // by number on the device, ring slots set per task
+  std::vector<std::optional<PreparedSegment::Captures>> captures_;  // by task and round of a period
+  std::uint64_t generation_ = 0;  // of the addresses that were captured
   const std::vector<bool>& signals_;
   std::vector<std::vector<std::int64_t>> lastUse_;  // by staged stream and slot
   std::unique_ptr<device::Stamp[]> times_;          // begin and end of every task, if it is timed

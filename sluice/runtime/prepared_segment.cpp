@@ -17,8 +17,8 @@ std::vector<HostTensor> roomFor(std::span<const TensorType> types) {
 
 }  // namespace
 
-PreparedSegment::PreparedSegment(device::Device& device,
-                                 std::span<const device::KernelCall> calls) {
+PreparedSegment::PreparedSegment(device::Device& device, std::span<const device::KernelCall> calls)
+    : device_(device) {
   for (std::size_t begin = 0; begin < calls.size();) {
     if (isOnHost(calls[begin])) {
       const device::KernelCall& call = calls[begin++];
@@ -35,14 +35,33 @@ PreparedSegment::PreparedSegment(device::Device& device,
   }
 }
 
+PreparedSegment::Captures PreparedSegment::capture(std::span<const device::Address> buffers) {
+  Captures captures;
+  for (const Part& part : parts_) {
+    if (part.kernels == nullptr) {
+      continue;
+    }
+    captures.push_back(device_.capture(*part.kernels, buffers));
+    if (captures.back() == nullptr) {
+      return {};
+    }
+  }
+  return captures;
+}
+
 void PreparedSegment::run(device::Queue& queue,
                           std::span<const device::Address> buffers,
-                          const ir::RunInfo& info) {
+                          const ir::RunInfo& info,
+                          const Captures& captures) {
+  queue.setRun(info);
+  auto captured = captures.begin();
   for (Part& part : parts_) {
-    if (part.kernels != nullptr) {
-      queue.launch(*part.kernels, buffers, info);
-    } else {
+    if (part.kernels == nullptr) {
       runOnHost(*part.host, queue, buffers, info);
+    } else if (captured != captures.end()) {
+      queue.replay(**captured++);
+    } else {
+      queue.launch(*part.kernels, buffers);
     }
   }
 }

@@ -18,7 +18,15 @@ class PreparedSegment {
   /// `calls` have buffers by their numbers on the device.
   PreparedSegment(device::Device& device, std::span<const device::KernelCall> calls);
 
-  void run(device::Queue& queue, std::span<const device::Address> buffers, const ir::RunInfo& info);
+  /// Launches of its kernels, one behind the other; empty: the device captures nothing.
+  using Captures = std::vector<std::unique_ptr<device::Capture>>;
+  Captures capture(std::span<const device::Address> buffers);
+
+  /// With `captures` of the same addresses, or an empty list.
+  void run(device::Queue& queue,
+           std::span<const device::Address> buffers,
+           const ir::RunInfo& info,
+           const Captures& captures = {});
 
  private:
   /// A call of the host, with room for its operands.
@@ -38,6 +46,7 @@ class PreparedSegment {
                         std::span<const device::Address> buffers,
                         const ir::RunInfo& info);
 
+  device::Device& device_;
   std::vector<Part> parts_;
 };
 

@@ -39,8 +39,9 @@ device::Address addressOf(const StepJob& job,
 
 void runSegment(const StepJob& job,
                 LaneRun& lane,
-                const Task& task,
+                std::int64_t count,
                 std::int64_t microBatchOverReplicas) {
+  const Task& task = lane.task(count);
   const std::size_t segment =
       lane.replica() * job.program->segments.size() + static_cast<std::size_t>(task.subject);
   const ir::RunInfo info{.seed = job.args->seed,
@@ -48,7 +49,8 @@ void runSegment(const StepJob& job,
                          .microBatchInRound = task.microBatch,
                          .replica = static_cast<std::int32_t>(lane.replica())};
   if (job.checked.empty()) {
-    job.segments[segment]->run(lane.queue(), lane.addresses(), info);
+    PreparedSegment& prepared = *job.segments[segment];
+    prepared.run(lane.queue(), lane.addresses(), info, lane.capturesOf(count, prepared));
   } else {
     job.checked[segment]->run(lane.queue(), lane.addresses(), info, microBatchOverReplicas);
   }
@@ -214,7 +216,7 @@ void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& ro
         job.wrote->store(true, std::memory_order_relaxed);
       }
       lane.selectSlots(task, round, job.addressesOf(lane.replica()));
-      runSegment(job, lane, task, overReplicas);
+      runSegment(job, lane, count, overReplicas);
       break;
     case TaskKind::Feed:
       feedIn(job, lane, task, count, overReplicas);
@@ -244,6 +246,9 @@ void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& ro
       break;
     case TaskKind::Barrier:  // its waits were all
       break;
+    case TaskKind::Send:
+    case TaskKind::Receive:
+      SLUICE_CHECK(false, "a part of a program is run without its other owners");
   }
 }
 

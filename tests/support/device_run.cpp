@@ -161,7 +161,8 @@ std::vector<HostTensor> runOnDevice(device::Device& device, const DeviceRun& run
   }
   calls.push_back(call);
   const std::unique_ptr<device::Executable> executable = device.prepare(calls);
-  buffers.queue().launch(*executable, buffers.addresses(), run.info);
+  buffers.queue().setRun(run.info);
+  buffers.queue().launch(*executable, buffers.addresses());
   buffers.queue().finish();
   buffers.expectIntact(run.def.name);
   std::vector<HostTensor> results;

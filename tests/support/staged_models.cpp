@@ -4,6 +4,7 @@
 
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/linear_ops.h"
+#include "sluice/ops/random_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/transforms/autodiff.h"
 #include "tests/support/tensor_types.h"
@@ -69,6 +70,9 @@ ir::Graph chainModel(const ChainOptions& options) {
       weights.push_back(b.variable(weightOf(i)));
     }
     y = ops::tanh(b, ops::matmul(b, y, last && options.tied ? weights[0] : weights.back()));
+    if (options.dropout) {
+      y = ops::dropout(b, y, 0.5);
+    }
     early = i == 0 ? y : early;
     if (last && options.skip) {
       y = ops::add(b, y, early);

@@ -20,6 +20,7 @@ struct ChainOptions {
   bool skip = false;     ///< the last block also reads what the first one made
   bool tied = false;     ///< the last block uses the weight of the first one
   bool clipped = false;  ///< gradients are scaled by the norm of all of them
+  bool dropout = false;  ///< of half of what each block makes
 };
 
 /// y = tanh(y w_i) in block "b<i>" for each i, from an input "x" [4, 6] and, when training, with

@@ -23,16 +23,15 @@ class CpuQueue final : public device::Queue {
   explicit CpuQueue(Workers& workers) : workers_(workers) {}
 
  private:
-  void doLaunch(device::Executable& executable,
-                std::span<const device::Address> buffers,
-                const ir::RunInfo& info) override {
+  void doSetRun(const ir::RunInfo& info) override { run_ = info; }
+  void doLaunch(device::Executable& executable, std::span<const device::Address> buffers) override {
     auto& segment = static_cast<CpuSegment&>(executable);
     pointers_.resize(std::max(pointers_.size(), buffers.size()));
     for (const std::int32_t buffer : segment.buffers()) {
       const auto i = static_cast<std::size_t>(buffer);
       pointers_[i] = device::hostPointer(buffers[i]);
     }
-    segment.run(pointers_, info, workers_, [this] { return isStopped(); });
+    segment.run(pointers_, run_, workers_, [this] { return isStopped(); });
   }
   void doCopy(device::Address to, device::Address from, std::size_t bytes) override {
     std::memcpy(device::hostPointer(to), device::hostPointer(from), bytes);
@@ -59,6 +58,7 @@ class CpuQueue final : public device::Queue {
   void doFinish() override {}
 
   Workers& workers_;
+  ir::RunInfo run_;
   std::vector<std::byte*> pointers_;
   std::vector<const void*> terms_;
 };

@@ -87,7 +87,7 @@ std::vector<HostTensor> OneOp::run() {
   for (const Guarded& buffer : buffers_) {
     addresses.push_back(buffer.address());
   }
-  queue_->launch(*executable_, addresses, {});
+  queue_->launch(*executable_, addresses);
   for (const Guarded& buffer : buffers_) {
     buffer.expectIntact(std::string(call_.def->name));
   }

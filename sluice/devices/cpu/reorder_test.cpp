@@ -43,7 +43,7 @@ std::vector<std::byte> reorder(const TensorType& type,
   Guarded target(*device, to.bytes(type));
   std::memcpy(source.data(), data, from.bytes(type));
   const std::array<device::Address, 2> buffers = {source.address(), target.address()};
-  device->makeQueue()->launch(*executable, buffers, {});
+  device->makeQueue()->launch(*executable, buffers);
   target.expectIntact("reorder");
   return {target.data(), target.data() + to.bytes(type)};
 }

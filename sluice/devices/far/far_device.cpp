@@ -67,6 +67,11 @@ class FarDevice final : public device::Device {
     return std::make_unique<cpu::CpuSegment>(calls);
   }
 
+  std::unique_ptr<device::Capture> doCapture(device::Executable& executable,
+                                             std::span<const device::Address> buffers) override {
+    return std::make_unique<FarCapture>(static_cast<cpu::CpuSegment&>(executable), buffers);
+  }
+
   device::DeviceInfo info_;
   std::unique_ptr<Workers> workers_;
   std::mutex compute_;  // the team runs one kernel at a time

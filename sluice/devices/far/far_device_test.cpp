@@ -128,7 +128,7 @@ TEST(FarQueue, CopiesFillsAndRunsKernelsInOrder) {
   const device::HostMemory source(values.data(), kBytes);
   const device::HostMemory target(results.data(), 2 * kBytes);
   queue->copy(memory->at(), source.at(), kBytes);
-  queue->launch(*executable, std::array{memory->at(), memory->at(kBytes)}, {});
+  queue->launch(*executable, std::array{memory->at(), memory->at(kBytes)});
   queue->fill(memory->at(2 * kBytes), std::byte{0}, kBytes);
   queue->copy(target.at(), memory->at(kBytes), 2 * kBytes);
   queue->finish();

@@ -25,7 +25,23 @@ std::byte* pointerTo(device::Address address) {
   return device::hostPointer(address);
 }
 
+/// Finds the buffers that the kernels use.
+void findBuffers(const cpu::CpuSegment& segment,
+                 std::span<const device::Address> buffers,
+                 std::vector<std::byte*>& pointers) {
+  pointers.resize(std::max(pointers.size(), buffers.size()));
+  for (const std::int32_t buffer : segment.buffers()) {
+    const auto i = static_cast<std::size_t>(buffer);
+    pointers[i] = pointerTo(buffers[i]);
+  }
+}
+
 }  // namespace
+
+FarCapture::FarCapture(cpu::CpuSegment& segment, std::span<const device::Address> buffers)
+    : segment_(segment) {
+  findBuffers(segment, buffers, pointers_);
+}
 
 bool Progress::await(std::int64_t number, std::chrono::milliseconds atMost) const {
   if (isDone(number)) {
@@ -134,14 +150,20 @@ void FarQueue::grow() {
   }
 }
 
-void FarQueue::doLaunch(device::Executable& executable,
-                        std::span<const device::Address> buffers,
-                        const ir::RunInfo& info) {
+void FarQueue::doLaunch(device::Executable& executable, std::span<const device::Address> buffers) {
   enqueue(Kind::Launch, [&](Command& command) {
     command.executable = &executable;
     command.buffers.assign(buffers.begin(), buffers.end());
-    command.info = info;
   });
+}
+
+void FarQueue::doSetRun(const ir::RunInfo& info) {
+  enqueue(Kind::SetRun, [&](Command& command) { command.info = info; });
+}
+
+void FarQueue::doReplay(device::Capture& capture) {
+  enqueue(Kind::Replay,
+          [&](Command& command) { command.capture = static_cast<FarCapture*>(&capture); });
 }
 
 void FarQueue::doCopy(device::Address to, device::Address from, std::size_t bytes) {
@@ -239,8 +261,17 @@ void FarQueue::execute(Command& command) {
     raise<Cancelled>("the step was given up");
   }
   switch (command.kind) {
-    case Kind::Launch:
-      launch(command);
+    case Kind::SetRun:
+      run_ = command.info;
+      break;
+    case Kind::Launch: {
+      auto& segment = static_cast<cpu::CpuSegment&>(*command.executable);
+      findBuffers(segment, command.buffers, pointers_);
+      launch(segment, pointers_);
+      break;
+    }
+    case Kind::Replay:
+      launch(command.capture->segment(), command.capture->pointers());
       break;
     case Kind::Copy:
       travel(command.to, command.from, command.bytes);
@@ -267,15 +298,9 @@ void FarQueue::execute(Command& command) {
   }
 }
 
-void FarQueue::launch(Command& command) {
-  auto& segment = static_cast<cpu::CpuSegment&>(*command.executable);
-  pointers_.resize(std::max(pointers_.size(), command.buffers.size()));
-  for (const std::int32_t buffer : segment.buffers()) {
-    const auto i = static_cast<std::size_t>(buffer);
-    pointers_[i] = pointerTo(command.buffers[i]);
-  }
+void FarQueue::launch(cpu::CpuSegment& segment, std::span<std::byte* const> pointers) {
   const std::scoped_lock lock(compute_);
-  segment.run(pointers_, command.info, workers_, [this] { return isStopped(); });
+  segment.run(pointers, run_, workers_, [this] { return isStopped(); });
 }
 
 void FarQueue::sum(Command& command) {

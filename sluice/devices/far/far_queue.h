@@ -18,6 +18,7 @@
 #include "sluice/base/function_ref.h"
 #include "sluice/base/workers.h"
 #include "sluice/device/device.h"
+#include "sluice/devices/cpu/cpu_segment.h"
 
 namespace sluice::devices::far {
 
@@ -62,6 +63,18 @@ class FarEvent final : public device::Event {
   Place place_;
 };
 
+/// Kernels, and where this side of the wall finds their buffers.
+class FarCapture final : public device::Capture {
+ public:
+  FarCapture(cpu::CpuSegment& segment, std::span<const device::Address> buffers);
+  cpu::CpuSegment& segment() { return segment_; }
+  std::span<std::byte* const> pointers() const { return pointers_; }
+
+ private:
+  cpu::CpuSegment& segment_;
+  std::vector<std::byte*> pointers_;  // by buffer; those that the kernels use
+};
+
 struct FarLinks {
   int device = 0;
   device::Link host;
@@ -77,10 +90,11 @@ class FarQueue final : public device::Queue {
   FarQueue& operator=(const FarQueue&) = delete;
 
  private:
-  enum class Kind : std::uint8_t { Launch, Copy, Fill, Sum, Wait, Stamp, Nothing };
+  enum class Kind : std::uint8_t { SetRun, Launch, Replay, Copy, Fill, Sum, Wait, Stamp, Nothing };
   struct Command {
     Kind kind = Kind::Nothing;
     device::Executable* executable = nullptr;
+    FarCapture* capture = nullptr;
     std::vector<device::Address> buffers;  // of a launch, or what is added up
     ir::RunInfo info;
     device::Address to;
@@ -94,9 +108,9 @@ class FarQueue final : public device::Queue {
     device::Clock clock = nullptr;
   };
 
-  void doLaunch(device::Executable& executable,
-                std::span<const device::Address> buffers,
-                const ir::RunInfo& info) override;
+  void doSetRun(const ir::RunInfo& info) override;
+  void doLaunch(device::Executable& executable, std::span<const device::Address> buffers) override;
+  void doReplay(device::Capture& capture) override;
   void doCopy(device::Address to, device::Address from, std::size_t bytes) override;
   void doFill(device::Address to, std::byte value, std::size_t bytes) override;
   void doSum(device::Address to,
@@ -118,7 +132,7 @@ class FarQueue final : public device::Queue {
   }
   void work();
   void execute(Command& command);
-  void launch(Command& command);
+  void launch(cpu::CpuSegment& segment, std::span<std::byte* const> pointers);
   void sum(Command& command);
   void travel(device::Address to, device::Address from, std::size_t bytes) const;
 
@@ -126,6 +140,7 @@ class FarQueue final : public device::Queue {
   std::mutex& compute_;
   FarLinks links_;
   std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
+  ir::RunInfo run_;  // as far as the thread is
   std::vector<std::byte*> pointers_;
   std::vector<const void*> terms_;
   mutable std::mutex mutex_;  // guards all below
