@@ -12,9 +12,9 @@ namespace sluice::devices {
 
 struct MeasureOptions {
   device::Clock clock = device::steadyNanoseconds;
-  double secondsEach = 0.03;    ///< of each figure, or one run if that takes longer
+  double secondsEach = 0.02;    ///< of each figure, or one run if that takes longer
   std::int64_t largest = 4096;  ///< rows and columns of the matrices, at most
-  std::size_t copyBytes = std::size_t{64} << 20U;
+  std::size_t copyBytes = std::size_t{32} << 20U;
 };
 
 /// The best of several runs each; 0: the device cannot do it.
