@@ -122,12 +122,15 @@ std::string DeviceName::str() const {
 
 const DeviceName& DeviceList::at(std::size_t i) const {
   if (i >= names.size() && !endless) {
-    raise<InvalidArgument>(
+    InvalidArgument error(fmt::format(
         "the model needs at least {} devices, and its list of devices names {}: name more, or a "
-        "kind "
-        "without index and shares at the end",
+        "kind without index and shares at the end",
         i + 1,
-        names.size());
+        names.size()));
+    if (!source.empty()) {
+      error.at(source);
+    }
+    throw error;
   }
   return names[std::min(i, names.size() - 1)];
 }
@@ -207,10 +210,13 @@ DeviceList chosenDevices(std::string_view text) {
   if (fromEnvironment == nullptr || *fromEnvironment == '\0') {
     return parseDevices("cpu");
   }
+  constexpr std::string_view kSource = "the environment variable SLUICE_DEVICE";
   try {
-    return parseDevices(fromEnvironment);
+    DeviceList list = parseDevices(fromEnvironment);
+    list.source = kSource;
+    return list;
   } catch (Error& error) {
-    error.at("the environment variable SLUICE_DEVICE");
+    error.at(kSource);
     throw;
   }
 }

@@ -34,8 +34,12 @@ struct DeviceName {
 struct DeviceList {
   std::vector<DeviceName> names;
   bool endless = true;  ///< the last name holds for all devices that follow
+  std::string source;   ///< where its text is from, for errors; empty: whoever parsed it knows
 
-  bool operator==(const DeviceList&) const = default;
+  /// Whatever the source.
+  bool operator==(const DeviceList& other) const {
+    return names == other.names && endless == other.endless;
+  }
   /// Of device i. Throws InvalidArgument if the list ends before.
   const DeviceName& at(std::size_t i) const;
   /// Whether any name has an index.

@@ -190,6 +190,12 @@ TEST_F(ChosenDevices, SayThatAWrongTextIsTheVariables) {
     EXPECT_THAT(messageOf([&] { chosenDevices(text); }), Not(HasSubstr("SLUICE_DEVICE"))) << text;
     EXPECT_EQ(chosenDevices("cpu").str(), "cpu");
   }
+  // A list that is right, but too short for the model.
+  set("far*2");
+  EXPECT_THAT(messageOf([] { chosenDevices("").at(2); }),
+              AllOf(HasSubstr("names 2"), HasSubstr("variable SLUICE_DEVICE")));
+  EXPECT_THAT(messageOf([] { chosenDevices("far*2").at(2); }), Not(HasSubstr("SLUICE_DEVICE")));
+  EXPECT_EQ(chosenDevices(""), chosenDevices("far*2"));
 }
 
 }  // namespace
