@@ -1,17 +1,17 @@
 // Which devices of the machine a model gets, and how many replicas they hold.
-#include <cstdlib>
-#include <optional>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/sluice.h"
+#include "tests/support/device_variable.h"
 #include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::DeviceVariable;
 using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -191,29 +191,6 @@ TEST(DevicesByName, ThatAreTooFewForAllReplicasAreRefusedBeforeOneIsMade) {
               AllOf(HasSubstr("needs at least 4 devices"), HasSubstr("names 3")));
   EXPECT_EQ(model.session().numReplicas(), 1U);
 }
-
-/// The value of SLUICE_DEVICE while it lives.
-class DeviceVariable {
- public:
-  explicit DeviceVariable(const char* value) {
-    if (const char* found = std::getenv("SLUICE_DEVICE")) {
-      before_ = found;
-    }
-    ::setenv("SLUICE_DEVICE", value, 1);
-  }
-  ~DeviceVariable() {
-    if (before_) {
-      ::setenv("SLUICE_DEVICE", before_->c_str(), 1);
-    } else {
-      ::unsetenv("SLUICE_DEVICE");
-    }
-  }
-  DeviceVariable(const DeviceVariable&) = delete;
-  DeviceVariable& operator=(const DeviceVariable&) = delete;
-
- private:
-  std::optional<std::string> before_;
-};
 
 TEST(DevicesByName, OfTheVariableAreNamedAsItsOwnInErrors) {
   PlacedNet net;

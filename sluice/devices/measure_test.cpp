@@ -12,11 +12,10 @@
 namespace sluice::devices {
 namespace {
 
-std::atomic<std::int64_t> now{0};
-
 /// Clocks by which everything takes so long.
 template <std::int64_t Nanoseconds>
 std::int64_t tick() {
+  static std::atomic<std::int64_t> now{0};
   return now += Nanoseconds;
 }
 

@@ -122,15 +122,12 @@ std::string DeviceName::str() const {
 
 const DeviceName& DeviceList::at(std::size_t i) const {
   if (i >= names.size() && !endless) {
-    InvalidArgument error(fmt::format(
-        "the model needs at least {} devices, and its list of devices names {}: name more, or a "
+    raise<InvalidArgument>(
+        "the model needs at least {} devices, and its list of devices names {}{}: name more, or a "
         "kind without index and shares at the end",
         i + 1,
-        names.size()));
-    if (!source.empty()) {
-      error.at(source);
-    }
-    throw error;
+        names.size(),
+        source.empty() ? "" : fmt::format(" (in {})", source));
   }
   return names[std::min(i, names.size() - 1)];
 }

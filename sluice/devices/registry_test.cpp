@@ -1,7 +1,6 @@
 #include "sluice/devices/registry.h"
 
 #include <array>
-#include <cstdlib>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -10,11 +9,13 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/kind.h"
+#include "tests/support/device_variable.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::devices {
 namespace {
 
+using sluice::testing::DeviceVariable;
 using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -150,48 +151,25 @@ TEST(Devices, AreNoMoreThanTheMachineHas) {
               AllOf(HasSubstr("no kind of device 'cpu'"), HasSubstr("abacus, pair")));
 }
 
-class ChosenDevices : public ::testing::Test {
- protected:
-  ChosenDevices() {
-    if (const char* value = std::getenv("SLUICE_DEVICE")) {
-      before_ = value;
-    }
+TEST(ChosenDevices, AreTheTextElseTheVariableElseTheCpu) {
+  for (const char* none : {static_cast<const char*>(nullptr), ""}) {
+    const DeviceVariable variable(none);
+    EXPECT_EQ(chosenDevices("").str(), "cpu");
   }
-  ~ChosenDevices() override { set(before_.empty() ? nullptr : before_.c_str()); }
-  ChosenDevices(const ChosenDevices&) = delete;
-  ChosenDevices& operator=(const ChosenDevices&) = delete;
-
-  static void set(const char* value) {
-    if (value == nullptr) {
-      ::unsetenv("SLUICE_DEVICE");
-    } else {
-      ::setenv("SLUICE_DEVICE", value, 1);
-    }
-  }
-
- private:
-  std::string before_;
-};
-
-TEST_F(ChosenDevices, AreTheTextElseTheVariableElseTheCpu) {
-  set(nullptr);
-  EXPECT_EQ(chosenDevices("").str(), "cpu");
-  set("");
-  EXPECT_EQ(chosenDevices("").str(), "cpu");
-  set("far*2");
+  const DeviceVariable variable("far*2");
   EXPECT_EQ(chosenDevices("").str(), "far*2");
   EXPECT_EQ(chosenDevices("cpu*3").str(), "cpu*3");
 }
 
-TEST_F(ChosenDevices, SayThatAWrongTextIsTheVariables) {
+TEST(ChosenDevices, SayThatAWrongTextIsTheVariables) {
   for (const char* text : {"abacus", "cpu:", "far*0", "cpu,,far"}) {
-    set(text);
+    const DeviceVariable variable(text);
     EXPECT_THAT(messageOf([] { chosenDevices(""); }), HasSubstr("variable SLUICE_DEVICE")) << text;
     EXPECT_THAT(messageOf([&] { chosenDevices(text); }), Not(HasSubstr("SLUICE_DEVICE"))) << text;
     EXPECT_EQ(chosenDevices("cpu").str(), "cpu");
   }
   // A list that is right, but too short for the model.
-  set("far*2");
+  const DeviceVariable variable("far*2");
   EXPECT_THAT(messageOf([] { chosenDevices("").at(2); }),
               AllOf(HasSubstr("names 2"), HasSubstr("variable SLUICE_DEVICE")));
   EXPECT_THAT(messageOf([] { chosenDevices("far*2").at(2); }), Not(HasSubstr("SLUICE_DEVICE")));
