@@ -93,6 +93,13 @@ int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
   });
 }
 
+void addDeviceOption(CLI::App& app, std::string& names) {
+  app.add_option("--device",
+                 names,
+                 fmt::format("Devices that `sluice devices` lists: {}  [SLUICE_DEVICE, else cpu]",
+                             kDeviceForm));
+}
+
 void requireFiniteLoss(double loss, std::int64_t updates) {
   if (!std::isfinite(loss)) {
     raise<Error>(

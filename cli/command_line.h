@@ -33,6 +33,13 @@ constexpr int exitCodeOf(int signal) {
 /// wrong usage, any other a failure.
 int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>& body);
 
+/// How devices are named, for people.
+inline constexpr std::string_view kDeviceForm =
+    "kind[:index][*shares],... such as cpu, far*3, far:0*2 or cpu,far";
+
+/// Adds --device, which `Options::device` takes and whose default is no text.
+void addDeviceOption(CLI::App& app, std::string& names);
+
 /// Throws Error if the loss is not finite: training on would only spread it.
 void requireFiniteLoss(double loss, std::int64_t updates);
 

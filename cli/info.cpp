@@ -1,12 +1,10 @@
-// sluice version, devices, ops.
+// sluice version and ops.
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <sstream>
 #include <string>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -16,7 +14,6 @@
 #include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
 #include "sluice/devices/cpu/cpu_device.h"
-#include "sluice/devices/registry.h"
 #include "sluice/onnx/import.h"
 #include "sluice/ops/op_list.h"
 
@@ -31,16 +28,6 @@ std::uint64_t tuningHash(const device::Tuning& tuning) {
   return hasher.digest();
 }
 
-std::string memoryOfHost() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  std::uint64_t kilobytes = 0;
-  if (file >> key >> kilobytes) {
-    return fmt::format("{:.1f} GiB", static_cast<double>(kilobytes) / 0x1p20);
-  }
-  return "unknown";
-}
-
 int version() {
   const auto device = devices::cpu::makeCpuDevice();
   fmt::print("sluice {}\n", SLUICE_VERSION);
@@ -48,26 +35,6 @@ int version() {
   fmt::print("  device kind    {}\n", device->info().kind);
   fmt::print("  instructions   {}\n", device->info().description);
   fmt::print("  tuning table   {:016x}\n", tuningHash(device->kernels().tuning()));
-  return 0;
-}
-
-int listDevices() {
-  fmt::print(
-      "{} hardware threads, {} of memory\n", std::thread::hardware_concurrency(), memoryOfHost());
-  for (const devices::KindInfo& kind : devices::deviceKinds()) {
-    fmt::print("{}  {}\n", kind.name, kind.summary);
-    if (!kind.unusable.empty()) {
-      fmt::print("     cannot be used here: {}\n", kind.unusable);
-      continue;
-    }
-    fmt::print("     any number of devices; {}; buffers at multiples of {} bytes{}{}\n",
-               kind.info.description,
-               kind.info.alignment,
-               kind.info.hostReadable ? "" : "; memory of its own",
-               kind.info.asynchronous ? "; works while the host goes on" : "");
-  }
-  fmt::print(
-      "Choose by --device or SLUICE_DEVICE: kind[:index][*shares], as in cpu, far*3, cpu,far\n");
   return 0;
 }
 
@@ -186,12 +153,6 @@ int listOps(const OpListing& listing) {
 void addVersion(CLI::App& app, Action& action) {
   app.add_subcommand("version", "Print the version and the scope in which results are bit-equal")
       ->callback([&action] { action = version; });
-}
-
-void addDevices(CLI::App& app, Action& action) {
-  app.add_subcommand("devices", "List the devices of this machine")->callback([&action] {
-    action = listDevices;
-  });
 }
 
 void addOps(CLI::App& app, Action& action) {

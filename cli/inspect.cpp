@@ -2,26 +2,36 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/graph_file.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/compile/compile.h"
-#include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/cpu/tune.h"
+#include "sluice/devices/registry.h"
 #include "sluice/ir/printer.h"
 
 namespace sluice::cli {
 namespace {
 
-program::Program compiled(ir::Graph graph) {
+program::Program compiled(ir::Graph graph, std::string_view deviceNames) {
   compiler::CompileRequest request{.graph = std::move(graph), .usesAnnotations = true};
   request.proves = true;
-  request.lower.targets = {{.kernels = &devices::cpu::cpuKernelTable()}};
-  return compiler::compileGraph(std::move(request)).program;
+  const devices::DeviceList list = devices::chosenDevices(deviceNames);
+  std::vector<std::unique_ptr<device::Device>> made;  // own the tables of their kernels
+  for (const devices::DeviceName& name : list.names) {
+    made.push_back(devices::makeDevice({.name = name}));
+    request.lower.targets.push_back(program::targetOf(*made.back()));
+  }
+  program::Program program = compiler::compileGraph(std::move(request)).program;
+  static_cast<void>(list.at(program.devices.size() - 1));  // throws if they are too few
+  return program;
 }
 
 void printSummary(const ir::Graph& graph) {
@@ -55,12 +65,13 @@ struct InspectSettings {
   bool text = false;
   bool passes = false;
   bool program = false;
+  std::string device;
 };
 
 int inspect(const InspectSettings& settings) {
   ir::Graph graph = readGraph(settings.file);
   if (settings.program) {
-    fmt::print("{}", program::print(compiled(std::move(graph))));
+    fmt::print("{}", program::print(compiled(std::move(graph), settings.device)));
   } else if (settings.passes) {
     fmt::print("{}", ir::print(compiler::runPasses(std::move(graph))));
   } else if (settings.text) {
@@ -78,7 +89,7 @@ struct TuneSettings {
 
 int tune(const TuneSettings& settings) {
   std::vector<device::KernelCall> calls;
-  for (const program::Segment& segment : compiled(readGraph(settings.file)).segments) {
+  for (const program::Segment& segment : compiled(readGraph(settings.file), "cpu").segments) {
     calls.insert(calls.end(), segment.calls.begin(), segment.calls.end());
   }
   std::string table = devices::cpu::tune(
@@ -105,12 +116,14 @@ void addInspect(CLI::App& app, Action& action) {
   command->add_flag("--passes", settings->passes, "Print the graph after all passes");
   command->add_flag(
       "--program", settings->program, "Print the lowered program: memory plan, kernels, tasks");
+  addDeviceOption(*command, settings->device);
+  command->get_option("--device")->needs(command->get_option("--program"));
   command->callback([&action, settings] { action = [settings] { return inspect(*settings); }; });
 }
 
 void addTune(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
-      "tune", "Measure the kernels of a graph on this machine and print a tuning table");
+      "tune", "Measure the CPU kernels of a graph on this machine and print a tuning table");
   command->footer(
       "Give the table to a model with Options::tuningTable(path). Another table may give "
       "other last bits; it is part of the scope that `sluice version` prints.");

@@ -1,4 +1,6 @@
 // Fits y = 2x + 1 from noisy points: the smallest complete Sluice program.
+#include <string>
+
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
@@ -12,7 +14,7 @@ struct Line : nn::Module {
   nn::Tensor forward(nn::Tensor x, nn::Tensor y) { return nn::mseLoss(fc(x), y); }
 };
 
-int run() {
+int run(const std::string& device) {
   HostTensor x(DType::F32, Shape{64, 1});
   HostTensor y(DType::F32, Shape{64, 1});
   for (std::int64_t i = 0; i < 64; ++i) {
@@ -21,7 +23,7 @@ int run() {
     y.set(i, 2 * t + 1 + 0.01 * static_cast<double>(i % 5 - 2));
   }
   Line line;
-  auto model = trainingModel(line, Options(), optim::SGD(0.3));
+  auto model = trainingModel(line, Options().device(device), optim::SGD(0.3));
   HostTensor loss;
   for (int step = 0; step < 100; ++step) {
     loss = model(x, y);
@@ -39,5 +41,7 @@ int main(int argc, char** argv) {
                "linear_regression");
   app.footer(
       "Example:\n  SLUICE_DUMP=out linear_regression   # writes what every compile stage made");
-  return cli::runProgram(app, argc, argv, run);
+  std::string device;
+  cli::addDeviceOption(app, device);
+  return cli::runProgram(app, argc, argv, [&] { return run(device); });
 }

@@ -1,6 +1,7 @@
 // Trains a line in one call of 100 iterations; a thread of the host prints the loss of each while
 // the training runs.
 #include <exception>
+#include <string>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -44,7 +45,7 @@ double printLosses(data::OutfeedQueue& losses) {
   return last;
 }
 
-int run() {
+int run(const std::string& device) {
   Line line;
   data::InfeedQueue infeed(points());
   data::OutfeedQueue losses;
@@ -54,8 +55,9 @@ int run() {
     minimize(optim::SGD(0.2), loss);
     return Tensors{};
   };
-  auto train =
-      compile(line, Options(), [&](const Tensors&) { return repeat(kSteps, body, {}, &infeed); });
+  auto train = compile(line, Options().device(device), [&](const Tensors&) {
+    return repeat(kSteps, body, {}, &infeed);
+  });
   double last = 0;
   std::thread reader([&] { last = printLosses(losses); });
   std::exception_ptr failure;
@@ -84,5 +86,7 @@ int main(int argc, char** argv) {
       "while the training runs.",
       "live_loss");
   app.footer("Example:\n  live_loss | tail -3");
-  return cli::runProgram(app, argc, argv, run);
+  std::string device;
+  cli::addDeviceOption(app, device);
+  return cli::runProgram(app, argc, argv, [&] { return run(device); });
 }

@@ -91,10 +91,7 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", settings.epochs, "Passes over the points")
       ->transform(cli::wholeNumber<std::int64_t>(1, 1'000'000))
       ->capture_default_str();
-  app.add_option(
-      "--device",
-      settings.device,
-      "Devices by kind, as `sluice devices` lists them: cpu, far  [SLUICE_DEVICE, else cpu]");
+  cli::addDeviceOption(app, settings.device);
   app.add_option("--learning-rate", settings.learningRate, "Of AdamW, at its highest")
       ->transform(cli::realNumber(0))
       ->capture_default_str();

@@ -370,10 +370,7 @@ void addRunOptions(CLI::App& app, Settings& s) {
   app.add_option("--devices", s.devices, "Devices that the four blocks are spread over")
       ->transform(cli::wholeNumber<std::int64_t>(1, 4))
       ->capture_default_str();
-  app.add_option(
-      "--device",
-      s.device,
-      "Devices by kind, as `sluice devices` lists them: cpu, far  [SLUICE_DEVICE, else cpu]");
+  cli::addDeviceOption(app, s.device);
   app.add_option("--threads", s.threads, "Threads of each device")
       ->transform(cli::wholeNumber<std::int64_t>(1, 1024))
       ->capture_default_str();

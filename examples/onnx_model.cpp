@@ -113,10 +113,7 @@ int main(int argc, char** argv) {
   Settings settings;
   app.add_option("model", settings.model, "An ONNX file")->required();
   app.add_option("--dim", settings.dims, "A value for a symbolic dimension, N=4");
-  app.add_option(
-      "--device",
-      settings.device,
-      "Devices by kind, as `sluice devices` lists them: cpu, far  [SLUICE_DEVICE, else cpu]");
+  cli::addDeviceOption(app, settings.device);
   app.add_option("--devices", settings.devices, "Devices to cut the model over, all of them used")
       ->transform(cli::wholeNumber<std::int64_t>(1, 64))
       ->capture_default_str();

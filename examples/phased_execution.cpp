@@ -236,10 +236,7 @@ void addOptions(CLI::App& app, Settings& settings) {
                settings.sharded,
                "Keep the weights on the devices, which take turns by layers");
   app.add_flag("--training", settings.training, "Train the weights instead of inference");
-  app.add_option(
-      "--device",
-      settings.device,
-      "Devices by kind, as `sluice devices` lists them: cpu, far  [SLUICE_DEVICE, else cpu]");
+  cli::addDeviceOption(app, settings.device);
   app.add_option("--devices-memory", settings.devicesMemory, "Bytes that each device may use")
       ->check(CLI::Validator([](std::string& text) { return problemOfBytes(text); }, ""))
       ->capture_default_str();

@@ -1,6 +1,7 @@
 // A loop of ten iterations over two vectors of ones, with an infeed and an outfeed: the smallest
 // program of the TensorFlow port.
 #include <algorithm>
+#include <string>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
@@ -22,7 +23,7 @@ void print(const char* name, const HostTensor& tensor) {
   fmt::print("{}: {}, from {:.1f} to {:.1f}\n", name, tensor.shape().str(), low, high);
 }
 
-int runLoop() {
+int runLoop(const std::string& device) {
   const HostTensor ones = HostTensor::full({DType::F32, Shape{1, 800}}, 1);
   data::InfeedQueue infeed(data::repeat(data::iterate(data::tensorDataset({ones, ones}))));
   data::OutfeedQueue outfeed;
@@ -30,7 +31,8 @@ int runLoop() {
     enqueue(outfeed, {{"d1", in[0] + in[1]}, {"d2", in[0] - in[1]}});
     return Tensors{};
   };
-  auto run = compile(Options(), [&](const Tensors&) { return repeat(10, body, {}, &infeed); });
+  auto run = compile(Options().device(device),
+                     [&](const Tensors&) { return repeat(10, body, {}, &infeed); });
   run();
   for (const auto& [name, tensor] : outfeed.dequeueNamed()) {
     print(name.c_str(), tensor);
@@ -45,5 +47,7 @@ int main(int argc, char** argv) {
       "Runs a loop of ten iterations on the device that reads an infeed and fills an outfeed.",
       "repeat_loop");
   app.footer("Example:\n  repeat_loop");
-  return cli::runProgram(app, argc, argv, runLoop);
+  std::string device;
+  cli::addDeviceOption(app, device);
+  return cli::runProgram(app, argc, argv, [&] { return runLoop(device); });
 }

@@ -1,5 +1,6 @@
 // Trains a model with an op of a library of its own, on one device and as a pipeline over two.
 #include <filesystem>
+#include <string>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
@@ -28,7 +29,7 @@ struct Curve : nn::Module {
 };
 
 /// The loss after 400 updates towards y = x^2.
-double train(const Strategy& strategy) {
+double train(const Strategy& strategy, const std::string& device) {
   HostTensor x(DType::F32, Shape{64, 1});
   HostTensor y(DType::F32, Shape{64, 1});
   for (std::int64_t i = 0; i < 64; ++i) {
@@ -37,6 +38,7 @@ double train(const Strategy& strategy) {
     y.set(i, t * t);
   }
   Options options;
+  options.device(device);
   options.training.gradientAccumulation(4);
   options.setExecutionStrategy(strategy);
   Curve net;
@@ -49,12 +51,12 @@ double train(const Strategy& strategy) {
   return loss.at(0);
 }
 
-int run(const std::string& library) {
+int run(const std::string& library, const std::string& device) {
   for (const std::string& name : loadCustomOps(library)) {
     fmt::print("loaded {}\n", name);
   }
-  const double one = train(PipelinedExecution({Stage("hidden", "output")}));
-  const double two = train(PipelinedExecution("hidden", "output"));
+  const double one = train(PipelinedExecution({Stage("hidden", "output")}), device);
+  const double two = train(PipelinedExecution("hidden", "output"), device);
   fmt::print("one device: loss {:.9g}\ntwo devices: loss {:.9g}\n", one, two);
   return one == two ? 0 : cli::kFailed;
 }
@@ -68,5 +70,7 @@ int main(int argc, char** argv) {
       "custom_op");
   app.footer("Example:\n  custom_op build/bin/swish_ops.so");
   app.add_option("library", library, "The shared library with the op")->capture_default_str();
-  return cli::runProgram(app, argc, argv, [&] { return run(library); });
+  std::string device;
+  cli::addDeviceOption(app, device);
+  return cli::runProgram(app, argc, argv, [&] { return run(library, device); });
 }

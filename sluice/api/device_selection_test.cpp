@@ -1,13 +1,17 @@
 // Which devices of the machine a model gets, and how many replicas they hold.
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/sluice.h"
+#include "tests/support/device_variable.h"
 #include "tests/support/message_of.h"
 
 namespace sluice {
 namespace {
 
+using sluice::testing::DeviceVariable;
 using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -129,6 +133,80 @@ TEST(UseDeviceIds, NeedsAConnectionAndUnderTheIpuRulesADeviceThatThereCanBe) {
       compileMessage(twoStages().deviceIterations(2).enforceIpuRules(true).useDeviceIds({62, 64})),
       HasSubstr("device 64; there are 64"));
   EXPECT_EQ(compileMessage(twoStages().useDeviceIds({62, 64})), "nothing thrown");
+}
+
+/// "kind:index" of the devices, one replica behind the other.
+std::vector<std::string> namesOf(const Session& session) {
+  std::vector<std::string> names;
+  for (std::size_t r = 0; r < session.numReplicas(); ++r) {
+    for (std::size_t d = 0; d < session.numDevices(); ++d) {
+      const device::DeviceInfo& info = session.device(d, r).info();
+      names.push_back(info.kind + ":" + std::to_string(info.index));
+    }
+  }
+  return names;
+}
+
+TEST(DevicesByName, AreTheNextOfTheirKindUnlessTheyHaveANumber) {
+  struct Case {
+    const char* names;
+    std::int64_t replicas;
+    std::vector<std::string> made;
+  };
+  for (const Case& c : {Case{"cpu,far", 1, {"cpu:0", "far:0"}},
+                        Case{"far,cpu", 2, {"far:0", "cpu:0", "far:1", "cpu:1"}},
+                        Case{"far:1,far", 1, {"far:1", "far:0"}},
+                        Case{"far:0,far", 2, {"far:0", "far:1", "far:2", "far:3"}},
+                        Case{"far:4*2", 1, {"far:4", "far:4"}}}) {
+    SCOPED_TRACE(c.names);
+    PlacedNet net;
+    auto model = inferenceModel(
+        net, twoStages().deviceIterations(2).device(c.names).replicationFactor(c.replicas));
+    compile(model);
+    std::vector<std::string> made = namesOf(model.session());
+    EXPECT_THAT(made, ::testing::UnorderedElementsAreArray(c.made));
+    EXPECT_EQ(made[0], c.made[0]);
+  }
+}
+
+TEST(DevicesByName, OfSharesSayWhatTheyShare) {
+  PlacedNet net;
+  auto model = inferenceModel(
+      net, twoStages().deviceIterations(2).device("cpu:0*2").threads(2).memoryPerDevice("1MiB"));
+  compile(model);
+  for (const std::size_t d : {0U, 1U}) {
+    const device::DeviceInfo& info = model.session().device(d).info();
+    EXPECT_EQ(info.physicalId, 0);
+    EXPECT_EQ(info.shares, 2);
+    EXPECT_EQ(info.threads, 2);
+    EXPECT_EQ(info.memoryBytes, 1U << 20U);
+  }
+}
+
+TEST(DevicesByName, ThatAreTooFewForAllReplicasAreRefusedBeforeOneIsMade) {
+  PlacedNet net;
+  auto model = inferenceModel(
+      net, twoStages().deviceIterations(2).device("far:0,far:1,far:2").replicationFactor(2));
+  EXPECT_THAT(messageOf([&] { compile(model); }),
+              AllOf(HasSubstr("needs at least 4 devices"), HasSubstr("names 3")));
+  EXPECT_EQ(model.session().numReplicas(), 1U);
+}
+
+TEST(DevicesByName, OfTheVariableAreNamedAsItsOwnInErrors) {
+  PlacedNet net;
+  {
+    const DeviceVariable wrong("abacus");
+    EXPECT_THAT(messageOf([&] { inferenceModel(net, Options()); }),
+                AllOf(HasSubstr("'abacus'"), HasSubstr("variable SLUICE_DEVICE")));
+    inferenceModel(net, Options().device("cpu"));  // does not ask the variable
+  }
+  PlacedNet other;
+  const DeviceVariable far("far");
+  auto model = inferenceModel(other, Options());
+  EXPECT_EQ(model.session().device().info().kind, "far");
+  const DeviceVariable both("far,cpu*2");
+  EXPECT_THAT(messageOf([&] { inferenceModel(other, Options()); }),
+              AllOf(HasSubstr("devices 'far'"), HasSubstr("asks for 'far,cpu*2'")));
 }
 
 TEST(SelectDevices, MakesReplicasOfDevicesAndShards) {

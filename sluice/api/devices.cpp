@@ -21,8 +21,9 @@ bool devicesAreAvailable(std::int64_t count, std::string_view kind) {
   if (count < 1) {
     raise<InvalidArgument>("devicesAreAvailable: expected a count from 1 on, got {}", count);
   }
-  return std::ranges::any_of(availableDevices(),
-                             [&](const device::DeviceInfo& info) { return info.kind == kind; });
+  return std::ranges::any_of(devices::deviceKinds(), [&](const devices::KindInfo& info) {
+    return info.name == kind && info.unusable.empty() && (!info.count || count <= *info.count);
+  });
 }
 
 Options& MultiDevice::applyTo(Options& options) const {

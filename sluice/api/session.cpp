@@ -38,22 +38,13 @@ device::Tuning readTuning(const std::string& path) {
   }
 }
 
-/// The option, else SLUICE_DEVICE, else the CPU.
-std::string deviceNames(const Options& options) {
-  if (!options.device().names.empty()) {
-    return options.device().names;
-  }
-  const char* fromEnvironment = std::getenv("SLUICE_DEVICE");
-  return fromEnvironment == nullptr || *fromEnvironment == '\0' ? "cpu" : fromEnvironment;
-}
-
 }  // namespace
 
 Session::Session(const Options& options, std::uint64_t seed)
     : seed_(seed), tuningTable_(options.tuningTable()), deviceIds_(options.device().deviceIds) {
-  deviceList_ = devices::parseDevices(deviceNames(options));
-  if (options.device().names.empty() && deviceNames(options) != "cpu") {
-    log::info("session", "SLUICE_DEVICE is set: running on {}", deviceNames(options));
+  deviceList_ = devices::chosenDevices(options.device().names);
+  if (options.device().names.empty() && deviceList_ != devices::parseDevices("cpu")) {
+    log::info("session", "SLUICE_DEVICE is set: running on {}", deviceList_.str());
   }
   deviceRequest_ = {.threads = options.threads(),
                     .memoryBytes = options.memoryPerDevice(),
@@ -85,7 +76,9 @@ Session::Session(const Options& options, std::uint64_t seed)
 
 void Session::requireDevices(std::size_t devices, std::size_t replicas) const {
   const std::size_t needed = std::max(numDevices(), devices) * std::max(numReplicas(), replicas);
-  static_cast<void>(deviceList_.at(std::max(numDevices(), devices) - 1));
+  // Names with an index are used up by all replicas.
+  static_cast<void>(
+      deviceList_.at((deviceList_.isNumbered() ? needed : std::max(numDevices(), devices)) - 1));
   if (!deviceIds_.empty() && deviceIds_.size() < needed) {
     raise<InvalidArgument>("useDeviceIds names {} devices, the programs of the model need {}",
                            deviceIds_.size(),
@@ -96,13 +89,27 @@ void Session::requireDevices(std::size_t devices, std::size_t replicas) const {
 /// Names with an index are used up one by one; of others every replica has the same.
 std::unique_ptr<device::Device> Session::makeDevice(std::size_t numberInReplica) {
   const auto made = static_cast<std::size_t>(madeDevices_);
-  const bool numbered = std::ranges::any_of(
-      deviceList_.names, [](const devices::DeviceName& name) { return name.index.has_value(); });
   devices::DeviceRequest request = deviceRequest_;
-  request.name = deviceList_.at(numbered ? made : numberInReplica);
-  request.number = deviceIds_.empty() ? madeDevices_ : deviceIds_[made];
+  request.name = deviceList_.at(deviceList_.isNumbered() ? made : numberInReplica);
+  if (!deviceIds_.empty()) {
+    request.number = deviceIds_[made];
+  } else if (!request.name.index) {
+    request.number = nextNumber(request.name.kind);
+  }
   ++madeDevices_;
   return devices::makeDevice(request);
+}
+
+/// Of the kind: the first number that no name of the list and no device has.
+int Session::nextNumber(const std::string& kind) {
+  int& next = nextOfKind_[kind];
+  const auto named = [&](const devices::DeviceName& name) {
+    return name.kind == kind && name.index == next;
+  };
+  while (std::ranges::any_of(deviceList_.names, named)) {
+    ++next;
+  }
+  return next++;
 }
 
 std::vector<program::Target> Session::targets() {
@@ -201,12 +208,13 @@ Session::~Session() {
 }
 
 std::string Session::otherDevices(const Options& options) const {
-  if (devices::parseDevices(deviceNames(options)) != deviceList_) {
+  const devices::DeviceList asked = devices::chosenDevices(options.device().names);
+  if (asked != deviceList_) {
     return fmt::format(
         "the module already has a model on devices '{}'; this one asks for '{}': use the same for "
         "both",
-        deviceList_.names[0].str(),
-        deviceNames(options));
+        deviceList_.str(),
+        asked.str());
   }
   const device::DeviceInfo& info = device().info();
   if (info.threads != options.threads() || info.memoryBytes != options.memoryPerDevice()) {
@@ -283,15 +291,18 @@ void Session::requireRoom(const program::Program& lowered) const {
     const program::DevicePlan& plan = lowered.devices[d];
     const std::size_t known = d < largestTransient_.size() ? largestTransient_[d] : 0;
     const std::size_t transient = std::max(plan.transientBytes, known);
-    if (budget != 0 && plan.stateBytes + transient > budget) {
+    const std::size_t all = plan.ownBytes + plan.stateBytes + transient;
+    if (budget != 0 && all > budget) {
       raise<OutOfMemory>(
           "program '{}' brings the state of the model on device {} to {} bytes, and its largest "
-          "program has {} bytes of activations and scratch: {} in all, the device has {}",
+          "program has {} bytes of activations and scratch{}: {} in all, the device has {}",
           lowered.name,
           d,
           plan.stateBytes,
           transient,
-          plan.stateBytes + transient,
+          plan.ownBytes == 0 ? ""
+                             : fmt::format(", and the device takes {} for itself", plan.ownBytes),
+          all,
           budget);
     }
   }

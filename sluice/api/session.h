@@ -158,6 +158,7 @@ class Session : public nn::StateStore {
   /// Throws InvalidArgument if fewer devices were named than all programs so far need.
   void requireDevices(std::size_t devices, std::size_t replicas) const;
   std::unique_ptr<device::Device> makeDevice(std::size_t numberInReplica);
+  int nextNumber(const std::string& kind);
   void makeDevices(std::size_t count);
   /// What lowering has to know of the devices, by name in the list.
   std::vector<program::Target> targets();
@@ -175,6 +176,7 @@ class Session : public nn::StateStore {
   std::string tuningTable_;
   std::vector<std::int32_t> deviceIds_;  // of the machine, in the order of use; empty: from 0 on
   std::int32_t madeDevices_ = 0;         // of all replicas
+  std::map<std::string, int> nextOfKind_;
   devices::DeviceList deviceList_;
   devices::DeviceRequest deviceRequest_;               // what all devices have in common
   std::vector<std::size_t> largestTransient_;          // by device, of the programs so far

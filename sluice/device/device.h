@@ -36,17 +36,17 @@ struct DeviceInfo {
   std::string description;  ///< processor, instruction set, library versions: the scope of R10
   int index = 0;
   int threads = 1;
-  std::size_t memoryBytes = 0;  ///< the budget; 0: not limited
+  std::size_t memoryBytes = 0;  ///< the budget, of each share; 0: not limited
   std::size_t ownBytes = 0;     ///< of the budget, what the kind itself takes
   std::size_t alignment = 64;   ///< of every buffer
   bool hostReadable = true;     ///< the host may read its memory
   bool asynchronous = false;    ///< queues return before the work is done
   int physicalId = 0;           ///< devices with the same one share hardware
-  int shares = 1;               ///< among so many
+  int shares = 1;               ///< among so many, each with these threads and this budget
   int copyEngines = 0;          ///< copies that run beside kernels; 0: the host's threads
-  double launchSeconds = 0;     ///< fixed cost of a launch
+  double launchSeconds = 0;     ///< fixed cost of a launch; 0: not known
   ComputeRates rates = {};
-  double memoryBytesPerSecond = 0;
+  double memoryBytesPerSecond = 0;  ///< read and written; 0: not known
   Link hostLink = {};
   Link peerLink = {};  ///< to another device of the kind
 };

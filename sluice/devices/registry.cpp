@@ -3,47 +3,44 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <limits>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/far/far_device.h"
+#include "sluice/devices/kind.h"
 
 namespace sluice::devices {
 namespace {
-
-struct Kind {
-  std::string_view name;
-  std::string_view summary;
-  std::string (*unusable)();  ///< why it cannot be used here; empty: it can
-  int (*count)();             ///< devices with a number of their own
-  std::unique_ptr<device::Device> (*make)(const DeviceRequest&);
-};
 
 std::string always() {
   return "";
 }
 
-/// Made on demand, any number of them.
-int anyNumber() {
-  return std::numeric_limits<int>::max();
+/// Made on demand.
+std::optional<int> anyNumber() {
+  return std::nullopt;
 }
 
 int indexOf(const DeviceRequest& request) {
   return request.name.index.value_or(request.number);
 }
 
+/// All CPU devices are this machine: those of cpu*3 share it like those of cpu:0*3.
 std::unique_ptr<device::Device> makeCpu(const DeviceRequest& request) {
   return cpu::makeCpuDevice({.index = indexOf(request),
+                             .shares = request.name.shares,
                              .threads = request.threads,
                              .memoryBytes = request.memoryBytes,
                              .tuning = request.tuning});
 }
 
+/// Those of far*3 are three, those of far:0*3 are one.
 std::unique_ptr<device::Device> makeFar(const DeviceRequest& request) {
   return far::makeFarDevice({.index = indexOf(request),
+                             .shares = request.name.index ? request.name.shares : 1,
                              .threads = request.threads,
                              .memoryBytes = request.memoryBytes,
                              .tuning = request.tuning});
@@ -58,21 +55,29 @@ constexpr std::array<Kind, 2> kKinds = {{
      makeFar},
 }};
 
-std::string kindNames() {
-  std::string names;
-  for (const Kind& kind : kKinds) {
-    names += (names.empty() ? "" : ", ") + std::string(kind.name);
-  }
-  return names;
-}
-
-const Kind& kindOf(std::string_view name) {
-  const auto found = std::ranges::find(kKinds, name, &Kind::name);
-  if (found == kKinds.end()) {
-    raise<InvalidArgument>(
-        "there is no kind of device '{}'; this build has: {}", name, kindNames());
+const Kind& kindOf(std::string_view name, std::span<const Kind> kinds) {
+  const auto found = std::ranges::find(kinds, name, &Kind::name);
+  if (found == kinds.end()) {
+    std::string names;
+    for (const Kind& kind : kinds) {
+      names += (names.empty() ? "" : ", ") + std::string(kind.name);
+    }
+    raise<InvalidArgument>("there is no kind of device '{}'; this build has: {}", name, names);
   }
   return *found;
+}
+
+void requireUsable(const Kind& kind) {
+  if (const std::string why = kind.unusable(); !why.empty()) {
+    raise<DeviceError>("devices of kind '{}' cannot be used here: {}", kind.name, why);
+  }
+}
+
+void requireThere(const Kind& kind, int index) {
+  if (const std::optional<int> count = kind.count(); count && index >= *count) {
+    raise<InvalidArgument>(
+        "there is no device {}:{}; this machine has {} of the kind", kind.name, index, *count);
+  }
 }
 
 [[noreturn]] void refuseForm(std::string_view text, std::string_view all) {
@@ -118,16 +123,29 @@ std::string DeviceName::str() const {
 const DeviceName& DeviceList::at(std::size_t i) const {
   if (i >= names.size() && !endless) {
     raise<InvalidArgument>(
-        "the model needs at least {} devices, and its list of devices names {}: name more, or a "
-        "kind "
-        "without index and shares at the end",
+        "the model needs at least {} devices, and its list of devices names {}{}: name more, or a "
+        "kind without index and shares at the end",
         i + 1,
-        names.size());
+        names.size(),
+        source.empty() ? "" : fmt::format(" (in {})", source));
   }
   return names[std::min(i, names.size() - 1)];
 }
 
-DeviceList parseDevices(std::string_view all) {
+bool DeviceList::isNumbered() const {
+  return std::ranges::any_of(names, [](const DeviceName& name) { return name.index.has_value(); });
+}
+
+/// A name with shares stands there once for each of them.
+std::string DeviceList::str() const {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); i += static_cast<std::size_t>(names[i].shares)) {
+    text += (text.empty() ? "" : ",") + names[i].str();
+  }
+  return text;
+}
+
+DeviceList parseDevices(std::string_view all, std::span<const Kind> kinds) {
   constexpr int kMostShares = 1024;
   DeviceList list;
   for (std::string_view rest = all;;) {
@@ -138,15 +156,10 @@ DeviceList parseDevices(std::string_view all) {
     }
     const std::optional<int> shares = cutNumber(text, '*', all);
     const std::optional<int> index = cutNumber(text, ':', all);
-    const Kind& kind = kindOf(text);
-    if (const std::string why = kind.unusable(); !why.empty()) {
-      raise<DeviceError>("devices of kind '{}' cannot be used here: {}", kind.name, why);
-    }
-    if (index && *index >= kind.count()) {
-      raise<InvalidArgument>("there is no device {}:{}; this machine has {} of the kind",
-                             kind.name,
-                             *index,
-                             kind.count());
+    const Kind& kind = kindOf(text, kinds);
+    requireUsable(kind);
+    if (index) {
+      requireThere(kind, *index);
     }
     if (shares && (*shares < 1 || *shares > kMostShares)) {
       raise<InvalidArgument>(
@@ -162,19 +175,55 @@ DeviceList parseDevices(std::string_view all) {
   }
 }
 
-std::vector<KindInfo> deviceKinds() {
+std::vector<KindInfo> deviceKinds(std::span<const Kind> kinds) {
   std::vector<KindInfo> all;
-  for (const Kind& kind : kKinds) {
-    KindInfo& info = all.emplace_back(KindInfo{kind.name, kind.summary, kind.unusable(), {}});
+  for (const Kind& kind : kinds) {
+    KindInfo& info = all.emplace_back(KindInfo{kind.name, kind.summary, kind.unusable(), {}, {}});
     if (info.unusable.empty()) {
+      info.count = kind.count();
       info.info = kind.make({.name = {.kind = std::string(kind.name)}})->info();
     }
   }
   return all;
 }
 
+std::unique_ptr<device::Device> makeDevice(const DeviceRequest& request,
+                                           std::span<const Kind> kinds) {
+  const Kind& kind = kindOf(request.name.kind, kinds);
+  requireUsable(kind);
+  requireThere(kind, indexOf(request));
+  return kind.make(request);
+}
+
+DeviceList parseDevices(std::string_view text) {
+  return parseDevices(text, kKinds);
+}
+
+DeviceList chosenDevices(std::string_view text) {
+  if (!text.empty()) {
+    return parseDevices(text);
+  }
+  const char* fromEnvironment = std::getenv("SLUICE_DEVICE");
+  if (fromEnvironment == nullptr || *fromEnvironment == '\0') {
+    return parseDevices("cpu");
+  }
+  constexpr std::string_view kSource = "the environment variable SLUICE_DEVICE";
+  try {
+    DeviceList list = parseDevices(fromEnvironment);
+    list.source = kSource;
+    return list;
+  } catch (Error& error) {
+    error.at(kSource);
+    throw;
+  }
+}
+
+std::vector<KindInfo> deviceKinds() {
+  return deviceKinds(kKinds);
+}
+
 std::unique_ptr<device::Device> makeDevice(const DeviceRequest& request) {
-  return kindOf(request.name.kind).make(request);
+  return makeDevice(request, kKinds);
 }
 
 }  // namespace sluice::devices

@@ -3,7 +3,7 @@
 //   cpu            as many devices of the kind as a model needs
 //   far*3          three devices of the kind
 //   cuda:1         the device of that number
-//   cuda:0*4       four devices that share it
+//   cuda:0*4       four devices that share it, each with all threads and the whole budget
 //   cpu,far*2      several: a device of the model for each, the last kind for all that follow
 //
 // A kind is one line in registry.cpp.
@@ -34,10 +34,18 @@ struct DeviceName {
 struct DeviceList {
   std::vector<DeviceName> names;
   bool endless = true;  ///< the last name holds for all devices that follow
+  std::string source;   ///< where its text is from, for errors; empty: whoever parsed it knows
 
-  bool operator==(const DeviceList&) const = default;
+  /// Whatever the source.
+  bool operator==(const DeviceList& other) const {
+    return names == other.names && endless == other.endless;
+  }
   /// Of device i. Throws InvalidArgument if the list ends before.
   const DeviceName& at(std::size_t i) const;
+  /// Whether any name has an index.
+  bool isNumbered() const;
+  /// In the form that parseDevices reads.
+  std::string str() const;
 };
 
 /// Throws InvalidArgument that shows the form and names the kinds for text of another form, and for
@@ -45,10 +53,15 @@ struct DeviceList {
 /// cannot be used here.
 DeviceList parseDevices(std::string_view text);
 
+/// What a user chose: the text, else SLUICE_DEVICE, else "cpu". Errors say if it is the variable's
+/// text.
+DeviceList chosenDevices(std::string_view text);
+
 struct KindInfo {
   std::string_view name;
   std::string_view summary;  ///< a sentence for people
   std::string unusable;      ///< why it cannot be used here; empty: it can
+  std::optional<int> count;  ///< devices of the machine; none: any number, made on demand
   device::DeviceInfo info;   ///< of a device of the kind, if it can be used
 };
 /// All kinds that were built, in the order of registry.cpp.
@@ -56,12 +69,13 @@ std::vector<KindInfo> deviceKinds();
 
 struct DeviceRequest {
   DeviceName name;
-  int number = 0;  ///< among the devices of a model: its index if the name has none
+  int number = 0;  ///< its index if the name has none
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: not limited
   device::Tuning tuning = {};
 };
 
+/// Throws as parseDevices does.
 std::unique_ptr<device::Device> makeDevice(const DeviceRequest& request);
 
 }  // namespace sluice::devices

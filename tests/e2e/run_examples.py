@@ -47,6 +47,7 @@ def number(pattern, text):
 
 def linear_regression(programs):
     text = programs.run("linear_regression")
+    check(programs.run("linear_regression", "--device", "far") == text, "far gives other numbers")
     slope = number(r"slope ([-\d.]+)", text)
     intercept = number(r"intercept ([-\d.]+)", text)
     check(abs(slope - 2) < 0.01 and abs(intercept - 1) < 0.01, text)
@@ -64,6 +65,9 @@ def custom_op(programs):
     """One and two devices agree; the command line reads files that use the library."""
     text = programs.run("custom_op")
     losses = re.findall(r"devices?: loss (\S+)", text)
+    far = programs.run("custom_op", "--device", "far")
+    check(re.findall(r"devices?: loss (\S+)", far) == losses, far)
+    check("runs on the host" in far and "runs on the host" not in text, far)
     check("loaded com.example.Swish.1" in text and len(losses) == 2, text)
     check(losses[0] == losses[1] and float(losses[0]) < 1e-3, text)
     check("there is no library" in programs.run("custom_op", "none.so", code=1), "no error")
@@ -83,6 +87,7 @@ def custom_op(programs):
 def live_loss(programs):
     """Every step's loss in order, and a fitted line."""
     text = programs.run("live_loss")
+    check(programs.run("live_loss", "--device", "far") == text, "far gives other numbers")
     losses = re.findall(r"^step (\d+) loss ([\d.]+)$", text, re.MULTILINE)
     check([int(step) for step, _ in losses] == list(range(1, 101)), text)
     check(float(losses[0][1]) > 1 and float(losses[-1][1]) < 1e-4, text)
@@ -92,6 +97,7 @@ def live_loss(programs):
 
 def repeat_loop(programs):
     text = programs.run("repeat_loop")
+    check(programs.run("repeat_loop", "--device", "far") == text, "far gives other numbers")
     check(text == "d1: [10, 800], from 2.0 to 2.0\nd2: [10, 800], from 0.0 to 0.0\n", text)
 
 
@@ -350,10 +356,25 @@ GRAPH = """graph "demo" {
 """
 
 
+def devices(programs):
+    """The kinds with what was measured, for people and as JSON."""
+    text = programs.run("sluice", "devices", "--threads", 2)
+    check(re.search(r"\d+ hardware threads", text) and re.search(r"^cpu (.*\n)+far ", text, re.M), text)
+    check(text.count("measured now, with 2 threads") == 2, text)
+    check("the host cannot read it" in text and "kind[:index][*shares]" in text, text)
+    found = json.loads(programs.run("sluice", "devices", "--json"))
+    check(found["hostThreads"] >= 1 and [k["kind"] for k in found["kinds"]] == ["cpu", "far"], found)
+    for kind in found["kinds"]:
+        check(kind["devices"] is None and kind["hostReadable"] == (kind["kind"] == "cpu"), kind)
+        measured = kind["measured"]
+        rates = [*measured.pop("flopsPerSecond").values(), *measured.values()]
+        check(len(rates) == 9 and all(rate > 0 for rate in rates), kind)
+    programs.run("sluice", "devices", "--threads", 0, code=2)
+
+
 def command_line(programs):
     check(re.search(r"sluice \d+\.\d+\.\d+\n", programs.run("sluice", "version")), "version")
-    text = programs.run("sluice", "devices")
-    check(re.search(r"\d+ hardware threads", text) and re.search(r"^cpu .*\n.*\nfar ", text, re.M), text)
+    devices(programs)
     ops = programs.run("sluice", "ops").splitlines()
     names = [line.split()[0] for line in ops[1:]]
     check(len(names) > 70 and {"matmul", "conv", "dropout"} <= set(names), names)
@@ -384,6 +405,12 @@ def inspect(programs, folder):
     check("= fused(" in passes and 'output "y"' in passes, passes)
     program = programs.run("sluice", "inspect", path, "--program")
     check("lane" in program and "fused" in program, program)
+    check("staging on the host" not in program, program)
+    far = programs.run("sluice", "inspect", path, "--program", "--device", "far")
+    check("staging on the host" in far, far)
+    check("cpu, far" in programs.run("sluice", "inspect", path, "--program", "--device", "abacus",
+                                     code=1), "abacus")
+    check("--program" in programs.run("sluice", "inspect", path, "--device", "far", code=2), "alone")
     check("cannot open" in programs.run("sluice", "inspect", folder / "none", code=1), "missing")
     check("graph \"" in programs.run("sluice", "inspect", path, "--text"), "no text")
     model = "/usr/share/libonnx-testdata/data/node/test_add/model.onnx"
@@ -526,6 +553,7 @@ def programs(programs):
         check("Exit codes: 0 done, 1 failed, 2 wrong usage, 130" in text, text)
         needed = ("model.onnx",) if name == "onnx_model" else ()
         check("--unknown" in programs.run(name, *needed, "--unknown", code=2), name)
+        check("--device TEXT" in text and "kind[:index][*shares]" in text, text)
     known = {*EXAMPLES, "sluice", "readme_example", "onnx_node_tests", "swish_ops.so"}
     found = {path.name for path in programs.folder.iterdir() if not path.name.startswith("bench_")}
     check(known <= found, f"missing: {known - found}")

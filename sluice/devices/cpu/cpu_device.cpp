@@ -75,7 +75,9 @@ class CpuDevice final : public device::Device {
              .description = describeCpu(),
              .index = options.index,
              .threads = options.threads,
-             .memoryBytes = options.memoryBytes};
+             .memoryBytes = options.memoryBytes,
+             .physicalId = 0,  // whatever its number, it is this machine
+             .shares = options.shares};
   }
 
   const device::DeviceInfo& info() const override { return info_; }

@@ -12,6 +12,7 @@ namespace sluice::devices::cpu {
 
 struct CpuDeviceOptions {
   int index = 0;
+  int shares = 1;  ///< of the name that it was asked for by
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: not limited
   device::Tuning tuning = {};   ///< overrides entries of the shipped table

@@ -47,6 +47,7 @@ class FarDevice final : public device::Device {
              .hostReadable = false,
              .asynchronous = true,
              .physicalId = options.index,
+             .shares = options.shares,
              .hostLink = options.hostLink,
              .peerLink = options.peerLink};
   }

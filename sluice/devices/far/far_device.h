@@ -13,6 +13,7 @@ namespace sluice::devices::far {
 
 struct FarDeviceOptions {
   int index = 0;
+  int shares = 1;  ///< among so many devices of this index it is shared
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: not limited
   device::Tuning tuning = {};   ///< overrides entries of the shipped table

@@ -1,0 +1,30 @@
+// The table of kinds that the registry works on. For registry.cpp, and for tests that bring kinds
+// of their own: one that cannot be used here, one of few devices.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/devices/registry.h"
+
+namespace sluice::devices {
+
+struct Kind {
+  std::string_view name;
+  std::string_view summary;
+  std::string (*unusable)();      ///< why it cannot be used here; empty: it can
+  std::optional<int> (*count)();  ///< devices of the machine; none: made on demand, any number
+  std::unique_ptr<device::Device> (*make)(const DeviceRequest&);
+};
+
+// What registry.h has, for the kinds of a table.
+DeviceList parseDevices(std::string_view text, std::span<const Kind> kinds);
+std::vector<KindInfo> deviceKinds(std::span<const Kind> kinds);
+std::unique_ptr<device::Device> makeDevice(const DeviceRequest& request,
+                                           std::span<const Kind> kinds);
+
+}  // namespace sluice::devices

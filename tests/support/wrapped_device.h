@@ -1,0 +1,108 @@
+// A device that works by another one and says of itself what a test wants; it can get lost.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "sluice/base/error.h"
+#include "sluice/device/device.h"
+
+namespace sluice::testing {
+
+/// How a device is lost: a launch throws, or it is accepted and the queue fails afterwards.
+enum class Loss : std::uint8_t { No, AtLaunch, InQueue };
+
+class WrappedQueue final : public device::Queue {
+ public:
+  WrappedQueue(std::unique_ptr<device::Queue> inner, const std::atomic<Loss>& loss)
+      : inner_(std::move(inner)), loss_(loss) {}
+
+ private:
+  void doLaunch(device::Executable& executable,
+                std::span<const device::Address> buffers,
+                const ir::RunInfo& info) override {
+    if (loss_ == Loss::AtLaunch) {
+      raise<DeviceError>("the device is gone");
+    }
+    if (loss_ == Loss::InQueue && failure_ == nullptr) {
+      failure_ = std::make_exception_ptr(DeviceError("the device is gone"));
+    }
+    if (failure_ == nullptr) {
+      inner_->launch(executable, buffers, info);
+    }
+  }
+  void doCopy(device::Address to, device::Address from, std::size_t bytes) override {
+    if (failure_ == nullptr) {
+      inner_->copy(to, from, bytes);
+    }
+  }
+  void doFill(device::Address to, std::byte value, std::size_t bytes) override {
+    if (failure_ == nullptr) {
+      inner_->fill(to, value, bytes);
+    }
+  }
+  void doSum(device::Address to,
+             std::span<const device::Address> from,
+             DType type,
+             std::int64_t elements) override {
+    if (failure_ == nullptr) {
+      inner_->sum(to, from, type, elements);
+    }
+  }
+  void doRecord(device::Event& event) override { inner_->record(event); }
+  void doWait(const device::Event& event) override { inner_->wait(event); }
+  void doStamp(device::Stamp& stamp, std::int64_t number, device::Clock clock) override {
+    if (failure_ == nullptr) {
+      inner_->useClock(clock);
+      inner_->stamp(stamp, number);
+    }
+  }
+  void doFinish() override {
+    inner_->finish();
+    if (const std::exception_ptr failure = std::exchange(failure_, nullptr)) {
+      std::rethrow_exception(failure);
+    }
+  }
+  bool doIsIdle() const override { return inner_->isIdle(); }
+  std::exception_ptr doFailure() const override {
+    return failure_ != nullptr ? failure_ : inner_->failure();
+  }
+
+  std::unique_ptr<device::Queue> inner_;
+  const std::atomic<Loss>& loss_;
+  std::exception_ptr failure_;
+};
+
+class WrappedDevice final : public device::Device {
+ public:
+  explicit WrappedDevice(std::unique_ptr<device::Device> inner)
+      : said(inner->info()), inner_(std::move(inner)) {}
+
+  const device::DeviceInfo& info() const override { return said; }
+  const device::KernelTable& kernels() const override { return inner_->kernels(); }
+  std::unique_ptr<device::Queue> makeQueue() override {
+    return std::make_unique<WrappedQueue>(inner_->makeQueue(), loss);
+  }
+  std::unique_ptr<device::Event> makeEvent() override { return inner_->makeEvent(); }
+
+  device::DeviceInfo said;
+  std::atomic<Loss> loss{Loss::No};
+
+ private:
+  std::unique_ptr<device::Memory> doAllocate(std::size_t bytes) override {
+    return inner_->allocate(bytes);
+  }
+  std::unique_ptr<device::Memory> doAllocatePinned(std::size_t bytes) override {
+    return inner_->allocatePinned(bytes);
+  }
+  std::unique_ptr<device::Executable> doPrepare(
+      std::span<const device::KernelCall> calls) override {
+    return inner_->prepare(calls);
+  }
+
+  std::unique_ptr<device::Device> inner_;
+};
+
+}  // namespace sluice::testing
