@@ -43,7 +43,7 @@ class Product {
 
   void run(int times) {
     for (int i = 0; i < times; ++i) {
-      queue_.launch(*executable_, addresses_, {});
+      queue_.launch(*executable_, addresses_);
     }
     queue_.finish();
   }

@@ -149,6 +149,7 @@ class Cutter {
       TaskEntry& receive = entryAt(at);
       receive.task.kind = TaskKind::Receive;
       receive.task.subject = number;
+      lanes_[index(at.lane)].kind = LaneKind::Receive;  // all that it copies is from there
       std::erase_if(receive.waits,
                     [&, place = at](const Wait& wait) { return isOfSender(place, wait); });
     }
@@ -254,6 +255,9 @@ class Joiner {
     for (const Place& lane : lanes) {
       const auto number = index(lane.at.lane);
       whole_.lanes.push_back(parts_[lane.part].program.lanes[number]);
+      if (whole_.lanes.back().kind == LaneKind::Receive) {
+        whole_.lanes.back().kind = LaneKind::Exchange;
+      }
       std::vector<TaskEntry>& list = joined.emplace_back();
       for (const TaskEntry& entry : lists_[lane.part][number]) {
         list.push_back(joinedTask(lane.part, entry));

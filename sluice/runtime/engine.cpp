@@ -16,8 +16,9 @@
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
 #include "sluice/base/log.h"
-#include "sluice/program/lower.h"
 #include "sluice/runtime/checked_segment.h"
+#include "sluice/runtime/communicator.h"
+#include "sluice/runtime/lane_devices.h"
 #include "sluice/runtime/lane_run.h"
 #include "sluice/runtime/prepared_segment.h"
 #include "sluice/runtime/remote_link.h"
@@ -142,10 +143,19 @@ struct Engine::Impl {
                     [this, laneClass, seen = step.load()] { threadLoop(laneClass, seen); }));
   }
 
-  /// As many as may wait for remote memory at a time; between steps only.
-  void growRemote(std::size_t lanes) {
+  /// As many as may wait for remote memory or other owners at a time; between steps only. Whoever
+  /// waits for another owner must keep nobody from sending, so their lanes have a thread each.
+  void growRemote(std::span<const std::unique_ptr<LaneRun>> lanes) {
     constexpr std::size_t kMost = 32;
-    for (; remoteThreads < std::min(lanes, kMost); ++remoteThreads) {
+    std::size_t remote = 0;
+    std::size_t messages = 0;
+    for (const auto& lane : lanes) {
+      const program::LaneKind kind = lane->plan().kind;
+      const bool isMessage = kind == program::LaneKind::Send || kind == program::LaneKind::Receive;
+      messages += isMessage ? 1 : 0;
+      remote += lane->laneClass() == LaneClass::Remote && !isMessage ? 1 : 0;
+    }
+    for (; remoteThreads < messages + std::min(remote, kMost); ++remoteThreads) {
       addThread(LaneClass::Remote);
     }
   }
@@ -185,6 +195,9 @@ struct Engine::Impl {
       args->feed.interrupt();
       args->sink.interrupt();
       links.interrupt();
+      if (args->peers != nullptr) {
+        args->peers->communicator.interrupt("the step of another owner has failed");
+      }
       ended.notify_all();
     }
     wakeAll();
@@ -540,43 +553,6 @@ void Engine::makeKernels(LoadedProgram& loaded, CheckFinite check) {
 
 namespace {
 
-/// Who copies into the memory of `to` from that of `from`.
-device::Device& copier(device::Device& to, device::Device& from) {
-  if (from.info().hostReadable || from.info().kind == to.info().kind) {
-    return to;
-  }
-  if (!to.info().hostReadable) {
-    raise<Unsupported>(
-        "devices of kinds '{}' and '{}' cannot send data to each other: neither can read the "
-        "memory "
-        "of the other",
-        from.info().kind,
-        to.info().kind);
-  }
-  return from;
-}
-
-/// Whose queue runs the tasks of a lane.
-device::Device& queueDevice(const program::Lane& lane, std::span<device::Device* const> devices) {
-  device::Device& own = *devices[static_cast<std::size_t>(lane.device)];
-  const bool copies = lane.kind == program::LaneKind::Exchange && lane.peer >= 0;
-  return copies ? copier(own, *devices[static_cast<std::size_t>(lane.peer)]) : own;
-}
-
-/// The host's data reaches a device that works by itself only through pinned memory.
-void requireStaged(const Program& program, std::span<device::Device* const> devices) {
-  for (const std::vector<program::Stream>* streams : {&program.feeds, &program.drains}) {
-    for (const program::Stream& stream : *streams) {
-      const auto device = static_cast<std::size_t>(program.buffer(stream.buffer).device);
-      SLUICE_CHECK(stream.staging || !program::targetOf(*devices[device]).staged,
-                   "'{}' of a program for other devices than those of the engine: a device of kind "
-                   "'{}' takes it from staging memory",
-                   stream.name,
-                   devices[device]->info().kind);
-    }
-  }
-}
-
 /// A queue begins a step without the failures of another one.
 void forget(device::Queue& queue) {
   try {
@@ -612,8 +588,7 @@ std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
           *loaded->plans_, *loaded->laggards_, l, r, queueDevice(p.lanes[l], devices)));
     }
   }
-  impl_->growRemote(static_cast<std::size_t>(std::ranges::count(
-      loaded->lanes_, LaneClass::Remote, [](const auto& lane) { return lane->laneClass(); })));
+  impl_->growRemote(loaded->lanes_);
   return loaded;
 }
 

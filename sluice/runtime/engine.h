@@ -26,6 +26,7 @@
 namespace sluice::runtime {
 
 class CheckedSegment;
+class Communicator;
 class Laggards;
 class LaneRun;
 class PreparedSegment;
@@ -75,6 +76,12 @@ class LoadedProgram {
   std::uint64_t generation_ = 0;  // of the states when the addresses were taken
 };
 
+/// The other owners of a Program that was cut: who has which device.
+struct Peers {
+  Communicator& communicator;
+  std::vector<std::int32_t> rankOf;  ///< by device
+};
+
 /// Micro-batches are numbered over the replicas of the program: number m of replica r of R is
 /// m R + r, for feed, sink and random numbers.
 struct StepArgs {
@@ -91,6 +98,9 @@ struct StepArgs {
   /// What the step belongs to: its functions may not take this turn, and it may be cancelled before
   /// the step begins. Null: nothing.
   const Turn* turn = nullptr;
+  /// Set: the program is a part, whose messages go this way. A step that fails ends those of the
+  /// other owners, too.
+  const Peers* peers = nullptr;
   /// Keeps feed and sink alive while a thread is in one of them, possibly after run() has thrown.
   std::shared_ptr<const void> owner = nullptr;
 };

@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/registry.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/loss_ops.h"
 #include "tests/support/arena.h"
+#include "tests/support/device_group.h"
 #include "tests/support/machine.h"
 #include "tests/support/small_models.h"
 #include "tests/support/staged_models.h"
@@ -25,62 +25,14 @@ using testing::f32;
 
 using schedule::PipelineKind;
 using sluice::testing::Chain;
+using Group = sluice::testing::DeviceGroup;
 using sluice::testing::chainModel;
 using sluice::testing::ChainRun;
-using sluice::testing::lowerChain;
+using sluice::testing::inputsOf;
 using sluice::testing::MapFeed;
 using sluice::testing::MapSink;
-using sluice::testing::randomInputs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr std::uint64_t kSeed = 5;
-
-/// Several devices with one engine.
-class Group {
- public:
-  explicit Group(std::size_t count,
-                 const EngineOptions& options = {},
-                 const std::string& kind = "cpu") {
-    std::vector<device::Device*> all;
-    for (std::size_t d = 0; d < count; ++d) {
-      devices.push_back(
-          devices::makeDevice({.name = {.kind = kind}, .number = static_cast<int>(d)}));
-      all.push_back(devices.back().get());
-    }
-    state = std::make_unique<ModelState>(all, kSeed);
-    engine = std::make_unique<Engine>(*state, options);
-  }
-
-  Chain lower(const ir::Graph& graph, const ChainRun& run) const {
-    return lowerChain(graph, run, {program::targetOf(*devices[0])});
-  }
-  std::unique_ptr<LoadedProgram> load(const Chain& chain) {
-    state->adopt(chain.state);
-    return engine->load(chain.program);
-  }
-
-  MapSink step(LoadedProgram& loaded, std::vector<ops::TensorMap> inputs) {
-    const auto perRound = static_cast<std::size_t>(loaded.program().microBatchesPerRound);
-    const auto rounds = static_cast<std::int32_t>(inputs.size() / perRound);
-    MapFeed feed(loaded.program(), std::move(inputs));
-    MapSink sink(loaded.program());
-    engine->run(loaded, {.feed = feed, .sink = sink, .rounds = rounds});
-    return sink;
-  }
-
-  std::vector<std::unique_ptr<device::Device>> devices;
-  std::unique_ptr<ModelState> state;
-  std::unique_ptr<Engine> engine;
-};
-
-std::vector<ops::TensorMap> inputsOf(const ir::Graph& graph, std::int64_t count) {
-  std::vector<ops::TensorMap> inputs;
-  for (std::int64_t m = 0; m < count; ++m) {
-    inputs.push_back(randomInputs(graph, 3, m));
-  }
-  return inputs;
-}
 
 /// Hashes of all variables after two steps of two rounds.
 std::map<std::string, std::uint64_t> trained(const ir::Graph& graph,
@@ -138,7 +90,8 @@ std::size_t entriesFor(std::int32_t stages, std::size_t replicas) {
   const Chain chain = group.lower(graph, run);
   std::vector<std::unique_ptr<ModelState>> more;
   while (more.size() + 1 < replicas) {
-    more.push_back(std::make_unique<ModelState>(group.state->devices(), kSeed));
+    more.push_back(
+        std::make_unique<ModelState>(group.state->devices(), sluice::testing::kGroupSeed));
     more.back()->adopt(chain.state);
     group.engine->addReplica(*more.back());
   }

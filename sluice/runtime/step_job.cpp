@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "sluice/base/cancelled.h"
+#include "sluice/base/error.h"
+#include "sluice/runtime/communicator.h"
 #include "sluice/runtime/reduce.h"
 
 namespace sluice::runtime {
@@ -119,6 +121,32 @@ void moveRemote(const StepJob& job,
                   fetches ? RemoteLinks::Direction::In : RemoteLinks::Direction::Out,
                   transfer.bytes,
                   begin);
+}
+
+/// One end of a message, in a thread that may wait for the other end.
+void passMessage(const StepJob& job, LaneRun& lane, const Task& task, std::int32_t round) {
+  const program::Message& message = job.program->messages[static_cast<std::size_t>(task.subject)];
+  const bool sends = task.kind == TaskKind::Send;
+  const std::int32_t device = sends ? message.to : message.from;
+  SLUICE_CHECK(job.args->peers != nullptr, "a part of a program is run without its other owners");
+  const Peers& peers = *job.args->peers;
+  const std::int32_t rank = peers.rankOf[static_cast<std::size_t>(device)];
+  device::Address address;
+  std::size_t bytes = 0;
+  if (message.transfer >= 0) {
+    const auto number = static_cast<std::size_t>(message.transfer);
+    const program::Transfer& transfer = job.program->transfers[number];
+    bytes = transfer.bytes;
+    address = addressOf(job, lane, sends ? transfer.from : transfer.to, task, round);
+    if (!sends && job.written->transfers[number]) {
+      job.wrote->store(true, std::memory_order_relaxed);
+    }
+  }
+  if (sends) {
+    peers.communicator.send(lane.queue(), rank, task.subject, address, bytes);
+  } else {
+    peers.communicator.receive(lane.queue(), rank, task.subject, address, bytes);
+  }
 }
 
 /// All replicas run the same task, so their sources have the same slot.
@@ -248,7 +276,8 @@ void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& ro
       break;
     case TaskKind::Send:
     case TaskKind::Receive:
-      SLUICE_CHECK(false, "a part of a program is run without its other owners");
+      passMessage(job, lane, task, round);
+      break;
   }
 }
 

@@ -20,9 +20,12 @@ class WrappedQueue final : public device::Queue {
       : inner_(std::move(inner)), loss_(loss) {}
 
  private:
-  void doLaunch(device::Executable& executable,
-                std::span<const device::Address> buffers,
-                const ir::RunInfo& info) override {
+  void doSetRun(const ir::RunInfo& info) override {
+    if (failure_ == nullptr) {
+      inner_->setRun(info);
+    }
+  }
+  void doLaunch(device::Executable& executable, std::span<const device::Address> buffers) override {
     if (loss_ == Loss::AtLaunch) {
       raise<DeviceError>("the device is gone");
     }
@@ -30,7 +33,7 @@ class WrappedQueue final : public device::Queue {
       failure_ = std::make_exception_ptr(DeviceError("the device is gone"));
     }
     if (failure_ == nullptr) {
-      inner_->launch(executable, buffers, info);
+      inner_->launch(executable, buffers);
     }
   }
   void doCopy(device::Address to, device::Address from, std::size_t bytes) override {

@@ -1,0 +1,183 @@
+// Parts of a Program, each run by an engine of its own as processes would: the same bits as the
+// whole, and a failure of one ends all.
+#include <array>
+#include <map>
+#include <string>
+#include <thread>
+
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/program/barriers.h"
+#include "sluice/program/owners.h"
+#include "sluice/runtime/communicator.h"
+#include "tests/support/device_group.h"
+
+namespace sluice::runtime {
+namespace {
+
+using schedule::PipelineKind;
+using sluice::testing::Chain;
+using sluice::testing::chainModel;
+using sluice::testing::ChainRun;
+using sluice::testing::DeviceGroup;
+using sluice::testing::inputsOf;
+using sluice::testing::MapSink;
+using ::testing::HasSubstr;
+
+constexpr std::size_t kDevices = 4;
+
+/// What a run left: variables and outputs.
+struct Left {
+  std::map<std::string, std::uint64_t> variables;
+  std::map<std::string, std::vector<std::uint64_t>> outputs;
+
+  bool operator==(const Left&) const = default;
+};
+
+void note(const MapSink& sink, Left& left) {
+  for (const auto& [name, values] : sink.results) {
+    for (const auto& [microBatch, value] : values) {
+      left.outputs[name].push_back(value.hash());
+    }
+  }
+}
+
+struct Training {
+  ir::Graph graph = chainModel({.blocks = 4, .skip = true, .tied = true, .dropout = true});
+  ChainRun run = {.deviceOfStage = {0, 1, 2, 3}, .microBatches = 3, .lookahead = 2};
+  std::string kind = "cpu";
+  bool barriers = false;
+
+  Chain lower(const DeviceGroup& group) const {
+    Chain chain = group.lower(graph, run);
+    if (barriers) {
+      program::addBarriers(chain.program, schedule::SyncPattern::Full);
+    }
+    return chain;
+  }
+  std::vector<ops::TensorMap> inputs() const { return inputsOf(graph, 4 * run.microBatches); }
+};
+
+constexpr int kSteps = 2;
+
+Left runWhole(const Training& training) {
+  DeviceGroup group(kDevices, {}, training.kind);
+  const auto loaded = group.load(training.lower(group));
+  Left left;
+  for (int step = 0; step < kSteps; ++step) {
+    note(group.step(*loaded, training.inputs()), left);
+  }
+  for (const ir::Variable& variable : training.graph.variables()) {
+    left.variables[variable.name] = group.state->read(variable.name).hash();
+  }
+  return left;
+}
+
+Left runParts(const Training& training, const std::vector<std::int32_t>& ownerOf) {
+  const std::int32_t owners = 1 + *std::ranges::max_element(ownerOf);
+  const auto communicators = makeLocalCommunicators(owners);
+  std::vector<Left> lefts(static_cast<std::size_t>(owners));
+  const auto runPart = [&](std::int32_t owner) {
+    const auto own = static_cast<std::size_t>(owner);
+    // It has all devices, of which it uses its own.
+    DeviceGroup group(kDevices, {}, training.kind);
+    Chain chain = training.lower(group);
+    chain.program = program::split(chain.program, ownerOf)[own].program;
+    const auto loaded = group.load(chain);
+    const Peers peers{*communicators[own], ownerOf};
+    for (int step = 0; step < kSteps; ++step) {
+      note(group.step(*loaded, training.inputs(), &peers), lefts[own]);
+    }
+    for (const program::PlacedVariable& placed : chain.state.variables()) {
+      if (ownerOf[static_cast<std::size_t>(placed.device)] == owner) {
+        lefts[own].variables[placed.variable.name] = group.state->read(placed.variable.name).hash();
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::int32_t owner = 0; owner < owners; ++owner) {
+    threads.emplace_back(runPart, owner);
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  Left all;
+  for (Left& left : lefts) {
+    all.variables.merge(left.variables);
+    all.outputs.merge(left.outputs);
+  }
+  return all;
+}
+
+TEST(Parts, HaveTheBitsOfTheWhole) {
+  for (const PipelineKind kind :
+       {PipelineKind::Sequential, PipelineKind::OneForwardOneBackward, PipelineKind::ZeroBubble}) {
+    for (const bool barriers : {false, true}) {
+      Training training;
+      training.run.kind = kind;
+      training.barriers = barriers;
+      const Left whole = runWhole(training);
+      ASSERT_FALSE(whole.outputs.empty());
+      for (const std::vector<std::int32_t>& ownerOf :
+           {std::vector<std::int32_t>{0, 0, 1, 1}, {0, 1, 2, 3}, {1, 0, 1, 0}}) {
+        SCOPED_TRACE(fmt::format(
+            "{}, barriers {}, owners {}", schedule::name(kind), barriers, fmt::join(ownerOf, " ")));
+        EXPECT_TRUE(runParts(training, ownerOf) == whole);
+      }
+    }
+  }
+}
+
+TEST(Parts, OfFarDevicesHaveTheBitsOfTheWhole) {
+  Training training;
+  const Left whole = runWhole(training);
+  training.kind = "far";
+  EXPECT_TRUE(runParts(training, {0, 1, 1, 2}) == whole);
+}
+
+TEST(Parts, EndTogetherWhenOneFails) {
+  const Training training;
+  const std::vector<std::int32_t> ownerOf = {0, 0, 1, 1};
+  const auto communicators = makeLocalCommunicators(2);
+  std::array<std::string, 2> messages;
+  const auto runPart = [&](std::size_t own) {
+    EngineOptions options;
+    if (own == 1) {
+      options.beforeTask = [](std::size_t, std::int64_t count) {
+        if (count == 2) {
+          raise<DeviceError>("a cable was cut");
+        }
+      };
+    }
+    DeviceGroup group(kDevices, options);
+    Chain chain = training.lower(group);
+    chain.program = program::split(chain.program, ownerOf)[own].program;
+    const auto loaded = group.load(chain);
+    const Peers peers{*communicators[own], ownerOf};
+    try {
+      group.step(*loaded, training.inputs(), &peers);
+    } catch (const Error& error) {
+      messages[own] = error.what();
+    }
+  };
+  std::thread other([&] { runPart(1); });
+  runPart(0);
+  other.join();
+  EXPECT_THAT(messages[0], HasSubstr("the step of another owner has failed"));
+  EXPECT_THAT(messages[1], HasSubstr("a cable was cut"));
+}
+
+TEST(Parts, NeedTheirOtherOwners) {
+  const Training training;
+  DeviceGroup group(kDevices);
+  Chain chain = training.lower(group);
+  chain.program = program::split(chain.program, std::array{0, 0, 1, 1})[0].program;
+  const auto loaded = group.load(chain);
+  EXPECT_THROW(group.step(*loaded, training.inputs()), InternalError);
+}
+
+}  // namespace
+}  // namespace sluice::runtime
