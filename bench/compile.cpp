@@ -1,7 +1,8 @@
 // Time to make and compile chains of linear layers for training, and how it grows with their
-// number: the best of three runs each.
+// number: the best of three runs each. Arguments: numbers of layers.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -43,9 +44,12 @@ double secondsFor(int layers, bool activation, const Rule& rule) {
 }
 
 template <class Rule>
-void measure(std::string_view name, bool activation, const Rule& rule) {
+void measure(std::string_view name,
+             bool activation,
+             const Rule& rule,
+             const std::vector<int>& numbers) {
   double before = 0;
-  for (const int layers : {400, 1000, 4000, 10000}) {
+  for (const int layers : numbers) {
     double best = secondsFor(layers, activation, rule);
     for (int again = 0; again < 2; ++again) {
       best = std::min(best, secondsFor(layers, activation, rule));
@@ -59,7 +63,14 @@ void measure(std::string_view name, bool activation, const Rule& rule) {
 
 }  // namespace
 
-int main() {
-  measure("linear, SGD", false, optim::SGD(0.1));
-  measure("linear and relu, AdamW", true, optim::AdamW(0.1));
+int main(int argc, char** argv) {
+  std::vector<int> numbers = {400, 1000, 4000, 10000};
+  if (argc > 1) {
+    numbers.clear();
+    for (int i = 1; i < argc; ++i) {
+      numbers.push_back(std::max(1, std::atoi(argv[i])));
+    }
+  }
+  measure("linear, SGD", false, optim::SGD(0.1), numbers);
+  measure("linear and relu, AdamW", true, optim::AdamW(0.1), numbers);
 }
