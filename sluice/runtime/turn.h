@@ -84,6 +84,7 @@ class Turn {
   };
 
   Turn() = default;
+  ~Turn() = default;
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
