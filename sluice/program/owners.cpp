@@ -1,8 +1,8 @@
 #include "sluice/program/owners.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -283,10 +283,8 @@ class Joiner {
   /// Both ends of every message, each once and on its device.
   void findMessages() {
     const std::size_t count = parts_.front().program.messages.size();
-    std::array<std::vector<std::optional<Place>>*, 2> both = {&sends_, &receives_};
-    for (auto* ends : both) {
-      ends->resize(count);
-    }
+    sends_.resize(count);
+    receives_.resize(count);
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       for (std::size_t l = 0; l < lists_[p].size(); ++l) {
         for (std::size_t t = 0; t < lists_[p][l].size(); ++t) {
@@ -321,25 +319,23 @@ class Joiner {
 
   /// Lanes run in order, so two of them that exchange messages must agree on theirs.
   void checkOrders() const {
-    std::map<std::tuple<std::size_t, std::int32_t, std::size_t, std::int32_t>,
-             std::pair<TaskPlace, TaskPlace>>
-        last;
-    std::vector<std::int32_t> bySend(sends_.size());
-    for (std::size_t m = 0; m < bySend.size(); ++m) {
-      bySend[m] = static_cast<std::int32_t>(m);
-    }
-    std::ranges::sort(bySend, {}, [&](std::int32_t m) {
+    std::vector<std::int32_t> inOrder(sends_.size());  // of the senders
+    std::iota(inOrder.begin(), inOrder.end(), 0);
+    std::ranges::sort(inOrder, {}, [&](std::int32_t m) {
       return std::pair(sends_[index(m)]->part, sends_[index(m)]->at);
     });
-    for (const std::int32_t m : bySend) {
+    using LanePair = std::tuple<std::size_t, std::int32_t, std::size_t, std::int32_t>;
+    std::map<LanePair, std::int32_t> lastReceived;  // the receiver's task
+    for (const std::int32_t m : inOrder) {
       const Place& send = *sends_[index(m)];
       const Place& receive = *receives_[index(m)];
-      const auto [found, isFirst] = last.try_emplace(
-          std::tuple(send.part, send.at.lane, receive.part, receive.at.lane), send.at, receive.at);
-      if (!isFirst && receive.at < found->second.second) {
+      std::int32_t& last =
+          lastReceived.try_emplace({send.part, send.at.lane, receive.part, receive.at.lane}, -1)
+              .first->second;
+      if (receive.at.task < last) {
         broken(whole_, "{} is received before one that was sent before it", textOf(m));
       }
-      found->second = {send.at, receive.at};
+      last = receive.at.task;
     }
   }
 

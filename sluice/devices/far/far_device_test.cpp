@@ -12,6 +12,7 @@
 
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/far/far_memory.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "tests/support/message_of.h"
@@ -116,6 +117,33 @@ TEST(FarDevice, RefusesOptionsThatMakeNoDevice) {
   EXPECT_THAT(sluice::testing::messageOf<InvalidArgument>([] { makeFarDevice({.alignment = 96}); }),
               HasSubstr("power of two"));
   EXPECT_THROW(makeFarDevice({.threads = 0}), InvalidArgument);
+}
+
+TEST(FarQueue, RunsACapturedLaunchAgain) {
+  const auto device = makeFarDevice();
+  const auto memory = device->allocate(2 * kBytes);
+  const auto queue = device->makeQueue();
+  const auto executable = square(*device);
+  const auto capture = device->capture(*executable, std::array{memory->at(), memory->at(kBytes)});
+  ASSERT_NE(capture, nullptr);
+  for (const float first : {1.0F, 7.0F}) {
+    const std::vector<float> values = counting(first);
+    std::vector<float> results(kFloats);
+    const device::HostMemory source(values.data(), kBytes);
+    const device::HostMemory target(results.data(), kBytes);
+    queue->copy(memory->at(), source.at(), kBytes);
+    queue->replay(*capture);
+    queue->copy(target.at(), memory->at(kBytes), kBytes);
+    queue->finish();
+    for (std::size_t i = 0; i < kFloats; ++i) {
+      ASSERT_EQ(results[i], values[i] * values[i]);
+    }
+  }
+  const auto cpu = devices::cpu::makeCpuDevice();
+  EXPECT_EQ(cpu->capture(*executable, {}), nullptr);
+  EXPECT_THAT(
+      sluice::testing::messageOf<InternalError>([&] { cpu->makeQueue()->replay(*capture); }),
+      HasSubstr("captures nothing"));
 }
 
 TEST(FarQueue, CopiesFillsAndRunsKernelsInOrder) {
