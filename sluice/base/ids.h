@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace sluice {
 
@@ -20,6 +21,21 @@ struct Id {
   constexpr bool valid() const { return value >= 0; }
   constexpr std::size_t index() const { return static_cast<std::size_t>(value); }
   constexpr auto operator<=>(const Id&) const = default;
+};
+
+/// One thing for each id of an owner that has `count` of them. Where most ids are used this is much
+/// less memory than a hash map, and needs no search.
+template <class Id, class T>
+class ById {
+ public:
+  ById() = default;
+  explicit ById(std::size_t count, const T& value = T()) : items_(count, value) {}
+
+  decltype(auto) operator[](Id id) { return items_[id.index()]; }
+  decltype(auto) operator[](Id id) const { return items_[id.index()]; }
+
+ private:
+  std::vector<T> items_;
 };
 
 }  // namespace sluice

@@ -53,8 +53,9 @@ void Runner::runOne(std::size_t index, Compilation& c) {
   const CompileStage& stage = stages_[index];
   const Clock::time_point start = now_();
   try {
+    const std::size_t before = c.graph.changes();
     stage.run(c);
-    if (stage.kind != CompileStageKind::Step) {
+    if (stage.kind != CompileStageKind::Step && c.graph.changes() != before) {
       ir::verify(c.graph);
     }
     dumpStage(index, c);

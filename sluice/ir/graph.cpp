@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_set>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -15,13 +15,24 @@ std::string_view name(Pass pass) {
   return kNames[static_cast<std::size_t>(pass)];
 }
 
+std::optional<std::size_t> Users::numberOf(Value value) const {
+  const std::size_t op = value.op.index();
+  if (!value.valid() || op + 1 >= values_.size() || values_[op] + value.out >= values_[op + 1]) {
+    return {};
+  }
+  return values_[op] + value.out;
+}
+
 std::span<const Use> Users::of(Value value) const {
-  const auto found = uses_.find(value);
-  return found == uses_.end() ? std::span<const Use>() : std::span<const Use>(found->second);
+  const std::optional<std::size_t> number = numberOf(value);
+  return number
+             ? std::span(uses_).subspan(begins_[*number], begins_[*number + 1] - begins_[*number])
+             : std::span<const Use>();
 }
 
 bool Users::isOutput(Value value) const {
-  return outputs_.contains(value);
+  const std::optional<std::size_t> number = numberOf(value);
+  return number && outputs_[*number];
 }
 
 Graph::Graph(std::string name) : name_(std::move(name)) {}
@@ -31,8 +42,18 @@ Graph& Graph::operator=(const Graph& other) = default;
 Graph& Graph::operator=(Graph&& other) noexcept = default;
 Graph::~Graph() = default;
 
+Graph::Slot::Slot(Op op) : op_(std::make_unique<Op>(std::move(op))) {}
+Graph::Slot::Slot(const Slot& other)
+    : op_(other.op_ == nullptr ? nullptr : std::make_unique<Op>(*other.op_)) {}
+Graph::Slot::Slot(Slot&& other) noexcept = default;
+Graph::Slot& Graph::Slot::operator=(const Slot& other) {
+  return *this = Slot(other);
+}
+Graph::Slot& Graph::Slot::operator=(Slot&& other) noexcept = default;
+Graph::Slot::~Slot() = default;
+
 bool Graph::contains(OpId id) const {
-  return id.valid() && id.index() < ops_.size() && ops_[id.index()].has_value();
+  return id.valid() && id.index() < ops_.size() && ops_[id.index()].get() != nullptr;
 }
 
 const Op& Graph::op(OpId id) const {
@@ -111,6 +132,7 @@ Op Graph::makeOp(NewOp wanted) const {
 
 OpId Graph::append(NewOp wanted) {
   Op op = makeOp(std::move(wanted));
+  ++changes_.count;
   op.id = OpId(ops_.size());
   order_.push_back(op.id);
   ops_.emplace_back(std::move(op));
@@ -127,25 +149,32 @@ OpId Graph::insertBefore(OpId position, NewOp wanted) {
   return id;
 }
 
-void Graph::setPlacement(OpId id, Placement place) {
+Op& Graph::change(OpId id) {
   SLUICE_CHECK(contains(id), "no op %{}", id.value);
-  ops_[id.index()]->place = place;
+  ++changes_.count;
+  return *ops_[id.index()];
+}
+
+void Graph::setPlacement(OpId id, Placement place) {
+  change(id).place = place;
 }
 
 void Graph::setName(OpId id, std::string name) {
-  SLUICE_CHECK(contains(id), "no op %{}", id.value);
-  ops_[id.index()]->name = std::move(name);
+  change(id).name = std::move(name);
 }
 
 void Graph::setAttr(OpId id, NamedAttr attr) {
-  SLUICE_CHECK(contains(id), "no op %{}", id.value);
-  Op& op = *ops_[id.index()];
+  Op& op = change(id);
   Attrs attrs = op.attrs;
   attrs.set(std::move(attr));
   op.attrs = completeAttrs(*op.def, std::move(attrs));
 }
 
 void Graph::replaceUses(const std::unordered_map<Value, Value>& replacements) {
+  if (replacements.empty()) {
+    return;
+  }
+  ++changes_.count;
   for (const auto& [from, to] : replacements) {
     SLUICE_CHECK(type(from) == type(to),
                  "%{} of type {} cannot stand for %{} of type {}",
@@ -173,33 +202,49 @@ void Graph::replaceUses(const std::unordered_map<Value, Value>& replacements) {
 }
 
 void Graph::remove(std::span<const OpId> ids) {
-  const std::unordered_set<OpId> gone(ids.begin(), ids.end());
+  if (ids.empty()) {
+    return;
+  }
+  ById<OpId, bool> gone(numIds(), false);
+  for (const OpId id : ids) {
+    SLUICE_CHECK(contains(id), "no op %{}", id.value);
+    gone[id] = true;
+  }
   for (const OpId id : order_) {
-    if (gone.contains(id)) {
+    if (gone[id]) {
       continue;
     }
     for (const Value v : ops_[id.index()]->inputs) {
-      SLUICE_CHECK(!gone.contains(v.op), "op %{} is still read by %{}", v.op.value, id.value);
+      SLUICE_CHECK(!gone[v.op], "op %{} is still read by %{}", v.op.value, id.value);
     }
   }
   for (const Output& output : outputs_) {
-    SLUICE_CHECK(!gone.contains(output.value.op),
+    SLUICE_CHECK(!gone[output.value.op],
                  "op %{} still makes output '{}'",
                  output.value.op.value,
                  output.name);
   }
-  std::erase_if(order_, [&](OpId id) { return gone.contains(id); });
+  ++changes_.count;
+  std::erase_if(order_, [&](OpId id) { return gone[id]; });
   for (const OpId id : ids) {
     ops_[id.index()].reset();
   }
 }
 
 void Graph::reorder(std::vector<OpId> order) {
-  std::vector<OpId> before = order_;
-  std::vector<OpId> after = order;
-  std::ranges::sort(before);
-  std::ranges::sort(after);
-  SLUICE_CHECK(before == after, "the new order of graph '{}' is not a permutation", name_);
+  if (order == order_) {
+    return;
+  }
+  ById<OpId, bool> placed(numIds(), false);
+  bool permutation = order.size() == order_.size();
+  for (const OpId id : order) {
+    permutation = permutation && contains(id) && !placed[id];
+    if (permutation) {
+      placed[id] = true;
+    }
+  }
+  SLUICE_CHECK(permutation, "the new order of graph '{}' is not a permutation", name_);
+  ++changes_.count;
   order_ = std::move(order);
 }
 
@@ -208,10 +253,12 @@ void Graph::addOutput(std::string name, Value value) {
   if (std::ranges::find(outputs_, name, &Output::name) != outputs_.end()) {
     raise<InvalidArgument>("graph '{}' already has an output named '{}'", name_, name);
   }
+  ++changes_.count;
   outputs_.push_back({std::move(name), value});
 }
 
 void Graph::setOutputs(std::vector<Output> outputs) {
+  ++changes_.count;
   outputs_.clear();
   for (Output& output : outputs) {
     addOutput(std::move(output.name), output.value);
@@ -243,6 +290,7 @@ void Graph::addVariable(Variable variable) {
                            variable.type.str(),
                            known->type.str());
   }
+  ++changes_.count;
   variableIndex_.emplace(variable.name, variables_.size());
   variables_.push_back(std::move(variable));
 }
@@ -250,6 +298,7 @@ void Graph::addVariable(Variable variable) {
 void Graph::replaceVariable(Variable variable) {
   const auto known = variableIndex_.find(variable.name);
   SLUICE_CHECK(known != variableIndex_.end(), "there is no variable to replace");
+  ++changes_.count;
   variables_[known->second] = std::move(variable);
 }
 
@@ -257,6 +306,7 @@ std::int32_t Graph::blockIndex(std::string_view name) {
   const auto found = std::ranges::find(blocks_, name);
   const auto index = static_cast<std::int32_t>(found - blocks_.begin());
   if (found == blocks_.end()) {
+    ++changes_.count;
     blocks_.emplace_back(name);
   }
   return index;
@@ -264,14 +314,32 @@ std::int32_t Graph::blockIndex(std::string_view name) {
 
 Users Graph::users() const {
   Users users;
+  users.values_.push_back(0);
+  for (const Slot& slot : ops_) {
+    const std::size_t made = slot.get() == nullptr ? 0 : slot->outputs.size();
+    users.values_.push_back(users.values_.back() + made);
+  }
+  const std::size_t values = users.values_.back();
+  const auto numberOf = [&](Value v) { return users.values_[v.op.index()] + v.out; };
+  std::vector<std::size_t>& begins = users.begins_;
+  begins.resize(values + 1);
+  for (const OpId id : order_) {
+    for (const Value v : op(id).inputs) {
+      ++begins[numberOf(v) + 1];
+    }
+  }
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  users.uses_.resize(begins.back());
+  std::vector<std::size_t> next = begins;
   for (const OpId id : order_) {
     const Op& reader = op(id);
     for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
-      users.uses_[reader.inputs[i]].push_back({id, i});
+      users.uses_[next[numberOf(reader.inputs[i])]++] = {id, i};
     }
   }
+  users.outputs_.resize(values);
   for (const Output& output : outputs_) {
-    users.outputs_[output.value] = true;
+    users.outputs_[numberOf(output.value)] = true;
   }
   return users;
 }

@@ -3,10 +3,11 @@
 // types right; verify.h states the invariants.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,8 +79,13 @@ class Users {
 
  private:
   friend class Graph;
-  std::unordered_map<Value, std::vector<Use>> uses_;
-  std::unordered_map<Value, bool> outputs_;
+  /// The number of a value among all of the graph; nothing for one that is not of the graph.
+  std::optional<std::size_t> numberOf(Value value) const;
+
+  std::vector<std::size_t> values_;  // by OpId: the number of its first value; and their count
+  std::vector<std::size_t> begins_;  // by value: its first use in uses_; and their count
+  std::vector<Use> uses_;            // by value
+  std::vector<bool> outputs_;        // by value
 };
 
 /// Hashes names so that maps of strings are searched by views of them.
@@ -105,6 +111,10 @@ class Graph {
   /// Ids of the live ops in execution order.
   std::span<const OpId> order() const { return order_; }
   std::size_t numOps() const { return order_.size(); }
+  /// Every id is below this one, also those of removed ops.
+  std::size_t numIds() const { return ops_.size(); }
+  /// Counts every change, so that whoever has seen this number knows the graph as it is.
+  std::size_t changes() const { return changes_.count; }
   bool contains(OpId id) const;
   /// Stays valid while ops are added, until this one is removed.
   const Op& op(OpId id) const;
@@ -149,10 +159,41 @@ class Graph {
  private:
   friend struct GraphTestAccess;  // breaks graphs that verify() must refuse, looks into the index
 
+  /// An op that is copied with its owner, or none where one was removed.
+  class Slot {
+   public:
+    explicit Slot(Op op);
+    Slot(const Slot& other);
+    Slot(Slot&& other) noexcept;
+    Slot& operator=(const Slot& other);
+    Slot& operator=(Slot&& other) noexcept;
+    ~Slot();
+    Op* get() const { return op_.get(); }
+    Op& operator*() const { return *op_; }
+    Op* operator->() const { return op_.get(); }
+    void reset() { op_.reset(); }
+
+   private:
+    std::unique_ptr<Op> op_;
+  };
+
+  /// Being assigned to is a change, too.
+  struct Changes {
+    std::size_t count = 0;
+    Changes() = default;
+    Changes(const Changes&) = default;
+    Changes& operator=(const Changes& other) {
+      count = std::max(count, other.count) + 1;
+      return *this;
+    }
+  };
+
   Op makeOp(NewOp op) const;
+  Op& change(OpId id);
 
   std::string name_;
-  std::deque<std::optional<Op>> ops_;  // by id; removed ones stay empty; appending moves none
+  Changes changes_;
+  std::vector<Slot> ops_;  // by id
   std::vector<OpId> order_;
   std::vector<Output> outputs_;
   std::vector<Variable> variables_;

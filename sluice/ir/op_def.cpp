@@ -101,7 +101,7 @@ Cost costOf(const OpView& op) {
   return cost;
 }
 
-Attrs completeAttrs(const OpDef& def, Attrs attrs) {
+void checkAttrs(const OpDef& def, const Attrs& attrs) {
   for (const NamedAttr& item : attrs) {
     const auto spec = std::ranges::find(def.attrs, item.name, &AttrSpec::name);
     if (spec == def.attrs.end()) {
@@ -126,6 +126,10 @@ Attrs completeAttrs(const OpDef& def, Attrs attrs) {
       raise<InvalidArgument>("{}: attribute '{}' is an empty subgraph", def.name, item.name);
     }
   }
+}
+
+Attrs completeAttrs(const OpDef& def, Attrs attrs) {
+  checkAttrs(def, attrs);
   for (const AttrSpec& spec : def.attrs) {
     if (attrs.find(spec.name) != nullptr) {
       continue;

@@ -157,6 +157,8 @@ Cost costOf(const OpView& op);
 /// What an attribute that is not given is set to.
 Attr defaultOf(const AttrSpec& spec);
 
+/// Checks names and kinds against the schema, not whether all are there; throws InvalidArgument.
+void checkAttrs(const OpDef& def, const Attrs& attrs);
 /// Fills in defaults and checks names and kinds against the schema; throws InvalidArgument.
 Attrs completeAttrs(const OpDef& def, Attrs attrs);
 

@@ -15,13 +15,10 @@ namespace {
 /// Checks one graph; stops at the first broken rule.
 class Verifier {
  public:
-  explicit Verifier(const Graph& graph) : graph_(graph) {}
+  explicit Verifier(const Graph& graph) : graph_(graph), defined_(graph.numIds(), false) {}
 
   void run() {
     variables();
-    for (const OpId id : graph_.order()) {
-      defined_.resize(std::max(defined_.size(), id.index() + 1));
-    }
     for (const OpId id : graph_.order()) {
       const Op& op = graph_.op(id);
       operands(op);
@@ -32,7 +29,7 @@ class Verifier {
       if (op.is(kInput)) {
         require(inputNames_.insert(op.name).second, op, "its name is also that of another input");
       }
-      defined_[id.index()] = true;
+      defined_[id] = true;
     }
     outputs();
   }
@@ -102,10 +99,7 @@ class Verifier {
               producer.def->name,
               v.op.value,
               producer.outputs.size());
-      require(v.op.index() < defined_.size() && defined_[v.op.index()],
-              op,
-              "it reads %{} before it is made",
-              v.op.value);
+      require(defined_[v.op], op, "it reads %{} before it is made", v.op.value);
       require(producer.place.pass <= op.place.pass,
               op,
               "a {} op reads %{} of pass {}",
@@ -117,12 +111,12 @@ class Verifier {
 
   void attributes(const Op& op) const {
     try {
-      require(completeAttrs(*op.def, op.attrs).size() == op.attrs.size(),
-              op,
-              "attributes with a default are not filled in");
+      checkAttrs(*op.def, op.attrs);
     } catch (const InvalidArgument& error) {
       require(false, op, "its attributes are wrong: {}", error.message());
     }
+    // Each is known and they are sorted by name, so that the number tells whether all are there.
+    require(op.attrs.size() == op.def->attrs.size(), op, "attributes are not filled in");
     for (const NamedAttr& item : op.attrs) {
       if (const auto* nested = std::get_if<GraphRef>(&item.value)) {
         verify(**nested);
@@ -212,7 +206,7 @@ class Verifier {
   }
 
   const Graph& graph_;
-  std::vector<bool> defined_;  // by OpId
+  ById<OpId, bool> defined_;
   std::unordered_set<std::string_view> inputNames_;
 };
 

@@ -15,36 +15,42 @@ constexpr std::int64_t kMaxElements = std::numeric_limits<std::int64_t>::max() /
 
 }  // namespace
 
-Shape::Shape(std::vector<std::int64_t> dims) : dims_(std::move(dims)) {
+Shape::Shape(std::vector<std::int64_t> dims) {
   bool zero = false;
-  for (const std::int64_t d : dims_) {
+  for (const std::int64_t d : dims) {
     if (d < 0) {
-      raise<InvalidArgument>("shape [{}] has a negative extent", fmt::join(dims_, ", "));
+      raise<InvalidArgument>("shape [{}] has a negative extent", fmt::join(dims, ", "));
     }
     zero = zero || d == 0;
   }
-  for (const std::int64_t d : dims_) {
-    if (d != 0 && elements_ > kMaxElements / d) {
+  std::int64_t elements = 1;
+  for (const std::int64_t d : dims) {
+    if (d != 0 && elements > kMaxElements / d) {
       raise<InvalidArgument>("shape [{}] has more elements than can be counted",
-                             fmt::join(dims_, ", "));
+                             fmt::join(dims, ", "));
     }
-    elements_ *= std::max<std::int64_t>(d, 1);
+    elements *= std::max<std::int64_t>(d, 1);
   }
-  if (zero) {
-    elements_ = 0;
+  if (!dims.empty()) {
+    extents_ = std::make_shared<const Extents>(Extents{std::move(dims), zero ? 0 : elements});
   }
 }
 
+const std::vector<std::int64_t>& Shape::dims() const {
+  static const std::vector<std::int64_t> kNone;
+  return extents_ == nullptr ? kNone : extents_->dims;
+}
+
 std::vector<std::int64_t> Shape::strides() const {
-  std::vector<std::int64_t> strides(dims_.size(), 1);
-  for (std::size_t i = dims_.size(); i-- > 1;) {
-    strides[i - 1] = strides[i] * dims_[i];
+  std::vector<std::int64_t> strides(dims().size(), 1);
+  for (std::size_t i = dims().size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * dims()[i];
   }
   return strides;
 }
 
 std::string Shape::str() const {
-  return fmt::format("[{}]", fmt::join(dims_, ", "));
+  return fmt::format("[{}]", fmt::join(dims(), ", "));
 }
 
 Shape broadcast(const Shape& a, const Shape& b) {

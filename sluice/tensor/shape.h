@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,19 +20,27 @@ class Shape {
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::vector<std::int64_t>(dims)) {}
   explicit Shape(std::vector<std::int64_t> dims);
 
-  std::int64_t rank() const { return static_cast<std::int64_t>(dims_.size()); }
-  std::int64_t elements() const { return elements_; }
-  const std::vector<std::int64_t>& dims() const { return dims_; }
-  std::int64_t operator[](std::int64_t i) const { return dims_[static_cast<std::size_t>(i)]; }
+  std::int64_t rank() const { return static_cast<std::int64_t>(dims().size()); }
+  std::int64_t elements() const { return extents_ == nullptr ? 1 : extents_->elements; }
+  const std::vector<std::int64_t>& dims() const;
+  std::int64_t operator[](std::int64_t i) const { return dims()[static_cast<std::size_t>(i)]; }
   /// Row-major strides in elements.
   std::vector<std::int64_t> strides() const;
   std::string str() const;
 
-  bool operator==(const Shape&) const = default;
+  bool operator==(const Shape& other) const {
+    return extents_ == other.extents_ || dims() == other.dims();
+  }
 
  private:
-  std::vector<std::int64_t> dims_;
-  std::int64_t elements_ = 1;
+  struct Extents {
+    std::vector<std::int64_t> dims;
+    std::int64_t elements = 1;
+  };
+
+  /// Null: rank 0. Nobody changes it, so copies share it: graphs of many ops hold and copy a great
+  /// number of shapes.
+  std::shared_ptr<const Extents> extents_;
 };
 
 /// The NumPy broadcast of two shapes; throws InvalidArgument naming both.

@@ -35,20 +35,19 @@ enum class Mode { Elementwise, Epilogues };
 class Fuser {
  public:
   Fuser(ir::Graph& graph, Mode mode, Accepts accepts)
-      : graph_(graph), mode_(mode), accepts_(accepts), users_(graph.users()) {
-    std::size_t size = 0;
-    for (const OpId id : graph.order()) {
-      size = std::max(size, id.index() + 1);
-    }
-    positions_.resize(size);
-    groupOf_.assign(size, kNone);
+      : graph_(graph),
+        mode_(mode),
+        accepts_(accepts),
+        users_(graph.users()),
+        positions_(graph.numIds()),
+        groupOf_(graph.numIds(), kNone) {
     std::size_t position = 0;
     for (const OpId id : graph.order()) {
       const Op& op = graph.op(id);
       if (op.is(ir::kAssign)) {
         assigns_[op.attrs.text("var")].push_back(position);
       }
-      positions_[id.index()] = position++;
+      positions_[id] = position++;
     }
   }
 
@@ -66,7 +65,7 @@ class Fuser {
   using Group = std::vector<OpId>;  // in order
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  std::size_t positionOf(OpId id) const { return positions_[id.index()]; }
+  std::size_t positionOf(OpId id) const { return positions_[id]; }
 
   bool isAnchor(const Op& op) const {
     return mode_ == Mode::Epilogues && ops::isFusionAnchor(*op.def);
@@ -82,7 +81,7 @@ class Fuser {
     Group group = {op.id};
     std::vector<std::size_t> taken;
     for (const Value v : isAnchor(op) ? std::vector<Value>() : op.inputs) {
-      const std::size_t found = groupOf_[v.op.index()];
+      const std::size_t found = groupOf_[v.op];
       if (found == kNone || std::ranges::find(taken, found) != taken.end()) {
         continue;
       }
@@ -98,7 +97,7 @@ class Fuser {
       groups_[old].clear();
     }
     for (const OpId id : group) {
-      groupOf_[id.index()] = groups_.size();
+      groupOf_[id] = groups_.size();
     }
     groups_.push_back(std::move(group));
   }
@@ -234,10 +233,10 @@ class Fuser {
   Mode mode_;
   Accepts accepts_;
   ir::Users users_;
-  std::vector<std::size_t> positions_;  // by OpId
+  ById<OpId, std::size_t> positions_;
   std::unordered_map<std::string, std::vector<std::size_t>> assigns_;
-  std::vector<Group> groups_;         // emptied when merged into a later one
-  std::vector<std::size_t> groupOf_;  // by OpId
+  std::vector<Group> groups_;  // emptied when merged into a later one
+  ById<OpId, std::size_t> groupOf_;
 };
 
 /// Fused ops stand later than their first members did, which can allow further groups.

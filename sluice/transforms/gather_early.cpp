@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -11,7 +10,7 @@ namespace {
 
 /// The position that an op comes behind, by what it reads; nothing if it reads only variables and
 /// constants that move, too.
-using Places = std::unordered_map<ir::OpId, std::optional<std::size_t>>;
+using Places = ById<ir::OpId, std::optional<std::size_t>>;
 
 }  // namespace
 
@@ -20,7 +19,7 @@ void gatherEarly(ir::Graph& graph, std::size_t first) {
   const auto moves = [&](std::size_t i) {
     return i >= first && graph.op(before[i]).place.pass == ir::Pass::Backward;
   };
-  Places places;
+  Places places(graph.numIds());
   for (std::size_t i = 0; i < before.size(); ++i) {
     std::optional<std::size_t>& place = places[before[i]];
     if (!moves(i)) {
@@ -28,16 +27,16 @@ void gatherEarly(ir::Graph& graph, std::size_t first) {
       continue;
     }
     for (const ir::Value v : graph.op(before[i]).inputs) {
-      place = std::max(place, places.at(v.op));  // nothing is less than every position
+      place = std::max(place, places[v.op]);  // nothing is less than every position
     }
   }
   // What has no place yet goes along with its first reader.
-  Places readers;
+  Places readers(graph.numIds());
   for (std::size_t i = before.size(); i-- > first;) {
     if (!moves(i)) {
       continue;
     }
-    std::optional<std::size_t>& place = places.at(before[i]);
+    std::optional<std::size_t>& place = places[before[i]];
     place = place ? place : readers[before[i]].value_or(i);
     for (const ir::Value v : graph.op(before[i]).inputs) {
       std::optional<std::size_t>& reader = readers[v.op];
@@ -45,7 +44,7 @@ void gatherEarly(ir::Graph& graph, std::size_t first) {
     }
   }
   std::vector<ir::OpId> order = before;
-  std::ranges::stable_sort(order, {}, [&](ir::OpId id) { return *places.at(id); });
+  std::ranges::stable_sort(order, {}, [&](ir::OpId id) { return *places[id]; });
   graph.reorder(std::move(order));
 }
 
