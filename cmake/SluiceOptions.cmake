@@ -5,6 +5,7 @@ add_library(sluice_options INTERFACE)
 target_compile_features(sluice_options INTERFACE cxx_std_20)
 target_compile_options(sluice_options INTERFACE
   -ffp-contract=off  # results must not depend on whether a compiler fuses a*b+c
+  -fno-semantic-interposition  # position-independent code calls and inlines its own functions directly
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 

@@ -10,6 +10,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/far/far_device.h"
+#include "sluice/devices/far/order_check.h"
 #include "sluice/devices/kind.h"
 
 namespace sluice::devices {
@@ -37,13 +38,21 @@ std::unique_ptr<device::Device> makeCpu(const DeviceRequest& request) {
                              .tuning = request.tuning});
 }
 
+/// SLUICE_FAR_CHECK: the far devices of this process find work that nothing puts in order.
+std::shared_ptr<far::OrderCheck> farOrderCheck() {
+  static const std::shared_ptr<far::OrderCheck> kCheck =
+      std::getenv("SLUICE_FAR_CHECK") != nullptr ? std::make_shared<far::OrderCheck>() : nullptr;
+  return kCheck;
+}
+
 /// Those of far*3 are three, those of far:0*3 are one.
 std::unique_ptr<device::Device> makeFar(const DeviceRequest& request) {
   return far::makeFarDevice({.index = indexOf(request),
                              .shares = request.name.index ? request.name.shares : 1,
                              .threads = request.threads,
                              .memoryBytes = request.memoryBytes,
-                             .tuning = request.tuning});
+                             .tuning = request.tuning,
+                             .orderCheck = farOrderCheck()});
 }
 
 constexpr std::array<Kind, 2> kKinds = {{

@@ -191,7 +191,9 @@ Readiness LaneRun::readiness(std::int64_t count,
                              const device::Event** pending) const {
   Readiness answer = Readiness::Ready;
   const auto mustBeDone = [&](const LaneRun& lane, std::int64_t awaited) {
-    if (lane.done() <= awaited) {
+    // The event comes right behind the stamp. It may stand for a later task by now, which ends
+    // without this one: all that it waits for has been issued.
+    if (lane.done() <= awaited || !lane.event(awaited).isDone()) {
       answer = Readiness::Pending;
       if (pending != nullptr) {
         *pending = &lane.event(awaited);
@@ -211,7 +213,7 @@ Readiness LaneRun::readiness(std::int64_t count,
     }
     return true;
   });
-  const std::int64_t oldest = count - perRound() * plans_.eventRounds;
+  const std::int64_t oldest = count - ring();
   if (asynchronous_ && oldest >= 0 && answer != Readiness::Blocked) {
     mustBeDone(*this, oldest);  // its event is needed again
   }
@@ -225,7 +227,7 @@ const device::Event& LaneRun::event(std::int64_t count) const {
 void LaneRun::beginTask(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) {
   if (asynchronous_) {
     forEachWait(count, lanes, [&](const LaneRun& lane, std::int64_t awaited) {
-      if (lane.done() <= awaited) {
+      if (canQueueWaitFor(lane)) {
         queue_->wait(lane.event(awaited));
       }
       return true;

@@ -104,7 +104,7 @@ class LaneRun {
   bool ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const {
     return readiness(count, lanes) == Readiness::Ready;
   }
-  /// Lets the queue wait for what the task waits for and is not done yet, and notes its begin.
+  /// Lets the queue wait for what the task waits for, and notes its begin.
   void beginTask(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes);
   /// Notes its end, in the order of the queue.
   void endTask(std::int64_t count);
@@ -162,8 +162,10 @@ class LaneRun {
   bool canQueueWaitFor(const LaneRun& other) const {
     return asynchronous_ && other.asynchronous_ && device_.info().kind == other.device_.info().kind;
   }
+  /// Tasks whose events are kept.
+  std::int64_t ring() const { return perRound() * plans_.eventRounds; }
   std::size_t eventIndex(std::int64_t count) const {
-    return static_cast<std::size_t>(count % (perRound() * plans_.eventRounds));
+    return static_cast<std::size_t>(count % ring());
   }
 
   // Polled by other threads; shares its cache line only with what a step does not change.

@@ -19,12 +19,14 @@ class DeviceGroup {
  public:
   explicit DeviceGroup(std::size_t count,
                        const runtime::EngineOptions& options = {},
-                       const std::string& kind = "cpu") {
+                       const std::string& kind = "cpu")
+      : DeviceGroup(madeOf(count, kind), options) {}
+  explicit DeviceGroup(std::vector<std::unique_ptr<device::Device>> made,
+                       const runtime::EngineOptions& options = {})
+      : devices(std::move(made)) {
     std::vector<device::Device*> all;
-    for (std::size_t d = 0; d < count; ++d) {
-      devices.push_back(
-          devices::makeDevice({.name = {.kind = kind}, .number = static_cast<int>(d)}));
-      all.push_back(devices.back().get());
+    for (const std::unique_ptr<device::Device>& device : devices) {
+      all.push_back(device.get());
     }
     state = std::make_unique<runtime::ModelState>(all, kGroupSeed);
     engine = std::make_unique<runtime::Engine>(*state, options);
@@ -52,6 +54,16 @@ class DeviceGroup {
   std::vector<std::unique_ptr<device::Device>> devices;
   std::unique_ptr<runtime::ModelState> state;
   std::unique_ptr<runtime::Engine> engine;
+
+ private:
+  static std::vector<std::unique_ptr<device::Device>> madeOf(std::size_t count,
+                                                             const std::string& kind) {
+    std::vector<std::unique_ptr<device::Device>> made;
+    for (std::size_t d = 0; d < count; ++d) {
+      made.push_back(devices::makeDevice({.name = {.kind = kind}, .number = static_cast<int>(d)}));
+    }
+    return made;
+  }
 };
 
 inline std::vector<ops::TensorMap> inputsOf(const ir::Graph& graph, std::int64_t count) {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/cpu/cpu_segment.h"
 #include "sluice/devices/cpu/kernel_table.h"
 #include "sluice/devices/far/far_memory.h"
 #include "sluice/devices/far/far_queue.h"
+#include "sluice/devices/far/order_check.h"
 #include "sluice/ops/fused.h"
 
 namespace sluice::devices::far {
@@ -37,7 +37,8 @@ class FarDevice final : public device::Device {
   explicit FarDevice(const FarDeviceOptions& options)
       : workers_(cpu::makeTeam(options.threads)),
         links_{.device = options.index, .host = options.hostLink, .peer = options.peerLink},
-        table_("far", tableEntries(options.fuses), cpu::mergedTuning(options.tuning)) {
+        table_("far", tableEntries(options.fuses), cpu::mergedTuning(options.tuning)),
+        orderCheck_(options.orderCheck) {
     info_ = {.kind = "far",
              .description = cpu::describeCpu(),
              .index = options.index,
@@ -55,7 +56,7 @@ class FarDevice final : public device::Device {
   const device::DeviceInfo& info() const override { return info_; }
   const device::KernelTable& kernels() const override { return table_; }
   std::unique_ptr<device::Queue> makeQueue() override {
-    return std::make_unique<FarQueue>(*workers_, compute_, links_);
+    return std::make_unique<FarQueue>(*workers_, compute_, links_, orderCheck_);
   }
   std::unique_ptr<device::Event> makeEvent() override { return std::make_unique<FarEvent>(); }
 
@@ -65,12 +66,12 @@ class FarDevice final : public device::Device {
   }
   std::unique_ptr<device::Executable> doPrepare(
       std::span<const device::KernelCall> calls) override {
-    return std::make_unique<cpu::CpuSegment>(calls);
+    return std::make_unique<FarSegment>(calls);
   }
 
   std::unique_ptr<device::Capture> doCapture(device::Executable& executable,
                                              std::span<const device::Address> buffers) override {
-    return std::make_unique<FarCapture>(static_cast<cpu::CpuSegment&>(executable), buffers);
+    return std::make_unique<FarCapture>(static_cast<FarSegment&>(executable), buffers);
   }
 
   device::DeviceInfo info_;
@@ -78,6 +79,7 @@ class FarDevice final : public device::Device {
   std::mutex compute_;  // the team runs one kernel at a time
   FarLinks links_;
   device::KernelTable table_;
+  std::shared_ptr<OrderCheck> orderCheck_;
 };
 
 }  // namespace

@@ -11,6 +11,8 @@
 
 namespace sluice::devices::far {
 
+class OrderCheck;
+
 struct FarDeviceOptions {
   int index = 0;
   int shares = 1;  ///< among so many devices of this index it is shared
@@ -21,6 +23,7 @@ struct FarDeviceOptions {
   device::Link hostLink = {};   ///< between the host and this device
   device::Link peerLink = {};   ///< between far devices
   bool fuses = true;            ///< it has kernels for fused ops; other kinds have not for all
+  std::shared_ptr<OrderCheck> orderCheck = nullptr;  ///< that of all its peers; null: none
 };
 
 /// Throws InvalidArgument for fewer than 1 thread or another alignment.

@@ -1,6 +1,7 @@
 #include "sluice/devices/far/far_queue.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -38,9 +39,35 @@ void findBuffers(const cpu::CpuSegment& segment,
 
 }  // namespace
 
-FarCapture::FarCapture(cpu::CpuSegment& segment, std::span<const device::Address> buffers)
-    : segment_(segment) {
-  findBuffers(segment, buffers, pointers_);
+FarSegment::FarSegment(std::span<const device::KernelCall> calls) : kernels_(calls) {
+  const auto add = [&](std::int32_t buffer, std::size_t bytes, bool writes) {
+    if (buffer >= 0) {
+      BufferUse& use = uses_[buffer];
+      use = {std::max(use.bytes, bytes), use.writes || writes};
+    }
+  };
+  for (const device::KernelCall& call : calls) {
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      add(call.inputs[i], call.inputTypes[i].bytes(), false);
+    }
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+      add(call.outputs[i], call.outputTypes[i].bytes(), true);
+    }
+    add(call.scratch, call.choice.scratchBytes, true);
+  }
+}
+
+std::vector<OrderCheck::Use> FarSegment::usesOf(std::span<const device::Address> buffers) const {
+  std::vector<OrderCheck::Use> uses;
+  for (const auto& [buffer, use] : uses_) {
+    uses.push_back({buffers[static_cast<std::size_t>(buffer)], use.bytes, use.writes});
+  }
+  return uses;
+}
+
+FarCapture::FarCapture(FarSegment& segment, std::span<const device::Address> buffers)
+    : kernels_(segment.kernels()), uses_(segment.usesOf(buffers)) {
+  findBuffers(kernels_, buffers, pointers_);
 }
 
 bool Progress::await(std::int64_t number, std::chrono::milliseconds atMost) const {
@@ -99,17 +126,33 @@ void FarEvent::set(const Place& place) {
 }
 
 bool FarEvent::doIsDone() const {
-  const Place at = place();
-  return at.queue->isDone(at.number);
+  return doAwait(std::chrono::milliseconds(0));
 }
 
 bool FarEvent::doAwait(std::chrono::milliseconds atMost) const {
   const Place at = place();
-  return at.queue->await(at.number, atMost);
+  const bool done = at.queue->await(at.number, atMost);
+  if (done && at.check != nullptr) {
+    at.check->see(*at.known);
+  }
+  return done;
 }
 
-FarQueue::FarQueue(Workers& workers, std::mutex& compute, const FarLinks& links)
-    : workers_(workers), compute_(compute), links_(links) {}
+FarQueue::FarQueue(Workers& workers,
+                   std::mutex& compute,
+                   const FarLinks& links,
+                   std::shared_ptr<OrderCheck> check)
+    : workers_(workers), compute_(compute), links_(links), check_(std::move(check)) {
+  if (check_ != nullptr) {
+    numberInCheck_ = check_->addQueue();
+  }
+}
+
+void FarQueue::check(std::string_view command, std::span<const OrderCheck::Use> uses) {
+  if (check_ != nullptr) {
+    check_->use(numberInCheck_, command, uses);
+  }
+}
 
 FarQueue::~FarQueue() {
   {
@@ -119,6 +162,9 @@ FarQueue::~FarQueue() {
   given_.notify_all();
   if (thread_.joinable()) {
     thread_.join();
+  }
+  if (check_ != nullptr) {
+    check_->endQueue(numberInCheck_);
   }
 }
 
@@ -151,8 +197,12 @@ void FarQueue::grow() {
 }
 
 void FarQueue::doLaunch(device::Executable& executable, std::span<const device::Address> buffers) {
+  auto& segment = static_cast<FarSegment&>(executable);
+  if (check_ != nullptr) {
+    check("a launch", segment.usesOf(buffers));
+  }
   enqueue(Kind::Launch, [&](Command& command) {
-    command.executable = &executable;
+    command.segment = &segment;
     command.buffers.assign(buffers.begin(), buffers.end());
   });
 }
@@ -162,11 +212,13 @@ void FarQueue::doSetRun(const ir::RunInfo& info) {
 }
 
 void FarQueue::doReplay(device::Capture& capture) {
-  enqueue(Kind::Replay,
-          [&](Command& command) { command.capture = static_cast<FarCapture*>(&capture); });
+  auto& captured = static_cast<FarCapture&>(capture);
+  check("a launch", captured.uses());
+  enqueue(Kind::Replay, [&](Command& command) { command.capture = &captured; });
 }
 
 void FarQueue::doCopy(device::Address to, device::Address from, std::size_t bytes) {
+  check("a copy", std::array<OrderCheck::Use, 2>{{{from, bytes, false}, {to, bytes, true}}});
   enqueue(Kind::Copy, [&](Command& command) {
     command.to = to;
     command.from = from;
@@ -175,6 +227,7 @@ void FarQueue::doCopy(device::Address to, device::Address from, std::size_t byte
 }
 
 void FarQueue::doFill(device::Address to, std::byte value, std::size_t bytes) {
+  check("a fill", std::array<OrderCheck::Use, 1>{{{to, bytes, true}}});
   enqueue(Kind::Fill, [&](Command& command) {
     command.to = to;
     command.value = value;
@@ -186,6 +239,12 @@ void FarQueue::doSum(device::Address to,
                      std::span<const device::Address> from,
                      DType type,
                      std::int64_t elements) {
+  const std::size_t bytes = static_cast<std::size_t>(elements) * byteSize(type);
+  std::vector<OrderCheck::Use> uses = {{to, bytes, true}};
+  for (const device::Address& term : from) {
+    uses.push_back({term, bytes, false});
+  }
+  check("a sum", uses);
   enqueue(Kind::Sum, [&](Command& command) {
     command.to = to;
     command.buffers.assign(from.begin(), from.end());
@@ -196,12 +255,18 @@ void FarQueue::doSum(device::Address to,
 
 void FarQueue::doRecord(device::Event& event) {
   const std::scoped_lock lock(mutex_);
-  static_cast<FarEvent&>(event).set({progress_, accepted_});
+  static_cast<FarEvent&>(event).set(
+      {progress_, accepted_, check_ == nullptr ? nullptr : check_->record(numberInCheck_), check_});
 }
 
 void FarQueue::doWait(const device::Event& event) {
-  enqueue(Kind::Wait,
-          [&](Command& command) { command.place = static_cast<const FarEvent&>(event).place(); });
+  const FarEvent::Place place = static_cast<const FarEvent&>(event).place();
+  if (check_ != nullptr && place.known != nullptr) {
+    check_->wait(numberInCheck_, *place.known);
+  }
+  if (!place.queue->isDone(place.number) || place.queue->hasFailed()) {
+    enqueue(Kind::Wait, [&](Command& command) { command.place = place; });
+  }
 }
 
 void FarQueue::doStamp(device::Stamp& stamp, std::int64_t number, device::Clock clock) {
@@ -219,6 +284,9 @@ void FarQueue::doFinish() {
     last = accepted_;
   }
   progress_->await(last);
+  if (check_ != nullptr) {
+    check_->finish(numberInCheck_);
+  }
   if (const std::exception_ptr failure = progress_->takeFailure()) {
     std::rethrow_exception(failure);
   }
@@ -265,13 +333,13 @@ void FarQueue::execute(Command& command) {
       run_ = command.info;
       break;
     case Kind::Launch: {
-      auto& segment = static_cast<cpu::CpuSegment&>(*command.executable);
-      findBuffers(segment, command.buffers, pointers_);
-      launch(segment, pointers_);
+      cpu::CpuSegment& kernels = command.segment->kernels();
+      findBuffers(kernels, command.buffers, pointers_);
+      launch(kernels, pointers_);
       break;
     }
     case Kind::Replay:
-      launch(command.capture->segment(), command.capture->pointers());
+      launch(command.capture->kernels(), command.capture->pointers());
       break;
     case Kind::Copy:
       travel(command.to, command.from, command.bytes);

@@ -9,9 +9,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "sluice/base/workers.h"
 #include "sluice/device/device.h"
 #include "sluice/devices/cpu/cpu_segment.h"
+#include "sluice/devices/far/order_check.h"
 
 namespace sluice::devices::far {
 
@@ -51,6 +54,8 @@ class FarEvent final : public device::Event {
   struct Place {
     std::shared_ptr<const Progress> queue;
     std::int64_t number = 0;
+    std::shared_ptr<const OrderCheck::Known> known = nullptr;  // null: nothing is checked
+    std::shared_ptr<OrderCheck> check = nullptr;
   };
   Place place() const;
   void set(const Place& place);
@@ -63,16 +68,36 @@ class FarEvent final : public device::Event {
   Place place_;
 };
 
+/// Kernels, and what they do to their buffers.
+class FarSegment final : public device::Executable {
+ public:
+  explicit FarSegment(std::span<const device::KernelCall> calls);
+  cpu::CpuSegment& kernels() { return kernels_; }
+  /// Of all kernels together, each buffer once.
+  std::vector<OrderCheck::Use> usesOf(std::span<const device::Address> buffers) const;
+
+ private:
+  struct BufferUse {
+    std::size_t bytes = 0;
+    bool writes = false;
+  };
+
+  cpu::CpuSegment kernels_;
+  std::map<std::int32_t, BufferUse> uses_;
+};
+
 /// Kernels, and where this side of the wall finds their buffers.
 class FarCapture final : public device::Capture {
  public:
-  FarCapture(cpu::CpuSegment& segment, std::span<const device::Address> buffers);
-  cpu::CpuSegment& segment() { return segment_; }
+  FarCapture(FarSegment& segment, std::span<const device::Address> buffers);
+  cpu::CpuSegment& kernels() { return kernels_; }
   std::span<std::byte* const> pointers() const { return pointers_; }
+  std::span<const OrderCheck::Use> uses() const { return uses_; }
 
  private:
-  cpu::CpuSegment& segment_;
+  cpu::CpuSegment& kernels_;
   std::vector<std::byte*> pointers_;  // by buffer; those that the kernels use
+  std::vector<OrderCheck::Use> uses_;
 };
 
 struct FarLinks {
@@ -84,7 +109,11 @@ struct FarLinks {
 class FarQueue final : public device::Queue {
  public:
   /// `workers` serve the queues of a device; kernels of one queue at a time use `compute`.
-  FarQueue(Workers& workers, std::mutex& compute, const FarLinks& links);
+  /// `check` may be null.
+  FarQueue(Workers& workers,
+           std::mutex& compute,
+           const FarLinks& links,
+           std::shared_ptr<OrderCheck> check);
   ~FarQueue() override;
   FarQueue(const FarQueue&) = delete;
   FarQueue& operator=(const FarQueue&) = delete;
@@ -93,7 +122,7 @@ class FarQueue final : public device::Queue {
   enum class Kind : std::uint8_t { SetRun, Launch, Replay, Copy, Fill, Sum, Wait, Stamp, Nothing };
   struct Command {
     Kind kind = Kind::Nothing;
-    device::Executable* executable = nullptr;
+    FarSegment* segment = nullptr;
     FarCapture* capture = nullptr;
     std::vector<device::Address> buffers;  // of a launch, or what is added up
     ir::RunInfo info;
@@ -124,6 +153,7 @@ class FarQueue final : public device::Queue {
   bool doIsIdle() const override;
   std::exception_ptr doFailure() const override { return progress_->failure(); }
 
+  void check(std::string_view command, std::span<const OrderCheck::Use> uses);
   /// Lets `describe` fill the next command in and hands it to the thread.
   void enqueue(Kind kind, FunctionRef<void(Command&)> describe);
   void grow();
@@ -139,6 +169,8 @@ class FarQueue final : public device::Queue {
   Workers& workers_;
   std::mutex& compute_;
   FarLinks links_;
+  std::shared_ptr<OrderCheck> check_;
+  std::size_t numberInCheck_ = 0;
   std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
   ir::RunInfo run_;  // as far as the thread is
   std::vector<std::byte*> pointers_;
