@@ -148,8 +148,9 @@ std::vector<std::string> with(std::vector<std::string> more) {
 TEST_F(Dump, OfAPipelineShowsAllStages) {
   Options options;
   options.training.gradientAccumulation(3);
-  EXPECT_EQ(filesOf(options),
-            with({"20_place.txt", "26_cut.txt", "27_schedule.txt", "29_lower.txt", "program.txt"}));
+  EXPECT_EQ(
+      filesOf(options),
+      with({"20_place.txt", "26_cut.txt", "27_schedule.txt", "30_plan_memory.txt", "program.txt"}));
   EXPECT_THAT(textOf("05_differentiate.txt"), HasSubstr("@backward"));
   EXPECT_THAT(textOf("05_differentiate.txt"), Not(HasSubstr("@update")));
   EXPECT_THAT(textOf("06_optimizer.txt"), HasSubstr("@update"));
@@ -158,7 +159,7 @@ TEST_F(Dump, OfAPipelineShowsAllStages) {
   // As in ARCHITECTURE.md: device 1 runs a backward pass after each forward pass.
   EXPECT_THAT(textOf("27_schedule.txt"),
               ::testing::ContainsRegex("stage 1: F0\n[^\n]*stage 1: B0\n[^\n]*stage 1: F1"));
-  EXPECT_THAT(textOf("29_lower.txt"),
+  EXPECT_THAT(textOf("30_plan_memory.txt"),
               AllOf(HasSubstr("device 1: state"), HasSubstr("first.weight")));
 }
 
@@ -171,7 +172,7 @@ TEST_F(Dump, OfPopartsScheduleAndOfContinuousUpdatesShowsTheirRewrites) {
                   "22_relay_copies.txt",
                   "26_cut.txt",
                   "27_schedule.txt",
-                  "29_lower.txt",
+                  "30_plan_memory.txt",
                   "program.txt"}));
   EXPECT_THAT(textOf("21_continuous_updates.txt"), Not(HasSubstr("@update")));
 }
@@ -180,10 +181,11 @@ TEST_F(Dump, OfPhasesShowsThePlanThatWasChosen) {
   Options options;
   options.setExecutionStrategy(SerialPhasedExecution{Phase("B0"), Phase("B1")});
   options.training.gradientAccumulation(3);
-  EXPECT_EQ(filesOf(options),
-            with({"20_place.txt", "26_cut.txt", "27_schedule.txt", "29_lower.txt", "program.txt"}));
+  EXPECT_EQ(
+      filesOf(options),
+      with({"20_place.txt", "26_cut.txt", "27_schedule.txt", "30_plan_memory.txt", "program.txt"}));
   EXPECT_THAT(textOf("27_schedule.txt"), HasSubstr("schedule phase by phase"));
-  EXPECT_THAT(textOf("29_lower.txt"), HasSubstr("remote memory: state"));
+  EXPECT_THAT(textOf("30_plan_memory.txt"), HasSubstr("remote memory: state"));
   // The other order was planned as well; program.txt is of the one that was chosen, and so is this.
   EXPECT_THAT(textOf("26_cut.txt"), HasSubstr("in the loop"));
 }
@@ -204,7 +206,7 @@ TEST_F(Dump, OfRecomputationShowsWhatIsMadeAgain) {
                   "23_recompute.txt",
                   "26_cut.txt",
                   "27_schedule.txt",
-                  "29_lower.txt",
+                  "30_plan_memory.txt",
                   "program.txt"}));
   EXPECT_GT(textOf("23_recompute.txt").size(), textOf("20_place.txt").size());
 }

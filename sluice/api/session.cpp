@@ -41,14 +41,16 @@ device::Tuning readTuning(const std::string& path) {
 }  // namespace
 
 Session::Session(const Options& options, std::uint64_t seed)
-    : seed_(seed), tuningTable_(options.tuningTable()), deviceIds_(options.device().deviceIds) {
-  deviceList_ = devices::chosenDevices(options.device().names);
-  if (options.device().names.empty() && deviceList_ != devices::parseDevices("cpu")) {
-    log::info("session", "SLUICE_DEVICE is set: running on {}", deviceList_.str());
+    : seed_(seed),
+      tuningTable_(options.tuningTable()),
+      pool_(devices::chosenDevices(options.device().names),
+            options.device().deviceIds,
+            {.threads = options.threads(),
+             .memoryBytes = options.memoryPerDevice(),
+             .tuning = readTuning(options.tuningTable())}) {
+  if (options.device().names.empty() && pool_.list() != devices::parseDevices("cpu")) {
+    log::info("session", "SLUICE_DEVICE is set: running on {}", pool_.list().str());
   }
-  deviceRequest_ = {.threads = options.threads(),
-                    .memoryBytes = options.memoryPerDevice(),
-                    .tuning = readTuning(options.tuningTable())};
   broadcastBuffers_ = options.state().broadcastBuffers;
   stallTimeout_ = options.device().stallTimeout;
   replicas_.emplace_back();
@@ -74,66 +76,10 @@ Session::Session(const Options& options, std::uint64_t seed)
   options.freeze();
 }
 
-void Session::requireDevices(std::size_t devices, std::size_t replicas) const {
-  const std::size_t needed = std::max(numDevices(), devices) * std::max(numReplicas(), replicas);
-  // Names with an index are used up by all replicas.
-  static_cast<void>(
-      deviceList_.at((deviceList_.isNumbered() ? needed : std::max(numDevices(), devices)) - 1));
-  if (!deviceIds_.empty() && deviceIds_.size() < needed) {
-    raise<InvalidArgument>("useDeviceIds names {} devices, the programs of the model need {}",
-                           deviceIds_.size(),
-                           needed);
-  }
-}
-
-/// Names with an index are used up one by one; of others every replica has the same.
-std::unique_ptr<device::Device> Session::makeDevice(std::size_t numberInReplica) {
-  const auto made = static_cast<std::size_t>(madeDevices_);
-  devices::DeviceRequest request = deviceRequest_;
-  request.name = deviceList_.at(deviceList_.isNumbered() ? made : numberInReplica);
-  if (!deviceIds_.empty()) {
-    request.number = deviceIds_[made];
-  } else if (!request.name.index) {
-    request.number = nextNumber(request.name.kind);
-  }
-  ++madeDevices_;
-  return devices::makeDevice(request);
-}
-
-/// Of the kind: the first number that no name of the list and no device has.
-int Session::nextNumber(const std::string& kind) {
-  int& next = nextOfKind_[kind];
-  const auto named = [&](const devices::DeviceName& name) {
-    return name.kind == kind && name.index == next;
-  };
-  while (std::ranges::any_of(deviceList_.names, named)) {
-    ++next;
-  }
-  return next++;
-}
-
-std::vector<program::Target> Session::targets() {
-  std::vector<program::Target> all;
-  for (const devices::DeviceName& name : deviceList_.names) {
-    if (name.kind == device().info().kind) {
-      all.push_back(program::targetOf(device()));
-      continue;
-    }
-    std::unique_ptr<device::Device>& sample = samples_[name.kind];
-    if (sample == nullptr) {
-      devices::DeviceRequest request = deviceRequest_;
-      request.name = name;
-      sample = devices::makeDevice(request);
-    }
-    all.push_back(program::targetOf(*sample));
-  }
-  return all;
-}
-
 void Session::makeDevices(std::size_t count) {
   for (Replica& replica : replicas_) {
     while (replica.devices.size() < count) {
-      replica.devices.push_back(makeDevice(replica.devices.size()));
+      replica.devices.push_back(pool_.make(replica.devices.size()));
       replica.state->addDevice(replica.devices.back().get());
     }
   }
@@ -209,11 +155,11 @@ Session::~Session() {
 
 std::string Session::otherDevices(const Options& options) const {
   const devices::DeviceList asked = devices::chosenDevices(options.device().names);
-  if (asked != deviceList_) {
+  if (asked != pool_.list()) {
     return fmt::format(
         "the module already has a model on devices '{}'; this one asks for '{}': use the same for "
         "both",
-        deviceList_.str(),
+        pool_.list().str(),
         asked.str());
   }
   const device::DeviceInfo& info = device().info();
@@ -245,10 +191,10 @@ std::string Session::otherDevices(const Options& options) const {
         options.device().remoteBytes,
         options.device().remoteBandwidth);
   }
-  if (options.device().deviceIds != deviceIds_) {
+  if (options.device().deviceIds != pool_.ids()) {
     return fmt::format(
         "the module already has a model with useDeviceIds [{}]; this one asks for [{}]",
-        fmt::join(deviceIds_, ", "),
+        fmt::join(pool_.ids(), ", "),
         fmt::join(options.device().deviceIds, ", "));
   }
   if (options.state().broadcastBuffers != broadcastBuffers_ ||
@@ -286,7 +232,7 @@ void Session::requireRoom(const program::Program& lowered) const {
         lowered.remote.transientBytes,
         remoteBytes_);
   }
-  const std::size_t budget = deviceRequest_.memoryBytes;
+  const std::size_t budget = pool_.common().memoryBytes;
   for (std::size_t d = 0; d < lowered.devices.size(); ++d) {
     const program::DevicePlan& plan = lowered.devices[d];
     const std::size_t known = d < largestTransient_.size() ? largestTransient_[d] : 0;
@@ -374,14 +320,17 @@ CompiledProgram Session::compile(compiler::CompileRequest request,
   };
   request.state = state().plan();
   request.remoteBytes = remoteBytes_;
-  request.lower.targets = targets();
+  request.lower.targets.clear();
+  for (const device::Device* sample : pool_.samples(device())) {
+    request.lower.targets.push_back(program::targetOf(*sample));
+  }
   request.lower.remoteInFile = !remotePath_.empty();
   request.hooks.requireGoing = [this] { requireGoing(); };
   request.hooks.onPhase = begin;
   compiler::Compiled made = compiler::compileGraph(std::move(request));
   requireRoom(made.program);
-  requireDevices(made.program.devices.size(),
-                 static_cast<std::size_t>(options.replicationFactor()));
+  pool_.require(std::max(numDevices(), made.program.devices.size()),
+                std::max(numReplicas(), static_cast<std::size_t>(options.replicationFactor())));
   warn(made.warnings, options);
   requireGoing();
   begin(CompilePhase::Load);

@@ -19,7 +19,7 @@
 #include "sluice/api/compiled_program.h"
 #include "sluice/api/options.h"
 #include "sluice/device/device.h"
-#include "sluice/devices/registry.h"
+#include "sluice/devices/pool.h"
 #include "sluice/ir/graph.h"
 #include "sluice/nn/parameter.h"
 #include "sluice/program/lower.h"
@@ -155,13 +155,7 @@ class Session : public nn::StateStore {
   bool isTemporary(std::string_view variable) const;
   void requireWhole(std::string_view variable) const;
   [[noreturn]] void throwTorn() const;
-  /// Throws InvalidArgument if fewer devices were named than all programs so far need.
-  void requireDevices(std::size_t devices, std::size_t replicas) const;
-  std::unique_ptr<device::Device> makeDevice(std::size_t numberInReplica);
-  int nextNumber(const std::string& kind);
   void makeDevices(std::size_t count);
-  /// What lowering has to know of the devices, by name in the list.
-  std::vector<program::Target> targets();
   void makeReplicas(std::size_t count);
   void broadcastBuffers(std::size_t replicas);
   void writePresets();
@@ -174,11 +168,7 @@ class Session : public nn::StateStore {
 
   std::uint64_t seed_;
   std::string tuningTable_;
-  std::vector<std::int32_t> deviceIds_;  // of the machine, in the order of use; empty: from 0 on
-  std::int32_t madeDevices_ = 0;         // of all replicas
-  std::map<std::string, int> nextOfKind_;
-  devices::DeviceList deviceList_;
-  devices::DeviceRequest deviceRequest_;               // what all devices have in common
+  devices::DevicePool pool_;
   std::vector<std::size_t> largestTransient_;          // by device, of the programs so far
   std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
   /// Values of variables and of replicas that no program has yet.
@@ -195,8 +185,6 @@ class Session : public nn::StateStore {
   std::int32_t models_ = 0;
   std::int32_t trainingModels_ = 0;  // of them, at most 1
   std::vector<Replica> replicas_;
-  /// One of each kind that no device is of yet, to ask what programs for it are like.
-  std::map<std::string, std::unique_ptr<device::Device>> samples_;
   std::unique_ptr<runtime::Engine> engine_;
   ProgramPtr failed_;                // whose step failed and is not settled yet
   std::vector<ProgramPtr> retired_;  // of models that have left, while a thread may be in a step

@@ -248,7 +248,8 @@ TEST(CompileStages, AreInTheirOrder) {
                           "cut",
                           "schedule",
                           "check_rules",
-                          "lower",
+                          "emit",
+                          "plan_memory",
                           "verify"));
   EXPECT_TRUE(std::ranges::is_sorted(compileStages(), {}, &CompileStage::phase));
 }
@@ -283,7 +284,8 @@ TEST(CompileStages, OfAGraphOfTheCommandLineAreTimedAndDumped) {
                           "cut",
                           "schedule",
                           "check_rules",
-                          "lower",
+                          "emit",
+                          "plan_memory",
                           "verify"));
   EXPECT_TRUE(fs::exists(folder / "20_place.txt"));
   std::ostringstream program;

@@ -285,18 +285,25 @@ void checkRules(Compilation& c) {
 
 // --- lower and verify ---
 
-void lower(Compilation& c) {
+program::Placed placed(const Compilation& c) {
   const parallel::ExecutionPlan& plan = c.draft->plan;
-  program::LowerOptions options = c.lower;
-  options.microBatchesPerRound = c.request.microBatches;
-  options.sequential = plan.sequential;
-  c.program = program::lower(program::Placed{.graph = c.graph,
-                                             .segments = plan.segments,
-                                             .homes = plan.homes,
-                                             .schedule = plan.schedule,
-                                             .streaming = plan.streaming},
-                             c.state,
-                             options);
+  return {.graph = c.graph,
+          .segments = plan.segments,
+          .homes = plan.homes,
+          .schedule = plan.schedule,
+          .streaming = plan.streaming};
+}
+
+void emit(Compilation& c) {
+  c.lower.microBatchesPerRound = c.request.microBatches;
+  c.lower.sequential = c.draft->plan.sequential;
+  c.unplaced = program::emitKernels(placed(c), c.state, c.lower);
+}
+
+void planMemory(Compilation& c) {
+  c.program = program::planMemory(placed(c), *c.unplaced, c.lower);
+  c.state = std::move(c.unplaced->state);
+  c.unplaced.reset();
 }
 
 bool proves(const Compilation& c) {
@@ -369,7 +376,8 @@ constexpr std::array kStages = {
     step("schedule", CompilePhase::Plan, schedule, kAlways, printSchedule),
     step("check_rules", CompilePhase::Plan, checkRules, checksRules),
 
-    step("lower", CompilePhase::Lower, lower, kAlways, printMemory),
+    step("emit", CompilePhase::Lower, emit, kAlways),
+    step("plan_memory", CompilePhase::Lower, planMemory, kAlways, printMemory),
     step("verify", CompilePhase::Verify, verify, proves),
 };
 

@@ -42,6 +42,7 @@ struct Compilation {
   bool checksRules = true;
 
   parallel::RuleReport report = {};
+  std::optional<program::Unplaced> unplaced = {};  ///< from emitting to the memory plan
   program::StatePlan state;
   program::Program program = {};
   bool proven = false;

@@ -126,18 +126,19 @@ void checkAttrs(const OpDef& def, const Attrs& attrs) {
       raise<InvalidArgument>("{}: attribute '{}' is an empty subgraph", def.name, item.name);
     }
   }
+  for (const AttrSpec& spec : def.attrs) {
+    if (spec.required && attrs.find(spec.name) == nullptr) {
+      raise<InvalidArgument>("{}: attribute '{}' is missing", def.name, spec.name);
+    }
+  }
 }
 
 Attrs completeAttrs(const OpDef& def, Attrs attrs) {
   checkAttrs(def, attrs);
   for (const AttrSpec& spec : def.attrs) {
-    if (attrs.find(spec.name) != nullptr) {
-      continue;
+    if (attrs.find(spec.name) == nullptr) {
+      attrs.set({spec.name, defaultOf(spec)});
     }
-    if (spec.required) {
-      raise<InvalidArgument>("{}: attribute '{}' is missing", def.name, spec.name);
-    }
-    attrs.set({spec.name, defaultOf(spec)});
   }
   return attrs;
 }

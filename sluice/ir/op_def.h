@@ -157,9 +157,10 @@ Cost costOf(const OpView& op);
 /// What an attribute that is not given is set to.
 Attr defaultOf(const AttrSpec& spec);
 
-/// Checks names and kinds against the schema, not whether all are there; throws InvalidArgument.
+/// Checks names and kinds against the schema, and that what has no default is there; throws
+/// InvalidArgument.
 void checkAttrs(const OpDef& def, const Attrs& attrs);
-/// Fills in defaults and checks names and kinds against the schema; throws InvalidArgument.
+/// The same, and fills in defaults.
 Attrs completeAttrs(const OpDef& def, Attrs attrs);
 
 /// Looks op definitions up by name; the parser takes one, so tests can pass toy ops.

@@ -115,8 +115,9 @@ class Verifier {
     } catch (const InvalidArgument& error) {
       require(false, op, "its attributes are wrong: {}", error.message());
     }
-    // Each is known and they are sorted by name, so that the number tells whether all are there.
-    require(op.attrs.size() == op.def->attrs.size(), op, "attributes are not filled in");
+    // All are known and none is there twice, so that their number tells.
+    require(
+        op.attrs.size() == op.def->attrs.size(), op, "attributes with a default are not filled in");
     for (const NamedAttr& item : op.attrs) {
       if (const auto* nested = std::get_if<GraphRef>(&item.value)) {
         verify(**nested);

@@ -165,21 +165,25 @@ Target targetOf(const device::Device& device) {
           .staged = info.asynchronous || !info.hostReadable};
 }
 
-Program lower(const Placed& placed, StatePlan& state, const LowerOptions& options) {
+Unplaced emitKernels(const Placed& placed, StatePlan state, const LowerOptions& options) {
   SLUICE_CHECK(!options.targets.empty(), "lowering for no device");
   checkRounds(placed.graph, options);
-  StatePlan planned = state;
   std::vector<std::size_t> alignments;
   std::vector<const device::KernelTable*> tables;
   for (const Target& target : options.targets) {
     alignments.push_back(target.alignment);
     tables.push_back(target.kernels);
   }
-  planned.setAlignments(std::move(alignments));
+  state.setAlignments(std::move(alignments));
   Emitted emitted =
       emit({placed.graph, placed.segments, placed.homes, placed.streaming, options.packsInLoop},
            tables,
-           planned);
+           state);
+  return {std::make_shared<Emitted>(std::move(emitted)), std::move(state)};
+}
+
+Program planMemory(const Placed& placed, const Unplaced& unplaced, const LowerOptions& options) {
+  Emitted& emitted = *unplaced.emitted;
   shareBuffers(emitted);
   addStreams(emitted, placed.streaming);
   const Round round(emitted,
@@ -204,7 +208,7 @@ Program lower(const Placed& placed, StatePlan& state, const LowerOptions& option
     devices = std::max(devices, buffer.device + 1);
   }
   program.devices.resize(static_cast<std::size_t>(devices));
-  placeOnDevices(program, emitted, round, planned, options);
+  placeOnDevices(program, emitted, round, unplaced.state, options);
   program.buffers = emitted.buffers;
   program.feeds = emitted.feeds;
   program.drains = emitted.drains;
@@ -221,7 +225,13 @@ Program lower(const Placed& placed, StatePlan& state, const LowerOptions& option
     addBarriers(program, *options.barriers);
   }
   StagingPlan(program, options).make();
-  state = std::move(planned);
+  return program;
+}
+
+Program lower(const Placed& placed, StatePlan& state, const LowerOptions& options) {
+  Unplaced unplaced = emitKernels(placed, state, options);
+  Program program = planMemory(placed, unplaced, options);
+  state = std::move(unplaced.state);
   return program;
 }
 

@@ -1,10 +1,12 @@
-// Lowering: a finished graph becomes a Program. Kernels and storage layouts are chosen, storage
-// changes inserted, values given planned slices, and the order of a round laid out as tasks.
+// Lowering: a finished graph becomes a Program, in two halves. Kernels and storage layouts are
+// chosen and storage changes inserted; then the order of a round is laid out as tasks, and values
+// are given planned slices.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -59,9 +61,22 @@ struct Placed {
   parallel::Streaming streaming = {};
 };
 
+struct Emitted;
+
+/// Kernels over buffers that have no places yet.
+struct Unplaced {
+  std::shared_ptr<Emitted> emitted;  // known to the program module alone
+  StatePlan state;                   ///< with the variables of the graph
+};
+
 /// Throws Unsupported for an op without a kernel, InvalidArgument for a graph that cannot be run in
-/// rounds, OutOfMemory (naming device, need, limit and the largest buffers at the peak) when the
-/// plan is over the budget. `state` gains the graph's variables; it is unchanged when this throws.
+/// rounds.
+Unplaced emitKernels(const Placed& placed, StatePlan state, const LowerOptions& options);
+/// Throws OutOfMemory (naming device, need, limit and the largest buffers at the peak) when the
+/// plan is over the budget. Uses up what was emitted.
+Program planMemory(const Placed& placed, const Unplaced& unplaced, const LowerOptions& options);
+
+/// Both. `state` gains the graph's variables; it is unchanged when this throws.
 Program lower(const Placed& placed, StatePlan& state, const LowerOptions& options);
 
 /// Places everything on device 0 and lowers it.

@@ -40,31 +40,32 @@ void ModelState::addDevice(device::Device* device) {
 
 void ModelState::adopt(program::StatePlan plan) {
   std::vector<std::unique_ptr<device::Memory>> grown(devices_.size());
-  for (std::size_t d = 0; d < devices_.size(); ++d) {
-    const std::size_t bytes = plan.bytes(static_cast<std::int32_t>(d));
-    const std::size_t before = state_[d] != nullptr ? state_[d]->bytes() : 0;
-    if (bytes > before) {
-      grown[d] = devices_[d]->allocate(bytes);
+  awaitCopies([&] {
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      const std::size_t bytes = plan.bytes(static_cast<std::int32_t>(d));
+      const std::size_t before = state_[d] != nullptr ? state_[d]->bytes() : 0;
+      if (bytes > before) {
+        grown[d] = devices_[d]->allocate(bytes);
+      }
+      if (grown[d] != nullptr && before > 0) {
+        queues_[d]->copy(grown[d]->at(), state_[d]->at(), before);
+      }
     }
-    if (grown[d] != nullptr && before > 0) {
-      queues_[d]->copy(grown[d]->at(), state_[d]->at(), before);
+    remoteState_.grow(plan.bytes(program::kRemote));
+    for (const program::PlacedVariable& placed : plan.variables()) {
+      if (plan_.find(placed.variable.name) != nullptr) {
+        continue;
+      }
+      const HostTensor value = firstValue(placed.variable, seed_);
+      if (placed.device == program::kRemote) {
+        store({placed.device, placed.offset}, value);
+        continue;
+      }
+      const auto d = static_cast<std::size_t>(placed.device);
+      const device::Memory& memory = grown[d] != nullptr ? *grown[d] : *state_[d];
+      device::copyIn(*queues_[d], memory.at(placed.offset), value.bytes(), value.byteCount());
     }
-  }
-  remoteState_.grow(plan.bytes(program::kRemote));
-  for (const program::PlacedVariable& placed : plan.variables()) {
-    if (plan_.find(placed.variable.name) != nullptr) {
-      continue;
-    }
-    const HostTensor value = firstValue(placed.variable, seed_);
-    if (placed.device == program::kRemote) {
-      store({placed.device, placed.offset}, value);
-      continue;
-    }
-    const auto d = static_cast<std::size_t>(placed.device);
-    const device::Memory& memory = grown[d] != nullptr ? *grown[d] : *state_[d];
-    device::copyIn(*queues_[d], memory.at(placed.offset), value.bytes(), value.byteCount());
-  }
-  finishCopies();
+  });
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     if (grown[d] != nullptr) {
       state_[d] = std::move(grown[d]);
@@ -195,36 +196,50 @@ void ModelState::beginStep(const WrittenState& written, Copies copies) {
   remoteState_.keep();
   before_.resize(written.bytes);
   const device::HostMemory copy(before_.data(), before_.size());
-  std::size_t at = 0;
-  for (const WrittenSlice& slice : written.slices) {
-    if (slice.device != program::kRemote) {
-      queueOf(slice.device).copy(copy.at(at), address({slice.device, slice.offset}), slice.bytes);
-    } else if (!hasJournal()) {
-      remoteState_.read(slice.offset, before_.data() + at, slice.bytes);
+  awaitCopies([&] {
+    std::size_t at = 0;
+    for (const WrittenSlice& slice : written.slices) {
+      if (slice.device != program::kRemote) {
+        queueOf(slice.device).copy(copy.at(at), address({slice.device, slice.offset}), slice.bytes);
+      } else if (!hasJournal()) {
+        remoteState_.read(slice.offset, before_.data() + at, slice.bytes);
+      }
+      at += slice.bytes;
     }
-    at += slice.bytes;
-  }
-  finishCopies();
+  });
 }
 
 void ModelState::undoStep(const WrittenState& written) {
   remoteState_.undo();
   const device::HostMemory copy(before_.data(), before_.size());
-  std::size_t at = 0;
-  for (const WrittenSlice& slice : written.slices) {
-    if (slice.device != program::kRemote) {
-      queueOf(slice.device).copy(address({slice.device, slice.offset}), copy.at(at), slice.bytes);
-    } else if (!hasJournal()) {
-      remoteState_.write(slice.offset, before_.data() + at, slice.bytes);
+  awaitCopies([&] {
+    std::size_t at = 0;
+    for (const WrittenSlice& slice : written.slices) {
+      if (slice.device != program::kRemote) {
+        queueOf(slice.device).copy(address({slice.device, slice.offset}), copy.at(at), slice.bytes);
+      } else if (!hasJournal()) {
+        remoteState_.write(slice.offset, before_.data() + at, slice.bytes);
+      }
+      at += slice.bytes;
     }
-    at += slice.bytes;
-  }
-  finishCopies();
+  });
 }
 
-void ModelState::finishCopies() {
+void ModelState::awaitCopies(FunctionRef<void()> issue) {
+  std::exception_ptr failure;
+  const auto keepFailure = [&](const auto& f) {
+    try {
+      f();
+    } catch (...) {
+      failure = failure == nullptr ? std::current_exception() : failure;
+    }
+  };
+  keepFailure(issue);
   for (const auto& queue : queues_) {
-    queue->finish();
+    keepFailure([&] { queue->finish(); });
+  }
+  if (failure != nullptr) {
+    std::rethrow_exception(failure);
   }
 }
 
@@ -233,14 +248,15 @@ void ModelState::detach() {
     return;
   }
   std::vector<std::unique_ptr<device::Memory>> saved(devices_.size());
-  for (std::size_t d = 0; d < devices_.size(); ++d) {
-    const std::size_t bytes = state_[d] != nullptr ? state_[d]->bytes() : 0;
-    saved[d] = device::allocateOnHost(device::MemoryKind::Host, bytes, devices_[d]->info());
-    if (bytes > 0) {
-      queues_[d]->copy(saved[d]->at(), state_[d]->at(), bytes);
+  awaitCopies([&] {
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      const std::size_t bytes = state_[d] != nullptr ? state_[d]->bytes() : 0;
+      saved[d] = device::allocateOnHost(device::MemoryKind::Host, bytes, devices_[d]->info());
+      if (bytes > 0) {
+        queues_[d]->copy(saved[d]->at(), state_[d]->at(), bytes);
+      }
     }
-  }
-  finishCopies();
+  });
   saved_ = std::move(saved);
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     state_[d].reset();
@@ -255,13 +271,14 @@ void ModelState::attach() {
     return;
   }
   std::vector<std::unique_ptr<device::Memory>> memory(devices_.size());
-  for (std::size_t d = 0; d < saved_.size(); ++d) {
-    if (saved_[d]->bytes() > 0) {
-      memory[d] = devices_[d]->allocate(saved_[d]->bytes());
-      queues_[d]->copy(memory[d]->at(), saved_[d]->at(), saved_[d]->bytes());
+  awaitCopies([&] {
+    for (std::size_t d = 0; d < saved_.size(); ++d) {
+      if (saved_[d]->bytes() > 0) {
+        memory[d] = devices_[d]->allocate(saved_[d]->bytes());
+        queues_[d]->copy(memory[d]->at(), saved_[d]->at(), saved_[d]->bytes());
+      }
     }
-  }
-  finishCopies();
+  });
   state_ = std::move(memory);
   saved_.clear();
   ++generation_;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/base/function_ref.h"
 #include "sluice/device/device.h"
 #include "sluice/program/program.h"
 #include "sluice/program/state_plan.h"
@@ -93,7 +94,9 @@ class ModelState {
                                   std::int32_t device) {
     return memories[static_cast<std::size_t>(device)].get();
   }
-  void finishCopies();
+  /// Waits for all copies that it issues, also if one fails: then nobody uses their memory any
+  /// more.
+  void awaitCopies(FunctionRef<void()> issue);
   bool hasJournal() const { return remoteState_.isUndoable() && remoteState_.bytes() > 0; }
 
   std::vector<device::Device*> devices_;

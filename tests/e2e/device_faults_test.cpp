@@ -68,6 +68,8 @@ class Pair {
     return bits;
   }
 
+  void detach() { state_.detach(); }
+
   WrappedDevice& second() { return second_; }
   WrappedDevice& first() { return first_; }
 
@@ -125,6 +127,25 @@ TEST(LostDevice, ThatHadAcceptedTheWorkIsNoticed) {
 TEST(LostDevice, AmongDevicesOfAnotherKindIsNoticed) {
   Pair pair(cpu(0), far(1));
   expectToGoOn(pair, Loss::InQueue);
+}
+
+/// What the copies of the other device read and write ends with the call, so they may not be under
+/// way any more.
+TEST(LostDevice, EndsNoCallBeforeTheCopiesOfTheOthersAreOver) {
+  Pair pair(devices::far::makeFarDevice({.hostLink = {.latencySeconds = 0.05}}), far(1));
+  pair.load(pair.lower());
+  pair.step();
+  pair.second().loss = Loss::AtCopy;
+  EXPECT_THAT(messageOf<DeviceError>([&] { pair.step(); }), HasSubstr("the device is gone"));
+  for (const device::Queue* queue : pair.first().queues) {
+    EXPECT_TRUE(queue->isIdle());
+  }
+  EXPECT_THAT(messageOf<DeviceError>([&] { pair.detach(); }), HasSubstr("the device is gone"));
+  for (const device::Queue* queue : pair.first().queues) {
+    EXPECT_TRUE(queue->isIdle());
+  }
+  pair.second().loss = Loss::No;
+  pair.step();
 }
 
 TEST(DeviceKinds, OfWhichNeitherCanReadTheOtherCannotSend) {

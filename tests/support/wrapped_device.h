@@ -5,14 +5,16 @@
 #include <exception>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "sluice/base/error.h"
 #include "sluice/device/device.h"
 
 namespace sluice::testing {
 
-/// How a device is lost: a launch throws, or it is accepted and the queue fails afterwards.
-enum class Loss : std::uint8_t { No, AtLaunch, InQueue };
+/// How a device is lost: a launch or a copy throws, or a launch is accepted and the queue fails
+/// afterwards.
+enum class Loss : std::uint8_t { No, AtLaunch, AtCopy, InQueue };
 
 class WrappedQueue final : public device::Queue {
  public:
@@ -37,6 +39,9 @@ class WrappedQueue final : public device::Queue {
     }
   }
   void doCopy(device::Address to, device::Address from, std::size_t bytes) override {
+    if (loss_ == Loss::AtCopy) {
+      raise<DeviceError>("the device is gone");
+    }
     if (failure_ == nullptr) {
       inner_->copy(to, from, bytes);
     }
@@ -86,12 +91,15 @@ class WrappedDevice final : public device::Device {
   const device::DeviceInfo& info() const override { return said; }
   const device::KernelTable& kernels() const override { return inner_->kernels(); }
   std::unique_ptr<device::Queue> makeQueue() override {
-    return std::make_unique<WrappedQueue>(inner_->makeQueue(), loss);
+    auto made = std::make_unique<WrappedQueue>(inner_->makeQueue(), loss);
+    queues.push_back(made.get());
+    return made;
   }
   std::unique_ptr<device::Event> makeEvent() override { return inner_->makeEvent(); }
 
   device::DeviceInfo said;
   std::atomic<Loss> loss{Loss::No};
+  std::vector<const device::Queue*> queues;  ///< that were made
 
  private:
   std::unique_ptr<device::Memory> doAllocate(std::size_t bytes) override {

@@ -22,7 +22,8 @@ using testing::randomTensor;
 using testing::relativeDifference;
 
 /// Few images: where two elements of a pooling window differ by a rounding error only, the gradient
-/// of either is right, and among 40 images there are such windows (conv1.weight alone then differs).
+/// of either is right, and among 40 images there are such windows (conv1.weight alone then
+/// differs).
 const std::vector<HostTensor>& inputs() {
   static const std::vector<HostTensor> all = {randomTensor(6, {DType::F32, {4, 1, 28, 28}}, -1, 1),
                                               randomTensor(7, {DType::I64, {4}}, 0, 10)};

@@ -101,10 +101,19 @@ std::exception_ptr Progress::failure() const {
   return failure_;
 }
 
-void Progress::fail(std::exception_ptr error) {
+bool Progress::hasFailedWithin(std::int64_t number) const {
+  if (!hasFailed()) {
+    return false;
+  }
+  const std::scoped_lock lock(mutex_);
+  return failure_ != nullptr && failed_ < number;
+}
+
+void Progress::fail(std::exception_ptr error, std::int64_t number) {
   const std::scoped_lock lock(mutex_);
   if (failure_ == nullptr) {
     failure_ = std::move(error);
+    failed_ = number;
     hasFailed_.store(true, std::memory_order_release);
   }
 }
@@ -264,7 +273,7 @@ void FarQueue::doWait(const device::Event& event) {
   if (check_ != nullptr && place.known != nullptr) {
     check_->wait(numberInCheck_, *place.known);
   }
-  if (!place.queue->isDone(place.number) || place.queue->hasFailed()) {
+  if (!place.queue->isDone(place.number) || place.queue->hasFailedWithin(place.number)) {
     enqueue(Kind::Wait, [&](Command& command) { command.place = place; });
   }
 }
@@ -294,7 +303,11 @@ void FarQueue::doFinish() {
 
 bool FarQueue::doIsIdle() const {
   const std::scoped_lock lock(mutex_);
-  return progress_->isDone(accepted_);
+  const bool idle = progress_->isDone(accepted_);
+  if (idle && check_ != nullptr) {
+    check_->finish(numberInCheck_);
+  }
+  return idle;
 }
 
 void FarQueue::work() {
@@ -313,7 +326,7 @@ void FarQueue::work() {
         execute(command);
       }
     } catch (...) {
-      progress_->fail(std::current_exception());
+      progress_->fail(std::current_exception(), next);
     }
     {
       // Its room is used again by a later command.
@@ -353,7 +366,7 @@ void FarQueue::execute(Command& command) {
       break;
     case Kind::Wait:
       command.place.queue->await(command.place.number);
-      if (command.place.queue->hasFailed()) {
+      if (command.place.queue->hasFailedWithin(command.place.number)) {
         raise<Cancelled>("the queue that was waited for has failed");
       }
       break;

@@ -35,18 +35,21 @@ class Progress {
   void advance(std::int64_t number);
 
   bool hasFailed() const { return hasFailed_.load(std::memory_order_acquire); }
+  /// Whether one of so many commands has failed.
+  bool hasFailedWithin(std::int64_t number) const;
   std::exception_ptr failure() const;
-  /// Keeps the first.
-  void fail(std::exception_ptr error);
+  /// Of command `number`, from 0 on. Keeps the first.
+  void fail(std::exception_ptr error, std::int64_t number);
   /// Gives it, if any, and forgets it.
   std::exception_ptr takeFailure();
 
  private:
   std::atomic<std::int64_t> done_{0};
   std::atomic<bool> hasFailed_{false};
-  mutable std::mutex mutex_;  // guards failure_
+  mutable std::mutex mutex_;  // guards failure_ and failed_
   mutable std::condition_variable moved_;
   std::exception_ptr failure_;
+  std::int64_t failed_ = 0;
 };
 
 class FarEvent final : public device::Event {
