@@ -1,31 +1,43 @@
 #!/usr/bin/python3
-"""Checks docs/coverage.md: all features listed once, and every named test exists.
+"""Checks docs/coverage.md: all features listed once, and every named test is one that runs.
 
-    scripts/check_coverage.py              check the document
+    scripts/check_coverage.py              check the document; the release build must be there
     scripts/check_coverage.py --self-test  check this script with made-up documents
 
 A row is `| number | feature | done or not yet | tests |`; tests are written
-`Suite.Name` as in TEST(Suite, Name), several separated by commas.
+`Suite.Name` as in TEST(Suite, Name), several separated by commas. Which tests
+there are, the built test programs say, by way of ctest.
 """
+import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = 248
 ROW = re.compile(r"^\|\s*(\d+)\s*\|(.*)\|([^|]*)\|([^|]*)\|\s*$")
-TEST = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)")
+# Programs/Suite.Name/parameter and Suite/type.Name are written as Suite.Name.
+TEST = re.compile(r"^(?:[A-Za-z]\w*/)?([A-Za-z]\w*)(?:/\w+)?\.(\w+)(?:/.*)?$")
 
 
-def tests_in_tree():
-    """All tests of the tree as Suite.Name."""
-    files = set(ROOT.glob("sluice/**/*_test.cpp"))
-    for folder in ("tests", "cli", "examples"):
-        files |= set((ROOT / folder).rglob("*.cpp"))
+def test_names(listed):
+    """Tests of a list of ctest's as Suite.Name, without those that are disabled."""
     names = set()
-    for file in files:
-        names |= {f"{suite}.{name}" for suite, name in TEST.findall(file.read_text())}
+    for test in listed["tests"]:
+        match = TEST.match(test["name"])
+        disabled = any(p["name"] == "DISABLED" and p["value"] for p in test.get("properties", []))
+        if match and not disabled:
+            names.add(f"{match[1]}.{match[2]}")
     return names
+
+
+def built_tests():
+    listed = subprocess.run(["ctest", "--preset", "release", "--show-only=json-v1"],
+                            cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        sys.exit(f"coverage: ctest cannot list the tests; run `./dev build` first\n{listed.stderr}")
+    return test_names(json.loads(listed.stdout))
 
 
 def problems(text, tests, rows=ROWS):
@@ -51,7 +63,7 @@ def problems(text, tests, rows=ROWS):
 
 
 def check():
-    found, done = problems((ROOT / "docs/coverage.md").read_text(), tests_in_tree())
+    found, done = problems((ROOT / "docs/coverage.md").read_text(), built_tests())
     for line in found:
         print(f"docs/coverage.md: {line}")
     print(f"coverage: {done} of {ROWS} features done, {len(found)} problems")
@@ -75,7 +87,13 @@ def self_test():
         if len(found) != len(words) or any(w not in f for w, f in zip(words, found)):
             print(f"self-test: expected {words}, found {found}")
             wrong += 1
-    print(f"coverage: {len(cases)} cases, {wrong} wrong")
+    disabled = [{"name": "DISABLED", "value": True}]
+    listed = {"tests": [{"name": "A.B"}, {"name": "All/C.D/7"}, {"name": "E/0.F"},
+                        {"name": "Named/G.H/With.dots"}, {"name": "I.J", "properties": disabled}]}
+    if test_names(listed) != {"A.B", "C.D", "E.F", "G.H"}:
+        print(f"self-test: names of tests are {sorted(test_names(listed))}")
+        wrong += 1
+    print(f"coverage: {len(cases) + 1} cases, {wrong} wrong")
     return 1 if wrong else 0
 
 

@@ -15,11 +15,13 @@ int main(int argc, char** argv) {
   std::string folder;
   std::string only;
   bool failures = false;
+  int atLeast = 1;
   app.add_option("folder", folder, "a folder of cases, such as .../libonnx-testdata/data/node")
       ->required()
       ->check(CLI::ExistingDirectory);
   app.add_option("--only", only, "only cases whose name contains this");
   app.add_flag("--failures", failures, "print only the lines of cases that fail");
+  app.add_option("--at-least", atLeast, "fail unless so many cases pass");
   CLI11_PARSE(app, argc, argv);
 
   std::vector<std::filesystem::path> cases;
@@ -45,5 +47,8 @@ int main(int argc, char** argv) {
     }
   }
   fmt::print("{} passed, {} failed, {} skipped\n", counts[0], counts[1], counts[2]);
-  return counts[1] == 0 && counts[0] > 0 ? 0 : 1;
+  if (counts[0] < atLeast) {
+    fmt::print("FAIL expected at least {} cases to pass\n", atLeast);
+  }
+  return counts[1] == 0 && counts[0] >= atLeast ? 0 : 1;
 }
