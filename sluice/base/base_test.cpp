@@ -10,6 +10,7 @@
 #include "sluice/base/hash.h"
 #include "sluice/base/ids.h"
 #include "sluice/base/log.h"
+#include "sluice/base/name_pattern.h"
 
 namespace sluice {
 namespace {
@@ -60,6 +61,20 @@ TEST(Id, DefaultIsInvalid) {
   EXPECT_LT(TestId(1), TestId(2));
 }
 
+TEST(NamePattern, StarsStandForAnyText) {
+  EXPECT_TRUE(matchesPattern("layer1.weight", "layer1.weight"));
+  EXPECT_FALSE(matchesPattern("layer1.weight", "layer1"));
+  EXPECT_TRUE(matchesPattern("layer1.weight", "layer1.*"));
+  EXPECT_TRUE(matchesPattern("layer1.weight", "*weight"));
+  EXPECT_TRUE(matchesPattern("a.b.a.c", "a*a*"));
+  EXPECT_TRUE(matchesPattern("aab", "*ab"));
+  EXPECT_FALSE(matchesPattern("aab", "*ab?"));
+  EXPECT_TRUE(matchesPattern("abc", "**"));
+  EXPECT_TRUE(matchesPattern("", "*"));
+  EXPECT_FALSE(matchesPattern("", "a"));
+  EXPECT_FALSE(matchesPattern("abc", ""));
+}
+
 TEST(Log, LevelsAreParsedByNameAndNumberAndFilterPerModule) {
   EXPECT_EQ(log::parseLevel("WARN"), log::Level::Warn);
   EXPECT_EQ(log::parseLevel("4"), log::Level::Error);
@@ -72,6 +87,10 @@ TEST(Log, LevelsAreParsedByNameAndNumberAndFilterPerModule) {
   log::setLevels("schedule:debug,*:warn");
   EXPECT_TRUE(log::enabled("schedule", log::Level::Debug));
   EXPECT_FALSE(log::enabled("engine", log::Level::Info));
+  log::setLevels(4);
+  EXPECT_FALSE(log::enabled("schedule", log::Level::Warn));
+  EXPECT_TRUE(log::enabled("schedule", log::Level::Error));
+  EXPECT_THROW(log::setLevels(5), InvalidArgument);
   log::setLevels("info");
   EXPECT_TRUE(log::enabled("engine", log::Level::Info));
 }

@@ -130,6 +130,10 @@ void setLevels(std::string_view text) {
   applyLevels(configured(), text);
 }
 
+void setLevels(int level) {
+  setLevels(std::to_string(level));
+}
+
 bool enabled(std::string_view module, Level level) {
   Settings& current = configured();
   const std::scoped_lock lock(current.mutex);

@@ -15,8 +15,10 @@ enum class Level { Trace = 0, Debug = 1, Info = 2, Warn = 3, Error = 4, Off = 6 
 /// Parses "debug", "WARN", "err", "3" ...; throws InvalidArgument listing the levels.
 Level parseLevel(std::string_view text);
 
-/// Sets levels from text in the form of SLUICE_LOG_LEVEL.
+/// Sets levels from text in the form of SLUICE_LOG_LEVEL; throws as parseLevel does.
 void setLevels(std::string_view text);
+/// The same by number: 6 is off, 4 errors, 3 warnings, 2 info, 1 debug, 0 everything.
+void setLevels(int level);
 
 bool enabled(std::string_view module, Level level);
 void write(std::string_view module, Level level, std::string_view message);

@@ -81,6 +81,8 @@ ImportedModel GraphImporter::run() {
   readOpsets();
   declareInputs(main_);
   declareInitializers(model_.graph(), main_);
+  requireInitializers(options_.frozen, "frozen");
+  requireInitializers(options_.buffers, "buffers");
   findStatistics(model_.graph().node());
   importNodes(model_.graph().node(), main_);
   if (model_.graph().output_size() == 0) {

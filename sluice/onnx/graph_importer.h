@@ -8,7 +8,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -97,6 +99,10 @@ class GraphImporter {
   std::unordered_set<ir::OpId> opsForStatistics() const;
   /// Throws InvalidArgument for an option that names no input of the model.
   void requireInputs(const auto& given, std::string_view option) const;
+  /// Throws InvalidArgument for a pattern that no initializer has the name of.
+  void requireInitializers(std::span<const std::string> patterns, std::string_view option) const;
+  bool isFrozen(const pb::TensorProto& initializer) const;
+  bool isBuffer(const pb::TensorProto& initializer) const;
   /// Throws InvalidArgument for a value of a dimension that no input has.
   void requireDims() const;
   Value declareInput(const pb::ValueInfoProto& info);

@@ -26,6 +26,11 @@ struct ImportOptions {
   /// The model is to be trained: dropout of versions 7 to 11, which do not say themselves whether
   /// they drop, does.
   bool training = false;
+  /// Initializers that training leaves as they are, by name; `*` stands for any text.
+  std::vector<std::string> frozen = {};
+  /// Initializers that are state of the model and no weights, like running statistics: they take no
+  /// gradient and are not exported as weights. Statistics that batch norms read are found without.
+  std::vector<std::string> buffers = {};
   /// How many replicas the model is to be run with, where its ops depend on it; 0: not said.
   std::int64_t replicas = 0;
   /// Refuse opsets above 17, which may have given an op another meaning.

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "sluice/base/error.h"
+#include "sluice/base/name_pattern.h"
 #include "sluice/onnx/graph_importer.h"
 #include "sluice/onnx/model_writer.h"
 #include "sluice/ops/shape_ops.h"
@@ -24,7 +26,34 @@ bool isTrainedWeight(const ir::Graph& graph, const std::string& name) {
   return variable.role == ir::VariableRole::Weight && variable.trainable;
 }
 
+bool matchesAny(std::string_view name, std::span<const std::string> patterns) {
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return matchesPattern(name, pattern); });
+}
+
 }  // namespace
+
+void GraphImporter::requireInitializers(std::span<const std::string> patterns,
+                                        std::string_view option) const {
+  for (const std::string& pattern : patterns) {
+    const auto named = [&](const pb::TensorProto& initializer) {
+      return matchesPattern(initializer.name(), pattern);
+    };
+    if (std::ranges::none_of(model_.graph().initializer(), named)) {
+      raise<InvalidArgument>(
+          "ImportOptions::{}: the model has no initializer '{}'", option, pattern);
+    }
+  }
+}
+
+bool GraphImporter::isFrozen(const pb::TensorProto& initializer) const {
+  return initializer.doc_string() == kFrozenMark || matchesAny(initializer.name(), options_.frozen);
+}
+
+bool GraphImporter::isBuffer(const pb::TensorProto& initializer) const {
+  return initializer.doc_string() == kBufferMark ||
+         matchesAny(initializer.name(), options_.buffers);
+}
 
 void GraphImporter::findStatistics(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes) {
   for (const pb::NodeProto& node : nodes) {
@@ -81,15 +110,16 @@ Value GraphImporter::read(Scope::Tensor& tensor) {
     return tensor.value;
   }
   Value& known = initializers_[tensor.initializer];
-  if (!known.valid() && tensor.initializer->doc_string() == kBufferMark) {
+  if (!known.valid() && isBuffer(*tensor.initializer)) {
     known = readBuffer(tensor, tensor.initializer->name());
   } else if (!known.valid()) {
     HostTensor value = initializerValue(*tensor.initializer);
-    const bool frozen = tensor.initializer->doc_string() == kFrozenMark;
-    known =
-        !isFloat(value.dtype()) && !frozen
-            ? builder_.constant(std::move(value))
-            : addVariable(weightName(tensor), std::move(value), ir::VariableRole::Weight, !frozen);
+    const bool variable = isFloat(value.dtype()) || tensor.initializer->doc_string() == kFrozenMark;
+    known = variable ? addVariable(weightName(tensor),
+                                   std::move(value),
+                                   ir::VariableRole::Weight,
+                                   !isFrozen(*tensor.initializer))
+                     : builder_.constant(std::move(value));
   }
   tensor.value = tensor.alias.empty() ? known : ops::identity(builder_, known);
   return tensor.value;
@@ -99,8 +129,8 @@ Value GraphImporter::readBuffer(Scope::Tensor& tensor, const std::string& name) 
   if (tensor.initializer == nullptr) {
     return bufferOf(tensor.value, name);
   }
-  // What we have written ourselves says that it is one buffer, under whatever names it is read.
-  const bool marked = tensor.initializer->doc_string() == kBufferMark;
+  // What is said to be a buffer is one, under whatever names it is read.
+  const bool marked = isBuffer(*tensor.initializer);
   const std::string alias = marked ? "" : tensor.alias;
   Value& known = buffers_[{tensor.initializer, alias}];
   if (!known.valid()) {
