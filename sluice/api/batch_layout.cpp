@@ -63,9 +63,11 @@ BatchLayout BatchLayout::of(const Options& options, RunKind kind) {
   const std::int64_t accumulation = options.training.gradientAccumulation();
   if (kind == RunKind::Inference && accumulation != 1) {
     raise<InvalidArgument>(
-        "an inference model accumulates no gradients: gradientAccumulation must be 1, got {}; use "
-        "deviceIterations to run several micro-batches per call",
-        accumulation);
+        "an inference model accumulates no gradients: gradientAccumulation must be 1, got {}{}",
+        accumulation,
+        options.executionStrategy().kind() == parallel::StrategyKind::Pipelined
+            ? "; use deviceIterations to fill the pipeline with several micro-batches per call"
+            : "");
   }
   BatchLayout layout{.deviceIterations = options.deviceIterations(),
                      .gradientAccumulation = accumulation,

@@ -101,6 +101,10 @@ TEST(BatchLayout, InferenceAccumulatesNothing) {
   options.training.gradientAccumulation(2);
   EXPECT_THAT(messageOf([&] { inference(options); }),
               AllOf(HasSubstr("gradientAccumulation must be 1"), HasSubstr("deviceIterations")));
+  options.setExecutionStrategy(ShardedExecution{});
+  EXPECT_THAT(
+      messageOf([&] { inference(options); }),
+      AllOf(HasSubstr("gradientAccumulation must be 1"), Not(HasSubstr("deviceIterations"))));
 }
 
 TEST(BatchLayout, DefaultModeIsAllForInferenceAndFinalForTraining) {

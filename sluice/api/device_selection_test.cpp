@@ -253,6 +253,13 @@ TEST(DeviceManager, AcquiresSeveralDevicesOrFails) {
   compile(model);
   EXPECT_EQ(model.session().numReplicas(), 2U);
   EXPECT_EQ(model.compiled().devices, 4);
+  // They are of the kind that was acquired.
+  Options far = twoStages();
+  MultiDevice two = DeviceManager().acquireAvailableDevice(2, SyncPattern::Full, "far");
+  two.applyTo(far);
+  EXPECT_EQ(far.device().names, "far");
+  EXPECT_EQ(two.kind(), "far");
+  two.release();
   // The model takes more devices than there are.
   Options one = twoStages();
   DeviceManager().acquireAvailableDevice().applyTo(one);

@@ -22,7 +22,7 @@ bool devicesAreAvailable(std::int64_t count, std::string_view kind) {
     raise<InvalidArgument>("devicesAreAvailable: expected a count from 1 on, got {}", count);
   }
   return std::ranges::any_of(devices::deviceKinds(), [&](const devices::KindInfo& info) {
-    return info.name == kind && info.unusable.empty() && (!info.count || count <= *info.count);
+    return info.name == kind && count <= devices::freeDevices(info);
   });
 }
 
@@ -34,20 +34,24 @@ Options& MultiDevice::applyTo(Options& options) const {
         count_,
         replicas);
   }
-  return options.autoSelectDevices(count_, count_ / replicas).syncPattern(pattern_);
+  return options.device(kind_).autoSelectDevices(count_, count_ / replicas).syncPattern(pattern_);
 }
 
 MultiDevice DeviceManager::acquireAvailableDevice(std::int64_t count,
                                                   SyncPattern pattern,
                                                   std::string_view kind) const {
-  if (!devicesAreAvailable(count, kind)) {
-    raise<DeviceError>(
-        "no {} devices of kind '{}' are available; `sluice devices` lists those "
-        "that are",
-        count,
-        kind);
+  if (count < 1) {
+    raise<InvalidArgument>("acquireAvailableDevice: expected a count from 1 on, got {}", count);
   }
-  return {count, pattern};
+  for (const devices::KindInfo& info : devices::deviceKinds()) {
+    if (info.name == kind) {
+      return {std::string(kind), count, pattern, devices::holdDevices(info, count)};
+    }
+  }
+  raise<DeviceError>(
+      "no {} devices of kind '{}' are available; `sluice devices` lists those that are",
+      count,
+      kind);
 }
 
 }  // namespace sluice

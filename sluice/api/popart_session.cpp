@@ -54,6 +54,13 @@ Shape anchorShape(const BatchLayout& layout, const Shape& perMicroBatch) {
   return Shape(std::move(dims));
 }
 
+/// What comes first in an array of more elements.
+HostTensor firstElements(const HostTensor& array, const Shape& shape) {
+  HostTensor first(array.dtype(), shape);
+  std::memcpy(first.bytes(), array.bytes(), first.byteCount());
+  return first;
+}
+
 }  // namespace
 
 AnchorReturnType::AnchorReturnType(std::string_view text, std::int64_t period, bool hasPeriod)
@@ -180,52 +187,64 @@ NamedTensors GraphSession::initAnchorArrays() const {
   return arrays;
 }
 
-std::vector<HostTensor> GraphSession::gather(const NamedTensors& inputs) const {
-  for (const auto& [name, value] : inputs) {
+std::vector<HostTensor> GraphSession::gather(const StepIO& io) {
+  for (const auto& [name, value] : io.inputs) {
     if (std::ranges::find(inputs_, name, &NamedTypes::value_type::first) == inputs_.end()) {
-      raise<InvalidArgument>("StepIO: the graph has no input '{}'", name);
+      model_.session().warnOnce(
+          fmt::format("StepIO: the graph has no input '{}': it is not used", name));
     }
   }
   std::vector<HostTensor> tensors;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const auto& [name, type] = inputs_[i];
-    const auto given = inputs.find(name);
-    if (given == inputs.end()) {
+    const auto given = io.inputs.find(name);
+    if (given == io.inputs.end()) {
       raise<InvalidArgument>("StepIO: input '{}' is missing", name);
     }
-    if (given->second.dtype() != type.dtype) {
+    const HostTensor& array = given->second;
+    if (array.dtype() != type.dtype) {
       raise<InvalidArgument>(
-          "StepIO: input '{}' is {}, got {}", name, type.str(), given->second.type().str());
+          "StepIO: input '{}' is {}, got {}", name, type.str(), array.type().str());
+    }
+    const Shape wanted = inputType(i).shape;
+    if (!io.runtimeAsserts && array.shape().elements() > wanted.elements()) {
+      tensors.push_back(firstElements(array, wanted));
+      continue;
     }
     if (type.shape.rank() > 0) {  // a scalar is the same for all micro-batches
       model_.batchLayout().requireInputElements(
-          name, type.shape.elements(), given->second.shape().elements());
+          name, type.shape.elements(), array.shape().elements());
     }
-    tensors.push_back(given->second.reshaped(inputType(i).shape));
+    tensors.push_back(array.reshaped(wanted));
   }
   return tensors;
+}
+
+void GraphSession::requireRoom(const StepIO& io) const {
+  for (const auto& [name, array] : io.outputs) {
+    const auto anchor = flow_.anchors().find(name);
+    if (anchor == flow_.anchors().end()) {
+      raise<InvalidArgument>("StepIO: output '{}' is not anchored in the DataFlow", name);
+    }
+    const TensorType& made = anchored_.at(name);
+    if (array.dtype() != made.dtype) {
+      raise<InvalidArgument>(
+          "StepIO: output '{}' is {}, got {}", name, made.str(), array.type().str());
+    }
+    const BatchLayout layout =
+        model_.batchLayout().withOutput(anchor->second.mode(), anchor->second.period());
+    const std::int64_t elements = array.shape().elements();
+    if (io.runtimeAsserts || elements < anchorShape(layout, made.shape).elements()) {
+      layout.requireOutputElements(name, made.shape.elements(), elements);
+    }
+  }
 }
 
 void GraphSession::run(const StepIO& io) {
   const runtime::Turn::Hold turn = model_.exclusive();
   requirePrepared("run");
-  const NamedTensors expected = initAnchorArrays();
-  for (const auto& [name, array] : io.outputs) {
-    const auto anchor = expected.find(name);
-    if (anchor == expected.end()) {
-      raise<InvalidArgument>("StepIO: output '{}' is not anchored in the DataFlow", name);
-    }
-    if (array.dtype() != anchor->second.dtype() ||
-        array.shape().elements() != anchor->second.shape().elements()) {
-      raise<InvalidArgument>("StepIO: output '{}' must have the {} elements of {}, got {}",
-                             name,
-                             anchor->second.shape().elements(),
-                             anchor->second.type().str(),
-                             array.type().str());
-    }
-  }
-  const std::vector<HostTensor> inputs = gather(io.inputs);
-  static_cast<void>(model_.run(inputs));
+  requireRoom(io);
+  static_cast<void>(model_.run(gather(io)));
   for (auto& [name, array] : io.outputs) {
     const HostTensor result = model_.getAnchoredTensor(name);
     std::memcpy(array.bytes(), result.bytes(), result.byteCount());

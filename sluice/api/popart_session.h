@@ -59,10 +59,12 @@ class DataFlow {
   Anchors anchors_;
 };
 
-/// The arrays of one step. Their shapes are free, their numbers of elements are not.
+/// The arrays of one step. Their shapes are free, their numbers of elements are not, unless runtime
+/// asserts are off: then arrays may have more than are needed, and the first ones are used.
 struct StepIO {
   const NamedTensors& inputs;
   NamedTensors& outputs;
+  bool runtimeAsserts = true;
 };
 
 /// What both kinds of session do. They may outlive their Builder. Several threads may call a
@@ -86,8 +88,9 @@ class GraphSession {
   /// [those / period, replicas, ...] for EveryN, [replicas, ...] for Final and Sum, extents of 1 in
   /// front left out.
   NamedTensors initAnchorArrays() const;
-  /// One step. Throws InvalidArgument before prepareDevice, for an unknown or missing input, and
-  /// for arrays with another number of elements.
+  /// One step. Throws InvalidArgument before prepareDevice, for a missing input, an output that is
+  /// no anchor, and for arrays of another type or number of elements. Warns once of an input that
+  /// the graph does not have.
   void run(const StepIO& io);
 
   Model& model() { return model_; }
@@ -102,7 +105,8 @@ class GraphSession {
  private:
   using NamedTypes = std::vector<std::pair<std::string, TensorType>>;
   void requirePrepared(std::string_view what) const;
-  std::vector<HostTensor> gather(const NamedTensors& inputs) const;
+  void requireRoom(const StepIO& io) const;
+  std::vector<HostTensor> gather(const StepIO& io);
   TensorType inputType(std::size_t input) const;
 
   DataFlow flow_;

@@ -133,19 +133,58 @@ TEST(GraphSession, RefusesArraysThatDoNotFit) {
   EXPECT_THAT(messageOf([&] { session.initAnchorArrays(); }), HasSubstr("prepareDevice first"));
   session.prepareDevice();
   EXPECT_THAT(run({}, none), HasSubstr("'x' is missing"));
-  EXPECT_THAT(run({{"x", popartRow({1, 2, 3, 4})}, {"z", popartRow({1})}}, none),
-              HasSubstr("no input 'z'"));
   EXPECT_THAT(run({{"x", popartRow({1, 2})}}, none),
               AllOf(HasSubstr("expected 4 elements"), HasSubstr("got 2")));
   EXPECT_THAT(run({{"x", HostTensor(DType::I32, Shape{4})}}, none), HasSubstr("i32[4]"));
   NamedTensors wrong = {{net.y, HostTensor(DType::F32, Shape{3})}};
-  EXPECT_THAT(run({{"x", popartRow({1, 2, 3, 4})}}, wrong), HasSubstr("must have the 4 elements"));
+  EXPECT_THAT(run({{"x", popartRow({1, 2, 3, 4})}}, wrong),
+              AllOf(HasSubstr("expected 4 elements"),
+                    HasSubstr("2 per micro-batch x deviceIterations 2"),
+                    HasSubstr("got 3")));
   NamedTensors unknown = {{"w", HostTensor(DType::F32, Shape{2})}};
   EXPECT_THAT(run({{"x", popartRow({1, 2, 3, 4})}}, unknown), HasSubstr("not anchored"));
   EXPECT_THAT(messageOf([&] {
                 InferenceSession(net.builder, DataFlow(1, {"q"}, AnchorReturnType("All")));
               }),
               HasSubstr("no tensor 'q'"));
+}
+
+TEST(GraphSession, WarnsOnceOfAnInputThatTheGraphDoesNotHave) {
+  Scaled net;
+  InferenceSession session(net.builder, DataFlow(2, {net.y}, AnchorReturnType("All")));
+  session.prepareDevice();
+  NamedTensors outputs = session.initAnchorArrays();
+  const NamedTensors inputs = {{"x", popartRow({1, 2, 3, 4})}, {"z", popartRow({1})}};
+  ::testing::internal::CaptureStderr();
+  session.run({.inputs = inputs, .outputs = outputs});
+  session.run({.inputs = inputs, .outputs = outputs});
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const std::size_t first = log.find("the graph has no input 'z': it is not used");
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("'z'", first + 40), std::string::npos) << log;
+  EXPECT_TRUE(outputs.at(net.y).reshaped(Shape{4}).sameBits(popartRow({3, 6, 9, 12})));
+}
+
+TEST(GraphSession, UsesTheFirstElementsOfLargerArraysWithoutRuntimeAsserts) {
+  Scaled net;
+  InferenceSession session(net.builder, DataFlow(2, {net.y}, AnchorReturnType("All")));
+  session.prepareDevice();
+  NamedTensors outputs = {{net.y, popartRow({7, 7, 7, 7, 7})}};
+  const NamedTensors more = {{"x", popartRow({1, 2, 3, 4, 5, 6})}};
+  EXPECT_THAT(messageOf([&] { session.run({.inputs = more, .outputs = outputs}); }),
+              HasSubstr("expected 4 elements"));
+  session.run({.inputs = more, .outputs = outputs, .runtimeAsserts = false});
+  EXPECT_TRUE(outputs.at(net.y).sameBits(popartRow({3, 6, 9, 12, 7})));
+  // What is not there cannot be read or written.
+  const NamedTensors fewer = {{"x", popartRow({1, 2, 3})}};
+  EXPECT_THAT(messageOf([&] {
+                session.run({.inputs = fewer, .outputs = outputs, .runtimeAsserts = false});
+              }),
+              AllOf(HasSubstr("expected 4 elements"), HasSubstr("got 3")));
+  NamedTensors small = {{net.y, popartRow({7})}};
+  EXPECT_THAT(
+      messageOf([&] { session.run({.inputs = more, .outputs = small, .runtimeAsserts = false}); }),
+      AllOf(HasSubstr("expected 4 elements"), HasSubstr("got 1")));
 }
 
 }  // namespace

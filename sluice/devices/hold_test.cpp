@@ -1,0 +1,53 @@
+#include "sluice/devices/hold.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::devices {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+template <class F>
+std::string whyNot(const F& f) {
+  try {
+    f();
+  } catch (const DeviceError& error) {
+    return error.message();
+  }
+  return "nothing was refused";
+}
+
+TEST(HeldDevices, AreNobodyElsesUntilTheLastCopyOfTheHoldEnds) {
+  const KindInfo four{.name = "four of them", .count = 4};
+  EXPECT_EQ(freeDevices(four), 4);
+  Hold three = holdDevices(four, 3);
+  EXPECT_EQ(freeDevices(four), 1);
+  EXPECT_THAT(whyNot([&] { holdDevices(four, 2); }),
+              AllOf(HasSubstr("no 2 devices of kind 'four of them'"),
+                    HasSubstr("there are 4, 3 of them held")));
+  EXPECT_EQ(freeDevices(four), 1) << "a refusal takes nothing";
+  const Hold copy = three;
+  const Hold last = holdDevices(four, 1);
+  three.reset();
+  EXPECT_EQ(freeDevices(four), 0);
+  EXPECT_EQ(freeDevices({.name = "another kind", .count = 2}), 2);
+}
+
+TEST(HeldDevices, OfAKindOfAnyNumberAreNotCounted) {
+  const KindInfo endless{.name = "endless"};
+  const Hold many = holdDevices(endless, 1'000'000);
+  EXPECT_GT(freeDevices(endless), 1'000'000);
+}
+
+TEST(HeldDevices, OfAKindThatCannotBeUsedSayWhy) {
+  const KindInfo broken{.name = "broken", .unusable = "its driver is asleep", .count = 4};
+  EXPECT_EQ(freeDevices(broken), 0);
+  EXPECT_THAT(whyNot([&] { holdDevices(broken, 1); }), HasSubstr("its driver is asleep"));
+}
+
+}  // namespace
+}  // namespace sluice::devices
