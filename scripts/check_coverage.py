@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = 248
 ROW = re.compile(r"^\|\s*(\d+)\s*\|(.*)\|([^|]*)\|([^|]*)\|\s*$")
-# Programs/Suite.Name/parameter and Suite/type.Name are written as Suite.Name.
-TEST = re.compile(r"^(?:[A-Za-z]\w*/)?([A-Za-z]\w*)(?:/\w+)?\.(\w+)(?:/.*)?$")
+# Programs/Suite.Name/parameter and Suite.Name<type> are written as Suite.Name.
+TEST = re.compile(r"^(?:\w+/)?(\w+)\.(\w+)(?:[/<].*)?$")
 
 
 def test_names(listed):
@@ -88,7 +88,7 @@ def self_test():
             print(f"self-test: expected {words}, found {found}")
             wrong += 1
     disabled = [{"name": "DISABLED", "value": True}]
-    listed = {"tests": [{"name": "A.B"}, {"name": "All/C.D/7"}, {"name": "E/0.F"},
+    listed = {"tests": [{"name": "A.B"}, {"name": "All/C.D/7"}, {"name": "E.F<ns::Type>"},
                         {"name": "Named/G.H/With.dots"}, {"name": "I.J", "properties": disabled}]}
     if test_names(listed) != {"A.B", "C.D", "E.F", "G.H"}:
         print(f"self-test: names of tests are {sorted(test_names(listed))}")
