@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,7 @@ class WrappedQueue final : public device::Queue {
 
  private:
   void doSetRun(const ir::RunInfo& info) override {
-    if (failure_ == nullptr) {
+    if (!hasFailed()) {
       inner_->setRun(info);
     }
   }
@@ -31,10 +32,11 @@ class WrappedQueue final : public device::Queue {
     if (loss_ == Loss::AtLaunch) {
       raise<DeviceError>("the device is gone");
     }
-    if (loss_ == Loss::InQueue && failure_ == nullptr) {
+    if (loss_ == Loss::InQueue) {
+      const std::scoped_lock lock(mutex_);
       failure_ = std::make_exception_ptr(DeviceError("the device is gone"));
     }
-    if (failure_ == nullptr) {
+    if (!hasFailed()) {
       inner_->launch(executable, buffers);
     }
   }
@@ -42,12 +44,12 @@ class WrappedQueue final : public device::Queue {
     if (loss_ == Loss::AtCopy) {
       raise<DeviceError>("the device is gone");
     }
-    if (failure_ == nullptr) {
+    if (!hasFailed()) {
       inner_->copy(to, from, bytes);
     }
   }
   void doFill(device::Address to, std::byte value, std::size_t bytes) override {
-    if (failure_ == nullptr) {
+    if (!hasFailed()) {
       inner_->fill(to, value, bytes);
     }
   }
@@ -55,31 +57,42 @@ class WrappedQueue final : public device::Queue {
              std::span<const device::Address> from,
              DType type,
              std::int64_t elements) override {
-    if (failure_ == nullptr) {
+    if (!hasFailed()) {
       inner_->sum(to, from, type, elements);
     }
   }
   void doRecord(device::Event& event) override { inner_->record(event); }
   void doWait(const device::Event& event) override { inner_->wait(event); }
   void doStamp(device::Stamp& stamp, std::int64_t number, device::Clock clock) override {
-    if (failure_ == nullptr) {
+    if (!hasFailed()) {
       inner_->useClock(clock);
       inner_->stamp(stamp, number);
     }
   }
   void doFinish() override {
     inner_->finish();
-    if (const std::exception_ptr failure = std::exchange(failure_, nullptr)) {
+    std::exception_ptr failure;
+    {
+      const std::scoped_lock lock(mutex_);
+      failure = std::exchange(failure_, nullptr);
+    }
+    if (failure != nullptr) {
       std::rethrow_exception(failure);
     }
   }
   bool doIsIdle() const override { return inner_->isIdle(); }
   std::exception_ptr doFailure() const override {
+    const std::scoped_lock lock(mutex_);
     return failure_ != nullptr ? failure_ : inner_->failure();
+  }
+  bool hasFailed() const {
+    const std::scoped_lock lock(mutex_);
+    return failure_ != nullptr;
   }
 
   std::unique_ptr<device::Queue> inner_;
   const std::atomic<Loss>& loss_;
+  mutable std::mutex mutex_;  // guards failure_, which the host asks for while others use the queue
   std::exception_ptr failure_;
 };
 
