@@ -260,6 +260,10 @@ TEST(DeviceManager, AcquiresSeveralDevicesOrFails) {
   EXPECT_EQ(far.device().names, "far");
   EXPECT_EQ(two.kind(), "far");
   two.release();
+  // Without a kind the choice of the options stands.
+  Options chosen = twoStages().device("far");
+  DeviceManager().acquireAvailableDevice(2).applyTo(chosen);
+  EXPECT_EQ(chosen.device().names, "far");
   // The model takes more devices than there are.
   Options one = twoStages();
   DeviceManager().acquireAvailableDevice().applyTo(one);

@@ -34,7 +34,11 @@ Options& MultiDevice::applyTo(Options& options) const {
         count_,
         replicas);
   }
-  return options.device(kind_).autoSelectDevices(count_, count_ / replicas).syncPattern(pattern_);
+  if (kind_ !=
+      "cpu") {  // which is what one gets without naming a kind: it overrules nobody's choice
+    options.device(kind_);
+  }
+  return options.autoSelectDevices(count_, count_ / replicas).syncPattern(pattern_);
 }
 
 MultiDevice DeviceManager::acquireAvailableDevice(std::int64_t count,

@@ -186,12 +186,12 @@ std::string whatFits(const Planner& planner, const Attempt& given) {
     }
     try {
       const Attempt changed{remedy.strategy, remedy.plan};
-      const Compilation made =
-          remedy.family == Remedy::kPhases ? planLeast(planner, changed) : plan(planner, changed);
+      const Compilation made = remedy.family == Remedy::Family::Phases ? planLeast(planner, changed)
+                                                                       : plan(planner, changed);
       if (remoteBytes != 0 && made.program.remote.totalBytes() > remoteBytes) {
         continue;
       }
-      if (remedy.family != Remedy::kNone) {
+      if (remedy.family != Remedy::Family::None) {
         fitting.insert(remedy.family);
       }
       text += fmt::format("\n  {}: at most {} on a device",

@@ -74,7 +74,7 @@ std::optional<parallel::StagePlan> onOneMoreDevice(parallel::StagePlan plan,
 /// The same strategy with state in remote memory between its uses, least first.
 std::vector<Remedy> remediesOffChip(const TooLarge& found) {
   std::vector<Remedy> remedies;
-  Remedy remedy{"", found.strategy, found.plan, Remedy::kOffChip};
+  Remedy remedy{"", found.strategy, found.plan, Remedy::Family::OffChip};
   const auto leave = [&](parallel::TensorLocation& location, std::string_view setter) {
     if (!location.onChip.value_or(true)) {
       return;
@@ -118,7 +118,7 @@ std::vector<Remedy> remediesInPhases(const TooLarge& found,
             ? ""
             : fmt::format(".setTensorsLiveness(Liveness::{})", parallel::name(liveness)),
         recomputes ? " options.recomputation(Recomputation::Pipeline);" : "");
-    remedy.family = Remedy::kPhases;
+    remedy.family = Remedy::Family::Phases;
   }
   return remedies;
 }

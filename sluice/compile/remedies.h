@@ -14,12 +14,12 @@ namespace sluice::compiler {
 
 struct Remedy {
   /// Families of changes of which the first that fits is enough.
-  enum Family : std::uint8_t { kNone, kOffChip, kPhases };
+  enum class Family : std::uint8_t { None, OffChip, Phases };
 
   std::string text;
   parallel::Strategy strategy;
   parallel::PlanOptions plan;
-  Family family = kNone;
+  Family family = Family::None;
 };
 
 /// The plan that does not fit.

@@ -95,6 +95,18 @@ TEST_F(RunnerTest, LooksForNoDamageAfterAStepThatCannotDoAny) {
   EXPECT_NO_THROW(run(runner));
 }
 
+TEST_F(RunnerTest, LooksForNoDamageWhereNothingWasChanged) {
+  request_.graph = smallGraph();
+  Compilation c(request_);
+  breakPlaces(c);
+  const std::array same = {rewriteOf(doNothing)};
+  Runner idle(same, {}, "");
+  EXPECT_NO_THROW(idle.run(c, CompilePhase::Trace, CompilePhase::Load));
+  const std::array again = {rewriteOf(breakPlaces)};
+  Runner busy(again, {}, "");
+  EXPECT_THROW(busy.run(c, CompilePhase::Trace, CompilePhase::Load), InternalError);
+}
+
 TEST_F(RunnerTest, LeavesTheErrorsOfUsersAsTheyAreButForPasses) {
   EXPECT_EQ(locationOf(rewriteOf(refuse)), "");
   EXPECT_EQ(locationOf({"dead", CompilePhase::Passes, CompileStageKind::Pass, refuse}),

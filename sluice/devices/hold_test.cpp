@@ -3,30 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/base/error.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::devices {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string whyNot(const F& f) {
-  try {
-    f();
-  } catch (const DeviceError& error) {
-    return error.message();
-  }
-  return "nothing was refused";
-}
+using testing::messageOf;
 
 TEST(HeldDevices, AreNobodyElsesUntilTheLastCopyOfTheHoldEnds) {
   const KindInfo four{.name = "four of them", .count = 4};
   EXPECT_EQ(freeDevices(four), 4);
   Hold three = holdDevices(four, 3);
   EXPECT_EQ(freeDevices(four), 1);
-  EXPECT_THAT(whyNot([&] { holdDevices(four, 2); }),
+  EXPECT_THAT(messageOf<DeviceError>([&] { holdDevices(four, 2); }),
               AllOf(HasSubstr("no 2 devices of kind 'four of them'"),
                     HasSubstr("there are 4, 3 of them held")));
   EXPECT_EQ(freeDevices(four), 1) << "a refusal takes nothing";
@@ -46,7 +37,8 @@ TEST(HeldDevices, OfAKindOfAnyNumberAreNotCounted) {
 TEST(HeldDevices, OfAKindThatCannotBeUsedSayWhy) {
   const KindInfo broken{.name = "broken", .unusable = "its driver is asleep", .count = 4};
   EXPECT_EQ(freeDevices(broken), 0);
-  EXPECT_THAT(whyNot([&] { holdDevices(broken, 1); }), HasSubstr("its driver is asleep"));
+  EXPECT_THAT(messageOf<DeviceError>([&] { holdDevices(broken, 1); }),
+              HasSubstr("its driver is asleep"));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/base/error.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::devices {
 namespace {
@@ -11,6 +11,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::messageOf;
 
 DevicePool poolOf(std::string_view names, std::vector<std::int32_t> ids = {}) {
   return {parseDevices(names), std::move(ids), {.threads = 2, .memoryBytes = 1 << 20}};
@@ -41,21 +42,11 @@ TEST(DevicePool, UsesUpNumberedNamesAndPassesThemOver) {
   EXPECT_THAT(made(poolOf("cpu", {7, 5}), 1, 2), ElementsAre("cpu7", "cpu5"));
 }
 
-template <class F>
-std::string refusalOf(const F& f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.message();
-  }
-  return "nothing was refused";
-}
-
 TEST(DevicePool, RefusesMoreDevicesThanWereNamed) {
   EXPECT_NO_THROW(poolOf("far*3").require(3, 1));
-  EXPECT_THAT(refusalOf([] { poolOf("far:0,far:1").require(1, 3); }),
+  EXPECT_THAT(messageOf([] { poolOf("far:0,far:1").require(1, 3); }),
               AllOf(HasSubstr("at least 3 devices"), HasSubstr("names 2")));
-  EXPECT_THAT(refusalOf([] {
+  EXPECT_THAT(messageOf([] {
                 poolOf("cpu", {1, 2}).require(3, 1);
               }),
               AllOf(HasSubstr("useDeviceIds names 2 devices"), HasSubstr("need 3")));

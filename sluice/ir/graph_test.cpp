@@ -239,6 +239,55 @@ TEST(Graph, RefusesAnOrderThatIsNoPermutation) {
   expectThrows<InternalError>([&] { graph.reorder({x, x}); }, "not a permutation");
 }
 
+/// What a compile stage does not change is not verified again, so no change may go unseen.
+TEST(Graph, CountsEveryChangeAndNothingElse) {
+  Graph graph("g");
+  std::size_t seen = graph.changes();
+  const auto expectChange = [&](std::string_view what) {
+    EXPECT_NE(graph.changes(), seen) << what;
+    seen = graph.changes();
+  };
+  GraphBuilder b(graph);
+  const Value x = b.input("x", f32({2}));
+  expectChange("append");
+  const Value y = b.input("y", f32({2}));
+  seen = graph.changes();
+  graph.setPlacement(x.op, {.stage = 1});
+  expectChange("setPlacement");
+  graph.setName(x.op, "z");
+  expectChange("setName");
+  const Value attrs = b.add(toy::kAttrs, {});
+  seen = graph.changes();
+  graph.setAttr(attrs.op, {"int", 8});
+  expectChange("setAttr");
+  graph.addOutput("out", x);
+  expectChange("addOutput");
+  graph.replaceUses({{x, y}});
+  expectChange("replaceUses");
+  graph.reorder({y.op, x.op, attrs.op});
+  expectChange("reorder");
+  graph.remove(std::vector<OpId>{x.op});
+  expectChange("remove");
+  graph.setOutputs({});
+  expectChange("setOutputs");
+  graph.addVariable(weight("w", f32({2})));
+  expectChange("addVariable");
+  graph.replaceVariable(weight("w", f32({3})));
+  expectChange("replaceVariable");
+  EXPECT_EQ(graph.blockIndex("b"), 0);
+  expectChange("blockIndex of a new block");
+  graph = Graph("other");
+  expectChange("assignment");
+  // Nothing to do is no change.
+  EXPECT_EQ(graph.blockIndex("b"), 0);
+  seen = graph.changes();
+  EXPECT_EQ(graph.blockIndex("b"), 0);
+  graph.replaceUses({});
+  graph.remove({});
+  graph.reorder({});
+  EXPECT_EQ(graph.changes(), seen);
+}
+
 TEST(Graph, OutputsHaveUniqueNamesAndRealValues) {
   Graph graph("net");
   GraphBuilder b(graph);

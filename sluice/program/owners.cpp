@@ -350,6 +350,7 @@ class Joiner {
       }
     }
     std::vector<Place> all;
+    all.reserve(lanes.size());
     for (const auto& [number, place] : lanes) {
       all.push_back(place);
     }
