@@ -182,6 +182,7 @@ class Graph {
     std::size_t count = 0;
     Changes() = default;
     Changes(const Changes&) = default;
+    ~Changes() = default;
     Changes& operator=(const Changes& other) {
       count = std::max(count, other.count) + 1;
       return *this;
