@@ -1,5 +1,6 @@
-// Warnings where the share of a device's memory that a model gives an op (nn::setAvailableMemory,
-// nn::MultiConv, Options::setAvailableMemoryProportion) does not hold what the op reads and writes.
+// Warnings about ops whose share of a device's memory is too small. A model sets the share with
+// nn::setAvailableMemory, nn::MultiConv or Options::setAvailableMemoryProportion; it is too small
+// if it does not hold what the op reads and writes.
 #pragma once
 
 #include <span>
@@ -12,8 +13,9 @@
 
 namespace sluice {
 
-/// None where devices have no limit. A hint counts for the convolution, matrix product or indexing
-/// op that makes its value, also below a bias; for others it has no meaning.
+/// Returns no warnings if devices have no memory limit. A hint applies to the convolution, matrix
+/// product or indexing op that makes its value, even if a bias is added to the result; a hint on
+/// any other op is ignored.
 std::vector<std::string> availableMemoryWarnings(const ir::Graph& graph,
                                                  std::span<const nn::MemoryHint> hints,
                                                  const Options& options);

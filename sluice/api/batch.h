@@ -1,4 +1,4 @@
-// What a DataLoader gives for one call of a model.
+// Batch: what a DataLoader returns for one call of a model.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace sluice {
 
 struct Batch : data::Batch {
-  std::optional<CallShape> shape = {};  ///< set: not of the options' size
+  std::optional<CallShape> shape = {};  ///< set: the call's counts differ from the options
 };
 
 }  // namespace sluice

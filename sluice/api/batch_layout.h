@@ -1,9 +1,11 @@
 // BatchLayout: how the rows of one call are shared out among micro-batches, weight updates and
-// replicas, and which rows come back. Pure arithmetic; the model, loaders and messages use it.
+// replicas, and which rows are returned. It is pure arithmetic; the model, loaders and messages use
+// it.
 //
 //   row of an input = ((iteration x GA + accumulation) x replicas + replica) x B + row
 //
-// where B is the micro-batch (what one op sees) and replicas counts those with data of their own.
+// Here B is the size of a micro-batch (the rows that one op sees), GA is gradientAccumulation, and
+// replicas counts the replicas that have inputs of their own.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,7 @@ class Options;
 
 enum class RunKind : std::uint8_t { Inference, Training };
 
-/// How often a call does what, where it differs from the options.
+/// The counts of a call whose size differs from that in the options.
 struct CallShape {
   std::int64_t deviceIterations = 1;
   std::int64_t gradientAccumulation = 1;
@@ -33,50 +35,51 @@ struct BatchLayout {
   std::int64_t inputGroupSize = 1;  ///< replicas that get the same input
   CommGroupType inputGroupType = CommGroupType::Consecutive;
   OutputMode outputMode = OutputMode::All;  ///< not Default
-  std::int64_t outputPeriod = 1;            ///< of EveryN
+  std::int64_t outputPeriod = 1;            ///< for EveryN only
 
   /// The layout that the options ask for, with a micro-batch of 1. Throws InvalidArgument for a
   /// period that does not divide the micro-batches, for groups that do not divide the replicas, for
-  /// an inference model that accumulates, and for counts whose product is no 64-bit number.
+  /// an inference model that accumulates, and for counts whose product does not fit in 64 bits.
   static BatchLayout of(const Options& options, RunKind kind);
 
-  /// The same with other micro-batches coming back. Throws InvalidArgument for a period that does
-  /// not divide them.
+  /// The same layout with another choice of micro-batches to return. Throws InvalidArgument for a
+  /// period that does not divide the micro-batches.
   BatchLayout withOutput(OutputMode mode, std::int64_t period) const;
 
-  /// The same for a call of other counts: the rest of an epoch, say. Throws InvalidArgument for a
-  /// period that does not divide the micro-batches, or counts below 1.
+  /// The same layout for a call with other counts, such as the rest of an epoch. Throws
+  /// InvalidArgument for a period that does not divide the micro-batches, and for counts below 1.
   BatchLayout withCounts(const CallShape& shape) const;
 
-  /// Of one replica in one call.
+  /// Micro-batches of one replica in one call.
   std::int64_t microBatches() const { return deviceIterations * gradientAccumulation; }
   /// Replicas with inputs of their own.
   std::int64_t inputReplicas() const { return replicationFactor / inputGroupSize; }
   /// The first dimension of every input is a multiple of this.
   std::int64_t inputFactor() const { return microBatches() * inputReplicas(); }
   std::int64_t rowsPerCall() const { return microBatch * inputFactor(); }
-  /// Weight updates see this many rows each.
+  /// Rows that each weight update sees.
   std::int64_t rowsPerUpdate() const { return microBatch * gradientAccumulation * inputReplicas(); }
   /// Which of the inputReplicas() inputs a replica gets.
   std::int64_t inputOf(std::int64_t replica) const;
-  /// Row of the call's input. Throws InvalidArgument if one of them is out of range.
+  /// The row in the call's input. Throws InvalidArgument if an argument is out of range.
   std::int64_t index(std::int64_t iteration,
                      std::int64_t accumulation,
                      std::int64_t replica,
                      std::int64_t row) const;
 
-  /// Micro-batches of a replica per one that comes back: 1, the period, or all.
+  /// Micro-batches that a replica runs for each one that it returns: 1, the period, or all.
   std::int64_t outputDivisor() const;
-  /// Micro-batches that come back, of all replicas.
+  /// Micro-batches that all replicas together return.
   std::int64_t outputMicroBatches() const;
-  /// The shape that comes back for an output of this shape per micro-batch. A scalar gets a
-  /// dimension only when there are several.
+  /// The shape that a call returns for an output with this shape per micro-batch. A scalar gets a
+  /// dimension only if several micro-batches are returned.
   Shape outputShape(const Shape& perMicroBatch) const;
 
-  /// B of an input of a whole call. Throws InvalidArgument, naming the factors, for a first
-  /// dimension that is no multiple of inputFactor(). A scalar is the same for all micro-batches.
+  /// The micro-batch size of an input that holds a whole call; 1 for a scalar, which is the same
+  /// for all micro-batches. Throws InvalidArgument, naming the factors, if the first dimension is
+  /// not a multiple of inputFactor().
   std::int64_t microBatchOf(std::string_view input, const Shape& shape) const;
-  /// Throws InvalidArgument unless a buffer holds exactly the elements of a call.
+  /// Throws InvalidArgument unless `found` is exactly the number of elements of a call.
   void requireInputElements(std::string_view input,
                             std::int64_t perMicroBatch,
                             std::int64_t found) const;
@@ -86,7 +89,7 @@ struct BatchLayout {
 
   /// "deviceIterations 10 x gradientAccumulation 10 x replicationFactor 2", for messages.
   std::string factors() const;
-  /// The layout with its numbers, for people.
+  /// Describes the layout and its numbers, for people.
   std::string explain() const;
 
   bool operator==(const BatchLayout&) const = default;

@@ -1,7 +1,7 @@
-// Builder: graphs op by op with PopART's names. Tensors are known by unique strings; ops come from
-// two sets, aiOnnx() with ONNX's names and defaults and aiGraphcore(). Placements are recorded for
-// the virtualGraphMode to read. trainingModel(builder, loss, options, optimizer) and
-// inferenceModel(builder, options) run the graph.
+// Builder: builds a graph op by op, with PopART's names. Tensors are identified by unique strings.
+// Ops come from two sets: aiOnnx(), with ONNX's names and defaults, and aiGraphcore(). Placements
+// are recorded, and Options::virtualGraphMode says how they are used. trainingModel(builder, loss,
+// options, optimizer) and inferenceModel(builder, options) run the graph.
 //
 //   Builder b;
 //   const TensorId x = b.addInputTensor({DType::F32, Shape{4, 8}}, "x");
@@ -29,7 +29,8 @@
 
 namespace sluice {
 
-/// Ops made while it lives have one field of their placement set; the previous value comes back.
+/// Sets one field of the placement of all ops made during its lifetime; then restores the previous
+/// value.
 class [[nodiscard]] PlacementScope {
  public:
   [[nodiscard]] PlacementScope(ir::GraphBuilder& builder,
@@ -46,51 +47,52 @@ class [[nodiscard]] PlacementScope {
 class Builder {
  public:
   explicit Builder(std::string name = "main") : graph_(std::move(name)), b_(graph_) {}
-  /// A model of a file: its tensors have the ids that they have there.
+  /// Takes a model read from a file. Its tensors keep the ids that they have in the file.
   explicit Builder(onnx::ImportedModel model);
   ~Builder() { link_->end(); }
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
-  /// A value that the host gives for every micro-batch. Without a name it gets one; a name that is
-  /// taken is an InvalidArgument.
+  /// A value that the host feeds for every micro-batch. An empty name is replaced by a unique one.
+  /// Throws InvalidArgument for a name that is taken.
   TensorId addInputTensor(const TensorType& type, const std::string& name = "");
-  /// A weight that starts with this value; trained if it is of a float type.
+  /// A weight that starts with this value. It is trained if its type is a float type.
   TensorId addInitializedInputTensor(const HostTensor& value, const std::string& name = "");
   /// A value that never changes.
   TensorId addConstant(const HostTensor& value, const std::string& name = "");
-  /// Marks a tensor as a result; its name is the output's.
+  /// Makes a tensor an output of the graph, under the tensor's own name.
   void addOutputTensor(const TensorId& id);
-  /// The graph as the bytes of an ONNX model, with the weights as they are now.
+  /// The graph as the bytes of an ONNX model, with the current values of the weights.
   std::string getModelProto() const;
 
   AiOnnx aiOnnx() { return AiOnnx(*this); }
   AiGraphcore aiGraphcore() { return AiGraphcore(*this); }
-  /// An op of a library that was loaded with loadCustomOps; throws what nn::customOp throws.
+  /// Adds an op from a library that was loaded with loadCustomOps. Throws what nn::customOp throws.
   std::vector<TensorId> customOp(const std::vector<TensorId>& inputs, const ops::CustomOpUse& use);
 
-  /// After the fact, for the op that made a tensor, or for all ops made while the scope lives.
-  /// Negative numbers are an InvalidArgument.
+  /// Each of these places either the op that made a tensor, after the fact, or all ops made while
+  /// the returned scope lives. Throws InvalidArgument for a negative number.
   void pipelineStage(const TensorId& id, std::int64_t stage);
   [[nodiscard]] PlacementScope pipelineStage(std::int64_t stage);
   void virtualGraph(const TensorId& id, std::int64_t device);
   [[nodiscard]] PlacementScope virtualGraph(std::int64_t device);
   void executionPhase(const TensorId& id, std::int64_t phase);
   [[nodiscard]] PlacementScope executionPhase(std::int64_t phase);
-  /// Whether the tensor stays on its device while it is not needed, whatever the options say of its
-  /// class and size. Comes behind the calls above that place its op.
+  /// Says whether the tensor stays on its device while it is not needed. This overrides what the
+  /// options say for its class and size. Call it after the functions above that place the tensor's
+  /// op.
   void outputTensorLocation(const TensorId& id, bool onChip);
 
   const Shape& getTensorShape(const TensorId& id) const { return graph_.type(value(id)).shape; }
   DType getTensorDtype(const TensorId& id) const { return graph_.type(value(id)).dtype; }
   bool contains(const TensorId& id) const { return tensors_.contains(id); }
-  /// The tensor in graph(); throws InvalidArgument for an unknown one.
+  /// The value of a tensor in graph(). Throws InvalidArgument for an unknown id.
   ir::Value value(const TensorId& id) const;
   const ir::Graph& graph() const { return graph_; }
   std::vector<TensorId> tensorIds() const;
-  /// The state that the models of this graph share; null: there is none yet.
+  /// The state that the models of this graph share; null as long as there is none.
   std::shared_ptr<nn::StateStore> store() const { return link_->store(); }
-  /// What models keep of the Builder and may outlive it.
+  /// The link that models keep to the Builder; it may outlive the Builder.
   const std::shared_ptr<nn::StateLink>& link() const { return link_; }
 
  private:
@@ -99,10 +101,10 @@ class Builder {
 
   struct Made {
     ir::Value value;
-    std::vector<ir::OpId> ops;  ///< everything that was appended for it
+    std::vector<ir::OpId> ops;  ///< all ops that were appended to make it
   };
 
-  /// Runs `append` and names what it returns after the op.
+  /// Runs `append` and names the values that it returns after the op.
   std::vector<TensorId> makeMany(std::string_view op,
                                  const std::function<std::vector<ir::Value>()>& append);
   TensorId make(std::string_view op, const std::function<ir::Value()>& append);
@@ -114,7 +116,7 @@ class Builder {
     std::string_view domain = "";
     std::vector<std::pair<std::string_view, const ir::Graph*>> bodies = {};
   };
-  /// The op as the importer of models translates it.
+  /// Appends the op as the ONNX importer translates it.
   std::vector<TensorId> translate(OpCall call);
   TensorId freeName(std::string_view stem) const;
   TensorId nameFor(const std::string& wanted, std::string_view stem) const;

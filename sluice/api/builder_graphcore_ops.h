@@ -1,5 +1,5 @@
-// AiGraphcore, an op set of a Builder: the ops of PopART's own domain. builder.h includes this
-// file; errors are as those of AiOnnx.
+// AiGraphcore, an op set of a Builder: the ops of PopART's own domain, ai.graphcore. builder.h
+// includes this file. Errors are the same as those of AiOnnx.
 #pragma once
 
 #include <cstddef>
@@ -22,41 +22,43 @@ class AiGraphcore {
   using Ints = std::vector<std::int64_t>;
   using Ids = std::vector<TensorId>;
 
-  /// Any op of the domain ai.graphcore, as AiOnnx::node.
+  /// Any op of the domain ai.graphcore; otherwise the same as AiOnnx::node.
   Ids node(std::string_view op,
            const Ids& inputs,
            std::vector<ir::NamedAttr> attrs = {},
            std::size_t outputs = 1);
 
-  // Element by element.
-  /// The angle of (x, y): y is the first operand, as in C.
+  // Element-wise ops.
+  /// The angle of the point (x, y). As in C, y is the first operand.
   TensorId atan2(const TensorId& y, const TensorId& x);
   TensorId bitwiseand(const TensorId& x, const TensorId& y);
   TensorId bitwisenot(const TensorId& x);
   TensorId bitwiseor(const TensorId& x, const TensorId& y);
   TensorId bitwisexnor(const TensorId& x, const TensorId& y);
   TensorId bitwisexor(const TensorId& x, const TensorId& y);
-  /// 8-bit floats (u8; from FLOAT8_143 or FLOAT8_152) as FLOAT or FLOAT16, times 2^log2Scale.
+  /// Converts 8-bit floats in a u8 tensor (`from` is FLOAT8_143 or FLOAT8_152) to FLOAT or FLOAT16
+  /// and multiplies them by 2^log2Scale.
   TensorId castthenpow2scale(const TensorId& x,
                              const TensorId& log2Scale,
                              std::string_view to = "FLOAT",
                              std::string_view from = "FLOAT8_143");
   TensorId detach(const TensorId& x);
   TensorId expm1(const TensorId& x);
-  /// The sign is that of x.
+  /// The result has the sign of x.
   TensorId fmod(const TensorId& x, const TensorId& y);
-  /// By tanh; geluerf is by the error function.
+  /// Uses the tanh approximation; geluerf uses the error function.
   TensorId gelu(const TensorId& x);
   TensorId geluerf(const TensorId& x);
   /// (x + increment) mod modulus.
   TensorId incrementmod(const TensorId& x, double increment, double modulus);
   TensorId log1p(const TensorId& x);
   TensorId nop(const TensorId& x);
-  /// x 2^log2Scale as 8-bit floats in a u8 tensor. What is too large becomes the largest number.
+  /// x 2^log2Scale as 8-bit floats in a u8 tensor. A value that is too large becomes the largest
+  /// number.
   TensorId pow2scalethencast(const TensorId& x,
                              const TensorId& log2Scale,
                              std::string_view to = "FLOAT8_143");
-  /// The sign is that of y.
+  /// The result has the sign of y.
   TensorId remainder(const TensorId& x, const TensorId& y);
   TensorId round(const TensorId& x);
   TensorId scale(const TensorId& x, double factor);
@@ -64,55 +66,59 @@ class AiGraphcore {
   TensorId scaledadd(const TensorId& x, const TensorId& y, double scaleX = 1, double scaleY = 1);
   TensorId square(const TensorId& x);
   TensorId swish(const TensorId& x);
-  /// x itself; only the vendor's memory layout would differ.
+  /// Returns x unchanged: on the vendor's devices only the memory layout would differ.
   TensorId tensorremap(const TensorId& x);
 
-  // What a run does besides.
-  /// Stops the run with a DeviceError: always, or if an element of the condition is not 0.
+  // Effects of a run.
+  /// Stops the run with a DeviceError: always if there is no condition, else if one of its elements
+  /// is not 0.
   void abort(const TensorId& condition = "");
-  /// x itself; every run logs it. Dropped when nobody reads the result.
+  /// Returns x unchanged, and every run logs it. The op is dropped if its result is not used.
   TensorId printtensor(const TensorId& x, const ops::PrintOptions& options = {});
 
   // Between a device and its host.
-  /// An input that is fed for every micro-batch.
+  /// An input that the host feeds for every micro-batch.
   TensorId hostload(const TensorType& type, const std::string& stream);
-  /// An output under this name.
+  /// Makes x an output under this name.
   void hoststore(const TensorId& x, const std::string& stream);
-  /// What was stored in a row of a buffer that the model keeps from run to run, first zeros.
+  /// The contents of a row of a buffer that the model keeps from run to run; zeros until something
+  /// is stored in it.
   TensorId remoteload(const ops::RemoteBuffer& buffer,
                       const TensorType& type,
                       const TensorId& offset = "");
   void remotestore(const ops::RemoteBuffer& buffer, const TensorId& x, const TensorId& offset = "");
 
-  // Between replicas; the model must be run with as many of them as is said.
-  /// Reduced over all replicas, in their order. Operators but Add and Local need their number.
+  // Between replicas. The model must run with the number of replicas that is given here.
+  /// Reduces x over all replicas, in their order. All operators except Add and Local need the
+  /// number of replicas.
   TensorId replicatedallreduce(const TensorId& x,
                                CollectiveOperator op = CollectiveOperator::Add,
                                std::int64_t replicas = 0);
-  /// The elements of x of all replicas, as a vector.
+  /// The elements of x from all replicas, as a vector.
   TensorId replicatedallgather(const TensorId& x, std::int64_t replicas);
-  /// A replica's part of the reduced elements, as a vector: one of as many equal runs as there are
-  /// replicas, the last ones padded with zeros. Of Add, Mean and SquareAdd.
+  /// This replica's part of the reduced elements, as a vector. There are as many parts as replicas;
+  /// all have the same length, and the end is padded with zeros. The operator is Add, Mean or
+  /// SquareAdd.
   TensorId replicatedreducescatter(const TensorId& x,
                                    std::int64_t replicas,
                                    CollectiveOperator op = CollectiveOperator::Add);
 
-  // Graphs in graphs.
-  /// The results of another Builder's graph on these inputs; it may have no weights of its own.
+  // Graphs inside graphs.
+  /// The results of another Builder's graph for these inputs. That graph must not have weights.
   Ids call(const Ids& inputs, const Builder& callee);
-  /// Packed sequences padded to [sequences, steps, ...], passed to the callback some at a time, its
-  /// result packed again. The operands are data, offsets and lengths for each input of the
-  /// callback, then offsets and lengths of the results.
+  /// Pads packed sequences to [sequences, steps, ...], passes them to the callback a few at a time,
+  /// and packs its results again. The operands are the data, offsets and lengths for each input of
+  /// the callback, then the offsets and lengths of the results.
   TensorId packeddatablock(const Ids& operands,
                            const PackedDataBlockOptions& options,
                            const Builder& callback);
 
   // Normalization, convolution and losses.
-  /// The result or, in training, also both new running statistics and both of the batch.
+  /// The result. In training also the two new running statistics, then the batch's own two.
   Ids batchnormalization(const TensorId& x,
                          const BatchNormTensors& tensors,
                          const VendorBatchNormOptions& options = {});
-  /// Per batch item the most likely label sequences: probabilities, lengths, labels.
+  /// The most likely label sequences of each batch item: their probabilities, lengths and labels.
   Ids ctcbeamsearchdecoder(const TensorId& logProbabilities,
                            const TensorId& lengths,
                            const ops::CtcDecoderOptions& options = {});
@@ -129,9 +135,9 @@ class AiGraphcore {
   TensorId l1loss(const TensorId& x,
                   double lambda = 1.0,
                   ops::Reduction reduction = ops::Reduction::Mean);
-  /// Convolutions side by side.
+  /// Independent convolutions; returns one result for each.
   Ids multiconv(const std::vector<MultiConvPart>& parts);
-  /// Dropout by a mask of this shape, which is broadcast to x.
+  /// Dropout with a mask of this shape, which is broadcast to x.
   TensorId shapeddropout(const TensorId& x, const Ints& shape, double ratio = 0.5);
   /// The basis and the indices of the weights, both [edges, products].
   Ids splinebasis(const TensorId& pseudo,
@@ -147,7 +153,7 @@ class AiGraphcore {
                    const NllLossOptions& options = {});
 
   // Moving, picking and counting elements.
-  /// Per element in which of the intervals between the boundaries it lies.
+  /// The number of the interval between the boundaries in which each element lies.
   TensorId bucketize(const TensorId& x, const TensorId& boundaries, bool right = false);
   TensorId dynamicadd(const TensorId& x,
                       const TensorId& offset,
@@ -172,7 +178,7 @@ class AiGraphcore {
                          const TensorId& destination,
                          const SequenceSliceTensors& tensors,
                          bool zeroUnused = false);
-  /// The sorted values and where they come from.
+  /// The sorted values and the indices that they had before.
   Ids sort(const TensorId& x, std::int64_t axis = -1, bool descending = false);
   TensorId subsample(const TensorId& x, const Ints& strides);
   TensorId zeros(const TensorType& type);

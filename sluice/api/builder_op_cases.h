@@ -1,5 +1,5 @@
-// The tables of builder_ops_test.cpp: each op of the Builder's sets called once on small tensors,
-// with its name in the standard and the types of its results.
+// The tables of builder_ops_test.cpp. They call each op of the Builder's sets once on small tensors
+// and state its name in the standard and the types of its results.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ using Values = std::vector<double>;
 using Ints = std::vector<std::int64_t>;
 using Ids = std::vector<TensorId>;
 
-/// Tensors that most ops take, and others on demand.
+/// Holds the tensors that most ops take and makes others on demand.
 struct Fixture {
   Builder b;
   AiOnnx o{b};
@@ -67,7 +67,7 @@ inline TensorType i64(Shape shape) {
   return {DType::I64, std::move(shape)};
 }
 
-/// One result of any op.
+/// The case of an op with one result.
 inline Case op(std::string_view onnx, TensorId (*make)(Fixture&), TensorType type) {
   return {onnx, [make](Fixture& f) { return Ids{make(f)}; }, {std::move(type)}};
 }

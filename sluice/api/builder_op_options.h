@@ -1,5 +1,6 @@
-// What the Builder's ops take besides tensors: one struct for each op with several attributes, with
-// ONNX's defaults, made for designated initializers. An empty tensor id leaves an operand out.
+// What the Builder's ops take besides tensors: one struct for each op with several attributes. They
+// have ONNX's defaults and are meant for designated initializers. An empty tensor id leaves an
+// operand out.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,7 @@ struct NllLossOptions {
 struct ArgOptions {
   std::int64_t axis = 0;
   bool keepdims = true;
-  bool selectLastIndex = false;  ///< of several that are equal
+  bool selectLastIndex = false;  ///< if several are equal, the last one wins
 };
 
 struct IsInfOptions {
@@ -65,7 +66,7 @@ struct ConvTransposeOptions {
   std::vector<std::int64_t> dilations = {};
   std::int64_t groups = 1;
   std::vector<std::int64_t> outputPadding = {};
-  std::vector<std::int64_t> outputShape = {};  ///< of the spatial axes; the pads follow from it
+  std::vector<std::int64_t> outputShape = {};  ///< spatial extents; they determine the pads
 };
 
 /// A quantized tensor: real = scale (tensor - zeroPoint).
@@ -75,7 +76,7 @@ struct QuantizedTensor {
   TensorId zeroPoint;
 };
 
-/// What a result is quantized by.
+/// How a result is quantized.
 struct Quantization {
   TensorId scale;
   TensorId zeroPoint;
@@ -110,7 +111,7 @@ struct TopKOptions {
 };
 
 struct UniqueOptions {
-  std::optional<std::int64_t> axis = std::nullopt;  ///< none: of the flattened tensor
+  std::optional<std::int64_t> axis = std::nullopt;  ///< not set: x is flattened
   bool sorted = true;
 };
 
@@ -126,7 +127,7 @@ struct NonMaxSuppressionOptions {
   bool centerPointBox = false;
 };
 
-/// The operands of lstm, gru and rnn beside the sequence.
+/// The operands of lstm, gru and rnn besides the sequence.
 struct RecurrentTensors {
   TensorId w;
   TensorId r;
@@ -168,7 +169,7 @@ struct DftOptions {
 struct StftOptions {
   std::int64_t frameStep = 1;
   TensorId window = {};
-  std::optional<std::int64_t> frameLength = std::nullopt;  ///< none: the window's
+  std::optional<std::int64_t> frameLength = std::nullopt;  ///< not set: the window's length
   bool onesided = true;
 };
 
@@ -191,19 +192,19 @@ struct TfIdfOptions {
   std::int64_t minGramLength = 1;
   std::int64_t maxGramLength = 1;
   std::int64_t maxSkipCount = 0;
-  std::vector<std::int64_t> pool = {};          ///< the n-grams, shorter ones first
-  std::vector<std::int64_t> ngramCounts = {};   ///< where those of each length begin in the pool
-  std::vector<std::int64_t> ngramIndexes = {};  ///< the column of each
+  std::vector<std::int64_t> pool = {};          ///< the n-grams, the shorter ones first
+  std::vector<std::int64_t> ngramCounts = {};   ///< the start of each n-gram length in the pool
+  std::vector<std::int64_t> ngramIndexes = {};  ///< the output column of each n-gram
   std::vector<double> weights = {};
 };
 
-/// What to slice or update: as many sizes as axes.
+/// The block to slice or update. There are as many sizes as axes.
 struct DynamicBlock {
   std::vector<std::int64_t> axes;
   std::vector<std::int64_t> sizes;
 };
 
-/// The operands of ctcloss beside the log-probabilities [steps, batch, classes].
+/// The operands of ctcloss besides the log-probabilities [steps, batch, classes].
 struct CtcTensors {
   TensorId targets;        ///< [batch, labels]
   TensorId inputLengths;   ///< [batch]
@@ -211,14 +212,14 @@ struct CtcTensors {
 };
 
 struct VendorBatchNormOptions {
-  bool training = false;  ///< by the batch's own statistics, which are results 3 and 4
+  bool training = false;  ///< uses the batch's own statistics, which are results 3 and 4
   double epsilon = 1e-5;
   double momentum = 0.9;
 };
 
 struct PackedDataBlockOptions {
-  std::vector<std::int64_t> maxSequenceLengths;  ///< per input of the callback
-  std::int64_t resultSize = 0;                   ///< rows
+  std::vector<std::int64_t> maxSequenceLengths;  ///< one per input of the callback
+  std::int64_t resultSize = 0;                   ///< in rows
   std::int64_t callbackBatchSize = 1;            ///< sequences per call
 };
 
@@ -226,19 +227,19 @@ using ops::CollectiveOperator;
 
 struct ScatterReduceOptions {
   std::int64_t axis = -1;
-  std::int64_t axisSize = 0;      ///< of the result
+  std::int64_t axisSize = 0;      ///< the extent of the axis in the result
   std::string reduction = "sum";  ///< sum, max, min, mul or none
   TensorId initialValues = {};
 };
 
-/// Per sequence how many rows are moved, and from and to where.
+/// For each sequence: how many rows are moved, from where and to where.
 struct SequenceSliceTensors {
   TensorId counts;
   TensorId sourceOffsets;
   TensorId destinationOffsets;
 };
 
-/// One convolution of multiconv; its groups follow from the channels.
+/// One convolution of multiconv. The number of its groups follows from the channels.
 struct MultiConvPart {
   TensorId x;
   TensorId w;

@@ -1,9 +1,9 @@
-// AiOnnx, an op set of a Builder: the ops of ONNX's opset 17 under their names in lower case.
+// AiOnnx, an op set of a Builder: the ops of ONNX's opset 17, with their names in lower case.
 // builder.h includes this file.
 //
-// Every op throws InvalidArgument for an unknown tensor or one that does not fit; the graph is then
-// as before. Where a value decides on a shape, it is an argument here, or a tensor that must be a
-// constant or initialized.
+// Every op throws InvalidArgument for a tensor that is unknown or does not fit, and then leaves the
+// graph unchanged. A value that determines a shape is either a plain argument or a tensor that must
+// be known: a constant or an initialized tensor.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,15 @@ class AiOnnx {
   using Ints = std::vector<std::int64_t>;
   using Ids = std::vector<TensorId>;
 
-  /// Any op of opset 17 by its ONNX name: its operands (an empty id leaves one out), attributes by
-  /// their ONNX names, and how many results are wanted. What fixes a shape or an axis must be a
-  /// constant or an initialized tensor.
+  /// Any op of opset 17 by its ONNX name. An empty id leaves an operand out, attributes have their
+  /// ONNX names, and `outputs` is the number of results wanted. An operand that determines a shape
+  /// or an axis must be a constant or an initialized tensor.
   Ids node(std::string_view op,
            const Ids& inputs,
            std::vector<ir::NamedAttr> attrs = {},
            std::size_t outputs = 1);
 
-  // Functions of each element.
+  // Element-wise functions.
   TensorId abs(const TensorId& x);
   TensorId acos(const TensorId& x);
   TensorId acosh(const TensorId& x);
@@ -44,7 +44,7 @@ class AiOnnx {
   TensorId atan(const TensorId& x);
   TensorId atanh(const TensorId& x);
   TensorId cast(const TensorId& x, DType to);
-  /// To the element type of y.
+  /// Casts x to the element type of y.
   TensorId castlike(const TensorId& x, const TensorId& y);
   TensorId ceil(const TensorId& x);
   TensorId clip(const TensorId& x, double min, double max);
@@ -84,7 +84,7 @@ class AiOnnx {
   TensorId softsign(const TensorId& x);
   TensorId thresholdedrelu(const TensorId& x, double alpha = 1.0);
 
-  // Two or more tensors, broadcast.
+  // Element-wise functions of two or more tensors, which are broadcast.
   TensorId add(const TensorId& x, const TensorId& y);
   /// direction is LEFT or RIGHT.
   TensorId bitshift(const TensorId& x, const TensorId& y, std::string_view direction);
@@ -102,7 +102,7 @@ class AiOnnx {
   TensorId max(const Ids& tensors);
   TensorId mean(const Ids& tensors);
   TensorId min(const Ids& tensors);
-  /// With fmod the result has the sign of x, else that of y.
+  /// The result has the sign of x with fmod, else the sign of y.
   TensorId mod(const TensorId& x, const TensorId& y, bool fmod = false);
   TensorId mul(const TensorId& x, const TensorId& y);
   TensorId pow(const TensorId& x, const TensorId& y);
@@ -110,7 +110,7 @@ class AiOnnx {
   TensorId sum(const Ids& tensors);
   TensorId where(const TensorId& condition, const TensorId& x, const TensorId& y);
 
-  // Products and convolutions. An empty bias: none.
+  // Products and convolutions. An empty bias means no bias.
   TensorId conv(const TensorId& x,
                 const TensorId& w,
                 const ops::ConvOptions& options = {},
@@ -125,17 +125,17 @@ class AiOnnx {
                          const TensorId& bias = {});
   TensorId dequantizelinear(const QuantizedTensor& x, std::int64_t axis = 1);
   TensorId det(const TensorId& x);
-  /// The u8 numbers, their scale and their zero point.
+  /// The numbers as u8, their scale and their zero point.
   Ids dynamicquantizelinear(const TensorId& x);
   TensorId einsum(std::string_view equation, const Ids& tensors);
-  /// alpha a b + beta c; an empty c: none.
+  /// alpha x y + beta c. An empty c is left out.
   TensorId gemm(const TensorId& x,
                 const TensorId& y,
                 const TensorId& c = {},
                 const GemmOptions& options = {});
   TensorId matmul(const TensorId& x, const TensorId& y);
   TensorId matmulinteger(const TensorId& x, const TensorId& y, const ZeroPoints& zeroPoints = {});
-  /// The bias is of i32.
+  /// The type of the bias is i32.
   TensorId qlinearconv(const QuantizedTensor& x,
                        const QuantizedTensor& w,
                        const Quantization& result,
@@ -144,7 +144,7 @@ class AiOnnx {
   TensorId qlinearmatmul(const QuantizedTensor& x,
                          const QuantizedTensor& y,
                          const Quantization& result);
-  /// Without a zero point the result is of u8.
+  /// Without a zero point the type of the result is u8.
   TensorId quantizelinear(const TensorId& x, const Quantization& result, std::int64_t axis = 1);
 
   // Pooling.
@@ -154,9 +154,9 @@ class AiOnnx {
   TensorId globalmaxpool(const TensorId& x);
   TensorId lppool(const TensorId& x, const ops::PoolOptions& options, std::int64_t p = 2);
   TensorId maxpool(const TensorId& x, const ops::PoolOptions& options);
-  /// With 2 outputs also where the maxima lie in the whole of x, as maxunpool takes them.
+  /// With 2 outputs, also returns the indices of the maxima in all of x, as maxunpool takes them.
   Ids maxpool(const TensorId& x, const ops::PoolOptions& options, std::size_t outputs);
-  /// An empty outputShape: the smallest that pooling makes this of.
+  /// An empty outputShape stands for the smallest shape that pooling reduces to that of x.
   TensorId maxunpool(const TensorId& x,
                      const TensorId& indices,
                      const ops::PoolOptions& options,
@@ -172,7 +172,7 @@ class AiOnnx {
                                  const TensorId& scale,
                                  const TensorId& bias,
                                  double epsilon = 1e-5);
-  /// An empty bias: none.
+  /// An empty bias means no bias.
   TensorId layernormalization(const TensorId& x,
                               const TensorId& scale,
                               const TensorId& bias = {},
@@ -181,7 +181,7 @@ class AiOnnx {
   TensorId lpnormalization(const TensorId& x, std::int64_t axis = -1, std::int64_t p = 2);
   TensorId lrn(const TensorId& x, std::int64_t size, const LrnOptions& options = {});
   TensorId meanvariancenormalization(const TensorId& x, const Ints& axes = {0, 2, 3});
-  /// Classes are axis 1.
+  /// The classes are on axis 1.
   TensorId negativeloglikelihoodloss(const TensorId& logProbabilities,
                                      const TensorId& labels,
                                      const LossOptions& options = {});
@@ -190,7 +190,7 @@ class AiOnnx {
                                    const TensorId& labels,
                                    const LossOptions& options = {});
 
-  // Reductions; empty axes stand for all.
+  // Reductions. Empty axes stand for all axes.
   TensorId argmax(const TensorId& x, const ArgOptions& options = {});
   TensorId argmin(const TensorId& x, const ArgOptions& options = {});
   TensorId cumsum(const TensorId& x, std::int64_t axis, const ops::CumSumOptions& options = {});
@@ -205,8 +205,8 @@ class AiOnnx {
   TensorId reducesum(const TensorId& x, const Ints& axes, bool keepdims = true);
   TensorId reducesumsquare(const TensorId& x, const Ints& axes, bool keepdims = true);
 
-  // Elements by index.
-  /// The condition must be known; without an axis x is flattened.
+  // Indexing.
+  /// The condition must be known. Without an axis, x is flattened.
   TensorId compress(const TensorId& x,
                     const TensorId& condition,
                     std::optional<std::int64_t> axis = std::nullopt);
@@ -215,7 +215,7 @@ class AiOnnx {
   TensorId gathernd(const TensorId& x, const TensorId& indices, std::int64_t batchDims = 0);
   /// x must be known.
   TensorId nonzero(const TensorId& x);
-  /// values are [off, on].
+  /// `values` holds the off value, then the on value.
   TensorId onehot(const TensorId& indices,
                   std::int64_t depth,
                   const TensorId& values,
@@ -241,7 +241,8 @@ class AiOnnx {
   /// The values and their indices.
   Ids topk(const TensorId& x, std::int64_t k, const TopKOptions& options = {});
   TensorId trilu(const TensorId& x, std::int64_t k = 0, bool upper = true);
-  /// The values, their first indices, each element's value by number, and counts. x must be known.
+  /// The unique values, their first indices, for each element the number of its value, and the
+  /// count of each value. x must be known.
   Ids unique(const TensorId& x, const UniqueOptions& options = {});
 
   // Shapes.
@@ -252,17 +253,17 @@ class AiOnnx {
   /// mode is DCR or CRD.
   TensorId depthtospace(const TensorId& x, std::int64_t blocksize, std::string_view mode = "DCR");
   TensorId expand(const TensorId& x, const Ints& shape);
-  /// Ones on diagonal k; without a dtype of that of x.
+  /// Ones on diagonal k, zeros elsewhere. Without a dtype the result has that of x.
   TensorId eyelike(const TensorId& x,
                    std::int64_t k = 0,
                    std::optional<DType> dtype = std::nullopt);
-  /// A matrix: the axes before `axis`, and those from it on.
+  /// A matrix whose rows are the axes before `axis` and whose columns are the others.
   TensorId flatten(const TensorId& x, std::int64_t axis = 1);
-  /// All pads before the axes, then all behind them; negative ones cut.
+  /// `pads` has the pads at the start of every axis, then those at the end. A negative pad cuts.
   TensorId pad(const TensorId& x, const Ints& pads, const PadOptions& options = {});
-  /// Three known numbers.
+  /// The three numbers must be known.
   TensorId range(const TensorId& start, const TensorId& limit, const TensorId& delta);
-  /// 0 keeps an extent, one -1 takes what remains.
+  /// 0 keeps an extent; a single -1 takes all that remains.
   TensorId reshape(const TensorId& x, const Ints& shape);
   TensorId shape(const TensorId& x);
   TensorId size(const TensorId& x);
@@ -278,18 +279,18 @@ class AiOnnx {
   TensorId gridsample(const TensorId& x,
                       const TensorId& grid,
                       const ops::GridSampleOptions& options = {});
-  /// Boxes and scores must be known.
+  /// The boxes and scores must be known.
   TensorId nonmaxsuppression(const TensorId& boxes,
                              const TensorId& scores,
                              const NonMaxSuppressionOptions& options = {});
-  /// Either sizes or scales.
+  /// The options must have either sizes or scales.
   TensorId resize(const TensorId& x, const ops::ResizeOptions& options);
   TensorId roialign(const TensorId& x,
                     const TensorId& regions,
                     const TensorId& batchIndices,
                     const ops::RoiAlignOptions& options = {});
 
-  // Random numbers, from the model's seed.
+  // Random numbers. They depend on the model's seed.
   TensorId bernoulli(const TensorId& x, std::optional<DType> dtype = std::nullopt);
   TensorId dropout(const TensorId& x, double ratio = 0.5);
   TensorId multinomial(const TensorId& x, std::int64_t sampleSize = 1, DType dtype = DType::I32);
@@ -303,7 +304,8 @@ class AiOnnx {
                              std::optional<DType> dtype = std::nullopt);
 
   // Sequences and signals.
-  /// The states of all steps and the last one; lstm also the last cell state.
+  /// Each returns the states of all steps and the last state; lstm also returns the last cell
+  /// state.
   Ids gru(const TensorId& x, const RecurrentTensors& tensors, const RecurrentOptions& options = {});
   Ids lstm(const TensorId& x,
            const RecurrentTensors& tensors,
@@ -312,7 +314,7 @@ class AiOnnx {
   TensorId blackmanwindow(std::int64_t size, const WindowOptions& options = {});
   TensorId hammingwindow(std::int64_t size, const WindowOptions& options = {});
   TensorId hannwindow(std::int64_t size, const WindowOptions& options = {});
-  /// The last axis of x has the one or two parts of a number.
+  /// The last axis of x holds the real part, or the real and the imaginary part, of a number.
   TensorId dft(const TensorId& x, const DftOptions& options = {});
   TensorId stft(const TensorId& x, const StftOptions& options);
   TensorId melweightmatrix(const MelWeightOptions& options);

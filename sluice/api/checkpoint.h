@@ -1,10 +1,10 @@
-// Checkpoints: all that a training run needs to go on, in one file. The file is written under
-// another name, synced and renamed, and has a checksum: a crash at any moment leaves the
-// checkpoints that were there. It is a safetensors file: weights and buffers have PyTorch's names,
-// the optimizer's state names that begin with "optimizer/".
+// Checkpoints: all that a training run needs to continue, in one file. The file has a checksum, and
+// it is written under another name, synced and then renamed, so that a crash at any moment leaves
+// the older checkpoints intact. It is a safetensors file: weights and buffers have PyTorch's names,
+// and the names of the optimizer's state begin with "optimizer/".
 //
-// A file belongs to a training run (Model::runId), which goes on when it is resumed. Several runs
-// may share a folder: each keeps and removes its own files alone.
+// A file belongs to a training run (Model::runId), and a model that resumes from it continues that
+// run. Several runs may share a folder; each of them removes only its own files.
 //
 //   CheckpointFolder checkpoints("run1", 3);
 //   const std::optional<Resumed> resumed = checkpoints.resume(model, loader);
@@ -28,52 +28,56 @@ namespace sluice {
 
 struct Checkpoint {
   TrainingState state;
-  std::int64_t updates = 0;  ///< weight updates made
-  std::string loader;        ///< where the data loader stands, in its own words (UTF-8)
+  std::int64_t updates = 0;  ///< weight updates made so far
+  std::string loader;        ///< the position of the data loader, DataLoader::state() (UTF-8)
 };
 
-/// Writes the file, whole or not at all. Throws FileError.
+/// Writes the whole file or, if it throws FileError, nothing.
 void writeCheckpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
-/// Throws FileError for a file that is missing, damaged, no checkpoint or of another version.
+/// Throws FileError for a file that is missing, damaged, not a checkpoint, or of another version.
 Checkpoint readCheckpoint(const std::filesystem::path& path);
 
 namespace detail {
-/// What the metadata of a checkpoint's file must say under "checksum", by all else in the file.
+/// The checksum of a checkpoint's file, over everything else in it; the metadata holds it under
+/// "checksum".
 std::string checkpointChecksum(const SafeTensors& content);
 }  // namespace detail
 
-/// What a run goes on from.
+/// The checkpoint that a run continues from.
 struct Resumed {
   std::filesystem::path path;
   std::int64_t updates = 0;
   std::string loader;
-  std::string run;  ///< empty: of a file that does not say
+  std::string run;  ///< empty: the file does not say
 };
 
-/// A folder of checkpoints, named by their number of updates, their run, and a number that grows
-/// with every file of the folder.
+/// A folder of checkpoints. The name of a file has its number of updates, its run, and a number
+/// that grows with every file in the folder.
 class CheckpointFolder {
  public:
-  /// Makes the folder; the newest `keep` checkpoints of a run stay. Throws FileError, and
-  /// InvalidArgument unless at least one is kept.
+  /// Creates the folder. The newest `keep` checkpoints of each run are kept. Throws FileError, and
+  /// InvalidArgument if `keep` is below 1.
   explicit CheckpointFolder(std::filesystem::path folder, std::int64_t keep = 3);
 
   const std::filesystem::path& folder() const { return folder_; }
-  /// Whole or not; the run that was written last comes last, and of a run the oldest file first.
+  /// All files, including damaged ones, ordered by run and then by age: the run written most
+  /// recently comes last, and the newest file of a run comes after its older ones.
   std::vector<std::filesystem::path> files() const;
-  /// The newest one that is whole of the run that was written last; those that are not whole are
-  /// left out with a warning. Throws FileError if only other runs have one.
+  /// The newest intact checkpoint of the run that was written most recently. Damaged files are
+  /// skipped with a warning. Throws FileError if only other runs have an intact checkpoint.
   std::optional<std::filesystem::path> latest() const;
 
-  /// Returns the name of the file. Other threads' calls of the model wait meanwhile.
+  /// Writes a checkpoint and returns its path. Calls of the model from other threads wait until it
+  /// is written.
   std::filesystem::path save(const Model& model, std::string_view loader = "") const;
-  /// Loads what latest() gives, if there is any, into a model of the same weights and optimizer, on
-  /// any devices and under any strategy; the model then goes on with that run. Logs which file it
-  /// is, and a warning if the folder holds other runs. Throws InvalidArgument if it does not fit,
-  /// FileError as latest().
+  /// Loads latest(), if there is one, into a model with the same weights and optimizer, on any
+  /// devices and under any strategy. The model then continues that run. Logs the name of the file,
+  /// and a warning if the folder also holds other runs. Throws InvalidArgument if the checkpoint
+  /// does not fit the model, and FileError as latest() does.
   std::optional<Resumed> resume(Model& model) const;
-  /// And puts the loader where it was; at the end of an epoch, to the begin of the next one. With
-  /// fit, its epoch() then is FitOptions::firstEpoch. Throws InvalidArgument if it does not fit.
+  /// The same, and also moves the loader to its saved position; if that is the end of an epoch, to
+  /// the start of the next one. Pass the loader's epoch() to fit as FitOptions::firstEpoch. Throws
+  /// InvalidArgument if the position does not fit the loader.
   std::optional<Resumed> resume(Model& model, DataLoader& loader) const;
 
  private:
@@ -88,8 +92,8 @@ class CheckpointFolder {
   std::int64_t keep_;
 };
 
-/// A callback of fit that saves after every `every` steps and at the end. Model and loader must
-/// outlive it. Throws InvalidArgument unless `every` is above 0.
+/// A callback for fit that saves after every `every` steps and at the end. The model and the loader
+/// must outlive it. Throws InvalidArgument unless `every` is above 0.
 std::unique_ptr<Callback> checkpointing(const Model& model,
                                         const DataLoader& loader,
                                         CheckpointFolder folder,

@@ -1,4 +1,4 @@
-// What the options say to the compiler.
+// Translates Options into requests to the compiler.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace sluice {
 
-/// Names of variables that stand for inputs (syntheticDataMode) begin with this.
+/// The prefix of the names of variables that replace inputs (syntheticDataMode).
 inline constexpr std::string_view kSyntheticPrefix = "synthetic/";
 
 /// The strategy under which a traced graph is cut into phases before gradients are added, if any.
 std::optional<Strategy> cutIntoPhases(const Options& options);
 
-/// Everything but what is traced or trained, and what a session knows: kernels, state and memory.
-/// `drainRules` are by output, empty: every micro-batch. Throws InvalidArgument for overlap without
-/// I/O tiles where the IPU's rules are enforced, Unsupported for weights that are both sharded and
-/// updated continuously.
+/// Fills in what the options decide. What tracing and training add, and what a session knows
+/// (kernels, state and memory), is missing. `drainRules` has one rule per output; if it is empty,
+/// every micro-batch is returned. Throws InvalidArgument for overlap without I/O tiles while the
+/// IPU's rules are enforced, and Unsupported for weights that are both sharded and updated
+/// continuously.
 compiler::CompileRequest compileRequest(ir::Graph graph,
                                         std::int32_t microBatches,
                                         std::vector<program::DrainRule> drainRules,
@@ -34,7 +35,7 @@ compiler::TrainingGraphOptions trainingGraphOptions(std::int64_t accumulation,
 /// How a Builder's graph gets its stages.
 parallel::PartitionOptions partitionOf(bool training, const Options& options);
 
-/// What stands in place of the inputs. The mode is not Off.
+/// The values that replace the inputs. The mode must not be Off.
 compiler::SyntheticInputs syntheticInputs(SyntheticDataMode mode);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// CompileProgress: shows the phases of a compilation. On a terminal one line is drawn again at
-// every phase; elsewhere one line is written at the end, if it is asked for:
+// CompileProgress: shows the phases of a compilation. On a terminal it redraws one line at every
+// phase. Elsewhere it writes one line at the end, and only on request:
 //   Graph compilation: 100/100 [00:01<00:00] trace 1 ms, passes 20 ms, plan 2 ms, ...
 #pragma once
 
@@ -25,23 +25,25 @@ class CompileProgress {
   using Clock = std::chrono::steady_clock;
   using Sink = std::function<void(std::string_view)>;
 
-  /// Writes to stderr; redraws if that is a terminal. Not set: only then.
+  /// Writes to stderr, and redraws the line if stderr is a terminal. If `shown` is not set, it
+  /// writes only to a terminal.
   explicit CompileProgress(std::optional<bool> shown);
   static Style styleFor(std::optional<bool> shown, bool terminal);
   CompileProgress(Style style, Sink sink, std::function<Clock::time_point()> now = Clock::now);
-  /// Lines stay below what this returns; not set: they are as long as they are.
+  /// Keeps lines shorter than the number of columns that the function returns; nullopt means no
+  /// limit.
   void limitTo(std::function<std::optional<std::size_t>()> columns) {
     columns_ = std::move(columns);
   }
-  /// Takes an unfinished line back.
+  /// Erases an unfinished line.
   ~CompileProgress();
   CompileProgress(const CompileProgress&) = delete;
   CompileProgress& operator=(const CompileProgress&) = delete;
 
-  /// Ends the phase before. A phase that is never begun took no time.
+  /// Ends the previous phase. A phase that never begins takes no time.
   void begin(CompilePhase phase);
   void finish();
-  /// Since the object was made.
+  /// Seconds since the object was made.
   double seconds() const;
 
  private:

@@ -1,4 +1,4 @@
-// A compiled program as a model keeps it.
+// CompiledProgram: a compiled program as a model keeps it.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,17 @@
 
 namespace sluice {
 
-/// A program and how it came about.
+/// A program, its plan, and what the compiler found out about it.
 struct CompiledProgram {
-  std::shared_ptr<runtime::LoadedProgram> program;  ///< a step that uses it owns it, too
+  std::shared_ptr<runtime::LoadedProgram> program;  ///< also owned by a step that uses it
   parallel::ExecutionPlan plan;
-  bool proven = false;  ///< by program::verify
+  bool proven = false;  ///< whether program::verify has proven it
   std::vector<std::string> tensorNames = {};
-  /// Which output has the loss, the model's own or an anchor; not set: none.
+  /// The output that holds the loss, either one of the model's own or an anchor; not set: none
+  /// does.
   std::optional<std::size_t> fetchedLoss = {};
   std::vector<std::string> warnings = {};
-  std::int64_t devices = 1;  ///< reserved for all replicas
+  std::int64_t devices = 1;  ///< devices reserved for all replicas together
 };
 
 }  // namespace sluice

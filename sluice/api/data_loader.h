@@ -1,7 +1,7 @@
-// DataLoader: a dataset as the batches that a model takes per call. Every batch has
+// DataLoader: cuts a dataset into the batches that a model takes per call. Every batch has
 // batchSize x deviceIterations x gradientAccumulation x replicas samples, in the order in which the
-// model deals them out, so model.run(batch) is all there is to do. The samples of a batch depend on
-// seed, epoch and batch number only, not on mode and workers.
+// model distributes them, so model.run(batch) is all there is to do. The samples of a batch depend
+// only on the seed, the epoch and the number of the batch, not on the mode or the workers.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace sluice {
 
 using DataLoaderMode = data::LoaderMode;
 
-/// What becomes of the samples at the end of an epoch that do not fill a call.
+/// What happens to the samples at the end of an epoch that do not fill a call.
 enum class LastBatch : std::uint8_t {
-  Drop,  ///< left out; their number is logged
-  Exact  ///< whole updates, then one update from the rest, every sample with the same weight
+  Drop,  ///< they are left out, and their number is logged
+  Exact  ///< full updates, then a smaller one; every sample has the same weight
 };
 
 struct DataLoaderOptions {
@@ -31,36 +31,36 @@ struct DataLoaderOptions {
   std::int64_t workers = 0;                ///< threads that read samples
   DataLoaderMode mode = DataLoaderMode::Sync;
   LastBatch lastBatch = LastBatch::Drop;
-  std::int64_t rebatchedWorkerSize = 0;  ///< samples per turn of a worker, of AsyncRebatched
-  std::int64_t bufferSize = 3;           ///< calls that are ready ahead
-  bool loadIndefinitely = true;          ///< goes on to the next epoch before it is asked for
-  bool earlyPreload = false;             ///< begins before the first batch is asked for
+  std::int64_t rebatchedWorkerSize = 0;  ///< samples per turn of a worker; AsyncRebatched only
+  std::int64_t bufferSize = 3;           ///< batches that are prepared in advance
+  bool loadIndefinitely = true;          ///< loads the next epoch before it is asked for
+  bool earlyPreload = false;             ///< starts loading before the first batch is asked for
 };
 
 class DataLoader {
  public:
-  /// Freezes the options. Without a batch size every sample of the dataset is a whole call. With
-  /// several processes (options.distributed) each gets its own samples. Throws InvalidArgument for
-  /// options that make no sense, for shuffling over processes without a seed, and for LastBatch::
-  /// Exact with several processes, with the reduction Sum or with a rest that replicas cannot
-  /// share.
+  /// Freezes the options. Without a batch size, every sample of the dataset is a whole call. With
+  /// several processes (options.distributed), each process gets its own samples. Throws
+  /// InvalidArgument for options that make no sense, for shuffling over processes without a seed,
+  /// and for LastBatch::Exact with several processes, with the reduction Sum, or with a remainder
+  /// that the replicas cannot share evenly.
   DataLoader(const Options& options,
              data::DatasetPtr dataset,
              std::optional<std::int64_t> batchSize = 1,
              const DataLoaderOptions& loading = {});
 
-  /// The samples of a stream in their order. There is no LastBatch::Exact and no Shuffle::Yes; see
-  /// data::shuffle for a stream that is shuffled.
+  /// Loads the samples of a stream in their order. LastBatch::Exact and Shuffle::Yes are not
+  /// allowed; data::shuffle makes a shuffled stream.
   DataLoader(const Options& options,
              data::Stream stream,
              std::optional<std::int64_t> batchSize = 1,
              const DataLoaderOptions& loading = {});
 
-  /// As data::Loader::next.
+  /// See data::Loader::next.
   std::optional<Batch> next();
 
-  /// Calls per epoch; of a stream that is not known, and an InvalidArgument, as are samples() and
-  /// leftOver().
+  /// Calls per epoch. This, samples() and leftOver() throw InvalidArgument for a stream, whose
+  /// length is not known.
   std::int64_t length() const { return loader_.batches(); }
   bool hasLength() const { return loader_.hasLength(); }
   /// Samples per call.
@@ -70,11 +70,11 @@ class DataLoader {
   std::int64_t epoch() const { return loader_.epoch(); }
   std::int64_t position() const { return loader_.position(); }
 
-  /// As data::Loader: where this one is, and to continue there.
+  /// The loader's position as text, and how to continue from there; see data::Loader.
   std::string state() const { return loader_.state(); }
   void restore(std::string_view state) { loader_.restore(state); }
 
-  /// for (const Batch& batch : loader): what is left of the epoch.
+  /// for (const Batch& batch : loader) visits what is left of the epoch.
   class Iterator {
    public:
     using difference_type = std::ptrdiff_t;
@@ -84,7 +84,7 @@ class DataLoader {
     const Batch& operator*() const { return *batch_; }
     const Batch* operator->() const { return &*batch_; }
     Iterator& operator++() {
-      batch_.reset();  // its memory may be needed for the next one
+      batch_.reset();  // its memory may be needed for the next batch
       batch_ = loader_->next();
       return *this;
     }
@@ -108,7 +108,7 @@ class DataLoader {
   DataLoader(const Plan& plan, data::Stream stream);
 
   std::int64_t combined_;
-  std::vector<CallShape> tail_;  // of the last calls of an epoch
+  std::vector<CallShape> tail_;  // the last calls of an epoch
   data::Loader loader_;
 };
 

@@ -1,4 +1,4 @@
-// Questions about devices, for programs that decide by the answer.
+// Functions that tell which devices there are and acquire them.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace sluice {
 
-/// One entry per kind of device that this build can make; a kind's description names the
-/// instructions it uses. Devices of kind "cpu" are made on demand, any number of them.
+/// One entry for each kind of device that this build supports; its description names the
+/// instruction set in use. Devices of kind "cpu" are made on demand, in any number.
 std::vector<device::DeviceInfo> availableDevices();
-/// Whether a model can have this many devices of a kind, beside those that are held. Throws
+/// Whether a model can get this many devices of a kind in addition to those that are held. Throws
 /// InvalidArgument for a count below 1.
 bool devicesAreAvailable(std::int64_t count = 1, std::string_view kind = "cpu");
 
-/// Several devices of a kind that one model runs on, and which of them meet at barriers. They are
-/// held until the last copy of it ends, or is released.
+/// Several devices of a kind for one model, and the pattern in which they meet at barriers. The
+/// devices are held until the last copy of this object is destroyed or released.
 class MultiDevice {
  public:
   MultiDevice(std::string kind, std::int64_t count, SyncPattern pattern, devices::Hold hold)
@@ -31,10 +31,10 @@ class MultiDevice {
   const std::string& kind() const { return kind_; }
   std::int64_t count() const { return count_; }
   SyncPattern pattern() const { return pattern_; }
-  /// Others may acquire them.
+  /// Gives the devices back so that others may acquire them.
   void release() { hold_.reset(); }
-  /// Runs a model on these devices: each of its replicas has an equal share of them. Throws
-  /// InvalidArgument unless they can be shared equally.
+  /// Makes a model with these options run on these devices; each replica gets an equal share.
+  /// Throws InvalidArgument if they cannot be shared equally.
   Options& applyTo(Options& options) const;
 
  private:
@@ -44,18 +44,19 @@ class MultiDevice {
   devices::Hold hold_;
 };
 
-/// Devices the PopART way:
+/// Acquires devices the PopART way:
 ///
 ///   DeviceManager().acquireAvailableDevice(4).applyTo(options);
 class DeviceManager {
  public:
-  /// Throws InvalidArgument for a count below 1, DeviceError when so many are not there, or held.
+  /// Throws InvalidArgument for a count below 1, and DeviceError if fewer devices exist or are
+  /// free.
   MultiDevice acquireAvailableDevice(std::int64_t count = 1,
                                      SyncPattern pattern = SyncPattern::Full,
                                      std::string_view kind = "cpu") const;
 };
 
-/// True while forward is traced for a device, false in ordinary code: lets it branch.
+/// True while forward is traced for a device, false in ordinary code, so that code can branch.
 inline bool isRunningOnDevice() {
   return nn::Tracer::active();
 }

@@ -1,5 +1,5 @@
-// explain: a compiled program for people: how calls are cut, where stages run, what they cost, and
-// how good the schedule is.
+// explain: describes a compiled program for people: how calls are cut into micro-batches, where
+// stages run, what they cost, and how good the schedule is.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ std::string explain(const CompiledProgram& compiled,
                     const BatchLayout& layout,
                     const Options& options);
 
-/// Which device is the busiest and what even shares would give; "" for one device.
+/// Which device is the busiest, and how long even shares would take; "" for one device.
 std::string explainBalance(std::span<const parallel::StageWork> work,
                            std::span<const std::int32_t> deviceOfStage);
 

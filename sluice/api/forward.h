@@ -1,5 +1,5 @@
-// The C++ types of a module's forward: which structures it takes and returns, and how a call of the
-// model gets there and back.
+// The C++ types of a module's forward: which structures it takes and returns, and how the arguments
+// and results of a model's call are converted to and from them.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
-/// Result and arguments of Net::forward.
+/// The result and the arguments of Net::forward.
 template <class T>
 struct ForwardTraits;
 template <class Net, class R, class... Args>
 struct ForwardTraits<R (Net::*)(Args...)> {
   using Result = std::remove_cvref_t<R>;
-  /// What a call returns: the same with host tensors.
+  /// What a call of the model returns: the same structure, with host tensors.
   using Host = WithLeaf<Result, HostTensor>;
   static constexpr std::size_t kArity = sizeof...(Args);
   static constexpr std::array<bool, kArity> kOptional{kIsOptional<std::remove_cvref_t<Args>>...};
@@ -59,7 +59,8 @@ concept DeclaresInputs = requires(Net& net) {
   { net.inputs() } -> std::convertible_to<std::vector<Input>>;
 };
 
-/// What the module declares, or input0, input1 and so on. An std::optional may be left out.
+/// The inputs that the module declares, else input0, input1 and so on. A call may leave out an
+/// input that is a std::optional.
 template <class Net>
 std::vector<Input> inputsOf(Net& net) {
   using Traits = ForwardOf<Net>;

@@ -17,7 +17,7 @@ class Freezable {
   void setFrozen() const { frozen_ = true; }
 
  private:
-  // Who is handed options to read them freezes them, so that a later change cannot go unnoticed.
+  // Code that reads options freezes them first, so that a later change cannot go unnoticed.
   mutable bool frozen_ = false;
 };
 

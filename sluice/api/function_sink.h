@@ -1,4 +1,4 @@
-// FunctionSink: from the steps of a compiled function to its outfeed queue.
+// FunctionSink: passes results from the steps of a compiled function to its outfeed queue.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@ namespace sluice {
 
 class FunctionSink : public ResultSink {
  public:
-  /// Outputs behind those of these types, or all if there is no queue, are dropped. `sumOver`
-  /// consecutive micro-batches of a replica are added up and put as one.
+  /// Takes the first outputs, one per type; later outputs are dropped, and so are all outputs if
+  /// there is no queue. `sumOver` consecutive micro-batches of a replica are added up and put into
+  /// the queue as one.
   FunctionSink(data::OutfeedQueue* queue,
                const data::Types& types,
                std::int64_t replicas,
@@ -31,7 +32,7 @@ class FunctionSink : public ResultSink {
   std::size_t outputs_;
   std::int64_t replicas_;
   std::int64_t sumOver_;
-  std::vector<HostTensor> sums_;  // by output and replica, each written by one lane only
+  std::vector<HostTensor> sums_;  // by output and replica; each is written by one lane only
 };
 
 }  // namespace sluice

@@ -1,7 +1,7 @@
-// FunctionTrace: a function given to compile() while it is traced. repeat(), enqueue(), minimize()
-// and pipeline() report to it what the function wants; compile() makes a Model of that. What the
-// function computes before and behind its loop belongs to models of their own, which run once per
-// call: each of the three traces the whole function and keeps its part.
+// FunctionTrace: a function given to compile(), while it is traced. repeat(), enqueue(), minimize()
+// and pipeline() report to it what the function asks for, and compile() makes a Model from that.
+// What the function computes before its loop and after it belongs to two more models, which run
+// once per call. Each of the three models traces the whole function and keeps its own part.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +21,33 @@
 
 namespace sluice {
 
-/// A value that is computed before the loop and read in it or behind it.
+/// A value that is computed before the loop and read in the loop or after it.
 struct EarlyValue {
   std::size_t op = 0;  ///< its number among the ops of the function
   std::uint16_t out = 0;
   bool operator==(const EarlyValue&) const = default;
 };
 
-/// What a function was found to do.
+/// What tracing found out about a function.
 struct FunctionPlan {
   std::string_view kind;          ///< "repeat" or "pipeline"; empty: neither was called
-  std::int64_t microBatches = 1;  ///< of a call, per replica
-  std::int64_t perUpdate = 1;     ///< of them
+  std::int64_t microBatches = 1;  ///< per call and replica
+  std::int64_t perUpdate = 1;     ///< micro-batches per weight update
   data::InfeedQueue* infeed = nullptr;
   data::OutfeedQueue* outfeed = nullptr;
   data::Types outfeedTypes;
   std::vector<std::string> outfeedNames;
-  std::int64_t outfeedSum = 1;       ///< micro-batches that the outfeed gets the sum of
-  std::optional<UpdateRule> update;  ///< not set: nothing is trained
+  std::int64_t outfeedSum = 1;  ///< micro-batches that are summed into one element of the outfeed
+  std::optional<UpdateRule> update;                 ///< not set: nothing is trained
   std::optional<AccumulationOptions> accumulation;  ///< not set: an update per mini-batch
-  std::function<void(Options&)> configure;  ///< what else the options must say; may be empty
+  std::function<void(Options&)> configure;  ///< makes further changes to the options; may be empty
 
   std::vector<EarlyValue> early;
-  /// By value that the loop carries: the function's input that it starts from; not set: it is
-  /// computed.
+  /// For each value that the loop carries, the function's input that it starts from; not set: the
+  /// start is computed.
   std::vector<std::optional<std::size_t>> starts;
-  std::vector<std::string> results;  ///< the variables that hold them after a call
-  bool before = false;               ///< there is work before the loop
+  std::vector<std::string> results;  ///< variables that hold the results after a call
+  bool before = false;               ///< whether there is work before the loop
   bool after = false;
   std::size_t opsBefore = 0;
 };
@@ -57,7 +57,8 @@ enum class FunctionPart : std::uint8_t { Before, Loop, After };
 class FunctionTrace {
  public:
   /// The function's inputs are variables called prefix/input0 and so on. `items` are the infeed's
-  /// tensors of a micro-batch; not given: take() makes them. One per thread at a time.
+  /// tensors for one micro-batch; if they are not given, take() makes them. A thread has at most
+  /// one FunctionTrace at a time.
   FunctionTrace(const std::string& prefix,
                 std::span<const TensorType> inputs,
                 std::optional<std::vector<nn::Tensor>> items);
@@ -68,11 +69,11 @@ class FunctionTrace {
   /// Throws InvalidArgument, naming `caller`, unless a function is being traced.
   static FunctionTrace& current(std::string_view caller);
 
-  /// repeat or pipeline begins. Throws InvalidArgument for a second one.
+  /// Called when repeat or pipeline begins. Throws InvalidArgument for a second one.
   void begin(std::string_view kind);
   /// Throws InvalidArgument, naming `caller`, outside the body of repeat.
   void requireBody(std::string_view caller) const;
-  /// The tensors of an element of the infeed.
+  /// The tensors of one element of the infeed.
   std::vector<nn::Tensor> take(data::InfeedQueue* infeed);
   /// Throws InvalidArgument for a second outfeed.
   void enqueue(data::OutfeedQueue& outfeed,
@@ -80,26 +81,27 @@ class FunctionTrace {
                std::vector<std::string> names);
   /// Throws InvalidArgument for a second loss.
   void minimize(const UpdateRule& rule, const nn::Tensor& loss);
-  /// Variables that start with these values, as an iteration finds them.
+  /// Makes variables that start with these values, and returns their values at the start of an
+  /// iteration.
   std::vector<nn::Tensor> carry(const std::vector<nn::Tensor>& starts);
-  /// The next iteration finds these values.
+  /// Makes these values the ones that the next iteration starts with.
   void carryOn(const std::vector<nn::Tensor>& results);
-  /// The loop has ended. Returns what is carried, as the last iteration left it.
+  /// Called when the loop has ended. Returns the carried values as the last iteration left them.
   std::vector<nn::Tensor> end();
 
-  /// The function has ended: completes the plan. Throws Unsupported for values of the body that are
-  /// read behind the loop but not carried, and for buffers written before it.
+  /// Called when the function has ended; completes the plan. Throws Unsupported for values of the
+  /// body that are read after the loop but not carried, and for buffers that are written before it.
   void complete(const std::vector<nn::Tensor>& results);
-  /// Keeps the ops of the loop, with reads of variables in place of early values. Throws
-  /// Unsupported if what is before the loop is not what the plan was made of.
+  /// Keeps only the ops of the loop and replaces early values by reads of variables. Throws
+  /// Unsupported if the ops before the loop differ from those that the plan was made from.
   void keepLoop(const FunctionPlan& complete);
-  /// Keeps the ops of another part, which leaves its results in variables. Returns one of its
-  /// tensors.
+  /// Keeps only the ops of another part, which stores its results in variables. Returns one of the
+  /// part's tensors.
   nn::Tensor keepOnce(FunctionPart part,
                       const FunctionPlan& complete,
                       const std::vector<nn::Tensor>& results);
-  /// What the loop's model brings back for a micro-batch: the outfeed's tensors, then the loss if
-  /// there is one, or something if there is nothing else.
+  /// What the loop's model returns for a micro-batch: the outfeed's tensors, then the loss. If
+  /// there are neither, the carried values. Throws InvalidArgument if there are none of these.
   std::vector<nn::Tensor> outputs() const;
 
   const std::vector<nn::Tensor>& inputs() const { return inputs_; }
@@ -108,24 +110,24 @@ class FunctionTrace {
 
   FunctionPlan plan;
   bool inBody = false;
-  /// Called before the types of an infeed are asked for, which may wait; may be empty.
+  /// Called before the types of an infeed are asked for, because asking may block; may be empty.
   std::function<void(data::InfeedQueue&)> awaitInfeed;
 
  private:
   FunctionPart partOf(std::size_t position) const;
   bool hasEffects(FunctionPart part) const;
-  /// A value, made at this position, that a part reads.
+  /// Notes that `reader` reads a value that was made at this position.
   void note(ir::Value value, std::size_t position, FunctionPart reader);
-  /// Variables by name, and what a part leaves in them.
+  /// Names of variables, and the values that a part stores in them.
   using Stored = std::vector<std::pair<std::string, ir::Value>>;
   Stored storedBy(FunctionPart part,
                   const std::vector<EarlyValue>& early,
                   const std::vector<nn::Tensor>& results) const;
-  /// A variable of the function's own.
+  /// Declares a variable that belongs to the function.
   void declare(const std::string& name, const TensorType& type);
   /// The ops that belong to other parts.
   std::vector<ir::OpId> opsOutside(FunctionPart part) const;
-  /// Puts reads of variables in place of early values.
+  /// Replaces early values by reads of variables.
   void replaceEarly(const std::vector<EarlyValue>& early);
 
   std::string prefix_;
@@ -133,9 +135,9 @@ class FunctionTrace {
   std::optional<std::vector<nn::Tensor>> items_;
   std::vector<nn::Tensor> outfeedValues_;
   std::optional<nn::Tensor> loss_;
-  std::vector<nn::Tensor> starts_;   // of what is carried
-  std::vector<nn::Tensor> carried_;  // as the next iteration finds it
-  // Where the function, its loop and the rest begin in the order of the graph.
+  std::vector<nn::Tensor> starts_;   // start values of what is carried
+  std::vector<nn::Tensor> carried_;  // the values that the next iteration starts with
+  // Positions in the order of the graph at which the function, its loop and the rest begin.
   std::size_t first_ = 0;
   std::size_t loopFirst_ = 0;
   std::size_t afterFirst_ = 0;

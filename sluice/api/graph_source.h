@@ -1,6 +1,6 @@
-// GraphSource: where a model's forward graph comes from and who keeps its state: a module, whose
-// forward is traced anew for every signature, or a Builder, whose graph is what it is. Model uses
-// it and knows neither.
+// GraphSource: provides a model's forward graph and keeps its state. It stands for a module, whose
+// forward is traced again for every signature, or for a Builder, whose graph is fixed. Model uses
+// it without knowing which of the two it is.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +26,15 @@ using compiler::NamedTensor;
 struct TracedGraph {
   ir::Graph graph;
   std::size_t outputs = 0;  ///< the first outputs of the graph are the model's
-  std::size_t loss = 0;     ///< which output of the graph it is, possibly one behind them
+  std::size_t loss = 0;     ///< which output of the graph; it may come after the model's
   std::vector<NamedTensor> tensors = {};
   Structure<std::size_t> result = {};  ///< the model's outputs as its function returned them
   std::vector<std::string> warnings = {};
-  bool cutIntoStages = false;  ///< by the annotations of its ops, or by their work
+  bool cutIntoStages = false;  ///< according to the annotations of its ops, or to their work
 };
 
 struct TraceRequest {
-  const Structure<TensorType>& inputs;  ///< of one micro-batch; a list of all inputs
+  const Structure<TensorType>& inputs;  ///< the types of one micro-batch: a list of all inputs
   bool training = false;
   const Options& options;
 };
@@ -48,18 +48,19 @@ class GraphSource {
 
   /// Throws InvalidArgument for inputs that do not fit.
   virtual TracedGraph trace(const TraceRequest& request) const = 0;
-  /// The session of all models of this source, made by the first of them. Throws InvalidArgument
-  /// once the source's module or Builder is gone. Any thread may call it.
+  /// The session that all models of this source share; the first of them makes it. Throws
+  /// InvalidArgument once the source's module or Builder is gone. Any thread may call it.
   virtual std::shared_ptr<Session> session(const Options& options) = 0;
-  /// Another one in its place, while no model uses it.
+  /// Replaces the session. No model may be using it.
   virtual void setSession(std::shared_ptr<Session> session) = 0;
-  /// The last model is gone: frees the devices and keeps the values of weights and buffers.
+  /// Called when the last model is gone. Frees the devices and keeps the values of weights and
+  /// buffers.
   virtual void release() = 0;
-  /// Throws InvalidArgument if a buffer that a traced graph has is gone.
+  /// Throws InvalidArgument if a buffer that a traced graph uses no longer exists.
   virtual void requireBuffers() const = 0;
-  /// Weights, then buffers.
+  /// The weights, then the buffers.
   virtual std::vector<ir::Variable> variables() const = 0;
-  /// Whether programs have the weights' values of the time of tracing.
+  /// Whether programs contain the values that the weights had when they were traced.
   virtual bool hasConstantWeights() const { return false; }
   /// Null for a Builder. Throws InvalidArgument once the module is gone.
   virtual nn::Module* module() = 0;
@@ -68,8 +69,8 @@ class GraphSource {
   virtual std::string summary() const = 0;
 };
 
-/// Whether it was said which tensor is minimised (`minimize`); else outputs of other losses are
-/// refused (marked_loss.h).
+/// Whether the user said which tensor is minimised (`minimize`). If not, outputs that come from
+/// other losses are refused (marked_loss.h).
 enum class LossIsSaid : bool { No, Yes };
 
 struct ModuleSourceOptions {
@@ -78,28 +79,27 @@ struct ModuleSourceOptions {
       nullptr;  ///< keeps the module alive; null: somebody else does
 };
 
-/// Traces `forward`, which takes the inputs. If the module ends before the source, what was traced
-/// still counts, and tracing anew throws InvalidArgument.
+/// Traces `forward`, which takes the inputs. After the module is destroyed, graphs that were traced
+/// before remain usable, but tracing again throws InvalidArgument.
 std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
                                           Forward forward,
                                           std::vector<Input> inputs,
                                           ModuleSourceOptions options = {});
-/// Of the graph as it is now; what is built later does not count. The builder may end before the
-/// source. Throws InvalidArgument for an unknown loss or no output. With
-/// constantWeights the graph has the weights' values of the time of tracing in place of the
-/// weights.
+/// Takes the graph as it is now; later additions have no effect. The builder may be destroyed
+/// before the source. Throws InvalidArgument for an unknown loss, and if there is no output. With
+/// constantWeights the graph has constants in place of weights: the values at the time of tracing.
 std::unique_ptr<GraphSource> builderSource(Builder& builder,
                                            std::optional<TensorId> loss,
                                            bool constantWeights = false);
 
-/// A session and its turn.
+/// A session, and the turn to use it.
 struct SessionTurn {
   std::shared_ptr<Session> session;
   runtime::Turn::Hold turn;
 };
-/// The session that a model of this source and these options joins: another one in its place if it
-/// has other devices and no model uses it. While the turn is held nobody else puts another one in
-/// its place.
+/// The session that a model of this source with these options joins. It first replaces a session
+/// that has other devices and that no model uses. While the turn is held, the session is not
+/// replaced.
 SessionTurn takeSession(GraphSource& source, const Options& options);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// What a model's function takes: its inputs by position and by name, nested as they are, with
-// defaults for those that a call leaves out.
+// The inputs of a model's function. A call gives them by position or by name, possibly nested;
+// those that it leaves out have defaults.
 //
 //   struct Network : nn::Module {
 //     static std::vector<Input> inputs() {
@@ -27,12 +27,12 @@ struct StructureParser<nn::Tensor> : LeafParser<nn::Tensor> {};
 
 using SymbolicStructure = Structure<nn::Tensor>;
 
-/// An input that a model declares.
+/// Declares an input of a model.
 struct Input {
-  /// Every call must give it.
+  /// A required input: every call must give it.
   explicit Input(std::string inputName) : name(std::move(inputName)) {}
-  /// One that is left out is this: nothing, or constants of the graph, which every micro-batch gets
-  /// whole.
+  /// An optional input. If a call leaves it out it has this value: nothing, or constants of the
+  /// graph, which every micro-batch gets whole.
   Input(std::string inputName, HostStructure value)
       : name(std::move(inputName)), byDefault(std::move(value)) {}
 
@@ -40,7 +40,7 @@ struct Input {
   std::optional<HostStructure> byDefault;  ///< not set: required
 };
 
-/// An input of a call by its name.
+/// An input that a call gives by name.
 struct Keyword {
   std::string name;
   HostStructure value;
@@ -54,7 +54,7 @@ class Inputs {
     (add(inputs), ...);
   }
 
-  /// The next position. Throws InvalidArgument behind names.
+  /// Adds the next positional input. Throws InvalidArgument after an input that is given by name.
   Inputs& add(HostStructure value);
   Inputs& add(Keyword input);
 
@@ -66,16 +66,16 @@ class Inputs {
   std::vector<Keyword> named_;
 };
 
-/// A list of one part per declared input; nothing for those that are left out. Throws
+/// A list with one part per declared input; the part of an input that is left out is absent. Throws
 /// InvalidArgument for an unknown name, an input that is given twice or is missing, and for more
-/// positions than inputs.
+/// positional inputs than are declared.
 HostStructure bindInputs(std::span<const Input> declared, const Inputs& given);
 
-/// Throws InvalidArgument unless the inputs are as many as the function takes and have names of
-/// their own.
+/// Throws InvalidArgument unless there are as many inputs as the function takes and every input has
+/// a unique name.
 void requireDeclaration(std::span<const Input> declared, std::size_t taken);
 
-/// A function of a model, from one structure per input to its result.
+/// A model's function: it takes one structure per input and returns its result.
 using Forward = std::function<SymbolicStructure(std::span<const SymbolicStructure>)>;
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
-// Loops that run on the devices: a function with its loop becomes one callable, the way of the
-// TensorFlow port. One iteration is one micro-batch of a Model that is made of the function, so
-// strategies, replicas, precision and profiles are those of its Options.
+// Loops that run on the devices: as in the TensorFlow port, a function with its loop becomes one
+// callable. compile() makes a Model from the function, and one iteration of the loop is one
+// micro-batch of that Model. Its Options therefore set the strategy, replicas, precision and
+// profiling.
 //
 //   data::InfeedQueue infeed(dataset);
 //   data::OutfeedQueue losses;
@@ -34,33 +35,33 @@ namespace sluice {
 
 using Tensors = std::vector<nn::Tensor>;
 
-/// Runs the body `count` times. Each time it gets the values that it returned the time before, at
-/// first the inputs, and behind them the tensors of the next element of the infeed. Returns the
-/// values of the last time. Once per compiled function. What else the body captures has the same
-/// value in all iterations. Throws InvalidArgument for a count below 1 and for values of other
-/// types than the inputs.
+/// Runs the body `count` times. The first iteration gets the inputs, every later one the values
+/// that the previous iteration returned; after them come the tensors of the next element of the
+/// infeed. Returns the values of the last iteration. A compiled function may call it once. Anything
+/// else that the body captures has the same value in all iterations. Throws InvalidArgument for a
+/// count below 1 and for returned values whose types differ from those of the inputs.
 Tensors repeat(std::int64_t count,
                const nn::Body& body,
                const Tensors& inputs = {},
                data::InfeedQueue* infeed = nullptr);
 
-/// In the body of repeat, once: these tensors go to the queue in every iteration. Throws
-/// InvalidArgument elsewhere.
+/// Puts these tensors into the queue in every iteration. The body of repeat may call it once.
+/// Throws InvalidArgument outside the body.
 void enqueue(data::OutfeedQueue& outfeed, const nn::Tensor& value);
 void enqueue(data::OutfeedQueue& outfeed, const Tensors& values);
-/// By name, for OutfeedQueue::dequeueNamed.
+/// The same with names, for OutfeedQueue::dequeueNamed.
 void enqueue(data::OutfeedQueue& outfeed, const std::map<std::string, nn::Tensor>& values);
 
-/// In the body of repeat, once: the weights of the module that the loss depends on are trained.
-/// The loss is a float scalar. Gradients of several mini-batches are added up, those of several
-/// replicas averaged. Throws InvalidArgument elsewhere; compile() refuses a rule without
-/// CrossReplicaOptimizer if there are replicas, and one whose mini-batches do not divide the
-/// iterations.
+/// Trains the weights of the module that the loss, a float scalar, depends on. The body of repeat
+/// may call it once. Gradients of several mini-batches are summed, those of several replicas are
+/// averaged. Throws InvalidArgument outside the body. compile() refuses a rule without
+/// CrossReplicaOptimizer if there are replicas, and a rule whose number of mini-batches does not
+/// divide the iterations.
 void minimize(const UpdateRule& rule, const nn::Tensor& loss);
 
 /// A function that contains a repeat() or a pipeline(), as one callable. It is traced at the first
-/// call, for inputs of that call's types. Calls from several threads take turns. What it computes
-/// before and behind the loop is computed once per call.
+/// call, for inputs of that call's types. Calls from several threads take turns. What the function
+/// computes before and after the loop is computed once per call.
 class CompiledFunction {
  public:
   CompiledFunction(nn::Module* module, const Options& options, nn::Body function);
@@ -70,9 +71,9 @@ class CompiledFunction {
   CompiledFunction& operator=(const CompiledFunction&) = delete;
   CompiledFunction& operator=(CompiledFunction&&) = delete;
 
-  /// Runs the whole loop and returns what the function returns: of several replicas, that of the
-  /// first. Throws InvalidArgument for inputs of other types than those of the first call, and what
-  /// Model::run throws.
+  /// Runs the whole loop and returns what the function returns; with several replicas, the results
+  /// of the first. Throws InvalidArgument if the types of the inputs differ from those of the first
+  /// call, and what Model::run throws.
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
   template <class... Inputs>
   std::vector<HostTensor> operator()(const Inputs&... inputs) {
@@ -80,7 +81,7 @@ class CompiledFunction {
     return run(all);
   }
 
-  /// What was made of the function. Throws InvalidArgument before the first call.
+  /// The Model made from the function. Throws InvalidArgument before the first call.
   Model& model();
 
  private:
@@ -89,10 +90,10 @@ class CompiledFunction {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The function uses the weights of the module, which must live until the first call: later ones
-/// work without it.
+/// Compiles a function that uses the weights of the module. The module must live until the first
+/// call has ended; later calls work without it.
 CompiledFunction compile(nn::Module& module, const Options& options, nn::Body function);
-/// A function without weights.
+/// Compiles a function without weights.
 CompiledFunction compile(const Options& options, nn::Body function);
 
 }  // namespace sluice

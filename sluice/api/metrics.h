@@ -5,9 +5,9 @@
 
 namespace sluice {
 
-/// Percentage of rows of `predictions` [n, classes] whose largest entry is the label. An output
-/// mode that returns fewer predictions than there are labels returns the last ones, so the last n
-/// labels count. Throws InvalidArgument for shapes that do not fit.
+/// The percentage of rows of `predictions` [n, classes] whose largest entry is at the label. If
+/// there are more than n labels, the last n are used, because an output mode that returns fewer
+/// predictions returns the last ones. Throws InvalidArgument for shapes that do not fit.
 double accuracy(const HostTensor& predictions, const HostTensor& labels);
 
 /// The mean of all elements.

@@ -1,7 +1,7 @@
 // trainingModel and inferenceModel: a module wrapped for running. The module is traced once per
 // input signature, compiled, and run on host tensors that hold a whole step: the first dimension of
-// every input is micro-batch x gradientAccumulation x deviceIterations. What forward returns for
-// one micro-batch comes back joined as the output mode says.
+// every input is micro-batch x gradientAccumulation x deviceIterations. A call returns what forward
+// returned for the micro-batches, joined as the output mode says.
 //
 //   auto model = trainingModel(net, options, optim::AdamW(1e-3));
 //   auto [prediction, loss] = model(images, labels);
@@ -55,20 +55,20 @@ using runtime::NonFinite;
 /// What every wrapped model does; TypedModel adds the types of forward.
 ///
 /// Any thread may call a model. Models of one module or Builder share their state, so their calls
-/// take turns: in the order in which they came, each with the bits of the same calls made one after
-/// the other. A call waits for a step that runs asynchronously, too. Only making, moving and ending
-/// the object itself is for one thread. What a step calls (a host function, a feed, a sink) must
-/// not use the model: that throws InvalidArgument.
+/// take turns in the order in which they were made, and give the same bits as calls from one
+/// thread. A call also waits for a step that runs asynchronously. The object itself must be made,
+/// moved and destroyed by one thread at a time. Code that a step calls (a host function, a feed, a
+/// sink) must not use the model: that throws InvalidArgument.
 ///
-/// A model may outlive its module: what was compiled still runs, and the state can be saved; what
-/// needs the module throws InvalidArgument. So does every use of a model that was moved from or
-/// destroyed, with these exceptions: isCompiled, isAttachedToDevice and cancel are false, destroy
-/// does nothing, and a destroyed model still has its options and microBatchesPerStep. Results,
-/// batches and state dictionaries own their memory.
+/// A model may outlive its module: compiled programs still run, and the state can be saved, but
+/// functions that need the module throw InvalidArgument. Every use of a model that was moved from
+/// or destroyed throws InvalidArgument, with these exceptions: isCompiled, isAttachedToDevice and
+/// cancel return false, destroy does nothing, and a destroyed model still has its options and
+/// microBatchesPerStep. Results, batches and state dictionaries own their memory.
 class Model {
  public:
-  /// A null optimizer: inference. Freezes the options. Throws InvalidArgument for a second training
-  /// model of a module while the first one lives.
+  /// Freezes the options. Without an optimizer (null) the model is for inference. Throws
+  /// InvalidArgument for a second training model of a module while the first one exists.
   Model(std::unique_ptr<GraphSource> source,
         const Options& options,
         std::unique_ptr<optim::Optimizer> optimizer);
@@ -76,57 +76,63 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   Model& operator=(Model&&) = delete;
-  /// Waits for its turn. In a function that a step calls which shares the state it does not: then
-  /// the programs go after the step.
+  /// Waits for its turn. If it is called from code that a step with the same state calls, it does
+  /// not wait, and the programs are freed after that step.
   ~Model();
 
-  /// Ends the call of this model that runs now, synchronously or not, from any thread: that call
-  /// throws Cancelled, between two kernels of its step or two phases of its compilation, and the
-  /// state stays as Options::undoMemory says. Calls that wait for their turn go on waiting. False:
-  /// no call of this model runs. It works by request: the call may also end with its results.
+  /// Requests the end of this model's running call, synchronous or not; any thread may do so. The
+  /// call throws Cancelled between two kernels of its step or two phases of its compilation, and
+  /// Options::undoMemory says what happens to the state. The call may also end normally with its
+  /// results. Calls that wait for their turn keep waiting. Returns false if no call of this model
+  /// is running.
   bool cancel();
 
-  /// Keeps calls of other threads waiting while it lives, for calls that belong together. runAsync
-  /// is refused meanwhile: its step would belong to another thread.
+  /// Makes calls from other threads wait while the returned object lives, for calls that belong
+  /// together. runAsync is refused during that time, because its step would belong to another
+  /// thread.
   [[nodiscard]] runtime::Turn::Hold exclusive() const;
 
-  /// Ends the model: its programs go, and if it is the last of its module (or Builder) the devices,
-  /// too. A module's weights and buffers then are its own, for models on other devices, and the
-  /// state of the optimizer is lost. Other functions throw InvalidArgument from now on.
+  /// Ends the model and frees its programs; the last model of a module or Builder also frees the
+  /// devices. The module then holds its own weights and buffers, so that models on other devices
+  /// can use them, and the state of the optimizer is lost. Other functions throw InvalidArgument
+  /// from now on.
   void destroy();
 
-  /// One call: inputs of a whole step, outputs by the output mode. The tensors of nested inputs
-  /// come one behind the other. Compiles at the first call and again for another signature. Throws
-  /// InvalidArgument for inputs that do not fit. A call that fails in the middle of a step, such as
-  /// by a label out of range, has not happened: see Options::undoMemory. With synthetic data the
-  /// inputs say only which shapes they have, and after the first compile none are needed.
+  /// Makes one call. The inputs are those of a whole step, and the outputs are joined as the output
+  /// mode says. The tensors of nested inputs come one after the other. The first call compiles, and
+  /// so does every call with a new signature. Throws InvalidArgument for inputs that do not fit. A
+  /// call that fails in the middle of a step, for instance because a label is out of range, is
+  /// undone: see Options::undoMemory. With synthetic data only the shapes of the inputs matter, and
+  /// after the first compile no inputs are needed.
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
   std::vector<HostTensor> run(std::initializer_list<HostTensor> inputs) {
     return run(std::span(inputs.begin(), inputs.size()));
   }
-  /// The same for nested inputs, by position or by name, of which some may be left out; the outputs
-  /// come as the model's function returned them, a list of a Builder's. Throws InvalidArgument for
-  /// a name that is unknown or given twice, an input that is missing, and another structure than
-  /// the one that the model was compiled for.
+  /// The same for nested inputs, given by position or by name; some may be left out. The outputs
+  /// have the structure that the model's function returned; for a Builder they are a list. Throws
+  /// InvalidArgument for a name that is unknown or given twice, for a missing input, and for a
+  /// structure other than the one that the model was compiled for.
   HostStructure run(const Inputs& inputs);
-  /// A batch of a DataLoader: as above, or, for the rest of an epoch, a call of its own shape.
+  /// Runs a batch of a DataLoader. A batch from the end of an epoch may be a call with other
+  /// counts.
   std::vector<HostTensor> run(const Batch& batch);
-  /// A call whose micro-batches come from one queue and whose outputs go to another while it runs:
-  /// every element of the infeed is a micro-batch. Throws InvalidArgument with anchored tensors or
-  /// synthetic data, and as the queues do.
+  /// Makes one call that takes its micro-batches from one queue and puts its outputs into another
+  /// while it runs. Every element of the infeed is a micro-batch. Throws InvalidArgument if there
+  /// are anchored tensors or synthetic data, and what the queues throw.
   void run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed);
-  /// A call whose inputs, of these types per micro-batch, come from a feed and whose outputs, with
-  /// the anchors behind them, go to a sink as the output mode says.
+  /// Makes one call that takes its inputs, which have these types per micro-batch, from a feed. Its
+  /// outputs and then the anchors go to a sink, as the output mode says.
   void run(std::span<const TensorType> inputs,
            std::unique_ptr<runtime::HostFeed> feed,
            std::unique_ptr<ResultSink> sink);
-  /// By name: what addInputTensor and addOutputTensor of a Builder were given; of a module what it
-  /// declares or else input0, input1, ..., and output0, ... Throws as the above.
+  /// The same with inputs and outputs by name. A Builder's names are those given to addInputTensor
+  /// and addOutputTensor. A module's are those it declares, else input0, input1, ... and output0,
+  /// ... Throws what the functions above throw.
   NamedTensors run(const NamedTensors& inputs);
-  /// The same in another thread. All errors arrive in get() of the result, whose destructor waits.
-  /// Any other use of this or another model of the same module waits for the end of the step; so
-  /// does the next runAsync, and this one for a step before it. The inputs must not be changed
-  /// meanwhile.
+  /// Makes the call in another thread. The result's get() throws all errors, and its destructor
+  /// waits for the step. Any other use of this model, or of another model of the same module, waits
+  /// for the end of the step; that includes the next runAsync. The inputs must not change until the
+  /// step has ended.
   [[nodiscard]] Pending runAsync(std::vector<HostTensor> inputs);
   [[nodiscard]] Pending runAsync(const Inputs& inputs);
   /// The queues must live until the step has ended.
@@ -140,9 +146,9 @@ class Model {
   /// Seconds spent compiling so far.
   double compilationTime() const;
 
-  /// Tensors that anchorTensor can name, once compiled: results of ops by the path of their module,
-  /// or a Builder's ids; when training also those of the backward pass, and "Gradient___" with the
-  /// name of a weight: its gradient in one micro-batch.
+  /// The tensors that anchorTensor can name, known once the model is compiled: results of ops by
+  /// the path of their module, or a Builder's ids. A training model also has the tensors of the
+  /// backward pass; "Gradient___" with the name of a weight is its gradient in one micro-batch.
   std::vector<std::string> getTensorNames() const;
   /// The anchored tensor of the last call. Throws InvalidArgument for an unknown name or before the
   /// first call.
@@ -151,98 +157,103 @@ class Model {
   /// Frees the devices of all models of the module; their state moves to the host and stays
   /// readable. The next call attaches again.
   void detachFromDevice();
-  /// Throws InvalidArgument with ConnectionType::Never or before the first compile.
+  /// Throws InvalidArgument with ConnectionType::Never, and before the first compile.
   void attachToDevice();
-  /// ConnectionType::Always: from the start; OnDemand: once compiled; Never: no.
+  /// Whether devices are attached: from the start with ConnectionType::Always, once compiled with
+  /// OnDemand, and not at all with Never.
   bool isAttachedToDevice() const;
-  /// Parameters are read from and written to the memory of the devices directly, and all models of
-  /// a module share that memory: nothing can be out of date once no step runs. So these only wait.
+  /// These two functions only wait for their turn. Parameters are read from and written to the
+  /// memory of the devices directly, and all models of a module share that memory, so no copy can
+  /// be out of date while no step runs.
   void copyWeightsToHost() { static_cast<void>(enter()); }
   void copyWeightsToDevice() { static_cast<void>(enter()); }
 
-  /// The buffers of Options::updatableNamedBuffers, as they are on the host. Throws InvalidArgument
-  /// if there are none.
+  /// Copies the buffers named by Options::updatableNamedBuffers from the host to the devices.
+  /// Throws InvalidArgument if there are none.
   void copyNamedBuffersToDevice();
 
-  /// What the next call with these inputs would meet first that is not finite: an input, a
-  /// variable, or the op that makes a NaN or an infinity out of numbers; nothing if all stays
-  /// finite. Compiles a checked program and runs it; weights, state and counts stay as they are.
+  /// The first thing that is not finite in a call with these inputs: an input, a variable, or the
+  /// op that makes a NaN or an infinity from finite numbers. Returns nullopt if everything stays
+  /// finite. Compiles a checked program and runs it; weights, state and counts do not change.
   std::optional<NonFinite> findFirstNonFinite(std::span<const HostTensor> inputs);
   std::optional<NonFinite> findFirstNonFinite(std::initializer_list<HostTensor> inputs) {
     return findFirstNonFinite(std::span(inputs.begin(), inputs.size()));
   }
 
-  /// Frozen, as is the object that was given.
+  /// The options are frozen, and so is the object that was given to the model.
   const Options& options() const;
-  /// How calls are cut into micro-batches; its micro-batch is that of the newest program, 1 before.
+  /// How calls are cut into micro-batches. The micro-batch size is that of the newest program, or 1
+  /// before the first compile.
   BatchLayout batchLayout() const;
   Session& session();
-  /// Throws InvalidArgument if the model was made of a Builder, and once the module is gone.
+  /// Throws InvalidArgument if the model was made from a Builder, and once the module is gone.
   nn::Module& module();
   /// Micro-batches per call and replica.
   std::int64_t microBatchesPerStep() const;
-  /// The module's table, then what was compiled: bytes, kernels.
+  /// The module's table, then the bytes and kernels of the compiled programs.
   std::string summary() const;
-  /// Of the newest program: batch layout, stages with devices, blocks, work and bytes, the schedule
-  /// with its bound, idle time and stash depths, and the warnings.
+  /// Describes the newest program: its batch layout; its stages with their devices, blocks, work
+  /// and bytes; its schedule with the bound, the idle time and the stash depths; and the warnings.
   std::string explain() const;
-  /// The forward pass for one micro-batch as the bytes of an ONNX model, in its inference form,
-  /// with the weights of now. Throws InvalidArgument before the first compile.
+  /// The forward pass for one micro-batch as the bytes of an ONNX model, in its inference form and
+  /// with the current weights. Throws InvalidArgument before the first compile.
   std::string getModelProto() const;
-  /// The newest compiled program, and how it came about; valid until the model is destroyed.
+  /// The newest compiled program, alone or with its plan and warnings; valid until the model is
+  /// destroyed.
   const program::Program& program() const { return compiled().program->program(); }
   const CompiledProgram& compiled() const;
 
-  /// How long a micro-batch of the newest call took: to its devices, through them, back, and in
-  /// all (see profile/latency.h). Throws InvalidArgument unless the options enable profiling and
-  /// the model was called.
+  /// How long a micro-batch of the newest call took to reach the devices, to pass through them, to
+  /// return, and in total (see profile/latency.h). Throws InvalidArgument unless the options enable
+  /// profiling and the model was called.
   Latency getHostDeviceLatency() const { return latencies().hostDevice; }
   Latency getComputeLatency() const { return latencies().compute; }
   Latency getDeviceHostLatency() const { return latencies().deviceHost; }
   Latency getLatency() const { return latencies().roundTrip; }
 
-  /// Cycles that the newest call took on the devices: from the start of its first task to the end
-  /// of its last, nanoseconds for a CPU. Throws InvalidArgument unless the options have
+  /// Cycles that the newest call took on the devices, from the start of its first task to the end
+  /// of its last; nanoseconds for a CPU. Throws InvalidArgument unless the options set
   /// logCycleCount and the model was called.
   std::int64_t cycleCount() const;
 
   /// Weight updates made so far.
   std::int64_t updates() const;
   void setLrSchedule(optim::LrSchedule schedule);
-  /// New values of variable attributes take effect at the next call; a change of the optimizer that
-  /// was given to the model does not. Throws InvalidArgument for another rule or, once compiled,
-  /// another value of a constant attribute.
+  /// Takes over the optimizer's attributes. New values of variable attributes take effect at the
+  /// next call; later changes to the given object have no effect. Throws InvalidArgument for
+  /// another rule and, once compiled, for another value of a constant attribute.
   void setOptimizer(const optim::Optimizer& optimizer);
-  /// As it is now; null: the model is for inference.
+  /// The current optimizer; null if the model is for inference.
   std::shared_ptr<const optim::Optimizer> optimizer() const;
 
-  /// Weights, then buffers, as they are declared.
+  /// The weights, then the buffers, in the order of their declaration.
   std::vector<ir::Variable> variables() const;
   /// Their values by PyTorch's names.
   NamedTensors stateDict() const;
-  /// Throws InvalidArgument for a dictionary that does not fit, and then nothing has changed. This
-  /// and the next two may come before the first compile.
+  /// Throws InvalidArgument for a dictionary that does not fit, and then changes nothing. This
+  /// function and the next two may be called before the first compile.
   nn::UnmatchedNames loadStateDict(const NamedTensors& state, nn::Strict strict = nn::Strict::Yes);
-  /// State, attributes and number of updates of the optimizer; see OptimizerStateDict.
+  /// The optimizer's state, attributes and number of updates; see OptimizerStateDict.
   OptimizerStateDict optimizerStateDict() const;
-  /// Throws InvalidArgument for a dictionary that is empty, not of this library, of another rule,
-  /// other weights or other types, and for another value of a constant attribute once compiled;
-  /// then nothing has changed.
+  /// Throws InvalidArgument for a dictionary that is empty, that comes from another library, or
+  /// that has another rule, other weights or other types; and, once compiled, for another value of
+  /// a constant attribute. It then changes nothing.
   void loadOptimizerStateDict(const OptimizerStateDict& state);
-  /// Names the training that this model began, or goes on with after loadTrainingState; for files.
+  /// The name of the training run that this model began, or that it continues after
+  /// loadTrainingState. File names contain it.
   std::string runId() const;
-  /// What random ops draw from in the next call.
+  /// The state that the random ops of the next call use.
   RngState rngState() const;
   void setRngState(const RngState& state);
-  /// All of the above at once; loaded whole or not at all. Throws InvalidArgument for an inference
-  /// model.
+  /// All of the above at once. Loading takes over everything or, if it throws, nothing. Throws
+  /// InvalidArgument for an inference model.
   TrainingState trainingState() const;
   void loadTrainingState(const TrainingState& state);
 
  private:
   friend class CompiledFunction;  // its call is one call of its model
 
-  /// A dictionary of the optimizer that was checked.
+  /// The contents of a checked optimizer dictionary.
   struct OptimizerLoad {
     std::unique_ptr<optim::Optimizer> optimizer;
     std::int64_t updates = 0;
@@ -252,18 +263,19 @@ class Model {
   struct Entry {
     Signature signature;
     BatchLayout layout;
-    std::size_t outputs = 0;        // of the program; anchors come behind them
+    std::size_t outputs = 0;        // of the program, without the anchors after them
     Structure<std::size_t> result;  // the outputs as the model's function returned them
     CompiledProgram compiled;
-    std::optional<std::size_t> loss = {};  // the drain of what is minimised, if it has one
+    std::optional<std::size_t> loss = {};  // the drain of the minimised value, if it has one
   };
 
   bool training() const { return optimizer_ != nullptr; }
   bool hasPrograms() const { return !programs_.empty(); }
-  /// Every public function begins with it: waits for the turn of the calling thread. Throws
+  /// Waits for the turn of the calling thread; every public function begins with it. Throws
   /// InvalidArgument once the model is destroyed or moved from.
   runtime::Turn::Hold enter() const;
-  /// The same for a step that goes on in another thread. Throws InvalidArgument inside exclusive().
+  /// The same for a step that continues in another thread. Throws InvalidArgument inside
+  /// exclusive().
   runtime::Turn::Hold enterAlone() const;
   void requireNotMoved() const;
   void joinSession();
@@ -271,27 +283,28 @@ class Model {
   /// Throws InvalidArgument once the model is destroyed.
   Session& alive() const;
   bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }
-  /// Weights are updated at every micro-batch, and a call is one round.
+  /// Whether weights are updated at every micro-batch; a call is then one round.
   bool continuous() const;
   std::int32_t microBatchesPerRound(const BatchLayout& layout) const;
-  /// Tensors, or types, one per input, or as the newest program has them.
+  /// Arranges tensors, or types, in the structure of the newest program; before there is one, one
+  /// per input.
   HostStructure arranged(std::span<const HostTensor> inputs) const;
   Signature arranged(std::span<const TensorType> inputs) const;
   template <class L>
   Structure<L> arrangedLeaves(std::span<const L> leaves) const;
   HostStructure bound(const Inputs& inputs) const;
   Signature signatureOf(const HostStructure& inputs, const BatchLayout& layout) const;
-  /// Of a micro-batch.
+  /// Rows of a micro-batch.
   static std::int64_t rowsOf(const Signature& signature);
   void requireSameKind(const Signature& signature) const;
-  /// Throws InvalidArgument for a training step without any.
+  /// Throws InvalidArgument for a training step without rows.
   void requireRows(const Signature& signature) const;
   Entry& entryFor(const Signature& signature, BatchLayout layout);
   Entry makeEntry(const Signature& signature,
                   const BatchLayout& layout,
                   const Options& options,
                   CompileProgress& progress);
-  /// What the compiler is asked for; takes the graph and the names of its tensors.
+  /// The request to the compiler. Moves the graph and the names of its tensors out of `traced`.
   compiler::CompileRequest requestOf(TracedGraph& traced,
                                      const BatchLayout& layout,
                                      const Options& options) const;
@@ -300,14 +313,14 @@ class Model {
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
   HostTensor valueOf(const ir::Variable& variable) const;
-  /// What the optimizer keeps; of weights that no program uses, too.
+  /// The variables that the optimizer keeps, including those for weights that no program uses.
   std::vector<ir::Variable> optimizerState(const optim::Optimizer& optimizer) const;
   OptimizerLoad checked(const OptimizerStateDict& state) const;
   void commit(OptimizerLoad load, const NamedTensors& state);
   void requireLoadedState(const ir::Graph& graph) const;
   std::string programName() const;
   profile::Latencies latencies() const;
-  /// Before every step.
+  /// Called before every step.
   void beginStep();
   std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, const Entry& entry);
   std::shared_ptr<Step> prepare(data::InfeedQueue& infeed,
@@ -327,20 +340,20 @@ class Model {
   BatchLayout layout_;                           // of the options
   std::shared_ptr<optim::Optimizer> optimizer_;  // null: inference
   optim::LrSchedule schedule_;
-  std::shared_ptr<runtime::Turn> turn_;  // the session's; guards all below; null: moved from
-  std::shared_ptr<Session> session_;     // of all models of one module; null: destroyed
+  std::shared_ptr<runtime::Turn> turn_;  // the session's; guards the rest; null: moved from
+  std::shared_ptr<Session> session_;     // shared by all models of one module; null: destroyed
   bool compiling_ = false;
   std::vector<std::unique_ptr<Entry>> programs_;
   std::shared_ptr<StepCounts> counts_ = std::make_shared<StepCounts>();  // shared with steps
   std::uint64_t rngSeed_ = 0;
   std::string runId_ = makeRunId();
-  bool stateLoaded_ = false;  // of the optimizer, before the first compile
+  bool stateLoaded_ = false;  // the optimizer's, before the first compile
   double compilationSeconds_ = 0;
   std::shared_ptr<profile::StepRecorder> recorder_;  // shared with steps; null: no profile
 };
 
-/// A Model that is called with what Net::forward takes and returns what that returns, with host
-/// tensors for symbolic ones. Positions come first, then inputs by name.
+/// A Model that takes what Net::forward takes and returns what it returns, with host tensors in
+/// place of symbolic ones. Positional inputs come first, then inputs by name.
 template <class Net>
 class TypedModel : public Model {
   using Traits = detail::ForwardOf<Net>;
@@ -370,7 +383,7 @@ namespace detail {
 
 void requireGivenModule(const nn::Module* module);
 
-/// The module whose ownership a caller gives to a model; throws InvalidArgument if it is null.
+/// A model that owns its module. Throws InvalidArgument if the module is null.
 template <class Net>
 TypedModel<Net> owningModel(std::shared_ptr<Net> net,
                             const Options& options,
@@ -382,10 +395,11 @@ TypedModel<Net> owningModel(std::shared_ptr<Net> net,
 
 }  // namespace detail
 
-/// For training: the last value that forward returns is the loss, a float scalar. Runs
-/// deviceIterations updates per call, each over gradientAccumulation micro-batches. The module must
-/// live as long as something is to be compiled; a std::shared_ptr or std::unique_ptr in its place
-/// makes the model keep it, for instance in a function that makes a module and returns its model.
+/// Makes a model for training. The last value that forward returns is the loss, a float scalar. A
+/// call makes deviceIterations updates, each over gradientAccumulation micro-batches. The module
+/// must live as long as something is still to be compiled. Pass a std::shared_ptr or
+/// std::unique_ptr instead to make the model own its module, for instance in a function that makes
+/// a module and returns its model.
 template <class Net, class Rule>
 TypedModel<Net> trainingModel(Net& net, const Options& options, const Rule& optimizer) {
   return TypedModel<Net>(net, options, optimizer.clone());
@@ -400,13 +414,14 @@ TypedModel<Net> trainingModel(std::unique_ptr<Net> net, const Options& options, 
   return detail::owningModel(std::shared_ptr<Net>(std::move(net)), options, rule.clone());
 }
 
-/// With plain SGD at a learning rate of 0.01.
+/// Trains with plain SGD and a learning rate of 0.01.
 template <class Net>
 TypedModel<Net> trainingModel(Net& net, const Options& options) {
   return trainingModel(net, options, optim::SGD(0.01));
 }
 
-/// For inference and validation; shares the weights with a training model of the same module.
+/// Makes a model for inference and validation. It shares the weights with a training model of the
+/// same module.
 template <class Net>
 TypedModel<Net> inferenceModel(Net& net, const Options& options) {
   return TypedModel<Net>(net, options, nullptr);
@@ -420,8 +435,9 @@ TypedModel<Net> inferenceModel(std::unique_ptr<Net> net, const Options& options)
   return detail::owningModel(std::shared_ptr<Net>(std::move(net)), options, nullptr);
 }
 
-/// Of a Builder's graph as it is now. Inputs and outputs are those that were added to it, in order;
-/// the loss need not be an output. Models of one Builder share its weights.
+/// Makes a model from a Builder's graph as it is now. The inputs and outputs are those that were
+/// added to the Builder, in order; the loss need not be an output. Models of one Builder share its
+/// weights.
 template <class Rule>
 Model trainingModel(Builder& builder,
                     const TensorId& loss,

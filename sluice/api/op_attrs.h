@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-/// Without those that are an empty list or word, which then have ONNX's defaults.
+/// Removes attributes that are an empty list or string, which then have ONNX's defaults.
 std::vector<ir::NamedAttr> given(std::vector<ir::NamedAttr> attrs);
-/// With the attribute `dtype` if there is one.
+/// Adds the attribute `dtype` if it is set.
 std::vector<ir::NamedAttr> withType(std::optional<DType> dtype,
                                     std::vector<ir::NamedAttr> attrs = {});
 

@@ -1,5 +1,5 @@
-// The groups of Options: training, precision, jit, distributed. Each has setters that chain, like
-// Options itself, and is frozen with it.
+// The groups of Options: training, precision, jit, distributed. Like Options itself, each has
+// setters that chain; a group is frozen together with its Options.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,31 @@ class TrainingOptions : public Freezable {
  public:
   /// Micro-batches per weight update.
   TrainingOptions& gradientAccumulation(std::int64_t count);
-  /// Over micro-batches and replicas alike.
+  /// How gradients are reduced, over micro-batches and replicas alike.
   TrainingOptions& accumulationAndReplicationReductionType(Reduction reduction) {
     return set(reduction_, reduction);
   }
   TrainingOptions& accumulationReduction(Reduction reduction) {
     return accumulationAndReplicationReductionType(reduction);
   }
-  /// Over replicas only; not set: as over micro-batches.
+  /// How gradients are reduced over replicas only; not set: in the same way as over micro-batches.
   TrainingOptions& replicationReductionType(std::optional<Reduction> reduction) {
     return set(replicationReduction_, reduction);
   }
-  /// Unless it is set, accumulators in float16 take the running mean.
+  /// How a mean is computed. If this is not set, accumulators in float16 use the running mean.
   TrainingOptions& setMeanAccumulationAndReplicationReductionStrategy(
       MeanReductionStrategy strategy) {
     return set(meanStrategy_, std::optional(strategy));
   }
-  /// Multiplies the optimizer's loss scaling by a factor that follows the size of the gradients in
-  /// float16; an update whose gradients are not finite is left out.
+  /// Multiplies the optimizer's loss scaling by a factor that adapts to the size of the float16
+  /// gradients. An update whose gradients are not finite is skipped.
   TrainingOptions& setAutomaticLossScaling(bool on, optim::LossScalingOptions settings = {}) {
     return set(automaticLossScaling_, on ? std::optional(settings) : std::nullopt);
   }
-  /// Logs the norm, the largest magnitude and the number of elements that are not finite of every
-  /// weight's gradient, as the update sees it, at every `period`-th update from the first on; 0:
-  /// no. Throws InvalidArgument if it is negative.
+  /// Logs statistics of every weight's gradient as the update sees it: the norm, the largest
+  /// magnitude, and the number of elements that are not finite. It does so at every `period`-th
+  /// update, starting with the first; 0 switches it off. Throws InvalidArgument for a negative
+  /// period.
   TrainingOptions& logGradientStatistics(std::int64_t period);
   /// A hint to planners that spread convolutions over the tiles of a device. Changes no result; no
   /// device of this build has tiles.
@@ -83,27 +84,28 @@ class TrainingOptions : public Freezable {
 /// Types and rounding (docs/precision.md).
 class PrecisionOptions : public Freezable {
  public:
-  /// False: every request for autocast is ignored.
+  /// If false, every request for autocast is ignored.
   PrecisionOptions& autocastEnabled(bool on) { return set(traced_.autocastEnabled, on); }
-  /// Which functions autocast puts into which type. Throws InvalidArgument for an unknown name.
+  /// Says which functions autocast runs in which type. Throws InvalidArgument for an unknown name.
   PrecisionOptions& autocastPolicy(Policy policy);
-  /// What becomes of operands of a function that are float16 and float32.
+  /// Says how operands are cast when a function gets both float16 and float32.
   PrecisionOptions& halfFloatCasting(HalfFloatCasting casting) {
     return set(traced_.halfFloatCasting, casting);
   }
-  /// False: batch norm averages its statistics in the type of its input.
+  /// If false, batch norm averages its statistics in the type of its input.
   PrecisionOptions& runningStatisticsAlwaysFloat(bool on) {
     return set(traced_.runningStatisticsAlwaysFloat, on);
   }
   /// New values of float16 and bfloat16 weights are rounded up or down at random, so that they are
   /// right on average.
   PrecisionOptions& enableStochasticRounding(bool on) { return set(stochasticRounding_, on); }
-  /// The first op that makes a NaN or an infinity of numbers ends the step with an error.
+  /// Ends a step with an error at the first op that makes a NaN or an infinity from finite numbers.
   PrecisionOptions& enableFloatingPointExceptions(bool on) {
     return set(floatingPointExceptions_, on);
   }
-  /// In which type matrix products and convolutions of float16 may add up. F16 is a hint: the
-  /// devices of this build always add in float32. Throws InvalidArgument unless it is F32 or F16.
+  /// The type in which matrix products and convolutions of float16 may accumulate. F16 is a hint:
+  /// the devices of this build always accumulate in float32. Throws InvalidArgument unless it is
+  /// F32 or F16.
   PrecisionOptions& setPartialsType(DType dtype);
 
   bool autocastEnabled() const { return traced_.autocastEnabled; }
@@ -113,7 +115,7 @@ class PrecisionOptions : public Freezable {
   bool stochasticRounding() const { return stochasticRounding_; }
   bool floatingPointExceptions() const { return floatingPointExceptions_; }
   DType partialsType() const { return partialsType_; }
-  /// What a trace reads.
+  /// The settings that tracing reads.
   const nn::PrecisionSettings& traced() const { return traced_; }
 
  private:
@@ -134,7 +136,7 @@ class PrecisionOptions : public Freezable {
 /// How forward becomes a graph.
 class JitOptions : public Freezable {
  public:
-  /// Forward is traced, the one way there is: models refuse false.
+  /// Forward is always traced: models refuse false.
   JitOptions& traceModel(bool on);
   bool traceModel() const { return traceModel_; }
 
@@ -144,20 +146,21 @@ class JitOptions : public Freezable {
   bool traceModel_ = true;
 };
 
-/// Which of several processes this is. By default mpirun says so, through its environment.
+/// Which of several processes this one is. By default mpirun's environment variables say so.
 class DistributedOptions : public Freezable {
  public:
   /// Throws InvalidArgument unless 0 <= id < processes.
   DistributedOptions& configureProcessId(std::int64_t id, std::int64_t processes);
-  /// Environment variables that hold the number of processes and this one's id. Throws
-  /// InvalidArgument if only one is set or one is no number.
+  /// The environment variables that hold the number of processes and the id of this one. Throws
+  /// InvalidArgument if only one of them is set or one is not a number.
   DistributedOptions& setEnvVarNames(std::string processesName, std::string idName);
-  /// One process, whatever the environment says.
+  /// Makes this the only process, whatever the environment says.
   DistributedOptions& disable();
 
   std::int32_t numProcesses() const { return processes_; }
   std::int32_t processId() const { return id_; }
-  /// Replicas of all processes, and the first of this process, given the number of one process.
+  /// The number of replicas of all processes, and the first replica of this one, given the number
+  /// of replicas per process.
   std::int64_t globalReplicationFactor(std::int64_t local) const { return processes_ * local; }
   std::int64_t firstReplica(std::int64_t local) const { return id_ * local; }
   const std::string& processesName() const { return processesName_; }

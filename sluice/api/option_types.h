@@ -1,5 +1,6 @@
-// The values of Options, as plain structs by who reads them, and the enumerations in them. The
-// setters in options.h check what goes in; options_table.cpp prints and parses it.
+// The values of Options as plain structs, one for each part of the code that reads them, and their
+// enumerations. The setters in options.h check the values; options_table.cpp prints and parses
+// them.
 #pragma once
 
 #include <array>
@@ -38,28 +39,30 @@ using parallel::Stage;
 using parallel::Strategy;
 using parallel::VirtualGraphMode;
 
-/// Which micro-batches of a step come back to the host.
+/// Which micro-batches of a step are returned to the host.
 enum class OutputMode : std::uint8_t { All, EveryN, Final, Sum, Default };
 /// How gradients of several micro-batches and replicas become one.
 using Reduction = compiler::GradientReduction;
 using compiler::MeanReductionStrategy;
 /// When devices are acquired: at the start, when the program is ready, or not at all.
 enum class ConnectionType : std::uint8_t { Always, OnDemand, Never };
-/// What stands on the devices in place of inputs, made once; inputs of integers are zeros. Nothing
-/// is copied to the devices in a step; outputs come back as ever.
+/// What the devices use in place of inputs. It is made once, and integer inputs become zeros. A
+/// step then copies nothing to the devices; outputs are returned as usual.
 enum class SyntheticDataMode : std::uint8_t { Off, Zeros, RandomNormal, RandomUniform };
-/// Which replicas form a group: all, neighbours, or those at the same place of each neighbourhood.
+/// Which replicas form a group: all of them; consecutive ones; or those at the same position within
+/// each run of consecutive ones.
 enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
-/// What is computed again for the backward pass. Pipeline: all that does not enter or leave a
-/// stage, but for the last one; All: for that, too; NormOnly: normalizations and element-wise ops
-/// behind them; Standard: all but a few points of each stage. Default: Pipeline for a pipeline over
-/// several devices under the IPU's rules, else None.
+/// What is recomputed for the backward pass. Pipeline: everything that does not enter or leave a
+/// stage, except in the last stage; All: the same, also in the last stage; NormOnly: normalizations
+/// and the element-wise ops after them; Standard: everything except the values at a few points of
+/// each stage. Default: Pipeline for a pipeline over several devices under the IPU's rules, else
+/// None.
 enum class Recomputation : std::uint8_t { Default, None, Pipeline, Standard, NormOnly, All };
 
 using program::OverlapMode;
 using schedule::SyncPattern;
 
-/// The name of an enumeration and those of its values, for text.
+/// The name of an enumeration and the names of its values, as text has them.
 template <class E>
 struct EnumText;
 template <>
@@ -159,15 +162,15 @@ std::string_view name(E value) {
   return EnumText<E>::kNames[static_cast<std::size_t>(value)];
 }
 
-/// A tensor inside the model that comes back like an output.
+/// A tensor inside the model that a call returns like an output.
 struct Anchor {
   std::string shortName;                  ///< how the caller asks for it
   std::string longName;                   ///< the tensor in the graph
-  OutputMode mode = OutputMode::Default;  ///< Default: that of the model's outputs
+  OutputMode mode = OutputMode::Default;  ///< Default: the mode of the model's outputs
   std::int32_t period = 1;
 };
 
-/// Read by whoever cuts a call into micro-batches and joins the results (batch_layout.h).
+/// Read by the code that cuts a call into micro-batches and joins the results (batch_layout.h).
 struct BatchOptions {
   std::int32_t deviceIterations = 1;
   std::int32_t replicationFactor = 1;
@@ -181,18 +184,18 @@ struct BatchOptions {
 
 /// Read by the session when it makes devices.
 struct DeviceOptions {
-  std::string names;  ///< empty: not said
+  std::string names;  ///< empty: not given
   std::int32_t threads = 1;
   std::size_t memoryBytes = 0;                     ///< 0: no limit
-  std::map<std::int32_t, double> availableMemory;  ///< for one op, by device; empty: not said
+  std::map<std::int32_t, double> availableMemory;  ///< for one op, by device; empty: not given
   ConnectionType connection = ConnectionType::Always;
-  std::vector<std::int32_t> deviceIds;       ///< of the machine; empty: any
+  std::vector<std::int32_t> deviceIds;       ///< numbers on the machine; empty: any
   std::int32_t selectedDevices = 0;          ///< 0: as many as the model needs
-  std::int32_t selectedPerReplica = 1;       ///< of them
+  std::int32_t selectedPerReplica = 1;       ///< devices per replica
   std::optional<OverlapMode> inputOverlap;   ///< not set: as much as possible
   std::optional<OverlapMode> outputOverlap;  ///< not set: as much as possible
   bool barriers = false;
-  SyncPattern syncPattern = SyncPattern::Full;  ///< of the barriers
+  SyncPattern syncPattern = SyncPattern::Full;  ///< which devices meet at barriers
   bool autoRoundNumDevices = false;
   std::optional<bool> enforceIpuRules;             ///< not set: on for the IPU model only
   double stallTimeout = 300;                       ///< seconds without progress; 0: wait for ever
@@ -200,7 +203,7 @@ struct DeviceOptions {
   std::string remotePath;                          ///< empty: in memory
   std::size_t remoteBytes = 0;                     ///< 0: no limit
   double remoteBandwidth = 0;                      ///< bytes per second; 0: no limit
-  std::size_t undoBytes = std::size_t{64} << 20U;  ///< of a step's copy of the state it writes
+  std::size_t undoBytes = std::size_t{64} << 20U;  ///< limit for copies of the state
 };
 
 /// Read when a graph is placed, lowered and proven.
@@ -212,13 +215,13 @@ struct CompileOptions {
   std::optional<bool> verifyPrograms;   ///< not set: programs of moderate size
   std::string dumpDirectory;            ///< empty: no dumps
   std::optional<bool> showProgressBar;  ///< not set: on a terminal
-  // Of graphs made by a Builder:
+  // For graphs made by a Builder:
   bool enablePipelining = false;
   VirtualGraphMode virtualGraphMode = VirtualGraphMode::Off;
   std::vector<double> virtualGraphSplitRatios;  ///< empty: equal parts
-  std::int32_t devicesPerReplica = 1;           ///< that Auto cuts for
-  std::int32_t executionPhases = 1;             ///< of ExecutionPhases
-  std::int32_t phaseGroups = 1;                 ///< of devices that take turns
+  std::int32_t devicesPerReplica = 1;           ///< for Auto
+  std::int32_t executionPhases = 1;             ///< for ExecutionPhases
+  std::int32_t phaseGroups = 1;                 ///< groups of devices that take turns
 };
 
 /// Read by the model around its state: seeds, buffers, checks.

@@ -1,5 +1,5 @@
-// OptionValue: an argument of a setter as it stands in an options file or in JSON, not yet of a
-// type; Arguments hands the values of one call to its setter with their types checked.
+// OptionValue: an argument of a setter as it stands in an options file or in JSON, before its type
+// is checked. Arguments checks the types of one call's values and hands them to the setter.
 //   threads(2)   outputMode(OutputMode.EveryN, 4)   setExecutionStrategy(ShardedExecution("A"))
 #pragma once
 
@@ -24,25 +24,25 @@ struct OptionValue {
   bool boolean = false;
   std::int64_t integer = 0;
   double real = 0;
-  std::string text;                ///< of Text, Name ("OutputMode.All") and Call
-  std::vector<OptionValue> items;  ///< of List; the arguments of Call
+  std::string text;                ///< for Text, Name ("OutputMode.All") and Call
+  std::vector<OptionValue> items;  ///< the items of List, the arguments of Call
   std::vector<OptionValue> then;   ///< calls chained to a Call: Stage("A").device(1)
 
-  /// As it would be written, for messages.
+  /// The value as a file would have it, for messages.
   std::string str() const;
 };
 
-/// One call, "threads(2)", optionally followed by a comment; nullopt for a line without one. Throws
-/// InvalidArgument that says what was expected.
+/// Parses one call, "threads(2)", optionally followed by a comment; nullopt for a line without a
+/// call. Throws InvalidArgument, whose message says what was expected.
 std::optional<OptionValue> parseCall(std::string_view line);
-/// One value: true, 4, "text", OutputMode.All, ["A", "B"], Stage("A").device(1). Throws
+/// Parses one value: true, 4, "text", OutputMode.All, ["A", "B"], Stage("A").device(1). Throws
 /// InvalidArgument.
 OptionValue parseValue(std::string_view text);
-/// PipelinedExecution(...), SerialPhasedExecution(...), ...; throws InvalidArgument.
+/// Converts PipelinedExecution(...), SerialPhasedExecution(...) and so on. Throws InvalidArgument.
 Strategy toStrategy(const OptionValue& value);
 
 /// The arguments of one setter, taken in order. Each function throws InvalidArgument if the next
-/// one is missing or of another type.
+/// argument is missing or has another type.
 class Arguments {
  public:
   Arguments(std::string_view setter, std::span<const OptionValue> values)
@@ -55,7 +55,7 @@ class Arguments {
   std::string text();
   /// A size: a number of bytes, or text such as "64KiB".
   std::string size();
-  /// All that remain, or the items of one list.
+  /// All remaining arguments, or the items of one list.
   std::vector<std::string> texts();
   std::vector<double> numbers();
   std::vector<std::int64_t> integers();
@@ -63,7 +63,7 @@ class Arguments {
   TensorLocationSettings location();
   /// Default, or Policy(fp16, fp32, promote, demote, half): up to four lists of names, and a type.
   Policy policy();
-  /// True, and takes it, if the next argument is none.
+  /// If the next argument is `none`, takes it and returns true.
   bool none();
   template <class E>
   E enumerator() {

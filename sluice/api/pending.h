@@ -25,12 +25,12 @@ class Pending {
 
   /// Whether get() would return at once.
   bool isReady() const;
-  /// Waits and gives what Model::run would have given, or throws what it would have thrown. Throws
-  /// InvalidArgument the second time.
+  /// Waits, then returns what Model::run would have returned or throws what it would have thrown.
+  /// Throws InvalidArgument if it is called a second time.
   std::vector<HostTensor> get();
 
  private:
-  std::shared_future<void> ended_;  // not valid: taken
+  std::shared_future<void> ended_;  // not valid once the results were taken
   std::shared_ptr<Step> step_;
 };
 

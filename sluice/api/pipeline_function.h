@@ -1,6 +1,6 @@
-// pipeline(): a pipeline of stage functions, the way of the TensorFlow port. Each stage is a block
-// on its device and the stages are a PipelinedExecution of the function's Model, so that results
-// have the bits of trainingModel or inferenceModel with the same blocks.
+// pipeline(): a pipeline of stage functions, as in the TensorFlow port. Each stage is a block on
+// its device, and the stages form a PipelinedExecution of the function's Model. Results therefore
+// have the same bits as those of trainingModel or inferenceModel with the same blocks.
 //
 //   auto train = compile(net, Options(), [&](const Tensors&) {
 //     return pipeline({encode, {left, right}, decode},
@@ -24,9 +24,9 @@
 
 namespace sluice {
 
-/// A function from the outputs of the stage before to those of this one, or several that run on
-/// devices of their own at the same time. These all get the same arguments, and their outputs are
-/// joined in order. They may share no weight and not depend on each other.
+/// A function from the outputs of the previous stage to those of this one, or several functions
+/// that run at the same time on different devices. Several functions all get the same arguments,
+/// and their outputs are joined in order. They must not share weights or depend on each other.
 class PipelineStage {
  public:
   template <std::convertible_to<nn::Body> F>
@@ -41,7 +41,7 @@ class PipelineStage {
   std::vector<nn::Body> functions_;
 };
 
-/// The device of a stage, or those of the functions of concurrent ones.
+/// The device of a stage, or one device per function if the stage has several.
 class StageDevices {
  public:
   StageDevices(std::int32_t device) : devices_{device} {}    // NOLINT(*-explicit-*)
@@ -56,9 +56,9 @@ class StageDevices {
 
 enum class PipelineSchedule : std::uint8_t { Grouped, Interleaved, Sequential };
 
-/// What is recomputed for the backward pass: as the options of compile() say; all of a stage that
-/// is not passed on (Recomputation::Pipeline); or what lies between a few points of each stage
-/// (Recomputation::Standard).
+/// What is recomputed for the backward pass: what the options of compile() say; everything in a
+/// stage that is not passed on (Recomputation::Pipeline); or everything between a few points of
+/// each stage (Recomputation::Standard).
 enum class RecomputationMode : std::uint8_t {
   Auto,
   RecomputeThenBackpropagate,
@@ -69,43 +69,44 @@ struct OptimizerFunctionOutput {
   UpdateRule optimizer;  ///< not wrapped: a pipeline accumulates and averages by itself
   nn::Tensor loss;       ///< a float scalar
 };
-/// Gets the outputs of the last stage.
+/// Takes the outputs of the last stage.
 using OptimizerFunction = std::function<OptimizerFunctionOutput(const Tensors&)>;
 
 struct PipelineOptions {
-  /// Mini-batches of a run, at the end of which the weights are updated. Must be given.
+  /// Mini-batches of a run; the weights are updated at its end. Must be set.
   std::int64_t gradientAccumulationCount = 0;
   std::int64_t repeatCount = 1;  ///< runs per call
-  Tensors inputs = {};           ///< of the first stage, in front of the infeed's; not changed
+  Tensors inputs = {};           ///< for stage 0, before the infeed's; not changed
   data::InfeedQueue* infeed = nullptr;
   data::OutfeedQueue* outfeed = nullptr;     ///< gets the last stage's outputs
   OptimizerFunction optimizerFunction = {};  ///< empty: inference
-  /// By stage; empty: a device for each function in turn.
+  /// One entry per stage; empty: each function gets the next device.
   std::vector<StageDevices> deviceMapping = {};
   PipelineSchedule pipelineSchedule = PipelineSchedule::Grouped;
   RecomputationMode recomputationMode = RecomputationMode::Auto;
-  /// In remote memory while they are not used. Optimizer state: not set means yes, unless the
-  /// options of compile() say where it is.
+  /// Keep these in remote memory while they are not used. For optimizer state, not set means yes,
+  /// unless the options of compile() say where it is.
   std::optional<bool> offloadWeightUpdateVariables = {};
   bool offloadActivations = false;
   bool offloadGradientAccumulationBuffers = false;
   bool offloadWeights = false;
-  /// Every replica keeps a part.
+  /// Every replica keeps only a part of these.
   bool replicatedOptimizerStateSharding = false;
   bool replicatedWeightSharding = false;
   AccumulationDtype gradientAccumulationDtype = {};
   Reduction reductionMethod = Reduction::Sum;  ///< over mini-batches; over replicas: the mean
-  bool outfeedLoss = false;                    ///< the outfeed gets the loss, and nothing else
-  bool accumulateOutfeed = false;  ///< the outfeed gets the sum of a run, one element per run
-  /// Elements of the infeed that make a mini-batch, one after the other. More than 1 only on one
-  /// device under the Sequential schedule.
+  bool outfeedLoss = false;                    ///< the outfeed gets only the loss
+  bool accumulateOutfeed = false;  ///< the outfeed gets one element per run, the sum over the run
+  /// Consecutive elements of the infeed that make one mini-batch. A number above 1 needs all stages
+  /// on one device and the Sequential schedule.
   std::int64_t batchSerializationIterations = 1;
   bool continuousWeightUpdates = false;  ///< see Options::continuousWeightUpdates
 };
 
-/// In a function given to compile(), once. Stage 0 gets the inputs, then the infeed's tensors;
-/// every later stage exactly the outputs of the one before. Returns nothing, so that it can end the
-/// function. Throws InvalidArgument for fewer than two stages and options that do not go together.
+/// A function given to compile() may call it once. Stage 0 gets the inputs, then the infeed's
+/// tensors; every later stage gets exactly the outputs of the previous one. Returns an empty list,
+/// so that `return pipeline(...)` can end the function. Throws InvalidArgument for fewer than two
+/// stages and for options that contradict each other.
 Tensors pipeline(const std::vector<PipelineStage>& stages, const PipelineOptions& options);
 
 }  // namespace sluice

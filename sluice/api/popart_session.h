@@ -1,6 +1,6 @@
-// TrainingSession and InferenceSession: a Builder's graph run the PopART way. A DataFlow says how
-// many batches a step has and which tensors come back how; a StepIO brings arrays by name. Both are
-// thin: everything is done by Model.
+// TrainingSession and InferenceSession: run a Builder's graph the PopART way. A DataFlow says how
+// many batches a step has, which tensors it returns, and how. A StepIO passes arrays by name. Both
+// sessions are thin layers over Model.
 //
 //   Builder builder(onnx::importModel("model.onnx"));
 //   InferenceSession session(builder, DataFlow(4, {{"y", AnchorReturnType("All")}}));
@@ -20,11 +20,11 @@
 
 namespace sluice {
 
-/// Which micro-batches of an anchor come back: "All", "Final", "Sum", or "EveryN" with a period.
+/// Which micro-batches of an anchor are returned: "All", "Final", "Sum", or "EveryN" with a period.
 class AnchorReturnType {
  public:
-  /// Upper and lower case are the same. Throws InvalidArgument for an unknown word, for EveryN
-  /// without a period above 0 and for another one with a period.
+  /// Case does not matter. Throws InvalidArgument for an unknown word, for EveryN without a period
+  /// above 0, and for any other word with a period.
   explicit AnchorReturnType(std::string_view text) : AnchorReturnType(text, 0, false) {}
   AnchorReturnType(std::string_view text, std::int64_t period)
       : AnchorReturnType(text, period, true) {}
@@ -43,10 +43,10 @@ class AnchorReturnType {
 class DataFlow {
  public:
   using Anchors = std::map<TensorId, AnchorReturnType, std::less<>>;
-  /// Batches that a step runs over, each of gradientAccumulation micro-batches when training.
+  /// A step runs over this many batches; in training each has gradientAccumulation micro-batches.
   /// Throws InvalidArgument unless there is at least one.
   explicit DataFlow(std::int64_t batchesPerStep, Anchors anchors = {});
-  /// Every tensor with the same type.
+  /// A step returns all of these tensors with the same return type.
   DataFlow(std::int64_t batchesPerStep,
            const std::vector<TensorId>& tensors,
            const AnchorReturnType& type);
@@ -59,45 +59,45 @@ class DataFlow {
   Anchors anchors_;
 };
 
-/// The arrays of one step. Their shapes are free, their numbers of elements are not, unless runtime
-/// asserts are off: then arrays may have more than are needed, and the first ones are used.
+/// The arrays of one step. They may have any shape with the right number of elements. If
+/// runtimeAsserts is false they may have more elements, and the first ones are used.
 struct StepIO {
   const NamedTensors& inputs;
   NamedTensors& outputs;
   bool runtimeAsserts = true;
 };
 
-/// What both kinds of session do. They may outlive their Builder. Several threads may call a
-/// session as they may a Model, but for weights(), whose copies belong to one thread.
+/// What both kinds of session do. A session may outlive its Builder. Several threads may call it,
+/// as they may call a Model, except for weights(), whose copies belong to one thread.
 class GraphSession {
  public:
   virtual ~GraphSession() = default;
   GraphSession(const GraphSession&) = delete;
   GraphSession& operator=(const GraphSession&) = delete;
 
-  /// Compiles and loads.
+  /// Compiles the graph and loads the program.
   void prepareDevice();
-  /// Uploads weights() to the devices. Throws InvalidArgument with constantWeights.
+  /// Copies weights() to the devices. Throws InvalidArgument with constantWeights.
   void weightsFromHost();
-  /// Downloads the weights of the devices to weights().
+  /// Copies the weights of the devices to weights().
   void weightsToHost();
-  /// The host's copies of the weights, by name; the first ones are those of the graph.
+  /// The host's copies of the weights by name. They start with the values in the graph.
   NamedTensors& weights() { return weights_; }
 
-  /// Zeroed arrays of the anchors: [iterations, accumulation, replicas, ...] for All,
-  /// [those / period, replicas, ...] for EveryN, [replicas, ...] for Final and Sum, extents of 1 in
-  /// front left out.
+  /// Zeroed arrays for the anchors. Their shapes are [iterations, accumulation, replicas, ...] for
+  /// All, [iterations x accumulation / period, replicas, ...] for EveryN, and [replicas, ...] for
+  /// Final and Sum. Of these leading extents, those of 1 are left out.
   NamedTensors initAnchorArrays() const;
-  /// One step. Throws InvalidArgument before prepareDevice, for a missing input, an output that is
-  /// no anchor, and for arrays of another type or number of elements. Warns once of an input that
-  /// the graph does not have.
+  /// Runs one step. Throws InvalidArgument before prepareDevice, for a missing input, for an output
+  /// that is not an anchor, and for arrays with another type or number of elements. Warns once
+  /// about an input that the graph does not have.
   void run(const StepIO& io);
 
   Model& model() { return model_; }
 
  protected:
   GraphSession(Builder& builder, const DataFlow& flow, Model model);
-  /// The options of the model: those given, with the steps and anchors of the flow.
+  /// The options of the model: those given, with the batches and anchors of the flow.
   static Options optionsFor(const DataFlow& flow, const Options& options);
 
   bool constantWeights_ = false;
@@ -119,7 +119,7 @@ class GraphSession {
 
 class TrainingSession : public GraphSession {
  public:
-  /// Of the graph as it is now. Throws InvalidArgument for an unknown loss or anchor.
+  /// Takes the graph as it is now. Throws InvalidArgument for an unknown loss or anchor.
   template <class Rule>
   TrainingSession(Builder& builder,
                   const DataFlow& flow,
@@ -132,8 +132,8 @@ class TrainingSession : public GraphSession {
 
 class InferenceSession : public GraphSession {
  public:
-  /// With constantWeights the weights are those of now and part of the program: what depends on
-  /// nothing else is computed once.
+  /// With constantWeights the current weights become constants of the program, and whatever depends
+  /// only on constants is computed once.
   InferenceSession(Builder& builder,
                    const DataFlow& flow,
                    const Options& options = Options(),

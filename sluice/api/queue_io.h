@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-/// Every element of the queue is one micro-batch of the replicas that share inputs.
+/// Every element of the queue is one micro-batch for the replicas that share inputs.
 class InfeedFeed : public runtime::HostFeed {
  public:
   InfeedFeed(data::InfeedQueue& queue, const BatchLayout& layout);
@@ -23,18 +23,18 @@ class InfeedFeed : public runtime::HostFeed {
   void interrupt() override { queue_.interrupt(); }
 
  private:
-  /// An element until all replicas of its group have all of its tensors.
+  /// An element that is kept until all replicas of its group have taken all of its tensors.
   struct Element {
     std::vector<HostTensor> tensors;
-    std::int64_t takes = 0;  // that are missing
+    std::int64_t takes = 0;  // takes that are still missing
   };
 
   data::InfeedQueue& queue_;
   BatchLayout layout_;
-  std::mutex mutex_;  // guards what follows: replicas and inputs have lanes of their own
+  std::mutex mutex_;  // guards the members below; each replica and input has its own lane
   std::deque<Element> window_;
   std::int64_t first_ = 0;         // number of the first element of the window
-  std::vector<HostTensor> inUse_;  // by input and replica: what was taken last
+  std::vector<HostTensor> inUse_;  // by input and replica: the tensor taken last
 };
 
 class OutfeedSink : public ResultSink {

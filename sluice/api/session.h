@@ -1,6 +1,6 @@
-// Session: one model's devices, state and engine. Every program of the model (training, validation,
-// another batch size) is compiled and run here and uses the same variables, so a training and an
-// inference model of one module share their weights without a second copy.
+// Session: the devices, state and engine that the models of one module or Builder share. All their
+// programs (training, validation, another batch size) are compiled and run here and use the same
+// variables, so a training and an inference model share their weights without a second copy.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ namespace data {
 class InfeedQueue;
 }
 
-/// Any thread may call it: every function that uses the devices or the state waits for the turn of
-/// its thread. While a step runs in a thread of its own (start), that thread has the turn.
+/// Any thread may call a session: every function that uses the devices or the state waits for the
+/// turn of its thread. While a step runs in another thread (start), that thread has the turn.
 class Session : public nn::StateStore {
  public:
   /// Makes the devices that the options ask for and freezes the options.
@@ -48,94 +48,102 @@ class Session : public nn::StateStore {
   Session& operator=(const Session&) = delete;
 
   std::uint64_t seed() const { return seed_; }
-  /// Whoever has it uses the session alone.
+  /// The caller that has the turn is the only one that uses the session.
   const std::shared_ptr<runtime::Turn>& turn() const { return turn_; }
-  /// Of one replica.
+  /// The devices of one replica.
   std::size_t numDevices() const { return replicas_[0].devices.size(); }
   std::size_t numReplicas() const { return replicas_.size(); }
   const device::Device& device(std::size_t i = 0, std::size_t replica = 0) const {
     return *replicas_[replica].devices[i];
   }
-  /// Throws InvalidArgument unless the options want the devices, tuning table, stallTimeout,
-  /// broadcastBuffers and (if set) seed of this session.
+  /// Throws InvalidArgument unless the options ask for the devices, tuning table, stallTimeout,
+  /// broadcastBuffers and (if set) seed that this session has.
   void requireSameDevices(const Options& options) const;
-  /// In which of these the options differ, as text; empty: in none.
+  /// Says in which of these the options differ; empty: in none.
   std::string otherDevices(const Options& options) const;
 
   /// Whether a model uses the session.
   bool hasModels();
-  /// Starts from the values of another session's variables, of each replica: all but those that
-  /// begin anew with a model. What is torn there is torn here.
+  /// Takes over the values of another session's variables, for each replica, except for variables
+  /// that every model resets. A variable that is torn there is torn here, too.
   void continueFrom(Session& other);
 
-  /// A model uses the session from now on. Throws InvalidArgument for a second one that trains.
+  /// Called when a model begins to use the session. Throws InvalidArgument for a second training
+  /// model.
   void join(bool training);
-  /// It does no longer; true if no other one does.
+  /// Called when a model no longer uses the session. Returns true if no other model uses it.
   bool leave(bool training);
   using ProgramPtr = std::shared_ptr<runtime::LoadedProgram>;
-  /// The same for a model that ends in a function which a step of this session calls and so cannot
-  /// wait for the turn: it leaves, and its programs go, when the step is over.
+  /// The same for a model that is destroyed in code which a step of this session calls, where it
+  /// cannot wait for the turn. When the step has ended, the model leaves and its programs are
+  /// freed.
   void leaveAfterStep(std::vector<ProgramPtr> programs, bool training);
 
-  /// Compiles for the devices and state of the session and loads; with ConnectionType::Never it
-  /// does not load. `request` is of the same options. Throws what compileGraph throws, and
-  /// OutOfMemory when the state of all programs and the largest transient arena are over the
-  /// budget. Warnings are logged once per compile. A failed compile leaves the session as it was.
-  /// `progress` hears of every phase.
+  /// Compiles for the devices and state of the session and loads the program; with
+  /// ConnectionType::Never it does not load. `request` must be made from the same options. Throws
+  /// what compileGraph throws, and OutOfMemory if the state of all programs and the largest
+  /// transient arena together exceed the memory limit. Logs warnings once per compile. A failed
+  /// compile leaves the session unchanged. `progress` is told about every phase.
   CompiledProgram compile(compiler::CompileRequest request,
                           const Options& options,
                           CompileProgress* progress = nullptr);
-  /// Logs each at most Options::maxRepeatLogs times.
+  /// Logs each warning at most Options::maxRepeatLogs times.
   void warn(const std::vector<std::string>& warnings, const Options& options);
-  /// Attaches first if need be. A program whose step ends early lives until its threads have come
-  /// back.
+  /// Attaches the devices first if necessary. If a step ends early, its program lives until the
+  /// step's threads have returned.
   void run(const ProgramPtr& program, const runtime::StepArgs& args);
-  /// The same in another thread, which takes the turn on. What `args` refers to must live until the
-  /// step has ended; `done` is called there after a step without an error, and ends with the step.
+  /// The same in another thread, which takes over the turn. What `args` refers to must live until
+  /// the step has ended. `done` is called in that thread after a step without an error, and is
+  /// destroyed with the step.
   std::shared_future<void> start(ProgramPtr program,
                                  const runtime::StepArgs& args,
                                  std::function<void()> done,
                                  std::shared_ptr<runtime::Turn::Baton> turn);
 
-  /// Waits for threads that were left behind in the host's code when a step ended early: whoever
-  /// ends a program or the session calls it first.
+  /// Waits for threads that were still in host code when a step ended early. Call it before a
+  /// program or the session is destroyed.
   void endSteps();
-  /// Puts the state in order that a failed step has left. Throws DeviceError while a thread is left
-  /// behind in it: what uses the devices or their memory calls it first.
+  /// Repairs the state after a failed step: undoes what the step wrote, or marks it as torn. Throws
+  /// DeviceError while a thread is still in that step. Every function that uses the devices or
+  /// their memory calls it first.
   void settle();
-  /// Throws Cancelled once somebody has cancelled the call that has the turn.
+  /// Throws Cancelled if the call that has the turn was cancelled.
   void requireGoing() const;
-  /// The types of the queue's elements. Waits for the first as a step would: throws Cancelled once
-  /// the call is cancelled, DeviceError after stallTimeout.
+  /// The types of the queue's elements. Waits for the first element as a step would: throws
+  /// Cancelled once the call is cancelled, and DeviceError after stallTimeout.
   const std::vector<TensorType>& typesOf(data::InfeedQueue& infeed);
-  /// A step that failed has written a part of the variable, and nobody has written it anew.
+  /// Whether a failed step has written a part of the variable and its whole value was not written
+  /// since.
   bool isTorn(std::string_view variable) const { return torn_.contains(variable); }
-  /// Variables whose names begin so are written by each call before it reads them: they are never
-  /// torn, and begin anew with a session.
+  /// Declares that each call writes the variables whose names begin with this prefix before it
+  /// reads them. They are never torn, and a new session does not take over their values.
   void addTemporaries(std::string prefix) { temporaries_.insert(std::move(prefix)); }
   runtime::Engine& engine() { return *engine_; }
 
-  /// Logs a warning the first time.
+  /// Logs a warning, but only the first time.
   void warnOnce(const std::string& text);
 
-  /// Moves the state of all replicas to the host and frees the memory of the devices, or back.
+  /// detach moves the state of all replicas to the host and frees the memory of the devices; attach
+  /// moves it back.
   void detach();
   void attach();
   bool isAttached() const { return state().isAttached(); }
 
-  /// Of the first replica: weights and optimizer state are the same in all. Throws RecoverableError
-  /// for a variable that is torn.
+  /// The variable's value in the first replica; weights and optimizer state are the same in all
+  /// replicas. Throws RecoverableError for a variable that is torn.
   HostTensor read(std::string_view variable) override;
   HostTensor read(std::string_view variable, std::size_t replica);
-  /// In all replicas.
+  /// Writes the variable in all replicas.
   void write(std::string_view variable, const HostTensor& value) override;
-  /// The same, also of a variable that no program has yet: then it is what it starts from.
+  /// The same, but the variable need not exist yet: if no program has it, it will start with this
+  /// value.
   void set(const std::string& variable, const HostTensor& value);
-  /// In one replica, or once it is there.
+  /// Sets the variable in one replica, or as soon as both exist.
   void set(const std::string& variable, const HostTensor& value, std::size_t replica);
-  /// Sets every element of a variable; does nothing while it has the value that was set last.
+  /// Sets every element of a variable. Does nothing if the variable was last filled with this
+  /// value.
   void fill(const std::string& variable, double value);
-  /// Variables of programs, and those that were set before there is one.
+  /// Whether a program has the variable or it was set before one exists.
   bool contains(std::string_view variable) override;
   const runtime::ModelState& state() const { return *replicas_[0].state; }
 
@@ -169,9 +177,9 @@ class Session : public nn::StateStore {
   std::uint64_t seed_;
   std::string tuningTable_;
   devices::DevicePool pool_;
-  std::vector<std::size_t> largestTransient_;          // by device, of the programs so far
-  std::map<std::string, double, std::less<>> filled_;  // what fill wrote last
-  /// Values of variables and of replicas that no program has yet.
+  std::vector<std::size_t> largestTransient_;          // by device, over the programs so far
+  std::map<std::string, double, std::less<>> filled_;  // the value that fill wrote last
+  /// Values of variables and replicas that do not exist yet.
   std::map<std::string, HostTensor, std::less<>> presets_;
   std::map<std::pair<std::size_t, std::string>, HostTensor> replicaPresets_;
   std::map<std::string, std::int32_t> warned_;  // how often each warning was logged
@@ -183,20 +191,20 @@ class Session : public nn::StateStore {
   std::set<std::string, std::less<>> torn_;
   std::set<std::string> temporaries_;  // prefixes of names
   std::int32_t models_ = 0;
-  std::int32_t trainingModels_ = 0;  // of them, at most 1
+  std::int32_t trainingModels_ = 0;  // those that train, at most 1
   std::vector<Replica> replicas_;
   std::unique_ptr<runtime::Engine> engine_;
-  ProgramPtr failed_;                // whose step failed and is not settled yet
-  std::vector<ProgramPtr> retired_;  // of models that have left, while a thread may be in a step
-  std::shared_ptr<runtime::Turn> turn_ = std::make_shared<runtime::Turn>();  // guards all the above
+  ProgramPtr failed_;                // the program whose step failed and is not settled yet
+  std::vector<ProgramPtr> retired_;  // programs of models that left while a thread may be in a step
+  std::shared_ptr<runtime::Turn> turn_ = std::make_shared<runtime::Turn>();  // guards all above
 
   struct Leaver {
     std::vector<ProgramPtr> programs;
     bool training = false;
   };
-  std::mutex mutex_;  // guards what follows, which threads without the turn use
+  std::mutex mutex_;  // guards the members below, which threads without the turn use
   std::vector<Leaver> leavers_;
-  data::InfeedQueue* awaited_ = nullptr;  // by typesOf
+  data::InfeedQueue* awaited_ = nullptr;  // the queue that typesOf waits for
 };
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
-// Step: one call of a model under way: its inputs, where its outputs go, and what is counted when
-// it has ended. It owns all of that, so that it can run in another thread and outlive the model.
+// Step: one call of a model while it runs. It has the inputs, the destination of the outputs, and
+// what is counted at the end. It owns all of these, so that it can run in another thread and
+// outlive the model.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@
 
 namespace sluice {
 
-/// The tensors of a call, cut into micro-batches without a copy.
+/// Cuts the tensors of a call into micro-batches without copying them.
 class TensorFeed : public runtime::HostFeed {
  public:
   TensorFeed(std::vector<HostTensor> inputs, const BatchLayout& layout)
@@ -31,10 +32,10 @@ class TensorFeed : public runtime::HostFeed {
   BatchLayout layout_;
 };
 
-/// Adds tensors of `bytes` bytes, in their own type with one rounding per element.
+/// Adds `data` to `sum`, both of `bytes` bytes, in their own type with one rounding per element.
 void addTo(DType dtype, void* sum, const void* data, std::size_t bytes);
 
-/// A sink that may have tensors for the caller when the step has ended.
+/// A sink that may have tensors for the caller after the step has ended.
 class ResultSink : public runtime::HostSink {
  public:
   virtual std::vector<HostTensor> takeResults() = 0;
@@ -55,7 +56,7 @@ class TensorSink : public ResultSink {
   std::vector<std::size_t> bytes_;
 };
 
-/// Looks at one output, the loss, on its way to a sink: queues get it, too.
+/// Watches one output, the loss, on its way to another sink.
 class LossWatch : public runtime::HostSink {
  public:
   LossWatch(runtime::HostSink& sink, std::size_t output, TensorType type)
@@ -63,24 +64,24 @@ class LossWatch : public runtime::HostSink {
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
   bool mayBlock() const override { return sink_.mayBlock(); }
   void interrupt() override { sink_.interrupt(); }
-  /// The first number that was not finite.
+  /// The first loss that was not finite; nullopt if there was none.
   std::optional<double> found() const;
 
  private:
   runtime::HostSink& sink_;
   std::size_t output_;
   TensorType type_;
-  mutable std::mutex mutex_;  // replicas have lanes of their own
+  mutable std::mutex mutex_;  // each replica has its own lane
   std::optional<double> found_;
 };
 
 /// What a model counts over its calls, and the anchors of the last one.
 struct StepCounts {
   std::int64_t updates = 0;
-  std::int64_t microBatches = 0;  ///< of all replicas
-  std::int64_t cycles = 0;        ///< of the last call; 0: not counted
+  std::int64_t microBatches = 0;  ///< over all replicas
+  std::int64_t cycles = 0;        ///< cycles of the last call; 0: not counted
   std::vector<HostTensor> anchors;
-  bool warnedOfLoss = false;  ///< that it is not finite
+  bool warnedOfLoss = false;  ///< whether it warned that the loss is not finite
 };
 
 class Step : public std::enable_shared_from_this<Step> {
@@ -89,17 +90,18 @@ class Step : public std::enable_shared_from_this<Step> {
        std::unique_ptr<ResultSink> sink,
        std::shared_ptr<StepCounts> counts);
 
-  /// This output is the loss: finish() warns, once per model, if it was not finite. Before args().
+  /// Declares that this output is the loss: finish() warns, once per model, if it was not finite.
+  /// Must be called before args().
   void watchLoss(std::size_t output, const TensorType& type);
   runtime::StepArgs args(std::int32_t rounds, std::uint64_t seed);
-  /// Counts the step and separates the model's outputs from the anchors behind them.
+  /// Counts the step and separates the model's outputs from the anchors that follow them.
   void finish(std::int64_t updates, std::int64_t microBatches, std::size_t outputs);
-  /// For StepArgs::times of a step whose cycles are counted.
+  /// Used as StepArgs::times if the cycles of the step are counted.
   std::vector<runtime::TaskTime> times;
   std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }
 
-  /// The thread of an asynchronous step tells it before it gives the turn back, so that whoever
-  /// gets the turn next knows.
+  /// The thread of an asynchronous step calls this before it gives the turn back, so that the next
+  /// caller that gets the turn knows that the step has ended.
   void end() { ended_.store(true); }
   bool hasEnded() const { return ended_.load(); }
 
@@ -108,7 +110,7 @@ class Step : public std::enable_shared_from_this<Step> {
 
   std::unique_ptr<runtime::HostFeed> feed_;
   std::unique_ptr<ResultSink> sink_;
-  std::optional<LossWatch> watch_;  // of the loss
+  std::optional<LossWatch> watch_;  // watches the loss; not set: nothing does
   std::shared_ptr<StepCounts> counts_;
   std::vector<HostTensor> outputs_;
   std::atomic<bool> ended_{false};

@@ -1,5 +1,5 @@
-// StopSignals: Ctrl-C and SIGTERM as requests that a loop looks at between its steps, so that it
-// can end in order. `fit` uses it; a loop of your own does it so:
+// StopSignals: turns Ctrl-C and SIGTERM into requests that a loop checks between its steps, so that
+// it can end cleanly. `fit` uses it; a loop of your own uses it like this:
 //
 //   const StopSignals stop;
 //   for (... && stop.seen() == 0; ...) { model.run(...); }
@@ -8,17 +8,17 @@
 
 namespace sluice {
 
-/// Catches both signals while it lives, for the whole process: at most one at a time. The first
-/// signal is noted; a second one ends the program as if there were no StopSignals.
+/// Catches both signals for the whole process while it lives; there may be at most one at a time.
+/// The first signal is noted; a second one ends the program as if there were no StopSignals.
 class [[nodiscard]] StopSignals {
  public:
-  /// An inactive one catches nothing.
+  /// An inactive object catches nothing.
   [[nodiscard]] explicit StopSignals(bool active = true);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// SIGINT, SIGTERM, or 0 as long as none came.
+  /// SIGINT, SIGTERM, or 0 as long as there was no signal.
   int seen() const;
 
  private:

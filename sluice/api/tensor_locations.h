@@ -1,4 +1,4 @@
-// Where a model keeps its tensors, as users say it:
+// The user's settings for where a model keeps its tensors:
 //
 //   options.tensorLocations.setOptimizerLocation(TensorLocationSettings().useOnChipStorage(false));
 #pragma once
@@ -14,22 +14,25 @@
 
 namespace sluice {
 
-/// Of one class of tensors. Setters chain and throw InvalidArgument for what makes no sense.
+/// The settings for one class of tensors. Setters chain and throw InvalidArgument for values that
+/// make no sense.
 class TensorLocationSettings {
  public:
-  /// False: in remote memory. Not set: on the devices, or off them under phased execution.
+  /// True: on the devices; false: in remote memory. Not set: on the devices, but under phased
+  /// execution in remote memory.
   TensorLocationSettings& useOnChipStorage(std::optional<bool> on);
   /// Smaller tensors stay on the devices.
   TensorLocationSettings& minElementsForOffChip(std::int64_t count);
-  /// Each replica keeps a part of every tensor. Ignored without replicas.
+  /// Each replica keeps only a part of every tensor. Ignored if there is only one replica.
   TensorLocationSettings& useReplicatedTensorSharding(bool on);
   TensorLocationSettings& minElementsForReplicatedTensorSharding(std::int64_t count);
-  /// Tiles that only move data, on devices that have tiles; no device of this build does.
+  /// Whether tiles that only move data are used, on devices that have tiles; no device of this
+  /// build has.
   TensorLocationSettings& useIOTilesToLoad(bool on);
   TensorLocationSettings& useIOTilesToStore(bool on);
 
   const parallel::TensorLocation& values() const { return values_; }
-  /// TensorLocationSettings().useOnChipStorage(false)
+  /// The settings as code: TensorLocationSettings().useOnChipStorage(false)
   std::string str() const;
   bool operator==(const TensorLocationSettings&) const = default;
 
@@ -44,8 +47,8 @@ class TensorLocationOptions : public Freezable {
   /// Optimizer state without the weights' own values; combined SGD keeps none.
   TensorLocationOptions& setOptimizerLocation(const TensorLocationSettings& settings);
   TensorLocationOptions& setAccumulatorLocation(const TensorLocationSettings& settings);
-  /// Where one tensor is, by name, whatever its class and size say: a variable, or an activation by
-  /// the name of its op. A model that has none of this name refuses it.
+  /// Says where one tensor is, whatever its class and size say. The name is that of a variable or,
+  /// for an activation, of its op. A model that has no tensor with this name refuses it.
   TensorLocationOptions& setTensorLocation(std::string name, bool onChip);
   /// Tiles of a device that only move data: an even number from 32 to 192, or 0 for none.
   TensorLocationOptions& numIOTiles(std::int64_t count);

@@ -1,5 +1,5 @@
-// UpdateRule: what minimize() and pipeline() are given: an optimizer, or one wrapped so that
-// gradients are accumulated over mini-batches or averaged over replicas. The wrappers have the
+// UpdateRule: the argument of minimize() and pipeline(). It is an optimizer, possibly wrapped so
+// that gradients are accumulated over mini-batches or averaged over replicas. The wrappers have the
 // names of the TensorFlow port.
 //
 //   minimize(CrossReplicaOptimizer(GradientAccumulationOptimizerV2(optim::Adam(1e-3), 8)), loss);
@@ -16,9 +16,9 @@
 
 namespace sluice {
 
-/// In which type gradients are accumulated: a type, or a function of the weight. Not said, or
-/// nothing from the function: the weight's own type. Where it differs from that, the optimizer must
-/// cast (Optimizer::castGradients).
+/// The type in which gradients are accumulated: either a type or a function of the weight. If
+/// neither is given, or the function returns nothing, it is the weight's own type. If it is another
+/// type, the optimizer must cast (Optimizer::castGradients).
 class AccumulationDtype {
  public:
   AccumulationDtype() = default;
@@ -27,7 +27,7 @@ class AccumulationDtype {
   AccumulationDtype(optim::AccumulationType type)  // NOLINT(*-explicit-*)
       : type_(std::move(type)) {}
 
-  /// A copy of the optimizer that accumulates so.
+  /// A copy of the optimizer that accumulates in this type.
   std::unique_ptr<optim::Optimizer> applyTo(const optim::Optimizer& optimizer) const;
 
  private:
@@ -44,24 +44,24 @@ struct AccumulationOptions {
 
 class UpdateRule {
  public:
-  /// The optimizer alone: an update per mini-batch. Keeps a copy.
+  /// A plain optimizer: there is one update per mini-batch. Keeps a copy.
   UpdateRule(const optim::Optimizer& optimizer)  // NOLINT(*-explicit-*)
       : optimizer_(optimizer.clone()) {}
 
   const optim::Optimizer& optimizer() const { return *optimizer_; }
   /// Mini-batches per update.
   std::int64_t accumulation() const { return accumulation_; }
-  /// Not set: an update per mini-batch.
+  /// Not set: there is one update per mini-batch.
   const std::optional<AccumulationOptions>& accumulationOptions() const { return options_; }
   /// Whether gradients are averaged over replicas.
   bool crossesReplicas() const { return crossesReplicas_; }
-  /// The outermost wrapper's name; empty for an optimizer alone.
+  /// The name of the outermost wrapper; empty for a plain optimizer.
   const std::string& wrapper() const { return wrapper_; }
 
  protected:
-  /// Throws InvalidArgument for fewer than one mini-batch and for a rule that accumulates already.
+  /// Throws InvalidArgument for fewer than one mini-batch and for a rule that already accumulates.
   void accumulate(std::string name, std::int64_t numMiniBatches, AccumulationOptions options);
-  /// Throws InvalidArgument the second time.
+  /// Throws InvalidArgument if it is called a second time.
   void crossReplicas(std::string name);
   /// Throws InvalidArgument for anything but SGD, plain or with momentum.
   void requireSgd(const std::string& name) const;
@@ -74,7 +74,7 @@ class UpdateRule {
   std::string wrapper_;
 };
 
-/// Any optimizer, an update every `numMiniBatches` iterations.
+/// Wraps any optimizer; there is one update every `numMiniBatches` iterations.
 class GradientAccumulationOptimizerV2 : public UpdateRule {
  public:
   GradientAccumulationOptimizerV2(UpdateRule rule,
@@ -85,7 +85,7 @@ class GradientAccumulationOptimizerV2 : public UpdateRule {
   }
 };
 
-/// SGD only, whose state stays on the devices.
+/// Wraps SGD only, and keeps its state on the devices.
 class GradientAccumulationOptimizer : public UpdateRule {
  public:
   GradientAccumulationOptimizer(UpdateRule rule, std::int64_t numMiniBatches)

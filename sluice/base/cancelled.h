@@ -1,5 +1,5 @@
-// Cancelled: somebody asked for the end of a call (Model::cancel), or what the call was part of
-// ended early.
+// Cancelled: thrown when a call is cancelled (Model::cancel) or when the work that it is part of
+// ends early.
 #pragma once
 
 #include <string>

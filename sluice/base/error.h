@@ -1,7 +1,7 @@
-// The exceptions of Sluice. Every error a user can cause is one of the types below; a message says
-// what was expected, what was found, where, and what to do. `InternalError` is a bug of ours and is
-// thrown only by SLUICE_CHECK. Layer boundaries add context with `Error::at` while the exception
-// passes; nobody logs and rethrows.
+// The exceptions of Sluice. Every error that a user can cause is one of the types below. A message
+// says what was expected, what was found, where, and what to do. `InternalError` means a bug in
+// Sluice and is thrown only by SLUICE_CHECK. Layer boundaries add context to a passing exception
+// with `Error::at`; no code logs an exception and rethrows it.
 #pragma once
 
 #include <stdexcept>
@@ -22,7 +22,7 @@ class Error : public std::exception {
   const std::string& location() const noexcept { return location_; }
   const char* what() const noexcept override { return what_.c_str(); }
 
-  /// Adds where it happened; the innermost place comes first.
+  /// Adds the place where the error happened; the innermost place comes first.
   void at(std::string_view place);
 
  private:
@@ -34,7 +34,7 @@ class Error : public std::exception {
   std::string what_;
 };
 
-/// A value the caller gave cannot be used: wrong shape, type, name, range.
+/// A value given by the caller cannot be used: its shape, type, name or range is wrong.
 class InvalidArgument : public Error {
  public:
   explicit InvalidArgument(std::string message) : Error(std::move(message), "InvalidArgument") {}
@@ -92,7 +92,7 @@ namespace detail {
 
 }  // namespace sluice
 
-/// Always on. States an invariant of Sluice's own; the rest of the arguments is an fmt message.
+/// Always on. Checks an invariant of Sluice itself; the other arguments form an fmt message.
 #define SLUICE_CHECK(condition, ...)            \
   ((condition) ? static_cast<void>(0)           \
                : ::sluice::detail::checkFailed( \

@@ -1,5 +1,6 @@
 // A small, stable 64-bit hash for structure: graphs, programs, tensors. The same input gives the
-// same digest on every machine and in every version; it is stored in files. Not cryptographic.
+// same digest on every machine and in every version, because digests are stored in files. The hash
+// is not cryptographic.
 #pragma once
 
 #include <bit>

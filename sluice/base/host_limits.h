@@ -1,6 +1,6 @@
-// What the host refuses, as errors of ours: threads that cannot be started, memory that is not
-// there. Whoever starts a thread, or takes memory by a size that a user or a file gives, does it
-// here.
+// Turns refusals of the host into errors of Sluice: threads that cannot be started, and memory that
+// is not available. Code that starts a thread, or that allocates a size given by a user or a file,
+// does it with these functions.
 #pragma once
 
 #include <new>
@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// A thread that runs `body`; throws DeviceError naming `what` if the system gives none.
+/// Starts a thread that runs `body`; throws DeviceError naming `what` if the system refuses.
 template <class F>
 std::thread startThread(std::string_view what, F&& body) {
   try {

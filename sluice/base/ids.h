@@ -23,8 +23,8 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-/// One thing for each id of an owner that has `count` of them. Where most ids are used this is much
-/// less memory than a hash map, and needs no search.
+/// A table with one T for each id of an owner that has `count` ids. If most ids are used, it takes
+/// much less memory than a hash map and needs no search.
 template <class Id, class T>
 class ById {
  public:

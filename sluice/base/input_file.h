@@ -1,9 +1,9 @@
-// Files to be read. Every reader of Sluice opens its file here, so that what is no regular file is
-// refused at once: a FIFO would block the run, a device may have no end.
+// Opens files for reading. Every reader in Sluice opens its file here, so that anything but a
+// regular file is refused at once: a FIFO would block the run, and a device may have no end.
 //
-// What is read is the file as it was when it was opened: bytes that are added later are not seen,
-// and a file that became shorter is an error. Files that have content but no size, like those of
-// /proc, are refused.
+// A reader sees the file as it was when it was opened: bytes that are added later are not seen, and
+// a file that became shorter is an error. Files with content but no size, like those of /proc, are
+// refused.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,21 @@
 
 namespace sluice {
 
-/// A regular file that is open. Links are followed.
+/// An open regular file. Links are followed.
 class InputFile {
  public:
-  /// Throws FileError that says what is there if it is no regular file.
+  /// Throws FileError, which says what is there, unless the path leads to a regular file.
   explicit InputFile(const std::filesystem::path& path);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  /// In bytes, when it was opened.
+  /// The size in bytes at the time of opening.
   std::uint64_t size() const { return size_; }
   int descriptor() const { return descriptor_; }
-  /// Fills `to` with the bytes from `offset` on; throws FileError if there are fewer.
+  /// Fills `to` with the bytes starting at `offset`; throws FileError if there are too few.
   void read(std::uint64_t offset, std::span<std::byte> to) const;
-  /// All of it; throws OutOfMemory for more than this machine has.
+  /// The whole content; throws OutOfMemory if it is larger than the memory of this machine.
   std::string content() const;
 
  private:
@@ -40,12 +40,12 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-/// The whole file; throws FileError, also when it is larger than `limit`, and OutOfMemory for more
-/// than this machine has.
+/// Reads the whole file. Throws FileError, also if the file is larger than `limit`, and OutOfMemory
+/// if it is larger than the memory of this machine.
 std::string readFile(const std::filesystem::path& path,
                      std::uint64_t limit = std::numeric_limits<std::uint64_t>::max());
 
-/// A limit for files that people write: options, tuning tables.
+/// The size limit for files written by people: options, tuning tables.
 inline constexpr std::uint64_t kTextFileLimit = std::uint64_t{64} << 20U;
 
 }  // namespace sluice

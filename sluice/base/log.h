@@ -1,6 +1,6 @@
-// Logging to stderr (or SLUICE_LOG_DEST), filtered per module by SLUICE_LOG_LEVEL, which is a level
-// or a list such as "schedule:debug,*:warn". Quiet on success: the library logs at info only what a
-// user asked to see. Use: log::info("engine", "loaded {} in {} ms", name, ms).
+// Logs to stderr (or SLUICE_LOG_DEST), filtered per module by SLUICE_LOG_LEVEL, which is a level or
+// a list such as "schedule:debug,*:warn". Success is quiet: at level info the library logs only
+// what a user asked to see. Use: log::info("engine", "loaded {} in {} ms", name, ms).
 #pragma once
 
 #include <string_view>
@@ -17,7 +17,7 @@ Level parseLevel(std::string_view text);
 
 /// Sets levels from text in the form of SLUICE_LOG_LEVEL; throws as parseLevel does.
 void setLevels(std::string_view text);
-/// The same by number: 6 is off, 4 errors, 3 warnings, 2 info, 1 debug, 0 everything.
+/// Same as above, by number: 6 is off, 4 errors, 3 warnings, 2 info, 1 debug, 0 everything.
 void setLevels(int level);
 
 bool enabled(std::string_view module, Level level);

@@ -1,4 +1,4 @@
-// Names with wildcards, as users write them: `*` stands for any text, also none.
+// Names with wildcards, as users write them: `*` stands for any text, including none.
 #pragma once
 
 #include <string_view>

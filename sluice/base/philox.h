@@ -1,6 +1,6 @@
-// Philox4x32-10, the counter-based random generator of Salmon et al. (SC'11): four 32-bit words for
-// each (key, counter) with no state, so any element of any stream can be made alone, in any order
-// (rule R6).
+// Philox4x32-10, the counter-based random generator of Salmon et al. (SC'11). It maps each (key,
+// counter) to four 32-bit words and has no state, so any element of any stream can be computed
+// alone and in any order (rule R6).
 #pragma once
 
 #include <array>
@@ -26,8 +26,7 @@ constexpr PhiloxBlock philox(std::uint64_t key, PhiloxBlock counter) {
   return counter;
 }
 
-/// The random stream of one random op in one micro-batch. Element i takes word i % 4 of block i
-/// / 4.
+/// The random stream of one random op in one micro-batch. Element i uses word i % 4 of block i / 4.
 struct RandomStream {
   std::uint64_t key = 0;
   std::uint32_t ordinal = 0;
@@ -45,7 +44,7 @@ struct RandomStream {
   }
 };
 
-/// Uniform in [0, 1): 24 random bits, exact in float.
+/// Uniform in [0, 1), from 24 random bits; exact in float.
 constexpr float uniform01(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24F;
 }

@@ -1,5 +1,5 @@
-// RecoverableError: something outside of the model failed (a disk, a link), and the run can go on
-// once it is mended.
+// RecoverableError: something outside of the model failed (a disk, a link), and the run can
+// continue once it is repaired.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// What has to be set up anew before a run can go on.
+/// What has to be set up again before a run can continue.
 enum class RecoveryAction : std::uint8_t { DeviceReset, PartitionReset, FullReset };
 
 class RecoverableError : public DeviceError {

@@ -13,7 +13,7 @@ namespace sluice {
 
 class Workers {
  public:
-  /// `onStart` runs first in every thread that is made (not in the caller's).
+  /// `onStart` runs first in every thread of the team except the caller's.
   explicit Workers(int threads, const std::function<void(int)>& onStart = {});
   ~Workers();
   Workers(const Workers&) = delete;
@@ -21,8 +21,9 @@ class Workers {
 
   int threads() const { return threads_; }
 
-  /// Calls tile(i) for i in [0, count) and returns when all are done. The first exception of a tile
-  /// is rethrown here after the others have ended. One call at a time; not re-entrant.
+  /// Calls tile(i) for i in [0, count) and returns when all calls are done. If a tile throws, tiles
+  /// that have not started are skipped and the first exception is rethrown here. One call at a
+  /// time; not re-entrant.
   void parallelFor(std::int64_t count, FunctionRef<void(std::int64_t)> tile);
 
  private:

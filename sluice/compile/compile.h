@@ -1,5 +1,5 @@
-// The compiler: one function from a traced graph to a verified Program. stages.cpp is the list of
-// all that it does, in order. Models, PopART's sessions and the command line use it; it knows no
+// The compiler: one function from a traced graph to a verified Program. stages.cpp lists all its
+// stages, in order. Models, PopART's sessions and the command line use it. It does not know
 // Options: compile_plan.h of the api translates them into a CompileRequest.
 #pragma once
 
@@ -26,21 +26,21 @@
 
 namespace sluice::compiler {
 
-/// Programs of more tasks are proven only on request: the proof would be over 5 % of compiling.
+/// Larger programs are proven only on request: the proof would take over 5 % of the compile time.
 inline constexpr std::size_t kProvenTasks = 20'000;
 
-/// What turns a forward graph into that of a training step.
+/// What turns a forward graph into the graph of a training step.
 struct Training {
   const optim::Optimizer* optimizer = nullptr;
   std::size_t loss = 0;  ///< the output of the graph that is minimised
   TrainingGraphOptions options = {};
 };
 
-/// Whom the compiler tells. All may throw, which ends the compilation, and may be empty.
+/// Functions that the compiler calls. Any may be empty; if one throws, the compilation ends.
 struct CompileHooks {
-  std::function<void()> requireGoing = {};  ///< before every stage
+  std::function<void()> requireGoing = {};  ///< called before every stage
   std::function<void(CompilePhase)> onPhase = {};
-  /// Takes the graph of a whole step, before the passes.
+  /// Receives the graph of a whole step, before the passes.
   std::function<void(const ir::Graph&)> onStep = {};
 };
 
@@ -49,43 +49,43 @@ struct CompileRequest {
   std::int32_t microBatches = 1;  ///< per round
   std::int32_t replicas = 1;
 
-  // Trace: what is added to the graph.
-  std::optional<parallel::AnnotatePhases> phases = {};       ///< set: cut the graph into phases
+  // Trace: additions to the graph.
+  std::optional<parallel::AnnotatePhases> phases = {};       ///< if set, cuts the graph into phases
   std::optional<parallel::PartitionOptions> partition = {};  ///< else, if set, into stages
   std::optional<SyntheticInputs> synthetic = {};
-  std::optional<Training> training = {};  ///< not set: the graph is a whole step already
-  /// Set: of the graph's outputs these first ones stay, and the anchors follow them.
+  std::optional<Training> training = {};  ///< not set: the graph is already a whole step
+  /// If set, only this many of the graph's first outputs stay, and the anchors follow them.
   std::optional<std::size_t> outputs = {};
-  std::vector<NamedTensor> tensors = {};  ///< of the forward pass, that anchors can name
+  std::vector<NamedTensor> tensors = {};  ///< tensors of the forward pass that anchors can name
   std::vector<AnchorName> anchors = {};
 
   // Passes.
   bool fusion = true;
-  /// Composites that stay whole because a device has a kernel for them; empty: none.
+  /// Says which composites stay whole because a device has a kernel for them; empty: none.
   std::function<bool(const ir::Op&)> keepComposite = {};
 
   // Plan.
   parallel::Strategy strategy = parallel::PipelinedExecution();
-  bool usesAnnotations = false;      ///< ops of a graph without blocks may say where they run
-  bool pipelinesAnnotated = false;   ///< and such a graph follows the strategy; else it is sharded
-  parallel::PlanOptions plan = {};   ///< microBatches and annotated are found by the compiler
-  parallel::RuleContext rules = {};  ///< so are microBatches and replicas here
-  std::vector<std::string> warnings = {};  ///< of the settings; they come with those of the plan
+  bool usesAnnotations = false;      ///< ops of a graph without blocks may choose their place
+  bool pipelinesAnnotated = false;   ///< such a graph follows the strategy; otherwise it is sharded
+  parallel::PlanOptions plan = {};   ///< the compiler sets microBatches and annotated
+  parallel::RuleContext rules = {};  ///< the compiler sets microBatches and replicas
+  std::vector<std::string> warnings = {};  ///< about the settings; returned with those of the plan
 
   // Lower and verify.
-  /// microBatchesPerRound is found by the compiler; with the devices in `targets`, which all phases
+  /// The compiler sets microBatchesPerRound. `targets` must name the devices, which all phases
   /// after the passes need.
   program::LowerOptions lower = {};
-  program::StatePlan state = {};    ///< of the model's other programs
-  std::size_t remoteBytes = 0;      ///< what remote memory may hold; 0: anything
-  std::optional<bool> proves = {};  ///< not set: programs of up to kProvenTasks
+  program::StatePlan state = {};    ///< from the model's other programs
+  std::size_t remoteBytes = 0;      ///< capacity of remote memory; 0: not limited
+  std::optional<bool> proves = {};  ///< whether to prove; not set: up to kProvenTasks tasks
 
-  CompilePhase last = CompilePhase::Verify;  ///< where to stop
+  CompilePhase last = CompilePhase::Verify;  ///< the last phase to run
   std::string dumpFolder = {};               ///< empty: no dumps
   CompileHooks hooks = {};
 };
 
-/// How long a stage took, over all plans that were tried.
+/// The time of a stage, over all plans that were tried.
 struct StageTime {
   std::string_view name;
   CompilePhase phase = CompilePhase::Trace;
@@ -95,23 +95,23 @@ struct StageTime {
 struct Compiled {
   ir::Graph graph;  ///< after the last stage: placed
   program::Program program;
-  program::StatePlan state;  ///< the request's, grown by the graph's variables
+  program::StatePlan state;  ///< that of the request, with the graph's variables added
   parallel::ExecutionPlan plan;
   std::vector<std::string> tensorNames;  ///< of the forward pass, then of the backward pass
-  /// Which output has the loss, the graph's own or an anchor; not set: none.
+  /// The output that is the loss, either the graph's own or an anchor; not set: none.
   std::optional<std::size_t> fetchedLoss = {};
   std::vector<std::string> warnings;
   std::int64_t devices = 1;      ///< reserved for all replicas
   bool proven = false;           ///< by program::verify
-  std::vector<StageTime> times;  ///< of the stages that ran, in their order
+  std::vector<StageTime> times;  ///< of the stages that ran, in order
 };
 
 /// Throws what the stages throw. An OutOfMemory lists changes of strategy, schedule, recomputation
-/// and tensor locations, each of which was planned and fits. After each rewrite of the graph its
-/// invariants are verified; a broken one is an InternalError with the stage in its location.
+/// and tensor locations; each of them was planned and fits. The graph is verified after each
+/// rewrite; a broken invariant is an InternalError whose location names the stage.
 Compiled compileGraph(CompileRequest request);
 
-/// The graph after all passes, for who needs no more.
+/// Returns the graph after all passes, for callers that need no more.
 ir::Graph runPasses(ir::Graph graph, bool fusion = true);
 
 }  // namespace sluice::compiler

@@ -1,4 +1,4 @@
-// The phases of a compilation, as a progress line shows them. Each has several stages.
+// The phases of a compilation, as a progress line shows them. Each consists of several stages.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace sluice::compiler {
 
-/// In the order they come. Load follows the compiler: it brings the Program to the devices.
+/// In their order. Load comes after the compiler: it brings the Program to the devices.
 enum class CompilePhase : std::uint8_t { Trace, Passes, Plan, Lower, Verify, Load };
 inline constexpr std::size_t kCompilePhases = 6;
 std::string_view name(CompilePhase phase);

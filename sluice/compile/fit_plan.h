@@ -1,6 +1,6 @@
-// Planning until a plan fits: where the settings leave something open, or there is no room for what
-// they ask first, several plans are tried. If none is within the byte budget, other settings are
-// planned for real, and the error names those that fit.
+// Plans until a plan fits. Several plans are tried if the settings leave choices open or if there
+// is no room for the first choice. If no plan fits the byte budget, other settings are planned for
+// real, and the error names those that fit.
 #pragma once
 
 #include "sluice/compile/runner.h"
@@ -8,7 +8,7 @@
 
 namespace sluice::compiler {
 
-/// Plans and lowers a graph whose passes are done. Throws what planning and lowering throw.
+/// Plans and lowers a graph after the passes. Throws what planning and lowering throw.
 Compilation fitPlan(const Compilation& step, Runner& runner);
 
 }  // namespace sluice::compiler

@@ -1,4 +1,4 @@
-// How the gradients of several micro-batches and replicas become one. The options have these, too.
+// How the gradients of several micro-batches and replicas are combined. The options use these, too.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@ namespace sluice::compiler {
 
 enum class GradientReduction : std::uint8_t { Mean, Sum };
 
-/// Where the division of a mean happens: after every micro-batch, after the last one, or there for
-/// the micro-batches and at the loss for the replicas.
+/// Where the division of a mean happens. Running: after every micro-batch. Post: after the last
+/// one. PostAndLoss: after the last one for micro-batches, and at the loss for replicas.
 enum class MeanReductionStrategy : std::uint8_t { Running, Post, PostAndLoss };
 
 }  // namespace sluice::compiler

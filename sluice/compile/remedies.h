@@ -1,5 +1,5 @@
-// Remedies: other settings for a plan that is over its byte budget, with the words a user would
-// write. They are candidates; fitPlan plans each and names those that fit.
+// Remedies: other settings for a plan that exceeds its byte budget, in the words that a user would
+// write. They are candidates; fitPlan plans each of them and names those that fit.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace sluice::compiler {
 
 struct Remedy {
-  /// Families of changes of which the first that fits is enough.
+  /// Families of changes; of each family only the first change that fits is named.
   enum class Family : std::uint8_t { None, OffChip, Phases };
 
   std::string text;
@@ -24,19 +24,19 @@ struct Remedy {
 
 /// The plan that does not fit.
 struct TooLarge {
-  const ir::Graph& graph;  ///< all passes done, not placed
+  const ir::Graph& graph;  ///< after all passes, not placed
   const parallel::Strategy& strategy;
   const parallel::PlanOptions& plan;
-  /// Bytes that the backward of each stage keeps of its forward, without recomputation.
+  /// The bytes that each stage keeps from its forward to its backward pass, without recomputation.
   std::function<std::vector<std::int64_t>()> stash = {};
 };
 
-/// Of phased execution: the same phases with tensors elsewhere between them, and made again instead
-/// of kept.
+/// For phased execution: the same phases, but tensors are elsewhere between them, or are recomputed
+/// instead of kept.
 std::vector<Remedy> remediesForPhases(const TooLarge& found);
 
-/// Of any strategy. A bounded number: a few schedules, recomputation, one more device, state in
-/// remote memory, and a phase per block.
+/// For any strategy: a bounded number of remedies. They are a few schedules, recomputation, one
+/// more device, state in remote memory, and a phase per block.
 std::vector<Remedy> remediesFor(const TooLarge& found);
 
 }  // namespace sluice::compiler

@@ -1,5 +1,5 @@
-// Runner: runs the stages of a list, so that stages stay short. It times each of them, verifies the
-// graph after each rewrite, writes the dumps and asks between two stages whether to go on.
+// Runner: runs the stages of a list, so that stages stay short. It times each stage, verifies the
+// graph after each rewrite, writes the dumps, and asks between two stages whether to continue.
 #pragma once
 
 #include <chrono>
@@ -17,26 +17,26 @@ class Runner {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The list must live as long. Dumps go to `dumpFolder`; empty: there are none.
+  /// The list must outlive the Runner. Dumps go to `dumpFolder`; empty: no dumps.
   Runner(std::span<const CompileStage> list,
          CompileHooks hooks,
          std::string dumpFolder,
          std::function<Clock::time_point()> now = Clock::now);
 
-  /// Runs the stages of these phases that apply. What a pass throws has "pass <name>" in its
-  /// location, and an InternalError of another stage "stage <name>". A dump that cannot be written
-  /// is a FileError.
+  /// Runs the stages of these phases that apply. Errors of a pass have "pass <name>" in their
+  /// location; InternalErrors of other stages have "stage <name>". A dump that cannot be written is
+  /// a FileError.
   void run(Compilation& c, CompilePhase first, CompilePhase last);
 
-  /// For plans that are only tried: no phases, no dumps, no times.
+  /// A Runner for plans that are only tried: reports no phases, writes no dumps, takes no times.
   Runner silent() const;
 
-  /// Writes the dumps of a plan again, after others were tried.
+  /// Writes the dumps of a plan again, after other plans were tried.
   void dumpAgain(const Compilation& c) const;
-  /// Does nothing without a folder.
+  /// Does nothing if there is no folder.
   void dump(std::string_view file, const std::string& text) const;
 
-  /// Of the stages that ran, in the order of the list.
+  /// The times of the stages that ran, in the order of the list.
   std::vector<StageTime> times() const;
 
  private:
@@ -53,7 +53,7 @@ class Runner {
   std::string dumpFolder_;
   std::function<Clock::time_point()> now_;
   std::vector<Timed> timed_;                  // by stage
-  CompilePhase phase_ = CompilePhase::Trace;  // whoever traced the graph began it
+  CompilePhase phase_ = CompilePhase::Trace;  // the caller, which traced the graph, began it
 };
 
 }  // namespace sluice::compiler

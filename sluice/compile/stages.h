@@ -1,4 +1,4 @@
-// The stages of a compilation: the value that flows through them, and the one list of all of them.
+// The stages of a compilation: the value that flows through them, and the one list of all stages.
 // Private to the compile module and its tests.
 #pragma once
 
@@ -15,15 +15,15 @@
 
 namespace sluice::compiler {
 
-/// A text that a stage left in the folder of dumps.
+/// A text that a stage wrote to the folder of dumps.
 struct Dump {
   std::string file;
   std::string text;
 };
 
-/// What flows through the stages. It is copied for every plan that is tried.
+/// The value that flows through the stages. It is copied for every plan that is tried.
 struct Compilation {
-  /// Takes the graph out of the request, which must live as long.
+  /// Takes the graph out of the request, which must outlive this object.
   explicit Compilation(CompileRequest& from)
       : request(from), graph(std::move(from.graph)), lower(from.lower), state(from.state) {}
 
@@ -33,26 +33,26 @@ struct Compilation {
   std::optional<std::size_t> fetchedLoss = {};
   std::vector<std::string> warnings = {};
 
-  /// From differentiating to the update.
+  /// Set from differentiation to the update.
   std::optional<Differentiated> gradients = {};
 
-  // What a plan is tried with. The search for one that fits changes it.
+  // The settings of the plan that is tried. The search for a plan that fits changes them.
   std::optional<parallel::PlanDraft> draft = {};
   program::LowerOptions lower;
   bool checksRules = true;
 
   parallel::RuleReport report = {};
-  std::optional<program::Unplaced> unplaced = {};  ///< from emitting to the memory plan
+  std::optional<program::Unplaced> unplaced = {};  ///< set from emitting to the memory plan
   program::StatePlan state;
   program::Program program = {};
   bool proven = false;
-  std::vector<Dump> dumps = {};  ///< of planning
+  std::vector<Dump> dumps = {};  ///< of the planning stages
 };
 
 enum class CompileStageKind : std::uint8_t {
-  Pass,     ///< a rewrite that looks at the graph alone
+  Pass,     ///< a rewrite that depends only on the graph
   Rewrite,  ///< any other change of the graph
-  Step      ///< leaves the graph as it is
+  Step      ///< leaves the graph unchanged
 };
 
 struct CompileStage {
@@ -61,10 +61,10 @@ struct CompileStage {
   CompileStageKind kind = CompileStageKind::Rewrite;
   void (*run)(Compilation&) = nullptr;
   bool (*applies)(const Compilation&) = nullptr;      ///< null: always
-  std::string (*show)(const Compilation&) = nullptr;  ///< of a step; null: it has no dump
+  std::string (*show)(const Compilation&) = nullptr;  ///< only for a Step; null: it has no dump
 };
 
-/// All stages, in the order they run.
+/// All stages, in the order in which they run.
 std::span<const CompileStage> compileStages();
 
 }  // namespace sluice::compiler

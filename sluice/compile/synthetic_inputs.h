@@ -1,5 +1,5 @@
-// Synthetic inputs: variables that are made once stand in place of all inputs, so that a step
-// copies none.
+// Synthetic inputs: variables that are made once replace all inputs, so that a step copies no input
+// data.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 namespace sluice::compiler {
 
 struct SyntheticInputs {
-  /// Begins the names of the variables. It differs between kinds of data, so that programs of a
-  /// model with another kind have data of their own.
+  /// The prefix of the variables' names. It differs between kinds of data, so that programs of a
+  /// model with different kinds have separate data.
   std::string prefix;
-  ir::Initializer floats;  ///< inputs of other types are 0: any other index may be out of range
+  ir::Initializer floats;  ///< inputs of other types are 0: another index may be out of range
 };
 
 void replaceInputs(ir::Graph& graph, const SyntheticInputs& synthetic);

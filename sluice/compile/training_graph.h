@@ -1,4 +1,4 @@
-// From a forward graph to what a training step runs: gradients, accumulation, the optimizer.
+// Turns a forward graph into a training step: adds gradients, accumulation and the optimizer.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ namespace sluice::compiler {
 struct TrainingGraphOptions {
   std::int32_t accumulation = 1;
   GradientReduction reduction = GradientReduction::Mean;
-  /// Over replicas; not given: as over micro-batches.
+  /// Reduction over replicas; not set: the same as over micro-batches.
   std::optional<GradientReduction> replicaReduction = {};
-  /// Not given: Post, for accumulators in float16 Running.
+  /// Not set: Post; Running for accumulators in float16.
   std::optional<MeanReductionStrategy> meanStrategy = {};
   std::int32_t replicas = 1;
   std::optional<optim::LossScalingOptions> automaticLossScaling = {};
   optim::StateSharding sharding = {};
-  std::int64_t statisticsPeriod = 0;  ///< of logging gradients, in updates; 0: never
-  bool stochasticRounding = false;    ///< of 16-bit weights
+  std::int64_t statisticsPeriod = 0;  ///< updates between logs of gradients; 0: never
+  bool stochasticRounding = false;    ///< when 16-bit weights are updated
 };
 
 /// The gradient of a weight in one micro-batch.
@@ -41,7 +41,7 @@ struct WeightReads {
   std::vector<ir::Value> reads;
 };
 
-/// What differentiation hands on to the update.
+/// What differentiation passes to the update.
 struct Differentiated {
   std::vector<WeightReads> weights;  ///< in the order of the graph's variables
   std::vector<ir::Value> gradients;  ///< by weight, then by read
@@ -49,11 +49,11 @@ struct Differentiated {
   std::optional<optim::LossScaler> scaler = {};
   std::size_t first = 0;  ///< the backward pass in the order of the graph, from here ...
   std::size_t end = 0;    ///< ... to here
-  std::vector<WeightGradient> perMicroBatch = {};  ///< once the update is there
+  std::vector<WeightGradient> perMicroBatch = {};  ///< set once the update is appended
 };
 
-/// Appends the backward ops for every trainable weight the loss may depend on. Composites must be
-/// decomposed first. Throws InvalidArgument when there is nothing to train.
+/// Appends the backward ops for every trainable weight that the loss may depend on. Composites must
+/// be decomposed first. Throws InvalidArgument if there is nothing to train.
 Differentiated differentiateLoss(ir::Graph& graph,
                                  ir::Value loss,
                                  const optim::Optimizer& optimizer,
@@ -65,8 +65,8 @@ void addUpdate(ir::Graph& graph,
                const optim::Optimizer& optimizer,
                const TrainingGraphOptions& options);
 
-/// Both, and moves accumulation to where gradients are made: the training graph as the compiler
-/// makes it.
+/// Does both, and moves accumulation to the place where gradients are made: makes the training
+/// graph as the compiler does.
 std::vector<WeightGradient> addTraining(ir::Graph& graph,
                                         ir::Value loss,
                                         const optim::Optimizer& optimizer,

@@ -1,4 +1,4 @@
-// Which weights the replicas keep in parts.
+// Finds the weights that replicas keep in parts.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace sluice::compiler {
 
-/// The weights of a graph that replicas keep in parts: as other models of the module have them,
-/// else as the location says. Throws InvalidArgument if they are those of another number of
-/// replicas.
+/// The weights of a graph that replicas keep in parts: those that other models of the module keep
+/// in parts, otherwise those that the location asks for. Throws InvalidArgument if another model
+/// keeps them in parts for another number of replicas.
 std::set<std::string, std::less<>> weightsInParts(const ir::Graph& graph,
                                                   const program::StatePlan& state,
                                                   const parallel::TensorLocation& location,

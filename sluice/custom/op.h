@@ -1,7 +1,8 @@
-// For authors of custom ops. A library includes this header alone, links nothing of Sluice, and
-// names its ops once; a program loads it with loadCustomOps. Functions of an op are pure: they run
-// from several threads, while compiling, again when activations are recomputed, and the same
-// operands must give the same bits. What they throw becomes an error of Sluice that names the op.
+// The interface for authors of custom ops. A library includes only this header, does not link
+// Sluice, and lists its ops once; a program loads it with loadCustomOps. The functions of an op
+// must be pure: the same operands must give the same bits. Several threads may run them, also while
+// compiling and again when activations are recomputed. An exception that they throw becomes an
+// error of Sluice that names the op.
 //
 //   void forward(const sluice::custom::Call& call) {
 //     const auto x = call.input(0).values<float>();
@@ -87,15 +88,15 @@ class Tensor {
     }
     return static_cast<std::size_t>(count);
   }
-  /// False while types are inferred, and for what a gradient does not read or need not write.
+  /// False while types are inferred, and for tensors that backward does not read or need not write.
   bool present() const { return tensor_.data != nullptr; }
 
-  /// The elements. Throws std::invalid_argument if they are of another type, or not present.
+  /// The elements. Throws std::invalid_argument if they have another type or are not present.
   template <class T>
   std::span<const T> values() const {
     return elements<T>();
   }
-  /// The elements of a result, which begin as zeros.
+  /// The elements of a result; they start as zeros.
   template <class T>
   std::span<T> write() const {
     return elements<T>();
@@ -116,8 +117,8 @@ class Tensor {
   abi::Tensor tensor_;
 };
 
-/// What a function of an op sees. Indices out of range, attributes that were not declared and
-/// those of another kind throw std::invalid_argument.
+/// What a function of an op sees. Throws std::invalid_argument for an index out of range, and for
+/// an attribute that was not declared or has another kind.
 class Call {
  public:
   explicit Call(const abi::Call& call) : call_(call) {}
@@ -177,18 +178,19 @@ class Call {
   const abi::Call& call_;
 };
 
-/// Inputs and outputs are those of the forward run, as far as backwardReads lists them.
+/// The inputs and outputs are those of the forward run; only those that backwardReads lists are
+/// present.
 class BackwardCall : public Call {
  public:
   using Call::Call;
 
-  /// The gradient of a result of a float type; zeros where the loss does not depend on it.
+  /// The gradient of a result of a float type; zeros if the loss does not depend on the result.
   Tensor outputGrad(std::size_t i) const { return at(raw().outputGrads, i, numOutputs()); }
-  /// To be written; not present() for inputs that need none.
+  /// The gradient to be written; not present() for an input that needs none.
   Tensor inputGrad(std::size_t i) const { return at(raw().inputGrads, i, numInputs()); }
 };
 
-/// One op: where it belongs, its attributes and its functions. Without further words it has one
+/// One op: its domain, name and version, its attributes and its functions. By default it has one
 /// input and one output.
 class Op {
  public:
@@ -217,7 +219,7 @@ class Op {
   }
   Op& anyOutputs() { return outputs(-1); }
 
-  /// An attribute and its default: a number, a text, or a list of one kind of these.
+  /// Declares an attribute and its default: a number, a text, or a list of one kind of these.
   template <std::floating_point T>
   Op& attribute(std::string name, T value) {
     return add(
@@ -244,13 +246,13 @@ class Op {
   Op& attribute(std::string name, std::vector<std::string> value) {
     return add({.name = std::move(name), .kind = AttrKind::Texts, .texts = std::move(value)});
   }
-  /// An attribute that every use of the op must give.
+  /// Declares an attribute that every use of the op must give.
   Op& requiredAttribute(std::string name, AttrKind kind) {
     return add({.name = std::move(name), .kind = kind, .required = true});
   }
 
-  /// The types of the results from the types of the operands. Without it, uses of the op give
-  /// example outputs.
+  /// Sets the function that infers the types of the results from those of the operands. Without it,
+  /// every use of the op must give example outputs.
   Op& infer(Infer function) {
     infer_ = function;
     return *this;
@@ -259,19 +261,19 @@ class Op {
     forward_ = function;
     return *this;
   }
-  /// Called in training. Without it a loss that depends on the op is refused.
+  /// Sets the function that training calls. Without it, a loss that depends on the op is refused.
   Op& backward(Backward function) {
     backward_ = function;
     return *this;
   }
-  /// The inputs and outputs that backward reads, all if nothing is said. What it does not read need
-  /// not be kept until then.
+  /// Lists the inputs and outputs that backward reads; by default all. The others need not be kept
+  /// for the backward pass.
   Op& backwardReads(std::initializer_list<int> inputs, std::initializer_list<int> outputs) {
     op_.backwardInputs = mask(inputs);
     op_.backwardOutputs = mask(outputs);
     return *this;
   }
-  /// What an element of the first result costs, for plans that balance work; 1 if nothing is said.
+  /// The flops per element of the first result, for plans that balance work; 1 by default.
   Op& flopsPerElement(double flops) {
     op_.flopsPerElement = flops;
     return *this;
@@ -330,7 +332,7 @@ class Op {
     guard(*call, [&] { static_cast<const Op*>(self)->backward_(BackwardCall(*call)); });
   }
 
-  /// The op as Sluice reads it; valid while this object stays where it is.
+  /// The op as Sluice reads it; valid until this object is moved or destroyed.
   const abi::Op& table() {
     for (Attr& attr : attrs_) {
       for (const std::string& text : attr.texts) {
@@ -389,7 +391,7 @@ class Library {
 
 }  // namespace sluice::custom
 
-/// Once per library, outside of any namespace: the ops that it has.
+/// Lists the ops of a library. Use it once per library, outside any namespace.
 #define SLUICE_CUSTOM_OPS(...)                                                          \
   extern "C" __attribute__((visibility("default"))) const sluice::custom::abi::Library* \
   sluiceCustomOps() {                                                                   \

@@ -1,5 +1,5 @@
-// Assembler: makes the batches of a Loader one after the other, in the thread of whoever calls; its
-// workers read or prepare the samples of each. One kind for datasets with an index, one for
+// Assembler: makes the batches of a Loader one after the other, in the calling thread. Its workers
+// read or prepare the samples of each batch. There is one kind for map-style datasets and one for
 // streams.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace sluice::data {
 
-/// What is known of an epoch before it begins.
+/// What is known about an epoch before it begins.
 struct EpochSize {
   std::int64_t samples = 0;
   std::int64_t batches = 0;
@@ -26,11 +26,11 @@ class Assembler {
   Assembler(const Assembler&) = delete;
   Assembler& operator=(const Assembler&) = delete;
 
-  /// The next batch, or nothing at the end of an epoch: the call after that begins the next one.
+  /// The next batch, or nullopt at the end of an epoch; the call after that begins the next epoch.
   virtual std::optional<Batch> produce() = 0;
-  /// The next batch is this one.
+  /// Makes this batch the next one.
   virtual void goTo(std::int64_t epoch, std::int64_t position) = 0;
-  /// Nothing: it shows when the epoch ends.
+  /// Returns nullopt if the size is not known before the epoch ends.
   virtual std::optional<EpochSize> size() const = 0;
 
   const LoaderOptions options;

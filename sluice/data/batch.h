@@ -1,4 +1,4 @@
-// A batch as loaders and queues pass it on.
+// Batch: a batch as loaders and queues pass it on.
 #pragma once
 
 #include <cstdint>

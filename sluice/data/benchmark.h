@@ -1,4 +1,4 @@
-// How fast data can be read, without a model: of a dataset, and through an infeed queue.
+// Measures how fast data can be read without a model, from a dataset or through an infeed queue.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ struct BenchmarkOptions {
   bool doMemcpy = true;    ///< copies every element, as handing it to a device would
 };
 
-/// Reads `elements` of the dataset per epoch, from its begin each time. The result is a JSON
-/// object:
+/// Reads `elements` elements of the dataset per epoch, each time from its start. The result is a
+/// JSON object:
 ///   {"epochs": [{"elements_processed", "total_bytes_processed", "time_elapsed" (s),
 ///                "elements_per_second", "bandwidth" (GB/s)}, ...]}
-/// Throws InvalidArgument for counts below 1 and for a dataset that ends before.
+/// Throws InvalidArgument for counts below 1 and for a dataset with fewer elements.
 std::string datasetBenchmark(IterableDataset& dataset,
                              std::int64_t epochs,
                              std::int64_t elements,
                              const BenchmarkOptions& options = {});
-/// The same of what arrives at a queue; the queue goes on from epoch to epoch.
+/// The same for the elements of a queue. An epoch continues where the previous one ended.
 std::string infeedBenchmark(InfeedQueue& queue,
                             std::int64_t epochs,
                             std::int64_t elements,

@@ -1,6 +1,6 @@
-// Memory for batches that is used again. A tensor of the pool owns its memory like any other: only
-// when the last copy or view of it is gone does the memory come back, so a batch that somebody
-// keeps never changes. Safe to use from several threads.
+// BufferPool: reuses the memory of batches. A tensor of the pool owns its memory like any other.
+// The memory returns to the pool only when the last copy or view of the tensor is gone, so a batch
+// that the user keeps never changes. Safe to use from several threads.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@ namespace sluice::data {
 
 class BufferPool {
  public:
-  /// Keeps at most this many free buffers; more are freed.
+  /// Keeps at most this many unused buffers and frees the others.
   explicit BufferPool(std::size_t kept);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  /// With any content. May outlive the pool.
+  /// A tensor with undefined contents, which may outlive the pool.
   HostTensor tensor(const TensorType& type);
 
  private:
   struct Shelf;
-  std::shared_ptr<Shelf> shelf_;  // shared with the tensors that are out
+  std::shared_ptr<Shelf> shelf_;  // shared with the tensors in use
 };
 
 }  // namespace sluice::data

@@ -1,5 +1,5 @@
-// Tables of numbers as comma-separated text (RFC 4180: fields may be quoted, lines end in LF or
-// CRLF). Errors name the file, the line and the column.
+// Reads tables of numbers from comma-separated text (RFC 4180: fields may be quoted, lines end in
+// LF or CRLF). Errors name the file, the line and the column.
 #pragma once
 
 #include <string>
@@ -17,19 +17,19 @@ struct CsvOptions {
 };
 
 struct CsvTable {
-  std::vector<std::string> names;  ///< of the columns; "0", "1", ... without a header
+  std::vector<std::string> names;  ///< names of the columns; "0", "1", ... without a header
   HostTensor values;               ///< [rows, columns]
 
-  /// Some columns in this order, [rows, n]. Throws InvalidArgument for an unknown name.
+  /// These columns in this order, [rows, n]. Throws InvalidArgument for an unknown name.
   HostTensor columns(const std::vector<std::string>& wanted) const;
-  /// One column, [rows], in another type: labels, say.
+  /// One column, [rows], converted to another type, for labels for instance.
   HostTensor column(const std::string& name, DType dtype) const;
 };
 
-/// Throws FileError for a file that cannot be read, a line with another number of fields than the
-/// first, and a field that is no number of the type.
+/// Throws FileError for a file that cannot be read, for a line with another number of fields than
+/// the first, and for a field that is not a number of the type.
 CsvTable readCsv(const std::string& path, const CsvOptions& options = {});
-/// The bytes of a file; `name` is for messages.
+/// Parses the contents of a file; `name` is for messages.
 CsvTable parseCsv(std::string_view text, const std::string& name, const CsvOptions& options = {});
 
 }  // namespace sluice::data

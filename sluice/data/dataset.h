@@ -1,6 +1,6 @@
-// Datasets: where samples come from. A sample is a list of tensors, of the same types in all
-// samples of a dataset. A map-style Dataset gives any sample by its index and may be read by
-// several threads at once; an IterableDataset gives one after the other to one thread.
+// Datasets: where samples come from. A sample is a list of tensors; their types are the same in all
+// samples of a dataset. A map-style Dataset returns any sample by its index and may be read by
+// several threads at once. An IterableDataset returns one sample after the other, to one thread.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,18 @@ class Dataset {
   Dataset& operator=(const Dataset&) = delete;
 
   virtual std::int64_t size() const = 0;
-  /// Sample `index` of [0, size()). Called by several threads at once.
+  /// The sample at `index`, which is in [0, size()). Several threads may call it at once.
   virtual Sample get(std::int64_t index) const = 0;
-  /// Of the tensors of a sample; those of sample 0 unless a dataset knows better. Throws
-  /// InvalidArgument for an empty dataset.
+  /// The types of a sample's tensors. The default reads sample 0 and throws InvalidArgument for an
+  /// empty dataset.
   virtual Types types() const;
-  /// Writes the samples behind each other: rows[k] has shape [indices.size(), tensor k of a
-  /// sample]. Datasets that can do so without a tensor per sample override it. Errors name the
-  /// sample; one of other types than the rows is an error.
+  /// Writes the samples one after the other: rows[k] has shape [indices.size(), tensor k of a
+  /// sample]. Datasets that need no tensor per sample for this override it. Errors name the sample;
+  /// a sample whose types differ from those of the rows is an error.
   virtual void read(std::span<const std::int64_t> indices, std::span<HostTensor> rows) const;
 
  protected:
-  /// Throws InvalidArgument.
+  /// Throws InvalidArgument if the index is out of range.
   void requireIndex(std::int64_t index) const;
 };
 
@@ -49,36 +49,38 @@ class IterableDataset {
   IterableDataset(const IterableDataset&) = delete;
   IterableDataset& operator=(const IterableDataset&) = delete;
 
-  /// Nothing at the end.
+  /// The next sample; nullopt at the end.
   virtual std::optional<Sample> next() = 0;
   /// Starts again from the first sample.
   virtual void restart() = 0;
-  /// Starts again with the samples that `epoch` restarts would bring, which matters where their
-  /// order changes from epoch to epoch.
+  /// Starts again as if restart() had been called `epoch` times on a new dataset. This matters if
+  /// the order changes from epoch to epoch.
   virtual void setEpoch(std::int64_t /*epoch*/) { restart(); }
-  /// Leaves out the next samples and returns how many there were, fewer than `count` at the end.
+  /// Skips the next `count` samples. Returns how many were skipped: fewer if the dataset ends
+  /// first.
   virtual std::int64_t skip(std::int64_t count);
 };
 
 using IterablePtr = std::shared_ptr<IterableDataset>;
 using SampleFunction = std::function<Sample(Sample)>;
 
-/// Samples one after the other, and what the threads of a loader do with each of them: decode it,
-/// say. The dataset is read in order by one thread, `prepare` runs in several.
+/// A sequence of samples, and a function that a loader applies to each of them, for instance to
+/// decode it. One thread reads the dataset in order; several threads run `prepare`.
 struct Stream {
   IterablePtr dataset;
-  SampleFunction prepare = {};  ///< empty: nothing
+  SampleFunction prepare = {};  ///< empty: samples stay as they are
 };
 
-/// Tensors in memory, one row of each per sample. Throws InvalidArgument unless there are some and
-/// their first dimensions agree.
+/// A dataset of tensors in memory; a sample is one row of each. Throws InvalidArgument for an empty
+/// list and for first dimensions that differ.
 DatasetPtr tensorDataset(std::vector<HostTensor> tensors);
 
-/// `count` rows of this type, with the row's extents behind.
+/// The type of `count` samples of this type stacked: [count, extents of the sample].
 TensorType batchType(const TensorType& sample, std::int64_t count);
-/// Tensors for `count` samples, not shared with anything.
+/// New tensors with room for `count` samples.
 std::vector<HostTensor> makeBatch(const Types& types, std::int64_t count);
-/// Stacks samples of equal types. Throws InvalidArgument naming sample `first` + i that differs.
+/// Stacks samples of equal types. Throws InvalidArgument for a sample i that differs and names it
+/// as sample `first` + i.
 std::vector<HostTensor> stack(std::span<const Sample> samples, std::int64_t first);
 
 }  // namespace sluice::data

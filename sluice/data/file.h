@@ -1,4 +1,4 @@
-// Files as bytes, mapped. Errors name the file.
+// Maps files into memory. Errors name the file.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace sluice::data {
 
-/// A file in memory without a copy, read only. Copies share the mapping, which lives as long as the
-/// last of them. A file must not shrink while it is mapped.
+/// A read-only mapping of a file. Copies of the object share the mapping, which lives as long as
+/// the last of them. A file must not shrink while it is mapped.
 class MappedFile {
  public:
   /// Throws FileError.
@@ -23,7 +23,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// A number of `count` bytes, least significant first; the caller knows that they are there.
+/// Reads a number of `count` bytes, least significant first. The bytes must exist; this is not
+/// checked.
 std::uint64_t littleEndian(std::string_view bytes, std::size_t offset, std::size_t count);
 
 }  // namespace sluice::data

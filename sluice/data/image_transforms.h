@@ -1,6 +1,6 @@
-// Images of bytes as normalised floats, and normalisation of floats: what toTensor and normalize
-// return. A byte has 256 values, so the whole transform is one table per channel, and every float
-// is rounded once. Private to the data module.
+// The datasets that toTensor and normalize return: images of bytes as normalised floats, and
+// normalised floats. A byte has 256 values, so the whole transform of an image is one table per
+// channel, and every float is rounded once. Private to the data module.
 #pragma once
 
 #include <array>
@@ -10,11 +10,11 @@
 
 namespace sluice::data {
 
-/// Mean and deviation by channel; one value stands for all channels.
+/// The mean and standard deviation by channel; a single value stands for all channels.
 struct Normalization {
   std::vector<double> mean = {0.0};
   std::vector<double> deviation = {1.0};
-  /// Throws InvalidArgument for another number of values, or a deviation of 0.
+  /// Throws InvalidArgument for another number of values and for a deviation of 0.
   void require(std::int64_t channels) const;
   double of(double x, std::size_t channel) const {
     return (x - mean[channel % mean.size()]) / deviation[channel % deviation.size()];
@@ -41,8 +41,8 @@ class ImageDataset : public Dataset {
   DatasetPtr inner_;
   std::size_t tensor_;
   bool normalized_ = false;
-  TensorType bytes_;  // of an image of the inner dataset
-  Types types_;       // of a sample
+  TensorType bytes_;  // type of an image in the inner dataset
+  Types types_;       // types of a sample
   std::size_t channels_ = 1;
   std::vector<Table> tables_;  // by channel
 };
@@ -59,7 +59,7 @@ class NormalizedDataset : public Dataset {
   void read(std::span<const std::int64_t> indices, std::span<HostTensor> rows) const override;
 
  private:
-  /// Of whole samples behind each other.
+  /// Normalises the values of consecutive whole samples.
   void apply(std::span<float> values) const;
 
   DatasetPtr inner_;

@@ -1,5 +1,5 @@
-// InfeedQueue: elements of a dataset on their way to a running model, one per micro-batch. A thread
-// of its own reads ahead; whoever runs the model dequeues.
+// InfeedQueue: passes the elements of a dataset to a running model, one per micro-batch. The
+// queue's own thread reads ahead; the model's run dequeues.
 #pragma once
 
 #include <chrono>
@@ -16,31 +16,33 @@ namespace sluice::data {
 
 class InfeedQueue {
  public:
-  /// Every element of the dataset is what one micro-batch gets, see batch(). `names` are for
-  /// elements with named tensors. Starts to read at once. Throws InvalidArgument for a depth below
-  /// 1.
+  /// Every element of the dataset is one micro-batch; batch() makes such elements from samples.
+  /// `names` are the names of an element's tensors, if they have any. Starts to read immediately.
+  /// Throws InvalidArgument for a depth below 1.
   explicit InfeedQueue(IterablePtr dataset,
                        std::int64_t prefetchDepth = 3,
                        std::vector<std::string> names = {});
 
-  /// Of an element; waits for the first. Throws InvalidArgument if there is none, or the dataset's
-  /// error.
+  /// The types of an element's tensors. Waits for the first element. Throws InvalidArgument if
+  /// there is none, and the dataset's error.
   const Types& types();
-  /// Until types() would not wait; false: not within this time (0: any). Throws Cancelled as
-  /// dequeue() does.
+  /// Waits until types() would not wait. Returns false if this takes longer than `atMost` (0: no
+  /// limit). Throws Cancelled as dequeue() does.
   bool awaitTypes(std::chrono::milliseconds atMost);
   const std::vector<std::string>& names() const { return names_; }
 
-  /// The next element. Waits. Throws InvalidArgument at the end of the dataset, for an element of
-  /// other types than the first, and once closed; the dataset's errors with the element's number.
+  /// Waits for the next element and returns it. Throws InvalidArgument at the end of the dataset,
+  /// for an element whose types differ from those of the first, and once closed; also throws the
+  /// dataset's errors, with the number of the element.
   std::vector<HostTensor> dequeue();
-  /// How many were dequeued.
+  /// The number of elements dequeued so far.
   std::int64_t dequeued() const;
 
-  /// Ends the queue: whoever waits in it, or will, gets an error. Any thread may call it.
+  /// Ends the queue: dequeue throws, in threads that wait already and in later calls. Any thread
+  /// may call it.
   void close() { prefetcher_.close(); }
-  /// The run that dequeues ends early: dequeue throws Cancelled, now or later, until resume(). No
-  /// element is lost.
+  /// Called when the run that dequeues ends early. Until resume(), dequeue throws Cancelled, in
+  /// threads that wait already and in later calls. No element is lost.
   void interrupt() { prefetcher_.interrupt(); }
   void resume() { prefetcher_.resume(); }
 
@@ -49,9 +51,9 @@ class InfeedQueue {
 
   IterablePtr dataset_;
   std::vector<std::string> names_;
-  std::int64_t produced_ = 0;                     // by the thread of the prefetcher
-  mutable std::mutex mutex_;                      // guards what follows but for the prefetcher
-  std::optional<std::vector<HostTensor>> first_;  // was taken for its types
+  std::int64_t produced_ = 0;                     // used by the prefetcher's thread only
+  mutable std::mutex mutex_;                      // guards the members below except the prefetcher
+  std::optional<std::vector<HostTensor>> first_;  // taken early for its types
   Types types_;
   std::int64_t dequeued_ = 0;
   Prefetcher prefetcher_;

@@ -1,5 +1,6 @@
-// NumPy's file formats: .npy holds one array, .npz is a zip archive of them, plain or deflated.
-// Readers take untrusted files: what does not explain itself is a FileError that names the file.
+// NumPy's file formats: an .npy file holds one array, an .npz file is a zip archive of such files,
+// plain or deflated. The files need not be trusted: anything invalid is a FileError that names the
+// file.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@
 
 namespace sluice::data {
 
-/// One array: numbers and booleans of either byte order, in C or Fortran order; the tensor is
-/// row-major. Throws FileError.
+/// Reads one array of numbers or booleans, with either byte order and in C or Fortran order. The
+/// tensor is row-major. Throws FileError.
 HostTensor readNpy(const std::string& path);
-/// The bytes of a file; `name` is for messages.
+/// Parses the contents of a file; `name` is for messages.
 HostTensor parseNpy(std::string_view bytes, const std::string& name);
 
 /// The arrays of an archive by their names, without ".npy". Checks sizes and CRC-32. Throws
-/// FileError, also when the arrays have more than `maxBytes` unpacked (none given: see
+/// FileError, also if the arrays have more than `maxBytes` bytes when unpacked (default:
 /// defaultInflateLimit).
 std::map<std::string, HostTensor> readNpz(const std::string& path,
                                           std::optional<std::uint64_t> maxBytes = {});

@@ -1,6 +1,6 @@
-// OutfeedQueue: results of a running model on their way to the host. The model puts the tensors of
-// every iteration and replica; any thread dequeues whole iterations, while the model runs or after.
-// Nothing is lost: a queue with a capacity makes the model wait.
+// OutfeedQueue: passes the results of a running model to the host. The model puts in the tensors of
+// every iteration and replica. Any thread dequeues complete iterations, while the model runs or
+// afterwards. Nothing is lost: a queue with a capacity makes the model wait when it is full.
 #pragma once
 
 #include <condition_variable>
@@ -17,52 +17,53 @@ namespace sluice::data {
 
 enum class OutfeedMode : std::uint8_t {
   All,  ///< every iteration
-  Last  ///< the newest one only
+  Last  ///< only the newest one
 };
 
 class OutfeedQueue {
  public:
-  /// Capacity: iterations that the queue holds before the model waits for somebody to dequeue them;
-  /// 0: any number. Throws InvalidArgument if it is negative.
+  /// The capacity is the number of iterations that the queue holds; when it is full, the model
+  /// waits until some are dequeued. 0: no limit. Throws InvalidArgument for a negative capacity.
   explicit OutfeedQueue(OutfeedMode mode = OutfeedMode::All, std::int64_t capacity = 0);
 
   OutfeedMode mode() const { return mode_; }
 
-  /// What an iteration puts: tensors of these types of each replica, with names or without. Once
-  /// per queue; the same again changes nothing. Throws InvalidArgument for another definition.
+  /// Declares what an iteration puts in for each replica: tensors of these types, with or without
+  /// names. Throws InvalidArgument for a second definition that differs from the first.
   void define(const Types& types,
               std::int64_t replicas = 1,
               const std::vector<std::string>& names = {});
-  /// A run begins: what an earlier one left unfinished is dropped.
+  /// Called when a run begins. Drops iterations that an earlier run left incomplete.
   void begin();
-  /// The run that began ends early: put throws Cancelled, now or later, until the next begin.
+  /// Called when a run ends early. Until the next begin(), put throws Cancelled, in threads that
+  /// wait already and in later calls.
   void interrupt();
-  /// The next value of a tensor of a replica. Waits while the queue is full. Throws InvalidArgument
-  /// once closed.
+  /// Puts in the next value of a replica's tensor. Waits while the queue is full. Throws
+  /// InvalidArgument once the queue is closed.
   void put(std::size_t tensor, std::int64_t replica, const void* data);
 
-  /// Of mode All: all whole iterations that have arrived, possibly none, as [n, shape] or, of
-  /// several replicas, [n, replicas, shape]. Of mode Last: the newest as [shape] or [replicas,
-  /// shape]; it stays. Does not wait. Throws InvalidArgument before define, and in mode Last before
-  /// the first iteration.
+  /// Does not wait. In mode All, returns all complete iterations, possibly none, as [n, shape] or,
+  /// with several replicas, [n, replicas, shape]. In mode Last, returns the newest iteration as
+  /// [shape] or [replicas, shape] and keeps it. Throws InvalidArgument before define, and in mode
+  /// Last before the first iteration.
   std::vector<HostTensor> dequeue();
   /// The same by name. Throws InvalidArgument if the tensors have none.
   std::map<std::string, HostTensor> dequeueNamed();
-  /// Until so many iterations can be dequeued (mode Last: since the last dequeue). False: the queue
-  /// was closed before.
+  /// Waits until this many iterations can be dequeued; in mode Last, until this many have arrived
+  /// since the last dequeue. Returns false if the queue is closed first.
   bool await(std::int64_t iterations = 1);
-  /// How many whole iterations can be dequeued now.
+  /// The number of complete iterations that can be dequeued now.
   std::int64_t size() const;
 
-  /// Nothing more comes: who awaits goes on, and what is in the queue can still be dequeued. A
-  /// model that puts more gets an error. Any thread may call it.
+  /// Declares that no more results will come. Threads in await return, and what is in the queue can
+  /// still be dequeued. A later put throws. Any thread may call it.
   void close();
 
  private:
   /// One iteration: the tensors of all replicas.
   struct Slot {
     std::vector<HostTensor> tensors;  // [replicas, shape]
-    std::size_t missing = 0;          // tensors and replicas that have not been put
+    std::size_t missing = 0;          // values of tensors and replicas that have not arrived
   };
   void requireDefined() const;
   std::int64_t complete() const;
@@ -72,7 +73,7 @@ class OutfeedQueue {
 
   OutfeedMode mode_;
   std::int64_t capacity_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   bool defined_ = false;
   bool closed_ = false;
@@ -83,7 +84,7 @@ class OutfeedQueue {
   std::deque<Slot> slots_;
   std::int64_t first_ = 0;            // iteration of the first slot
   std::vector<std::int64_t> counts_;  // values put, by tensor and replica
-  std::int64_t arrived_ = 0;          // whole iterations since the last dequeue, of mode Last
+  std::int64_t arrived_ = 0;          // complete iterations since the last dequeue; for mode Last
 };
 
 }  // namespace sluice::data

@@ -1,4 +1,4 @@
-// The elements behind the header of a file that holds one tensor.
+// Reads the elements that follow the header of a file with one tensor.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace sluice::data {
 
 enum class ByteOrder : std::uint8_t { Little, Big };
 
-/// `payload` as a tensor; throws FileError naming the file unless it has the type's size.
+/// Converts `payload` to a tensor. Throws FileError, which names the file, unless it has the size
+/// of the type.
 HostTensor fromPayload(const TensorType& type,
                        std::string_view payload,
                        ByteOrder order,

@@ -1,6 +1,6 @@
-// Prefetcher: runs a producer in a thread of its own and keeps up to `depth` of its batches ready.
-// Batches arrive in the order they were made; an error of the producer arrives behind those made
-// before it, and again at every later take.
+// Prefetcher: runs a producer in its own thread and keeps up to `depth` of its batches ready.
+// take() returns batches in the order in which they were made. If the producer throws, take() first
+// returns the batches made before and then throws that error, again at every later call.
 #pragma once
 
 #include <chrono>
@@ -18,36 +18,37 @@
 
 namespace sluice::data {
 
-/// What follows when the producer has nothing more, which it says with an empty result.
+/// What happens after the producer returns nullopt, which means that it has nothing more.
 enum class AtEnd : std::uint8_t {
-  Stop,     ///< nothing
-  Pause,    ///< it is asked again once somebody waits for more
-  Continue  ///< it is asked again at once
+  Stop,     ///< it is not called again
+  Pause,    ///< it is called again once take() waits for more
+  Continue  ///< it is called again immediately
 };
 
 class Prefetcher {
  public:
   using Producer = std::function<std::optional<Batch>()>;
 
-  /// Starts at once. Throws InvalidArgument unless `depth` is positive.
+  /// Starts the thread. Throws InvalidArgument unless `depth` is positive.
   Prefetcher(Producer producer, std::int64_t depth, AtEnd atEnd);
-  /// Waits for the call of the producer that is under way.
+  /// Waits for the producer's running call, if there is one.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// The next batch, or nothing once per end (with AtEnd::Stop: from the end on). Waits. Throws the
-  /// producer's error, or InvalidArgument once closed.
+  /// Waits for the next batch and returns it. Returns nullopt once per end of the producer, with
+  /// AtEnd::Stop at every call from then on. Throws the producer's error, and InvalidArgument once
+  /// closed.
   std::optional<Batch> take();
-  /// Until take would not wait; false: not within this time (0: any). Throws Cancelled between
-  /// interrupt() and resume().
+  /// Waits until take() would not wait. Returns false if this takes longer than `atMost` (0: no
+  /// limit). Throws Cancelled between interrupt() and resume().
   bool await(std::chrono::milliseconds atMost);
-  /// Whoever waits in take, now or later, gets an error.
+  /// Makes take() throw, in threads that wait already and in later calls.
   void close();
-  /// The same, with Cancelled, until resume().
+  /// The same with Cancelled, until resume().
   void interrupt();
   void resume();
-  /// Batches that are ready.
+  /// The number of batches that are ready.
   std::int64_t ready() const;
 
  private:
@@ -56,17 +57,18 @@ class Prefetcher {
     std::exception_ptr error;
   };
   void loop();
-  /// Until there is room, and behind an end until somebody wants more. False: stop.
+  /// Waits until there is room and, after an end, until take() wants more. Returns false if the
+  /// thread must stop.
   bool awaitRoom();
   void requireGoing() const;
 
   Producer producer_;
   std::size_t depth_;
   AtEnd atEnd_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Item>> items_;
-  bool paused_ = false;  // behind an end
+  bool paused_ = false;  // after an end
   bool closed_ = false;
   bool interrupted_ = false;
   std::thread thread_;

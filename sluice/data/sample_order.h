@@ -1,5 +1,5 @@
-// The order in which an epoch visits the samples: a permutation that depends on nothing but the
-// number of samples, the seed and the epoch.
+// The order in which an epoch visits the samples: a permutation that depends only on the number of
+// samples, the seed and the epoch.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace sluice::data {
 
 enum class Shuffle : std::uint8_t { No, Yes };
 
-/// 0, 1, ... or, shuffled, a permutation of them.
+/// The indices 0, 1, ..., or a permutation of them if they are shuffled.
 std::vector<std::int64_t> sampleOrder(std::int64_t samples,
                                       Shuffle shuffle,
                                       std::uint64_t seed,

@@ -1,4 +1,4 @@
-// Samples on their way into the rows of a batch, with errors that name them.
+// Writes samples into the rows of a batch, with errors that name the sample.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace sluice::data {
 
-/// Row `at` of each tensor becomes the sample. Throws InvalidArgument for one of other types.
+/// Writes the sample to row `at` of each tensor. Throws InvalidArgument if its types differ.
 void writeRow(std::span<const HostTensor> sample, std::span<HostTensor> rows, std::int64_t at);
 
-/// Runs `action` and adds the sample to its error, whatever its type.
+/// Runs `action`. If it throws an error of any type, adds the number of the sample to it.
 template <class Action>
 void ofSample(std::int64_t index, const Action& action) {
   try {

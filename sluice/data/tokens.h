@@ -1,6 +1,6 @@
-// A file of token numbers for language models, mapped into memory: files of any size cost no memory
-// of their own. Sample i is a window of the file, and the same window one token further: what the
-// model reads and what it should say next.
+// A file of token numbers for language models, mapped into memory, so that even a large file takes
+// no memory of its own. Sample i is a window of the file and the same window one token later: what
+// the model reads and what it should predict.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 namespace sluice::data {
 
 struct TokenOptions {
-  std::int64_t sequence = 128;  ///< tokens of a sample
-  std::int64_t stride = 0;      ///< from one sample to the next; 0: the sequence
-  DType stored = DType::U16;    ///< in the file, little-endian: an integer type
-  DType as = DType::I64;        ///< in a sample
-  std::size_t headerBytes = 0;  ///< skipped at the begin of the file
-  std::int64_t vocabulary = 0;  ///< a token of it or above is an error; 0: not checked
+  std::int64_t sequence = 128;  ///< tokens per sample
+  std::int64_t stride = 0;      ///< tokens from one sample to the next; 0: `sequence`
+  DType stored = DType::U16;    ///< integer type in the file, little-endian
+  DType as = DType::I64;        ///< type in a sample
+  std::size_t headerBytes = 0;  ///< skipped at the start of the file
+  std::int64_t vocabulary = 0;  ///< tokens must be below this; 0: not checked
 };
 
-/// Samples {tokens, next tokens}, [sequence] each. Throws FileError for a file that cannot be
-/// mapped, holds a part of a token or less than one sample; InvalidArgument for options that make
-/// no sense.
+/// Samples are {tokens, next tokens}, [sequence] each. Throws FileError for a file that cannot be
+/// mapped, ends with a part of a token, or has less than one sample, and InvalidArgument for
+/// options that make no sense.
 DatasetPtr tokenDataset(const std::string& path, const TokenOptions& options);
 
 }  // namespace sluice::data

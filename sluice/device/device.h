@@ -1,6 +1,7 @@
 // The device interface: about ten calls. A device is a kernel table, memory and queues; it knows
-// nothing of programs, schedules or strategies. Public functions check, the private virtuals do.
-// What a thread needs before it may use a device is the device's own business.
+// nothing about programs, schedules or strategies. Public functions check their arguments and call
+// private virtual functions. If a thread must prepare itself before it uses a device, the device
+// does that in each call.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +18,13 @@
 
 namespace sluice::device {
 
-/// A way for data; 0: not known, or no limit.
+/// A path for data. 0 means not known, or no limit.
 struct Link {
   double bytesPerSecond = 0;
   double latencySeconds = 0;
 };
 
-/// Multiplications and additions per second by type of the operands; 0: not known.
+/// Multiplications and additions per second, by operand type. 0 means not known.
 struct ComputeRates {
   double f32 = 0;
   double f16 = 0;
@@ -36,23 +37,23 @@ struct DeviceInfo {
   std::string description;  ///< processor, instruction set, library versions: the scope of R10
   int index = 0;
   int threads = 1;
-  std::size_t memoryBytes = 0;  ///< the budget, of each share; 0: not limited
-  std::size_t ownBytes = 0;     ///< of the budget, what the kind itself takes
+  std::size_t memoryBytes = 0;  ///< the budget of each share; 0: not limited
+  std::size_t ownBytes = 0;     ///< the part of the budget that the kind itself takes
   std::size_t alignment = 64;   ///< of every buffer
   bool hostReadable = true;     ///< the host may read its memory
   bool asynchronous = false;    ///< queues return before the work is done
-  int physicalId = 0;           ///< devices with the same one share hardware
-  int shares = 1;               ///< among so many, each with these threads and this budget
-  int copyEngines = 0;          ///< copies that run beside kernels; 0: the host's threads
+  int physicalId = 0;           ///< devices with the same number share hardware
+  int shares = 1;               ///< number of sharers, each with these threads and this budget
+  int copyEngines = 0;          ///< copies that can run beside kernels; 0: the host's threads copy
   double launchSeconds = 0;     ///< fixed cost of a launch; 0: not known
   ComputeRates rates = {};
-  double memoryBytesPerSecond = 0;  ///< read and written; 0: not known
+  double memoryBytesPerSecond = 0;  ///< reads and writes together; 0: not known
   Link hostLink = {};
   Link peerLink = {};  ///< to another device of the kind
 };
 
-/// One kernel of a segment, with its operands as indices into the table of buffers that the
-/// executable is run with; -1 means none.
+/// One kernel of a segment. Its operands are indices into the table of buffers that the executable
+/// runs with; -1 means none.
 struct KernelCall {
   const ir::OpDef* def = nullptr;
   ir::Attrs attrs;
@@ -67,7 +68,7 @@ struct KernelCall {
   ir::OpView view() const { return {*def, attrs, inputTypes, outputTypes}; }
 };
 
-/// Memory of the host in the role of `kind`; throws OutOfMemory that names the owner.
+/// Allocates host memory for use as `kind`; throws OutOfMemory naming the owner.
 std::unique_ptr<Memory> allocateOnHost(MemoryKind kind, std::size_t bytes, const DeviceInfo& owner);
 
 class Device {
@@ -79,21 +80,21 @@ class Device {
 
   virtual const DeviceInfo& info() const = 0;
   virtual const KernelTable& kernels() const = 0;
-  /// For kernels, aligned as `info` says; throws OutOfMemory.
+  /// Allocates memory for kernels, aligned as `info` says; throws OutOfMemory.
   std::unique_ptr<Memory> allocate(std::size_t bytes);
-  /// Memory of the host that copies of this device are quickest from and to.
+  /// Allocates host memory that this device can copy from and to most quickly.
   std::unique_ptr<Memory> allocatePinned(std::size_t bytes) { return doAllocatePinned(bytes); }
-  /// Makes the kernels of a segment; fails with Unsupported if a library answers otherwise than
+  /// Makes the kernels of a segment. Throws Unsupported if a library now answers differently than
   /// when the choices were made.
   std::unique_ptr<Executable> prepare(std::span<const KernelCall> calls) {
     return doPrepare(calls);
   }
-  /// A launch of the executable with these addresses, for `Queue::replay`; null: the kind gains
-  /// nothing by it.
+  /// Captures a launch of the executable with these addresses for `Queue::replay`. Returns null if
+  /// the kind gains nothing by it.
   std::unique_ptr<Capture> capture(Executable& executable, std::span<const Address> buffers) {
     return doCapture(executable, buffers);
   }
-  /// Any thread may use a queue, one at a time; it must end before the device.
+  /// Any thread may use the queue, one at a time; the queue must be destroyed before the device.
   virtual std::unique_ptr<Queue> makeQueue() = 0;
   virtual std::unique_ptr<Event> makeEvent() = 0;
 

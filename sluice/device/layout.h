@@ -1,5 +1,5 @@
-// How the elements of a tensor lie in memory. Values are always defined by their logical row-major
-// order; a layout only stores them otherwise, so a change of layout changes no bits (rule R2).
+// How the elements of a tensor are stored in memory. Values are always defined by their logical
+// row-major order; a layout only changes where they are stored, so it changes no bits (rule R2).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct Layout {
   enum class Kind : std::uint8_t {
     Plain,         ///< row-major
     ChannelsLast,  ///< axis 1 innermost; rank 3 to 5
-    Opaque         ///< what `blob` says, understood by one kind of device only
+    Opaque         ///< described by `blob`, which only one kind of device understands
   };
   Kind kind = Kind::Plain;
   std::string blob = {};
@@ -24,7 +24,7 @@ struct Layout {
   static Layout channelsLast() { return {.kind = Kind::ChannelsLast}; }
 
   bool isPlain() const { return kind == Kind::Plain; }
-  /// Bytes that a tensor of this type takes in this layout.
+  /// The size in bytes of a tensor of this type in this layout.
   std::size_t bytes(const TensorType& type) const {
     return kind == Kind::Opaque ? opaqueBytes : type.bytes();
   }
@@ -32,7 +32,7 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// Strides in elements, by logical axis; not for opaque layouts.
+/// Strides in elements, by logical axis. The layout must not be opaque.
 std::vector<std::int64_t> strides(const Shape& shape, const Layout& layout);
 
 }  // namespace sluice::device

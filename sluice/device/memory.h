@@ -1,6 +1,6 @@
 // Memory that a device works on, and addresses in it. An address is opaque: only the kind of device
-// that made a memory knows where it is. The host may use what `host` gives, and that is null for
-// memory that only the device can read.
+// that made a memory knows where it is. The host may use the pointer that `host` returns, which is
+// null for memory that only the device can read.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace sluice::device {
 
-/// Device: what kernels work on. Pinned: the host's, and a device can copy from and to it by
-/// itself. Host: any other memory of the host.
+/// Device: kernels work on it. Pinned: host memory that a device can copy from and to by itself.
+/// Host: any other host memory.
 enum class MemoryKind : std::uint8_t { Device, Pinned, Host };
 std::string_view name(MemoryKind kind);
 
 class Memory;
 
-/// A byte of a memory, which must outlive every use of the address.
+/// A byte of a memory; the memory must outlive every use of the address.
 struct Address {
   const Memory* memory = nullptr;
   std::size_t offset = 0;
@@ -33,7 +33,7 @@ class Memory {
 
   MemoryKind kind() const { return kind_; }
   std::size_t bytes() const { return bytes_; }
-  /// Where the host finds it; null: nowhere.
+  /// The address for the host; null if the host cannot read the memory.
   std::byte* host() const { return host_; }
   Address at(std::size_t offset = 0) const { return {this, offset}; }
 
@@ -47,18 +47,18 @@ class Memory {
   std::size_t bytes_;
 };
 
-/// Bytes that the host owns, for a copy from or to them; must outlive it.
+/// Wraps bytes that the host owns, to copy from or to them. The bytes must outlive this object.
 class HostMemory final : public Memory {
  public:
   HostMemory(void* data, std::size_t bytes)
       : Memory(MemoryKind::Host, static_cast<std::byte*>(data), bytes) {}
-  /// Only to be copied from.
+  /// For memory that is only copied from.
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
   HostMemory(const void* data, std::size_t bytes) : HostMemory(const_cast<void*>(data), bytes) {}
 };
 
-/// Where the host finds a byte; null for an address of no memory, as tensors without elements may
-/// have. Throws InternalError where the host cannot read.
+/// The address of a byte for the host; null if the address has no memory, as for tensors without
+/// elements. Throws InternalError if the host cannot read the memory.
 std::byte* hostPointer(Address address);
 
 }  // namespace sluice::device

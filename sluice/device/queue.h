@@ -1,8 +1,8 @@
-// Queue: the work of one lane of a device, in order. Every call returns once the work is known to
-// the device; on a kind that runs on the host that is when it is done, on others it may be earlier.
-// Queues of one kind are ordered among each other by events, which the host can wait for, too. What
-// goes wrong in work that was accepted ends the rest of the queue: `failure` has it, `finish`
-// throws it. Public functions check, the private virtuals do.
+// Queue: the work of one lane of a device, in order. Every call returns once the device knows the
+// work: on a kind that runs on the host the work is then done, on other kinds it may be pending.
+// Events order the queues of one kind among each other, and the host can wait for them, too. If
+// accepted work fails, the rest of the queue is skipped: `failure` returns the exception and
+// `finish` throws it. Public functions check their arguments and call private virtual functions.
 #pragma once
 
 #include <atomic>
@@ -18,18 +18,18 @@
 
 namespace sluice::device {
 
-/// Nanoseconds since some moment.
+/// Returns nanoseconds since some fixed moment.
 using Clock = std::int64_t (*)();
 std::int64_t steadyNanoseconds();
 
-/// What a queue writes in its order, for the host to read at any time: the number of a task, and
-/// when that was.
+/// A queue writes a stamp in its order, and the host can read it at any time: the number of a task,
+/// and the time when it was reached.
 struct Stamp {
   std::atomic<std::int64_t> number{0};
   std::atomic<std::int64_t> time{0};
 };
 
-/// A place in a queue's work. It may be recorded again and then stands for the later place.
+/// A place in a queue's work. If it is recorded again, it stands for the later place.
 class Event {
  public:
   Event() = default;
@@ -38,9 +38,9 @@ class Event {
   virtual ~Event() = default;
 
   bool isRecorded() const { return recorded_.load(std::memory_order_relaxed); }
-  /// Whether all work before it is over; also after a failure.
+  /// Whether all work before it has ended, be it by a failure.
   bool isDone() const;
-  /// Waits for that, at most so long; false: it is not.
+  /// Waits until isDone, for at most the given time; returns false if time ran out.
   bool await(std::chrono::milliseconds atMost) const;
 
  private:
@@ -51,8 +51,8 @@ class Event {
   std::atomic<bool> recorded_{false};
 };
 
-/// A prepared segment: kernels made, libraries asked. Runs on the queues of the device that made
-/// it.
+/// A prepared segment: its kernels are made and its libraries initialised. It runs on the queues of
+/// the device that made it.
 class Executable {
  public:
   Executable() = default;
@@ -61,7 +61,7 @@ class Executable {
   virtual ~Executable() = default;
 };
 
-/// A launch with its addresses, ready to run any number of times; it must end before its
+/// A launch with its addresses, ready to run any number of times. It must be destroyed before its
 /// executable and the memories.
 class Capture {
  public:
@@ -78,37 +78,37 @@ class Queue {
   Queue& operator=(const Queue&) = delete;
   virtual ~Queue() = default;
 
-  /// What kernels that follow are told about the step. It is written to memory in the order of the
-  /// queue and read there when a kernel runs, so that a captured launch can run with other numbers.
+  /// Sets what later kernels know about the step. The numbers are written to memory in queue order
+  /// and read when a kernel runs, so that a captured launch can run with new numbers.
   void setRun(const ir::RunInfo& info) { doSetRun(info); }
-  /// `buffers` are addresses by the indices of the segment's KernelCalls; read during the call
-  /// only.
+  /// `buffers` holds the addresses for the indices in the segment's KernelCalls; it is read only
+  /// during the call.
   void launch(Executable& executable, std::span<const Address> buffers) {
     doLaunch(executable, buffers);
   }
-  /// The same launch again; of a capture of the queue's device.
+  /// Repeats a captured launch; the capture must come from the queue's device.
   void replay(Capture& capture) { doReplay(capture); }
-  /// Both ends must be in memory of this kind, or in memory of the host.
+  /// Both addresses must be in memory of this kind or of the host.
   void copy(Address to, Address from, std::size_t bytes);
   void fill(Address to, std::byte value, std::size_t bytes);
-  /// Adds up elements of a float type in the order of `from`, each sum rounded to the type; `to`
-  /// may be none of them.
+  /// Adds up elements of a float type in the order of `from` and rounds each sum to the type. `to`
+  /// must not be one of `from`.
   void sum(Address to, std::span<const Address> from, DType type, std::int64_t elements);
   void record(Event& event);
-  /// What follows begins after the event, which a queue of the same kind has recorded.
+  /// Later work starts after the event, which a queue of the same kind must have recorded.
   void wait(const Event& event);
   void stamp(Stamp& stamp, std::int64_t number) { doStamp(stamp, number, clock_); }
-  /// Returns when everything is done, or throws what went wrong; the queue is as new then.
+  /// Returns when all work is done, or throws its exception; after that the queue is usable again.
   void finish() { doFinish(); }
-  /// Whether nothing is left to do.
+  /// Whether no work is left.
   bool isIdle() const { return doIsIdle(); }
-  /// What went wrong since the last finish(), so far.
+  /// The exception of work since the last finish(), or null.
   std::exception_ptr failure() const { return doFailure(); }
 
-  /// Once the flag is set, work may end before and between kernels with Cancelled. Null: it never
-  /// does. Only while the queue is idle.
+  /// Once the flag is set, work may end with Cancelled before and between kernels. Null: never.
+  /// Call only while the queue is idle.
   void stopWhen(const std::atomic<bool>* flag) { stop_ = flag; }
-  /// The clock of stamps; only while the queue is idle.
+  /// Sets the clock of stamps. Call only while the queue is idle.
   void useClock(Clock clock) { clock_ = clock; }
 
  protected:
@@ -135,7 +135,7 @@ class Queue {
   Clock clock_ = steadyNanoseconds;
 };
 
-/// Copies from and to the host and waits for it; `queue` was idle.
+/// Copies from (or to) the host and waits until it is done. The queue must be idle.
 void copyIn(Queue& queue, Address to, const void* from, std::size_t bytes);
 void copyOut(Queue& queue, void* to, Address from, std::size_t bytes);
 

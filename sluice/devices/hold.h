@@ -1,5 +1,5 @@
-// Devices that a program has acquired: while it holds them, nobody else of the process gets them.
-// Kinds of which there are any number are not counted.
+// Devices that a program has acquired: while it holds them, no other part of the process can get
+// them. Kinds with an unlimited number of devices are not counted.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace sluice::devices {
 
-/// Gives the devices back when the last copy of it ends.
+/// Returns the devices when its last copy is destroyed.
 using Hold = std::shared_ptr<const void>;
 
-/// How many devices of the kind nobody holds; any number for a kind that is not counted.
+/// How many devices of the kind are not held; unlimited for a kind that is not counted.
 std::int64_t freeDevices(const KindInfo& kind);
-/// Throws DeviceError, which says why, if there are not that many.
+/// Throws DeviceError, which says why, if fewer than `count` devices are free.
 Hold holdDevices(const KindInfo& kind, std::int64_t count);
 
 }  // namespace sluice::devices

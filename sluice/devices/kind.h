@@ -1,5 +1,5 @@
-// The table of kinds that the registry works on. For registry.cpp, and for tests that bring kinds
-// of their own: one that cannot be used here, one of few devices.
+// The table of kinds that the registry uses. Private to registry.cpp and to tests that add their
+// own kinds, such as a kind that cannot be used here or one with few devices.
 #pragma once
 
 #include <memory>
@@ -17,11 +17,11 @@ struct Kind {
   std::string_view name;
   std::string_view summary;
   std::string (*unusable)();      ///< why it cannot be used here; empty: it can
-  std::optional<int> (*count)();  ///< devices of the machine; none: made on demand, any number
+  std::optional<int> (*count)();  ///< devices of the machine; none: made on demand, without limit
   std::unique_ptr<device::Device> (*make)(const DeviceRequest&);
 };
 
-// What registry.h has, for the kinds of a table.
+// The functions of registry.h, for the kinds of a table.
 DeviceList parseDevices(std::string_view text, std::span<const Kind> kinds);
 std::vector<KindInfo> deviceKinds(std::span<const Kind> kinds);
 std::unique_ptr<device::Device> makeDevice(const DeviceRequest& request,

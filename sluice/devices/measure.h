@@ -1,6 +1,6 @@
-// What a device does per second, found by running it through the device interface alone, so for
-// devices of every kind. It says what the device does now, with what else the machine does: it is
-// for people to read. Nothing that is compiled may depend on it.
+// Measures what a device does per second. It uses only the device interface, so it works for every
+// kind. The figures depend on what else the machine does at the time and are meant for people:
+// nothing that is compiled may depend on them.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@ namespace sluice::devices {
 
 struct MeasureOptions {
   device::Clock clock = device::steadyNanoseconds;
-  double secondsEach = 0.02;    ///< of each figure, or one run if that takes longer
-  std::int64_t largest = 4096;  ///< rows and columns of the matrices, at most
+  double secondsEach = 0.02;    ///< time for each figure, or one run if that takes longer
+  std::int64_t largest = 4096;  ///< maximum rows and columns of the matrices
   std::size_t copyBytes = std::size_t{32} << 20U;
 };
 
-/// The best of several runs each; 0: the device cannot do it.
+/// The best of several runs each; 0 if the device cannot do it.
 struct Measured {
   device::ComputeRates rates;         ///< of products of square matrices
-  double memoryBytesPerSecond = 0;    ///< read and written by a copy in its memory
+  double memoryBytesPerSecond = 0;    ///< reads and writes of a copy within its memory
   double fromHostBytesPerSecond = 0;  ///< of copies from pinned memory
   double toHostBytesPerSecond = 0;    ///< of copies to pinned memory
-  double launchSeconds = 0;           ///< of a kernel that has next to nothing to do
+  double launchSeconds = 0;           ///< of a kernel with almost no work
 };
 
 /// Throws OutOfMemory if its budget is too small for copyBytes twice, and what its queue throws.

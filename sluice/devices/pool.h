@@ -1,4 +1,4 @@
-// Makes the devices of a model, one after the other, as its list of names says.
+// Makes the devices of a model one after the other, as its list of names says.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,21 @@ namespace sluice::devices {
 
 class DevicePool {
  public:
-  /// `ids` are numbers of the machine's devices in the order of use; empty: as the names say.
-  /// `common` is what all devices have in common.
+  /// `ids` are the numbers of the machine's devices in the order of use; empty: the names decide.
+  /// `common` holds the settings that all devices share.
   DevicePool(DeviceList list, std::vector<std::int32_t> ids, DeviceRequest common);
 
   const DeviceList& list() const { return list_; }
   const std::vector<std::int32_t>& ids() const { return ids_; }
   const DeviceRequest& common() const { return common_; }
 
-  /// Throws InvalidArgument if fewer devices were named than so many replicas need.
+  /// Throws InvalidArgument if the list or `ids` has too few devices for this many replicas.
   void require(std::size_t devicesPerReplica, std::size_t replicas) const;
-  /// The next device. Names with an index are used up one by one; of others every replica has the
-  /// same. Throws as makeDevice does.
+  /// Makes the next device. Each name with an index is used once; names without an index are the
+  /// same for every replica. Throws as makeDevice does.
   std::unique_ptr<device::Device> make(std::size_t numberInReplica);
-  /// By name of the list a device of its kind, to ask what programs for it are like: `known`, or
-  /// one that is made for this. They end with the pool.
+  /// For each name in the list, a device of its kind that tells how to compile for it: `known`, or
+  /// one made for this purpose. The pool owns the latter.
   std::vector<const device::Device*> samples(const device::Device& known);
 
  private:

@@ -1,10 +1,10 @@
-// The kinds of devices that this build has, and how a device is named:
+// The kinds of devices in this build, and the names of devices:
 //
 //   cpu            as many devices of the kind as a model needs
 //   far*3          three devices of the kind
-//   cuda:1         the device of that number
+//   cuda:1         the device with that number
 //   cuda:0*4       four devices that share it, each with all threads and the whole budget
-//   cpu,far*2      several: a device of the model for each, the last kind for all that follow
+//   cpu,far*2      several: one device of the model for each; the last kind repeats for the rest
 //
 // A kind is one line in registry.cpp.
 #pragma once
@@ -20,11 +20,11 @@
 
 namespace sluice::devices {
 
-/// A device by its name.
+/// The name of a device.
 struct DeviceName {
   std::string kind = "cpu";
   std::optional<int> index;  ///< none: the next of its kind
-  int shares = 1;            ///< among so many devices of the name it is shared
+  int shares = 1;            ///< number of devices of the model that share it
 
   bool operator==(const DeviceName&) const = default;
   std::string str() const;
@@ -33,43 +33,42 @@ struct DeviceName {
 /// The devices of a model, in order.
 struct DeviceList {
   std::vector<DeviceName> names;
-  bool endless = true;  ///< the last name holds for all devices that follow
-  std::string source;   ///< where its text is from, for errors; empty: whoever parsed it knows
+  bool endless = true;  ///< the last name applies to all further devices
+  std::string source;   ///< origin of the text, for errors; empty: the caller knows it
 
-  /// Whatever the source.
+  /// Ignores the source.
   bool operator==(const DeviceList& other) const {
     return names == other.names && endless == other.endless;
   }
-  /// Of device i. Throws InvalidArgument if the list ends before.
+  /// The name of device i. Throws InvalidArgument if the list is too short.
   const DeviceName& at(std::size_t i) const;
   /// Whether any name has an index.
   bool isNumbered() const;
-  /// In the form that parseDevices reads.
+  /// The form that parseDevices reads.
   std::string str() const;
 };
 
-/// Throws InvalidArgument that shows the form and names the kinds for text of another form, and for
-/// a kind, index or number of shares that is not there; DeviceError that says why for a kind that
+/// Throws InvalidArgument, which shows the form and the kinds, if the text has another form or if a
+/// kind, index or number of shares does not exist. Throws DeviceError, which says why, if a kind
 /// cannot be used here.
 DeviceList parseDevices(std::string_view text);
 
-/// What a user chose: the text, else SLUICE_DEVICE, else "cpu". Errors say if it is the variable's
-/// text.
+/// The user's choice: the text, else SLUICE_DEVICE, else "cpu". Errors say if the variable gave it.
 DeviceList chosenDevices(std::string_view text);
 
 struct KindInfo {
   std::string_view name;
-  std::string_view summary;  ///< a sentence for people
+  std::string_view summary;  ///< one sentence for people
   std::string unusable;      ///< why it cannot be used here; empty: it can
-  std::optional<int> count;  ///< devices of the machine; none: any number, made on demand
+  std::optional<int> count;  ///< devices of the machine; none: made on demand, without limit
   device::DeviceInfo info;   ///< of a device of the kind, if it can be used
 };
-/// All kinds that were built, in the order of registry.cpp.
+/// All kinds in this build, in the order of registry.cpp.
 std::vector<KindInfo> deviceKinds();
 
 struct DeviceRequest {
   DeviceName name;
-  int number = 0;  ///< its index if the name has none
+  int number = 0;  ///< the index, if the name has none
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: not limited
   device::Tuning tuning = {};

@@ -21,7 +21,7 @@ class Graph;
 /// A nested graph: immutable once it is an attribute, so copies of the owner may share it.
 using GraphRef = std::shared_ptr<const Graph>;
 
-/// The order of the alternatives is that of AttrKind.
+/// The alternatives are in the order of AttrKind.
 using Attr = std::variant<std::int64_t,
                           double,
                           bool,
@@ -42,8 +42,9 @@ inline AttrKind kindOf(const Attr& attr) {
 /// Deep equality: tensors by bits, subgraphs by structure, NaN equal to NaN.
 bool equal(const Attr& a, const Attr& b);
 
-/// One name and value; the constructors only spare callers from spelling int64_t and string. All
-/// members are out of line: a variant of nine types is dear to compile, and every op makes some.
+/// One name with its value; the constructors only save callers from spelling int64_t and string.
+/// All members are defined out of line: a variant of nine types is slow to compile, and every op
+/// makes some.
 struct NamedAttr {
   std::string name;
   Attr value;
@@ -86,7 +87,7 @@ class Attrs {
   void set(NamedAttr item);
   const Attr* find(std::string_view name) const;
 
-  // Typed access; a missing name or another kind is an InternalError (the op's schema was checked).
+  // Typed access. A missing name or a wrong kind is an InternalError (the op's schema was checked).
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
   bool flag(std::string_view name) const;

@@ -1,6 +1,6 @@
-// Graph: a copyable value that owns ops by id, in one execution order. Names are for people;
-// identity is the id. Every change goes through the few methods below, which keep the order and the
-// types right; verify.h states the invariants.
+// Graph: a copyable value that owns ops by id, in one execution order. Names are for people; the id
+// is the identity. Every change goes through the few methods below, which keep the order and the
+// types consistent; verify.h states the invariants.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace sluice::ir {
 enum class Pass : std::uint8_t { Forward, Backward, Update };
 std::string_view name(Pass pass);
 
-/// Where and when an op runs, as annotated or decided. -1: not set.
+/// Where and when an op runs, as annotated or as decided by the compiler; -1 means not set.
 struct Placement {
   Pass pass = Pass::Forward;
   std::int32_t block = -1;  ///< index into Graph::blocks()
@@ -55,14 +55,14 @@ struct Output {
   bool operator==(const Output&) const = default;
 };
 
-/// What it takes to make an op.
+/// The parts of an op that is to be made.
 struct NewOp {
   const OpDef& def;
   std::vector<Value> inputs = {};
   Attrs attrs = {};
   std::string name = {};
   Placement place = {};
-  std::vector<TensorType> types = {};  ///< only for ops whose def has no infer
+  std::vector<TensorType> types = {};  ///< only for ops whose def has no `infer`
 };
 
 /// One operand position that reads a value.
@@ -71,7 +71,7 @@ struct Use {
   std::size_t input = 0;
 };
 
-/// Who reads each value, in op order; made on demand, valid until the graph changes.
+/// The uses of each value, in op order. Made on demand; valid until the graph changes.
 class Users {
  public:
   std::span<const Use> of(Value value) const;
@@ -79,16 +79,16 @@ class Users {
 
  private:
   friend class Graph;
-  /// The number of a value among all of the graph; nothing for one that is not of the graph.
+  /// The index of a value among all values of the graph; nullopt if it is not in the graph.
   std::optional<std::size_t> numberOf(Value value) const;
 
-  std::vector<std::size_t> values_;  // by OpId: the number of its first value; and their count
-  std::vector<std::size_t> begins_;  // by value: its first use in uses_; and their count
+  std::vector<std::size_t> values_;  // by OpId: index of its first value; last: their count
+  std::vector<std::size_t> begins_;  // by value: index of its first use; last: their count
   std::vector<Use> uses_;            // by value
   std::vector<bool> outputs_;        // by value
 };
 
-/// Hashes names so that maps of strings are searched by views of them.
+/// Hashes names so that a map of strings can be searched with a string_view.
 struct NameHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view name) const {
@@ -111,30 +111,30 @@ class Graph {
   /// Ids of the live ops in execution order.
   std::span<const OpId> order() const { return order_; }
   std::size_t numOps() const { return order_.size(); }
-  /// Every id is below this one, also those of removed ops.
+  /// Every id, also that of a removed op, is below this number.
   std::size_t numIds() const { return ops_.size(); }
-  /// Counts every change, so that whoever has seen this number knows the graph as it is.
+  /// Counts every change: as long as the number is the same, so is the graph.
   std::size_t changes() const { return changes_.count; }
   bool contains(OpId id) const;
-  /// Stays valid while ops are added, until this one is removed.
+  /// The reference stays valid while ops are added, until this op is removed.
   const Op& op(OpId id) const;
   const TensorType& type(Value value) const;
   std::vector<TensorType> inputTypes(const Op& op) const;
 
-  /// Checks operand count, attributes and types; throws InvalidArgument. Leaves the graph as it was
-  /// when it throws.
+  /// Checks the operand count, attributes and types. Throws InvalidArgument and then leaves the
+  /// graph unchanged.
   OpId append(NewOp op);
   OpId insertBefore(OpId position, NewOp op);
 
   void setPlacement(OpId id, Placement place);
   void setName(OpId id, std::string name);
   void setAttr(OpId id, NamedAttr attr);
-  /// Redirects uses (and outputs); keys and values must have the same types. The caller sees to it
-  /// that producers still come before their users (reorder() if not).
+  /// Redirects uses (and outputs); keys and values must have the same types. The caller makes sure
+  /// that producers still come before their users, by reorder() if necessary.
   void replaceUses(const std::unordered_map<Value, Value>& replacements);
-  /// Removes ops that nothing outside the set reads.
+  /// Removes ops; no other op and no output may read them.
   void remove(std::span<const OpId> ids);
-  /// Gives a new execution order: a permutation of order().
+  /// Sets a new execution order, which must be a permutation of order().
   void reorder(std::vector<OpId> order);
 
   std::span<const Output> outputs() const { return outputs_; }
@@ -145,10 +145,9 @@ class Graph {
 
   std::span<const Variable> variables() const { return variables_; }
   const Variable* findVariable(std::string_view name) const;
-  /// Throws InvalidArgument when the name is taken by a different variable.
+  /// Throws InvalidArgument if another variable already has this name.
   void addVariable(Variable variable);
-  /// The variable of this name is another one from now on; the caller replaces the ops that read
-  /// and assign it.
+  /// Replaces the variable of the same name; the caller replaces the ops that read and assign it.
   void replaceVariable(Variable variable);
 
   std::span<const std::string> blocks() const { return blocks_; }
@@ -159,7 +158,7 @@ class Graph {
  private:
   friend struct GraphTestAccess;  // breaks graphs that verify() must refuse, looks into the index
 
-  /// An op that is copied with its owner, or none where one was removed.
+  /// An op that is copied with its owner; empty if the op was removed.
   class Slot {
    public:
     explicit Slot(Op op);
@@ -177,7 +176,7 @@ class Graph {
     std::unique_ptr<Op> op_;
   };
 
-  /// Being assigned to is a change, too.
+  /// Counts changes; an assignment counts as one.
   struct Changes {
     std::size_t count = 0;
     Changes() = default;
@@ -202,13 +201,13 @@ class Graph {
   std::vector<std::string> blocks_;
 };
 
-/// The view an op's own functions take; `inputTypes` must outlive it.
+/// The view that an op's own functions take; `inputTypes` must outlive it.
 inline OpView view(const Op& op, std::span<const TensorType> inputTypes) {
   return {*op.def, op.attrs, inputTypes, op.outputs};
 }
 
-/// Same ops, attributes, wiring, types, variables and outputs in the same order; names of ops and
-/// the values of ids do not count.
+/// True if ops, attributes, wiring, types, variables and outputs are the same and in the same
+/// order. Names of ops and values of ids do not count.
 bool structurallyEqual(const Graph& a, const Graph& b);
 /// Equal graphs have equal hashes, on every machine.
 std::uint64_t structuralHash(const Graph& graph);

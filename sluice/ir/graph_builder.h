@@ -28,17 +28,17 @@ class GraphBuilder {
   std::vector<Value> addMany(const OpDef& def, std::vector<Value> inputs, Attrs attrs = {});
 
   Value input(std::string name, TensorType type);
-  /// Reads the variable, which must be in the graph.
+  /// Reads the variable, which must exist in the graph.
   Value variable(std::string_view name);
   Value constant(HostTensor value);
   /// A scalar constant of the given type.
   Value scalar(DType dtype, double value);
   void assign(std::string_view variable, Value value, std::string_view mode = "set");
 
-  /// A fresh ordinal for a random op (rule R6): fixed when the op is made.
+  /// Returns a new ordinal for a random op (rule R6); it is fixed when the op is made.
   std::int64_t nextRandomOrdinal();
 
-  /// Annotations for the ops made from now on; scopes save and restore them.
+  /// Annotations for the ops that are made from now on; AnnotationScope saves and restores them.
   Placement place;
   std::string scope;  ///< prefix of op names, "encoder/0/"
 

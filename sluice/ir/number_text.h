@@ -1,5 +1,5 @@
-// Numbers as text, exactly: every float prints so that it parses to the same bits. NaNs other than
-// the usual quiet one print their bits: nan(0x7fc00001).
+// Converts numbers to text exactly: every float is printed so that it parses to the same bits. A
+// NaN other than the usual quiet one is printed with its bits: nan(0x7fc00001).
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ std::string realText(float value);
 std::string realText(Float16 value);
 std::string realText(BFloat16 value);
 
-/// The same, never looking like an integer: "1.0".
+/// Same as above, but never looks like an integer: "1.0".
 std::string realTextWithPoint(double value);
 
-/// The double that prints as the float does: numbers of 32 bits in attributes are meant as decimal
-/// ones.
+/// The double that prints as the float does: a 32-bit number in an attribute stands for the decimal
+/// number that it prints as.
 double decimalDouble(float value);
 
-/// The number written in `text`, and nothing else; nullopt when it is none or out of range.
+/// Parses a text that is exactly one number; nullopt if it is not or is out of range.
 template <class T>
 std::optional<T> parseReal(std::string_view text);
 
-/// A NaN from its bits; nullopt when they are not those of a NaN.
+/// Makes a NaN from its bits; nullopt if they are not those of a NaN.
 template <class T>
 std::optional<T> nanOfBits(std::uint64_t bits);
 
-/// A decimal integer in the range of T.
+/// Parses a decimal integer in the range of T.
 template <class T>
 std::optional<T> parseInteger(std::string_view text);
-/// "0x" and hexadecimal digits.
+/// Parses "0x" followed by hexadecimal digits.
 std::optional<std::uint64_t> parseHex(std::string_view text);
 
 }  // namespace sluice::ir

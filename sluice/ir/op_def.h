@@ -1,5 +1,5 @@
-// OpDef: everything the framework knows of one kind of op, as one constant record. Op files in
-// sluice/ops define them; ir itself defines only input, variable, constant and assign.
+// OpDef: everything the framework knows about one kind of op, as one constant record. The op files
+// in sluice/ops define these records; ir itself defines only input, variable, constant and assign.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct AttrSpec {
   std::string_view name;
   AttrKind kind = AttrKind::Int;
   bool required = false;
-  // The default when not required; lists default to empty. Tensors and subgraphs are required.
+  // The default unless required; lists default to empty. Tensors and subgraphs are always required.
   std::int64_t integer = 0;
   double real = 0.0;
   std::string_view text = {};
 };
 
-/// An op as its own functions see it: no graph, no ids.
+/// An op as its own functions see it, without graph and ids.
 struct OpView {
   const OpDef& def;
   const Attrs& attrs;
@@ -36,8 +36,8 @@ struct OpView {
   std::int64_t integer(std::string_view name) const { return attrs.integer(name); }
 };
 
-/// Which operands an op's gradient reads: bit i is input or output i. Planners of stashes,
-/// recomputation and offload read this instead of guessing; autodiff checks it.
+/// Which operands the gradient of an op reads: bit i stands for input or output i. The planners of
+/// stashes, recomputation and offload read this instead of guessing; autodiff checks it.
 struct GradReads {
   std::uint64_t inputs = 0;
   std::uint64_t outputs = 0;
@@ -49,8 +49,8 @@ struct Cost {
   double bytesWritten = 0;
 };
 
-/// What a gradient function gets: the op's own values and the gradients of its outputs. An output
-/// gradient is invalid (Value().valid() == false) when nothing depends on that output.
+/// What a gradient function receives: the op's own values and the gradients of its outputs. The
+/// gradient of an output is invalid (Value().valid() == false) if nothing depends on that output.
 class GradContext {
  public:
   GradContext(GraphBuilder& builder,
@@ -83,7 +83,7 @@ class GradContext {
   std::uint64_t needed_;
 };
 
-/// Facts of the running step that a kernel may depend on.
+/// Facts about the running step that a kernel may depend on.
 struct RunInfo {
   std::uint64_t seed = 0;
   std::int64_t microBatch = 0;         ///< counted over the whole training (random numbers, R6)
@@ -91,7 +91,7 @@ struct RunInfo {
   std::int32_t replica = 0;
 };
 
-/// Operands of one kernel run: plain row-major memory.
+/// The operands of one kernel run, in plain row-major memory.
 struct KernelArgs {
   OpView op;
   std::span<const void* const> inputs;
@@ -123,8 +123,8 @@ struct OpTraits {
   bool commutative = false;
   bool keep = false;  ///< never removed or merged though pure (nop)
   bool once = false;  ///< never merged, folded or repeated, but removed when unread (print)
-  bool loss = false;  ///< what it makes is there to be minimised
-  bool host = false;  ///< only the host can do it: a function, a library or a text of the host
+  bool loss = false;  ///< its result is meant to be minimised
+  bool host = false;  ///< only the host can run it, with its functions, libraries or texts
 };
 
 inline constexpr int kVariadic = -1;
@@ -132,20 +132,21 @@ inline constexpr int kVariadic = -1;
 struct OpDef {
   std::string_view name;
   int minInputs = 1;
-  int maxInputs = 1;  ///< kVariadic: any number from minInputs
+  int maxInputs = 1;  ///< kVariadic: any number from minInputs on
   int outputs = 1;    ///< kVariadic: as many as infer returns
   std::span<const AttrSpec> attrs = {};
-  /// Output types; throws InvalidArgument. nullptr: the types are given by whoever makes the op.
+  /// Returns the output types; throws InvalidArgument. nullptr: NewOp::types gives them.
   std::vector<TensorType> (*infer)(const OpView&) = nullptr;
-  /// Gradients of the inputs, built only from ops; nullptr: not differentiable, unless `decompose`.
+  /// Returns the gradients of the inputs, built only from ops. nullptr: not differentiable, unless
+  /// `decompose` is set.
   std::vector<Value> (*grad)(GradContext&) = nullptr;
   GradReads gradReads = {};
-  /// nullptr: no flops, reads and writes every operand once.
+  /// nullptr: the op has no flops and reads and writes every operand once.
   Cost (*cost)(const OpView&) = nullptr;
-  /// Plain loops, the oracle of every device.
+  /// Computes the op with plain loops; the oracle of every device.
   void (*reference)(const KernelArgs&) = nullptr;
-  /// The same in other ops. Composites have this and no reference; an op that has both runs as it
-  /// is and is taken apart only to be differentiated.
+  /// Builds the same result from other ops. A composite has this and no reference. An op that has
+  /// both runs as it is and is decomposed only to be differentiated.
   std::vector<Value> (*decompose)(GraphBuilder&, const OpView&, std::span<const Value>) = nullptr;
   OpTraits traits = {};
   std::span<const OnnxName> onnx = {};
@@ -154,20 +155,20 @@ struct OpDef {
 /// The op's cost, by its function or the default.
 Cost costOf(const OpView& op);
 
-/// What an attribute that is not given is set to.
+/// The value that a missing attribute is set to.
 Attr defaultOf(const AttrSpec& spec);
 
-/// Checks names and kinds against the schema, and that what has no default is there; throws
-/// InvalidArgument.
+/// Checks names and kinds against the schema, and that attributes without a default are present.
+/// Throws InvalidArgument.
 void checkAttrs(const OpDef& def, const Attrs& attrs);
-/// The same, and fills in defaults.
+/// Same as above, and fills in defaults.
 Attrs completeAttrs(const OpDef& def, Attrs attrs);
 
 /// Looks op definitions up by name; the parser takes one, so tests can pass toy ops.
 class OpSet {
  public:
   explicit OpSet(std::span<const OpDef* const> defs) : defs_(defs) {}
-  /// nullptr when there is none of that name.
+  /// nullptr if no op has this name.
   const OpDef* find(std::string_view name) const;
   std::span<const OpDef* const> all() const { return defs_; }
 

@@ -9,11 +9,11 @@
 
 namespace sluice::ir {
 
-/// How deep graphs may stand inside attributes of other graphs.
+/// The maximum depth of graphs nested in attributes of other graphs.
 inline constexpr int kMaxGraphDepth = 64;
 
-/// Op names are looked up in `ops`. Every error is an InvalidArgument that says what was expected
-/// and found, with line and column as its location.
+/// Looks op names up in `ops`. Every error is an InvalidArgument that says what was expected and
+/// what was found, with line and column as its location.
 Graph parse(std::string_view text, const OpSet& ops);
 
 }  // namespace sluice::ir

@@ -1,6 +1,7 @@
 // The text form of a graph. print() and parse() (parser.h) are inverse to each other: the text of a
 // graph parses to a structurally equal graph with the same names. Values are numbered from 0 in
-// order, so equal graphs print equally whatever their ids are. A broken graph prints too.
+// execution order, so equal graphs print equally whatever their ids are. A broken graph can be
+// printed too.
 //
 //   graph "mlp" {
 //     var "fc.weight": f32[256, 320] weight init uniform(-0.1, 0.1)
@@ -17,7 +18,7 @@
 
 namespace sluice::ir {
 
-/// Left out: attributes that have their default, unset placement fields, pass forward, empty names.
+/// Leaves out default attributes, unset placement fields, pass forward and empty names.
 std::string print(const Graph& graph);
 
 }  // namespace sluice::ir

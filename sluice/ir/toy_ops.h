@@ -1,5 +1,5 @@
-// A handful of ops for the tests of ir, which knows none itself: attributes of every kind, several
-// results, randomness, nesting. Test code only.
+// A handful of ops for the tests of ir, which has none of its own: attributes of every kind,
+// several results, randomness, nesting. Test code only.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ extern const OpDef kPickOne;  ///< (x) or (x, y) {shape} -> f32[shape]
 /// The ops above and those of ir.
 const OpSet& ops();
 
-/// A valid graph of about `size` ops that depends on the seed alone.
+/// Makes a valid graph of about `size` ops that depends only on the arguments.
 Graph randomGraph(std::uint64_t seed, int size, int depth = 2);
 
 }  // namespace sluice::ir::toy

@@ -11,7 +11,7 @@ namespace sluice::ir {
 
 using OpId = Id<struct OpTag>;
 
-/// One result of one op. A default Value is "none".
+/// One result of one op. A default-constructed Value means "none".
 struct Value {
   OpId op;
   std::uint16_t out = 0;

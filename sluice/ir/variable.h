@@ -1,5 +1,5 @@
 // Variables: the state of a model. They belong to the model, not to one program: every graph of the
-// model names them, and one state plan gives each of them its place.
+// model refers to them by name, and one state plan gives each of them its place.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace sluice::ir {
 
 enum class VariableRole : std::uint8_t { Weight, OptimizerState, Accumulator, Buffer, StepScalar };
 
-/// How a variable gets its first value. Random ones are Philox streams keyed by the model's seed
-/// and the variable's name, so adding a variable does not change the others.
+/// How a variable gets its first value. Random values come from Philox streams keyed by the model's
+/// seed and the variable's name, so adding a variable does not change the others.
 struct Initializer {
   enum class Kind : std::uint8_t { Constant, Uniform, Normal, Tensor };
   Kind kind = Kind::Constant;
@@ -31,8 +31,8 @@ struct Initializer {
   bool operator==(const Initializer& other) const;
 };
 
-/// A variable of which every replica keeps one of several equal parts: a vector of elements, the
-/// last ones padded with zeros.
+/// Says that every replica keeps one of several equal parts of a variable. A part is a vector of
+/// elements; the last parts are padded with zeros.
 struct Split {
   Shape whole;
   std::int32_t parts = 1;
@@ -42,25 +42,25 @@ struct Split {
 
 struct Variable {
   std::string name;
-  TensorType type;  ///< of what a replica keeps
+  TensorType type;  ///< the type of what one replica keeps
   VariableRole role = VariableRole::Weight;
-  bool trainable = true;    ///< only weights; a frozen weight gets no gradient and no update
-  Initializer initializer;  ///< of the whole variable, also where replicas keep parts
+  bool trainable = true;    ///< only for weights; a frozen weight gets no gradient and no update
+  Initializer initializer;  ///< for the whole variable, even if replicas keep parts
   std::optional<Split> split = {};
 
-  /// Of all parts together.
+  /// The type of all parts together.
   TensorType wholeType() const { return split ? TensorType{type.dtype, split->whole} : type; }
   bool operator==(const Variable&) const = default;
 };
 
-/// Elements of each of equal parts, the last ones padded.
+/// The number of elements in each of the equal parts; the last parts are padded.
 constexpr std::int64_t partOf(std::int64_t elements, std::int64_t parts) {
   return (elements + parts - 1) / parts;
 }
 
 std::string_view name(VariableRole role);
 
-/// The first value of a variable, of all its parts, under the model's seed.
+/// The first value of a whole variable (all its parts) under the model's seed.
 HostTensor initialValue(const Variable& variable, std::uint64_t seed);
 
 }  // namespace sluice::ir

@@ -43,7 +43,7 @@ class Sigmoid : public Layer {
   Tensor forward(const Tensor& x) override { return sigmoid(x); }
 };
 
-/// Joins the axes from startAxis on.
+/// Joins the axes from startAxis to the last one.
 class Flatten : public Layer {
  public:
   Flatten(Module& parent, std::string name, std::int64_t startAxis = 1)
@@ -55,7 +55,7 @@ class Flatten : public Layer {
   std::int64_t startAxis_;
 };
 
-/// Active in training only: where the module is in training mode and a training model is traced.
+/// Active in training only: while the module is in training mode and a training model is traced.
 class Dropout : public Layer {
  public:
   /// Throws InvalidArgument unless p is in [0, 1).

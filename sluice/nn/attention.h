@@ -1,6 +1,6 @@
 // MultiHeadAttention over sequences [batch, length, embedding], with the parameters of PyTorch's
-// module of that name: "in_proj_weight" (queries, keys and values below each other), "in_proj_bias"
-// and the layer "out_proj".
+// module of that name: "in_proj_weight" (the rows for queries, then keys, then values),
+// "in_proj_bias" and the layer "out_proj".
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace sluice::nn {
 
 struct MultiHeadOptions {
-  bool causal = false;  ///< position i sees positions 0 to i only
+  bool causal = false;  ///< position i sees only positions 0 to i
   bool bias = true;
   DType dtype = DType::F32;
 };
@@ -27,8 +27,9 @@ class MultiHeadAttention : public Layer {
   std::string kind() const override { return "MultiHeadAttention"; }
   /// Self-attention.
   Tensor forward(const Tensor& x) override;
-  /// From each position of `query` to all of `key` and `value`. The mask, if any, is broadcast to
-  /// [batch, heads, query length, key length]: bool keeps where true, a float is added.
+  /// Attention from each position of `query` to all positions of `key` and `value`. The mask, if
+  /// any, is broadcast to [batch, heads, query length, key length]. A bool mask keeps the positions
+  /// where it is true; a float mask is added.
   Tensor attend(const Tensor& query,
                 const Tensor& key,
                 const Tensor& value,

@@ -1,6 +1,6 @@
-// Autocast: where it is on, functions get their operands in the types that the policy of the
-// options says. It is off unless asked for; the nearest setting counts, of a scope in the code, a
-// wrapped function, a layer (Module::autocast) or the model.
+// Autocast: while it is on, functions get their operands in the types that the options' policy
+// prescribes. It is off by default. A scope in the code, a wrapped function, a layer
+// (Module::autocast) or the model can set it; the innermost setting counts.
 //
 //   net.autocast();                                  // all of it ...
 //   net.conv2.autocast(false);                       // ... but for this layer
@@ -13,7 +13,7 @@
 
 namespace sluice::nn {
 
-/// Switches autocast on or off for what is traced while it lives.
+/// Switches autocast on or off for the ops that are traced during its lifetime.
 class [[nodiscard]] Autocast {
  public:
   /// Throws InvalidArgument outside a trace.
@@ -28,7 +28,7 @@ class [[nodiscard]] Autocast {
   bool outer_;
 };
 
-/// A callable that runs under autocast, or without: `auto f = autocasted([](Tensor x) { ... });`.
+/// A callable that runs with autocast on or off: `auto f = autocasted([](Tensor x) { ... });`.
 template <class F>
 [[nodiscard]] auto autocasted(F f, bool enabled = true) {
   return [f = std::move(f), enabled]<class... Args>(Args&&... args) mutable -> decltype(auto) {

@@ -1,7 +1,7 @@
-// Blocks: the annotation that says how a model may be cut. Three forms that can be mixed: Block, a
-// scope; BlockFunction, a callable that runs in one; BeginBlock, a mark on a layer from which on
-// everything belongs to a block, for models whose code is not to be changed. The traced graph holds
-// a block and its device on every op; strategies make stages of them.
+// Blocks: annotations that say where a model may be cut. There are three forms, which can be mixed:
+// Block is a scope; BlockFunction is a callable that runs in one; BeginBlock marks a layer as the
+// start of a block, for models whose code should not change. Every op of the traced graph has a
+// block and its device; strategies turn blocks into stages.
 #pragma once
 
 #include <concepts>
@@ -17,18 +17,18 @@
 
 namespace sluice::nn {
 
-/// The block of the ops that come before the first BeginBlock.
+/// The block of the ops that are traced before the first BeginBlock.
 inline constexpr std::string_view kImplicitBlock = "implicit";
 
-/// Ops made while it lives belong to the block, optionally on a device: `Block b("B1", 0);`.
-/// Blocks may be nested; the inner one counts. The same id twice is the same block, and has one
-/// device: InvalidArgument if it is given two.
+/// Puts the ops made during its lifetime into a block, optionally on a device: `Block b("B1", 0);`.
+/// If blocks are nested, the innermost one counts. The same id always means the same block, which
+/// has one device: giving it a second one throws InvalidArgument.
 class [[nodiscard]] Block {
  public:
-  /// Throws InvalidArgument for an empty id, a negative device, or outside a trace.
+  /// Throws InvalidArgument for an empty id, for a negative device, and outside a trace.
   [[nodiscard]] explicit Block(std::string_view id,
                                std::optional<std::int64_t> device = std::nullopt);
-  /// Its id is the next number; throws InvalidArgument unless useAutoId was called.
+  /// Uses the next number as its id. Throws InvalidArgument unless useAutoId was called.
   [[nodiscard]] Block();
   template <std::integral Device>
   [[nodiscard]] explicit Block(Device device)
@@ -70,14 +70,15 @@ class BlockFunction {
 template <class F>
 BlockFunction(std::string, std::int64_t, F) -> BlockFunction<F>;
 
-/// Marks a layer: from where it is applied, everything belongs to the block, until the next
-/// BeginBlock; ops before the first one are in kImplicitBlock, on the device before the first
-/// one's. Names and values of parameters stay what they are. Throws InvalidArgument for a layer
-/// that already begins a block, an empty id or a negative device.
+/// Marks a layer: all ops from the layer's application to the next BeginBlock belong to the block.
+/// Ops before the first BeginBlock are in kImplicitBlock; its device number is one less than that
+/// of the first BeginBlock, but at least 0. Names and values of parameters do not change. Throws
+/// InvalidArgument for a layer that already begins a block, for an empty id, and for a negative
+/// device.
 class BeginBlock {
  public:
   BeginBlock(Module& layer, std::string id, std::optional<std::int64_t> device = std::nullopt);
-  /// With the next number as its id, which needs Block::useAutoId in forward.
+  /// Uses the next number as its id; forward must call Block::useAutoId.
   explicit BeginBlock(Module& layer);
   template <std::integral Device>
   BeginBlock(Module& layer, Device device) : BeginBlock(layer, kNumbered, device) {}
@@ -88,15 +89,14 @@ class BeginBlock {
   BeginBlock(Module& layer, Numbered numbered, std::optional<std::int64_t> device);
 };
 
-/// Takes the marks of BeginBlock off a module and all below it.
+/// Removes the marks of BeginBlock from a module and all modules below it.
 void removeBlocks(Module& module);
 
-/// Throws InvalidArgument ("no active block") if the graph has blocks and an op outside of them.
-/// Inputs, constants and reads of variables need none.
+/// Throws InvalidArgument ("no active block") if the graph has blocks and an op outside all of
+/// them. Inputs, constants and reads of variables need no block.
 void requireBlocks(const ir::Graph& graph);
-/// Throws InvalidArgument, naming block and op, if the graph has blocks and an op in one of them
-/// whose results reach neither an output nor an op with an effect. Views, which compute nothing,
-/// may be left unused.
+/// Throws InvalidArgument, naming the block and the op, if an op in a block has results that reach
+/// neither an output nor an op with an effect. Views, which compute nothing, may be unused.
 void requireLiveBlocks(const ir::Graph& graph);
 /// Throws InvalidArgument for a layer below the module that begins a block and was not applied in
 /// the current trace.

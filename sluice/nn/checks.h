@@ -11,12 +11,12 @@
 
 namespace sluice::nn {
 
-/// How messages call a module by its path, which the root of the tree does not have.
+/// The name of a module in messages, from its path; the root's path is empty.
 inline std::string moduleCalled(std::string_view path) {
   return path.empty() ? "the outermost module" : fmt::format("module '{}'", path);
 }
 
-/// The extent, when it is a size a layer can have; else InvalidArgument naming the module.
+/// Returns the extent. Throws InvalidArgument, naming the module, unless it is positive.
 inline std::int64_t positive(std::int64_t extent,
                              std::string_view module,
                              std::string_view name,
@@ -27,7 +27,7 @@ inline std::int64_t positive(std::int64_t extent,
   return extent;
 }
 
-/// A share of a device's memory; throws InvalidArgument unless it is between 0 and 1.
+/// Returns the share of a device's memory. Throws InvalidArgument unless it is between 0 and 1.
 inline double checkedProportion(double proportion) {
   if (!(proportion >= 0 && proportion <= 1)) {
     raise<InvalidArgument>("a proportion of the available memory is between 0 and 1, got {}",

@@ -1,4 +1,4 @@
-// Convolution layers of one to three spatial axes, as PyTorch has them.
+// Convolution layers with one to three spatial axes, as in PyTorch.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class Conv : public Layer {
   ConvOptions options_;
 };
 
-/// A kernel of one number is a cube.
+/// A kernel given as one number has that extent on all axes.
 template <int kAxes>
 class ConvNd : public Conv {
  public:

@@ -1,7 +1,7 @@
-// Functions over symbolic tensors, in PyTorch's conventions: images are [batch, channels, height,
-// width], axes may be negative, a window's stride is its size unless given. Each is a thin wrapper
-// of sluice/ops; shapes and types are checked there (InvalidArgument). Float operands of 16 and 32
-// bits are brought to one type first: see precision.h.
+// Functions of symbolic tensors, with PyTorch's conventions: images are [batch, channels, height,
+// width], axes may be negative, and the default stride of a window is its size. Each function is a
+// thin wrapper of an op in sluice/ops, which checks shapes and types (InvalidArgument). Float
+// operands of 16 and 32 bits are first cast to one type: see precision.h.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ using ops::Reduction;
 
 // Element-wise.
 Tensor relu(const Tensor& x);
-/// approximate: "none" (by erf) or "tanh".
+/// `approximate` is "none", which uses erf, or "tanh".
 Tensor gelu(const Tensor& x, std::string_view approximate = "none");
 Tensor silu(const Tensor& x);
 Tensor tanh(const Tensor& x);
@@ -37,15 +37,15 @@ Tensor abs(const Tensor& x);
 Tensor pow(const Tensor& x, double exponent);
 Tensor clamp(const Tensor& x, double low, double high);
 Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y);
-/// Comparisons give bool tensors.
+/// Comparisons return bool tensors.
 Tensor equal(const Tensor& x, const Tensor& y);
 Tensor greater(const Tensor& x, const Tensor& y);
 Tensor less(const Tensor& x, const Tensor& y);
 Tensor cast(const Tensor& x, DType dtype);
-/// x itself, kept for the backward pass when activations are recomputed
-/// (Options::recomputation): what comes behind it is recomputed from here.
+/// Returns x unchanged. If activations are recomputed (Options::recomputation), x is kept for the
+/// backward pass and what follows it is recomputed from here.
 Tensor recomputationCheckpoint(const Tensor& x);
-/// The same value; no gradient passes.
+/// Returns x unchanged, but no gradient passes through it.
 Tensor detach(const Tensor& x);
 
 // Constants of the current trace.
@@ -53,9 +53,9 @@ Tensor constant(const HostTensor& value);
 Tensor scalar(double value, DType dtype = DType::F32);
 
 // Linear algebra and convolution.
-/// Any rank with broadcast batch axes, as NumPy's matmul.
+/// Takes any rank and broadcasts the batch axes, like NumPy's matmul.
 Tensor matmul(const Tensor& x, const Tensor& y);
-/// x wᵀ + bias; w is [out, in], bias [out] or absent.
+/// x wᵀ + bias; w is [out, in], bias is [out] or absent.
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});
 
 /// One number for all spatial axes, or one per axis.
@@ -66,7 +66,7 @@ struct ConvOptions {
   Extents dilation = {1};
   std::int64_t groups = 1;
 };
-/// w is [out channels, channels / groups, kernel...], bias [out channels] or absent.
+/// w is [out channels, channels / groups, kernel...]; bias is [out channels] or absent.
 Tensor conv1d(const Tensor& x,
               const Tensor& w,
               const ConvOptions& options = {},
@@ -80,7 +80,7 @@ Tensor conv3d(const Tensor& x,
               const ConvOptions& options = {},
               const Tensor& bias = {});
 
-// Pooling; a stride that is not given is the kernel.
+// Pooling. The default stride is the kernel size.
 Tensor maxPool2d(const Tensor& x,
                  std::int64_t kernel,
                  std::optional<std::int64_t> stride = {},
@@ -94,23 +94,23 @@ Tensor avgPool2d(const Tensor& x,
 /// [batch, channels, ...] to [batch, channels]: the mean over all spatial axes.
 Tensor globalAvgPool(const Tensor& x);
 
-// Reductions over some axes (none given: all).
+// Reductions over the given axes, or all if none are given.
 Tensor sum(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
 Tensor mean(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
 Tensor max(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
-/// The position of the (first) largest element along an axis, i64.
+/// The position (i64) of the largest element along an axis; of the first if several are equal.
 Tensor argMax(const Tensor& x, std::int64_t axis = -1, bool keepDims = false);
 
 // Shape.
 /// Joins the axes from startAxis to the last one.
 Tensor flatten(const Tensor& x, std::int64_t startAxis = 0);
-/// One extent may be -1: what remains.
+/// One extent may be -1; it takes all that remains.
 Tensor reshape(const Tensor& x, std::vector<std::int64_t> dims);
 /// Swaps two axes.
 Tensor transpose(const Tensor& x, std::int64_t axis0, std::int64_t axis1);
 Tensor permute(const Tensor& x, std::vector<std::int64_t> axes);
 Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis = 0);
-/// Parts of the given extents along an axis.
+/// Splits x along an axis into parts with these extents.
 std::vector<Tensor> split(const Tensor& x, std::vector<std::int64_t> sizes, std::int64_t axis = 0);
 /// Elements [start, end) along an axis; negative positions count from its end.
 Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t end);
@@ -122,13 +122,13 @@ Tensor embedding(const Tensor& indices, const Tensor& table);
 // Softmax, normalization, attention, dropout.
 Tensor softmax(const Tensor& x, std::int64_t axis = -1);
 Tensor logSoftmax(const Tensor& x, std::int64_t axis = -1);
-/// Zeroes each element with probability p and scales the rest by 1 / (1 - p). x itself when
-/// `training` is false, and in inference models.
+/// Zeroes each element with probability p and scales the others by 1 / (1 - p). Returns x unchanged
+/// if `training` is false, and in inference models.
 Tensor dropout(const Tensor& x, double p, bool training = true);
-/// Over the last axes, those of `weight`.
+/// Normalizes over the last axes; there are as many as `weight` has.
 Tensor layerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
 Tensor rmsNorm(const Tensor& x, const Tensor& weight, double eps = 1e-5);
-/// Channels (axis 1) in groups.
+/// Normalizes groups of channels (axis 1).
 Tensor groupNorm(const Tensor& x,
                  const Tensor& weight,
                  const Tensor& bias,
@@ -139,7 +139,7 @@ struct BatchNormResult {
   Tensor mean;
   Tensor variance;  ///< biased
 };
-/// By the batch's own statistics per channel (axis 1).
+/// Normalizes each channel (axis 1) with the batch's own statistics.
 BatchNormResult batchNorm(const Tensor& x,
                           const Tensor& weight,
                           const Tensor& bias,
@@ -148,7 +148,7 @@ struct ChannelStatistics {
   Tensor mean;
   Tensor variance;
 };
-/// By given statistics.
+/// Normalizes each channel with the given statistics.
 Tensor batchNorm(const Tensor& x,
                  const Tensor& weight,
                  const Tensor& bias,
@@ -156,16 +156,16 @@ Tensor batchNorm(const Tensor& x,
                  double eps = 1e-5);
 struct AttentionOptions {
   Tensor mask = {};  ///< bool (true keeps) or float (added), broadcast to [..., L, S]
-  std::optional<double> scale = {};  ///< not given: 1 / sqrt(E)
-  bool causal = false;               ///< query i sees keys 0 to i only
+  std::optional<double> scale = {};  ///< not set: 1 / sqrt(E)
+  bool causal = false;               ///< query i sees only keys 0 to i
 };
-/// q [..., L, E], k [..., S, E], v [..., S, Ev] give [..., L, Ev].
+/// q is [..., L, E], k is [..., S, E] and v is [..., S, Ev]; the result is [..., L, Ev].
 Tensor scaledDotProductAttention(const Tensor& q,
                                  const Tensor& k,
                                  const Tensor& v,
                                  const AttentionOptions& options = {});
 
-// Losses. Class scores are [batch, classes, ...], labels i32 or i64 [batch, ...].
+// Losses. Class scores are [batch, classes, ...]; labels are i32 or i64 [batch, ...].
 Tensor crossEntropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options = {});
 Tensor nllLoss(const Tensor& logProbabilities, const Tensor& labels, NllOptions options = {});
 Tensor mseLoss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
@@ -173,17 +173,18 @@ Tensor l1Loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduc
 Tensor bceLoss(const Tensor& p, const Tensor& target, Reduction reduction = Reduction::Mean);
 Tensor bceWithLogits(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
 
-// Decoding and looking at values.
+// Decoding and printing.
 struct CtcDecoded {
   Tensor probabilities;  ///< [batch, paths], the best path first
   Tensor lengths;        ///< [batch, paths]
   Tensor paths;          ///< [batch, paths, steps]
 };
-/// Of log-probabilities [steps, batch, classes] and lengths [batch], i32 or i64.
+/// Takes log-probabilities [steps, batch, classes] and lengths [batch], i32 or i64.
 CtcDecoded ctcBeamSearchDecoder(const Tensor& logProbabilities,
                                 const Tensor& lengths,
                                 const CtcDecoderOptions& options = {});
-/// x itself; every run logs it and, in training, its gradient. Dropped when the result is not used.
+/// Returns x unchanged; every run logs it and, in training, its gradient. The op is dropped if its
+/// result is not used.
 Tensor printTensor(const Tensor& x, const PrintOptions& options = {});
 
 }  // namespace sluice::nn

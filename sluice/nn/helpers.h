@@ -1,5 +1,6 @@
-// Helper functions of models: marks for losses and planners, matrix products in parts, blocks at
-// computed offsets. MultiConv, loops, conditions and host functions are in headers of their own.
+// Helper functions for models: marks for losses and planners, matrix products in parts, slices at
+// computed offsets. MultiConv (multi_conv.h) and loops, conditions and host functions (control.h)
+// have their own headers.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace sluice::nn {
 
-/// The reduction of x, marked as a loss of the model: a training model minimises the one marked
-/// tensor that all others feed, whatever forward returns. Several that do not feed one are an
-/// InvalidArgument when the model is built. Reduction::None: the sum is minimised, so that the
-/// first gradients are ones.
+/// Reduces x and marks the result as a loss. A training model minimises the one marked tensor that
+/// all other marked tensors feed, whatever forward returns. If there is no such tensor, building
+/// the model throws InvalidArgument. With Reduction::None the sum is minimised, so that the first
+/// gradients are ones.
 Tensor identityLoss(const Tensor& x, Reduction reduction = Reduction::Mean);
 
-/// x itself, as an op that no pass removes or merges.
+/// Returns x unchanged, as an op that no pass removes or merges.
 Tensor nop(const Tensor& x);
 
 /// Which dimension of [m, n] x [n, p] is cut: m, n, p or none.
@@ -27,48 +28,50 @@ enum class MatMulSerializationMode : std::uint8_t {
   Disabled
 };
 
-/// matmul(lhs, rhs) as `factor` smaller products, of which only one at a time needs memory for its
-/// working; so are the products of its gradients. Both have rank 2 or both rank 3. `keepPrecision`:
-/// partial results of half types are added in float32, in both passes. Throws InvalidArgument
-/// unless the factor divides the dimension.
+/// Computes matmul(lhs, rhs) as `factor` smaller products, one at a time, so that only one needs
+/// working memory; the products of its gradients are cut in the same way. Both operands have rank 2
+/// or both have rank 3. With `keepPrecision`, partial results of 16-bit types are added in float32,
+/// in both passes. Throws InvalidArgument unless the factor divides the dimension.
 Tensor serializedMatMul(const Tensor& lhs,
                         const Tensor& rhs,
                         MatMulSerializationMode mode,
                         std::int64_t factor = 0,
                         bool keepPrecision = false);
 
-/// x itself. The convolution, matrix product or indexing op that made it should do with this share
-/// of a device's memory; the model warns where it is too little. Changes no result. Throws
-/// InvalidArgument unless 0 <= proportion <= 1.
+/// Returns x unchanged. The convolution, matrix product or indexing op that made x should use at
+/// most this share of a device's memory; the model warns if the share is too small. Changes no
+/// result. Throws InvalidArgument unless 0 <= proportion <= 1.
 Tensor setAvailableMemory(const Tensor& x, double proportion = 0.6);
 
-/// `size` elements (every step-th of them) along an axis, from the offset that `start`, one
-/// integer, holds when the model runs. Throws InvalidArgument unless the step divides the size; a
-/// block that leaves x is an error of the run.
+/// Every step-th of `size` elements along an axis, starting at the offset in `start`, a single
+/// integer that is known only when the model runs. Throws InvalidArgument unless the step divides
+/// the size. A slice that reaches beyond x is an error when the model runs.
 Tensor dynamicSlice(const Tensor& x,
                     std::int64_t axis,
                     const Tensor& start,
                     std::int64_t size,
                     std::int64_t step = 1);
-/// x with `update` put in its place along an axis, from the offset that `start` holds.
+/// x with the elements along an axis from offset `start` on replaced by `update`.
 Tensor dynamicUpdate(const Tensor& x, const Tensor& update, std::int64_t axis, const Tensor& start);
 
-/// The sum of x over all replicas of the model, in their order: the same bits in each of them. With
-/// one replica x itself. What is minimised is what all replicas return together, so the gradient is
-/// the sum of theirs.
+/// The sum of x over all replicas of the model, in their order; it has the same bits in all of
+/// them. With one replica it is x. Training minimises the loss of all replicas together, so the
+/// gradient is the sum of the replicas' gradients.
 Tensor allReduce(const Tensor& x);
-/// x of every replica, in their order: [replicas, ...]. A model whose replicationFactor is another
-/// is an InvalidArgument when it is compiled. Gradients are summed and scattered.
+/// The x of every replica, in their order: [replicas, ...]. Compiling a model with another
+/// replicationFactor throws InvalidArgument. Gradients are summed and scattered.
 Tensor allGather(const Tensor& x, std::int64_t replicas);
-/// A replica's part of the sum over all of them: one of as many equal runs of elements as there are
-/// replicas, the last ones padded with zeros. Gradients are gathered. As allGather otherwise.
+/// This replica's part of the sum over all replicas. There are as many parts as replicas; all have
+/// the same number of consecutive elements, and the end is padded with zeros. Gradients are
+/// gathered. Otherwise it is like allGather.
 Tensor reduceScatter(const Tensor& x, std::int64_t replicas);
 
-/// x itself; the value is on its device, or in remote memory while it is not needed, whatever
-/// options.tensorLocations says of its class and size. A location by name (setTensorLocation) comes
-/// first; a value that is recomputed has none. A parameter may be given, too.
+/// Returns x unchanged. While x is not needed, it stays on its device or, if onChip is false, is in
+/// remote memory, whatever options.tensorLocations says for its class and size. A location by name
+/// (setTensorLocation) takes precedence. A recomputed value has no location. x may also be a
+/// parameter.
 Tensor tensorLocation(const Tensor& x, bool onChip);
-/// Each of them as recomputationCheckpoint of one.
+/// Applies recomputationCheckpoint to each tensor.
 std::vector<Tensor> recomputationCheckpoint(const std::vector<Tensor>& tensors);
 
 }  // namespace sluice::nn

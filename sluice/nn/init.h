@@ -1,5 +1,5 @@
-// Initial values of parameters, by shape. The fan-in of a weight [out, in, kernel...] is in times
-// the kernel's elements, the fan-out is out times those, as in PyTorch.
+// Initial values of parameters. As in PyTorch, the fan-in of a weight [out, in, kernel...] is `in`
+// times the number of kernel elements, and the fan-out is `out` times that number.
 #pragma once
 
 #include "sluice/ir/variable.h"
@@ -12,18 +12,18 @@ ir::Initializer ones();
 ir::Initializer uniform(double low, double high);
 ir::Initializer normal(double mean, double deviation);
 
-/// Weights of shapes of rank 2 or more; others throw InvalidArgument.
+/// The shape must have rank 2 or more; others throw InvalidArgument.
 std::int64_t fanIn(const Shape& shape);
 std::int64_t fanOut(const Shape& shape);
 
-/// `gain` is that of the activation behind the layer: sqrt(2) for ReLU.
+/// `gain` is that of the activation after the layer: sqrt(2) for ReLU.
 ir::Initializer kaimingUniform(const Shape& shape, double gain = 1.4142135623730951);
 ir::Initializer kaimingNormal(const Shape& shape, double gain = 1.4142135623730951);
 ir::Initializer xavierUniform(const Shape& shape, double gain = 1.0);
 ir::Initializer xavierNormal(const Shape& shape, double gain = 1.0);
 
-/// PyTorch's default of linear and convolution layers, for weights and biases:
-/// U(-1/sqrt(fanIn), 1/sqrt(fanIn)), which is Kaiming's with a = sqrt(5).
+/// PyTorch's default for the weights and biases of linear and convolution layers: U(-1/sqrt(fanIn),
+/// 1/sqrt(fanIn)), which is Kaiming's with a = sqrt(5).
 ir::Initializer layerDefault(std::int64_t fanIn);
 
 }  // namespace sluice::nn::init

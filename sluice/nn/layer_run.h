@@ -1,4 +1,5 @@
-// For the tests of layers: traces an expression and evaluates it with the reference kernels.
+// Helpers for the tests of layers: they trace an expression and evaluate it with the reference
+// kernels.
 #pragma once
 
 #include <cmath>
@@ -31,7 +32,8 @@ inline ops::TensorMap stateOf(const Module& root) {
   return state;
 }
 
-/// What f(inputs as tensors) evaluates to; assigns change `state`.
+/// Traces f on the inputs and returns the value of its result. Assignments to buffers change
+/// `state`.
 template <class F>
 HostTensor evaluated(const std::vector<HostTensor>& inputs,
                      F f,

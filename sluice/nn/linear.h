@@ -1,4 +1,4 @@
-// Linear and Embedding: layers around one weight matrix, as PyTorch has them.
+// Linear and Embedding: layers with one weight matrix, as in PyTorch.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ class Linear : public Layer {
   Parameter* bias;    ///< [out] or null
 };
 
-/// Rows of a table by integer indices of any shape; the table starts as N(0, 1).
+/// Looks up rows of a table by integer indices of any shape. The table starts with values from N(0,
+/// 1).
 class Embedding : public Layer {
  public:
   Embedding(Module& parent,

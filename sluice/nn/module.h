@@ -7,7 +7,7 @@
 //     Tensor forward(Tensor x) { return fc1(flatten(relu(maxPool2d(conv1(x), 4)), 1)); }
 //   };
 //
-// Modules stay where they are made: they can be neither copied nor moved.
+// Modules can be neither copied nor moved.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace sluice::nn {
 
-/// What BeginBlock (block.h) leaves on a module.
+/// The mark that BeginBlock (block.h) sets on a module.
 struct BlockMark {
   std::string id;  ///< empty: numbered in each trace
   std::optional<std::int64_t> device;
@@ -34,13 +34,13 @@ struct BlockMark {
 class Module {
  public:
   Module() : link_(std::make_shared<StateLink>()) {}
-  /// A child; throws InvalidArgument for a name that is empty, taken or has a dot.
+  /// Makes a child. Throws InvalidArgument for a name that is empty, taken or contains a dot.
   Module(Module& parent, std::string name);
   virtual ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// What summary() calls it.
+  /// The name of the module's kind in summary().
   virtual std::string kind() const { return "Module"; }
   const std::string& name() const { return name_; }
   /// "encoder.0.fc"; empty for the root.
@@ -52,56 +52,60 @@ class Module {
 
   /// The module's own weights and buffers, without those of its children.
   std::span<const std::unique_ptr<Parameter>> ownParameters() const { return own_; }
-  /// All weights below, a module's own before its children's, in the order they were made.
+  /// All weights of the module and those below it, in the order they were made; a module's own come
+  /// before its children's.
   std::vector<Parameter*> parameters() const;
   std::vector<Parameter*> buffers() const;
   /// A weight or buffer by its name as seen from here ("conv1.weight"); nullptr if there is none.
   Parameter* find(std::string_view name) const;
-  /// Elements of all weights below.
+  /// The number of elements of all these weights.
   std::int64_t numParameters() const;
 
-  /// Dropout and batch norm act as in training only where this is set and a training model is
-  /// traced. Recursive.
+  /// Sets training mode, recursively. Dropout and batch norm behave as in training only in this
+  /// mode and while a training model is traced.
   void train(bool training = true);
   void eval() { train(false); }
   bool isTraining() const { return training_; }
-  /// Frozen weights get no gradient and no update in models traced from now on. Recursive.
+  /// Freezes the weights, recursively. Frozen weights get no gradient and no update in models
+  /// traced from now on.
   void freeze(bool frozen = true);
 
-  /// Float weights and buffers are of this type in models made from now on, but for the running
-  /// statistics of batch norm, which stay float32. Recursive. Throws InvalidArgument for a type
-  /// that is no float, and while a model holds the values.
+  /// Sets the type of float weights and buffers in models made from now on, recursively. The
+  /// running statistics of batch norm stay float32. Throws InvalidArgument for a type that is not a
+  /// float type, and while a model holds the values.
   Module& to(DType dtype);
   Module& half() { return to(DType::F16); }
   Module& bfloat16() { return to(DType::BF16); }
 
-  /// Whether autocast (autocast.h) is on while this module is applied; not set: as around it.
+  /// Sets whether autocast (autocast.h) is on while this module is applied. By default it is as in
+  /// the surrounding code.
   Module& autocast(bool enabled = true);
   std::optional<bool> autocastSetting() const { return autocast_; }
 
-  /// The block that begins where this module is applied; null: none.
+  /// The block that begins when this module is applied; null: none.
   const BlockMark* blockMark() const { return blockMark_ ? &*blockMark_ : nullptr; }
   void setBlockMark(std::optional<BlockMark> mark) { blockMark_ = std::move(mark); }
 
-  /// How often modules, weights or buffers came or went in the whole tree.
+  /// How many times modules, weights or buffers were added or removed in the whole tree.
   std::uint64_t changes() const { return root().changes_; }
 
-  /// Seed of the initial values. Only on the root, else InvalidArgument.
+  /// Sets the seed of the initial values. Throws InvalidArgument if the module is not the root.
   void setSeed(std::uint64_t seed);
   std::uint64_t seed() const { return root().seed_; }
 
   /// A table of modules, parameter shapes and counts.
   std::string summary() const;
 
-  /// Where the models of this tree keep its parameters; null: there are none.
+  /// Where the models of this tree keep its parameters; null if there are no models.
   std::shared_ptr<StateStore> store() const;
-  /// What models keep of the tree and may outlive it. Only of the root, else InvalidArgument.
+  /// The link that models keep to the tree; it may outlive the tree. Throws InvalidArgument if the
+  /// module is not the root.
   const std::shared_ptr<StateLink>& link() const;
 
  protected:
   Parameter& addParameter(std::string name, TensorType type, ir::Initializer initializer);
   Parameter& addBuffer(std::string name, TensorType type, ir::Initializer initializer);
-  /// Whether to behave as in training, in the current trace.
+  /// Whether the module behaves as in training in the current trace.
   bool tracesTraining() const;
   /// "Linear 'fc1'", for messages.
   std::string description() const;
@@ -121,21 +125,21 @@ class Module {
   bool training_ = true;
   std::optional<BlockMark> blockMark_;
   std::optional<bool> autocast_;
-  std::uint64_t seed_ = 0;           // of the root
-  std::uint64_t changes_ = 0;        // of the root
-  std::shared_ptr<StateLink> link_;  // of the root; null: was a child when it was made
+  std::uint64_t seed_ = 0;           // used in the root only
+  std::uint64_t changes_ = 0;        // used in the root only
+  std::shared_ptr<StateLink> link_;  // set in the root only; null: was made as a child
 };
 
-/// A module from one tensor to one tensor, as the layers of modules.h are.
+/// A module from one tensor to one tensor, such as the layers in modules.h.
 class Layer : public Module {
  public:
   using Module::Module;
   virtual Tensor forward(const Tensor& x) = 0;
-  /// Applies forward under the module's name scope; errors say in which module they happened.
+  /// Applies forward in the module's name scope. Errors name the module in which they happened.
   Tensor operator()(const Tensor& x);
 };
 
-/// A list of modules of one type, its children "0", "1", ...
+/// A list of modules of one type; its children are named "0", "1", ...
 template <class T>
 class ModuleList : public Module {
  public:
@@ -155,7 +159,7 @@ class ModuleList : public Module {
   std::vector<std::unique_ptr<T>> items_;
 };
 
-/// Layers applied one after the other, its children "0", "1", ...
+/// Layers that are applied one after the other; its children are named "0", "1", ...
 class Sequential : public Layer {
  public:
   using Layer::Layer;

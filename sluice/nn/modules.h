@@ -1,5 +1,5 @@
-// All layers, and the blocks that annotate them. Layers have PyTorch's parameter names, shapes and
-// default initial values, check their input and name their path in messages.
+// Includes all layers and the blocks that annotate them. Layers have PyTorch's parameter names,
+// shapes and default initial values. They check their input and name their path in messages.
 #pragma once
 
 #include "sluice/nn/activation.h"

@@ -1,11 +1,12 @@
-// MultiConv: convolutions that do not depend on each other, made as one group with common options:
+// MultiConv: a group of independent convolutions with common options:
 //
 //   auto [a, b] = MultiConv().planType(MultiConvPlanType::Serial)([&] {
 //     return std::pair(conv2d(x, v), conv2d(x, w));
 //   });
 //
-// Results are those of the convolutions alone. Every option is one value for all of them, or a list
-// with one for each; they are hints, checked when the group ends.
+// The results are the same as those of separate convolutions. Every option is one value for all
+// convolutions or a list with one value for each. Options are hints; they are checked when the
+// group ends.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,13 @@ enum class MultiConvPlanType : std::uint8_t { Parallel, Serial };
 
 class [[nodiscard]] MultiConv {
  public:
-  /// Shares of a device's memory, as setAvailableMemory of each. Between 0 and 1.
+  /// Shares of a device's memory, each between 0 and 1, as with setAvailableMemory.
   MultiConv& availableMemoryProportions(std::vector<double> proportions);
   MultiConv& availableMemoryProportions(double proportion) {
     return availableMemoryProportions(std::vector<double>{proportion});
   }
-  /// In which type products may add up: F32 or F16. Devices of this build add in float32.
+  /// The type in which products may be accumulated: F32 or F16. The devices of this build
+  /// accumulate in float32.
   MultiConv& partialsTypes(std::vector<DType> types);
   MultiConv& partialsTypes(DType type) { return partialsTypes(std::vector<DType>{type}); }
   MultiConv& enableConvDithering(std::vector<bool> on);
@@ -36,14 +38,14 @@ class [[nodiscard]] MultiConv {
     planType_ = type;
     return *this;
   }
-  /// Throws InvalidArgument if it is negative.
+  /// Throws InvalidArgument for a negative number.
   MultiConv& perConvReservedTiles(std::int64_t tiles);
-  /// Between 0 and 1.
+  /// The share must be between 0 and 1.
   MultiConv& cycleBackOff(double share);
 
-  /// Runs the body; the conv1d, conv2d and conv3d it makes, modules' too, are the group. Throws
-  /// InvalidArgument for a group inside of another, one without convolutions, one where a
-  /// convolution depends on another, and for lists of another length.
+  /// Runs the body. The group consists of the conv1d, conv2d and conv3d that it calls, directly or
+  /// in modules. Throws InvalidArgument for a group inside another, for a group without
+  /// convolutions, if a convolution depends on another, and for lists of another length.
   template <class Body>
   auto operator()(Body body) const {
     const Scope scope;
@@ -60,7 +62,7 @@ class [[nodiscard]] MultiConv {
   MultiConvPlanType planType() const { return planType_; }
 
  private:
-  /// The group is open while it lives.
+  /// Keeps the group open during its lifetime.
   class Scope {
    public:
     Scope();

@@ -1,4 +1,4 @@
-// Normalization layers, as PyTorch has them.
+// Normalization layers, as in PyTorch.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@ namespace sluice::nn {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  double momentum = 0.1;  ///< of the newest batch in the running statistics
+  double momentum = 0.1;  ///< weight of the newest batch in the running statistics
   DType dtype = DType::F32;
 };
 
-/// Normalizes each channel (axis 1) of inputs of rank 2 to 5. In training by the batch, updating
-/// the running statistics (with the unbiased variance); otherwise by those.
+/// Normalizes each channel (axis 1) of inputs of rank 2 to 5. In training it uses the statistics of
+/// the batch and updates the running statistics (with the unbiased variance); otherwise it uses the
+/// running statistics.
 class BatchNorm : public Layer {
  public:
   BatchNorm(Module& parent, std::string name, std::int64_t channels, BatchNormOptions options = {});
@@ -42,7 +43,7 @@ struct NormLayerOptions {
   DType dtype = DType::F32;
 };
 
-/// Over the last axes, of the given extents.
+/// Normalizes over the last axes, which have the given extents.
 class LayerNorm : public Layer {
  public:
   LayerNorm(Module& parent, std::string name, Extents extents, NormLayerOptions options = {});
@@ -58,7 +59,7 @@ class LayerNorm : public Layer {
   double eps_;
 };
 
-/// By the root mean square over the last axis; no mean, no bias.
+/// Divides by the root mean square over the last axis; there is no mean and no bias.
 class RmsNorm : public Layer {
  public:
   RmsNorm(Module& parent, std::string name, std::int64_t extent, NormLayerOptions options = {});
@@ -71,7 +72,7 @@ class RmsNorm : public Layer {
   double eps_;
 };
 
-/// Each group of channels (axis 1) of each example.
+/// Normalizes each group of channels (axis 1) of each example.
 class GroupNorm : public Layer {
  public:
   GroupNorm(Module& parent,

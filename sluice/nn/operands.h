@@ -1,5 +1,5 @@
-// The types of a function's operands: every function of functional.h takes its float operands
-// through here, under the name that policies know it by. Private to the nn module.
+// The types of a function's operands. Every function of functional.h passes its float operands
+// through here, under the name that it has in policies. Private to the nn module.
 #pragma once
 
 #include <array>
@@ -15,9 +15,10 @@ constexpr bool isHalf(DType dtype) {
   return dtype == DType::F16 || dtype == DType::BF16;
 }
 
-/// First what autocast says of the function, then, where 16-bit and 32-bit floats still meet, what
-/// HalfFloatCasting says. Tensors of other types and empty ones stay as they are; float16 with
-/// bfloat16, and float64 with any other, is left to the op to refuse.
+/// Casts the operands as autocast prescribes for the function. If there are then still both 16-bit
+/// and 32-bit floats, casts them as HalfFloatCasting says. Tensors of other types and empty ones do
+/// not change. Mixtures of float16 with bfloat16, and of float64 with any other type, are left for
+/// the op to refuse.
 void resolveTypes(std::string_view function, std::span<Tensor> operands);
 
 template <class... Tensors>
@@ -32,7 +33,7 @@ inline Tensor operand(std::string_view function, const Tensor& x) {
   return operands(function, x)[0];
 }
 
-/// The values of tensors that must belong to the current trace.
+/// The values of the tensors, which must belong to the current trace.
 std::vector<ir::Value> valuesOf(const std::vector<Tensor>& tensors);
 std::vector<Tensor> tensorsOf(ir::GraphBuilder& b, const std::vector<ir::Value>& values);
 

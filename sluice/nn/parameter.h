@@ -1,6 +1,7 @@
-// Parameter: one named tensor of a module, trained (a weight) or written by the model itself (a
-// buffer, such as a running mean). Inside a trace it converts to the Tensor that reads it; outside
-// its value is read and set, in the model that holds it or, before there is one, on the host.
+// Parameter: a named tensor of a module. A weight is trained; a buffer, such as a running mean, is
+// written by the model itself. Inside a trace a Parameter converts to the Tensor that reads it.
+// Outside, its value can be read and set, in the model that holds it or, if there is none yet, on
+// the host.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@ namespace sluice::nn {
 
 class Module;
 
-/// Where the variables of a compiled model live; made by whoever compiles it.
+/// Holds the variables of compiled models. The code that compiles a model implements it.
 class StateStore {
  public:
   virtual ~StateStore() = default;
@@ -39,40 +40,43 @@ class Parameter {
   std::string fullName() const;
   const TensorType& type() const { return type_; }
   const ir::Initializer& initializer() const { return initializer_; }
-  /// What it starts from in models made from now on; throws InvalidArgument for a tensor of another
-  /// type, and for a buffer that a model has already: it would not be replaced there.
+  /// Sets the start value in models made from now on. Throws InvalidArgument for a tensor of
+  /// another type, and for a buffer that a model already holds, because the value there would not
+  /// change.
   void setInitializer(ir::Initializer initializer);
   ir::VariableRole role() const { return role_; }
   bool isBuffer() const { return role_ == ir::VariableRole::Buffer; }
-  /// Buffers never are.
+  /// Always false for a buffer.
   bool trainable() const { return trainable_; }
   /// Takes effect in models traced from now on. Throws InvalidArgument for a buffer.
   void setTrainable(bool trainable);
-  /// Its type, and that of its initial value, in models made from now on. Throws InvalidArgument
-  /// unless it and the type are floats, and while a model holds it.
+  /// Sets the type of the parameter and its initial value in models made from now on. Throws
+  /// InvalidArgument unless both the old and the new type are float types, and while a model holds
+  /// the parameter.
   void to(DType dtype);
-  /// Module::to leaves it alone.
+  /// Makes Module::to leave the parameter as it is.
   void keepType() { keepsType_ = true; }
   bool keepsType() const { return keepsType_; }
-  /// Throws InvalidArgument if the type is no float or a model holds the parameter.
+  /// Throws InvalidArgument if the type is not a float type or a model holds the parameter.
   void requireConvertible(DType dtype) const;
-  /// As it is declared in a graph.
+  /// The variable as a graph declares it.
   ir::Variable variable() const;
 
-  /// The model's current value, or the one it will start from.
+  /// The current value in the model, or the one that the parameter will start with.
   HostTensor value() const;
-  /// Sets it in the model that holds it, or as what it starts from; throws InvalidArgument unless
-  /// the type is the parameter's.
+  /// Sets the value in the model that holds the parameter, or else its start value. Throws
+  /// InvalidArgument unless the type is the parameter's.
   void setValue(const HostTensor& value);
-  /// For the model that holds the value and will not much longer: what it starts from then.
+  /// Sets the start value. A model that is about to give up the value calls it.
   void startFrom(HostTensor value);
 
-  /// The value in the current trace; throws InvalidArgument outside of one.
+  /// The value in the current trace. Throws InvalidArgument outside a trace.
   Tensor use() const;
   operator Tensor() const { return use(); }  // NOLINT(google-explicit-constructor)
 
-  /// Writes a buffer in the current trace: later uses in it see the new value, and the next run
-  /// starts from what the last one left. Throws InvalidArgument for a weight or another type.
+  /// Writes a buffer in the current trace. Later uses in the trace see the new value, and the next
+  /// run starts with the value that the last run left. Throws InvalidArgument for a weight and for
+  /// another type.
   void assign(const Tensor& value);
   Parameter& operator+=(const Tensor& x);
   Parameter& operator+=(double x);

@@ -10,7 +10,7 @@
 namespace sluice::nn {
 
 struct PoolLayerOptions {
-  std::optional<std::int64_t> stride = {};  ///< not given: the kernel
+  std::optional<std::int64_t> stride = {};  ///< not set: the kernel size
   std::int64_t padding = 0;
 };
 

@@ -1,5 +1,5 @@
 // LstmCell: one time step of an LSTM, with PyTorch's parameters and gate order (input, forget,
-// cell, output). A sequence is the cell applied in a loop while tracing.
+// cell, output). For a sequence, apply the cell in a loop while tracing.
 #pragma once
 
 #include <cstdint>

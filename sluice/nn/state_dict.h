@@ -1,6 +1,6 @@
 // State dictionaries: the weights and buffers of a module by PyTorch's names ("conv1.weight",
-// "norm.running_mean"), to be saved, loaded and exchanged. A dictionary is checked in full before
-// anything is set: when loading throws, the module is as it was.
+// "norm.running_mean"), for saving, loading and exchange. The whole dictionary is checked before
+// anything is set: if loading throws, the module is unchanged.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +19,28 @@ enum class Strict : std::uint8_t { No, Yes };
 
 /// Names that only one side has.
 struct UnmatchedNames {
-  std::vector<std::string> missing;     ///< in the dictionary
-  std::vector<std::string> unexpected;  ///< by the module
+  std::vector<std::string> missing;     ///< not in the dictionary
+  std::vector<std::string> unexpected;  ///< not in the module
 };
 
-/// Throws InvalidArgument for an empty dictionary, a tensor of another shape or type than the
-/// variable's and, if strict, for names that only one side has; the message lists them.
+/// Throws InvalidArgument for an empty dictionary, for a tensor whose shape or type differs from
+/// the variable's and, if strict, for names that only one side has; the message lists them.
 UnmatchedNames requireStateDict(std::span<const ir::Variable> variables,
                                 const NamedTensors& state,
                                 Strict strict = Strict::Yes);
 
-/// All weights and buffers below, by their names as seen from the module.
+/// All weights and buffers of the module and those below it, by their names relative to the module.
 NamedTensors stateDict(const Module& module);
-/// Sets them, in the model that holds them or as what they start from.
+/// Sets the weights and buffers, in the model that holds them or else as their start values.
 UnmatchedNames loadStateDict(Module& module,
                              const NamedTensors& state,
                              Strict strict = Strict::Yes);
 
-/// A dictionary of PyTorch's for these variables: prefixes that wrappers put before all names
-/// ("module.", "_orig_mod.") are taken off, floats are converted to the variables' types.
+/// Converts a dictionary from PyTorch for these variables: removes prefixes that wrappers add to
+/// all names ("module.", "_orig_mod.") and converts floats to the variables' types.
 NamedTensors importTorch(std::span<const ir::Variable> variables, const NamedTensors& torch);
-/// The other way: names and layouts are PyTorch's already; unsigned integers of 16 to 64 bits,
-/// which it does not have, become signed ones.
+/// Converts a dictionary for PyTorch. Names and layouts are the same; unsigned integers of 16 to 64
+/// bits, which PyTorch does not have, become signed ones.
 NamedTensors exportTorch(NamedTensors state);
 
 }  // namespace sluice::nn

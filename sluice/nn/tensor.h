@@ -1,6 +1,6 @@
-// nn::Tensor: a symbolic tensor while a model is traced, a value of the graph under construction.
-// It is made by the Tracer, the functions of functional.h and the modules, and is of use only while
-// its trace runs; using a default one, or one of another trace, is an InvalidArgument.
+// nn::Tensor: a symbolic tensor, which stands for a value of the graph that a trace builds. The
+// Tracer, the functions of functional.h and the modules make it. It can be used only while its
+// trace runs; using a default-constructed one, or one of another trace, throws InvalidArgument.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,15 @@ class Tensor {
   /// A value of the graph that the current trace builds.
   Tensor(ir::GraphBuilder& builder, ir::Value value);
 
-  /// Whether it stands for anything.
+  /// Whether it stands for a value.
   bool defined() const { return builder_ != nullptr; }
 
   const TensorType& type() const { return builder().type(value_); }
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
   ir::Value value() const { return value_; }
-  /// The builder of the current trace; throws unless the tensor belongs to it.
+  /// The builder of the current trace. Throws InvalidArgument unless the tensor belongs to that
+  /// trace.
   ir::GraphBuilder& builder() const;
 
  private:
@@ -31,7 +32,7 @@ class Tensor {
   ir::Value value_;
 };
 
-// Element-wise with NumPy broadcasting; a number takes the dtype of the tensor.
+// Element-wise operators with NumPy broadcasting. A number takes the dtype of the tensor.
 Tensor operator+(const Tensor& x, const Tensor& y);
 Tensor operator-(const Tensor& x, const Tensor& y);
 Tensor operator*(const Tensor& x, const Tensor& y);

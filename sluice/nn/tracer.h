@@ -1,6 +1,7 @@
 // Tracer: one trace in progress. Constructing it makes it the thread's current trace; modules and
-// functions then append to its graph. It knows whether a training or an inference model is built
-// and which parameters were already read, so that a weight is read once however often it is used.
+// functions then append to its graph. It knows whether a training or an inference model is built.
+// It also knows which parameters were read already, so that a weight is read only once however
+// often it is used.
 #pragma once
 
 #include <cstddef>
@@ -29,21 +30,21 @@ struct BlockPlace {
   std::int32_t device = -1;
 };
 
-/// What a trace knows of its blocks; block.cpp works with it.
+/// What a trace knows about its blocks. block.cpp uses it.
 struct BlockState {
   struct Applied {
     const Module* module;
     std::string id;
   };
 
-  BlockPlace begun;                        ///< of the last layer that begins a block
+  BlockPlace begun;                        ///< the block of the last layer that began one
   int depth = 0;                           ///< Block scopes that are open
   std::optional<std::int64_t> nextAutoId;  ///< not set: blocks need an id
   std::vector<std::int32_t> devices;       ///< by block; -1: none
-  std::vector<Applied> applied;            ///< layers that began a block, and which
+  std::vector<Applied> applied;            ///< layers that began a block, and its id
 };
 
-/// The share of a device's memory that the op behind a value should do with.
+/// The share of a device's memory that the op which makes a value should use at most.
 struct MemoryHint {
   ir::Value value;
   double proportion;
@@ -51,40 +52,41 @@ struct MemoryHint {
 
 class Tracer {
  public:
-  /// Traces into `graph`. Throws InvalidArgument when this thread already traces.
+  /// Traces into `graph`. Throws InvalidArgument if this thread is already tracing.
   Tracer(ir::Graph& graph, TraceMode mode);
   ~Tracer();
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  /// The thread's trace; throws InvalidArgument when there is none.
+  /// The thread's trace. Throws InvalidArgument if there is none.
   static Tracer& current();
   static bool active();
 
   ir::GraphBuilder& builder() { return builder_; }
   ir::Graph& graph() { return builder_.graph(); }
   bool training() const { return mode_ == TraceMode::Training; }
-  /// Whether ops get the paths of the modules that make them as name prefixes; yes by default.
+  /// Sets whether the names of ops begin with the path of the module that makes them; on by
+  /// default.
   void nameModules(bool on) { namesModules_ = on; }
   BlockState& blocks() { return blocks_; }
   /// What setAvailableMemory and MultiConv asked for.
   std::vector<MemoryHint>& memoryHints() { return memoryHints_; }
-  /// The convolutions of the MultiConv that is open; no value: none is.
+  /// The convolutions of the open MultiConv; nullopt if none is open.
   std::optional<std::vector<ir::OpId>>& openMultiConv() { return openMultiConv_; }
-  /// How functions bring their operands to one type.
+  /// How functions cast their operands to one type.
   void setPrecision(PrecisionSettings settings) { precision_ = std::move(settings); }
   const PrecisionSettings& precision() const { return precision_; }
-  /// The setting of the whole model counts where no nearer one does.
+  /// Uses the root's autocast setting where no inner scope, function or module has its own.
   void beginModel(const Module& root);
-  /// Switches autocast and returns whether it was on (autocast.h).
+  /// Switches autocast (autocast.h) on or off and returns whether it was on.
   bool autocast(bool on) { return std::exchange(autocast_, on); }
   bool autocasts() const { return autocast_ && precision_.autocastEnabled; }
-  /// The kind of the innermost module being applied; empty where there is none.
+  /// The kind of the innermost module being applied; empty if there is none.
   std::string layerKind() const;
   /// Different for every trace of the thread, never 0.
   std::uint64_t id() const { return id_; }
 
-  /// A new model input; names must differ.
+  /// Adds an input of the model. Its name must be unique.
   Tensor input(std::string name, TensorType type);
 
   /// The parameter's value in this trace: adds its variable to the graph at the first use.
@@ -95,7 +97,7 @@ class Tracer {
  private:
   friend class ModuleScope;
 
-  /// Enters the block that a BeginBlock put on the module, if there is one.
+  /// Enters the block that a BeginBlock set on the module, if there is one.
   void beginMarkedBlock(const Module& module);
 
   struct Read {
@@ -116,7 +118,7 @@ class Tracer {
   bool autocast_ = false;
 };
 
-/// Prefixes the names of the ops made while it lives: "encoder/".
+/// Adds a prefix such as "encoder/" to the names of the ops made during its lifetime.
 class [[nodiscard]] NameScope {
  public:
   [[nodiscard]] explicit NameScope(std::string_view name);
@@ -129,10 +131,11 @@ class [[nodiscard]] NameScope {
   std::size_t outerLength_;
 };
 
-/// The name scope of a module while it is applied: its path as seen from the module that applies
-/// it, so that nested calls give "encoder/0/fc/" once. A module marked with BeginBlock enters its
-/// block here, and the block goes on after it. The nearest autocast setting, of the module or of
-/// one between it and the module that applies it, counts while it is applied.
+/// The name scope of a module while it is applied. It is the module's path relative to the module
+/// that applies it, so that nested calls give "encoder/0/fc/" only once. A module marked with
+/// BeginBlock enters its block here, and the block continues after the module. While the module is
+/// applied, its own autocast setting counts or, if it has none, that of the nearest module above
+/// it, up to the one that applies it.
 class [[nodiscard]] ModuleScope {
  public:
   [[nodiscard]] explicit ModuleScope(const Module& module);

@@ -1,5 +1,5 @@
-// One ONNX op appended to a graph that is being built: the same translation as in a model file, of
-// opset 17. The Builder's ops by ONNX name are made of it.
+// Appends one ONNX op of opset 17 to a graph that is being built, with the same translation as for
+// a model file. The Builder uses it for ops by their ONNX names.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@ namespace sluice::onnx {
 
 struct NodeCall {
   std::string_view op;
-  std::vector<ir::Value> inputs = {};  ///< an invalid value: the operand is left out
-  /// Operands by position that are values of their own; `inputs` has an invalid value there.
+  std::vector<ir::Value> inputs = {};  ///< an invalid value leaves the operand out
+  /// Operands that are given as host tensors, by position; `inputs` has an invalid value there.
   std::map<std::size_t, HostTensor> constants = {};
-  std::vector<ir::NamedAttr> attrs = {};  ///< reals become the 32-bit numbers that ONNX has
-  std::size_t outputs = 1;                ///< how many of the results are wanted
-  /// Attributes that are graphs; those may have no weights of their own.
+  std::vector<ir::NamedAttr> attrs = {};  ///< reals become 32-bit numbers, as in ONNX
+  std::size_t outputs = 1;                ///< the number of results that are wanted
+  /// Attributes that are graphs; these must not have weights.
   std::vector<std::pair<std::string_view, const ir::Graph*>> bodies = {};
   std::string_view domain = "";
 };
 
-/// The results. Operands that fix a shape or an axis must be constants or weights of the graph;
-/// the latter count with the values that they start from. Throws what importModel throws.
+/// Returns the results of the op. Operands that determine a shape or an axis must be constants or
+/// weights of the graph; for a weight its start value is used. Throws what importModel throws.
 std::vector<ir::Value> appendNode(ir::GraphBuilder& builder, const NodeCall& call);
 
 }  // namespace sluice::onnx

@@ -1,14 +1,14 @@
-// Operands whose values decide the shape of a result: known ones are read while importing, all
-// others are refused, since shapes are static.
+// Operands whose values determine the shape of a result. They are read while importing. Operands
+// whose values are not known then are refused, since shapes are static.
 #pragma once
 
 #include "sluice/onnx/node.h"
 
 namespace sluice::onnx {
 
-/// The value of operand i; throws NeedsConstant saying that a shape depends on it.
+/// The value of operand i. Throws NeedsConstant, whose message says that a shape depends on it.
 HostTensor decidingOperand(Node& node, std::size_t i);
-/// Operand i as one whole number, of any type; throws NeedsConstant or InvalidArgument.
+/// Operand i, of any type, as one whole number. Throws NeedsConstant or InvalidArgument.
 std::int64_t wholeOperand(Node& node, std::size_t i);
 
 }  // namespace sluice::onnx

@@ -1,6 +1,6 @@
-// GraphImporter: walks a model's nodes in order and appends their translations to one Graph. Bodies
-// of If, Loop and Scan and the bodies of functions are inlined; names are looked up from the inside
-// out. Internal to this module.
+// GraphImporter: walks a model's nodes in order and appends their translations to one Graph. The
+// bodies of If, Loop, Scan and functions are inlined; names are looked up from the innermost scope
+// outwards. Internal to this module.
 #pragma once
 
 #include <filesystem>
@@ -23,19 +23,19 @@
 
 namespace sluice::onnx {
 
-/// The names of one graph or function body. A tensor is a value, or an initializer that is not read
-/// yet: whoever reads it decides whether it is a weight, state, or both.
+/// The names of one graph or function body. A tensor is a value, or an initializer that was not
+/// read yet. The nodes that read an initializer decide whether it is a weight, state, or both.
 struct Scope {
   struct Tensor {
     Value value;  ///< as a weight or constant
     const pb::TensorProto* initializer = nullptr;
-    std::string alias = {};  ///< the output of the Identity that the initializer went through
+    std::string alias = {};  ///< output of the Identity that renames the initializer
     Value buffer = {};       ///< as state
   };
   Scope* parent = nullptr;
   std::unordered_map<std::string, Tensor> tensors = {};
   std::map<std::string, std::int64_t, std::less<>> opsets = {};
-  const ir::Attrs* callAttrs = nullptr;  ///< of the function's call, for references to them
+  const ir::Attrs* callAttrs = nullptr;  ///< attributes of the call, for references in the body
 };
 
 class GraphImporter {
@@ -49,20 +49,21 @@ class GraphImporter {
   // For nodes.
   ir::GraphBuilder& builder() { return builder_; }
   const ImportOptions& options() const { return options_; }
-  /// nullptr when no scope knows the name.
+  /// The tensor with this name; nullptr if no scope has it.
   Scope::Tensor* find(Scope& scope, const std::string& name);
-  /// The tensor as a value; an initializer becomes a weight or a constant when first read.
+  /// The tensor as a value. An initializer becomes a weight or a constant when it is first read.
   Value read(Scope::Tensor& tensor);
-  /// The tensor, called `name`, as state that takes no gradient, unless it depends on inputs.
+  /// The tensor, whose name is `name`, as state without a gradient, unless it depends on inputs.
   Value readBuffer(Scope::Tensor& tensor, const std::string& name);
   HostTensor initializerValue(const pb::TensorProto& proto) const;
-  /// Its value if it does not depend on inputs; else the inputs it depends on are in `inputs`.
+  /// The value, if it does not depend on inputs; else nullopt, and `inputs` has the inputs that it
+  /// depends on.
   std::optional<HostTensor> evaluate(Value value, std::vector<std::string>& inputs);
-  /// Whether evaluate would give nothing; quick, however large the graph.
+  /// Whether evaluate would return nullopt. It is fast however large the graph is.
   bool isComputed(Value value);
   /// Keeps a function alive while its bodies are used.
   const pb::FunctionProto& keep(pb::FunctionProto function);
-  // Each adds to what the model has asked for so far, and throws Unsupported above the limit.
+  // Each adds to the total that the model has asked for so far. Throws Unsupported above the limit.
   void countSequence(std::size_t elements);
   void countConstant(double bytes);
   void countWork(double work);
@@ -76,7 +77,7 @@ class GraphImporter {
   ir::Attrs attributes(const pb::NodeProto& node, const Scope& scope) const;
 
  private:
-  /// A statistic that is computed from weights, and the op that stands for it until all readers of
+  /// A statistic that is computed from weights, and the op that represents it until all readers of
   /// the weights are known.
   struct Pending {
     ir::OpId op;
@@ -87,31 +88,32 @@ class GraphImporter {
   void readOpsets();
   /// Notes the names that batch norms read as statistics.
   void findStatistics(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes);
-  /// The initializer under another name, if that is all that the node makes.
+  /// The initializer that the node only renames; nullptr if it does anything else.
   const Scope::Tensor* aliased(const pb::NodeProto& node, Scope& scope);
   Value addVariable(std::string name, HostTensor value, ir::VariableRole role, bool trainable);
   std::string weightName(const Scope::Tensor& tensor) const;
   Value bufferOf(Value value, const std::string& name);
-  /// The trainable weights that a value depends on; whether it depends on other variables.
+  /// The trainable weights that a value depends on. Sets `others` if it depends on other variables.
   std::set<std::string> weightsOf(Value value, bool& others) const;
-  /// Weights that only statistics read become state; statistics of others get state of their own.
+  /// Weights that only statistics read become state. A statistic of any other weight gets its own
+  /// state.
   void settleStatistics();
   std::unordered_set<ir::OpId> opsForStatistics() const;
-  /// Throws InvalidArgument for an option that names no input of the model.
+  /// Throws InvalidArgument for an option that names something other than an input of the model.
   void requireInputs(const auto& given, std::string_view option) const;
-  /// Throws InvalidArgument for a pattern that no initializer has the name of.
+  /// Throws InvalidArgument for a pattern that matches no initializer.
   void requireInitializers(std::span<const std::string> patterns, std::string_view option) const;
   bool isFrozen(const pb::TensorProto& initializer) const;
   bool isBuffer(const pb::TensorProto& initializer) const;
-  /// Throws InvalidArgument for a value of a dimension that no input has.
+  /// Throws InvalidArgument if the options give a value to a dimension that no input has.
   void requireDims() const;
   Value declareInput(const pb::ValueInfoProto& info);
   void declareInputs(Scope& scope);
   void declareInitializers(const pb::GraphProto& graph, Scope& scope);
   TensorType inputType(const pb::ValueInfoProto& info) const;
-  /// As the file has it, with values for symbolic dimensions; `what` is the word of messages.
+  /// The type in the file, with values for symbolic dimensions; `what` names it in messages.
   TensorType declaredType(const pb::ValueInfoProto& info, std::string_view what) const;
-  /// The types that the file gives the results of a node; empty if it does not give them all.
+  /// The types of a node's results in the file; empty if the file does not have all of them.
   std::vector<TensorType> declaredResults(const pb::NodeProto& node);
   void importNodes(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, Scope& scope);
   void importNode(const pb::NodeProto& node, Scope& scope);
@@ -125,13 +127,13 @@ class GraphImporter {
   Scope main_;
   std::unordered_map<Value, HostTensor> known_;  // results of evaluate
   std::unordered_set<std::uint64_t> computed_;   // ops that depend on inputs or random numbers
-  std::size_t classified_ = 0;                   // ops of the order that computed_ knows
-  std::unordered_map<const pb::TensorProto*, Value> initializers_;  // bodies run several times
+  std::size_t classified_ = 0;                   // ops of the order that were classified
+  std::unordered_map<const pb::TensorProto*, Value> initializers_;  // bodies are inlined repeatedly
   std::map<std::pair<const pb::TensorProto*, std::string>, Value> buffers_;  // also by alias
-  std::unordered_set<std::string> statistics_;  // names that batch norms read as such
+  std::unordered_set<std::string> statistics_;  // names that batch norms read as statistics
   std::vector<Pending> pending_;
   std::list<pb::FunctionProto> functions_;
-  std::unordered_map<std::string, const pb::ValueInfoProto*> declared_;  // when first asked for
+  std::unordered_map<std::string, const pb::ValueInfoProto*> declared_;  // filled when first needed
   double constantBytes_ = 0;
   double constantWork_ = 0;
   std::vector<std::string> names_;  // tensors of the main graph in order

@@ -1,6 +1,7 @@
-// Reads ONNX models: a file or its bytes in, a Graph of Sluice's ops out. Initializers of float
-// types become weights that can be trained, all others constants. Shapes are static: symbolic
-// dimensions are bound here, and inputs that fix a shape or an axis can be bound to values.
+// Reads ONNX models: converts a file or its bytes to a Graph of Sluice's ops. Initializers of float
+// types become weights that can be trained; all others become constants. Shapes are static:
+// symbolic dimensions get their values here, and inputs that determine a shape or an axis can be
+// given values, too.
 #pragma once
 
 #include <cstddef>
@@ -21,25 +22,26 @@ namespace sluice::onnx {
 
 struct ImportOptions {
   std::map<std::string, std::int64_t, std::less<>> dims = {};  ///< values of symbolic dimensions
-  std::map<std::string, Shape, std::less<>> shapes = {};       ///< of inputs, instead of the file's
+  std::map<std::string, Shape, std::less<>> shapes = {};  ///< input shapes, instead of the file's
   std::map<std::string, HostTensor, std::less<>> constants = {};  ///< inputs with a fixed value
-  /// The model is to be trained: dropout of versions 7 to 11, which do not say themselves whether
-  /// they drop, does.
+  /// The model will be trained. Dropout of versions 7 to 11, which does not say whether it is
+  /// active, is then active.
   bool training = false;
-  /// Initializers that training leaves as they are, by name; `*` stands for any text.
+  /// Names of initializers that training does not change; `*` stands for any text.
   std::vector<std::string> frozen = {};
-  /// Initializers that are state of the model and no weights, like running statistics: they take no
-  /// gradient and are not exported as weights. Statistics that batch norms read are found without.
+  /// Names of initializers that are state of the model and not weights, such as running statistics:
+  /// they have no gradient and are not exported as weights. Statistics that batch norms read need
+  /// not be listed.
   std::vector<std::string> buffers = {};
-  /// How many replicas the model is to be run with, where its ops depend on it; 0: not said.
+  /// The number of replicas that the model will run with, if its ops depend on it; 0: not known.
   std::int64_t replicas = 0;
-  /// Refuse opsets above 17, which may have given an op another meaning.
+  /// Refuses opsets above 17, in which an op may have another meaning.
   bool strictOpVersions = true;
-  std::size_t maxFileBytes = std::size_t{2} << 30U;  ///< of the model; external data is apart
+  std::size_t maxFileBytes = std::size_t{2} << 30U;  ///< external data does not count
   ImportLimits limits = {};
 };
 
-/// A tensor of the file and what became of it.
+/// A tensor of the file, and its value in the graph.
 struct ImportedTensor {
   std::string name;
   ir::Value value;
@@ -50,10 +52,10 @@ struct ImportedModel {
   /// Every tensor of the main graph that still exists, in the order of the file.
   std::vector<ImportedTensor> tensors;
   std::string producer;
-  std::int64_t opset = 0;  ///< of the default domain
+  std::int64_t opset = 0;  ///< version of the default domain
 };
 
-/// A translation needs to know a tensor that depends on inputs of the model.
+/// Thrown if a translation needs the value of a tensor that depends on inputs of the model.
 class NeedsConstant : public Unsupported {
  public:
   NeedsConstant(std::string message, std::vector<std::string> inputs)
@@ -65,18 +67,20 @@ class NeedsConstant : public Unsupported {
   std::vector<std::string> inputs_;
 };
 
-/// Throws FileError for a file that cannot be read or is no model, InvalidArgument for a model that
-/// contradicts the standard or itself, Unsupported for what has no translation. Each message names
-/// the node, its op and version. External data is looked for beside the model only.
+/// Throws FileError for a file that cannot be read or is not a model, InvalidArgument for a model
+/// that contradicts the standard or itself, and Unsupported for anything that has no translation.
+/// Each message names the node, its op and its version. External data must be in the folder of the
+/// model.
 ImportedModel importModel(const std::filesystem::path& path, const ImportOptions& options = {});
 ImportedModel importModelBytes(std::span<const std::byte> bytes,
                                const ImportOptions& options = {},
                                const std::filesystem::path& folder = {});
 
-/// The ops of a domain that importing knows, sorted; the default domain is "". Ops that the
-/// standard defines by simpler ones are read besides.
+/// The ops of a domain that have a translation, sorted; the default domain is "". Ops that the
+/// standard defines in terms of simpler ones can also be read.
 std::vector<std::string> readableOps(std::string_view domain);
-/// The versions of its definition that are read, oldest first; 1 for ops outside of the standard.
+/// The versions of the op's definition that can be read, oldest first; 1 for ops outside the
+/// standard.
 std::vector<int> readableVersions(const std::string& domain, const std::string& op);
 
 }  // namespace sluice::onnx

@@ -1,4 +1,4 @@
-// ModelWriter: the nodes of an ONNX model, made op by op. The forms of single ops are in
+// ModelWriter: makes the nodes of an ONNX model op by op. The ONNX forms of single ops are in
 // export_ops.cpp. Internal to this module.
 #pragma once
 
@@ -15,12 +15,12 @@
 
 namespace sluice::onnx {
 
-/// One node to be: attributes have ONNX's names and kinds; truth values are numbers there.
+/// A node to be added. Attributes have ONNX's names and kinds; ONNX has numbers in place of bools.
 struct NewNode {
   std::string_view op;
   std::vector<std::string> inputs;
   std::vector<ir::NamedAttr> attrs = {};
-  std::size_t outputs = 0;  ///< the first results that the node has; 0: all
+  std::size_t outputs = 0;  ///< number of results, counted from the first; 0: all
 };
 
 class ModelWriter {
@@ -39,11 +39,11 @@ class ModelWriter {
   /// A constant that only the importer reads, such as a shape.
   std::string constant(const HostTensor& value);
   std::string integers(const std::vector<std::int64_t>& values);
-  /// The op as one node of the standard; its results get their names.
+  /// Adds the op as one standard node, whose outputs have the names of the op's results.
   void addNode(const ir::Op& op, NewNode node);
-  /// A node in front of the op's own; the name of its result.
+  /// Adds a node before the op's own node and returns the name of its result.
   std::string addHelper(NewNode node);
-  /// Whether an op reads the value or it is an output.
+  /// Whether the value is an output or an op reads it.
   bool isRead(ir::Value value) const;
   /// Whether an op of this kind reads the value.
   bool isReadBy(ir::Value value, const ir::OpDef& def) const;
@@ -66,20 +66,20 @@ class ModelWriter {
   pb::ModelProto model_;
   std::unordered_map<ir::Value, std::string> names_;
   std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, std::int64_t> numbers_;  // the next to try, by stem
+  std::unordered_map<std::string, std::int64_t> numbers_;  // the next number to try, by stem
   bool usesOwnDomain_ = false;
-  std::vector<ops::CustomOpInfo> customOps_;  // that the model uses
+  std::vector<ops::CustomOpInfo> customOps_;  // those that the model uses
 };
 
 void setType(pb::ValueInfoProto& info, const std::string& name, const TensorType& type);
 void addAttr(pb::NodeProto& node, const ir::NamedAttr& attr);
-/// The same with reals as the 32-bit numbers that the standard has.
+/// The same, with reals as 32-bit numbers, as in the standard.
 void addNarrowAttr(pb::NodeProto& node, const ir::NamedAttr& attr);
 
-/// Adds the op in a form of the standard that imports as the same op; false if there is none.
+/// Adds the op in a standard form that imports as the same op. Returns false if there is none.
 bool addStandardForm(ModelWriter& writer, const ir::Op& op);
 
-/// Our own ops in files.
+/// The domain of our own ops in files.
 inline constexpr std::string_view kOwnDomain = "sluice";
 
 }  // namespace sluice::onnx

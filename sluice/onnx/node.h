@@ -1,6 +1,6 @@
 // Node: one node of an ONNX graph as its translation sees it: operands, attributes with the
-// standard's defaults filled in, constants, bodies. No protobuf here, so that translations compile
-// quickly; GraphImporter implements it.
+// standard's defaults, constants, bodies. This header does without protobuf, so that translations
+// compile quickly; ProtoNode implements it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace sluice::onnx {
 
 using ir::Value;
 
-/// Of the default domain: what is read at most and what is written.
+/// The newest opset of the default domain that is read, and the one that is written.
 inline constexpr int kNewestOpset = 17;
 
 class Node {
@@ -32,51 +32,55 @@ class Node {
   virtual std::string_view op() const = 0;
   /// The version of the op's definition that the model's opset refers to.
   virtual int version() const = 0;
-  /// Whether the model is to be trained, as far as its nodes do not say.
+  /// Whether the model will be trained, for nodes that do not say.
   virtual bool forTraining() const = 0;
-  /// How many replicas the model is to be run with; 0: not said.
+  /// The number of replicas that the model will run with; 0: not known.
   virtual std::int64_t replicas() const = 0;
   virtual const ImportLimits& limits() const = 0;
 
   virtual std::size_t numInputs() const = 0;
   virtual std::size_t numOutputs() const = 0;
-  /// Whether an operand is given (not empty); false behind the last one.
+  /// Whether an operand is given (not empty); false for numbers after the last operand.
   virtual bool has(std::size_t input) const = 0;
-  /// Whether somebody may read the result.
+  /// Whether the result may be read.
   virtual bool wants(std::size_t output) const = 0;
 
-  /// Throws InvalidArgument if it is not given.
+  /// The operand. Throws InvalidArgument if it is not given.
   virtual Value input(std::size_t i) = 0;
   /// The operand as state that is not trained (running statistics), unless it depends on inputs.
   virtual Value buffer(std::size_t i) = 0;
 
-  /// The value of an operand that does not depend on the model's inputs; throws NeedsConstant.
+  /// The value of an operand. Throws NeedsConstant if it depends on the model's inputs.
   virtual HostTensor constant(std::size_t i) = 0;
   /// Whether constant(i) would succeed.
   virtual bool isConstant(std::size_t i) = 0;
 
-  /// Attributes that the node has or the standard gives a default; nullptr if neither.
+  /// The attribute of the node, else the standard's default; nullptr if there is neither.
   virtual const ir::Attr* find(std::string_view attr) const = 0;
-  /// Every attribute that the node itself has, by name; bodies are left out.
+  /// All attributes that the node itself has, by name, except bodies.
   virtual const ir::Attrs& attrs() const = 0;
 
   /// Inlines the body `attr` (then_branch, body) with these values for its inputs.
   virtual std::vector<Value> inlineBody(std::string_view attr, std::span<const Value> inputs) = 0;
   virtual std::size_t bodyInputs(std::string_view attr) const = 0;
-  /// The result of evaluating a value made while translating; throws NeedsConstant.
+  /// Evaluates a value that was made while translating. Throws NeedsConstant.
   virtual HostTensor evaluate(Value value) = 0;
   virtual bool canEvaluate(Value value) = 0;
-  /// A tensor of the graph that need not be an operand; throws InvalidArgument if there is none.
+  /// A tensor of the graph by its name; it need not be an operand. Throws InvalidArgument if there
+  /// is none.
   virtual Value named(const std::string& tensor) = 0;
-  /// Before a sequence of so many elements is made. Throws Unsupported above the limit.
+  /// Must be called before a sequence of this many elements is made. Throws Unsupported above the
+  /// limit.
   virtual void countSequence(std::size_t elements) = 0;
-  /// Before a tensor of so many elements is computed: a few bytes of a file can ask for any number.
-  /// Throws Unsupported if all such tensors together are above the limits.
+  /// Must be called before a tensor of this many elements is computed, because a few bytes of a
+  /// file can ask for any number. Throws Unsupported if all such tensors together exceed the
+  /// limits.
   virtual void countConstant(double elements, DType dtype) = 0;
-  /// Before so many flops are done. Throws Unsupported above the limit for all.
+  /// Must be called before this many flops are done. Throws Unsupported if all of them together
+  /// exceed the limit.
   virtual void countWork(double flops) = 0;
 
-  // What follows is made of the above.
+  // The functions below use those above.
   const TensorType& type(std::size_t i) { return b.type(input(i)); }
   const Shape& shape(std::size_t i) { return type(i).shape; }
   DType dtype(std::size_t i) { return type(i).dtype; }
@@ -91,26 +95,27 @@ class Node {
   std::vector<double> reals(std::string_view attr) const;
   std::vector<std::string> texts(std::string_view attr) const;
 
-  /// A constant operand of any integer type as numbers; of any type as doubles.
+  /// A constant operand as numbers: integersOf takes any integer type, realsOf takes any type.
   std::vector<std::int64_t> integersOf(std::size_t i);
   std::vector<double> realsOf(std::size_t i);
-  /// One number of a constant operand, or `otherwise` if the operand is not given.
+  /// A constant operand as one number, or `otherwise` if the operand is not given.
   double realOf(std::size_t i, double otherwise);
   std::int64_t integerOf(std::size_t i, std::int64_t otherwise);
-  /// A list that older versions have as an attribute and newer ones as an operand; empty if
+  /// A list that is an attribute in older versions and an operand in newer ones; empty if there is
   /// neither.
   std::vector<std::int64_t> integersOf(std::string_view attr, std::size_t i);
-  /// The element type that the integer attribute stands for; `otherwise` if it is not there.
+  /// The element type that the integer attribute stands for; `otherwise` if there is no such
+  /// attribute.
   DType dtypeAttr(std::string_view attr, DType otherwise) const;
 
-  /// Throws Unsupported with the reason; where it happened is added on the way out.
+  /// Throws Unsupported with the reason. Callers add the location to the error.
   [[noreturn]] void unsupported(std::string_view reason) const;
 };
 
 using Translate = std::vector<Value> (*)(Node&);
 
-/// How nodes of one op are translated. An op of Sluice whose operands and attributes are those of
-/// ONNX needs none: the names in its OpDef suffice.
+/// How nodes of one op are translated. An op of Sluice that has the same operands and attributes as
+/// in ONNX needs no Translation: the names in its OpDef suffice.
 struct Translation {
   std::string_view op;
   Translate translate = nullptr;
@@ -118,9 +123,9 @@ struct Translation {
   bool sequences = false;  ///< an operand may be a sequence of tensors
 };
 
-/// The element type of a number of TensorProto.DataType; throws Unsupported.
+/// The element type that a number of TensorProto.DataType stands for. Throws Unsupported.
 DType dtypeOf(std::int64_t onnxType);
-/// The other way round.
+/// The number of TensorProto.DataType for an element type.
 std::int64_t onnxTypeOf(DType dtype);
 
 }  // namespace sluice::onnx

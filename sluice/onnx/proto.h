@@ -1,5 +1,5 @@
-// Model files as protobuf: reading with limits, tensors in and out of TensorProto. Only the sources
-// of this module include it.
+// Model files as protobuf: reads them with limits, and converts tensors to and from TensorProto.
+// Only the sources of this module include it.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +18,19 @@ namespace sluice::onnx {
 
 namespace pb = ::onnx;
 
-/// The bytes of a file; throws FileError if it cannot be read or is larger than the limit.
+/// The bytes of a file. Throws FileError if it cannot be read or is larger than the limit.
 std::string readModelFile(const std::filesystem::path& path, std::size_t limit);
-/// Throws FileError if the bytes are no model.
+/// Throws FileError if the bytes are not a model.
 std::unique_ptr<pb::ModelProto> parseModel(std::span<const std::byte> bytes);
 
-/// Throws InvalidArgument if the data does not fit the type, Unsupported for types we have not,
-/// FileError for external data outside `folder`, missing or too short.
+/// Throws InvalidArgument if the data does not fit the type, Unsupported for types that Sluice does
+/// not have, and FileError for external data that is outside `folder`, missing or too short.
 HostTensor toHostTensor(const pb::TensorProto& proto, const std::filesystem::path& folder);
 pb::TensorProto toTensorProto(const HostTensor& tensor, const std::string& name);
 
 using ir::decimalDouble;  // attributes are meant as decimal numbers
 
-/// The doc string of an initializer that is no trained weight: a buffer, or a frozen weight.
+/// The doc string of an initializer that is not a trained weight: a buffer, or a frozen weight.
 inline constexpr std::string_view kBufferMark = "sluice:buffer";
 inline constexpr std::string_view kFrozenMark = "sluice:frozen";
 

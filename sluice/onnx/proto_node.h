@@ -15,7 +15,7 @@ namespace sluice::onnx {
 
 class ProtoNode final : public Node {
  public:
-  /// The schema may be null: then there are no defaults.
+  /// The schema may be null; then there are no defaults.
   ProtoNode(GraphImporter& importer,
             const pb::NodeProto& proto,
             Scope& scope,
@@ -50,9 +50,9 @@ class ProtoNode final : public Node {
   void requireTensors() const;
   /// Throws Unsupported if an attribute is a graph.
   void requireNoBodies() const;
-  /// Every operand; none where it is left out.
+  /// All operands; nullopt for one that is left out.
   std::vector<std::optional<Value>> operands();
-  /// The node through the standard's own definition of its op in simpler ops.
+  /// Translates the node by the standard's own definition of its op in terms of simpler ops.
   std::vector<Value> expandFunction();
 
  private:

@@ -1,5 +1,5 @@
-// The activation functions that the recurrent ops name in their attribute `activations`, with the
-// numbers of activation_alpha and activation_beta.
+// The activation functions that recurrent ops name in their attribute `activations`, with the
+// parameters from activation_alpha and activation_beta.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,14 @@ struct RecurrentActivation {
   std::string name;
   double alpha = 0;
   double beta = 0;
-  double clip = 0;  ///< bound of the operand's magnitude; 0: none
+  double clip = 0;  ///< limit on the operand's magnitude; 0: none
 
   Value operator()(ir::GraphBuilder& b, Value x) const;
 };
 
-/// The functions of all directions one after the other, as many for each as `defaults` has. Throws
-/// InvalidArgument for a wrong count, Unsupported for a name that the standard has not.
+/// The functions of all directions, one direction after the other; each has as many functions as
+/// `defaults`. Throws InvalidArgument for a wrong count, and Unsupported for a name that the
+/// standard does not have.
 std::vector<RecurrentActivation> recurrentActivations(const Node& node,
                                                       std::size_t directions,
                                                       std::vector<std::string> defaults);

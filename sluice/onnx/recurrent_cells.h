@@ -12,16 +12,16 @@ namespace sluice::onnx {
 
 struct RecurrentState {
   Value h;
-  Value c;  ///< of an LSTM
+  Value c;  ///< for an LSTM only
 };
 
 /// One direction's share of the operands.
 struct RecurrentWeights {
   Value x;         ///< [gates * hidden, input]
   Value h;         ///< [gates * hidden, hidden]
-  Value xBias;     ///< [gates * hidden]; none if the node has no bias
+  Value xBias;     ///< [gates * hidden]; invalid if the node has no bias
   Value hBias;     ///< the same
-  Value peephole;  ///< [3 * hidden] or none
+  Value peephole;  ///< [3 * hidden] or invalid
   std::span<const RecurrentActivation> activations;
 };
 
@@ -33,7 +33,7 @@ struct RecurrentDims {
   std::int64_t gates = 0;
   std::int64_t directions = 1;
   bool batchFirst = false;
-  bool reverse = false;  ///< the only direction goes from the end
+  bool reverse = false;  ///< the only direction starts at the end
 };
 
 /// The next state from the projected input of one step, [batch, gates * hidden].

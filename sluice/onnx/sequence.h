@@ -1,5 +1,5 @@
-// Sequences of tensors exist only while a model is imported: such a value is the result of an op
-// that lists the elements. No sequence may be left in the imported graph.
+// Sequences of tensors exist only while a model is imported. The value of a sequence is the result
+// of an op that lists its elements. No sequence may remain in the imported graph.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The translations of ONNX nodes, by family of ops. A file of translations lists its own.
+// The translations of ONNX nodes, by family of ops. Each file of translations lists its own.
 #pragma once
 
 #include <span>
@@ -32,20 +32,22 @@ std::span<const Translation> vendorReplicaTranslations();
 std::span<const Translation> vendorStreamTranslations();
 std::span<const Translation> vendorTranslations();
 
-/// nullptr when there is none.
+/// The translation of an op; nullptr if there is none.
 const Translation* findTranslation(std::string_view domain, std::string_view op);
-/// The op of Sluice that has this ONNX name; nullptr when there is none.
+/// The op of Sluice that has this ONNX name; nullptr if there is none.
 const ir::OpDef* findDirect(std::string_view domain, std::string_view op);
-/// A node as an op of Sluice with the same operands and attributes. Throws Unsupported for an
-/// attribute that the op has not.
+/// Translates a node to an op of Sluice with the same operands and attributes. Throws Unsupported
+/// for an attribute that the op does not have.
 std::vector<Value> translateDirectly(Node& node, const ir::OpDef& def);
 
-/// A node as a custom op that was loaded. `examples` are asked for only if it infers no types.
+/// Translates a node to a custom op that was loaded. `examples` may be empty if the op infers its
+/// types.
 std::vector<Value> translateCustom(Node& node,
                                    const ops::CustomOpInfo& op,
                                    const std::vector<TensorType>& examples);
 
-/// A node of our own domain: the op of Sluice of that name. Throws Unsupported if there is none.
+/// Translates a node of our own domain to the op of Sluice with that name. Throws Unsupported if
+/// there is none.
 std::vector<Value> translateOwn(Node& node);
 
 }  // namespace sluice::onnx

@@ -1,4 +1,4 @@
-// Activations of neurons and the gradients of them that are ops of their own. One of the headers of
+// Activation functions, and those of their gradients that are separate ops. One of the headers of
 // ops.h, which says what they have in common.
 #pragma once
 
@@ -18,10 +18,10 @@ extern const ir::OpDef kCelu, kElu, kGelu, kGeluGrad, kHardSigmoid, kHardSwish, 
 
 Value celu(GraphBuilder& b, Value x, double alpha = 1.0);
 Value elu(GraphBuilder& b, Value x, double alpha = 1.0);
-/// approximate: none (by erf) or tanh.
+/// `approximate` is "none" (uses erf) or "tanh".
 Value gelu(GraphBuilder& b, Value x, std::string_view approximate = "none");
 Value geluGrad(GraphBuilder& b, Value x, Value dy, std::string_view approximate = "none");
-/// 1 at the largest element along the axis, the first of equal ones, and 0 elsewhere.
+/// 1 at the largest element along the axis (the first of equal ones) and 0 elsewhere.
 Value hardmax(GraphBuilder& b, Value x, std::int64_t axis = -1);
 Value hardSigmoid(GraphBuilder& b, Value x, double alpha = 0.2, double beta = 0.5);
 Value hardSwish(GraphBuilder& b, Value x);
@@ -33,7 +33,7 @@ Value relu(GraphBuilder& b, Value x);
 /// dy where relu's output y is above 0, else 0.
 Value reluGrad(GraphBuilder& b, Value y, Value dy);
 Value selu(GraphBuilder& b, Value x);
-/// x drawn towards 0 by bias where it is beyond lambd, else 0.
+/// Moves x towards 0 by bias where |x| exceeds lambd; 0 elsewhere.
 Value shrink(GraphBuilder& b, Value x, double lambd = 0.5, double bias = 0.0);
 Value sigmoid(GraphBuilder& b, Value x);
 Value silu(GraphBuilder& b, Value x);

@@ -23,7 +23,7 @@ Value div(GraphBuilder& b, Value x, Value y);
 /// Ties give their gradient to x; so does minimum.
 Value maximum(GraphBuilder& b, Value x, Value y);
 Value minimum(GraphBuilder& b, Value x, Value y);
-/// The remainder of x / y with the sign of y, or with that of x; 0 for an integer y of 0.
+/// The remainder of x / y with the sign of y or, if signOfX, of x; 0 for an integer y of 0.
 Value mod(GraphBuilder& b, Value x, Value y, bool signOfX = false);
 Value mul(GraphBuilder& b, Value x, Value y);
 Value pow(GraphBuilder& b, Value x, Value y);
@@ -49,7 +49,7 @@ Value log(GraphBuilder& b, Value x);
 Value log1p(GraphBuilder& b, Value x);
 Value neg(GraphBuilder& b, Value x);
 Value reciprocal(GraphBuilder& b, Value x);
-/// Halves to the even neighbour.
+/// Rounds to the nearest integer, halves to the even one.
 Value round(GraphBuilder& b, Value x);
 Value rsqrt(GraphBuilder& b, Value x);
 Value sign(GraphBuilder& b, Value x);

@@ -1,5 +1,5 @@
-// The extents of a convolution, for the references of conv, conv_grad_input and conv_grad_weight
-// and for device kernels.
+// The extents of a convolution, used by the references of conv, conv_grad_input and
+// conv_grad_weight and by device kernels.
 #pragma once
 
 #include <array>
@@ -25,13 +25,14 @@ struct ConvDims : WindowDims {
   Shape outShape() const { return windowShape(*this, batch, outChannels); }
 };
 
-/// Of any of the three ops: what is not an operand is the attribute inputShape or weightShape.
-/// Throws InvalidArgument when the operands do not fit, also a dy that is not conv's output.
+/// Returns the extents of any of the three ops; the shape of a missing operand is the attribute
+/// inputShape or weightShape. Throws InvalidArgument if the operands do not match, or if dy does
+/// not have the shape of conv's output.
 ConvDims convDims(const ir::OpView& op);
 
 ir::Cost costConv(const ir::OpView& op);
 
-/// The attributes of an op as builder options, for the ops of its gradient.
+/// Returns the attributes of an op as builder options, for the ops of its gradient.
 ConvOptions convOptions(const ir::OpView& op);
 
 inline constexpr std::array<ir::AttrSpec, 4> kConvAttrs = {
@@ -40,10 +41,10 @@ inline constexpr std::array<ir::AttrSpec, 4> kConvAttrs = {
      {.name = "dilations", .kind = ir::AttrKind::Ints},
      {.name = "groups", .kind = ir::AttrKind::Int, .integer = 1}}};
 
-/// Which of x, w and y a reference sums into; the two others are read.
+/// Which of x, w and y a reference computes; the other two are read.
 enum class ConvSum : std::uint8_t { Input, Weight, Output };
 
-/// Sums products of the two operands in double over every pair that meets in a window.
+/// Sums products of the two operands in double, over every pair that meets in a window.
 void referenceConv(const ir::KernelArgs& args, ConvSum sum);
 
 }  // namespace sluice::ops

@@ -1,4 +1,4 @@
-// The cost of an op that touches every operand once, for the ops that differ only in their flops.
+// The cost of ops that touch every operand once; such ops differ only in their flops.
 #pragma once
 
 #include "sluice/ir/op_def.h"
@@ -16,13 +16,13 @@ inline ir::Cost costOfFlops(const ir::OpView& op, double flops) {
   return cost;
 }
 
-/// So many flops per element of the first input.
+/// kFlops flops per element of the first input.
 template <int kFlops>
 ir::Cost costPerInput(const ir::OpView& op) {
   return costOfFlops(op, kFlops * static_cast<double>(op.inputs[0].shape.elements()));
 }
 
-/// So many flops per element of the first output.
+/// kFlops flops per element of the first output.
 template <int kFlops>
 ir::Cost costPerOutput(const ir::OpView& op) {
   return costOfFlops(op, kFlops * static_cast<double>(op.outputs[0].shape.elements()));

@@ -1,6 +1,7 @@
-// Connectionist temporal classification: what ctc_loss and ctc_loss_grad share. A target of S
-// labels becomes 2 S + 1 states, blanks around and between the labels; a path goes through them in
-// order, one state per time step, and may skip a blank between different labels.
+// Connectionist temporal classification: the part that ctc_loss and ctc_loss_grad share. A target
+// of S labels becomes 2 S + 1 states: a blank before, between and after the labels. A path goes
+// through the states in order, one state per time step, and may skip a blank between different
+// labels.
 #pragma once
 
 #include <array>
@@ -16,14 +17,15 @@ struct CtcDims {
   std::int64_t steps = 0;
   std::int64_t batch = 0;
   std::int64_t classes = 0;
-  std::int64_t labels = 0;  ///< the most a target can have
+  std::int64_t labels = 0;  ///< the largest number of labels of a target
 };
 
-/// Of log-probabilities [steps, batch, classes], targets [batch, labels] and the two lengths
-/// [batch]. Throws InvalidArgument when they do not fit or the blank is no class.
+/// Reads the extents from log-probabilities [steps, batch, classes], targets [batch, labels] and
+/// the two lengths [batch]. Throws InvalidArgument if they do not match or if the blank is not a
+/// class.
 CtcDims ctcDims(const ir::OpView& op);
 
-/// One batch item: the log of the summed weight of all paths, and of those through each state.
+/// The log of the summed weight of all paths of one batch item, in total and through each state.
 class CtcPaths {
  public:
   /// `logs` are the log-probabilities of all items.
@@ -32,7 +34,7 @@ class CtcPaths {
 
   /// Sums the paths of an item; -infinity if there is none.
   double sum(std::int64_t item, std::int64_t steps, std::span<const std::int64_t> labels);
-  /// After sum(): adds scale times the derivative of the log of the sum by each log-probability.
+  /// After sum(): adds `scale` times the derivative of the log of the sum by each log-probability.
   void addSlopes(double scale, std::span<double> slopes);
 
  private:
@@ -53,10 +55,10 @@ class CtcPaths {
   double sum_ = 0;
   std::vector<std::int64_t> classOf_;  // per state
   std::vector<double> before_;         // per step and state: paths that reach it, itself included
-  std::vector<double> after_;          // per state: paths that go on from it, itself left out
+  std::vector<double> after_;          // per state: paths that continue from it, itself excluded
 };
 
-/// The lengths and labels of an item, checked. Throws InvalidArgument.
+/// The checked lengths and labels of an item. Throws InvalidArgument.
 struct CtcItem {
   std::int64_t steps = 0;
   std::vector<std::int64_t> labels;

@@ -1,6 +1,6 @@
-// Attributes of custom ops as callers write them. A value may be anything an attribute of a graph
-// can be, and a list anything at all; attrOf is where only the six kinds of custom ops remain:
-// numbers, texts and lists of one kind of these.
+// Attributes of custom ops as callers write them. A value may be anything that an attribute of a
+// graph can be, and a list may hold anything at all. attrOf reduces them to the six kinds that
+// custom ops have: numbers, texts, and lists of one kind of these.
 #pragma once
 
 #include <concepts>
@@ -32,8 +32,8 @@ class AttrValue {
   AttrValue(std::initializer_list<AttrValue> list);
   explicit AttrValue(std::vector<AttrValue> list) : value_(std::move(list)) {}
 
-  /// As an attribute of the declared kind, which an empty list takes on. Throws InvalidArgument for
-  /// lists of several kinds or of lists; that the kind is the declared one is checked later.
+  /// Returns an attribute; an empty list gets the kind `declared`. Throws InvalidArgument for lists
+  /// of lists or of several kinds. The caller checks later that the kind is the declared one.
   ir::Attr attrOf(ir::AttrKind declared) const;
 
  private:

@@ -1,5 +1,5 @@
-// CustomCall: one call of a function of a library, with attributes and operands in the form of the
-// interface. Internal to this module.
+// CustomCall: one call of a library's function, with attributes and operands in the form of the
+// interface (sluice/custom/abi.h). Internal to this module.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct CustomOp;
 
 class CustomCall {
  public:
-  /// Throws InvalidArgument for numbers that 32 bits do not hold and texts that are not ASCII.
+  /// Throws InvalidArgument for numbers that do not fit in 32 bits and texts that are not ASCII.
   CustomCall(const CustomOp& op, const ir::Attrs& attrs);
   ~CustomCall() = default;
   CustomCall(const CustomCall&) = delete;
   CustomCall& operator=(const CustomCall&) = delete;
 
-  // Operands must outlive the call; null data: not present.
+  // Operands must outlive the call. Null data means that the operand is not present.
   static custom::abi::Tensor tensor(const TensorType& type, void* data = nullptr);
   static custom::abi::Tensor tensor(const TensorType& type, const void* data);
 
@@ -31,8 +31,8 @@ class CustomCall {
   std::vector<custom::abi::Tensor> outputGrads;
   std::vector<custom::abi::Tensor> inputGrads;
 
-  /// Throws InvalidArgument with the library's message if the function fails. What it named as
-  /// types of results is returned.
+  /// Calls the function and returns the result types that it reported. Throws InvalidArgument with
+  /// the library's message if it fails.
   std::vector<TensorType> run(custom::abi::Function function);
 
  private:

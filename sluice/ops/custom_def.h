@@ -1,6 +1,6 @@
-// CustomOp: the OpDef of an op from a library, with what its strings point to, and the OpDef of its
-// gradient. Their functions are the same for all custom ops and find the library's by the OpDef.
-// Internal to this module.
+// CustomOp: the OpDef of an op from a library, together with the strings that it points to and the
+// OpDef of its gradient. All custom ops share the same functions, which find the library's
+// functions through the OpDef. Internal to this module.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace sluice::ops {
 
-// Attributes that carry types; names of this prefix are ours.
+// Attributes that carry types; names with this prefix are reserved for Sluice.
 inline constexpr std::string_view kReservedAttrPrefix = "sluice_";
 inline constexpr std::string_view kDtypes = "sluice_dtypes";  ///< of the example outputs
 inline constexpr std::string_view kShapes = "sluice_shapes";
@@ -27,8 +27,8 @@ inline constexpr std::string_view kWanted = "sluice_wanted";  ///< inputs whose 
 
 struct CustomOp;
 
-/// Operands: the inputs and the outputs that the library's backward reads, then the gradients of
-/// all float outputs. Results: the gradients of the wanted inputs.
+/// The gradient's operands are the inputs and outputs that the library's backward reads, then the
+/// gradients of all float outputs. Its results are the gradients of the wanted inputs.
 struct CustomGrad : ir::OpDef {
   const CustomOp& forward;
   std::string fullName;
@@ -43,12 +43,12 @@ struct CustomOp : ir::OpDef {
   std::string opName;
   std::string fullName;           ///< "domain.Name.version"
   std::string origin;             ///< the library
-  std::deque<std::string> texts;  ///< that the specs point to
+  std::deque<std::string> texts;  ///< the strings that the specs point to
   std::vector<ir::AttrSpec> specs;
-  std::vector<ir::NamedAttr> listDefaults;  ///< a spec has none
+  std::vector<ir::NamedAttr> listDefaults;  ///< kept here because a spec holds no lists
   std::unique_ptr<CustomGrad> gradient;     ///< null: the library has no backward
 
-  /// Throws InvalidArgument for a declaration that cannot be one. Objects stay where they are made.
+  /// Throws InvalidArgument for an invalid declaration. Objects are neither copied nor moved.
   CustomOp(const custom::abi::Op& op, std::string_view library);
   ~CustomOp() = default;
   CustomOp(const CustomOp&) = delete;
@@ -60,7 +60,7 @@ struct CustomOp : ir::OpDef {
 void customForward(const ir::KernelArgs& args);
 std::vector<ir::Value> customGradient(ir::GradContext& context);
 
-/// nullptr for the ops of Sluice.
+/// Returns nullptr for the ops of Sluice itself.
 const CustomOp* asCustomOp(const ir::OpDef& def);
 
 }  // namespace sluice::ops

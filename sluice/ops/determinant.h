@@ -10,7 +10,7 @@
 
 namespace sluice::ops {
 
-/// Throws InvalidArgument unless input 0 is of a float type and its last two axes are equal.
+/// Throws InvalidArgument unless input 0 has a float type and its last two axes are equal.
 inline void requireSquare(const ir::OpView& op) {
   requireDType(op, 0, Accepts::Floating);
   const Shape& shape = op.inputs[0].shape;
@@ -20,7 +20,7 @@ inline void requireSquare(const ir::OpView& op) {
   }
 }
 
-/// Of an n by n matrix, which is overwritten.
+/// The determinant of an n by n matrix, which is overwritten.
 inline double determinant(std::span<double> a, std::size_t n) {
   double result = 1.0;
   for (std::size_t k = 0; k < n; ++k) {

@@ -29,14 +29,14 @@ void requireOneOf(const ir::OpView& op,
 /// The element type that the text attribute `dtype` names; throws InvalidArgument if there is none.
 DType dtypeAttr(const ir::OpView& op);
 
-/// One operand, result of the same type.
+/// Takes one operand; the result has its type.
 template <Accepts kAccepts>
 std::vector<TensorType> inferUnary(const ir::OpView& op) {
   requireDType(op, 0, kAccepts);
   return {op.inputs[0]};
 }
 
-/// Operands of one type, result of that type: no broadcasting.
+/// Requires operands of one type and gives the result that type; does not broadcast.
 template <Accepts kAccepts>
 std::vector<TensorType> inferSame(const ir::OpView& op) {
   requireDType(op, 0, kAccepts);
@@ -44,15 +44,15 @@ std::vector<TensorType> inferSame(const ir::OpView& op) {
   return {op.inputs[0]};
 }
 
-/// The broadcast of the shapes of all inputs; throws InvalidArgument naming the op.
+/// Broadcasts the shapes of all inputs; throws InvalidArgument naming the op.
 Shape broadcastInputs(const ir::OpView& op);
-/// Broadcast of all operands with the dtype of the first.
+/// Broadcasts all operands; the result has the dtype of the first.
 std::vector<TensorType> inferBroadcast(const ir::OpView& op, Accepts accepts);
 template <Accepts kAccepts>
 std::vector<TensorType> inferBinary(const ir::OpView& op) {
   return inferBroadcast(op, kAccepts);
 }
-/// Broadcast of all operands, result bool.
+/// Broadcasts all operands; the result is bool.
 template <Accepts kAccepts>
 std::vector<TensorType> inferCompare(const ir::OpView& op) {
   std::vector<TensorType> types = inferBroadcast(op, kAccepts);
@@ -60,7 +60,7 @@ std::vector<TensorType> inferCompare(const ir::OpView& op) {
   return types;
 }
 
-/// The type reference kernels compute in.
+/// The type in which reference kernels compute.
 template <class T>
 using Wide = std::conditional_t<
     std::is_same_v<T, bool>,
@@ -109,10 +109,10 @@ class BroadcastIndex {
   std::vector<std::int64_t> dims_;
 };
 
-/// The reference of ops whose output has the bytes of their input.
+/// The reference of ops whose output has the same bytes as their input.
 void copyBytes(const ir::KernelArgs& args);
 
-/// out = f(x) in the wide type of the input's dtype, which is also the output's.
+/// out = f(x), in the wide type of the dtype that input and output share.
 template <class F>
 void referenceUnary(const ir::KernelArgs& args, F f) {
   dispatch(args.op.inputs[0].dtype, [&]<class T>(T) {

@@ -1,5 +1,5 @@
-// A look at a shared library before the system's loader maps it: the loader trusts the file's own
-// tables, and reading mapped memory after the end of a file that was cut off ends the process.
+// Checks a shared library before the system's loader maps it. The loader trusts the tables in the
+// file, and if the file is cut off, reading the mapped memory after its end kills the process.
 // Internal to this module.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace sluice::ops {
 
-/// Throws FileError unless the file is a shared library for this kind of machine whose tables and
-/// segments all lie in it.
+/// Throws FileError unless the file is a shared library for this kind of machine and contains all
+/// of its tables and segments.
 void requireWholeLibrary(const InputFile& file, std::string_view name);
 
 }  // namespace sluice::ops

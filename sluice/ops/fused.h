@@ -1,5 +1,5 @@
-// What may stand in the body of a `fused` op: the fusion pass asks before it groups ops, the op
-// itself checks it again.
+// Which ops may be in the body of a `fused` op. The fusion pass asks before it groups ops, and the
+// op itself checks again.
 #pragma once
 
 #include "sluice/ir/graph.h"
@@ -8,22 +8,22 @@ namespace sluice::ops {
 
 extern const ir::OpDef kFused;
 
-/// An op with many operations per byte whose result element-wise ops may be appended to: matmul and
-/// the convolutions.
+/// Whether element-wise ops may be appended to the result of this op: true for matmul and the
+/// convolutions, which do many operations per byte.
 bool isFusionAnchor(const ir::OpDef& def);
 
-/// An element-wise op with one result and no effect, whose kernels may run inside a fused one.
+/// Whether this is an element-wise op with one result and no effect, so that it may be fused.
 bool isFusible(const ir::OpDef& def);
 
-/// Whether every element of the result depends on the operand elements of its position only: of an
-/// element-wise op, or of a fused one without an anchor.
+/// Whether every result element depends only on the operand elements at its position: true for
+/// element-wise ops and for fused ops without an anchor.
 bool isElementwise(const ir::Op& op);
 
-/// The anchor in the body of a fused op; nullptr when it is purely element-wise.
+/// The anchor in the body of a fused op; nullptr if the body is purely element-wise.
 const ir::Op* anchorOf(const ir::Graph& body);
 
-/// Whether the operands of the anchor are inputs of the body that are read once, by it alone, so
-/// that a device may ask for them in any layout.
+/// Whether the operands of the anchor are inputs of the body that only the anchor reads, and only
+/// once, so that a device may request them in any layout.
 bool ownsItsOperands(const ir::Graph& body, const ir::Op& anchor);
 
 }  // namespace sluice::ops

@@ -1,5 +1,5 @@
-// Shared by grid_sample and its gradient: attributes, and which elements of an axis a place
-// touches.
+// Shared by grid_sample and its gradient: attributes, and the elements of an axis that a sample
+// reads.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ inline constexpr std::array<ir::AttrSpec, 3> kGridSampleAttrs = {
      {.name = "padding", .kind = ir::AttrKind::Text, .text = "zeros"},
      {.name = "alignCorners", .kind = ir::AttrKind::Bool}}};
 
-/// The elements of one axis that a place takes from: their weights and how these change with the
-/// grid's number. An index of -1 is outside and counts as 0.
+/// The elements of one axis that a sample reads: their indices, their weights, and the derivatives
+/// of the weights by the grid's coordinate. An index of -1 lies outside; its element counts as 0.
 struct GridTaps {
   int count = 0;
   std::array<std::int64_t, 4> index = {};
@@ -26,7 +26,7 @@ struct GridTaps {
 enum class GridMode : std::uint8_t { Nearest, Bilinear, Bicubic };
 enum class GridPadding : std::uint8_t { Zeros, Border, Reflection };
 
-/// One axis of an image: from a number of the grid to taps.
+/// One axis of an image; converts a coordinate of the grid to taps.
 class GridAxis {
  public:
   GridAxis(const ir::OpView& op, std::int64_t extent);
@@ -46,7 +46,8 @@ class GridAxis {
   double extent_;
 };
 
-/// Checks the attributes and both operands; the type of the samples. Throws InvalidArgument.
+/// Checks the attributes and both operands, and returns the type of the samples. Throws
+/// InvalidArgument.
 TensorType inferGridSample(const ir::OpView& op);
 
 }  // namespace sluice::ops

@@ -1,6 +1,6 @@
-// Functions of the host inside of a graph. The op host_call names its function by a number, because
-// attributes are plain data; the functions themselves are in one table of the process, each for as
-// long as its HostFunction lives.
+// Host functions inside a graph. The op host_call refers to its function by a number, because
+// attributes are plain data. The functions themselves are in one table of the process; each stays
+// there as long as its HostFunction lives.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace sluice::ops {
 
 extern const ir::OpDef kHostCall;
 
-/// From the op's operands, which it may keep, to its results.
+/// Maps the op's operands, which it may keep, to its results.
 using HostCallee = std::function<std::vector<HostTensor>(std::span<const HostTensor>)>;
 
-/// An entry of the table. Runs call the function from threads of the engine, those of replicas
-/// several at a time.
+/// An entry of the table. Runs call the function from threads of the engine; replicas may call it
+/// at the same time.
 class HostFunction {
  public:
-  /// `id` is what messages call it. Throws InvalidArgument if it or the function is empty.
+  /// `id` is its name in messages. Throws InvalidArgument if `id` or the function is empty.
   HostFunction(std::string id, HostCallee callee);
   ~HostFunction();
   HostFunction(const HostFunction&) = delete;
@@ -38,9 +38,9 @@ class HostFunction {
   std::int64_t number_;
 };
 
-/// Calls the function whenever it runs, never removed or merged. It must give results of these
-/// types. A run is an InvalidArgument when it does not, or when its HostFunction is gone; what the
-/// function throws reaches the caller of the run.
+/// Appends an op that calls the function whenever it runs; it is never removed or merged. The
+/// function must return results of these types. A run throws InvalidArgument if it does not, or if
+/// its HostFunction no longer exists; exceptions of the function reach the caller of the run.
 std::vector<ir::Value> hostCall(ir::GraphBuilder& b,
                                 const HostFunction& function,
                                 std::vector<ir::Value> inputs,

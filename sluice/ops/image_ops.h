@@ -1,4 +1,4 @@
-// Images resampled and rearranged. One of the headers of ops.h, which says what they have in
+// Ops that resample and rearrange images. One of the headers of ops.h, which says what they have in
 // common.
 #pragma once
 
@@ -17,14 +17,14 @@ using ir::Value;
 extern const ir::OpDef kGridSample, kGridSampleGrad, kResize, kRoiAlign, kRoiAlignGrad;
 
 // Images: x is [batch, channels, height, width].
-/// Channels become blocks of pixels; depthFirst: the block's rows and columns are the outer part
-/// of the channel axis.
+/// Channels become blocks of pixels. With depthFirst, the rows and columns of a block are the outer
+/// part of the channel axis.
 Value depthToSpace(GraphBuilder& b, Value x, std::int64_t blockSize, bool depthFirst = true);
 Value spaceToDepth(GraphBuilder& b, Value x, std::int64_t blockSize);
 
-/// Every axis whose extent changes is interpolated on its own; any rank.
+/// Works on any rank; interpolates each axis whose extent changes separately.
 Value resize(GraphBuilder& b, Value x, const ResizeOptions& options);
-/// grid [batch, rows, columns, 2] holds places (x, y) from -1 to 1.
+/// `grid` [batch, rows, columns, 2] holds positions (x, y) from -1 to 1.
 Value gridSample(GraphBuilder& b, Value x, Value grid, const GridSampleOptions& options = {});
 struct GridSampleGrads {
   Value x;
@@ -32,8 +32,8 @@ struct GridSampleGrads {
 };
 GridSampleGrads gridSampleGrad(
     GraphBuilder& b, Value x, Value grid, Value dy, const GridSampleOptions& options = {});
-/// Regions [count, 4] of (x1, y1, x2, y2) in the images that batchIndices name; the gradient passes
-/// to x only.
+/// `regions` [count, 4] holds (x1, y1, x2, y2) in the images of batchIndices. Only x gets a
+/// gradient.
 Value roiAlign(
     GraphBuilder& b, Value x, Value regions, Value batchIndices, const RoiAlignOptions& options);
 /// The gradient of x; x itself only tells where the maxima are.

@@ -1,5 +1,5 @@
-// Elements and blocks picked, placed and ordered by indices or values that operands give. One of
-// the headers of ops.h, which says what they have in common.
+// Ops that pick, place and order elements and blocks by indices or values in operands. One of the
+// headers of ops.h, which says what they have in common.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ extern const ir::OpDef kBucketize, kDynamicSlice, kDynamicUpdate, kGatherElement
     kReverseSequence, kScatterElements, kScatterNd, kSequenceRows, kTopK;
 
 // Indexing by element or tuple. Indices are i32 or i64; negative ones count from the end.
-/// The position of the smallest element, the first of equal ones, as i64.
+/// The position of the smallest element (the first of equal ones) as i64.
 Value argMin(GraphBuilder& b, Value x, std::int64_t axis, bool keepDims = false);
-/// As many elements as indices: each at its index on the axis and its own place on all others.
+/// One element per index: at the index on this axis and at the index's own position on the others.
 Value gatherElements(GraphBuilder& b, Value x, Value indices, std::int64_t axis = 0);
-/// The last axis of indices holds coordinates behind the first `batchDims` axes, which both share.
+/// The last axis of `indices` holds coordinates after the first `batchDims` axes, which both share.
 Value gatherNd(GraphBuilder& b, Value x, Value indices, std::int64_t batchDims = 0);
-/// Per element how many of the sorted boundaries lie below it (right: or equal it), as i64.
+/// For each element, how many of the sorted boundaries lie below it (right: or equal it), as i64.
 Value bucketize(GraphBuilder& b, Value x, Value boundaries, bool right = false);
-/// The block of these sizes at offsets that an operand gives, one for each of the axes.
+/// The block of these sizes at the offsets in an operand, one offset per axis in `axes`.
 Value dynamicSlice(GraphBuilder& b,
                    Value x,
                    Value offsets,
@@ -34,8 +34,8 @@ Value dynamicSlice(GraphBuilder& b,
 /// x with the block replaced by `update`.
 Value dynamicUpdate(
     GraphBuilder& b, Value x, Value offsets, Value update, std::vector<std::int64_t> axes);
-/// Which of `sourceRows` rows lands in each of `rows` rows when run i of counts[i] rows is copied
-/// from sourceOffsets[i] to offsets[i]; -1 where none does. As i64.
+/// For each of `rows` rows, which of `sourceRows` rows lands there if run i copies counts[i] rows
+/// from sourceOffsets[i] to offsets[i]; -1 if none does. As i64.
 struct SequenceRuns {
   Value counts;
   Value sourceOffsets;
@@ -45,17 +45,17 @@ Value sequenceRows(GraphBuilder& b,
                    const SequenceRuns& runs,
                    std::int64_t sourceRows,
                    std::int64_t rows);
-/// The first `length` steps of each sequence in reverse order.
+/// Reverses the first `lengths` steps of each sequence.
 Value reverseSequence(
     GraphBuilder& b, Value x, Value lengths, std::int64_t batchAxis = 1, std::int64_t timeAxis = 0);
-/// data with updates where gatherElements would read; reduction: none, add, mul, max or min.
+/// `data` with updates where gatherElements would read. reduction: none, add, mul, max or min.
 Value scatterElements(GraphBuilder& b,
                       Value data,
                       Value indices,
                       Value updates,
                       std::int64_t axis = 0,
                       std::string_view reduction = "none");
-/// data with updates where gatherNd would read.
+/// `data` with updates where gatherNd would read.
 Value scatterNd(GraphBuilder& b,
                 Value data,
                 Value indices,
@@ -66,7 +66,7 @@ struct TopKValues {
   Value values;
   Value indices;  ///< i64
 };
-/// The k largest (or smallest) elements in order; of equal ones the first comes first.
+/// The k largest (or smallest) elements in order; among equal elements the first comes first.
 TopKValues topK(
     GraphBuilder& b, Value x, std::int64_t k, std::int64_t axis = -1, bool largest = true);
 

@@ -1,7 +1,7 @@
 // Scalar functions that references and device kernels share: arithmetic, remainders and bit
-// operations in the wide types of elementwise.h. Integers never trap or overflow: results wrap, a
-// quotient or remainder by zero is 0, a shift by at least the width (or by a negative number)
-// leaves nothing.
+// operations in the wide types of elementwise.h. Integers never trap: results wrap, a quotient or
+// remainder by zero is 0, and a shift by at least the width (or by a negative number) leaves
+// nothing.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace sluice::ops {
 
-/// f of integers without a sign, whose results wrap round; of floats as they are.
+/// Applies f to integers as unsigned numbers, so that results wrap, and to floats as they are.
 template <class W, class F>
 W wrapping(W x, W y, F f) {
   if constexpr (std::is_integral_v<W>) {
@@ -31,7 +31,7 @@ template <class W>
 W wrappedProduct(W x, W y) {
   return wrapping(x, y, [](auto a, auto b) { return a * b; });
 }
-/// -x; of a float also the sign of 0.
+/// -x; for floats this also flips the sign of 0.
 template <class W>
 W wrappedNegative(W x) {
   if constexpr (std::is_floating_point_v<W>) {
@@ -41,7 +41,7 @@ W wrappedNegative(W x) {
   }
 }
 
-/// Integers: 0 for a divisor of 0.
+/// x / y; for integers 0 if y is 0.
 template <class W>
 W wrappedQuotient(W x, W y) {
   if constexpr (std::is_integral_v<W>) {
@@ -49,7 +49,7 @@ W wrappedQuotient(W x, W y) {
       return W{};
     }
     if (std::is_signed_v<W> && y == static_cast<W>(-1)) {
-      return wrappedNegative(x);  // the lowest number by -1 traps
+      return wrappedNegative(x);  // the lowest number divided by -1 would trap
     }
   }
   return static_cast<W>(x / y);
@@ -66,7 +66,7 @@ W truncatedRemainder(W x, W y) {
     }
     if constexpr (std::is_signed_v<W>) {
       if (y == W{-1}) {
-        return W{};  // the lowest number by -1 traps
+        return W{};  // the lowest number divided by -1 would trap
       }
     }
     return static_cast<W>(x % y);
@@ -81,7 +81,7 @@ W flooredRemainder(W x, W y) {
   return otherSign ? static_cast<W>(rest + y) : rest;
 }
 
-/// Integers only; the bits that leave on the left are cut by the narrower type.
+/// Integers only; the narrower type cuts off bits that are shifted out on the left.
 template <class W>
 W shiftedLeft(W x, W bits) {
   if (bits < W{} || bits >= W{64}) {

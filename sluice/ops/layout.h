@@ -1,4 +1,4 @@
-// Shared by the op files that move elements: axes, index operands and maps from output to input
+// Shared by the op files that move elements: axes, index operands, and maps from output to input
 // elements. Their reference kernels copy bytes, so they work for every element type.
 #pragma once
 
@@ -24,21 +24,22 @@ AxisView aroundAxis(const Shape& shape, std::int64_t axis);
 /// `shape` with the extent of one axis replaced.
 Shape withExtent(const Shape& shape, std::int64_t axis, std::int64_t extent);
 
-/// Throws InvalidArgument unless the list attribute has one item per axis of the first input.
+/// Throws InvalidArgument unless the list attribute has `rank` items, one per axis.
 const std::vector<std::int64_t>& perAxisAttr(const ir::OpView& op,
                                              std::string_view attr,
                                              std::int64_t rank);
 
-/// Throws InvalidArgument unless the input is of i32 or i64.
+/// Throws InvalidArgument unless the input has type i32 or i64.
 void requireIndices(const ir::OpView& op, std::size_t input);
 /// The elements of an index operand; negative ones count from the end of `extent`. Throws
-/// InvalidArgument naming the first that is out of range.
+/// InvalidArgument naming the first one out of range.
 std::vector<std::int64_t> readIndices(const ir::KernelArgs& args,
                                       std::size_t input,
                                       std::int64_t extent);
 
-/// For one tensor ("from") and one list of coordinates per axis: element i of the tensor that these
-/// lists span comes from element map(i). A coordinate of -1 means none, and so does map(i) == -1.
+/// Maps elements of the tensor that one list of coordinates per axis spans to elements of a tensor
+/// "from": element i comes from element map(i). A coordinate of -1 means none; then map(i) is -1,
+/// too.
 class AxisMap {
  public:
   AxisMap(const Shape& from, std::vector<std::vector<std::int64_t>> coordinates);
@@ -52,12 +53,12 @@ class AxisMap {
   std::vector<std::int64_t> strides_;
 };
 
-/// out[i] = in[map(i)] for the first operands; every map(i) must be an element.
+/// out[i] = in[map(i)] for the first operands; no map(i) may be -1.
 void copyMapped(const ir::KernelArgs& args, const AxisMap& map);
 /// out = 0, then out[map(i)] = in[i].
 void placeMapped(const ir::KernelArgs& args, const AxisMap& map);
 
-/// Cost of ops that read only as many elements of input 0 as they write.
+/// The cost of ops that read only as many elements of input 0 as they write.
 ir::Cost costOfMove(const ir::OpView& op);
 
 }  // namespace sluice::ops

@@ -1,4 +1,4 @@
-// Comparisons, logic, choice and the bits of integers, element by element. One of the headers of
+// Comparisons, logic, selection and bit operations, element by element. One of the headers of
 // ops.h, which says what they have in common.
 #pragma once
 
@@ -36,7 +36,7 @@ Value bitwiseAnd(GraphBuilder& b, Value x, Value y);
 Value bitwiseNot(GraphBuilder& b, Value x);
 Value bitwiseOr(GraphBuilder& b, Value x, Value y);
 Value bitwiseXor(GraphBuilder& b, Value x, Value y);
-/// direction: LEFT or RIGHT, by y places.
+/// direction: LEFT or RIGHT; shifts by y bits.
 Value bitShift(GraphBuilder& b, Value x, Value y, std::string_view direction);
 
 }  // namespace sluice::ops

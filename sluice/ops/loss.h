@@ -23,7 +23,7 @@ Reduction reductionOf(const ir::OpView& op);
 
 /// The type of a loss whose terms have type `terms`.
 TensorType reducedType(const ir::OpView& op, TensorType terms);
-/// Appends the reduction of the terms; the mean of nothing is 0.
+/// Appends the reduction of the terms; the mean of no terms is 0.
 Value reduceLoss(GraphBuilder& b, Value terms, Reduction reduction);
 
 /// A loss of two float operands (prediction, target) of one type, term by term.
@@ -36,22 +36,21 @@ struct NllDims {
   std::int64_t positions = 1;  ///< per batch item
 
   std::int64_t terms() const { return batch * positions; }
-  /// Where the class c of term t lies.
+  /// The offset of class c of term t.
   std::int64_t at(std::int64_t t, std::int64_t c) const {
     return (t / positions * classes + c) * positions + t % positions;
   }
 };
 
-/// Throws InvalidArgument unless the labels are i32 or i64 and of the right shape.
+/// Throws InvalidArgument unless the labels are i32 or i64 and have the right shape.
 NllDims nllDims(const ir::OpView& op, const Shape& probabilities, const TensorType& labels);
 
-/// The class of each term, -1 where it is ignored. Throws InvalidArgument for labels that are out
-/// of range.
+/// The class of each term, or -1 if it is ignored. Throws InvalidArgument for a label out of range.
 std::vector<std::int64_t> readLabels(const ir::KernelArgs& args,
                                      std::size_t input,
                                      const NllDims& d);
 
-/// What a term is multiplied by: -1, divided for the mean by the count of terms not ignored.
+/// The factor of each term: -1, for the mean divided by the number of terms that are not ignored.
 double nllFactor(Reduction reduction, std::span<const std::int64_t> labels);
 
 }  // namespace sluice::ops

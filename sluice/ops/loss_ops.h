@@ -19,7 +19,7 @@ Value nllLoss(GraphBuilder& b, Value logProbabilities, Value labels, NllOptions 
 Value nllLossGrad(
     GraphBuilder& b, Value labels, Value dy, std::int64_t classes, NllOptions options = {});
 Value crossEntropy(GraphBuilder& b, Value logits, Value labels, CrossEntropyOptions options = {});
-/// All i32 or i64.
+/// All of these are i32 or i64.
 struct CtcTargets {
   Value targets;        ///< [batch, labels]
   Value inputLengths;   ///< [batch], in time steps

@@ -1,4 +1,4 @@
-// The extents of a matmul, for its reference and for device kernels.
+// The extents of a matmul, used by its reference and by device kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace sluice::ops {
 
-/// C[batch, m, n] = A[batchA, m, k] B[batchB, k, n]; strides are inside one matrix, in elements.
+/// C[batch, m, n] = A[batchA, m, k] B[batchB, k, n]; strides are within one matrix, in elements.
 struct MatMulDims {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -22,7 +22,7 @@ struct MatMulDims {
   Shape batch;
 };
 
-/// Throws InvalidArgument when the operands do not fit.
+/// Throws InvalidArgument if the operands do not match.
 MatMulDims matmulDims(const ir::OpView& op);
 
 }  // namespace sluice::ops

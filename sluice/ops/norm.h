@@ -1,5 +1,5 @@
 // Shared by the normalization op files: extents, checks, and operands as doubles for the
-// references. Statistics (means, reciprocal deviations) are kept in float32 or wider.
+// references. Statistics (means, reciprocal deviations) are kept in f32 or wider.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@ inline constexpr ir::AttrSpec kNormAxisAttr = {
 inline constexpr ir::AttrSpec kEpsilonAttr = {
     .name = "epsilon", .kind = ir::AttrKind::Real, .real = 1e-5};
 
-/// f64 for f64, f32 for every other float.
+/// The type of statistics: f64 for f64, f32 for every other float.
 DType statisticsType(DType dtype);
 /// Throws InvalidArgument unless epsilon is a finite number of at least 0.
 double epsilonOf(const ir::OpView& op);
 
-/// The input as rows that are normalized by themselves: all axes from `axis` on form a row.
+/// The input as rows, each normalized separately: the axes from `axis` on form a row.
 struct RowDims {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   Shape row;         ///< the normalized axes, the shape of gamma and beta
-  Shape statistics;  ///< the input's shape with the normalized axes of extent 1
+  Shape statistics;  ///< the input's shape with extent 1 on the normalized axes
 };
-/// Of input 0 and the attribute `axis`; throws InvalidArgument.
+/// Reads input 0 and the attribute `axis`; throws InvalidArgument.
 RowDims rowDims(const ir::OpView& op);
 
-/// The axes that tell rows apart, and those inside a row.
+/// The axes that number the rows, and the axes inside a row.
 struct RowAxes {
   std::vector<std::int64_t> rows;
   std::vector<std::int64_t> row;
 };
 RowAxes rowAxes(const ir::OpView& op);
-/// reduceSum, but no axes are none.
+/// Like reduceSum, but empty axes mean none.
 Value sumOver(GraphBuilder& b, Value x, const std::vector<std::int64_t>& axes);
 
 /// [batch, channels, positions...]: statistics are per channel.
@@ -49,7 +49,7 @@ struct ChannelDims {
 
   std::int64_t count() const { return batch * positions; }
 };
-/// Of input 0; throws InvalidArgument when its rank is less than 2.
+/// Reads input 0; throws InvalidArgument if its rank is less than 2.
 ChannelDims channelDims(const ir::OpView& op);
 /// [channels, 1, ...]: broadcasts per-channel values against an input of `rank` axes.
 Shape channelShape(std::int64_t channels, std::int64_t rank);
@@ -73,11 +73,11 @@ void forEachInChannel(const ChannelDims& d, F f) {
   }
 }
 
-/// A float operand of a reference as doubles, and back with one rounding.
+/// Converts a float operand of a reference to doubles, and back with one rounding.
 std::vector<double> loadDoubles(const ir::KernelArgs& args, std::size_t input);
 void storeDoubles(const ir::KernelArgs& args, std::size_t output, std::span<const double> values);
 
-/// sum + term, where either may be none.
+/// sum + term; either may be invalid (none).
 Value addIfAny(GraphBuilder& b, Value sum, Value term);
 
 }  // namespace sluice::ops

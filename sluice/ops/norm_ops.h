@@ -27,7 +27,7 @@ struct BatchNormValues {
   Value mean;
   Value variance;  ///< biased
 };
-/// Training form: by the batch's own statistics, per channel (axis 1).
+/// Training form: uses the batch's own statistics, per channel (axis 1).
 BatchNormValues batchNorm(GraphBuilder& b, Value x, Value gamma, Value beta, double epsilon = 1e-5);
 struct BatchNormInputs {
   Value gamma;
@@ -35,7 +35,7 @@ struct BatchNormInputs {
   Value mean;
   Value variance;
 };
-/// Inference form: by given statistics, which are f32 (f64 for f64).
+/// Inference form: uses the given statistics, which are f32 (f64 for f64).
 Value batchNormInference(GraphBuilder& b,
                          Value x,
                          const BatchNormInputs& inputs,

@@ -1,5 +1,5 @@
-// Options of ops that are plain data. Front ends offer them without seeing the ops, so that a new
-// op does not recompile them.
+// Options of ops, as plain data. Front ends offer them without seeing the ops, so that a new op
+// does not recompile the front ends.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace sluice::ops {
 
 // Images.
 struct ResizeOptions {
-  std::vector<std::int64_t> sizes = {};  ///< of the result, one per axis
-  std::vector<double> scales = {};       ///< none: sizes over extents
+  std::vector<std::int64_t> sizes = {};  ///< the result's extents, one per axis
+  std::vector<double> scales = {};       ///< empty: sizes divided by extents
   std::string_view mode = "nearest";     ///< nearest, linear or cubic
   /// half_pixel, pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn or
   /// tf_crop_and_resize
@@ -19,9 +19,9 @@ struct ResizeOptions {
   /// round_prefer_floor, round_prefer_ceil, floor or ceil
   std::string_view nearest = "round_prefer_floor";
   double cubicCoefficient = -0.75;
-  bool excludeOutside = false;      ///< weights of elements outside count for nothing
+  bool excludeOutside = false;      ///< elements outside get no weight
   std::vector<double> roi = {};     ///< tf_crop_and_resize: all starts, then all ends
-  double extrapolationValue = 0.0;  ///< tf_crop_and_resize: outside of the region
+  double extrapolationValue = 0.0;  ///< tf_crop_and_resize: the value outside of the region
 };
 
 struct GridSampleOptions {
@@ -33,15 +33,15 @@ struct GridSampleOptions {
 struct RoiAlignOptions {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
-  std::int64_t samplingRatio = 0;  ///< samples per cell and axis; 0: by the region's size
+  std::int64_t samplingRatio = 0;  ///< samples per cell and axis; 0: depends on the region's size
   double spatialScale = 1.0;
-  bool halfPixel = true;          ///< pixels have their centres at halves
+  bool halfPixel = true;          ///< the centres of pixels are at halves
   std::string_view mode = "avg";  ///< avg or max
 };
 
 // Linear algebra.
 struct MatMulOptions {
-  bool transposeA = false;  ///< of the last two axes
+  bool transposeA = false;  ///< swaps the last two axes
   bool transposeB = false;
 };
 
@@ -50,7 +50,7 @@ enum class Reduction : std::uint8_t { Mean, Sum, None };
 
 struct NllOptions {
   Reduction reduction = Reduction::Mean;
-  std::int64_t ignoreIndex = -100;  ///< terms with this label count for nothing
+  std::int64_t ignoreIndex = -100;  ///< terms with this label are ignored
 };
 
 struct CrossEntropyOptions {
@@ -60,25 +60,25 @@ struct CrossEntropyOptions {
 };
 
 struct CtcOptions {
-  Reduction reduction = Reduction::Mean;  ///< Mean: of the losses per label
+  Reduction reduction = Reduction::Mean;  ///< Mean: the mean of the losses per label
   std::int64_t blank = 0;
   bool zeroInfinity = false;  ///< targets without any alignment cost nothing
 };
 
 // Normalization.
 struct NormOptions {
-  std::int64_t axis = -1;  ///< this axis and all behind it are normalized
+  std::int64_t axis = -1;  ///< this axis and all later ones are normalized
   double epsilon = 1e-5;
 };
 
 // Reductions.
 struct CumSumOptions {
-  bool exclusive = false;  ///< leave out the element itself
-  bool reverse = false;    ///< sum from the back
+  bool exclusive = false;  ///< leaves out the element itself
+  bool reverse = false;    ///< sums from the end
 };
 
-// Convolution and pooling. Empty lists mean no padding and strides and dilations of 1; pads are all
-// the ones before, then all the ones after.
+// Convolution and pooling. Empty lists mean no padding, and strides and dilations of 1. Pads list
+// the padding before every axis, then the padding after every axis.
 struct ConvOptions {
   std::vector<std::int64_t> strides = {};
   std::vector<std::int64_t> pads = {};

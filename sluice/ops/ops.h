@@ -1,7 +1,7 @@
-// All ops: one function per op appends it to the builder's graph and returns its result.
-// Gradients, composites and front ends are written with these. Shapes and types are checked by the
-// op itself, which throws InvalidArgument. A file that needs one family includes that header, so
-// that a new op costs the others no compilation.
+// All ops. One function per op appends it to the builder's graph and returns its result; gradients,
+// composites and front ends are written with these functions. The op itself checks shapes and types
+// and throws InvalidArgument. A file that needs one family includes only the header of that family,
+// so that a new op of another family does not recompile it.
 #pragma once
 
 #include "sluice/ops/activation_ops.h"  // IWYU pragma: export

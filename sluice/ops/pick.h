@@ -1,4 +1,4 @@
-// Shared by maximum and minimum, which give one of their two operands.
+// Shared by maximum and minimum, which return one of their two operands.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ inline std::vector<Value> gradOfPick(ir::GradContext& g, Value first) {
   return grads;
 }
 
-/// NaN if either operand is; else the second where takesSecond(x, y), else the first.
+/// NaN if either operand is NaN; otherwise the second if takesSecond(x, y), else the first.
 template <class F>
 void referencePick(const ir::KernelArgs& args, F takesSecond) {
   referenceBinary(args, [&](auto x, auto y) {

@@ -1,4 +1,4 @@
-// The extents of max and average pooling, for their references, their gradients and device kernels.
+// The extents of max and average pooling, used by their references, gradients and device kernels.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace sluice::ops {
 
-/// Every map of [batch, channels, in...] is pooled by itself.
+/// Every map of [batch, channels, in...] is pooled separately.
 struct PoolDims : WindowDims {
   std::int64_t batch = 0;
   std::int64_t channels = 0;
@@ -20,20 +20,20 @@ struct PoolDims : WindowDims {
   Shape outShape() const { return windowShape(*this, batch, channels); }
 };
 
-/// Of a pooling op or its gradient, whose input's shape is the attribute inputShape. Throws
-/// InvalidArgument, also when an operand of the gradient is not of the output's shape.
+/// Reads a pooling op or its gradient; the attribute inputShape of a gradient is its input's shape.
+/// Throws InvalidArgument, also if an operand of the gradient does not have the output's shape.
 PoolDims poolDims(const ir::OpView& op);
 
 ir::Cost costPool(const ir::OpView& op);
 
-/// u8 where every offset inside the window fits, else i32.
+/// The type of offsets inside a window: u8 if every offset fits, else i32.
 DType poolIndexType(const PoolDims& d);
 
-/// What one window's sum is divided by: the positions inside the input or, with countIncludePad,
-/// inside the given padding too. Never 0.
+/// The divisor of each window's sum: the number of positions inside the input or, with
+/// countIncludePad, inside the input and the given padding. Never 0.
 std::vector<double> avgPoolDivisors(const PoolDims& d, bool countIncludePad);
 
-/// The attributes of an op as builder options, for the op of its gradient.
+/// Returns the attributes of an op as builder options, for the op of its gradient.
 PoolOptions poolOptions(const ir::OpView& op);
 ir::Attrs poolAttrs(const PoolOptions& options);
 

@@ -1,5 +1,5 @@
-// Shared by the random op files. An op's numbers are a function of (seed, its `ordinal`,
-// micro-batch, element) alone: rule R6.
+// Shared by the random op files. The numbers of an op depend only on (seed, its `ordinal`,
+// micro-batch, element): rule R6.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,16 @@ RandomStream randomStream(const ir::KernelArgs& args);
 /// The float type that the attributes `shape` and `dtype` name; throws InvalidArgument.
 TensorType randomType(const ir::OpView& op);
 
-/// The same for an op whose second operand, a float scalar, counts its runs.
+/// Same as randomStream, for an op whose second operand, a float scalar, counts its runs.
 RandomStream countedStream(const ir::KernelArgs& args);
 
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
-/// `value` as one of its two neighbours in T, Float16 or BFloat16: away from zero with the
-/// probability of the part that is cut off, which is what `word`, uniform in 32 bits, is below. A
-/// value of T stays what it is; beyond T's largest, and for NaN, it is the nearest.
+/// Rounds `value` to one of its two neighbours in T (Float16 or BFloat16). It rounds away from zero
+/// if the truncated part, as a fraction of the spacing, exceeds `word` as a fraction of 2^32; a
+/// uniform `word` makes that fraction the probability. A value of T stays the same. A value beyond
+/// T's largest number, and NaN, becomes the nearest value of T.
 template <class T>
 T roundStochastically(float value, std::uint32_t word) {
   static_assert(kIsHalf<T>);
@@ -45,7 +46,7 @@ T roundStochastically(float value, std::uint32_t word) {
   const std::uint32_t field = bits >> 23 & 0xFFU;
   const std::uint32_t exponent = std::max(field, 1U);
   const std::uint32_t whole = (bits & 0x7FFFFFU) | (field == 0 ? 0U : 0x800000U);
-  // Below the smallest normal number neighbours stay as far apart as there.
+  // Neighbours below the smallest normal number are as far apart as those just above it.
   const std::uint32_t drop = 23U - kMantissa + (exponent < kLowest ? kLowest - exponent : 0U);
   const std::uint32_t kept = drop < 32 ? whole >> drop : 0U;
   const std::uint32_t shift = std::min(drop, 31U);
@@ -59,7 +60,7 @@ T roundStochastically(float value, std::uint32_t word) {
   return result;
 }
 
-/// Ten rounds of integer arithmetic for every four elements, and the conversion.
+/// The cost of ten rounds of integer arithmetic per four elements, and of the conversion.
 ir::Cost costOfRandom(const ir::OpView& op);
 
 }  // namespace sluice::ops

@@ -10,7 +10,7 @@ using ir::Value;
 
 extern const ir::OpDef kDropout, kRandomNormal, kRandomUniform, kStochasticCast;
 
-// Random numbers: each call takes a fresh ordinal, which fixes its stream (rule R6).
+// Random numbers: each call takes a new ordinal, which fixes its stream (rule R6).
 /// Zeros elements with probability p and scales the others by 1 / (1 - p).
 Value dropout(GraphBuilder& b, Value x, double p);
 Value randomNormal(GraphBuilder& b,
@@ -18,8 +18,9 @@ Value randomNormal(GraphBuilder& b,
                    double mean = 0.0,
                    double deviation = 1.0);
 Value randomUniform(GraphBuilder& b, const TensorType& type, double low = 0.0, double high = 1.0);
-/// f32 to f16 or bf16, up or down at random so that the mean is right. `count` is a float scalar
-/// that differs from run to run and takes the place of the micro-batch: what all replicas share.
+/// Casts f32 to f16 or bf16, rounding up or down at random so that the mean is preserved. `count`
+/// is a float scalar that differs from run to run and replaces the micro-batch, so that all
+/// replicas agree.
 Value stochasticCast(GraphBuilder& b, Value x, Value count, DType dtype);
 
 }  // namespace sluice::ops

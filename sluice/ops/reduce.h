@@ -18,24 +18,24 @@ inline constexpr std::array<ir::AttrSpec, 2> kReduceAttrs = {
      {.name = "keepDims", .kind = ir::AttrKind::Bool}}};
 
 std::vector<TensorType> inferReduce(const ir::OpView& op);
-/// The same for floats only.
+/// Same as above, for floats only.
 std::vector<TensorType> inferReduceFloats(const ir::OpView& op);
 ir::Cost costReduce(const ir::OpView& op);
 
-/// Per axis of the input: whether it is reduced. Throws InvalidArgument for axes that are out of
-/// range or given twice.
+/// For each axis of the input, whether it is reduced. Throws InvalidArgument for axes that are out
+/// of range or given twice.
 std::vector<bool> reducedAxes(const ir::OpView& op);
 
-/// The input's shape with reduced axes of extent 1.
+/// The input's shape with extent 1 on the reduced axes.
 Shape keptShape(const ir::OpView& op);
 
 /// Broadcasts a value of the reduced shape (a gradient, a maximum) back to the input's shape.
 ir::Value expandReduced(ir::GradContext& g, ir::Value value);
 
-/// The gradient of a maximum or minimum: shared equally by the elements that equal the result.
+/// The gradient of a maximum or minimum; elements that equal the result share it equally.
 ir::Value gradOfExtreme(ir::GradContext& g);
 
-/// Nothing of type T is below this: where a maximum starts.
+/// The start of a maximum: no value of type T is below it.
 template <class T>
 constexpr Wide<T> lowestOf() {
   if constexpr (std::is_integral_v<T>) {
@@ -44,7 +44,7 @@ constexpr Wide<T> lowestOf() {
     return -std::numeric_limits<double>::infinity();
   }
 }
-/// Nothing of type T is above this: where a minimum starts.
+/// The start of a minimum: no value of type T is above it.
 template <class T>
 constexpr Wide<T> highestOf() {
   if constexpr (std::is_integral_v<T>) {

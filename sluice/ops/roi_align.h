@@ -1,4 +1,5 @@
-// Shared by roi_align and its gradient: the cells of a region and the elements a sample takes from.
+// Shared by roi_align and its gradient: the cells of a region, and the elements that a sample
+// reads.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ inline constexpr std::array<ir::AttrSpec, 6> kRoiAlignAttrs = {
      {.name = "halfPixel", .kind = ir::AttrKind::Bool, .integer = 1},
      {.name = "mode", .kind = ir::AttrKind::Text, .text = "avg"}}};
 
-/// Checks attributes and the first three operands; the type of the result.
+/// Checks the attributes and the first three operands, and returns the type of the result.
 TensorType inferRoiAlign(const ir::OpView& op);
 ir::Attrs roiAlignAttrs(const RoiAlignOptions& options);
 
@@ -33,8 +34,8 @@ struct RoiCell {
   std::int64_t firstOutput = 0;
   std::vector<RoiSample> samples;
 };
-/// Visits every cell of every region. Throws InvalidArgument for a region that names no image or
-/// asks for too many samples.
+/// Visits every cell of every region. Throws InvalidArgument for a region that refers to no image
+/// or requests too many samples.
 void forEachRoiCell(const ir::KernelArgs& args, FunctionRef<void(const RoiCell&)> visit);
 
 /// The sample's value in the plane of one channel.

@@ -1,5 +1,5 @@
-// New tensors, the same elements in another type or role, and elements moved by fixed rules. One of
-// the headers of ops.h, which says what they have in common.
+// Ops that make new tensors, give the same elements another type or role, and move elements by
+// fixed rules. One of the headers of ops.h, which says what they have in common.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ extern const ir::OpDef kBroadcastTo, kCast, kConcat, kDetach, kGather, kIdentity
     kTensorLocation, kTile, kTranspose, kTrilu;
 
 // New tensors.
-/// One value everywhere.
+/// A tensor filled with one value.
 Value full(GraphBuilder& b, const TensorType& type, double value);
 /// 0, 1, 2 ... along the axis.
 Value iota(GraphBuilder& b, const TensorType& type, std::int64_t axis = 0);
@@ -31,37 +31,37 @@ Value oneHot(GraphBuilder& b,
              std::int64_t axis = -1);
 
 // The same elements.
-/// Identity when x already has the type.
+/// Returns x itself if it already has the type.
 Value cast(GraphBuilder& b, Value x, DType dtype);
-/// No gradient passes.
+/// x; no gradient passes through it.
 Value detach(GraphBuilder& b, Value x);
 Value identity(GraphBuilder& b, Value x);
-/// x, kept when activations are recomputed.
+/// x; it is kept when activations are recomputed.
 Value recomputationCheckpoint(GraphBuilder& b, Value x);
-/// x, on its device or in remote memory while it is not needed, whatever the options say of its
-/// class.
+/// x; while it is not needed it stays on its device (onChip) or goes to remote memory, whatever the
+/// options say about its class of tensors.
 Value tensorLocation(GraphBuilder& b, Value x, bool onChip);
-// Between replicas. A number of replicas above 0 is one that a model must be run with.
+// Between replicas. If `replicas` is above 0, the model must run with that number of replicas.
 /// The sum over all replicas, in replica order.
 Value replicaSum(GraphBuilder& b, Value x, std::int64_t replicas = 0);
-/// The parts [n] of all replicas behind each other, without what is more than the shape holds.
+/// The parts [n] of all replicas one after the other, cut to the number of elements of `shape`.
 Value replicaGather(GraphBuilder& b, Value part, const Shape& shape, std::int64_t replicas = 0);
-/// The part [n] that a replica keeps of a value that all of them have, padded with zeros.
+/// A replica's part [n] of a value that all replicas have, padded with zeros.
 Value replicaScatter(GraphBuilder& b, Value x, std::int64_t replicas);
-/// The part [n] of a replica of the sum over all of them.
+/// A replica's part [n] of the sum over all replicas.
 Value replicaSumScatter(GraphBuilder& b, Value x, std::int64_t replicas);
-/// Whether the result depends on the operands of other replicas: replica_sum, replica_gather and
-/// replica_sum_scatter.
+/// Whether the result depends on the operands of other replicas: true for replica_sum,
+/// replica_gather and replica_sum_scatter.
 bool crossesReplicas(const ir::OpDef& def);
-/// Never removed or merged.
+/// x; the op is never removed or merged.
 Value nop(GraphBuilder& b, Value x);
 
 // Shape.
 Value broadcastTo(GraphBuilder& b, Value x, const Shape& shape);
 Value concat(GraphBuilder& b, std::vector<Value> values, std::int64_t axis);
-/// Axes first to last become one.
+/// Merges axes `first` to `last` into one.
 Value flatten(GraphBuilder& b, Value x, std::int64_t first = 0, std::int64_t last = -1);
-/// Indices of i32 or i64, negative ones count from the end; their shape replaces the axis.
+/// The shape of the indices (i32 or i64; negative ones count from the end) replaces the axis.
 Value gather(GraphBuilder& b, Value x, Value indices, std::int64_t axis = 0);
 /// mode: constant, reflect or edge.
 Value pad(GraphBuilder& b,
@@ -71,17 +71,17 @@ Value pad(GraphBuilder& b,
           std::string_view mode = "constant",
           double value = 0.0);
 Value reshape(GraphBuilder& b, Value x, const Shape& shape);
-/// Empty axes: all.
+/// Reverses these axes; empty axes mean all.
 Value reverse(GraphBuilder& b, Value x, std::vector<std::int64_t> axes = {});
-/// data with the updates added to the rows that gather(data, indices, axis) would read.
+/// `data` with the updates added to the rows that gather(data, indices, axis) would read.
 Value scatterAdd(GraphBuilder& b, Value data, Value indices, Value updates, std::int64_t axis = 0);
-/// One start, end and step per axis, as NumPy; no steps: all 1.
+/// One start, end and step per axis, as in NumPy; empty steps mean 1.
 Value slice(GraphBuilder& b,
             Value x,
             std::vector<std::int64_t> starts,
             std::vector<std::int64_t> ends,
             std::vector<std::int64_t> steps = {});
-/// Zeros of `shape` with x placed where slice would take it from.
+/// A tensor of zeros with x at the positions that slice would read.
 Value sliceScatter(GraphBuilder& b,
                    Value x,
                    const Shape& shape,
@@ -92,10 +92,10 @@ std::vector<Value> split(GraphBuilder& b,
                          Value x,
                          std::int64_t axis,
                          std::vector<std::int64_t> sizes);
-/// Drops axes of extent 1; empty axes: all of them.
+/// Removes these axes, which must have extent 1; empty axes mean all axes of extent 1.
 Value squeeze(GraphBuilder& b, Value x, const std::vector<std::int64_t>& axes = {});
 Value tile(GraphBuilder& b, Value x, std::vector<std::int64_t> repeats);
-/// Empty permutation: reverses the axes.
+/// An empty permutation reverses the axes.
 Value transpose(GraphBuilder& b, Value x, std::vector<std::int64_t> permutation = {});
 /// The upper (column - row >= diagonal) or lower triangle of the last two axes.
 Value trilu(GraphBuilder& b, Value x, bool upper, std::int64_t diagonal = 0);

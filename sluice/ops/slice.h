@@ -1,4 +1,4 @@
-// The elements that starts, ends and steps choose, for slice, slice_scatter and device kernels.
+// The elements selected by starts, ends and steps, for slice, slice_scatter and device kernels.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct SliceAxis {
   std::int64_t count = 0;
 };
 
-/// One per axis of `shape`, from the attributes starts, ends and steps (empty: all 1), clamped as
-/// NumPy does. Throws InvalidArgument for lists of another length and for steps of 0.
+/// One entry per axis of `shape`, from the attributes starts, ends and steps (empty: all 1),
+/// clamped as in NumPy. Throws InvalidArgument for lists of another length and for a step of 0.
 std::vector<SliceAxis> sliceAxes(const ir::OpView& op, const Shape& shape);
 
-/// For each element of the slice, the element of a tensor of `shape`.
+/// Maps each element of the slice to its element in a tensor of `shape`.
 AxisMap sliceMap(const ir::OpView& op, const Shape& shape);
 
 }  // namespace sluice::ops

@@ -18,12 +18,12 @@ struct AxisDims {
   std::int64_t inner = 1;
 };
 
-/// The attribute `axis` on input 0; throws InvalidArgument when it is out of range.
+/// Reads input 0 and the attribute `axis`; throws InvalidArgument if the axis is out of range.
 AxisDims axisDims(const ir::OpView& op);
 
-/// One float operand; the result has its type.
+/// Takes one float operand; the result has its type.
 std::vector<TensorType> inferSoftmax(const ir::OpView& op);
-/// (y, dy), which must have one type; the result has it too.
+/// Takes (y, dy), which must have the same type; the result has this type, too.
 std::vector<TensorType> inferSoftmaxGrad(const ir::OpView& op);
 
 inline constexpr std::array<ir::AttrSpec, 1> kSoftmaxAttrs = {

@@ -1,4 +1,4 @@
-// The loops that the references of softmax, log_softmax and their gradients share, in double.
+// The loops, in double, that the references of softmax, log_softmax and their gradients share.
 #pragma once
 
 #include <algorithm>

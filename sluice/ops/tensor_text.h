@@ -1,5 +1,5 @@
-// Tensors as text for people: brackets per axis, aligned elements, long axes cut to their edges.
-// print_tensor uses it.
+// Prints tensors for people: brackets per axis, aligned elements, long axes cut to their edges.
+// Used by print_tensor.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace sluice::ops {
 enum class FloatFormat : std::uint8_t { Auto, Fixed, Scientific, None };
 
 struct TextOptions {
-  std::int64_t summariseThreshold = 1000;  ///< more elements are cut to the edges; 0: never
-  std::int64_t edgeItems = 3;              ///< shown on either side of a cut
+  std::int64_t summariseThreshold = 1000;  ///< larger tensors are cut to their edges; 0: never
+  std::int64_t edgeItems = 3;              ///< number of items on each side of a cut
   std::int64_t maxLineWidth = 80;          ///< 0: lines are not broken
-  std::int64_t digits = 4;                 ///< of a number in all; 0: shortest, not aligned
+  std::int64_t digits = 4;                 ///< digits per number; 0: shortest, not aligned
   FloatFormat floatFormat = FloatFormat::Auto;
   std::string separator = ", ";
   std::string openBracket = "(";

@@ -1,5 +1,5 @@
-// Tensor types as attributes, for ops whose results do not follow from their operands: element
-// types as words and, in one list, of each tensor the rank and then the extents.
+// Stores tensor types in attributes, for ops whose result types do not follow from their operands.
+// One attribute lists the element types by name, the other the rank and the extents of each tensor.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct TypeAttrs {
 
 TypeAttrs typeAttrs(std::span<const TensorType> types);
 
-/// The types that two attributes of an op describe; throws InvalidArgument if they do not.
+/// The types that two attributes of an op describe; throws InvalidArgument if they are invalid.
 std::vector<TensorType> typesOf(const ir::OpView& op,
                                 std::string_view dtypes,
                                 std::string_view shapes);

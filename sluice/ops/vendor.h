@@ -1,4 +1,4 @@
-// Builder functions of ops that only the vendor's domain has: printing, stopping, decoding,
+// Builder functions for ops that only the vendor's domain has: printing, stopping, decoding,
 // splines. The importer and the Builder's op sets use them.
 #pragma once
 
@@ -22,13 +22,13 @@ extern const ir::OpDef kAbort, kCastThenPow2Scale, kCtcBeamSearchDecoder, kPow2S
 
 struct PrintOptions {
   std::string title = {};
-  bool printGradient = true;  ///< the gradient too, under the title with "_gradient"
+  bool printGradient = true;  ///< also print the gradient, with "_gradient" added to the title
   TextOptions text = {};
 };
-/// x itself; every run logs it. Dropped when nobody reads the result.
+/// x; every run logs it. The op is removed if nothing reads the result.
 Value printTensor(GraphBuilder& b, Value x, const PrintOptions& options = {});
 
-/// Running it is a DeviceError: always, or if any element of the condition is not 0.
+/// Throws DeviceError when it runs: always, or if any element of the condition is not 0.
 void abort(GraphBuilder& b);
 void abort(GraphBuilder& b, Value condition);
 
@@ -37,19 +37,19 @@ struct CtcDecoderOptions {
   std::int64_t beamWidth = 100;
   std::int64_t topPaths = 1;
 };
-/// The most likely label sequences per batch item, the best first.
+/// The most likely label sequences of each batch item; the best comes first.
 struct CtcDecoded {
   Value probabilities;  ///< [batch, paths]
   Value lengths;        ///< [batch, paths], i64
-  Value paths;          ///< [batch, paths, steps], i64; the blank behind the last label
+  Value paths;          ///< [batch, paths, steps], i64; blanks follow the last label
 };
-/// Of log-probabilities [steps, batch, classes] and lengths [batch] in steps, i32 or i64.
+/// Takes log-probabilities [steps, batch, classes] and lengths [batch] in steps, i32 or i64.
 CtcDecoded ctcBeamSearchDecoder(GraphBuilder& b,
                                 Value logProbabilities,
                                 Value lengths,
                                 const CtcDecoderOptions& options = {});
 
-/// How the values of replicas become one; Local: they do not. The vendor's numbers.
+/// How the values of replicas are combined; Local: not at all. The numbers are the vendor's.
 enum class CollectiveOperator : std::uint8_t {
   Add,
   Mean,
@@ -62,44 +62,43 @@ enum class CollectiveOperator : std::uint8_t {
   Local
 };
 
-/// Tensors of one type that a model keeps from run to run. The vendor has them in the host's
-/// memory; here they are a variable "remote_buffer/<id>" [rows, ...] that begins with zeros and, as
-/// everything that a model changes in its forward pass, is on the device of the ops that use it.
+/// Tensors of one type that a model keeps from run to run. The vendor keeps them in the host's
+/// memory. Here they are a variable "remote_buffer/<id>" [rows, ...] that starts with zeros and is
+/// on the device of the ops that use it, like everything that a model changes in its forward pass.
 struct RemoteBuffer {
   std::int64_t id = 0;
   std::int64_t rows = 1;
 };
-/// The row at the offset, one whole number (no value: 0). An offset outside is an error of the run.
+/// Loads the row at `offset`, a single integer (none: 0). An offset out of range fails the run.
 Value remoteLoad(GraphBuilder& b,
                  const RemoteBuffer& buffer,
                  const TensorType& type,
                  Value offset = {});
-/// Loads behind it find x there.
+/// Stores x; later loads of the row read it.
 void remoteStore(GraphBuilder& b, const RemoteBuffer& buffer, Value x, Value offset = {});
 /// 0 if the graph has no such buffer yet.
 std::int64_t rowsOfRemoteBuffer(const ir::Graph& graph, std::int64_t id);
 
-/// x 2^log2Scale as 8-bit floats in a u8 tensor (float8.h); the scale is one whole number from -32
-/// to
-/// 31. What is too large becomes the largest number, or NaN.
+/// x 2^log2Scale as 8-bit floats in a u8 tensor (float8.h). The scale is a single integer from -32
+/// to 31. Numbers that are too large become the largest number, or NaN.
 Value pow2ScaleThenCast(
     GraphBuilder& b, Value x, Value log2Scale, std::string_view format, bool nanOnOverflow = false);
-/// 8-bit floats in another float type, times 2^log2Scale.
+/// Converts 8-bit floats to another float type and multiplies them by 2^log2Scale.
 Value castThenPow2Scale(
     GraphBuilder& b, Value x, Value log2Scale, DType dtype, std::string_view format);
 
-/// Dropout by a mask of this shape, which is broadcast to x.
+/// Dropout with a mask of this shape, which is broadcast to x.
 Value shapedDropout(GraphBuilder& b, Value x, const Shape& shape, double ratio);
 
 struct SplineBasisValues {
   Value basis;    ///< [edges, products of basis functions]
   Value indices;  ///< of the kernel's weights, i64, the same shape
 };
-/// Of pseudo-coordinates [edges, axes] from 0 to 1, the kernel's extent and whether the spline is
-/// open per axis; degree 1 to 3.
+/// Takes pseudo-coordinates [edges, axes] from 0 to 1 and, per axis, the kernel's extent and
+/// whether the spline is open; the degree is 1 to 3.
 SplineBasisValues splineBasis(
     GraphBuilder& b, Value pseudo, Value kernelSize, Value isOpen, std::int64_t degree);
-/// x [edges, in] times the weights [kernel, in, out] that the basis picks and mixes per edge.
+/// x [edges, in] times the weights [kernel, in, out] that the basis selects and mixes per edge.
 Value splineWeighting(GraphBuilder& b, Value x, Value weight, const SplineBasisValues& basis);
 
 }  // namespace sluice::ops

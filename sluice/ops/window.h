@@ -1,6 +1,6 @@
-// Sliding windows over one to three spatial axes, shared by convolution and pooling. Everything is
-// padded to three axes: the missing leading ones have extent, kernel and stride 1 and no padding,
-// so loops are written once.
+// Sliding windows over one to three spatial axes, shared by convolution and pooling. Every window
+// is extended to three axes so that loops are written once: the missing leading axes have extent,
+// kernel and stride 1 and no padding.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace sluice::ops {
 using Extents = std::array<std::int64_t, 3>;
 
 struct WindowDims {
-  std::size_t rank = 0;  ///< spatial axes given; they are the last `rank` entries below
+  std::size_t rank = 0;  ///< given spatial axes; they are the last `rank` entries below
   Extents in = {1, 1, 1};
   Extents out = {1, 1, 1};
   Extents kernel = {1, 1, 1};
@@ -33,19 +33,19 @@ struct WindowDims {
 
 enum class Rounding : std::uint8_t { Floor, Ceil };
 
-/// Reads strides, pads and (where the op has them) dilations, and computes the output extents of
-/// windows of extent `kernel` over the axes 2... of `input`. Rounding up adds a last, partial
+/// Reads strides, pads and dilations (if the op has them), and computes the output extents of
+/// windows of extent `kernel` over the axes of `input` from 2 on. Rounding up adds a last, partial
 /// window only if it starts inside the input or the padding before it. Throws InvalidArgument.
 WindowDims windowDims(const ir::OpView& op,
                       const Shape& input,
                       std::span<const std::int64_t> kernel,
                       Rounding rounding);
 
-/// [batch, channels, out...].
+/// The shape [batch, channels, out...].
 Shape windowShape(const WindowDims& d, std::int64_t batch, std::int64_t channels);
 
 /// Calls f(input offset, kernel offset, output offset) for every window position that lies inside
-/// the input; offsets are inside one image, one kernel and one output map.
+/// the input; offsets are within one image, one kernel and one output map.
 template <class F>
 void forEachTap(const WindowDims& d, F f) {
   const std::int64_t outputs = d.out[0] * d.out[1] * d.out[2];

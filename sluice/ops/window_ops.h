@@ -23,13 +23,13 @@ Value convGradInput(
     GraphBuilder& b, Value w, Value dy, const Shape& inputShape, const ConvOptions& options = {});
 Value convGradWeight(
     GraphBuilder& b, Value x, Value dy, const Shape& weightShape, const ConvOptions& options = {});
-/// The maxima; output 1 of the op has their offsets inside the windows.
+/// The maxima; output 1 of the op holds their offsets inside the windows.
 Value maxPool(GraphBuilder& b, Value x, const PoolOptions& options);
 Value maxPoolGrad(
     GraphBuilder& b, Value indices, Value dy, const Shape& inputShape, const PoolOptions& options);
 Value avgPool(GraphBuilder& b, Value x, const PoolOptions& options);
 Value avgPoolGrad(GraphBuilder& b, Value dy, const Shape& inputShape, const PoolOptions& options);
-/// The mean over all spatial axes, which stay with extent 1.
+/// The mean over all spatial axes, each of which becomes extent 1.
 Value globalAvgPool(GraphBuilder& b, Value x);
 
 }  // namespace sluice::ops

@@ -1,9 +1,10 @@
-// Adam, AdamW and LAMB. Per weight the moments m ("<weight>.exp_avg") and v
-// ("<weight>.exp_avg_sq"), and one step count t ("optimizer.step") for all of them:
+// Adam, AdamW and LAMB. Each weight has the moments m ("<weight>.exp_avg") and v
+// ("<weight>.exp_avg_sq"); all weights share one step count t ("optimizer.step"):
 //   m <- b1 m + (1 - b1) s,  v <- b2 v + (1 - b2) s²,  x = m̂ / (sqrt(v̂) + eps)
-// with m̂ = m / (1 - b1^t), v̂ = v / (1 - b2^t), or m and v themselves without bias correction.
-// Adam adds the weight decay to the gradient, s = g + decay w; the others to the step, x + decay w.
-// LAMB takes the step lr min(|w|, max_weight_norm) / |x|, or lr where one of the norms is 0.
+// with m̂ = m / (1 - b1^t) and v̂ = v / (1 - b2^t), or m and v themselves without bias correction.
+// Adam adds the weight decay to the gradient, so s = g + decay w; the others use s = g and add the
+// decay to the step: x + decay w. LAMB's learning rate is lr min(|w|, max_weight_norm) / |x|, or lr
+// if a norm is 0.
 #pragma once
 
 #include "sluice/optim/optimizer.h"
@@ -15,9 +16,9 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  std::optional<double> weightDecay = {};  ///< not given: 0 for Adam, 0.01 for AdamW
+  std::optional<double> weightDecay = {};  ///< not set: 0 for Adam, 0.01 for AdamW
   bool biasCorrection = true;
-  bool amsgrad = false;  ///< refused
+  bool amsgrad = false;  ///< true is refused
   double lossScaling = 1.0;
   double maxGradNorm = kNoGradNorm;
   std::optional<DType> accumType = {};
@@ -39,16 +40,17 @@ struct LambOptions {
   std::optional<DType> secondOrderMomentumAccumType = {};
 };
 
-/// What the three share.
+/// What the three rules share.
 class AdamFamily : public Optimizer {
  protected:
   enum class Rule : std::uint8_t { Adam, AdamW, Lamb };
   AdamFamily(Rule rule, const AdamOptions& options, const Attributes& own = {});
-  /// PyTorch always corrects the bias.
+  /// The torchFlags of Adam and AdamW; nullopt without bias correction, which PyTorch always
+  /// applies.
   std::optional<Attributes> torchAdam() const;
 
  private:
-  /// Scalars of a group for one type of weights.
+  /// The scalars of a group for weights of one type.
   struct Scalars;
 
   void update(UpdateContext& context) const override;

@@ -6,11 +6,11 @@
 namespace sluice::optim {
 
 struct LossScalingOptions {
-  /// From which part of the largest float16, 65504, on an element of a gradient counts as large.
+  /// An element of a gradient counts as large from this fraction of the largest float16, 65504, on.
   double binEdgeLocation = 0.125;
-  /// More large elements than this part of all of them halve the loss scaling.
+  /// The loss scaling is halved if more than this fraction of all elements is large.
   double thresholdUpperCountProportion = 1e-7;
-  /// The loss scaling changes in every so many updates, from the first on.
+  /// The loss scaling changes once in this many updates, starting with the first.
   std::int64_t updatePeriod = 1;
 
   bool operator==(const LossScalingOptions&) const = default;

@@ -1,6 +1,6 @@
 // LrSchedule: the factor on the learning rates as a function of the number of updates made so far.
-// A value type: LrSchedule::cosine(1000).warmUp(100). What it returns goes to Optimizer::scalars,
-// so groups keep the ratio of their learning rates.
+// It is a value type: LrSchedule::cosine(1000).warmUp(100). The factor is passed to
+// Optimizer::scalars, so that groups keep the ratio of their learning rates.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,22 @@ class LrSchedule {
   LrSchedule() = default;  ///< constant 1
 
   static LrSchedule constant() { return {}; }
-  /// Times gamma after every `size` updates.
+  /// Multiplies by gamma after every `size` updates.
   static LrSchedule step(std::int64_t size, double gamma = 0.1);
-  /// Times gamma at each of these updates, which ascend.
+  /// Multiplies by gamma at each of these updates, which must be in ascending order.
   static LrSchedule multiStep(std::vector<std::int64_t> milestones, double gamma = 0.1);
-  /// Times gamma after every update.
+  /// Multiplies by gamma after every update.
   static LrSchedule exponential(double gamma);
-  /// Half a cosine from 1 down to `minimum` (a fraction) in `total` updates; stays there.
+  /// Follows half a cosine from 1 down to `minimum` (a fraction) in `total` updates, and stays
+  /// there.
   static LrSchedule cosine(std::int64_t total, double minimum = 0.0);
 
-  /// The same after `steps` updates that rise linearly from `start` to where this one begins.
+  /// The same schedule after a warm-up: over `steps` updates, the factor rises linearly from
+  /// `start` to the first value of this schedule.
   LrSchedule warmUp(std::int64_t steps, double start = 0.0) const;
 
-  /// The factor for the update after `updates` others; throws InvalidArgument if that is negative.
+  /// The factor for the next update when `updates` were made already. Throws InvalidArgument for a
+  /// negative number.
   double at(std::int64_t updates) const;
 
  private:

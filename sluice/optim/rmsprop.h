@@ -1,8 +1,9 @@
-// RMSprop. With s = g + decay w, per weight the mean square v1 ("<weight>.square_avg"), centred
-// also the mean v2 ("<weight>.grad_avg"), with momentum also v3 ("<weight>.momentum_buffer"):
+// RMSprop. Let s = g + decay w. Each weight has the mean square v1 ("<weight>.square_avg"). The
+// centred form also has the mean v2 ("<weight>.grad_avg"), and momentum adds v3
+// ("<weight>.momentum_buffer"):
 //   v1 <- alpha v1 + (1 - alpha) s²,  v2 <- alpha v2 + (1 - alpha) s,  d = v1, or v1 - v2² centred
 //   x = s / (sqrt(d) + eps),  v3 <- momentum v3 + x,  w <- w - lr v3, or w - lr x without momentum
-// TensorFlow's variant starts v1 at 1 and has the learning rate in v3:
+// TensorFlow's variant starts v1 at 1 and includes the learning rate in v3:
 //   x = s / sqrt(d + eps),  v3 <- momentum v3 + lr x,  w <- w - v3
 #pragma once
 
@@ -20,8 +21,8 @@ struct RmsPropOptions {
   bool useTfVariant = false;
   double lossScaling = 1.0;
   std::optional<DType> accumType = {};
-  std::optional<DType> firstOrderMomentumAccumType = {};   ///< of v2 and v3
-  std::optional<DType> secondOrderMomentumAccumType = {};  ///< of v1
+  std::optional<DType> firstOrderMomentumAccumType = {};   ///< type of v2 and v3
+  std::optional<DType> secondOrderMomentumAccumType = {};  ///< type of v1
 };
 
 class RMSprop : public Optimizer {

@@ -1,10 +1,10 @@
 // Stochastic gradient descent. Without momentum it keeps no state:
 //   w <- w (1 - lr (1 - dampening) decay) - lr (1 - dampening) g
-// With momentum, a velocity v per weight ("<weight>.momentum_buffer"), d = g + decay w:
+// With momentum, each weight has a velocity v ("<weight>.momentum_buffer"); with d = g + decay w:
 //   v <- momentum v + (1 - dampening) d,  w <- w - lr v,  or w - lr (d + momentum v) with Nesterov
-// Combined, one tensor is accumulator and velocity: every micro-batch adds its gradient to v, and
-// what the next update needs of the momentum and the decay is put into it right after an update.
-// Dampening counts from the first step on; PyTorch's own rule skips it there.
+// In the combined form one tensor is both accumulator and velocity: every micro-batch adds its
+// gradient to v, and right after an update the momentum and decay terms of the next update are put
+// into it. Dampening applies from the first step on; PyTorch's own rule skips it in the first step.
 #pragma once
 
 #include "sluice/optim/optimizer.h"
@@ -13,26 +13,26 @@ namespace sluice::optim {
 
 struct SgdOptions {
   double lr = 0.01;
-  double momentum = 0.0;  ///< 0: the rule without state, unless it is marked as variable
+  double momentum = 0.0;  ///< 0: no state, unless it is marked as variable
   double dampening = 0.0;
   double weightDecay = 0.0;
   bool nesterov = false;
   bool useCombinedAccum = false;  ///< one tensor for accumulator and velocity
-  /// Factor on the velocity of the combined form, for what float16 holds; results do not depend on
-  /// it. The separate form ignores it, with a warning.
+  /// A factor on the velocity of the combined form that keeps it within the range of float16.
+  /// Results do not depend on it. The separate form ignores it, with a warning.
   double velocityScaling = 1.0;
-  /// PyTorch's rule: no dampening in the first step, nor without momentum.
+  /// Uses PyTorch's rule: no dampening in the first step, and none without momentum.
   bool torchCompatible = false;
   double lossScaling = 1.0;
   double maxGradNorm = kNoGradNorm;
-  std::optional<DType> accumType = {};          ///< of accumulators and the combined velocity
-  std::optional<DType> velocityAccumType = {};  ///< of separate velocities
+  std::optional<DType> accumType = {};          ///< type of accumulators and the combined velocity
+  std::optional<DType> velocityAccumType = {};  ///< type of separate velocities
 };
 
 class SGD : public Optimizer {
  public:
   explicit SGD(double lr = 0.01) : SGD(SgdOptions{.lr = lr}) {}
-  /// Throws InvalidArgument for Nesterov without momentum, for values out of range and for a
+  /// Throws InvalidArgument for Nesterov without momentum, for values out of range, and for the
   /// combined form with Nesterov, clipping or PyTorch's rule.
   explicit SGD(const SgdOptions& options);
 

@@ -1,5 +1,5 @@
-// What an optimizer keeps from one update to the next, without a compiled model: names, types and
-// first values of its variables. Saving and loading of optimizer state go by this list.
+// Lists, without a compiled model, what an optimizer keeps from one update to the next: the names,
+// types and initial values of its variables. Saving and loading of optimizer state use this list.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace sluice::optim {
 
-/// The state for these weights, in the order in which a training graph declares it; frozen ones
-/// have none. A model whose loss does not depend on a weight has no state for it.
+/// The state for these weights, in the order in which a training graph declares it. Frozen weights
+/// have none. A model whose loss does not depend on a weight has no state for that weight.
 std::vector<ir::Variable> stateVariables(const Optimizer& optimizer,
                                          std::span<const ir::Variable> weights,
                                          const std::optional<LossScalingOptions>& lossScaling = {});

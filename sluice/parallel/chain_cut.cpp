@@ -1,8 +1,9 @@
-// Dynamic programming over (parts so far, items so far): the best way to cut the first j items into
-// d parts follows from the best way to cut the first i < j into d - 1 and the part i..j. It runs up
-// to three times: for the evenest bytes (with a budget), the evenest work, and the fewest bytes
-// over cuts that are nearly as even. Parts that are far from even are not looked at: with n items
-// and d devices most have about n / d items, which leaves n * n looks of n * n * d.
+// Dynamic programming over (number of parts, number of items): the best way to cut the first j
+// items into d parts is the best way to cut the first i < j items into d - 1 parts, plus the part
+// i..j. It runs up to three times: for the most even bytes (with a budget), for the most even work,
+// and for the fewest crossing bytes among cuts that are nearly as even. Parts that are far from
+// even are skipped: with n items and d devices most parts have about n / d items, so n * n of n * n
+// * d parts are examined.
 #include "sluice/parallel/chain_cut.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Leaves of a graph: they run nowhere, so they have no place of their own; who reads them has one.
+// Leaves of a graph: they run nowhere, so they have no place of their own; their readers have one.
 #pragma once
 
 #include "sluice/ir/graph.h"

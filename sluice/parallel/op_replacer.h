@@ -1,5 +1,5 @@
-// Gives ops of a graph other operands while a new order is written: the copy that reads them takes
-// the op's place. Private to the parallel module.
+// Gives ops of a graph other operands while a new order is written: a copy with the new operands
+// replaces the op. Private to the parallel module.
 #pragma once
 
 #include <string>
@@ -15,16 +15,16 @@ class OpReplacer {
  public:
   explicit OpReplacer(ir::Graph& graph) : graph_(graph) {}
 
-  /// Keeps an op of the graph, behind all that was kept or made so far.
+  /// Keeps an op of the graph; it comes after all ops kept or made so far.
   void keep(ir::OpId id) { order_.push_back(id); }
 
-  /// A new op, behind all that was kept or made so far.
+  /// Makes a new op; it comes after all ops kept or made so far.
   ir::OpId add(ir::NewOp op) {
     order_.push_back(graph_.append(std::move(op)));
     return order_.back();
   }
 
-  /// A copy of `op` under another name, place and operands.
+  /// Makes a copy of `op` with another name, placement and operands.
   ir::OpId copy(const ir::Op& op,
                 std::vector<ir::Value> inputs,
                 std::string name,
@@ -37,7 +37,7 @@ class OpReplacer {
                 .types = op.outputs});
   }
 
-  /// The op, reading `inputs`.
+  /// Keeps the op with `inputs` as its operands.
   void replace(const ir::Op& op, std::vector<ir::Value> inputs) {
     if (inputs == op.inputs) {
       keep(op.id);

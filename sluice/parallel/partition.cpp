@@ -1,11 +1,14 @@
 // The cut of VirtualGraphMode::Auto takes the forward ops in their order as a chain and gives each
 // device a contiguous part of it, so that data flows forward. Parts are even in the work of both
-// passes; of nearly even cuts the narrowest counts. A weight may be read on both sides: its
-// readers' devices get copies, and its gradients are added. Only what the loop itself writes, like
-// running statistics, is not cut apart:
+// passes; among nearly even cuts the one that the fewest bytes cross is chosen. In this graph one
+// value crosses a cut after b or after e, and two cross a cut after c:
 //
-//     a -> b -+-> c --+-> e -> f      behind b and e one value goes on, behind c two
+//     a -> b -+-> c --+-> e -> f
 //             +-> d --+
+//
+// A weight may be read in several parts: each reader's device gets a copy, and the gradients are
+// added. Only ops that share a variable which the loop writes, like running statistics, stay
+// together.
 #include "sluice/parallel/partition.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Phase: a part of a model that runs in one go on a group of devices while the variables of the
-// next one are loaded.
+// Phase: a part of a model that runs as a unit on a group of devices while the variables of the
+// next phase are loaded.
 //
 //   Phase("A", "B")                                     one stage of two blocks
 //   Phase(Stage("A"), Stage("B")).devices(0, 2)         two stages at the same time
@@ -28,13 +28,13 @@ class Phase {
   requires(sizeof...(Stages) > 0 &&
            (std::same_as<Stages, Stage> && ...)) explicit Phase(Stages... stages)
       : Phase(std::vector<Stage>{std::move(stages)...}) {}
-  /// Throws InvalidArgument for no stage and for concurrent stages: those of a phase are.
+  /// The stages run concurrently. Throws InvalidArgument for no stage and for ConcurrentStages.
   explicit Phase(std::vector<Stage> stages);
 
-  /// In the place of all phases: the model is cut into this many, of about equal weights.
+  /// Stands for all phases: cuts the model into `count` phases with about equal weight bytes.
   static Phase automatic(std::int64_t count);
 
-  /// The device of each stage. Throws InvalidArgument unless there is one for each.
+  /// Sets the device of each stage. Throws InvalidArgument unless there is one for each.
   template <std::integral... Devices>
   Phase& devices(Devices... numbers) {
     return devices(std::vector<std::int64_t>{static_cast<std::int64_t>(numbers)...});
@@ -44,9 +44,9 @@ class Phase {
   std::span<const Stage> stages() const { return stages_; }
   const Stage& stage(std::size_t i) const;
   Stage& stage(std::size_t i);
-  /// 0: it is a phase of its own.
+  /// The count given to `automatic`; 0 for any other phase.
   std::int32_t automaticCount() const { return automatic_; }
-  /// Phase(Stage("A"), Stage("B"))
+  /// For example Phase(Stage("A"), Stage("B")).
   std::string str() const;
   bool operator==(const Phase&) const = default;
 
@@ -57,7 +57,7 @@ class Phase {
   std::int32_t automatic_ = 0;
 };
 
-/// A phase of a strategy, whose devices can be changed there.
+/// Refers to a phase of a strategy, so that its devices can be changed there.
 class PhaseRef {
  public:
   explicit PhaseRef(std::span<Stage> stages) : stages_(stages) {}

@@ -1,4 +1,4 @@
-// Text as options files write it. Private to the module.
+// Quotes text as in options files. Private to the module.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace sluice::parallel {
 
-/// As options files write text.
+/// The text in the form of options files.
 inline std::string quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {

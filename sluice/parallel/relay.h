@@ -1,6 +1,6 @@
 // PopART's pipelines copy only between neighbouring stages, so that a copy stays aligned with its
-// micro-batch: what a later stage reads passes through all stages between. Under the other
-// schedules a value goes straight to its reader; transfers carry their micro-batch, so both ways
+// micro-batch: a value for a later stage passes through all stages between. Under the other
+// schedules a value goes directly to its reader. Transfers name their micro-batch, so both ways
 // give the same bits.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace sluice::parallel {
 
-/// On a placed graph: a value that is read on another device more than one stage away is handed on
-/// by a copy in each stage between, in the pass in which it gets there. Variables and constants
-/// are not: each device has its own copy of them.
+/// Takes a placed graph. A value that is read on another device more than one stage away is passed
+/// on by a copy in each stage between, in the pass in which it gets there. Variables and constants
+/// are not passed on: each device has its own copy of them.
 void relayCopies(ir::Graph& graph, std::span<const std::int32_t> deviceOfStage);
 
 }  // namespace sluice::parallel

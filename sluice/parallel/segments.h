@@ -1,5 +1,5 @@
-// Segments: the ops of a placed graph, grouped into what runs as one piece on one device. The cut
-// follows stage and pass; what crosses it is stashed or sent, counted on the cut graph.
+// Segments: the ops of a placed graph, grouped into pieces that each run as a unit on one device.
+// The cut follows stage and pass. A value that crosses it is stashed or sent.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace sluice::parallel {
 
-/// Backward is BackwardInput and BackwardWeight in one piece. BackwardInput is what another stage's
-/// backward waits for; BackwardWeight is the rest and may be delayed.
+/// Backward is BackwardInput and BackwardWeight in one piece. The backward pass of another stage
+/// waits for BackwardInput; BackwardWeight is the rest and may be delayed.
 enum class SegmentKind : std::uint8_t {
   Pack,  ///< storage changes of variables, once per round
   Forward,
@@ -29,13 +29,13 @@ struct SegmentInfo {
   SegmentKind kind = SegmentKind::Forward;
   std::int32_t device = 0;
   std::int32_t stage = 0;  ///< 0 for Pack and Update outside of the loop
-  /// Update: how many exchanges between devices or replicas come before it; Forward and Backward:
-  /// how many between replicas, of a micro-batch.
+  /// Update: how many exchanges between devices or replicas come before it. Forward and Backward:
+  /// how many exchanges between replicas in the same micro-batch come before it.
   std::int32_t part = 0;
-  /// Update: the variables it works for, when it is cut so that their state can stream; -1: all.
+  /// Update: its bucket of variables, if the update is cut so that state can stream; -1: all.
   std::int32_t bucket = -1;
-  /// Pack and Update of a phase: right before the first, right behind the last of its micro-batches
-  /// instead of before and behind those of all phases.
+  /// For Pack and Update of a phase: they run directly before the first and after the last
+  /// micro-batch of their phase, not before and after those of all phases.
   bool inLoop = false;
 
   bool oncePerRound() const { return kind == SegmentKind::Pack || kind == SegmentKind::Update; }
@@ -43,8 +43,8 @@ struct SegmentInfo {
 };
 
 struct SegmentPlan {
-  /// In an order in which data of one micro-batch flows: forward by stage, backward by falling
-  /// stage, the parts of the update.
+  /// In an order in which the data of one micro-batch flows: forward by ascending stage, backward
+  /// by descending stage, then the parts of the update.
   std::vector<SegmentInfo> segments;
   std::vector<std::int32_t> segmentOfOp;  ///< by OpId
   std::vector<std::int32_t> deviceOfStage;
@@ -53,28 +53,29 @@ struct SegmentPlan {
   std::int32_t of(ir::OpId op) const { return segmentOfOp[op.index()]; }
 };
 
-/// How the once-per-round work is cut, beside the loop.
+/// How the work outside of the loop, once per round, is cut.
 struct CutOptions {
   bool splitBackward = false;
-  /// Stages are phases that run all their micro-batches in one go: each packs its variables before
-  /// and, where it depends on no other phase, updates them behind its backward pass.
+  /// Stages are phases that run all their micro-batches without a break. Each packs its variables
+  /// before its micro-batches and updates them after its backward pass, if it depends on no other
+  /// phase.
   bool phases = false;
   /// The update, or that of a phase, is one piece.
   bool wholeUpdates = false;
-  /// The update is cut into buckets by the variables it works for; those named here count.
+  /// The update is cut into buckets by the variables that it updates; only those named here count.
   const std::set<std::string, std::less<>>* streamed = nullptr;
 };
 
 /// Cuts a graph whose every op has a stage and a device (see placement.h).
 SegmentPlan cutSegments(const ir::Graph& graph, const CutOptions& options);
 
-/// Work of one stage for one micro-batch in nanoseconds of a nominal device: what schedules
-/// compare. Kinds that the stage does not have cost nothing.
+/// The work of one stage for one micro-batch in nanoseconds of a nominal device; schedules compare
+/// it. Kinds of segments that the stage does not have cost nothing.
 struct StageWork {
   std::int64_t forward = 0;
   std::int64_t backwardInput = 0;
   std::int64_t backwardWeight = 0;
-  std::int64_t stashBytes = 0;  ///< made by the forward and read by the backward
+  std::int64_t stashBytes = 0;  ///< made by the forward pass and read by the backward pass
 };
 std::vector<StageWork> estimateWork(const ir::Graph& graph, const SegmentPlan& plan);
 

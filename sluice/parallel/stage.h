@@ -1,4 +1,4 @@
-// Stage: blocks of a model that run on one device as one unit; ConcurrentStages: stages that share
+// Stage: blocks of a model that run on one device as one unit. ConcurrentStages: stages that share
 // one place in a pipeline.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace sluice::parallel {
 
-/// One or more blocks that run on one device as one unit. A block's id alone is a stage too.
+/// One or more blocks that run on one device as one unit. A single block's id is a stage, too.
 class Stage {
  public:
   // A block's id, a list of ids, or Stage("B1", "B2").
@@ -29,13 +29,13 @@ class Stage {
   /// Overrides the devices of its blocks. Throws InvalidArgument for a negative number.
   Stage& device(std::int64_t device);
 
-  /// Of all branches, if it has any.
+  /// Includes the blocks of all branches.
   const std::vector<std::string>& blocks() const { return blocks_; }
   std::optional<std::int32_t> device() const { return device_; }
-  /// Of ConcurrentStages; a plain stage has none.
+  /// The branches of ConcurrentStages; empty for a plain stage.
   std::span<const Stage> branches() const { return branches_; }
   std::span<Stage> branches() { return branches_; }
-  /// Stage("B1", "B2").device(0)
+  /// For example Stage("B1", "B2").device(0).
   std::string str() const;
   bool operator==(const Stage&) const = default;
 
@@ -52,15 +52,15 @@ class Stage {
 };
 
 /// Stages that share one place in a pipeline: they run on different devices at the same time and
-/// may not depend on each other or share a weight. Copied as a Stage.
+/// may not depend on each other or share a weight. It may be copied as a plain Stage.
 class ConcurrentStages : public Stage {
  public:
   template <class... More>
   explicit ConcurrentStages(Stage first, Stage second, More... more)
       : ConcurrentStages(
             std::vector<Stage>{std::move(first), std::move(second), Stage(std::move(more))...}) {}
-  /// Throws InvalidArgument for fewer than two, a block that is in two of them, and branches that
-  /// have branches themselves.
+  /// Throws InvalidArgument for fewer than two branches, for a block in two branches, and for
+  /// branches that have branches themselves.
   explicit ConcurrentStages(std::vector<Stage> branches) : Stage(Branches{std::move(branches)}) {}
 };
 

@@ -1,6 +1,6 @@
-// Strategies: how the blocks of an annotated model are made into stages and how the stages take
-// turns. Plain data that the options hold; resolveStages turns it, with the blocks of a traced
-// model, into the stages that placement works with.
+// Strategies: how the blocks of an annotated model become stages, and in which order the stages
+// run. A strategy is plain data in the options; resolveStages combines it with the blocks of a
+// traced model and returns the stages that placement uses.
 //
 //   PipelinedExecution{Stage("B1").device(0), "B2", {"B3", "B4"}}
 //   PipelinedExecution{"B1", ConcurrentStages("B2", "B3"), "B4"}
@@ -26,7 +26,7 @@
 
 namespace sluice::parallel {
 
-/// How stages are made of blocks when none are given: one per device, or one per block in the order
+/// How blocks become stages if no stages are given: one per device, or one per block in the order
 /// of first use.
 enum class AutoStage : std::uint8_t { SameAsDevice, AutoIncrement };
 std::string_view name(AutoStage rule);
@@ -37,46 +37,48 @@ constexpr bool isPhased(StrategyKind kind) {
   return kind == StrategyKind::SerialPhased || kind == StrategyKind::ParallelPhased;
 }
 
-/// Whether phased execution runs a phase for all micro-batches, loading its variables once per
-/// round, or all phases for a micro-batch, keeping the activations of one. Automatic: what moves
-/// fewer bytes of what fits. None changes a result.
+/// PhaseMajor: phased execution runs a phase for all micro-batches and loads its variables once per
+/// round. MicroBatchMajor: it runs all phases for a micro-batch and keeps the activations of only
+/// one. Automatic: of the orders that fit, the one that moves fewer bytes. No choice changes a
+/// result.
 enum class PhaseOrder : std::uint8_t { Automatic, PhaseMajor, MicroBatchMajor };
 std::string_view name(PhaseOrder order);
 
-/// Whether the data of a phase is loaded while the one before computes, or when the phase begins,
-/// which takes less memory. Automatic: ahead where there is room. None changes a result.
+/// Preload: the data of a phase is loaded while the previous phase computes. OnDemand: it is loaded
+/// when the phase begins, which takes less memory. Automatic: Preload if there is room. No choice
+/// changes a result.
 enum class IoSchedule : std::uint8_t { Automatic, Preload, OnDemand };
 std::string_view name(IoSchedule schedule);
 
-/// The order in which a pipeline runs its stages and micro-batches. None changes a result.
+/// The order in which a pipeline runs its stages and micro-batches. No choice changes a result.
 using schedule::PipelineKind;
-/// Throws InvalidArgument that lists the names: "sequential", "1f1b", "zb-h1", ...
+/// Throws InvalidArgument listing the names: "sequential", "1f1b", "zb-h1", ...
 PipelineKind parsePipelineKind(std::string_view text);
 
-/// What the strategies have in common. Made by them; copied as this.
+/// The part that all strategies share. The classes below make it; it may be copied as this type.
 class Strategy {
  public:
   StrategyKind kind() const { return kind_; }
-  /// Set: stages are made by this rule and stages() is empty.
+  /// If set, stages are made by this rule and stages() is empty.
   std::optional<AutoStage> autoStage() const { return autoStage_; }
   std::span<const Stage> stages() const { return stages_; }
-  /// By position or by one of its blocks; of concurrent stages, the one that has the block. Throws
-  /// InvalidArgument for one that is not there.
+  /// Finds a stage by position, or by one of its blocks; for concurrent stages, the branch with the
+  /// block. Throws InvalidArgument if there is none.
   const Stage& stage(std::size_t id) const { return stages_[checked(id)]; }
   Stage& stage(std::size_t id) { return stages_[checked(id)]; }
   const Stage& stage(std::string_view block) const { return find(block); }
   Stage& stage(std::string_view block) { return const_cast<Stage&>(find(block)); }  // NOLINT: own
-  /// Of a pipeline; the others have none.
+  /// The schedule of a pipeline; other strategies do not use it.
   PipelineKind schedule() const { return schedule_; }
-  /// Of phased execution; stages() has the stages of all of them. 0 if the model is to be cut.
+  /// The number of phases; stages() has the stages of all. 0 if the model is to be cut.
   std::size_t numPhases() const { return phaseEnds_.size(); }
-  /// Throws InvalidArgument for one that is not there.
+  /// Throws InvalidArgument if there is no such phase.
   Phase phase(std::size_t i) const;
   PhaseRef phase(std::size_t i);
-  /// Phases to cut the model into, if none are given.
+  /// Number of phases to cut the model into, if no phases are given.
   std::int32_t automaticPhases() const { return automaticPhases_; }
   Liveness liveness() const { return liveness_; }
-  /// The same with another liveness.
+  /// A copy with another liveness.
   Strategy with(Liveness liveness) const {
     Strategy other = *this;
     other.liveness_ = liveness;
@@ -86,16 +88,16 @@ class Strategy {
   PhaseOrder phaseOrder() const { return phaseOrder_; }
   IoSchedule ioSchedule() const { return ioSchedule_; }
   PhaseSchedule phaseSchedule() const { return phaseSchedule_; }
-  /// PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule("popart")
+  /// For example PipelinedExecution(Stage("B1").device(0), Stage("B2")).schedule("popart").
   std::string str() const;
   bool operator==(const Strategy&) const = default;
 
  protected:
   Strategy(StrategyKind kind, AutoStage rule) : kind_(kind), autoStage_(rule) {}
-  /// Throws InvalidArgument for no stage, a block that is in two of them, and for concurrent stages
-  /// where one device works at a time.
+  /// Throws InvalidArgument for no stage, for a block in two stages, and for concurrent stages if
+  /// only one device works at a time.
   Strategy(StrategyKind kind, std::vector<Stage> stages);
-  /// Throws InvalidArgument for no phase, and for one that stands for all of them beside others.
+  /// Throws InvalidArgument for no phase, and for an automatic phase beside others.
   Strategy(StrategyKind kind, std::span<const Phase> phases);
   void setLiveness(Liveness liveness) { liveness_ = liveness; }
   void setSeparateBackward(bool on) { separateBackward_ = on; }
@@ -114,7 +116,7 @@ class Strategy {
   std::optional<AutoStage> autoStage_;
   std::vector<Stage> stages_;  // the position is the stage's id
   PipelineKind schedule_ = PipelineKind::OneForwardOneBackward;
-  std::vector<std::size_t> phaseEnds_;  // of phased execution: in stages_, behind the last
+  std::vector<std::size_t> phaseEnds_;  // index in stages_ after the last stage of each phase
   std::int32_t automaticPhases_ = 0;
   Liveness liveness_ = Liveness::AlwaysLive;
   bool separateBackward_ = false;
@@ -142,7 +144,7 @@ class PipelinedExecution : public Strategy {
   PipelinedExecution& schedule(std::string_view name);
 };
 
-/// Stages run one after the other, one device at a time. Without stages each block is a shard.
+/// Stages run one after the other, one device at a time. Without stages, each block is a shard.
 class ShardedExecution : public Strategy {
  public:
   explicit ShardedExecution(AutoStage rule = AutoStage::AutoIncrement)
@@ -157,7 +159,7 @@ class ShardedExecution : public Strategy {
             std::vector<Stage>{std::move(first), std::move(second), Stage(std::move(more))...}) {}
 };
 
-/// What serial and parallel phased execution have in common.
+/// The part that serial and parallel phased execution share.
 template <class Self, StrategyKind kKind>
 class PhasedExecution : public Strategy {
  public:
@@ -168,7 +170,7 @@ class PhasedExecution : public Strategy {
   explicit PhasedExecution(Phase first, More... more)
       : PhasedExecution(std::vector<Phase>{std::move(first), Phase(std::move(more))...}) {}
 
-  /// The last forward and the first backward phase are not one.
+  /// Whether the last forward phase and the first backward phase are separate phases.
   Self& useSeparateBackwardPhase(bool on) {
     setSeparateBackward(on);
     return static_cast<Self&>(*this);
@@ -185,15 +187,15 @@ class PhasedExecution : public Strategy {
     setPhaseSchedule(schedule);
     return static_cast<Self&>(*this);
   }
-  /// Where tensors are between phases.
+  /// Sets where tensors are between phases.
   Self& setTensorsLiveness(Liveness liveness) {
     setLiveness(liveness);
     return static_cast<Self&>(*this);
   }
 };
 
-/// One group of devices runs all phases in turn; variables, and activations that are needed much
-/// later, are in remote memory between their phases.
+/// One group of devices runs all phases in turn. Between their phases, variables and activations
+/// that are needed much later are in remote memory.
 class SerialPhasedExecution
     : public PhasedExecution<SerialPhasedExecution, StrategyKind::SerialPhased> {
  public:
@@ -206,14 +208,14 @@ class ParallelPhasedExecution
  public:
   using PhasedExecution::PhasedExecution;
 
-  /// Liveness::OffChipAfterFwd or AlwaysLive.
+  /// Sets Liveness::OffChipAfterFwd (on) or AlwaysLive (off).
   ParallelPhasedExecution& sendTensorsOffChipAfterFwd(bool on) {
     return setTensorsLiveness(on ? Liveness::OffChipAfterFwd : Liveness::AlwaysLive);
   }
 };
 
-/// A block of a traced model and the device it was annotated with; -1: none. A block may be without
-/// ops: in inference that of a dropout layer is.
+/// A block of a traced model and the device that it was annotated with; -1: none. A block may have
+/// no ops, like that of a dropout layer in inference.
 struct BlockInfo {
   std::string name;
   std::int32_t device = -1;
@@ -231,21 +233,21 @@ struct StageInfo {
 
 struct StagePlan {
   std::vector<StageInfo> stages;                ///< by stage id
-  std::vector<std::int32_t> slotOfStage;        ///< from 0 on; concurrent stages have the same
+  std::vector<std::int32_t> slotOfStage;        ///< from 0 on; equal for concurrent stages
   std::vector<std::int32_t> stageOfBlock;       ///< by position in the list of blocks
-  std::vector<std::int32_t> phaseOfStage = {};  ///< of phased execution
+  std::vector<std::int32_t> phaseOfStage = {};  ///< only for phased execution
 };
 
-/// The blocks of a traced graph in the order of their first op, then those without ops. Throws
-/// InvalidArgument for a block whose ops are annotated with different devices.
+/// The blocks of a traced graph in the order of their first op, then blocks without ops. Throws
+/// InvalidArgument if the ops of a block are annotated with different devices.
 std::vector<BlockInfo> blocksOf(const ir::Graph& graph);
 
-/// The stages of a model with blocks in the order of blocksOf. Neighbours on one device are merged,
-/// unless they share their place with others or are phases; a model without blocks, or without a
-/// device at any block under SameAsDevice, is one stage on device 0. Throws InvalidArgument for a
-/// block that the model does not have or that no stage has, for a missing device under
-/// SameAsDevice, for a stage whose blocks are annotated with different devices and that has none of
-/// its own, and for concurrent stages on one device.
+/// Returns the stages of a model; `blocks` is in the order of blocksOf. Neighbouring stages on one
+/// device are merged, unless they are concurrent with others or are phases. A model without blocks,
+/// or under SameAsDevice without any device, is one stage on device 0. Throws InvalidArgument for a
+/// block that the model does not have or that is in no stage, for a missing device under
+/// SameAsDevice, for a stage without a device whose blocks are annotated with different devices,
+/// and for concurrent stages on one device.
 StagePlan resolveStages(const Strategy& strategy, std::span<const BlockInfo> blocks);
 
 }  // namespace sluice::parallel

@@ -1,5 +1,6 @@
 // Latencies of a step: how long a micro-batch takes from the host to the devices, through them and
-// back, as the smallest, largest and mean value over the micro-batches that came back.
+// back. They are the smallest, largest and mean values over the micro-batches whose outputs are
+// returned.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace sluice::profile {
 
-/// In seconds.
+/// Times in seconds.
 struct Latency {
   double min = 0;
   double max = 0;
@@ -20,15 +21,16 @@ struct Latency {
 struct Latencies {
   Latency hostDevice;  ///< from the first input's request to the last input on its device
   Latency compute;     ///< from there until the last output is ready
-  Latency deviceHost;  ///< from the first output's being ready to the last one on the host
+  Latency deviceHost;  ///< from when the first output is ready to the last output on the host
   Latency roundTrip;   ///< from the first input's request to the last output on the host
 };
 
-/// From the start of the first task of a step to the end of the last one, in cycles of the devices'
-/// clock: nanoseconds for a CPU. 0 without tasks.
+/// The time from the start of a step's first task to the end of its last one, in cycles of the
+/// devices' clock; nanoseconds for a CPU. 0 if there are no tasks.
 std::int64_t cyclesOf(std::span<const runtime::TaskTime> times);
 
-/// Of the micro-batches of all replicas whose outputs are fetched. `times` are all of one step.
+/// Measures the micro-batches of all replicas whose outputs are fetched. `times` must have all
+/// times of one step.
 Latencies measureLatencies(const program::Program& program,
                            std::span<const runtime::TaskTime> times);
 

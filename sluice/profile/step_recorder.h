@@ -1,5 +1,5 @@
-// StepRecorder: what profiling a model does at every step. The first few steps of each of its
-// programs are traced into files, and the latencies of the newest step are kept.
+// StepRecorder: profiles the steps of a model. It traces the first few steps of each of the model's
+// programs into files, and keeps the latencies of the newest step.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace sluice::profile {
 
 class StepRecorder {
  public:
-  /// Makes the folder. Throws FileError.
+  /// Creates the folder. Throws FileError.
   explicit StepRecorder(std::filesystem::path folder, std::int32_t tracedSteps = 3);
 
-  /// For StepArgs::times of the step that begins.
+  /// Called when a step begins; use the result as its StepArgs::times.
   std::vector<runtime::TaskTime>* begin();
   std::span<const runtime::TaskTime> times() const { return times_; }
-  /// The step is over. While it is one of the first of this program (known by its address), writes
-  /// trace.json and summary.txt with all steps so far; a second program's are trace_2.json and
-  /// summary_2.txt. Throws FileError.
+  /// Called when the step has ended. If it is one of the first steps of this program, which is
+  /// identified by its address, writes trace.json and summary.txt with all steps so far. A second
+  /// program has trace_2.json and summary_2.txt. Throws FileError.
   void end(const program::Program& program);
 
-  /// Of the newest step; not set before the first.
+  /// The latencies of the newest step; not set before the first step.
   const std::optional<Latencies>& latencies() const { return latencies_; }
 
  private:

@@ -1,7 +1,8 @@
-// Trace: when every task of a Program ran, over some steps. Made from the Program and the times
-// that the Engine notes; read as JSON by Chrome's and Perfetto's viewers (a process per device, a
-// thread per lane), and as a table that says how busy each device was and what it waited for. With
-// replicas, the devices of one come behind those of the other.
+// Trace: records when every task of a Program ran, over several steps. It is made from the Program
+// and the times that the Engine notes. It can be written as JSON for Chrome's and Perfetto's
+// viewers (a process per device, a thread per lane), and as a table of how busy each device was and
+// what it waited for. With replicas, the devices of the first replica come first, then those of the
+// next.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +18,31 @@ namespace sluice::profile {
 
 /// One device over all traced steps; times in nanoseconds.
 struct DeviceUse {
-  std::int64_t span = 0;           ///< from the first task of any device to the last, by step
-  std::int64_t busy = 0;           ///< kernels running
+  std::int64_t span = 0;           ///< from any device's first task to the last, summed over steps
+  std::int64_t busy = 0;           ///< time in which kernels ran
   std::int64_t transfers = 0;      ///< copies from other devices
-  std::int64_t transferBytes = 0;  ///< of them
+  std::int64_t transferBytes = 0;  ///< bytes of these copies
   std::int64_t transferTime = 0;
-  std::int64_t longestWait = 0;  ///< time of a step in which no kernel ran, up to the next one
-  std::string waitBefore;        ///< the task at its end, "backward 0 m3"
+  std::int64_t longestWait = 0;  ///< longest time in a step without a kernel, up to the next one
+  std::string waitBefore;        ///< the task at the end of that wait, "backward 0 m3"
 
   double busyShare() const {
     return span == 0 ? 0 : static_cast<double>(busy) / static_cast<double>(span);
   }
-  /// The share in which no kernel ran: waiting, filling and draining.
+  /// The share of the time in which no kernel ran: waiting, filling and draining.
   double bubble() const { return span == 0 ? 0 : 1 - busyShare(); }
 
   bool operator==(const DeviceUse&) const = default;
 };
 
-/// What a trace says of a task, the same in every round and step.
+/// What a trace says about a task; it is the same in every round and step.
 struct TracedTask {
   std::string name;                    ///< "forward 2 m3"
-  std::string_view category;           ///< kind of the task or of its segment
-  std::int32_t stage = -1;             ///< -1: of no stage
-  std::int32_t microBatch = -1;        ///< of the round; -1: once per round
-  std::int64_t bytes = 0;              ///< of a transfer
-  program::Wait producer{.lane = -1};  ///< of a transfer: the kernels on the other device
+  std::string_view category;           ///< the kind of the task or of its segment
+  std::int32_t stage = -1;             ///< -1: none
+  std::int32_t microBatch = -1;        ///< within the round; -1: once per round
+  std::int64_t bytes = 0;              ///< bytes of a transfer; 0 for other tasks
+  program::Wait producer{.lane = -1};  ///< for a transfer: the kernels on the other device
 };
 
 struct TracedLane {
@@ -53,19 +54,19 @@ struct TracedLane {
 
 class Trace {
  public:
-  /// Takes over the names that it needs; the program may go.
+  /// Copies the names that it needs; the program may be destroyed afterwards.
   explicit Trace(const program::Program& program);
 
   /// The times of one step, as the Engine gives them.
   void addStep(std::span<const runtime::TaskTime> times);
   std::int32_t steps() const { return static_cast<std::int32_t>(steps_.size()); }
 
-  /// By device, those of a replica together.
+  /// One entry per device; the devices of a replica are next to each other.
   std::vector<DeviceUse> usage() const;
-  /// A line for the program and a table of usage().
+  /// A line about the program and a table of usage().
   std::string summary() const;
-  /// Trace Event Format: slices with stage, micro-batch, round and step as arguments, and an arrow
-  /// to each transfer from the kernels that made what it carries.
+  /// The trace in the Trace Event Format. Slices have the stage, micro-batch, round and step as
+  /// arguments, and an arrow leads to each transfer from the kernels that made its data.
   std::string json() const;
 
  private:
@@ -89,7 +90,7 @@ class Trace {
 
   std::string program_;
   std::int32_t microBatchesPerRound_ = 1;
-  std::size_t devices_ = 1;  // of one replica
+  std::size_t devices_ = 1;  // devices per replica
   std::size_t replicas_ = 1;
   std::vector<TracedLane> lanes_;
   std::vector<Step> steps_;

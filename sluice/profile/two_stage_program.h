@@ -1,5 +1,5 @@
-// For tests: a program of two stages on two devices and two micro-batches per round, with made-up
-// times. Nothing of it can run.
+// For tests: a program with two stages on two devices and two micro-batches per round, with
+// invented times. It cannot be run.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace sluice::profile {
 
-/// Lanes: 0 load of device 0, 1 compute of device 0, 2 exchange into device 1, 3 compute of device
-/// 1 (with an update at the end), 4 store of device 1.
+/// The lanes are: 0 load of device 0, 1 compute of device 0, 2 exchange into device 1, 3 compute of
+/// device 1 (with an update at the end), 4 store of device 1.
 inline program::Program twoStageProgram(program::DrainRule rule = {}) {
   using namespace program;  // NOLINT(google-build-using-namespace): all of it is one program
   Program p;
@@ -57,7 +57,7 @@ inline program::Program twoStageProgram(program::DrainRule rule = {}) {
   return p;
 }
 
-/// One round of it that begins at `start`.
+/// The times of one round that begins at `start`.
 inline std::vector<runtime::TaskTime> twoStageTimes(std::int64_t start = 1000,
                                                     std::int32_t round = 0) {
   std::vector<runtime::TaskTime> times = {{0, 0, round, 0, 100},

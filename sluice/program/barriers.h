@@ -1,7 +1,7 @@
-// Barriers: how devices without events keep in step. Before a device exchanges data with another
-// one, the host or remote memory, all devices of a group meet: each of their compute lanes has a
-// Barrier task there, which waits until all the others have come as far, and the exchange waits for
-// it. Nothing else changes, so results and memory are those of the Program without barriers.
+// Barriers keep devices without events in step. Before a device exchanges data with another device,
+// the host or remote memory, all devices of a group meet: each of their compute lanes has a Barrier
+// task, which waits until all others have come as far, and the exchange waits for this task.
+// Nothing else changes, so results and memory are those of the Program without barriers.
 #pragma once
 
 #include "sluice/program/program.h"
@@ -9,7 +9,7 @@
 
 namespace sluice::program {
 
-/// Adds them. Where they stand follows from a run of one round on a virtual clock.
+/// Adds barriers. A run of one round on a virtual clock decides their positions.
 void addBarriers(Program& program, schedule::SyncPattern pattern);
 
 /// The devices that meet before a task of this lane; empty for kernels and barriers.

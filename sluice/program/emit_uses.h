@@ -1,5 +1,5 @@
-// Who reads the values of a graph and who assigns its variables, by position in the order in which
-// the ops are emitted. Private to the program module.
+// Which ops read the values of a graph and which ops assign its variables, by position in the order
+// in which ops are emitted. Private to the program module.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,24 @@ namespace sluice::program {
 
 class EmitUses {
  public:
-  /// Both must outlive this.
+  /// Both arguments must outlive this object.
   EmitUses(const ir::Graph& graph, const std::vector<ir::OpId>& order);
 
-  /// Whether an op of another device than the one that makes the value reads it.
+  /// Whether an op on another device than the one that makes the value reads it.
   bool isReadElsewhere(ir::Value value) const { return readElsewhere_.contains(value); }
-  /// Whether the variable is assigned between its read at `position` and the last use of what was
-  /// read.
+  /// Whether the variable is assigned after its read at `position` and before the last use of the
+  /// value that was read.
   bool isOverwritten(const ir::Op& read, std::size_t position) const;
 
   bool isAssigned(std::string_view variable) const { return assigns_.contains(variable); }
-  /// Whether a pass of the micro-batches assigns it, not only the update.
+  /// Whether a pass over the micro-batches assigns it, not only the update.
   bool isAssignedInLoop(std::string_view variable) const;
-  /// Whether it is an accumulator that each round begins anew. A combined velocity is one, too, but
-  /// what is added stays from round to round.
+  /// Whether it is an accumulator that starts again in every round. False for a combined velocity,
+  /// which is an accumulator that keeps its sum from round to round.
   bool beginsAnew(const ir::Variable& variable) const;
 
  private:
-  /// The ops that assign a variable, by position.
+  /// The positions of the ops that assign a variable.
   const std::vector<std::size_t>& assignsOf(std::string_view variable) const;
 
   const ir::Graph& graph_;

@@ -19,28 +19,28 @@
 
 namespace sluice::program {
 
-/// Why a buffer exists; decides how long it lives and what may share its memory.
+/// Why a buffer exists; this decides how long it lives and what may share its memory.
 enum class BufferUse : std::uint8_t {
   Local,     ///< written and read by kernels
   Feed,      ///< an input
   Drain,     ///< an output; kernels may read it too
   Sent,      ///< like Local, and copied to another device
-  Received,  ///< the copy, one per micro-batch or, of the update's values, one per round
+  Received,  ///< the copy: one per micro-batch, or one per round for values of the update
   Mirror,    ///< this round's copy of a variable that lives on another device
   State,
   Window,  ///< a device's copy of a remote variable
-  Remote,  ///< in remote memory: a variable, or what is brought back later
+  Remote,  ///< in remote memory: a variable, or a value that is fetched again later
   Constant,
   Packed,
   Scratch
 };
 
-/// A call with the graph fact that planning needs.
+/// A call, with the facts about the graph that planning needs.
 struct EmittedCall {
   std::int32_t segment = 0;
   device::KernelCall call;
   bool elementwise = false;  ///< an output may overwrite an operand of its type and layout
-  bool assignCopy = false;   ///< copies a value into a variable's slice; droppable
+  bool assignCopy = false;   ///< copies a value into a variable's slice; may be dropped
 };
 
 /// A remote variable and the buffers that hold it.
@@ -51,8 +51,8 @@ struct StreamedVariable {
 };
 
 struct Emitted {
-  std::vector<parallel::SegmentInfo> segments;  ///< a Pack per device, then the plan's
-  std::vector<Buffer> buffers;                  ///< offsets set for State only
+  std::vector<parallel::SegmentInfo> segments;  ///< one Pack per device, then those of the plan
+  std::vector<Buffer> buffers;                  ///< offsets are set only for State
   std::vector<BufferUse> uses;
   std::vector<EmittedCall> calls;  ///< by segment, in time order
   std::vector<Stream> feeds;
@@ -63,20 +63,20 @@ struct Emitted {
   std::vector<StreamedVariable> streamed;
 };
 
-/// What is emitted, and where its parts run.
+/// The graph to emit, and where its parts run.
 struct EmitInput {
   const ir::Graph& graph;
   const parallel::SegmentPlan& plan;
-  const parallel::VariableHomes& homes;  ///< of variables that the state plan does not have yet
+  const parallel::VariableHomes& homes;  ///< of variables that are not yet in the state plan
   const parallel::Streaming& streaming;
-  /// Whether the storage of variables is changed where it is needed, for each micro-batch anew, and
-  /// not in front of the loop: that takes time instead of memory.
+  /// Whether the storage of variables is changed where it is needed, for each micro-batch again,
+  /// instead of once before the loop: this takes time instead of memory.
   bool packsInLoop = false;
 };
 
-/// Remote variables are used like others here; their windows cover all of a round and have no
-/// transfers yet (see streaming.h).
-/// `kernels` are the tables by device; the last one holds for all that follow.
+/// Remote variables are used like others here; their windows cover the whole round and have no
+/// transfers yet (see streaming.h). `kernels` holds the table of each device; the last one also
+/// applies to all further devices.
 Emitted emit(const EmitInput& input,
              std::span<const device::KernelTable* const> kernels,
              StatePlan& state);

@@ -1,4 +1,4 @@
-// Ops that only the host can do, on devices that do not run on it: what they cost.
+// The cost of ops that only the host can run, on devices that do not run on the host.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace sluice::program {
 
-/// A sentence for every op that the host runs between two launches of a device: which, and how many
-/// bytes travel for it each time.
+/// One sentence for every op that the host runs between two launches of a device: which op it is,
+/// and how many bytes are copied for it each time.
 std::vector<std::string> hostOpWarnings(const Program& program);
 
 }  // namespace sluice::program

@@ -1,6 +1,6 @@
-// Lowering: a finished graph becomes a Program, in two halves. Kernels and storage layouts are
-// chosen and storage changes inserted; then the order of a round is laid out as tasks, and values
-// are given planned slices.
+// Lowering turns a finished graph into a Program, in two halves. The first half chooses kernels and
+// storage layouts and inserts storage changes. The second half turns the order of a round into
+// tasks and gives every value a planned slice of memory.
 #pragma once
 
 #include <algorithm>
@@ -22,34 +22,34 @@
 
 namespace sluice::program {
 
-/// What lowering has to know of a device.
+/// What lowering has to know about a device.
 struct Target {
   const device::KernelTable* kernels = nullptr;  ///< never null
   std::size_t alignment = kAlignment;
-  std::size_t ownBytes = 0;  ///< of its memory, what the kind takes for itself
+  std::size_t ownBytes = 0;  ///< the part of its memory that the kind takes for itself
   bool staged = false;       ///< the host's data goes through pinned memory
 };
 Target targetOf(const device::Device& device);
 
 struct LowerOptions {
   std::int32_t microBatchesPerRound = 1;
-  std::int32_t lookahead = 1;       ///< micro-batches that other lanes may be ahead of the kernels
+  std::int32_t lookahead = 1;       ///< micro-batches by which other lanes may lead the kernels
   bool sequential = false;          ///< one micro-batch at a time over all devices
-  DrainRule drainRule = {};         ///< for outputs without one of their own
+  DrainRule drainRule = {};         ///< for outputs without a rule of their own
   std::size_t memoryPerDevice = 0;  ///< 0: not limited
   bool packsInLoop = false;         ///< the storage of variables is changed for each micro-batch
   std::vector<DrainRule> drainRules = {};              ///< by output; empty: drainRule for all
-  OverlapPlan overlap = {};                            ///< of the host's data with kernels
-  std::optional<schedule::SyncPattern> barriers = {};  ///< set: devices meet before they exchange
-  std::vector<Target> targets = {};  ///< by device, at least one; the last holds for all others
-  bool remoteInFile = false;         ///< remote memory is no memory, but a file
+  OverlapPlan overlap = {};                            ///< overlap of the host's data with kernels
+  std::optional<schedule::SyncPattern> barriers = {};  ///< if set, devices meet before exchanges
+  std::vector<Target> targets = {};  ///< by device, at least one; the last is for all others
+  bool remoteInFile = false;         ///< remote memory is a file
 
   const Target& target(std::int32_t device) const {
     return targets[std::min(static_cast<std::size_t>(device), targets.size() - 1)];
   }
 };
 
-/// The schedule of a graph that is all on device 0: each micro-batch forward and backward.
+/// The schedule of a graph that is entirely on device 0: forward and backward for each micro-batch.
 schedule::PipelineSchedule oneDeviceSchedule(std::int32_t microBatches, bool training);
 
 /// Where the parts of a placed graph run, and in which order.
@@ -63,20 +63,20 @@ struct Placed {
 
 struct Emitted;
 
-/// Kernels over buffers that have no places yet.
+/// Kernels on buffers that have no offsets yet.
 struct Unplaced {
-  std::shared_ptr<Emitted> emitted;  // known to the program module alone
-  StatePlan state;                   ///< with the variables of the graph
+  std::shared_ptr<Emitted> emitted;  // defined only inside the program module
+  StatePlan state;                   ///< includes the variables of the graph
 };
 
-/// Throws Unsupported for an op without a kernel, InvalidArgument for a graph that cannot be run in
-/// rounds.
+/// Throws Unsupported for an op without a kernel and InvalidArgument for a graph that cannot run in
+/// a loop of rounds.
 Unplaced emitKernels(const Placed& placed, StatePlan state, const LowerOptions& options);
-/// Throws OutOfMemory (naming device, need, limit and the largest buffers at the peak) when the
-/// plan is over the budget. Uses up what was emitted.
+/// Throws OutOfMemory (naming device, need, limit and the largest buffers at the peak) if the plan
+/// exceeds the budget. Consumes the emitted kernels.
 Program planMemory(const Placed& placed, const Unplaced& unplaced, const LowerOptions& options);
 
-/// Both. `state` gains the graph's variables; it is unchanged when this throws.
+/// Does both. Adds the graph's variables to `state`, which is unchanged if this throws.
 Program lower(const Placed& placed, StatePlan& state, const LowerOptions& options);
 
 /// Places everything on device 0 and lowers it.

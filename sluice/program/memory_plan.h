@@ -1,4 +1,4 @@
-// Second half of lowering: buffers share and reuse memory. Private to the program module.
+// Second half of lowering: lets buffers share and reuse memory. Private to the program module.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 
 namespace sluice::program {
 
-/// Lets element-wise results overwrite operands that die there, and producers write straight into
-/// the variable that their result is assigned to. Changes no value.
+/// Lets element-wise results overwrite operands that are not used later, and lets producers write
+/// directly into the variable to which their result is assigned. Changes no value.
 void shareBuffers(Emitted& emitted);
 
 struct PlanSummary {
   std::size_t transientBytes = 0;
   std::size_t transientLowerBound = 0;
   std::string largestAtPeak;  ///< text: the ten largest buffers alive at the peak
-  std::string segmentAtPeak;  ///< text: what runs then, in a program that streams
+  std::string segmentAtPeak;  ///< text: what runs at the peak, in a program that streams
 };
 
-/// Gives every transient buffer its offset, device by device, those of remote memory last. What
-/// other lanes touch lives the whole round, packed copies and mirrors until the end of the loop, as
-/// do the rings of a device that has several micro-batches under way; all others from their first
-/// write to their last read.
+/// Gives every transient buffer its offset, device by device; remote memory comes last. A buffer
+/// that other lanes touch lives for the whole round. Packed copies, mirrors, and the rings of a
+/// device with several micro-batches under way live until the end of the loop. All others live from
+/// their first write to their last read.
 std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std::int32_t devices);
 
 /// "1.5 MiB"

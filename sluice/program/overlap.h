@@ -1,5 +1,5 @@
-// Overlap of a device's inputs and outputs with its kernels. A Program overlaps them as far as data
-// and memory allow; here it is told to do so in fewer places.
+// Overlap of a device's inputs and outputs with its kernels. By default a Program overlaps them as
+// far as data and memory allow; this module restricts that.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 namespace sluice::program {
 
 enum class OverlapMode : std::uint8_t {
-  NoOverlap,                  ///< a device either computes or talks to the host
-  OverlapAccumulationLoop,    ///< both at a time inside of a round
-  OverlapDeviceIterationLoop  ///< from round to round, too
+  NoOverlap,                  ///< a device either computes or communicates with the host
+  OverlapAccumulationLoop,    ///< both at the same time within a round
+  OverlapDeviceIterationLoop  ///< also from round to round
 };
 
 struct OverlapPlan {
@@ -19,7 +19,7 @@ struct OverlapPlan {
   OverlapMode outputs = OverlapMode::OverlapDeviceIterationLoop;
 };
 
-/// Adds the waits that keep feeds and drains apart from kernels. Changes no result.
+/// Adds the waits that separate feeds and drains from kernels. Changes no result.
 void limitOverlap(Program& program, const OverlapPlan& plan);
 
 }  // namespace sluice::program

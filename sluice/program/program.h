@@ -1,13 +1,13 @@
-// Program: what runs. One round of one replica, lowered to flat lists of tasks over planned slices
-// of device memory. The Engine executes it, the verifier proves it, a simulator reads the same
-// lanes; nobody looks anything up by name while it runs.
+// Program: one round of one replica, lowered to flat lists of tasks on planned slices of device
+// memory. The Engine executes it, the verifier proves it, and the virtual clock reads the same
+// lanes; nothing is looked up by name while it runs.
 //
-//   round      G micro-batches (G = gradient accumulation), then the update; G device iterations
-//              when there is no update. A step repeats the round R times.
-//   lane       one list of tasks of one device, run in order: load, compute, store, exchange, one
-//              for each device that sends to it, and fetch and flush, from and to remote memory
-//   task       run a segment, feed an input, drain an output, copy from another device, meet
-//              others at a barrier; with the tasks it waits for
+//   round      G micro-batches (G = gradient accumulation), then the update; without an update, G
+//              device iterations. A step repeats the round R times.
+//   lane       a list of tasks of one device, run in order. Lanes load, compute, store, exchange
+//              (one for each device that sends to it), and fetch from and flush to remote memory.
+//   task       runs a segment, feeds an input, drains an output, copies from another device, or
+//              meets other devices at a barrier; it names the tasks that it waits for
 //   buffer     a planned slice of an arena; a ring has several slots, one per micro-batch in flight
 #pragma once
 
@@ -29,10 +29,10 @@ namespace sluice::program {
 using BufferId = Id<struct BufferTag>;
 using SegmentId = Id<struct SegmentTag>;
 
-/// What every device asks for at least.
+/// The minimum alignment, which every device requires.
 inline constexpr std::size_t kAlignment = 64;
 
-/// In the place of a device: remote memory, the host's, for what the devices have no room for.
+/// The device number of remote memory, which is host memory for data that does not fit the devices.
 inline constexpr std::int32_t kRemote = -1;
 
 enum class Region : std::uint8_t {
@@ -41,13 +41,13 @@ enum class Region : std::uint8_t {
 };
 
 struct Buffer {
-  std::string name;  ///< for people: the value or variable it holds
+  std::string name;  ///< for people: the value or variable that it holds
   std::int32_t device = 0;
   Region region = Region::Transient;
   std::size_t offset = 0;
-  std::size_t bytes = 0;   ///< of one slot
-  std::int32_t slots = 1;  ///< slots lie one after the other, each rounded up to the alignment
-  std::size_t alignment = kAlignment;  ///< of the device
+  std::size_t bytes = 0;               ///< bytes of one slot
+  std::int32_t slots = 1;              ///< consecutive slots, each rounded up to the alignment
+  std::size_t alignment = kAlignment;  ///< required by the device
   /// A device's copy of a remote variable for a part of the round; kernels may assign it.
   bool window = false;
 
@@ -60,17 +60,17 @@ struct Buffer {
 
 using parallel::SegmentKind;
 
-/// A maximal list of kernels on one device between communication points; lowered once, run for
-/// every micro-batch. Operands of the calls are BufferIds.
+/// A maximal list of kernels on one device between communication points. It is lowered once and
+/// runs for every micro-batch. Operands of the calls are BufferIds.
 struct Segment : parallel::SegmentInfo {
   std::vector<device::KernelCall> calls;
 };
 /// "forward 0", "update 1"
 std::string name(const Segment& segment);
 
-/// Which micro-batches of a step an output is fetched for, counted over its rounds.
+/// The micro-batches of a step for which an output is fetched, counted over all its rounds.
 struct DrainRule {
-  std::int32_t every = 1;  ///< the last of each run of this many
+  std::int32_t every = 1;  ///< the last of every this many micro-batches
   bool finalOnly = false;  ///< only the last micro-batch of the step
 
   bool applies(std::int64_t microBatch, std::int64_t microBatches) const {
@@ -82,11 +82,11 @@ struct DrainRule {
 /// An input or output of the model.
 struct Stream {
   std::string name;
-  TensorType type;  ///< of one micro-batch
+  TensorType type;  ///< type of one micro-batch
   BufferId buffer;
-  DrainRule rule = {};  ///< outputs only
-  /// Where the pinned memory of the buffer's device has room for it, if the host cannot read that
-  /// device's memory: a slot for each of the buffer's if it is an input, one if it is an output.
+  DrainRule rule = {};  ///< only for outputs
+  /// Offset in the pinned memory of the buffer's device, if the host cannot read that device's
+  /// memory. An input has as many slots there as its buffer; an output has one.
   std::optional<std::size_t> staging = {};
 };
 
@@ -96,8 +96,8 @@ struct Constant {
   HostTensor value;
 };
 
-/// A copy from one device's memory into another's. One record serves both ends: whoever owns the
-/// destination runs the task, and its completion frees the source.
+/// A copy from one device's memory to another's. One record serves both ends: the owner of the
+/// destination runs the task, and when it is done, the source is free.
 struct Transfer {
   std::string name;
   BufferId from;
@@ -106,12 +106,12 @@ struct Transfer {
   bool oncePerRound = false;  ///< a variable's mirror, or a value of the update
 };
 
-/// Every replica runs it and reads the memory of all of them. A part is one of as many equal runs
-/// of elements as there are replicas, the last ones padded with zeros.
+/// Every replica runs the reduction and reads the memory of all replicas. The elements are divided
+/// into as many equal parts as there are replicas; the last parts are padded with zeros.
 enum class ReductionKind : std::uint8_t {
-  Sum,      ///< the whole, in replica order
-  SumPart,  ///< the replica's part of the sum
-  Gather    ///< the whole from the parts
+  Sum,      ///< the whole sum, in replica order
+  SumPart,  ///< the replica's own part of the sum
+  Gather    ///< the whole value from the parts
 };
 std::string_view name(ReductionKind kind);
 
@@ -119,14 +119,14 @@ struct Reduction {
   std::string name;
   BufferId from;
   BufferId to;
-  TensorType type;  ///< of the result
+  TensorType type;  ///< type of the result
   ReductionKind kind = ReductionKind::Sum;
   TensorType operand = {};
-  bool oncePerRound = true;  ///< of the update; else with every micro-batch
+  bool oncePerRound = true;  ///< in the update; otherwise in every micro-batch
 };
 
-/// Between owners of a Program that was cut (owners.h): a transfer, or only that a task is done.
-/// Its number is the same for both.
+/// A message between owners of a Program that was cut (owners.h): a transfer, or only the news that
+/// a task is done. Both owners use the same number for it.
 struct Message {
   std::string name;
   std::int32_t from = 0;  ///< device
@@ -138,7 +138,7 @@ enum class TaskKind : std::uint8_t { Run, Feed, Drain, Transfer, Reduce, Barrier
 inline constexpr std::size_t kTaskKinds = 8;
 std::string_view name(TaskKind kind);
 
-/// Completion of task `task` of lane `lane`, in this round or in an earlier one.
+/// Waits for the completion of task `task` of lane `lane`, in this round or an earlier one.
 struct Wait {
   std::int32_t lane = 0;
   std::int32_t task = 0;
@@ -147,8 +147,8 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-/// For the ring `buffer`, the slot that a task uses in the first round of a step. Every round moves
-/// on by its micro-batches, so that a ring is as deep between rounds as inside one.
+/// The slot of the ring `buffer` that a task uses in the first round of a step. In every round it
+/// moves on by the number of micro-batches, so that a ring is as deep between rounds as within one.
 struct Slot {
   BufferId buffer;
   std::int32_t slot = 0;
@@ -159,7 +159,7 @@ struct Task {
   TaskKind kind = TaskKind::Run;
   std::int32_t subject = 0;  ///< segment, or index into the list of its kind
   std::int32_t microBatch = 0;
-  std::int64_t plannedStart = 0;  ///< who may choose takes the task with the smallest
+  std::int64_t plannedStart = 0;  ///< of several ready tasks, the one with the smallest goes first
   std::int32_t firstWait = 0;
   std::int32_t numWaits = 0;
   std::int32_t firstSlot = 0;
@@ -173,15 +173,15 @@ struct Lane {
   std::int32_t device = 0;
   LaneKind kind = LaneKind::Compute;
   std::vector<Task> tasks;
-  /// Exchange, Receive: the device that the copies come from; its own for sums over replicas. Send:
-  /// the device that they go to. Fetch, Flush: 0 for what moves once per round, 1 for what moves
-  /// with every micro-batch.
+  /// Exchange, Receive: the device that copies come from; its own device for sums over replicas.
+  /// Send: the device that copies go to. Fetch, Flush: 0 for data that moves once per round, 1 for
+  /// data that moves with every micro-batch.
   std::int32_t peer = -1;
-  /// Fetch, Flush: room in the pinned memory of the device for what moves through a file.
+  /// Fetch, Flush: offset in the device's pinned memory for data that moves through a file.
   std::optional<std::size_t> staging = {};
 };
 
-/// Where devices meet before they exchange data, by number of the barrier: who does.
+/// The devices that meet before they exchange data, by number of the barrier.
 struct Barriers {
   schedule::SyncPattern pattern = schedule::SyncPattern::Full;
   std::vector<std::vector<std::int32_t>> groups;
@@ -192,7 +192,7 @@ struct DevicePlan {
   std::size_t transientBytes = 0;
   std::size_t transientLowerBound = 0;
   std::size_t ownBytes = 0;      ///< what the kind of device takes for itself
-  std::size_t stagingBytes = 0;  ///< pinned memory of the host; not counted here:
+  std::size_t stagingBytes = 0;  ///< pinned memory of the host; not part of totalBytes
   std::size_t totalBytes() const { return ownBytes + stateBytes + transientBytes; }
 };
 
@@ -209,8 +209,8 @@ struct Program {
   std::vector<Constant> constants;
   std::vector<Transfer> transfers;
   std::vector<Reduction> reductions;
-  std::vector<Message> messages;     ///< of a part of a program; a whole has none
-  std::optional<Barriers> barriers;  ///< none: who needs data waits for its event
+  std::vector<Message> messages;     ///< only in a part of a program (owners.h)
+  std::optional<Barriers> barriers;  ///< none: tasks wait for events instead
   std::vector<Lane> lanes;
   std::vector<Wait> waits;
   std::vector<Slot> slots;
@@ -230,8 +230,8 @@ struct Program {
   }
 };
 
-/// After how many rounds the tasks of a lane use the same slots again: what was captured of them
-/// can be replayed then. At most `kLongestPeriod`, which stands for anything longer, too.
+/// The number of rounds after which the tasks of a lane use the same slots again, so that captured
+/// launches can be replayed. kLongestPeriod also stands for any longer period.
 inline constexpr std::int64_t kLongestPeriod = std::int64_t{1} << 30;
 std::int64_t slotPeriod(const Program& program, const Lane& lane);
 
@@ -240,9 +240,9 @@ struct RemoteTraffic {
   std::size_t fetched = 0;
   std::size_t flushed = 0;
 };
-/// Of every device.
+/// The traffic of every device.
 std::vector<RemoteTraffic> remoteTraffic(const Program& program);
-/// Of all devices, both ways.
+/// The sum over all devices and both directions.
 std::size_t remoteBytesPerRound(const Program& program);
 
 /// What a task runs, feeds, drains, copies or sums: "forward 0", "image", ...
@@ -250,7 +250,7 @@ std::string subjectName(const Program& program, const Task& task);
 
 /// The program as text: arenas, buffers, segments, lanes.
 std::string print(const Program& program);
-/// The same on every machine for the same program.
+/// The same program has the same hash on every machine.
 std::uint64_t hash(const Program& program);
 
 }  // namespace sluice::program

@@ -1,7 +1,7 @@
-// One round as nodes and lanes, before it becomes tasks. A node is what runs again for every
-// micro-batch (a segment, a feed, a drain, a transfer) or once; each of its instances has a planned
-// time and a place in its lane. From who writes and reads each buffer follow the depth of every
-// ring and the waits of every task. Private to the program module.
+// One round as nodes and lanes, before it becomes tasks. A node is work that runs once per
+// micro-batch (a segment, a feed, a drain, a transfer) or once per round; each of its instances has
+// a planned time and a position in its lane. The writers and readers of each buffer determine the
+// depth of every ring and the waits of every task. Private to the program module.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ namespace sluice::program {
 struct Node {
   TaskKind kind = TaskKind::Run;
   std::int32_t subject = 0;  ///< as in Task
-  bool once = false;         ///< per round
+  bool once = false;         ///< once per round
   bool fetches = false;      ///< a transfer from remote memory
   bool flushes = false;      ///< a transfer to it
   std::int32_t lane = -1;
   std::vector<std::int32_t> reads;  ///< buffers
   std::vector<std::int32_t> writes;
-  // By instance: one per micro-batch, or one.
+  // By instance: one per micro-batch, or only one.
   std::vector<std::int32_t> task;  ///< position in the lane
   std::vector<std::int64_t> start;
   std::vector<std::int64_t> end;
@@ -36,7 +36,7 @@ struct Node {
   }
 };
 
-/// Who touches a buffer. Transient buffers have one writer; a variable may have several.
+/// The nodes that touch a buffer. Transient buffers have one writer; a variable may have several.
 struct Touch {
   std::vector<std::int32_t> writers;  ///< nodes
   std::vector<std::int32_t> readers;
@@ -44,68 +44,68 @@ struct Touch {
 
 struct RoundOptions {
   std::int32_t microBatches = 1;
-  std::int32_t lookahead = 1;  ///< micro-batches that other lanes may be ahead of the kernels
-  bool overlaps = true;        ///< memory is taken a segment early and given back one late
-  bool sequential = false;     ///< a micro-batch begins when the one before has left the last stage
-  /// How the update takes turns with the state that it streams.
+  std::int32_t lookahead = 1;  ///< micro-batches by which other lanes may lead the kernels
+  bool overlaps = true;        ///< memory is taken one segment early and released one segment late
+  bool sequential = false;     ///< a micro-batch starts after the one before left the last stage
+  /// How the update alternates with streaming its state.
   parallel::PhaseSchedule updates = parallel::PhaseSchedule::Interleaving;
 };
 
 class Round {
  public:
-  /// Times and orders of the loop come from `schedule`; Pack comes before it, the update behind it.
+  /// `schedule` gives the times and orders of the loop; Pack comes before it, the update after it.
   Round(const Emitted& emitted,
         const schedule::PipelineSchedule& schedule,
         const RoundOptions& options);
 
-  /// Slots that each buffer needs so that the planned run never waits for memory.
+  /// The number of slots that each buffer needs so that the planned run never waits for memory.
   std::vector<std::int32_t> ringDepths() const;
   /// Whether more than one node touches the buffer.
   bool isShared(std::size_t buffer) const;
-  /// Whether a device's kernels finish a micro-batch before they begin the next.
+  /// Whether the device's kernels finish a micro-batch before they begin the next.
   bool isSerial(std::int32_t device) const;
   bool overlaps() const { return options_.overlaps; }
   std::int32_t microBatches() const { return options_.microBatches; }
   parallel::PhaseSchedule updates() const { return options_.updates; }
-  /// Whether something is in remote memory.
+  /// Whether any data is in remote memory.
   bool streams() const { return streams_; }
-  /// Whether the segments of a device run one behind the other, each for all micro-batches or in
-  /// turn with its neighbours: then memory is free again behind the last segment that uses it.
+  /// Whether the groups of a device's segments run one after the other (see groupOf). Then memory
+  /// is free again after the last segment that uses it.
   bool isGrouped(std::int32_t device) const { return grouped_[static_cast<std::size_t>(device)]; }
-  /// Segments of one group run for each micro-batch in turn, groups one behind the other.
+  /// The segments of one group run in turn for each micro-batch; groups run one after the other.
   std::int32_t groupOf(std::int32_t segment) const {
     return group_[static_cast<std::size_t>(segment)];
   }
-  /// Whether it holds something for several turns of a group: it is written once and used by every
-  /// micro-batch, or used in several groups, or has a slot for a later micro-batch.
+  /// Whether the buffer keeps data for several turns of a group: it is written once and used by
+  /// every micro-batch, or it is used in several groups, or it has a slot for a later micro-batch.
   bool spansTurns(std::size_t buffer) const;
-  /// The segment of its device that is running, or next, when another device or the host first
-  /// writes the buffer; -1: none does.
+  /// The segment of its device that runs, or runs next, when another device or the host first
+  /// writes the buffer; -1 if neither does.
   std::int32_t segmentAtArrival(std::size_t buffer) const;
-  /// First and last segment whose kernels use the buffer; -1: none does.
+  /// The first and the last segment whose kernels use the buffer; -1 if there is none.
   std::pair<std::int32_t, std::int32_t> segmentsOf(std::size_t buffer) const;
-  /// Whether a lane other than that of the device's kernels writes, or reads, the buffer.
+  /// Whether a lane other than that of the device's kernels writes (or reads) the buffer.
   bool isWrittenElsewhere(std::size_t buffer) const;
   bool isReadElsewhere(std::size_t buffer) const;
-  /// Whether a sum over replicas reads it when the loop has ended.
+  /// Whether a sum over replicas reads it after the loop has ended.
   bool isSummedBehindLoop(std::size_t buffer) const;
 
   /// Fills lanes, tasks, waits and slots. Segments without calls have no tasks.
   void write(Program& program) const;
 
  private:
-  /// Somebody who uses bytes under another name before this node does: buffers share memory in the
-  /// course of a round.
+  /// Another node that uses the same bytes, for another buffer, before this node does: buffers
+  /// share memory over the course of a round.
   struct MemoryRule {
     std::int32_t node = -1;
-    bool earlier = false;    ///< in the round; else its turn of the round before counts
-    bool alternate = false;  ///< both have a turn for each micro-batch
+    bool earlier = false;    ///< earlier in the same round; otherwise in the round before
+    bool alternate = false;  ///< both have one turn per micro-batch
   };
 
-  /// Under phases there is room between planned times for what runs once between two of them, and
-  /// inside of them for the parts of a pass.
+  /// The factor by which planned times are stretched. Under phases this makes room between them for
+  /// work that runs once between two phases, and inside them for the parts of a pass.
   std::int64_t timeScale() const { return (phases_ ? 4 : 1) * mostParts_; }
-  /// The segments of a pass of a stage, in the order of their parts, as nodes.
+  /// For each pass of a stage, its segments as nodes, in the order of their parts.
   using LoopNodes =
       std::map<std::pair<parallel::SegmentKind, std::int32_t>, std::vector<std::int32_t>>;
   LoopNodes loopNodes() const;
@@ -169,15 +169,15 @@ class Round {
   std::vector<Lane> lanes_;                                                // without tasks
   std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> order_;  // node, instance
   std::map<std::tuple<std::int32_t, LaneKind, std::int32_t>, std::int32_t> laneIndex_;
-  std::vector<std::int32_t> firstRun_;  // by micro-batch: the node that begins and that ends it
+  std::vector<std::int32_t> firstRun_;  // by micro-batch: the node that begins it (or ends it)
   std::vector<std::int32_t> lastRun_;
   std::vector<bool> serial_;         // by device
   std::vector<std::int32_t> group_;  // by segment; -1: without calls
   std::vector<bool> grouped_;        // by device
   bool streams_ = false;             // something is in remote memory
-  bool phases_ = false;              // once-per-round work is done inside of the loop
+  bool phases_ = false;              // once-per-round work runs inside the loop
   std::int64_t mostParts_ = 1;       // of a pass of a stage
-  // By buffer, of remote variables: its transfers in the order of a round.
+  // For each buffer of a remote variable: its transfers in the order of a round.
   std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> remoteOrder_;
 };
 

@@ -1,7 +1,7 @@
-// What Round adds for programs that stream: windows on remote variables have several writers (a
-// fetch and kernels), remote variables are shared by all windows on them, and buffers of a device
-// share memory over the course of a round although several lanes touch them. The waits that keep
-// all of these apart are found here.
+// The part of Round for programs that stream. Windows on remote variables have several writers (a
+// fetch and kernels), all windows on a remote variable share it, and buffers of a device share
+// memory over the course of a round although several lanes touch them. This file finds the waits
+// that keep these accesses apart.
 #include <algorithm>
 #include <iterator>
 #include <limits>

@@ -1,4 +1,4 @@
-// The second half of Round: how deep rings are, what tasks wait for, and the tasks themselves.
+// The second half of Round: the depths of rings, the waits of tasks, and the tasks themselves.
 #include <algorithm>
 #include <tuple>
 

@@ -1,8 +1,9 @@
-// StatePlan: where each variable of a model lives. One plan serves every program of the model, so a
-// weight has one copy; it only grows (a program may bring new variables), never moves what it has.
-// A variable that the loop of one program writes on another device than its home gets a slice
-// there, too; whoever runs programs brings the value along (ModelState::bringTo). A variable on
-// device kRemote is in remote memory; devices have windows on it in their transient memory.
+// StatePlan: where each variable of a model is stored. One plan serves every program of the model,
+// so a weight has one copy. The plan only grows, because a program may add variables; it never
+// moves them. If the loop of a program writes a variable on a device that is not its home, the
+// variable gets a slice there, too, and ModelState::bringTo moves the value between programs. A
+// variable on device kRemote is in remote memory; devices have windows on it in their transient
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -28,18 +29,18 @@ struct PlacedVariable {
   ir::Variable variable;
   std::int32_t device = 0;
   std::size_t offset = 0;
-  std::vector<StateSlice> more = {};  ///< on other devices
+  std::vector<StateSlice> more = {};  ///< slices on other devices
 
-  /// The first is its home.
+  /// All slices; the first is its home.
   std::vector<StateSlice> slices() const;
 };
 
 class StatePlan {
  public:
-  /// What slices on devices are multiples of, by device; the last one holds for all others. Slices
-  /// that are there already stay where they are.
+  /// Sets the alignment of slices by device; the last one applies to all other devices. Existing
+  /// slices stay where they are.
   void setAlignments(std::vector<std::size_t> byDevice) { alignments_ = std::move(byDevice); }
-  /// Adds the variable, or checks that it is the one already there (same type and role); throws
+  /// Adds the variable, or checks that the existing one has the same type and role; throws
   /// InvalidArgument otherwise.
   const PlacedVariable& add(const ir::Variable& variable, std::int32_t device);
   /// The slice of a variable on this device; adds one if there is none.

@@ -1,4 +1,4 @@
-// The tasks of a Program with their waits beside them, so that both can be added to. Private to the
+// The tasks of a Program, each stored with its waits, so that both can be added. Private to the
 // program module.
 #pragma once
 
@@ -26,8 +26,8 @@ using TaskLists = std::vector<std::vector<TaskEntry>>;  // by lane
 TaskLists takeApart(const Program& program);
 void putTogether(const TaskLists& lists, Program& program);
 
-/// What to wait for so that a lane of this many tasks has come as far as its task: the one in front
-/// of it, or the last of the round before.
+/// The wait that ends when a lane of this many tasks has reached its task: it names the task before
+/// it, or the last task of the previous round.
 Wait waitForArrival(std::int32_t lane, std::int32_t task, std::int32_t tasksOfLane);
 
 }  // namespace sluice::program

@@ -1,5 +1,6 @@
-// A kernel table for tests of lowering: nothing of it can run, but it makes programs that have
-// everything a plan can have. matmul wants its second operand in a packed form and uses scratch.
+// A kernel table for tests of lowering. Its kernels cannot run, but they make programs with
+// everything that a plan can have. matmul wants its second operand in a packed form and uses
+// scratch.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ inline const device::KernelTable& toyKernels() {
   return kTable;
 }
 
-/// Devices of any number with that table.
+/// The targets of any number of devices with this table.
 inline std::vector<Target> toyTargets() {
   return {{.kernels = &toyKernels()}};
 }

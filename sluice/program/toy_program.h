@@ -1,4 +1,4 @@
-// Programs of toy kernels, and what the verifier says about them. For tests.
+// Programs of toy kernels, and the verifier's message about them. For tests.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace sluice::program {
 
-/// Lowers for toy devices.
+/// Lowers a graph for toy devices.
 inline Program lowerToy(const ir::Graph& graph, StatePlan& state, LowerOptions options = {}) {
   options.targets = toyTargets();
   return lower(graph, state, options);
@@ -23,7 +23,7 @@ inline Program lowered(const ir::Graph& graph, const LowerOptions& options = {})
   return lowerToy(graph, state, options);
 }
 
-/// What the verifier says; empty if nothing.
+/// The verifier's message; empty if it accepts the program.
 inline std::string complaint(const Program& program) {
   try {
     verify(program);

@@ -1,14 +1,15 @@
-// Runs the lanes of a Program on paper. Each lane goes as far as its waits let it, for a few
-// rounds; every cell of memory remembers who wrote and read it and what it holds, and every new
-// access must come behind those in the order that lanes and waits give.
+// Executes the lanes of a Program symbolically. Each lane advances as far as its waits allow, for a
+// few rounds. Every cell of memory records who wrote it, who read it and what it holds, and every
+// new access must come after those accesses in the order that lanes and waits give.
 //
 //   load     f0  f1 --------.
-//   compute      `-> r0 ----|-> r1   r0 reads what f0 wrote, the first task of lane load: ordered,
-//   load'                   `-> f0'  because r0 waits for it. f0' writes what r0 read, likewise.
+//   compute      `-> r0 ----|-> r1   r0 reads what f0, the first task of lane load, wrote. They
+//   load'                   `-> f0'  are ordered, because r0 waits for f0. f0', in the next round,
+//                                    writes what r0 read, and waits for r0.
 //
-// Because waits name tasks, the order they give is the same in every execution: what is unordered
-// here is a race there, whichever order this walk happened to take. A lane that is blocked is
-// looked at again when what it waits for is done, so the work is linear in tasks.
+// Waits name tasks, so the order that they give is the same in every execution: accesses without an
+// order here are a race there, whatever order this walk took. A blocked lane is looked at again
+// when the task that it waits for is done, so the work is linear in tasks.
 #include <algorithm>
 
 #include "sluice/program/verify_order.h"

@@ -1,7 +1,7 @@
-// Which tasks are finished whenever another one begins, by lanes and waits alone. For each pair of
-// lanes of which one waits for the other it is known how far the other has come; that answers
-// nearly every question, because lowering waits for exactly the tasks whose bytes it touches. What
-// follows only over several lanes is searched for. Private to the program module.
+// Which tasks are finished whenever another task begins, derived only from lanes and waits. If a
+// lane waits for another lane, the order knows how far the other lane has come. This answers nearly
+// every question, because lowering waits for exactly the tasks whose bytes it touches. An order
+// that follows only through several lanes is searched for. Private to the program module.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace sluice::program {
 
-/// The task that brings its lane's count of finished tasks to `count`. A lane of -1 is the load.
+/// The task that brings its lane's count of finished tasks to `count`. Lane -1 stands for the load.
 struct Access {
   std::int32_t lane = -1;
   std::int64_t count = 0;
@@ -22,15 +22,14 @@ class LaneOrder {
  public:
   explicit LaneOrder(const Program& program);
 
-  /// The task that a wait of a task of round `round` is for; a count of 0 when there was no such
-  /// round.
+  /// The task that a wait in round `round` names; a count of 0 if there was no such round.
   Access wanted(const Wait& wait, std::int32_t round) const {
     const std::int64_t since = round - wait.roundsBack;
     const std::int64_t perRound = perRound_[static_cast<std::size_t>(wait.lane)];
     return {wait.lane, since < 0 ? 0 : since * perRound + wait.task + 1};
   }
 
-  /// The next task of a lane waits for this one.
+  /// The next task of `lane` waits for `other`.
   void add(std::int32_t lane, const Access& other) {
     Edge& e = edge(lane, other.lane);
     e.known = std::max(e.known, other.count);
@@ -42,7 +41,7 @@ class LaneOrder {
   }
 
  private:
-  /// What one lane knows of another.
+  /// What one lane knows about another.
   struct Edge {
     std::int32_t lane = 0;
     std::int64_t known = 0;
@@ -52,7 +51,7 @@ class LaneOrder {
     std::int64_t at = 0;
     std::int64_t known = 0;
   };
-  /// The same for all tasks of a lane, for searches; made when the first one comes by.
+  /// All steps of a lane, for searches; made when the first search needs them.
   struct History {
     std::int64_t tasks = 0;
     std::vector<std::vector<Step>> steps;  // by edge; both numbers rise
@@ -70,12 +69,12 @@ class LaneOrder {
 
   const Program& p_;
   std::vector<std::int64_t> perRound_;    // by lane
-  std::vector<std::vector<Edge>> edges_;  // by lane, sorted by the other: from its waits
+  std::vector<std::vector<Edge>> edges_;  // by lane, sorted by the other lane: from its waits
   std::vector<std::vector<Edge>> found_;  // by lane: from searches
   std::vector<History> histories_;        // by lane
-  std::vector<std::int64_t> reached_;     // by lane: of a search
+  std::vector<std::int64_t> reached_;     // by lane: how far a search has come
   std::vector<std::int32_t> front_;
-  Edge none_;  // of lanes that never wait for each other
+  Edge none_;  // for lanes that never wait for each other
 };
 
 }  // namespace sluice::program

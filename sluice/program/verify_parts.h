@@ -8,17 +8,17 @@
 
 namespace sluice::program {
 
-/// Everything that can be said of single records: indices, sizes, places, counts.
+/// Checks everything that concerns single records: indices, sizes, positions, counts.
 void verifyStructure(const Program& program);
-/// That lanes of several devices or replicas meet: sums over replicas and barriers. Needs a sound
-/// structure.
+/// Checks that lanes of several devices or replicas meet: sums over replicas and barriers. Needs a
+/// valid structure.
 void verifyMeetings(const Program& program);
-/// Deadlock, races and values, by executing the lanes symbolically. Needs a sound structure.
+/// Checks deadlock, races and values by symbolic execution of the lanes. Needs a valid structure.
 void verifyExecution(const Program& program);
 
-/// "lane compute of device 0"
+/// Returns a text such as "lane compute of device 0".
 std::string laneText(const Program& program, std::size_t lane);
-/// "run forward of micro-batch 1 (task 2 of lane compute of device 0)"
+/// Returns a text such as "run forward of micro-batch 1 (task 2 of lane compute of device 0)".
 std::string taskText(const Program& program, std::size_t lane, std::size_t task);
 
 template <class... Args>
@@ -29,7 +29,7 @@ template <class... Args>
       "program '{}': {}", program.name, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Whether the bytes of any of their slots meet.
+/// Whether the bytes of any of their slots overlap.
 bool overlap(const Buffer& a, const Buffer& b);
 /// Whether the call also reads its output: an accumulating assign.
 bool readsOutput(const device::KernelCall& call);

@@ -1,7 +1,7 @@
-// Which bytes every task of a Program reads and writes, brought into the form that the proof walks
-// over: arenas cut into cells at every place where anything begins or ends, and for each task a
-// short list of ranges of cells. What happens inside one run of a segment is settled here, once for
-// all micro-batches. Private to the program module.
+// Which bytes every task of a Program reads and writes, in the form that the proof walks over:
+// arenas are cut into cells wherever a use begins or ends, and each task has a short list of ranges
+// of cells. Uses inside one run of a segment are resolved here, once for all micro-batches. Private
+// to the program module.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace sluice::program {
 
-/// Cells [first, last) of the Uses that it came from.
+/// Cells [first, last) of the Uses that the range came from.
 struct CellRange {
   std::int32_t first = 0;
   std::int32_t last = 0;
@@ -25,14 +25,14 @@ struct Use {
   std::size_t begin = 0;
   std::size_t end = 0;
   bool write = false;
-  /// A read of what is added to: in the first micro-batch of a round it counts as nothing.
+  /// A read by an accumulation; it does not count in the first micro-batch of a round.
   bool accumulates = false;
-  std::int32_t ranges = 0;  ///< where the ranges of its slots begin
+  std::int32_t ranges = 0;  ///< index of the range of its first slot
 };
 
-/// What a task does to memory that others could notice: reads of what it has not written itself,
-/// then what it leaves written. A value that is made and used inside one run of a segment appears
-/// only as bytes that are written.
+/// The uses by a task that other tasks could notice: reads of bytes that it has not written itself,
+/// then the bytes that it leaves written. A value that is made and used inside one run of a segment
+/// appears only as written bytes.
 class Uses {
  public:
   explicit Uses(const Program& program);
@@ -41,7 +41,7 @@ class Uses {
     const std::vector<List>& lists = lists_[static_cast<std::size_t>(task.kind)];
     return lists[static_cast<std::size_t>(task.subject)];
   }
-  /// Where a buffer lies whose bytes are there before the first task.
+  /// The cells of a buffer whose bytes exist before the first task.
   CellRange loaded(BufferId buffer) const { return ranges_[loaded_[buffer.index()]]; }
   CellRange cells(const Use& use, std::int32_t slot) const {
     return ranges_[static_cast<std::size_t>(use.ranges) + static_cast<std::size_t>(slot)];
@@ -62,7 +62,7 @@ class Uses {
   std::size_t numCells_ = 0;
 };
 
-/// Whether the bytes are there before the first task: variables and constants.
+/// Whether the bytes exist before the first task: true for variables and constants.
 std::vector<bool> loadedBuffers(const Program& program);
 
 }  // namespace sluice::program

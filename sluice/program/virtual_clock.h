@@ -1,6 +1,6 @@
-// Runs a Program on a virtual clock: what the Engine does with threads, in integers. A lane runs
-// its tasks in order; a task starts when its lane is free and everything it waits for has ended.
-// Nothing is computed, so the times and the slots in use are those of the plan itself.
+// Runs a Program on a virtual clock: does in integers what the Engine does with threads. A lane
+// runs its tasks in order; a task starts when its lane is free and everything that it waits for has
+// ended. Nothing is computed, so the times and the slots in use are those of the plan itself.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sluice::program {
 
-/// How long tasks take. Feeds and drains take no time, nor do transfers when none is given.
+/// How long tasks take. Feeds and drains take no time; transfers take none if no times are given.
 struct ClockCosts {
   std::vector<std::int64_t> segments;        ///< by segment
   std::vector<std::int64_t> transfers = {};  ///< by transfer
@@ -25,15 +25,15 @@ struct TaskSpan {
 struct ClockRun {
   /// By lane: its tasks, round after round.
   std::vector<std::vector<TaskSpan>> lanes;
-  /// By round: from the first start of a segment of the loop to the last end.
+  /// By round: from the first start to the last end of a segment of the loop.
   std::vector<TaskSpan> loops;
   std::int64_t end = 0;  ///< of the last task
-  /// By buffer: most slots at a time that held a value not yet read for the last time. Buffers that
-  /// are no ring: 0.
+  /// By buffer: the most slots that held a value with reads still to come at one time; 0 for
+  /// buffers that are not rings.
   std::vector<std::int32_t> slotsInUse;
 };
 
-/// Throws InternalError, naming lanes and tasks, when the lanes block each other.
+/// Throws InternalError, naming lanes and tasks, if the lanes block each other.
 ClockRun runOnClock(const Program& program, const ClockCosts& costs, std::int32_t rounds = 1);
 
 }  // namespace sluice::program

@@ -1,5 +1,5 @@
-// CheckedSegment: the kernels of a segment run one by one, with a look at the operands and results
-// of each. Slow, and the same bits. Private to the runtime module.
+// CheckedSegment: runs the kernels of a segment one by one and checks the operands and results of
+// each. It is slow and gives the same bits. Private to the runtime module.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ namespace sluice::runtime {
 
 class CheckedSegment {
  public:
-  /// `calls` are those of the segment, with buffers by their numbers on the device; it must outlive
-  /// this.
+  /// `calls` are the calls of the segment, with the numbers of buffers on the device. The segment
+  /// and the calls must outlive this object.
   CheckedSegment(device::Device& device,
                  const program::Segment& segment,
                  std::span<const device::KernelCall> calls);
 
-  /// `microBatch` is the number of the step's. Throws FloatingPointError.
+  /// `microBatch` is the micro-batch's number in the step. Throws FloatingPointError.
   void run(device::Queue& queue,
            std::span<const device::Address> buffers,
            ir::RunInfo info,
@@ -48,10 +48,10 @@ class CheckedSegment {
   const program::Segment& segment_;
   std::span<const device::KernelCall> calls_;
   std::vector<PreparedSegment> kernels_;
-  std::vector<std::byte> copy_;  // of a tensor, on the host
+  std::vector<std::byte> copy_;  // a copy of a tensor on the host
 };
 
-/// The same for the sum of a tensor over replicas, which the queue has been given.
+/// Checks the sum of a tensor over replicas in the same way; the queue has already got the sum.
 void requireFiniteSum(device::Queue& queue,
                       std::string_view name,
                       const TensorType& type,

@@ -1,9 +1,8 @@
-// Communicator: how the owners of a Program's parts (program/owners.h) reach each other. They are
-// ranks from 0 on. Both ends of a message know it by the same number, and messages between two
-// ranks with different numbers do not get into each other's way. Every call waits for its end;
-// what was given to the queue before it comes first. What all ranks do together they do in the
-// order of ranks, so that a sum has the same bits on every rank and for every way of dealing
-// devices out.
+// Communicator: connects the owners of a Program's parts (program/owners.h). Owners are ranks from
+// 0 on. Both ends of a message know it by the same number, and messages with different numbers
+// between two ranks do not disturb each other. Every call blocks until it is done; work that the
+// queue was given before comes first. Collective calls work in the order of ranks, so that a sum
+// has the same bits on every rank and for every distribution of the devices.
 #pragma once
 
 #include <cstddef>
@@ -32,35 +31,35 @@ class Communicator {
             std::int64_t number,
             device::Address from,
             std::size_t bytes);
-  /// Returns once they are there. Throws DeviceError if the sender has other bytes in mind.
+  /// Returns once the bytes have arrived. Throws DeviceError if the sender's byte count differs.
   void receive(device::Queue& queue,
                std::int32_t from,
                std::int64_t number,
                device::Address to,
                std::size_t bytes);
 
-  // By all ranks with the same arguments but addresses.
+  // All ranks call these with the same arguments except for addresses.
 
-  /// What `root` has is on all ranks afterwards.
+  /// Copies the bytes of `root` to all ranks.
   void broadcast(device::Queue& queue,
                  std::int32_t root,
                  std::int64_t number,
                  device::Address data,
                  std::size_t bytes);
-  /// The parts of all ranks, one behind the other, are on all ranks afterwards.
+  /// Puts the parts of all ranks, one after the other, on all ranks.
   void gather(device::Queue& queue,
               std::int64_t number,
               device::Address part,
               device::Address whole,
               std::size_t bytes);
-  /// Part r of what `root` has is on rank r afterwards.
+  /// Copies part r of the bytes of `root` to rank r.
   void scatter(device::Queue& queue,
                std::int32_t root,
                std::int64_t number,
                device::Address whole,
                device::Address part,
                std::size_t bytes);
-  /// The sum over all ranks, in their order; `room` is for as many terms as there are ranks.
+  /// Adds up all ranks in their order; `room` has space for as many terms as there are ranks.
   void sum(device::Queue& queue,
            std::int64_t number,
            device::Address from,
@@ -69,7 +68,7 @@ class Communicator {
            DType type,
            std::int64_t elements);
 
-  /// Ends every wait of all ranks, now and from now on, with a DeviceError that has the reason.
+  /// Ends every wait of all ranks, now and later, with a DeviceError that gives the reason.
   void interrupt(std::string_view reason) { doInterrupt(reason); }
 
  private:
@@ -91,7 +90,7 @@ class Communicator {
   std::int32_t size_;
 };
 
-/// Owners in one process: one communicator for each, for engines in threads of their own.
+/// Makes a communicator for each owner in one process; their engines run in threads of their own.
 std::vector<std::unique_ptr<Communicator>> makeLocalCommunicators(std::int32_t size);
 
 }  // namespace sluice::runtime

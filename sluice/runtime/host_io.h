@@ -1,6 +1,6 @@
-// Where a step's data comes from and goes to. The Engine calls these from its load and store lanes,
-// one micro-batch at a time and in order, while the devices compute; calls for different streams
-// may come from different threads at once.
+// Where a step's data comes from and goes to. The Engine calls these functions from its load and
+// store lanes, one micro-batch at a time and in order, while the devices compute. Calls for
+// different streams may come from different threads at the same time.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace sluice::runtime {
 class HostFeed {
  public:
   virtual ~HostFeed() = default;
-  /// The data of one input for one micro-batch of the step: plain, of the stream's type. Valid
-  /// until the next one of the same input and replica is taken or the step ends. Errors are thrown
-  /// and reach the caller of the step.
+  /// Returns the data of one input for one micro-batch of the step, in plain layout and of the
+  /// stream's type. It must stay valid until the next take of the same input and replica, or the
+  /// end of the step. Exceptions reach the caller of the step.
   virtual const void* take(std::int32_t input, std::int64_t microBatch) = 0;
-  /// Whether take may wait for something. If neither side may, the devices' workers make the calls
-  /// themselves and no other thread is woken for them.
+  /// Whether take may block. If neither feed nor sink may block, the devices' workers make the
+  /// calls themselves, and no other thread is woken for them.
   virtual bool mayBlock() const { return true; }
-  /// The step ends early: take() that waits, now or later in this step, should throw. Called from
-  /// another thread, once. A take() that goes on waiting is left behind, see Engine::run.
+  /// Called once, from another thread, when the step ends early: a take() that waits, now or later
+  /// in this step, should throw. A take() that continues to wait is left behind (see Engine::run).
   virtual void interrupt() {}
 };
 
@@ -27,7 +27,7 @@ class HostSink {
   virtual ~HostSink() = default;
   /// Receives one output of one micro-batch; `data` is valid only during the call.
   virtual void put(std::int32_t output, std::int64_t microBatch, const void* data) = 0;
-  /// As for a feed.
+  /// As for HostFeed.
   virtual bool mayBlock() const { return true; }
   virtual void interrupt() {}
 };

@@ -8,12 +8,12 @@
 
 namespace sluice::runtime {
 
-/// Whose queue runs the tasks of a lane. Throws Unsupported if data would have to go between two
+/// The device whose queue runs the tasks of a lane. Throws Unsupported if data would go between two
 /// kinds neither of which can read the memory of the other.
 device::Device& queueDevice(const program::Lane& lane, std::span<device::Device* const> devices);
 
-/// The host's data reaches a device that works by itself only through pinned memory: throws
-/// InternalError for a program that was lowered for other devices.
+/// Throws InternalError if the program was lowered for other devices: the host's data reaches an
+/// asynchronous device only through pinned memory.
 void requireStaged(const program::Program& program, std::span<device::Device* const> devices);
 
 }  // namespace sluice::runtime

@@ -1,7 +1,8 @@
-// One lane of a loaded Program while a step runs: how far it is and what its next task waits for.
-// A task is issued to the lane's queue once every task it waits for has been issued. On a host's
-// kind it is done then. On others the lane has events, which queues of the same kind wait for, and
-// stamps, from which the host sees how far the queue is. Private to the runtime module.
+// One lane of a loaded Program while a step runs: how far it has come and what its next task waits
+// for. A task is issued to the lane's queue once every task that it waits for has been issued. On a
+// device that runs on the host, the task is then done. On other kinds the lane has events, for
+// which queues of the same kind wait, and stamps, which tell the host how far the queue is. Private
+// to the runtime module.
 #pragma once
 
 #include <atomic>
@@ -20,8 +21,8 @@
 
 namespace sluice::runtime {
 
-/// Who runs a lane: workers, the thread whose tasks may block in the host's code, or the threads
-/// that wait for remote memory.
+/// Which threads run a lane: the workers, the thread whose tasks may block in the host's code, or
+/// the threads that wait for remote memory.
 enum class LaneClass : std::uint8_t { Device, Host, Remote };
 inline constexpr std::size_t kLaneClasses = 3;
 
@@ -29,8 +30,8 @@ inline constexpr std::size_t kLaneClasses = 3;
 /// issued. Pending: all have, but the host has to wait until one of them is done.
 enum class Readiness : std::uint8_t { Blocked, Pending, Ready };
 
-/// By lane of the Program: the replica that was last seen to hold up others. It is asked first, so
-/// that whoever waits for all replicas does not ask all of them in vain again and again.
+/// For each lane of the Program, the replica that most recently delayed others. It is asked first,
+/// so that a task that waits for all replicas does not ask all of them again and again.
 class Laggards {
  public:
   explicit Laggards(std::size_t lanes) : replicas_(lanes) {}
@@ -43,22 +44,22 @@ class Laggards {
   std::vector<std::atomic<std::size_t>> replicas_;
 };
 
-/// What the lanes of all replicas have in common, made once for a Program. Kernels know buffers by
-/// their numbers on their own device, so that no lane has a table of all buffers of the Program.
+/// Data that the lanes of all replicas share, made once for a Program. Kernels refer to buffers by
+/// their numbers on their own device, so that no lane needs a table of all buffers of the Program.
 struct LanePlans {
   explicit LanePlans(const program::Program& program);
 
-  /// The kernels of a segment, with buffers by their numbers on its device.
+  /// The kernels of a segment, with the numbers of buffers on its device.
   std::vector<device::KernelCall> callsOf(const program::Segment& segment) const;
   std::size_t entries() const;  ///< of all tables
 
   const program::Program& program;
   std::vector<std::int32_t> numberOf;                     ///< by BufferId: its number on its device
   std::vector<std::vector<program::BufferId>> buffersOf;  ///< by device and number
-  /// By lane, then by task and class: whether tasks of other lanes of that class wait for it.
+  /// By lane, then by task and class: whether tasks in other lanes of that class wait for it.
   std::vector<std::vector<bool>> signals;
   std::int64_t roundSpan = 1;  ///< what a round adds to the priority of a task
-  /// Rounds whose events are kept: as many as waits look back, and the round itself.
+  /// Number of rounds whose events are kept: as many as waits look back, plus the current one.
   std::int32_t eventRounds = 1;
 };
 
@@ -90,27 +91,27 @@ class LaneRun {
   bool isLast(std::int64_t count) const { return count + 1 == total_; }
   std::int64_t perRound() const { return static_cast<std::int64_t>(plan_.tasks.size()); }
 
-  /// `generation` tells when addresses are other ones than before.
+  /// Starts a step. A new `generation` means that the addresses have changed.
   void begin(std::int32_t rounds,
              std::span<const device::Address> addresses,
              std::uint64_t generation,
              bool timed);
 
-  /// Whether the task after `count` issued ones may be issued. `lanes` are those of all replicas,
-  /// one replica after the other. If the answer is Pending, `pending` has what to wait for.
+  /// Whether the task after the first `count` tasks may be issued. `lanes` holds the lanes of all
+  /// replicas, one replica after the other. If Pending, `pending` is set to the event to wait for.
   Readiness readiness(std::int64_t count,
                       std::span<const std::unique_ptr<LaneRun>> lanes,
                       const device::Event** pending = nullptr) const;
   bool ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const {
     return readiness(count, lanes) == Readiness::Ready;
   }
-  /// Lets the queue wait for what the task waits for, and notes its begin.
+  /// Makes the queue wait for what the task waits for, and stamps the begin of the task.
   void beginTask(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes);
-  /// Notes its end, in the order of the queue.
+  /// Stamps the end of the task, in the order of the queue.
   void endTask(std::int64_t count);
-  /// Recorded at the end of a task that was issued; of an asynchronous lane.
+  /// The event that an asynchronous lane recorded at the end of an issued task.
   const device::Event& event(std::int64_t count) const;
-  /// Ready tasks are taken in this order: round by round, by planned start.
+  /// Ready tasks are taken in ascending order of this: by round, then by planned start.
   std::int64_t priority(std::int64_t count) const;
   const program::Task& task(std::int64_t count) const {
     return plan_.tasks[static_cast<std::size_t>(count % perRound())];
@@ -119,37 +120,38 @@ class LaneRun {
     return static_cast<std::int32_t>(count / perRound());
   }
 
-  /// One thread at a time may run the lane's next task.
+  /// Claims the lane; only one thread at a time may run its next task.
   bool claim() { return !taken_.exchange(true, std::memory_order_acquire); }
   void release() { taken_.store(false, std::memory_order_release); }
   bool isTaken() const { return taken_.load(std::memory_order_relaxed); }
   void issue(std::int64_t count) { issued_.store(count, std::memory_order_release); }
 
-  /// Whether tasks of other lanes of that class wait for this task.
+  /// Whether tasks in other lanes of that class wait for this task.
   bool signals(std::int64_t count, LaneClass waiter) const {
     return signals_[static_cast<std::size_t>(count % perRound()) * kLaneClasses +
                     static_cast<std::size_t>(waiter)];
   }
 
-  /// For kernels: where the buffers of the device are, by their numbers there; slots are those of
-  /// the task that was selected last. Only the lanes of kernels have it.
+  /// For lanes of kernels only: the addresses of the device's buffers, by number on the device,
+  /// with the slots of the task that was selected last.
   std::span<const device::Address> addresses() const { return buffers_; }
   void selectSlots(const program::Task& task,
                    std::int32_t round,
                    std::span<const device::Address> addresses);
 
-  /// The selected task's launches, captured when it uses its slots for the first time, which come
-  /// again after the lane's period; empty if the device captures nothing, or slots hardly repeat.
+  /// The launches of the selected task. They are captured when the task first uses its slots, which
+  /// come again after the lane's period. Empty if the device captures nothing or if slots hardly
+  /// repeat.
   const PreparedSegment::Captures& capturesOf(std::int64_t count, PreparedSegment& segment);
   std::size_t numCaptures() const;
 
-  /// Which task used a slot of a staged stream last; negative: none.
+  /// The last task that used a slot of a staged stream; negative if there is none.
   std::int64_t& lastUse(std::size_t stream, std::size_t slot);
 
-  /// When its tasks ran, once the step is over.
+  /// Adds the times of the lane's tasks. Call it after the step.
   void addTimes(std::vector<TaskTime>& times) const;
 
-  /// "compute of device 0: finished run forward 0 of micro-batch 1, next is ..."
+  /// For example "compute of device 0: finished run forward 0 of micro-batch 1, next is ...".
   std::string report() const;
 
  private:
@@ -162,13 +164,13 @@ class LaneRun {
   bool canQueueWaitFor(const LaneRun& other) const {
     return asynchronous_ && other.asynchronous_ && device_.info().kind == other.device_.info().kind;
   }
-  /// Tasks whose events are kept.
+  /// The number of tasks whose events are kept.
   std::int64_t ring() const { return perRound() * plans_.eventRounds; }
   std::size_t eventIndex(std::int64_t count) const {
     return static_cast<std::size_t>(count % ring());
   }
 
-  // Polled by other threads; shares its cache line only with what a step does not change.
+  // Polled by other threads; shares its cache line only with data that a step does not change.
   alignas(64) std::atomic<std::int64_t> issued_{0};
   const LanePlans& plans_;
   Laggards& laggards_;
@@ -180,15 +182,15 @@ class LaneRun {
   device::Device& device_;
   bool asynchronous_;
   std::unique_ptr<device::Queue> queue_;
-  std::vector<std::unique_ptr<device::Event>> events_;  // of asynchronous lanes, by eventIndex
+  std::vector<std::unique_ptr<device::Event>> events_;  // if asynchronous, by eventIndex
   device::Stamp begun_;
   device::Stamp ended_;
   std::vector<device::Address> buffers_;  // by number on the device, ring slots set per task
   std::vector<std::optional<PreparedSegment::Captures>> captures_;  // by task and round of a period
-  std::uint64_t generation_ = 0;  // of the addresses that were captured
+  std::uint64_t generation_ = 0;  // generation of the captured addresses
   const std::vector<bool>& signals_;
   std::vector<std::vector<std::int64_t>> lastUse_;  // by staged stream and slot
-  std::unique_ptr<device::Stamp[]> times_;          // begin and end of every task, if it is timed
+  std::unique_ptr<device::Stamp[]> times_;          // begin and end of every task, if timed
   std::int64_t total_ = 0;
 };
 

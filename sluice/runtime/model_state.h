@@ -1,6 +1,6 @@
-// ModelState: the memory of one model on its devices: the variables, which every program of the
-// model shares, and one transient arena per device, in which the programs' plans overlap. What the
-// devices have no room for is in remote memory, which has both arenas, too.
+// ModelState: the memory of one model on its devices. It holds the variables, which all programs of
+// the model share, and one transient arena per device, in which the programs' plans overlap. Data
+// that does not fit the devices is in remote memory, which also has both arenas.
 #pragma once
 
 #include <cstddef>
@@ -23,42 +23,42 @@ namespace sluice::runtime {
 
 class ModelState {
  public:
-  /// The devices must outlive it. `seed` gives the variables their first values. Remote memory is
-  /// in files whose names begin with `remotePath`; empty: in the memory of the host.
+  /// The devices must outlive this object. `seed` determines the first values of variables. Remote
+  /// memory is in files whose names begin with `remotePath`; if empty, it is host memory.
   ModelState(std::vector<device::Device*> devices,
              std::uint64_t seed,
              const std::string& remotePath = {});
 
-  /// Adds a device behind the others; not while a step runs.
+  /// Adds a device after the others. Not while a step runs.
   void addDevice(device::Device* device);
   const program::StatePlan& plan() const { return plan_; }
-  /// Takes over a plan that grew: makes room and gives new variables their first values; what was
-  /// there keeps its values. Leaves everything as it was when it throws.
+  /// Takes over a plan that has grown: allocates memory and gives new variables their first values;
+  /// the others keep theirs. Changes nothing if it throws.
   void adopt(program::StatePlan plan);
-  /// Brings the values of variables that have slices on several devices to those that this program
-  /// uses; from then on its own writes count.
+  /// For variables with slices on several devices, copies the value to the slices that this program
+  /// uses. From then on the slices that the program writes hold the value.
   void bringTo(const program::Program& program);
   /// Makes the transient arena of a device, or of remote memory, at least this large.
   void reserveTransient(std::int32_t device, std::size_t bytes);
-  /// The same for the pinned memory through which data comes to a device.
+  /// Same as above, for the pinned memory through which data reaches a device.
   void reserveStaging(std::int32_t device, std::size_t bytes);
   RemoteMemory& remote(program::Region region) {
     return region == program::Region::State ? remoteState_ : remoteTransient_;
   }
 
-  /// Copies of the state that a step overwrites, so that a step which fails can be undone.
+  /// Whether the state that a step overwrites is copied, so that a failed step can be undone.
   enum class Copies : std::uint8_t { No, Yes };
-  /// A step begins that writes these slices. With copies, undoStep() puts everything back as it is
-  /// now; keepStep() ends the step instead. Remote memory in files keeps what was there by itself,
-  /// and then everything is copied.
+  /// Begins a step that writes these slices. With copies, undoStep() restores the current values;
+  /// without a failure, keepStep() ends the step. If remote memory is in files, it keeps the old
+  /// values itself, and then the slices on devices are always copied.
   void beginStep(const WrittenState& written, Copies copies);
   void keepStep() { remoteState_.keep(); }
   void undoStep(const WrittenState& written);
   /// Whether undoStep() can undo the newest step.
   bool canUndo() const { return copied_; }
 
-  /// Moves all variables to the host and gives the memory of the devices back; attach() undoes it.
-  /// Not while a step runs; variables can be read and written meanwhile.
+  /// Moves all variables to the host and frees the memory of the devices; attach() reverses this.
+  /// Not while a step runs. Variables can be read and written meanwhile.
   void detach();
   void attach();
   bool isAttached() const { return saved_.empty(); }
@@ -69,21 +69,21 @@ class ModelState {
   HostTensor read(std::string_view variable) const;
   void write(std::string_view variable, const HostTensor& value);
 
-  /// Null while there is none.
+  /// Null if there is none.
   const device::Memory* state(std::int32_t device) const { return at(state_, device); }
   const device::Memory* transient(std::int32_t device) const { return at(transient_, device); }
   const device::Memory* staging(std::int32_t device) const { return at(staging_, device); }
-  /// Changes whenever an arena may have moved.
+  /// A number that changes whenever an arena may have moved.
   std::uint64_t generation() const { return generation_; }
   const std::vector<device::Device*>& devices() const { return devices_; }
-  /// For copies between steps.
+  /// The queue for copies between steps.
   device::Queue& queueOf(std::int32_t device) const {
     return *queues_[static_cast<std::size_t>(device)];
   }
 
  private:
   const program::PlacedVariable& require(std::string_view variable) const;
-  /// On its device, or in the copy on the host.
+  /// The address on its device, or in the copy on the host while detached.
   device::Address address(const program::StateSlice& slice) const;
   void load(const program::StateSlice& slice, HostTensor& value) const;
   void store(const program::StateSlice& slice, const HostTensor& value);
@@ -94,8 +94,8 @@ class ModelState {
                                   std::int32_t device) {
     return memories[static_cast<std::size_t>(device)].get();
   }
-  /// Waits for all copies that it issues, also if one fails: then nobody uses their memory any
-  /// more.
+  /// Calls `issue` and waits for all copies that it issues, even if one fails, so that nothing uses
+  /// their memory afterwards.
   void awaitCopies(FunctionRef<void()> issue);
   bool hasJournal() const { return remoteState_.isUndoable() && remoteState_.bytes() > 0; }
 
@@ -103,7 +103,7 @@ class ModelState {
   std::vector<std::unique_ptr<device::Queue>> queues_;  // one per device, for copies
   std::uint64_t seed_;
   program::StatePlan plan_;
-  /// Of variables with several slices: which of them hold the value. Not listed: the home.
+  /// For variables with several slices: which of them hold the value. Not listed: the home does.
   std::map<std::string, std::vector<bool>, std::less<>> current_;
   std::vector<std::unique_ptr<device::Memory>> state_;
   std::vector<std::unique_ptr<device::Memory>> transient_;

@@ -1,6 +1,6 @@
-// NonFinite: where numbers first stop being finite. A checked run of a program looks at what every
-// kernel reads and writes; the first one that makes a NaN or an infinity out of operands without
-// one, or compares with a NaN, ends it with a FloatingPointError.
+// NonFinite: the place where numbers first stop being finite. A checked run of a program checks
+// what every kernel reads and writes. The first kernel that makes a NaN or an infinity from
+// operands without one, or that compares with a NaN, ends the run with a FloatingPointError.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace sluice::runtime {
 
 struct NonFinite {
-  std::string op;       ///< "div 'net/div'"; "input 0" or "variable 'w'" if it came from there
+  std::string op;       ///< "div 'net/div'", or its source: "input 0", "variable 'w'"
   std::string problem;  ///< "makes inf (element 3 of 8) out of finite operands: ..."
   std::string part;     ///< "forward 1", "update 0"; empty for an input or a variable
   std::int32_t stage = 0;
@@ -34,17 +34,17 @@ class FloatingPointError : public Error {
   NonFinite found_;
 };
 
-/// What a tensor has of NaNs and infinities.
+/// The first NaN and the first infinity of a tensor.
 struct FiniteCheck {
-  std::int64_t nan = -1;  ///< the first element that is one; -1: none
+  std::int64_t nan = -1;  ///< index of the first NaN; -1: none
   std::int64_t inf = -1;
 
   bool finite() const { return nan < 0 && inf < 0; }
-  /// Of them, the one that comes first; -1 if all are finite.
+  /// The first element that is not finite; -1 if all are.
   std::int64_t first() const { return inf < 0 || (nan >= 0 && nan < inf) ? nan : inf; }
 };
 
-/// Integers are finite.
+/// Integers are always finite.
 FiniteCheck checkFinite(const TensorType& type, const void* elements);
 
 }  // namespace sluice::runtime

@@ -1,5 +1,5 @@
-// What a Reduction does with the operands of all replicas. A part is one of as many equal runs of
-// elements as there are replicas, the last ones padded with zeros.
+// What a Reduction does with the operands of all replicas. The elements are divided into as many
+// equal parts as there are replicas; the last parts are padded with zeros.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace sluice::runtime {
 
-/// The bytes of a whole that are a replica's part of it; less than a part where it ends.
+/// The bytes of a replica's part in a whole; the last parts may be shorter or empty.
 struct Part {
   std::size_t begin = 0;
   std::size_t bytes = 0;
 };
 Part partOf(std::size_t wholeBytes, std::size_t partBytes, std::size_t replica);
 
-/// `sources` are the operands by replica; afterwards where the terms of a sum begin. Gives the
-/// number of elements that were added up.
+/// `sources` holds the operands by replica; afterwards, the places where the terms of the sum
+/// begin. Returns the number of elements that were added.
 std::int64_t reduce(device::Queue& queue,
                     const program::Reduction& reduction,
                     std::span<device::Address> sources,

@@ -1,5 +1,5 @@
-// RemoteLinks: a limited bandwidth between the devices and remote memory. Each device has one way
-// in and one way out; transfers on one way follow each other.
+// RemoteLinks: a limited bandwidth between the devices and remote memory. Each device has one link
+// in and one link out; transfers on one link follow each other.
 #pragma once
 
 #include <chrono>
@@ -17,17 +17,17 @@ class RemoteLinks {
   using Clock = std::chrono::steady_clock;
   enum class Direction : std::uint8_t { In, Out };
 
-  /// Bytes per second of each way; 0: not limited.
+  /// `bandwidth` is in bytes per second for each link; 0: not limited.
   explicit RemoteLinks(double bandwidth) : bandwidth_(bandwidth) {}
 
-  /// Sleeps until a transfer that began at `begin` would have passed, after those that its way has
-  /// taken on before, or until interrupt().
+  /// Sleeps until a transfer that began at `begin` would be done, after all earlier transfers on
+  /// its link, or until interrupt().
   void pass(std::size_t replica,
             std::int32_t device,
             Direction direction,
             std::size_t bytes,
             Clock::time_point begin);
-  /// A step ends early: nobody sleeps any more, until a new one begins.
+  /// A step ends early: all sleeps end, and none begins until begin() is called for a new step.
   void interrupt();
   void begin();
 

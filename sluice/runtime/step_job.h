@@ -1,5 +1,5 @@
-// StepJob: one step of a loaded Program while the Engine's threads run it, and what its tasks do.
-// Private to the runtime module.
+// StepJob: one step of a loaded Program while the Engine's threads run it, and the work of its
+// tasks. Private to the runtime module.
 #pragma once
 
 #include <atomic>
@@ -16,20 +16,20 @@
 
 namespace sluice::runtime {
 
-/// Lanes, segments and addresses are those of all replicas, one replica behind the other.
+/// Lanes, segments and addresses are those of all replicas, one replica after the other.
 struct StepJob {
   const program::Program* program = nullptr;
   std::span<const std::unique_ptr<LaneRun>> lanes;
-  std::span<const std::unique_ptr<PreparedSegment>> segments;  ///< or, if it is checked:
+  std::span<const std::unique_ptr<PreparedSegment>> segments;  ///< or, if the program is checked:
   std::span<const std::unique_ptr<CheckedSegment>> checked;
   std::span<const device::Address> addresses;
   std::span<ModelState* const> states;  ///< by replica
   RemoteLinks* links = nullptr;
   const StepArgs* args = nullptr;
   const WrittenState* written = nullptr;
-  const std::atomic<bool>* stopped = nullptr;  ///< the step is given up
+  const std::atomic<bool>* stopped = nullptr;  ///< the step was aborted
   std::atomic<bool>* wrote = nullptr;          ///< set before the first write of state
-  bool workersServeHost = false;               ///< its callbacks do not block
+  bool workersServeHost = false;               ///< the host's callbacks do not block
 
   std::size_t replicas() const { return states.size(); }
   LaneClass classOf(const LaneRun& lane) const {
@@ -41,12 +41,12 @@ struct StepJob {
   }
 };
 
-/// Room that a thread needs for the tasks that it runs.
+/// Memory that a thread needs for the tasks that it runs.
 struct TaskRoom {
-  std::vector<device::Address> sources;  ///< what a sum over replicas reads
+  std::vector<device::Address> sources;  ///< the operands of a sum over replicas
 };
 
-/// Gives the work of a lane's task to its queue, in the thread that has claimed the lane; `count`
+/// Gives the work of a lane's task to its queue, in the thread that has claimed the lane. `count`
 /// tasks were issued before it.
 void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& room);
 

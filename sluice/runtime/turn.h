@@ -1,8 +1,8 @@
-// Turn: the right to use a model's devices and state, one caller at a time. Callers get it in the
-// order in which they asked. A thread that has it may take it again. A call that goes on in another
-// thread hands it over with a Baton. The threads that run a step for whoever has the turn are
-// marked (Work): what they call must not wait for the turn, because the step waits for them.
-// A call that has the turn can be cancelled from any thread; a scope around calls is none.
+// Turn: the right to use a model's devices and state, for one caller at a time. Callers get it in
+// the order in which they asked. A thread that has the turn may take it again. A call that
+// continues in another thread hands the turn over with a Baton. The threads that run a step for the
+// owner of the turn are marked (Work): they must not wait for the turn, because the step waits for
+// them. A call that has the turn can be cancelled from any thread; a scope around calls cannot.
 #pragma once
 
 #include <atomic>
@@ -20,20 +20,21 @@ namespace sluice::runtime {
 
 class Turn {
  public:
-  /// Has the turn for as long as it lives.
+  /// Has the turn as long as it lives.
   class Hold {
    public:
-    /// A call. Waits. Throws InvalidArgument in a thread that works for the turn's owner. `caller`
-    /// tells calls apart for cancel(); of calls within a call the first one counts.
+    /// Begins a call; blocks until it has the turn. Throws InvalidArgument in a thread that works
+    /// for the turn's owner. `caller` identifies the call for cancel(); of nested calls the
+    /// outermost one counts.
     explicit Hold(std::shared_ptr<Turn> turn, const void* caller = nullptr);
-    /// The same for a scope around calls: there is nothing to cancel between them.
+    /// Same as above, for a scope around calls; between the calls there is nothing to cancel.
     static Hold scope(std::shared_ptr<Turn> turn);
     ~Hold();
     Hold(Hold&& other) noexcept = default;
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
     Hold& operator=(Hold&&) = delete;
-    /// Whether its thread has the turn by this one alone.
+    /// Whether this is the only hold of the turn.
     bool isOnly() const;
 
    private:
@@ -44,39 +45,39 @@ class Turn {
     Kind kind_ = Kind::Call;
   };
 
-  /// The turn on its way from one thread to another; gives it back if nobody took it on.
+  /// The turn on its way from one thread to another; it is released if no thread took it.
   class Baton {
    public:
     ~Baton();
     Baton(const Baton&) = delete;
     Baton& operator=(const Baton&) = delete;
-    /// The calling thread has the turn from now on.
+    /// Gives the turn to the calling thread.
     Hold takeOn();
 
    private:
     friend class Turn;
     explicit Baton(std::shared_ptr<Turn> turn) : turn_(std::move(turn)) {}
-    std::shared_ptr<Turn> turn_;  // null: taken on
+    std::shared_ptr<Turn> turn_;  // null: a thread has taken it
   };
 
-  /// Work for the owner of a turn.
+  /// A mark on a thread that works for the owner of a turn.
   struct Mark {
     const Turn* turn = nullptr;
-    std::uint64_t tenure = 0;  ///< of the owner; 0: whoever it is
+    std::uint64_t tenure = 0;  ///< of the owner; 0: any owner
   };
 
-  /// Marks the calling thread as one that works for the owners of these turns: of the one whose
-  /// step it runs, and of those whose steps wait for that one. The list must outlive the mark.
+  /// Marks the calling thread as one that works for the owners of these turns: the owner whose step
+  /// it runs, and the owners whose steps wait for that step. The list must outlive the mark.
   class Work {
    public:
     explicit Work(std::span<const Mark> marks);
     ~Work();
     Work(const Work&) = delete;
     Work& operator=(const Work&) = delete;
-    /// Of the calling thread.
+    /// The marks of the calling thread.
     static std::span<const Mark> current();
-    /// For a thread that the calling one starts and may leave alone: the marks end with the tenure
-    /// of those who own the turns now.
+    /// Marks for a thread that the calling thread starts and may leave alone: they end when the
+    /// current owners of the turns give them up.
     static std::vector<Mark> handedOn();
 
    private:
@@ -88,15 +89,15 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  /// `hold` must be a call and the only one of its thread.
+  /// Hands the turn over; `hold` must be a call and the only hold of its thread.
   static std::shared_ptr<Baton> handOver(Hold hold);
-  /// Whether the calling thread works for the owner, who waits for it.
+  /// Whether the owner waits for the calling thread, because the thread works for it.
   bool isWaitingForThisThread() const;
-  /// How many callers wait.
+  /// The number of callers that wait.
   std::uint64_t waiting() const;
 
-  /// Cancels the call of this caller that has the turn; false: there is none. The call sees it in
-  /// isCancelled, and `stop` is called, by the cancelling thread, while the call cannot end.
+  /// Cancels this caller's call if it has the turn; returns false if there is none. The call sees
+  /// it in isCancelled, and the cancelling thread calls `stop` while the call cannot end.
   bool cancel(const void* caller);
   bool isCancelled() const { return cancelled_.load(); }
   void onCancel(std::function<void()> stop);
@@ -109,14 +110,14 @@ class Turn {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::uint64_t next_ = 0;        // the number that the next caller gets
-  std::uint64_t serving_ = 0;     // whose turn it is
-  std::thread::id owner_;         // of the turn; nobody's while it is handed over
+  std::uint64_t serving_ = 0;     // the number of the caller that has the turn
+  std::thread::id owner_;         // none while the turn is handed over
   int depth_ = 0;                 // how often the owner has taken it
-  int calls_ = 0;                 // of them
+  int calls_ = 0;                 // how many of these are calls
   std::uint64_t tenure_ = 0;      // a number that no other owner of any turn has
   const void* caller_ = nullptr;  // of the first call
   std::function<void()> stop_;
-  std::atomic<bool> cancelled_{false};  // of the call that has the turn; written under the mutex
+  std::atomic<bool> cancelled_{false};  // for the current call; written under the mutex
 };
 
 }  // namespace sluice::runtime

@@ -1,5 +1,5 @@
-// What of a model's state a program writes: what has to be put back when a step of it fails.
-// Accumulators do not count: every round begins them anew.
+// The part of a model's state that a program writes and that must be restored if one of its steps
+// fails. Accumulators do not count, because every round starts them again.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace sluice::runtime {
 
 struct WrittenSlice {
   std::string variable;
-  std::int32_t device = 0;  ///< or program::kRemote
+  std::int32_t device = 0;  ///< a device, or program::kRemote
   std::size_t offset = 0;   ///< in the state of the device
   std::size_t bytes = 0;
 };
@@ -22,8 +22,8 @@ struct WrittenSlice {
 struct WrittenState {
   std::vector<WrittenSlice> slices;
   std::size_t bytes = 0;        ///< of all slices
-  std::vector<bool> segments;   ///< which of the program's write one
-  std::vector<bool> transfers;  ///< the same
+  std::vector<bool> segments;   ///< by segment: whether it writes a slice
+  std::vector<bool> transfers;  ///< by transfer: the same
 };
 
 WrittenState writtenState(const program::Program& program, const program::StatePlan& plan);

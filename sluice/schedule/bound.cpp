@@ -1,7 +1,7 @@
-// heads[k][s]: no piece (k, s, m) can start earlier, because all pieces before it in the same
-// micro-batch take that long; tails likewise for what follows its end. A device cannot start before
-// the smallest head of its forward pieces, does all its work, and whatever piece it ends with has
-// its tail still to come.
+// A lower bound of the makespan. heads[k][s] is the earliest start of a piece (k, s, m): all pieces
+// before it in the same micro-batch take that long. tails[k][s] is the time that the pieces after
+// it take. A device cannot start before the smallest head of its forward pieces, then it does all
+// its work, and after its last piece the tail of that piece is still to come.
 #include <algorithm>
 #include <array>
 

@@ -1,7 +1,8 @@
-// Interleaved looks for rotations of the list of devices that never meet: with d the device of
-// each step, micro-batches that start `lag` apart meet when d[t] = d[t + lag] for some t. Whether
-// two rotations meet depends on their lag only, so a set of rotations is a clique of a circulant
-// graph, and the first largest one holds 0.
+// For Interleaved, this file searches for rotations of the list of devices that never meet. Let
+// d[t] be the device of step t. Two micro-batches that start `lag` steps apart meet if d[t] = d[t +
+// lag] for some t. Whether two rotations meet depends only on their lag, so a set of rotations that
+// never meet is a clique of a circulant graph, and the lexicographically first of the largest sets
+// contains 0.
 //
 //   d = 0 1 1 0, lag 2:   0 1 1 0 0 1 1 0
 //                             0 1 1 0 0 1    never the same device: overlap 2, starts 0 2 4 6

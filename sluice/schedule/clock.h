@@ -1,6 +1,6 @@
-// When a micro-batch enters a lock-step pipeline and in which cycle a stage works on it. The cycle
-// tables and the orders of Sequential, Grouped, Interleaved and Popart are two readings of it.
-// Internal to the module.
+// Clock says when a micro-batch enters a lock-step pipeline and in which cycle a stage works on it.
+// Both the cycle tables and the orders of Sequential, Grouped, Interleaved and Popart are derived
+// from it. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace sluice::schedule {
 
 struct Clock {
-  std::vector<std::int32_t> offsets;  ///< of the micro-batches of one period, ascending
+  std::vector<std::int32_t> offsets;  ///< start of each micro-batch of one period, ascending
   std::int32_t steps = 1;             ///< steps of a micro-batch; also the length of a period
   bool merged = false;                ///< the last slot runs both passes in one step
 
@@ -28,7 +28,7 @@ struct Clock {
   }
 };
 
-/// Throws InvalidArgument for a kind that has no lock-step form.
+/// Throws InvalidArgument if the kind has no lock-step form.
 Clock clockOf(PipelineKind kind, const Layout& layout);
 
 }  // namespace sluice::schedule

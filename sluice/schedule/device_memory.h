@@ -1,10 +1,11 @@
-// What one device of the list scheduler holds, and whether another piece may start. Internal to
-// the module.
+// The memory that one device of the list scheduler holds; it decides whether another piece may
+// start. Internal to the module.
 //
-// Why it cannot get stuck: with m the oldest micro-batch that still has backward work on the
-// device, room for a whole micro-batch is kept beside the activations of the later ones, so m can
-// always go on here; the oldest micro-batch of the whole pipeline therefore can go on everywhere.
-// Weight parts wait for nothing, so what they hold can be freed whenever it stands in the way.
+// The scheduler cannot get stuck. Let m be the oldest micro-batch that still has backward work on
+// the device. Beside the activations of later micro-batches, the device keeps room for one whole
+// micro-batch, so m can always continue here. Therefore the oldest micro-batch of the whole
+// pipeline can continue on every device. Weight parts wait for nothing, so the bytes they hold can
+// be freed whenever they are needed.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +27,11 @@ class DeviceMemory {
   /// The stage of the oldest micro-batch's next forward piece; -1 if all have started.
   std::int32_t oldestNextForward() const;
 
-  /// Whether a forward piece keeps the limits and leaves the oldest micro-batch its room.
+  /// Whether a forward piece respects the limits and leaves enough room for the oldest micro-batch.
   bool admits(const Piece& forward) const;
-  /// Whether the bytes a piece takes at its start are free right now.
+  /// Whether the bytes that a piece takes at its start are free now.
   bool fits(const Piece& piece) const;
-  /// Whether a weight part would make room for a forward piece that is not admitted.
+  /// Whether the stash limit is reached, so that a weight part would make room for a forward piece.
   bool stashIsFull() const { return stashed_ >= stashLimit_; }
 
   void start(const Piece& piece);
@@ -51,12 +52,12 @@ class DeviceMemory {
   std::int64_t byteCap_ = kNoLimit;
   std::int64_t forwardLimit_ = kNoLimit;
   std::int64_t stashLimit_ = kNoLimit;
-  std::int64_t microBatchPeak_ = 0;   ///< least bytes in which one micro-batch can run alone
+  std::int64_t microBatchPeak_ = 0;   ///< fewest bytes in which one micro-batch can run alone
   std::int64_t microBatchBytes_ = 0;  ///< activations of one micro-batch
   std::int64_t held_ = 0;
   std::int64_t laterActivations_ = 0;  ///< held by micro-batches after the oldest
   std::int64_t oldestHeld_ = 0;        ///< activations held by the oldest micro-batch
-  std::int64_t oldestToCome_ = 0;      ///< activations of its forward pieces still to start
+  std::int64_t oldestToCome_ = 0;      ///< activations of its forward pieces that have not started
   std::int64_t forwards_ = 0;
   std::int64_t stashed_ = 0;
   std::int32_t oldest_ = 0;

@@ -1,4 +1,4 @@
-// A checked PipelineProblem with its defaults filled in: what all schedulers of this module read.
+// A checked PipelineProblem with its defaults filled in; all schedulers of this module read it.
 // Internal to the module.
 #pragma once
 
@@ -10,27 +10,27 @@
 
 namespace sluice::schedule {
 
-/// The row of a kind in tables by kind: 0 forward, 1 backward or its input part, 2 weight part.
+/// The row of a kind in tables: 0 forward, 1 backward or its input part, 2 weight part.
 constexpr std::size_t rowOf(WorkKind kind) {
   return kind == WorkKind::Forward ? 0 : kind == WorkKind::BackwardWeight ? 2 : 1;
 }
 
-/// One piece of work before it has times.
+/// One piece of work, before it has times.
 struct Piece {
   WorkKind kind = WorkKind::Forward;
   std::int32_t stage = 0;
   std::int32_t microBatch = 0;
 };
 
-/// Per device, in the order it runs.
+/// The pieces of each device, in the order in which it runs them.
 using Orders = std::vector<std::vector<Piece>>;
 
 class Layout {
  public:
-  /// Throws InvalidArgument for problems that make no sense.
+  /// Throws InvalidArgument for an invalid problem.
   Layout(const PipelineProblem& problem, bool splitBackward);
 
-  /// The same with all stages as costly as their mean.
+  /// Returns the same layout with the mean cost for every stage.
   Layout evened() const;
 
   std::int32_t numStages() const { return static_cast<std::int32_t>(device_.size()); }
@@ -39,13 +39,13 @@ class Layout {
   std::int32_t numUsedDevices() const { return usedDevices_; }
   std::int32_t microBatches() const { return microBatches_; }
   bool training() const { return training_; }
-  /// Whether the backward pass is in two parts; never for inference.
+  /// Whether the backward pass is split into two parts; never true for inference.
   bool split() const { return split_; }
-  /// Kinds of pieces a stage has, in the order of their rows.
+  /// The kinds of pieces that a stage has, in the order of their rows.
   const std::vector<WorkKind>& kinds() const { return kinds_; }
-  /// Steps of a micro-batch through the lock-step pipeline: slots, twice when training.
+  /// Number of steps of a micro-batch in the lock-step pipeline: the slots, twice when training.
   std::int32_t numSteps() const { return training_ ? 2 * numSlots() : numSlots(); }
-  /// The step in which a stage runs; the weight part of a split runs in the step of its input part.
+  /// The step in which a stage runs; a weight part runs in the same step as its input part.
   std::int32_t stepOf(WorkKind kind, std::int32_t stage) const {
     return kind == WorkKind::Forward ? slot(stage) : 2 * numSlots() - 1 - slot(stage);
   }
@@ -55,12 +55,12 @@ class Layout {
   const std::vector<std::int32_t>& stagesOfSlot(std::int32_t s) const {
     return stagesOfSlot_[index(s)];
   }
-  /// Ascending.
+  /// The stages of the device, ascending.
   const std::vector<std::int32_t>& stagesOfDevice(std::int32_t d) const {
     return stagesOfDevice_[index(d)];
   }
   std::int32_t mostStagesOfADevice() const { return mostStages_; }
-  /// The place of a stage in the list of its device.
+  /// The position of a stage in the list of its device.
   std::int32_t positionOnDevice(std::int32_t stage) const { return position_[index(stage)]; }
   const StageCost& cost(std::int32_t stage) const { return costs_[index(stage)]; }
   const StageBytes& bytes(std::int32_t stage) const { return bytes_[index(stage)]; }
@@ -71,7 +71,7 @@ class Layout {
   bool hasByteCap() const { return !byteCap_.empty(); }
   std::int64_t byteCap(std::int32_t d) const { return byteCap_[index(d)]; }
 
-  /// Dense number of a piece, for tables over all pieces.
+  /// A dense number of a piece, for tables over all pieces.
   std::size_t id(WorkKind kind, std::int32_t stage, std::int32_t microBatch) const {
     return (rowOf(kind) * device_.size() + index(stage)) * index(microBatches_) + index(microBatch);
   }
@@ -89,7 +89,7 @@ class Layout {
       eachInSlot(slot(stage) + 1, [&](std::int32_t other) { visit(kind, other); });
     }
   }
-  /// Calls visit(kind, stage) for every piece of the same micro-batch that waits for it.
+  /// Calls visit(kind, stage) for every piece of the same micro-batch that waits for this one.
   template <class Visit>
   void eachAfter(WorkKind kind, std::int32_t stage, Visit visit) const {
     if (kind == WorkKind::Forward) {

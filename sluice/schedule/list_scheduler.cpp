@@ -1,7 +1,7 @@
-// Every stage and kind has a counter of micro-batches that have arrived (all predecessors have
-// ended and their data is here) and one of those that have started; the difference is ready. Ready
-// stages lie in one heap per device and kind, so a decision costs the logarithm of the stages of a
-// device, and every piece causes one arrival, one decision and one end.
+// Every stage and kind has two counters: micro-batches that have arrived (all predecessors have
+// ended and their data is here) and micro-batches that have started. If they differ, a piece is
+// ready. Each device has one heap of ready stages per kind, so a decision takes time logarithmic in
+// the number of its stages. Every piece causes one arrival, one decision and one end.
 #include "sluice/schedule/list_scheduler.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Builds orders by running the pipeline on a clock of events and letting every free device choose
-// among the pieces that are ready, within limits on what it holds. Internal to the module.
+// Builds orders by an event-driven simulation of the pipeline: every free device chooses among its
+// ready pieces, within limits on what it holds. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@ namespace sluice::schedule {
 
 /// How a free device chooses.
 struct ListPolicy {
-  /// Micro-batches that pass a stage together before the device turns to its next stage.
+  /// Number of micro-batches that pass a stage before the device turns to its next stage.
   std::int32_t group = 1;
-  /// Of a ready backward and a ready forward piece the backward one goes first.
+  /// If a backward and a forward piece are ready, the backward piece goes first.
   bool backwardFirst = true;
   /// An idle device runs a weight part only if it ends before the next piece is known to arrive.
   bool fillOnlyGaps = false;
-  /// Keeps less room for the oldest micro-batch: fills a byte cap better, but may get stuck.
+  /// Keeps less room for the oldest micro-batch: uses a byte cap better, but may get stuck.
   bool tightReserve = false;
-  /// Not 0: seed of random exceptions to the rules above. Now and then the other kind goes first,
-  /// or a device waits for a piece that is known to arrive.
+  /// If not 0, the seed of random exceptions to the rules above: now and then the other kind goes
+  /// first, or a device waits for a piece that is known to arrive.
   std::uint32_t seed = 0;
-  /// Per device, empty for none: most forward pieces whose backward piece has not ended. The oldest
-  /// micro-batch of a device is always let through.
+  /// Maximum number of forward pieces whose backward piece has not ended, per device; empty: no
+  /// limit. The oldest micro-batch of a device may always continue.
   std::vector<std::int64_t> forwardLimit = {};
-  /// Per device, empty for none: most forward pieces whose last piece has not ended.
+  /// Maximum number of forward pieces whose last piece has not ended, per device; empty: no limit.
   std::vector<std::int64_t> stashLimit = {};
 };
 
-/// Orders within the byte cap of the layout, or nothing if a tight reserve got stuck. Throws
-/// InvalidArgument if a device cannot hold a single micro-batch.
+/// Returns orders within the byte cap of the layout, or nullopt if a tight reserve got stuck.
+/// Throws InvalidArgument if a device cannot hold a single micro-batch.
 std::optional<Orders> listOrders(const Layout& layout, const ListPolicy& policy);
 
 }  // namespace sluice::schedule

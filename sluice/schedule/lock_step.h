@@ -1,7 +1,8 @@
-// The lock-step view of a pipeline: which stage of which micro-batch a device holds in which cycle,
-// how many micro-batches the original systems ask for, and how deep their queues are. Sequential,
-// Grouped, Interleaved and Popart have it; the other kinds throw InvalidArgument here. Orders run
-// event-driven (pipeline.h) and need none of these rules: the caller decides what is an error.
+// The lock-step view of a pipeline: which stage of which micro-batch a device runs in which cycle,
+// how many micro-batches the original systems require, and how deep their queues are. Only
+// Sequential, Grouped, Interleaved and Popart have this view; the functions below throw
+// InvalidArgument for other kinds. Orders run event-driven (pipeline.h) and need none of these
+// rules: the caller decides what is an error.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 namespace sluice::schedule {
 
 /// One stage at work. Popart numbers the stages of both passes in one sequence, in which the last
-/// forward and the first backward stage are one: its cells say 'S', those of others 'F' or 'B'.
+/// forward stage is also the first backward stage: its cells have the letter 'S', those of other
+/// kinds 'F' or 'B'.
 struct Cell {
   char letter = 'F';
   std::int32_t stage = 0;
@@ -25,23 +27,24 @@ struct Cell {
 struct CycleTable {
   PipelineKind kind = PipelineKind::Sequential;
   std::int32_t cycles = 0;
-  /// [device][cycle]: what the device runs in the cycle, in this order; mostly none or one.
+  /// [device][cycle]: the cells that the device runs in the cycle, in order; usually none or one.
   std::vector<std::vector<std::vector<Cell>>> devices;
 };
 
-/// All cells of the problem's micro-batches. Costs and bytes do not matter.
+/// All cells for the micro-batches of the problem. Costs and bytes do not matter.
 CycleTable cycleTable(PipelineKind kind, const PipelineProblem& problem);
 
-/// The cells of one cycle as the tables of the guides write them: "F0(3) B0(0)", "-" for none.
+/// The cells of one cycle as text: "F0(3) B0(0)", "-" for none.
 std::string cellText(const std::vector<Cell>& cells);
 
-/// The cycles before the last stage first runs, from then until the first stage last runs, and
-/// after that; main may be 0. In Grouped and Popart all stages run in every cycle of main.
+/// The cycles before the last stage first runs (fill), from then until the first stage last runs
+/// (main), and after that (flush); main may be 0. In Grouped and Popart all stages run in every
+/// cycle of main.
 struct CyclePhases {
   std::int32_t fill = 0;
   std::int32_t main = 0;
   std::int32_t flush = 0;
-  std::int32_t allDevicesBusy = 0;  ///< cycles in which every device that has stages works
+  std::int32_t allDevicesBusy = 0;  ///< cycles in which every device with stages works
   double rampShare = 0;             ///< share of the cycles in which a given stage does not run
 };
 CyclePhases cyclePhases(PipelineKind kind, const PipelineProblem& problem);
@@ -53,24 +56,24 @@ struct CountRule {
 };
 CountRule countRule(PipelineKind kind, const PipelineProblem& problem);
 
-/// Why the original system would refuse the problem's number of micro-batches; nothing if it would
-/// not.
+/// Why the original system would refuse this number of micro-batches; nullopt if it accepts it.
 std::optional<std::string> countObjection(PipelineKind kind, const PipelineProblem& problem);
 
-/// Per stage: entries of the queue between the forward and the backward pass, that is micro-batches
-/// whose forward cycle lies strictly between the two cycles of another.
+/// Per stage, the number of entries of the queue between the forward and the backward pass: the
+/// micro-batches whose forward cycle lies strictly between the two cycles of another micro-batch.
 std::vector<std::int32_t> fifoDepths(PipelineKind kind, const PipelineProblem& problem);
 
-/// Per stage: most micro-batches between their forward and their backward cycle, both included.
+/// Per stage, the most micro-batches between their forward and backward cycles, both included.
 std::vector<std::int32_t> inFlight(PipelineKind kind, const PipelineProblem& problem);
 
-/// Per stage: entries of PopART's stash, the cycles from the stage to its backward pass inclusive;
-/// 0 where both passes run in one cycle.
+/// Per stage, the number of entries of PopART's stash: the cycles from the stage to its backward
+/// pass, both included; 0 if both passes run in one cycle.
 std::vector<std::int32_t> stashEntries(const PipelineProblem& problem);
 
-/// The largest set of rotations of a list of devices (one entry per step, the devices that work in
-/// it) of which no two ever hold one device in the same step; of several the lexicographically
-/// first. Micro-batch m starts at steps * (m / n) + rotation[m % n].
+/// `devicesOfStep` lists the devices that work in each step. Returns the largest set of rotations
+/// of this list such that no two rotations use the same device in the same step; of several such
+/// sets, the lexicographically first. Micro-batch m starts at steps * (m / n) + rotation[m % n],
+/// where n is the size of the set.
 std::vector<std::int32_t> overlapRotations(
     const std::vector<std::vector<std::int32_t>>& devicesOfStep);
 

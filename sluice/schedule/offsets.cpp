@@ -1,10 +1,11 @@
 // Best fit by decreasing size: the largest buffers are placed first, each into the smallest gap
-// between the already placed buffers whose lifetimes meet its own.
+// between the already placed buffers that live at the same time.
 //
-//   bytes ^   +-----+                A placed first, then C; B fits under C's
-//         |   |  A  |  +--+          neighbour because B and C never live
-//         |   |     |  |C |          together.
-//         +---+-----+--+--+--> time
+//   bytes ^     +-----------+       A is placed first, at offset 0. C lives at the same time
+//         |     |     C     |       as A, so it is placed above A. B lives after A, so it fits
+//         |  +--+----+------+       into the gap below C.
+//         |  |   A   |  B   |
+//         +--+-------+------+--> time
 #include "sluice/schedule/offsets.h"
 
 #include <algorithm>

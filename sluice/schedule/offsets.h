@@ -1,6 +1,6 @@
-// Places buffers with known lifetimes in one arena: integers in, integers out. Two buffers whose
-// lifetimes meet never overlap; the arena is as small as the heuristic finds, and the result says
-// how far that is from the bound no placement can beat.
+// Places buffers with known lifetimes in one arena: integers in, integers out. Two buffers that
+// live at the same time never overlap. The arena is as small as the heuristic finds; the result
+// also gives a lower bound that no placement can beat.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace sluice::schedule {
 
-/// Live in [begin, end) of a discrete time that comes round again: with begin > end, from begin on
-/// and, in the next round, until end.
+/// A buffer that lives in [begin, end) of a discrete time that repeats in rounds. If begin > end,
+/// it lives from begin to the end of the round and, in the next round, until end.
 struct Lifetime {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -34,12 +34,12 @@ struct Lifetime {
 
 struct OffsetPlan {
   std::vector<std::size_t> offsets;
-  std::size_t peak = 0;        ///< bytes of the arena
+  std::size_t peak = 0;        ///< size of the arena in bytes
   std::size_t lowerBound = 0;  ///< most bytes alive at one time
-  std::size_t looks = 0;       ///< pieces of taken memory that were looked at: the work it was
+  std::size_t looks = 0;       ///< examined pieces of taken memory: a measure of work
 };
 
-/// Offsets are multiples of `alignment`.
+/// Places all buffers at offsets that are multiples of `alignment`.
 OffsetPlan planOffsets(std::span<const Lifetime> buffers, std::size_t alignment);
 
 }  // namespace sluice::schedule

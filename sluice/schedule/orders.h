@@ -1,13 +1,13 @@
-// Orders that follow from a rule: every piece gets a place in one list over all devices that
-// respects the dependencies, and a device runs its part of that list. Such orders cannot deadlock.
-// Weight parts of a split backward pass are left out. Internal to the module.
+// Orders that follow from a rule. Every piece gets a position in one list over all devices that
+// respects the dependencies, and each device runs its part of that list, so such orders cannot
+// deadlock. Weight parts of a split backward pass are left out. Internal to the module.
 #pragma once
 
 #include "sluice/schedule/layout.h"
 
 namespace sluice::schedule {
 
-/// Sequential, Grouped, Interleaved, Popart: by the cycles of the lock-step pipeline.
+/// For Sequential, Grouped, Interleaved and Popart: by the cycles of the lock-step pipeline.
 Orders lockStepOrders(PipelineKind kind, const Layout& layout);
 Orders gpipeOrders(const Layout& layout);
 Orders oneForwardOneBackwardOrders(const Layout& layout);

@@ -1,5 +1,5 @@
-// The order of phased execution: every device runs a phase for all micro-batches before it goes on
-// to the next, so that what the phase needs is loaded once.
+// The order of phased execution: every device runs a phase for all micro-batches before it starts
+// the next phase, so that the data of a phase is loaded once.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace sluice::schedule {
 
-/// `phaseOfStage` counts from 0 and never falls. Unless `separateBackward`, the last phase runs
-/// both passes of a micro-batch before it begins the next.
+/// `phaseOfStage` starts at 0 and never decreases. Unless `separateBackward` is set, the last phase
+/// runs both passes of a micro-batch before it starts the next micro-batch.
 PipelineSchedule schedulePhases(const PipelineProblem& problem,
                                 std::span<const std::int32_t> phaseOfStage,
                                 bool separateBackward);

@@ -1,5 +1,6 @@
-// Branch and bound over the order in which pieces start: any ready piece of any device may be next
-// if it starts no earlier than the last one, so every schedule without needless waiting is met.
+// Branch and bound over the order in which pieces start. Any ready piece of any device may be next
+// if it starts no earlier than the piece before it, so the search covers every schedule without
+// needless waiting.
 #include <algorithm>
 #include <array>
 #include <set>

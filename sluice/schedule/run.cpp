@@ -1,6 +1,6 @@
-// A device advances through its order until its next piece waits for one that has not run; each
-// piece that ends wakes the devices of the pieces that follow it. Every piece is looked at once
-// when it runs and once for every device it stops, so the whole is linear in pieces.
+// A device advances through its order until its next piece waits for a piece that has not run. Each
+// piece that ends wakes the devices of the pieces that follow it. A piece is examined once when it
+// runs and once for every device that waits for it, so the total is linear in pieces.
 #include "sluice/schedule/run.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Runs orders on a clock of events and measures the result. Internal to the module.
+// Runs orders in an event-driven simulation and measures the result. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace sluice::schedule {
 
-/// Every piece starts when its device and its predecessors are done. Fills everything but `kind`
+/// Starts every piece when its device and its predecessors are done. Fills everything but `kind`
 /// and `bound`. Throws InternalError if the orders deadlock.
 PipelineSchedule runOrders(const Layout& layout, const Orders& orders);
 
-/// All micro-batches of the layout one behind the other, each as the single one of `one`.
+/// Runs all micro-batches of the layout one after the other; `one` is the schedule of each.
 PipelineSchedule repeatSchedule(const Layout& layout, const PipelineSchedule& one);
 
 }  // namespace sluice::schedule

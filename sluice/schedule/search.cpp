@@ -1,7 +1,7 @@
-// A list schedule is quick and never gets stuck, but which rule is best depends on the costs. The
-// candidates are ordered by how much memory they use, so that of equally long schedules the first
-// is the one to keep. How many are tried depends on the size of the problem: the whole search stays
-// linear in the number of pieces.
+// A list schedule is quick to make and never gets stuck, but the best rule depends on the costs.
+// The candidates are ordered by how much memory they use, so that the first of equally long
+// schedules is the one to keep. The number of candidates depends on the size of the problem, so
+// that the whole search stays linear in the number of pieces.
 #include "sluice/schedule/search.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 namespace sluice::schedule {
 
-/// `bound` ends the search early. Throws InvalidArgument if nothing fits the byte cap.
+/// The search ends early at `bound`. Throws InvalidArgument if nothing fits the byte cap.
 PipelineSchedule searchOrders(PipelineKind kind, const Layout& layout, std::int64_t bound);
 
 }  // namespace sluice::schedule

@@ -1,6 +1,6 @@
-// Synchronisation groups: which devices meet at a barrier before one of them exchanges data. Every
-// device is in one group for exchange between devices and in one for the host and remote memory;
-// patterns differ in how they cut the devices into groups.
+// Synchronisation groups: the devices that meet at a barrier before one of them exchanges data.
+// Every device is in one group for exchanges between devices and in one for the host and remote
+// memory. Patterns differ in how they divide the devices into groups.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 namespace sluice::schedule {
 
 enum class SyncPattern : std::uint8_t {
-  Full,             ///< everybody meets for everything
-  SinglePipeline,   ///< each device alone talks to the host
+  Full,             ///< all devices meet for everything
+  SinglePipeline,   ///< each device communicates with the host alone
   ReplicaAndLadder  ///< even and odd devices take turns
 };
 
-/// Who waits when `device` talks to the host or to remote memory; ascending.
+/// The devices that wait when `device` communicates with the host or remote memory; ascending.
 std::vector<std::int32_t> hostGroup(SyncPattern pattern, std::int32_t device, std::int32_t devices);
 
-/// Who waits when data goes from one device to another; ascending.
+/// The devices that wait when data goes from one device to another; ascending.
 std::vector<std::int32_t> exchangeGroup(SyncPattern pattern,
                                         std::int32_t from,
                                         std::int32_t to,

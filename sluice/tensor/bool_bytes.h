@@ -1,5 +1,5 @@
-// Booleans of files. Readers call this for what they copied from one: files may hold any byte, a
-// bool of C++ is 0 or 1, and reading another one is undefined.
+// Booleans read from files. Every reader calls this on the bytes it copied: a file may hold any
+// byte, but a C++ bool must be 0 or 1, and reading another value is undefined.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// Any byte but 0 is true. Tensors of other types stay as they are.
+/// Makes every nonzero byte 1 (true). Tensors of other types stay as they are.
 inline void normalizeBools(HostTensor& tensor) {
   if (tensor.dtype() != DType::Bool) {
     return;

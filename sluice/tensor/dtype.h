@@ -1,4 +1,4 @@
-// Element types, and the conversions of the two 16-bit floats.
+// Element types, and conversions to and from the two 16-bit floats.
 #pragma once
 
 #include <bit>
@@ -27,7 +27,7 @@ constexpr bool isInteger(DType d) {
   return !isFloat(d) && d != DType::Bool;
 }
 
-/// IEEE binary16, stored; arithmetic happens in float. Rounds to nearest even.
+/// IEEE binary16 as a storage type; arithmetic happens in float. Rounds to nearest even.
 struct Float16 {
   std::uint16_t bits = 0;
   Float16() = default;
@@ -36,7 +36,7 @@ struct Float16 {
   bool operator==(const Float16&) const = default;
 };
 
-/// bfloat16, stored; arithmetic happens in float. Rounds to nearest even.
+/// bfloat16 as a storage type; arithmetic happens in float. Rounds to nearest even.
 struct BFloat16 {
   std::uint16_t bits = 0;
   BFloat16() = default;

@@ -1,5 +1,5 @@
-// A tensor in host memory: row-major, contiguous, 64-byte aligned. Copies share the storage (this
-// is the one place where sharing is visible to users); clone() gives an independent one.
+// A tensor in host memory: row-major, contiguous, 64-byte aligned. Copies share their storage (this
+// is the only place where users can see sharing); clone() makes an independent tensor.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class HostTensor {
   explicit HostTensor(TensorType type);  ///< zero-filled
   HostTensor(DType dtype, Shape shape) : HostTensor(TensorType{dtype, std::move(shape)}) {}
 
-  /// A tensor of T with these values; throws InvalidArgument if the count is not the shape's.
+  /// A tensor of T with these values; throws InvalidArgument if their count is not the shape's.
   template <class T>
   static HostTensor of(Shape shape, std::span<const T> values);
   template <class T>
@@ -30,10 +30,10 @@ class HostTensor {
   static HostTensor scalar(T value) {
     return of<T>(Shape{}, std::span<const T>(&value, 1));
   }
-  /// Over memory that someone else made, of at least the type's bytes: a ring of buffers, a mapped
-  /// file. Whoever holds the tensor holds the memory.
+  /// Wraps existing memory of at least the type's bytes, such as a ring of buffers or a mapped
+  /// file. The tensor and its copies keep the memory alive.
   static HostTensor over(TensorType type, std::shared_ptr<std::byte> storage);
-  /// A tensor of `dtype` filled with one number, converted.
+  /// Makes a tensor filled with `value`, converted to the dtype.
   static HostTensor full(TensorType type, double value);
 
   const TensorType& type() const { return type_; }
@@ -57,13 +57,13 @@ class HostTensor {
             static_cast<std::size_t>(shape().elements())};
   }
 
-  /// Element i (row-major) converted to double, of any dtype.
+  /// Element i (row-major) converted to double; works for every dtype.
   double at(std::int64_t i) const;
   void set(std::int64_t i, double value);
   std::vector<double> toDoubles() const;
 
   HostTensor clone() const;
-  /// The same storage with another shape of as many elements.
+  /// Shares the storage under another shape with as many elements.
   HostTensor reshaped(Shape shape) const;
   /// Rows [first, first + count) of the first dimension, sharing the storage.
   HostTensor rows(std::int64_t first, std::int64_t count) const;
@@ -81,7 +81,7 @@ class HostTensor {
   std::shared_ptr<std::byte> storage_;
 };
 
-/// Converts every element; float to integer truncates toward zero, to bool is != 0.
+/// Converts every element. Float to integer truncates toward zero; to bool means "is not 0".
 HostTensor cast(const HostTensor& tensor, DType dtype);
 
 }  // namespace sluice

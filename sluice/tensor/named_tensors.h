@@ -1,4 +1,4 @@
-// Tensors by name: the inputs and outputs of a model, a state dictionary, what a file holds.
+// Tensors by name: the inputs and outputs of a model, a state dictionary, the content of a file.
 #pragma once
 
 #include <functional>

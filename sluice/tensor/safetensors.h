@@ -1,8 +1,9 @@
-// safetensors files: tensors by name and a map of texts, the format in which PyTorch's users
-// exchange weights. Eight bytes with the length of the header (little-endian), the header (JSON:
-// type, shape and byte range of every tensor), then the elements without gaps.
+// Reads and writes safetensors files, in which PyTorch users exchange weights. A file holds tensors
+// by name and a map of texts. It consists of the length of the header (eight bytes, little-endian),
+// the header (JSON with the type, shape and byte range of every tensor) and the elements without
+// gaps.
 //
-// Files may come from anywhere: what is read is checked in full before memory is taken for it.
+// Files may come from anywhere: their content is checked in full before memory is allocated for it.
 #pragma once
 
 #include <filesystem>
@@ -22,18 +23,18 @@ struct SafeTensors {
   Metadata metadata = {};
 };
 
-/// Reads a whole file. Throws FileError naming the file and what is wrong with it: missing, cut
-/// off, a header that is too long, no JSON or not of this format, an unknown type, a name that
-/// comes twice, byte ranges that overlap, leave a gap, lie outside or do not fit the shape.
+/// Reads a whole file. Throws FileError naming the file and its defect: the file is missing or cut
+/// off; the header is too long, not JSON or not of this format; a type is unknown; a name appears
+/// twice; or byte ranges overlap, leave a gap, lie outside or do not match the shape.
 SafeTensors readSafeTensors(const std::filesystem::path& path);
-/// Parses the bytes of a file; `name` is for messages.
+/// Parses the bytes of a file; `name` appears in messages.
 SafeTensors parseSafeTensors(std::string_view bytes, std::string_view name);
 
-/// Replaces or makes the file, which is there whole or not at all. Tensors are aligned to their
-/// elements' size. Throws FileError, and InvalidArgument for a tensor called "__metadata__" or text
+/// Creates or replaces the file atomically (atomic_file.h). Each tensor is aligned to the size of
+/// its elements. Throws FileError, and InvalidArgument for a tensor called "__metadata__" or text
 /// that is not UTF-8.
 void writeSafeTensors(const std::filesystem::path& path, const SafeTensors& content);
-/// The bytes of such a file.
+/// Returns the bytes that such a file holds.
 std::string serializeSafeTensors(const SafeTensors& content);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Shape and TensorType: extents and element type of a tensor. A Shape is checked when it is made
-// (no negative extent, no overflow of the element count), so whoever holds one may multiply.
+// Shape and TensorType: the extents and the element type of a tensor. A Shape is checked when it is
+// made (no negative extent, no overflow of the element count), so products of its extents are safe.
 #pragma once
 
 #include <cstddef>
@@ -38,15 +38,15 @@ class Shape {
     std::int64_t elements = 1;
   };
 
-  /// Null: rank 0. Nobody changes it, so copies share it: graphs of many ops hold and copy a great
-  /// number of shapes.
+  /// Null for rank 0. The extents never change, so copies share them: graphs of many ops hold and
+  /// copy a great number of shapes.
   std::shared_ptr<const Extents> extents_;
 };
 
-/// The NumPy broadcast of two shapes; throws InvalidArgument naming both.
+/// Broadcasts two shapes as NumPy does; throws InvalidArgument naming both.
 Shape broadcast(const Shape& a, const Shape& b);
 
-/// Axis in [-rank, rank) made non-negative; throws InvalidArgument naming the shape.
+/// Maps an axis in [-rank, rank) to [0, rank); throws InvalidArgument otherwise.
 std::int64_t normalizeAxis(std::int64_t axis, std::int64_t rank);
 
 struct TensorType {

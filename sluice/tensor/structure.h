@@ -1,6 +1,7 @@
-// Structure: nested values as functions take and return them: a tensor, a list, parts by name, or
-// nothing. The leaves are host tensors when a model is called, symbolic ones while it is traced and
-// types where only those count. StructureParser (structure_parser.h) makes them of C++ types.
+// Structure: nested values as functions take and return them. A structure is a tensor, a list, a
+// set of named parts, or nothing. Its leaves are host tensors when a model is called, symbolic
+// tensors while it is traced, and types where only types matter. StructureParser
+// (structure_parser.h) converts C++ types to structures.
 #pragma once
 
 #include <algorithm>
@@ -31,23 +32,23 @@ concept StructureOf = std::is_same_v<typename StructureParser<T>::Leaf, Leaf>;
 
 enum class StructureKind : std::uint8_t { Absent, Tensor, List, Named };
 
-/// "nothing", "a tensor", "a list of 2", "parts [a, b]": for messages.
+/// For messages: "nothing", "a tensor", "a list of 2", "parts [a, b]".
 std::string describe(StructureKind kind,
                      std::size_t parts,
                      std::span<const std::string> names = {});
 
-/// "boxes.corners": the path of a part of something.
+/// The path of a part of something, such as "boxes.corners".
 std::string pathOf(std::string_view whole, std::string_view part);
 
 template <class L>
 class Structure {
  public:
-  /// Nothing, as std::nullopt is.
+  /// An absent value, like std::nullopt.
   Structure() = default;
   Structure(std::nullopt_t /*none*/) {}  // NOLINT(google-explicit-constructor)
   // NOLINTNEXTLINE(google-explicit-constructor): a call is given tensors where it takes structures
   Structure(L leaf) : kind_(StructureKind::Tensor), leaf_(std::move(leaf)) {}
-  /// Of any type that has a parser: lists, maps, tuples, optionals, structs.
+  /// Converts any type that has a parser: lists, maps, tuples, optionals, structs.
   template <StructureOf<L> T>
   requires(!std::is_same_v<T, Structure> && !std::is_same_v<T, L>)  //
       Structure(const T& value)  // NOLINT(google-explicit-constructor): as for a tensor
@@ -71,17 +72,17 @@ class Structure {
 
   StructureKind kind() const { return kind_; }
   bool isAbsent() const { return kind_ == StructureKind::Absent; }
-  /// Throws InvalidArgument unless it is one.
+  /// The leaf; throws InvalidArgument unless the structure is a tensor.
   const L& tensor() const {
     require(StructureKind::Tensor, "a tensor");
     return *leaf_;
   }
-  /// Of a list, or in the order of their names.
+  /// The parts of a list, or the named parts in the order of their names.
   const std::vector<Structure>& parts() const { return parts_; }
   std::size_t size() const { return parts_.size(); }
-  /// Ascending; empty unless the parts have names.
+  /// The names of the parts, ascending; empty unless the parts have names.
   const std::vector<std::string>& names() const { return names_; }
-  /// Throws InvalidArgument unless there is such a part.
+  /// Throws InvalidArgument unless this part exists.
   const Structure& operator[](std::size_t i) const {
     if (i >= parts_.size()) {
       raise<InvalidArgument>("expected a list with a part {}, got {}", i, describe());
@@ -96,14 +97,14 @@ class Structure {
     return parts_[static_cast<std::size_t>(found - names_.begin())];
   }
 
-  /// Throws InvalidArgument, which says what was expected, for another kind.
+  /// Throws InvalidArgument, which says what was expected, if the kind differs.
   void require(StructureKind kind, std::string_view expected) const {
     if (kind_ != kind) {
       raise<InvalidArgument>("expected {}, got {}", expected, describe());
     }
   }
   std::string describe() const { return sluice::describe(kind_, parts_.size(), names_); }
-  /// What paths call a part: its name or its number.
+  /// The word for a part in paths: its name or its number.
   std::string partName(std::size_t i) const {
     return kind_ == StructureKind::Named ? names_[i] : std::to_string(i);
   }
@@ -117,8 +118,8 @@ class Structure {
     return all;
   }
 
-  /// The same structure with make(leaf, path) for every leaf, depth first. The path of the whole is
-  /// `path`.
+  /// Returns the same structure with make(leaf, path) in place of every leaf, depth first. `path`
+  /// is the path of the whole structure.
   template <class Make>
   auto map(const Make& make, const std::string& path = "") const {
     using Other = std::decay_t<std::invoke_result_t<const Make&, const L&, const std::string&>>;
@@ -132,7 +133,7 @@ class Structure {
     return Structure<Other>(kind_, names_, std::move(parts));
   }
 
-  /// The same structure with these leaves, as many as it has.
+  /// Returns the same structure with these leaves; there must be as many as it has.
   template <class Other>
   Structure<Other> with(const std::vector<Other>& leaves) const {
     std::size_t next = 0;
@@ -160,8 +161,8 @@ class Structure {
 
 using HostStructure = Structure<HostTensor>;
 
-/// Where and how the second differs from the first, whatever their leaves: "boxes.1: a tensor, now
-/// nothing"; empty: nowhere.
+/// Says where and how the second structure differs from the first, whatever their leaves, such as
+/// "boxes.1: a tensor, now nothing"; empty if they do not differ.
 template <class A, class B>
 std::string difference(const Structure<A>& was, const Structure<B>& now, const std::string& path) {
   if (was.kind() != now.kind() || was.size() != now.size() || was.names() != now.names()) {

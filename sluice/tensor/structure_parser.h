@@ -1,5 +1,5 @@
-// How C++ types become a Structure and come back. Optionals, vectors, arrays, maps, pairs and
-// tuples of such types are known. A struct joins in one of two ways: it lists its fields,
+// Converts C++ types to a Structure and back. Optionals, vectors, arrays, maps, pairs and tuples of
+// such types are known. A struct can be added in two ways. Either it lists its fields,
 //
 //   template <class T>                     // nn::Tensor in forward, HostTensor in a call
 //   struct Boxes {
@@ -10,8 +10,8 @@
 //     }
 //   };
 //
-// or someone else registers a parser for it: a specialisation of StructureParser with Leaf, With
-// (the same type around other leaves), parse and build, as those below have.
+// or other code registers a parser for it: a specialisation of StructureParser with the members
+// Leaf, With (the same type with other leaves), parse and build, like those below.
 #pragma once
 
 #include <array>
@@ -25,13 +25,13 @@ namespace sluice {
 template <class T, class Leaf>
 using WithLeaf = typename StructureParser<T>::template With<Leaf>;
 
-/// A T of its structure. Throws InvalidArgument for another one.
+/// Makes a T from its structure. Throws InvalidArgument if the structure is not that of a T.
 template <class T>
 T build(const Structure<typename StructureParser<T>::Leaf>& structure) {
   return StructureParser<T>::build(structure);
 }
 
-/// The parser of a type of leaves.
+/// The parser of a type that is a leaf itself.
 template <class L>
 struct LeafParser {
   using Leaf = L;
@@ -104,7 +104,7 @@ struct StructureParser<std::map<std::string, T, Compare>> {
 
 namespace detail {
 
-/// Throws InvalidArgument unless the structure is a list of so many.
+/// Throws InvalidArgument unless the structure is a list of `size` parts.
 template <class L>
 void requireLength(const Structure<L>& structure, std::size_t size) {
   if (structure.kind() != StructureKind::List || structure.size() != size) {
@@ -113,7 +113,7 @@ void requireLength(const Structure<L>& structure, std::size_t size) {
   }
 }
 
-/// Lists of parts of different types.
+/// The parser of lists whose parts have different types.
 template <class List, class... Ts>
 struct FixedListParser {
   using Leaf = typename StructureParser<std::tuple_element_t<0, List>>::Leaf;
@@ -167,7 +167,7 @@ requires(sizeof...(Ts) > 0)  //
   using With = std::tuple<WithLeaf<Ts, Other>...>;
 };
 
-/// A field of a struct, with the name it has as a part.
+/// A field of a struct, with its name as a part.
 template <class S, class T>
 struct Field {
   std::string name;
@@ -178,7 +178,7 @@ Field<S, T> field(std::string name, T S::*member) {
   return {std::move(name), member};
 }
 
-/// Of structs that list their fields.
+/// The parser of structs that list their fields.
 template <template <class> class S, class L>
 requires requires {
   S<L>::fields();

@@ -1,5 +1,5 @@
-// Reverse-mode differentiation as a graph transform: appends the gradient ops (tagged Backward, on
-// the placement of the op they differentiate) behind the forward ones.
+// Reverse-mode differentiation as a graph transform: appends the gradient ops after the forward
+// ops. They are tagged Backward and have the placement of the op that they differentiate.
 #pragma once
 
 #include <span>
@@ -9,11 +9,11 @@
 
 namespace sluice::transforms {
 
-/// Gradients of the scalar `loss` with respect to each value of `wrt`, in that order. A value that
-/// the loss does not depend on gets zeros. `lossGrad` starts the chain (ones when not given: loss
-/// scaling passes its factor). Contributions to one value are added in op order (rule R7). Throws
-/// InvalidArgument for a loss that is not a float scalar, Unsupported naming an op that has no
-/// gradient.
+/// Returns the gradients of the scalar `loss` with respect to each value of `wrt`, in that order. A
+/// value that the loss does not depend on gets zeros. `lossGrad` is the gradient of the loss itself
+/// (ones if not given; loss scaling passes its factor). Contributions to one value are added in op
+/// order (rule R7). Throws InvalidArgument if the loss is not a float scalar, and Unsupported
+/// naming an op that has no gradient.
 std::vector<ir::Value> differentiate(ir::Graph& graph,
                                      ir::Value loss,
                                      std::span<const ir::Value> wrt,

@@ -1,4 +1,4 @@
-// Replaces composite ops by the ops they are made of.
+// Replaces composite ops by the ops that they are composed of.
 #pragma once
 
 #include "sluice/base/function_ref.h"
@@ -6,8 +6,8 @@
 
 namespace sluice::transforms {
 
-/// Until no composite is left but those that `keep` names (a device has a kernel for them). The
-/// parts have the placement of the op, stand where it stood and carry its name as their scope.
+/// Repeats until no composite is left except those that `keep` accepts (a device has a kernel for
+/// them). The parts take the op's placement and position, and its name becomes their scope.
 bool decompose(ir::Graph& graph, FunctionRef<bool(const ir::Op&)> keep);
 
 }  // namespace sluice::transforms

@@ -1,4 +1,4 @@
-// Computes equal things once.
+// Common subexpression elimination.
 #pragma once
 
 #include "sluice/ir/graph.h"
@@ -6,8 +6,8 @@
 namespace sluice::transforms {
 
 /// Merges pure ops of the same kind with the same operands, attributes and placement into the first
-/// of them. Reads of a variable are equal only if no assign of it stands between them; random ops
-/// only if they have the same ordinal.
+/// of them. Reads of a variable are equal only if no assign of it lies between them; random ops are
+/// equal only if they have the same ordinal.
 bool eliminateCommon(ir::Graph& graph);
 
 }  // namespace sluice::transforms

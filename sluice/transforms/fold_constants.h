@@ -1,4 +1,4 @@
-// Computes at compile time what depends on constants alone.
+// Computes at compile time what depends only on constants.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ inline constexpr std::size_t kMaxFoldedBytes = std::size_t{1} << 20;
 /// it from memory would cost more than making it.
 inline constexpr std::size_t kMaxGrownBytes = 256;
 
-/// Replaces ops whose operands are all constants by their results, computed by the reference
-/// kernels: the same bits on every machine. Random ops and ops with effects stay.
+/// Replaces ops whose operands are all constants by their results. The reference kernels compute
+/// these, so they have the same bits on every machine. Random ops and ops with effects stay.
 bool foldConstants(ir::Graph& graph);
 
 }  // namespace sluice::transforms

@@ -17,12 +17,12 @@ inline constexpr std::size_t kMaxFusedOperands = 12;
 /// move into the bodies.
 bool fuseElementwise(ir::Graph& graph);
 
-/// Says of a fused op whether it may stand in the graph, as devices have kernels for it or not.
+/// Says whether a fused op may be in the graph, that is, whether its devices have kernels for it.
 using Accepts = FunctionRef<bool(const ir::OpView&, const ir::Placement&)>;
 bool fuseElementwiseIf(ir::Graph& graph, Accepts accepts);
 
-/// Fuses a matmul or convolution with the element-wise ops (or fused ones) behind it, if they alone
-/// read its result. Meant to run after fuseElementwise.
+/// Fuses a matmul or convolution with the element-wise (or fused) ops that follow it, if only they
+/// read its result. Run it after fuseElementwise.
 bool fuseEpilogues(ir::Graph& graph);
 bool fuseEpiloguesIf(ir::Graph& graph, Accepts accepts);
 

@@ -12,8 +12,8 @@ namespace sluice::transforms {
 
 struct FusionBody {
   std::shared_ptr<const ir::Graph> graph;  // shared with the attribute it becomes
-  std::vector<ir::Value> operands;         ///< what the body's inputs stand for
-  std::vector<ir::Value> results;          ///< which members' values its outputs replace
+  std::vector<ir::Value> operands;         ///< the values that the body's inputs stand for
+  std::vector<ir::Value> results;          ///< the members' values that its outputs replace
 };
 
 struct BodySize {
@@ -21,11 +21,11 @@ struct BodySize {
   std::size_t operands = 0;  ///< without scalar constants
 };
 
-/// What a body of these ops would have; fused ops among them count as their own bodies.
+/// The size of a body made of these ops; a fused op among them counts with its own body.
 BodySize bodySize(const ir::Graph& graph, std::span<const ir::OpId> group);
 
 /// An anchor comes first in the body, then the other members in order. Fused ops among them are
-/// taken apart; scalar constants are copied. Results are those that somebody outside reads.
+/// taken apart, and scalar constants are copied. The results are the values that ops outside read.
 FusionBody makeBody(const ir::Graph& graph,
                     const ir::Users& users,
                     std::span<const ir::OpId> group);

@@ -1,6 +1,6 @@
-// Moves what takes up gradients, like the assigns to accumulators, to where the gradients are made,
-// so that their memory is free again at once and not at the end of the backward pass. Values keep
-// their bits: every variable still gets the same terms in the same order.
+// Moves the ops that consume gradients, like the assigns to accumulators, to the place where the
+// gradients are made, so that their memory is free at once and not only at the end of the backward
+// pass. Values keep their bits: every variable still gets the same terms in the same order.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace sluice::transforms {
 
-/// Backward ops at positions from `first` on come right after the last of what they read; those
-/// without operands go along with their first reader.
+/// Moves each backward op at a position of at least `first` directly after the last op it reads. An
+/// op without operands moves along with its first reader.
 void gatherEarly(ir::Graph& graph, std::size_t first);
 
 }  // namespace sluice::transforms

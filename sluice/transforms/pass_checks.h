@@ -1,4 +1,4 @@
-// Checks that the tests of passes share: text in, text out, and the values stay bit for bit. Test
+// Checks shared by the tests of passes: text in, text out, and all values keep their bits. Test
 // code only.
 #pragma once
 
@@ -13,22 +13,23 @@ namespace sluice::transforms {
 
 using Pass = std::function<bool(ir::Graph&)>;
 
-/// Parses with all ops.
+/// Parses a graph; all ops are known.
 ir::Graph parseGraph(std::string_view text);
 
-/// Outputs and, under "var ", variables after one run on random inputs and initial values.
+/// Runs the graph once on random inputs and initial values; returns its outputs and its variables,
+/// the latter under names with "var ".
 ops::TensorMap runGraph(const ir::Graph& graph, std::uint64_t seed);
 
-/// Both graphs give the same bits for the same inputs.
+/// Expects that both graphs give the same bits for the same inputs.
 void expectSameValues(const ir::Graph& before, const ir::Graph& after, std::uint64_t seed);
 
-/// The pass turns one text into the other, says so, keeps the values, and then has nothing to do.
+/// Expects that the pass turns `before` into `after`, keeps the values, and then changes nothing.
 void expectPass(const Pass& pass, std::string_view before, std::string_view after);
 
-/// The pass says that it changed nothing, and did not.
+/// Expects that the pass returns false and changes nothing.
 void expectUnchanged(const Pass& pass, std::string_view text);
 
-/// A graph of element-wise ops, reductions, matmuls, variables and assigns, from the seed alone.
+/// Makes a graph of element-wise ops, reductions, matmuls, variables and assigns from the seed.
 ir::Graph randomGraph(std::uint64_t seed, int size);
 
 }  // namespace sluice::transforms

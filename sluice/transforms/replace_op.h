@@ -1,4 +1,4 @@
-// Ops of a graph that are given other operands. Private to the transforms.
+// Gives ops of a graph other operands. Private to the transforms.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace sluice::transforms {
 
-/// The same op of other operands, in front of `position`.
+/// Inserts a copy of the op with other operands before `position`.
 inline ir::OpId copyBefore(ir::Graph& graph,
                            ir::OpId position,
                            const ir::Op& op,
@@ -23,7 +23,7 @@ inline ir::OpId copyBefore(ir::Graph& graph,
                              .place = op.place});
 }
 
-/// A copy of other operands takes the place of the op, which is removed.
+/// Replaces the op by a copy with other operands.
 inline void replaceOperands(ir::Graph& graph, const ir::Op& op, std::vector<ir::Value> inputs) {
   const ir::Op& made = graph.op(copyBefore(graph, op.id, op, std::move(inputs)));
   std::unordered_map<ir::Value, ir::Value> results;

@@ -1,15 +1,15 @@
-// Updates on parts: where replicas share an optimizer's state, each computes the part of an update
-// that it keeps the state for.
+// Updates on parts: if replicas share an optimizer's state, each replica computes only the part of
+// an update for which it keeps the state.
 #pragma once
 
 #include "sluice/ir/graph.h"
 
 namespace sluice::transforms {
 
-/// Moves every replica_scatter up to where its operand comes from: an element-wise op of scattered
-/// operands has the same elements as a scattered result, what was gathered is there in parts, and
-/// of a sum over replicas only the part is made. What an op that is not element-wise reads of it is
-/// gathered. Changes no bit.
+/// Moves every replica_scatter up to the origin of its operand. An element-wise op on scattered
+/// operands gives the elements of the scattered result; a scatter of a gathered value is the part
+/// itself; and of a sum over replicas only the part is computed. If an op that is not element-wise
+/// reads such a value, the value is gathered for it. Changes no bits.
 bool shardUpdates(ir::Graph& graph);
 
 }  // namespace sluice::transforms

@@ -1,5 +1,5 @@
-// A process that gets no more memory, for tests of what happens then. The limit holds until the end
-// of the process, so it is set in a child: EXPECT_EXIT.
+// Makes a process run out of memory, for tests of what happens then. The limit holds until the
+// process ends, so it is set in a child process: EXPECT_EXIT.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 namespace sluice::testing {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kCanLimitAddressSpace = false;  // their shadow memory is part of it
+inline constexpr bool kCanLimitAddressSpace = false;  // the sanitizers' shadow memory would count
 #else
 inline constexpr bool kCanLimitAddressSpace = true;
 #endif
 
-/// What this process may map from now on besides what it has.
+/// Limits the address space of this process to its current size and `moreBytes`.
 inline void limitAddressSpace(std::size_t moreBytes) {
   std::ifstream file("/proc/self/statm");
   std::size_t pages = 0;
@@ -29,7 +29,7 @@ inline void limitAddressSpace(std::size_t moreBytes) {
   }
 }
 
-/// Ends the process with 0 if `f` throws E, with 1 otherwise.
+/// Ends the process with 0 if `f` throws E, with 1 if it throws nothing, and with 2 otherwise.
 template <class E, class F>
 [[noreturn]] void exitByError(F f) {
   try {

@@ -5,9 +5,9 @@
 
 namespace sluice::testing {
 
-/// Calls of operator new so far, from all threads.
+/// The number of calls of operator new so far, from all threads.
 std::int64_t allocationCount();
-/// Bytes that they asked for, whether freed again or not.
+/// The bytes requested by these calls, whether freed or not.
 std::int64_t allocatedBytes();
 
 }  // namespace sluice::testing

@@ -1,4 +1,4 @@
-// The transient memory of a model's device, as a test paints and reads it, whatever the device.
+// Fills and reads the transient memory of a model's device, for tests on any kind of device.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Networks without blocks that are hard to cut: a GPT whose embedding is also its head, a DenseNet,
-// whose layers read all before them, and a U-Net, whose halves are joined at every height. Used by
-// tests of the automatic cut and its benchmark; ResNet-18 is in resnet.h.
+// whose layers read all layers before them, and a U-Net, whose halves are connected at every
+// height. Used by tests of the automatic cut and its benchmark; ResNet-18 is in resnet.h.
 #pragma once
 
 #include <cstdint>
@@ -63,12 +63,12 @@ struct TiedGpt : nn::Module {
 
 struct DenseNetShape {
   std::int64_t growth = 32;
-  std::vector<std::int64_t> blocks = {6, 12, 24, 16};  ///< layers of each; this is DenseNet-121
+  std::vector<std::int64_t> blocks = {6, 12, 24, 16};  ///< layers per block; this is DenseNet-121
   std::int64_t classes = 1000;
 };
 
 struct DenseNet : nn::Module {
-  /// A convolution of one pixel and one of 3x3, whose result goes beside the input.
+  /// A 1x1 and a 3x3 convolution, whose result is concatenated to the input.
   struct DenseLayer : nn::Layer {
     DenseLayer(nn::Module& parent, std::string name, std::int64_t in, std::int64_t growth)
         : nn::Layer(parent, std::move(name)),
@@ -86,7 +86,7 @@ struct DenseNet : nn::Module {
     nn::Conv2d conv2;
   };
 
-  /// Half the channels and half the height and width.
+  /// Halves the channels, the height and the width.
   struct Transition : nn::Layer {
     Transition(nn::Module& parent, std::string name, std::int64_t in)
         : nn::Layer(parent, std::move(name)),
@@ -137,12 +137,12 @@ struct DenseNet : nn::Module {
   nn::Conv2d first;
   nn::ModuleList<DenseLayer> layers;
   nn::ModuleList<Transition> transitions;
-  nn::ModuleList<nn::Linear> heads;  // one
+  nn::ModuleList<nn::Linear> heads;  // exactly one
   std::vector<std::int64_t> counts;
 };
 
 struct UNetShape {
-  std::int64_t width = 32;  ///< channels at the top; each height has twice as many
+  std::int64_t width = 32;  ///< channels at the top; each height below has twice as many
   std::int64_t heights = 4;
 };
 
@@ -169,7 +169,7 @@ struct UNet : nn::Module {
     }
   }
 
-  /// Every pixel four times.
+  /// Repeats every pixel four times: doubles height and width.
   static nn::Tensor doubled(const nn::Tensor& x) {
     const Shape s = x.shape();
     nn::Tensor y = nn::reshape(x, {s[0], s[1], s[2], 1, s[3], 1});

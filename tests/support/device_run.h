@@ -1,5 +1,6 @@
-// Runs one op on a device the way a program would: choose, lay operands out, prepare, launch. Every
-// buffer stands between guard bytes, which are checked afterwards (a GoogleTest failure if broken).
+// Runs one op on a device as a program would: chooses the kernel, lays operands out, prepares and
+// launches. Every buffer is between guard bytes, which are checked afterwards (a GoogleTest failure
+// if they were overwritten).
 #pragma once
 
 #include <optional>
@@ -15,22 +16,22 @@ struct DeviceRun {
   const ir::OpDef& def;
   ir::Attrs attrs = {};
   std::vector<HostTensor> inputs = {};
-  /// The layout that a kernel of LayoutRule::Follow is given.
+  /// The layout for a kernel with LayoutRule::Follow.
   device::Layout follow = {};
-  /// Output 0 lies in the memory of this input.
+  /// If set, output 0 shares the memory of this input.
   std::optional<std::size_t> inPlace = {};
   ir::RunInfo info = {};
 };
 
-/// The results in plain layout.
+/// Returns the results in plain layout.
 std::vector<HostTensor> runOnDevice(device::Device& device, const DeviceRun& run);
 
-/// The outputs of a graph without variables, each op of it run by itself.
+/// Returns the outputs of a graph without variables; each of its ops runs separately.
 std::vector<HostTensor> runOpByOp(device::Device& device,
                                   const ir::Graph& graph,
                                   const std::vector<HostTensor>& inputs);
 
-/// The same elements stored in a layout that has strides, and back.
+/// Converts to a layout with strides, and back.
 std::vector<std::byte> toLayout(const HostTensor& tensor, const device::Layout& layout);
 HostTensor fromLayout(const TensorType& type, const std::byte* data, const device::Layout& layout);
 

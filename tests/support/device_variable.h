@@ -1,4 +1,4 @@
-// SLUICE_DEVICE for the length of a test.
+// Sets SLUICE_DEVICE for the duration of a test.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 namespace sluice::testing {
 
-/// The variable's value while it lives; null: there is none.
+/// Sets the variable while this object lives; null: unsets it.
 class DeviceVariable {
  public:
   explicit DeviceVariable(const char* value) {

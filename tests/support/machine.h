@@ -1,6 +1,6 @@
-// One device with an engine, and host I/O from maps of tensors: what a test of running programs
-// needs. Every program is verified before it is loaded. The device is of the kind that
-// SLUICE_DEVICE names, else a CPU device.
+// One device with an engine, and host I/O from maps of tensors, for tests that run programs. Every
+// program is verified before it is loaded. SLUICE_DEVICE names the kind of device; the default is a
+// CPU device.
 #pragma once
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ class MapFeed : public runtime::HostFeed {
   std::vector<ops::TensorMap> inputs_;
 };
 
-/// What was put, by output name and micro-batch.
+/// The outputs that were put, by name and micro-batch.
 class MapSink : public runtime::HostSink {
  public:
   explicit MapSink(const program::Program& program) : program_(program) {}
@@ -72,7 +72,7 @@ class Machine {
     return engine.load(std::move(program));
   }
 
-  /// One step over all the inputs; a step is as many rounds as they fill.
+  /// Runs one step over all inputs; it has as many rounds as they fill.
   MapSink step(runtime::LoadedProgram& loaded,
                std::vector<ops::TensorMap> inputs,
                ir::RunInfo first = {}) {

@@ -1,4 +1,4 @@
-// What a refused call says, for tests of messages.
+// The message of a refused call, for tests of messages.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace sluice::testing {
 
-/// The text of the error of type E that `f` throws; other errors pass through.
+/// Returns the message of the error of type E that `f` throws; other errors pass through.
 template <class E = InvalidArgument, class F>
 std::string messageOf(F f) {
   try {

@@ -1,5 +1,6 @@
-// The networks that are measured and compared with other frameworks: that of examples/mnist.cpp,
-// and the GPT of the example itself. Parameters have PyTorch's names and shapes.
+// The networks that are measured and compared with other frameworks: the network of
+// examples/mnist.cpp and the GPT of examples/char_gpt.h. Parameters have PyTorch's names and
+// shapes.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// ONNX models in the standard's own text form, for tests of importing.
+// ONNX models in the text form of the standard, for tests of the importer.
 #pragma once
 
 #include <string>
@@ -45,7 +45,7 @@ inline ops::TensorMap firstValues(const ir::Graph& graph) {
   return variables;
 }
 
-/// The outputs of a model under the reference kernels.
+/// The outputs of a model, computed by the reference kernels.
 inline ops::TensorMap evaluateOnnx(const ::onnx::ModelProto& model, const ops::TensorMap& inputs) {
   const onnx::ImportedModel imported = importOnnx(model);
   ops::TensorMap variables = firstValues(imported.graph);

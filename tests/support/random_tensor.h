@@ -10,11 +10,11 @@ namespace sluice::testing {
 /// Uniform in [low, high); whole numbers for integer types, coin flips for bool.
 HostTensor randomTensor(std::uint64_t seed, const TensorType& type, double low, double high);
 
-/// The largest difference of two tensors, each element scaled by max(1, |b|); infinite where only
-/// one is NaN or the infinities differ.
+/// The largest difference of two tensors; each element is divided by max(1, |b|). Infinite if only
+/// one of two elements is NaN or if infinities differ.
 double relativeDifference(const HostTensor& a, const HostTensor& b);
 
-/// What a result of `dtype` after `terms` rounded additions may differ from the reference by.
+/// How much a result of `dtype` may differ from the reference after `terms` rounded additions.
 double tolerance(DType dtype, std::int64_t terms = 1);
 
 }  // namespace sluice::testing

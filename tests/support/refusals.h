@@ -1,4 +1,4 @@
-// Ops that must refuse their operands or attributes, as a table: one test goes through many.
+// A table of ops that must refuse their operands or attributes: one test checks many.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ struct Refusal {
   std::string word;
 };
 
-/// Runs each op on zeros, which checks attributes, types and then the elements, and expects it to
-/// name itself and the reason.
+/// Runs each op on zeros, which checks attributes, then types, then elements, and expects a message
+/// that names the op and the reason.
 inline void expectRefused(const std::vector<Refusal>& refusals) {
   for (const Refusal& refusal : refusals) {
     std::vector<HostTensor> inputs;

@@ -1,4 +1,4 @@
-// ResNet-18 with batch norm, of any width and depth; parameters have torchvision's names and
+// ResNet-18 with batch norm, with any width and depth. Parameters have torchvision's names and
 // shapes. Used by end-to-end tests and the benchmark.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace sluice::testing {
 
-/// Two 3x3 convolutions beside the identity, or beside a 1x1 convolution where the shape changes.
+/// Two 3x3 convolutions, added to the identity, or to a 1x1 convolution where the shape changes.
 struct ResNetBlock : nn::Layer {
   ResNetBlock(nn::Module& parent,
               std::string name,
@@ -52,8 +52,8 @@ struct ResNetBlock : nn::Layer {
 };
 
 struct ResNetShape {
-  std::int64_t width = 64;  ///< channels of the first stage; each of the others has twice as many
-  std::int64_t blocks = 2;  ///< of every stage; 2 is ResNet-18
+  std::int64_t width = 64;  ///< channels of the first stage; each later one has twice as many
+  std::int64_t blocks = 2;  ///< blocks per stage; 2 is ResNet-18
   std::int64_t classes = 1000;
 };
 

@@ -1,4 +1,4 @@
-// The seed of tests labelled `soak`, which `./dev soak` runs again and again with another one.
+// The seed of tests labelled `soak`; `./dev soak` runs them again and again with new seeds.
 #pragma once
 
 #include <cstdint>

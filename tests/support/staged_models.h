@@ -1,5 +1,5 @@
-// Chains of blocks and programs lowered from them by hand: for tests of placement, rounds, the
-// virtual clock and the verifier over several devices.
+// Chains of blocks, and programs lowered from them step by step, for tests of placement, rounds,
+// the virtual clock and the verifier with several devices.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace sluice::testing {
 struct ChainOptions {
   std::int32_t blocks = 2;
   bool training = true;
-  bool skip = false;     ///< the last block also reads what the first one made
-  bool tied = false;     ///< the last block uses the weight of the first one
-  bool clipped = false;  ///< gradients are scaled by the norm of all of them
-  bool dropout = false;  ///< of half of what each block makes
+  bool skip = false;     ///< the last block also reads the result of the first
+  bool tied = false;     ///< the last block uses the weight of the first
+  bool clipped = false;  ///< gradients are scaled by their common norm
+  bool dropout = false;  ///< drops half of each block's result
 };
 
-/// y = tanh(y w_i) in block "b<i>" for each i, from an input "x" [4, 6] and, when training, with
-/// mean squared error against an input "target", accumulators "g.w<i>" and a plain update.
+/// y = tanh(y w_i) in block "b<i>" for each i, from an input "x" [4, 6]. For training it has mean
+/// squared error against an input "target", accumulators "g.w<i>" and a plain update.
 ir::Graph chainModel(const ChainOptions& options);
 
 struct ChainRun {
@@ -35,7 +35,7 @@ struct ChainRun {
   std::int32_t lookahead = 1;
 };
 
-/// A graph placed, cut, scheduled and lowered.
+/// A graph that was placed, cut, scheduled and lowered.
 struct Chain {
   ir::Graph graph;
   parallel::VariableHomes homes;

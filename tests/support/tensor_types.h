@@ -1,4 +1,4 @@
-// Types of tensors, in few characters.
+// Short names for types of tensors.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
-// UpdateTrainer: runs an optimizer's rule by the reference kernels on weights whose gradients the
-// test gives, one update at a time.
+// UpdateTrainer: runs an optimizer's rule with the reference kernels, one update at a time, on
+// weights whose gradients the test gives.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace sluice::testing {
 
-/// A model of some weights whose gradients are inputs, "g.<weight>".
+/// A model with some weights, whose gradients are the inputs "g.<weight>".
 class UpdateTrainer {
  public:
   UpdateTrainer(const optim::Optimizer& optimizer,
@@ -34,7 +34,7 @@ class UpdateTrainer {
     }
   }
 
-  /// One update with these gradients; the host writes the step scalars first.
+  /// Runs one update with these gradients; writes the step scalars first, as the host does.
   void step(const optim::Optimizer& optimizer,
             const ops::TensorMap& gradients,
             double lrFactor = 1.0) {

@@ -1,4 +1,4 @@
-// A device that works by another one and says of itself what a test wants; it can get lost.
+// A device that wraps another one, reports the info that a test wants, and can be lost.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,7 @@
 
 namespace sluice::testing {
 
-/// How a device is lost: a launch or a copy throws, or a launch is accepted and the queue fails
-/// afterwards.
+/// How a device is lost: a launch or a copy throws, or the queue fails after it accepted a launch.
 enum class Loss : std::uint8_t { No, AtLaunch, AtCopy, InQueue };
 
 class WrappedQueue final : public device::Queue {
@@ -92,7 +91,7 @@ class WrappedQueue final : public device::Queue {
 
   std::unique_ptr<device::Queue> inner_;
   const std::atomic<Loss>& loss_;
-  mutable std::mutex mutex_;  // guards failure_, which the host asks for while others use the queue
+  mutable std::mutex mutex_;  // guards failure_, which the host reads while others use the queue
   std::exception_ptr failure_;
 };
 
@@ -112,7 +111,7 @@ class WrappedDevice final : public device::Device {
 
   device::DeviceInfo said;
   std::atomic<Loss> loss{Loss::No};
-  std::vector<const device::Queue*> queues;  ///< that were made
+  std::vector<const device::Queue*> queues;  ///< all queues that were made
 
  private:
   std::unique_ptr<device::Memory> doAllocate(std::size_t bytes) override {

@@ -1,5 +1,5 @@
-// The CPU device: a team of threads with its own memory budget. Matrix products, convolutions and
-// pooling by oneDNN, everything else by vector code; what has no kernel of its own runs the op's
+// The CPU device: a team of threads with its own memory budget. oneDNN runs matrix products,
+// convolutions and pooling; vector code runs everything else; an op without a kernel runs its
 // reference. Results do not depend on the number of threads (rule R3).
 #pragma once
 
@@ -12,11 +12,11 @@ namespace sluice::devices::cpu {
 
 struct CpuDeviceOptions {
   int index = 0;
-  int shares = 1;  ///< of the name that it was asked for by
+  int shares = 1;  ///< number of devices that share the requested name
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: not limited
   device::Tuning tuning = {};   ///< overrides entries of the shipped table
-  bool referenceOnly = false;   ///< every op by its reference kernel: for tests
+  bool referenceOnly = false;   ///< for tests: every op runs its reference kernel
 };
 
 /// Throws InvalidArgument for fewer than 1 thread.

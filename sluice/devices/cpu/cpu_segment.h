@@ -1,5 +1,5 @@
-// The kernels of a segment, made and ready to run on the host's cores: the executable of the CPU
-// device, and of every other kind that computes with the CPU's kernels.
+// The kernels of a segment, ready to run on the host's cores: the executable of the CPU device and
+// of every other kind that computes with the CPU's kernels.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace sluice::devices::cpu {
 
-/// While it lives, oneDNN runs primitives of this thread in this thread alone (rule R3).
+/// While it lives, oneDNN runs the primitives of this thread on this thread alone (rule R3).
 class OneOmpThread {
  public:
   OneOmpThread();
@@ -33,11 +33,11 @@ std::unique_ptr<Workers> makeTeam(int threads);
 
 class CpuSegment final : public device::Executable {
  public:
-  /// Throws Unsupported if a kernel of the calls cannot be made.
+  /// Throws Unsupported if a kernel for the calls cannot be made.
   explicit CpuSegment(std::span<const device::KernelCall> calls);
 
-  /// Runs all kernels on buffers by the indices of the calls. Before each kernel it asks
-  /// `isStopped` and throws Cancelled if so. One thread at a time.
+  /// Runs all kernels; `buffers` is indexed like the operands of the calls. Asks `isStopped` before
+  /// each kernel and throws Cancelled if it returns true. One thread at a time.
   void run(std::span<std::byte* const> buffers,
            const ir::RunInfo& info,
            Workers& workers,
@@ -59,7 +59,7 @@ class CpuSegment final : public device::Executable {
   std::vector<void*> out_;
 };
 
-/// Additions of one element keep the order of `from`; `to` may be none of them.
+/// Adds up each element in the order of `from`; `to` must not be one of `from`.
 void sumElements(void* to, std::span<const void* const> from, DType type, std::int64_t elements);
 
 }  // namespace sluice::devices::cpu

@@ -1,5 +1,5 @@
-// Kernels of the CPU: the object that runs one op on the host's cores, and how it is made. Which
-// kernel an op gets is decided by the device's table (sluice/device/kernel_table.h).
+// CPU kernels: the object that runs one op on the host's cores, and how it is made. The device's
+// table (sluice/device/kernel_table.h) decides which kernel an op gets.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class Kernel {
   virtual void run(const KernelRun& run) = 0;
 };
 
-/// A line of the device's table, with the factory of the kernel it decides for.
+/// A line of the device's table, with the factory of the kernel that the line stands for.
 struct KernelEntry : device::KernelEntry {
   std::unique_ptr<Kernel> (*make)(const ir::OpView&, const device::Choice&) = nullptr;
 };

@@ -1,4 +1,4 @@
-// For tests of CPU kernels: one op against its reference, and against itself with more threads and
+// For tests of CPU kernels: compares an op with its reference, and with itself on more threads and
 // in channels-last storage.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace sluice::devices::cpu {
 
-/// 1 against 2 and 3 threads, plain against channels last where the kernel follows layouts.
+/// Compares 1 thread with 2 and 3; also plain with channels-last storage if the kernel follows it.
 inline void expectSameBitsEverywhere(testing::DeviceRun run,
                                      const std::vector<HostTensor>& one,
                                      const std::string& what) {
@@ -35,7 +35,7 @@ inline void expectSameBitsEverywhere(testing::DeviceRun run,
   }
 }
 
-/// Within the tolerance of `terms` additions, and the same bits however it is run.
+/// Expects the reference within the tolerance of `terms` additions, and the same bits in every run.
 inline void check(const testing::DeviceRun& run, std::int64_t terms, const std::string& what) {
   const std::vector<HostTensor> expected = ops::evaluate(run.def, run.attrs, run.inputs, run.info);
   const std::vector<HostTensor> one = testing::runOnDevice(*makeCpuDevice(), run);
@@ -47,7 +47,7 @@ inline void check(const testing::DeviceRun& run, std::int64_t terms, const std::
   expectSameBitsEverywhere(run, one, what);
 }
 
-/// The bits of the reference, however it is run.
+/// Expects the bits of the reference in every run.
 inline void checkExact(const testing::DeviceRun& run, const std::string& what) {
   const std::vector<HostTensor> expected = ops::evaluate(run.def, run.attrs, run.inputs, run.info);
   const std::vector<HostTensor> one = testing::runOnDevice(*makeCpuDevice(), run);

@@ -1,4 +1,4 @@
-// The list of the CPU's own kernels, and the tuning table that is shipped with them.
+// The list of the CPU's own kernels, and the tuning table that ships with them.
 #pragma once
 
 #include <memory>
@@ -11,23 +11,23 @@
 
 namespace sluice::devices::cpu {
 
-/// All kernels, without the references of ops.
+/// All kernels except the references of ops.
 std::span<const KernelEntry> kernelEntries();
 
-/// The table's last line: plain loops of the op itself.
+/// The table's last line: runs the op's own reference.
 extern const KernelEntry kReferenceEntry;
 
-/// What the CPU's kernels and references serve, for the table of a device that computes with them.
+/// Entries for all kernels and references of the CPU, for the table of a device that uses them.
 std::vector<device::KernelEntry> tableEntries();
 
-/// The kernel of a Choice that a table of these entries gave; throws Unsupported if it no longer
-/// would.
+/// Makes the kernel of a Choice from a table of these entries; throws Unsupported if that Choice
+/// would now be different.
 std::unique_ptr<Kernel> makeKernel(const ir::OpView& op, const device::Choice& choice);
 
 /// The shipped table for this processor's instruction set, with entries of `overrides` replaced.
 device::Tuning mergedTuning(const device::Tuning& overrides);
 
-/// Instruction set and library versions: the scope of bit equality.
+/// The instruction set and library versions: the scope of bit equality.
 std::string describeCpu();
 
 }  // namespace sluice::devices::cpu

@@ -1,6 +1,6 @@
-// For the tests of kernels that have layouts of their own: runs one op between guard bytes, storing
-// its operands as its Choice wants them, and checks the promises of rule R3: bits that depend
-// neither on the number of threads nor on the run, and no byte written outside outputs and scratch.
+// For the tests of kernels that have their own layouts: runs one op between guard bytes, stores its
+// operands as its Choice requires, and checks the promises of rule R3. The bits must depend neither
+// on the number of threads nor on the run, and only outputs and scratch may be written.
 #pragma once
 
 #include <string>
@@ -71,15 +71,15 @@ std::string describe(const Case& c);
 
 void expectSameBits(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b);
 
-/// Close to the reference; the same bits for 1, 2 and 3 threads and for every run; a pure Choice.
-/// `tuning` is the device's.
+/// Expects a result close to the reference, the same bits for 1, 2 and 3 threads and for every run,
+/// and a pure Choice. `tuning` is the device's.
 void check(const Case& c, const device::Tuning& tuning = {});
 
 HostTensor random(std::uint64_t seed, Shape shape, DType dtype = DType::F32);
 
 Case product(Shape a, Shape b, bool ta = false, bool tb = false, DType dtype = DType::F32);
 
-/// A convolution by its extents; `attrs` as of conv.
+/// The extents of a convolution; `attrs` are those of conv.
 struct ConvShape {
   Shape x;
   Shape w;
@@ -89,7 +89,7 @@ struct ConvShape {
 /// conv and its two gradients on random operands.
 std::vector<Case> convCases(const ConvShape& c, DType dtype = DType::F32);
 
-/// Only there does oneDNN pack.
+/// Whether oneDNN packs: it does only with AVX-512.
 bool hasAvx512();
 
 }  // namespace sluice::devices::cpu::testing

@@ -1,5 +1,6 @@
-// Memory behind the wall. Its pages are mapped twice: where the device's queues work, and at an
-// address without access rights, which is all that others can learn. Private to the device.
+// Memory of the far device. Its pages are mapped twice: where the device's queues work, and at an
+// address without access rights ("the wall"), which is all that other code sees. Private to the
+// device.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +17,11 @@ class FarMemory final : public device::Memory {
   FarMemory(const FarMemory&) = delete;
   FarMemory& operator=(const FarMemory&) = delete;
 
-  /// Of which device.
+  /// The index of its device.
   int device() const { return device_; }
-  /// Where the device's own threads find it.
+  /// The address for the device's own threads.
   std::byte* behindTheWall() const { return behind_; }
-  /// The same bytes, where nobody may read or write.
+  /// The address of the same bytes without access rights.
   const std::byte* wall() const { return wall_; }
 
  private:

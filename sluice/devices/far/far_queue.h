@@ -1,7 +1,6 @@
-// The queue of a far device: a list of commands and a thread that works them off. Commands are
-// numbered; an event is the number of the last command before it. After a failure the rest is
-// passed over, and a queue that waits for a queue that has failed fails, too. Private to the
-// device.
+// The queue of a far device: a list of commands and a thread that runs them. Commands are numbered;
+// an event is the number of the last command before it. After a failure the remaining commands are
+// skipped, and a queue that waits for a failed queue fails, too. Private to the device.
 #pragma once
 
 #include <atomic>
@@ -25,22 +24,22 @@
 
 namespace sluice::devices::far {
 
-/// How far a queue is. It outlives the queue, for events that others keep.
+/// How far a queue has advanced. It outlives the queue, because events keep it.
 class Progress {
  public:
   bool isDone(std::int64_t number) const { return done_.load(std::memory_order_acquire) >= number; }
-  /// Waits until so many commands are done, at most so long.
+  /// Waits until `number` commands are done, for at most the given time; returns whether they are.
   bool await(std::int64_t number, std::chrono::milliseconds atMost) const;
   void await(std::int64_t number) const;
   void advance(std::int64_t number);
 
   bool hasFailed() const { return hasFailed_.load(std::memory_order_acquire); }
-  /// Whether one of so many commands has failed.
+  /// Whether one of the first `number` commands has failed.
   bool hasFailedWithin(std::int64_t number) const;
   std::exception_ptr failure() const;
-  /// Of command `number`, from 0 on. Keeps the first.
+  /// Notes the failure of command `number`, counted from 0. Only the first failure is kept.
   void fail(std::exception_ptr error, std::int64_t number);
-  /// Gives it, if any, and forgets it.
+  /// Returns the failure, if any, and forgets it.
   std::exception_ptr takeFailure();
 
  private:
@@ -71,12 +70,12 @@ class FarEvent final : public device::Event {
   Place place_;
 };
 
-/// Kernels, and what they do to their buffers.
+/// The kernels of a segment, and their uses of buffers.
 class FarSegment final : public device::Executable {
  public:
   explicit FarSegment(std::span<const device::KernelCall> calls);
   cpu::CpuSegment& kernels() { return kernels_; }
-  /// Of all kernels together, each buffer once.
+  /// The uses by all kernels together; each buffer appears once.
   std::vector<OrderCheck::Use> usesOf(std::span<const device::Address> buffers) const;
 
  private:
@@ -89,7 +88,7 @@ class FarSegment final : public device::Executable {
   std::map<std::int32_t, BufferUse> uses_;
 };
 
-/// Kernels, and where this side of the wall finds their buffers.
+/// The kernels of a segment, with the addresses of their buffers for the device's threads.
 class FarCapture final : public device::Capture {
  public:
   FarCapture(FarSegment& segment, std::span<const device::Address> buffers);
@@ -111,8 +110,8 @@ struct FarLinks {
 
 class FarQueue final : public device::Queue {
  public:
-  /// `workers` serve the queues of a device; kernels of one queue at a time use `compute`.
-  /// `check` may be null.
+  /// The queues of a device share `workers`; `compute` lets the kernels of one queue at a time use
+  /// them. `check` may be null.
   FarQueue(Workers& workers,
            std::mutex& compute,
            const FarLinks& links,
@@ -127,7 +126,7 @@ class FarQueue final : public device::Queue {
     Kind kind = Kind::Nothing;
     FarSegment* segment = nullptr;
     FarCapture* capture = nullptr;
-    std::vector<device::Address> buffers;  // of a launch, or what is added up
+    std::vector<device::Address> buffers;  // of a launch, or the terms of a sum
     ir::RunInfo info;
     device::Address to;
     device::Address from;
@@ -157,7 +156,7 @@ class FarQueue final : public device::Queue {
   std::exception_ptr doFailure() const override { return progress_->failure(); }
 
   void check(std::string_view command, std::span<const OrderCheck::Use> uses);
-  /// Lets `describe` fill the next command in and hands it to the thread.
+  /// Calls `describe` to fill in the next command and passes the command to the thread.
   void enqueue(Kind kind, FunctionRef<void(Command&)> describe);
   void grow();
   Command& at(std::int64_t number) {
@@ -175,7 +174,7 @@ class FarQueue final : public device::Queue {
   std::shared_ptr<OrderCheck> check_;
   std::size_t numberInCheck_ = 0;
   std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
-  ir::RunInfo run_;  // as far as the thread is
+  ir::RunInfo run_;  // as of the command that the thread runs
   std::vector<std::byte*> pointers_;
   std::vector<const void*> terms_;
   mutable std::mutex mutex_;  // guards all below

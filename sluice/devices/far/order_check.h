@@ -1,7 +1,7 @@
-// Finds work of far queues that nothing puts in order: two uses of the same bytes, one of them a
-// write at least, without a chain of queue order and events between them. It looks at what was
-// issued, not at when it ran. (These are the vector clocks of race detectors.) Memory of the host
-// is looked at only where it is pinned.
+// Finds work of far queues that is not ordered: two uses of the same bytes, at least one of them a
+// write, without a chain of queue order and events between them. It looks at what was issued, not
+// at when it ran, and keeps the vector clocks of race detectors. Host memory is checked only if it
+// is pinned.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,10 @@
 
 namespace sluice::devices::far {
 
-/// What the host issues after it saw an event or a whole queue done comes later than those. It may
-/// have seen it in time by luck only, so that with Ignore, where only the end of all queues counts,
-/// no missing wait stays hidden; but devices of other kinds wait by the host and need Count.
+/// With Count, work that the host issues after it saw an event or a whole queue done comes after
+/// that work. The host may have seen it in time only by luck. With Ignore, only the end of all
+/// queues counts, so that no missing wait stays hidden; but devices of other kinds wait through the
+/// host and need Count.
 enum class HostWaits : std::uint8_t { Count, Ignore };
 
 class OrderCheck {
@@ -35,19 +36,19 @@ class OrderCheck {
 
   explicit OrderCheck(HostWaits hostWaits = HostWaits::Count) : hostWaits_(hostWaits) {}
 
-  /// A number for a queue, of one that has ended if there is any.
+  /// Returns a number for a new queue; the number of an ended queue is used again.
   std::size_t addQueue();
-  /// It has nothing left to do.
+  /// The queue has no work left.
   void endQueue(std::size_t queue);
 
-  /// The next command of a queue. Throws InternalError if another queue's use of the same bytes is
-  /// neither before nor after it.
+  /// Adds the next command of a queue. Throws InternalError if another queue uses the same bytes
+  /// and is ordered neither before nor after it.
   void use(std::size_t queue, std::string_view command, std::span<const Use> uses);
-  /// What an event that is recorded now stands for.
+  /// Returns what an event recorded now stands for.
   std::shared_ptr<const Known> record(std::size_t queue);
-  /// What follows in the queue comes after all that is known.
+  /// Later commands of the queue come after everything in `known`.
   void wait(std::size_t queue, const Known& known);
-  /// The host has seen an event, or all work of a queue, done.
+  /// The host has seen that an event, or all work of a queue, is done.
   void see(const Known& known);
   void finish(std::size_t queue);
 
@@ -56,18 +57,18 @@ class OrderCheck {
     std::size_t queue;
     std::string_view name;
   };
-  /// Bytes that were used alike, from a key of `Bytes` on.
+  /// Adjacent bytes with the same history of uses; their begin is the key in `Bytes`.
   struct Alike {
     std::size_t end = 0;
     std::size_t writer = 0;
-    std::int64_t written = 0;                       // number of the command; 0: nobody wrote
-    std::map<std::size_t, std::int64_t> read = {};  // since then, by queue: the last command
+    std::int64_t written = 0;                       // number of the command; 0: never written
+    std::map<std::size_t, std::int64_t> read = {};  // since then, by queue: the last read
   };
   using Bytes = std::map<std::size_t, Alike>;  // by begin
 
-  /// Makes some of them begin at this place, if there are any around it.
+  /// Splits the bytes around this place, if any, so that a part begins here.
   static void split(Bytes& memory, std::size_t at);
-  /// `number` is that of the other queue's command.
+  /// Checks that command `number` of queue `other` comes before this one.
   void require(const Command& command,
                std::size_t other,
                std::int64_t number,

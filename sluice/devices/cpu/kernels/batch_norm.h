@@ -1,5 +1,6 @@
-// What the vector code of batch_norm.cpp gets. With channels innermost an input is a matrix of rows
-// by channels; of few channels, several rows are taken as one wide row, so that vectors are full.
+// The data for the vector code of batch_norm.cpp. If channels are innermost, an input is a matrix
+// of rows by channels. If there are few channels, several rows form one wide row, so that vectors
+// are full.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace sluice::devices::cpu {
 struct ChannelRows {
   std::int64_t channels = 0;
   std::int64_t wide = 1;      ///< rows in a wide row
-  std::int64_t rows = 0;      ///< wide ones
+  std::int64_t rows = 0;      ///< number of wide rows
   std::int64_t perGrain = 1;  ///< wide rows whose sums are one partial; they fit a core's cache
 
   std::int64_t width() const { return channels * wide; }
@@ -24,7 +25,7 @@ struct ChannelRows {
   std::int64_t terms() const { return rows * wide; }  ///< elements of a channel
 };
 
-/// What is known per column of a wide row.
+/// Values per column of a wide row.
 template <class T>
 struct NormColumns {
   const T* mean;
@@ -40,7 +41,7 @@ struct NormGradInputs {
   const T* mean;  ///< per column of a wide row
 };
 
-/// The vector code, compiled for the processor at hand.
+/// The vector code, compiled for this processor.
 template <class T>
 struct BatchNormLoops {
   /// Per column of a grain: the mean, and the sum of squared distances from it.

@@ -1,5 +1,5 @@
-// What the element-wise engine computes: a list of ops on numbered values, from one op, from the
-// body of a `fused` op, or from the part of such a body that follows its anchor.
+// What the element-wise engine computes: a list of ops on numbered values. It comes from one op,
+// from the body of a `fused` op, or from the part of such a body that follows its anchor.
 #pragma once
 
 #include <cstddef>
@@ -22,27 +22,27 @@ struct BodyOp {
 
 /// Values 0 .. inputs-1 are the inputs, then constants, then results. All results have one shape.
 struct BlockBody {
-  /// In `sources`: not an operand of the op but the result of its anchor.
+  /// In `sources`: the input is not an operand of the op but the result of its anchor.
   static constexpr std::size_t kAnchor = static_cast<std::size_t>(-1);
 
   std::vector<TensorType> values = {};
   std::vector<HostTensor> constants = {};
   std::vector<BodyOp> ops = {};
   std::vector<std::size_t> outputs = {};
-  std::vector<std::size_t> sources = {};  ///< which operand of the op each input is
-  std::vector<std::size_t> targets = {};  ///< which result of the op each output is
+  std::vector<std::size_t> sources = {};  ///< the operand of the op that each input is
+  std::vector<std::size_t> targets = {};  ///< the result of the op that each output is
 
   std::size_t numInputs() const { return sources.size(); }
 };
 
-/// An element-wise op.
+/// The body of an element-wise op.
 BlockBody singleBody(const ir::OpView& op);
 
-/// A `fused` op without an anchor; nothing if an op of it is not element-wise.
+/// The body of a `fused` op without an anchor; nullopt if one of its ops is not element-wise.
 std::optional<BlockBody> fusedBody(const ir::OpView& op);
 
-/// What follows the anchor of a `fused` op, whose result is one more input, the last. Where the
-/// anchor's result is a result of the op, `kept` is its number and the body does not copy it.
+/// The ops after the anchor of a `fused` op; the anchor's result is their last input. If the
+/// anchor's result is also a result of the op, `kept` is its number and the body does not copy it.
 struct Epilogue {
   BlockBody body = {};
   std::optional<std::size_t> kept = {};

@@ -1,5 +1,5 @@
-// Instructions of a block program while it is compiled, before registers have storage: each is
-// written by one instruction (and rounded in place by the one behind it).
+// Instructions of a block program during compilation, before registers have storage. Each register
+// is written by one instruction, and the next instruction may round it in place.
 #pragma once
 
 #include <array>
@@ -30,9 +30,9 @@ struct Draft {
   std::array<double, 2> params = {};
 };
 
-/// Lets an add, sub, div or sqrt of float32 do the multiplications by one number that make its
-/// operands and that nobody else reads. The same steps with the same roundings, in one pass over
-/// the block instead of two or three. `stores` read registers, too.
+/// Merges multiplications by one number into the add, sub, div or sqrt of float32 that reads them,
+/// if nothing else does. The steps and roundings stay the same, but the block is passed over once
+/// instead of two or three times. `stores` read registers, too.
 void fuseScales(std::vector<Draft>& drafts, const std::vector<Draft>& stores);
 
 }  // namespace sluice::devices::cpu

@@ -1,5 +1,5 @@
-// Loops of float32 block functions. Whole vectors go straight to memory; the last, partial one goes
-// through a buffer of one vector and the same code.
+// Loops of float32 block functions. Whole vectors are written directly to memory; the last, partial
+// one goes through a buffer of one vector and uses the same code.
 //
 // Compiled once per instruction set: include it after hwy/highway.h in a foreach_target file.
 #if defined(SLUICE_BLOCK_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -23,7 +23,7 @@ using FloatTag = hn::ScalableTag<float>;
 using FloatVec = hn::Vec<FloatTag>;
 inline constexpr std::size_t kMaxFloatLanes = HWY_LANES(float);
 
-/// Repeats the first of `n` elements.
+/// Fills `n` elements with the first one.
 template <class T>
 HWY_INLINE void fillBlock(T* out, std::size_t n) {
   for (std::size_t i = 1; i < n; ++i) {

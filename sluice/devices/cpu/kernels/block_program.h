@@ -1,6 +1,6 @@
-// A body of element-wise ops compiled to a list of block instructions over small registers. One op
-// is a body of length one, so that fused and separate execution give the same bits (rule R5).
-// Instructions whose operands do not vary along a row (or at all) run once per row (or tile).
+// A body of element-wise ops, compiled to a list of block instructions on small registers. A single
+// op is a body of length one, so that fused and separate execution give the same bits (rule R5). An
+// instruction whose operands do not vary along a row (or at all) runs once per row (or tile).
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ namespace sluice::devices::cpu {
 /// How often an instruction runs.
 enum class Level : std::uint8_t { Tile, Row, Block };
 
-/// Slots are indices into a table of pointers: memory operands (inputs, then constants), outputs,
-/// registers.
+/// Operands are indices into a table of pointers: memory operands (inputs, then constants), then
+/// outputs, then registers.
 struct BlockInstruction {
   BlockFunction function = nullptr;
   std::array<std::int32_t, 4> in = {-1, -1, -1, -1};
@@ -35,11 +35,11 @@ struct GatherInstruction {
   std::int32_t to = -1;
 };
 
-/// When results go to their outputs. An output may lie in the memory of an input: it is written
-/// when the block has been read, or at once if no input that is read later lies there.
+/// When results are written to their outputs. An output may share the memory of an input. Then it
+/// is written after the block has been read, or at once if no input that is read later lies there.
 enum class Writes : std::uint8_t { AfterReads, AtOnce };
 
-/// An input that is read when an output has been written.
+/// An input that is read after an output has been written.
 struct LateRead {
   std::size_t input;
   std::size_t output;
@@ -49,18 +49,18 @@ struct BlockProgram {
   IterationSpace space;
   std::size_t numInputs = 0;
   std::vector<HostTensor> constants = {};
-  std::vector<std::size_t> operandBytes = {};  ///< of an element: inputs, then constants
+  std::vector<std::size_t> operandBytes = {};  ///< bytes per element: inputs, then constants
   std::vector<std::size_t> outputBytes = {};
   std::vector<GatherInstruction> gathers = {};
-  std::vector<GatherInstruction> tileGathers = {};  ///< the same elements in all blocks of a tile
+  std::vector<GatherInstruction> tileGathers = {};  ///< the same elements for all blocks of a tile
   std::vector<BlockInstruction> tile = {};
   std::vector<BlockInstruction> row = {};
   std::vector<BlockInstruction> block = {};
-  std::vector<LateRead> lateReads = {};   ///< pairs that must not share memory; of Writes::AtOnce
-  std::vector<std::size_t> streams = {};  ///< operands to fetch ahead of their block
-  std::size_t numRegisters = 0;           ///< of blockElements elements, first
-  std::size_t numSingles = 0;             ///< registers of one element, after them
-  std::size_t registerBytes = 0;          ///< of one block register
+  std::vector<LateRead> lateReads = {};   ///< pairs that must not share memory (Writes::AtOnce)
+  std::vector<std::size_t> streams = {};  ///< operands to prefetch
+  std::size_t numRegisters = 0;           ///< block registers, which come first
+  std::size_t numSingles = 0;             ///< registers of one element, which follow
+  std::size_t registerBytes = 0;          ///< bytes of one block register
   std::int64_t blockElements = 0;         ///< a multiple of the space's period
 
   std::size_t firstOutput() const { return operandBytes.size(); }
@@ -74,8 +74,8 @@ inline constexpr std::size_t kArenaBytes = 65536;
 /// Elements that one thread computes at a time.
 inline constexpr std::int64_t kTileElements = 16384;
 
-/// Inputs in these layouts, results of one shape and layout. Nothing if an op has no block function
-/// or the body is too large.
+/// Inputs have these layouts; all results have one shape and layout. Returns nullopt if an op has
+/// no block function or the body is too large.
 std::optional<BlockProgram> compileBlocks(const BlockBody& body,
                                           std::span<const device::Layout> inputs,
                                           const StoredShape& output,

@@ -9,14 +9,14 @@
 
 namespace sluice::devices::cpu {
 
-/// In the order of the program's inputs and outputs. An output may lie in the memory of an input
-/// that is read element by element.
+/// Addresses in the order of the program's inputs and outputs. An output may share the memory of an
+/// input that is read element by element.
 struct BlockOperands {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
 };
 
-/// Elements [first, last) of the results in storage order, by the calling thread.
+/// Computes elements [first, last) of the results in storage order, on the calling thread.
 void runBlocks(const BlockProgram& program,
                const BlockOperands& operands,
                std::int64_t first,

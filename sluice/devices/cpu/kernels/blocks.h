@@ -1,6 +1,7 @@
-// Block functions: one element-wise op on a block of contiguous elements. The element-wise engine
-// strings them together; a value never depends on the length of the block or its place in it.
-// Float16 and bfloat16 values are held as float32 between their loads, roundings and stores.
+// Block functions: each runs one element-wise op on a block of contiguous elements. The
+// element-wise engine chains them; a value never depends on the length of the block or on its
+// position in it. Float16 and bfloat16 values are held as float32 between their loads, roundings
+// and stores.
 #pragma once
 
 #include <array>
@@ -21,21 +22,21 @@ struct BlockArgs {
 
 using BlockFunction = void (*)(const BlockArgs&);
 
-/// The type a value of `dtype` is held in between instructions.
+/// The type in which a value of `dtype` is held between instructions.
 constexpr DType heldAs(DType dtype) {
   return dtype == DType::F16 || dtype == DType::BF16 ? DType::F32 : dtype;
 }
 
-/// The function of an op whose value operands are held as `dtype` (for where: its second and
-/// third); nullptr if there is none. `op` is the op's name and for some its form: "gelu:tanh".
+/// The function of an op whose value operands (for where: the second and third) are held as
+/// `dtype`; nullptr if there is none. `op` is the op's name, for some with its form: "gelu:tanh".
 BlockFunction findBlockFunction(std::string_view op, DType dtype);
-/// Between held types.
+/// Converts between held types.
 BlockFunction castFunction(DType from, DType to);
-/// Storage of F16 or BF16 to float32, float32 to storage, and float32 to float32 rounded.
+/// Converts stored F16 or BF16 to float32, float32 to storage, and float32 to rounded float32.
 BlockFunction loadFunction(DType dtype);
 BlockFunction storeFunction(DType dtype);
 BlockFunction roundFunction(DType dtype);
-/// Elements of 1, 2, 4 or 8 bytes; a single operand fills the block.
+/// Copies elements of 1, 2, 4 or 8 bytes; a single operand fills the block.
 BlockFunction copyFunction(std::size_t elementBytes);
 
 // The parts of findBlockFunction: block_f32.cpp, block_math.cpp, block_trig.cpp, block_plain.cpp.

@@ -1,6 +1,6 @@
-// conv_grad_weight as a product of matrices: the windows of some images are copied out as the rows
-// of a matrix, which dy is multiplied with. It computes no lanes that are only padding, which the
-// generated code of oneDNN does where the output's channels fill their vectors badly.
+// conv_grad_weight as a matrix product: the windows of some images are copied into the rows of a
+// matrix, which is multiplied with dy. If the output's channels do not fill vectors, oneDNN's code
+// computes lanes of padding; this code does not.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@ namespace sluice::devices::cpu {
 
 inline constexpr const char* kColumnsConfig = "columns";
 
-/// Whether it can do the op at all.
+/// Whether it supports the op.
 bool canUseColumns(const ir::OpView& op);
-/// Whether it is quicker than oneDNN's own code.
+/// Whether it is faster than oneDNN's own code.
 bool likesColumns(const ir::OpView& op);
 device::Choice chooseColumns(const ir::OpView& op);
 std::unique_ptr<Kernel> makeColumns(const ir::OpView& op);

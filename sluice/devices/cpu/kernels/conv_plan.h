@@ -1,5 +1,5 @@
-// How a convolution or one of its gradients is run: the layouts it works in, and the primitives for
-// its tiles (ranges of images). Private to the convolution kernels.
+// The plan of a convolution or of one of its gradients: the layouts that it works in, and the
+// primitives for its tiles (ranges of images). Private to the convolution kernels.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class ConvPass : std::uint8_t { Forward, GradInput, GradWeight };
 /// The pass that an op of this name computes.
 ConvPass convPass(const ir::OpView& op);
 
-/// What the tuning table or the rule decides: storage of x and y while computing, number of tiles.
+/// The decision of the tuning table or of the rule: storage of x and y, and the number of tiles.
 struct ConvConfig {
   bool xChannelsLast = true;
   bool yChannelsLast = true;
@@ -30,8 +30,8 @@ struct ConvConfig {
 /// Throws ConfigFileError.
 ConvConfig parseConvConfig(const std::string& text);
 
-/// Images [first, first + count), and the primitives that run them `strip` at a time and then the
-/// rest. A tile of 32-bit floats is one strip; 16-bit floats are converted strip by strip.
+/// Images [first, first + count), and the primitives that run `strip` of them at a time and then
+/// the rest. A tile of 32-bit floats is one strip; 16-bit floats are converted strip by strip.
 struct ConvTile {
   std::int64_t first = 0;
   std::int64_t count = 0;
@@ -46,14 +46,14 @@ struct ConvPlan {
   ConvPass pass = ConvPass::Forward;
   ops::ConvDims dims = {};
   ConvConfig config = {};
-  dnnl::memory::desc weights = {};       ///< as the primitives want them
-  dnnl::memory::desc plainWeights = {};  ///< as the tensor has them, in the same extents
+  dnnl::memory::desc weights = {};       ///< in the format of the primitives
+  dnnl::memory::desc plainWeights = {};  ///< in the format of the tensor, with the same extents
   std::vector<ConvTile> tiles = {};
-  std::size_t perTile = 0;  ///< bytes of scratchpad
+  std::size_t perTile = 0;  ///< scratchpad bytes
 
   std::int64_t xPerImage() const { return dims.inChannels * dims.inSize(); }
   std::int64_t yPerImage() const { return dims.outChannels * dims.outSize(); }
-  /// Images of the longest strip.
+  /// The number of images in the longest strip.
   std::int64_t strip() const { return tiles[0].strip; }
 };
 
@@ -62,22 +62,22 @@ bool supportsConv(const ir::OpView& op);
 /// The key of the op in the tuning table.
 std::string convKey(const ir::OpView& op);
 
-/// Tiles or grains by rule.
+/// The number of tiles or grains that the rule gives.
 std::int64_t convTiles(const ir::OpView& op);
 
-/// Channels that are too few to fill vectors with.
+/// So few channels do not fill a vector.
 inline constexpr std::int64_t kFewChannels = 3;
-/// Whether matrix products on plain storage are the quickest way.
+/// Whether matrix products on plain storage are the fastest way.
 bool likesPlain(const ir::OpView& op);
 
-/// From the tuning table, or else by rule: the storage for which oneDNN has its best kind of
-/// implementation, channels last before plain.
+/// Reads the tuning table or applies the rule: the storage for which oneDNN has its best kind of
+/// implementation; among equals, channels last.
 ConvConfig chooseConvConfig(const ir::OpView& op, const device::Tuning& tuning);
 
-/// Nothing if oneDNN has no such primitive.
+/// Returns nullopt if oneDNN has no such primitive.
 std::optional<ConvPlan> planConv(const ir::OpView& op, const ConvConfig& config);
 
-/// Layout of an activation; plain where that is the same bytes.
+/// The layout of an activation; plain if both layouts have the same bytes.
 device::Layout activationLayout(const TensorType& type, bool channelsLast);
 
 }  // namespace sluice::devices::cpu

@@ -1,6 +1,6 @@
-// conv and conv_grad_input as products of matrices by our own vector code: in channels-last storage
-// pixels are the rows of a matrix, and every tap of the window multiplies lines of them with its
-// own matrix of weights. For windows of one pixel that is all there is to it.
+// conv and conv_grad_input as matrix products, with vector code of our own. In channels-last
+// storage pixels are the rows of a matrix, and every tap of the window multiplies lines of pixels
+// by its own matrix of weights. A window of one pixel is a single product.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@ namespace sluice::devices::cpu {
 
 inline constexpr const char* kTapsConfig = "taps";
 
-/// Whether it can do the op at all.
+/// Whether it supports the op.
 bool canMultiplyTaps(const ir::OpView& op);
-/// Whether this is quicker than oneDNN's code.
+/// Whether it is faster than oneDNN's code.
 bool likesTaps(const ir::OpView& op);
 device::Choice chooseTaps(const ir::OpView& op);
 std::unique_ptr<TiledKernel> makeTaps(const ir::OpView& op);

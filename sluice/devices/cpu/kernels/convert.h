@@ -1,4 +1,4 @@
-// Conversions between the 16-bit floats, which are storage types here, and float32.
+// Conversions between float32 and the 16-bit floats, which are storage types here.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace sluice::devices::cpu {
 
-/// `count` elements of F16 or BF16 to float32, split over the team.
+/// Converts `count` elements of F16 or BF16 to float32, split over the team.
 void toFloat(DType dtype, const void* from, float* to, std::int64_t count, Workers& workers);
 
 void toFloat(DType dtype, const void* from, float* to, std::int64_t count);
 
-/// Rounds to nearest even.
+/// Converts from float32, rounding to nearest even.
 void fromFloat(DType dtype, const float* from, void* to, std::int64_t count);
 void fromFloat(DType dtype, const float* from, void* to, std::int64_t count, Workers& workers);
 

@@ -1,4 +1,4 @@
-// Copies of many short runs of floats, for which calls of memcpy cost more than the copies.
+// Copies many short runs of floats, for which calls of memcpy would cost more than the copies.
 #pragma once
 
 #include <cstdint>

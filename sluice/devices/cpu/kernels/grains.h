@@ -1,5 +1,5 @@
-// How work is cut so that results do not depend on the number of threads: tiles and grains are
-// functions of the shape alone (rule R3).
+// How work is divided so that results do not depend on the number of threads: tiles and grains
+// depend only on the shape (rule R3).
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@ constexpr std::int64_t ceilDiv(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// Items of `size` elements each that make a tile worth a thread.
+/// How many items of `size` elements make a tile that is worth handing to a thread.
 constexpr std::int64_t itemsPerTile(std::int64_t size) {
   return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(size, 1));
 }
 
-/// Rows of `columns` elements summed by one tile: at most 64 grains.
+/// How many rows of `columns` elements one tile sums; there are at most 64 grains.
 constexpr std::int64_t rowsPerGrain(std::int64_t rows, std::int64_t columns) {
   const std::int64_t least = std::max<std::int64_t>(16, 32768 / std::max<std::int64_t>(columns, 1));
   return std::max(least, ceilDiv(rows, 64));

@@ -1,5 +1,5 @@
 // The elements of an element-wise result in storage order, with the strides by which each operand
-// is read: axes of extent 1 are dropped and neighbouring axes merged where all operands allow it.
+// is read. Axes of extent 1 are dropped, and neighbouring axes are merged if all operands allow it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct StoredShape {
   device::Layout layout;
 };
 
-/// How a run of result elements finds its operand.
+/// How a run of result elements reads its operand.
 enum class Access : std::uint8_t {
   Contiguous,     ///< element i of the result reads element i
   Uniform,        ///< one element for the whole result
@@ -42,13 +42,13 @@ class IterationSpace {
   const std::vector<std::int64_t>& extents() const { return extents_; }
   std::int64_t rowLength() const { return extents_.back(); }
   const OperandStrides& operand(std::size_t i) const { return operands_[i]; }
-  /// Blocks of a multiple of this length see the same elements of Periodic operands.
+  /// Blocks whose length is a multiple of this see the same elements of Periodic operands.
   std::int64_t period() const { return period_; }
   /// Whether blocks end at the ends of rows.
   bool byRows() const { return byRows_; }
 
-  /// Copies `count` elements of `bytes` bytes, from result element `first` on, as operand i sees
-  /// them.
+  /// Copies range.count elements of `bytes` bytes as operand i sees them, starting at result
+  /// element range.first.
   struct Range {
     std::int64_t first;
     std::int64_t count;

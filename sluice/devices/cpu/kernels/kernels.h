@@ -1,4 +1,4 @@
-// The factories of all CPU kernels, one or two per file of this folder; kernel_table.cpp lists
+// The factories of all CPU kernels, one or two per file of this folder. kernel_table.cpp lists
 // them.
 #pragma once
 
@@ -105,7 +105,7 @@ bool supportsReduce(const ir::OpView& op);
 device::Choice chooseReduce(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<Kernel> makeReduce(const ir::OpView& op, const device::Choice& choice);
 
-// reduce_prod.cpp: of the types of reduce.cpp
+// reduce_prod.cpp: for the types of reduce.cpp
 device::Choice chooseReduceProd(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<Kernel> makeReduceProd(const ir::OpView& op, const device::Choice& choice);
 

@@ -1,4 +1,4 @@
-// What the vector code of layer_norm.cpp gets: the extents, and one row of a gradient.
+// The data for the vector code of layer_norm.cpp: the extents, and one row of a gradient.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct NormGradRow {
   T* dbeta;
 };
 
-/// The vector code, compiled for the processor at hand.
+/// The vector code, compiled for this processor.
 template <class T>
 struct NormLoops {
   void (*layerNormRow)(const NormShape&, const KernelRun&, std::int64_t row);

@@ -10,13 +10,13 @@
 
 namespace sluice::devices::cpu {
 
-/// Plain or channels last, as the neighbours have it: copies give the same bits in both.
+/// Plain or channels last, like the neighbours: copies give the same bits in both.
 device::Choice chooseMove(const ir::OpView& op, const device::Tuning& tuning);
 
-/// The axes from the outermost to the innermost of storage.
+/// The axes in storage order, from the outermost to the innermost.
 std::vector<std::size_t> storageOrder(std::int64_t rank, const device::Layout& layout);
 
-/// `count` zero bytes, split over the team.
+/// Writes `bytes` zero bytes, split over the team.
 void fillZero(std::byte* to, std::size_t bytes, Workers& workers);
 
 /// Calls f with a pointer to the elements of an operand of i32 or i64.

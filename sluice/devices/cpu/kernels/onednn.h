@@ -1,6 +1,7 @@
-// What the kernels made of oneDNN primitives share: the engine, memory descriptors, and a call
-// whose arguments are built once. Private to this folder; no header that others include may include
-// it. Primitives are made for one thread and use scratchpads that the kernel provides (rule R3).
+// Shared by the kernels that use oneDNN primitives: the engine, memory descriptors, and a call
+// whose arguments are built once. Private to this folder: no header that other folders include may
+// include it. Primitives are made for one thread and use scratchpads that the kernel provides (rule
+// R3).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace sluice::devices::cpu::onednn {
 /// The one CPU engine; it has no state.
 const dnnl::engine& engine();
 
-/// While it lives, this thread makes primitives for one thread, whatever it was set to before.
+/// While it lives, primitives made by this thread are for one thread, whatever was set before.
 class OneThread {
  public:
   OneThread();
@@ -31,7 +32,7 @@ class OneThread {
   int before_;
 };
 
-/// F32, BF16 and the integers that oneDNN has; SLUICE_CHECK otherwise.
+/// F32, BF16 and the integers that oneDNN has; InternalError for other types.
 dnnl::memory::data_type dataType(DType dtype);
 
 /// A descriptor from extents and strides in elements.
@@ -42,21 +43,21 @@ dnnl::memory::desc strided(DType dtype,
 /// The descriptor of a tensor of this type in this layout.
 dnnl::memory::desc describe(const TensorType& type, const device::Layout& layout);
 
-/// Row-major storage of the extents that a descriptor has; those of grouped weights are one more
-/// than the tensor's.
+/// Row-major storage with the extents of a descriptor, which for grouped weights are one more than
+/// those of the tensor.
 dnnl::memory::desc plainLike(const dnnl::memory::desc& desc);
 
-/// Plain if the descriptor is that, else opaque with the descriptor as blob.
+/// Plain if the descriptor is plain, otherwise opaque with the descriptor as blob.
 device::Layout layoutOf(const dnnl::memory::desc& desc);
 
-/// Attributes of every primitive: the scratchpad is the caller's.
+/// The attributes of every primitive: the caller provides the scratchpad.
 dnnl::primitive_attr userScratchpad();
 
-/// Rounded up to the alignment of scratch, so that pieces can be laid end to end.
+/// Rounds up to the alignment of scratch, so that pieces can be placed one after the other.
 std::size_t alignedBytes(std::size_t bytes);
 
-/// A primitive with its arguments; addresses are given at every run, in the order of the arguments.
-/// One run at a time. Copies of the primitive may run at the same time with other scratchpads.
+/// A primitive with its arguments. Every run passes the addresses, in the order of the arguments.
+/// One run at a time, but copies of the primitive may run at the same time with other scratchpads.
 class Call {
  public:
   struct Argument {
@@ -80,7 +81,7 @@ class Call {
   std::vector<const void*> addresses_;  // of the last run
 };
 
-/// Changes the format; addresses are the source and the target. Needs no scratchpad.
+/// Converts between formats; its addresses are the source and the target. Needs no scratchpad.
 Call reorderCall(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
 
 }  // namespace sluice::devices::cpu::onednn

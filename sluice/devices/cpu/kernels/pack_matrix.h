@@ -1,6 +1,6 @@
-// Packs the transpose of a row-major float32 matrix into panels, the format in which products take
-// their right operand. oneDNN's own reorder gathers it float by float; here squares of it are
-// transposed in registers. Values are only moved, so bits cannot change.
+// Packs the transpose of a row-major float32 matrix into panels, the format of the right operand of
+// products. oneDNN's own reorder gathers it float by float; this code transposes squares in
+// registers. Values are only moved, so their bits do not change.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace sluice::devices::cpu {
 
-/// Where the elements of a matrix [across, down] go: row j, column i lies at i / downBlock *
-/// downStride + i % downBlock * width + j / width * panelStride + j % width. Panels are filled up
-/// with zeros. Blocks and width are multiples of 16.
+/// The format of a packed matrix [across, down]: row j, column i is at i / downBlock * downStride +
+/// i % downBlock * width + j / width * panelStride + j % width. Panels are filled up with zeros.
+/// Blocks and width are multiples of 16.
 struct PanelFormat {
   std::int64_t down = 0;
   std::int64_t across = 0;
@@ -25,10 +25,10 @@ struct PanelFormat {
   std::int64_t panels = 0;
 };
 
-/// Nothing if the format of the matrix is not one of such panels.
+/// Returns nullopt if the matrix is not in such a format.
 std::optional<PanelFormat> panelFormat(const dnnl::memory::desc& desc);
 
-/// Where a matrix lies; strides in elements.
+/// The position of a matrix; strides are in elements.
 struct MatrixPlace {
   std::int64_t rows = 0;
   std::int64_t columns = 0;

@@ -1,4 +1,4 @@
-// How a reduction walks its operand: axes merged into kept and reduced ones, the innermost of which
+// How a reduction walks its operand: axes are merged into kept and reduced ones; the innermost one
 // is a run of contiguous elements. `reduce.cpp` runs it.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace sluice::devices::cpu {
 
 enum class ReduceKind : std::uint8_t { Sum, Mean, Max, Min };
 
-/// Axes with strides; numbers count them in row-major order.
+/// Axes with strides; `number` counts positions in row-major order.
 struct StridedAxes {
   std::vector<std::int64_t> extents;
   std::vector<std::int64_t> strides;
@@ -27,7 +27,7 @@ struct ReducePlan {
   std::int64_t run = 1;    ///< the length of the contiguous innermost axis
   StridedAxes kept;        ///< the other kept axes
   StridedAxes reduced;     ///< the other reduced axes
-  std::int64_t terms = 1;  ///< elements behind one result
+  std::int64_t terms = 1;  ///< number of elements per result
 
   // Inner reduced: each result is the fold of `partials` numbers.
   std::int64_t runsPerPartial = 1;
@@ -36,9 +36,9 @@ struct ReducePlan {
   // Inner kept: each run of results is the fold of `partials` rows.
   std::int64_t rowsPerPartial = 1;
   std::int64_t partials = 1;
-  std::int64_t wide = 1;  ///< short runs: this many neighbours are folded as one long row first
+  std::int64_t wide = 1;  ///< for short runs: this many neighbours are first folded as one long row
 
-  /// Elements of scratch: nothing when there is one partial each.
+  /// Elements of scratch; 0 if every result has one partial.
   std::int64_t scratch() const;
 };
 

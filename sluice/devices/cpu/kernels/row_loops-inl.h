@@ -1,4 +1,4 @@
-// Loops of float32 and float64 kernels over rows and columns in one fixed order of additions,
+// Loops of float32 and float64 kernels over rows and columns. The order of additions is fixed,
 // whatever the number of threads. A function gets a loader and an index, so that full vectors and
 // the partial last one run the same code.
 //
@@ -46,7 +46,7 @@ struct SumFold {
   }
   static double foldOne(double a, double b) { return a + b; }
 };
-/// NaN wins.
+/// If an operand is NaN, so is the result.
 struct MaxFold {
   static constexpr float kStart = -std::numeric_limits<float>::infinity();
   template <class V>
@@ -66,7 +66,7 @@ struct MinFold {
   static double foldOne(double a, double b) { return a == a && (b != b || b < a) ? b : a; }
 };
 
-/// Folds f(loader, i) for i in [0, n) with four accumulators, then their lanes in order, in double.
+/// Folds f(loader, i) for i in [0, n) in four accumulators, then their lanes in order in double.
 template <class Fold, class T = float, class F>
 HWY_INLINE double foldRow(std::size_t n, F f) {
   using V = LaneVec<T>;
@@ -125,7 +125,7 @@ HWY_INLINE void fillRow(std::size_t n, T* out, T value) {
   mapRow(n, out, [v](auto, std::size_t) HWY_ATTR { return v; });
 }
 
-/// Columns that one call of foldColumns may have.
+/// Maximum number of columns in one call of foldColumns.
 inline constexpr std::size_t kMaxColumns = 2048;
 
 struct RowRange {
@@ -133,8 +133,8 @@ struct RowRange {
   std::int64_t last;
 };
 
-/// acc[c] = fold over the rows r of f(loader, at(r), c), at(r) being what f needs of a row: four
-/// rows at a time, 64 rows to an intermediate sum, so that the error grows slowly.
+/// acc[c] = fold over the rows r of f(loader, at(r), c), where at(r) is what f needs from a row. It
+/// takes four rows at a time and 64 rows per intermediate sum, so that the error grows slowly.
 template <class Fold, class T, class At, class F>
 HWY_INLINE void foldColumns(RowRange rows, std::size_t columns, T* acc, At at, F f) {
   constexpr std::int64_t kGroup = 64;

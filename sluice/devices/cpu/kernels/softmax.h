@@ -1,4 +1,4 @@
-// What the vector code of softmax.cpp gets when the axis is not the last one: lines side by side.
+// The data for the vector code of softmax.cpp if the axis is not the last one: adjacent lines.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace sluice::devices::cpu {
 
-/// Lines in one strip at most.
+/// The maximum number of lines in one strip.
 inline constexpr std::int64_t kSoftmaxColumns = 256;
 
 /// For gradients `x` is the result of the forward op and `y` the gradient of its operand.
@@ -15,8 +15,8 @@ struct SoftmaxStrip {
   const float* dy;
   float* y;
   std::int64_t rows;    ///< elements of a line
-  std::int64_t stride;  ///< between them
-  std::size_t columns;  ///< lines
+  std::int64_t stride;  ///< from one element of a line to the next
+  std::size_t columns;  ///< number of lines
 };
 
 }  // namespace sluice::devices::cpu

@@ -1,5 +1,5 @@
-// Copies between two strided views of any element type: axes that both sides walk alike are merged,
-// so that the innermost loop is a long contiguous run wherever there is one. For the kernels that
+// Copies between two strided views of any element type. Axes that both sides walk in the same way
+// are merged, so that the innermost loop is a long contiguous run if possible. For the kernels that
 // only move elements.
 #pragma once
 
@@ -21,9 +21,9 @@ class StridedCopy {
  public:
   StridedCopy(const std::vector<CopyAxis>& axes, std::size_t elementBytes);
 
-  /// Tiles write disjoint parts of the target, whatever thread runs them.
+  /// Tiles write disjoint parts of the target, so any thread may run any tile.
   std::int64_t tiles() const { return tiles_; }
-  /// `from` and `to` are where element (0, ..., 0) lies.
+  /// `from` and `to` are the addresses of element (0, ..., 0).
   void runTile(std::int64_t tile, const std::byte* from, std::byte* to) const;
 
  private:
@@ -41,12 +41,12 @@ class StridedCopy {
   CopyAxis line_{1, 1, 1};
   std::size_t bytes_;
   std::int64_t lines_ = 1;
-  std::int64_t pieces_ = 1;  ///< of a line
+  std::int64_t pieces_ = 1;  ///< pieces of a line
   std::int64_t perTile_ = 1;
   std::int64_t tiles_ = 0;
 };
 
-/// memcpy without a call for short runs, which most rows of tensors are.
+/// memcpy without a call for short runs; most rows of tensors are short.
 inline void copyRun(const std::byte* from, std::byte* to, std::size_t bytes) {
   constexpr std::size_t kBlock = 32;
   if (bytes >= 16 * kBlock) {

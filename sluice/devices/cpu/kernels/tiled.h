@@ -1,6 +1,6 @@
-// Kernels that compute their output tile by tile and can hand each finished tile to an epilogue
+// Kernels that compute their output tile by tile and can pass each finished tile to an epilogue
 // while it is still in cache: the anchors (matmul, conv) of fused ops. The bits of the anchor do
-// not depend on whether there is an epilogue.
+// not depend on whether it has an epilogue.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class TiledKernel : public Kernel {
   }
 };
 
-/// The kernel of a matmul or conv as an anchor; nullptr if that implementation has no tiles. Its
-/// operands and scratch are those of `choice`, as for any kernel.
+/// Makes the kernel of a matmul or conv as an anchor; nullptr if the implementation has no tiles.
+/// Its operands and scratch are those of `choice`, as for any kernel.
 std::unique_ptr<TiledKernel> makeTiled(const ir::OpView& op, const device::Choice& choice);
 
 // conv.cpp

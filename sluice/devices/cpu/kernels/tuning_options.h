@@ -1,4 +1,4 @@
-// What can be tuned about an op: its key in the tuning table and the values to be tried.
+// What can be tuned about an op: its key in the tuning table and the values to try.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct TuningOptions {
   std::vector<std::string> values;
 };
 
-/// Nothing for an op that has no alternatives.
+/// Returns nullopt for an op that has no alternatives.
 std::optional<TuningOptions> tuningOptions(const ir::OpView& op);
 
 // conv_plan.cpp

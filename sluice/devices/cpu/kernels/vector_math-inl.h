@@ -1,6 +1,6 @@
 // Elementary functions on float vectors, within 4 units in the last place of the rounded true
-// value, with the NaN, infinity and denormal behaviour of the C library. Every lane is computed
-// alike, so a value never depends on its position. Polynomials are Chebyshev fits on the ranges
+// value. NaN, infinity and denormals behave as in the C library. Every lane is computed in the same
+// way, so a value never depends on its position. Polynomials are Chebyshev fits on the ranges
 // named.
 //
 // Compiled once per instruction set: include it after hwy/highway.h in a foreach_target file.
@@ -87,7 +87,7 @@ HWY_INLINE V Expm1(D d, V x) {
   return hn::IfThenElse(hn::Or(hn::IsNaN(x), hn::Eq(x, hn::Zero(d))), x, y);
 }
 
-/// log(x) of positive finite normal or denormal x.
+/// log(x) for positive, finite, normal or denormal x.
 template <class D, class V>
 HWY_INLINE V logPositive(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -132,8 +132,8 @@ template <class D, class V>
 HWY_INLINE V Log1p(D d, V x) {
   const V one = hn::Set(d, 1.0F);
   const V u = hn::Add(x, one);
-  // log(u) (u = 1 + x rounded) plus the effect of that rounding. Which of the two summands the
-  // rounding error is taken from depends on their size.
+  // log(u), where u is 1 + x rounded, plus the effect of that rounding. The size of the two
+  // summands decides from which of them the rounding error is taken.
   const V errorSmall = hn::Sub(x, hn::Sub(u, one));
   const V errorLarge = hn::Sub(one, hn::Sub(u, x));
   const V error = hn::IfThenElse(hn::Gt(x, one), errorLarge, errorSmall);
@@ -176,7 +176,7 @@ HWY_INLINE V Softplus(D d, V x) {
   return hn::Add(hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), x), tail);
 }
 
-/// exp(-t^2 / 2): t is split so that the square of the first part is exact.
+/// exp(-t^2 / 2); t is split so that the square of the first part is exact.
 template <class D, class V>
 HWY_INLINE V gaussian(D d, V t) {
   const hn::RebindToUnsigned<D> du;
@@ -235,7 +235,7 @@ HWY_INLINE V Erf(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-/// exp(-x^2 / 2), 0 from |x| = 15 on.
+/// exp(-x^2 / 2); 0 for |x| >= 15.
 template <class D, class V>
 HWY_INLINE V bellOf(D d, V x) {
   const V t = hn::Abs(x);

@@ -1,7 +1,8 @@
-// Products of float32 matrices by our own vector code, for shapes that the library serves badly:
-// small ones, whose time is the cost of its call, and tall ones, whose rows are read and written in
-// an order that memory does not like. Every element is one chain of fused multiply-adds in the
-// order of k, so its bits depend neither on the width of the vectors nor on how the work is cut.
+// Products of float32 matrices with vector code of our own, for shapes that the library handles
+// badly: small ones, for which the call takes most of the time, and tall ones, whose rows it reads
+// and writes in an order that is slow for memory. Every element is one chain of fused multiply-adds
+// in the order of k, so its bits depend neither on the width of vectors nor on how the work is
+// divided.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +10,16 @@
 
 namespace sluice::devices::cpu {
 
-/// The right operand: [k, columns] with columns side by side, or cut into panels of so many
-/// columns, one after the other.
+/// The right operand: [k, columns] with adjacent columns, or divided into consecutive panels of
+/// panelWidth columns each.
 struct RightMatrix {
   const float* data = nullptr;
   std::int64_t rowStride = 0;    ///< from k to k + 1
-  std::int64_t panelWidth = 0;   ///< at least the number of columns where there is one panel
-  std::int64_t panelStride = 0;  ///<
+  std::int64_t panelWidth = 0;   ///< with one panel: at least the number of columns
+  std::int64_t panelStride = 0;  ///< from panel to panel
 };
 
-/// Strides in elements.
+/// Strides are in elements.
 struct LeftMatrix {
   const float* data = nullptr;
   std::int64_t rowStride = 0;
@@ -41,11 +42,11 @@ struct MatrixExtents {
   std::int64_t columns = 0;
 };
 
-/// Whether this processor has fused multiply-adds: without them the code below is not worth it.
+/// Whether this processor has fused multiply-adds; without them the code below is not worth using.
 bool hasVectorProduct();
 /// Whether its vectors hold 16 floats.
 bool hasLongVectors();
-/// Whether so many columns are computed in shorter vectors, which they fill better.
+/// Whether this number of columns is computed in shorter vectors, because it fills them better.
 bool usesShortVectors(std::int64_t columns);
 
 /// c = a b.
@@ -54,20 +55,20 @@ void multiplyRows(const LeftMatrix& a,
                   const ResultMatrix& c,
                   const ProductExtents& extents);
 
-/// c += a b, as the next terms of the chains that c holds: a product may be cut along k.
+/// c += a b; continues the chains of additions that c holds, so that a product may be cut along k.
 void addRows(const LeftMatrix& a,
              const RightMatrix& b,
              const ResultMatrix& c,
              const ProductExtents& extents);
 
-/// One of several products that are added: it starts so many elements into both operands.
+/// One of several products that are added; `left` and `right` are its offsets in the operands.
 struct ProductPart {
   std::int64_t left = 0;
   std::int64_t right = 0;
   std::int64_t k = 0;
 };
 
-/// One product, or several that follow each other in the left operand and the result.
+/// One product, or several that are consecutive in the left operand and in the result.
 struct PartsProduct {
   LeftMatrix left;
   RightMatrix right;
@@ -75,21 +76,21 @@ struct PartsProduct {
   MatrixExtents extents;
   std::span<const ProductPart> parts;
   std::int64_t count = 1;
-  std::int64_t leftStep = 0;  ///< elements from one to the next
+  std::int64_t leftStep = 0;  ///< elements from one product to the next
   std::int64_t resultStep = 0;
-  bool adds = false;  ///< to what is in the result
+  bool adds = false;  ///< adds to the content of the result
 };
 
-/// The sum of the parts; each element is one chain that goes through them in order.
+/// Computes the sum of the parts; each element is one chain that goes through the parts in order.
 void multiplyParts(const PartsProduct& product);
 
-/// Where the operands of one term of a sum of outer products lie, in elements.
+/// The offsets of the operands of one term of a sum of outer products, in elements.
 struct TermOffsets {
   std::int32_t left = 0;
   std::int32_t right = 0;
 };
 
-/// Terms that only the rows [firstRow, endRow) have; of the others nothing is read.
+/// Terms that only the rows [firstRow, endRow) have; nothing is read for other rows.
 struct TermGroup {
   std::int64_t firstRow = 0;
   std::int64_t endRow = 0;
@@ -100,12 +101,12 @@ struct OuterProducts {
   const float* left = nullptr;
   const float* right = nullptr;
   std::span<const TermGroup> groups;
-  bool adds = true;                  ///< to what is in the result
-  std::span<const float> next = {};  ///< will be read by later calls and is fetched meanwhile
+  bool adds = true;                  ///< adds to the content of the result
+  std::span<const float> next = {};  ///< prefetched because later calls read it
 };
 
-/// The columns of a result of so many rows that are summed at a time: while several sums read the
-/// same terms, they are better cut into such slices.
+/// How many columns of a result with this many rows are summed at a time. If several sums read the
+/// same terms, it is faster to divide them into such slices.
 std::int64_t columnsOfSlice(std::int64_t rows);
 
 /// c = (c +) the sum over terms t of left[t.left + row] * right[t.right + column], group by group.

@@ -1,4 +1,4 @@
-// The instruction sets that vector code is compiled for: SSE4, AVX2 and AVX-512 besides the plain
+// The instruction sets for which vector code is compiled: SSE4, AVX2 and AVX-512 in addition to the
 // baseline. Included first in every file that uses Highway.
 #pragma once
 

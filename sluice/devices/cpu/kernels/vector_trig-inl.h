@@ -1,6 +1,6 @@
-// Inverse trigonometric and hyperbolic functions on float vectors, made of those of
-// vector_math-inl.h, with the NaN, infinity and signed zero behaviour of the C library. The
-// polynomial is a Chebyshev fit on the range named.
+// Inverse trigonometric and hyperbolic functions on float vectors, built from vector_math-inl.h.
+// NaN, infinity and signed zero behave as in the C library. The polynomial is a Chebyshev fit on
+// the range named.
 //
 // Compiled once per instruction set: include it after hwy/highway.h in a foreach_target file.
 #if defined(SLUICE_VECTOR_TRIG_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -19,11 +19,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace sluice::devices::cpu::HWY_NAMESPACE {
 
-/// From here on 1 is lost beside x^2.
+/// From here on, x^2 + 1 rounds to x^2.
 inline constexpr float kLargeArgument = 1e9F;
 inline constexpr float kLn2 = 0.69314718F;
 
-/// atan(x) = base + atan(r): x above tan(3 pi / 8) is turned by pi / 2, x above tan(pi / 8) by
+/// atan(x) = base + atan(r). x above tan(3 pi / 8) is rotated by pi / 2, and x above tan(pi / 8) by
 /// pi / 4, so that r is in [-tan(pi / 8), tan(pi / 8)].
 template <class D, class V>
 HWY_INLINE V Atan(D d, V x) {
@@ -90,7 +90,7 @@ HWY_INLINE V Atanh(D d, V x) {
   return hn::CopySign(y, x);
 }
 
-/// e^|x| / 2 in two factors, which overflow only where the result does, and its inverse.
+/// e^|x| / 2 as two factors, which overflow only if the result does, and its inverse.
 template <class D>
 struct HalfExp {
   hn::Vec<D> grown;
