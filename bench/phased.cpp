@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #include "bench/support/compare.h"
+#include "sluice/api/compiled_program.h"
+#include "sluice/program/program.h"
 #include "sluice/sluice.h"
 #include "tests/support/random_tensor.h"
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/support/compare.h"
+#include "sluice/api/compiled_program.h"
 #include "sluice/sluice.h"
 #include "tests/support/random_tensor.h"
 

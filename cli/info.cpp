@@ -13,6 +13,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
+#include "sluice/base/version.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/onnx/import.h"
 #include "sluice/ops/op_list.h"
@@ -30,7 +31,7 @@ std::uint64_t tuningHash(const device::Tuning& tuning) {
 
 int version() {
   const auto device = devices::cpu::makeCpuDevice();
-  fmt::print("sluice {}\n", SLUICE_VERSION);
+  fmt::print("sluice {}\n", sluice::version());
   fmt::print("Results are the same bits wherever these lines are the same:\n");
   fmt::print("  device kind    {}\n", device->info().kind);
   fmt::print("  instructions   {}\n", device->info().description);

@@ -2,15 +2,18 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "sluice/base/version.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Sluice runs one neural network across many memory-limited devices.", "sluice");
   app.footer("`sluice COMMAND --help` explains a command.");
   app.require_subcommand(1);
-  app.set_version_flag("--version", std::string("sluice ") + SLUICE_VERSION, "Print the version");
+  app.set_version_flag(
+      "--version", fmt::format("sluice {}", sluice::version()), "Print the version");
   sluice::cli::Action action;
   sluice::cli::addVersion(app, action);
   sluice::cli::addBenchData(app, action);

@@ -2,7 +2,8 @@
 #
 #   sluice_module(NAME ir
 #     SOURCES graph.cpp               # explicit lists, no globbing
-#     HEADERS graph.h                 # public, installed under their path
+#     HEADERS graph.h                 # what sluice.h includes: installed under their path
+#     PRIVATE_HEADERS users.h         # of the library alone
 #     DEPS base tensor                # Sluice modules, public
 #     LINK fmt::fmt                   # third party, private
 #     PUBLIC_LINK spdlog::spdlog      # third party seen in the headers
@@ -25,16 +26,15 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 include(GoogleTest)
 
-# Turns module names into targets; a name that is already a target stays.
+# Turns module names into targets; another name that is already a target stays. A module may come
+# later (for the tests of a lower one); one that never comes is an error when CMake generates.
 function(_sluice_targets out)
   set(targets "")
   foreach(name IN LISTS ARGN)
-    if(TARGET Sluice::${name})
-      list(APPEND targets Sluice::${name})
-    elseif(TARGET ${name})
+    if(TARGET ${name} AND NOT TARGET Sluice::${name})
       list(APPEND targets ${name})
     else()
-      message(FATAL_ERROR "No Sluice module or target is called '${name}'")
+      list(APPEND targets Sluice::${name})
     endif()
   endforeach()
   set(${out} "${targets}" PARENT_SCOPE)
@@ -77,9 +77,31 @@ function(_sluice_join out target)
   set(${out} "${joined}" PARENT_SCOPE)
 endfunction()
 
+# Target `single_headers` compiles every header of the modules by itself.
+function(_sluice_single_headers target)
+  set(files "")
+  foreach(header IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH header NORMALIZE)
+    file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}" "${header}")
+    set(file "${CMAKE_BINARY_DIR}/single_headers/${name}.cpp")
+    file(CONFIGURE OUTPUT "${file}" CONTENT "#include \"${name}\"\n")
+    list(APPEND files "${file}")
+  endforeach()
+  if(NOT files)
+    return()
+  endif()
+  add_library(${target}_single_headers OBJECT EXCLUDE_FROM_ALL ${files})
+  target_link_libraries(${target}_single_headers PRIVATE ${target} sluice_options)
+  set_target_properties(${target}_single_headers PROPERTIES CXX_EXTENSIONS OFF)
+  if(NOT TARGET single_headers)
+    add_custom_target(single_headers)
+  endif()
+  add_dependencies(single_headers ${target}_single_headers)
+endfunction()
+
 function(sluice_module)
   cmake_parse_arguments(PARSE_ARGV 0 M "NO_TEST_MAIN;SAME_NAMES;APART" "NAME"
-    "SOURCES;HEADERS;DEPS;LINK;PUBLIC_LINK;TESTS;TEST_DEPS;TEST_LABELS")
+    "SOURCES;HEADERS;PRIVATE_HEADERS;DEPS;LINK;PUBLIC_LINK;TESTS;TEST_DEPS;TEST_LABELS")
   _sluice_check_arguments("${M_UNPARSED_ARGUMENTS}" "${M_NAME}")
   set(target sluice_${M_NAME})
   _sluice_targets(deps ${M_DEPS})
@@ -93,10 +115,11 @@ function(sluice_module)
     EXPORT_NAME ${M_NAME}
     LINKER_LANGUAGE CXX  # also for a module of headers only
     POSITION_INDEPENDENT_CODE ON
-    CXX_EXTENSIONS OFF
-    INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
+    CXX_VISIBILITY_PRESET hidden  # what is public says so itself, in its header
+    CXX_EXTENSIONS OFF)
   target_sources(${target}
     PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${M_HEADERS})
+  target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target}
     PUBLIC ${deps} ${M_PUBLIC_LINK}
@@ -113,6 +136,7 @@ function(sluice_module)
     sluice_unite(${target})
   endif()
 
+  _sluice_single_headers(${target} ${M_HEADERS} ${M_PRIVATE_HEADERS})
   set_property(GLOBAL APPEND PROPERTY SLUICE_MODULES ${M_NAME})
   set_property(GLOBAL APPEND PROPERTY SLUICE_LINK ${M_LINK})
   set_property(GLOBAL APPEND PROPERTY SLUICE_PUBLIC_LINK ${M_PUBLIC_LINK})
@@ -143,7 +167,7 @@ function(sluice_program)
   if(NOT P_NAME MATCHES "^bench_")  # which time loops of their own
     target_link_libraries(${P_NAME} PRIVATE sluice_once_options)
   endif()
-  if(NOT P_TEST AND Sluice::api IN_LIST deps)
+  if(NOT P_TEST AND deps MATCHES "Sluice::(api|sluice)(;|$)")
     sluice_precompile(${P_NAME} program)
   endif()
   if(NOT P_APART)
@@ -200,7 +224,7 @@ function(sluice_test)
   endif()
   sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS}
     LINK ${T_LINK} ${gtest} sluice_test_options TEST ${apart})
-  if(T_DEPS MATCHES "(^|;)(api|sluice|sluice_shared)(;|$)")
+  if(T_DEPS MATCHES "(^|;)(api|popart|tensorflow|sluice|sluice_shared)(;|$)")
     sluice_precompile(${T_NAME} model_test)
   else()
     sluice_precompile(${T_NAME} test)

@@ -12,12 +12,14 @@
 #include <zlib.h>
 
 #include "fuzz/small_net.h"
+#include "sluice/api/compiled_program.h"
 #include "sluice/data/npy.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/printer.h"
 #include "sluice/onnx/export.h"
 #include "tests/conformance/op_case.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice::fuzz {
 namespace {
@@ -165,7 +167,8 @@ void addStates(Corpus& corpus) {
 
   const data::Loader loader(smallDataset(), smallLoading());
   Checkpoint checkpoint{model.trainingState(), model.updates(), loader.state()};
-  const fs::path path = fs::temp_directory_path() / fmt::format("sluice_corpus_{}", ::getpid());
+  const testing::TempFolder folder;
+  const fs::path path = folder / "checkpoint";
   for (const bool replicas : {false, true}) {
     if (replicas) {
       checkpoint.state.replicas.push_back(
@@ -176,7 +179,6 @@ void addStates(Corpus& corpus) {
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};
     corpus.add("fuzz_checkpoint", replicas ? "replicas" : "plain", bytes);
   }
-  fs::remove(path);
 }
 
 /// For every op of the model that has alternatives, each of them.

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Checks docs/coverage.md: all features listed once, and every named test is one that runs.
+"""Checks tests/coverage.md: all features listed once, and every named test is one that runs.
 
     scripts/check_coverage.py              check the document; the release build must be there
     scripts/check_coverage.py --self-test  check this script with made-up documents
@@ -63,9 +63,9 @@ def problems(text, tests, rows=ROWS):
 
 
 def check():
-    found, done = problems((ROOT / "docs/coverage.md").read_text(), built_tests())
+    found, done = problems((ROOT / "tests/coverage.md").read_text(), built_tests())
     for line in found:
-        print(f"docs/coverage.md: {line}")
+        print(f"tests/coverage.md: {line}")
     print(f"coverage: {done} of {ROWS} features done, {len(found)} problems")
     return 1 if found else 0
 

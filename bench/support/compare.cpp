@@ -29,7 +29,7 @@ double cpuSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-std::string quoted(const std::string& text) {
+std::string inQuotes(const std::string& text) {
   std::string result = "'";
   for (const char c : text) {
     result += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -42,7 +42,7 @@ std::string quoted(const std::string& text) {
 Json run(const Launch& launch) {
   std::string line = "taskset -c " + std::to_string(std::thread::hardware_concurrency() - 1) + " ";
   for (const std::string& word : launch.command) {
-    line += quoted(word) + " ";
+    line += inQuotes(word) + " ";
   }
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(line.c_str(), "r"), pclose);
   if (!pipe) {

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
 #include "sluice/compile/compile.h"
 #include "sluice/sluice.h"
 #include "tests/support/address_space.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -127,22 +130,20 @@ TEST(Models, TakeTheirNameAndTheNamesOfOpsFromTheOptions) {
     nn::Linear fc{*this, "fc", 2, 2};
     nn::Tensor forward(nn::Tensor x) { return nn::relu(fc(x)); }
   };
-  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "named";
-  const auto dumps = [&](bool disabled) {
-    std::filesystem::create_directories(folder);
+  const auto dumps = [](bool disabled) {
+    const testing::TempFolder folder;
     Net net;
     auto model = inferenceModel(net,
                                 Options()
                                     .modelName("tower")
-                                    .dumpDirectory(folder.string())
+                                    .dumpDirectory(folder.path().string())
                                     .disableModuleNamescope(disabled));
     model(HostTensor(DType::F32, Shape{1, 2}));
     EXPECT_EQ(model.program().name, "tower");
     std::ostringstream all;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
       all << std::ifstream(entry.path()).rdbuf();
     }
-    std::filesystem::remove_all(folder);
     return all.str();
   };
   EXPECT_THAT(dumps(false), HasSubstr("\"fc/"));
@@ -188,12 +189,11 @@ TEST(Models, WhoseThreadsCannotBeStartedAreADeviceError) {
 
 class TuningFile : public ::testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
   void write(std::string_view text) { std::ofstream(path_) << text; }
   Options options() const { return Options().tuningTable(path_); }
 
-  std::string path_ = ::testing::TempDir() + "sluice_tuning_" +
-                      ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".txt";
+  testing::TempFolder folder_;
+  std::string path_ = (folder_ / "tuning.txt").string();
 };
 
 TEST_F(TuningFile, ThatIsMissingIsAConfigFileError) {

@@ -6,6 +6,8 @@
 #include "sluice/api/batch_layout.h"
 #include "sluice/data/batch.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 struct Batch : data::Batch {
@@ -13,3 +15,5 @@ struct Batch : data::Batch {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

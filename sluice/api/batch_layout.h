@@ -15,6 +15,8 @@
 #include "sluice/api/option_types.h"
 #include "sluice/tensor/shape.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 class Options;
@@ -96,3 +98,5 @@ struct BatchLayout {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -24,6 +24,8 @@
 #include "sluice/api/model.h"
 #include "sluice/tensor/safetensors.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 struct Checkpoint {
@@ -100,3 +102,5 @@ std::unique_ptr<Callback> checkpointing(const Model& model,
                                         std::int64_t every);
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -9,16 +9,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "sluice/api/session.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 using sluice::testing::messageOf;
+using sluice::testing::TempFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -35,19 +37,6 @@ struct CheckpointedNet : nn::Module {
 HostTensor input() {
   return HostTensor::of<float>(Shape{1, 2}, {1, -2});
 }
-
-/// An empty folder that is removed at the end.
-struct Folder {
-  explicit Folder(const std::string& name)
-      : path(fs::path(::testing::TempDir()) /
-             fmt::format("sluice_checkpoint_{}_{}", name, ::getpid())) {
-    fs::remove_all(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path path;
-};
 
 std::string contentOf(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -68,12 +57,12 @@ std::vector<std::string> namesIn(const fs::path& folder) {
 }
 
 TEST(Checkpoint, IsReadAsItWasWritten) {
-  const Folder folder("read");
+  const TempFolder folder;
   CheckpointedNet net;
   auto model = trainingModel(net, Options().randomSeed(5), optim::Adam(0.1));
   model(input());
   model(input());
-  const CheckpointFolder checkpoints(folder.path);
+  const CheckpointFolder checkpoints(folder.path());
   const fs::path path = checkpoints.save(model, "{\"epoch\":3}");
   EXPECT_EQ(path.filename(),
             fmt::format("checkpoint-000000000002-{}-1.safetensors", model.runId()));
@@ -96,10 +85,10 @@ TEST(Checkpoint, IsReadAsItWasWritten) {
 }
 
 TEST(Checkpoint, ThatIsDamagedAnywhereIsRefused) {
-  const Folder folder("damaged");
+  const TempFolder folder;
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
-  const fs::path path = CheckpointFolder(folder.path).save(model, "start");
+  const fs::path path = CheckpointFolder(folder.path()).save(model, "start");
   const std::string good = contentOf(path);
   EXPECT_NO_THROW(readCheckpoint(path));
   for (std::size_t i = 0; i < good.size(); i += 3) {
@@ -112,13 +101,12 @@ TEST(Checkpoint, ThatIsDamagedAnywhereIsRefused) {
     write(path, good.substr(0, length));
     EXPECT_THROW(readCheckpoint(path), FileError) << length << " bytes";
   }
-  EXPECT_THROW(readCheckpoint(folder.path / "missing"), FileError);
+  EXPECT_THROW(readCheckpoint(folder / "missing"), FileError);
 }
 
 TEST(Checkpoint, OfAnotherKindOrVersionIsRefused) {
-  const Folder folder("version");
-  fs::create_directories(folder.path);
-  const fs::path path = folder.path / "file";
+  const TempFolder folder;
+  const fs::path path = folder / "file";
   writeSafeTensors(path, {.tensors = {{"w", HostTensor::scalar(1.0F)}}});
   EXPECT_THAT(messageOf<FileError>([&] { readCheckpoint(path); }), HasSubstr("is no checkpoint"));
   writeSafeTensors(
@@ -134,9 +122,9 @@ TEST(Checkpoint, OfAnotherKindOrVersionIsRefused) {
 }
 
 TEST(Checkpoint, WithNamesThatMeanNothingIsRefusedAlthoughItsChecksumIsRight) {
-  const Folder folder("names");
-  const CheckpointFolder checkpoints(folder.path);
-  const fs::path path = folder.path / "checkpoint-000000000001.safetensors";
+  const TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path());
+  const fs::path path = folder / "checkpoint-000000000001.safetensors";
   for (const std::string name : {"optimizer/lr", "replica/mean", "replica/0/mean"}) {
     writeCheckpoint(path, {});
     SafeTensors content = readSafeTensors(path);
@@ -151,10 +139,10 @@ TEST(Checkpoint, WithNamesThatMeanNothingIsRefusedAlthoughItsChecksumIsRight) {
 }
 
 TEST(CheckpointFolder, KeepsTheNewest) {
-  const Folder folder("keeps");
+  const TempFolder folder;
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
-  const CheckpointFolder checkpoints(folder.path / "deep" / "er", 2);
+  const CheckpointFolder checkpoints(folder / "deep" / "er", 2);
   EXPECT_EQ(checkpoints.latest(), std::nullopt);
   write(checkpoints.folder() / "notes.txt", "mine");
   // Left by a process that is gone: nobody holds its lock.
@@ -168,14 +156,14 @@ TEST(CheckpointFolder, KeepsTheNewest) {
               ElementsAre(fmt::format("checkpoint-000000000003-{}-3.safetensors", model.runId()),
                           fmt::format("checkpoint-000000000004-{}-4.safetensors", model.runId()),
                           "notes.txt"));
-  EXPECT_THAT(messageOf([&] { CheckpointFolder(folder.path, 0); }), HasSubstr("at least 1"));
+  EXPECT_THAT(messageOf([&] { CheckpointFolder(folder.path(), 0); }), HasSubstr("at least 1"));
   EXPECT_THAT(messageOf<FileError>([&] { CheckpointFolder(checkpoints.folder() / "notes.txt"); }),
               HasSubstr("notes.txt"));
 }
 
 TEST(CheckpointFolder, ThatIsGoneIsAFileError) {
-  const Folder folder("gone");
-  const CheckpointFolder checkpoints(folder.path / "inner");
+  const TempFolder folder;
+  const CheckpointFolder checkpoints(folder / "inner");
   fs::remove_all(checkpoints.folder());
   EXPECT_THAT(messageOf<FileError>([&] { checkpoints.files(); }),
               HasSubstr(checkpoints.folder().string()));
@@ -183,19 +171,19 @@ TEST(CheckpointFolder, ThatIsGoneIsAFileError) {
 }
 
 TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
-  const Folder folder("resumes");
+  const TempFolder folder;
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
-  const CheckpointFolder checkpoints(folder.path, 5);
+  const CheckpointFolder checkpoints(folder.path(), 5);
   EXPECT_FALSE(checkpoints.resume(model));
   model(input());
   checkpoints.save(model, "first");
   model(input());
   const fs::path second = checkpoints.save(model, "second");
   write(second, contentOf(second).substr(0, 300));
-  write(folder.path / fmt::format("checkpoint-000000000009-{}-9.safetensors", model.runId()), "");
+  write(folder / fmt::format("checkpoint-000000000009-{}-9.safetensors", model.runId()), "");
   const fs::path fifo =
-      folder.path / fmt::format("checkpoint-000000000010-{}-10.safetensors", model.runId());
+      folder / fmt::format("checkpoint-000000000010-{}-10.safetensors", model.runId());
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   CheckpointedNet freshNet;
   auto fresh = trainingModel(freshNet, Options(), optim::Adam(0.1));
@@ -214,18 +202,18 @@ TEST(CheckpointFolder, ResumesFromTheNewestThatIsWhole) {
   fresh(input());
   EXPECT_TRUE(freshNet.w.value().sameBits(net.w.value()));
   // The damaged one that was further does not push the good ones out.
-  const CheckpointFolder one(folder.path, 1);
+  const CheckpointFolder one(folder.path(), 1);
   model(input());
   one.save(model, "third");
   EXPECT_EQ(one.resume(fresh)->loader, "third");
 }
 
 TEST(CheckpointFolder, RefusesAModelThatDoesNotFitAndLeavesItAsItWas) {
-  const Folder folder("fit");
+  const TempFolder folder;
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
   model(input());
-  const CheckpointFolder checkpoints(folder.path);
+  const CheckpointFolder checkpoints(folder.path());
   const fs::path path = checkpoints.save(model);
   CheckpointedNet otherNet;
   auto other = trainingModel(otherNet, Options(), optim::SGD(0.1));
@@ -249,8 +237,8 @@ std::string runInto(const CheckpointFolder& checkpoints, int updates) {
 }
 
 TEST(CheckpointFolder, KeepsTheRunsOfAFolderApart) {
-  const Folder folder("runs");
-  const CheckpointFolder checkpoints(folder.path, 2);
+  const TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 2);
   const std::string longer = runInto(checkpoints, 5);
   const std::string later = runInto(checkpoints, 3);  // fewer updates, written last
   ASSERT_NE(longer, later);
@@ -281,8 +269,8 @@ TEST(CheckpointFolder, KeepsTheRunsOfAFolderApart) {
 }
 
 TEST(CheckpointFolder, GoesOnWithAnotherRunOnlyWhenTheDamagedOneIsTakenAway) {
-  const Folder folder("lost");
-  const CheckpointFolder checkpoints(folder.path, 2);
+  const TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 2);
   const std::string longer = runInto(checkpoints, 5);
   const std::string later = runInto(checkpoints, 2);
   std::vector<fs::path> files = checkpoints.files();
@@ -306,8 +294,8 @@ TEST(CheckpointFolder, GoesOnWithAnotherRunOnlyWhenTheDamagedOneIsTakenAway) {
 }
 
 TEST(CheckpointFolder, SavesWhatBelongsTogetherWhileOtherThreadsTrain) {
-  const Folder folder("threads");
-  const CheckpointFolder checkpoints(folder.path, 1);
+  const TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 1);
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
   model(input());
@@ -338,8 +326,8 @@ TEST(CheckpointFolder, SavesWhatBelongsTogetherWhileOtherThreadsTrain) {
 }
 
 TEST(CheckpointFolder, ReadsFilesOfEarlierVersions) {
-  const Folder folder("earlier");
-  const CheckpointFolder checkpoints(folder.path, 1);
+  const TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 1);
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
   model(input());
@@ -347,7 +335,7 @@ TEST(CheckpointFolder, ReadsFilesOfEarlierVersions) {
     Checkpoint old{model.trainingState(), updates, "old"};
     old.state.run.clear();
     old.state.rule.clear();
-    writeCheckpoint(folder.path / fmt::format("checkpoint-{:012}.safetensors", updates), old);
+    writeCheckpoint(folder / fmt::format("checkpoint-{:012}.safetensors", updates), old);
   }
   CheckpointedNet freshNet;
   auto fresh = trainingModel(freshNet, Options(), optim::Adam(0.1));
@@ -363,8 +351,7 @@ TEST(CheckpointFolder, ReadsFilesOfEarlierVersions) {
 }
 
 TEST(CheckpointFolder, RefusesARunThatIsNoName) {
-  const Folder folder("names");
-  fs::create_directories(folder.path);
+  const TempFolder folder;
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
   EXPECT_TRUE(isRunId(model.runId())) << model.runId();
@@ -372,8 +359,8 @@ TEST(CheckpointFolder, RefusesARunThatIsNoName) {
        std::vector<std::string>{"../elsewhere", "a b", std::string(65, 'x')}) {
     Checkpoint checkpoint{model.trainingState(), 0, ""};
     checkpoint.state.run = run;
-    writeCheckpoint(folder.path / "file", checkpoint);
-    EXPECT_THAT(messageOf<FileError>([&] { readCheckpoint(folder.path / "file"); }),
+    writeCheckpoint(folder / "file", checkpoint);
+    EXPECT_THAT(messageOf<FileError>([&] { readCheckpoint(folder / "file"); }),
                 HasSubstr("cannot be the name of a run"));
   }
 }
@@ -387,8 +374,8 @@ DataLoader loader() {
 }
 
 TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
-  const Folder folder("fit_goes_on");
-  const CheckpointFolder checkpoints(folder.path, 100);
+  const TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), 100);
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::Adam(0.1));
   DataLoader batches = loader();
@@ -396,13 +383,12 @@ TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
   // 15 steps: after 2, 4 ... 14, and at the end.
   EXPECT_EQ(checkpoints.files().size(), 8U);
   for (const fs::path& path : checkpoints.files()) {
-    const Folder one("fit_goes_on_one");
-    fs::create_directories(one.path);
-    fs::copy(path, one.path / path.filename());
+    const TempFolder one;
+    fs::copy(path, one / path.filename());
     CheckpointedNet again;
     auto resumedModel = trainingModel(again, Options(), optim::Adam(0.1));
     DataLoader rest = loader();
-    ASSERT_TRUE(CheckpointFolder(one.path).resume(resumedModel, rest));
+    ASSERT_TRUE(CheckpointFolder(one.path()).resume(resumedModel, rest));
     fit(resumedModel, rest, {.epochs = 3, .firstEpoch = rest.epoch()});
     EXPECT_TRUE(again.w.value().sameBits(net.w.value())) << path;
     EXPECT_EQ(resumedModel.updates(), 15);
@@ -414,12 +400,12 @@ TEST(Fit, RefusesCheckpointsThatCannotBe) {
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
   DataLoader batches = loader();
-  const CheckpointFolder checkpoints(fs::path(::testing::TempDir()) / "sluice_no_loader");
+  const TempFolder folder;
+  const CheckpointFolder checkpoints(folder.path());
   EXPECT_THAT(messageOf([&] { checkpointing(model, batches, checkpoints, 0); }),
               HasSubstr("every 0 steps"));
   checkpoints.save(model, "no state of a loader");
   EXPECT_THROW(checkpoints.resume(model, batches), InvalidArgument);
-  fs::remove_all(checkpoints.folder());
 }
 
 }  // namespace

@@ -64,11 +64,6 @@ void checkSharding(const Options& options, std::vector<std::string>& warnings) {
         "useReplicatedTensorSharding needs a replicationFactor above 1 and is ignored");
     return;
   }
-  if (plan.accumulator.sharded) {
-    warnings.emplace_back(
-        "useReplicatedTensorSharding has no effect on accumulators: micro-batches are added up "
-        "before replicas are, so that results do not depend on it");
-  }
   if (plan.weight.sharded && options.compile().continuousWeightUpdates) {
     raise<Unsupported>(
         "useReplicatedTensorSharding of weights with continuousWeightUpdates: replicas would have "
@@ -76,9 +71,8 @@ void checkSharding(const Options& options, std::vector<std::string>& warnings) {
   }
 }
 
-/// How the optimizer's state is shared between replicas.
-optim::StateSharding stateShardingOf(const Options& options) {
-  const parallel::TensorLocation& location = options.tensorLocations.plan().optimizer;
+/// How the tensors of a class are shared between replicas.
+optim::StateSharding shardingOf(const parallel::TensorLocation& location, const Options& options) {
   return {.replicas = location.sharded ? options.replicationFactor() : 1,
           .minElements = location.minElementsToShard};
 }
@@ -162,13 +156,15 @@ compiler::SyntheticInputs syntheticInputs(SyntheticDataMode mode) {
 
 compiler::TrainingGraphOptions trainingGraphOptions(std::int64_t accumulation,
                                                     const Options& options) {
+  const parallel::LocationPlan locations = options.tensorLocations.plan();
   return {.accumulation = static_cast<std::int32_t>(accumulation),
           .reduction = options.training.accumulationReduction(),
           .replicaReduction = options.training.replicationReductionType(),
           .meanStrategy = options.training.givenMeanReductionStrategy(),
           .replicas = options.replicationFactor(),
           .automaticLossScaling = options.training.automaticLossScaling(),
-          .sharding = stateShardingOf(options),
+          .sharding = shardingOf(locations.optimizer, options),
+          .accumulatorSharding = shardingOf(locations.accumulator, options),
           .statisticsPeriod = options.training.gradientStatisticsPeriod(),
           .stochasticRounding = options.precision.stochasticRounding()};
 }

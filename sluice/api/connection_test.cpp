@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
+#include "sluice/program/program.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
 
@@ -11,6 +14,7 @@ namespace {
 using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 struct ConnectedNet : nn::Module {
   nn::Linear fc{*this, "fc", 3, 2};
@@ -130,6 +134,16 @@ TEST(Queries, NameTheDevicesOfThisBuild) {
   EXPECT_TRUE(devicesAreAvailable(100));
   EXPECT_FALSE(devicesAreAvailable(1, "abacus"));
   EXPECT_THAT(messageOf([] { devicesAreAvailable(0); }), HasSubstr("got 0"));
+}
+
+TEST(Queries, GiveTheVersionsOfLibraryAndDevices) {
+  EXPECT_THAT(std::string(version()), MatchesRegex("[0-9]+[.][0-9]+[.][0-9]+"));
+  ConnectedNet net;
+  auto model = inferenceModel(net, Options().device("cpu"));
+  EXPECT_EQ(deviceVersion(), model.session().device().info().description);
+  EXPECT_EQ(deviceVersion("far:2"), availableDevices()[1].description);
+  EXPECT_FALSE(deviceVersion().empty());
+  EXPECT_THAT(messageOf([] { deviceVersion("abacus"); }), HasSubstr("this build has: cpu, far"));
 }
 
 TEST(Queries, IsRunningOnDeviceOnlyWhileForwardIsTraced) {

@@ -15,6 +15,8 @@
 #include "sluice/api/options.h"
 #include "sluice/data/loader.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 using DataLoaderMode = data::LoaderMode;
@@ -113,3 +115,5 @@ class DataLoader {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

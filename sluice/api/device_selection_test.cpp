@@ -1,9 +1,13 @@
 // Which devices of the machine a model gets, and how many replicas they hold.
+#include <optional>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
+#include "sluice/devices/hold.h"
 #include "sluice/sluice.h"
 #include "tests/support/device_variable.h"
 #include "tests/support/message_of.h"
@@ -240,6 +244,60 @@ TEST(SelectDevices, RefusesReplicasOfAnotherSize) {
   compile(model);
   EXPECT_THAT(model.compiled().warnings,
               Contains(HasSubstr("selects 8 devices, the model needs 2: 6 stay idle")));
+}
+
+/// Acquires devices of a kind that is counted. The kinds of this build are not: their devices are
+/// made on demand.
+MultiDevice acquired(const devices::KindInfo& kind, std::int64_t count) {
+  return {std::string(kind.name), count, SyncPattern::Full, devices::holdDevices(kind, count)};
+}
+
+TEST(MultiDevice, IsHeldUntilTheLastModelMadeForItEnds) {
+  const devices::KindInfo eight{.name = "far", .count = 8};
+  PlacedNet net;
+  std::optional<TypedModel<PlacedNet>> model;
+  {
+    Options options = twoStages();
+    options.training.gradientAccumulation(2);
+    MultiDevice two = acquired(eight, 2);
+    two.applyTo(options);
+    EXPECT_EQ(devices::freeDevices(eight), 6);
+    two.release();
+    EXPECT_EQ(devices::freeDevices(eight), 6) << "the options hold it";
+    EXPECT_THAT(messageOf([&] { two.applyTo(options); }), HasSubstr("were released"));
+    model.emplace(trainingModel(net, options, optim::SGD(0.1)));
+  }
+  EXPECT_EQ(devices::freeDevices(eight), 6) << "the model holds it";
+  compile(*model);
+  EXPECT_THAT(namesOf(model->session()), ElementsAre("far:0", "far:1"));
+  // The next model gets other devices.
+  Options others = twoStages().replicationFactor(2);
+  const MultiDevice four = acquired(eight, 4);
+  EXPECT_THAT(four.ids(), ElementsAre(2, 3, 4, 5));
+  four.applyTo(others);
+  PlacedNet other;
+  auto replicated = inferenceModel(other, others);
+  compile(replicated);
+  EXPECT_THAT(namesOf(replicated.session()), ElementsAre("far:2", "far:3", "far:4", "far:5"));
+  EXPECT_EQ(devices::freeDevices(eight), 2);
+  EXPECT_THAT(messageOf<DeviceError>([&] { acquired(eight, 3); }),
+              HasSubstr("there are 8, 6 of them held"));
+  model->destroy();
+  EXPECT_EQ(devices::freeDevices(eight), 4);
+  EXPECT_THAT(acquired(eight, 3).ids(), ElementsAre(0, 1, 6));
+}
+
+TEST(MultiDevice, IsHeldByCopiesOfItsOptions) {
+  const devices::KindInfo two{.name = "far", .count = 2};
+  std::optional<Options> copy;
+  {
+    Options options = twoStages();
+    acquired(two, 2).applyTo(options);
+    copy = options.clone();
+  }
+  EXPECT_EQ(devices::freeDevices(two), 0);
+  copy.reset();
+  EXPECT_EQ(devices::freeDevices(two), 2);
 }
 
 TEST(DeviceManager, AcquiresSeveralDevicesOrFails) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/hold.h"
 #include "sluice/devices/registry.h"
+#include "sluice/nn/tracer.h"
 
 namespace sluice {
 
@@ -26,36 +28,12 @@ bool devicesAreAvailable(std::int64_t count, std::string_view kind) {
   });
 }
 
-Options& MultiDevice::applyTo(Options& options) const {
-  const std::int64_t replicas = options.replicationFactor();
-  if (count_ % replicas != 0) {
-    raise<InvalidArgument>(
-        "{} devices cannot be shared equally by {} replicas: acquire a multiple of them",
-        count_,
-        replicas);
-  }
-  if (kind_ !=
-      "cpu") {  // which is what one gets without naming a kind: it overrules nobody's choice
-    options.device(kind_);
-  }
-  return options.autoSelectDevices(count_, count_ / replicas).syncPattern(pattern_);
+std::string deviceVersion(std::string_view name) {
+  return devices::makeDevice({.name = devices::parseDevices(name).at(0)})->info().description;
 }
 
-MultiDevice DeviceManager::acquireAvailableDevice(std::int64_t count,
-                                                  SyncPattern pattern,
-                                                  std::string_view kind) const {
-  if (count < 1) {
-    raise<InvalidArgument>("acquireAvailableDevice: expected a count from 1 on, got {}", count);
-  }
-  for (const devices::KindInfo& info : devices::deviceKinds()) {
-    if (info.name == kind) {
-      return {std::string(kind), count, pattern, devices::holdDevices(info, count)};
-    }
-  }
-  raise<DeviceError>(
-      "no {} devices of kind '{}' are available; `sluice devices` lists those that are",
-      count,
-      kind);
+bool isRunningOnDevice() {
+  return nn::Tracer::active();
 }
 
 }  // namespace sluice

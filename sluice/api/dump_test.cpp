@@ -7,10 +7,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -41,11 +41,7 @@ struct TwoBlocks : nn::Module {
 
 class Dump : public ::testing::Test {
  protected:
-  void SetUp() override { fs::remove_all(folder_); }
-  void TearDown() override {
-    ::unsetenv("SLUICE_DUMP");
-    fs::remove_all(folder_);
-  }
+  void TearDown() override { ::unsetenv("SLUICE_DUMP"); }
   static void setVariable(const fs::path& path) { ::setenv("SLUICE_DUMP", path.c_str(), 1); }
 
   static void run(const Options& options) {
@@ -56,14 +52,14 @@ class Dump : public ::testing::Test {
 
   /// The files of a training model's dump, in their order, and what is in one of them.
   std::vector<std::string> filesOf(Options options) const {
-    options.dumpDirectory(folder_.string());
+    options.dumpDirectory(folder_.path().string());
     TwoBlocks net;
     auto model = trainingModel(net, options, optim::SGD(0.1));
     const std::int64_t rows = 4 * options.training.gradientAccumulation();
     model.compile(std::vector{HostTensor(DType::F32, Shape{rows, 2}),
                               HostTensor(DType::F32, Shape{rows, 1})});
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
       names.push_back(entry.path().filename().string());
     }
     std::ranges::sort(names);
@@ -75,12 +71,11 @@ class Dump : public ::testing::Test {
     return text.str();
   }
 
-  fs::path folder_ =
-      fs::path(::testing::TempDir()) / ("sluice_dump_test_" + std::to_string(getpid()));
+  testing::TempFolder folder_;
 };
 
 TEST_F(Dump, OfTheVariableGoesToAFolderPerProgram) {
-  setVariable(folder_);
+  setVariable(folder_.path());
   run(Options());
   run(Options().modelName("tower"));
   for (const char* program : {"inference", "tower"}) {
@@ -101,11 +96,10 @@ TEST_F(Dump, OfTheOptionComesBeforeTheVariable) {
 TEST_F(Dump, IsNotWrittenForAnEmptyVariable) {
   setVariable("");
   EXPECT_NO_THROW(run(Options()));
-  EXPECT_FALSE(fs::exists(folder_));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST_F(Dump, ThatCannotBeWrittenIsAFileErrorWithItsPath) {
-  fs::create_directories(folder_);
   std::ofstream(folder_ / "file") << "in the way";
   setVariable(folder_ / "file");
   EXPECT_THAT(

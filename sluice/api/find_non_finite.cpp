@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "sluice/api/compile_progress.h"
-#include "sluice/api/model.h"
+#include "sluice/api/model_core.h"
 
 namespace sluice {
 namespace {
@@ -46,7 +46,7 @@ std::optional<NonFinite> badVariable(const Session::Values& values) {
 
 }  // namespace
 
-std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> inputs) {
+std::optional<NonFinite> ModelCore::findFirstNonFinite(std::span<const HostTensor> inputs) {
   const runtime::Turn::Hold turn = enter();
   const Signature signature = signatureOf(arranged(inputs), layout_);
   requireRows(signature);

@@ -12,6 +12,8 @@
 #include "sluice/api/data_loader.h"
 #include "sluice/api/model.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// Named numbers in the order they are shown.
@@ -74,3 +76,5 @@ struct FitResult {
 FitResult fit(Model& model, DataLoader& loader, const FitOptions& options);
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 #include "sluice/api/inputs.h"
 #include "sluice/base/error.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::detail {
 
 template <class T>
@@ -90,3 +92,5 @@ Forward bindForward(Net& net) {
 }
 
 }  // namespace sluice::detail
+
+#pragma GCC visibility pop

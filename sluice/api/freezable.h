@@ -1,6 +1,8 @@
 // Freezable: what all groups of Options have in common.
 #pragma once
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// Settings that can be frozen. A copy is not frozen; assigning to a frozen object throws.
@@ -22,3 +24,5 @@ class Freezable {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -8,9 +8,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "sluice/api/builder.h"
 #include "sluice/api/inputs.h"
 #include "sluice/api/options.h"
 #include "sluice/api/session.h"
@@ -38,6 +38,11 @@ struct TraceRequest {
   bool training = false;
   const Options& options;
 };
+
+/// The name of the graph: Options::modelName, or training, or inference.
+std::string graphName(const TraceRequest& request);
+/// One line per variable, under a title.
+std::string variableTable(std::string_view title, std::span<const ir::Variable> variables);
 
 class GraphSource {
  public:
@@ -85,13 +90,6 @@ std::unique_ptr<GraphSource> moduleSource(nn::Module& module,
                                           Forward forward,
                                           std::vector<Input> inputs,
                                           ModuleSourceOptions options = {});
-/// Takes the graph as it is now; later additions have no effect. The builder may be destroyed
-/// before the source. Throws InvalidArgument for an unknown loss, and if there is no output. With
-/// constantWeights the graph has constants in place of weights: the values at the time of tracing.
-std::unique_ptr<GraphSource> builderSource(Builder& builder,
-                                           std::optional<TensorId> loss,
-                                           bool constantWeights = false);
-
 /// A session, and the turn to use it.
 struct SessionTurn {
   std::shared_ptr<Session> session;

@@ -20,6 +20,8 @@
 #include "sluice/nn/tensor.h"
 #include "sluice/tensor/structure_parser.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 template <>
@@ -79,3 +81,5 @@ void requireDeclaration(std::span<const Input> declared, std::size_t taken);
 using Forward = std::function<SymbolicStructure(std::span<const SymbolicStructure>)>;
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
 #include "sluice/api/data_loader.h"
 #include "sluice/api/model.h"
+#include "sluice/frontends/popart/builder.h"
+#include "sluice/frontends/popart/builder_model.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/linear.h"
 #include "tests/support/message_of.h"

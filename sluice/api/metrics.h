@@ -3,6 +3,8 @@
 
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// The percentage of rows of `predictions` [n, classes] whose largest entry is at the label. If
@@ -14,3 +16,5 @@ double accuracy(const HostTensor& predictions, const HostTensor& labels);
 double meanOf(const HostTensor& tensor);
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -1,98 +1,9 @@
 #include "sluice/api/model.h"
 
-#include <algorithm>
-#include <filesystem>
-
-#include <fmt/format.h>
-
-#include "sluice/api/compile_plan.h"
-#include "sluice/api/compile_progress.h"
-#include "sluice/api/explain.h"
-#include "sluice/api/option_support.h"
+#include "sluice/api/model_core.h"
 #include "sluice/base/error.h"
-#include "sluice/base/log.h"
-#include "sluice/data/infeed_queue.h"
-#include "sluice/data/outfeed_queue.h"
-#include "sluice/nn/block.h"
 
 namespace sluice {
-namespace {
-
-/// A Builder's pipeline without accumulation updates its weights continuously under the IPU's
-/// rules.
-Options withContinuousUpdates(const Options& options, bool ofBuilder, bool training) {
-  Options result = options;
-  if (ofBuilder && training && options.device().enforceIpuRules.value_or(false) &&
-      options.compile().enablePipelining && options.training.gradientAccumulation() == 1) {
-    result.continuousWeightUpdates(true);
-  }
-  return result;
-}
-
-std::vector<BatchLayout> layoutsOfAnchors(const BatchLayout& outputs, const Options& options) {
-  std::vector<BatchLayout> layouts;
-  for (const Anchor& anchor : options.batch().anchors) {
-    try {
-      layouts.push_back(anchor.mode == OutputMode::Default
-                            ? outputs
-                            : outputs.withOutput(anchor.mode, anchor.period));
-    } catch (Error& error) {
-      error.at(fmt::format("anchorTensor '{}'", anchor.shortName));
-      throw;
-    }
-  }
-  return layouts;
-}
-
-/// Set while it lives.
-class CompilingScope {
- public:
-  explicit CompilingScope(bool& flag) : flag_(flag) { flag_ = true; }
-  ~CompilingScope() { flag_ = false; }
-  CompilingScope(const CompilingScope&) = delete;
-  CompilingScope& operator=(const CompilingScope&) = delete;
-
- private:
-  bool& flag_;
-};
-
-/// Which group a weight belongs to is part of the compiled program.
-void requireSameGroups(const program::StatePlan& plan,
-                       const optim::Optimizer& before,
-                       const optim::Optimizer& next) {
-  for (const program::PlacedVariable& placed : plan.variables()) {
-    const std::string& name = placed.variable.name;
-    if (placed.variable.role == ir::VariableRole::Weight &&
-        before.groupOf(name) != next.groupOf(name)) {
-      raise<InvalidArgument>(
-          "setOptimizer: '{}' is in group {} of the optimizer that the model was compiled with, "
-          "and "
-          "in group {} of the new one",
-          name,
-          before.groupOf(name),
-          next.groupOf(name));
-    }
-  }
-}
-
-/// The mean over no samples is no loss, and an update from it would still change the weights.
-void requireRowsOf(const Structure<TensorType>& signature, const std::vector<Input>& declared) {
-  for (std::size_t i = 0; i < signature.size(); ++i) {
-    signature[i].map(
-        [](const TensorType& type, const std::string& path) {
-          if (type.shape.rank() > 0 && type.shape[0] == 0) {
-            raise<InvalidArgument>(
-                "input '{}' has no rows, {} per micro-batch: a training step needs at least one",
-                path,
-                type.str());
-          }
-          return true;
-        },
-        declared[i].name);
-  }
-}
-
-}  // namespace
 
 void detail::requireGivenModule(const nn::Module* module) {
   if (module == nullptr) {
@@ -103,526 +14,262 @@ void detail::requireGivenModule(const nn::Module* module) {
 Model::Model(std::unique_ptr<GraphSource> source,
              const Options& options,
              std::unique_ptr<optim::Optimizer> optimizer)
-    : source_(std::move(source)),
-      options_(withContinuousUpdates(options, source_->module() == nullptr, optimizer != nullptr)),
-      layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
-      optimizer_(std::move(optimizer)) {
-  detail::requireSupported(options_, source_->module() != nullptr);
-  layoutsOfAnchors(layout_, options_);
-  if (continuous() && options_.training.gradientAccumulation() != 1) {
-    raise<InvalidArgument>(
-        "continuousWeightUpdates applies every gradient at once: gradientAccumulation must be 1, "
-        "got {}",
-        options_.training.gradientAccumulation());
-  }
-  if (training() && options_.training.automaticLossScaling()) {
-    if (continuous()) {
-      raise<InvalidArgument>(
-          "automatic loss scaling changes the scaling between updates of the whole model: it does "
-          "not go with continuousWeightUpdates");
-    }
-    optimizer_->markAsVariable("loss_scaling");
-  }
-  requireNamedBuffers();
-  for (const std::string& line : options_.fromEnvironment()) {
-    log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
-  }
-  if (const std::string& folder = options_.report().profileDir; !folder.empty()) {
-    recorder_ = std::make_shared<profile::StepRecorder>(
-        std::filesystem::path(options_.report().logDir) / folder / programName());
-  }
-  joinSession();  // last: what throws from here on would have to leave
-  rngSeed_ = session_->seed();
-  options.freeze();
-  options_.freeze();
-}
+    : core_(std::make_unique<ModelCore>(std::move(source), options, std::move(optimizer))) {}
 
-void Model::joinSession() {
-  SessionTurn taken = takeSession(*source_, options_);
-  taken.session->requireSameDevices(options_);
-  taken.session->join(training());
-  turn_ = taken.session->turn();
-  session_ = std::move(taken.session);
-}
+Model::Model(ModuleParts parts, const Options& options, std::unique_ptr<optim::Optimizer> optimizer)
+    : Model(moduleSource(parts.module,
+                         std::move(parts.forward),
+                         std::move(parts.inputs),
+                         {.owner = std::move(parts.owner)}),
+            options,
+            std::move(optimizer)) {}
 
-Model::~Model() {
-  if (!turn_) {
-    return;
-  }
-  if (turn_->isWaitingForThisThread()) {
-    if (session_) {
-      session_->leaveAfterStep(programs(), training());
-    }
-    return;
-  }
-  const runtime::Turn::Hold turn(turn_);
-  if (!session_) {
-    return;
-  }
-  try {
-    session_->endSteps();
-  } catch (const std::exception& error) {  // of files that hold the state: nobody is left to tell
-    log::write("model", log::Level::Error, error.what());
-  }
-  programs_.clear();
-  session_->leave(training());
-}
+Model::Model(Model&& other) noexcept = default;
+Model::~Model() = default;
 
-std::vector<Session::ProgramPtr> Model::programs() const {
-  std::vector<Session::ProgramPtr> all;
-  for (const auto& entry : programs_) {
-    all.push_back(entry->compiled.program);
-  }
-  return all;
-}
-
-void Model::destroy() {
-  if (!turn_) {
-    return;
-  }
-  const runtime::Turn::Hold turn(turn_);
-  if (!session_) {
-    return;
-  }
-  session_->endSteps();
-  programs_.clear();
-  if (session_->leave(training())) {
-    source_->release();
-  }
-  session_.reset();
-}
-
-runtime::Turn::Hold Model::enter() const {
-  requireNotMoved();
-  runtime::Turn::Hold turn(turn_, counts_.get());
-  static_cast<void>(alive());
-  return turn;
-}
-
-runtime::Turn::Hold Model::exclusive() const {
-  requireNotMoved();
-  runtime::Turn::Hold turn = runtime::Turn::Hold::scope(turn_);
-  static_cast<void>(alive());
-  return turn;
-}
-
-void Model::requireNotMoved() const {
-  if (!turn_) {
+ModelCore& Model::core() const {
+  if (!core_) {
     raise<InvalidArgument>("the model was moved from: use the one that it was moved to");
   }
-}
-
-const Options& Model::options() const {
-  requireNotMoved();
-  return options_;
-}
-
-std::int64_t Model::microBatchesPerStep() const {
-  requireNotMoved();
-  return layout_.microBatches();
+  return *core_;
 }
 
 bool Model::cancel() {
-  return turn_ && turn_->cancel(counts_.get());
+  return core_ && core_->cancel();
 }
 
-Session& Model::alive() const {
-  if (!session_) {
-    raise<InvalidArgument>("the model was destroyed: make a new one of the same module");
-  }
-  return *session_;
+runtime::Turn::Hold Model::exclusive() const {
+  return core().exclusive();
 }
 
-void Model::requireNamedBuffers() {
-  for (const std::string& name : options_.state().updatableNamedBuffers) {
-    std::vector<std::string> known;
-    if (source_->module() != nullptr) {
-      for (const nn::Parameter* buffer : source_->module()->buffers()) {
-        known.push_back(buffer->fullName());
-      }
-    }
-    if (std::ranges::find(known, name) == known.end()) {
-      raise<InvalidArgument>("updatableNamedBuffers: the model has no buffer '{}'; it has [{}]",
-                             name,
-                             fmt::join(known, ", "));
-    }
+void Model::destroy() {
+  if (core_) {
+    core_->destroy();
   }
 }
 
-bool Model::continuous() const {
-  return training() && options_.compile().continuousWeightUpdates;
+std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
+  return core().run(inputs);
 }
 
-std::int32_t Model::microBatchesPerRound(const BatchLayout& layout) const {
-  return static_cast<std::int32_t>(training() && !continuous() ? layout.gradientAccumulation
-                                                               : layout.deviceIterations);
+HostStructure Model::run(const Inputs& inputs) {
+  return core().run(inputs);
 }
 
-template <class L>
-Structure<L> Model::arrangedLeaves(std::span<const L> leaves) const {
-  const std::vector<Input>& declared = source_->inputs();
-  std::vector<L> all(leaves.begin(), leaves.end());
-  if (!programs_.empty()) {
-    const std::size_t taken = programs_.back()->signature.leaves().size();
-    if (taken != all.size()) {
-      raise<InvalidArgument>("the model takes {} inputs, got {}", taken, all.size());
-    }
-    return programs_.back()->signature.with(all);
-  }
-  const auto required = [](const Input& input) { return !input.byDefault; };
-  if (all.size() > declared.size() ||
-      std::ranges::any_of(std::span(declared).subspan(all.size()), required)) {
-    raise<InvalidArgument>("the model takes {} inputs, got {}", declared.size(), all.size());
-  }
-  std::vector<Structure<L>> inputs(all.begin(), all.end());
-  inputs.resize(declared.size());
-  return Structure<L>::list(std::move(inputs));
+std::vector<HostTensor> Model::run(const Batch& batch) {
+  return core().run(batch);
 }
 
-HostStructure Model::arranged(std::span<const HostTensor> inputs) const {
-  const bool sameAgain = synthetic() && hasPrograms() && inputs.empty();
-  return sameAgain ? HostStructure() : arrangedLeaves(inputs);
+void Model::run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
+  core().run(infeed, outfeed);
 }
 
-Model::Signature Model::arranged(std::span<const TensorType> inputs) const {
-  return arrangedLeaves(inputs);
+void Model::run(std::span<const TensorType> inputs,
+                std::unique_ptr<runtime::HostFeed> feed,
+                std::unique_ptr<ResultSink> sink) {
+  core().run(inputs, std::move(feed), std::move(sink));
 }
 
-Model::Signature Model::signatureOf(const HostStructure& inputs, const BatchLayout& layout) const {
-  std::vector<Signature> types;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto typeOf = [&](const HostTensor& tensor, const std::string& path) {
-      const std::int64_t rows =
-          layout.microBatchOf(fmt::format("input '{}'", path), tensor.shape());
-      std::vector<std::int64_t> dims = tensor.shape().dims();
-      if (!dims.empty()) {
-        dims[0] = rows;
-      }
-      return TensorType{tensor.dtype(), Shape(std::move(dims))};
-    };
-    types.push_back(inputs[i].map(typeOf, source_->inputs()[i].name));
-  }
-  Signature signature = Signature::list(std::move(types));
-  requireSameKind(signature);
-  return signature;
+NamedTensors Model::run(const NamedTensors& inputs) {
+  return core().run(inputs);
 }
 
-std::int64_t Model::rowsOf(const Signature& signature) {
-  const std::vector<TensorType> types = signature.leaves();
-  const auto batch =
-      std::ranges::find_if(types, [](const TensorType& t) { return t.shape.rank() > 0; });
-  return batch == types.end() ? 1 : batch->shape[0];
-}
-
-std::string Model::programName() const {
-  const std::string& given = options_.report().modelName;
-  return !given.empty() ? given : training() ? "training" : "inference";
-}
-
-profile::Latencies Model::latencies() const {
-  const runtime::Turn::Hold turn = enter();
-  if (!recorder_ || !recorder_->latencies()) {
-    raise<InvalidArgument>(
-        "latencies are measured by calls of a model whose options have enableProfiling(folder): {}",
-        recorder_ ? "it was not called yet" : "its options do not");
-  }
-  return *recorder_->latencies();
-}
-
-void Model::requireSameKind(const Signature& signature) const {
-  if (programs_.empty()) {
-    return;
-  }
-  const Signature& first = programs_.front()->signature;
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    const std::string& input = source_->inputs()[i].name;
-    if (const std::string other = difference(first[i], signature[i], input); !other.empty()) {
-      raise<InvalidArgument>("the model was compiled for inputs of another structure: {}", other);
-    }
-    const std::vector<TensorType> now = signature[i].leaves();
-    std::size_t leaf = 0;
-    first[i].map(
-        [&](const TensorType& was, const std::string& path) {
-          const TensorType& is = now[leaf++];
-          if (was.dtype != is.dtype || was.shape.rank() != is.shape.rank()) {
-            raise<InvalidArgument>(
-                "input '{}' was {} per micro-batch when the model was compiled and is {} now: "
-                "another extent compiles a second program, another type or rank does not fit",
-                path,
-                was.str(),
-                is.str());
-          }
-          return true;
-        },
-        input);
+// All errors arrive in the result.
+template <class... Args>
+Pending Model::startAsync(Args&&... args) {
+  try {
+    return core().runAsync(std::forward<Args>(args)...);
+  } catch (...) {
+    return Pending(std::current_exception());
   }
 }
 
-std::vector<BatchLayout> Model::outputLayouts(std::size_t outputs,
-                                              const BatchLayout& layout) const {
-  std::vector<BatchLayout> layouts(outputs, layout);
-  const std::vector<BatchLayout> anchors = layoutsOfAnchors(layout, options_);
-  layouts.insert(layouts.end(), anchors.begin(), anchors.end());
-  return layouts;
+Pending Model::runAsync(std::vector<HostTensor> inputs) {
+  return startAsync(std::move(inputs));
 }
 
-Model::Entry Model::makeEntry(const Signature& signature,
-                              const BatchLayout& layout,
-                              const Options& options,
-                              CompileProgress& progress) {
-  progress.begin(CompilePhase::Trace);
-  TracedGraph traced = source_->trace({signature, training(), options_});
-  nn::requireLiveBlocks(traced.graph);
-  compiler::CompileRequest request = requestOf(traced, layout, options);
-  request.hooks.onStep = [&](const ir::Graph& step) {
-    requireLoadedState(step);
-    alive().warn(traced.warnings, options);
-  };
-  CompiledProgram compiled = alive().compile(std::move(request), options, &progress);
-  const std::optional<std::size_t> fetchedLoss = compiled.fetchedLoss;
-  return {signature,
-          layout,
-          traced.outputs,
-          std::move(traced.result),
-          std::move(compiled),
-          fetchedLoss};
+Pending Model::runAsync(const Inputs& inputs) {
+  return startAsync(inputs);
 }
 
-void Model::requireRows(const Signature& signature) const {
-  if (training()) {
-    requireRowsOf(signature, source_->inputs());
-  }
-}
-
-Model::Entry& Model::entryFor(const Signature& signature, BatchLayout layout) {
-  requireRows(signature);
-  layout.microBatch = rowsOf(signature);
-  for (const auto& entry : programs_) {
-    if (entry->signature == signature && entry->layout == layout) {
-      return *entry;
-    }
-  }
-  if (compiling_) {
-    raise<InvalidArgument>("the model is called by its own module while that is traced");
-  }
-  const CompilingScope scope(compiling_);
-  CompileProgress progress(options_.compile().showProgressBar);
-  programs_.push_back(std::make_unique<Entry>(makeEntry(signature, layout, options_, progress)));
-  progress.finish();
-  compilationSeconds_ += progress.seconds();
-  return *programs_.back();
-}
-
-Model::Entry& Model::entryOf(const HostStructure& inputs, const BatchLayout& layout) {
-  source_->requireBuffers();
-  if (synthetic() && inputs.isAbsent() && !programs_.empty()) {
-    return *programs_.back();
-  }
-  return entryFor(signatureOf(inputs, layout), layout);
-}
-
-Model::Entry& Model::entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed) {
-  if (synthetic() || !options_.batch().anchors.empty()) {
-    raise<InvalidArgument>(
-        "a model that runs on queues has neither synthetic data nor anchored tensors");
-  }
-  const bool last = outfeed.mode() == data::OutfeedMode::Last;
-  const Signature signature = arranged(alive().typesOf(infeed));
-  requireSameKind(signature);
-  return entryFor(signature, layout_.withOutput(last ? OutputMode::Final : OutputMode::All, 1));
-}
-
-Model::Entry& Model::entryOf(const Signature& signature) {
-  source_->requireBuffers();
-  requireSameKind(signature);
-  return entryFor(signature, layout_);
+Pending Model::runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
+  return startAsync(infeed, outfeed);
 }
 
 void Model::compile(std::span<const HostTensor> inputs) {
-  const runtime::Turn::Hold turn = enter();
-  entryOf(arranged(inputs), layout_);
+  core().compile(inputs);
 }
 
 void Model::compile(const Inputs& inputs) {
-  const runtime::Turn::Hold turn = enter();
-  entryOf(bound(inputs), layout_);
+  core().compile(inputs);
 }
 
 void Model::compile(std::span<const TensorType> inputs) {
-  const runtime::Turn::Hold turn = enter();
-  entryOf(arranged(inputs));
+  core().compile(inputs);
 }
 
-BatchLayout Model::batchLayout() const {
-  const runtime::Turn::Hold turn = enter();
-  return programs_.empty() ? layout_ : programs_.back()->layout;
-}
-
-void Model::writeStepScalars() {
-  for (const auto& [name, value] : optimizer_->scalars(schedule_.at(counts_->updates))) {
-    if (alive().contains(name)) {
-      alive().fill(name, value);
-    }
-  }
-}
-
-std::vector<std::string> Model::getTensorNames() const {
-  const runtime::Turn::Hold turn = enter();
-  return compiled().tensorNames;
-}
-
-HostTensor Model::getAnchoredTensor(std::string_view shortName) const {
-  const runtime::Turn::Hold turn = enter();
-  const std::vector<Anchor>& anchors = options_.batch().anchors;
-  const auto found = std::ranges::find(anchors, shortName, &Anchor::shortName);
-  if (found == anchors.end()) {
-    raise<InvalidArgument>("no tensor is anchored as '{}'; use Options::anchorTensor", shortName);
-  }
-  if (counts_->anchors.empty()) {
-    raise<InvalidArgument>("anchor '{}' has no value yet: call the model first", shortName);
-  }
-  return counts_->anchors[static_cast<std::size_t>(found - anchors.begin())];
-}
-
-void Model::detachFromDevice() {
-  const runtime::Turn::Hold turn = enter();
-  alive().detach();
-}
-
-void Model::attachToDevice() {
-  const runtime::Turn::Hold turn = enter();
-  if (options_.device().connection == ConnectionType::Never) {
-    raise<InvalidArgument>("connectionType is Never: the model cannot be attached to a device");
-  }
-  if (!hasPrograms()) {
-    raise<InvalidArgument>("the model is not compiled yet: call it or compile() before attaching");
-  }
-  alive().attach();
+void Model::check(std::span<const TensorType> inputs) {
+  core().check(inputs);
 }
 
 bool Model::isCompiled() const {
-  if (!turn_) {
-    return false;
-  }
-  const runtime::Turn::Hold turn(turn_);
-  return hasPrograms();
+  return core_ && core_->isCompiled();
 }
 
 double Model::compilationTime() const {
-  const runtime::Turn::Hold turn = enter();
-  return compilationSeconds_;
+  return core().compilationTime();
+}
+
+std::vector<std::string> Model::getTensorNames() const {
+  return core().getTensorNames();
+}
+
+HostTensor Model::getAnchoredTensor(std::string_view shortName) const {
+  return core().getAnchoredTensor(shortName);
+}
+
+void Model::detachFromDevice() {
+  core().detachFromDevice();
+}
+
+void Model::attachToDevice() {
+  core().attachToDevice();
 }
 
 bool Model::isAttachedToDevice() const {
-  if (!turn_) {
-    return false;
-  }
-  const runtime::Turn::Hold turn(turn_);
-  const ConnectionType connection = options_.device().connection;
-  return session_ && connection != ConnectionType::Never && session_->isAttached() &&
-         (connection == ConnectionType::Always || hasPrograms());
+  return core_ && core_->isAttachedToDevice();
+}
+
+void Model::copyWeightsToHost() {
+  static_cast<void>(core().enter());
+}
+
+void Model::copyWeightsToDevice() {
+  static_cast<void>(core().enter());
 }
 
 void Model::copyNamedBuffersToDevice() {
-  const runtime::Turn::Hold turn = enter();
-  if (options_.state().updatableNamedBuffers.empty()) {
-    raise<InvalidArgument>(
-        "copyNamedBuffersToDevice: name the buffers with Options::updatableNamedBuffers");
-  }
+  core().copyNamedBuffersToDevice();
 }
 
-std::int64_t Model::cycleCount() const {
-  const runtime::Turn::Hold turn = enter();
-  if (counts_->cycles == 0) {
-    raise<InvalidArgument>(
-        "cycles are counted by calls of a model whose options have logCycleCount(true): {}",
-        options_.report().logCycleCount ? "it was not called yet" : "its options do not");
-  }
-  return counts_->cycles;
+std::optional<NonFinite> Model::findFirstNonFinite(std::span<const HostTensor> inputs) {
+  return core().findFirstNonFinite(inputs);
 }
 
-std::int64_t Model::updates() const {
-  const runtime::Turn::Hold turn = enter();
-  return counts_->updates;
+const Options& Model::options() const {
+  return core().options();
 }
 
-nn::Module& Model::module() {
-  const runtime::Turn::Hold turn = enter();
-  if (source_->module() == nullptr) {
-    raise<InvalidArgument>("the model was made of a Builder and has no module");
-  }
-  return *source_->module();
+BatchLayout Model::batchLayout() const {
+  return core().batchLayout();
 }
 
 Session& Model::session() {
-  const runtime::Turn::Hold turn = enter();
-  return alive();
+  return core().session();
 }
 
-void Model::setLrSchedule(optim::LrSchedule schedule) {
-  const runtime::Turn::Hold turn = enter();
-  schedule_ = std::move(schedule);
+nn::Module& Model::module() {
+  return core().module();
 }
 
-std::shared_ptr<const optim::Optimizer> Model::optimizer() const {
-  const runtime::Turn::Hold turn = enter();
-  return optimizer_;
-}
-
-void Model::setOptimizer(const optim::Optimizer& optimizer) {
-  const runtime::Turn::Hold turn = enter();
-  if (!training() || optimizer.name() != optimizer_->name()) {
-    raise<InvalidArgument>("the model was made with {}; setOptimizer got {}",
-                           training() ? optimizer_->name() : "no optimizer",
-                           optimizer.name());
-  }
-  std::unique_ptr<optim::Optimizer> next =
-      hasPrograms() ? optimizer_->succeededBy(optimizer) : optimizer.clone();
-  if (hasPrograms()) {
-    requireSameGroups(alive().state().plan(), *optimizer_, *next);
-  }
-  if (options_.training.automaticLossScaling()) {
-    next->markAsVariable("loss_scaling");
-  }
-  optimizer_ = std::move(next);  // somebody may still look at the one before
-}
-
-const CompiledProgram& Model::compiled() const {
-  const runtime::Turn::Hold turn = enter();
-  if (programs_.empty()) {
-    raise<InvalidArgument>("the model is not compiled yet: call it or compile() first");
-  }
-  return programs_.back()->compiled;
-}
-
-std::string Model::explain() const {
-  const runtime::Turn::Hold turn = enter();
-  return sluice::explain(compiled(), batchLayout(), options_);
+std::int64_t Model::microBatchesPerStep() const {
+  return core().microBatchesPerStep();
 }
 
 std::string Model::summary() const {
-  const runtime::Turn::Hold turn = enter();
-  std::string text = source_->summary();
-  for (const auto& entry : programs_) {
-    std::vector<std::string> types;
-    for (const TensorType& type : entry->signature.leaves()) {
-      types.push_back(type.str());
-    }
-    const program::Program& p = entry->compiled.program->program();
-    std::size_t kernels = 0;
-    for (const program::Segment& segment : p.segments) {
-      kernels += segment.calls.size();
-    }
-    text += fmt::format("{} program for ({}): {} kernels", p.name, fmt::join(types, ", "), kernels);
-    for (std::size_t d = 0; d < p.devices.size(); ++d) {
-      text += p.devices.size() == 1 ? std::string(", ") : fmt::format("\n  device {}: ", d);
-      text += fmt::format("{} bytes of state, {} bytes of activations and scratch",
-                          p.devices[d].stateBytes,
-                          p.devices[d].transientBytes);
-    }
-    text += "\n";
-  }
-  return text;
+  return core().summary();
+}
+
+std::string Model::explain() const {
+  return core().explain();
+}
+
+std::string Model::getModelProto() const {
+  return core().getModelProto();
+}
+
+const program::Program& Model::program() const {
+  return core().compiled().program->program();
+}
+
+const CompiledProgram& Model::compiled() const {
+  return core().compiled();
+}
+
+Latency Model::getHostDeviceLatency() const {
+  return core().latencies().hostDevice;
+}
+
+Latency Model::getComputeLatency() const {
+  return core().latencies().compute;
+}
+
+Latency Model::getDeviceHostLatency() const {
+  return core().latencies().deviceHost;
+}
+
+Latency Model::getLatency() const {
+  return core().latencies().roundTrip;
+}
+
+std::int64_t Model::cycleCount() const {
+  return core().cycleCount();
+}
+
+std::int64_t Model::updates() const {
+  return core().updates();
+}
+
+void Model::setLrSchedule(optim::LrSchedule schedule) {
+  core().setLrSchedule(std::move(schedule));
+}
+
+void Model::setOptimizer(const optim::Optimizer& optimizer) {
+  core().setOptimizer(optimizer);
+}
+
+std::shared_ptr<const optim::Optimizer> Model::optimizer() const {
+  return core().optimizer();
+}
+
+std::vector<ir::Variable> Model::variables() const {
+  return core().variables();
+}
+
+NamedTensors Model::stateDict() const {
+  return core().stateDict();
+}
+
+nn::UnmatchedNames Model::loadStateDict(const NamedTensors& state, nn::Strict strict) {
+  return core().loadStateDict(state, strict);
+}
+
+OptimizerStateDict Model::optimizerStateDict() const {
+  return core().optimizerStateDict();
+}
+
+void Model::loadOptimizerStateDict(const OptimizerStateDict& state) {
+  core().loadOptimizerStateDict(state);
+}
+
+std::string Model::runId() const {
+  return core().runId();
+}
+
+RngState Model::rngState() const {
+  return core().rngState();
+}
+
+void Model::setRngState(const RngState& state) {
+  core().setRngState(state);
+}
+
+TrainingState Model::trainingState() const {
+  return core().trainingState();
+}
+
+void Model::loadTrainingState(const TrainingState& state) {
+  core().loadTrainingState(state);
 }
 
 }  // namespace sluice

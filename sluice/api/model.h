@@ -19,38 +19,47 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/api/batch.h"
-#include "sluice/api/batch_layout.h"
-#include "sluice/api/builder.h"
 #include "sluice/api/forward.h"
-#include "sluice/api/graph_source.h"
 #include "sluice/api/inputs.h"
 #include "sluice/api/options.h"
 #include "sluice/api/pending.h"
-#include "sluice/api/session.h"
-#include "sluice/api/step.h"
 #include "sluice/api/training_state.h"
 #include "sluice/nn/module.h"
 #include "sluice/nn/state_dict.h"
-#include "sluice/nn/tracer.h"
 #include "sluice/optim/lr_schedule.h"
 #include "sluice/optim/optimizer.h"
 #include "sluice/optim/sgd.h"
-#include "sluice/profile/step_recorder.h"
+#include "sluice/profile/latency.h"
 #include "sluice/runtime/non_finite.h"
 #include "sluice/runtime/turn.h"
 #include "sluice/tensor/named_tensors.h"
+
+#pragma GCC visibility push(default)
 
 namespace sluice::data {
 class InfeedQueue;
 class OutfeedQueue;
 }  // namespace sluice::data
+namespace sluice::program {
+struct Program;
+}
+namespace sluice::runtime {
+class HostFeed;
+}
 
 namespace sluice {
 
 using profile::Latency;
 using runtime::FloatingPointError;
 using runtime::NonFinite;
+
+struct Batch;
+struct BatchLayout;
+struct CompiledProgram;
+class GraphSource;
+class ModelCore;
+class ResultSink;
+class Session;
 
 /// What every wrapped model does; TypedModel adds the types of forward.
 ///
@@ -72,7 +81,7 @@ class Model {
   Model(std::unique_ptr<GraphSource> source,
         const Options& options,
         std::unique_ptr<optim::Optimizer> optimizer);
-  Model(Model&&) = default;
+  Model(Model&& other) noexcept;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   Model& operator=(Model&&) = delete;
@@ -134,6 +143,9 @@ class Model {
   /// for the end of the step; that includes the next runAsync. The inputs must not change until the
   /// step has ended.
   [[nodiscard]] Pending runAsync(std::vector<HostTensor> inputs);
+  [[nodiscard]] Pending runAsync(std::initializer_list<HostTensor> inputs) {
+    return runAsync(std::vector<HostTensor>(inputs));
+  }
   [[nodiscard]] Pending runAsync(const Inputs& inputs);
   /// The queues must live until the step has ended.
   [[nodiscard]] Pending runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed);
@@ -142,6 +154,9 @@ class Model {
   void compile(const Inputs& inputs);
   /// The same for inputs of these types per micro-batch.
   void compile(std::span<const TensorType> inputs);
+  /// Throws what compile(inputs) would throw before it plans memory: errors in annotations, loss,
+  /// strategy and options. It does not check that the memory suffices.
+  void check(std::span<const TensorType> inputs);
   bool isCompiled() const;
   /// Seconds spent compiling so far.
   double compilationTime() const;
@@ -165,8 +180,8 @@ class Model {
   /// These two functions only wait for their turn. Parameters are read from and written to the
   /// memory of the devices directly, and all models of a module share that memory, so no copy can
   /// be out of date while no step runs.
-  void copyWeightsToHost() { static_cast<void>(enter()); }
-  void copyWeightsToDevice() { static_cast<void>(enter()); }
+  void copyWeightsToHost();
+  void copyWeightsToDevice();
 
   /// Copies the buffers named by Options::updatableNamedBuffers from the host to the devices.
   /// Throws InvalidArgument if there are none.
@@ -200,16 +215,16 @@ class Model {
   std::string getModelProto() const;
   /// The newest compiled program, alone or with its plan and warnings; valid until the model is
   /// destroyed.
-  const program::Program& program() const { return compiled().program->program(); }
+  const program::Program& program() const;
   const CompiledProgram& compiled() const;
 
   /// How long a micro-batch of the newest call took to reach the devices, to pass through them, to
   /// return, and in total (see profile/latency.h). Throws InvalidArgument unless the options enable
   /// profiling and the model was called.
-  Latency getHostDeviceLatency() const { return latencies().hostDevice; }
-  Latency getComputeLatency() const { return latencies().compute; }
-  Latency getDeviceHostLatency() const { return latencies().deviceHost; }
-  Latency getLatency() const { return latencies().roundTrip; }
+  Latency getHostDeviceLatency() const;
+  Latency getComputeLatency() const;
+  Latency getDeviceHostLatency() const;
+  Latency getLatency() const;
 
   /// Cycles that the newest call took on the devices, from the start of its first task to the end
   /// of its last; nanoseconds for a CPU. Throws InvalidArgument unless the options set
@@ -250,106 +265,25 @@ class Model {
   TrainingState trainingState() const;
   void loadTrainingState(const TrainingState& state);
 
+ protected:
+  /// What a TypedModel knows of its module.
+  struct ModuleParts {
+    nn::Module& module;
+    Forward forward;
+    std::vector<Input> inputs;
+    std::shared_ptr<nn::Module> owner;  ///< keeps the module alive; null: somebody else does
+  };
+  Model(ModuleParts parts, const Options& options, std::unique_ptr<optim::Optimizer> optimizer);
+
  private:
   friend class CompiledFunction;  // its call is one call of its model
 
-  /// The contents of a checked optimizer dictionary.
-  struct OptimizerLoad {
-    std::unique_ptr<optim::Optimizer> optimizer;
-    std::int64_t updates = 0;
-  };
+  /// Throws InvalidArgument if the model was moved from.
+  ModelCore& core() const;
+  template <class... Args>
+  Pending startAsync(Args&&... args);
 
-  using Signature = Structure<TensorType>;  // per micro-batch; a list of all inputs
-  struct Entry {
-    Signature signature;
-    BatchLayout layout;
-    std::size_t outputs = 0;        // of the program, without the anchors after them
-    Structure<std::size_t> result;  // the outputs as the model's function returned them
-    CompiledProgram compiled;
-    std::optional<std::size_t> loss = {};  // the drain of the minimised value, if it has one
-  };
-
-  bool training() const { return optimizer_ != nullptr; }
-  bool hasPrograms() const { return !programs_.empty(); }
-  /// Waits for the turn of the calling thread; every public function begins with it. Throws
-  /// InvalidArgument once the model is destroyed or moved from.
-  runtime::Turn::Hold enter() const;
-  /// The same for a step that continues in another thread. Throws InvalidArgument inside
-  /// exclusive().
-  runtime::Turn::Hold enterAlone() const;
-  void requireNotMoved() const;
-  void joinSession();
-  std::vector<Session::ProgramPtr> programs() const;
-  /// Throws InvalidArgument once the model is destroyed.
-  Session& alive() const;
-  bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }
-  /// Whether weights are updated at every micro-batch; a call is then one round.
-  bool continuous() const;
-  std::int32_t microBatchesPerRound(const BatchLayout& layout) const;
-  /// Arranges tensors, or types, in the structure of the newest program; before there is one, one
-  /// per input.
-  HostStructure arranged(std::span<const HostTensor> inputs) const;
-  Signature arranged(std::span<const TensorType> inputs) const;
-  template <class L>
-  Structure<L> arrangedLeaves(std::span<const L> leaves) const;
-  HostStructure bound(const Inputs& inputs) const;
-  Signature signatureOf(const HostStructure& inputs, const BatchLayout& layout) const;
-  /// Rows of a micro-batch.
-  static std::int64_t rowsOf(const Signature& signature);
-  void requireSameKind(const Signature& signature) const;
-  /// Throws InvalidArgument for a training step without rows.
-  void requireRows(const Signature& signature) const;
-  Entry& entryFor(const Signature& signature, BatchLayout layout);
-  Entry makeEntry(const Signature& signature,
-                  const BatchLayout& layout,
-                  const Options& options,
-                  CompileProgress& progress);
-  /// The request to the compiler. Moves the graph and the names of its tensors out of `traced`.
-  compiler::CompileRequest requestOf(TracedGraph& traced,
-                                     const BatchLayout& layout,
-                                     const Options& options) const;
-  void requireNamedBuffers();
-  std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
-  void writeStepScalars();
-  void requireTraining(std::string_view what) const;
-  HostTensor valueOf(const ir::Variable& variable) const;
-  /// The variables that the optimizer keeps, including those for weights that no program uses.
-  std::vector<ir::Variable> optimizerState(const optim::Optimizer& optimizer) const;
-  OptimizerLoad checked(const OptimizerStateDict& state) const;
-  void commit(OptimizerLoad load, const NamedTensors& state);
-  void requireLoadedState(const ir::Graph& graph) const;
-  std::string programName() const;
-  profile::Latencies latencies() const;
-  /// Called before every step.
-  void beginStep();
-  std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, const Entry& entry);
-  std::shared_ptr<Step> prepare(data::InfeedQueue& infeed,
-                                data::OutfeedQueue& outfeed,
-                                const Entry& entry);
-  Entry& entryOf(const HostStructure& inputs, const BatchLayout& layout);
-  Entry& entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed);
-  Entry& entryOf(const Signature& signature);
-  std::vector<HostTensor> runStep(const std::shared_ptr<Step>& step, Entry& entry);
-  Pending startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn);
-  runtime::StepArgs argsOf(Step& step, const Entry& entry) const;
-  std::function<void()> finisher(std::shared_ptr<Step> step, const Entry& entry) const;
-  std::int32_t rounds(const BatchLayout& layout) const;
-
-  std::unique_ptr<GraphSource> source_;
-  Options options_;
-  BatchLayout layout_;                           // of the options
-  std::shared_ptr<optim::Optimizer> optimizer_;  // null: inference
-  optim::LrSchedule schedule_;
-  std::shared_ptr<runtime::Turn> turn_;  // the session's; guards the rest; null: moved from
-  std::shared_ptr<Session> session_;     // shared by all models of one module; null: destroyed
-  bool compiling_ = false;
-  std::vector<std::unique_ptr<Entry>> programs_;
-  std::shared_ptr<StepCounts> counts_ = std::make_shared<StepCounts>();  // shared with steps
-  std::uint64_t rngSeed_ = 0;
-  std::string runId_ = makeRunId();
-  bool stateLoaded_ = false;  // the optimizer's, before the first compile
-  double compilationSeconds_ = 0;
-  std::shared_ptr<profile::StepRecorder> recorder_;  // shared with steps; null: no profile
+  std::unique_ptr<ModelCore> core_;  // null: moved from
 };
 
 /// A Model that takes what Net::forward takes and returns what it returns, with host tensors in
@@ -364,11 +298,9 @@ class TypedModel : public Model {
              const Options& options,
              std::unique_ptr<optim::Optimizer> optimizer,
              std::shared_ptr<Net> owner = nullptr)
-      : Model(
-            moduleSource(
-                net, detail::bindForward(net), detail::inputsOf(net), {.owner = std::move(owner)}),
-            options,
-            std::move(optimizer)) {}
+      : Model({net, detail::bindForward(net), detail::inputsOf(net), std::move(owner)},
+              options,
+              std::move(optimizer)) {}
 
   template <class... Args>
   requires(sizeof...(Args) <= Traits::kArity &&
@@ -435,18 +367,6 @@ TypedModel<Net> inferenceModel(std::unique_ptr<Net> net, const Options& options)
   return detail::owningModel(std::shared_ptr<Net>(std::move(net)), options, nullptr);
 }
 
-/// Makes a model from a Builder's graph as it is now. The inputs and outputs are those that were
-/// added to the Builder, in order; the loss need not be an output. Models of one Builder share its
-/// weights.
-template <class Rule>
-Model trainingModel(Builder& builder,
-                    const TensorId& loss,
-                    const Options& options,
-                    const Rule& optimizer) {
-  return {builderSource(builder, loss), options, optimizer.clone()};
-}
-inline Model inferenceModel(Builder& builder, const Options& options) {
-  return {builderSource(builder, std::nullopt), options, nullptr};
-}
-
 }  // namespace sluice
+
+#pragma GCC visibility pop

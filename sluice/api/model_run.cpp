@@ -1,16 +1,16 @@
 // The calls of a model: from tensors, batches or queues, here or in another thread.
-#include "sluice/api/model.h"
+#include "sluice/api/model_core.h"
 #include "sluice/api/queue_io.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 
 namespace sluice {
 
-std::int32_t Model::rounds(const BatchLayout& layout) const {
+std::int32_t ModelCore::rounds(const BatchLayout& layout) const {
   return training() && !continuous() ? static_cast<std::int32_t>(layout.deviceIterations) : 1;
 }
 
-void Model::beginStep() {
+void ModelCore::beginStep() {
   if (options_.device().connection == ConnectionType::Never) {
     raise<InvalidArgument>(
         "connectionType is Never: the model can be compiled but not run; use compile(inputs)");
@@ -20,7 +20,7 @@ void Model::beginStep() {
   }
 }
 
-std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, const Entry& entry) {
+std::shared_ptr<Step> ModelCore::prepare(std::vector<HostTensor> inputs, const Entry& entry) {
   beginStep();
   return std::make_shared<Step>(
       std::make_unique<TensorFeed>(std::move(inputs), entry.layout),
@@ -29,9 +29,9 @@ std::shared_ptr<Step> Model::prepare(std::vector<HostTensor> inputs, const Entry
       counts_);
 }
 
-std::shared_ptr<Step> Model::prepare(data::InfeedQueue& infeed,
-                                     data::OutfeedQueue& outfeed,
-                                     const Entry& entry) {
+std::shared_ptr<Step> ModelCore::prepare(data::InfeedQueue& infeed,
+                                         data::OutfeedQueue& outfeed,
+                                         const Entry& entry) {
   beginStep();
   return std::make_shared<Step>(
       std::make_unique<InfeedFeed>(infeed, entry.layout),
@@ -40,7 +40,7 @@ std::shared_ptr<Step> Model::prepare(data::InfeedQueue& infeed,
       counts_);
 }
 
-runtime::StepArgs Model::argsOf(Step& step, const Entry& entry) const {
+runtime::StepArgs ModelCore::argsOf(Step& step, const Entry& entry) const {
   if (entry.loss) {
     step.watchLoss(*entry.loss, entry.compiled.program->program().drains[*entry.loss].type);
   }
@@ -55,7 +55,7 @@ runtime::StepArgs Model::argsOf(Step& step, const Entry& entry) const {
   return args;
 }
 
-std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& entry) const {
+std::function<void()> ModelCore::finisher(std::shared_ptr<Step> step, const Entry& entry) const {
   return [step = std::move(step),
           updates = training() ? entry.layout.deviceIterations : 0,
           microBatches = entry.layout.microBatches() * entry.layout.replicationFactor,
@@ -74,13 +74,13 @@ std::function<void()> Model::finisher(std::shared_ptr<Step> step, const Entry& e
   };
 }
 
-std::vector<HostTensor> Model::runStep(const std::shared_ptr<Step>& step, Entry& entry) {
+std::vector<HostTensor> ModelCore::runStep(const std::shared_ptr<Step>& step, Entry& entry) {
   alive().run(entry.compiled.program, argsOf(*step, entry));
   finisher(step, entry)();
   return step->takeOutputs();
 }
 
-Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn) {
+Pending ModelCore::startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn) {
   // The model may end in a function that its own step calls.
   const auto done = [finish = finisher(step, entry), step, session = session_] {
     finish();
@@ -91,7 +91,7 @@ Pending Model::startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn
   return {std::move(ended), std::move(step)};
 }
 
-runtime::Turn::Hold Model::enterAlone() const {
+runtime::Turn::Hold ModelCore::enterAlone() const {
   runtime::Turn::Hold turn = enter();
   if (!turn.isOnly()) {
     raise<InvalidArgument>(
@@ -101,79 +101,67 @@ runtime::Turn::Hold Model::enterAlone() const {
   return turn;
 }
 
-HostStructure Model::bound(const Inputs& inputs) const {
+HostStructure ModelCore::bound(const Inputs& inputs) const {
   const bool none = inputs.positional().empty() && inputs.named().empty();
   return synthetic() && hasPrograms() && none ? HostStructure()
                                               : bindInputs(source_->inputs(), inputs);
 }
 
-std::vector<HostTensor> Model::run(std::span<const HostTensor> inputs) {
+std::vector<HostTensor> ModelCore::run(std::span<const HostTensor> inputs) {
   const runtime::Turn::Hold turn = enter();
   Entry& entry = entryOf(arranged(inputs), layout_);
   return runStep(prepare({inputs.begin(), inputs.end()}, entry), entry);
 }
 
-HostStructure Model::run(const Inputs& inputs) {
+HostStructure ModelCore::run(const Inputs& inputs) {
   const runtime::Turn::Hold turn = enter();
   const HostStructure given = bound(inputs);
   Entry& entry = entryOf(given, layout_);
   return entry.result.with(runStep(prepare(given.leaves(), entry), entry));
 }
 
-std::vector<HostTensor> Model::run(const Batch& batch) {
+std::vector<HostTensor> ModelCore::run(const Batch& batch) {
   const runtime::Turn::Hold turn = enter();
   Entry& entry =
       entryOf(arranged(batch.tensors), batch.shape ? layout_.withCounts(*batch.shape) : layout_);
   return runStep(prepare(batch.tensors, entry), entry);
 }
 
-void Model::run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
+void ModelCore::run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
   const runtime::Turn::Hold turn = enter();
   Entry& entry = entryOf(infeed, outfeed);
   runStep(prepare(infeed, outfeed, entry), entry);
 }
 
-void Model::run(std::span<const TensorType> inputs,
-                std::unique_ptr<runtime::HostFeed> feed,
-                std::unique_ptr<ResultSink> sink) {
+void ModelCore::run(std::span<const TensorType> inputs,
+                    std::unique_ptr<runtime::HostFeed> feed,
+                    std::unique_ptr<ResultSink> sink) {
   const runtime::Turn::Hold turn = enter();
   Entry& entry = entryOf(arranged(inputs));
   beginStep();
   runStep(std::make_shared<Step>(std::move(feed), std::move(sink), counts_), entry);
 }
 
-Pending Model::runAsync(std::vector<HostTensor> inputs) {
-  try {
-    runtime::Turn::Hold turn = enterAlone();
-    Entry& entry = entryOf(arranged(inputs), layout_);
-    return startStep(prepare(std::move(inputs), entry), entry, std::move(turn));
-  } catch (...) {
-    return Pending(std::current_exception());
-  }
+Pending ModelCore::runAsync(std::vector<HostTensor> inputs) {
+  runtime::Turn::Hold turn = enterAlone();
+  Entry& entry = entryOf(arranged(inputs), layout_);
+  return startStep(prepare(std::move(inputs), entry), entry, std::move(turn));
 }
 
-Pending Model::runAsync(const Inputs& inputs) {
-  try {
-    runtime::Turn::Hold turn = enterAlone();
-    const HostStructure given = bound(inputs);
-    Entry& entry = entryOf(given, layout_);
-    return startStep(prepare(given.leaves(), entry), entry, std::move(turn));
-  } catch (...) {
-    return Pending(std::current_exception());
-  }
+Pending ModelCore::runAsync(const Inputs& inputs) {
+  runtime::Turn::Hold turn = enterAlone();
+  const HostStructure given = bound(inputs);
+  Entry& entry = entryOf(given, layout_);
+  return startStep(prepare(given.leaves(), entry), entry, std::move(turn));
 }
 
-Pending Model::runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
-  try {
-    runtime::Turn::Hold turn = enterAlone();
-    Entry& entry = entryOf(infeed, outfeed);
-    return startStep(prepare(infeed, outfeed, entry), entry, std::move(turn));
-  } catch (...) {
-    return Pending(std::current_exception());
-  }
+Pending ModelCore::runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
+  runtime::Turn::Hold turn = enterAlone();
+  Entry& entry = entryOf(infeed, outfeed);
+  return startStep(prepare(infeed, outfeed, entry), entry, std::move(turn));
 }
 
-NamedTensors Model::run(const NamedTensors& inputs) {
+NamedTensors ModelCore::run(const NamedTensors& inputs) {
   const runtime::Turn::Hold turn = enter();
   Inputs byName;
   for (const auto& [name, tensor] : inputs) {

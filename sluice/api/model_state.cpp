@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sluice/api/model.h"
+#include "sluice/api/model_core.h"
 #include "sluice/base/error.h"
 #include "sluice/optim/state.h"
 
@@ -118,22 +118,22 @@ bool isRunId(std::string_view text) {
   });
 }
 
-std::string Model::runId() const {
+std::string ModelCore::runId() const {
   const runtime::Turn::Hold turn = enter();
   return runId_;
 }
 
-std::vector<ir::Variable> Model::variables() const {
+std::vector<ir::Variable> ModelCore::variables() const {
   const runtime::Turn::Hold turn = enter();
   return source_->variables();
 }
 
-HostTensor Model::valueOf(const ir::Variable& variable) const {
+HostTensor ModelCore::valueOf(const ir::Variable& variable) const {
   return session_->contains(variable.name) ? session_->read(variable.name)
                                            : ir::initialValue(variable, session_->seed());
 }
 
-NamedTensors Model::stateDict() const {
+NamedTensors ModelCore::stateDict() const {
   const runtime::Turn::Hold turn = enter();
   NamedTensors state;
   for (const ir::Variable& variable : variables()) {
@@ -142,7 +142,7 @@ NamedTensors Model::stateDict() const {
   return state;
 }
 
-nn::UnmatchedNames Model::loadStateDict(const NamedTensors& state, nn::Strict strict) {
+nn::UnmatchedNames ModelCore::loadStateDict(const NamedTensors& state, nn::Strict strict) {
   const runtime::Turn::Hold turn = enter();
   const std::vector<ir::Variable> all = variables();
   const auto weight = std::ranges::find_if(all, [&](const ir::Variable& variable) {
@@ -163,18 +163,18 @@ nn::UnmatchedNames Model::loadStateDict(const NamedTensors& state, nn::Strict st
   return unmatched;
 }
 
-void Model::requireTraining(std::string_view what) const {
+void ModelCore::requireTraining(std::string_view what) const {
   if (!training()) {
     raise<InvalidArgument>("{}: the model is for inference and has no optimizer", what);
   }
 }
 
-std::vector<ir::Variable> Model::optimizerState(const optim::Optimizer& optimizer) const {
+std::vector<ir::Variable> ModelCore::optimizerState(const optim::Optimizer& optimizer) const {
   return optim::stateVariables(
       optimizer, source_->variables(), options_.training.automaticLossScaling());
 }
 
-OptimizerStateDict Model::optimizerStateDict() const {
+OptimizerStateDict ModelCore::optimizerStateDict() const {
   const runtime::Turn::Hold turn = enter();
   requireTraining("optimizerStateDict");
   OptimizerStateDict state;
@@ -195,7 +195,7 @@ OptimizerStateDict Model::optimizerStateDict() const {
   return state;
 }
 
-Model::OptimizerLoad Model::checked(const OptimizerStateDict& state) const {
+ModelCore::OptimizerLoad ModelCore::checked(const OptimizerStateDict& state) const {
   requireTraining("loadOptimizerStateDict");
   requireSections(state);
   const NamedTensors& tensors = state.find(kIpuState)->second;
@@ -224,7 +224,7 @@ Model::OptimizerLoad Model::checked(const OptimizerStateDict& state) const {
   return load;
 }
 
-void Model::commit(OptimizerLoad load, const NamedTensors& state) {
+void ModelCore::commit(OptimizerLoad load, const NamedTensors& state) {
   for (const auto& [name, tensor] : state) {
     session_->set(name, tensor);
   }
@@ -233,13 +233,13 @@ void Model::commit(OptimizerLoad load, const NamedTensors& state) {
   stateLoaded_ = true;
 }
 
-void Model::loadOptimizerStateDict(const OptimizerStateDict& state) {
+void ModelCore::loadOptimizerStateDict(const OptimizerStateDict& state) {
   const runtime::Turn::Hold turn = enter();
   commit(checked(state), state.find(kIpuState)->second);
 }
 
 /// What was loaded before the first compile has a value for everything that the program keeps.
-void Model::requireLoadedState(const ir::Graph& graph) const {
+void ModelCore::requireLoadedState(const ir::Graph& graph) const {
   if (!stateLoaded_ || hasPrograms() || !training()) {
     return;
   }
@@ -250,12 +250,12 @@ void Model::requireLoadedState(const ir::Graph& graph) const {
   }
 }
 
-RngState Model::rngState() const {
+RngState ModelCore::rngState() const {
   const runtime::Turn::Hold turn = enter();
   return {rngSeed_, counts_->microBatches};
 }
 
-void Model::setRngState(const RngState& state) {
+void ModelCore::setRngState(const RngState& state) {
   const runtime::Turn::Hold turn = enter();
   if (state.microBatch < 0) {
     raise<InvalidArgument>("setRngState: micro-batch {}", state.microBatch);
@@ -264,7 +264,7 @@ void Model::setRngState(const RngState& state) {
   counts_->microBatches = state.microBatch;
 }
 
-TrainingState Model::trainingState() const {
+TrainingState ModelCore::trainingState() const {
   const runtime::Turn::Hold turn = enter();
   requireTraining("trainingState");
   TrainingState state{.model = stateDict(),
@@ -287,7 +287,7 @@ TrainingState Model::trainingState() const {
   return state;
 }
 
-void Model::loadTrainingState(const TrainingState& state) {
+void ModelCore::loadTrainingState(const TrainingState& state) {
   const runtime::Turn::Hold turn = enter();
   if (training() && !state.rule.empty() && state.rule != optimizer_->name()) {
     raise<InvalidArgument>(

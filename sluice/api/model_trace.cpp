@@ -1,6 +1,6 @@
 // What a model asks the compiler for: its traced graph, how it is trained, its anchors.
 #include "sluice/api/compile_plan.h"
-#include "sluice/api/model.h"
+#include "sluice/api/model_core.h"
 #include "sluice/base/error.h"
 #include "sluice/onnx/export.h"
 
@@ -15,7 +15,7 @@ program::DrainRule drainRule(const BatchLayout& layout) {
 
 }  // namespace
 
-std::string Model::getModelProto() const {
+std::string ModelCore::getModelProto() const {
   const runtime::Turn::Hold turn = enter();
   if (programs_.empty()) {
     raise<InvalidArgument>("getModelProto: compile the model first, so that its shapes are known");
@@ -30,9 +30,9 @@ std::string Model::getModelProto() const {
   return onnx::exportModelBytes(traced.graph, options);
 }
 
-compiler::CompileRequest Model::requestOf(TracedGraph& traced,
-                                          const BatchLayout& layout,
-                                          const Options& options) const {
+compiler::CompileRequest ModelCore::requestOf(TracedGraph& traced,
+                                              const BatchLayout& layout,
+                                              const Options& options) const {
   std::vector<program::DrainRule> rules;
   for (const BatchLayout& each : outputLayouts(traced.outputs, layout)) {
     rules.push_back(drainRule(each));

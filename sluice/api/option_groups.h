@@ -12,6 +12,8 @@
 #include "sluice/optim/loss_scaling_options.h"
 #include "sluice/tensor/dtype.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// Settings that matter only when training.
@@ -36,9 +38,12 @@ class TrainingOptions : public Freezable {
     return set(meanStrategy_, std::optional(strategy));
   }
   /// Multiplies the optimizer's loss scaling by a factor that adapts to the size of the float16
-  /// gradients. An update whose gradients are not finite is skipped.
+  /// gradients. An update whose gradients are not finite is skipped. The settings say which
+  /// gradients are watched and which elements count as large. Throws InvalidArgument for settings
+  /// that make no sense.
   TrainingOptions& setAutomaticLossScaling(bool on, optim::LossScalingOptions settings = {}) {
-    return set(automaticLossScaling_, on ? std::optional(settings) : std::nullopt);
+    optim::requireValid(settings);
+    return set(automaticLossScaling_, on ? std::optional(std::move(settings)) : std::nullopt);
   }
   /// Logs statistics of every weight's gradient as the update sees it: the norm, the largest
   /// magnitude, and the number of elements that are not finite. It does so at every `period`-th
@@ -176,3 +181,5 @@ class DistributedOptions : public Freezable {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,15 +15,19 @@
 
 #include "sluice/compile/gradient_reduction.h"
 #include "sluice/nn/precision.h"
+#include "sluice/optim/loss_scaling_options.h"
 #include "sluice/parallel/partition.h"
 #include "sluice/parallel/strategy.h"
 #include "sluice/program/overlap.h"
 #include "sluice/schedule/sync_groups.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 using nn::HalfFloatCasting;
 using nn::Policy;
+using optim::GradientTensorTrackingMethod;
 using parallel::AutoStage;
 using parallel::ConcurrentStages;
 using parallel::IoSchedule;
@@ -80,6 +85,13 @@ template <>
 struct EnumText<MeanReductionStrategy> {
   static constexpr std::string_view kType = "MeanReductionStrategy";
   static constexpr std::array<std::string_view, 3> kNames = {"Running", "Post", "PostAndLoss"};
+};
+template <>
+struct EnumText<GradientTensorTrackingMethod> {
+  static constexpr std::string_view kType = "GradientTensorTrackingMethod";
+  static constexpr std::array<std::string_view, 3> kNames = {"AllNonViewChangingGradientTensors",
+                                                             "ConvAndMatmulGradients",
+                                                             "GradientsOfUserSpecifiedTensors"};
 };
 template <>
 struct EnumText<ConnectionType> {
@@ -204,6 +216,7 @@ struct DeviceOptions {
   std::size_t remoteBytes = 0;                     ///< 0: no limit
   double remoteBandwidth = 0;                      ///< bytes per second; 0: no limit
   std::size_t undoBytes = std::size_t{64} << 20U;  ///< limit for copies of the state
+  std::shared_ptr<const void> hold;                ///< keeps acquired devices; not a setting
 };
 
 /// Read when a graph is placed, lowered and proven.
@@ -245,3 +258,5 @@ struct ReportOptions {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -214,6 +214,12 @@ void Arguments::refuse(std::string_view expected, const OptionValue& found) cons
   raise<InvalidArgument>("{}: expected {}, got {}", setter_, expected, found.str());
 }
 
+std::vector<OptionValue> Arguments::remaining() {
+  const std::span<const OptionValue> left = values_.subspan(next_);
+  next_ = values_.size();
+  return {left.begin(), left.end()};
+}
+
 bool Arguments::boolean() {
   const OptionValue& value = take("true or false");
   if (value.kind != Kind::Bool) {

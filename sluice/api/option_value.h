@@ -49,6 +49,8 @@ class Arguments {
       : setter_(setter), values_(values) {}
 
   bool more() const { return next_ < values_.size(); }
+  /// Takes all remaining arguments, whatever their types.
+  std::vector<OptionValue> remaining();
   bool boolean();
   std::int64_t integer();
   double number();

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,10 @@
 
 #include "sluice/api/option_groups.h"
 #include "sluice/api/option_types.h"
+#include "sluice/api/popart_options.h"
 #include "sluice/api/tensor_locations.h"
+
+#pragma GCC visibility push(default)
 
 namespace sluice {
 
@@ -126,6 +130,13 @@ class Options : public Freezable {
   Options& autoSelectDevices(std::nullopt_t none);
   /// The same, for exactly these devices.
   Options& selectDevices(std::vector<std::int64_t> ids, std::int64_t perReplica);
+  /// Keeps acquired devices while these options, their copies or models made with them live; null:
+  /// none. MultiDevice::applyTo calls it.
+  Options& holdDevices(std::shared_ptr<const void> hold) {
+    return set(device_.hold, std::move(hold));
+  }
+  /// Ends the hold, also if the options are frozen.
+  void endHold() { device_.hold.reset(); }
   /// Says when inputs, or outputs, are copied while their device computes. If not set, this happens
   /// whenever data and memory allow it. Under the IPU's rules, overlap needs
   /// tensorLocations.numIOTiles.
@@ -209,9 +220,12 @@ class Options : public Freezable {
   JitOptions jit;
   DistributedOptions distributed;
   TensorLocationOptions tensorLocations;
+  /// Sets options by PopART's names; it is PopTorch's group _Popart.
+  PopartOptions popart() { return PopartOptions(*this); }
 
   /// Calls any setter by name, with its arguments as in a file: set("outputMode", "EveryN, 4").
-  /// Throws InvalidArgument for an unknown name or arguments that do not fit.
+  /// Throws InvalidArgument for arguments that do not fit, and for an unknown name; the message
+  /// then proposes similar names.
   Options& set(std::string_view setter, std::string_view arguments);
 
   /// Applies one setter call per line, `training.gradientAccumulation(8)`; blank lines and comments
@@ -255,3 +269,5 @@ class Options : public Freezable {
 std::size_t parseBytes(std::string_view text);
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

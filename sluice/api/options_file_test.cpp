@@ -1,6 +1,5 @@
 // Options from the environment and from files.
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -10,6 +9,7 @@
 #include "sluice/api/options.h"
 #include "sluice/base/error.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -125,35 +125,24 @@ TEST_F(Variables, ThatCannotBeReadAreConfigFileErrors) {
 class OptionsFile : public ::testing::Test {
  protected:
   std::string write(const std::string& name, const std::string& text) {
-    // Tests may run at the same time, each in a process of its own.
-    const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    const std::string path =
-        (std::filesystem::path(::testing::TempDir()) / (test + "." + name)).string();
+    const std::string path = (folder_ / name).string();
     std::ofstream(path, std::ios::binary) << text;
-    files_.push_back(path);
     return path;
   }
   std::string messageFor(const std::string& text) {
     const std::string path = write("bad.conf", text);
     return messageOf<ConfigFileError>([&] { Options::defaults().loadFromFile(path); });
   }
-  void TearDown() override {
-    for (const std::string& file : files_) {
-      std::filesystem::remove(file);
-    }
-  }
 
- private:
-  std::vector<std::string> files_;
+  testing::TempFolder folder_;
 };
 
 TEST_F(OptionsFile, ThatIsNoRegularFileIsRefusedAtOnce) {
-  const std::string path = write("fifo.conf", "");
-  std::filesystem::remove(path);
+  const std::string path = (folder_ / "fifo.conf").string();
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   for (const auto& [file, kind] : {std::pair(path, "a FIFO"),
                                    std::pair(std::string("/dev/zero"), "a character device"),
-                                   std::pair(::testing::TempDir(), "a folder")}) {
+                                   std::pair(folder_.path().string(), "a folder")}) {
     EXPECT_THAT(messageOf<ConfigFileError>([&] { Options::defaults().loadFromFile(file); }),
                 HasSubstr(kind));
   }
@@ -214,7 +203,7 @@ TEST_F(OptionsFile, ThatCannotBeReadIsAConfigFileError) {
   Options options;
   EXPECT_THAT(messageOf<ConfigFileError>([&] { options.loadFromFile("no/such.conf"); }),
               HasSubstr("no/such.conf"));
-  EXPECT_THAT(messageOf<ConfigFileError>([&] { options.loadFromFile(::testing::TempDir()); }),
+  EXPECT_THAT(messageOf<ConfigFileError>([&] { options.loadFromFile(folder_.path().string()); }),
               HasSubstr("cannot read"));
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/near_names.h"
 
 namespace sluice::detail {
 namespace {
@@ -21,14 +22,7 @@ requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) std::string print(
 }
 
 std::string print(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-    }
-    result += c;
-  }
-  return result + "\"";
+  return quotedText(text);
 }
 
 template <class E>
@@ -193,6 +187,40 @@ std::string print(const Policy& policy) {
                      print(policy.promote),
                      print(policy.demote),
                      print(std::string(name(policy.half))));
+}
+
+void applyLossScaling(Options& o, Arguments& a) {
+  const bool on = a.boolean();
+  optim::LossScalingOptions settings;
+  if (a.more()) {
+    settings.binEdgeLocation = a.number();
+  }
+  if (a.more()) {
+    settings.thresholdUpperCountProportion = a.number();
+  }
+  if (a.more()) {
+    settings.updatePeriod = a.integer();
+  }
+  if (a.more()) {
+    settings.gradientTensorTrackingMethod = a.enumerator<GradientTensorTrackingMethod>();
+  }
+  if (a.more()) {
+    settings.toTrackTensors = a.texts();
+  }
+  o.training.setAutomaticLossScaling(on, std::move(settings));
+}
+
+std::string printLossScaling(const Options& o) {
+  const std::optional<optim::LossScalingOptions>& settings = o.training.automaticLossScaling();
+  if (!settings || *settings == optim::LossScalingOptions()) {
+    return print(settings.has_value());
+  }
+  return fmt::format("true, {}, {}, {}, {}, {}",
+                     settings->binEdgeLocation,
+                     settings->thresholdUpperCountProportion,
+                     settings->updatePeriod,
+                     print(settings->gradientTensorTrackingMethod),
+                     print(settings->toTrackTensors));
 }
 
 /// true, false or none.
@@ -378,9 +406,7 @@ constexpr Setting kSettings[] = {
            a.enumerator<MeanReductionStrategy>());
      },
      [](const O& o) { return print(o.training.meanReductionStrategy()); }},
-    {"training.setAutomaticLossScaling",
-     [](O& o, A& a) { o.training.setAutomaticLossScaling(a.boolean()); },
-     [](const O& o) { return print(o.training.automaticLossScaling().has_value()); }},
+    {"training.setAutomaticLossScaling", applyLossScaling, printLossScaling},
     {"training.logGradientStatistics",
      [](O& o, A& a) { o.training.logGradientStatistics(a.integer()); },
      [](const O& o) { return print(o.training.gradientStatisticsPeriod()); }},
@@ -443,6 +469,7 @@ constexpr Setting kSettings[] = {
        return print(o.distributed.processId()) + ", " + print(o.distributed.numProcesses());
      }},
     {"distributed.disable", [](O& o, A& /*a*/) { o.distributed.disable(); }, nullptr},
+    {kPopartSet, applyPopart, nullptr},
 };
 
 }  // namespace
@@ -452,7 +479,8 @@ std::span<const Setting> settings() {
 }
 
 const Setting& settingOf(std::string_view name) {
-  std::string wanted(name);
+  // Python's name of the group begins with an underscore, which no name in C++ may.
+  std::string wanted(name.starts_with("_Popart.") ? name.substr(1) : name);
   if (wanted.find('.') != std::string::npos) {
     wanted[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(wanted[0])));
   }
@@ -462,7 +490,10 @@ const Setting& settingOf(std::string_view name) {
     for (const Setting& setting : kSettings) {
       names.push_back(setting.name);
     }
-    raise<InvalidArgument>("unknown option '{}'; the options are {}", name, fmt::join(names, ", "));
+    raise<InvalidArgument>("unknown option '{}'{}; the options are {}",
+                           name,
+                           didYouMean(wanted, names),
+                           fmt::join(names, ", "));
   }
   return *found;
 }

@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sluice/api/option_value.h"
 #include "sluice/api/options.h"
@@ -22,10 +24,17 @@ struct Setting {
 
 /// All settings, in the order in which they are printed.
 std::span<const Setting> settings();
-/// The row with this name, in which the group may be capitalised ("Training."). Throws
-/// InvalidArgument, whose message lists the known names.
+/// The row with this name, in which the group may be capitalised ("Training.", "_Popart."). Throws
+/// InvalidArgument, whose message proposes similar names and lists the known ones.
 const Setting& settingOf(std::string_view name);
 /// Calls the setter; throws InvalidArgument for arguments of other types or too many.
 void apply(Options& options, std::string_view setter, std::span<const OptionValue> arguments);
+
+/// The name of the row for popart().set. Its arguments are a name of PopART or of another row, and
+/// the arguments of that row.
+inline constexpr std::string_view kPopartSet = "popart.set";
+void applyPopart(Options& options, Arguments& arguments);
+/// PopART's names with the rows that they stand for, if the names or the values differ.
+std::vector<std::pair<std::string_view, std::string_view>> popartNames();
 
 }  // namespace sluice::detail

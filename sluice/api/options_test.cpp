@@ -12,6 +12,7 @@ namespace sluice {
 namespace {
 
 using sluice::testing::messageOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// Every option with a value other than its default.
@@ -71,7 +72,12 @@ Options everythingSet() {
       .accumulationAndReplicationReductionType(Reduction::Sum)
       .replicationReductionType(Reduction::Mean)
       .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running)
-      .setAutomaticLossScaling(true)
+      .setAutomaticLossScaling(true,
+                               {.binEdgeLocation = 0.25,
+                                .updatePeriod = 3,
+                                .gradientTensorTrackingMethod =
+                                    GradientTensorTrackingMethod::GradientsOfUserSpecifiedTensors,
+                                .toTrackTensors = {"fc1/relu", "w"}})
       .logGradientStatistics(3)
       .setConvolutionDithering(true);
   options.precision.autocastEnabled(false)
@@ -227,7 +233,8 @@ TEST(Options, PrintWhatWasSet) {
             "training.accumulationAndReplicationReductionType: Sum\n"
             "training.replicationReductionType: Mean\n"
             "training.setMeanAccumulationAndReplicationReductionStrategy: Running\n"
-            "training.setAutomaticLossScaling: true\n"
+            "training.setAutomaticLossScaling: true, 0.25, 1e-07, 3, "
+            "GradientsOfUserSpecifiedTensors, [\"fc1/relu\", \"w\"]\n"
             "training.logGradientStatistics: 3\n"
             "training.setConvolutionDithering: true\n"
             "precision.autocastEnabled: false\n"
@@ -464,7 +471,10 @@ TEST(Options, AreSetByNameToo) {
   const auto message = [&](std::string_view setter, std::string_view arguments) {
     return messageOf<InvalidArgument>([&] { options.set(setter, arguments); });
   };
-  EXPECT_THAT(message("speed", "9"), HasSubstr("unknown option 'speed'"));
+  EXPECT_THAT(message("speed", "9"), HasSubstr("unknown option 'speed'; the options are"));
+  EXPECT_THAT(message("gradientAccumulatoin", "2"),
+              HasSubstr("unknown option 'gradientAccumulatoin' (did you mean "
+                        "'training.gradientAccumulation'?)"));
   EXPECT_THAT(message("threads", "\"two\""), HasSubstr("threads"));
   EXPECT_THAT(message("", ""), HasSubstr("a name"));
   EXPECT_THAT(message("# threads", "2"), HasSubstr("the name of a setter"));
@@ -475,6 +485,97 @@ TEST(Options, AreSetByNameToo) {
   EXPECT_THAT(message("precision.autocastPolicy", "Policy([], [], [], [], \"f8\")"),
               HasSubstr("got f8"));
   EXPECT_EQ(options.str(), expected.str());
+}
+
+TEST(PopartOptions, AreOptionsByPopartsNames) {
+  Options options = Options::defaults();
+  options.popart()
+      .set("accumulationFactor", 4)
+      .set("accumulationAndReplicationReductionType", Reduction::Sum)
+      .set("meanAccumulationAndReplicationReductionStrategy", 0)
+      .set("automaticLossScalingSettings.enabled", true)
+      .set("autoRecomputation", "RecomputationType.RecomputeAll")
+      .set("enableFloatingPointChecks", true)
+      .set("enableStochasticRounding", true)
+      .set("instrumentWithHardwareCycleCounter", true)
+      .set("numIOTiles", 64)
+      .set("partialsTypeMatMuls", std::string("half"))
+      .set("replicatedGraphCount", std::size_t{2})
+      .set("syntheticDataMode", 3)
+      .set("virtualGraphMode", VirtualGraphMode::Auto)
+      .set("virtualGraphSplitRatios", std::vector<double>{0.25, 0.75})
+      .set("updatableNamedBuffers", std::vector<std::string>{"a \"b\"", "c"})
+      .set("stallTimeout", 1.5)
+      .set("modelName", "m");
+  Options expected = Options::defaults();
+  expected.recomputation(Recomputation::All)
+      .logCycleCount(true)
+      .replicationFactor(2)
+      .syntheticDataMode(SyntheticDataMode::RandomUniform)
+      .virtualGraphMode(VirtualGraphMode::Auto)
+      .virtualGraphSplitRatios({0.25, 0.75})
+      .updatableNamedBuffers({"a \"b\"", "c"})
+      .stallTimeout(1.5)
+      .modelName("m");
+  expected.training.gradientAccumulation(4)
+      .accumulationAndReplicationReductionType(Reduction::Sum)
+      .setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy::Running)
+      .setAutomaticLossScaling(true);
+  expected.precision.enableFloatingPointExceptions(true)
+      .enableStochasticRounding(true)
+      .setPartialsType(DType::F16);
+  expected.tensorLocations.numIOTiles(64);
+  EXPECT_EQ(options.str(), expected.str());
+  for (const auto& [name, setter] : detail::popartNames()) {
+    EXPECT_NO_THROW(detail::settingOf(setter)) << name;
+  }
+}
+
+TEST(PopartOptions, HavePopartsNumbersOfEnumerators) {
+  const Recomputation types[] = {Recomputation::None,
+                                 Recomputation::Standard,
+                                 Recomputation::NormOnly,
+                                 Recomputation::Pipeline,
+                                 Recomputation::All};
+  for (int number = 0; number < 5; ++number) {
+    Options options = Options::defaults();
+    options.popart().set("autoRecomputation", number);
+    EXPECT_EQ(options.compile().recomputation, types[number]);
+  }
+  Options options = Options::defaults();
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { options.popart().set("autoRecomputation", 5); }),
+              HasSubstr("autoRecomputation has the values 0 to 4, got 5"));
+}
+
+TEST(PopartOptions, AreReadFromFilesByPythonsName) {
+  Options options = Options::defaults();
+  options.set("_Popart.set", "'accumulationFactor', 8")
+      .loadFromJson(R"({"_Popart.set": ["autoRecomputation", 3]})", "test");
+  EXPECT_EQ(options.training.gradientAccumulation(), 8);
+  EXPECT_EQ(options.compile().recomputation, Recomputation::Pipeline);
+}
+
+TEST(PopartOptions, RefuseUnknownNamesAndOtherTypesAndStayAsTheyWere) {
+  Options options = everythingSet();
+  const std::string before = options.str();
+  const auto message = [&](std::string_view name, const auto& value) {
+    return messageOf<InvalidArgument>([&] { options.popart().set(name, value); });
+  };
+  EXPECT_THAT(message("acumulationFactor", 2),
+              HasSubstr("unknown option 'acumulationFactor' (did you mean 'accumulationFactor'?)"));
+  EXPECT_THAT(message("thread", 2), HasSubstr("unknown option 'thread' (did you mean 'threads'?)"));
+  EXPECT_THAT(message("outlineThreshold", 1), HasSubstr("unknown option 'outlineThreshold'; it"));
+  EXPECT_THAT(message("popart.set", "threads"), HasSubstr("unknown option 'popart.set'"));
+  EXPECT_THAT(
+      message("accumulationFactor", "four"),
+      AllOf(HasSubstr("a whole number, got \"four\""), HasSubstr("\"accumulationFactor\"")));
+  EXPECT_THAT(message("accumulationFactor", true), HasSubstr("a whole number, got true"));
+  EXPECT_THAT(message("enableStochasticRounding", 1), HasSubstr("true or false, got 1"));
+  EXPECT_THAT(message("autoRecomputation", "Never"), HasSubstr("Never"));
+  EXPECT_THAT(message("replicatedGraphCount", 0), HasSubstr("replicationFactor"));
+  EXPECT_EQ(options.str(), before);
+  options.freeze();
+  EXPECT_THAT(message("accumulationFactor", 2), HasSubstr("can't modify frozen options"));
 }
 
 TEST(OptionSupport, RefusesOptionsThatNothingReads) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "sluice/api/step.h"
 #include "sluice/base/error.h"
 
 namespace sluice {

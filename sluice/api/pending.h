@@ -4,11 +4,16 @@
 #include <exception>
 #include <future>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "sluice/api/step.h"
+#include "sluice/tensor/host_tensor.h"
+
+#pragma GCC visibility push(default)
 
 namespace sluice {
+
+class Step;
 
 class Pending {
  public:
@@ -35,3 +40,5 @@ class Pending {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

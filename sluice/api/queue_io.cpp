@@ -37,7 +37,7 @@ OutfeedSink::OutfeedSink(data::OutfeedQueue& queue,
     : queue_(queue), replicas_(replicas) {
   data::Types types;
   std::vector<std::string> names;
-  for (const program::Stream& stream : program.drains) {
+  for (const program::Port& stream : program.drains) {
     types.push_back(stream.type);
     names.push_back(stream.name);
   }

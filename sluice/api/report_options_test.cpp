@@ -5,14 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 using sluice::testing::messageOf;
+using sluice::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -20,12 +23,6 @@ struct ReportedNet : nn::Module {
   nn::LayerNorm norm{*this, "norm", {4}};
   nn::Tensor forward(nn::Tensor x) { return norm(x); }
 };
-
-fs::path freePath(const std::string& name) {
-  const fs::path path = fs::path(::testing::TempDir()) / ("sluice_reports_" + name);
-  fs::remove_all(path);
-  return path;
-}
 
 TEST(CycleCount, IsOfTheNewestCallOnceItIsAskedFor) {
   const auto x = HostTensor::of<float>(Shape{1, 4}, {1, 2, 3, 4});
@@ -39,16 +36,18 @@ TEST(CycleCount, IsOfTheNewestCallOnceItIsAskedFor) {
   EXPECT_THAT(messageOf([&] { model.cycleCount(); }), HasSubstr("not called yet"));
   model(x);
   EXPECT_GT(model.cycleCount(), 0);
+  const TempFolder folder;
   ReportedNet both;
-  auto profiled = inferenceModel(
-      both, Options().logCycleCount(true).enableProfiling(freePath("cycles").string()));
+  auto profiled =
+      inferenceModel(both, Options().logCycleCount(true).enableProfiling(folder.path().string()));
   profiled.runAsync({x}).get();
   // The step begins with the first input's request and ends after the last output is there.
   EXPECT_GE(static_cast<double>(profiled.cycleCount()) * 1e-9, profiled.getLatency().max * 0.999);
 }
 
 TEST(LogDir, IsWhereRelativeFoldersOfReportsAre) {
-  const fs::path folder = freePath("logdir");
+  const TempFolder parent;
+  const fs::path folder = parent / "logdir";
   ReportedNet net;
   auto model = inferenceModel(
       net, Options().logDir(folder.string()).enableProfiling("profile").dumpDirectory("dump"));
@@ -56,14 +55,12 @@ TEST(LogDir, IsWhereRelativeFoldersOfReportsAre) {
   EXPECT_TRUE(fs::exists(folder / "profile" / "inference" / "trace.json"));
   EXPECT_TRUE(fs::exists(folder / "dump" / "program.txt"));
   // Absolute ones stay what they are.
-  const fs::path other = freePath("absolute");
+  const fs::path other = parent / "absolute";
   ReportedNet twin;
   auto elsewhere = inferenceModel(
       twin, Options().logDir(folder.string()).enableProfiling(other.string()).modelName("tower"));
   elsewhere(HostTensor(DType::F32, Shape{1, 4}));
   EXPECT_TRUE(fs::exists(other / "tower" / "trace.json"));
-  fs::remove_all(folder);
-  fs::remove_all(other);
 }
 
 TEST(StableNorm, IsTheOnlyWay) {

@@ -308,6 +308,26 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
   return loaded;
 }
 
+void Session::complete(compiler::CompileRequest& request) {
+  request.state = state().plan();
+  request.remoteBytes = remoteBytes_;
+  request.lower.targets.clear();
+  for (const device::Device* sample : pool_.samples(device())) {
+    request.lower.targets.push_back(program::targetOf(*sample));
+  }
+  request.lower.remoteInFile = !remotePath_.empty();
+  request.hooks.requireGoing = [this] { requireGoing(); };
+}
+
+void Session::check(compiler::CompileRequest request) {
+  const runtime::Turn::Hold turn(turn_);
+  settle();
+  complete(request);
+  request.last = CompilePhase::Plan;
+  request.dumpFolder.clear();
+  static_cast<void>(compiler::compileGraph(std::move(request)));
+}
+
 CompiledProgram Session::compile(compiler::CompileRequest request,
                                  const Options& options,
                                  CompileProgress* progress) {
@@ -318,14 +338,7 @@ CompiledProgram Session::compile(compiler::CompileRequest request,
       progress->begin(phase);
     }
   };
-  request.state = state().plan();
-  request.remoteBytes = remoteBytes_;
-  request.lower.targets.clear();
-  for (const device::Device* sample : pool_.samples(device())) {
-    request.lower.targets.push_back(program::targetOf(*sample));
-  }
-  request.lower.remoteInFile = !remotePath_.empty();
-  request.hooks.requireGoing = [this] { requireGoing(); };
+  complete(request);
   request.hooks.onPhase = begin;
   compiler::Compiled made = compiler::compileGraph(std::move(request));
   requireRoom(made.program);

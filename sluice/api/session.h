@@ -87,6 +87,9 @@ class Session : public nn::StateStore {
   CompiledProgram compile(compiler::CompileRequest request,
                           const Options& options,
                           CompileProgress* progress = nullptr);
+  /// Throws what compile would throw for the request before it plans memory. Changes, loads and
+  /// logs nothing.
+  void check(compiler::CompileRequest request);
   /// Logs each warning at most Options::maxRepeatLogs times.
   void warn(const std::vector<std::string>& warnings, const Options& options);
   /// Attaches the devices first if necessary. If a step ends early, its program lives until the
@@ -153,6 +156,8 @@ class Session : public nn::StateStore {
   void restoreValues(const Values& values);
 
  private:
+  /// Adds what the session knows to a request: devices, state, and how a compilation is cancelled.
+  void complete(compiler::CompileRequest& request);
   void requireRoom(const program::Program& lowered) const;
   std::vector<ir::Variable> newParts(const program::StatePlan& plan) const;
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,

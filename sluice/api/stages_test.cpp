@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/program/program.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
 

@@ -6,6 +6,8 @@
 //   return stop.seen() == 0 ? 0 : 128 + stop.seen();
 #pragma once
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// Catches both signals for the whole process while it lives; there may be at most one at a time.
@@ -30,3 +32,5 @@ class [[nodiscard]] StopSignals {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

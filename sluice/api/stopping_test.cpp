@@ -6,9 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
 #include "sluice/base/recoverable_error.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -348,6 +350,7 @@ class Faults {
 struct FaultCase {
   std::string name;
   std::function<Options()> options;
+  bool inFiles = false;  ///< variables in remote memory are in files
 };
 
 std::vector<FaultCase> faultCases() {
@@ -372,14 +375,23 @@ std::vector<FaultCase> faultCases() {
        }},
       {"Continuous", [] { return Options().deviceIterations(4).continuousWeightUpdates(true); }},
       {"Phased", remote},
-      {"PhasedInFiles", [remote] {
-         Options options = remote();
-         options.remoteMemory(::testing::TempDir() + "sluice_stopping_test");
-         return options;
-       }}};
+      {"PhasedInFiles", remote, true}};
 }
 
-class FaultAtEveryTask : public ::testing::TestWithParam<FaultCase> {};
+class FaultAtEveryTask : public ::testing::TestWithParam<FaultCase> {
+ protected:
+  /// For a model that has the files of this name.
+  Options optionsOf(const char* model) const {
+    Options options = GetParam().options();
+    if (GetParam().inFiles) {
+      options.remoteMemory((folder_ / model).string());
+    }
+    return options;
+  }
+
+ private:
+  testing::TempFolder folder_;
+};
 
 HostTensor faultyInput(const Options& options, std::int64_t columns, double first) {
   const std::int64_t rows = 2 * options.deviceIterations() * options.replicationFactor() *
@@ -392,7 +404,7 @@ HostTensor faultyInput(const Options& options, std::int64_t columns, double firs
 }
 
 TEST_P(FaultAtEveryTask, LeavesTheStateOfTheCallBefore) {
-  const Options options = GetParam().options();
+  const Options options = optionsOf("faulty");
   const HostTensor x = faultyInput(options, 3, -0.5);
   const HostTensor y = faultyInput(options, 2, 0.25);
   FaultyNet net;
@@ -400,7 +412,7 @@ TEST_P(FaultAtEveryTask, LeavesTheStateOfTheCallBefore) {
   model(x, y);
   FaultyNet alone;
   auto expected =
-      trainingModel(alone, GetParam().options(), optim::SGD({.lr = 0.01, .momentum = 0.5}));
+      trainingModel(alone, optionsOf("expected"), optim::SGD({.lr = 0.01, .momentum = 0.5}));
   expected(x, y);
   const std::uint64_t before = hashOfState(expected);
   expected(x, y);
@@ -425,7 +437,7 @@ TEST_P(FaultAtEveryTask, LeavesTheStateOfTheCallBefore) {
 }
 
 TEST_P(FaultAtEveryTask, WithoutACopyTheStateIsWholeOrRefusedUntilItIsLoaded) {
-  Options options = GetParam().options();
+  Options options = optionsOf("faulty");
   options.undoMemory(0);
   const HostTensor x = faultyInput(options, 3, -0.5);
   const HostTensor y = faultyInput(options, 2, 0.25);
@@ -463,10 +475,10 @@ TEST_P(FaultAtEveryTask, WithoutACopyTheStateIsWholeOrRefusedUntilItIsLoaded) {
     }
   }
   EXPECT_GT(torn + whole, 20);
-  EXPECT_EQ(torn > 0, GetParam().name != "PhasedInFiles");  // files keep what was there
+  EXPECT_EQ(torn > 0, !GetParam().inFiles);  // files keep what was there
   FaultyNet alone;
   auto expected =
-      trainingModel(alone, GetParam().options(), optim::SGD({.lr = 0.01, .momentum = 0.5}));
+      trainingModel(alone, optionsOf("expected"), optim::SGD({.lr = 0.01, .momentum = 0.5}));
   expected(x, y);
   expected(x, y);
   EXPECT_EQ(hashOfState(model), hashOfState(expected));

@@ -12,6 +12,8 @@
 #include "sluice/api/freezable.h"
 #include "sluice/parallel/tensor_locations.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// The settings for one class of tensors. Setters chain and throw InvalidArgument for values that
@@ -42,10 +44,14 @@ class TensorLocationSettings {
 
 class TensorLocationOptions : public Freezable {
  public:
+  /// Says where activations are between the passes of a stage. Without phases, training refuses
+  /// off-chip activations if no stage holds those of more than two micro-batches.
   TensorLocationOptions& setActivationLocation(const TensorLocationSettings& settings);
   TensorLocationOptions& setWeightLocation(const TensorLocationSettings& settings);
   /// Optimizer state without the weights' own values; combined SGD keeps none.
   TensorLocationOptions& setOptimizerLocation(const TensorLocationSettings& settings);
+  /// Accumulators add up gradients over micro-batches. Replicas that share accumulators add up
+  /// their gradients in every micro-batch.
   TensorLocationOptions& setAccumulatorLocation(const TensorLocationSettings& settings);
   /// Says where one tensor is, whatever its class and size say. The name is that of a variable or,
   /// for an activation, of its op. A model that has no tensor with this name refuses it.
@@ -78,3 +84,5 @@ class TensorLocationOptions : public Freezable {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/session.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 

@@ -6,6 +6,8 @@
 #include "sluice/api/model.h"
 #include "sluice/api/training_state.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// Converts the state of PyTorch's optimizer of the same name for loadOptimizerStateDict of this
@@ -20,3 +22,5 @@ OptimizerStateDict importTorch(Model& model, const OptimizerStateDict& torch);
 OptimizerStateDict exportTorch(const Model& model);
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

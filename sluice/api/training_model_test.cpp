@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
 #include "sluice/compile/training_graph.h"
 #include "sluice/sluice.h"
 #include "sluice/transforms/decompose.h"

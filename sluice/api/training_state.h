@@ -12,6 +12,8 @@
 
 #include "sluice/tensor/named_tensors.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// Sections of tensors; numbers are tensors of rank 0. A dictionary from Model has
@@ -57,3 +59,5 @@ struct TrainingState {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

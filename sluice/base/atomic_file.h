@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// Creates or replaces the file; its folder must exist. Throws FileError and then leaves an
@@ -63,3 +65,5 @@ class PartialFile {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -18,19 +18,13 @@
 #include <unistd.h>
 
 #include "sluice/base/error.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// An empty folder for one test.
-fs::path emptyFolder(const std::string& name) {
-  fs::path folder = fs::path(::testing::TempDir()) / ("sluice_atomic_file_" + name);
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
-}
+using testing::TempFolder;
 
 std::string contentOf(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -38,24 +32,24 @@ std::string contentOf(const fs::path& path) {
 }
 
 TEST(AtomicFile, ReplacesAFileAndLeavesNothingElse) {
-  const fs::path folder = emptyFolder("replaces");
+  const TempFolder folder;
   const std::string longText(200'000, 'x');
   writeFileAtomically(folder / "a.txt", longText);
   EXPECT_EQ(contentOf(folder / "a.txt"), longText);
   writeFileAtomically(folder / "a.txt", "short\n");
   EXPECT_EQ(contentOf(folder / "a.txt"), "short\n");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
 TEST(AtomicFile, IsWrittenOfSeveralParts) {
-  const fs::path folder = emptyFolder("parts");
+  const TempFolder folder;
   const std::vector<std::string_view> parts = {"one, ", "", "two"};
   writeFileAtomically(folder / "a.txt", parts);
   EXPECT_EQ(contentOf(folder / "a.txt"), "one, two");
 }
 
 TEST(AtomicFile, SaysWhichFileCannotBeWritten) {
-  const fs::path folder = emptyFolder("refuses");
+  const TempFolder folder;
   fs::create_directories(folder / "taken");
   for (const char* name : {"missing/a.txt", "taken"}) {
     try {
@@ -65,7 +59,7 @@ TEST(AtomicFile, SaysWhichFileCannotBeWritten) {
       EXPECT_THAT(error.message(), ::testing::HasSubstr((folder / name).string()));
     }
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
 std::string refusal(const fs::path& path) {
@@ -86,7 +80,7 @@ std::set<std::string> namesIn(const fs::path& folder) {
 }
 
 TEST(AtomicFile, LeavesWhatIsNoRegularFileAlone) {
-  const fs::path folder = emptyFolder("kinds");
+  const TempFolder folder;
   const fs::path fifo = folder / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_THAT(refusal(fifo), ::testing::HasSubstr("it is a FIFO"));
@@ -107,15 +101,16 @@ TEST(AtomicFile, LeavesWhatIsNoRegularFileAlone) {
   EXPECT_TRUE(fs::is_socket(socket));
   ::close(descriptor);
 
-  EXPECT_THAT(refusal(folder), ::testing::HasSubstr("it is a folder"));
+  EXPECT_THAT(refusal(folder.path()), ::testing::HasSubstr("it is a folder"));
   EXPECT_THAT(refusal("/dev/null"), ::testing::HasSubstr("it is a character device"));
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_THAT(refusal(folder / std::string("a\0b", 3)), ::testing::HasSubstr("NUL"));
-  EXPECT_EQ(namesIn(folder), (std::set<std::string>{"fifo", "link", "socket"}));
+  EXPECT_EQ(namesIn(folder.path()), (std::set<std::string>{"fifo", "link", "socket"}));
 }
 
 TEST(AtomicFile, LeavesADeviceNodeAlone) {
-  const fs::path node = emptyFolder("device") / "node";
+  const TempFolder folder;
+  const fs::path node = folder / "node";
   if (::mknod(node.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0) {
     GTEST_SKIP() << "device nodes cannot be made here";
   }
@@ -124,7 +119,7 @@ TEST(AtomicFile, LeavesADeviceNodeAlone) {
 }
 
 TEST(AtomicFile, WritesThroughLinks) {
-  const fs::path folder = emptyFolder("links");
+  const TempFolder folder;
   fs::create_directories(folder / "there");
   writeFileAtomically(folder / "there" / "real", "old");
   fs::create_symlink("there/second", folder / "first");
@@ -147,7 +142,8 @@ TEST(AtomicFile, WritesThroughLinks) {
 }
 
 TEST(AtomicFile, KeepsTheModeOfTheFileItReplaces) {
-  const fs::path path = emptyFolder("mode") / "a";
+  const TempFolder folder;
+  const fs::path path = folder / "a";
   writeFileAtomically(path, "old");
   constexpr auto kMode = fs::perms::owner_read | fs::perms::owner_write | fs::perms::others_read;
   fs::permissions(path, kMode);
@@ -172,7 +168,7 @@ void expectOneLetter(const fs::path& path) {
 }
 
 TEST(AtomicFile, ThreadsThatWriteOneFileDoNotMeet) {
-  const fs::path folder = emptyFolder("threads");
+  const TempFolder folder;
   std::vector<std::thread> threads;
   for (const char letter : {'a', 'b', 'c'}) {
     threads.emplace_back([&folder, letter] { writeLetters(folder / "a", letter); });
@@ -181,11 +177,11 @@ TEST(AtomicFile, ThreadsThatWriteOneFileDoNotMeet) {
     thread.join();
   }
   expectOneLetter(folder / "a");
-  EXPECT_EQ(namesIn(folder), (std::set<std::string>{"a"}));
+  EXPECT_EQ(namesIn(folder.path()), (std::set<std::string>{"a"}));
 }
 
 TEST(AtomicFile, ProcessesThatWriteOneFileDoNotMeet) {
-  const fs::path folder = emptyFolder("processes");
+  const TempFolder folder;
   std::vector<pid_t> children;
   for (const char letter : {'a', 'b'}) {
     children.push_back(::fork());
@@ -200,18 +196,18 @@ TEST(AtomicFile, ProcessesThatWriteOneFileDoNotMeet) {
     EXPECT_EQ(status, 0);
   }
   expectOneLetter(folder / "a");
-  EXPECT_EQ(namesIn(folder), (std::set<std::string>{"a"}));
+  EXPECT_EQ(namesIn(folder.path()), (std::set<std::string>{"a"}));
 }
 
 TEST(AtomicFile, RemovesWhatKilledWritersLeftAndNothingElse) {
-  const fs::path folder = emptyFolder("leftovers");
+  const TempFolder folder;
   const pid_t child = ::fork();
   if (child == 0) {
     const PartialFile half(folder / "a");
     ::_exit(0);  // no destructor runs
   }
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  ASSERT_EQ(namesIn(folder).size(), 1U);
+  ASSERT_EQ(namesIn(folder.path()).size(), 1U);
   std::ofstream(folder / "a.mine.part") << "mine";
   std::ofstream(folder / "b.sluice-1-2.part") << "of another file";
   {
@@ -222,18 +218,19 @@ TEST(AtomicFile, RemovesWhatKilledWritersLeftAndNothingElse) {
     slow.commit();
   }
   EXPECT_EQ(contentOf(folder / "a"), "slow");
-  EXPECT_EQ(namesIn(folder), (std::set<std::string>{"a", "a.mine.part", "b.sluice-1-2.part"}));
+  EXPECT_EQ(namesIn(folder.path()),
+            (std::set<std::string>{"a", "a.mine.part", "b.sluice-1-2.part"}));
 }
 
 TEST(AtomicFile, WithTheLongestNameCanBeWritten) {
-  const fs::path folder = emptyFolder("long");
+  const TempFolder folder;
   const std::string name(255, 'n');
   writeFileAtomically(folder / name, "text");
   EXPECT_EQ(contentOf(folder / name), "text");
 }
 
 TEST(PartialFile, ThatIsWatchedHasOneWriter) {
-  const fs::path folder = emptyFolder("watched");
+  const TempFolder folder;
   const auto open = [&] { PartialFile(folder / "log", PartialFile::Name::Watched); };
   {
     PartialFile log(folder / "log", PartialFile::Name::Watched);
@@ -245,7 +242,7 @@ TEST(PartialFile, ThatIsWatchedHasOneWriter) {
     log.commit();
   }
   EXPECT_EQ(contentOf(folder / "log"), "1\n2\n");
-  EXPECT_EQ(namesIn(folder), (std::set<std::string>{"log"}));
+  EXPECT_EQ(namesIn(folder.path()), (std::set<std::string>{"log"}));
   ASSERT_EQ(::mkfifo((folder / "log.part").c_str(), 0600), 0);
   EXPECT_THROW(open(), FileError);
 }

@@ -3,6 +3,8 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -11,6 +13,7 @@
 #include "sluice/base/ids.h"
 #include "sluice/base/log.h"
 #include "sluice/base/name_pattern.h"
+#include "sluice/base/near_names.h"
 
 namespace sluice {
 namespace {
@@ -75,6 +78,24 @@ TEST(NamePattern, StarsStandForAnyText) {
   EXPECT_FALSE(matchesPattern("abc", ""));
 }
 
+TEST(NearNames, AreThoseThatASlipExplains) {
+  EXPECT_EQ(editDistance("kitten", "sitting"), 3U);
+  EXPECT_EQ(editDistance("Threads", "threads"), 0U);
+  EXPECT_EQ(editDistance("", "abc"), 3U);
+  EXPECT_EQ(editDistance("abc", "ab"), 1U);
+  const std::vector<std::string_view> names = {
+      "threads", "training.threads", "fusion", "replicationFactor"};
+  using List = std::vector<std::string_view>;
+  EXPECT_EQ(nearNames("treads", names), (List{"threads", "training.threads"}));
+  EXPECT_EQ(nearNames("Training.threds", names), (List{"training.threads", "threads"}));
+  EXPECT_EQ(nearNames("replication_factor", names), List{"replicationFactor"});
+  EXPECT_EQ(nearNames("speed", names), List());
+  EXPECT_EQ(nearNames("", names), List());
+  EXPECT_EQ(nearNames("f", names), List());
+  EXPECT_EQ(didYouMean("treads", names), " (did you mean 'threads' or 'training.threads'?)");
+  EXPECT_EQ(didYouMean("speed", names), "");
+}
+
 TEST(Log, LevelsAreParsedByNameAndNumberAndFilterPerModule) {
   EXPECT_EQ(log::parseLevel("WARN"), log::Level::Warn);
   EXPECT_EQ(log::parseLevel("4"), log::Level::Error);
@@ -108,6 +129,7 @@ class LogDestinationDeathTest : public ::testing::Test {
 };
 
 TEST_F(LogDestinationDeathTest, IsAFile) {
+  // The child runs this test from its beginning, so both need the same name: no TempFolder.
   const std::filesystem::path path =
       std::filesystem::path(::testing::TempDir()) / "sluice_log_destination.txt";
   std::filesystem::remove(path);

@@ -7,6 +7,8 @@
 
 #include "sluice/base/error.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 class Cancelled : public Error {
@@ -15,3 +17,5 @@ class Cancelled : public Error {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -11,6 +11,8 @@
 
 #include <fmt/core.h>
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 class Error : public std::exception {
@@ -97,3 +99,5 @@ namespace detail {
   ((condition) ? static_cast<void>(0)           \
                : ::sluice::detail::checkFailed( \
                      #condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)))
+
+#pragma GCC visibility pop

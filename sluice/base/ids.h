@@ -6,7 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <ranges>
+#include <utility>
 #include <vector>
+
+#pragma GCC visibility push(default)
 
 namespace sluice {
 
@@ -34,6 +38,23 @@ class ById {
   decltype(auto) operator[](Id id) { return items_[id.index()]; }
   decltype(auto) operator[](Id id) const { return items_[id.index()]; }
 
+  std::size_t size() const { return items_.size(); }
+  void assign(std::size_t count, const T& value) { items_.assign(count, value); }
+  /// The id of what was added.
+  Id add(T item) {
+    items_.push_back(std::move(item));
+    return Id(items_.size() - 1);
+  }
+  /// The ids from 0 on.
+  auto ids() const {
+    return std::views::iota(std::size_t{0}, items_.size()) |
+           std::views::transform([](std::size_t i) { return Id(i); });
+  }
+  auto begin() { return items_.begin(); }
+  auto end() { return items_.end(); }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
  private:
   std::vector<T> items_;
 };
@@ -46,3 +67,5 @@ struct std::hash<sluice::Id<Tag>> {
     return std::hash<std::int32_t>{}(id.value);
   }
 };
+
+#pragma GCC visibility pop

@@ -11,19 +11,14 @@
 #include <unistd.h>
 
 #include "sluice/base/error.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-fs::path emptyInputFolder(const std::string& name) {
-  fs::path folder = fs::path(::testing::TempDir()) / ("sluice_input_file_" + name);
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
-}
+using testing::TempFolder;
 
 template <class E = FileError>
 std::string refusedRead(const fs::path& path) {
@@ -36,7 +31,7 @@ std::string refusedRead(const fs::path& path) {
 }
 
 TEST(InputFile, ReadsARegularFileAlsoThroughLinks) {
-  const fs::path folder = emptyInputFolder("regular");
+  const TempFolder folder;
   const std::string text("a\0b", 3);
   std::ofstream(folder / "a", std::ios::binary) << text;
   fs::create_symlink("a", folder / "link");
@@ -52,12 +47,12 @@ TEST(InputFile, ReadsARegularFileAlsoThroughLinks) {
 }
 
 TEST(InputFile, RefusesWhatIsNoRegularFileAndSaysWhatItIs) {
-  const fs::path folder = emptyInputFolder("kinds");
+  const TempFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   fs::create_symlink("fifo", folder / "link");
   EXPECT_THAT(refusedRead(folder / "fifo"), HasSubstr("it is a FIFO"));
   EXPECT_THAT(refusedRead(folder / "link"), HasSubstr("it is a FIFO"));
-  EXPECT_THAT(refusedRead(folder), HasSubstr("it is a folder"));
+  EXPECT_THAT(refusedRead(folder.path()), HasSubstr("it is a folder"));
   EXPECT_THAT(refusedRead("/dev/zero"), HasSubstr("it is a character device"));
   const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
   ASSERT_GE(descriptor, 0);
@@ -71,7 +66,7 @@ TEST(InputFile, RefusesWhatIsNoRegularFileAndSaysWhatItIs) {
 }
 
 TEST(InputFile, RefusesPathsThatLeadNowhere) {
-  const fs::path folder = emptyInputFolder("nowhere");
+  const TempFolder folder;
   fs::create_symlink("round", folder / "about");
   fs::create_symlink("about", folder / "round");
   fs::create_symlink("gone", folder / "dangling");
@@ -83,7 +78,7 @@ TEST(InputFile, RefusesPathsThatLeadNowhere) {
 }
 
 TEST(InputFile, RefusesFilesThatAreLargerThanTheyMayBe) {
-  const fs::path folder = emptyInputFolder("large");
+  const TempFolder folder;
   std::ofstream(folder / "a") << "123";
   EXPECT_EQ(readFile(folder / "a", 3), "123");
   EXPECT_THROW(readFile(folder / "a", 2), FileError);
@@ -100,7 +95,8 @@ TEST(InputFile, RefusesContentWithoutASize) {
 }
 
 TEST(InputFile, IsWhatItWasWhenItWasOpened) {
-  const fs::path path = emptyInputFolder("changes") / "a";
+  const TempFolder folder;
+  const fs::path path = folder / "a";
   std::ofstream(path) << "123456";
   const InputFile file(path);
   std::ofstream(path, std::ios::app) << "more";

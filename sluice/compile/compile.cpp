@@ -49,6 +49,9 @@ Compiled compileGraph(CompileRequest request) {
   if (request.last <= CompilePhase::Passes) {
     return resultOf(std::move(step), runner);
   }
+  if (request.last == CompilePhase::Plan) {
+    return resultOf(planFirst(step, runner), runner);
+  }
   Compilation made = fitPlan(step, runner);
   runner.run(made, CompilePhase::Verify, request.last);
   runner.dump("program.txt", program::print(made.program));

@@ -80,8 +80,9 @@ struct CompileRequest {
   std::size_t remoteBytes = 0;      ///< capacity of remote memory; 0: not limited
   std::optional<bool> proves = {};  ///< whether to prove; not set: up to kProvenTasks tasks
 
-  CompilePhase last = CompilePhase::Verify;  ///< the last phase to run
-  std::string dumpFolder = {};               ///< empty: no dumps
+  /// The last phase to run. If it is Plan, nothing is lowered, so the plan may exceed the budget.
+  CompilePhase last = CompilePhase::Verify;
+  std::string dumpFolder = {};  ///< empty: no dumps
   CompileHooks hooks = {};
 };
 

@@ -34,7 +34,9 @@ struct Planner {
   bool given = true;  ///< rules are those of the settings given
 };
 
-Compilation planOnce(const Planner& planner, const Attempt& attempt) {
+Compilation planOnce(const Planner& planner,
+                     const Attempt& attempt,
+                     CompilePhase last = CompilePhase::Lower) {
   Compilation made = planner.step;
   made.draft = parallel::PlanDraft{attempt.strategy, attempt.plan};
   made.lower.packsInLoop = attempt.packsInLoop;
@@ -42,7 +44,7 @@ Compilation planOnce(const Planner& planner, const Attempt& attempt) {
     made.lower.memoryPerDevice = 0;
   }
   made.checksRules = planner.given;
-  planner.runner.run(made, CompilePhase::Plan, CompilePhase::Lower);
+  planner.runner.run(made, CompilePhase::Plan, last);
   return made;
 }
 
@@ -262,6 +264,15 @@ Attempt givenSettings(const Compilation& step) {
 }
 
 }  // namespace
+
+Compilation planFirst(const Compilation& step, Runner& runner) {
+  const Attempt given = givenSettings(step);
+  const Strategy& strategy = given.strategy;
+  const bool phased = parallel::isPhased(strategy.kind());
+  return planOnce({step, runner},
+                  phased ? with(phaseIos(strategy)[0], streamOrders(strategy)[0], given) : given,
+                  CompilePhase::Plan);
+}
 
 Compilation fitPlan(const Compilation& step, Runner& runner) {
   const Attempt given = givenSettings(step);

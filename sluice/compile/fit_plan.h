@@ -11,4 +11,8 @@ namespace sluice::compiler {
 /// Plans and lowers a graph after the passes. Throws what planning and lowering throw.
 Compilation fitPlan(const Compilation& step, Runner& runner);
 
+/// Makes the first plan that fitPlan would try, and does not lower it. This shows whether the
+/// settings fit the graph and each other. Throws what planning throws.
+Compilation planFirst(const Compilation& step, Runner& runner);
+
 }  // namespace sluice::compiler

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::compiler {
 
 enum class GradientReduction : std::uint8_t { Mean, Sum };
@@ -12,3 +14,5 @@ enum class GradientReduction : std::uint8_t { Mean, Sum };
 enum class MeanReductionStrategy : std::uint8_t { Running, Post, PostAndLoss };
 
 }  // namespace sluice::compiler
+
+#pragma GCC visibility pop

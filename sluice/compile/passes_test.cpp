@@ -14,8 +14,8 @@
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/loss_ops.h"
 #include "sluice/ops/shape_ops.h"
-#include "sluice/program/toy_kernels.h"
-#include "sluice/transforms/pass_checks.h"
+#include "tests/support/pass_checks.h"
+#include "tests/support/toy_kernels.h"
 
 namespace sluice::compiler {
 namespace {

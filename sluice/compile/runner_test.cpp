@@ -7,14 +7,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ops/arithmetic_ops.h"
-#include "sluice/program/toy_kernels.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/toy_kernels.h"
 
 namespace sluice::compiler {
 namespace {
@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::TempFolder;
 
 ir::Graph smallGraph() {
   ir::Graph graph("small");
@@ -52,8 +53,6 @@ constexpr CompileStage rewriteOf(void (*run)(Compilation&)) {
 
 class RunnerTest : public ::testing::Test {
  protected:
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// Runs all stages of a list on a small graph.
   void run(Runner& runner) {
     request_.graph = smallGraph();
@@ -80,7 +79,8 @@ class RunnerTest : public ::testing::Test {
   }
 
   CompileRequest request_{.graph = smallGraph()};  // a Compilation takes the graph
-  fs::path folder_ = fs::path(::testing::TempDir()) / ("sluice_runner_" + std::to_string(getpid()));
+  TempFolder parent_;
+  fs::path folder_ = parent_ / "dumps";  // the runner makes it
 };
 
 TEST_F(RunnerTest, FindsARewriteThatBreaksTheGraph) {
@@ -267,10 +267,9 @@ TEST(CompileStages, AreInTheirOrder) {
 }
 
 TEST(CompileStages, OfAGraphOfTheCommandLineAreTimedAndDumped) {
-  const fs::path folder = fs::path(::testing::TempDir()) / "sluice_compile_small";
-  fs::remove_all(folder);
+  const TempFolder folder;
   CompileRequest request{.graph = smallGraph()};
-  request.dumpFolder = folder.string();
+  request.dumpFolder = folder.path().string();
   request.lower.targets = program::toyTargets();
   const Compiled made = compileGraph(std::move(request));
   EXPECT_TRUE(made.proven);
@@ -303,7 +302,6 @@ TEST(CompileStages, OfAGraphOfTheCommandLineAreTimedAndDumped) {
   std::ostringstream program;
   program << std::ifstream(folder / "program.txt").rdbuf();
   EXPECT_EQ(program.str(), program::print(made.program));
-  fs::remove_all(folder);
 }
 
 TEST(CompileStages, StopAfterThePhaseThatWasAskedFor) {

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
 #include "sluice/base/log.h"
 #include "sluice/compile/print_plan.h"
+#include "sluice/compile/tracked_gradients.h"
 #include "sluice/compile/weight_parts.h"
 #include "sluice/parallel/continuous.h"
 #include "sluice/parallel/relay.h"
@@ -56,8 +59,43 @@ void takeAnchors(Compilation& c, std::span<const NamedTensor> tensors) {
   addAnchors(c.graph, tensors, c.request.anchors);
 }
 
+bool tracksTensors(const Compilation& c) {
+  return c.request.training && c.request.training->options.automaticLossScaling &&
+         !c.request.training->options.automaticLossScaling->toTrackTensors.empty();
+}
+
+bool namesTensors(const Compilation& c) {
+  return hasAnchors(c) || tracksTensors(c);
+}
+
+/// Named tensors become outputs, so that they still exist when the graph is differentiated.
 void anchorForward(Compilation& c) {
-  takeAnchors(c, c.request.tensors);
+  if (hasAnchors(c)) {
+    takeAnchors(c, c.request.tensors);
+  }
+  if (tracksTensors(c)) {
+    const optim::LossScalingOptions& options = *c.request.training->options.automaticLossScaling;
+    for (const NamedTensor& tensor : trackedTensors(c.graph, c.request.tensors, options)) {
+      c.graph.addOutput(fmt::format("tracked/{}/{}", c.tracked.size(), tensor.name), tensor.value);
+      c.tracked.push_back(tensor.name);
+    }
+  }
+}
+
+/// Takes the tensors to track from the outputs.
+std::vector<NamedTensor> takeTracked(Compilation& c) {
+  std::vector<ir::Output> outputs(c.graph.outputs().begin(), c.graph.outputs().end());
+  const std::size_t own = outputs.size() - c.tracked.size();
+  std::vector<NamedTensor> tracked;
+  for (std::size_t i = 0; i < c.tracked.size(); ++i) {
+    tracked.push_back({c.tracked[i], outputs[own + i].value});
+  }
+  if (!tracked.empty()) {
+    outputs.resize(own);
+    c.graph.setOutputs(std::move(outputs));
+    c.tracked.clear();
+  }
+  return tracked;
 }
 
 bool isSynthetic(const Compilation& c) {
@@ -90,14 +128,20 @@ void logMinimised(const ir::Graph& graph, std::size_t minimised) {
 
 /// Composites are differentiated through their parts; the loss keeps its place among the outputs.
 void decomposeAll(Compilation& c) {
-  logMinimised(c.graph, c.request.training->loss);
+  if (c.request.last > CompilePhase::Plan) {  // a graph that is only checked is compiled again
+    logMinimised(c.graph, c.request.training->loss);
+  }
   transforms::decompose(c.graph, [](const ir::Op&) { return false; });
 }
 
 void differentiate(Compilation& c) {
   const Training& training = *c.request.training;
-  c.gradients = differentiateLoss(
-      c.graph, c.graph.outputs()[training.loss].value, *training.optimizer, training.options);
+  const std::vector<NamedTensor> tracked = takeTracked(c);
+  c.gradients = differentiateLoss(c.graph,
+                                  c.graph.outputs()[training.loss].value,
+                                  *training.optimizer,
+                                  training.options,
+                                  tracked);
 }
 
 void expandOptimizer(Compilation& c) {
@@ -346,7 +390,7 @@ constexpr When kAlways = nullptr;
 constexpr std::array kStages = {
     rewrite("annotate_phases", CompilePhase::Trace, annotatePhases, cutsPhases),
     rewrite("annotate_stages", CompilePhase::Trace, annotateStages, cutsStages),
-    rewrite("anchor_forward", CompilePhase::Trace, anchorForward, hasAnchors),
+    rewrite("anchor_forward", CompilePhase::Trace, anchorForward, namesTensors),
     rewrite("synthetic_inputs", CompilePhase::Trace, makeInputsSynthetic, isSynthetic),
     rewrite("decompose_all", CompilePhase::Trace, decomposeAll, trains),
     rewrite("differentiate", CompilePhase::Trace, differentiate, trains),

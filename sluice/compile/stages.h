@@ -33,6 +33,9 @@ struct Compilation {
   std::optional<std::size_t> fetchedLoss = {};
   std::vector<std::string> warnings = {};
 
+  /// The tensors that automatic loss scaling names. From the stage that adds anchors to
+  /// differentiation they are the last outputs of the graph.
+  std::vector<std::string> tracked = {};
   /// Set from differentiation to the update.
   std::optional<Differentiated> gradients = {};
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sluice/base/error.h"
+#include "sluice/compile/tracked_gradients.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ops/gradient_statistics.h"
 #include "sluice/ops/ops.h"
@@ -74,26 +75,40 @@ optim::Gathering gatheringOf(const ir::Graph& graph,
 }
 
 /// Adds the micro-batch's gradient to an accumulator and returns the accumulated value as the
-/// update sees it.
+/// update sees it. If replicas share the accumulator, each has a part of it, and the gradients
+/// of all replicas are added in every micro-batch.
 ir::Value accumulate(ir::GraphBuilder& b,
                      const std::string& weight,
                      ir::Value gradient,
                      DType type,
                      const TrainingGraphOptions& options) {
-  const std::string name = weight + ".accumulator";
-  b.graph().addVariable({.name = name,
-                         .type = {type, b.shape(gradient)},
-                         .role = ir::VariableRole::Accumulator,
-                         .trainable = false,
-                         .initializer = ir::Initializer::constant(0)});
-  b.assign(name, ops::cast(b, gradient, type), runningMean(type, options) ? "mean" : "sum");
+  const Shape whole = b.shape(gradient);
+  const std::int32_t replicas = options.accumulatorSharding.replicas;
+  const bool shared = options.accumulatorSharding.covers(whole);
+  ir::Variable accumulator{.name = weight + ".accumulator",
+                           .type = {type, whole},
+                           .role = ir::VariableRole::Accumulator,
+                           .trainable = false,
+                           .initializer = ir::Initializer::constant(0)};
+  ir::Value added = ops::cast(b, gradient, type);
+  if (shared) {
+    accumulator.split = {whole, replicas};
+    accumulator.type.shape = Shape{ir::partOf(whole.elements(), replicas)};
+    added = ops::replicaSumScatter(b, added, replicas);
+  }
+  b.graph().addVariable(accumulator);
+  b.assign(accumulator.name, added, runningMean(type, options) ? "mean" : "sum");
   b.place.pass = ir::Pass::Update;
-  return b.variable(name);
+  const ir::Value kept = b.variable(accumulator.name);
+  return shared ? ops::replicaGather(b, kept, whole) : kept;
 }
 
-/// Joins the replicas' gradients, once per update, and takes the mean.
+/// Joins the replicas' gradients once per update, unless they are already joined, and takes the
+/// mean.
 ir::Value reduce(ir::GraphBuilder& b, ir::Value gradient, const TrainingGraphOptions& options) {
-  if (options.replicas > 1) {
+  const bool joined =
+      options.accumulation > 1 && options.accumulatorSharding.covers(b.shape(gradient));
+  if (options.replicas > 1 && !joined) {
     gradient = ops::replicaSum(b, gradient);
   }
   double count = 1;
@@ -116,7 +131,19 @@ optim::Gradient gather(ir::GraphBuilder& b,
   b.place = b.graph().op(weight.value.op).place;
   b.place.pass = ir::Pass::Backward;
   ir::Value gradient = weight.value;
-  if (options.accumulation > 1 && optimizer.gathersInVelocity(weight.variable)) {
+  // Only at its end is it known whether an update is left out, and nothing could be taken out of a
+  // velocity again.
+  const bool inVelocity =
+      !options.automaticLossScaling && optimizer.gathersInVelocity(weight.variable);
+  if (options.accumulation > 1 && inVelocity) {
+    if (options.accumulatorSharding.covers(b.shape(gradient))) {
+      raise<Unsupported>(
+          "useReplicatedTensorSharding of accumulators: {} accumulates '{}' in its velocity, which "
+          "every replica keeps whole: use the separate form, without useCombinedAccum, or leave "
+          "accumulators whole",
+          optimizer.name(),
+          weight.variable);
+    }
     if (options.statisticsPeriod > 0) {
       raise<Unsupported>(
           "logGradientStatistics: {} adds gradients to its velocity as they come, so that '{}' has "
@@ -173,31 +200,13 @@ ir::Value lossGradient(ir::Graph& graph,
                                  : gradient;
 }
 
-/// Nothing unless it was asked for.
-std::optional<optim::LossScaler> makeScaler(const std::vector<WeightReads>& weights,
-                                            const optim::Optimizer& optimizer,
-                                            DType scalarType,
-                                            const TrainingGraphOptions& options) {
-  if (!options.automaticLossScaling) {
-    return std::nullopt;
-  }
-  for (const WeightReads& weight : weights) {
-    if (optimizer.gathersInVelocity(weight.variable)) {
-      raise<Unsupported>(
-          "automatic loss scaling leaves out updates that overflow, and {} has added the gradients "
-          "to its velocity by then: use the separate form, without useCombinedAccum",
-          optimizer.name());
-    }
-  }
-  return optim::LossScaler(*options.automaticLossScaling, scalarType);
-}
-
 }  // namespace
 
 Differentiated differentiateLoss(ir::Graph& graph,
                                  ir::Value loss,
                                  const optim::Optimizer& optimizer,
-                                 const TrainingGraphOptions& options) {
+                                 const TrainingGraphOptions& options,
+                                 std::span<const NamedTensor> tracked) {
   Differentiated made{.weights = weightReads(graph), .gradients = {}};
   if (made.weights.empty()) {
     raise<InvalidArgument>(
@@ -209,12 +218,27 @@ Differentiated differentiateLoss(ir::Graph& graph,
   }
   made.gathering = gatheringOf(graph, made.weights, options);
   const DType scalarType = made.gathering.scalarType;
-  made.scaler = makeScaler(made.weights, optimizer, scalarType, options);
+  if (options.automaticLossScaling) {
+    made.scaler.emplace(*options.automaticLossScaling, scalarType);
+  }
   const ir::Value lossGrad = lossGradient(
       graph, loss, optimizer, scalarType, made.scaler ? &*made.scaler : nullptr, options);
   made.first = graph.order().size();
-  made.gradients = transforms::differentiate(graph, loss, wrt, lossGrad);
+  std::vector<ir::Value> inner;
+  for (const NamedTensor& tensor : tracked) {
+    inner.push_back(tensor.value);
+  }
+  transforms::Gradients gradients =
+      transforms::differentiateAlong(graph, loss, wrt, lossGrad, inner);
+  made.gradients = std::move(gradients.wrt);
   made.end = graph.order().size();
+  if (made.scaler) {
+    made.tracked = tracked.empty() ? trackedGradients(
+                                         graph,
+                                         {made.first, made.end, lossGrad, made.gradients},
+                                         options.automaticLossScaling->gradientTensorTrackingMethod)
+                                   : trackedGradients(graph, tracked, gradients.inner);
+  }
   return made;
 }
 
@@ -225,7 +249,7 @@ void addUpdate(ir::Graph& graph,
   ir::GraphBuilder b(graph);
   b.scope = "update/";
   if (made.scaler) {
-    made.scaler->count(b, made.first, options.accumulation);
+    made.scaler->count(b, made.tracked, options.accumulation);
   }
   std::vector<optim::Gradient> gradients;
   std::size_t next = 0;

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "sluice/compile/anchors.h"
 #include "sluice/compile/gradient_reduction.h"
 #include "sluice/ir/graph.h"
 #include "sluice/optim/loss_scaler.h"
@@ -25,6 +27,7 @@ struct TrainingGraphOptions {
   std::int32_t replicas = 1;
   std::optional<optim::LossScalingOptions> automaticLossScaling = {};
   optim::StateSharding sharding = {};
+  optim::StateSharding accumulatorSharding = {};
   std::int64_t statisticsPeriod = 0;  ///< updates between logs of gradients; 0: never
   bool stochasticRounding = false;    ///< when 16-bit weights are updated
 };
@@ -47,17 +50,20 @@ struct Differentiated {
   std::vector<ir::Value> gradients;  ///< by weight, then by read
   optim::Gathering gathering = {};
   std::optional<optim::LossScaler> scaler = {};
+  std::vector<ir::Value> tracked = {};  ///< the gradients that the scaler watches
   std::size_t first = 0;  ///< the backward pass in the order of the graph, from here ...
   std::size_t end = 0;    ///< ... to here
   std::vector<WeightGradient> perMicroBatch = {};  ///< set once the update is appended
 };
 
 /// Appends the backward ops for every trainable weight that the loss may depend on. Composites must
-/// be decomposed first. Throws InvalidArgument if there is nothing to train.
+/// be decomposed first. `tracked` has the tensors that automatic loss scaling names. Throws
+/// InvalidArgument if there is nothing to train, or no gradient that the loss scaling can watch.
 Differentiated differentiateLoss(ir::Graph& graph,
                                  ir::Value loss,
                                  const optim::Optimizer& optimizer,
-                                 const TrainingGraphOptions& options);
+                                 const TrainingGraphOptions& options,
+                                 std::span<const NamedTensor> tracked = {});
 
 /// Appends accumulators, sums over replicas and the optimizer's rule.
 void addUpdate(ir::Graph& graph,

@@ -6,6 +6,8 @@
 
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 struct Batch {
@@ -15,3 +17,5 @@ struct Batch {
 };
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "sluice/data/dataset.h"
 #include "sluice/data/infeed_queue.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 struct BenchmarkOptions {
@@ -30,3 +32,5 @@ std::string infeedBenchmark(InfeedQueue& queue,
                             const BenchmarkOptions& options = {});
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 struct CsvOptions {
@@ -33,3 +35,5 @@ CsvTable readCsv(const std::string& path, const CsvOptions& options = {});
 CsvTable parseCsv(std::string_view text, const std::string& name, const CsvOptions& options = {});
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 using Sample = std::vector<HostTensor>;
@@ -84,3 +86,5 @@ std::vector<HostTensor> makeBatch(const Types& types, std::int64_t count);
 std::vector<HostTensor> stack(std::span<const Sample> samples, std::int64_t first);
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

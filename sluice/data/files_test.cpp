@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "sluice/base/error.h"
@@ -17,6 +16,7 @@
 #include "sluice/data/npy.h"
 #include "sluice/data/tokens.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice::data {
 namespace {
@@ -73,19 +73,14 @@ std::string failure(const Action& action) {
 /// A file that is gone at the end of the test.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(std::string_view content)
-      : path_((std::filesystem::temp_directory_path() /
-               ("sluice-data-" + std::to_string(::getpid()) + ".bin"))
-                  .string()) {
+  explicit TemporaryFile(std::string_view content) {
     std::ofstream(path_, std::ios::binary) << content;
   }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
+  testing::TempFolder folder_;
+  std::string path_ = (folder_ / "data.bin").string();
 };
 
 TEST(IdxGzip, ReadsWhatThePlainFileHoldsAndRefusesDamage) {
@@ -264,21 +259,10 @@ TEST(Csv, BytesThatCannotBePrintedAreEscapedInMessages) {
   EXPECT_THAT(message, HasSubstr("'1\\x002' is no f32 number"));
 }
 
-/// A FIFO that nobody writes to: whoever opens it to read waits for ever.
-class FifoFile {
- public:
-  FifoFile() { EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0); }
-  ~FifoFile() { std::filesystem::remove(path); }
-  FifoFile(const FifoFile&) = delete;
-  FifoFile& operator=(const FifoFile&) = delete;
-
-  std::string path =
-      (std::filesystem::temp_directory_path() / ("sluice_fifo_" + std::to_string(::getpid())))
-          .string();
-};
-
 TEST(Readers, RefuseWhatIsNoRegularFileAtOnce) {
-  const FifoFile fifo;
+  const testing::TempFolder folder;
+  const std::string fifo = (folder / "fifo").string();
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);  // nobody writes: who opens it to read waits for ever
   const std::vector<std::function<void(const std::string&)>> readers = {
       [](const std::string& path) { readCsv(path); },
       [](const std::string& path) { readNpy(path); },
@@ -286,7 +270,7 @@ TEST(Readers, RefuseWhatIsNoRegularFileAtOnce) {
       [](const std::string& path) { readIdx(path); },
       [](const std::string& path) { tokenDataset(path, {.sequence = 2}); }};
   for (const auto& read : readers) {
-    EXPECT_THAT(failure<FileError>([&] { read(fifo.path); }), HasSubstr("it is a FIFO"));
+    EXPECT_THAT(failure<FileError>([&] { read(fifo); }), HasSubstr("it is a FIFO"));
     EXPECT_THAT(failure<FileError>([&] { read("/dev/zero"); }),
                 HasSubstr("it is a character device"));
   }
@@ -295,10 +279,8 @@ TEST(Readers, RefuseWhatIsNoRegularFileAtOnce) {
 TEST(Readers, FollowLinks) {
   const TemporaryFile file("a,b\n1,2\n");
   const std::string link = file.path() + ".link";
-  std::filesystem::remove(link);
   std::filesystem::create_symlink(file.path(), link);
   EXPECT_EQ(readCsv(link).values.at(1), 2);
-  std::filesystem::remove(link);
 }
 
 TEST(Tokens, SamplesAreWindowsAndTheSameOneTokenFurther) {

@@ -8,6 +8,8 @@
 
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 /// Reads a whole file. Throws FileError, which names the file and what is wrong with it: the file
@@ -21,3 +23,5 @@ HostTensor parseIdx(std::string_view bytes,
                     std::optional<std::uint64_t> maxBytes = {});
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/data/batch.h"
+#include "sluice/data/prefetcher.h"
 
 namespace sluice::data {
 namespace {
@@ -36,8 +38,22 @@ InfeedQueue::InfeedQueue(IterablePtr dataset,
                          std::vector<std::string> names)
     : dataset_(std::move(dataset)),
       names_(std::move(names)),
-      prefetcher_(
-          [this] { return elementOf(*dataset_, produced_++); }, prefetchDepth, AtEnd::Stop) {}
+      prefetcher_(std::make_unique<Prefetcher>(
+          [this] { return elementOf(*dataset_, produced_++); }, prefetchDepth, AtEnd::Stop)) {}
+
+InfeedQueue::~InfeedQueue() = default;
+
+void InfeedQueue::close() {
+  prefetcher_->close();
+}
+
+void InfeedQueue::interrupt() {
+  prefetcher_->interrupt();
+}
+
+void InfeedQueue::resume() {
+  prefetcher_->resume();
+}
 
 const Types& InfeedQueue::types() {
   const std::scoped_lock lock(mutex_);
@@ -54,11 +70,11 @@ bool InfeedQueue::awaitTypes(std::chrono::milliseconds atMost) {
       return true;
     }
   }
-  return prefetcher_.await(atMost);
+  return prefetcher_->await(atMost);
 }
 
 std::vector<HostTensor> InfeedQueue::take() {
-  std::optional<Batch> batch = prefetcher_.take();
+  std::optional<Batch> batch = prefetcher_->take();
   if (!batch) {
     raise<InvalidArgument>(
         "the infeed has ended: its dataset has {} elements; repeat() gives it no end", dequeued_);

@@ -4,15 +4,19 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sluice/data/dataset.h"
-#include "sluice/data/prefetcher.h"
+
+#pragma GCC visibility push(default)
 
 namespace sluice::data {
+
+class Prefetcher;
 
 class InfeedQueue {
  public:
@@ -22,6 +26,9 @@ class InfeedQueue {
   explicit InfeedQueue(IterablePtr dataset,
                        std::int64_t prefetchDepth = 3,
                        std::vector<std::string> names = {});
+  ~InfeedQueue();
+  InfeedQueue(const InfeedQueue&) = delete;
+  InfeedQueue& operator=(const InfeedQueue&) = delete;
 
   /// The types of an element's tensors. Waits for the first element. Throws InvalidArgument if
   /// there is none, and the dataset's error.
@@ -40,11 +47,11 @@ class InfeedQueue {
 
   /// Ends the queue: dequeue throws, in threads that wait already and in later calls. Any thread
   /// may call it.
-  void close() { prefetcher_.close(); }
+  void close();
   /// Called when the run that dequeues ends early. Until resume(), dequeue throws Cancelled, in
   /// threads that wait already and in later calls. No element is lost.
-  void interrupt() { prefetcher_.interrupt(); }
-  void resume() { prefetcher_.resume(); }
+  void interrupt();
+  void resume();
 
  private:
   std::vector<HostTensor> take();
@@ -56,7 +63,9 @@ class InfeedQueue {
   std::optional<std::vector<HostTensor>> first_;  // taken early for its types
   Types types_;
   std::int64_t dequeued_ = 0;
-  Prefetcher prefetcher_;
+  std::unique_ptr<Prefetcher> prefetcher_;
 };
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

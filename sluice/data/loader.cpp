@@ -8,6 +8,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/data/assembler.h"
+#include "sluice/data/prefetcher.h"
 
 namespace sluice::data {
 std::int64_t samplesUsed(std::int64_t samples,

@@ -13,8 +13,9 @@
 
 #include "sluice/data/batch.h"
 #include "sluice/data/dataset.h"
-#include "sluice/data/prefetcher.h"
 #include "sluice/data/sample_order.h"
+
+#pragma GCC visibility push(default)
 
 namespace sluice::data {
 
@@ -58,6 +59,7 @@ std::int64_t samplesUsed(std::int64_t samples,
                          Batching batching);
 
 class Assembler;
+class Prefetcher;
 
 class Loader {
  public:
@@ -108,3 +110,5 @@ class Loader {
 };
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

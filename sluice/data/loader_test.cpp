@@ -12,6 +12,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/data/buffer_pool.h"
+#include "sluice/data/prefetcher.h"
 #include "sluice/data/transforms.h"
 #include "tests/support/message_of.h"
 

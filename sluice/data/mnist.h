@@ -5,6 +5,8 @@
 
 #include "sluice/data/dataset.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 enum class Split : std::uint8_t { Train, Test };
@@ -15,3 +17,5 @@ enum class Split : std::uint8_t { Train, Test };
 DatasetPtr mnistDataset(const std::string& folder, Split split);
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

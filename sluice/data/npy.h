@@ -11,6 +11,8 @@
 
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 /// Reads one array of numbers or booleans, with either byte order and in C or Fortran order. The
@@ -32,3 +34,5 @@ std::map<std::string, HostTensor> parseNpz(std::string_view bytes,
 std::string npyBytes(const HostTensor& tensor);
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

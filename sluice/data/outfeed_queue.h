@@ -13,6 +13,8 @@
 
 #include "sluice/data/dataset.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 enum class OutfeedMode : std::uint8_t {
@@ -88,3 +90,5 @@ class OutfeedQueue {
 };
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

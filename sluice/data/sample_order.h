@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 enum class Shuffle : std::uint8_t { No, Yes };
@@ -16,3 +18,5 @@ std::vector<std::int64_t> sampleOrder(std::int64_t samples,
                                       std::int64_t epoch);
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 
 #include "sluice/data/dataset.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 struct TokenOptions {
@@ -25,3 +27,5 @@ struct TokenOptions {
 DatasetPtr tokenDataset(const std::string& path, const TokenOptions& options);
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 
 #include "sluice/data/dataset.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::data {
 
 /// What happens to samples that do not fill a batch.
@@ -53,3 +55,5 @@ IterablePtr batch(IterablePtr dataset, std::int64_t size, Remainder remainder = 
 IterablePtr zip(std::vector<IterablePtr> datasets);
 
 }  // namespace sluice::data
+
+#pragma GCC visibility pop

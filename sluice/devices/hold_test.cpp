@@ -9,6 +9,7 @@ namespace sluice::devices {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::messageOf;
 
@@ -28,9 +29,22 @@ TEST(HeldDevices, AreNobodyElsesUntilTheLastCopyOfTheHoldEnds) {
   EXPECT_EQ(freeDevices({.name = "another kind", .count = 2}), 2);
 }
 
+TEST(HeldDevices, AreTheFirstThatAreFree) {
+  const KindInfo five{.name = "five of them", .count = 5};
+  Hold first = holdDevices(five, 2);
+  const Hold second = holdDevices(five, 1);
+  EXPECT_THAT(first->ids, ElementsAre(0, 1));
+  EXPECT_THAT(second->ids, ElementsAre(2));
+  first.reset();
+  EXPECT_THAT(holdDevices(five, 3)->ids, ElementsAre(0, 1, 3));
+  EXPECT_EQ(freeDevices(five), 4);
+}
+
 TEST(HeldDevices, OfAKindOfAnyNumberAreNotCounted) {
   const KindInfo endless{.name = "endless"};
   const Hold many = holdDevices(endless, 1'000'000);
+  EXPECT_TRUE(many->ids.empty());
+  EXPECT_EQ(many->count, 1'000'000);
   EXPECT_GT(freeDevices(endless), 1'000'000);
 }
 

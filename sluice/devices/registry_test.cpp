@@ -1,6 +1,8 @@
 #include "sluice/devices/registry.h"
 
 #include <array>
+#include <cstdlib>
+#include <memory>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -174,6 +176,39 @@ TEST(ChosenDevices, SayThatAWrongTextIsTheVariables) {
               AllOf(HasSubstr("names 2"), HasSubstr("variable SLUICE_DEVICE")));
   EXPECT_THAT(messageOf([] { chosenDevices("far*2").at(2); }), Not(HasSubstr("SLUICE_DEVICE")));
   EXPECT_EQ(chosenDevices(""), chosenDevices("far*2"));
+}
+
+/// Exits with 3 if two queues of a far device may write the same bytes without an event between
+/// them, with 4 if that is refused.
+[[noreturn]] void writeWithoutOrder() {
+  const std::unique_ptr<device::Device> far = makeDevice({.name = {.kind = "far"}});
+  const std::unique_ptr<device::Memory> memory = far->allocate(64);
+  const std::unique_ptr<device::Queue> first = far->makeQueue();
+  const std::unique_ptr<device::Queue> second = far->makeQueue();
+  first->fill(memory->at(), std::byte{1}, 64);
+  try {
+    second->fill(memory->at(), std::byte{1}, 64);
+  } catch (const InternalError&) {
+    std::_Exit(4);
+  }
+  std::_Exit(3);
+}
+
+TEST(FarDevices, CheckTheOrderOfWorkIfTheEnvironmentAsksForIt) {
+  // Each in a process of its own: devices look at the environment once.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const char* variable = "SLUICE_FAR_CHECK";
+  const char* given = std::getenv(variable);
+  const std::string before = given == nullptr ? "" : given;
+  ::unsetenv(variable);
+  EXPECT_EXIT(writeWithoutOrder(), ::testing::ExitedWithCode(3), "");
+  ::setenv(variable, "1", 1);
+  EXPECT_EXIT(writeWithoutOrder(), ::testing::ExitedWithCode(4), "");
+  if (given == nullptr) {
+    ::unsetenv(variable);
+  } else {
+    ::setenv(variable, before.c_str(), 1);
+  }
 }
 
 }  // namespace

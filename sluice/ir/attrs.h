@@ -14,6 +14,8 @@
 
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::ir {
 
 class Graph;
@@ -115,3 +117,5 @@ class Attrs {
 std::uint64_t structuralHash(const Attrs& attrs);
 
 }  // namespace sluice::ir
+
+#pragma GCC visibility pop

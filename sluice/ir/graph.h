@@ -19,6 +19,8 @@
 #include "sluice/ir/value.h"
 #include "sluice/ir/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::ir {
 
 /// When an op runs: Forward and Backward once per micro-batch, Update once per weight update.
@@ -213,3 +215,5 @@ bool structurallyEqual(const Graph& a, const Graph& b);
 std::uint64_t structuralHash(const Graph& graph);
 
 }  // namespace sluice::ir
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 
 #include "sluice/ir/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::ir {
 
 class GraphBuilder {
@@ -67,3 +69,5 @@ class AnnotationScope {
 };
 
 }  // namespace sluice::ir
+
+#pragma GCC visibility pop

@@ -9,8 +9,8 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ir/toy_ops.h"
 #include "tests/support/tensor_types.h"
+#include "tests/support/toy_ops.h"
 
 namespace sluice::ir {
 namespace {

@@ -11,6 +11,8 @@
 #include "sluice/ir/value.h"
 #include "sluice/tensor/shape.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::ir {
 
 class GraphBuilder;
@@ -183,3 +185,5 @@ extern const OpDef kConstant;  ///< () {value} -> the tensor
 extern const OpDef kAssign;    ///< (x) {var, mode}: writes the variable; set | add | sum | mean
 
 }  // namespace sluice::ir
+
+#pragma GCC visibility pop

@@ -41,9 +41,18 @@ class Parser {
 
   Graph whole() {
     Graph result = graph(1);
-    if (lexer_.peek().kind != Kind::End) {
-      lexer_.failExpected("the end of the text");
-    }
+    requireEnd();
+    return result;
+  }
+  Attrs wholeAttrs(const OpDef& def) {
+    const Scope scope{.graph = Graph("")};
+    Attrs result = completeAttrs(def, attrs(scope, def));
+    requireEnd();
+    return result;
+  }
+  TensorType wholeType() {
+    TensorType result = type();
+    requireEnd();
     return result;
   }
 
@@ -77,6 +86,11 @@ class Parser {
   template <class T, class ReadItem>
   std::vector<T> list(char close, ReadItem readItem);
 
+  void requireEnd() {
+    if (lexer_.peek().kind != Kind::End) {
+      lexer_.failExpected("the end of the text");
+    }
+  }
   void mark(char wanted) {
     if (!accept(wanted)) {
       lexer_.failExpected(fmt::format("'{}'", wanted));
@@ -537,6 +551,14 @@ std::vector<T> Parser::list(char close, ReadItem readItem) {
 
 Graph parse(std::string_view text, const OpSet& ops) {
   return Parser(text, ops).whole();
+}
+
+Attrs parseAttrs(std::string_view text, const OpDef& def, const OpSet& ops) {
+  return Parser(text, ops).wholeAttrs(def);
+}
+
+TensorType parseType(std::string_view text) {
+  return Parser(text, OpSet({})).wholeType();
 }
 
 }  // namespace sluice::ir

@@ -16,4 +16,10 @@ inline constexpr int kMaxGraphDepth = 64;
 /// what was found, with line and column as its location.
 Graph parse(std::string_view text, const OpSet& ops);
 
+/// The attributes of an op, with its defaults: "{axis=1}". Throws as `parse` does.
+Attrs parseAttrs(std::string_view text, const OpDef& def, const OpSet& ops);
+
+/// A type such as "f32[2, 3]". Throws as `parse` does.
+TensorType parseType(std::string_view text);
+
 }  // namespace sluice::ir

@@ -18,6 +18,9 @@ class Printer {
  public:
   void graph(const Graph& graph, int depth);
   std::string take() { return std::move(text_); }
+  /// The attributes that are no defaults, each after a separator: `first`, then a comma.
+  void attrs(const OpDef& def, const Attrs& attrs, int depth, std::string_view first);
+  void quoted(std::string_view text);
 
  private:
   template <class... Args>
@@ -37,11 +40,9 @@ class Printer {
 
   void variable(const Variable& variable);
   void op(const Graph& graph, const Op& op, int depth);
-  void attrs(const Op& op, int depth);
   void attr(const Attr& attr, int depth);
   void placement(const Graph& graph, const Placement& place);
   void value(Value value);
-  void quoted(std::string_view text);
   void tensor(const HostTensor& tensor);
 
   std::string text_;
@@ -118,7 +119,7 @@ void Printer::op(const Graph& graph, const Op& op, int depth) {
   add("{}(", op.def->name);
   list(op.inputs, [&](Value v) { value(v); });
   text_ += ')';
-  attrs(op, depth);
+  attrs(*op.def, op.attrs, depth, " {");
   if (!op.name.empty()) {
     text_ += ' ';
     quoted(op.name);
@@ -154,10 +155,10 @@ void Printer::placement(const Graph& graph, const Placement& place) {
   }
 }
 
-void Printer::attrs(const Op& op, int depth) {
-  std::string_view separator = " {";
-  for (const AttrSpec& spec : op.def->attrs) {
-    const Attr* found = op.attrs.find(spec.name);
+void Printer::attrs(const OpDef& def, const Attrs& attrs, int depth, std::string_view first) {
+  std::string_view separator = first;
+  for (const AttrSpec& spec : def.attrs) {
+    const Attr* found = attrs.find(spec.name);
     if (found == nullptr || (!spec.required && equal(*found, defaultOf(spec)))) {
       continue;
     }
@@ -274,6 +275,19 @@ std::string print(const Graph& graph) {
   std::string text = printer.take();
   text += '\n';
   return text;
+}
+
+std::string print(const OpDef& def, const Attrs& attrs) {
+  Printer printer;
+  printer.attrs(def, attrs, 0, "{");
+  const std::string text = printer.take();
+  return text.empty() ? "{}" : text;
+}
+
+std::string quote(std::string_view text) {
+  Printer printer;
+  printer.quoted(text);
+  return printer.take();
 }
 
 }  // namespace sluice::ir

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "sluice/ir/graph.h"
 
@@ -20,5 +21,11 @@ namespace sluice::ir {
 
 /// Leaves out default attributes, unset placement fields, pass forward and empty names.
 std::string print(const Graph& graph);
+
+/// The attributes of an op as they are in the text of its graph: "{axis=1}", or "{}".
+std::string print(const OpDef& def, const Attrs& attrs);
+
+/// A text in quotes, with escapes, as a name is in the text of a graph.
+std::string quote(std::string_view text);
 
 }  // namespace sluice::ir

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ir/toy_ops.h"
 #include "tests/support/tensor_types.h"
+#include "tests/support/toy_ops.h"
 
 namespace sluice::ir {
 namespace {

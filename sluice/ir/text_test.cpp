@@ -11,7 +11,7 @@
 #include "sluice/ir/number_text.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ir/printer.h"
-#include "sluice/ir/toy_ops.h"
+#include "tests/support/toy_ops.h"
 
 namespace sluice::ir {
 namespace {

@@ -7,6 +7,8 @@
 
 #include "sluice/base/ids.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::ir {
 
 using OpId = Id<struct OpTag>;
@@ -28,3 +30,5 @@ struct std::hash<sluice::ir::Value> {
     return static_cast<std::size_t>(v.op.value) * 65537U + v.out;
   }
 };
+
+#pragma GCC visibility pop

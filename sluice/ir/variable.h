@@ -9,6 +9,8 @@
 
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::ir {
 
 enum class VariableRole : std::uint8_t { Weight, OptimizerState, Accumulator, Buffer, StepScalar };
@@ -64,3 +66,5 @@ std::string_view name(VariableRole role);
 HostTensor initialValue(const Variable& variable, std::uint64_t seed);
 
 }  // namespace sluice::ir
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include "sluice/nn/functional.h"
 #include "sluice/nn/module.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 class ReLU : public Layer {
@@ -68,3 +70,5 @@ class Dropout : public Layer {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

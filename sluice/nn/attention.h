@@ -9,6 +9,8 @@
 #include "sluice/nn/linear.h"
 #include "sluice/nn/module.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 struct MultiHeadOptions {
@@ -49,3 +51,5 @@ class MultiHeadAttention : public Layer {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/nn/layer_run.h"
+#include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::nn {

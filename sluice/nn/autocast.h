@@ -9,17 +9,18 @@
 
 #include <utility>
 
-#include "sluice/nn/tracer.h"
+#pragma GCC visibility push(default)
 
 namespace sluice::nn {
+
+class Tracer;
 
 /// Switches autocast on or off for the ops that are traced during its lifetime.
 class [[nodiscard]] Autocast {
  public:
   /// Throws InvalidArgument outside a trace.
-  [[nodiscard]] explicit Autocast(bool enabled = true)
-      : tracer_(Tracer::current()), outer_(tracer_.autocast(enabled)) {}
-  ~Autocast() { tracer_.autocast(outer_); }
+  [[nodiscard]] explicit Autocast(bool enabled = true);
+  ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
@@ -38,3 +39,5 @@ template <class F>
 }
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -5,6 +5,9 @@
 #include <unordered_set>
 
 #include "sluice/base/error.h"
+#include "sluice/ir/graph.h"
+#include "sluice/nn/checks.h"
+#include "sluice/nn/tracer.h"
 
 namespace sluice::nn {
 namespace {

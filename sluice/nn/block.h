@@ -5,17 +5,31 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "sluice/ir/graph.h"
 #include "sluice/nn/module.h"
-#include "sluice/nn/tracer.h"
+
+#pragma GCC visibility push(default)
+
+namespace sluice::ir {
+class Graph;
+class GraphBuilder;
+}  // namespace sluice::ir
 
 namespace sluice::nn {
+
+class Tracer;
+
+/// A block of the graph and its device; -1: none.
+struct BlockPlace {
+  std::int32_t block = -1;
+  std::int32_t device = -1;
+};
 
 /// The block of the ops that are traced before the first BeginBlock.
 inline constexpr std::string_view kImplicitBlock = "implicit";
@@ -92,6 +106,19 @@ class BeginBlock {
 /// Removes the marks of BeginBlock from a module and all modules below it.
 void removeBlocks(Module& module);
 
+/// Prefixes the names of the ops made while it lives: "encoder/".
+class [[nodiscard]] NameScope {
+ public:
+  [[nodiscard]] explicit NameScope(std::string_view name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+
+ private:
+  ir::GraphBuilder& builder_;
+  std::size_t outerLength_;
+};
+
 /// Throws InvalidArgument ("no active block") if the graph has blocks and an op outside all of
 /// them. Inputs, constants and reads of variables need no block.
 void requireBlocks(const ir::Graph& graph);
@@ -103,3 +130,5 @@ void requireLiveBlocks(const ir::Graph& graph);
 void requireBegunBlocks(const Module& module);
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

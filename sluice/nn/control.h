@@ -11,6 +11,8 @@
 #include "sluice/nn/tensor.h"
 #include "sluice/ops/host_call.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 /// A function from tensors to tensors that is called while the model is traced.
@@ -52,3 +54,5 @@ class CPU {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

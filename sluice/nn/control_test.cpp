@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/nn/functional.h"
-#include "sluice/nn/layer_run.h"
 #include "sluice/transforms/autodiff.h"
+#include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::nn {

@@ -6,6 +6,8 @@
 #include "sluice/nn/functional.h"
 #include "sluice/nn/module.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 struct ConvLayerOptions {
@@ -59,3 +61,5 @@ using Conv2d = ConvNd<2>;
 using Conv3d = ConvNd<3>;
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "sluice/nn/tensor.h"
 #include "sluice/ops/custom_op.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 using ops::loadCustomOps;
@@ -25,3 +27,5 @@ std::vector<Tensor> customOp(const std::vector<Tensor>& inputs, const ops::Custo
 
 }  // namespace nn
 }  // namespace sluice
+
+#pragma GCC visibility pop

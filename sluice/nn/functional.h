@@ -11,8 +11,9 @@
 
 #include "sluice/nn/tensor.h"
 #include "sluice/ops/op_options.h"
-#include "sluice/ops/vendor.h"
 #include "sluice/tensor/host_tensor.h"
+
+#pragma GCC visibility push(default)
 
 namespace sluice::nn {
 
@@ -188,3 +189,5 @@ CtcDecoded ctcBeamSearchDecoder(const Tensor& logProbabilities,
 Tensor printTensor(const Tensor& x, const PrintOptions& options = {});
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include "sluice/ops/norm_ops.h"
 #include "sluice/ops/random_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/ops/vendor.h"
 
 namespace sluice::nn {
 namespace {

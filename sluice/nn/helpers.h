@@ -9,6 +9,8 @@
 #include "sluice/nn/functional.h"
 #include "sluice/nn/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 /// Reduces x and marks the result as a loss. A training model minimises the one marked tensor that
@@ -75,3 +77,5 @@ Tensor tensorLocation(const Tensor& x, bool onChip);
 std::vector<Tensor> recomputationCheckpoint(const std::vector<Tensor>& tensors);
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/nn/layer_run.h"
 #include "sluice/nn/modules.h"
 #include "sluice/nn/multi_conv.h"
+#include "sluice/nn/tracer.h"
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/shape_ops.h"
 #include "sluice/transforms/autodiff.h"
+#include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::nn {
@@ -293,6 +295,37 @@ TEST(MultiConv, ChecksItsOptionsWhenTheyAreSet) {
   EXPECT_THAT(messageOf([] { MultiConv().perConvReservedTiles(-1); }), HasSubstr("negative"));
   EXPECT_THAT(messageOf([] { MultiConv().cycleBackOff(2); }), HasSubstr("cycleBackOff"));
   EXPECT_EQ(MultiConv().planType(), MultiConvPlanType::Parallel);
+}
+
+/// The graph of two convolutions that `group` makes together, and the number of its hints about
+/// memory.
+template <class Group>
+std::pair<ir::Graph, std::size_t> groupedGraph(const Group& group) {
+  std::pair<ir::Graph, std::size_t> made;
+  Tracer tracer(made.first, TraceMode::Inference);
+  const Tensor x = tracer.input("x", {DType::F16, Shape{1, 1, 4, 4}});
+  const Tensor w = tracer.input("w", {DType::F16, Shape{1, 1, 2, 2}});
+  group([&] { return std::pair(conv2d(x, w), conv2d(relu(x), w)); });
+  made.second = tracer.memoryHints().size();
+  return made;
+}
+
+TEST(MultiConv, HintsAboutTilesHaveNoEffect) {
+  const ir::Graph alone = groupedGraph([](const auto& body) { body(); }).first;
+  const MultiConv groups[] = {MultiConv().partialsTypes(DType::F16),
+                              MultiConv().enableConvDithering({true, false}),
+                              MultiConv().planType(MultiConvPlanType::Serial),
+                              MultiConv().perConvReservedTiles(50),
+                              MultiConv().cycleBackOff(0.5)};
+  for (const MultiConv& group : groups) {
+    const auto [graph, hints] = groupedGraph(group);
+    EXPECT_TRUE(ir::structurallyEqual(graph, alone));
+    EXPECT_EQ(hints, 0U);
+  }
+  // The option that is not about tiles does not change the graph either, but compiling reads it.
+  const auto [graph, hints] = groupedGraph(MultiConv().availableMemoryProportions(0.5));
+  EXPECT_TRUE(ir::structurallyEqual(graph, alone));
+  EXPECT_EQ(hints, 2U);
 }
 
 TEST(Exchanges, OfOneReplicaPassValuesAndGradientsOn) {

@@ -4,6 +4,8 @@
 
 #include "sluice/ir/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn::init {
 
 ir::Initializer constant(double value);
@@ -27,3 +29,5 @@ ir::Initializer xavierNormal(const Shape& shape, double gain = 1.0);
 ir::Initializer layerDefault(std::int64_t fanIn);
 
 }  // namespace sluice::nn::init
+
+#pragma GCC visibility pop

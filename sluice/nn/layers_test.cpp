@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/nn/layer_run.h"
 #include "sluice/nn/modules.h"
+#include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::nn {

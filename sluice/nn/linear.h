@@ -6,6 +6,8 @@
 #include "sluice/nn/functional.h"
 #include "sluice/nn/module.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 struct LinearOptions {
@@ -44,3 +46,5 @@ class Embedding : public Layer {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

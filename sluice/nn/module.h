@@ -23,6 +23,8 @@
 #include "sluice/nn/state_link.h"
 #include "sluice/nn/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 /// The mark that BeginBlock (block.h) sets on a module.
@@ -181,3 +183,5 @@ class Sequential : public Layer {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "sluice/nn/init.h"
-#include "sluice/nn/layer_run.h"
 #include "sluice/nn/modules.h"
 #include "sluice/nn/tracer.h"
+#include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::nn {

@@ -11,3 +11,7 @@
 #include "sluice/nn/norm.h"
 #include "sluice/nn/pool.h"
 #include "sluice/nn/recurrent.h"
+
+#pragma GCC visibility push(default)
+
+#pragma GCC visibility pop

@@ -5,8 +5,10 @@
 //   });
 //
 // The results are the same as those of separate convolutions. Every option is one value for all
-// convolutions or a list with one value for each. Options are hints; they are checked when the
-// group ends.
+// convolutions or a list with one value for each, and is checked when the group ends.
+// availableMemoryProportions controls a warning. All other options are hints to planners that share
+// the tiles of a device between convolutions. No device of this build has tiles, so these hints
+// have no effect: the graph is the same as that of separate convolutions.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,8 @@
 #include <vector>
 
 #include "sluice/nn/tensor.h"
+
+#pragma GCC visibility push(default)
 
 namespace sluice::nn {
 
@@ -23,24 +27,30 @@ enum class MultiConvPlanType : std::uint8_t { Parallel, Serial };
 
 class [[nodiscard]] MultiConv {
  public:
-  /// Shares of a device's memory, each between 0 and 1, as with setAvailableMemory.
+  /// Shares of a device's memory, each between 0 and 1, as with setAvailableMemory: compiling warns
+  /// if a share is too small for its convolution.
   MultiConv& availableMemoryProportions(std::vector<double> proportions);
   MultiConv& availableMemoryProportions(double proportion) {
     return availableMemoryProportions(std::vector<double>{proportion});
   }
-  /// The type in which products may be accumulated: F32 or F16. The devices of this build
-  /// accumulate in float32.
+  /// The type in which products may be accumulated: F32 or F16. It has no effect, because the
+  /// devices of this build always accumulate in float32.
   MultiConv& partialsTypes(std::vector<DType> types);
   MultiConv& partialsTypes(DType type) { return partialsTypes(std::vector<DType>{type}); }
+  /// Whether convolutions begin on different tiles. It has no effect.
   MultiConv& enableConvDithering(std::vector<bool> on);
   MultiConv& enableConvDithering(bool on) { return enableConvDithering(std::vector<bool>{on}); }
+  /// Whether convolutions share the tiles at the same time or use all tiles in turn. It has no
+  /// effect: the convolutions of a device run one after the other, and each uses all its threads.
   MultiConv& planType(MultiConvPlanType type) {
     planType_ = type;
     return *this;
   }
-  /// Throws InvalidArgument for a negative number.
+  /// The least number of tiles that each convolution gets. It has no effect. Throws InvalidArgument
+  /// for a negative number.
   MultiConv& perConvReservedTiles(std::int64_t tiles);
-  /// The share must be between 0 and 1.
+  /// How much slower a convolution may be than alone, so that others get tiles: a share between 0
+  /// and 1. It has no effect.
   MultiConv& cycleBackOff(double share);
 
   /// Runs the body. The group consists of the conv1d, conv2d and conv3d that it calls, directly or
@@ -84,3 +94,5 @@ class [[nodiscard]] MultiConv {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include "sluice/nn/functional.h"
 #include "sluice/nn/module.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 struct BatchNormOptions {
@@ -92,3 +94,5 @@ class GroupNorm : public Layer {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

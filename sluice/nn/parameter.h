@@ -11,6 +11,8 @@
 #include "sluice/ir/variable.h"
 #include "sluice/nn/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 class Module;
@@ -95,3 +97,5 @@ class Parameter {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

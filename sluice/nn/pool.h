@@ -7,6 +7,8 @@
 #include "sluice/nn/functional.h"
 #include "sluice/nn/module.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 struct PoolLayerOptions {
@@ -51,3 +53,5 @@ class GlobalAvgPool : public Layer {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -11,6 +11,8 @@
 
 #include "sluice/tensor/dtype.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 /// The common type of a function's operands if some are float16 (or bfloat16) and others float32.
@@ -52,3 +54,5 @@ struct PrecisionSettings {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -6,10 +6,10 @@
 
 #include "sluice/base/error.h"
 #include "sluice/nn/helpers.h"
-#include "sluice/nn/layer_run.h"
 #include "sluice/nn/modules.h"
 #include "sluice/nn/operands.h"
 #include "sluice/transforms/autodiff.h"
+#include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::nn {

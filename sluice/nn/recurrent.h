@@ -7,6 +7,8 @@
 #include "sluice/nn/functional.h"
 #include "sluice/nn/module.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 struct LstmState {
@@ -45,3 +47,5 @@ class LstmCell : public Module {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

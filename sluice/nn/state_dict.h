@@ -12,6 +12,8 @@
 #include "sluice/nn/module.h"
 #include "sluice/tensor/named_tensors.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 /// Whether names that only one side has are an error.
@@ -44,3 +46,5 @@ NamedTensors importTorch(std::span<const ir::Variable> variables, const NamedTen
 NamedTensors exportTorch(NamedTensors state);
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <utility>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::nn {
 
 class StateStore;
@@ -52,3 +54,5 @@ class StateLink {
 };
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

@@ -1,6 +1,7 @@
 #include "sluice/nn/tensor.h"
 
 #include "sluice/base/error.h"
+#include "sluice/ir/graph_builder.h"
 #include "sluice/nn/operands.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/arithmetic_ops.h"
@@ -40,6 +41,10 @@ ir::GraphBuilder& Tensor::builder() const {
         "a tensor of another trace is used; tensors live only as long as theirs");
   }
   return *builder_;
+}
+
+const TensorType& Tensor::type() const {
+  return builder().type(value_);
 }
 
 Tensor operator+(const Tensor& x, const Tensor& y) {

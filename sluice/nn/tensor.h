@@ -5,7 +5,14 @@
 
 #include <cstdint>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/value.h"
+#include "sluice/tensor/shape.h"
+
+#pragma GCC visibility push(default)
+
+namespace sluice::ir {
+class GraphBuilder;
+}
 
 namespace sluice::nn {
 
@@ -18,7 +25,7 @@ class Tensor {
   /// Whether it stands for a value.
   bool defined() const { return builder_ != nullptr; }
 
-  const TensorType& type() const { return builder().type(value_); }
+  const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
   ir::Value value() const { return value_; }
@@ -48,3 +55,5 @@ Tensor operator/(double x, const Tensor& y);
 Tensor operator-(const Tensor& x);
 
 }  // namespace sluice::nn
+
+#pragma GCC visibility pop

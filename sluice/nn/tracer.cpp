@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/nn/autocast.h"
 #include "sluice/nn/module.h"
 
 namespace sluice::nn {
@@ -118,6 +119,12 @@ NameScope::NameScope(std::string_view name)
 
 NameScope::~NameScope() {
   builder_.scope.resize(outerLength_);
+}
+
+Autocast::Autocast(bool enabled) : tracer_(Tracer::current()), outer_(tracer_.autocast(enabled)) {}
+
+Autocast::~Autocast() {
+  tracer_.autocast(outer_);
 }
 
 ModuleScope::ModuleScope(const Module& module)

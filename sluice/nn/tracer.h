@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sluice/ir/graph_builder.h"
+#include "sluice/nn/block.h"
 #include "sluice/nn/precision.h"
 #include "sluice/nn/tensor.h"
 
@@ -23,12 +24,6 @@ class Module;
 class Parameter;
 
 enum class TraceMode : std::uint8_t { Inference, Training };
-
-/// A block of the graph and its device; -1: none.
-struct BlockPlace {
-  std::int32_t block = -1;
-  std::int32_t device = -1;
-};
 
 /// What a trace knows about its blocks. block.cpp uses it.
 struct BlockState {
@@ -116,19 +111,6 @@ class Tracer {
   bool namesModules_ = true;
   PrecisionSettings precision_;
   bool autocast_ = false;
-};
-
-/// Adds a prefix such as "encoder/" to the names of the ops made during its lifetime.
-class [[nodiscard]] NameScope {
- public:
-  [[nodiscard]] explicit NameScope(std::string_view name);
-  ~NameScope();
-  NameScope(const NameScope&) = delete;
-  NameScope& operator=(const NameScope&) = delete;
-
- private:
-  ir::GraphBuilder& builder_;
-  std::size_t outerLength_;
 };
 
 /// The name scope of a module while it is applied. It is the module's path relative to the module

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "sluice/nn/functional.h"
-#include "sluice/nn/layer_run.h"
 #include "sluice/nn/modules.h"
 #include "sluice/ops/interpreter.h"
+#include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::nn {

@@ -1,10 +1,11 @@
 // A whole training step of a traced module: forward, gradients, update.
 #include <gtest/gtest.h>
 
-#include "sluice/nn/layer_run.h"
 #include "sluice/nn/modules.h"
 #include "sluice/optim/sgd.h"
+#include "sluice/optim/update_context.h"
 #include "sluice/transforms/autodiff.h"
+#include "tests/support/layer_run.h"
 
 namespace sluice::nn {
 namespace {

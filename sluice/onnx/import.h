@@ -18,6 +18,8 @@
 #include "sluice/ir/graph.h"
 #include "sluice/onnx/import_limits.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::onnx {
 
 struct ImportOptions {
@@ -84,3 +86,5 @@ std::vector<std::string> readableOps(std::string_view domain);
 std::vector<int> readableVersions(const std::string& domain, const std::string& op);
 
 }  // namespace sluice::onnx
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::onnx {
 
 struct ImportLimits {
@@ -19,3 +21,5 @@ struct ImportLimits {
 };
 
 }  // namespace sluice::onnx
+
+#pragma GCC visibility pop

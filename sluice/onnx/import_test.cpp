@@ -18,12 +18,14 @@
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/op_list.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice::onnx {
 namespace {
 
 using ir::Value;
 using sluice::testing::messageOf;
+using sluice::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -214,7 +216,8 @@ TEST(OnnxImport, FilesThatAreNoModelsAreRefused) {
               AllOf(HasSubstr("FileError"), HasSubstr("no ONNX model")));
   EXPECT_THAT(messageOf<Error>([] { importModel("/no/such/model.onnx"); }),
               AllOf(HasSubstr("FileError"), HasSubstr("cannot open")));
-  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "large.onnx";
+  const TempFolder folder;
+  const std::filesystem::path file = folder / "large.onnx";
   std::ofstream(file) << std::string(100, 'x');
   EXPECT_THAT(messageOf<Error>([&] { importModel(file, {.maxFileBytes = 10}); }),
               HasSubstr("the limit is 10"));
@@ -234,16 +237,13 @@ TEST(OnnxImport, TensorsMustFitTheirData) {
   EXPECT_THAT(messageOf<Error>([&] { import(model); }), HasSubstr("needs 2 elements, has 0"));
 }
 
-/// A folder with a file of floats 0, 1, 2 ... beside the model.
-std::filesystem::path folderWithData() {
-  std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "sluice_external";
-  std::filesystem::create_directories(folder);
-  std::ofstream data(folder / "weights.bin", std::ios::binary);
+/// A file of the floats 0, 1, 2, 3.
+void writeFloats(const std::filesystem::path& path) {
+  std::ofstream data(path, std::ios::binary);
   for (int i = 0; i < 4; ++i) {
     const auto value = static_cast<float>(i);
     data.write(reinterpret_cast<const char*>(&value), sizeof value);
   }
-  return folder;
 }
 
 pb::ModelProto modelWithExternal(const std::string& location, const std::string& offset) {
@@ -263,24 +263,23 @@ pb::ModelProto modelWithExternal(const std::string& location, const std::string&
 }
 
 TEST(OnnxImport, ExternalDataIsReadFromTheModelsFolderOnly) {
-  const std::filesystem::path folder = folderWithData();
-  const ImportedModel imported = import(modelWithExternal("weights.bin", "4"), {}, folder);
+  const TempFolder folder;
+  writeFloats(folder / "weights.bin");
+  const ImportedModel imported = import(modelWithExternal("weights.bin", "4"), {}, folder.path());
   EXPECT_THAT(evaluated(imported, {{"x", row({10, 20})}}), ElementsAre(11, 22));
   const auto refused = [&](const std::string& location, const std::string& offset) {
     const pb::ModelProto model = modelWithExternal(location, offset);
-    return messageOf<Error>([&] { import(model, {}, folder); });
+    return messageOf<Error>([&] { import(model, {}, folder.path()); });
   };
   EXPECT_THAT(refused("../weights.bin", "0"), HasSubstr("outside of the model's folder"));
   EXPECT_THAT(refused("/etc/passwd", "0"), HasSubstr("outside of the model's folder"));
   EXPECT_THAT(refused("weights.bin", "12"), HasSubstr("fewer than 8 bytes"));
   EXPECT_THAT(refused("missing.bin", "0"), HasSubstr("cannot open"));
-  std::filesystem::remove(folder / "fifo");
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   EXPECT_THAT(refused("fifo", "0"), HasSubstr("it is a FIFO"));
   EXPECT_THAT(messageOf<FileError>([&] { importModel(folder / "fifo"); }),
               HasSubstr("it is a FIFO"));
   EXPECT_THAT(refused("weights.bin", "four"), HasSubstr("offset must be a number"));
-  std::filesystem::remove(folder / "link.bin");
   std::filesystem::create_symlink("/etc/passwd", folder / "link.bin");
   EXPECT_THAT(refused("link.bin", "0"), HasSubstr("outside of the model's folder"));
   const pb::ModelProto inMemory = modelWithExternal("weights.bin", "0");

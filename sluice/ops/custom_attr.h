@@ -14,6 +14,8 @@
 #include "sluice/base/error.h"
 #include "sluice/ir/attrs.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::ops {
 
 class AttrValue {
@@ -58,3 +60,5 @@ struct CustomAttribute {
 };
 
 }  // namespace sluice::ops
+
+#pragma GCC visibility pop

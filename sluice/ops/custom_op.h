@@ -9,12 +9,18 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/value.h"
 #include "sluice/ops/custom_attr.h"
+
+#pragma GCC visibility push(default)
 
 namespace sluice::custom::abi {
 struct Library;
 }
+namespace sluice::ir {
+class GraphBuilder;
+struct OpDef;
+}  // namespace sluice::ir
 
 namespace sluice::ops {
 
@@ -69,3 +75,5 @@ std::vector<ir::Value> customOp(ir::GraphBuilder& b,
                                 const CustomOpUse& use);
 
 }  // namespace sluice::ops
+
+#pragma GCC visibility pop

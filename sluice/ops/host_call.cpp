@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "sluice/base/error.h"
+#include "sluice/ir/graph_builder.h"
 #include "sluice/ops/type_attrs.h"
 
 namespace sluice::ops {

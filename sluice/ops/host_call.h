@@ -10,8 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/value.h"
 #include "sluice/tensor/host_tensor.h"
+
+#pragma GCC visibility push(default)
+
+namespace sluice::ir {
+class GraphBuilder;
+struct OpDef;
+}  // namespace sluice::ir
 
 namespace sluice::ops {
 
@@ -47,3 +54,5 @@ std::vector<ir::Value> hostCall(ir::GraphBuilder& b,
                                 std::span<const TensorType> results);
 
 }  // namespace sluice::ops
+
+#pragma GCC visibility pop

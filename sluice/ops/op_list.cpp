@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sluice/base/error.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ops {
 

@@ -3,8 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "sluice/ops/tensor_text.h"
+
+#pragma GCC visibility push(default)
 
 namespace sluice::ops {
 
@@ -95,4 +100,40 @@ struct PoolOptions {
   bool countIncludePad = false;              ///< average pooling only
 };
 
+// Of the vendor's domain.
+struct PrintOptions {
+  std::string title = {};
+  bool printGradient = true;  ///< also print the gradient, with "_gradient" added to the title
+  TextOptions text = {};
+};
+
+struct CtcDecoderOptions {
+  std::int64_t blank = 0;
+  std::int64_t beamWidth = 100;
+  std::int64_t topPaths = 1;
+};
+
+/// How the values of replicas are combined; Local: not at all. The numbers are the vendor's.
+enum class CollectiveOperator : std::uint8_t {
+  Add,
+  Mean,
+  Mul,
+  Min,
+  Max,
+  LogicalAnd,
+  LogicalOr,
+  SquareAdd,
+  Local
+};
+
+/// Tensors of one type that a model keeps from run to run. The vendor keeps them in the host's
+/// memory. Here they are a variable "remote_buffer/<id>" [rows, ...] that starts with zeros and is
+/// on the device of the ops that use it, like everything that a model changes in its forward pass.
+struct RemoteBuffer {
+  std::int64_t id = 0;
+  std::int64_t rows = 1;
+};
+
 }  // namespace sluice::ops
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 
 #include "sluice/tensor/shape.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::ops {
 
 enum class FloatFormat : std::uint8_t { Auto, Fixed, Scientific, None };
@@ -26,3 +28,5 @@ struct TextOptions {
 std::string tensorText(const TensorType& type, const void* data, const TextOptions& options = {});
 
 }  // namespace sluice::ops
+
+#pragma GCC visibility pop

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sluice/ir/graph_builder.h"
-#include "sluice/ops/tensor_text.h"
+#include "sluice/ops/op_options.h"
 
 namespace sluice::ops {
 
@@ -20,11 +20,6 @@ inline constexpr std::string_view kVendorDomain = "ai.graphcore";
 extern const ir::OpDef kAbort, kCastThenPow2Scale, kCtcBeamSearchDecoder, kPow2ScaleThenCast,
     kPrintTensor, kShapedDropout, kSplineBasis, kSplineWeighting;
 
-struct PrintOptions {
-  std::string title = {};
-  bool printGradient = true;  ///< also print the gradient, with "_gradient" added to the title
-  TextOptions text = {};
-};
 /// x; every run logs it. The op is removed if nothing reads the result.
 Value printTensor(GraphBuilder& b, Value x, const PrintOptions& options = {});
 
@@ -32,11 +27,6 @@ Value printTensor(GraphBuilder& b, Value x, const PrintOptions& options = {});
 void abort(GraphBuilder& b);
 void abort(GraphBuilder& b, Value condition);
 
-struct CtcDecoderOptions {
-  std::int64_t blank = 0;
-  std::int64_t beamWidth = 100;
-  std::int64_t topPaths = 1;
-};
 /// The most likely label sequences of each batch item; the best comes first.
 struct CtcDecoded {
   Value probabilities;  ///< [batch, paths]
@@ -49,26 +39,6 @@ CtcDecoded ctcBeamSearchDecoder(GraphBuilder& b,
                                 Value lengths,
                                 const CtcDecoderOptions& options = {});
 
-/// How the values of replicas are combined; Local: not at all. The numbers are the vendor's.
-enum class CollectiveOperator : std::uint8_t {
-  Add,
-  Mean,
-  Mul,
-  Min,
-  Max,
-  LogicalAnd,
-  LogicalOr,
-  SquareAdd,
-  Local
-};
-
-/// Tensors of one type that a model keeps from run to run. The vendor keeps them in the host's
-/// memory. Here they are a variable "remote_buffer/<id>" [rows, ...] that starts with zeros and is
-/// on the device of the ops that use it, like everything that a model changes in its forward pass.
-struct RemoteBuffer {
-  std::int64_t id = 0;
-  std::int64_t rows = 1;
-};
 /// Loads the row at `offset`, a single integer (none: 0). An offset out of range fails the run.
 Value remoteLoad(GraphBuilder& b,
                  const RemoteBuffer& buffer,

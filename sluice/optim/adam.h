@@ -9,6 +9,8 @@
 
 #include "sluice/optim/optimizer.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::optim {
 
 struct AdamOptions {
@@ -93,3 +95,5 @@ class LAMB : public AdamFamily {
 };
 
 }  // namespace sluice::optim
+
+#pragma GCC visibility pop

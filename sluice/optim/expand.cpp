@@ -6,6 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/ops.h"
 #include "sluice/optim/optimizer.h"
+#include "sluice/optim/update_context.h"
 
 namespace sluice::optim {
 namespace {

@@ -31,14 +31,32 @@ ir::Value largeElements(ir::GraphBuilder& b, ir::Value x, double edge) {
 
 }  // namespace
 
+void requireValid(const LossScalingOptions& options) {
+  requireShare("binEdgeLocation", options.binEdgeLocation);
+  requireShare("thresholdUpperCountProportion", options.thresholdUpperCountProportion);
+  if (options.updatePeriod < 1) {
+    raise<InvalidArgument>("automatic loss scaling: updatePeriod is {}, expected at least 1",
+                           options.updatePeriod);
+  }
+  const bool byName = options.gradientTensorTrackingMethod ==
+                      GradientTensorTrackingMethod::GradientsOfUserSpecifiedTensors;
+  if (byName && options.toTrackTensors.empty()) {
+    raise<InvalidArgument>(
+        "automatic loss scaling: GradientsOfUserSpecifiedTensors needs tensors to track: name them "
+        "in toTrackTensors");
+  }
+  if (!byName && !options.toTrackTensors.empty()) {
+    raise<InvalidArgument>(
+        "automatic loss scaling: toTrackTensors names '{}', and only "
+        "GradientTensorTrackingMethod::GradientsOfUserSpecifiedTensors reads it: choose that, or "
+        "name no tensor",
+        options.toTrackTensors[0]);
+  }
+}
+
 LossScaler::LossScaler(const LossScalingOptions& options, DType scalarType)
     : options_(options), scalarType_(scalarType) {
-  requireShare("binEdgeLocation", options_.binEdgeLocation);
-  requireShare("thresholdUpperCountProportion", options_.thresholdUpperCountProportion);
-  if (options_.updatePeriod < 1) {
-    raise<InvalidArgument>("automatic loss scaling: updatePeriod is {}, expected at least 1",
-                           options_.updatePeriod);
-  }
+  requireValid(options);
 }
 
 ir::Value LossScaler::factor(ir::GraphBuilder& b) const {
@@ -57,18 +75,13 @@ void LossScaler::declareState(UpdateContext& context) const {
   }
 }
 
-void LossScaler::count(ir::GraphBuilder& b, std::size_t first, std::int32_t microBatches) {
+void LossScaler::count(ir::GraphBuilder& b,
+                       std::span<const ir::Value> gradients,
+                       std::int32_t microBatches) {
   const ir::AnnotationScope saved(b);
-  const std::vector<ir::OpId> order(b.graph().order().begin(), b.graph().order().end());
-  for (std::size_t i = first; i < order.size(); ++i) {
-    const ir::Op& op = b.graph().op(order[i]);
-    const bool made = !op.is(ir::kVariable) && !op.is(ir::kConstant) && !op.def->traits.view;
-    if (!made || op.outputs.empty() || op.outputs[0].dtype != DType::F16) {
-      continue;
-    }
-    elements_ += static_cast<double>(op.outputs[0].shape.elements()) * microBatches;
-    const ir::Value gradient = op.out();
-    b.place = op.place;
+  for (const ir::Value gradient : gradients) {
+    elements_ += static_cast<double>(b.shape(gradient).elements()) * microBatches;
+    b.place = b.graph().op(gradient.op).place;
     ir::Value number = largeElements(b, gradient, options_.binEdgeLocation * kLargestHalf);
     if (microBatches > 1) {
       const std::string name = fmt::format("optimizer.large_gradients{}", counts_.size());
@@ -82,10 +95,6 @@ void LossScaler::count(ir::GraphBuilder& b, std::size_t first, std::int32_t micr
       number = b.variable(name);
     }
     counts_.push_back(number);
-  }
-  if (counts_.empty()) {
-    raise<InvalidArgument>(
-        "automatic loss scaling: the model has no gradient in float16, which is what it watches");
   }
 }
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::optim {
 
 class LrSchedule {
@@ -45,3 +47,5 @@ class LrSchedule {
 };
 
 }  // namespace sluice::optim
+
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/optim/update_context.h"
 
 namespace sluice::optim {
 namespace {

@@ -15,9 +15,22 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/optim/update_context.h"
+#include "sluice/ir/value.h"
+#include "sluice/tensor/dtype.h"
+
+#pragma GCC visibility push(default)
+
+namespace sluice::ir {
+class GraphBuilder;
+struct Variable;
+}  // namespace sluice::ir
 
 namespace sluice::optim {
+
+class UpdateContext;
+struct Gathering;
+struct Gradient;
+struct StateOptions;
 
 /// Says by its name whether a weight belongs to a group.
 using ParameterFilter = std::function<bool(std::string_view variable)>;
@@ -184,3 +197,5 @@ class Optimizer {
 void requireStateType(std::string_view option, std::optional<DType> type);
 
 }  // namespace sluice::optim
+
+#pragma GCC visibility pop

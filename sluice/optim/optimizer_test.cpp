@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ir/graph_builder.h"
 #include "sluice/optim/adam.h"
 #include "sluice/optim/sgd.h"
+#include "sluice/optim/update_context.h"
 #include "tests/support/message_of.h"
 #include "tests/support/update_trainer.h"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sluice/ops/ops.h"
+#include "sluice/optim/update_context.h"
 
 namespace sluice::optim {
 namespace {

@@ -9,6 +9,8 @@
 
 #include "sluice/optim/optimizer.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::optim {
 
 struct RmsPropOptions {
@@ -47,3 +49,5 @@ class RMSprop : public Optimizer {
 };
 
 }  // namespace sluice::optim
+
+#pragma GCC visibility pop

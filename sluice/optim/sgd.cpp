@@ -3,6 +3,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/ops/ops.h"
+#include "sluice/optim/update_context.h"
 
 namespace sluice::optim {
 namespace {

@@ -9,6 +9,8 @@
 
 #include "sluice/optim/optimizer.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::optim {
 
 struct SgdOptions {
@@ -64,3 +66,5 @@ class SGD : public Optimizer {
 };
 
 }  // namespace sluice::optim
+
+#pragma GCC visibility pop

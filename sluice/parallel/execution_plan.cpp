@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "sluice/base/error.h"
 #include "sluice/parallel/recompute.h"
 #include "sluice/schedule/phase_orders.h"
 
@@ -154,6 +155,25 @@ RecomputeRule ruleOf(Recompute recompute) {
   return RecomputeRule::Pipeline;
 }
 
+/// Decides which activations leave their devices between the passes. The schedule must be known,
+/// because it says how many micro-batches each stage holds.
+void planTravel(ExecutionPlan& plan) {
+  Streaming& streaming = plan.streaming;
+  for (const std::int32_t held : plan.schedule.stashDepth) {
+    streaming.travel.push_back(travelSlots(held));
+  }
+  if (streaming.activations && std::ranges::none_of(streaming.travel, &TravelSlots::leaves)) {
+    raise<InvalidArgument>(
+        "setActivationLocation: activations are to be off chip, and no stage holds those of more "
+        "than {} micro-batches, one that is being made and one that is being used, which have to "
+        "be on its device; use a schedule that holds more (\"gpipe\", with a gradientAccumulation "
+        "of at least {}), more stages, a phased strategy or recomputation, or leave the location "
+        "of activations as it is",
+        kStayingMicroBatches,
+        kStayingMicroBatches + 1);
+  }
+}
+
 bool hasBackward(const SegmentPlan& plan) {
   return std::ranges::any_of(plan.segments, [](const SegmentInfo& info) {
     return info.kind != SegmentKind::Forward && !info.oncePerRound();
@@ -257,9 +277,7 @@ void scheduleRound(PlanDraft& draft) {
       phaseMajor ? schedule::schedulePhases(problem, plan.phaseOfStage, !plan.streaming.turnsAround)
                  : schedule::schedulePipeline(draft.schedule, problem);
   if (plan.training && !plan.streaming.hasPhases()) {
-    for (const std::int32_t depth : plan.schedule.stashDepth) {
-      plan.streaming.stashes.push_back(depth > kTravellingMicroBatches);
-    }
+    planTravel(plan);
   }
 }
 

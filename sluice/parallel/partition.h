@@ -3,10 +3,17 @@
 // graph; backward ops inherit the stages that are set here, and placement reads them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "sluice/ir/graph.h"
+#include "sluice/ir/value.h"
+
+#pragma GCC visibility push(default)
+
+namespace sluice::ir {
+class Graph;
+}
 
 namespace sluice::parallel {
 
@@ -34,3 +41,5 @@ struct PartitionOptions {
 void annotateStages(ir::Graph& graph, const PartitionOptions& options);
 
 }  // namespace sluice::parallel
+
+#pragma GCC visibility pop

@@ -16,6 +16,8 @@
 
 #include "sluice/parallel/stage.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::parallel {
 
 class Phase {
@@ -78,3 +80,5 @@ class PhaseRef {
 };
 
 }  // namespace sluice::parallel
+
+#pragma GCC visibility pop

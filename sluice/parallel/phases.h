@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::parallel {
 
 /// Where tensors are between the phases that use them.
@@ -39,3 +41,5 @@ struct PhaseNumbers {
 PhaseNumbers numberPhases(std::int32_t phases, Liveness liveness, bool separateBackward);
 
 }  // namespace sluice::parallel
+
+#pragma GCC visibility pop

@@ -72,18 +72,6 @@ void checkSharedWeights(const ir::Graph& graph,
   }
 }
 
-void checkActivations(const ExecutionPlan& plan, RuleReport& report) {
-  const Streaming& streaming = plan.streaming;
-  if (plan.training && streaming.activations && !streaming.hasPhases() &&
-      std::ranges::find(streaming.stashes, true) == streaming.stashes.end()) {
-    report.warnings.push_back(
-        fmt::format("activations stay on their devices although their location is off chip: no "
-                    "stage holds those of more than {} micro-batches, and that many are under way "
-                    "to remote memory and back",
-                    kTravellingMicroBatches));
-  }
-}
-
 void checkMarks(const ExecutionPlan& plan, RuleReport& report) {
   for (const std::string& tensor : plan.ignoredLocations) {
     report.warnings.push_back(fmt::format(
@@ -264,7 +252,6 @@ RuleReport checkPlan(const ir::Graph& graph,
                            context.rules));
   }
   checkSharedWeights(graph, plan, context, report);
-  checkActivations(plan, report);
   checkMarks(plan, report);
   return report;
 }

@@ -6,8 +6,8 @@
 
 namespace sluice::parallel {
 
-/// The text in the form of options files.
-inline std::string quoted(std::string_view text) {
+/// The text in the form of options files. Not `quoted`, which std has for strings, too.
+inline std::string inQuotes(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ir/graph.h"
 #include "sluice/parallel/strategy.h"
 
 namespace sluice::parallel {

@@ -70,7 +70,7 @@ std::string Stage::str() const {
   }
   std::vector<std::string> ids;
   for (const std::string& block : blocks_) {
-    ids.push_back(quoted(block));
+    ids.push_back(inQuotes(block));
   }
   std::string text = fmt::format("Stage({})", fmt::join(ids, ", "));
   if (device_) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::parallel {
 
 /// One or more blocks that run on one device as one unit. A single block's id is a stage, too.
@@ -65,3 +67,5 @@ class ConcurrentStages : public Stage {
 };
 
 }  // namespace sluice::parallel
+
+#pragma GCC visibility pop

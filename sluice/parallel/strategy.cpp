@@ -166,7 +166,7 @@ std::string Strategy::str() const {
     text += fmt::format("({})", fmt::join(parts, ", "));
   }
   if (kind_ == StrategyKind::Pipelined) {
-    text += fmt::format(".schedule({})", quoted(name(schedule_)));
+    text += fmt::format(".schedule({})", inQuotes(name(schedule_)));
   }
   return text;
 }

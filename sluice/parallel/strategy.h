@@ -18,11 +18,16 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/ir/graph.h"
 #include "sluice/parallel/phase.h"
 #include "sluice/parallel/phases.h"
 #include "sluice/parallel/stage.h"
 #include "sluice/schedule/pipeline.h"
+
+#pragma GCC visibility push(default)
+
+namespace sluice::ir {
+class Graph;
+}
 
 namespace sluice::parallel {
 
@@ -251,3 +256,5 @@ std::vector<BlockInfo> blocksOf(const ir::Graph& graph);
 StagePlan resolveStages(const Strategy& strategy, std::span<const BlockInfo> blocks);
 
 }  // namespace sluice::parallel
+
+#pragma GCC visibility pop

@@ -4,7 +4,8 @@
 // Under phased execution every pass of a stage has a phase number. A tensor that is used again
 // within two phases stays on its device; otherwise it goes to remote memory and comes back in time.
 // Without phases, activations go to remote memory between the two passes of a stage, if the stage
-// holds so many micro-batches that this saves memory.
+// holds those of more than two micro-batches: the micro-batch that is being made and the one that
+// is being used must be on the device.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +26,34 @@ enum class StreamOrder : std::uint8_t {
   MicroBatchMajor  ///< one micro-batch of a phase: every micro-batch loads them again
 };
 
+/// The slots of a device for an activation that travels to remote memory and back.
+struct TravelSlots {
+  std::int32_t out = 0;  ///< for values that are made or saved; 0: the activation does not leave
+  std::int32_t in = 0;   ///< for values that are loaded or used
+
+  bool leaves() const { return out > 0; }
+};
+
+/// The activations of this many micro-batches of a stage cannot leave.
+inline constexpr std::int32_t kStayingMicroBatches = 2;
+
+/// The slots for a stage that holds the activations of `held` micro-batches. They are always fewer
+/// than `held`. If possible there are two of each kind: kernels use one while the other moves.
+constexpr TravelSlots travelSlots(std::int32_t held) {
+  if (held <= kStayingMicroBatches) {
+    return {};
+  }
+  return {.out = held > 4 ? 2 : 1, .in = held > 3 ? 2 : 1};
+}
+
 struct Streaming {
   StreamOrder order = StreamOrder::WholeLoop;
   std::set<std::string, std::less<>> variables;  ///< in remote memory
   // By stage; empty if there are no phases.
   std::vector<std::int32_t> forwardPhase;
   std::vector<std::int32_t> backwardPhase;
-  /// By stage, without phases: whether it holds more micro-batches than kTravellingMicroBatches.
-  std::vector<bool> stashes;
+  /// By stage, without phases; empty if nothing is kept for a backward pass.
+  std::vector<TravelSlots> travel;
   /// Whether activations go to remote memory while they are not needed, and the smallest size for
   /// it in elements.
   bool activations = false;
@@ -57,10 +78,5 @@ struct Streaming {
 
 /// The number of phases that a tensor stays on a device without being used.
 inline constexpr std::int32_t kLivePhases = 2;
-
-/// The number of micro-batches of a stage whose activations are still on the device although they
-/// go to remote memory: two slots on the way out (one is filled, one is saved) and two on the way
-/// back.
-inline constexpr std::int32_t kTravellingMicroBatches = 4;
 
 }  // namespace sluice::parallel

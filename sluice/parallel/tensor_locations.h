@@ -12,7 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "sluice/ir/graph.h"
+#include "sluice/ir/value.h"
+
+#pragma GCC visibility push(default)
+
+namespace sluice::ir {
+class Graph;
+}
 
 namespace sluice::parallel {
 
@@ -62,3 +68,5 @@ std::set<std::string, std::less<>> remoteVariables(const ir::Graph& graph,
                                                    bool phased);
 
 }  // namespace sluice::parallel
+
+#pragma GCC visibility pop

@@ -5,6 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "sluice/program/program.h"
+#include "sluice/runtime/engine.h"
+
 namespace sluice::profile {
 namespace {
 

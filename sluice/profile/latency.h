@@ -6,8 +6,14 @@
 #include <cstdint>
 #include <span>
 
-#include "sluice/program/program.h"
-#include "sluice/runtime/engine.h"
+#pragma GCC visibility push(default)
+
+namespace sluice::program {
+struct Program;
+}
+namespace sluice::runtime {
+struct TaskTime;
+}
 
 namespace sluice::profile {
 
@@ -35,3 +41,5 @@ Latencies measureLatencies(const program::Program& program,
                            std::span<const runtime::TaskTime> times);
 
 }  // namespace sluice::profile
+
+#pragma GCC visibility pop

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sluice/profile/two_stage_program.h"
+#include "tests/support/two_stage_program.h"
 
 namespace sluice::profile {
 namespace {

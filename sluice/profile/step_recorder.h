@@ -10,6 +10,7 @@
 
 #include "sluice/profile/latency.h"
 #include "sluice/profile/trace.h"
+#include "sluice/runtime/engine.h"
 
 namespace sluice::profile {
 

@@ -7,19 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/base/error.h"
-#include "sluice/profile/two_stage_program.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/two_stage_program.h"
 
 namespace sluice::profile {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A path below the folder for tests where nothing is.
-fs::path freePath(const std::string& name) {
-  const fs::path path = fs::path(::testing::TempDir()) / ("sluice_recorder_" + name);
-  fs::remove_all(path);
-  return path;
-}
+using testing::TempFolder;
 
 void record(StepRecorder& recorder, const program::Program& program, std::int64_t start) {
   *recorder.begin() = twoStageTimes(start);
@@ -40,7 +35,8 @@ int stepsIn(const fs::path& path) {
 }
 
 TEST(StepRecorder, TracesTheFirstStepsOfEachProgram) {
-  const fs::path folder = freePath("traces") / "deep" / "training";
+  const TempFolder parent;
+  const fs::path folder = parent / "deep" / "training";
   StepRecorder recorder(folder, 2);
   const program::Program first = twoStageProgram();
   const program::Program second = twoStageProgram();
@@ -56,7 +52,8 @@ TEST(StepRecorder, TracesTheFirstStepsOfEachProgram) {
 }
 
 TEST(StepRecorder, KeepsTheLatenciesOfTheNewestStep) {
-  StepRecorder recorder(freePath("latencies"), 0);
+  const TempFolder folder;
+  StepRecorder recorder(folder.path(), 0);
   EXPECT_FALSE(recorder.latencies().has_value());
   const program::Program program = twoStageProgram();
   record(recorder, program, 0);
@@ -68,7 +65,8 @@ TEST(StepRecorder, KeepsTheLatenciesOfTheNewestStep) {
 }
 
 TEST(StepRecorder, RefusesAFolderThatCannotBeMade) {
-  const fs::path path = freePath("refused");
+  const TempFolder folder;
+  const fs::path path = folder / "refused";
   std::ofstream(path) << "a file";
   try {
     const StepRecorder recorder(path / "training");
@@ -79,7 +77,8 @@ TEST(StepRecorder, RefusesAFolderThatCannotBeMade) {
 }
 
 TEST(StepRecorder, SaysWhichTraceCannotBeWritten) {
-  const fs::path folder = freePath("gone");
+  const TempFolder parent;
+  const fs::path folder = parent / "gone";
   StepRecorder recorder(folder);
   fs::remove_all(folder);
   const program::Program program = twoStageProgram();

@@ -75,7 +75,7 @@ TracedTask Trace::describe(const Program& program, const Task& task) {
     info.bytes = static_cast<std::int64_t>(transfer.bytes);
     info.producer = producerOf(program, task);
   }
-  if (task.kind == TaskKind::Reduce && program.reductions[subject].oncePerRound) {
+  if (task.kind == TaskKind::Reduce && program.collectives[subject].oncePerRound) {
     info.microBatch = -1;
   }
   if (info.microBatch >= 0) {

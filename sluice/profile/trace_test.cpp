@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/base/error.h"
-#include "sluice/profile/two_stage_program.h"
+#include "tests/support/two_stage_program.h"
 
 namespace sluice::profile {
 namespace {

@@ -8,6 +8,7 @@
 #include "sluice/base/error.h"
 #include "sluice/program/task_lists.h"
 #include "sluice/program/virtual_clock.h"
+#include "sluice/schedule/pipeline.h"
 
 namespace sluice::program {
 namespace {

@@ -6,11 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/program/toy_kernels.h"
 #include "sluice/program/verify.h"
 #include "sluice/program/virtual_clock.h"
 #include "tests/support/message_of.h"
 #include "tests/support/staged_models.h"
+#include "tests/support/toy_kernels.h"
 
 namespace sluice::program {
 namespace {

@@ -106,8 +106,7 @@ class Emitter {
     for (const OpId id : graph_.inputs()) {
       position.emplace(graph_.op(id).name, position.size());
     }
-    std::ranges::sort(
-        result_.feeds, {}, [&](const Stream& feed) { return position.at(feed.name); });
+    std::ranges::sort(result_.feeds, {}, [&](const Port& feed) { return position.at(feed.name); });
   }
 
   std::int32_t segmentOf(OpId id) const { return plan_.devices + plan_.of(id); }
@@ -155,10 +154,10 @@ class Emitter {
     BufferUse& use = result_.uses[from.index()];
     use = use == BufferUse::Local ? BufferUse::Sent : use;
     const BufferId to = newBuffer(op.name, type.bytes(), BufferUse::Received);
-    const ReductionKind kind = op.is(ops::kReplicaGather)       ? ReductionKind::Gather
-                               : op.is(ops::kReplicaSumScatter) ? ReductionKind::SumPart
-                                                                : ReductionKind::Sum;
-    result_.reductions.push_back({op.name, from, to, type, kind, graph_.type(op.inputs[0]), once});
+    const CollectiveKind kind = op.is(ops::kReplicaGather)       ? CollectiveKind::Gather
+                                : op.is(ops::kReplicaSumScatter) ? CollectiveKind::SumPart
+                                                                 : CollectiveKind::Sum;
+    result_.collectives.push_back({op.name, from, to, type, kind, graph_.type(op.inputs[0]), once});
     materials_[op.out()] = {{Layout::plain(), to}};
   }
 

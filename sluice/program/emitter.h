@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -55,12 +56,14 @@ struct Emitted {
   std::vector<Buffer> buffers;                  ///< offsets are set only for State
   std::vector<BufferUse> uses;
   std::vector<EmittedCall> calls;  ///< by segment, in time order
-  std::vector<Stream> feeds;
-  std::vector<Stream> drains;
+  std::vector<Port> feeds;
+  std::vector<Port> drains;
   std::vector<Constant> constants;
   std::vector<Transfer> transfers;
-  std::vector<Reduction> reductions;
+  std::vector<Collective> collectives;
   std::vector<StreamedVariable> streamed;
+  /// Buffers without an extra slot, with which other lanes could work before or after the kernels.
+  std::set<BufferId> withoutLookahead = {};
 };
 
 /// The graph to emit, and where its parts run.

@@ -108,13 +108,13 @@ class StagingPlan {
   StagingPlan(Program& program, const LowerOptions& options) : p_(program), options_(options) {}
 
   void make() {
-    for (Stream& feed : p_.feeds) {
+    for (Port& feed : p_.feeds) {
       const Buffer& buffer = p_.buffer(feed.buffer);
       stage(buffer.device,
             buffer.slotStride() * static_cast<std::size_t>(buffer.slots),
             feed.staging);
     }
-    for (Stream& drain : p_.drains) {
+    for (Port& drain : p_.drains) {
       stage(p_.buffer(drain.buffer).device, drain.type.bytes(), drain.staging);
     }
     for (Lane& lane : p_.lanes) {
@@ -217,7 +217,7 @@ Program planMemory(const Placed& placed, const Unplaced& unplaced, const LowerOp
   }
   program.constants = std::move(emitted.constants);
   program.transfers = emitted.transfers;
-  program.reductions = emitted.reductions;
+  program.collectives = emitted.collectives;
   round.write(program);
   fillSegments(program, emitted);
   limitOverlap(program, options.overlap);

@@ -261,7 +261,7 @@ class Lifetimes {
     } else if (round_.streams() && use != BufferUse::Remote && use != BufferUse::Constant &&
                use != BufferUse::Mirror) {
       return inStreams(b);
-    } else if (local && (!round_.isShared(b) || round_.isSerial(buffer.device))) {
+    } else if (local && (!round_.isShared(BufferId(b)) || round_.isSerial(buffer.device))) {
       lifetime = {extent.first, extent.last + 1, buffer.totalBytes()};
     } else if (local && extent.last < loopEnd_) {
       lifetime.end = loopEnd_;
@@ -276,24 +276,24 @@ class Lifetimes {
   schedule::Lifetime inStreams(std::size_t b) const {
     const Extent& extent = extents_[b];
     const Buffer& buffer = emitted_.buffers[b];
-    const auto [first, last] = round_.segmentsOf(b);
+    const auto [first, last] = round_.segmentsOf(BufferId(b));
     const schedule::Lifetime whole{0, end(), buffer.totalBytes()};
     if (first < 0) {
       return whole;
     }
-    const bool written = round_.isWrittenElsewhere(b);
-    const bool read = round_.isReadElsewhere(b);
+    const bool written = round_.isWrittenElsewhere(BufferId(b));
+    const bool read = round_.isReadElsewhere(BufferId(b));
     // What an exchange of the loop makes for the update alone is there before it.
     const bool update = extent.first >= loopEnd_ && isLate(first);
     if (!update && !round_.isGrouped(buffer.device)) {
-      const bool shared = written || read || round_.isShared(b);
+      const bool shared = written || read || round_.isShared(BufferId(b));
       return !shared ? schedule::Lifetime{extent.first, extent.last + 1, buffer.totalBytes()}
              : extent.last < loopEnd_ && !written && !read
                  ? schedule::Lifetime{0, loopEnd_, buffer.totalBytes()}
                  : whole;
     }
     schedule::Lifetime lifetime{extent.first, extent.last + 1, buffer.totalBytes()};
-    const bool spans = round_.spansTurns(b);
+    const bool spans = round_.spansTurns(BufferId(b));
     if (written || read || spans) {
       lifetime.begin = beginOf(first, spans);
       lifetime.end = endOf(last, spans);
@@ -308,7 +308,7 @@ class Lifetimes {
       if (round_.updates() == PhaseSchedule::Batch && isUpdate(first)) {
         lifetime.begin = std::min(lifetime.begin, beginOf(firstOfUpdate(first), spans));
       }
-      const std::int32_t arrival = round_.segmentAtArrival(b);
+      const std::int32_t arrival = round_.segmentAtArrival(BufferId(b));
       if (arrival >= 0 && arrival < first) {
         const std::int64_t then = beginOf(arrival, spans);
         lifetime.begin = lifetime.begin > used.begin ? then : std::min(lifetime.begin, then);
@@ -322,7 +322,7 @@ class Lifetimes {
       lifetime.end = endBehind(last, spans, buffer.device);
     }
     // Not before that, whatever the kernels do that made it: sums come one behind the other.
-    if (round_.isSummedBehindLoop(b) && lifetime.end >= used.end) {
+    if (round_.isSummedBehindLoop(BufferId(b)) && lifetime.end >= used.end) {
       lifetime.end = std::max(lifetime.end, loopEnd_);
     }
     const bool fromRoundBefore = lifetime.begin > used.begin;

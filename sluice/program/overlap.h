@@ -4,9 +4,11 @@
 
 #include <cstdint>
 
-#include "sluice/program/program.h"
+#pragma GCC visibility push(default)
 
 namespace sluice::program {
+
+struct Program;
 
 enum class OverlapMode : std::uint8_t {
   NoOverlap,                  ///< a device either computes or communicates with the host
@@ -23,3 +25,5 @@ struct OverlapPlan {
 void limitOverlap(Program& program, const OverlapPlan& plan);
 
 }  // namespace sluice::program
+
+#pragma GCC visibility pop

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "sluice/program/toy_kernels.h"
 #include "sluice/program/verify.h"
 #include "sluice/program/virtual_clock.h"
 #include "tests/support/staged_models.h"
+#include "tests/support/toy_kernels.h"
 
 namespace sluice::program {
 namespace {

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "sluice/program/program_text.h"
 #include "sluice/program/task_lists.h"
-#include "sluice/program/verify_parts.h"
 
 namespace sluice::program {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "sluice/program/barriers.h"
 #include "sluice/program/task_lists.h"
-#include "sluice/program/toy_program.h"
 #include "tests/support/staged_models.h"
+#include "tests/support/toy_program.h"
 
 namespace sluice::program {
 namespace {

@@ -24,7 +24,7 @@ std::string deviceText(const Buffer& buffer) {
   return buffer.isRemote() ? "remote memory" : fmt::format("device {}", buffer.device);
 }
 
-void printStream(Text out, const Program& program, std::string_view kind, const Stream& stream) {
+void printPort(Text out, const Program& program, std::string_view kind, const Port& stream) {
   const Buffer& buffer = program.buffer(stream.buffer);
   fmt::format_to(out,
                  "  {} \"{}\" {} at {}, {} slot{}",
@@ -115,16 +115,16 @@ void printExchanges(Text out, const Program& program) {
                    to.slots == 1 ? "" : "s",
                    transfer.oncePerRound ? ", once per round" : "");
   }
-  for (const Reduction& reduction : program.reductions) {
+  for (const Collective& collective : program.collectives) {
     fmt::format_to(out,
                    "  {} \"{}\" {} over replicas from {} to {} of device {}{}\n",
-                   name(reduction.kind),
-                   reduction.name,
-                   reduction.type.str(),
-                   placeText(program.buffer(reduction.from)),
-                   placeText(program.buffer(reduction.to)),
-                   program.buffer(reduction.to).device,
-                   reduction.oncePerRound ? "" : ", per micro-batch");
+                   name(collective.kind),
+                   collective.name,
+                   collective.type.str(),
+                   placeText(program.buffer(collective.from)),
+                   placeText(program.buffer(collective.to)),
+                   program.buffer(collective.to).device,
+                   collective.oncePerRound ? "" : ", per micro-batch");
   }
   for (std::size_t i = 0; program.barriers && i < program.barriers->groups.size(); ++i) {
     fmt::format_to(
@@ -161,7 +161,7 @@ std::string subjectName(const Program& program, const Task& task) {
     case TaskKind::Transfer:
       return program.transfers[subject].name;
     case TaskKind::Reduce:
-      return program.reductions[subject].name;
+      return program.collectives[subject].name;
     case TaskKind::Barrier:
       return std::to_string(subject);
     case TaskKind::Send:
@@ -177,7 +177,7 @@ std::string_view name(TaskKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-std::string_view name(ReductionKind kind) {
+std::string_view name(CollectiveKind kind) {
   static constexpr std::array<std::string_view, 3> kNames = {"reduce", "reduce part of", "gather"};
   return kNames[static_cast<std::size_t>(kind)];
 }
@@ -218,12 +218,12 @@ std::string print(const Program& program) {
                    formatBytes(program.remote.stateBytes),
                    formatBytes(program.remote.transientBytes));
   }
-  for (const Stream& feed : program.feeds) {
-    printStream(out, program, "input", feed);
+  for (const Port& feed : program.feeds) {
+    printPort(out, program, "input", feed);
     fmt::format_to(out, "\n");
   }
-  for (const Stream& drain : program.drains) {
-    printStream(out, program, "output", drain);
+  for (const Port& drain : program.drains) {
+    printPort(out, program, "output", drain);
     if (drain.rule.finalOnly) {
       fmt::format_to(out, ", the last of a step\n");
     } else {

@@ -80,7 +80,7 @@ struct DrainRule {
 };
 
 /// An input or output of the model.
-struct Stream {
+struct Port {
   std::string name;
   TensorType type;  ///< type of one micro-batch
   BufferId buffer;
@@ -106,21 +106,21 @@ struct Transfer {
   bool oncePerRound = false;  ///< a variable's mirror, or a value of the update
 };
 
-/// Every replica runs the reduction and reads the memory of all replicas. The elements are divided
+/// Every replica runs the collective and reads the memory of all replicas. The elements are divided
 /// into as many equal parts as there are replicas; the last parts are padded with zeros.
-enum class ReductionKind : std::uint8_t {
+enum class CollectiveKind : std::uint8_t {
   Sum,      ///< the whole sum, in replica order
   SumPart,  ///< the replica's own part of the sum
   Gather    ///< the whole value from the parts
 };
-std::string_view name(ReductionKind kind);
+std::string_view name(CollectiveKind kind);
 
-struct Reduction {
+struct Collective {
   std::string name;
   BufferId from;
   BufferId to;
   TensorType type;  ///< type of the result
-  ReductionKind kind = ReductionKind::Sum;
+  CollectiveKind kind = CollectiveKind::Sum;
   TensorType operand = {};
   bool oncePerRound = true;  ///< in the update; otherwise in every micro-batch
 };
@@ -204,11 +204,11 @@ struct Program {
   DevicePlan remote;  ///< what is kept in remote memory
   std::vector<Buffer> buffers;
   std::vector<Segment> segments;
-  std::vector<Stream> feeds;
-  std::vector<Stream> drains;
+  std::vector<Port> feeds;
+  std::vector<Port> drains;
   std::vector<Constant> constants;
   std::vector<Transfer> transfers;
-  std::vector<Reduction> reductions;
+  std::vector<Collective> collectives;
   std::vector<Message> messages;     ///< only in a part of a program (owners.h)
   std::optional<Barriers> barriers;  ///< none: tasks wait for events instead
   std::vector<Lane> lanes;

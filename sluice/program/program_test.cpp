@@ -10,11 +10,11 @@
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/shape_ops.h"
 #include "sluice/program/lower.h"
-#include "sluice/program/toy_program.h"
 #include "sluice/program/verify.h"
 #include "tests/support/message_of.h"
 #include "tests/support/small_models.h"
 #include "tests/support/tensor_types.h"
+#include "tests/support/toy_program.h"
 
 namespace sluice::program {
 namespace {

@@ -41,7 +41,7 @@ Round::Round(const Emitted& emitted,
   for (const BufferUse use : emitted.uses) {
     streams_ = streams_ || use == BufferUse::Remote;
   }
-  addNodes();
+  addActions();
   addTouches();
   setTimes(schedule);
   layLanes(schedule);
@@ -49,32 +49,32 @@ Round::Round(const Emitted& emitted,
   orderRemoteVariables();
 }
 
-void Round::addNodes() {
-  const auto instances = [&](Node& node) {
-    const auto count = static_cast<std::size_t>(node.once ? 1 : options_.microBatches);
-    node.task.assign(count, -1);
-    node.start.assign(count, 0);
-    node.end.assign(count, 0);
+void Round::addActions() {
+  const auto instances = [&](Action& action) {
+    const auto count = static_cast<std::size_t>(action.once ? 1 : options_.microBatches);
+    action.task.assign(count, -1);
+    action.start.assign(count, 0);
+    action.end.assign(count, 0);
   };
-  nodeOfSegment_.assign(emitted_.segments.size(), -1);
-  // Calls come segment by segment: the last node that touched a buffer is all there is to know.
-  std::vector<std::int32_t> lastReader(emitted_.buffers.size(), -1);
-  std::vector<std::int32_t> lastWriter(emitted_.buffers.size(), -1);
+  actionOfSegment_.assign(emitted_.segments.size(), ActionId());
+  // Calls come segment by segment: the last action that touched a buffer is all there is to know.
+  ById<BufferId, ActionId> lastReader(emitted_.buffers.size());
+  ById<BufferId, ActionId> lastWriter(emitted_.buffers.size());
   for (const EmittedCall& e : emitted_.calls) {
-    std::int32_t& index = nodeOfSegment_[static_cast<std::size_t>(e.segment)];
-    if (index < 0) {
-      index = static_cast<std::int32_t>(nodes_.size());
-      nodes_.push_back(
-          {.kind = TaskKind::Run,
-           .subject = e.segment,
-           .once = emitted_.segments[static_cast<std::size_t>(e.segment)].oncePerRound()});
+    const auto segment = static_cast<std::size_t>(e.segment);
+    ActionId& own = actionOfSegment_[segment];
+    if (!own.valid()) {
+      own = actions_.add({.kind = TaskKind::Run,
+                          .subject = e.segment,
+                          .once = emitted_.segments[segment].oncePerRound()});
     }
-    Node& node = nodes_[static_cast<std::size_t>(index)];
-    const auto add = [&](std::int32_t b, bool write) {
-      std::int32_t& last = (write ? lastWriter : lastReader)[static_cast<std::size_t>(b)];
-      if (last != index) {
-        last = index;
-        (write ? node.writes : node.reads).push_back(b);
+    Action& action = actions_[own];
+    const auto add = [&](std::int32_t number, bool write) {
+      const BufferId b(number);
+      ActionId& last = (write ? lastWriter : lastReader)[b];
+      if (last != own) {
+        last = own;
+        (write ? action.writes : action.reads).push_back(b);
       }
     };
     for (const std::int32_t b : e.call.inputs) {
@@ -87,55 +87,53 @@ void Round::addNodes() {
       add(e.call.scratch, true);
     }
   }
-  for (std::size_t i = 0; i < emitted_.feeds.size(); ++i) {
-    nodes_.push_back({.kind = TaskKind::Feed,
-                      .subject = static_cast<std::int32_t>(i),
-                      .writes = {emitted_.feeds[i].buffer.value}});
+  std::int32_t subject = 0;
+  for (const Port& feed : emitted_.feeds) {
+    actions_.add({.kind = TaskKind::Feed, .subject = subject++, .writes = {feed.buffer}});
   }
-  for (std::size_t i = 0; i < emitted_.transfers.size(); ++i) {
-    const Transfer& transfer = emitted_.transfers[i];
-    nodes_.push_back({.kind = TaskKind::Transfer,
-                      .subject = static_cast<std::int32_t>(i),
-                      .once = transfer.oncePerRound,
-                      .fetches = emitted_.buffers[transfer.from.index()].isRemote(),
-                      .flushes = emitted_.buffers[transfer.to.index()].isRemote(),
-                      .reads = {transfer.from.value},
-                      .writes = {transfer.to.value}});
+  subject = 0;
+  for (const Transfer& transfer : emitted_.transfers) {
+    actions_.add({.kind = TaskKind::Transfer,
+                  .subject = subject++,
+                  .once = transfer.oncePerRound,
+                  .fetches = bufferOf(transfer.from).isRemote(),
+                  .flushes = bufferOf(transfer.to).isRemote(),
+                  .reads = {transfer.from},
+                  .writes = {transfer.to}});
   }
-  for (std::size_t i = 0; i < emitted_.reductions.size(); ++i) {
-    nodes_.push_back({.kind = TaskKind::Reduce,
-                      .subject = static_cast<std::int32_t>(i),
-                      .once = emitted_.reductions[i].oncePerRound,
-                      .reads = {emitted_.reductions[i].from.value},
-                      .writes = {emitted_.reductions[i].to.value}});
+  subject = 0;
+  for (const Collective& collective : emitted_.collectives) {
+    actions_.add({.kind = TaskKind::Reduce,
+                  .subject = subject++,
+                  .once = collective.oncePerRound,
+                  .reads = {collective.from},
+                  .writes = {collective.to}});
   }
-  for (std::size_t i = 0; i < emitted_.drains.size(); ++i) {
-    nodes_.push_back({.kind = TaskKind::Drain,
-                      .subject = static_cast<std::int32_t>(i),
-                      .reads = {emitted_.drains[i].buffer.value}});
+  subject = 0;
+  for (const Port& drain : emitted_.drains) {
+    actions_.add({.kind = TaskKind::Drain, .subject = subject++, .reads = {drain.buffer}});
   }
-  for (Node& node : nodes_) {
-    instances(node);
+  for (Action& action : actions_) {
+    instances(action);
   }
 }
 
 void Round::addTouches() {
-  touches_.resize(emitted_.buffers.size());
-  for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    const auto node = static_cast<std::int32_t>(n);
-    for (const std::int32_t b : nodes_[n].writes) {
-      touches_[static_cast<std::size_t>(b)].writers.push_back(node);
+  touches_.assign(emitted_.buffers.size(), {});
+  for (const ActionId n : actions_.ids()) {
+    for (const BufferId b : actions_[n].writes) {
+      touches_[b].writers.push_back(n);
     }
-    for (const std::int32_t b : nodes_[n].reads) {
-      touches_[static_cast<std::size_t>(b)].readers.push_back(node);
+    for (const BufferId b : actions_[n].reads) {
+      touches_[b].readers.push_back(n);
     }
   }
 }
 
-bool Round::isShared(std::size_t buffer) const {
+bool Round::isShared(BufferId buffer) const {
   const Touch& touch = touches_[buffer];
-  const std::vector<std::int32_t>& any = touch.writers.empty() ? touch.readers : touch.writers;
-  const auto other = [&](std::int32_t node) { return node != any[0]; };
+  const std::vector<ActionId>& any = touch.writers.empty() ? touch.readers : touch.writers;
+  const auto other = [&](ActionId action) { return action != any[0]; };
   return std::ranges::any_of(touch.writers, other) || std::ranges::any_of(touch.readers, other);
 }
 
@@ -143,40 +141,40 @@ bool Round::isSerial(std::int32_t device) const {
   return serial_[static_cast<std::size_t>(device)];
 }
 
-Round::LoopNodes Round::loopNodes() const {
-  LoopNodes nodes;
+Round::LoopActions Round::loopActions() const {
+  LoopActions actions;
   for (std::size_t s = 0; s < emitted_.segments.size(); ++s) {
     const parallel::SegmentInfo& info = emitted_.segments[s];
-    if (!info.oncePerRound() && nodeOfSegment_[s] >= 0) {
-      nodes[{info.kind, info.stage}].push_back(nodeOfSegment_[s]);
+    if (!info.oncePerRound() && actionOfSegment_[s].valid()) {
+      actions[{info.kind, info.stage}].push_back(actionOfSegment_[s]);
     }
   }
-  return nodes;
+  return actions;
 }
 
 void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
-  const LoopNodes loop = loopNodes();
-  std::vector<std::int32_t> inLoop;
+  const LoopActions loop = loopActions();
+  std::vector<ActionId> inLoop;
   const parallel::SegmentInfo* last = nullptr;  // of the update
   std::int64_t turn = 0;
   for (std::size_t s = 0; s < emitted_.segments.size(); ++s) {
     const parallel::SegmentInfo& info = emitted_.segments[s];
-    const std::int32_t n = nodeOfSegment_[s];
-    if (n < 0) {
+    const ActionId n = actionOfSegment_[s];
+    if (!n.valid()) {
       continue;
     }
-    Node& node = nodes_[static_cast<std::size_t>(n)];
+    Action& action = actions_[n];
     if (info.inLoop) {
       inLoop.push_back(n);
     } else if (info.kind == SegmentKind::Pack) {
-      node.start = {kBeforePack + 1};
-      node.end = {kBeforePack + 2};
+      action.start = {kBeforePack + 1};
+      action.end = {kBeforePack + 2};
     } else if (info.kind == SegmentKind::Update) {
       // One behind the other, in the order of their parts and buckets.
       turn += last != nullptr && (last->part != info.part || last->bucket != info.bucket) ? 1 : 0;
       last = &info;
-      node.start = {makespan_ + 2 * turn + 1};
-      node.end = {node.start[0] + 1};
+      action.start = {makespan_ + 2 * turn + 1};
+      action.end = {action.start[0] + 1};
     }
   }
   for (const std::vector<schedule::Work>& device : schedule.devices) {
@@ -185,38 +183,41 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
       if (found == loop.end()) {
         continue;
       }
-      const auto parts = static_cast<std::int64_t>(found->second.size());
+      const std::int64_t parts = std::ssize(found->second);
+      const std::int64_t start = work.start * timeScale();
       const std::int64_t length = (work.end - work.start) * timeScale();
-      for (std::int64_t p = 0; p < parts; ++p) {
-        Node& node = nodes_[static_cast<std::size_t>(found->second[static_cast<std::size_t>(p)])];
-        const std::int64_t start = work.start * timeScale();
-        node.start[static_cast<std::size_t>(work.microBatch)] = start + length * p / parts;
-        node.end[static_cast<std::size_t>(work.microBatch)] = start + length * (p + 1) / parts;
+      std::int64_t part = 0;
+      for (const ActionId n : found->second) {
+        Action& action = actions_[n];
+        const std::size_t at = action.at(work.microBatch);
+        action.start[at] = start + length * part / parts;
+        action.end[at] = start + length * ++part / parts;
       }
     }
   }
   // Of a phase: when its loop begins, or has ended.
-  for (const std::int32_t n : inLoop) {
-    Node& node = nodes_[static_cast<std::size_t>(n)];
-    const parallel::SegmentInfo& info = emitted_.segments[static_cast<std::size_t>(node.subject)];
+  for (const ActionId n : inLoop) {
+    Action& action = actions_[n];
+    const parallel::SegmentInfo& info = segmentOf(action);
     const bool forward = info.kind == SegmentKind::Pack && info.part == 0;
     const auto found =
         loop.find({forward ? SegmentKind::Forward : SegmentKind::Backward, info.stage});
     if (found == loop.end() || (info.kind == SegmentKind::Update && info.bucket < 0)) {
-      node.start = {0};
+      action.start = {0};
     } else {
-      const Node& begin = nodes_[static_cast<std::size_t>(found->second.front())];
-      const Node& end = nodes_[static_cast<std::size_t>(found->second.back())];
-      node.start = {info.kind == SegmentKind::Pack ? begin.start.front() - 1 : end.end.back() + 1};
+      const Action& begin = actions_[found->second.front()];
+      const Action& end = actions_[found->second.back()];
+      action.start = {info.kind == SegmentKind::Pack ? begin.start.front() - 1
+                                                     : end.end.back() + 1};
     }
-    node.end = node.start;
+    action.end = action.start;
   }
 }
 
-std::int64_t Round::firstRead(const Node& feed, std::int32_t microBatch) const {
+std::int64_t Round::firstRead(const Action& feed, std::int32_t microBatch) const {
   std::int64_t time = makespan_;
-  for (const std::int32_t r : touches_[static_cast<std::size_t>(feed.writes[0])].readers) {
-    const Node& reader = nodes_[static_cast<std::size_t>(r)];
+  for (const ActionId r : touches_[feed.writes[0]].readers) {
+    const Action& reader = actions_[r];
     if (reader.kind == TaskKind::Run) {
       time = std::min(time, reader.start[reader.at(microBatch)]);
     }
@@ -224,29 +225,29 @@ std::int64_t Round::firstRead(const Node& feed, std::int32_t microBatch) const {
   return time;
 }
 
-std::int64_t Round::firstUse(const Node& fetch, std::int32_t microBatch) const {
+std::int64_t Round::firstUse(const Action& fetch, std::int32_t microBatch) const {
   std::int64_t time = std::numeric_limits<std::int64_t>::max();
-  for (const std::int32_t n : kernelsOf(static_cast<std::size_t>(fetch.writes[0]))) {
-    const Node& kernels = nodes_[static_cast<std::size_t>(n)];
+  for (const ActionId n : kernelsOf(fetch.writes[0])) {
+    const Action& kernels = actions_[n];
     time =
         std::min(time, fetch.once ? kernels.start.front() : kernels.start[kernels.at(microBatch)]);
   }
   return time;
 }
 
-std::int64_t Round::lastWrite(const Node& copy, std::int32_t microBatch) const {
-  const auto buffer = static_cast<std::size_t>(copy.reads[0]);
-  if (copy.kind == TaskKind::Transfer && emitted_.uses[buffer] == BufferUse::State) {
+std::int64_t Round::lastWrite(const Action& copy, std::int32_t microBatch) const {
+  const BufferId buffer = copy.reads[0];
+  if (copy.kind == TaskKind::Transfer && useOf(buffer) == BufferUse::State) {
     return kBeforePack;  // a variable as it is when the round begins
   }
   std::int64_t time = kBeforePack;
   const bool sumsOnce = copy.kind == TaskKind::Reduce && copy.once;
-  if (sumsOnce && streams_ && !kernelsOf(static_cast<std::size_t>(copy.writes[0])).empty()) {
+  if (sumsOnce && streams_ && !kernelsOf(copy.writes[0]).empty()) {
     // In the turn of the kernels that read it: what they need is there only then.
     time = std::max(time, firstUse(copy, microBatch));
   }
-  for (const std::int32_t w : touches_[buffer].writers) {
-    const Node& writer = nodes_[static_cast<std::size_t>(w)];
+  for (const ActionId w : touches_[buffer].writers) {
+    const Action& writer = actions_[w];
     if (sumsOnce && !phases_) {
       time = std::max(time, makespan_);
     }
@@ -260,14 +261,14 @@ void Round::setTimes(const schedule::PipelineSchedule& schedule) {
   // Feeds and fetches come just before their first reader, copies and drains right behind their
   // writer, which may be a copy itself.
   const auto set = [&](TaskKind kind, bool flushes) {
-    for (Node& node : nodes_) {
-      for (std::size_t i = 0; node.kind == kind && node.flushes == flushes && i < node.start.size();
-           ++i) {
-        const auto m = static_cast<std::int32_t>(i);
-        node.start[i] = kind == TaskKind::Feed ? firstRead(node, m)
-                        : node.fetches         ? firstUse(node, m)
-                                               : lastWrite(node, m);
-        node.end[i] = node.start[i];
+    for (Action& action : actions_) {
+      const bool isNext = action.kind == kind && action.flushes == flushes;
+      for (std::int32_t m = 0; isNext && m < action.instances(); ++m) {
+        const std::size_t i = action.at(m);
+        action.start[i] = kind == TaskKind::Feed ? firstRead(action, m)
+                          : action.fetches       ? firstUse(action, m)
+                                                 : lastWrite(action, m);
+        action.end[i] = action.start[i];
       }
     }
   };
@@ -288,18 +289,17 @@ std::int32_t Round::laneOf(std::int32_t device, LaneKind kind, std::int32_t peer
   return found->second;
 }
 
-void Round::append(std::int32_t node, std::int32_t instance) {
-  Node& n = nodes_[static_cast<std::size_t>(node)];
-  std::vector<std::pair<std::int32_t, std::int32_t>>& lane =
-      order_[static_cast<std::size_t>(n.lane)];
-  n.task[static_cast<std::size_t>(instance)] = static_cast<std::int32_t>(lane.size());
-  lane.emplace_back(node, instance);
+void Round::append(ActionId id, std::int32_t instance) {
+  Action& action = actions_[id];
+  std::vector<Instance>& lane = order_[static_cast<std::size_t>(action.lane)];
+  action.task[action.at(instance)] = static_cast<std::int32_t>(lane.size());
+  lane.push_back({id, instance});
 }
 
-std::int32_t Round::laneFor(const Node& node) {
-  const auto subject = static_cast<std::size_t>(node.subject);
-  const auto deviceOf = [&](BufferId id) { return emitted_.buffers[id.index()].device; };
-  switch (node.kind) {
+std::int32_t Round::laneFor(const Action& action) {
+  const auto subject = static_cast<std::size_t>(action.subject);
+  const auto deviceOf = [&](BufferId id) { return bufferOf(id).device; };
+  switch (action.kind) {
     case TaskKind::Run:
       return laneOf(emitted_.segments[subject].device, LaneKind::Compute);
     case TaskKind::Feed:
@@ -307,7 +307,7 @@ std::int32_t Round::laneFor(const Node& node) {
     case TaskKind::Drain:
       return laneOf(deviceOf(emitted_.drains[subject].buffer), LaneKind::Store);
     case TaskKind::Reduce: {
-      const std::int32_t device = deviceOf(emitted_.reductions[subject].to);
+      const std::int32_t device = deviceOf(emitted_.collectives[subject].to);
       return laneOf(device, LaneKind::Exchange, device);
     }
     case TaskKind::Transfer:
@@ -319,10 +319,10 @@ std::int32_t Round::laneFor(const Node& node) {
   const std::int32_t from = deviceOf(emitted_.transfers[subject].from);
   const std::int32_t to = deviceOf(emitted_.transfers[subject].to);
   // What comes with every micro-batch is small and urgent; it does not queue behind the rest.
-  const std::int32_t way = node.once ? 0 : 1;
-  return node.fetches   ? laneOf(to, LaneKind::Fetch, way)
-         : node.flushes ? laneOf(from, LaneKind::Flush, way)
-                        : laneOf(to, LaneKind::Exchange, from);
+  const std::int32_t way = action.once ? 0 : 1;
+  return action.fetches   ? laneOf(to, LaneKind::Fetch, way)
+         : action.flushes ? laneOf(from, LaneKind::Flush, way)
+                          : laneOf(to, LaneKind::Exchange, from);
 }
 
 void Round::layLanes(const schedule::PipelineSchedule& schedule) {
@@ -335,21 +335,20 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
     laneOf(d, LaneKind::Compute);
     laneOf(d, LaneKind::Store);
   }
-  using Entry = std::tuple<std::int64_t, std::int32_t, std::int32_t>;
-  std::vector<Entry> entries;  // start, instance, node
-  for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    Node& node = nodes_[n];
-    node.lane = laneFor(node);
-    const bool byTime = node.kind != TaskKind::Run && !node.fetches && !node.flushes;
-    for (std::size_t i = 0; byTime && i < node.start.size(); ++i) {
-      entries.emplace_back(
-          node.start[i], static_cast<std::int32_t>(i), static_cast<std::int32_t>(n));
+  using Entry = std::tuple<std::int64_t, std::int32_t, ActionId>;
+  std::vector<Entry> entries;  // start, instance, action
+  for (const ActionId n : actions_.ids()) {
+    Action& action = actions_[n];
+    action.lane = laneFor(action);
+    const bool byTime = action.kind != TaskKind::Run && !action.fetches && !action.flushes;
+    for (std::int32_t i = 0; byTime && i < action.instances(); ++i) {
+      entries.emplace_back(action.start[action.at(i)], i, n);
     }
   }
   std::ranges::sort(entries);
   layKernels(schedule, static_cast<std::size_t>(devices));
-  for (const auto& [start, instance, node] : entries) {
-    append(node, instance);
+  for (const auto& [start, instance, action] : entries) {
+    append(action, instance);
   }
   layRemoteLanes();
   findGroups();
@@ -358,20 +357,19 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
 /// The kernels of a device: by its schedule, and what runs once per round before the first run of a
 /// segment that comes behind it.
 void Round::layKernels(const schedule::PipelineSchedule& schedule, std::size_t devices) {
-  std::vector<std::vector<std::int32_t>> once(devices);
-  const LoopNodes loop = loopNodes();
+  std::vector<std::vector<ActionId>> once(devices);
+  const LoopActions loop = loopActions();
   for (std::size_t s = 0; s < emitted_.segments.size(); ++s) {
     const parallel::SegmentInfo& info = emitted_.segments[s];
-    if (info.oncePerRound() && nodeOfSegment_[s] >= 0) {
-      once[static_cast<std::size_t>(info.device)].push_back(nodeOfSegment_[s]);
+    if (info.oncePerRound() && actionOfSegment_[s].valid()) {
+      once[static_cast<std::size_t>(info.device)].push_back(actionOfSegment_[s]);
     }
   }
   serial_.assign(devices, true);
   for (std::size_t d = 0; d < devices; ++d) {
     std::size_t nextOnce = 0;
     const auto appendOnceBefore = [&](std::int32_t segment) {
-      while (nextOnce < once[d].size() &&
-             nodes_[static_cast<std::size_t>(once[d][nextOnce])].subject < segment) {
+      while (nextOnce < once[d].size() && actions_[once[d][nextOnce]].subject < segment) {
         append(once[d][nextOnce++], 0);
       }
     };
@@ -382,8 +380,8 @@ void Round::layKernels(const schedule::PipelineSchedule& schedule, std::size_t d
       if (found == loop.end()) {
         continue;
       }
-      for (const std::int32_t n : found->second) {
-        const std::int32_t segment = nodes_[static_cast<std::size_t>(n)].subject;
+      for (const ActionId n : found->second) {
+        const std::int32_t segment = actions_[n].subject;
         appendOnceBefore(segment);
         append(n, work.microBatch);
         const std::pair<std::int32_t, std::int32_t> now{work.microBatch, segment};

@@ -1,4 +1,4 @@
-// One round as nodes and lanes, before it becomes tasks. A node is work that runs once per
+// One round as actions and lanes, before it becomes tasks. An action is work that runs once per
 // micro-batch (a segment, a feed, a drain, a transfer) or once per round; each of its instances has
 // a planned time and a position in its lane. The writers and readers of each buffer determine the
 // depth of every ring and the waits of every task. Private to the program module.
@@ -17,29 +17,32 @@
 
 namespace sluice::program {
 
-struct Node {
+using ActionId = Id<struct ActionTag>;
+
+struct Action {
   TaskKind kind = TaskKind::Run;
   std::int32_t subject = 0;  ///< as in Task
   bool once = false;         ///< once per round
   bool fetches = false;      ///< a transfer from remote memory
   bool flushes = false;      ///< a transfer to it
   std::int32_t lane = -1;
-  std::vector<std::int32_t> reads;  ///< buffers
-  std::vector<std::int32_t> writes;
+  std::vector<BufferId> reads;  ///< buffers
+  std::vector<BufferId> writes;
   // By instance: one per micro-batch, or only one.
   std::vector<std::int32_t> task;  ///< position in the lane
   std::vector<std::int64_t> start;
   std::vector<std::int64_t> end;
 
+  std::int32_t instances() const { return static_cast<std::int32_t>(task.size()); }
   std::size_t at(std::int32_t microBatch) const {
     return once ? 0 : static_cast<std::size_t>(microBatch);
   }
 };
 
-/// The nodes that touch a buffer. Transient buffers have one writer; a variable may have several.
+/// The actions that touch a buffer. Transient buffers have one writer; a variable may have several.
 struct Touch {
-  std::vector<std::int32_t> writers;  ///< nodes
-  std::vector<std::int32_t> readers;
+  std::vector<ActionId> writers;  ///< actions
+  std::vector<ActionId> readers;
 };
 
 struct RoundOptions {
@@ -60,8 +63,8 @@ class Round {
 
   /// The number of slots that each buffer needs so that the planned run never waits for memory.
   std::vector<std::int32_t> ringDepths() const;
-  /// Whether more than one node touches the buffer.
-  bool isShared(std::size_t buffer) const;
+  /// Whether more than one action touches the buffer.
+  bool isShared(BufferId buffer) const;
   /// Whether the device's kernels finish a micro-batch before they begin the next.
   bool isSerial(std::int32_t device) const;
   bool overlaps() const { return options_.overlaps; }
@@ -78,26 +81,34 @@ class Round {
   }
   /// Whether the buffer keeps data for several turns of a group: it is written once and used by
   /// every micro-batch, or it is used in several groups, or it has a slot for a later micro-batch.
-  bool spansTurns(std::size_t buffer) const;
+  bool spansTurns(BufferId buffer) const;
   /// The segment of its device that runs, or runs next, when another device or the host first
   /// writes the buffer; -1 if neither does.
-  std::int32_t segmentAtArrival(std::size_t buffer) const;
+  std::int32_t segmentAtArrival(BufferId buffer) const;
   /// The first and the last segment whose kernels use the buffer; -1 if there is none.
-  std::pair<std::int32_t, std::int32_t> segmentsOf(std::size_t buffer) const;
+  std::pair<std::int32_t, std::int32_t> segmentsOf(BufferId buffer) const;
   /// Whether a lane other than that of the device's kernels writes (or reads) the buffer.
-  bool isWrittenElsewhere(std::size_t buffer) const;
-  bool isReadElsewhere(std::size_t buffer) const;
+  bool isWrittenElsewhere(BufferId buffer) const;
+  bool isReadElsewhere(BufferId buffer) const;
   /// Whether a sum over replicas reads it after the loop has ended.
-  bool isSummedBehindLoop(std::size_t buffer) const;
+  bool isSummedBehindLoop(BufferId buffer) const;
 
   /// Fills lanes, tasks, waits and slots. Segments without calls have no tasks.
   void write(Program& program) const;
 
  private:
-  /// Another node that uses the same bytes, for another buffer, before this node does: buffers
+  /// An action for one micro-batch.
+  struct Instance {
+    ActionId action;
+    std::int32_t number = 0;  ///< the micro-batch, 0 for what runs once
+
+    bool operator==(const Instance&) const = default;
+  };
+
+  /// Another action that uses the same bytes, for another buffer, before this action does: buffers
   /// share memory over the course of a round.
   struct MemoryRule {
-    std::int32_t node = -1;
+    ActionId action;
     bool earlier = false;    ///< earlier in the same round; otherwise in the round before
     bool alternate = false;  ///< both have one turn per micro-batch
   };
@@ -105,72 +116,78 @@ class Round {
   /// The factor by which planned times are stretched. Under phases this makes room between them for
   /// work that runs once between two phases, and inside them for the parts of a pass.
   std::int64_t timeScale() const { return (phases_ ? 4 : 1) * mostParts_; }
-  /// For each pass of a stage, its segments as nodes, in the order of their parts.
-  using LoopNodes =
-      std::map<std::pair<parallel::SegmentKind, std::int32_t>, std::vector<std::int32_t>>;
-  LoopNodes loopNodes() const;
-  void addNodes();
+  /// For each pass of a stage, its segments as actions, in the order of their parts.
+  using LoopActions =
+      std::map<std::pair<parallel::SegmentKind, std::int32_t>, std::vector<ActionId>>;
+  LoopActions loopActions() const;
+  const Buffer& bufferOf(BufferId id) const { return emitted_.buffers[id.index()]; }
+  BufferUse useOf(BufferId id) const { return emitted_.uses[id.index()]; }
+  /// What an action of kind Run runs.
+  const parallel::SegmentInfo& segmentOf(const Action& action) const {
+    return emitted_.segments[static_cast<std::size_t>(action.subject)];
+  }
+  void addActions();
   void addTouches();
   void setTimes(const schedule::PipelineSchedule& schedule);
   void setRunTimes(const schedule::PipelineSchedule& schedule);
-  std::int64_t firstRead(const Node& feed, std::int32_t microBatch) const;
-  std::int64_t firstUse(const Node& fetch, std::int32_t microBatch) const;
-  std::int64_t lastWrite(const Node& copy, std::int32_t microBatch) const;
+  std::int64_t firstRead(const Action& feed, std::int32_t microBatch) const;
+  std::int64_t firstUse(const Action& fetch, std::int32_t microBatch) const;
+  std::int64_t lastWrite(const Action& copy, std::int32_t microBatch) const;
   void layLanes(const schedule::PipelineSchedule& schedule);
   void layKernels(const schedule::PipelineSchedule& schedule, std::size_t devices);
-  std::int32_t laneFor(const Node& node);
+  std::int32_t laneFor(const Action& action);
   void findGroups();
   void layRemoteLanes();
-  std::int32_t placeAmongKernels(const Node& node, std::int32_t microBatch) const;
+  std::int32_t placeAmongKernels(const Action& action, std::int32_t microBatch) const;
   void findEnds();
   std::int32_t laneOf(std::int32_t device, LaneKind kind, std::int32_t peer = -1);
-  void append(std::int32_t node, std::int32_t instance);
-  std::int32_t depthOf(std::size_t buffer) const;
-  void addWaits(const Node& node, std::int32_t microBatch, std::vector<Wait>& waits) const;
-  void waitForSlot(const Node& node,
-                   const Node& reader,
+  void append(ActionId id, std::int32_t instance);
+  std::int32_t depthOf(BufferId buffer) const;
+  void addWaits(const Action& action, std::int32_t microBatch, std::vector<Wait>& waits) const;
+  void waitForSlot(const Action& action,
+                   const Action& reader,
                    std::int32_t slots,
                    std::int32_t microBatch,
                    std::vector<Wait>& waits) const;
   // For programs that stream (round_streams.cpp).
   void orderRemoteVariables();
-  bool isStreamed(std::size_t buffer) const;
-  void addStreamWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits) const;
-  void addWindowWaits(const Node& node,
-                      std::size_t window,
+  bool isStreamed(BufferId buffer) const;
+  void addStreamWaits(const Action& action, std::int32_t m, std::vector<Wait>& waits) const;
+  void addWindowWaits(const Action& action,
+                      BufferId window,
                       std::int32_t m,
                       std::vector<Wait>& waits) const;
-  void addRemoteWaits(const Node& node,
-                      std::size_t variable,
+  void addRemoteWaits(const Action& action,
+                      BufferId variable,
                       std::int32_t m,
                       std::vector<Wait>& waits) const;
-  std::vector<std::vector<MemoryRule>> memoryRules() const;
-  void addMemoryWaits(const Node& node,
+  ById<ActionId, std::vector<MemoryRule>> memoryRules() const;
+  void addMemoryWaits(const Action& action,
                       std::span<const MemoryRule> rules,
                       std::int32_t m,
                       std::vector<Wait>& waits) const;
-  Wait sameTurn(const Node& node, const Node& other, std::int32_t m) const;
-  Wait turnBefore(const Node& node, const Node& other, std::int32_t m) const;
-  std::int32_t firstToucher(std::size_t buffer) const;
-  bool isOwnKernel(std::size_t buffer, std::int32_t node) const;
-  std::vector<std::int32_t> kernelsOf(std::size_t buffer) const;
+  Wait sameTurn(const Action& action, const Action& other, std::int32_t m) const;
+  Wait turnBefore(const Action& action, const Action& other, std::int32_t m) const;
+  ActionId firstToucher(BufferId buffer) const;
+  bool isOwnKernel(BufferId buffer, ActionId action) const;
+  std::vector<ActionId> kernelsOf(BufferId buffer) const;
 
-  std::vector<std::vector<BufferId>> ringsOfNodes() const;
-  void waitForMicroBatchBefore(const Node& node,
+  ById<ActionId, std::vector<BufferId>> ringsOfActions() const;
+  void waitForMicroBatchBefore(const Action& action,
                                std::int32_t microBatch,
                                std::vector<Wait>& waits) const;
 
   const Emitted& emitted_;
   RoundOptions options_;
   std::int64_t makespan_ = 0;
-  std::vector<Node> nodes_;
-  std::vector<std::int32_t> nodeOfSegment_;                                // -1: without calls
-  std::vector<Touch> touches_;                                             // by buffer
-  std::vector<Lane> lanes_;                                                // without tasks
-  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> order_;  // node, instance
+  ById<ActionId, Action> actions_;
+  std::vector<ActionId> actionOfSegment_;  // none: without calls
+  ById<BufferId, Touch> touches_;
+  std::vector<Lane> lanes_;                   // without tasks
+  std::vector<std::vector<Instance>> order_;  // by lane
   std::map<std::tuple<std::int32_t, LaneKind, std::int32_t>, std::int32_t> laneIndex_;
-  std::vector<std::int32_t> firstRun_;  // by micro-batch: the node that begins it (or ends it)
-  std::vector<std::int32_t> lastRun_;
+  std::vector<ActionId> firstRun_;  // by micro-batch: the action that begins it (or ends it)
+  std::vector<ActionId> lastRun_;
   std::vector<bool> serial_;         // by device
   std::vector<std::int32_t> group_;  // by segment; -1: without calls
   std::vector<bool> grouped_;        // by device
@@ -178,7 +195,7 @@ class Round {
   bool phases_ = false;              // once-per-round work runs inside the loop
   std::int64_t mostParts_ = 1;       // of a pass of a stage
   // For each buffer of a remote variable: its transfers in the order of a round.
-  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> remoteOrder_;
+  ById<BufferId, std::vector<Instance>> remoteOrder_;
 };
 
 }  // namespace sluice::program

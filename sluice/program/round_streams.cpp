@@ -10,14 +10,21 @@
 #include <tuple>
 
 #include "sluice/program/round.h"
-#include "sluice/program/verify_parts.h"
 
 namespace sluice::program {
+namespace {
 
-bool Round::isStreamed(std::size_t buffer) const {
-  return emitted_.uses[buffer] == BufferUse::Window ||
-         (emitted_.uses[buffer] == BufferUse::Remote &&
-          emitted_.buffers[buffer].region == Region::State);
+/// Whether bytes of any slot of one are bytes of a slot of the other.
+bool shareMemory(const Buffer& a, const Buffer& b) {
+  return a.device == b.device && a.region == b.region && a.offset < b.offset + b.totalBytes() &&
+         b.offset < a.offset + a.totalBytes();
+}
+
+}  // namespace
+
+bool Round::isStreamed(BufferId buffer) const {
+  return useOf(buffer) == BufferUse::Window ||
+         (useOf(buffer) == BufferUse::Remote && bufferOf(buffer).region == Region::State);
 }
 
 void Round::findGroups() {
@@ -36,7 +43,7 @@ void Round::findGroups() {
     std::vector<Span> spans;  // in the order of their first run
     std::map<std::int32_t, std::size_t> known;
     for (std::size_t i = 0; i < order_[l].size(); ++i) {
-      const std::int32_t segment = nodes_[static_cast<std::size_t>(order_[l][i].first)].subject;
+      const std::int32_t segment = actions_[order_[l][i].action].subject;
       const auto [at, isNew] = known.emplace(segment, spans.size());
       if (isNew) {
         spans.push_back({segment, i, i});
@@ -57,7 +64,7 @@ void Round::findGroups() {
     std::int32_t group = -1;
     std::pair<std::int32_t, std::int32_t> last;
     for (const auto& [n, instance] : order_[l]) {
-      const std::int32_t segment = nodes_[static_cast<std::size_t>(n)].subject;
+      const std::int32_t segment = actions_[n].subject;
       const std::pair<std::int32_t, std::int32_t> now{instance, segment};
       const std::int32_t own = group_[static_cast<std::size_t>(segment)];
       ordered = ordered && (own != group || last < now);
@@ -70,117 +77,112 @@ void Round::findGroups() {
 
 /// Where in its device's lane of kernels a fetch or flush belongs: at the first one that uses what
 /// it brings, or at the last one that writes what it saves.
-std::int32_t Round::placeAmongKernels(const Node& node, std::int32_t microBatch) const {
-  const auto buffer = static_cast<std::size_t>(node.fetches ? node.writes[0] : node.reads[0]);
-  const std::vector<std::int32_t>& writers = touches_[buffer].writers;
+std::int32_t Round::placeAmongKernels(const Action& action, std::int32_t microBatch) const {
+  const BufferId buffer = action.fetches ? action.writes[0] : action.reads[0];
+  const std::vector<ActionId>& writers = touches_[buffer].writers;
   std::int32_t first = std::numeric_limits<std::int32_t>::max();
   std::int32_t lastWrite = -1;
-  for (const std::int32_t n : kernelsOf(buffer)) {
-    const Node& kernels = nodes_[static_cast<std::size_t>(n)];
+  for (const ActionId n : kernelsOf(buffer)) {
+    const Action& kernels = actions_[n];
     const std::size_t at = kernels.at(microBatch);
-    first = std::min(first, node.once ? kernels.task.front() : kernels.task[at]);
+    first = std::min(first, action.once ? kernels.task.front() : kernels.task[at]);
     if (std::ranges::find(writers, n) != writers.end()) {
-      lastWrite = std::max(lastWrite, node.once ? kernels.task.back() : kernels.task[at]);
+      lastWrite = std::max(lastWrite, action.once ? kernels.task.back() : kernels.task[at]);
     }
   }
-  return node.flushes && lastWrite >= 0 ? lastWrite : first;
+  return action.flushes && lastWrite >= 0 ? lastWrite : first;
 }
 
 /// Planned times do not tell apart what runs once in between; the order of the kernels does.
 void Round::layRemoteLanes() {
-  std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>> entries;  // place, micro-batch
-  for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    const Node& node = nodes_[n];
-    for (std::size_t i = 0; (node.fetches || node.flushes) && i < node.task.size(); ++i) {
-      const auto instance = static_cast<std::int32_t>(i);
-      entries.emplace_back(
-          placeAmongKernels(node, instance), instance, static_cast<std::int32_t>(n));
+  std::vector<std::tuple<std::int32_t, std::int32_t, ActionId>> entries;  // place, micro-batch
+  for (const ActionId n : actions_.ids()) {
+    const Action& action = actions_[n];
+    for (std::int32_t i = 0; (action.fetches || action.flushes) && i < action.instances(); ++i) {
+      entries.emplace_back(placeAmongKernels(action, i), i, n);
     }
   }
   std::ranges::sort(entries);
-  for (const auto& [place, instance, node] : entries) {
-    append(node, instance);
+  for (const auto& [place, instance, action] : entries) {
+    append(action, instance);
   }
 }
 
-bool Round::isOwnKernel(std::size_t buffer, std::int32_t node) const {
-  const Node& n = nodes_[static_cast<std::size_t>(node)];
-  return n.kind == TaskKind::Run && emitted_.segments[static_cast<std::size_t>(n.subject)].device ==
-                                        emitted_.buffers[buffer].device;
+bool Round::isOwnKernel(BufferId buffer, ActionId action) const {
+  const Action& n = actions_[action];
+  return n.kind == TaskKind::Run && segmentOf(n).device == bufferOf(buffer).device;
 }
 
 /// The kernels of its device that use the buffer, and those that it depends on over a sum over
 /// replicas: of the update, who reads the sum, for the operand is needed until then; of the loop,
 /// who makes the operand, for the result has its place from then on.
-std::vector<std::int32_t> Round::kernelsOf(std::size_t buffer) const {
-  std::vector<std::int32_t> kernels;
-  const auto addOwn = [&](std::int32_t of, const std::vector<std::int32_t> Touch::*list) {
-    const auto other = static_cast<std::size_t>(of);
-    std::ranges::copy_if(touches_[other].*list, std::back_inserter(kernels), [&](std::int32_t n) {
-      return isOwnKernel(other, n);
+std::vector<ActionId> Round::kernelsOf(BufferId buffer) const {
+  std::vector<ActionId> kernels;
+  const auto addOwn = [&](BufferId of, const std::vector<ActionId> Touch::*list) {
+    std::ranges::copy_if(touches_[of].*list, std::back_inserter(kernels), [&](ActionId n) {
+      return isOwnKernel(of, n);
     });
   };
-  const auto self = static_cast<std::int32_t>(buffer);
-  addOwn(self, &Touch::readers);
-  addOwn(self, &Touch::writers);
-  for (const std::int32_t r : touches_[buffer].readers) {
-    const Node& node = nodes_[static_cast<std::size_t>(r)];
-    if (node.kind == TaskKind::Reduce && node.once) {
-      addOwn(node.writes[0], &Touch::readers);
+  addOwn(buffer, &Touch::readers);
+  addOwn(buffer, &Touch::writers);
+  for (const ActionId r : touches_[buffer].readers) {
+    const Action& action = actions_[r];
+    if (action.kind == TaskKind::Reduce && action.once) {
+      addOwn(action.writes[0], &Touch::readers);
     }
   }
-  for (const std::int32_t w : touches_[buffer].writers) {
-    const Node& node = nodes_[static_cast<std::size_t>(w)];
-    if (node.kind == TaskKind::Reduce && !node.once) {
-      addOwn(node.reads[0], &Touch::writers);
+  for (const ActionId w : touches_[buffer].writers) {
+    const Action& action = actions_[w];
+    if (action.kind == TaskKind::Reduce && !action.once) {
+      addOwn(action.reads[0], &Touch::writers);
     }
   }
   return kernels;
 }
 
-bool Round::isWrittenElsewhere(std::size_t buffer) const {
+bool Round::isWrittenElsewhere(BufferId buffer) const {
   return std::ranges::any_of(touches_[buffer].writers,
-                             [&](std::int32_t node) { return !isOwnKernel(buffer, node); });
+                             [&](ActionId action) { return !isOwnKernel(buffer, action); });
 }
 
-bool Round::isReadElsewhere(std::size_t buffer) const {
+bool Round::isReadElsewhere(BufferId buffer) const {
   return std::ranges::any_of(touches_[buffer].readers,
-                             [&](std::int32_t node) { return !isOwnKernel(buffer, node); });
+                             [&](ActionId action) { return !isOwnKernel(buffer, action); });
 }
 
-bool Round::isSummedBehindLoop(std::size_t buffer) const {
-  return !phases_ && std::ranges::any_of(touches_[buffer].readers, [&](std::int32_t n) {
-    const Node& node = nodes_[static_cast<std::size_t>(n)];
-    return node.kind == TaskKind::Reduce && node.once;
+bool Round::isSummedBehindLoop(BufferId buffer) const {
+  return !phases_ && std::ranges::any_of(touches_[buffer].readers, [&](ActionId n) {
+    const Action& action = actions_[n];
+    return action.kind == TaskKind::Reduce && action.once;
   });
 }
 
-std::pair<std::int32_t, std::int32_t> Round::segmentsOf(std::size_t buffer) const {
+std::pair<std::int32_t, std::int32_t> Round::segmentsOf(BufferId buffer) const {
   std::pair<std::int32_t, std::int32_t> found{-1, -1};
-  for (const std::int32_t n : kernelsOf(buffer)) {
-    const std::int32_t segment = nodes_[static_cast<std::size_t>(n)].subject;
+  for (const ActionId n : kernelsOf(buffer)) {
+    const std::int32_t segment = actions_[n].subject;
     found.first = found.first < 0 ? segment : std::min(found.first, segment);
     found.second = std::max(found.second, segment);
   }
   return found;
 }
 
-std::int32_t Round::segmentAtArrival(std::size_t buffer) const {
+std::int32_t Round::segmentAtArrival(BufferId buffer) const {
   std::optional<std::int64_t> arrival;
-  for (const std::int32_t w : touches_[buffer].writers) {
-    const Node& writer = nodes_[static_cast<std::size_t>(w)];
+  for (const ActionId w : touches_[buffer].writers) {
+    const Action& writer = actions_[w];
     if (!isOwnKernel(buffer, w) && !writer.fetches) {
       arrival = std::min(arrival.value_or(writer.start.front()), writer.start.front());
     }
   }
   const std::int32_t group = groupOf(segmentsOf(buffer).first);
-  for (std::size_t s = 0; arrival && s < nodeOfSegment_.size(); ++s) {
-    const std::int32_t n = nodeOfSegment_[s];
-    if (n < 0 || emitted_.segments[s].device != emitted_.buffers[buffer].device) {
+  for (std::size_t s = 0; arrival && s < actionOfSegment_.size(); ++s) {
+    const ActionId n = actionOfSegment_[s];
+    if (!n.valid() || emitted_.segments[s].device != bufferOf(buffer).device) {
       continue;
     }
     // Of segments that take turns with its reader the first turn counts.
-    const Node& kernels = nodes_[static_cast<std::size_t>(n)];
+    const Action& kernels = actions_[n];
     const bool turns = groupOf(static_cast<std::int32_t>(s)) == group;
     if ((turns ? kernels.end.front() : kernels.end.back()) > *arrival) {
       return static_cast<std::int32_t>(s);
@@ -189,74 +191,73 @@ std::int32_t Round::segmentAtArrival(std::size_t buffer) const {
   return -1;
 }
 
-bool Round::spansTurns(std::size_t buffer) const {
+bool Round::spansTurns(BufferId buffer) const {
   const auto [first, last] = segmentsOf(buffer);
   bool once = false;
   bool perMicroBatch = false;
   const Touch& touch = touches_[buffer];
-  for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
-    for (const std::int32_t n : *list) {
-      (nodes_[static_cast<std::size_t>(n)].once ? once : perMicroBatch) = true;
+  for (const std::vector<ActionId>* list : {&touch.readers, &touch.writers}) {
+    for (const ActionId n : *list) {
+      (actions_[n].once ? once : perMicroBatch) = true;
     }
   }
-  return (once && perMicroBatch) || groupOf(first) != groupOf(last) ||
-         emitted_.buffers[buffer].slots > 1;
+  return (once && perMicroBatch) || groupOf(first) != groupOf(last) || bufferOf(buffer).slots > 1;
 }
 
-/// The task of `other` that belongs to the same turn as this one of `node`.
-Wait Round::sameTurn(const Node& node, const Node& other, std::int32_t m) const {
-  const std::int32_t task = other.once  ? other.task[0]
-                            : node.once ? other.task.back()
-                                        : other.task[static_cast<std::size_t>(m)];
+/// The task of `other` that belongs to the same turn as this one of `action`.
+Wait Round::sameTurn(const Action& action, const Action& other, std::int32_t m) const {
+  const std::int32_t task = other.once    ? other.task[0]
+                            : action.once ? other.task.back()
+                                          : other.task[other.at(m)];
   return {other.lane, task, 0, other.kind == TaskKind::Reduce};
 }
 
 /// That of the turn before: the micro-batch before, or the round before.
-Wait Round::turnBefore(const Node& node, const Node& other, std::int32_t m) const {
+Wait Round::turnBefore(const Action& action, const Action& other, std::int32_t m) const {
   const bool sums = other.kind == TaskKind::Reduce;
-  if (node.once || other.once || m == 0) {
+  if (action.once || other.once || m == 0) {
     return {other.lane, other.task.back(), 1, sums};
   }
-  return {other.lane, other.task[static_cast<std::size_t>(m) - 1], 0, sums};
+  return {other.lane, other.task[other.at(m - 1)], 0, sums};
 }
 
-void Round::addStreamWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits) const {
-  std::vector<std::int32_t> touched = node.reads;
-  touched.insert(touched.end(), node.writes.begin(), node.writes.end());
+void Round::addStreamWaits(const Action& action, std::int32_t m, std::vector<Wait>& waits) const {
+  std::vector<BufferId> touched = action.reads;
+  touched.insert(touched.end(), action.writes.begin(), action.writes.end());
   std::ranges::sort(touched);
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-  for (const std::int32_t b : touched) {
-    const auto buffer = static_cast<std::size_t>(b);
-    if (emitted_.uses[buffer] == BufferUse::Window) {
-      addWindowWaits(node, buffer, m, waits);
+  for (const BufferId buffer : touched) {
+    if (useOf(buffer) == BufferUse::Window) {
+      addWindowWaits(action, buffer, m, waits);
     } else if (isStreamed(buffer)) {
-      addRemoteWaits(node, buffer, m, waits);
+      addRemoteWaits(action, buffer, m, waits);
     }
   }
 }
 
 /// A turn of a window: it is fetched, kernels use it, it is flushed or summed once it is written.
-void Round::addWindowWaits(const Node& node,
-                           std::size_t window,
+void Round::addWindowWaits(const Action& action,
+                           BufferId window,
                            std::int32_t m,
                            std::vector<Wait>& waits) const {
   const Touch& touch = touches_[window];
-  for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
-    for (const std::int32_t t : *list) {
-      const Node& other = nodes_[static_cast<std::size_t>(t)];
-      if (&other == &node) {
+  for (const std::vector<ActionId>* list : {&touch.readers, &touch.writers}) {
+    for (const ActionId t : *list) {
+      const Action& other = actions_[t];
+      if (&other == &action) {
         continue;
       }
-      if (node.fetches) {
-        waits.push_back(turnBefore(node, other, m));
-      } else if (node.kind == TaskKind::Run) {
+      if (action.fetches) {
+        waits.push_back(turnBefore(action, other, m));
+      } else if (action.kind == TaskKind::Run) {
         if (other.kind != TaskKind::Run) {
-          waits.push_back(other.fetches ? sameTurn(node, other, m) : turnBefore(node, other, m));
+          waits.push_back(other.fetches ? sameTurn(action, other, m)
+                                        : turnBefore(action, other, m));
         }
       } else if (list == &touch.writers) {
         // Kernels that only read do so beside it.
-        Wait wait = sameTurn(node, other, m);
-        wait.allReplicas = node.kind == TaskKind::Reduce;
+        Wait wait = sameTurn(action, other, m);
+        wait.allReplicas = action.kind == TaskKind::Reduce;
         waits.push_back(wait);
       }
     }
@@ -266,43 +267,42 @@ void Round::addWindowWaits(const Node& node,
 /// Loop windows come micro-batch by micro-batch, those of the update behind them; all others in the
 /// order in which their transfers were made.
 void Round::orderRemoteVariables() {
-  remoteOrder_.resize(emitted_.buffers.size());
-  for (std::size_t b = 0; b < emitted_.buffers.size(); ++b) {
-    if (!isStreamed(b) || emitted_.uses[b] != BufferUse::Remote) {
+  remoteOrder_.assign(emitted_.buffers.size(), {});
+  for (const BufferId b : touches_.ids()) {
+    if (!isStreamed(b) || useOf(b) != BufferUse::Remote) {
       continue;
     }
-    std::vector<std::tuple<bool, std::int32_t, std::int32_t>> entries;  // once, instance, node
-    for (const std::vector<std::int32_t>* list : {&touches_[b].readers, &touches_[b].writers}) {
-      for (const std::int32_t n : *list) {
-        const Node& node = nodes_[static_cast<std::size_t>(n)];
-        for (std::size_t i = 0; i < node.task.size(); ++i) {
-          entries.emplace_back(node.once, static_cast<std::int32_t>(i), n);
+    std::vector<std::tuple<bool, std::int32_t, ActionId>> entries;  // once, instance, action
+    for (const std::vector<ActionId>* list : {&touches_[b].readers, &touches_[b].writers}) {
+      for (const ActionId n : *list) {
+        for (std::int32_t i = 0; i < actions_[n].instances(); ++i) {
+          entries.emplace_back(actions_[n].once, i, n);
         }
       }
     }
     std::ranges::sort(entries);
-    for (const auto& [once, instance, node] : entries) {
-      remoteOrder_[b].emplace_back(node, instance);
+    for (const auto& [once, instance, action] : entries) {
+      remoteOrder_[b].push_back({action, instance});
     }
   }
 }
 
 /// A fetch finds what the last flush before it has left; a flush waits for everyone who came since
 /// the flush before it.
-void Round::addRemoteWaits(const Node& node,
-                           std::size_t variable,
+void Round::addRemoteWaits(const Action& action,
+                           BufferId variable,
                            std::int32_t m,
                            std::vector<Wait>& waits) const {
   const auto& order = remoteOrder_[variable];
-  const auto self = static_cast<std::int32_t>(&node - nodes_.data());
-  const std::pair<std::int32_t, std::int32_t> entry{self, node.once ? 0 : m};
-  const auto at = static_cast<std::size_t>(std::ranges::find(order, entry) - order.begin());
+  const auto isSelf = [&](const Instance& each) {
+    return &actions_[each.action] == &action && (action.once || each.number == m);
+  };
+  const auto at = static_cast<std::size_t>(std::ranges::find_if(order, isSelf) - order.begin());
   for (std::size_t back = 1; back <= order.size(); ++back) {
     const std::size_t i = (at + order.size() - back) % order.size();
-    const Node& other = nodes_[static_cast<std::size_t>(order[i].first)];
-    if (node.flushes || other.flushes) {
-      waits.push_back(
-          {other.lane, other.task[static_cast<std::size_t>(order[i].second)], back > at ? 1 : 0});
+    const Action& other = actions_[order[i].action];
+    if (action.flushes || other.flushes) {
+      waits.push_back({other.lane, other.task[other.at(order[i].number)], back > at ? 1 : 0});
     }
     if (other.flushes) {
       return;
@@ -310,36 +310,31 @@ void Round::addRemoteWaits(const Node& node,
   }
 }
 
-/// Whoever touches the buffer first in a round.
-std::int32_t Round::firstToucher(std::size_t buffer) const {
+/// The action that touches the buffer first in a round.
+ActionId Round::firstToucher(BufferId buffer) const {
   const Touch& touch = touches_[buffer];
-  std::int32_t first = -1;
-  const auto rank = [&](std::int32_t n) {
-    const Node& node = nodes_[static_cast<std::size_t>(n)];
+  const auto rank = [&](ActionId n) {
+    const Action& action = actions_[n];
     // What comes from elsewhere comes before the kernels that use it.
-    return std::pair(node.kind == TaskKind::Run, node.kind == TaskKind::Run ? node.subject : n);
+    const bool runs = action.kind == TaskKind::Run;
+    return std::pair(runs, runs ? action.subject : n.value);
   };
-  const std::vector<std::int32_t>& writers = touch.writers.empty() ? touch.readers : touch.writers;
-  for (const std::int32_t n : writers) {
-    first = first < 0 || rank(n) < rank(first) ? n : first;
-  }
-  return first;
+  return *std::ranges::min_element(touch.writers.empty() ? touch.readers : touch.writers, {}, rank);
 }
 
-std::vector<std::vector<Round::MemoryRule>> Round::memoryRules() const {
-  std::vector<std::vector<MemoryRule>> rules;
+ById<ActionId, std::vector<Round::MemoryRule>> Round::memoryRules() const {
+  ById<ActionId, std::vector<MemoryRule>> rules(actions_.size());
   if (!streams_) {
     return rules;
   }
-  rules.resize(nodes_.size());
   struct Entry {
-    std::size_t buffer = 0;
+    BufferId buffer;
     std::pair<std::int32_t, std::int32_t> segments;
     bool elsewhere = false;
   };
   std::map<std::int32_t, std::vector<Entry>> devices;
-  for (std::size_t b = 0; b < emitted_.buffers.size(); ++b) {
-    const Buffer& buffer = emitted_.buffers[b];
+  for (const BufferId b : touches_.ids()) {
+    const Buffer& buffer = bufferOf(b);
     const auto segments = segmentsOf(b);
     if (buffer.region != Region::Transient || buffer.isRemote() || buffer.bytes == 0 ||
         segments.first < 0) {
@@ -348,19 +343,19 @@ std::vector<std::vector<Round::MemoryRule>> Round::memoryRules() const {
     devices[buffer.device].push_back({b, segments, isWrittenElsewhere(b) || isReadElsewhere(b)});
   }
   // Of each lane only the last counts.
-  using Key = std::tuple<std::int32_t, std::int32_t, bool, bool>;  // node, lane of other, rule
-  std::map<Key, std::int32_t> latest;
-  const auto add = [&](std::size_t of, std::size_t other, bool earlier, bool alternate) {
-    const std::int32_t node = firstToucher(of);
+  using Key = std::tuple<ActionId, std::int32_t, bool, bool>;  // action, lane of other, rule
+  std::map<Key, ActionId> latest;
+  const auto add = [&](BufferId of, BufferId other, bool earlier, bool alternate) {
+    const ActionId action = firstToucher(of);
     const Touch& touch = touches_[other];
-    for (const std::vector<std::int32_t>* list : {&touch.readers, &touch.writers}) {
-      for (const std::int32_t t : *list) {
-        const Node& n = nodes_[static_cast<std::size_t>(t)];
-        if (n.lane == nodes_[static_cast<std::size_t>(node)].lane && n.kind != TaskKind::Reduce) {
+    for (const std::vector<ActionId>* list : {&touch.readers, &touch.writers}) {
+      for (const ActionId t : *list) {
+        const Action& n = actions_[t];
+        if (n.lane == actions_[action].lane && n.kind != TaskKind::Reduce) {
           continue;
         }
-        const auto [known, isNew] = latest.emplace(Key{node, n.lane, earlier, alternate}, t);
-        if (n.task.back() > nodes_[static_cast<std::size_t>(known->second)].task.back()) {
+        const auto [known, isNew] = latest.emplace(Key{action, n.lane, earlier, alternate}, t);
+        if (n.task.back() > actions_[known->second].task.back()) {
           known->second = t;
         }
       }
@@ -372,8 +367,7 @@ std::vector<std::vector<Round::MemoryRule>> Round::memoryRules() const {
       for (std::size_t j = i + 1; j < entries.size(); ++j) {
         const Entry& a = entries[i];
         const Entry& b = entries[j];
-        if (!(a.elsewhere || b.elsewhere) ||
-            !overlap(emitted_.buffers[a.buffer], emitted_.buffers[b.buffer])) {
+        if (!(a.elsewhere || b.elsewhere) || !shareMemory(bufferOf(a.buffer), bufferOf(b.buffer))) {
           continue;
         }
         const std::int32_t group = groupOf(a.segments.first);
@@ -386,20 +380,19 @@ std::vector<std::vector<Round::MemoryRule>> Round::memoryRules() const {
     }
   }
   for (const auto& [key, other] : latest) {
-    rules[static_cast<std::size_t>(std::get<0>(key))].push_back(
-        {other, std::get<2>(key), std::get<3>(key)});
+    rules[std::get<0>(key)].push_back({other, std::get<2>(key), std::get<3>(key)});
   }
   return rules;
 }
 
-void Round::addMemoryWaits(const Node& node,
+void Round::addMemoryWaits(const Action& action,
                            std::span<const MemoryRule> rules,
                            std::int32_t m,
                            std::vector<Wait>& waits) const {
   for (const MemoryRule& rule : rules) {
-    const Node& other = nodes_[static_cast<std::size_t>(rule.node)];
+    const Action& other = actions_[rule.action];
     if (rule.alternate) {
-      waits.push_back(rule.earlier ? sameTurn(node, other, m) : turnBefore(node, other, m));
+      waits.push_back(rule.earlier ? sameTurn(action, other, m) : turnBefore(action, other, m));
     } else if (m == 0) {
       waits.push_back(
           {other.lane, other.task.back(), rule.earlier ? 0 : 1, other.kind == TaskKind::Reduce});

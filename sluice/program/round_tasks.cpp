@@ -6,23 +6,24 @@
 
 namespace sluice::program {
 
-std::int32_t Round::depthOf(std::size_t buffer) const {
+std::int32_t Round::depthOf(BufferId buffer) const {
   const Touch& touch = touches_[buffer];
-  if (emitted_.buffers[buffer].region == Region::State || touch.writers.size() != 1 ||
-      emitted_.uses[buffer] == BufferUse::Window) {
+  if (bufferOf(buffer).region == Region::State || touch.writers.size() != 1 ||
+      useOf(buffer) == BufferUse::Window) {
     return 1;
   }
-  const Node& writer = nodes_[static_cast<std::size_t>(touch.writers[0])];
+  const Action& writer = actions_[touch.writers[0]];
   if (writer.once || !isShared(buffer)) {
     return 1;
   }
   std::vector<std::int64_t> release = writer.end;
   bool crossesLanes = false;
-  for (const std::int32_t r : touch.readers) {
-    const Node& reader = nodes_[static_cast<std::size_t>(r)];
+  for (const ActionId r : touch.readers) {
+    const Action& reader = actions_[r];
     crossesLanes = crossesLanes || reader.lane != writer.lane;
-    for (std::size_t m = 0; m < release.size(); ++m) {
-      release[m] = std::max(release[m], reader.end[reader.at(static_cast<std::int32_t>(m))]);
+    for (std::int32_t m = 0; m < writer.instances(); ++m) {
+      std::int64_t& released = release[writer.at(m)];
+      released = std::max(released, reader.end[reader.at(m)]);
     }
   }
   std::size_t depth = 1;
@@ -31,24 +32,25 @@ std::int32_t Round::depthOf(std::size_t buffer) const {
       ++depth;
     }
   }
-  return static_cast<std::int32_t>(depth) + (crossesLanes ? options_.lookahead : 0);
+  const bool ahead = crossesLanes && !emitted_.withoutLookahead.contains(buffer);
+  return static_cast<std::int32_t>(depth) + (ahead ? options_.lookahead : 0);
 }
 
 std::vector<std::int32_t> Round::ringDepths() const {
   std::vector<std::int32_t> depths;
-  for (std::size_t b = 0; b < emitted_.buffers.size(); ++b) {
+  for (const BufferId b : touches_.ids()) {
     depths.push_back(depthOf(b));
   }
   return depths;
 }
 
-void Round::waitForSlot(const Node& node,
-                        const Node& reader,
+void Round::waitForSlot(const Action& action,
+                        const Action& reader,
                         std::int32_t slots,
                         std::int32_t microBatch,
                         std::vector<Wait>& waits) const {
   const bool sums = reader.kind == TaskKind::Reduce;
-  if (node.once) {
+  if (action.once) {
     waits.push_back({reader.lane, reader.task.back(), 1, sums});
     return;
   }
@@ -60,78 +62,76 @@ void Round::waitForSlot(const Node& node,
 }
 
 void Round::findEnds() {
-  firstRun_.assign(static_cast<std::size_t>(options_.microBatches), -1);
+  firstRun_.assign(static_cast<std::size_t>(options_.microBatches), ActionId());
   lastRun_ = firstRun_;
-  for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    const Node& node = nodes_[n];
-    if (node.kind != TaskKind::Run || node.once) {
+  for (const ActionId n : actions_.ids()) {
+    const Action& action = actions_[n];
+    if (action.kind != TaskKind::Run || action.once) {
       continue;
     }
-    for (std::size_t m = 0; m < node.start.size(); ++m) {
-      std::int32_t& first = firstRun_[m];
-      std::int32_t& last = lastRun_[m];
-      if (first < 0 || node.start[m] < nodes_[static_cast<std::size_t>(first)].start[m]) {
-        first = static_cast<std::int32_t>(n);
+    for (std::size_t m = 0; m < action.start.size(); ++m) {
+      ActionId& first = firstRun_[m];
+      ActionId& last = lastRun_[m];
+      if (!first.valid() || action.start[m] < actions_[first].start[m]) {
+        first = n;
       }
-      if (last < 0 || node.end[m] > nodes_[static_cast<std::size_t>(last)].end[m]) {
-        last = static_cast<std::int32_t>(n);
+      if (!last.valid() || action.end[m] > actions_[last].end[m]) {
+        last = n;
       }
     }
   }
 }
 
-void Round::waitForMicroBatchBefore(const Node& node,
+void Round::waitForMicroBatchBefore(const Action& action,
                                     std::int32_t microBatch,
                                     std::vector<Wait>& waits) const {
   const auto m = static_cast<std::size_t>(microBatch);
-  const Node& first = nodes_[static_cast<std::size_t>(firstRun_[m])];
-  if (first.start[m] < node.start[m]) {
+  const Action& first = actions_[firstRun_[m]];
+  if (first.start[m] < action.start[m]) {
     return;  // not the first of its micro-batch
   }
   const auto before = m == 0 ? static_cast<std::size_t>(options_.microBatches) - 1 : m - 1;
-  const Node& last = nodes_[static_cast<std::size_t>(lastRun_[before])];
+  const Action& last = actions_[lastRun_[before]];
   waits.push_back({last.lane, last.task[before], m == 0 ? 1 : 0});
 }
 
-void Round::addWaits(const Node& node, std::int32_t m, std::vector<Wait>& waits) const {
-  for (const std::int32_t b : node.reads) {
-    const auto buffer = static_cast<std::size_t>(b);
-    if (isStreamed(buffer)) {
+void Round::addWaits(const Action& action, std::int32_t m, std::vector<Wait>& waits) const {
+  for (const BufferId b : action.reads) {
+    if (isStreamed(b)) {
       continue;
     }
-    const bool state = emitted_.buffers[buffer].region == Region::State;
-    for (const std::int32_t w : touches_[buffer].writers) {
-      const Node& writer = nodes_[static_cast<std::size_t>(w)];
-      if (state && node.kind == TaskKind::Transfer) {
+    const bool state = bufferOf(b).region == Region::State;
+    for (const ActionId w : touches_[b].writers) {
+      const Action& writer = actions_[w];
+      if (state && action.kind == TaskKind::Transfer) {
         waits.push_back({writer.lane, writer.task.back(), 1});
-      } else if (node.kind == TaskKind::Reduce) {
-        const std::int32_t made = node.once ? writer.task.back() : writer.task[writer.at(m)];
+      } else if (action.kind == TaskKind::Reduce) {
+        const std::int32_t made = action.once ? writer.task.back() : writer.task[writer.at(m)];
         waits.push_back({writer.lane, made, 0, true});
-      } else if (!state && &writer != &node) {
+      } else if (!state && &writer != &action) {
         waits.push_back({writer.lane, writer.task[writer.at(m)], 0});
       }
     }
   }
-  for (const std::int32_t b : node.writes) {
-    const auto buffer = static_cast<std::size_t>(b);
-    if (isStreamed(buffer)) {
+  for (const BufferId b : action.writes) {
+    if (isStreamed(b)) {
       continue;
     }
-    const bool state = emitted_.buffers[buffer].region == Region::State;
-    for (const std::int32_t r : touches_[buffer].readers) {
-      const Node& reader = nodes_[static_cast<std::size_t>(r)];
+    const bool state = bufferOf(b).region == Region::State;
+    for (const ActionId r : touches_[b].readers) {
+      const Action& reader = actions_[r];
       if (state && reader.kind == TaskKind::Transfer) {
         waits.push_back({reader.lane, reader.task[0], 0});
       } else if (state && reader.kind == TaskKind::Reduce) {
         waits.push_back({reader.lane, reader.task[0], 1, true});
-      } else if (!state && &reader != &node) {
-        waitForSlot(node, reader, emitted_.buffers[buffer].slots, m, waits);
+      } else if (!state && &reader != &action) {
+        waitForSlot(action, reader, bufferOf(b).slots, m, waits);
       }
     }
   }
-  addStreamWaits(node, m, waits);
-  if (options_.sequential && node.kind == TaskKind::Run && !node.once) {
-    waitForMicroBatchBefore(node, m, waits);
+  addStreamWaits(action, m, waits);
+  if (options_.sequential && action.kind == TaskKind::Run && !action.once) {
+    waitForMicroBatchBefore(action, m, waits);
   }
 }
 
@@ -156,17 +156,16 @@ void reduceWaits(std::int32_t lane, std::vector<Wait>& waits) {
 
 }  // namespace
 
-/// Of each node the rings that it touches: those that it reads, then those that it only writes.
-std::vector<std::vector<BufferId>> Round::ringsOfNodes() const {
-  std::vector<std::vector<BufferId>> rings(nodes_.size());
-  std::vector<std::size_t> seenBy(emitted_.buffers.size(), nodes_.size());
-  for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    for (const std::vector<std::int32_t>* list : {&nodes_[n].reads, &nodes_[n].writes}) {
-      for (const std::int32_t b : *list) {
-        const auto buffer = static_cast<std::size_t>(b);
-        if (emitted_.buffers[buffer].slots > 1 && seenBy[buffer] != n) {
-          seenBy[buffer] = n;
-          rings[n].push_back(BufferId(b));
+/// Of each action the rings that it touches: those that it reads, then those that it only writes.
+ById<ActionId, std::vector<BufferId>> Round::ringsOfActions() const {
+  ById<ActionId, std::vector<BufferId>> rings(actions_.size());
+  ById<BufferId, ActionId> seenBy(emitted_.buffers.size());
+  for (const ActionId n : actions_.ids()) {
+    for (const std::vector<BufferId>* list : {&actions_[n].reads, &actions_[n].writes}) {
+      for (const BufferId b : *list) {
+        if (bufferOf(b).slots > 1 && seenBy[b] != n) {
+          seenBy[b] = n;
+          rings[n].push_back(b);
         }
       }
     }
@@ -176,34 +175,32 @@ std::vector<std::vector<BufferId>> Round::ringsOfNodes() const {
 
 void Round::write(Program& program) const {
   program.lanes = lanes_;
-  const std::vector<std::vector<MemoryRule>> rules = memoryRules();
-  const std::vector<std::vector<BufferId>> rings = ringsOfNodes();
+  const ById<ActionId, std::vector<MemoryRule>> rules = memoryRules();
+  const ById<ActionId, std::vector<BufferId>> rings = ringsOfActions();
   std::vector<Wait> waits;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     for (const auto& [n, instance] : order_[l]) {
-      const Node& node = nodes_[static_cast<std::size_t>(n)];
+      const Action& action = actions_[n];
       // Pack counts as the first micro-batch, everything of the update as the last.
-      const bool last = node.once && node.start[0] >= 0;
+      const bool last = action.once && action.start[0] >= 0;
       const std::int32_t m = last ? options_.microBatches - 1 : instance;
       waits.clear();
-      addWaits(node, m, waits);
-      if (!rules.empty()) {
-        addMemoryWaits(node, rules[static_cast<std::size_t>(n)], instance, waits);
-      }
-      reduceWaits(node.lane, waits);
-      const std::vector<BufferId>& touched = rings[static_cast<std::size_t>(n)];
+      addWaits(action, m, waits);
+      addMemoryWaits(action, rules[n], instance, waits);
+      reduceWaits(action.lane, waits);
+      const std::vector<BufferId>& touched = rings[n];
       program.lanes[l].tasks.push_back(
-          {.kind = node.kind,
-           .subject = node.subject,
+          {.kind = action.kind,
+           .subject = action.subject,
            .microBatch = m,
-           .plannedStart = node.start[static_cast<std::size_t>(instance)],
+           .plannedStart = action.start[action.at(instance)],
            .firstWait = static_cast<std::int32_t>(program.waits.size()),
            .numWaits = static_cast<std::int32_t>(waits.size()),
            .firstSlot = static_cast<std::int32_t>(program.slots.size()),
            .numSlots = static_cast<std::int32_t>(touched.size())});
       program.waits.insert(program.waits.end(), waits.begin(), waits.end());
       for (const BufferId ring : touched) {
-        program.slots.push_back({ring, m % emitted_.buffers[ring.index()].slots});
+        program.slots.push_back({ring, m % bufferOf(ring).slots});
       }
     }
   }

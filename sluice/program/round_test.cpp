@@ -12,9 +12,9 @@
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/shape_ops.h"
-#include "sluice/program/toy_program.h"
 #include "sluice/program/verify.h"
 #include "tests/support/staged_models.h"
+#include "tests/support/toy_program.h"
 
 namespace sluice::program {
 namespace {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "sluice/program/toy_kernels.h"
 #include "sluice/program/verify.h"
 #include "tests/support/staged_models.h"
+#include "tests/support/toy_kernels.h"
 
 namespace sluice::program {
 namespace {

@@ -4,10 +4,13 @@
 #include <cstdlib>
 #include <optional>
 
-#include "sluice/program/verify_parts.h"
-
 namespace sluice::program {
 namespace {
+
+/// An accumulating assign adds to what its output holds.
+bool addsToOutput(const device::KernelCall& call) {
+  return call.def == &ir::kAssign && call.attrs.text("mode") != "set";
+}
 
 using parallel::SegmentInfo;
 using parallel::Streaming;
@@ -28,7 +31,7 @@ struct Window {
 
 /// Inference without phases keeps no activation for later.
 bool streamsActivations(const Streaming& streaming) {
-  const bool leave = streaming.hasPhases() || !streaming.stashes.empty();
+  const bool leave = streaming.hasPhases() || !streaming.travel.empty();
   return leave && (streaming.activations || !streaming.tensors.empty());
 }
 
@@ -93,19 +96,19 @@ class Streams {
     for (const std::int32_t b : e.call.outputs) {
       const auto [at, isNew] = use(b);
       at.writes = true;
-      at.readsFirst = at.readsFirst || (isNew && readsOutput(e.call));
+      at.readsFirst = at.readsFirst || (isNew && addsToOutput(e.call));
     }
   }
 
   /// A sum of the update over replicas reads its operand for the kernels that read the sum; one of
   /// the loop reads it right behind those that make it.
   void noteReductions() {
-    for (const Reduction& reduction : emitted_.reductions) {
-      const std::vector<SegmentUse>& readers = uses_[reduction.to.index()];
-      if (readers.empty() || !reduction.oncePerRound) {
+    for (const Collective& collective : emitted_.collectives) {
+      const std::vector<SegmentUse>& readers = uses_[collective.to.index()];
+      if (readers.empty() || !collective.oncePerRound) {
         continue;
       }
-      std::vector<SegmentUse>& uses = uses_[reduction.from.index()];
+      std::vector<SegmentUse>& uses = uses_[collective.from.index()];
       const std::int32_t segment = readers[0].segment;
       const auto at = std::ranges::lower_bound(uses, segment, {}, &SegmentUse::segment);
       if (at == uses.end() || at->segment != segment) {
@@ -148,7 +151,11 @@ class Streams {
     }
     const SegmentInfo& a = infoOf(from);
     const bool turns = isForward(a) && !isForward(infoOf(to));
-    return !turns || !streaming_.stashes[static_cast<std::size_t>(a.stage)];
+    return !turns || !travelOf(a).leaves();
+  }
+
+  const parallel::TravelSlots& travelOf(const SegmentInfo& info) const {
+    return streaming_.travel[static_cast<std::size_t>(info.stage)];
   }
 
   using Stays = bool (Streams::*)(std::int32_t from, std::int32_t to) const;
@@ -240,12 +247,24 @@ class Streams {
     }
     const Buffer local = emitted_.buffers[buffer.index()];
     const BufferId remote = copyOf(buffer, BufferUse::Remote);
+    // With phases, memory is planned by phase, so slots need no limit.
+    const parallel::TravelSlots slots = streaming_.hasPhases()
+                                            ? parallel::TravelSlots{2, 2}
+                                            : travelOf(infoOf(windows[0].uses.back().segment));
     emitted_.buffers[remote.index()].device = kRemote;
     emitted_.transfers.push_back({local.name, buffer, remote, local.bytes, false});
+    limitSlots(buffer, slots.out);
     for (std::size_t i = 1; i < windows.size(); ++i) {
       const BufferId copy = copyOf(buffer, BufferUse::Received);
+      limitSlots(copy, slots.in);
       redirect(windows[i], copy);
       emitted_.transfers.push_back({local.name, remote, copy, local.bytes, false});
+    }
+  }
+
+  void limitSlots(BufferId buffer, std::int32_t slots) {
+    if (slots == 1) {
+      emitted_.withoutLookahead.insert(buffer);
     }
   }
 
@@ -272,11 +291,11 @@ class Streams {
 
   void rename() {
     std::ranges::sort(renames_);
-    for (Reduction& reduction : emitted_.reductions) {
-      const std::vector<SegmentUse>& readers = uses_[reduction.to.index()];
-      const bool late = reduction.oncePerRound && !readers.empty();
+    for (Collective& collective : emitted_.collectives) {
+      const std::vector<SegmentUse>& readers = uses_[collective.to.index()];
+      const bool late = collective.oncePerRound && !readers.empty();
       const std::int32_t segment = late ? readers[0].segment : -1;
-      reduction.from = BufferId(renamed(segment, reduction.from.value));
+      collective.from = BufferId(renamed(segment, collective.from.value));
     }
     for (EmittedCall& e : emitted_.calls) {
       for (std::vector<std::int32_t>* list : {&e.call.inputs, &e.call.outputs}) {

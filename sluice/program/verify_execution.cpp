@@ -47,9 +47,9 @@ std::vector<Holds> holdsOf(const Program& program) {
       holds[transfer.to.index()] = Holds::Packed;
     }
   }
-  for (const Reduction& reduction : program.reductions) {
-    if (reduction.oncePerRound) {
-      holds[reduction.to.index()] = Holds::Packed;
+  for (const Collective& collective : program.collectives) {
+    if (collective.oncePerRound) {
+      holds[collective.to.index()] = Holds::Packed;
     }
   }
   for (std::size_t b = 0; b < holds.size(); ++b) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "sluice/program/barriers.h"
 #include "sluice/program/verify_parts.h"
 
 namespace sluice::program {
@@ -22,8 +21,8 @@ void forEachTask(const Program& p, F f) {
 /// The segments that write what is summed over replicas.
 std::vector<bool> writersOfSummed(const Program& p) {
   std::vector<bool> summed(p.buffers.size(), false);
-  for (const Reduction& reduction : p.reductions) {
-    summed[reduction.from.index()] = true;
+  for (const Collective& collective : p.collectives) {
+    summed[collective.from.index()] = true;
   }
   std::vector<bool> writers;
   for (const Segment& segment : p.segments) {
@@ -38,7 +37,7 @@ std::vector<bool> writersOfSummed(const Program& p) {
 /// The execution of one replica says nothing about the others: a sum waits for its operand in all
 /// of them, and who overwrites the operand waits for the sum in all of them.
 void sumsOverReplicas(const Program& p) {
-  if (p.reductions.empty()) {
+  if (p.collectives.empty()) {
     return;
   }
   const std::vector<bool> writers = writersOfSummed(p);
@@ -63,10 +62,12 @@ struct Member {
 void waitsForOthers(const Program& p, const Member& member, std::span<const Member> members) {
   const auto waits = p.waitsOf(p.lanes[member.lane].tasks[member.index]);
   for (const Member& other : members) {
-    const Wait arrival =
-        waitForArrival(static_cast<std::int32_t>(other.lane),
-                       static_cast<std::int32_t>(other.index),
-                       static_cast<std::int32_t>(p.lanes[other.lane].tasks.size()));
+    // Its lane has come as far as the barrier once the task before has ended, of this round or, if
+    // the barrier is the first task, of the round before.
+    const auto lane = static_cast<std::int32_t>(other.lane);
+    const auto index = static_cast<std::int32_t>(other.index);
+    const auto last = static_cast<std::int32_t>(p.lanes[other.lane].tasks.size()) - 1;
+    const Wait arrival = index > 0 ? Wait{lane, index - 1, 0} : Wait{lane, last, 1};
     if (other.lane != member.lane && std::ranges::find(waits, arrival) == waits.end()) {
       broken(p,
              "{}: it does not wait for {}",
@@ -102,10 +103,33 @@ void allComeToBarriers(const Program& p) {
   }
 }
 
+/// The devices that have to meet before this task; none for kernels, barriers and messages.
+std::vector<std::int32_t> meetingBefore(const Program& p, const Lane& lane, const Task& task) {
+  const schedule::SyncPattern pattern = p.barriers->pattern;
+  const auto devices = static_cast<std::int32_t>(p.devices.size());
+  switch (lane.kind) {
+    case LaneKind::Compute:
+    case LaneKind::Send:
+    case LaneKind::Receive:
+      return {};
+    case LaneKind::Load:
+    case LaneKind::Store:
+    case LaneKind::Fetch:
+    case LaneKind::Flush:
+      return schedule::hostGroup(pattern, lane.device, devices);
+    case LaneKind::Exchange:
+      break;
+  }
+  const bool copies = task.kind == TaskKind::Transfer;
+  const std::int32_t from =
+      copies ? p.buffer(p.transfers[static_cast<std::size_t>(task.subject)].from).device
+             : lane.device;
+  return schedule::exchangeGroup(pattern, from, lane.device, devices);
+}
+
 void exchangesBehindBarriers(const Program& p) {
   forEachTask(p, [&](std::size_t lane, std::size_t index, const Task& task) {
-    const std::vector<std::int32_t> group =
-        groupBefore(p, p.lanes[lane], task, p.barriers->pattern);
+    const std::vector<std::int32_t> group = meetingBefore(p, p.lanes[lane], task);
     const bool behind = std::ranges::any_of(p.waitsOf(task), [&](const Wait& wait) {
       const Task& other =
           p.lanes[static_cast<std::size_t>(wait.lane)].tasks[static_cast<std::size_t>(wait.task)];
@@ -114,7 +138,7 @@ void exchangesBehindBarriers(const Program& p) {
     });
     if (!group.empty() && !behind) {
       broken(p,
-             "{}: no barrier of devices {} is in front of it",
+             "{}: no barrier of devices {} comes before it",
              taskText(p, lane, index),
              fmt::join(group, ", "));
     }

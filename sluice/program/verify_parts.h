@@ -1,10 +1,8 @@
-// The parts of verify(), and how its messages name things. Private to the program module.
+// The parts of verify(). Private to the program module.
 #pragma once
 
-#include <string>
-
-#include "sluice/base/error.h"
 #include "sluice/program/program.h"
+#include "sluice/program/program_text.h"
 
 namespace sluice::program {
 
@@ -15,19 +13,6 @@ void verifyStructure(const Program& program);
 void verifyMeetings(const Program& program);
 /// Checks deadlock, races and values by symbolic execution of the lanes. Needs a valid structure.
 void verifyExecution(const Program& program);
-
-/// Returns a text such as "lane compute of device 0".
-std::string laneText(const Program& program, std::size_t lane);
-/// Returns a text such as "run forward of micro-batch 1 (task 2 of lane compute of device 0)".
-std::string taskText(const Program& program, std::size_t lane, std::size_t task);
-
-template <class... Args>
-[[noreturn]] void broken(const Program& program,
-                         fmt::format_string<Args...> format,
-                         Args&&... args) {
-  raise<InternalError>(
-      "program '{}': {}", program.name, fmt::format(format, std::forward<Args>(args)...));
-}
 
 /// Whether the bytes of any of their slots overlap.
 bool overlap(const Buffer& a, const Buffer& b);

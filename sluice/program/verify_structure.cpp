@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "sluice/program/task_lists.h"
 #include "sluice/program/verify_parts.h"
 
 namespace sluice::program {
@@ -61,7 +60,7 @@ class Structure {
     }
     streams();
     transfers();
-    reductions();
+    collectives();
     for (std::size_t lane = 0; lane < p_.lanes.size(); ++lane) {
       require(inRange(p_.lanes[lane].device, p_.devices.size()),
               "lane {} is on device {} of {}",
@@ -220,10 +219,10 @@ class Structure {
   }
 
   void streams() const {
-    for (const Stream& feed : p_.feeds) {
+    for (const Port& feed : p_.feeds) {
       stream("feed", feed.name, feed.buffer, feed.type.bytes());
     }
-    for (const Stream& drain : p_.drains) {
+    for (const Port& drain : p_.drains) {
       stream("drain", drain.name, drain.buffer, drain.type.bytes());
       require(drain.rule.every >= 1,
               "drain '{}' applies to one in {} micro-batches",
@@ -250,7 +249,7 @@ class Structure {
       case TaskKind::Transfer:
         return p_.transfers.size();
       case TaskKind::Reduce:
-        return p_.reductions.size();
+        return p_.collectives.size();
       case TaskKind::Barrier:
         return p_.barriers ? p_.barriers->groups.size() : 0;
       case TaskKind::Send:
@@ -276,7 +275,7 @@ class Structure {
         return to.isRemote() ? p_.buffer(p_.transfers[s].from).device : to.device;
       }
       case TaskKind::Reduce:
-        return p_.buffer(p_.reductions[s].to).device;
+        return p_.buffer(p_.collectives[s].to).device;
       case TaskKind::Barrier:
       case TaskKind::Send:
       case TaskKind::Receive:
@@ -377,29 +376,29 @@ class Structure {
     }
   }
 
-  void reductions() const {
-    for (const Reduction& reduction : p_.reductions) {
-      for (const auto& [id, type] : {std::pair(reduction.from, reduction.operand),
-                                     std::pair(reduction.to, reduction.type)}) {
+  void collectives() const {
+    for (const Collective& collective : p_.collectives) {
+      for (const auto& [id, type] : {std::pair(collective.from, collective.operand),
+                                     std::pair(collective.to, collective.type)}) {
         require(inRange(id.value, p_.buffers.size()) && type.bytes() <= p_.buffer(id).bytes,
-                "reduction '{}' of {} bytes: buffer {} does not hold it",
-                reduction.name,
+                "collective '{}' of {} bytes: buffer {} does not hold it",
+                collective.name,
                 type.bytes(),
                 id.value);
       }
-      const Buffer& from = p_.buffer(reduction.from);
-      const Buffer& to = p_.buffer(reduction.to);
-      require(
-          from.device == to.device && to.region == Region::Transient && !overlap(from, to),
-          "reduction '{}' must go to other, transient memory of its device, and goes from {} bytes "
-          "at {} of device {} to {} bytes at {} of device {}",
-          reduction.name,
-          from.bytes,
-          from.offset,
-          from.device,
-          to.bytes,
-          to.offset,
-          to.device);
+      const Buffer& from = p_.buffer(collective.from);
+      const Buffer& to = p_.buffer(collective.to);
+      require(from.device == to.device && to.region == Region::Transient && !overlap(from, to),
+              "collective '{}' must go to other, transient memory of its device, and goes from {} "
+              "bytes "
+              "at {} of device {} to {} bytes at {} of device {}",
+              collective.name,
+              from.bytes,
+              from.offset,
+              from.device,
+              to.bytes,
+              to.offset,
+              to.device);
     }
   }
 
@@ -419,7 +418,7 @@ class Structure {
              index);
       }
     }
-    const auto& [runs, feeds, drains, transfers, reductions, barriers, sends, receives] = counts;
+    const auto& [runs, feeds, drains, transfers, collectives, barriers, sends, receives] = counts;
     for (std::size_t s = 0; s < runs.size(); ++s) {
       if (!p_.segments[s].calls.empty()) {
         complete(runs[s], "run", name(p_.segments[s]), perRound(p_.segments[s].oncePerRound()));
@@ -435,9 +434,11 @@ class Structure {
       complete(
           transfers[t], "transfer", p_.transfers[t].name, perRound(p_.transfers[t].oncePerRound));
     }
-    for (std::size_t r = 0; r < reductions.size(); ++r) {
-      complete(
-          reductions[r], "reduce", p_.reductions[r].name, perRound(p_.reductions[r].oncePerRound));
+    for (std::size_t r = 0; r < collectives.size(); ++r) {
+      complete(collectives[r],
+               "reduce",
+               p_.collectives[r].name,
+               perRound(p_.collectives[r].oncePerRound));
     }
   }
 
@@ -455,7 +456,7 @@ class Structure {
     const auto s = static_cast<std::size_t>(task.subject);
     return (task.kind == TaskKind::Run && p_.segments[s].oncePerRound()) ||
            (task.kind == TaskKind::Transfer && p_.transfers[s].oncePerRound) ||
-           (task.kind == TaskKind::Reduce && p_.reductions[s].oncePerRound);
+           (task.kind == TaskKind::Reduce && p_.collectives[s].oncePerRound);
   }
 
   /// Tasks of one subject come in micro-batch order on one lane; pack runs as the first

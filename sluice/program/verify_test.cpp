@@ -12,9 +12,9 @@
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/program/lower.h"
-#include "sluice/program/toy_program.h"
 #include "tests/support/small_models.h"
 #include "tests/support/staged_models.h"
+#include "tests/support/toy_program.h"
 
 namespace sluice::program {
 namespace {

@@ -220,10 +220,10 @@ void Uses::listTasks() {
     std::optional<List> outside = SegmentRun(p_, constant).outside(operands);
     add(TaskKind::Run, outside ? std::move(*outside) : std::move(operands));
   }
-  for (const Stream& feed : p_.feeds) {
+  for (const Port& feed : p_.feeds) {
     add(TaskKind::Feed, {wholeUse(feed.buffer, feed.type.bytes(), true)});
   }
-  for (const Stream& drain : p_.drains) {
+  for (const Port& drain : p_.drains) {
     add(TaskKind::Drain, {wholeUse(drain.buffer, drain.type.bytes(), false)});
   }
   for (const Transfer& transfer : p_.transfers) {
@@ -231,10 +231,10 @@ void Uses::listTasks() {
         {wholeUse(transfer.from, transfer.bytes, false),
          wholeUse(transfer.to, transfer.bytes, true)});
   }
-  for (const Reduction& reduction : p_.reductions) {
+  for (const Collective& collective : p_.collectives) {
     add(TaskKind::Reduce,
-        {wholeUse(reduction.from, reduction.operand.bytes(), false),
-         wholeUse(reduction.to, reduction.type.bytes(), true)});
+        {wholeUse(collective.from, collective.operand.bytes(), false),
+         wholeUse(collective.to, collective.type.bytes(), true)});
   }
   if (p_.barriers) {
     lists_[static_cast<std::size_t>(TaskKind::Barrier)].resize(p_.barriers->groups.size());

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "sluice/program/verify_parts.h"
+#include "sluice/program/program_text.h"
 
 namespace sluice::program {
 namespace {

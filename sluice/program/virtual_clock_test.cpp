@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/program/toy_kernels.h"
 #include "sluice/program/verify.h"
 #include "tests/support/staged_models.h"
+#include "tests/support/toy_kernels.h"
 
 namespace sluice::program {
 namespace {
@@ -126,8 +126,8 @@ std::vector<std::size_t> stashes(const Program& p) {
     mark(transfer.from.value, 4);
     mark(transfer.to.value, 4);
   }
-  for (const std::vector<Stream>* streams : {&p.feeds, &p.drains}) {
-    for (const Stream& stream : *streams) {
+  for (const std::vector<Port>* streams : {&p.feeds, &p.drains}) {
+    for (const Port& stream : *streams) {
       mark(stream.buffer.value, 4);
     }
   }

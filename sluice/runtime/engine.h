@@ -32,6 +32,7 @@ class Communicator;
 class Laggards;
 class LaneRun;
 class PreparedSegment;
+struct EngineThreads;
 struct LanePlans;
 
 /// When one task of a lane ran, in nanoseconds of the Engine's clock.
@@ -163,7 +164,6 @@ class Engine {
   void setBeforeTask(std::function<void(std::size_t lane, std::int64_t count)> hook);
 
  private:
-  struct Impl;
   void makeKernels(LoadedProgram& loaded, CheckFinite check);
   void refreshAddresses(LoadedProgram& loaded);
   std::uint64_t generation(const LoadedProgram& loaded) const;
@@ -173,7 +173,7 @@ class Engine {
   std::uint64_t lastSerial_ = 0;
   std::uint64_t currentSerial_ = 0;  // program whose constants and variables are in their places
   std::uint64_t currentGeneration_ = 0;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<EngineThreads> threads_;
 };
 
 }  // namespace sluice::runtime

@@ -31,8 +31,8 @@ device::Device& queueDevice(const program::Lane& lane, std::span<device::Device*
 }
 
 void requireStaged(const program::Program& program, std::span<device::Device* const> devices) {
-  for (const std::vector<program::Stream>* streams : {&program.feeds, &program.drains}) {
-    for (const program::Stream& stream : *streams) {
+  for (const std::vector<program::Port>* streams : {&program.feeds, &program.drains}) {
+    for (const program::Port& stream : *streams) {
       const auto device = static_cast<std::size_t>(program.buffer(stream.buffer).device);
       SLUICE_CHECK(stream.staging || !program::targetOf(*devices[device]).staged,
                    "'{}' of a program for other devices than those of the engine: a device of kind "

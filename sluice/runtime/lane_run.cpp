@@ -128,7 +128,7 @@ LaneRun::LaneRun(const LanePlans& plans,
     event = device.makeEvent();
   }
   if (plan_.kind == program::LaneKind::Load) {
-    for (const program::Stream& stream : program_.feeds) {
+    for (const program::Port& stream : program_.feeds) {
       lastUse_.emplace_back(static_cast<std::size_t>(program_.buffer(stream.buffer).slots), -1);
     }
   }

@@ -11,6 +11,8 @@
 #include "sluice/base/error.h"
 #include "sluice/tensor/shape.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice::runtime {
 
 struct NonFinite {
@@ -48,3 +50,5 @@ struct FiniteCheck {
 FiniteCheck checkFinite(const TensorType& type, const void* elements);
 
 }  // namespace sluice::runtime
+
+#pragma GCC visibility pop

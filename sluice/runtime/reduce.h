@@ -1,4 +1,4 @@
-// What a Reduction does with the operands of all replicas. The elements are divided into as many
+// What a Collective does with the operands of all replicas. The elements are divided into as many
 // equal parts as there are replicas; the last parts are padded with zeros.
 #pragma once
 
@@ -20,7 +20,7 @@ Part partOf(std::size_t wholeBytes, std::size_t partBytes, std::size_t replica);
 /// `sources` holds the operands by replica; afterwards, the places where the terms of the sum
 /// begin. Returns the number of elements that were added.
 std::int64_t reduce(device::Queue& queue,
-                    const program::Reduction& reduction,
+                    const program::Collective& collective,
                     std::span<device::Address> sources,
                     device::Address to,
                     std::size_t replica);

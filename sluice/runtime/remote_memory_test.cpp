@@ -3,30 +3,26 @@
 #include <array>
 #include <filesystem>
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "sluice/base/recoverable_error.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice::runtime {
 namespace {
 
 using ::testing::HasSubstr;
 using testing::messageOf;
-
-std::string freshPath() {
-  return (std::filesystem::temp_directory_path() / fmt::format("sluice-memory-{}", ::getpid()))
-      .string();
-}
+using testing::TempFolder;
 
 class RemoteMemoryPlaces : public ::testing::TestWithParam<bool> {};
 
 TEST_P(RemoteMemoryPlaces, KeepWhatTheyHoldWhenTheyGrow) {
-  const std::string path = GetParam() ? freshPath() : "";
+  const TempFolder folder;
+  const std::string path = GetParam() ? (folder / "memory").string() : "";
   {
     RemoteMemory memory(path);
     memory.grow(64);
@@ -54,7 +50,8 @@ TEST(RemoteMemory, NamesTheFileThatFails) {
   RemoteMemory nowhere("/no/such/folder/memory");
   EXPECT_THAT(messageOf<RecoverableError>([&] { nowhere.grow(8); }),
               HasSubstr("/no/such/folder/memory"));
-  const std::string path = freshPath();
+  const TempFolder folder;
+  const std::string path = (folder / "memory").string();
   RemoteMemory memory(path);
   memory.grow(64);
   std::filesystem::resize_file(path, 4);
@@ -73,7 +70,8 @@ TEST(RemoteMemory, NamesTheFileThatFails) {
 }
 
 TEST(RemoteMemory, UndoesWhatWasWrittenSinceItWasKept) {
-  const std::string path = freshPath();
+  const TempFolder folder;
+  const std::string path = (folder / "memory").string();
   {
     RemoteMemory memory(path, RemoteMemory::Undo::Yes);
     memory.grow(128);
@@ -114,15 +112,14 @@ TEST(RemoteMemory, UndoesWhatWasWrittenSinceItWasKept) {
 }
 
 TEST(RemoteMemory, LeavesWhatIsNoFileAlone) {
-  const std::string path = freshPath() + ".fifo";
-  std::filesystem::remove(path);
+  const TempFolder folder;
+  const std::string path = (folder / "fifo").string();
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   {
     RemoteMemory memory(path);
     EXPECT_THAT(messageOf<FileError>([&] { memory.grow(64); }), HasSubstr("a FIFO"));
   }
   EXPECT_TRUE(std::filesystem::is_fifo(path));
-  std::filesystem::remove(path);
 }
 
 }  // namespace

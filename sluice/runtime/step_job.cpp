@@ -152,20 +152,20 @@ void passMessage(const StepJob& job, LaneRun& lane, const Task& task, std::int32
 /// All replicas run the same task, so their sources have the same slot.
 void joinReplicas(const StepJob& job,
                   LaneRun& lane,
-                  const program::Reduction& reduction,
+                  const program::Collective& collective,
                   const Task& task,
                   std::int32_t round,
                   std::vector<device::Address>& sources) {
-  const std::size_t offset = slotOffset(*job.program, reduction.from, task, round);
+  const std::size_t offset = slotOffset(*job.program, collective.from, task, round);
   sources.clear();
   for (std::size_t r = 0; r < job.replicas(); ++r) {
-    sources.push_back(job.addressesOf(r)[reduction.from.index()] + offset);
+    sources.push_back(job.addressesOf(r)[collective.from.index()] + offset);
   }
-  const device::Address to = addressOf(job, lane, reduction.to, task, round);
-  const std::int64_t summed = reduce(lane.queue(), reduction, sources, to, lane.replica());
+  const device::Address to = addressOf(job, lane, collective.to, task, round);
+  const std::int64_t summed = reduce(lane.queue(), collective, sources, to, lane.replica());
   if (!job.checked.empty() && summed > 0) {
-    const TensorType terms{reduction.type.dtype, Shape{summed}};
-    requireFiniteSum(lane.queue(), reduction.name, terms, sources, to);
+    const TensorType terms{collective.type.dtype, Shape{summed}};
+    requireFiniteSum(lane.queue(), collective.name, terms, sources, to);
   }
 }
 
@@ -177,7 +177,7 @@ void feedIn(const StepJob& job,
             std::int64_t count,
             std::int64_t microBatch) {
   const auto subject = static_cast<std::size_t>(task.subject);
-  const program::Stream& stream = job.program->feeds[subject];
+  const program::Port& stream = job.program->feeds[subject];
   const std::size_t bytes = stream.type.bytes();
   const std::int32_t round = lane.round(count);
   const device::Address to = addressOf(job, lane, stream.buffer, task, round);
@@ -211,7 +211,7 @@ void drainOut(const StepJob& job,
               const Task& task,
               std::int32_t round,
               std::int64_t microBatch) {
-  const program::Stream& stream = job.program->drains[static_cast<std::size_t>(task.subject)];
+  const program::Port& stream = job.program->drains[static_cast<std::size_t>(task.subject)];
   const bool empty = stream.type.bytes() == 0;
   device::Address from =
       empty ? device::Address() : addressOf(job, lane, stream.buffer, task, round);
@@ -270,7 +270,7 @@ void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& ro
       break;
     }
     case TaskKind::Reduce:
-      joinReplicas(job, lane, program.reductions[subject], task, round, room.sources);
+      joinReplicas(job, lane, program.collectives[subject], task, round, room.sources);
       break;
     case TaskKind::Barrier:  // its waits were all
       break;

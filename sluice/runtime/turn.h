@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::runtime {
 
 class Turn {
@@ -121,3 +123,5 @@ class Turn {
 };
 
 }  // namespace sluice::runtime
+
+#pragma GCC visibility pop

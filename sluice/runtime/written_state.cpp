@@ -35,8 +35,8 @@ WrittenState writtenState(const program::Program& program, const program::StateP
   for (const program::Transfer& transfer : program.transfers) {
     written.transfers.push_back(writes(transfer.to));
   }
-  for (const program::Reduction& reduction : program.reductions) {
-    SLUICE_CHECK(!writes(reduction.to), "'{}' is reduced into a variable", reduction.name);
+  for (const program::Collective& collective : program.collectives) {
+    SLUICE_CHECK(!writes(collective.to), "'{}' is reduced into a variable", collective.name);
   }
   return written;
 }

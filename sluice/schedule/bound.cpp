@@ -5,56 +5,56 @@
 #include <algorithm>
 #include <array>
 
-#include "sluice/schedule/layout.h"
+#include "sluice/schedule/checked_problem.h"
 
 namespace sluice::schedule {
 namespace {
 
 using Table = std::array<std::vector<std::int64_t>, 3>;
 
-Table tableFor(const Layout& layout) {
+Table tableFor(const CheckedProblem& checked) {
   Table table;
-  table.fill(std::vector<std::int64_t>(static_cast<std::size_t>(layout.numStages()), 0));
+  table.fill(std::vector<std::int64_t>(static_cast<std::size_t>(checked.numStages()), 0));
   return table;
 }
 
-Table headsOf(const Layout& layout) {
-  Table heads = tableFor(layout);
+Table headsOf(const CheckedProblem& checked) {
+  Table heads = tableFor(checked);
   const auto fill = [&](WorkKind kind, std::int32_t stage) {
     std::int64_t& head = heads[rowOf(kind)][static_cast<std::size_t>(stage)];
-    layout.eachBefore(kind, stage, [&](WorkKind otherKind, std::int32_t other) {
+    checked.eachBefore(kind, stage, [&](WorkKind otherKind, std::int32_t other) {
       head = std::max(head,
                       heads[rowOf(otherKind)][static_cast<std::size_t>(other)] +
-                          layout.duration(otherKind, other) + layout.transfer(other, stage));
+                          checked.duration(otherKind, other) + checked.transfer(other, stage));
     });
   };
-  for (std::int32_t stage = 0; stage < layout.numStages(); ++stage) {
+  for (std::int32_t stage = 0; stage < checked.numStages(); ++stage) {
     fill(WorkKind::Forward, stage);
   }
-  for (std::size_t k = 1; k < layout.kinds().size(); ++k) {
-    for (std::int32_t stage = layout.numStages() - 1; stage >= 0; --stage) {
-      fill(layout.kinds()[k], stage);
+  for (std::size_t k = 1; k < checked.kinds().size(); ++k) {
+    for (std::int32_t stage = checked.numStages() - 1; stage >= 0; --stage) {
+      fill(checked.kinds()[k], stage);
     }
   }
   return heads;
 }
 
-Table tailsOf(const Layout& layout) {
-  Table tails = tableFor(layout);
+Table tailsOf(const CheckedProblem& checked) {
+  Table tails = tableFor(checked);
   const auto fill = [&](WorkKind kind, std::int32_t stage) {
     std::int64_t& tail = tails[rowOf(kind)][static_cast<std::size_t>(stage)];
-    layout.eachAfter(kind, stage, [&](WorkKind otherKind, std::int32_t other) {
+    checked.eachAfter(kind, stage, [&](WorkKind otherKind, std::int32_t other) {
       tail = std::max(tail,
                       tails[rowOf(otherKind)][static_cast<std::size_t>(other)] +
-                          layout.duration(otherKind, other) + layout.transfer(stage, other));
+                          checked.duration(otherKind, other) + checked.transfer(stage, other));
     });
   };
-  for (std::size_t k = layout.kinds().size() - 1; k >= 1; --k) {
-    for (std::int32_t stage = 0; stage < layout.numStages(); ++stage) {
-      fill(layout.kinds()[k], stage);
+  for (std::size_t k = checked.kinds().size() - 1; k >= 1; --k) {
+    for (std::int32_t stage = 0; stage < checked.numStages(); ++stage) {
+      fill(checked.kinds()[k], stage);
     }
   }
-  for (std::int32_t stage = layout.numStages() - 1; stage >= 0; --stage) {
+  for (std::int32_t stage = checked.numStages() - 1; stage >= 0; --stage) {
     fill(WorkKind::Forward, stage);
   }
   return tails;
@@ -63,30 +63,30 @@ Table tailsOf(const Layout& layout) {
 }  // namespace
 
 std::int64_t lowerBound(const PipelineProblem& problem, bool splitBackward) {
-  const Layout layout(problem, splitBackward);
-  const Table heads = headsOf(layout);
-  const Table tails = tailsOf(layout);
-  const WorkKind last = layout.kinds().back();
+  const CheckedProblem checked(problem, splitBackward);
+  const Table heads = headsOf(checked);
+  const Table tails = tailsOf(checked);
+  const WorkKind last = checked.kinds().back();
   std::int64_t bound = 0;
-  for (std::int32_t d = 0; d < layout.numDevices(); ++d) {
-    if (layout.stagesOfDevice(d).empty()) {
+  for (std::int32_t d = 0; d < checked.numDevices(); ++d) {
+    if (checked.stagesOfDevice(d).empty()) {
       continue;
     }
-    const auto first = static_cast<std::size_t>(layout.stagesOfDevice(d).front());
+    const auto first = static_cast<std::size_t>(checked.stagesOfDevice(d).front());
     std::int64_t start = heads[0][first];
     std::int64_t tail = tails[rowOf(last)][first];
     std::int64_t work = 0;
-    for (const std::int32_t stage : layout.stagesOfDevice(d)) {
+    for (const std::int32_t stage : checked.stagesOfDevice(d)) {
       const auto s = static_cast<std::size_t>(stage);
       start = std::min(start, heads[0][s]);
       tail = std::min(tail, tails[rowOf(last)][s]);
-      for (const WorkKind kind : layout.kinds()) {
-        work += layout.duration(kind, stage);
+      for (const WorkKind kind : checked.kinds()) {
+        work += checked.duration(kind, stage);
         bound = std::max(
-            bound, heads[rowOf(kind)][s] + layout.duration(kind, stage) + tails[rowOf(kind)][s]);
+            bound, heads[rowOf(kind)][s] + checked.duration(kind, stage) + tails[rowOf(kind)][s]);
       }
     }
-    bound = std::max(bound, start + work * layout.microBatches() + tail);
+    bound = std::max(bound, start + work * checked.microBatches() + tail);
   }
   return bound;
 }

@@ -86,13 +86,13 @@ class RotationSearch {
   std::int64_t nodes_ = 0;
 };
 
-std::vector<std::vector<std::int32_t>> devicesOfSteps(const Layout& layout) {
-  std::vector<std::vector<std::int32_t>> devices(static_cast<std::size_t>(layout.numSteps()));
-  for (std::int32_t stage = 0; stage < layout.numStages(); ++stage) {
-    for (const WorkKind kind : layout.kinds()) {
+std::vector<std::vector<std::int32_t>> devicesOfSteps(const CheckedProblem& checked) {
+  std::vector<std::vector<std::int32_t>> devices(static_cast<std::size_t>(checked.numSteps()));
+  for (std::int32_t stage = 0; stage < checked.numStages(); ++stage) {
+    for (const WorkKind kind : checked.kinds()) {
       if (kind != WorkKind::BackwardWeight) {
-        devices[static_cast<std::size_t>(layout.stepOf(kind, stage))].push_back(
-            layout.device(stage));
+        devices[static_cast<std::size_t>(checked.stepOf(kind, stage))].push_back(
+            checked.device(stage));
       }
     }
   }
@@ -109,18 +109,18 @@ std::vector<std::int32_t> overlapRotations(
   return RotationSearch(freeLags(devicesOfStep), mostRotations(devicesOfStep)).run();
 }
 
-Clock clockOf(PipelineKind kind, const Layout& layout) {
+Clock clockOf(PipelineKind kind, const CheckedProblem& checked) {
   Clock clock;
-  clock.steps = layout.numSteps();
+  clock.steps = checked.numSteps();
   switch (kind) {
     case PipelineKind::Sequential:
       clock.offsets = {0};
       return clock;
     case PipelineKind::Interleaved:
-      clock.offsets = overlapRotations(devicesOfSteps(layout));
+      clock.offsets = overlapRotations(devicesOfSteps(checked));
       return clock;
     case PipelineKind::Popart:
-      clock.merged = layout.training();
+      clock.merged = checked.training();
       clock.steps -= clock.merged ? 1 : 0;
       [[fallthrough]];
     case PipelineKind::Grouped:

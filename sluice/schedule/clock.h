@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sluice/schedule/layout.h"
+#include "sluice/schedule/checked_problem.h"
 
 namespace sluice::schedule {
 
@@ -20,15 +20,15 @@ struct Clock {
     return std::int64_t{steps} * (microBatch / overlap()) +
            offsets[static_cast<std::size_t>(microBatch % overlap())];
   }
-  std::int32_t step(const Layout& layout, WorkKind kind, std::int32_t stage) const {
-    return layout.stepOf(kind, stage) - (merged && kind != WorkKind::Forward ? 1 : 0);
+  std::int32_t step(const CheckedProblem& checked, WorkKind kind, std::int32_t stage) const {
+    return checked.stepOf(kind, stage) - (merged && kind != WorkKind::Forward ? 1 : 0);
   }
-  std::int64_t cycle(const Layout& layout, const Piece& piece) const {
-    return start(piece.microBatch) + step(layout, piece.kind, piece.stage);
+  std::int64_t cycle(const CheckedProblem& checked, const Piece& piece) const {
+    return start(piece.microBatch) + step(checked, piece.kind, piece.stage);
   }
 };
 
 /// Throws InvalidArgument if the kind has no lock-step form.
-Clock clockOf(PipelineKind kind, const Layout& layout);
+Clock clockOf(PipelineKind kind, const CheckedProblem& checked);
 
 }  // namespace sluice::schedule

@@ -13,13 +13,15 @@ std::int64_t limitOf(const std::vector<std::int64_t>& limits, std::int32_t devic
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(const Layout& layout, std::int32_t device, const ListPolicy& policy)
-    : layout_(layout),
-      stages_(layout.stagesOfDevice(device)),
+DeviceMemory::DeviceMemory(const CheckedProblem& checked,
+                           std::int32_t device,
+                           const ListPolicy& policy)
+    : checked_(checked),
+      stages_(checked.stagesOfDevice(device)),
       tightReserve_(policy.tightReserve),
       started_(stages_.size(), 0),
       released_(started_),
-      ended_(static_cast<std::size_t>(layout.microBatches()), 0) {
+      ended_(static_cast<std::size_t>(checked.microBatches()), 0) {
   if (!policy.forwardLimit.empty()) {
     forwardLimit_ = limitOf(policy.forwardLimit, device);
   }
@@ -27,18 +29,18 @@ DeviceMemory::DeviceMemory(const Layout& layout, std::int32_t device, const List
     stashLimit_ = limitOf(policy.stashLimit, device);
   }
   for (const std::int32_t stage : stages_) {
-    const StageBytes& bytes = layout.bytes(stage);
-    if (!layout.training()) {
+    const StageBytes& bytes = checked.bytes(stage);
+    if (!checked.training()) {
       microBatchPeak_ = std::max(microBatchPeak_, bytes.activations);
       continue;
     }
     microBatchBytes_ += bytes.activations;
-    const std::int64_t weightGrads = layout.split() ? bytes.weightGradInputs : 0;
+    const std::int64_t weightGrads = checked.split() ? bytes.weightGradInputs : 0;
     microBatchPeak_ = std::max(microBatchPeak_, microBatchBytes_ + weightGrads);
   }
   oldestToCome_ = microBatchBytes_;
-  if (layout.hasByteCap()) {
-    byteCap_ = layout.byteCap(device);
+  if (checked.hasByteCap()) {
+    byteCap_ = checked.byteCap(device);
     if (byteCap_ < microBatchPeak_) {
       raise<InvalidArgument>(
           "schedule: device {} needs at least {} bytes for one micro-batch, its cap is {}",
@@ -54,7 +56,7 @@ std::int32_t DeviceMemory::oldestNextForward() const {
 }
 
 std::int64_t DeviceMemory::takes(const Piece& piece) const {
-  const StageBytes& bytes = layout_.bytes(piece.stage);
+  const StageBytes& bytes = checked_.bytes(piece.stage);
   switch (piece.kind) {
     case WorkKind::Forward:
       return bytes.activations;
@@ -68,7 +70,7 @@ std::int64_t DeviceMemory::takes(const Piece& piece) const {
 bool DeviceMemory::admits(const Piece& forward) const {
   // Weight parts that have yet to run can always make room for it.
   const bool canShrink = stashed_ > forwards_;
-  if (!layout_.training() || (forward.microBatch == oldest_ && !(canShrink && stashIsFull()))) {
+  if (!checked_.training() || (forward.microBatch == oldest_ && !(canShrink && stashIsFull()))) {
     return true;
   }
   if (forwards_ >= forwardLimit_ || stashed_ >= stashLimit_) {
@@ -87,13 +89,13 @@ bool DeviceMemory::fits(const Piece& piece) const {
 
 void DeviceMemory::start(const Piece& piece) {
   held_ += takes(piece);
-  if (piece.kind != WorkKind::Forward || !layout_.training()) {
+  if (piece.kind != WorkKind::Forward || !checked_.training()) {
     return;
   }
   ++forwards_;
   ++stashed_;
   ++started_[position(piece)];
-  const std::int64_t bytes = layout_.bytes(piece.stage).activations;
+  const std::int64_t bytes = checked_.bytes(piece.stage).activations;
   if (piece.microBatch == oldest_) {
     oldestHeld_ += bytes;
     oldestToCome_ -= bytes;
@@ -104,27 +106,27 @@ void DeviceMemory::start(const Piece& piece) {
 }
 
 void DeviceMemory::finish(const Piece& piece) {
-  const StageBytes& bytes = layout_.bytes(piece.stage);
+  const StageBytes& bytes = checked_.bytes(piece.stage);
   if (piece.kind == WorkKind::BackwardWeight) {
     held_ -= bytes.weightGradInputs;
     --stashed_;
-  } else if (piece.kind != WorkKind::Forward || !layout_.training()) {
+  } else if (piece.kind != WorkKind::Forward || !checked_.training()) {
     held_ -= bytes.activations;
     finishBackward(piece);
   }
 }
 
 void DeviceMemory::finishBackward(const Piece& piece) {
-  if (layout_.training()) {
-    const std::int64_t bytes = layout_.bytes(piece.stage).activations;
+  if (checked_.training()) {
+    const std::int64_t bytes = checked_.bytes(piece.stage).activations;
     --forwards_;
-    stashed_ -= layout_.split() ? 0 : 1;
+    stashed_ -= checked_.split() ? 0 : 1;
     (piece.microBatch == oldest_ ? oldestHeld_ : laterActivations_) -= bytes;
   }
   ++released_[position(piece)];
   ++ended_[static_cast<std::size_t>(piece.microBatch)];
   const auto all = static_cast<std::int32_t>(stages_.size());
-  while (oldest_ < layout_.microBatches() && ended_[static_cast<std::size_t>(oldest_)] == all) {
+  while (oldest_ < checked_.microBatches() && ended_[static_cast<std::size_t>(oldest_)] == all) {
     ++oldest_;
     advanceOldest();
   }
@@ -135,7 +137,7 @@ void DeviceMemory::advanceOldest() {
   oldestToCome_ = 0;
   oldestStarted_ = 0;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const std::int64_t bytes = layout_.training() ? layout_.bytes(stages_[i]).activations : 0;
+    const std::int64_t bytes = checked_.training() ? checked_.bytes(stages_[i]).activations : 0;
     if (started_[i] <= oldest_) {
       oldestToCome_ += bytes;
       continue;

@@ -12,7 +12,7 @@
 #include <limits>
 #include <vector>
 
-#include "sluice/schedule/layout.h"
+#include "sluice/schedule/checked_problem.h"
 #include "sluice/schedule/list_scheduler.h"
 
 namespace sluice::schedule {
@@ -20,7 +20,7 @@ namespace sluice::schedule {
 class DeviceMemory {
  public:
   /// Throws InvalidArgument if one micro-batch does not fit.
-  DeviceMemory(const Layout& layout, std::int32_t device, const ListPolicy& policy);
+  DeviceMemory(const CheckedProblem& checked, std::int32_t device, const ListPolicy& policy);
 
   /// The oldest micro-batch with unfinished backward (inference: forward) work on the device.
   std::int32_t oldest() const { return oldest_; }
@@ -43,10 +43,10 @@ class DeviceMemory {
   void finishBackward(const Piece& piece);
   void advanceOldest();
   std::size_t position(const Piece& piece) const {
-    return static_cast<std::size_t>(layout_.positionOnDevice(piece.stage));
+    return static_cast<std::size_t>(checked_.positionOnDevice(piece.stage));
   }
 
-  const Layout& layout_;
+  const CheckedProblem& checked_;
   const std::vector<std::int32_t>& stages_;
   bool tightReserve_;
   std::int64_t byteCap_ = kNoLimit;

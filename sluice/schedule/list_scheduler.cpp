@@ -55,32 +55,32 @@ struct Device {
 
 class ListScheduler {
  public:
-  ListScheduler(const Layout& layout, const ListPolicy& policy)
-      : layout_(layout),
+  ListScheduler(const CheckedProblem& checked, const ListPolicy& policy)
+      : checked_(checked),
         policy_(policy),
         random_(policy.seed),
-        orders_(static_cast<std::size_t>(layout.numDevices())),
-        missing_(layout.numPieces(), 0),
-        arrivalTime_(layout.numPieces(), 0) {
-    for (std::int32_t d = 0; d < layout.numDevices(); ++d) {
-      devices_.emplace_back(DeviceMemory(layout, d, policy));
+        orders_(static_cast<std::size_t>(checked.numDevices())),
+        missing_(checked.numPieces(), 0),
+        arrivalTime_(checked.numPieces(), 0) {
+    for (std::int32_t d = 0; d < checked.numDevices(); ++d) {
+      devices_.emplace_back(DeviceMemory(checked, d, policy));
     }
-    for (const WorkKind kind : layout.kinds()) {
-      arrived_[rowOf(kind)].resize(static_cast<std::size_t>(layout.numStages()), 0);
-      started_[rowOf(kind)].resize(static_cast<std::size_t>(layout.numStages()), 0);
-      for (std::int32_t stage = 0; stage < layout.numStages(); ++stage) {
+    for (const WorkKind kind : checked.kinds()) {
+      arrived_[rowOf(kind)].resize(static_cast<std::size_t>(checked.numStages()), 0);
+      started_[rowOf(kind)].resize(static_cast<std::size_t>(checked.numStages()), 0);
+      for (std::int32_t stage = 0; stage < checked.numStages(); ++stage) {
         std::int32_t before = 0;
-        layout.eachBefore(kind, stage, [&](WorkKind, std::int32_t) { ++before; });
-        for (std::int32_t m = 0; m < layout.microBatches(); ++m) {
-          missing_[layout.id(kind, stage, m)] = before;
+        checked.eachBefore(kind, stage, [&](WorkKind, std::int32_t) { ++before; });
+        for (std::int32_t m = 0; m < checked.microBatches(); ++m) {
+          missing_[checked.id(kind, stage, m)] = before;
         }
       }
     }
   }
 
   std::optional<Orders> run() {
-    for (const std::int32_t stage : layout_.stagesOfSlot(0)) {
-      for (std::int32_t m = 0; m < layout_.microBatches(); ++m) {
+    for (const std::int32_t stage : checked_.stagesOfSlot(0)) {
+      for (std::int32_t m = 0; m < checked_.microBatches(); ++m) {
         announce(WorkKind::Forward, stage, 0);
       }
     }
@@ -113,7 +113,7 @@ class ListScheduler {
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
   std::size_t remaining() const {
-    std::size_t left = layout_.numPieces();
+    std::size_t left = checked_.numPieces();
     for (const auto& order : orders_) {
       left -= order.size();
     }
@@ -124,14 +124,14 @@ class ListScheduler {
   /// backward pass are not grouped: the oldest one must be able to go first when memory is short.
   std::int64_t rank(WorkKind kind, std::int32_t stage, std::int32_t microBatch) const {
     const std::int32_t size =
-        kind == WorkKind::Forward || !layout_.split() ? policy_.group : std::int32_t{1};
+        kind == WorkKind::Forward || !checked_.split() ? policy_.group : std::int32_t{1};
     const std::int64_t group = microBatch / size;
-    return (group * 2 * layout_.numSlots() + layout_.stepOf(kind, stage)) * size +
+    return (group * 2 * checked_.numSlots() + checked_.stepOf(kind, stage)) * size +
            microBatch % size;
   }
 
   void announce(WorkKind kind, std::int32_t stage, std::int64_t time) {
-    const std::int32_t d = layout_.device(stage);
+    const std::int32_t d = checked_.device(stage);
     events_.push({time, d, stage, kind});
     if ((policy_.fillOnlyGaps || policy_.seed != 0) && kind != WorkKind::BackwardWeight) {
       at(d).arrivals.push(time);
@@ -180,11 +180,11 @@ class ListScheduler {
   void decide(std::int32_t d, std::int64_t now) {
     Device& device = at(d);
     const std::int32_t forward = chooseForward(device);
-    const std::int32_t backward = layout_.training() ? first(device, layout_.kinds()[1]) : -1;
+    const std::int32_t backward = checked_.training() ? first(device, checked_.kinds()[1]) : -1;
     const bool backwardFirst = policy_.backwardFirst != exception();
     std::array<std::optional<Piece>, 2> pieces;
     if (backward >= 0) {
-      pieces[backwardFirst ? 0 : 1] = next(layout_.kinds()[1], backward);
+      pieces[backwardFirst ? 0 : 1] = next(checked_.kinds()[1], backward);
     }
     if (forward >= 0) {
       pieces[backwardFirst ? 1 : 0] = next(WorkKind::Forward, forward);
@@ -211,13 +211,13 @@ class ListScheduler {
   /// `needed`: its memory is in the way of another piece.
   bool startWeightPart(std::int32_t d, bool needed, std::int64_t now) {
     Device& device = at(d);
-    const std::int32_t stage = layout_.split() ? first(device, WorkKind::BackwardWeight) : -1;
+    const std::int32_t stage = checked_.split() ? first(device, WorkKind::BackwardWeight) : -1;
     if (stage < 0) {
       return false;
     }
     const Piece part = next(WorkKind::BackwardWeight, stage);
     if (needed || device.memory.stashIsFull() || !policy_.fillOnlyGaps ||
-        now + layout_.duration(part.kind, stage) <= nextArrival(device, now)) {
+        now + checked_.duration(part.kind, stage) <= nextArrival(device, now)) {
       start(d, part, now);
       return true;
     }
@@ -242,18 +242,18 @@ class ListScheduler {
     device.running = piece;
     device.busy = true;
     orders_[index(d)].push_back(piece);
-    const std::int64_t end = now + layout_.duration(piece.kind, piece.stage);
+    const std::int64_t end = now + checked_.duration(piece.kind, piece.stage);
     events_.push({end, d, -1, piece.kind});
-    layout_.eachAfter(piece.kind, piece.stage, [&](WorkKind kind, std::int32_t stage) {
-      const std::size_t id = layout_.id(kind, stage, piece.microBatch);
-      arrivalTime_[id] = std::max(arrivalTime_[id], end + layout_.transfer(piece.stage, stage));
+    checked_.eachAfter(piece.kind, piece.stage, [&](WorkKind kind, std::int32_t stage) {
+      const std::size_t id = checked_.id(kind, stage, piece.microBatch);
+      arrivalTime_[id] = std::max(arrivalTime_[id], end + checked_.transfer(piece.stage, stage));
       if (--missing_[id] == 0) {
         announce(kind, stage, arrivalTime_[id]);
       }
     });
   }
 
-  const Layout& layout_;
+  const CheckedProblem& checked_;
   const ListPolicy& policy_;
   std::mt19937 random_;
   Orders orders_;
@@ -267,8 +267,8 @@ class ListScheduler {
 
 }  // namespace
 
-std::optional<Orders> listOrders(const Layout& layout, const ListPolicy& policy) {
-  return ListScheduler(layout, policy).run();
+std::optional<Orders> listOrders(const CheckedProblem& checked, const ListPolicy& policy) {
+  return ListScheduler(checked, policy).run();
 }
 
 }  // namespace sluice::schedule

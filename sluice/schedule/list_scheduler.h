@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "sluice/schedule/layout.h"
+#include "sluice/schedule/checked_problem.h"
 
 namespace sluice::schedule {
 
@@ -30,8 +30,8 @@ struct ListPolicy {
   std::vector<std::int64_t> stashLimit = {};
 };
 
-/// Returns orders within the byte cap of the layout, or nullopt if a tight reserve got stuck.
+/// Returns orders within the byte cap of the checked, or nullopt if a tight reserve got stuck.
 /// Throws InvalidArgument if a device cannot hold a single micro-batch.
-std::optional<Orders> listOrders(const Layout& layout, const ListPolicy& policy);
+std::optional<Orders> listOrders(const CheckedProblem& checked, const ListPolicy& policy);
 
 }  // namespace sluice::schedule

@@ -3,13 +3,13 @@
 // deadlock. Weight parts of a split backward pass are left out. Internal to the module.
 #pragma once
 
-#include "sluice/schedule/layout.h"
+#include "sluice/schedule/checked_problem.h"
 
 namespace sluice::schedule {
 
 /// For Sequential, Grouped, Interleaved and Popart: by the cycles of the lock-step pipeline.
-Orders lockStepOrders(PipelineKind kind, const Layout& layout);
-Orders gpipeOrders(const Layout& layout);
-Orders oneForwardOneBackwardOrders(const Layout& layout);
+Orders lockStepOrders(PipelineKind kind, const CheckedProblem& checked);
+Orders gpipeOrders(const CheckedProblem& checked);
+Orders oneForwardOneBackwardOrders(const CheckedProblem& checked);
 
 }  // namespace sluice::schedule

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "sluice/base/error.h"
-#include "sluice/schedule/layout.h"
+#include "sluice/schedule/checked_problem.h"
 #include "sluice/schedule/orders.h"
 #include "sluice/schedule/run.h"
 #include "sluice/schedule/search.h"
@@ -27,17 +27,17 @@ bool isSearched(PipelineKind kind) {
 }
 
 /// Of the kinds that follow a rule.
-Orders ordersOf(PipelineKind kind, const Layout& layout) {
+Orders ordersOf(PipelineKind kind, const CheckedProblem& checked) {
   switch (kind) {
     case PipelineKind::Sequential:
     case PipelineKind::Grouped:
     case PipelineKind::Interleaved:
     case PipelineKind::Popart:
-      return lockStepOrders(kind, layout);
+      return lockStepOrders(kind, checked);
     case PipelineKind::GPipe:
-      return gpipeOrders(layout);
+      return gpipeOrders(checked);
     case PipelineKind::OneForwardOneBackward:
-      return oneForwardOneBackwardOrders(layout);
+      return oneForwardOneBackwardOrders(checked);
     case PipelineKind::Chunked:
     case PipelineKind::ZeroBubbleH1:
     case PipelineKind::ZeroBubble:
@@ -46,17 +46,17 @@ Orders ordersOf(PipelineKind kind, const Layout& layout) {
   SLUICE_CHECK(false, "{} follows no rule", name(kind));
 }
 
-void checkByteCap(const Layout& layout, const PipelineSchedule& schedule) {
-  for (std::int32_t d = 0; layout.hasByteCap() && d < layout.numDevices(); ++d) {
+void checkByteCap(const CheckedProblem& checked, const PipelineSchedule& schedule) {
+  for (std::int32_t d = 0; checked.hasByteCap() && d < checked.numDevices(); ++d) {
     const std::int64_t peak = schedule.peakBytes[static_cast<std::size_t>(d)];
-    if (peak > layout.byteCap(d)) {
+    if (peak > checked.byteCap(d)) {
       raise<InvalidArgument>(
           "schedule: {} holds {} bytes on device {}, whose cap is {}; zero-bubble orders within a "
           "cap",
           name(schedule.kind),
           peak,
           d,
-          layout.byteCap(d));
+          checked.byteCap(d));
     }
   }
 }
@@ -97,23 +97,24 @@ bool splitsBackward(PipelineKind kind) {
 
 namespace {
 
-PipelineSchedule sequentialSchedule(const Layout& layout, PipelineProblem problem) {
+PipelineSchedule sequentialSchedule(const CheckedProblem& checked, PipelineProblem problem) {
   problem.microBatches = 1;
-  const Layout single(problem, false);
-  return repeatSchedule(layout, runOrders(single, ordersOf(PipelineKind::Sequential, single)));
+  const CheckedProblem single(problem, false);
+  return repeatSchedule(checked, runOrders(single, ordersOf(PipelineKind::Sequential, single)));
 }
 
 }  // namespace
 
 PipelineSchedule schedulePipeline(PipelineKind kind, const PipelineProblem& problem) {
-  const Layout layout(problem, splitsBackward(kind));
+  const CheckedProblem checked(problem, splitsBackward(kind));
   const std::int64_t bound = lowerBound(problem, splitsBackward(kind));
-  PipelineSchedule schedule = kind == PipelineKind::Sequential ? sequentialSchedule(layout, problem)
-                              : isSearched(kind)               ? searchOrders(kind, layout, bound)
-                                                 : runOrders(layout, ordersOf(kind, layout));
+  PipelineSchedule schedule = kind == PipelineKind::Sequential
+                                  ? sequentialSchedule(checked, problem)
+                              : isSearched(kind) ? searchOrders(kind, checked, bound)
+                                                 : runOrders(checked, ordersOf(kind, checked));
   schedule.kind = kind;
   schedule.bound = bound;
-  checkByteCap(layout, schedule);
+  checkByteCap(checked, schedule);
   return schedule;
 }
 

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::schedule {
 
 /// Backward is a whole backward pass; BackwardInput and BackwardWeight are the parts of a split.
@@ -114,3 +116,5 @@ std::vector<std::int32_t> roundRobinPlacement(std::int32_t devices, std::int32_t
 std::vector<std::int32_t> vPlacement(std::int32_t devices);
 
 }  // namespace sluice::schedule
+
+#pragma GCC visibility pop

@@ -7,7 +7,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/schedule/pipeline.h"
-#include "sluice/schedule/pipeline_checker.h"
+#include "tests/support/pipeline_checker.h"
 
 namespace sluice::schedule {
 namespace {

@@ -14,10 +14,10 @@ constexpr std::int64_t kNotRun = -1;
 
 class Run {
  public:
-  Run(const Layout& layout, const Orders& orders)
-      : layout_(layout),
+  Run(const CheckedProblem& checked, const Orders& orders)
+      : checked_(checked),
         orders_(orders),
-        end_(layout.numPieces(), kNotRun),
+        end_(checked.numPieces(), kNotRun),
         next_(orders.size(), 0),
         free_(orders.size(), 0),
         queued_(orders.size(), true) {
@@ -48,20 +48,20 @@ class Run {
   bool step(std::size_t d, const Piece& piece) {
     std::int64_t start = free_[d];
     bool ready = true;
-    layout_.eachBefore(piece.kind, piece.stage, [&](WorkKind kind, std::int32_t stage) {
-      const std::int64_t end = end_[layout_.id(kind, stage, piece.microBatch)];
+    checked_.eachBefore(piece.kind, piece.stage, [&](WorkKind kind, std::int32_t stage) {
+      const std::int64_t end = end_[checked_.id(kind, stage, piece.microBatch)];
       ready = ready && end != kNotRun;
-      start = std::max(start, end + layout_.transfer(stage, piece.stage));
+      start = std::max(start, end + checked_.transfer(stage, piece.stage));
     });
     if (!ready) {
       return false;
     }
-    const std::int64_t end = start + layout_.duration(piece.kind, piece.stage);
-    end_[layout_.id(piece.kind, piece.stage, piece.microBatch)] = end;
+    const std::int64_t end = start + checked_.duration(piece.kind, piece.stage);
+    end_[checked_.id(piece.kind, piece.stage, piece.microBatch)] = end;
     free_[d] = end;
     schedule_.devices[d].push_back({piece.kind, piece.stage, piece.microBatch, start, end});
-    layout_.eachAfter(piece.kind, piece.stage, [&](WorkKind, std::int32_t stage) {
-      const auto other = static_cast<std::size_t>(layout_.device(stage));
+    checked_.eachAfter(piece.kind, piece.stage, [&](WorkKind, std::int32_t stage) {
+      const auto other = static_cast<std::size_t>(checked_.device(stage));
       if (other != d && !queued_[other]) {
         queued_[other] = true;
         queue_.push_back(other);
@@ -70,7 +70,7 @@ class Run {
     return true;
   }
 
-  const Layout& layout_;
+  const CheckedProblem& checked_;
   const Orders& orders_;
   std::vector<std::int64_t> end_;
   std::vector<std::size_t> next_;
@@ -97,17 +97,17 @@ class Depths {
 };
 
 /// Follows the memory of the devices; a device is serial, so its order alone decides.
-void measureMemory(const Layout& layout, PipelineSchedule& schedule) {
-  const auto stages = static_cast<std::size_t>(layout.numStages());
+void measureMemory(const CheckedProblem& checked, PipelineSchedule& schedule) {
+  const auto stages = static_cast<std::size_t>(checked.numStages());
   Depths stash(stages);
   Depths activations(stages);
   Depths weightGrads(stages);
-  const WorkKind releases = layout.kinds().size() > 1 ? layout.kinds()[1] : WorkKind::Forward;
+  const WorkKind releases = checked.kinds().size() > 1 ? checked.kinds()[1] : WorkKind::Forward;
   for (const auto& device : schedule.devices) {
     std::int64_t bytes = 0;
     std::int64_t peak = 0;
     for (const Work& work : device) {
-      const StageBytes& held = layout.bytes(work.stage);
+      const StageBytes& held = checked.bytes(work.stage);
       if (work.kind == WorkKind::Forward) {
         stash.enter(work.stage);
         activations.enter(work.stage);
@@ -124,7 +124,7 @@ void measureMemory(const Layout& layout, PipelineSchedule& schedule) {
         weightGrads.leave(work.stage);
         bytes -= held.weightGradInputs;
       }
-      if (work.kind == layout.kinds().back()) {
+      if (work.kind == checked.kinds().back()) {
         stash.leave(work.stage);
       }
     }
@@ -135,7 +135,7 @@ void measureMemory(const Layout& layout, PipelineSchedule& schedule) {
   schedule.weightGradDepth = std::move(weightGrads).most();
 }
 
-void measureTime(const Layout& layout, PipelineSchedule& schedule) {
+void measureTime(const CheckedProblem& checked, PipelineSchedule& schedule) {
   for (const auto& device : schedule.devices) {
     std::int64_t busy = 0;
     for (const Work& work : device) {
@@ -151,23 +151,23 @@ void measureTime(const Layout& layout, PipelineSchedule& schedule) {
     idle += static_cast<double>(schedule.bubble[d]);
   }
   if (schedule.makespan > 0) {
-    schedule.rampShare = idle / static_cast<double>(schedule.makespan) / layout.numUsedDevices();
+    schedule.rampShare = idle / static_cast<double>(schedule.makespan) / checked.numUsedDevices();
   }
 }
 
 }  // namespace
 
-PipelineSchedule runOrders(const Layout& layout, const Orders& orders) {
-  PipelineSchedule schedule = Run(layout, orders).run();
-  measureTime(layout, schedule);
-  measureMemory(layout, schedule);
+PipelineSchedule runOrders(const CheckedProblem& checked, const Orders& orders) {
+  PipelineSchedule schedule = Run(checked, orders).run();
+  measureTime(checked, schedule);
+  measureMemory(checked, schedule);
   return schedule;
 }
 
-PipelineSchedule repeatSchedule(const Layout& layout, const PipelineSchedule& one) {
+PipelineSchedule repeatSchedule(const CheckedProblem& checked, const PipelineSchedule& one) {
   PipelineSchedule schedule;
   schedule.devices.resize(one.devices.size());
-  for (std::int32_t m = 0; m < layout.microBatches(); ++m) {
+  for (std::int32_t m = 0; m < checked.microBatches(); ++m) {
     const std::int64_t begin = m * one.makespan;
     for (std::size_t d = 0; d < one.devices.size(); ++d) {
       for (const Work& work : one.devices[d]) {
@@ -176,8 +176,8 @@ PipelineSchedule repeatSchedule(const Layout& layout, const PipelineSchedule& on
       }
     }
   }
-  measureTime(layout, schedule);
-  measureMemory(layout, schedule);
+  measureTime(checked, schedule);
+  measureMemory(checked, schedule);
   return schedule;
 }
 

@@ -4,15 +4,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "sluice/schedule/layout.h"
+#include "sluice/schedule/checked_problem.h"
 
 namespace sluice::schedule {
 
 /// Starts every piece when its device and its predecessors are done. Fills everything but `kind`
 /// and `bound`. Throws InternalError if the orders deadlock.
-PipelineSchedule runOrders(const Layout& layout, const Orders& orders);
+PipelineSchedule runOrders(const CheckedProblem& checked, const Orders& orders);
 
-/// Runs all micro-batches of the layout one after the other; `one` is the schedule of each.
-PipelineSchedule repeatSchedule(const Layout& layout, const PipelineSchedule& one);
+/// Runs all micro-batches of the checked one after the other; `one` is the schedule of each.
+PipelineSchedule repeatSchedule(const CheckedProblem& checked, const PipelineSchedule& one);
 
 }  // namespace sluice::schedule

@@ -23,9 +23,9 @@ constexpr std::size_t kFewestCandidates = 3;
 constexpr std::size_t kMostVariations = 64;
 constexpr std::size_t kMostVariedPieces = 60'000;
 
-bool fitsByteCap(const Layout& layout, const PipelineSchedule& schedule) {
-  for (std::int32_t d = 0; layout.hasByteCap() && d < layout.numDevices(); ++d) {
-    if (schedule.peakBytes[static_cast<std::size_t>(d)] > layout.byteCap(d)) {
+bool fitsByteCap(const CheckedProblem& checked, const PipelineSchedule& schedule) {
+  for (std::int32_t d = 0; checked.hasByteCap() && d < checked.numDevices(); ++d) {
+    if (schedule.peakBytes[static_cast<std::size_t>(d)] > checked.byteCap(d)) {
       return false;
     }
   }
@@ -34,26 +34,26 @@ bool fitsByteCap(const Layout& layout, const PipelineSchedule& schedule) {
 
 /// What 1F1B holds on each device: a micro-batch of a stage stays for the stages after it, and one
 /// enters per round of the stages of a device.
-std::vector<std::int64_t> oneForwardOneBackwardLimit(const Layout& layout) {
-  const std::int32_t chunks = layout.mostStagesOfADevice();
-  std::vector<std::int64_t> limit(static_cast<std::size_t>(layout.numDevices()), 0);
-  for (std::int32_t stage = 0; stage < layout.numStages(); ++stage) {
-    limit[static_cast<std::size_t>(layout.device(stage))] +=
-        (layout.numSlots() - layout.slot(stage) + chunks - 1) / chunks;
+std::vector<std::int64_t> oneForwardOneBackwardLimit(const CheckedProblem& checked) {
+  const std::int32_t chunks = checked.mostStagesOfADevice();
+  std::vector<std::int64_t> limit(static_cast<std::size_t>(checked.numDevices()), 0);
+  for (std::int32_t stage = 0; stage < checked.numStages(); ++stage) {
+    limit[static_cast<std::size_t>(checked.device(stage))] +=
+        (checked.numSlots() - checked.slot(stage) + chunks - 1) / chunks;
   }
   return limit;
 }
 
 /// The warm-up of a round-robin placement: all chunks but the last for a group of micro-batches,
 /// then two more per device that follows.
-std::vector<std::int64_t> chunkedLimit(const Layout& layout) {
-  std::vector<std::int64_t> limit(static_cast<std::size_t>(layout.numDevices()), 1);
+std::vector<std::int64_t> chunkedLimit(const CheckedProblem& checked) {
+  std::vector<std::int64_t> limit(static_cast<std::size_t>(checked.numDevices()), 1);
   std::int64_t rank = 0;
-  const std::int64_t devices = layout.numUsedDevices();
-  for (std::int32_t stage = 0; stage < layout.numStages(); ++stage) {
-    if (layout.positionOnDevice(stage) == 0) {
-      const std::int32_t d = layout.device(stage);
-      const auto chunks = static_cast<std::int64_t>(layout.stagesOfDevice(d).size());
+  const std::int64_t devices = checked.numUsedDevices();
+  for (std::int32_t stage = 0; stage < checked.numStages(); ++stage) {
+    if (checked.positionOnDevice(stage) == 0) {
+      const std::int32_t d = checked.device(stage);
+      const auto chunks = static_cast<std::int64_t>(checked.stagesOfDevice(d).size());
       limit[static_cast<std::size_t>(d)] = 2 * (devices - 1 - rank++) + (chunks - 1) * devices + 1;
     }
   }
@@ -61,25 +61,26 @@ std::vector<std::int64_t> chunkedLimit(const Layout& layout) {
 }
 
 /// The same number of whole micro-batches on every device.
-std::vector<std::int64_t> microBatchLimit(const Layout& layout, std::int64_t microBatches) {
+std::vector<std::int64_t> microBatchLimit(const CheckedProblem& checked,
+                                          std::int64_t microBatches) {
   std::vector<std::int64_t> limit;
-  limit.reserve(static_cast<std::size_t>(layout.numDevices()));
-  for (std::int32_t d = 0; d < layout.numDevices(); ++d) {
-    limit.push_back(microBatches * static_cast<std::int64_t>(layout.stagesOfDevice(d).size()));
+  limit.reserve(static_cast<std::size_t>(checked.numDevices()));
+  for (std::int32_t d = 0; d < checked.numDevices(); ++d) {
+    limit.push_back(microBatches * static_cast<std::int64_t>(checked.stagesOfDevice(d).size()));
   }
   return limit;
 }
 
-std::vector<ListPolicy> chunkedPolicies(const Layout& layout) {
-  const std::int32_t devices = layout.numUsedDevices();
-  const std::vector<std::int64_t> limit = chunkedLimit(layout);
+std::vector<ListPolicy> chunkedPolicies(const CheckedProblem& checked) {
+  const std::int32_t devices = checked.numUsedDevices();
+  const std::vector<std::int64_t> limit = chunkedLimit(checked);
   std::vector<ListPolicy> policies;
   for (const std::int32_t group : {devices, std::int32_t{1}}) {
     policies.push_back({.group = group, .backwardFirst = false, .forwardLimit = limit});
     policies.push_back({.group = group, .forwardLimit = limit});
-    policies.push_back({.group = group, .forwardLimit = microBatchLimit(layout, devices)});
-    if (layout.hasByteCap()) {
-      const std::vector<std::int64_t> ample = microBatchLimit(layout, std::int64_t{2} * devices);
+    policies.push_back({.group = group, .forwardLimit = microBatchLimit(checked, devices)});
+    if (checked.hasByteCap()) {
+      const std::vector<std::int64_t> ample = microBatchLimit(checked, std::int64_t{2} * devices);
       for (const bool backwardFirst : {false, true}) {
         policies.push_back({.group = group,
                             .backwardFirst = backwardFirst,
@@ -91,8 +92,8 @@ std::vector<ListPolicy> chunkedPolicies(const Layout& layout) {
   return policies;
 }
 
-std::vector<ListPolicy> zeroBubbleH1Policies(const Layout& layout) {
-  const std::vector<std::int64_t> forward = oneForwardOneBackwardLimit(layout);
+std::vector<ListPolicy> zeroBubbleH1Policies(const CheckedProblem& checked) {
+  const std::vector<std::int64_t> forward = oneForwardOneBackwardLimit(checked);
   // No device holds more than the one that 1F1B burdens most.
   const std::vector<std::int64_t> stash(forward.size(), std::ranges::max(forward));
   std::vector<ListPolicy> policies;
@@ -107,12 +108,12 @@ std::vector<ListPolicy> zeroBubbleH1Policies(const Layout& layout) {
   return policies;
 }
 
-std::vector<ListPolicy> zeroBubblePolicies(const Layout& layout) {
-  const std::int64_t devices = layout.numUsedDevices();
-  const std::vector<std::int64_t> lean = microBatchLimit(layout, devices);
-  const std::vector<std::int64_t> ample = microBatchLimit(layout, 2 * devices);
+std::vector<ListPolicy> zeroBubblePolicies(const CheckedProblem& checked) {
+  const std::int64_t devices = checked.numUsedDevices();
+  const std::vector<std::int64_t> lean = microBatchLimit(checked, devices);
+  const std::vector<std::int64_t> ample = microBatchLimit(checked, 2 * devices);
   std::vector<ListPolicy> policies;
-  if (layout.hasByteCap()) {
+  if (checked.hasByteCap()) {
     // A cap that allows more is no reason to hold more, so the limits stay.
     policies.push_back({.tightReserve = true, .stashLimit = lean});
     policies.push_back({.tightReserve = true, .stashLimit = ample});
@@ -123,7 +124,7 @@ std::vector<ListPolicy> zeroBubblePolicies(const Layout& layout) {
   policies.push_back({.stashLimit = lean});
   policies.push_back({.stashLimit = ample});
   policies.push_back({.forwardLimit = lean, .stashLimit = ample});
-  policies.push_back({.stashLimit = microBatchLimit(layout, devices + devices / 2)});
+  policies.push_back({.stashLimit = microBatchLimit(checked, devices + devices / 2)});
   policies.push_back({.backwardFirst = false, .stashLimit = ample});
   policies.push_back({.fillOnlyGaps = true, .stashLimit = ample});
   policies.push_back({.backwardFirst = false, .forwardLimit = lean, .stashLimit = ample});
@@ -131,7 +132,7 @@ std::vector<ListPolicy> zeroBubblePolicies(const Layout& layout) {
   policies.push_back({.backwardFirst = false, .stashLimit = lean});
   policies.push_back({.fillOnlyGaps = true, .stashLimit = lean});
   policies.push_back({.backwardFirst = false,
-                      .forwardLimit = oneForwardOneBackwardLimit(layout),
+                      .forwardLimit = oneForwardOneBackwardLimit(checked),
                       .stashLimit = lean});
   return policies;
 }
@@ -151,7 +152,7 @@ ListPolicy variation(ListPolicy policy, std::uint32_t looser, std::uint32_t seed
 /// Keeps the shortest schedule that fits, the first of equals, and stops looking at the bound.
 class Best {
  public:
-  Best(const Layout& layout, std::int64_t bound) : layout_(layout), bound_(bound) {}
+  Best(const CheckedProblem& checked, std::int64_t bound) : checked_(checked), bound_(bound) {}
 
   bool empty() const { return !best_.has_value(); }
 
@@ -159,16 +160,16 @@ class Best {
     if (done()) {
       return;
     }
-    PipelineSchedule schedule = runOrders(layout_, orders);
-    if ((empty() || schedule.makespan < best_->makespan) && fitsByteCap(layout_, schedule)) {
+    PipelineSchedule schedule = runOrders(checked_, orders);
+    if ((empty() || schedule.makespan < best_->makespan) && fitsByteCap(checked_, schedule)) {
       best_ = std::move(schedule);
     }
   }
 
-  void offer(const ListPolicy& policy) { offer(policy, layout_); }
+  void offer(const ListPolicy& policy) { offer(policy, checked_); }
 
-  /// `costs` may differ from the layout of the problem in its costs.
-  void offer(const ListPolicy& policy, const Layout& costs) {
+  /// `costs` may differ from the checked of the problem in its costs.
+  void offer(const ListPolicy& policy, const CheckedProblem& costs) {
     if (done()) {
       return;
     }
@@ -185,15 +186,15 @@ class Best {
  private:
   bool done() const { return best_ && best_->makespan <= bound_; }
 
-  const Layout& layout_;
+  const CheckedProblem& checked_;
   std::int64_t bound_;
   std::optional<PipelineSchedule> best_;
 };
 
 /// 1F1B, with the weight parts right behind the input parts where the backward pass is split.
-Orders splitOneForwardOneBackward(const Layout& layout) {
-  Orders orders = oneForwardOneBackwardOrders(layout);
-  if (layout.split()) {
+Orders splitOneForwardOneBackward(const CheckedProblem& checked) {
+  Orders orders = oneForwardOneBackwardOrders(checked);
+  if (checked.split()) {
     for (auto& order : orders) {
       std::vector<Piece> both;
       for (const Piece& piece : order) {
@@ -208,36 +209,38 @@ Orders splitOneForwardOneBackward(const Layout& layout) {
   return orders;
 }
 
-std::vector<ListPolicy> policiesOf(PipelineKind kind, const Layout& layout) {
+std::vector<ListPolicy> policiesOf(PipelineKind kind, const CheckedProblem& checked) {
   switch (kind) {
     case PipelineKind::Chunked:
-      return chunkedPolicies(layout);
+      return chunkedPolicies(checked);
     case PipelineKind::ZeroBubbleH1:
-      return zeroBubbleH1Policies(layout);
+      return zeroBubbleH1Policies(checked);
     default:
-      return zeroBubblePolicies(layout);
+      return zeroBubblePolicies(checked);
   }
 }
 
 }  // namespace
 
-PipelineSchedule searchOrders(PipelineKind kind, const Layout& layout, std::int64_t bound) {
-  Best best(layout, bound);
-  const std::vector<ListPolicy> policies = policiesOf(kind, layout);
-  const std::size_t affordable = std::max(kFewestCandidates, kMostSearched / layout.numPieces());
+PipelineSchedule searchOrders(PipelineKind kind,
+                              const CheckedProblem& checked,
+                              std::int64_t bound) {
+  Best best(checked, bound);
+  const std::vector<ListPolicy> policies = policiesOf(kind, checked);
+  const std::size_t affordable = std::max(kFewestCandidates, kMostSearched / checked.numPieces());
   for (std::size_t i = 0; i < policies.size() && (best.empty() || i < affordable); ++i) {
     best.offer(policies[i]);
   }
-  best.offer(splitOneForwardOneBackward(layout));
+  best.offer(splitOneForwardOneBackward(checked));
   // Orders made for even costs keep their rhythm where the real costs would break it.
-  const Layout even = layout.evened();
+  const CheckedProblem even = checked.evened();
   for (std::size_t i = 0; i < std::min(policies.size(), affordable) / 2; ++i) {
     best.offer(policies[i], even);
   }
-  const std::size_t tries = std::min(kMostVariations, kMostVariedPieces / layout.numPieces());
+  const std::size_t tries = std::min(kMostVariations, kMostVariedPieces / checked.numPieces());
   // ZeroBubbleH1 promises the memory of 1F1B.
   const auto looser =
-      static_cast<std::uint32_t>(kind == PipelineKind::ZeroBubbleH1 ? 0 : layout.numUsedDevices());
+      static_cast<std::uint32_t>(kind == PipelineKind::ZeroBubbleH1 ? 0 : checked.numUsedDevices());
   for (std::size_t i = 0; i < tries; ++i) {
     const auto seed = static_cast<std::uint32_t>(i + 1);
     best.offer(variation(policies[i % policies.size()], looser, seed));

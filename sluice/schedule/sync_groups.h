@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace sluice::schedule {
 
 enum class SyncPattern : std::uint8_t {
@@ -24,3 +26,5 @@ std::vector<std::int32_t> exchangeGroup(SyncPattern pattern,
                                         std::int32_t devices);
 
 }  // namespace sluice::schedule
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 enum class DType : std::uint8_t { F32, F16, BF16, F64, I8, U8, I16, U16, I32, U32, I64, U64, Bool };
@@ -137,3 +139,5 @@ decltype(auto) dispatch(DType dtype, F&& f) {
 }
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -11,6 +11,8 @@
 
 #include "sluice/tensor/shape.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 class HostTensor {
@@ -85,3 +87,5 @@ class HostTensor {
 HostTensor cast(const HostTensor& tensor, DType dtype);
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -7,8 +7,12 @@
 
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 using NamedTensors = std::map<std::string, HostTensor, std::less<>>;
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -14,6 +14,8 @@
 
 #include "sluice/tensor/named_tensors.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 using Metadata = std::map<std::string, std::string, std::less<>>;
@@ -38,3 +40,5 @@ void writeSafeTensors(const std::filesystem::path& path, const SafeTensors& cont
 std::string serializeSafeTensors(const SafeTensors& content);
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -6,15 +6,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "sluice/base/error.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using testing::TempFolder;
 
 /// A file of this header and these many bytes behind it.
 std::string fileOf(const std::string& header, std::size_t payload = 0) {
@@ -86,17 +87,17 @@ TEST(SafeTensors, AreReadAsWrittenOfEveryType) {
     content.tensors.emplace("type." + std::string(name(dtype)), tensor);
   }
   expectSame(parseSafeTensors(serializeSafeTensors(content), "x"), content);
-  const fs::path path = fs::path(::testing::TempDir()) / "sluice_all_types.safetensors";
+  const TempFolder folder;
+  const fs::path path = folder / "all_types.safetensors";
   writeSafeTensors(path, content);
   expectSame(readSafeTensors(path), content);
   std::ifstream file(path, std::ios::binary);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), serializeSafeTensors(content));
-  fs::remove(path);
 }
 
 TEST(SafeTensors, AreReadFromRegularFilesAlone) {
-  const fs::path fifo =
-      fs::path(::testing::TempDir()) / ("sluice_tensors_fifo_" + std::to_string(::getpid()));
+  const TempFolder folder;
+  const fs::path fifo = folder / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   for (const auto& [path, kind] :
        {std::pair(fifo, "a FIFO"), std::pair(fs::path("/dev/zero"), "a character device")}) {
@@ -107,7 +108,6 @@ TEST(SafeTensors, AreReadFromRegularFilesAlone) {
       EXPECT_THAT(error.what(), HasSubstr(kind));
     }
   }
-  fs::remove(fifo);
 }
 
 TEST(SafeTensors, OfManyNamesAreReadInTimeThatGrowsWithTheirNumber) {

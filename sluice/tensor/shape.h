@@ -12,6 +12,8 @@
 
 #include "sluice/tensor/dtype.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 class Shape {
@@ -59,3 +61,5 @@ struct TensorType {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

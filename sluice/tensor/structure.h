@@ -21,6 +21,8 @@
 #include "sluice/base/error.h"
 #include "sluice/tensor/host_tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// Specialised for the types that can be taken apart: see structure_parser.h.
@@ -178,3 +180,5 @@ std::string difference(const Structure<A>& was, const Structure<B>& now, const s
 }
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

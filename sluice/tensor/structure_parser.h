@@ -19,6 +19,8 @@
 
 #include "sluice/tensor/structure.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// The type that holds what a T holds, with other leaves: vector<Tensor> to vector<HostTensor>.
@@ -211,3 +213,5 @@ struct StructureParser<S<L>> {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

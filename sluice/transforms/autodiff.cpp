@@ -137,6 +137,14 @@ std::vector<Value> differentiate(ir::Graph& graph,
                                  Value loss,
                                  std::span<const Value> wrt,
                                  Value lossGrad) {
+  return differentiateAlong(graph, loss, wrt, lossGrad, {}).wrt;
+}
+
+Gradients differentiateAlong(ir::Graph& graph,
+                             Value loss,
+                             std::span<const Value> wrt,
+                             Value lossGrad,
+                             std::span<const Value> inner) {
   const TensorType& type = graph.type(loss);
   if (!isFloat(type.dtype) || type.shape.elements() != 1 || type.shape.rank() != 0) {
     raise<InvalidArgument>(
@@ -152,10 +160,13 @@ std::vector<Value> differentiate(ir::Graph& graph,
   }
   Differentiator differentiator(graph, wrt);
   differentiator.run(loss, lossGrad);
-  std::vector<Value> grads;
+  Gradients grads;
   for (const Value v : wrt) {
     const Value grad = differentiator.total(v);
-    grads.push_back(grad.valid() ? grad : differentiator.zeros(v));
+    grads.wrt.push_back(grad.valid() ? grad : differentiator.zeros(v));
+  }
+  for (const Value v : inner) {
+    grads.inner.push_back(differentiator.total(v));
   }
   return grads;
 }

@@ -19,4 +19,17 @@ std::vector<ir::Value> differentiate(ir::Graph& graph,
                                      std::span<const ir::Value> wrt,
                                      ir::Value lossGrad = {});
 
+/// The gradients of the values that were asked for, and those of inner values.
+struct Gradients {
+  std::vector<ir::Value> wrt;
+  std::vector<ir::Value> inner;  ///< not valid if no gradient in `wrt` needs it
+};
+
+/// The same, but also returns the gradients of `inner` values. It adds no ops for them.
+Gradients differentiateAlong(ir::Graph& graph,
+                             ir::Value loss,
+                             std::span<const ir::Value> wrt,
+                             ir::Value lossGrad,
+                             std::span<const ir::Value> inner);
+
 }  // namespace sluice::transforms

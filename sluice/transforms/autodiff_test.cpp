@@ -14,7 +14,7 @@
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/transforms/gather_early.h"
-#include "sluice/transforms/pass_checks.h"
+#include "tests/support/pass_checks.h"
 
 namespace sluice::transforms {
 namespace {

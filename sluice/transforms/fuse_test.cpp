@@ -10,7 +10,7 @@
 #include "sluice/ops/fused.h"
 #include "sluice/ops/window_ops.h"
 #include "sluice/transforms/fuse_elementwise.h"
-#include "sluice/transforms/pass_checks.h"
+#include "tests/support/pass_checks.h"
 
 namespace sluice::transforms {
 namespace {

@@ -15,7 +15,7 @@
 #include "sluice/transforms/eliminate_dead.h"
 #include "sluice/transforms/fold_constants.h"
 #include "sluice/transforms/fuse_elementwise.h"
-#include "sluice/transforms/pass_checks.h"
+#include "tests/support/pass_checks.h"
 
 namespace sluice::transforms {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sluice/transforms/pass_checks.h"
+#include "tests/support/pass_checks.h"
 
 namespace sluice::transforms {
 namespace {

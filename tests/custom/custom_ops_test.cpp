@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ir/printer.h"
 #include "sluice/nn/init.h"

@@ -1,5 +1,4 @@
 // Loading libraries of custom ops: what is refused, and that a refused one leaves nothing behind.
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "sluice/ops/op_list.h"
 #include "tests/custom/test_library.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -20,6 +20,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::messageOf;
+using testing::TempFolder;
 
 std::string refusal(custom::Op op) {
   const custom::Library library{std::move(op)};
@@ -45,11 +46,11 @@ TEST(LoadCustomOps, RefusesAMissingFile) {
 }
 
 TEST(LoadCustomOps, RefusesAFileThatIsNoLibrary) {
-  const auto path = std::filesystem::path(::testing::TempDir()) / "sluice_no_library.so";
+  const TempFolder folder;
+  const auto path = folder / "no_library.so";
   std::ofstream(path) << "no library at all";
   EXPECT_THAT(messageOf<FileError>([&] { loadCustomOps(path); }),
               HasSubstr("cannot be loaded as a shared library"));
-  std::filesystem::remove(path);
 }
 
 /// The system's loader would read mapped memory after the end of the file.
@@ -57,7 +58,8 @@ TEST(LoadCustomOps, RefusesALibraryThatIsCutOff) {
   std::ifstream file(LIBRARY_TEST_OPS, std::ios::binary);
   const std::string whole(std::istreambuf_iterator<char>(file), {});
   ASSERT_GT(whole.size(), 1000U);
-  const auto path = std::filesystem::path(::testing::TempDir()) / "sluice_cut_off.so";
+  const TempFolder folder;
+  const auto path = folder / "cut_off.so";
   const auto refused = [&](const std::string& content) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
     return messageOf<FileError>([&] { loadCustomOps(path); });
@@ -75,17 +77,15 @@ TEST(LoadCustomOps, RefusesALibraryThatIsCutOff) {
   std::string damaged = whole;
   damaged[54] = 7;  // the size of a record of the table of segments
   EXPECT_THAT(refused(damaged), HasSubstr("tables are damaged"));
-  std::filesystem::remove(path);
 }
 
 TEST(LoadCustomOps, RefusesWhatIsNoRegularFile) {
-  const auto path = std::filesystem::path(::testing::TempDir()) / "sluice_fifo.so";
-  std::filesystem::remove(path);
+  const TempFolder folder;
+  const auto path = folder / "fifo.so";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_THAT(messageOf<FileError>([&] { loadCustomOps(path); }), HasSubstr("it is a FIFO"));
-  EXPECT_THAT(messageOf<FileError>([&] { loadCustomOps(::testing::TempDir()); }),
+  EXPECT_THAT(messageOf<FileError>([&] { loadCustomOps(folder.path()); }),
               HasSubstr("it is a folder"));
-  std::filesystem::remove(path);
 }
 
 TEST(LoadCustomOps, RefusesALibraryWithoutTheEntryPoint) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/parallel/leaf.h"
 #include "sluice/parallel/partition.h"

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
+#include "sluice/nn/tracer.h"
 #include "tests/e2e/networks.h"
 #include "tests/support/arena.h"
 #include "tests/support/message_of.h"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
 #include "tests/e2e/networks.h"
 #include "tests/support/message_of.h"
 #include "tests/support/random_tensor.h"

@@ -80,11 +80,6 @@ std::pair<Tensor, Tensor> Towers::forward(Tensor x, Tensor labels) {
   return {y, nn::crossEntropy(y, labels)};
 }
 
-Tensor BlockedGpt::Layer::forward(const Tensor& x) {
-  const Tensor y = x + attention(norm1(x));
-  return y + down(nn::gelu(up(norm2(y))));
-}
-
 std::pair<Tensor, Tensor> BlockedGpt::forward(Tensor ids, Tensor targets) {
   Tensor x = ids;
   {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sluice/sluice.h"
+#include "tests/support/transformer_layer.h"
 
 namespace sluice::testing {
 
@@ -41,27 +42,12 @@ struct ResidualMlp : nn::Module {
 /// Two transformer blocks with dropout, batch norm between them, and the embedding's weight as the
 /// weight of the head.
 struct BlockedGpt : nn::Module {
-  struct Layer : nn::Layer {
-    Layer(nn::Module& parent, std::string name)
-        : nn::Layer(parent, std::move(name)),
-          norm1(*this, "norm1", 8),
-          attention(*this, "attention", 8, 2, {.causal = true}),
-          norm2(*this, "norm2", 8),
-          up(*this, "up", 8, 16),
-          down(*this, "down", 16, 8) {}
-    nn::Tensor forward(const nn::Tensor& x) override;
-
-    nn::LayerNorm norm1;
-    nn::MultiHeadAttention attention;
-    nn::LayerNorm norm2;
-    nn::Linear up;
-    nn::Linear down;
-  };
+  static constexpr TransformerShape kLayer{.width = 8, .heads = 2, .hidden = 16};
 
   nn::Embedding tokens{*this, "tokens", 3, 8};
-  Layer layer1{*this, "layer1"};
+  TransformerLayer layer1{*this, "layer1", kLayer};
   nn::BatchNorm norm{*this, "norm", 8};
-  Layer layer2{*this, "layer2"};
+  TransformerLayer layer2{*this, "layer2", kLayer};
   nn::Dropout dropout{*this, "dropout", 0.2};
 
   std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor ids, nn::Tensor targets);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "examples/char_gpt.h"
+#include "sluice/api/compiled_program.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 #include "tests/support/message_of.h"

@@ -2,13 +2,12 @@
 // bits of a run that never stopped.
 #include <filesystem>
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -24,22 +23,10 @@ using testing::Bits;
 using testing::BlockedGpt;
 using testing::makeInputs;
 using testing::ResidualMlp;
+using testing::TempFolder;
 
 constexpr std::int64_t kAccumulation = 4;
 constexpr std::int64_t kUpdates = 6;
-
-/// An empty folder that is removed at the end.
-struct Folder {
-  Folder()
-      : path(fs::path(::testing::TempDir()) /
-             fmt::format("sluice_e2e_checkpoints_{}", ::getpid())) {
-    fs::remove_all(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path path;
-};
 
 Options under(const Strategy& strategy, std::int64_t replicas = 1) {
   Options options;
@@ -95,8 +82,8 @@ Bits trainTo(std::int64_t updates,
 
 template <class Net>
 Bits undisturbed(const Options& options, const optim::Optimizer& rule) {
-  const Folder folder;
-  return trainTo<Net>(kUpdates, options, rule, folder.path);
+  const TempFolder folder;
+  return trainTo<Net>(kUpdates, options, rule, folder.path());
 }
 
 template <class Net>
@@ -106,9 +93,9 @@ void expectSameBitsAcrossStrategies(const optim::Optimizer& rule) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Options& next = all[(i + 1) % all.size()];
     SCOPED_TRACE(all[i].str() + "then " + next.str());
-    const Folder folder;
-    trainTo<Net>(2, all[i], rule, folder.path);
-    EXPECT_EQ(trainTo<Net>(kUpdates, next, rule, folder.path), expected);
+    const TempFolder folder;
+    trainTo<Net>(2, all[i], rule, folder.path());
+    EXPECT_EQ(trainTo<Net>(kUpdates, next, rule, folder.path()), expected);
   }
 }
 
@@ -122,11 +109,11 @@ TEST(Checkpoints, SurviveAStopAfterEveryUpdate) {
   const std::vector<Options> all = strategies();
   const optim::AdamW rule(0.01);
   const Bits expected = undisturbed<ResidualMlp>(all[0], rule);
-  const Folder folder;
+  const TempFolder folder;
   Bits last;
   for (std::int64_t update = 1; update <= kUpdates; ++update) {
     last = trainTo<ResidualMlp>(
-        update, all[static_cast<std::size_t>(update) % all.size()], rule, folder.path);
+        update, all[static_cast<std::size_t>(update) % all.size()], rule, folder.path());
   }
   EXPECT_EQ(last, expected);
 }
@@ -140,10 +127,10 @@ TEST(Checkpoints, HoldWholeStateOfWhichReplicasHaveParts) {
   const optim::AdamW rule(0.01);
   const Bits expected = undisturbed<ResidualMlp>(under(whole, 2), rule);
   for (const bool partsFirst : {true, false}) {
-    const Folder folder;
-    trainTo<ResidualMlp>(2, partsFirst ? parts : under(whole, 2), rule, folder.path);
+    const TempFolder folder;
+    trainTo<ResidualMlp>(2, partsFirst ? parts : under(whole, 2), rule, folder.path());
     EXPECT_EQ(
-        trainTo<ResidualMlp>(kUpdates, partsFirst ? under(whole, 2) : parts, rule, folder.path),
+        trainTo<ResidualMlp>(kUpdates, partsFirst ? under(whole, 2) : parts, rule, folder.path()),
         expected);
   }
 }
@@ -155,11 +142,11 @@ TEST(Checkpoints, HoldTheBuffersOfEveryReplica) {
     const optim::AdamW rule(0.01);
     const Bits expected =
         undisturbed<BlockedGpt>(under(whole, 2).broadcastBuffers(broadcast), rule);
-    const Folder folder;
-    trainTo<BlockedGpt>(3, under(whole, 2).broadcastBuffers(broadcast), rule, folder.path);
-    EXPECT_EQ(
-        trainTo<BlockedGpt>(kUpdates, under(cut, 2).broadcastBuffers(broadcast), rule, folder.path),
-        expected);
+    const TempFolder folder;
+    trainTo<BlockedGpt>(3, under(whole, 2).broadcastBuffers(broadcast), rule, folder.path());
+    EXPECT_EQ(trainTo<BlockedGpt>(
+                  kUpdates, under(cut, 2).broadcastBuffers(broadcast), rule, folder.path()),
+              expected);
     EXPECT_EQ(expected.count("replica 1 norm.running_mean"), broadcast ? 0U : 1U);
   }
 }

@@ -8,31 +8,12 @@
 #include <vector>
 
 #include "sluice/sluice.h"
+#include "tests/support/transformer_layer.h"
 
 namespace sluice::testing {
 
 struct DeepGpt : nn::Module {
   static constexpr std::int64_t kVocabulary = 3;
-
-  struct Layer : nn::Layer {
-    Layer(nn::Module& parent, std::string name, std::int64_t width)
-        : nn::Layer(parent, std::move(name)),
-          norm1(*this, "norm1", width),
-          attention(*this, "attention", width, 4, {.causal = true}),
-          norm2(*this, "norm2", width),
-          up(*this, "up", width, 4 * width),
-          down(*this, "down", 4 * width, width) {}
-    nn::Tensor forward(const nn::Tensor& x) override {
-      const nn::Tensor y = x + attention(norm1(x));
-      return y + down(nn::gelu(up(norm2(y))));
-    }
-
-    nn::LayerNorm norm1;
-    nn::MultiHeadAttention attention;
-    nn::LayerNorm norm2;
-    nn::Linear up;
-    nn::Linear down;
-  };
 
   DeepGpt(std::int64_t depth, std::int64_t width, std::int64_t batch, std::int64_t length)
       : batch_(batch),
@@ -40,7 +21,8 @@ struct DeepGpt : nn::Module {
         tokens(*this, "tokens", kVocabulary, width),
         head(*this, "head", width, kVocabulary) {
     for (std::int64_t i = 0; i < depth; ++i) {
-      layers.push_back(std::make_unique<Layer>(*this, "layer" + std::to_string(i), width));
+      layers.push_back(std::make_unique<TransformerLayer>(
+          *this, "layer" + std::to_string(i), TransformerShape{.width = width}));
     }
   }
 
@@ -73,7 +55,7 @@ struct DeepGpt : nn::Module {
   std::int64_t length_;
   nn::Embedding tokens;
   nn::Linear head;
-  std::vector<std::unique_ptr<Layer>> layers;
+  std::vector<std::unique_ptr<TransformerLayer>> layers;
 };
 
 }  // namespace sluice::testing

@@ -8,11 +8,14 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ops/fused.h"
 #include "sluice/ops/op_list.h"
+#include "sluice/program/program.h"
 #include "tests/e2e/networks.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -109,17 +112,14 @@ std::map<std::string, int> callsOf(const program::Program& program) {
 
 template <class Net>
 void expectOpsBecomeCalls(bool fusion) {
-  const std::filesystem::path folder =
-      std::filesystem::path(::testing::TempDir()) /
-      fmt::format("sluice_ops_{}_{}", ::testing::UnitTest::GetInstance()->random_seed(), fusion);
-  std::filesystem::remove_all(folder);
+  const testing::TempFolder folder;
   Net net;
   Options options;
-  options.fusion(fusion).dumpDirectory(folder.string());
+  options.fusion(fusion).dumpDirectory(folder.path().string());
   auto model = trainingModel(net, options, optim::AdamW(0.01));
   model.compile(testing::makeInputs(Net::inputs(), 0, 1));
   std::filesystem::path last;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     const bool afterPasses = entry.path().string().ends_with("_eliminate_dead.txt");
     if (afterPasses && entry.path() > last) {
       last = entry.path();
@@ -131,7 +131,6 @@ void expectOpsBecomeCalls(bool fusion) {
   countOps(ir::parse(text.str(), ops::opSet()), ops);
   EXPECT_FALSE(ops.empty());
   EXPECT_EQ(ops, callsOf(model.program()));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(KernelChoice, LoweringKeepsEveryOpAndAddsOnlyCopies) {

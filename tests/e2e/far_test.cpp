@@ -9,10 +9,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 #include "tests/e2e/remote_support.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -126,7 +129,8 @@ TEST(FarDevices, StreamTheirStateThroughFiles) {
   cpu.device("cpu").setExecutionStrategy(
       SerialPhasedExecution(std::vector<Phase>{"b0", "b1", "b2", "b3", "b4"}));
   Options far = cpu.clone();
-  far.device("far").remoteMemory(::testing::TempDir() + "sluice_far_remote");
+  const testing::TempFolder folder;
+  far.device("far").remoteMemory((folder / "remote").string());
   EXPECT_EQ(
       differenceBetweenRounds(train<BlockedGpt>(cpu, kUpdates), train<BlockedGpt>(far, kUpdates)),
       "");

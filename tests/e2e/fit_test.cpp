@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/e2e/networks.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -157,9 +158,6 @@ TEST(Fit, CountsAnEpochAsWholeThatASignalMeetsAtItsLastStep) {
 
 class CsvLogTest : public ::testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   static std::vector<std::string> linesOf(const std::filesystem::path& path) {
     std::ifstream file(path);
     std::vector<std::string> lines;
@@ -169,9 +167,7 @@ class CsvLogTest : public ::testing::Test {
     return lines;
   }
 
-  std::filesystem::path folder_ =
-      std::filesystem::path(::testing::TempDir()) /
-      fmt::format("sluice_log_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  testing::TempFolder folder_;
   std::filesystem::path path_ = folder_ / "log.csv";
 };
 

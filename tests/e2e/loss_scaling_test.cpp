@@ -1,8 +1,15 @@
 // Automatic loss scaling: when the factor doubles and halves, and that no overflow reaches a
 // weight.
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
 
@@ -170,9 +177,6 @@ TEST(AutomaticLossScaling, MarksTheLossScalingAsVariable) {
 TEST(AutomaticLossScaling, RefusesWhatItCannotDo) {
   Weight wide(sgd(1), automatic(), DType::F32);
   EXPECT_THAT(messageOf([&] { wide.call({1}); }), HasSubstr("no gradient in float16"));
-  Weight combined(optim::SGD(optim::SgdOptions{.momentum = 0.5, .useCombinedAccum = true}),
-                  automatic());
-  EXPECT_THAT(messageOf<Unsupported>([&] { combined.call({1}); }), HasSubstr("separate form"));
   EXPECT_THAT(messageOf([] { Weight w(sgd(1), automatic().continuousWeightUpdates(true)); }),
               HasSubstr("continuousWeightUpdates"));
   const auto message = [](optim::LossScalingOptions settings) {
@@ -182,6 +186,145 @@ TEST(AutomaticLossScaling, RefusesWhatItCannotDo) {
   EXPECT_THAT(message({.thresholdUpperCountProportion = -0.5}),
               HasSubstr("thresholdUpperCountProportion is -0.5"));
   EXPECT_THAT(message({.updatePeriod = 0}), HasSubstr("updatePeriod is 0"));
+}
+
+using Tracking = optim::GradientTensorTrackingMethod;
+
+/// (x m) s in float16: first a product of matrices, then one of elements. The gradient of m is x s,
+/// which a matrix product makes; that of s is x m; that of the inner tensor "product" is s.
+struct Products {
+  Builder b;
+  TensorId product;
+  TensorId wide;
+  TensorId loss;
+
+  explicit Products(double m) {
+    const auto weight = [&](double value, const std::string& name) {
+      return b.addInitializedInputTensor(HostTensor::full({DType::F16, Shape{1, 1}}, value), name);
+    };
+    const TensorId x = b.addInputTensor({DType::F16, Shape{1, 1}}, "x");
+    product = b.aiOnnx().matmul(x, weight(m, "m"));
+    wide = b.aiOnnx().cast(b.aiOnnx().mul(product, weight(1, "s")), DType::F32);
+    loss = b.aiGraphcore().identityloss(wide);
+  }
+};
+
+/// The factor after one update with x = `input`. The scale of the loss is 1.
+double factorOfProducts(double input, double m, Tracking method, std::vector<std::string> names) {
+  Products net(m);
+  for (std::string& name : names) {
+    name = name == "product" ? net.product : name == "wide" ? net.wide : name;
+  }
+  Options options;
+  options.training.setAutomaticLossScaling(
+      true, {.gradientTensorTrackingMethod = method, .toTrackTensors = std::move(names)});
+  auto model = trainingModel(net.b, net.loss, options, sgd(1));
+  HostTensor x(DType::F16, Shape{1, 1});
+  x.set(0, input);
+  model.run({x});
+  return model.session().read("optimizer.loss_scale_factor").at(0);
+}
+
+TEST(AutomaticLossScaling, WatchesTheGradientsOfItsMethod) {
+  const auto all = Tracking::AllNonViewChangingGradientTensors;
+  const auto products = Tracking::ConvAndMatmulGradients;
+  const auto named = Tracking::GradientsOfUserSpecifiedTensors;
+  EXPECT_EQ(factorOfProducts(1, 1, all, {}), 2);
+  // Only m has a large gradient, which a matrix product makes.
+  EXPECT_EQ(factorOfProducts(9000, 0.25, all, {}), 0.5);
+  EXPECT_EQ(factorOfProducts(9000, 0.25, products, {}), 0.5);
+  EXPECT_EQ(factorOfProducts(9000, 0.25, named, {"m"}), 0.5);
+  EXPECT_EQ(factorOfProducts(9000, 0.25, named, {"s", "product"}), 2);
+  EXPECT_EQ(factorOfProducts(9000, 0.25, named, {"s", "m", "m"}), 0.5);
+  // Only s has a large gradient, which no matrix product makes.
+  EXPECT_EQ(factorOfProducts(1, 9000, all, {}), 0.5);
+  EXPECT_EQ(factorOfProducts(1, 9000, products, {}), 2);
+  EXPECT_EQ(factorOfProducts(1, 9000, named, {"s"}), 0.5);
+  EXPECT_EQ(factorOfProducts(1, 9000, named, {"m", "product"}), 2);
+}
+
+TEST(AutomaticLossScaling, WatchesNothingThatIsNoGradient) {
+  // The gradient of atan is g / (x x + 1). Here x x is large, but it is not a gradient.
+  Builder b;
+  const TensorId x = b.addInputTensor({DType::F16, Shape{1}}, "x");
+  const TensorId w = b.addInitializedInputTensor(HostTensor::full({DType::F16, Shape{1}}, 1), "w");
+  const TensorId y = b.aiOnnx().atan(b.aiOnnx().mul(x, w));
+  const TensorId loss = b.aiGraphcore().identityloss(b.aiOnnx().cast(y, DType::F32));
+  Options options;
+  options.training.setAutomaticLossScaling(true);
+  auto model = trainingModel(b, loss, options, sgd(1));
+  model.run({half({100})});
+  EXPECT_EQ(model.session().read("optimizer.loss_scale_factor").at(0), 2);
+}
+
+TEST(AutomaticLossScaling, RefusesTensorsThatItCannotWatch) {
+  const auto message = [](const std::string& name) {
+    return messageOf([&] {
+      factorOfProducts(1, 1, Tracking::GradientsOfUserSpecifiedTensors, {"s", name});
+    });
+  };
+  EXPECT_THAT(message("z"), HasSubstr("the model has no tensor 'z'"));
+  EXPECT_THAT(message("x"), HasSubstr("'x' has no gradient"));
+  EXPECT_THAT(message("wide"), HasSubstr("is f32[1, 1], and only those in float16"));
+  Options options;
+  EXPECT_THAT(messageOf([&] {
+                options.training.setAutomaticLossScaling(
+                    true,
+                    {.gradientTensorTrackingMethod = Tracking::GradientsOfUserSpecifiedTensors});
+              }),
+              HasSubstr("name them in toTrackTensors"));
+  EXPECT_THAT(
+      messageOf([&] { options.training.setAutomaticLossScaling(true, {.toTrackTensors = {"s"}}); }),
+      HasSubstr("only GradientTensorTrackingMethod::GradientsOfUserSpecifiedTensors"));
+  EXPECT_FALSE(options.training.automaticLossScaling());
+  EXPECT_THAT(
+      messageOf([] {
+        Weight w(
+            sgd(1),
+            automatic(1, 1, {.gradientTensorTrackingMethod = Tracking::ConvAndMatmulGradients}));
+        w.call({1});
+      }),
+      HasSubstr("no gradient in float16 of a convolution or matrix product"));
+}
+
+optim::SGD combinedSgd() {
+  return optim::SGD(optim::SgdOptions{
+      .lr = 1.0 / 64, .momentum = 0.5, .useCombinedAccum = true, .lossScaling = 2});
+}
+
+TEST(AutomaticLossScaling, ChangesNoResultOfTheCombinedSgd) {
+  for (const auto& [accumulation, replicas] : {std::pair(1, 1), std::pair(2, 1), std::pair(2, 2)}) {
+    const auto stateAfter = [&](bool on) {
+      Options options = automatic(accumulation, replicas);
+      options.training.setAutomaticLossScaling(on);
+      Weight w(combinedSgd(), options);
+      for (const double g : {8.0, -4.0, 2.0, 16.0}) {
+        w.call(std::vector<double>(static_cast<std::size_t>(accumulation * replicas), g));
+      }
+      return std::pair(w(), w("w.momentum_buffer"));
+    };
+    EXPECT_EQ(stateAfter(true), stateAfter(false)) << accumulation << " " << replicas;
+  }
+}
+
+TEST(AutomaticLossScaling, LeavesOutAnUpdateOfTheCombinedSgdThatOverflows) {
+  for (const int accumulation : {1, 3}) {
+    Weight w(combinedSgd(), automatic(accumulation));
+    std::vector<double> gradients(static_cast<std::size_t>(accumulation), 8.0);
+    w.call(gradients);
+    const double before = w();
+    const double velocity = w("w.momentum_buffer");
+    const double factor = w.factor();
+    EXPECT_NE(before, 1);
+    gradients[0] = std::numeric_limits<double>::infinity();
+    w.call(gradients);
+    EXPECT_EQ(w(), before);
+    EXPECT_EQ(w("w.momentum_buffer"), velocity);
+    EXPECT_EQ(w.factor(), factor / 2);
+    gradients[0] = 8;
+    w.call(gradients);
+    EXPECT_NE(w(), before);
+  }
 }
 
 /// Hashes of all variables after five updates of two layers in float16.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 

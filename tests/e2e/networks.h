@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/api/session.h"
 #include "sluice/sluice.h"
 
 namespace sluice::testing {

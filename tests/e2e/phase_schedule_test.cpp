@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
 #include "sluice/program/virtual_clock.h"
 #include "tests/e2e/remote_support.h"
 

@@ -1,12 +1,11 @@
 // A GPT of twelve layers trains in a quarter of the memory that it needs on one device.
-#include <filesystem>
-
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
 #include "tests/e2e/deep_gpt.h"
 #include "tests/e2e/networks.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -53,8 +52,8 @@ Options onOneDevice() {
 
 TEST(PhasedGpt, TrainsInAQuarterOfTheMemoryToTheSameBits) {
   const Outcome whole = train(onOneDevice());
-  const std::string path =
-      (std::filesystem::temp_directory_path() / fmt::format("sluice-gpt-{}", ::getpid())).string();
+  const testing::TempFolder folder;
+  const std::string path = (folder / "remote").string();
   for (const Strategy& strategy : {Strategy(SerialPhasedExecution(DeepGpt::phases(kDepth))),
                                    Strategy(ParallelPhasedExecution(DeepGpt::phases(kDepth)))}) {
     for (const bool file : {false, true}) {

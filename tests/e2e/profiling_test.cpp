@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/program/program.h"
 #include "tests/e2e/blocked_networks.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -15,15 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::ResidualMlp;
+using testing::TempFolder;
 
 constexpr int kRounds = 2;
 constexpr int kProfiledAccumulation = 4;
-
-fs::path freePath(const std::string& name) {
-  const fs::path path = fs::path(::testing::TempDir()) / ("sluice_profiling_" + name);
-  fs::remove_all(path);
-  return path;
-}
 
 Options pipelined(const fs::path& folder) {
   Options options = Options::defaults();
@@ -78,9 +76,9 @@ std::map<int, std::vector<Slice>> slicesOf(const json& document) {
 }
 
 TEST(Profiling, TracesEveryTaskOnceARoundWithoutOverlaps) {
-  const fs::path folder = freePath("trace");
+  const TempFolder folder;
   ResidualMlp net;
-  auto model = trainingModel(net, pipelined(folder), optim::SGD(0.1));
+  auto model = trainingModel(net, pipelined(folder.path()), optim::SGD(0.1));
   const std::vector<HostTensor> inputs = inputsOf(8);
   for (int call = 0; call < 5; ++call) {
     model.run(inputs);
@@ -107,9 +105,9 @@ TEST(Profiling, TracesEveryTaskOnceARoundWithoutOverlaps) {
 }
 
 TEST(Profiling, OrdersAMicroBatchThroughTheStages) {
-  const fs::path folder = freePath("order");
+  const TempFolder folder;
   ResidualMlp net;
-  auto model = trainingModel(net, pipelined(folder), optim::SGD(0.1));
+  auto model = trainingModel(net, pipelined(folder.path()), optim::SGD(0.1));
   model.run(inputsOf(8));
   std::map<std::pair<int, std::string>, Slice> byName;
   for (const auto& [lane, slices] : slicesOf(parseFile(folder / "training" / "trace.json"))) {
@@ -137,17 +135,17 @@ TEST(Profiling, ChangesNoBit) {
     model.run(inputsOf(8));
     return model.run(inputsOf(8))[1].hash();
   };
-  EXPECT_EQ(lossOf(pipelined(freePath("bits"))),
-            lossOf(pipelined(freePath("none")).enableProfiling("")));
+  const TempFolder folder;
+  EXPECT_EQ(lossOf(pipelined(folder.path())), lossOf(pipelined("").enableProfiling("")));
 }
 
 TEST(Profiling, WritesAFileForEachProgramInTheFolderOfTheModel) {
-  const fs::path folder = freePath("names");
+  const TempFolder folder;
   ResidualMlp net;
-  auto training = trainingModel(net, pipelined(folder).modelName("mine"), optim::SGD(0.1));
+  auto training = trainingModel(net, pipelined(folder.path()).modelName("mine"), optim::SGD(0.1));
   training.run(inputsOf(8));
   training.run(inputsOf(4));
-  Options options = pipelined(folder);
+  Options options = pipelined(folder.path());
   options.training.gradientAccumulation(1);
   auto inference = inferenceModel(net, options.deviceIterations(kRounds * kProfiledAccumulation));
   inference.run(inputsOf(8));
@@ -161,9 +159,9 @@ TEST(Profiling, WritesAFileForEachProgramInTheFolderOfTheModel) {
 }
 
 TEST(Profiling, TracesEveryReplica) {
-  const fs::path folder = freePath("replicas");
+  const TempFolder folder;
   ResidualMlp net;
-  auto model = trainingModel(net, pipelined(folder).replicationFactor(2), optim::SGD(0.1));
+  auto model = trainingModel(net, pipelined(folder.path()).replicationFactor(2), optim::SGD(0.1));
   model.run(inputsOf(16));
   std::map<int, std::size_t> slices;  // by device
   const json document = parseFile(folder / "training" / "trace.json");
@@ -183,15 +181,17 @@ TEST(Profiling, TracesEveryReplica) {
 }
 
 TEST(Profiling, RefusesAFolderThatCannotBeMade) {
-  const fs::path path = freePath("file");
+  const TempFolder folder;
+  const fs::path path = folder / "file";
   std::ofstream(path) << "a file";
   ResidualMlp net;
   EXPECT_THROW(trainingModel(net, pipelined(path), optim::SGD(0.1)), FileError);
 }
 
 TEST(LatencyCounters, AreOfTheNewestCallAndConsistent) {
+  const TempFolder folder;
   ResidualMlp net;
-  auto model = trainingModel(net, pipelined(freePath("latency")), optim::SGD(0.1));
+  auto model = trainingModel(net, pipelined(folder.path()), optim::SGD(0.1));
   EXPECT_THROW(model.getLatency(), InvalidArgument);
   model.run(inputsOf(8));
   for (const Latency& latency : {model.getHostDeviceLatency(),

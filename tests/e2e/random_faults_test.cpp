@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
 #include "sluice/base/error.h"
 #include "tests/e2e/random_models.h"
 #include "tests/support/soak_seed.h"

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/session.h"
+
 namespace sluice::testing {
 
 using nn::Tensor;
@@ -300,6 +302,25 @@ std::vector<Phase> randomPhases(Dice& dice, std::span<const Stage> stages) {
 
 }  // namespace
 
+namespace {
+
+/// Without phases, activations leave only stages that hold more than two micro-batches. With GPipe
+/// all stages do.
+void letActivationsLeave(Options& options, std::int32_t accumulation) {
+  const std::span<const Stage> given = options.executionStrategy().stages();
+  const std::vector<Stage> stages(given.begin(), given.end());
+  const bool several = std::ranges::adjacent_find(stages, [](const Stage& a, const Stage& b) {
+                         return a.device() != b.device();
+                       }) != stages.end();
+  if (several && accumulation > 2) {
+    options.setExecutionStrategy(PipelinedExecution(stages).schedule("gpipe"));
+  } else {
+    options.tensorLocations.setActivationLocation(TensorLocationSettings());
+  }
+}
+
+}  // namespace
+
 Options randomStreaming(std::uint64_t seed, const RandomNet& net, const RandomTraining& training) {
   Options options = randomOptions(seed, net, training);
   Dice dice(seed * 32452843 + 5);
@@ -328,6 +349,9 @@ Options randomStreaming(std::uint64_t seed, const RandomNet& net, const RandomTr
       .setWeightLocation(randomLocation(dice))
       .setOptimizerLocation(randomLocation(dice))
       .setAccumulatorLocation(randomLocation(dice));
+  if (kind == 3 && options.tensorLocations.plan().activation.onChip == false) {
+    letActivationsLeave(options, training.accumulation);
+  }
   options.recomputation(static_cast<Recomputation>(dice.below(6)));
   return options;
 }

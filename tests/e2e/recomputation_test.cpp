@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
+#include "sluice/program/program.h"
 #include "tests/e2e/deep_gpt.h"
 #include "tests/e2e/networks.h"
 

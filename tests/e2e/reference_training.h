@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sluice/compile/training_graph.h"
+#include "sluice/nn/tracer.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/sluice.h"
 #include "sluice/transforms/decompose.h"

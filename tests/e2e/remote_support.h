@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
+#include "sluice/program/program.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/deep_gpt.h"
 #include "tests/e2e/networks.h"

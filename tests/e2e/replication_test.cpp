@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
 #include "sluice/program/verify.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
@@ -145,7 +147,7 @@ TEST(Reduction, CrossesReplicasOncePerUpdate) {
   auto model = trainingModel(net, replicated(2, 6), optim::SGD(0.1));
   model.compile(makeInputs(BlockedCnn::inputs(), 0, 12));
   const program::Program& program = model.program();
-  EXPECT_EQ(program.reductions.size(), 8U);  // weight and bias of four layers
+  EXPECT_EQ(program.collectives.size(), 8U);  // weight and bias of four layers
   std::size_t tasks = 0;
   for (const program::Lane& lane : program.lanes) {
     for (const program::Task& task : lane.tasks) {

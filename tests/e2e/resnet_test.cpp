@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
 #include "tests/e2e/networks.h"
 #include "tests/e2e/reference_training.h"
 #include "tests/support/random_tensor.h"

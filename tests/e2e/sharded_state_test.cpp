@@ -1,8 +1,16 @@
 // Replicas that share the optimizer's state: each keeps a part and computes the part of the update
 // that belongs to it, with the bits of replicas that keep all.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
+#include "sluice/program/program.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 #include "tests/support/message_of.h"
@@ -250,6 +258,124 @@ TEST(ShardedWeights, DoNotGoWithContinuousUpdates) {
                 model.run(makeInputs(ResidualMlp::inputs(), 0, model.microBatchesPerStep() * 2));
               }),
               HasSubstr("continuousWeightUpdates"));
+}
+
+/// The options with sharded accumulators.
+Options withSharedAccumulators(Options options, std::optional<bool> onChip = std::nullopt) {
+  options.tensorLocations.setAccumulatorLocation(TensorLocationSettings()
+                                                     .useOnChipStorage(onChip)
+                                                     .useReplicatedTensorSharding(true)
+                                                     .minElementsForReplicatedTensorSharding(1));
+  return options;
+}
+
+/// The weight after one update of SGD with rate 1, starting at 0. It is minus the sum of the
+/// gradients of two micro-batches in two replicas, in the order that the options ask for.
+double weightAfterTwoOfTwo(bool shared, const std::vector<double>& gradients) {
+  struct Product : nn::Module {
+    nn::Parameter& w = addParameter("w", {DType::F32, Shape{3}}, ir::Initializer::constant(0));
+    nn::Tensor forward(const nn::Tensor& x) { return nn::sum(x * w); }
+  };
+  Options options;
+  options.replicationFactor(2);
+  options.training.gradientAccumulation(2).accumulationReduction(Reduction::Sum);
+  Product net;
+  auto model = trainingModel(net,
+                             shared ? withSharedAccumulators(options) : options,
+                             optim::SGD(optim::SgdOptions{.lr = 1}));
+  HostTensor x(DType::F32, Shape{4, 3});
+  for (std::int64_t row = 0; row < 4; ++row) {
+    for (std::int64_t column = 0; column < 3; ++column) {
+      x.set(row * 3 + column, gradients[static_cast<std::size_t>(row)]);
+    }
+  }
+  model.run({x});
+  const HostTensor w = model.session().read("w");
+  EXPECT_EQ(w.at(0), w.at(1));
+  EXPECT_EQ(w.at(0), w.at(2)) << "which is in the padded part of the second replica";
+  EXPECT_EQ(model.session().read("w", 1).hash(), w.hash());
+  return w.at(0);
+}
+
+TEST(ShardedAccumulators, AddReplicasBeforeMicroBatches) {
+  // Rows are micro-batch 0 of both replicas, then micro-batch 1.
+  EXPECT_EQ(weightAfterTwoOfTwo(false, {1, 2, 4, 8}), -15);
+  EXPECT_EQ(weightAfterTwoOfTwo(true, {1, 2, 4, 8}), -15);
+  // 2^24 + 1 is 2^24 in float32: (2^24 + 1) + (-2^24 + 1) against (2^24 - 2^24) + (1 + 1).
+  const double large = 16777216;
+  EXPECT_EQ(weightAfterTwoOfTwo(false, {large, -large, 1, 1}), -1);
+  EXPECT_EQ(weightAfterTwoOfTwo(true, {large, -large, 1, 1}), -2);
+}
+
+TEST(ShardedAccumulators, GiveTheSameBitsWhateverElseIsInParts) {
+  for (const auto& rule : shardedRules()) {
+    for (const std::int64_t replicas : {2, 3}) {
+      SCOPED_TRACE(std::string(rule->name()));
+      const Bits expected =
+          trained<ResidualMlp>(withSharedAccumulators(replicated(replicas)), *rule);
+      for (const Options& options : {withSharedAccumulators(replicated(replicas), false),
+                                     withSharedAccumulators(sharded(replicas)),
+                                     withSharedAccumulators(sharded(replicas, false), false),
+                                     withSharedAccumulators(shardedWeights(replicas))}) {
+        EXPECT_EQ(testing::difference(expected, trained<ResidualMlp>(options, *rule)), "");
+      }
+    }
+  }
+}
+
+TEST(ShardedAccumulators, GiveTheSameBitsUnderEveryStrategy) {
+  const optim::AdamW rule(optim::AdamOptions{.lr = 0.01});
+  const Bits expected = trained<BlockedCnn>(withSharedAccumulators(replicated(2)), rule);
+  const std::vector<Stage> stages = {Stage("b0", "b1"), "b2", Stage("b3", "b4")};
+  const std::vector<parallel::Phase> phases = {"b0", "b1", "b2", "b3", "b4"};
+  for (const Strategy& strategy : {Strategy(PipelinedExecution(stages)),
+                                   Strategy(PipelinedExecution(stages).schedule("zb-h1")),
+                                   Strategy(PipelinedExecution(stages).schedule("gpipe")),
+                                   Strategy(ShardedExecution(stages)),
+                                   Strategy(SerialPhasedExecution(phases)),
+                                   Strategy(parallel::ParallelPhasedExecution(phases))}) {
+    Options options = withSharedAccumulators(replicated(2));
+    options.setExecutionStrategy(strategy);
+    SCOPED_TRACE(strategy.str());
+    EXPECT_EQ(testing::difference(expected, trained<BlockedCnn>(options, rule)), "");
+  }
+}
+
+TEST(ShardedAccumulators, TakeAShareOfTheMemory) {
+  const auto planOf = [](const Options& options) {
+    ResidualMlp net;
+    auto model = trainingModel(net, options, optim::AdamW(0.01));
+    model.compile(makeInputs(ResidualMlp::inputs(), 0, model.microBatchesPerStep() * 3));
+    return model.session().state().plan();
+  };
+  const program::StatePlan whole = planOf(replicated(3));
+  const program::StatePlan parts = planOf(withSharedAccumulators(replicated(3)));
+  std::int64_t shared = 0;
+  for (const program::PlacedVariable& placed : whole.variables()) {
+    const program::PlacedVariable* part = parts.find(placed.variable.name);
+    ASSERT_NE(part, nullptr);
+    const bool accumulates = placed.variable.role == ir::VariableRole::Accumulator;
+    EXPECT_EQ(part->variable.split.has_value(), accumulates) << placed.variable.name;
+    if (accumulates) {
+      EXPECT_EQ(part->variable.type.shape, Shape{(placed.variable.type.shape.elements() + 2) / 3});
+      ++shared;
+    }
+  }
+  EXPECT_GT(shared, 5);
+  EXPECT_LT(parts.bytes(0), whole.bytes(0));
+}
+
+TEST(ShardedAccumulators, AreNotThoseOfTheCombinedSgd) {
+  ResidualMlp net;
+  auto model = trainingModel(
+      net,
+      withSharedAccumulators(replicated(2)),
+      optim::SGD(optim::SgdOptions{.lr = 0.05, .momentum = 0.9, .useCombinedAccum = true}));
+  EXPECT_THAT(
+      testing::messageOf<Unsupported>([&] {
+        model.compile(makeInputs(ResidualMlp::inputs(), 0, model.microBatchesPerStep() * 2));
+      }),
+      AllOf(HasSubstr("accumulators"), HasSubstr("separate form")));
 }
 
 TEST(ShardedState, SmallTensorsAreWhole) {

@@ -2,6 +2,7 @@
 // bits of replicas that keep whole weights.
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
 #include "sluice/onnx/import.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/session.h"
+#include "sluice/nn/tracer.h"
 #include "tests/e2e/networks.h"
 #include "tests/e2e/reference_training.h"
 #include "tests/support/random_tensor.h"

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/api/compiled_program.h"
 #include "sluice/compile/compile.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/far/far_device.h"

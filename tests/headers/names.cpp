@@ -6,7 +6,11 @@ namespace documented {
 
 // README.md, docs/models.md
 using sluice::accuracy;
+using sluice::availableDevices;
 using sluice::build;
+using sluice::DeviceManager;
+using sluice::devicesAreAvailable;
+using sluice::deviceVersion;
 using sluice::field;
 using sluice::HostStructure;
 using sluice::HostTensor;
@@ -21,6 +25,7 @@ using sluice::Pending;
 using sluice::StructureParser;
 using sluice::SymbolicStructure;
 using sluice::trainingModel;
+using sluice::version;
 using sluice::nn::Block;
 using sluice::nn::crossEntropy;
 using sluice::nn::Linear;

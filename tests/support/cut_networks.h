@@ -10,6 +10,7 @@
 
 #include "sluice/nn/functional.h"
 #include "sluice/nn/modules.h"
+#include "tests/support/transformer_layer.h"
 
 namespace sluice::testing {
 
@@ -20,30 +21,10 @@ struct TiedGptShape {
 };
 
 struct TiedGpt : nn::Module {
-  struct Layer : nn::Layer {
-    Layer(nn::Module& parent, std::string name, std::int64_t width)
-        : nn::Layer(parent, std::move(name)),
-          norm1(*this, "norm1", width),
-          attention(*this, "attention", width, 4, {.causal = true}),
-          norm2(*this, "norm2", width),
-          up(*this, "up", width, 4 * width),
-          down(*this, "down", 4 * width, width) {}
-    nn::Tensor forward(const nn::Tensor& x) override {
-      const nn::Tensor y = x + attention(norm1(x));
-      return y + down(nn::gelu(up(norm2(y))));
-    }
-
-    nn::LayerNorm norm1;
-    nn::MultiHeadAttention attention;
-    nn::LayerNorm norm2;
-    nn::Linear up;
-    nn::Linear down;
-  };
-
   explicit TiedGpt(const TiedGptShape& s)
       : shape(s), tokens(*this, "tokens", s.vocabulary, s.width), layers(*this, "layers") {
     for (std::int64_t i = 0; i < s.depth; ++i) {
-      layers.emplace(s.width);
+      layers.emplace(TransformerShape{.width = s.width});
     }
   }
 
@@ -58,7 +39,7 @@ struct TiedGpt : nn::Module {
 
   TiedGptShape shape;
   nn::Embedding tokens;
-  nn::ModuleList<Layer> layers;
+  nn::ModuleList<TransformerLayer> layers;
 };
 
 struct DenseNetShape {

@@ -24,7 +24,7 @@ class MapFeed : public runtime::HostFeed {
   MapFeed(const program::Program& program, std::vector<ops::TensorMap> inputs)
       : program_(program), inputs_(std::move(inputs)) {}
   const void* take(std::int32_t input, std::int64_t microBatch) override {
-    const program::Stream& stream = program_.feeds[static_cast<std::size_t>(input)];
+    const program::Port& stream = program_.feeds[static_cast<std::size_t>(input)];
     return inputs_.at(static_cast<std::size_t>(microBatch)).at(stream.name).bytes();
   }
 
@@ -38,7 +38,7 @@ class MapSink : public runtime::HostSink {
  public:
   explicit MapSink(const program::Program& program) : program_(program) {}
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override {
-    const program::Stream& stream = program_.drains[static_cast<std::size_t>(output)];
+    const program::Port& stream = program_.drains[static_cast<std::size_t>(output)];
     HostTensor value(stream.type);
     std::copy_n(static_cast<const std::byte*>(data), value.byteCount(), value.bytes());
     results[stream.name].emplace_back(microBatch, std::move(value));

@@ -9,8 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/ir/graph_builder.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/optim/optimizer.h"
+#include "sluice/optim/update_context.h"
 
 namespace sluice::testing {
 

@@ -1,12 +1,12 @@
 // Networks exported by PyTorch give the outputs and gradients that they have there.
 #include <cstdlib>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include "tests/onnx/exported.h"
+#include "tests/support/temp_folder.h"
 #include "tests/torch/peer.h"
 
 namespace sluice::testing {
@@ -26,13 +26,13 @@ class ExportedNetwork : public ::testing::TestWithParam<Exported> {
  protected:
   static void SetUpTestSuite() {
     const std::string command =
-        fmt::format("/usr/bin/python3 '{}' '{}'", SLUICE_TORCH_EXPORT, folder().path);
+        fmt::format("/usr/bin/python3 '{}' '{}'", SLUICE_TORCH_EXPORT, folder().path().string());
     const int status = std::system(command.c_str());
     available_ = !WIFEXITED(status) || WEXITSTATUS(status) != kNoTorch;
     ASSERT_TRUE(!available_ || status == 0) << "onnx_export.py failed";
   }
-  static const Folder& folder() {
-    static const Folder kFolder;
+  static const TempFolder& folder() {
+    static const TempFolder kFolder;
     return kFolder;
   }
   static inline bool available_ = false;  // NOLINT: set once for all tests
@@ -42,7 +42,7 @@ TEST_P(ExportedNetwork, ComputesWhatPyTorchComputes) {
   if (!available_) {
     GTEST_SKIP() << "PyTorch cannot be imported by /usr/bin/python3: install python3-torch";
   }
-  compareExported(folder().path, GetParam().network, GetParam().opset);
+  compareExported(folder().path(), GetParam().network, GetParam().opset);
 }
 
 std::vector<Exported> all() {

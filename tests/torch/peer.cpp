@@ -7,6 +7,8 @@
 
 #include <sys/wait.h>
 
+#include "tests/support/temp_folder.h"
+
 namespace sluice::testing {
 namespace {
 
@@ -45,29 +47,18 @@ Shape shapeFrom(const std::string& path) {
 
 }  // namespace
 
-Folder::Folder() : path((fs::temp_directory_path() / "sluice-torch-XXXXXX").string()) {
-  if (mkdtemp(path.data()) == nullptr) {
-    throw std::runtime_error("cannot make a folder for the files of a comparison");
-  }
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
-}
-
 std::optional<PeerResult> runInTorch(const PeerJob& job) {
-  const Folder folder;
-  const std::string in = folder.path + "/in.";
-  const std::string out = folder.path + "/out.";
+  const TempFolder folder;
+  const std::string in = (folder / "in.").string();
+  const std::string out = (folder / "out.").string();
   const nlohmann::json manifest = {{"model", job.model},
                                    {"optimizer", job.optimizer},
                                    {"steps", job.steps},
                                    {"state", writeAll(job.state, in)},
                                    {"inputs", writeAll(job.inputs, in)}};
-  std::ofstream(folder.path + "/manifest.json") << manifest;
+  std::ofstream(folder / "manifest.json") << manifest;
   const std::string command =
-      std::string("/usr/bin/python3 '") + SLUICE_TORCH_PEER + "' '" + folder.path + "'";
+      std::string("/usr/bin/python3 '") + SLUICE_TORCH_PEER + "' '" + folder.path().string() + "'";
   const int status = std::system(command.c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoTorch) {
     return std::nullopt;

@@ -1,5 +1,5 @@
 // Runs the same model in PyTorch: writes parameters and inputs as raw files, starts peer.py, reads
-// back what it computed. One folder per run, removed at the end.
+// back what it computed.
 #pragma once
 
 #include <map>
@@ -13,15 +13,6 @@
 namespace sluice::testing {
 
 constexpr int kNoTorch = 77;  ///< exit status of the scripts where PyTorch cannot be imported
-
-/// A folder for files of a comparison, removed at the end.
-struct Folder {
-  Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder();
-  std::string path;
-};
 
 using Tensors = std::map<std::string, HostTensor>;
 

@@ -9,17 +9,18 @@
 #include "sluice/sluice.h"
 #include "tests/support/networks.h"
 #include "tests/support/random_tensor.h"
+#include "tests/support/temp_folder.h"
 #include "tests/torch/peer.h"
 
 namespace sluice {
 namespace {
 
 using nlohmann::json;
-using testing::Folder;
 using testing::kNoTorch;
 using testing::MnistNetwork;
 using testing::randomTensor;
 using testing::relativeDifference;
+using testing::TempFolder;
 
 /// Few images: where two elements of a pooling window differ by a rounding error only, the gradient
 /// of either is right, and among 40 images there are such windows (conv1.weight alone then
@@ -31,9 +32,9 @@ const std::vector<HostTensor>& inputs() {
 }
 
 /// Starts state_peer.py; false where there is no PyTorch.
-bool runPeer(const Folder& folder) {
-  const std::string command =
-      std::string("/usr/bin/python3 '") + SLUICE_TORCH_STATE_PEER + "' '" + folder.path + "'";
+bool runPeer(const TempFolder& folder) {
+  const std::string command = std::string("/usr/bin/python3 '") + SLUICE_TORCH_STATE_PEER + "' '" +
+                              folder.path().string() + "'";
   const int status = std::system(command.c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoTorch) {
     return false;
@@ -53,11 +54,9 @@ void expectNear(const NamedTensors& here, const NamedTensors& there, double tole
 template <class Rule>
 void expectFilesToGoOn(const Rule& rule, const json& torchRule) {
   SCOPED_TRACE(torchRule.dump());
-  const Folder folder;
-  const auto file = [&](const std::string& name) {
-    return folder.path + "/" + name + ".safetensors";
-  };
-  std::ofstream(folder.path + "/rule.json") << torchRule;
+  const TempFolder folder;
+  const auto file = [&](const std::string& name) { return folder / (name + ".safetensors"); };
+  std::ofstream(folder / "rule.json") << torchRule;
   writeSafeTensors(file("inputs"), {.tensors = {{"images", inputs()[0]}, {"labels", inputs()[1]}}});
   MnistNetwork net;
   auto model = trainingModel(net, Options().outputMode(OutputMode::All), rule);

@@ -4,7 +4,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernel_table.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
-#include "sluice/devices/cpu/one_op.h"
+#include "tests/support/one_op.h"
 
 namespace sluice::devices::cpu {
 namespace {

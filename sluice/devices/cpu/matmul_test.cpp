@@ -8,7 +8,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_segment.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
-#include "sluice/devices/cpu/one_op.h"
+#include "tests/support/one_op.h"
 
 namespace sluice::devices::cpu {
 namespace {

@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/cpu/kernel_check.h"
 #include "sluice/ops/loss_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "tests/support/kernel_check.h"
 
 namespace sluice::devices::cpu {
 namespace {

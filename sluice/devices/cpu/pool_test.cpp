@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "sluice/devices/cpu/one_op.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/window_ops.h"
+#include "tests/support/one_op.h"
 
 namespace sluice::devices::cpu {
 namespace {

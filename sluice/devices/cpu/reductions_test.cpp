@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "sluice/devices/cpu/kernel_check.h"
 #include "sluice/ops/norm_ops.h"
 #include "sluice/ops/random_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "tests/support/kernel_check.h"
 
 namespace sluice::devices::cpu {
 namespace {

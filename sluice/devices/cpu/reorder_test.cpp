@@ -7,7 +7,7 @@
 
 #include "sluice/devices/cpu/kernels/onednn.h"
 #include "sluice/devices/cpu/kernels/pack_matrix.h"
-#include "sluice/devices/cpu/one_op.h"
+#include "tests/support/one_op.h"
 
 namespace sluice::devices::cpu {
 namespace {

@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "sluice/devices/cpu/kernels/tuning_options.h"
-#include "sluice/devices/cpu/one_op.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ops/fused.h"
 #include "sluice/ops/op_list.h"
+#include "tests/support/one_op.h"
 
 namespace sluice::devices::cpu {
 namespace {

@@ -62,7 +62,7 @@ class FarDevice final : public device::Device {
 
  private:
   std::unique_ptr<device::Memory> doAllocate(std::size_t bytes) override {
-    return std::make_unique<FarMemory>(bytes, info_.index);
+    return std::make_unique<FarMemory>(bytes, info_.index, orderCheck_);
   }
   std::unique_ptr<device::Executable> doPrepare(
       std::span<const device::KernelCall> calls) override {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/far/order_check.h"
 
 namespace sluice::devices::far {
 namespace {
@@ -24,8 +25,10 @@ std::byte* map(std::size_t bytes, int access, int file) {
 
 }  // namespace
 
-FarMemory::FarMemory(std::size_t bytes, int device)
-    : Memory(device::MemoryKind::Device, nullptr, bytes), device_(device) {
+FarMemory::FarMemory(std::size_t bytes, int device, std::shared_ptr<OrderCheck> check)
+    : Memory(device::MemoryKind::Device, nullptr, bytes),
+      device_(device),
+      check_(std::move(check)) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   mapped_ = (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
   const int file = ::memfd_create("sluice-far", MFD_CLOEXEC);
@@ -48,6 +51,9 @@ FarMemory::FarMemory(std::size_t bytes, int device)
 }
 
 FarMemory::~FarMemory() {
+  if (check_) {
+    check_->forget(*this);
+  }
   ::munmap(behind_, mapped_);
   ::munmap(wall_, mapped_);
 }

@@ -4,15 +4,18 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "sluice/device/memory.h"
 
 namespace sluice::devices::far {
 
+class OrderCheck;
+
 class FarMemory final : public device::Memory {
  public:
-  /// Throws OutOfMemory.
-  FarMemory(std::size_t bytes, int device);
+  /// Throws OutOfMemory. A check, if there is one, forgets the memory when it ends.
+  FarMemory(std::size_t bytes, int device, std::shared_ptr<OrderCheck> check = nullptr);
   ~FarMemory() override;
   FarMemory(const FarMemory&) = delete;
   FarMemory& operator=(const FarMemory&) = delete;
@@ -26,6 +29,7 @@ class FarMemory final : public device::Memory {
 
  private:
   int device_;
+  std::shared_ptr<OrderCheck> check_;
   std::size_t mapped_ = 0;
   std::byte* behind_ = nullptr;
   std::byte* wall_ = nullptr;

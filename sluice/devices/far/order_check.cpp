@@ -132,4 +132,9 @@ void OrderCheck::finish(std::size_t queue) {
   learn(host_, finished_);
 }
 
+void OrderCheck::forget(const device::Memory& memory) {
+  const std::scoped_lock lock(mutex_);
+  memories_.erase(&memory);
+}
+
 }  // namespace sluice::devices::far

@@ -51,6 +51,8 @@ class OrderCheck {
   /// The host has seen that an event, or all work of a queue, is done.
   void see(const Known& known);
   void finish(std::size_t queue);
+  /// The memory ends, and with it what is known of its bytes: another one may get its address.
+  void forget(const device::Memory& memory);
 
  private:
   struct Command {

@@ -136,5 +136,15 @@ TEST(OrderCheck, DoesNotCountWhatTheHostMayHaveSeenInTimeByLuckIfToldSo) {
   EXPECT_NO_THROW(queues.write(*queues.b));
 }
 
+TEST(OrderCheck, ForgetsAMemoryThatEnds) {
+  Queues queues(HostWaits::Ignore);
+  queues.write(*queues.a);
+  queues.c->fill(queues.other->at(), std::byte{1}, kRoom);  // while it may run, nothing is known
+  queues.a->finish();
+  expectRefused([&] { queues.write(*queues.b); }, "a fill writes");
+  queues.check->forget(*queues.memory);  // its destructor does this
+  EXPECT_NO_THROW(queues.write(*queues.b));
+}
+
 }  // namespace
 }  // namespace sluice::devices::far

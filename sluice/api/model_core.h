@@ -1,0 +1,196 @@
+// ModelCore: what is inside of a Model, whose functions it has under the same names; model.h says
+// what they do. A Model that was moved from has none.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/api/batch.h"
+#include "sluice/api/batch_layout.h"
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/graph_source.h"
+#include "sluice/api/model.h"
+#include "sluice/api/session.h"
+#include "sluice/api/step.h"
+#include "sluice/profile/step_recorder.h"
+#include "sluice/runtime/turn.h"
+
+namespace sluice {
+
+class ModelCore {
+ public:
+  ModelCore(std::unique_ptr<GraphSource> source,
+            const Options& options,
+            std::unique_ptr<optim::Optimizer> optimizer);
+  ModelCore(const ModelCore&) = delete;
+  ModelCore& operator=(const ModelCore&) = delete;
+  ~ModelCore();
+
+  /// Every function begins with it: waits for the turn of the calling thread. Throws
+  /// InvalidArgument once the model is destroyed.
+  runtime::Turn::Hold enter() const;
+
+  bool cancel();
+
+  runtime::Turn::Hold exclusive() const;
+
+  void destroy();
+
+  std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  HostStructure run(const Inputs& inputs);
+  std::vector<HostTensor> run(const Batch& batch);
+  void run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed);
+  void run(std::span<const TensorType> inputs,
+           std::unique_ptr<runtime::HostFeed> feed,
+           std::unique_ptr<ResultSink> sink);
+  NamedTensors run(const NamedTensors& inputs);
+  Pending runAsync(std::vector<HostTensor> inputs);
+  Pending runAsync(const Inputs& inputs);
+  Pending runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed);
+  void compile(std::span<const HostTensor> inputs);
+  void compile(const Inputs& inputs);
+  void compile(std::span<const TensorType> inputs);
+  void check(std::span<const TensorType> inputs);
+  bool isCompiled() const;
+  double compilationTime() const;
+
+  std::vector<std::string> getTensorNames() const;
+  HostTensor getAnchoredTensor(std::string_view shortName) const;
+
+  void detachFromDevice();
+  void attachToDevice();
+  bool isAttachedToDevice() const;
+
+  void copyNamedBuffersToDevice();
+
+  std::optional<NonFinite> findFirstNonFinite(std::span<const HostTensor> inputs);
+
+  const Options& options() const;
+  BatchLayout batchLayout() const;
+  Session& session();
+  nn::Module& module();
+  std::int64_t microBatchesPerStep() const;
+  std::string summary() const;
+  std::string explain() const;
+  std::string getModelProto() const;
+  const CompiledProgram& compiled() const;
+
+  std::int64_t cycleCount() const;
+
+  std::int64_t updates() const;
+  void setLrSchedule(optim::LrSchedule schedule);
+  void setOptimizer(const optim::Optimizer& optimizer);
+  std::shared_ptr<const optim::Optimizer> optimizer() const;
+
+  std::vector<ir::Variable> variables() const;
+  NamedTensors stateDict() const;
+  nn::UnmatchedNames loadStateDict(const NamedTensors& state, nn::Strict strict = nn::Strict::Yes);
+  OptimizerStateDict optimizerStateDict() const;
+  void loadOptimizerStateDict(const OptimizerStateDict& state);
+  std::string runId() const;
+  RngState rngState() const;
+  void setRngState(const RngState& state);
+  TrainingState trainingState() const;
+  void loadTrainingState(const TrainingState& state);
+  profile::Latencies latencies() const;
+
+ private:
+  /// A dictionary of the optimizer that was checked.
+  struct OptimizerLoad {
+    std::unique_ptr<optim::Optimizer> optimizer;
+    std::int64_t updates = 0;
+  };
+
+  using Signature = Structure<TensorType>;  // per micro-batch; a list of all inputs
+  struct Entry {
+    Signature signature;
+    BatchLayout layout;
+    std::size_t outputs = 0;        // of the program; anchors come behind them
+    Structure<std::size_t> result;  // the outputs as the model's function returned them
+    CompiledProgram compiled;
+    std::optional<std::size_t> loss = {};  // the drain of what is minimised, if it has one
+  };
+
+  bool training() const { return optimizer_ != nullptr; }
+  bool hasPrograms() const { return !programs_.empty(); }
+  /// The same for a step that goes on in another thread. Throws InvalidArgument inside exclusive().
+  runtime::Turn::Hold enterAlone() const;
+  void joinSession();
+  std::vector<Session::ProgramPtr> programs() const;
+  /// Throws InvalidArgument once the model is destroyed.
+  Session& alive() const;
+  bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }
+  /// Weights are updated at every micro-batch, and a call is one round.
+  bool continuous() const;
+  std::int32_t microBatchesPerRound(const BatchLayout& layout) const;
+  /// Tensors, or types, one per input, or as the newest program has them.
+  HostStructure arranged(std::span<const HostTensor> inputs) const;
+  Signature arranged(std::span<const TensorType> inputs) const;
+  template <class L>
+  Structure<L> arrangedLeaves(std::span<const L> leaves) const;
+  HostStructure bound(const Inputs& inputs) const;
+  Signature signatureOf(const HostStructure& inputs, const BatchLayout& layout) const;
+  /// Of a micro-batch.
+  static std::int64_t rowsOf(const Signature& signature);
+  void requireSameKind(const Signature& signature) const;
+  /// Throws InvalidArgument for a training step without any.
+  void requireRows(const Signature& signature) const;
+  Entry& entryFor(const Signature& signature, BatchLayout layout);
+  Entry makeEntry(const Signature& signature,
+                  const BatchLayout& layout,
+                  const Options& options,
+                  CompileProgress& progress);
+  /// What the compiler is asked for; takes the graph and the names of its tensors.
+  compiler::CompileRequest requestOf(TracedGraph& traced,
+                                     const BatchLayout& layout,
+                                     const Options& options) const;
+  void requireNamedBuffers();
+  std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
+  void writeStepScalars();
+  void requireTraining(std::string_view what) const;
+  HostTensor valueOf(const ir::Variable& variable) const;
+  /// What the optimizer keeps; of weights that no program uses, too.
+  std::vector<ir::Variable> optimizerState(const optim::Optimizer& optimizer) const;
+  OptimizerLoad checked(const OptimizerStateDict& state) const;
+  void commit(OptimizerLoad load, const NamedTensors& state);
+  void requireLoadedState(const ir::Graph& graph) const;
+  std::string programName() const;
+  /// Before every step.
+  void beginStep();
+  std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, const Entry& entry);
+  std::shared_ptr<Step> prepare(data::InfeedQueue& infeed,
+                                data::OutfeedQueue& outfeed,
+                                const Entry& entry);
+  Entry& entryOf(const HostStructure& inputs, const BatchLayout& layout);
+  Entry& entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed);
+  Entry& entryOf(const Signature& signature);
+  std::vector<HostTensor> runStep(const std::shared_ptr<Step>& step, Entry& entry);
+  Pending startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn);
+  runtime::StepArgs argsOf(Step& step, const Entry& entry) const;
+  std::function<void()> finisher(std::shared_ptr<Step> step, const Entry& entry) const;
+  std::int32_t rounds(const BatchLayout& layout) const;
+
+  std::unique_ptr<GraphSource> source_;
+  Options options_;
+  BatchLayout layout_;                           // of the options
+  std::shared_ptr<optim::Optimizer> optimizer_;  // null: inference
+  optim::LrSchedule schedule_;
+  std::shared_ptr<runtime::Turn> turn_;  // the session's; guards all below
+  std::shared_ptr<Session> session_;     // of all models of one module; null: destroyed
+  bool compiling_ = false;
+  std::vector<std::unique_ptr<Entry>> programs_;
+  std::shared_ptr<StepCounts> counts_ = std::make_shared<StepCounts>();  // shared with steps
+  std::uint64_t rngSeed_ = 0;
+  std::string runId_ = makeRunId();
+  bool stateLoaded_ = false;  // of the optimizer, before the first compile
+  double compilationSeconds_ = 0;
+  std::shared_ptr<profile::StepRecorder> recorder_;  // shared with steps; null: no profile
+};
+
+}  // namespace sluice

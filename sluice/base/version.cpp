@@ -1,0 +1,9 @@
+#include "sluice/base/version.h"
+
+namespace sluice {
+
+std::string_view version() {
+  return SLUICE_VERSION;
+}
+
+}  // namespace sluice

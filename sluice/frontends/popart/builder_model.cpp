@@ -1,0 +1,193 @@
+#include "sluice/frontends/popart/builder_model.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "sluice/api/compile_plan.h"
+#include "sluice/api/graph_source.h"
+#include "sluice/api/session.h"
+#include "sluice/base/error.h"
+#include "sluice/frontends/popart/builder.h"
+
+namespace sluice {
+namespace {
+
+class BuilderSource : public GraphSource {
+ public:
+  BuilderSource(Builder& builder, std::optional<TensorId> loss, bool constantWeights)
+      : link_(builder.link()),
+        graph_(builder.graph()),
+        outputs_(graph_.outputs().size()),
+        constantWeights_(constantWeights) {
+    if (loss) {
+      const ir::Value value = builder.value(*loss);
+      const auto outputs = graph_.outputs();
+      loss_ = static_cast<std::size_t>(std::ranges::find(outputs, value, &ir::Output::value) -
+                                       outputs.begin());
+      if (loss_ == outputs_) {
+        graph_.addOutput(*loss, value);
+      }
+    } else if (outputs_ == 0) {
+      raise<InvalidArgument>("graph '{}' has no output: call addOutputTensor", graph_.name());
+    }
+    for (const ir::OpId id : graph_.inputs()) {
+      ops_.push_back(id);
+      inputs_.emplace_back(graph_.op(id).name);
+    }
+    std::vector<Structure<std::size_t>> positions;
+    for (std::size_t i = 0; i < outputs_; ++i) {
+      positions.emplace_back(i);
+    }
+    result_ = Structure<std::size_t>::list(std::move(positions));
+    for (const TensorId& id : builder.tensorIds()) {
+      tensors_.push_back({id, builder.value(id)});
+    }
+  }
+
+  TracedGraph trace(const TraceRequest& request) const override {
+    requireInputs(request.inputs);
+    TracedGraph traced{graph_, outputs_, loss_, tensors_, result_};
+    traced.graph.setName(graphName(request));
+    if (constantWeights_) {
+      requireWeightsOnDevices(request.options);
+      fixWeights(traced);
+    }
+    traced.cutIntoStages = true;
+    return traced;
+  }
+
+  std::shared_ptr<Session> session(const Options& options) override {
+    if (!link_->isAlive()) {
+      raise<InvalidArgument>("the Builder of graph '{}' is gone", graph_.name());
+    }
+    return std::dynamic_pointer_cast<Session>(link_->storeOr(
+        [&] { return std::make_shared<Session>(options, options.randomSeed().value_or(0)); }));
+  }
+
+  void setSession(std::shared_ptr<Session> session) override {
+    link_->setStore(std::move(session));
+  }
+
+  void release() override {
+    // A Builder's weights have no other home than the session, which keeps them on the host.
+    if (auto session = std::dynamic_pointer_cast<Session>(link_->store())) {
+      session->detach();
+    }
+    if (!link_->isAlive()) {
+      link_->setStore(nullptr);
+    }
+  }
+
+  void requireBuffers() const override {}
+
+  bool hasConstantWeights() const override { return constantWeights_; }
+
+  std::vector<ir::Variable> variables() const override {
+    std::vector<ir::Variable> all;
+    for (const ir::VariableRole role : {ir::VariableRole::Weight, ir::VariableRole::Buffer}) {
+      for (const ir::Variable& variable : graph_.variables()) {
+        if (variable.role == role) {
+          all.push_back(variable);
+        }
+      }
+    }
+    return all;
+  }
+
+  nn::Module* module() override { return nullptr; }
+  const std::vector<Input>& inputs() const override { return inputs_; }
+  std::string summary() const override {
+    return variableTable(fmt::format("graph '{}'", graph_.name()), graph_.variables());
+  }
+
+ private:
+  void requireInputs(const Structure<TensorType>& given) const {
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const ir::Op& input = graph_.op(ops_[i]);
+      if (given[i] != Structure(input.outputs[0])) {
+        raise<InvalidArgument>("input '{}' of graph '{}' is {} per micro-batch, got {}",
+                               input.name,
+                               graph_.name(),
+                               input.outputs[0].str(),
+                               given[i].kind() == StructureKind::Tensor ? given[i].tensor().str()
+                                                                        : given[i].describe());
+      }
+    }
+  }
+
+  static void requireWeightsOnDevices(const Options& options) {
+    const Strategy strategy = cutIntoPhases(options).value_or(options.executionStrategy());
+    if (parallel::isPhased(strategy.kind()) ||
+        !options.tensorLocations.plan().weight.onChip.value_or(true)) {
+      raise<InvalidArgument>(
+          "constantWeights: constants cannot be off the devices, and these options keep weights in "
+          "remote memory; make the session with constantWeights = false");
+    }
+  }
+
+  /// Puts constants in place of the reads of variables.
+  void fixWeights(TracedGraph& traced) const {
+    ir::Graph& graph = traced.graph;
+    const std::shared_ptr<nn::StateStore> store = link_->store();
+    std::unordered_map<ir::Value, ir::Value> constants;
+    std::vector<ir::OpId> reads;
+    for (const ir::OpId id : std::vector(graph.order().begin(), graph.order().end())) {
+      const ir::Op& op = graph.op(id);
+      if (!op.is(ir::kVariable)) {
+        continue;
+      }
+      const std::string& name = op.attrs.text("var");
+      const auto session = std::dynamic_pointer_cast<Session>(store);
+      HostTensor value = store != nullptr && store->contains(name)
+                             ? store->read(name)
+                             : ir::initialValue(*graph.findVariable(name),
+                                                session == nullptr ? 0 : session->seed());
+      const ir::OpId constant = graph.insertBefore(id,
+                                                   {.def = ir::kConstant,
+                                                    .attrs = {{"value", std::move(value)}},
+                                                    .name = op.name,
+                                                    .place = op.place});
+      constants.emplace(op.out(), graph.op(constant).out());
+      reads.push_back(id);
+    }
+    graph.replaceUses(constants);
+    graph.remove(reads);
+    for (NamedTensor& tensor : traced.tensors) {
+      const auto found = constants.find(tensor.value);
+      tensor.value = found == constants.end() ? tensor.value : found->second;
+    }
+  }
+
+  std::shared_ptr<nn::StateLink> link_;
+  ir::Graph graph_;
+  std::size_t outputs_;
+  bool constantWeights_;
+  std::size_t loss_ = 0;
+  std::vector<ir::OpId> ops_;  // of the inputs
+  std::vector<Input> inputs_;
+  Structure<std::size_t> result_;
+  std::vector<NamedTensor> tensors_;
+};
+
+}  // namespace
+
+std::unique_ptr<GraphSource> builderSource(Builder& builder,
+                                           std::optional<TensorId> loss,
+                                           bool constantWeights) {
+  return std::make_unique<BuilderSource>(builder, std::move(loss), constantWeights);
+}
+
+Model trainingModel(Builder& builder,
+                    const TensorId& loss,
+                    const Options& options,
+                    const optim::Optimizer& optimizer) {
+  return {builderSource(builder, loss), options, optimizer.clone()};
+}
+
+Model inferenceModel(Builder& builder, const Options& options) {
+  return {builderSource(builder, std::nullopt), options, nullptr};
+}
+
+}  // namespace sluice

@@ -1,0 +1,62 @@
+#include "sluice/frontends/popart/device_manager.h"
+
+#include <utility>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/hold.h"
+#include "sluice/devices/registry.h"
+
+namespace sluice {
+
+MultiDevice::MultiDevice(std::string kind,
+                         std::int64_t count,
+                         SyncPattern pattern,
+                         std::shared_ptr<const devices::HeldDevices> hold)
+    : kind_(std::move(kind)),
+      count_(count),
+      pattern_(pattern),
+      ids_(hold ? hold->ids : std::vector<std::int32_t>()),
+      hold_(std::move(hold)) {}
+
+Options& MultiDevice::applyTo(Options& options) const {
+  if (hold_ == nullptr) {
+    raise<InvalidArgument>(
+        "these {} devices of kind '{}' were released: acquire devices anew", count_, kind_);
+  }
+  const std::int64_t replicas = options.replicationFactor();
+  if (count_ % replicas != 0) {
+    raise<InvalidArgument>(
+        "{} devices cannot be shared equally by {} replicas: acquire a multiple of them",
+        count_,
+        replicas);
+  }
+  if (kind_ !=
+      "cpu") {  // which is what one gets without naming a kind: it overrules nobody's choice
+    options.device(kind_);
+  }
+  if (ids_.empty()) {
+    options.autoSelectDevices(count_, count_ / replicas);
+  } else {
+    options.selectDevices({ids_.begin(), ids_.end()}, count_ / replicas);
+  }
+  return options.syncPattern(pattern_).holdDevices(hold_);
+}
+
+MultiDevice DeviceManager::acquireAvailableDevice(std::int64_t count,
+                                                  SyncPattern pattern,
+                                                  std::string_view kind) const {
+  if (count < 1) {
+    raise<InvalidArgument>("acquireAvailableDevice: expected a count from 1 on, got {}", count);
+  }
+  for (const devices::KindInfo& info : devices::deviceKinds()) {
+    if (info.name == kind) {
+      return {std::string(kind), count, pattern, devices::holdDevices(info, count)};
+    }
+  }
+  raise<DeviceError>(
+      "no {} devices of kind '{}' are available; `sluice devices` lists those that are",
+      count,
+      kind);
+}
+
+}  // namespace sluice

@@ -1,0 +1,26 @@
+#include "sluice/program/program_text.h"
+
+#include <fmt/format.h>
+
+namespace sluice::program {
+
+std::string laneText(const Program& program, std::size_t lane) {
+  return fmt::format(
+      "lane {} of device {}", name(program.lanes[lane].kind), program.lanes[lane].device);
+}
+
+std::string taskText(const Program& program, std::size_t lane, std::size_t task) {
+  const Task& t = program.lanes[lane].tasks[task];
+  const bool quoted = t.kind != TaskKind::Run && t.kind != TaskKind::Barrier;
+  const std::string_view quote = quoted ? "'" : "";
+  return fmt::format("{} {}{}{} of micro-batch {} (task {} of {})",
+                     name(t.kind),
+                     quote,
+                     subjectName(program, t),
+                     quote,
+                     t.microBatch,
+                     task,
+                     laneText(program, lane));
+}
+
+}  // namespace sluice::program

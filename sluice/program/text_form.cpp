@@ -1,0 +1,583 @@
+#include "sluice/program/text_form.h"
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/device/kernel_table.h"
+#include "sluice/ir/lexer.h"
+#include "sluice/ir/number_text.h"
+#include "sluice/ir/parser.h"
+#include "sluice/ir/printer.h"
+
+namespace sluice::program {
+namespace {
+
+using ir::Token;
+
+/// The values of an enumeration from 0 on, by the names that print has for them.
+template <class E>
+constexpr std::size_t kCount = 0;
+template <>
+constexpr std::size_t kCount<TaskKind> = kTaskKinds;
+template <>
+constexpr std::size_t kCount<LaneKind> = 8;
+template <>
+constexpr std::size_t kCount<CollectiveKind> = 3;
+template <>
+constexpr std::size_t kCount<SegmentKind> = 6;
+
+std::string_view nameOf(SegmentKind kind) {
+  return parallel::name(kind);
+}
+template <class E>
+std::string_view nameOf(E kind) {
+  return name(kind);
+}
+
+std::string hexOf(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  }
+  return text;
+}
+
+std::string bytesOf(std::string_view hex, const ir::Lexer& lexer, std::size_t offset) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    const auto byte = ir::parseHex("0x" + std::string(hex.substr(i, 2)));
+    if (!byte) {
+      lexer.fail(offset, "expected hexadecimal digits");
+    }
+    bytes += static_cast<char>(*byte);
+  }
+  return bytes;
+}
+
+/// Writes the fields of a record: name=value.
+class Writer {
+ public:
+  explicit Writer(std::string& text) : text_(text) {}
+
+  void record(std::string_view word) {
+    text_ += text_.empty() ? "" : "\n";
+    text_ += word;
+  }
+  template <class T>
+  void field(std::string_view name, const T& value) {
+    text_ += fmt::format(" {}=", name);
+    write(value);
+  }
+
+ private:
+  template <class T>
+  void write(const T& value) {
+    if constexpr (std::is_enum_v<T> && kCount < T >> 0) {
+      text_ += ir::quote(nameOf(value));
+    } else if constexpr (std::is_enum_v<T>) {
+      text_ += fmt::format("{}", static_cast<int>(value));
+    } else {
+      text_ += fmt::format("{}", value);
+    }
+  }
+  void write(const std::string& value) { text_ += ir::quote(value); }
+  void write(BufferId id) { write(id.value); }
+  void write(const TensorType& type) { text_ += ir::quote(type.str()); }
+  void write(const std::optional<std::size_t>& value) {
+    write(value ? static_cast<std::int64_t>(*value) : std::int64_t{-1});
+  }
+  void write(const device::Layout& layout) {
+    text_ += ir::quote(fmt::format(
+        "{}:{}:{}", static_cast<int>(layout.kind), layout.opaqueBytes, hexOf(layout.blob)));
+  }
+  template <class T>
+  void write(const std::vector<T>& list) {
+    std::string_view separator = "[";
+    text_ += list.empty() ? "[" : "";
+    for (const T& item : list) {
+      text_ += separator;
+      write(item);
+      separator = ", ";
+    }
+    text_ += ']';
+  }
+
+  std::string& text_;
+};
+
+/// Reads the same fields in the same order.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : lexer_(text) {}
+
+  bool atEnd() const { return lexer_.peek().kind == Token::Kind::End; }
+  /// The word that a record begins with.
+  Token record() {
+    if (lexer_.peek().kind != Token::Kind::Word) {
+      lexer_.failExpected("a record, such as buffer, lane or task");
+    }
+    return lexer_.take();
+  }
+  template <class T>
+  void field(std::string_view name, T& value) {
+    if (!lexer_.peek().isWord(name)) {
+      lexer_.failExpected(fmt::format("'{}='", name));
+    }
+    lexer_.take();
+    mark('=');
+    read(value);
+  }
+  [[noreturn]] void fail(const Token& token, std::string message) const {
+    lexer_.fail(token.offset, std::move(message));
+  }
+  const ir::Lexer& lexer() const { return lexer_; }
+
+ private:
+  void mark(char wanted) {
+    if (!lexer_.peek().isMark(wanted)) {
+      lexer_.failExpected(fmt::format("'{}'", wanted));
+    }
+    lexer_.take();
+  }
+  template <class T>
+  void read(T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      readEnum(value);
+    } else {
+      const Token& token = lexer_.peek();
+      const auto found = token.kind == Token::Kind::Number ? ir::parseInteger<T>(token.source)
+                                                           : std::optional<T>();
+      if (!found) {
+        lexer_.failExpected("a number");
+      }
+      value = *found;
+      lexer_.take();
+    }
+  }
+  template <class E>
+  void readEnum(E& value) {
+    if constexpr (kCount<E> == 0) {
+      int number = 0;
+      read(number);
+      value = static_cast<E>(number);
+    } else {
+      const Token token = lexer_.peek();
+      std::string text;
+      read(text);
+      for (std::size_t i = 0; i < kCount<E>; ++i) {
+        if (nameOf(static_cast<E>(i)) == text) {
+          value = static_cast<E>(i);
+          return;
+        }
+      }
+      lexer_.fail(token.offset, fmt::format("'{}' is unknown here", text));
+    }
+  }
+  void read(bool& value) {
+    const bool yes = lexer_.peek().isWord("true");
+    if (!yes && !lexer_.peek().isWord("false")) {
+      lexer_.failExpected("true or false");
+    }
+    value = yes;
+    lexer_.take();
+  }
+  void read(std::string& value) {
+    if (lexer_.peek().kind != Token::Kind::Text) {
+      lexer_.failExpected("a text in quotes");
+    }
+    value = lexer_.take().text;
+  }
+  void read(BufferId& id) { read(id.value); }
+  void read(TensorType& type) {
+    const std::size_t offset = lexer_.peek().offset;
+    std::string text;
+    read(text);
+    try {
+      type = ir::parseType(text);
+    } catch (Error& error) {
+      error.at(lexer_.place(offset));
+      throw;
+    }
+  }
+  void read(std::optional<std::size_t>& value) {
+    std::int64_t number = 0;
+    read(number);
+    value = number < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(number));
+  }
+  void read(device::Layout& layout) {
+    const Token token = lexer_.peek();
+    std::string text;
+    read(text);
+    const std::size_t first = text.find(':');
+    const std::size_t second = first == std::string::npos ? first : text.find(':', first + 1);
+    const auto kind = ir::parseInteger<int>(text.substr(0, first));
+    const auto bytes =
+        second == std::string::npos
+            ? std::optional<std::size_t>()
+            : ir::parseInteger<std::size_t>(text.substr(first + 1, second - first - 1));
+    if (!kind || *kind < 0 || *kind > 2 || !bytes) {
+      lexer_.fail(token.offset, "expected a layout as kind:bytes:data");
+    }
+    layout.kind = static_cast<device::Layout::Kind>(*kind);
+    layout.opaqueBytes = *bytes;
+    layout.blob = bytesOf(std::string_view(text).substr(second + 1), lexer_, token.offset);
+  }
+  template <class T>
+  void read(std::vector<T>& list) {
+    list.clear();
+    mark('[');
+    while (!lexer_.peek().isMark(']')) {
+      if (!list.empty()) {
+        mark(',');
+      }
+      read(list.emplace_back());
+    }
+    lexer_.take();
+  }
+
+  ir::Lexer lexer_;
+};
+
+// What each record has, for both directions. `Of` is the record or a constant one.
+
+template <class A, class Of>
+void fields(A& a, Of& plan) requires std::is_same_v<std::remove_const_t<Of>, DevicePlan> {
+  a.field("state", plan.stateBytes);
+  a.field("transient", plan.transientBytes);
+  a.field("bound", plan.transientLowerBound);
+  a.field("own", plan.ownBytes);
+  a.field("staging", plan.stagingBytes);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& buffer) requires std::is_same_v<std::remove_const_t<Of>, Buffer> {
+  a.field("name", buffer.name);
+  a.field("device", buffer.device);
+  a.field("region", buffer.region);
+  a.field("offset", buffer.offset);
+  a.field("bytes", buffer.bytes);
+  a.field("slots", buffer.slots);
+  a.field("alignment", buffer.alignment);
+  a.field("window", buffer.window);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& stream) requires std::is_same_v<std::remove_const_t<Of>, Port> {
+  a.field("name", stream.name);
+  a.field("type", stream.type);
+  a.field("buffer", stream.buffer);
+  a.field("every", stream.rule.every);
+  a.field("final", stream.rule.finalOnly);
+  a.field("staging", stream.staging);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& transfer) requires std::is_same_v<std::remove_const_t<Of>, Transfer> {
+  a.field("name", transfer.name);
+  a.field("from", transfer.from);
+  a.field("to", transfer.to);
+  a.field("bytes", transfer.bytes);
+  a.field("once", transfer.oncePerRound);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& collective) requires std::is_same_v<std::remove_const_t<Of>, Collective> {
+  a.field("name", collective.name);
+  a.field("from", collective.from);
+  a.field("to", collective.to);
+  a.field("type", collective.type);
+  a.field("kind", collective.kind);
+  a.field("operand", collective.operand);
+  a.field("once", collective.oncePerRound);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& message) requires std::is_same_v<std::remove_const_t<Of>, Message> {
+  a.field("name", message.name);
+  a.field("from", message.from);
+  a.field("to", message.to);
+  a.field("transfer", message.transfer);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& segment) requires std::is_same_v<std::remove_const_t<Of>, Segment> {
+  a.field("kind", segment.kind);
+  a.field("device", segment.device);
+  a.field("stage", segment.stage);
+  a.field("part", segment.part);
+  a.field("bucket", segment.bucket);
+  a.field("loop", segment.inLoop);
+}
+
+/// Without op and attributes, which come first.
+template <class A, class Of>
+void fields(A& a, Of& call) requires std::is_same_v<std::remove_const_t<Of>, device::KernelCall> {
+  a.field("name", call.name);
+  a.field("inputs", call.inputs);
+  a.field("inputTypes", call.inputTypes);
+  a.field("outputs", call.outputs);
+  a.field("outputTypes", call.outputTypes);
+  a.field("scratch", call.scratch);
+  a.field("implementation", call.choice.implementation);
+  a.field("rule", call.choice.rule);
+  a.field("inputLayouts", call.choice.inputs);
+  a.field("outputLayouts", call.choice.outputs);
+  a.field("scratchBytes", call.choice.scratchBytes);
+  a.field("config", call.choice.config);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& lane) requires std::is_same_v<std::remove_const_t<Of>, Lane> {
+  a.field("device", lane.device);
+  a.field("kind", lane.kind);
+  a.field("peer", lane.peer);
+  a.field("staging", lane.staging);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& task) requires std::is_same_v<std::remove_const_t<Of>, Task> {
+  a.field("kind", task.kind);
+  a.field("subject", task.subject);
+  a.field("microBatch", task.microBatch);
+  a.field("start", task.plannedStart);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& wait) requires std::is_same_v<std::remove_const_t<Of>, Wait> {
+  a.field("lane", wait.lane);
+  a.field("task", wait.task);
+  a.field("back", wait.roundsBack);
+  a.field("all", wait.allReplicas);
+}
+
+template <class A, class Of>
+void fields(A& a, Of& slot) requires std::is_same_v<std::remove_const_t<Of>, Slot> {
+  a.field("buffer", slot.buffer);
+  a.field("slot", slot.slot);
+}
+
+/// Reads the lines of a Program; each knows which one it follows.
+class ProgramReader {
+ public:
+  ProgramReader(std::string_view text, const ir::OpSet& ops) : reader_(text), ops_(ops) {}
+
+  Program read() {
+    const Token first = reader_.record();
+    if (first.source != "program") {
+      reader_.fail(first, "a Program begins with 'program'");
+    }
+    reader_.field("name", program_.name);
+    reader_.field("microBatches", program_.microBatchesPerRound);
+    reader_.field("training", program_.training);
+    while (!reader_.atEnd()) {
+      line(reader_.record());
+    }
+    return std::move(program_);
+  }
+
+ private:
+  template <class T>
+  T& add(std::vector<T>& list) {
+    T& item = list.emplace_back();
+    fields(reader_, item);
+    return item;
+  }
+  template <class T>
+  T& last(std::vector<T>& list, const Token& word, std::string_view owner) {
+    if (list.empty()) {
+      reader_.fail(word, fmt::format("'{}' follows no {}", word.source, owner));
+    }
+    return list.back();
+  }
+
+  void line(const Token& word) {
+    if (word.source == "device") {
+      add(program_.devices);
+    } else if (word.source == "remote") {
+      fields(reader_, program_.remote);
+    } else if (word.source == "buffer") {
+      add(program_.buffers);
+    } else if (word.source == "feed") {
+      add(program_.feeds);
+    } else if (word.source == "drain") {
+      add(program_.drains);
+    } else if (word.source == "constant") {
+      constant(word);
+    } else if (word.source == "transfer") {
+      add(program_.transfers);
+    } else if (word.source == "collective") {
+      add(program_.collectives);
+    } else if (word.source == "message") {
+      add(program_.messages);
+    } else if (word.source == "barriers") {
+      reader_.field("pattern", program_.barriers.emplace().pattern);
+      reader_.field("groups", groups_);
+      cutGroups(word);
+    } else if (word.source == "segment") {
+      add(program_.segments);
+    } else if (word.source == "call") {
+      call(word);
+    } else if (word.source == "lane") {
+      add(program_.lanes);
+    } else {
+      taskLine(word);
+    }
+  }
+
+  void taskLine(const Token& word) {
+    if (word.source == "task") {
+      Task& task = add(last(program_.lanes, word, "lane").tasks);
+      task.firstWait = static_cast<std::int32_t>(program_.waits.size());
+      task.firstSlot = static_cast<std::int32_t>(program_.slots.size());
+    } else if (word.source == "wait") {
+      Task& task = last(last(program_.lanes, word, "lane").tasks, word, "task");
+      add(program_.waits);
+      ++task.numWaits;
+    } else if (word.source == "slot") {
+      Task& task = last(last(program_.lanes, word, "lane").tasks, word, "task");
+      add(program_.slots);
+      ++task.numSlots;
+    } else {
+      reader_.fail(word, fmt::format("'{}' is no record of a Program", word.source));
+    }
+  }
+
+  /// Groups are one list, in which -1 ends each.
+  void cutGroups(const Token& word) {
+    std::vector<std::int32_t> group;
+    for (const std::int32_t device : groups_) {
+      if (device < 0) {
+        program_.barriers->groups.push_back(std::exchange(group, {}));
+      } else {
+        group.push_back(device);
+      }
+    }
+    if (!group.empty()) {
+      reader_.fail(word, "the last group of devices does not end with -1");
+    }
+  }
+
+  const ir::OpDef& opCalled(const std::string& name, const Token& word) {
+    const ir::OpDef* def = name == device::kReorder.name ? &device::kReorder : ops_.find(name);
+    if (def == nullptr) {
+      reader_.fail(word, fmt::format("there is no op '{}'", name));
+    }
+    return *def;
+  }
+
+  ir::Attrs attrsOf(const ir::OpDef& def, const Token& word) {
+    std::string text;
+    reader_.field("attrs", text);
+    try {
+      return ir::parseAttrs(text, def, ops_);
+    } catch (Error& error) {
+      error.at(reader_.lexer().place(word.offset));
+      throw;
+    }
+  }
+
+  void constant(const Token& word) {
+    Constant& made = program_.constants.emplace_back();
+    reader_.field("buffer", made.buffer);
+    made.value = attrsOf(ir::kConstant, word).tensor("value");
+  }
+
+  void call(const Token& word) {
+    device::KernelCall& made = last(program_.segments, word, "segment").calls.emplace_back();
+    std::string op;
+    reader_.field("op", op);
+    made.def = &opCalled(op, word);
+    made.attrs = attrsOf(*made.def, word);
+    fields(reader_, made);
+  }
+
+  Reader reader_;
+  const ir::OpSet& ops_;
+  Program program_;
+  std::vector<std::int32_t> groups_;
+};
+
+template <class T>
+void writeAll(Writer& writer, std::string_view word, const std::vector<T>& list) {
+  for (const T& item : list) {
+    writer.record(word);
+    fields(writer, item);
+  }
+}
+
+void writeLanes(Writer& writer, const Program& program) {
+  for (const Lane& lane : program.lanes) {
+    writer.record("lane");
+    fields(writer, lane);
+    for (const Task& task : lane.tasks) {
+      writer.record("task");
+      fields(writer, task);
+      for (const Wait& wait : program.waitsOf(task)) {
+        writer.record("wait");
+        fields(writer, wait);
+      }
+      for (const Slot& slot : program.slotsOf(task)) {
+        writer.record("slot");
+        fields(writer, slot);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string toText(const Program& program) {
+  std::string text;
+  Writer writer(text);
+  writer.record("program");
+  writer.field("name", program.name);
+  writer.field("microBatches", program.microBatchesPerRound);
+  writer.field("training", program.training);
+  writeAll(writer, "device", program.devices);
+  writer.record("remote");
+  fields(writer, program.remote);
+  writeAll(writer, "buffer", program.buffers);
+  writeAll(writer, "feed", program.feeds);
+  writeAll(writer, "drain", program.drains);
+  for (const Constant& constant : program.constants) {
+    writer.record("constant");
+    writer.field("buffer", constant.buffer);
+    writer.field("attrs", ir::print(ir::kConstant, {{"value", constant.value}}));
+  }
+  writeAll(writer, "transfer", program.transfers);
+  writeAll(writer, "collective", program.collectives);
+  writeAll(writer, "message", program.messages);
+  if (program.barriers) {
+    std::vector<std::int32_t> groups;
+    for (const std::vector<std::int32_t>& group : program.barriers->groups) {
+      groups.insert(groups.end(), group.begin(), group.end());
+      groups.push_back(-1);
+    }
+    writer.record("barriers");
+    writer.field("pattern", program.barriers->pattern);
+    writer.field("groups", groups);
+  }
+  for (const Segment& segment : program.segments) {
+    writer.record("segment");
+    fields(writer, segment);
+    for (const device::KernelCall& call : segment.calls) {
+      writer.record("call");
+      writer.field("op", std::string(call.def->name));
+      writer.field("attrs", ir::print(*call.def, call.attrs));
+      fields(writer, call);
+    }
+  }
+  writeLanes(writer, program);
+  return text + "\n";
+}
+
+Program fromText(std::string_view text, const ir::OpSet& ops) {
+  return ProgramReader(text, ops).read();
+}
+
+}  // namespace sluice::program

@@ -1,0 +1,148 @@
+// EngineThreads: the threads of an Engine and the step that they work on. A thread serves the lanes
+// of one class and takes the ready task with the earliest planned start. The thread that called
+// run() waits for the end (engine_wait.cpp). Private to the runtime.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice/runtime/engine.h"
+#include "sluice/runtime/lane_run.h"
+#include "sluice/runtime/remote_link.h"
+#include "sluice/runtime/step_job.h"
+
+namespace sluice::runtime {
+
+/// How long the host waits for a queue before it looks around again.
+inline constexpr std::chrono::milliseconds kGlance{2};
+
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one per engine
+struct EngineThreads {
+  /// What sleeping threads of one class wait for: raised when a task of theirs may be ready.
+  struct alignas(64) Signal {
+    std::atomic<std::int32_t> epoch{0};
+    std::atomic<std::int32_t> sleepers{0};
+
+    void raise() {
+      epoch.fetch_add(1);
+      if (sleepers.load() > 0) {
+        epoch.notify_all();
+      }
+    }
+  };
+
+  EngineThreads(const std::vector<ModelState*>& all, const EngineOptions& given);
+  EngineThreads(const EngineThreads&) = delete;
+  EngineThreads& operator=(const EngineThreads&) = delete;
+  ~EngineThreads() { join(); }
+
+  void join();
+
+  /// Between steps only.
+  void growWorkers();
+  void addDevices(const ModelState& state);
+  void addThread(LaneClass laneClass);
+
+  /// As many as may wait for remote memory or other owners at a time; between steps only. Whoever
+  /// waits for another owner must keep nobody from sending, so their lanes have a thread each.
+  void growRemote(std::span<const std::unique_ptr<LaneRun>> lanes);
+
+  void threadLoop(LaneClass laneClass, std::int32_t seen);
+
+  /// Ends the step. False: it has ended already.
+  bool fail(std::exception_ptr error);
+
+  void wakeAll();
+
+  bool over() const { return failed.load() || lanesLeft.load() == 0; }
+
+  /// Runs ready tasks of a class until the step is over.
+  void runTasks(LaneClass laneClass, TaskRoom& room);
+
+  struct Next {
+    LaneRun* lane = nullptr;                 ///< claimed for this thread, or:
+    const device::Event* pending = nullptr;  ///< what a task waits for that has been issued
+  };
+
+  /// The lane whose next task is ready and planned earliest.
+  Next claimReady(LaneClass laneClass);
+
+  static std::string placeOf(const LaneRun& lane, std::int64_t count);
+
+  void runTaskAt(LaneRun& lane, std::int64_t count, TaskRoom& room);
+
+  /// Ends the step if something went wrong in a queue. The task is the one that has not ended.
+  void failWithQueues();
+
+  void runNext(LaneRun& lane, TaskRoom& room);
+
+  std::string reportOf(bool runningOnly) const;
+
+  void giveUp();
+
+  /// Tasks that are done, for whoever watches that something moves.
+  std::int64_t progress() const;
+
+  bool queuesAreDone() const;
+
+  /// Whether neither a thread nor a queue has anything left of the step; with the mutex.
+  bool isIdle() const;
+
+  /// Nobody needs what the step was given any more; with the mutex, once it is idle.
+  void forgetStep();
+
+  /// Waits until it is, at most so long; with the mutex. Queues tell nobody when they are done.
+  bool awaitIdle(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds atMost);
+
+  /// Waits for the threads to leave the step and for the queues; gives it up when nothing moves for
+  /// too long. Once the step has failed it waits for a bounded time.
+  void awaitEnd();
+
+  /// Waits a moment for the queues, if there is nothing else to wait for, and looks at them.
+  void glance(bool wait);
+
+  /// Rethrows the step's error, and says who is left behind.
+  void finish();
+
+  void requireIdle();
+
+  EngineOptions options;
+  const std::vector<ModelState*>& states;
+  std::vector<device::Device*> devices;  // of all states; grows between steps only
+  std::vector<std::thread> threads;
+  int workers = 0;                 // of the threads
+  StepJob job;                     // written before `step` is raised, read by the threads after
+  std::optional<StepArgs> args;    // of the job; kept while a thread is in the step
+  std::vector<Turn::Mark> marks;   // for whom the step's threads work
+  std::atomic<bool> wrote{false};  // the step has begun to write state
+  std::atomic<std::int32_t> step{0};
+  std::atomic<bool> stop{false};
+  std::atomic<bool> failed{false};
+  std::atomic<std::int32_t> lanesLeft{0};
+  std::array<Signal, kLaneClasses> signals;  // by LaneClass
+  std::size_t remoteThreads = 0;
+  RemoteLinks links;
+  std::atomic<std::int64_t> tasksDone{0};
+  // The end of a step, and its first error.
+  std::mutex failing;        // one at a time adds to the error of a queue
+  mutable std::mutex mutex;  // guards all below
+  std::condition_variable ended;
+  std::size_t running = 0;       // threads that are in the step
+  std::vector<LaneRun*> queued;  // whose queues may have work of the step
+  bool active = false;           // run() has not returned
+  std::exception_ptr failure;
+};
+
+}  // namespace sluice::runtime
