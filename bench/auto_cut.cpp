@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/support/compare.h"
+#include "bench/support/shapes.h"
 #include "sluice/parallel/leaf.h"
 #include "sluice/parallel/work.h"
 #include "sluice/sluice.h"
@@ -74,7 +75,7 @@ class Case {
   Case(Net& net, std::vector<TensorType> types) : types_(std::move(types)) {
     auto model = inferenceModel(net, Options().showCompilationProgressBar(false));
     model.compile(std::span<const TensorType>(types_));
-    bytes_ = model.getModelProto();
+    bytes_ = model.getModelProto(onnx::Exact::Yes);
   }
 
   Json report(const Settings& settings) const {
@@ -144,18 +145,17 @@ class Case {
 int main(int argc, char** argv) {
   const Settings settings{.devices = argc > 1 ? std::max(2, std::atoi(argv[1])) : 4,
                           .repeats = argc > 2 ? std::max(1, std::atoi(argv[2])) : 5};
-  const std::vector<TensorType> tokens(2, {DType::I64, Shape{2, 32}});
-  const TensorType image{DType::F32, Shape{2, 3, 64, 64}};
-  const TensorType labels{DType::I64, Shape{2}};
-  testing::TiedGpt gpt({.depth = 6, .width = 128, .vocabulary = 1000});
-  testing::ResNet resnet({.width = 32, .classes = 100});
-  testing::DenseNet dense({.growth = 16, .classes = 100});
-  testing::UNet unet({.width = 16, .heights = 3});
+  const std::vector<TensorType> tokens(2, bench::kCutTokens);
+  const std::vector<TensorType> images = {bench::kCutImage, bench::kCutLabels};
+  testing::TiedGpt gpt(bench::kCutGpt);
+  testing::ResNet resnet(bench::kCutResNet);
+  testing::DenseNet dense(bench::kCutDenseNet);
+  testing::UNet unet(bench::kCutUNet);
   Json report = {{"devices", settings.devices}};
   report["tied_gpt"] = Case(gpt, tokens).report(settings);
-  report["resnet18"] = Case(resnet, {image, labels}).report(settings);
-  report["densenet121"] = Case(dense, {image, labels}).report(settings);
-  report["unet"] = Case(unet, {image, {DType::F32, Shape{2, 1, 64, 64}}}).report(settings);
+  report["resnet18"] = Case(resnet, images).report(settings);
+  report["densenet121"] = Case(dense, images).report(settings);
+  report["unet"] = Case(unet, {bench::kCutImage, bench::kCutMask}).report(settings);
   std::cout << report.dump(2) << "\n";
   return 0;
 }

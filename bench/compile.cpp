@@ -8,16 +8,20 @@
 
 #include <fmt/format.h>
 
+#include "bench/support/shapes.h"
 #include "sluice/sluice.h"
 
 namespace {
 
 using namespace sluice;  // NOLINT(google-build-using-namespace)
 
+constexpr std::int64_t kWidth = bench::kCompiledStack.width;
+
 struct Chain : nn::Module {
   Chain(int count, bool activation) : activation_(activation) {
     for (int i = 0; i < count; ++i) {
-      layers_.push_back(std::make_unique<nn::Linear>(*this, fmt::format("layer{}", i), 8, 8));
+      layers_.push_back(
+          std::make_unique<nn::Linear>(*this, fmt::format("layer{}", i), kWidth, kWidth));
     }
   }
   nn::Tensor forward(nn::Tensor x, nn::Tensor y) {
@@ -38,7 +42,7 @@ double secondsFor(int layers, bool activation, const Rule& rule) {
   const auto start = std::chrono::steady_clock::now();
   Chain net(layers, activation);
   auto model = trainingModel(net, Options(), rule);
-  const std::vector<TensorType> types(2, {DType::F32, Shape{4, 8}});
+  const std::vector<TensorType> types(2, {DType::F32, Shape{bench::kCompiledStack.batch, kWidth}});
   model.compile(std::span<const TensorType>(types));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "bench/support/compare.h"
+#include "bench/support/shapes.h"
 #include "sluice/sluice.h"
 #include "tests/support/networks.h"
 #include "tests/support/random_tensor.h"
@@ -24,7 +25,7 @@ using bench::Json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kImages = 60000;
-constexpr std::int64_t kBatch = 40;
+constexpr std::int64_t kBatch = bench::kMnistBatch;
 
 data::DatasetPtr images() {
   HostTensor pixels(DType::U8, Shape{kImages, 28, 28});

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "bench/support/compare.h"
+#include "bench/support/shapes.h"
 #include "sluice/sluice.h"
 #include "tests/support/networks.h"
 #include "tests/support/random_tensor.h"
@@ -20,8 +21,8 @@ namespace {
 using namespace sluice;
 using bench::Json;
 
-const std::map<std::string, testing::GptShape> kShapes = {
-    {"width64", {.width = 64, .layers = 2}}, {"width256", {.width = 256, .layers = 4}}};
+const std::map<std::string, testing::GptShape> kShapes(bench::kGptShapes.begin(),
+                                                       bench::kGptShapes.end());
 
 /// Steps that are timed, after some to warm up.
 int stepsOf(const testing::GptShape& shape) {

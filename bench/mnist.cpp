@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "bench/support/compare.h"
+#include "bench/support/shapes.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/cpu/cpu_segment.h"
 #include "sluice/devices/cpu/kernel_table.h"
@@ -23,7 +24,6 @@ using namespace sluice;
 using bench::Json;
 using Arguments = std::vector<std::string>;
 
-constexpr std::int64_t kBatch = 40;
 constexpr std::int64_t kIterations = 10;
 
 Json train(bool fusion) {
@@ -31,7 +31,7 @@ Json train(bool fusion) {
   Options options;
   options.deviceIterations(kIterations).threads(1).outputMode(OutputMode::All).fusion(fusion);
   auto model = trainingModel(net, options, optim::AdamW(1e-3));
-  const std::int64_t images = kBatch * kIterations;
+  const std::int64_t images = bench::kMnistBatch * kIterations;
   const std::array<HostTensor, 2> step = {
       testing::randomTensor(1, {DType::F32, {images, 1, 28, 28}}, -1, 1),
       testing::randomTensor(2, {DType::I64, {images}}, 0, 10)};

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "bench/support/compare.h"
+#include "bench/support/shapes.h"
 #include "sluice/api/compiled_program.h"
 #include "sluice/program/program.h"
 #include "sluice/sluice.h"
@@ -32,8 +33,8 @@ using namespace sluice;
 using bench::Json;
 
 constexpr int kLayers = 24;
-constexpr std::int64_t kWidth = 512;
-constexpr std::int64_t kBatch = 256;
+constexpr std::int64_t kWidth = bench::kStack.width;
+constexpr std::int64_t kBatch = bench::kStack.batch;
 constexpr std::int32_t kMicroBatches = 8;
 
 /// Equal layers, one block each, and the loss with the last one.

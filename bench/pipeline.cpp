@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/support/compare.h"
+#include "bench/support/shapes.h"
 #include "sluice/api/compiled_program.h"
 #include "sluice/sluice.h"
 #include "tests/support/random_tensor.h"
@@ -23,8 +24,8 @@ namespace {
 using namespace sluice;
 using bench::Json;
 
-constexpr std::int64_t kWidth = 512;
-constexpr std::int64_t kBatch = 256;
+constexpr std::int64_t kWidth = bench::kStack.width;
+constexpr std::int64_t kBatch = bench::kStack.batch;
 constexpr std::int32_t kAccumulation = 16;
 
 /// `layers` equal layers, one block each, and the loss in a block of its own. What is added to the
@@ -130,7 +131,7 @@ int main(int argc, char** argv) {
   Case ten(10, {10}, "sequential");
   Case shared(10, {4, 2, 2, 2}, "1f1b");
   // So small that the kernels hardly count: what is left is the engine.
-  Case tiny(2, {1, 1}, "1f1b", 4, 1);
+  Case tiny(2, {1, 1}, "1f1b", bench::kTinyStack.width, bench::kTinyStack.batch);
   for (int i = 0; i < 20 * repeats; ++i) {
     tiny.run();
   }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "bench/support/compare.h"
+#include "bench/support/shapes.h"
 #include "sluice/sluice.h"
 #include "tests/support/random_tensor.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 using namespace sluice;
 
-constexpr std::int64_t kBatch = 4;
+constexpr std::int64_t kBatch = bench::kResNetBatch;
 
 bench::Json train() {
   testing::ResNet net({});

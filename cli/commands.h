@@ -13,6 +13,7 @@ namespace sluice::cli {
 using Action = std::function<int()>;
 
 void addBenchData(CLI::App& app, Action& action);
+void addConvert(CLI::App& app, Action& action);
 void addVersion(CLI::App& app, Action& action);
 void addDevices(CLI::App& app, Action& action);
 void addInspect(CLI::App& app, Action& action);

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   sluice::cli::Action action;
   sluice::cli::addVersion(app, action);
   sluice::cli::addBenchData(app, action);
+  sluice::cli::addConvert(app, action);
   sluice::cli::addDevices(app, action);
   sluice::cli::addInspect(app, action);
   sluice::cli::addOps(app, action);

@@ -1,6 +1,6 @@
 # libsluice.so: the objects of all modules in one shared library, beside the static ones. Nothing is
-# compiled again. It exports namespace sluice (cmake/sluice.map.in) and nothing else: neither what it
-# is made with nor instantiations of the standard library can meet those of a program.
+# compiled again. It exports names of namespace sluice that are visible (public headers say so) and
+# nothing else (cmake/sluice.map.in): neither what it is made with nor instantiations of the standard library can meet those of a program.
 #
 # Called after all modules, so that a new one is part of it without an edit.
 

@@ -15,10 +15,9 @@
 #include "sluice/api/compiled_program.h"
 #include "sluice/data/npy.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
-#include "sluice/ir/graph_builder.h"
 #include "sluice/ir/printer.h"
 #include "sluice/onnx/export.h"
-#include "tests/conformance/op_case.h"
+#include "tests/conformance/case_graph.h"
 #include "tests/support/temp_folder.h"
 
 namespace sluice::fuzz {
@@ -277,19 +276,13 @@ void addOps(Corpus& corpus) {
     if (!seen.insert(c.def.name).second) {
       continue;
     }
-    ir::Graph graph("case");
-    ir::GraphBuilder builder(graph);
-    std::vector<ir::Value> operands;
-    for (std::size_t i = 0; i < c.operands.size(); ++i) {
-      operands.push_back(builder.input(fmt::format("in{}", i), c.operands[i].type));
-    }
-    const std::vector<ir::Value> results = builder.addMany(c.def, operands, c.attrs);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      graph.addOutput(fmt::format("out{}", i), results[i]);
-    }
+    const ir::Graph graph = testing::caseGraph(c);
     corpus.add("fuzz_parser", caseName(c), print(graph));
     if (!hasBody(c) && !c.def.traits.effect) {
       addModel(corpus, caseName(c), onnx::exportModelBytes(graph));
+      addModel(corpus,
+               caseName(c) + "_exact",
+               onnx::exportModelBytes(graph, {.exact = onnx::Exact::Yes}));
     }
   }
 }

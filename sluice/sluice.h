@@ -14,6 +14,7 @@
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/philox.h"
+#include "sluice/base/recoverable_error.h"
 #include "sluice/base/version.h"
 #include "sluice/data/benchmark.h"
 #include "sluice/data/csv.h"

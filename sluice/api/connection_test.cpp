@@ -126,6 +126,86 @@ TEST(Weights, AreNeverOutOfDateOnHostOrDevice) {
   EXPECT_EQ(inference(rows(0, 1), labels(1)).first.at(0), 0.0);
 }
 
+/// y = w x against a target, mean squared error.
+struct OneFactor : nn::Module {
+  nn::Linear fc{*this, "fc", 1, 1, {.bias = false}};
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor target) {
+    const nn::Tensor y = fc(x);
+    return {y, nn::mseLoss(y, target)};
+  }
+};
+
+HostTensor oneByOne(float value) {
+  return HostTensor::of<float>({1, 1}, {value});
+}
+
+/// The weight as it lies in the memory of its device.
+float weightOnDevice(const Session& session) {
+  const runtime::ModelState& state = session.state();
+  const program::PlacedVariable& placed = *state.plan().find("fc.weight");
+  float value = 0;
+  device::copyOut(state.queueOf(0), &value, state.state(0)->at(placed.offset), sizeof value);
+  return value;
+}
+
+TEST(Weights, ReachDevicesWhoseMemoryTheHostCannotReadAndComeBack) {
+  OneFactor net;
+  net.fc.weight.setValue(oneByOne(0));
+  auto training = trainingModel(net, Options().device("far"), optim::SGD(0.25));
+  auto inference = inferenceModel(net, Options().device("far"));
+  const HostTensor one = oneByOne(1);
+  const HostTensor two = oneByOne(2);
+  // loss = (w - 2)^2: every step halves the distance of w to 2.
+  training(one, two);
+  EXPECT_EQ(training.session().device().info().kind, "far");
+  EXPECT_EQ(training.session().state().state(0)->host(), nullptr);
+  training.copyWeightsToHost();
+  EXPECT_EQ(net.fc.weight.value().at(0), 1.0);
+  EXPECT_EQ(weightOnDevice(training.session()), 1.0F);
+  // From the host to the device that both models use.
+  net.fc.weight.setValue(oneByOne(6));
+  training.copyWeightsToDevice();
+  EXPECT_EQ(weightOnDevice(training.session()), 6.0F);
+  EXPECT_EQ(inference(one, two).first.at(0), 6.0);
+  training(one, two);
+  inference.copyWeightsToHost();
+  EXPECT_EQ(net.fc.weight.value().at(0), 4.0);
+  EXPECT_EQ(inference(one, two).first.at(0), 4.0);
+}
+
+TEST(Weights, AreCopiedOnceNoStepIsUnderWay) {
+  OneFactor net;
+  net.fc.weight.setValue(oneByOne(0));
+  auto model = trainingModel(net, Options().device("far"), optim::SGD(0.25));
+  const HostTensor one = oneByOne(1);
+  const HostTensor two = oneByOne(2);
+  model(one, two);
+  for (int step = 0; step < 4; ++step) {
+    const Pending pending = model.runAsync({one, two});
+    step % 2 == 0 ? model.copyWeightsToHost() : model.copyWeightsToDevice();
+    EXPECT_TRUE(pending.isReady()) << step;
+  }
+  EXPECT_EQ(net.fc.weight.value().at(0), 2 - 2.0 / 32);
+}
+
+TEST(Weights, AreNotCopiedByAFunctionThatTheStepCalls) {
+  struct Calling : nn::Module {
+    Model* model = nullptr;
+    std::string refusal;
+    nn::CPU call{[this](std::span<const HostTensor> x) {
+                   refusal = messageOf([&] { model->copyWeightsToHost(); });
+                   return std::vector<HostTensor>{x[0].clone()};
+                 },
+                 "call"};
+    nn::Tensor forward(nn::Tensor x) { return call({x}, {x.type()})[0]; }
+  };
+  Calling net;
+  auto model = inferenceModel(net, Options());
+  net.model = &model;
+  model(oneByOne(3));
+  EXPECT_THAT(net.refusal, HasSubstr("step"));
+}
+
 TEST(Queries, NameTheDevicesOfThisBuild) {
   ASSERT_EQ(availableDevices().size(), 2U);
   EXPECT_EQ(availableDevices()[0].kind, "cpu");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 
 namespace sluice {
 
@@ -87,7 +88,18 @@ DataLoader::Plan DataLoader::planOf(const Options& options,
     if (!samples) {
       raise<InvalidArgument>("lastBatch Exact needs to know how many samples a stream has");
     }
-    addTail(layout, *samples % plan.combined, plan.tail, plan.options.tail);
+    const std::int64_t rest = *samples % plan.combined;
+    addTail(layout, rest, plan.tail, plan.options.tail);
+    if (rest > 0) {
+      log::warn(
+          "data",
+          "{} of {} samples do not fill a call of {}; lastBatch Exact adds {} of other shapes "
+          "to every epoch, each with a program of its own",
+          rest,
+          *samples,
+          plan.combined,
+          plan.tail.size() == 1 ? "a call" : "two calls");
+    }
   }
   options.freeze();
   return plan;

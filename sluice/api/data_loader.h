@@ -24,7 +24,9 @@ using DataLoaderMode = data::LoaderMode;
 /// What happens to the samples at the end of an epoch that do not fill a call.
 enum class LastBatch : std::uint8_t {
   Drop,  ///< they are left out, and their number is logged
-  Exact  ///< full updates, then a smaller one; every sample has the same weight
+  /// Whole updates, then one update from the rest; every sample has the same weight. A warning says
+  /// how many samples get calls of other shapes.
+  Exact
 };
 
 struct DataLoaderOptions {

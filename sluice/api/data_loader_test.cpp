@@ -10,6 +10,8 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// Sample i is {x[2] of i, y[1] of i}.
@@ -166,6 +168,66 @@ TEST(ExactLastBatch, HasWholeUpdatesAndThenOneOfTheRest) {
   EXPECT_EQ(last.tensors[0].shape()[0], 10);
   EXPECT_EQ(last.shape->deviceIterations, 1);
   EXPECT_EQ(last.shape->gradientAccumulation, 5);
+}
+
+/// What is logged while the loader is made.
+std::string logOfLoader(const Options& options,
+                        std::int64_t samples,
+                        std::int64_t batchSize,
+                        LastBatch lastBatch) {
+  ::testing::internal::CaptureStderr();
+  const DataLoader loader(options, points(samples), batchSize, {.lastBatch = lastBatch});
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(LastBatches, ThatAreNotFullAreWarnedOfWithTheirSize) {
+  Options options;
+  options.deviceIterations(4);
+  options.training.gradientAccumulation(3);
+  // 48 samples per call and 12 per update.
+  EXPECT_THAT(logOfLoader(options.clone(), 82, 4, LastBatch::Exact),
+              AllOf(HasSubstr("warning data: 34 of 82 samples do not fill a call of 48"),
+                    HasSubstr("adds two calls")));
+  EXPECT_THAT(logOfLoader(options.clone(), 72, 4, LastBatch::Exact),
+              AllOf(HasSubstr("warning data: 24 of 72 samples"), HasSubstr("adds a call")));
+  EXPECT_EQ(logOfLoader(options.clone(), 96, 4, LastBatch::Exact), "");
+  // What is left out is no surprise of shapes: it is only mentioned.
+  EXPECT_THAT(logOfLoader(options.clone(), 82, 4, LastBatch::Drop),
+              AllOf(HasSubstr("info data: 34 of 82 samples"), HasSubstr("left out")));
+  EXPECT_EQ(logOfLoader(options.clone(), 96, 4, LastBatch::Drop), "");
+}
+
+TEST(ExactLastBatch, HasEverySampleOnceForAnyModeAndWorkers) {
+  HostTensor numbers(DType::F32, Shape{29, 1});
+  std::vector<double> all;
+  for (std::int64_t i = 0; i < 29; ++i) {
+    numbers.set(i, static_cast<double>(i));
+    all.push_back(static_cast<double>(i));
+  }
+  Options options;
+  options.deviceIterations(2);
+  options.training.gradientAccumulation(3);
+  for (const DataLoaderMode mode :
+       {DataLoaderMode::Sync, DataLoaderMode::Async, DataLoaderMode::AsyncRebatched}) {
+    for (const std::int64_t workers : {0, 7}) {
+      DataLoader loader(options,
+                        data::tensorDataset({numbers}),
+                        2,
+                        {.workers = workers, .mode = mode, .lastBatch = LastBatch::Exact});
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        std::vector<double> seen;
+        std::vector<std::int64_t> sizes;
+        for (const Batch& batch : loader) {
+          const std::vector<double> rows = batch.tensors.at(0).toDoubles();
+          sizes.push_back(std::ssize(rows));
+          seen.insert(seen.end(), rows.begin(), rows.end());
+        }
+        // Two calls of 12 and the last update of 5: workers share batches and leave no remainder.
+        EXPECT_THAT(sizes, ElementsAre(12, 12, 5));
+        EXPECT_EQ(seen, all);
+      }
+    }
+  }
 }
 
 TEST(ExactLastBatch, TrainsAsIfEveryUpdateWereTheMeanOverItsSamples) {

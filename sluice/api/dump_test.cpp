@@ -142,9 +142,13 @@ std::vector<std::string> with(std::vector<std::string> more) {
 TEST_F(Dump, OfAPipelineShowsAllStages) {
   Options options;
   options.training.gradientAccumulation(3);
-  EXPECT_EQ(
-      filesOf(options),
-      with({"20_place.txt", "26_cut.txt", "27_schedule.txt", "30_plan_memory.txt", "program.txt"}));
+  EXPECT_EQ(filesOf(options),
+            with({"20_place.txt",
+                  "26_cut.txt",
+                  "27_schedule.txt",
+                  "30_plan_memory.txt",
+                  "program.txt",
+                  "program_records.txt"}));
   EXPECT_THAT(textOf("05_differentiate.txt"), HasSubstr("@backward"));
   EXPECT_THAT(textOf("05_differentiate.txt"), Not(HasSubstr("@update")));
   EXPECT_THAT(textOf("06_optimizer.txt"), HasSubstr("@update"));
@@ -167,7 +171,8 @@ TEST_F(Dump, OfPopartsScheduleAndOfContinuousUpdatesShowsTheirRewrites) {
                   "26_cut.txt",
                   "27_schedule.txt",
                   "30_plan_memory.txt",
-                  "program.txt"}));
+                  "program.txt",
+                  "program_records.txt"}));
   EXPECT_THAT(textOf("21_continuous_updates.txt"), Not(HasSubstr("@update")));
 }
 
@@ -175,9 +180,13 @@ TEST_F(Dump, OfPhasesShowsThePlanThatWasChosen) {
   Options options;
   options.setExecutionStrategy(SerialPhasedExecution{Phase("B0"), Phase("B1")});
   options.training.gradientAccumulation(3);
-  EXPECT_EQ(
-      filesOf(options),
-      with({"20_place.txt", "26_cut.txt", "27_schedule.txt", "30_plan_memory.txt", "program.txt"}));
+  EXPECT_EQ(filesOf(options),
+            with({"20_place.txt",
+                  "26_cut.txt",
+                  "27_schedule.txt",
+                  "30_plan_memory.txt",
+                  "program.txt",
+                  "program_records.txt"}));
   EXPECT_THAT(textOf("27_schedule.txt"), HasSubstr("schedule phase by phase"));
   EXPECT_THAT(textOf("30_plan_memory.txt"), HasSubstr("remote memory: state"));
   // The other order was planned as well; program.txt is of the one that was chosen, and so is this.
@@ -201,7 +210,8 @@ TEST_F(Dump, OfRecomputationShowsWhatIsMadeAgain) {
                   "26_cut.txt",
                   "27_schedule.txt",
                   "30_plan_memory.txt",
-                  "program.txt"}));
+                  "program.txt",
+                  "program_records.txt"}));
   EXPECT_GT(textOf("23_recompute.txt").size(), textOf("20_place.txt").size());
 }
 

@@ -61,13 +61,39 @@ std::string trainMessage(Options options, bool tied = false, int blocks = 4) {
 }
 
 TEST(IpuRules, WantEnoughMicroBatchesForTraining) {
-  for (const std::int64_t accumulation : {4, 5}) {
-    EXPECT_THAT(
-        trainMessage(training(accumulation, four())),
-        AllOf(HasSubstr("gradientAccumulation of at least 7, got " + std::to_string(accumulation)),
-              HasSubstr("4 stages become 7, 3 extra")));
+  for (const std::int64_t iterations : {1, 2}) {
+    for (const std::int64_t accumulation : {4, 5, 6}) {
+      EXPECT_THAT(trainMessage(training(accumulation, four()).deviceIterations(iterations)),
+                  AllOf(HasSubstr("gradientAccumulation of at least 7, got " +
+                                  std::to_string(accumulation)),
+                        HasSubstr("4 stages become 7, 3 extra")));
+    }
   }
-  EXPECT_EQ(trainMessage(training(7, four())), "nothing thrown");
+}
+
+/// The bits of all weights of a tower after one call.
+std::vector<std::uint64_t> trainedTower(const Options& options) {
+  Tower net;
+  auto model = trainingModel(net, options, optim::SGD(0.25));
+  HostTensor x(DType::F32, Shape{model.batchLayout().inputFactor(), 4});
+  for (std::int64_t i = 0; i < x.shape().elements(); ++i) {
+    x.set(i, static_cast<double>(i * 7 % 13) / 13 - 0.4);
+  }
+  model(x);
+  EXPECT_EQ(model.updates(), options.deviceIterations());
+  std::vector<std::uint64_t> bits;
+  for (const nn::Parameter* parameter : net.parameters()) {
+    bits.push_back(parameter->value().hash());
+  }
+  return bits;
+}
+
+TEST(IpuRules, ThatAreKeptTrainToTheBitsOfOneDevice) {
+  for (const std::int64_t iterations : {1, 2}) {
+    const Options ruled = training(7, four()).deviceIterations(iterations).enforceIpuRules(true);
+    const Options one = training(7, {Stage("b0", "b1", "b2", "b3")}).deviceIterations(iterations);
+    EXPECT_EQ(trainedTower(ruled), trainedTower(one)) << iterations;
+  }
 }
 
 TEST(IpuRules, WantEnoughIterationsForInferenceUnlessSharded) {

@@ -2,6 +2,7 @@
 
 #include "sluice/api/model_core.h"
 #include "sluice/base/error.h"
+#include "sluice/onnx/export.h"
 
 namespace sluice {
 
@@ -185,7 +186,11 @@ std::string Model::explain() const {
 }
 
 std::string Model::getModelProto() const {
-  return core().getModelProto();
+  return getModelProto(onnx::Exact::No);
+}
+
+std::string Model::getModelProto(onnx::Exact exact) const {
+  return core().getModelProto(exact);
 }
 
 const program::Program& Model::program() const {
@@ -234,6 +239,10 @@ std::shared_ptr<const optim::Optimizer> Model::optimizer() const {
 
 std::vector<ir::Variable> Model::variables() const {
   return core().variables();
+}
+
+HostTensor Model::read(std::string_view variable, std::size_t replica) const {
+  return core().read(variable, replica);
 }
 
 NamedTensors Model::stateDict() const {

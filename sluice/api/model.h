@@ -40,6 +40,9 @@ namespace sluice::data {
 class InfeedQueue;
 class OutfeedQueue;
 }  // namespace sluice::data
+namespace sluice::onnx {
+enum class Exact : std::uint8_t;
+}
 namespace sluice::program {
 struct Program;
 }
@@ -200,6 +203,8 @@ class Model {
   /// How calls are cut into micro-batches. The micro-batch size is that of the newest program, or 1
   /// before the first compile.
   BatchLayout batchLayout() const;
+  /// The three functions with types that are not public are for the library's own front ends and
+  /// tests: this one, program() and compiled().
   Session& session();
   /// Throws InvalidArgument if the model was made from a Builder, and once the module is gone.
   nn::Module& module();
@@ -211,8 +216,10 @@ class Model {
   /// and bytes; its schedule with the bound, the idle time and the stash depths; and the warnings.
   std::string explain() const;
   /// The forward pass for one micro-batch as the bytes of an ONNX model, in its inference form and
-  /// with the current weights. Throws InvalidArgument before the first compile.
+  /// with the current weights: for other tools, or (Exact::Yes) to be read back bit for bit. Throws
+  /// InvalidArgument before the first compile.
   std::string getModelProto() const;
+  std::string getModelProto(onnx::Exact exact) const;
   /// The newest compiled program, alone or with its plan and warnings; valid until the model is
   /// destroyed.
   const program::Program& program() const;
@@ -243,6 +250,9 @@ class Model {
 
   /// The weights, then the buffers, in the order of their declaration.
   std::vector<ir::Variable> variables() const;
+  /// The value of a variable in one replica. Throws InvalidArgument for an unknown one,
+  /// RecoverableError for one that a failed step has torn.
+  HostTensor read(std::string_view variable, std::size_t replica = 0) const;
   /// Their values by PyTorch's names.
   NamedTensors stateDict() const;
   /// Throws InvalidArgument for a dictionary that does not fit, and then changes nothing. This

@@ -78,7 +78,7 @@ class ModelCore {
   std::int64_t microBatchesPerStep() const;
   std::string summary() const;
   std::string explain() const;
-  std::string getModelProto() const;
+  std::string getModelProto(onnx::Exact exact) const;
   const CompiledProgram& compiled() const;
 
   std::int64_t cycleCount() const;
@@ -89,6 +89,7 @@ class ModelCore {
   std::shared_ptr<const optim::Optimizer> optimizer() const;
 
   std::vector<ir::Variable> variables() const;
+  HostTensor read(std::string_view variable, std::size_t replica) const;
   NamedTensors stateDict() const;
   nn::UnmatchedNames loadStateDict(const NamedTensors& state, nn::Strict strict = nn::Strict::Yes);
   OptimizerStateDict optimizerStateDict() const;
@@ -101,7 +102,7 @@ class ModelCore {
   profile::Latencies latencies() const;
 
  private:
-  /// A dictionary of the optimizer that was checked.
+  /// The contents of a checked optimizer dictionary.
   struct OptimizerLoad {
     std::unique_ptr<optim::Optimizer> optimizer;
     std::int64_t updates = 0;
@@ -111,32 +112,34 @@ class ModelCore {
   struct Entry {
     Signature signature;
     BatchLayout layout;
-    std::size_t outputs = 0;        // of the program; anchors come behind them
+    std::size_t outputs = 0;        // of the program, without the anchors after them
     Structure<std::size_t> result;  // the outputs as the model's function returned them
     CompiledProgram compiled;
-    std::optional<std::size_t> loss = {};  // the drain of what is minimised, if it has one
+    std::optional<std::size_t> loss = {};  // the drain of the minimised value, if it has one
   };
 
   bool training() const { return optimizer_ != nullptr; }
   bool hasPrograms() const { return !programs_.empty(); }
-  /// The same for a step that goes on in another thread. Throws InvalidArgument inside exclusive().
+  /// The same for a step that continues in another thread. Throws InvalidArgument inside
+  /// exclusive().
   runtime::Turn::Hold enterAlone() const;
   void joinSession();
   std::vector<Session::ProgramPtr> programs() const;
   /// Throws InvalidArgument once the model is destroyed.
   Session& alive() const;
   bool synthetic() const { return options_.batch().syntheticData != SyntheticDataMode::Off; }
-  /// Weights are updated at every micro-batch, and a call is one round.
+  /// Whether weights are updated at every micro-batch; a call is then one round.
   bool continuous() const;
   std::int32_t microBatchesPerRound(const BatchLayout& layout) const;
-  /// Tensors, or types, one per input, or as the newest program has them.
+  /// Arranges tensors, or types, in the structure of the newest program; before there is one, one
+  /// per input.
   HostStructure arranged(std::span<const HostTensor> inputs) const;
   Signature arranged(std::span<const TensorType> inputs) const;
   template <class L>
   Structure<L> arrangedLeaves(std::span<const L> leaves) const;
   HostStructure bound(const Inputs& inputs) const;
   Signature signatureOf(const HostStructure& inputs, const BatchLayout& layout) const;
-  /// Of a micro-batch.
+  /// Rows of a micro-batch.
   static std::int64_t rowsOf(const Signature& signature);
   void requireSameKind(const Signature& signature) const;
   /// Throws InvalidArgument for a training step without any.
@@ -155,13 +158,13 @@ class ModelCore {
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
   HostTensor valueOf(const ir::Variable& variable) const;
-  /// What the optimizer keeps; of weights that no program uses, too.
+  /// The state that the optimizer keeps, also for weights that no program uses.
   std::vector<ir::Variable> optimizerState(const optim::Optimizer& optimizer) const;
   OptimizerLoad checked(const OptimizerStateDict& state) const;
   void commit(OptimizerLoad load, const NamedTensors& state);
   void requireLoadedState(const ir::Graph& graph) const;
   std::string programName() const;
-  /// Before every step.
+  /// Is called before every step.
   void beginStep();
   std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, const Entry& entry);
   std::shared_ptr<Step> prepare(data::InfeedQueue& infeed,

@@ -133,6 +133,19 @@ HostTensor ModelCore::valueOf(const ir::Variable& variable) const {
                                            : ir::initialValue(variable, session_->seed());
 }
 
+HostTensor ModelCore::read(std::string_view variable, std::size_t replica) const {
+  const runtime::Turn::Hold turn = enter();
+  if (!session_->contains(variable)) {
+    raise<InvalidArgument>("read: the model has no variable '{}', or is not compiled yet",
+                           variable);
+  }
+  if (replica >= session_->numReplicas()) {
+    raise<InvalidArgument>(
+        "read: there is no replica {}; the model has {}", replica, session_->numReplicas());
+  }
+  return session_->read(variable, replica);
+}
+
 NamedTensors ModelCore::stateDict() const {
   const runtime::Turn::Hold turn = enter();
   NamedTensors state;

@@ -15,13 +15,13 @@ program::DrainRule drainRule(const BatchLayout& layout) {
 
 }  // namespace
 
-std::string ModelCore::getModelProto() const {
+std::string ModelCore::getModelProto(onnx::Exact exact) const {
   const runtime::Turn::Hold turn = enter();
   if (programs_.empty()) {
     raise<InvalidArgument>("getModelProto: compile the model first, so that its shapes are known");
   }
   const TracedGraph traced = source_->trace({programs_.back()->signature, false, options_});
-  onnx::ExportOptions options;
+  onnx::ExportOptions options{.exact = exact};
   for (const ir::Variable& variable : traced.graph.variables()) {
     if (session_->contains(variable.name)) {
       options.values.insert_or_assign(variable.name, session_->read(variable.name));

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -96,24 +97,80 @@ TEST(NearNames, AreThoseThatASlipExplains) {
   EXPECT_EQ(didYouMean("speed", names), "");
 }
 
-TEST(Log, LevelsAreParsedByNameAndNumberAndFilterPerModule) {
-  EXPECT_EQ(log::parseLevel("WARN"), log::Level::Warn);
-  EXPECT_EQ(log::parseLevel("4"), log::Level::Error);
-  try {
-    log::parseLevel("wrong");
-    FAIL();
-  } catch (const InvalidArgument& error) {
-    EXPECT_NE(error.message().find("TRACE"), std::string::npos);
+/// The process's log levels as they are by default, whatever a test has set.
+class Log : public ::testing::Test {
+ protected:
+  void TearDown() override { log::setLevels("info"); }
+
+  /// The lines that appear of one at each level.
+  static std::string linesOfAllLevels() {
+    ::testing::internal::CaptureStderr();
+    const std::pair<log::Level, const char*> all[] = {{log::Level::Trace, "a trace"},
+                                                      {log::Level::Debug, "a debug line"},
+                                                      {log::Level::Info, "an info"},
+                                                      {log::Level::Warn, "a warning"},
+                                                      {log::Level::Error, "an error"}};
+    for (const auto& [level, text] : all) {
+      log::write("test", level, text);
+    }
+    const std::string lines = ::testing::internal::GetCapturedStderr();
+    std::string found;
+    for (const auto& [level, text] : all) {
+      found += lines.find(text) == std::string::npos ? '-' : '+';
+    }
+    return found;
   }
+};
+
+TEST_F(Log, EveryLevelIsTakenByItsNameAndByItsNumber) {
+  struct Case {
+    const char* name;
+    int number;
+    log::Level level;
+    const char* lines;  ///< that appear: of trace, debug, info, warn, error
+  };
+  for (const Case& c : {Case{"TRACE", 0, log::Level::Trace, "+++++"},
+                        Case{"DEBUG", 1, log::Level::Debug, "-++++"},
+                        Case{"INFO", 2, log::Level::Info, "--+++"},
+                        Case{"WARN", 3, log::Level::Warn, "---++"},
+                        Case{"ERR", 4, log::Level::Error, "----+"},
+                        Case{"OFF", 6, log::Level::Off, "-----"}}) {
+    SCOPED_TRACE(c.name);
+    EXPECT_EQ(log::parseLevel(c.name), c.level);
+    EXPECT_EQ(log::parseLevel(std::to_string(c.number)), c.level);
+    log::setLevels(c.name);
+    EXPECT_EQ(linesOfAllLevels(), c.lines);
+    log::setLevels(c.number);
+    EXPECT_EQ(linesOfAllLevels(), c.lines);
+  }
+  log::setLevels("");
+  EXPECT_EQ(linesOfAllLevels(), "--+++");  // the default
+  EXPECT_EQ(log::parseLevel("Error"), log::Level::Error);
+}
+
+TEST_F(Log, ALevelThatIsUnknownIsRefusedWithAListOfAll) {
+  for (const char* text : {"wrong", "5", "7", "-1", ""}) {
+    try {
+      log::parseLevel(text);
+      ADD_FAILURE() << "'" << text << "' was taken";
+    } catch (const InvalidArgument& error) {
+      for (const char* level : {"OFF", "ERR", "WARN", "INFO", "DEBUG", "TRACE"}) {
+        EXPECT_NE(error.message().find(level), std::string::npos) << error.message();
+      }
+    }
+  }
+  EXPECT_THROW(log::setLevels(5), InvalidArgument);
+  // What was set before still holds.
+  log::setLevels("WARN");
+  EXPECT_THROW(log::setLevels("engine:debug,*:wrong"), InvalidArgument);
+  EXPECT_EQ(linesOfAllLevels(), "---++");
+}
+
+TEST_F(Log, LevelsFilterPerModule) {
   log::setLevels("schedule:debug,*:warn");
   EXPECT_TRUE(log::enabled("schedule", log::Level::Debug));
   EXPECT_FALSE(log::enabled("engine", log::Level::Info));
-  log::setLevels(4);
-  EXPECT_FALSE(log::enabled("schedule", log::Level::Warn));
-  EXPECT_TRUE(log::enabled("schedule", log::Level::Error));
-  EXPECT_THROW(log::setLevels(5), InvalidArgument);
-  log::setLevels("info");
-  EXPECT_TRUE(log::enabled("engine", log::Level::Info));
+  EXPECT_TRUE(log::enabled("engine", log::Level::Warn));
 }
 
 /// SLUICE_LOG_DEST counts once, at the first line: each test needs a process of its own, which
@@ -144,6 +201,23 @@ TEST_F(LogDestinationDeathTest, IsStderrByDefaultAndNotStdoutUnlessNamed) {
   EXPECT_EXIT(logTo(""), ::testing::ExitedWithCode(0), "warning test: a line");
   EXPECT_EXIT(logTo("stderr"), ::testing::ExitedWithCode(0), "warning test: a line");
   EXPECT_EXIT(logTo("stdout"), ::testing::ExitedWithCode(0), "^$");
+}
+
+/// SLUICE_LOG_LEVEL counts once, too.
+using LogLevelDeathTest = LogDestinationDeathTest;
+
+TEST_F(LogLevelDeathTest, ComesFromTheEnvironment) {
+  const auto logAt = [](const char* level) {
+    ::setenv("SLUICE_LOG_LEVEL", level, 1);
+    logTo("stderr");
+  };
+  EXPECT_EXIT(logAt("WARN"), ::testing::ExitedWithCode(0), "warning test: a line");
+  EXPECT_EXIT(logAt("3"), ::testing::ExitedWithCode(0), "warning test: a line");
+  EXPECT_EXIT(logAt("ERR"), ::testing::ExitedWithCode(0), "^$");
+  EXPECT_EXIT(logAt("4"), ::testing::ExitedWithCode(0), "^$");
+  EXPECT_EXIT(logAt("wrong"),
+              ::testing::ExitedWithCode(0),
+              "SLUICE_LOG_LEVEL ignored: .*wrong(.|\n)*warning test: a line");
 }
 
 TEST_F(LogDestinationDeathTest, ThatCannotBeWrittenIsIgnoredWithAWarning) {

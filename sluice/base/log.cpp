@@ -142,6 +142,9 @@ bool enabled(std::string_view module, Level level) {
 }
 
 void write(std::string_view module, Level level, std::string_view message) {
+  if (!enabled(module, level)) {
+    return;
+  }
   static constexpr const char* kLabels[] = {"trace", "debug", "info", "warning", "error"};
   configured().sink->log(level >= Level::Warn ? spdlog::level::warn : spdlog::level::info,
                          "{} {}: {}",

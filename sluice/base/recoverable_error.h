@@ -8,6 +8,8 @@
 
 #include "sluice/base/error.h"
 
+#pragma GCC visibility push(default)
+
 namespace sluice {
 
 /// What has to be set up again before a run can continue.
@@ -25,3 +27,5 @@ class RecoverableError : public DeviceError {
 };
 
 }  // namespace sluice
+
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include "sluice/compile/runner.h"
 #include "sluice/compile/stages.h"
 #include "sluice/program/host_ops.h"
+#include "sluice/program/text_form.h"
 
 namespace sluice::compiler {
 namespace {
@@ -55,6 +56,7 @@ Compiled compileGraph(CompileRequest request) {
   Compilation made = fitPlan(step, runner);
   runner.run(made, CompilePhase::Verify, request.last);
   runner.dump("program.txt", program::print(made.program));
+  runner.dump("program_records.txt", program::toText(made.program));
   return resultOf(std::move(made), runner);
 }
 

@@ -1,4 +1,4 @@
-// Devices that a program has acquired: while it holds them, no other part of the process can get
+// Devices that a program has acquired: while it holds them, nobody else in the process can acquire
 // them. Kinds with an unlimited number of devices are not counted.
 #pragma once
 

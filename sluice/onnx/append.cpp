@@ -8,8 +8,9 @@
 #include "sluice/base/error.h"
 #include "sluice/onnx/export.h"
 #include "sluice/onnx/import.h"
-#include "sluice/onnx/model_writer.h"
 #include "sluice/onnx/node.h"
+#include "sluice/onnx/proto.h"
+#include "sluice/onnx/proto_attrs.h"
 
 namespace sluice::onnx {
 namespace {
@@ -40,7 +41,7 @@ void addBody(pb::ModelProto& model, std::string_view attr, const ir::Graph& body
                        body.name(),
                        body.variables()[0].name);
   }
-  const std::string bytes = exportModelBytes(body);
+  const std::string bytes = exportModelBytes(body, {.exact = Exact::Yes});
   const std::unique_ptr<pb::ModelProto> exported = parseModel(std::as_bytes(std::span(bytes)));
   pb::AttributeProto& proto = *model.mutable_graph()->mutable_node(0)->add_attribute();
   proto.set_name(std::string(attr));

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/identity_marks.h"
 #include "sluice/onnx/translations.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/logic_ops.h"
@@ -122,6 +123,9 @@ std::vector<Value> clip(Node& node) {
 }
 
 std::vector<Value> identity(Node& node) {
+  if (const MarkedOp* marked = findMark(node.note())) {
+    return {node.b.add(*marked->def, {node.input(0)}, marked->attrs)};
+  }
   return {ops::identity(node.b, node.input(0))};
 }
 

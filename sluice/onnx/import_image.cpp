@@ -51,9 +51,10 @@ std::vector<Value> resizeByScales(Node& node) {
                        .nearest = "floor"})};
 }
 
-/// An operand that may be given without elements.
+/// An operand that may be given without elements. A constant one is not read as a weight.
 bool given(Node& node, std::size_t i) {
-  return node.has(i) && node.shape(i).elements() > 0;
+  return node.has(i) &&
+         (node.isConstant(i) ? node.constant(i).shape() : node.shape(i)).elements() > 0;
 }
 
 std::vector<Value> resize(Node& node) {

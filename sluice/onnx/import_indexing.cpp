@@ -47,13 +47,28 @@ std::vector<Value> topK(Node& node) {
   return {results.values, results.indices};
 }
 
+/// Whether the operand holds 0 and 1, whatever their type.
+bool areZeroAndOne(Node& node, std::size_t i) {
+  if (!node.isConstant(i)) {
+    return false;
+  }
+  const HostTensor values = node.constant(i);
+  return values.shape() == Shape{2} && values.at(0) == 0.0 && values.at(1) == 1.0;
+}
+
 std::vector<Value> oneHot(Node& node) {
+  const Value given = node.input(0);
+  const Value indices =
+      node.b.dtype(given) == DType::I32 ? given : ops::cast(node.b, given, DType::I64);
+  const std::int64_t depth = wholeOperand(node, 1);
+  const std::int64_t axis = node.integer("axis", -1);
+  if (areZeroAndOne(node, 2)) {  // not read as a weight
+    return {ops::oneHot(node.b, indices, depth, node.constant(2).dtype(), axis)};
+  }
   if (node.shape(2) != Shape{2}) {
     raise<InvalidArgument>("values must be [off, on], got {}", node.type(2).str());
   }
-  const Value indices = ops::cast(node.b, node.input(0), DType::I64);
-  const Value hot =
-      ops::oneHot(node.b, indices, wholeOperand(node, 1), DType::Bool, node.integer("axis", -1));
+  const Value hot = ops::oneHot(node.b, indices, depth, DType::Bool, axis);
   const Value off = ops::slice(node.b, node.input(2), {0}, {1});
   const Value on = ops::slice(node.b, node.input(2), {1}, {2});
   return {ops::where(node.b, hot, on, off)};

@@ -83,7 +83,7 @@ std::pair<Value, double> summand(Node& node, Operator op) {
           op == Operator::Mean ? 1.0 / static_cast<double>(replicasOf(node)) : 1.0};
 }
 
-Value scaled(Node& node, Value sum, double factor) {
+Value timesFactor(Node& node, Value sum, double factor) {
   return factor == 1.0 ? sum : ops::mul(node.b, sum, node.b.scalar(node.b.dtype(sum), factor));
 }
 
@@ -116,7 +116,7 @@ Value reduced(Node& node, Operator op) {
       break;
   }
   const auto [x, factor] = summand(node, op);
-  return scaled(node, ops::replicaSum(node.b, x, knownReplicas(node)), factor);
+  return timesFactor(node, ops::replicaSum(node.b, x, knownReplicas(node)), factor);
 }
 
 void requireOneOperand(const Node& node) {
@@ -154,7 +154,7 @@ std::vector<Value> reduceScatter(Node& node) {
     return {flat(node, op == Operator::SquareAdd ? summand(node, op).first : node.input(0))};
   }
   const auto [x, factor] = summand(node, op);
-  return {scaled(node, ops::replicaSumScatter(node.b, x, replicasOf(node)), factor)};
+  return {timesFactor(node, ops::replicaSumScatter(node.b, x, replicasOf(node)), factor)};
 }
 
 constexpr std::array kVendorReplicasTranslations = {

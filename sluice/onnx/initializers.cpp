@@ -14,6 +14,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/name_pattern.h"
 #include "sluice/onnx/graph_importer.h"
+#include "sluice/onnx/identity_marks.h"
 #include "sluice/onnx/model_writer.h"
 #include "sluice/ops/shape_ops.h"
 #include "sluice/transforms/eliminate_dead.h"
@@ -66,7 +67,7 @@ void GraphImporter::findStatistics(const google::protobuf::RepeatedPtrField<pb::
 const Scope::Tensor* GraphImporter::aliased(const pb::NodeProto& node, Scope& scope) {
   const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
   if (!standard || node.op_type() != "Identity" || node.input_size() != 1 ||
-      node.output_size() != 1 || node.output(0).empty()) {
+      node.output_size() != 1 || node.output(0).empty() || findMark(node.doc_string()) != nullptr) {
     return nullptr;
   }
   const Scope::Tensor* tensor = find(scope, node.input(0));

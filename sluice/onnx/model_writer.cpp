@@ -1,11 +1,15 @@
 #include "sluice/onnx/model_writer.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/onnx/node.h"
+#include "sluice/onnx/node_types.h"
+#include "sluice/onnx/proto_attrs.h"
+#include "sluice/onnx/running_norm.h"
 #include "sluice/transforms/eliminate_dead.h"
 
 namespace sluice::onnx {
@@ -13,95 +17,10 @@ namespace {
 
 constexpr int kIrVersion = 8;
 
-/// Reals that a 32-bit attribute would change are tensors of 64 bits.
-void setReal(pb::AttributeProto& proto, double value) {
-  if (decimalDouble(static_cast<float>(value)) == value) {
-    proto.set_type(pb::AttributeProto::FLOAT);
-    proto.set_f(static_cast<float>(value));
-  } else {
-    proto.set_type(pb::AttributeProto::TENSOR);
-    *proto.mutable_t() = toTensorProto(HostTensor::scalar(value), "");
-  }
-}
-
-struct SetAttr {
-  pb::AttributeProto& proto;
-
-  void operator()(std::int64_t value) const {
-    proto.set_type(pb::AttributeProto::INT);
-    proto.set_i(value);
-  }
-  void operator()(bool value) const { (*this)(std::int64_t{value ? 1 : 0}); }
-  void operator()(double value) const { setReal(proto, value); }
-  void operator()(const std::string& value) const {
-    proto.set_type(pb::AttributeProto::STRING);
-    proto.set_s(value);
-  }
-  void operator()(const std::vector<std::int64_t>& values) const {
-    proto.set_type(pb::AttributeProto::INTS);
-    proto.mutable_ints()->Assign(values.begin(), values.end());
-  }
-  void operator()(const std::vector<double>& values) const {
-    proto.set_type(pb::AttributeProto::TENSOR);
-    *proto.mutable_t() =
-        toTensorProto(HostTensor::of<double>(Shape{static_cast<std::int64_t>(values.size())},
-                                             std::span<const double>(values)),
-                      "");
-  }
-  void operator()(const std::vector<std::string>& values) const {
-    proto.set_type(pb::AttributeProto::STRINGS);
-    for (const std::string& value : values) {
-      proto.add_strings(value);
-    }
-  }
-  void operator()(const HostTensor& value) const {
-    proto.set_type(pb::AttributeProto::TENSOR);
-    *proto.mutable_t() = toTensorProto(value, "");
-  }
-  void operator()(const ir::GraphRef& /*body*/) const {
-    raise<Unsupported>("export: attribute '{}' is a body, which has no form in a file",
-                       proto.name());
-  }
-};
-
 }  // namespace
 
-void addAttr(pb::NodeProto& node, const ir::NamedAttr& attr) {
-  pb::AttributeProto& proto = *node.add_attribute();
-  proto.set_name(attr.name);
-  std::visit(SetAttr{proto}, attr.value);
-}
-
-void addNarrowAttr(pb::NodeProto& node, const ir::NamedAttr& attr) {
-  if (const auto* number = std::get_if<double>(&attr.value)) {
-    pb::AttributeProto& proto = *node.add_attribute();
-    proto.set_name(attr.name);
-    proto.set_type(pb::AttributeProto::FLOAT);
-    proto.set_f(static_cast<float>(*number));
-  } else if (const auto* numbers = std::get_if<std::vector<double>>(&attr.value)) {
-    pb::AttributeProto& proto = *node.add_attribute();
-    proto.set_name(attr.name);
-    proto.set_type(pb::AttributeProto::FLOATS);
-    for (const double value : *numbers) {
-      proto.add_floats(static_cast<float>(value));
-    }
-  } else {
-    addAttr(node, attr);
-  }
-}
-
-void setType(pb::ValueInfoProto& info, const std::string& name, const TensorType& type) {
-  info.set_name(name);
-  pb::TypeProto_Tensor& tensor = *info.mutable_type()->mutable_tensor_type();
-  tensor.set_elem_type(static_cast<int>(onnxTypeOf(type.dtype)));
-  tensor.mutable_shape();  // a scalar has a shape without dimensions
-  for (const std::int64_t extent : type.shape.dims()) {
-    tensor.mutable_shape()->add_dim()->set_dim_value(extent);
-  }
-}
-
 ModelWriter::ModelWriter(const ir::Graph& graph, const ExportOptions& options)
-    : graph_(graph), options_(options), users_(graph.users()) {
+    : graph_(graph), options_(options), users_(graph.users()), used_{graph_, users_} {
   model_.set_ir_version(kIrVersion);
   model_.set_producer_name("sluice");
   model_.mutable_graph()->set_name(graph.name().empty() ? "main" : graph.name());
@@ -131,6 +50,15 @@ std::string ModelWriter::run() {
     own.set_version(1);
   }
   addCustomDomains();
+  // Protobuf writes nothing at all for a message that is too large.
+  if (constexpr std::size_t kLargest = std::numeric_limits<std::int32_t>::max();
+      model_.ByteSizeLong() > kLargest) {
+    raise<Unsupported>(
+        "export: the model has {} bytes, and a file of protobuf holds at most {}; save the weights "
+        "with stateDict instead",
+        model_.ByteSizeLong(),
+        kLargest);
+  }
   return model_.SerializeAsString();
 }
 
@@ -171,6 +99,7 @@ void ModelWriter::nameValues() {
       } else if (!names_.contains(op.out(i))) {
         names_.emplace(op.out(i), freeName(op.name.empty() ? op.def->name : op.name));
       }
+      dtypes_.emplace(names_.at(op.out(i)), op.outputs[i].dtype);
     }
   }
 }
@@ -209,7 +138,13 @@ std::vector<std::string> ModelWriter::operands(const ir::Op& op) const {
 
 std::string ModelWriter::constant(const HostTensor& value) {
   std::string name = freeName("constant");
-  *model_.mutable_graph()->add_initializer() = toTensorProto(value, name);
+  dtypes_.emplace(name, value.dtype());
+  if (isFloat(value.dtype()) && options_.exact == Exact::No) {
+    // What reads the file may cast it first, and initializers of float types are weights.
+    addPlainNode({"Constant", {}, {{"value", value}}}, {name});
+  } else {
+    *model_.mutable_graph()->add_initializer() = toTensorProto(value, name);
+  }
   return name;
 }
 
@@ -231,45 +166,85 @@ pb::NodeProto* ModelWriter::newNode(const ir::Op& op,
   return node;
 }
 
-void ModelWriter::fill(pb::NodeProto& proto, NewNode node) {
-  for (std::string& input : node.inputs) {
-    proto.add_input(std::move(input));
+std::string ModelWriter::newName(DType dtype) {
+  std::string name = freeName("helper");
+  dtypes_.emplace(name, dtype);
+  return name;
+}
+
+void ModelWriter::addPlainNode(const NewNode& node, const std::vector<std::string>& results) {
+  pb::NodeProto& proto = *model_.mutable_graph()->add_node();
+  proto.set_op_type(std::string(node.op));
+  proto.set_name(results[0]);
+  for (const std::string& input : node.inputs) {
+    proto.add_input(input);
+  }
+  for (const std::string& result : results) {
+    proto.add_output(result);
   }
   for (const ir::NamedAttr& attr : node.attrs) {
-    addAttr(proto, attr);
+    addNarrowAttr(proto, attr);
+  }
+  if (!node.note.empty()) {
+    proto.set_doc_string(node.note);
+  }
+}
+
+void ModelWriter::addNode(NewNode node, const std::vector<std::string>& results) {
+  if (options_.exact == Exact::Yes) {
+    return addPlainNode(node, results);
+  }
+  NodeTypes given;
+  for (const std::string& input : node.inputs) {
+    given.inputs.push_back(input.empty() ? std::nullopt : std::optional(dtypes_.at(input)));
+  }
+  for (const std::string& result : results) {
+    given.outputs.push_back(dtypes_.at(result));
+  }
+  const NodeTypes types = standardTypes(node.op, given).value_or(given);
+  const auto cast = [](const std::string& from, DType to) {
+    return NewNode{"Cast", {from}, {{"to", onnxTypeOf(to)}}};
+  };
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (types.inputs[i] != given.inputs[i]) {
+      node.inputs[i] = addHelper(cast(node.inputs[i], *types.inputs[i]), *types.inputs[i]);
+    }
+  }
+  std::vector<std::string> made = results;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    made[i] = types.outputs[i] == given.outputs[i] ? made[i] : newName(types.outputs[i]);
+  }
+  addPlainNode(node, made);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (made[i] != results[i]) {
+      addPlainNode(cast(made[i], given.outputs[i]), {results[i]});
+    }
   }
 }
 
 void ModelWriter::addNode(const ir::Op& op, NewNode node) {
-  pb::NodeProto* proto = newNode(op, node.op, "");
-  while (node.outputs != 0 && proto->output_size() > static_cast<int>(node.outputs)) {
-    proto->mutable_output()->RemoveLast();
+  const std::size_t count = node.outputs == 0 ? op.outputs.size() : node.outputs;
+  std::vector<std::string> results;
+  for (std::size_t i = 0; i < count; ++i) {
+    results.push_back(names_.at(op.out(i)));
   }
-  fill(*proto, std::move(node));
+  addNode(std::move(node), results);
 }
 
-std::string ModelWriter::addHelper(NewNode node) {
-  std::string name = freeName("helper");
-  pb::NodeProto* proto = model_.mutable_graph()->add_node();
-  proto->set_op_type(std::string(node.op));
-  proto->set_name(name);
-  proto->add_output(name);
-  fill(*proto, std::move(node));
+std::string ModelWriter::addHelper(NewNode node, std::optional<DType> dtype) {
+  std::string name = newName(dtype ? *dtype : dtypes_.at(node.inputs[0]));
+  addNode(std::move(node), {name});
   return name;
 }
 
-bool ModelWriter::isRead(ir::Value value) const {
-  return !users_.of(value).empty() || users_.isOutput(value);
-}
-
-bool ModelWriter::isReadBy(ir::Value value, const ir::OpDef& def) const {
-  return std::ranges::any_of(users_.of(value),
-                             [&](const ir::Use& use) { return graph_.op(use.op).is(def); });
+bool ModelWriter::isStandard(const ir::Op& op) const {
+  const Fit fit = fitOf(used_, op);
+  return options_.exact == Exact::Yes ? fit == Fit::Same : fit != Fit::None;
 }
 
 void ModelWriter::addOp(const ir::Op& op) {
   if (op.is(ir::kInput)) {
-    if (isRead(op.out())) {
+    if (used_.isRead(op.out())) {
       addInput(op);
     }
     return;
@@ -283,8 +258,8 @@ void ModelWriter::addOp(const ir::Op& op) {
   if (op.is(ir::kConstant)) {
     return addNode(op, {"Constant", {}, {{"value", op.attrs.tensor("value")}}});
   }
-  if (addStandardForm(*this, op)) {
-    return;
+  if (isStandard(op)) {
+    return writeForm(*this, op);
   }
   if (const ops::CustomOpInfo custom = ops::customOpOf(*op.def)) {
     return addCustomOp(op, custom);
@@ -357,6 +332,10 @@ void ModelWriter::addOutputs() {
 std::string exportModelBytes(const ir::Graph& graph, const ExportOptions& options) {
   ir::Graph live = graph;
   transforms::eliminateDead(live);  // a loss, say, that was added for training
+  joinRunningStatistics(live);
+  if (options.exact == Exact::No) {
+    replaceByStandardOps(live);
+  }
   return ModelWriter(live, options).run();
 }
 

@@ -1,7 +1,8 @@
-// ModelWriter: makes the nodes of an ONNX model op by op. The ONNX forms of single ops are in
-// export_ops.cpp. Internal to this module.
+// ModelWriter: the nodes of an ONNX model, made op by op. The forms of single ops are in
+// export_*.cpp. Internal to this module.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -10,17 +11,20 @@
 
 #include "sluice/ir/graph.h"
 #include "sluice/onnx/export.h"
+#include "sluice/onnx/export_forms.h"
 #include "sluice/onnx/proto.h"
 #include "sluice/ops/custom_op.h"
 
 namespace sluice::onnx {
 
-/// A node to be added. Attributes have ONNX's names and kinds; ONNX has numbers in place of bools.
+/// One node to be, of the standard: attributes have ONNX's names and kinds; truth values are
+/// numbers there.
 struct NewNode {
   std::string_view op;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs = {};  ///< an empty name: the operand is left out
   std::vector<ir::NamedAttr> attrs = {};
-  std::size_t outputs = 0;  ///< number of results, counted from the first; 0: all
+  std::size_t outputs = 0;  ///< the first results of the op that the node has; 0: all
+  std::string note = {};    ///< for the importer; other readers pass over it
 };
 
 class ModelWriter {
@@ -30,23 +34,23 @@ class ModelWriter {
   std::string run();
 
   // For the forms of ops.
-  const ir::Graph& graph() const { return graph_; }
-  const Shape& shape(const ir::Op& op, std::size_t input) const {
-    return graph_.type(op.inputs[input]).shape;
-  }
+  const UsedGraph& used() const { return used_; }
+  const std::string& nameOf(ir::Value value) const { return names_.at(value); }
   /// Names of the op's operands.
   std::vector<std::string> operands(const ir::Op& op) const;
-  /// A constant that only the importer reads, such as a shape.
+  /// A constant that decides about a node, such as a shape, or that its form needs.
   std::string constant(const HostTensor& value);
   std::string integers(const std::vector<std::int64_t>& values);
-  /// Adds the op as one standard node, whose outputs have the names of the op's results.
+  /// A name of its own for a result of this type.
+  std::string newName(DType dtype);
+  /// The op as one node; its results get their names.
   void addNode(const ir::Op& op, NewNode node);
-  /// Adds a node before the op's own node and returns the name of its result.
-  std::string addHelper(NewNode node);
-  /// Whether the value is an output or an op reads it.
-  bool isRead(ir::Value value) const;
-  /// Whether an op of this kind reads the value.
-  bool isReadBy(ir::Value value, const ir::OpDef& def) const;
+  /// A node with results of these names. Operands and results of types that the standard does not
+  /// have for it are cast, unless the file is exact.
+  void addNode(NewNode node, const std::vector<std::string>& results);
+  /// A node for an op's own one to read; the name of its result. Its type is that of the first
+  /// operand unless it is given.
+  std::string addHelper(NewNode node, std::optional<DType> dtype = {});
 
  private:
   void nameValues();
@@ -57,29 +61,26 @@ class ModelWriter {
   void addCustomOp(const ir::Op& op, const ops::CustomOpInfo& custom);
   void addCustomDomains();
   void addOutputs();
+  /// A node for the op in a domain that is not the standard's.
   pb::NodeProto* newNode(const ir::Op& op, std::string_view type, std::string_view domain);
-  static void fill(pb::NodeProto& proto, NewNode node);
+  /// A node of the standard with just these operands and results.
+  void addPlainNode(const NewNode& node, const std::vector<std::string>& results);
+  bool isStandard(const ir::Op& op) const;
 
   const ir::Graph& graph_;
   const ExportOptions& options_;
   ir::Users users_;
+  UsedGraph used_;
   pb::ModelProto model_;
   std::unordered_map<ir::Value, std::string> names_;
+  std::unordered_map<std::string, DType> dtypes_;  // of every name
   std::unordered_set<std::string> taken_;
   std::unordered_map<std::string, std::int64_t> numbers_;  // the next number to try, by stem
   bool usesOwnDomain_ = false;
   std::vector<ops::CustomOpInfo> customOps_;  // those that the model uses
 };
 
-void setType(pb::ValueInfoProto& info, const std::string& name, const TensorType& type);
-void addAttr(pb::NodeProto& node, const ir::NamedAttr& attr);
-/// The same, with reals as 32-bit numbers, as in the standard.
-void addNarrowAttr(pb::NodeProto& node, const ir::NamedAttr& attr);
-
-/// Adds the op in a standard form that imports as the same op. Returns false if there is none.
-bool addStandardForm(ModelWriter& writer, const ir::Op& op);
-
-/// The domain of our own ops in files.
+/// Our own ops in files.
 inline constexpr std::string_view kOwnDomain = "sluice";
 
 }  // namespace sluice::onnx

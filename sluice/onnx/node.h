@@ -30,6 +30,8 @@ class Node {
   ir::GraphBuilder& b;
 
   virtual std::string_view op() const = 0;
+  /// The node's doc string, in which exported models keep what the standard has no word for.
+  virtual std::string_view note() const = 0;
   /// The version of the op's definition that the model's opset refers to.
   virtual int version() const = 0;
   /// Whether the model will be trained, for nodes that do not say.

@@ -23,6 +23,7 @@ class ProtoNode final : public Node {
             int version);
 
   std::string_view op() const override { return proto_.op_type(); }
+  std::string_view note() const override { return proto_.doc_string(); }
   int version() const override { return version_; }
   bool forTraining() const override { return importer_.options().training; }
   std::int64_t replicas() const override { return importer_.options().replicas; }

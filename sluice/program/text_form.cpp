@@ -31,6 +31,16 @@ constexpr std::size_t kCount<CollectiveKind> = 3;
 template <>
 constexpr std::size_t kCount<SegmentKind> = 6;
 
+/// Of those that are written as numbers.
+template <class E>
+constexpr int kNumbers = 0;
+template <>
+constexpr int kNumbers<Region> = 2;
+template <>
+constexpr int kNumbers<device::LayoutRule> = 2;
+template <>
+constexpr int kNumbers<schedule::SyncPattern> = 3;
+
 std::string_view nameOf(SegmentKind kind) {
   return parallel::name(kind);
 }
@@ -48,8 +58,11 @@ std::string hexOf(std::string_view bytes) {
 }
 
 std::string bytesOf(std::string_view hex, const ir::Lexer& lexer, std::size_t offset) {
+  if (hex.size() % 2 != 0) {
+    lexer.fail(offset, "expected two hexadecimal digits for every byte");
+  }
   std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
     const auto byte = ir::parseHex("0x" + std::string(hex.substr(i, 2)));
     if (!byte) {
       lexer.fail(offset, "expected hexadecimal digits");
@@ -162,8 +175,12 @@ class Reader {
   template <class E>
   void readEnum(E& value) {
     if constexpr (kCount<E> == 0) {
+      const Token token = lexer_.peek();
       int number = 0;
       read(number);
+      if (number < 0 || number >= kNumbers<E>) {
+        lexer_.fail(token.offset, fmt::format("expected 0 to {}", kNumbers<E> - 1));
+      }
       value = static_cast<E>(number);
     } else {
       const Token token = lexer_.peek();

@@ -6,10 +6,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "sluice/base/atomic_file.h"
+#include "sluice/base/error.h"
 #include "sluice/base/recoverable_error.h"
 
 namespace sluice::runtime {
@@ -38,8 +40,8 @@ RemoteMemory::RemoteMemory(std::string path, Undo undo) : path_(std::move(path))
 RemoteMemory::~RemoteMemory() {
   for (const File& file : files_) {
     if (file.handle >= 0) {
+      ::unlink(file.path.c_str());  // while it is locked: the next owner gets a file of its own
       ::close(file.handle);
-      ::unlink(file.path.c_str());
     }
   }
 }
@@ -48,9 +50,22 @@ void RemoteMemory::makeRoom(File& file, std::size_t bytes) {
   if (file.handle < 0) {
     // The file is removed at the end: a device or a FIFO would be gone.
     file.path = outputTarget(file.path).string();
-    file.handle = ::open(file.path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (file.handle < 0) {
+    const int handle = ::open(file.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (handle < 0) {
       failFile(file.path, "cannot make the file", errno);
+    }
+    // Not emptied before it is known that nobody else's values are in it.
+    // Some file systems have no locks; there it is up to the user.
+    if (::flock(handle, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(handle);
+      raise<FileError>(
+          "remote memory: '{}' is in use by another module, Builder or process; give each a path "
+          "of its own with remoteMemory",
+          file.path);
+    }
+    file.handle = handle;
+    if (::ftruncate(handle, 0) != 0) {
+      failFile(file.path, "cannot empty the file", errno);
     }
   }
   if (const int error = ::posix_fallocate(file.handle, 0, static_cast<off_t>(bytes)); error != 0) {

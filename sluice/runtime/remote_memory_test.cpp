@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "sluice/base/error.h"
 #include "sluice/base/recoverable_error.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
@@ -109,6 +110,24 @@ TEST(RemoteMemory, UndoesWhatWasWrittenSinceItWasKept) {
   }
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_FALSE(std::filesystem::exists(path + ".next"));
+}
+
+TEST(RemoteMemory, LeavesAFileAloneThatIsInUse) {
+  const TempFolder folder;
+  const std::string path = (folder / "memory").string();
+  std::array<std::byte, 4> data = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  const std::array<std::byte, 4> written = data;
+  RemoteMemory first(path);
+  first.grow(4);
+  first.write(0, data.data(), data.size());
+  {
+    RemoteMemory second(path);
+    EXPECT_THAT(messageOf<FileError>([&] { second.grow(4); }), HasSubstr("in use by another"));
+  }
+  data = {};
+  first.read(0, data.data(), data.size());
+  EXPECT_EQ(data, written);
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 TEST(RemoteMemory, LeavesWhatIsNoFileAlone) {

@@ -100,19 +100,122 @@ TEST(LockStep, SequentialRunsOneMicroBatchAtATime) {
 }
 
 TEST(LockStep, InterleavedRunsThreeStagesInSixteenTimesteps) {
-  const Rows rows = rowsOf(PipelineKind::Interleaved, stageStack(3, 6));
-  EXPECT_EQ(rows[0],
-            "F0(0) | - | F0(1) | - | F0(2) | B0(0) | F0(3) | B0(1) | F0(4) | B0(2) | F0(5) | "
-            "B0(3) | - | B0(4) | - | B0(5)");
-  EXPECT_EQ(cycleTable(PipelineKind::Interleaved, stageStack(3, 6)).cycles, 16);
+  EXPECT_EQ(rowsOf(PipelineKind::Interleaved, stageStack(3, 6)),
+            Rows({"F0(0) | - | F0(1) | - | F0(2) | B0(0) | F0(3) | B0(1) | F0(4) | B0(2) | F0(5) | "
+                  "B0(3) | - | B0(4) | - | B0(5)",
+                  "- | F1(0) | - | F1(1) | B1(0) | F1(2) | B1(1) | F1(3) | B1(2) | F1(4) | B1(3) | "
+                  "F1(5) | B1(4) | - | B1(5) | -",
+                  "- | - | F2(0) | B2(0) | F2(1) | B2(1) | F2(2) | B2(2) | F2(3) | B2(3) | F2(4) | "
+                  "B2(4) | F2(5) | B2(5) | - | -"}));
 }
 
 TEST(LockStep, GroupedRunsThreeStagesInElevenTimesteps) {
-  const Rows rows = rowsOf(PipelineKind::Grouped, stageStack(3, 6));
-  EXPECT_EQ(rows[1],
-            "- | F1(0) | F1(1) | F1(2) | F1(3) B1(0) | F1(4) B1(1) | F1(5) B1(2) | B1(3) | B1(4) | "
-            "B1(5) | -");
-  EXPECT_EQ(cycleTable(PipelineKind::Grouped, stageStack(3, 6)).cycles, 11);
+  EXPECT_EQ(rowsOf(PipelineKind::Grouped, stageStack(3, 6)),
+            Rows({"F0(0) | F0(1) | F0(2) | F0(3) | F0(4) | F0(5) B0(0) | B0(1) | B0(2) | B0(3) | "
+                  "B0(4) | B0(5)",
+                  "- | F1(0) | F1(1) | F1(2) | F1(3) B1(0) | F1(4) B1(1) | F1(5) B1(2) | B1(3) | "
+                  "B1(4) | B1(5) | -",
+                  "- | - | F2(0) | F2(1) B2(0) | F2(2) B2(1) | F2(3) B2(2) | F2(4) B2(3) | "
+                  "F2(5) B2(4) | B2(5) | - | -"}));
+}
+
+/// When micro-batch m of a schedule starts, and how many timesteps all of them take.
+struct TimestepRule {
+  PipelineKind kind;
+  std::int32_t (*start)(std::int32_t stages, std::int32_t m);
+  std::int32_t (*timesteps)(std::int32_t stages, std::int32_t count);
+  std::size_t most;  ///< stages on a device in a timestep
+};
+
+const std::vector<TimestepRule> kTimestepRules = {
+    {PipelineKind::Grouped,
+     [](std::int32_t, std::int32_t m) { return m; },
+     [](std::int32_t stages, std::int32_t count) { return count + 2 * stages - 1; },
+     2},
+    {PipelineKind::Interleaved,
+     [](std::int32_t, std::int32_t m) { return 2 * m; },
+     [](std::int32_t stages, std::int32_t count) { return 2 * count + 2 * stages - 2; },
+     1},
+    {PipelineKind::Sequential,
+     [](std::int32_t stages, std::int32_t m) { return 2 * stages * m; },
+     [](std::int32_t stages, std::int32_t count) { return 2 * stages * count; },
+     1}};
+
+TEST(LockStep, AMicroBatchRunsItsStagesInConsecutiveTimestepsOnTheirDevices) {
+  for (const TimestepRule& rule : kTimestepRules) {
+    for (std::int32_t stages = 2; stages <= 6; ++stages) {
+      for (const std::int32_t count : {2 * stages, 4 * stages}) {
+        SCOPED_TRACE(std::string(name(rule.kind)) + " " + std::to_string(stages));
+        const CycleTable table = cycleTable(rule.kind, stageStack(stages, count));
+        EXPECT_EQ(table.cycles, rule.timesteps(stages, count));
+        std::int32_t cells = 0;
+        for (std::int32_t d = 0; d < stages; ++d) {
+          const auto& row = table.devices[static_cast<std::size_t>(d)];
+          for (std::int32_t cycle = 0; cycle < table.cycles; ++cycle) {
+            const std::vector<Cell>& held = row[static_cast<std::size_t>(cycle)];
+            EXPECT_LE(held.size(), rule.most);
+            for (const Cell& cell : held) {
+              const std::int32_t step =
+                  cell.letter == 'F' ? cell.stage : 2 * stages - 1 - cell.stage;
+              EXPECT_EQ(cell.stage, d);
+              EXPECT_EQ(cycle, rule.start(stages, cell.microBatch) + step);
+              ++cells;
+            }
+          }
+        }
+        EXPECT_EQ(cells, 2 * stages * count);  // every stage of every micro-batch, once
+      }
+    }
+  }
+}
+
+/// The passes of one device in the order of its row, as "F0(0) B0(0)".
+std::string orderOfRow(const CycleTable& table, std::size_t device, std::int32_t stages) {
+  std::string text;
+  const auto add = [&](char letter, std::int32_t stage, std::int32_t m) {
+    text += (text.empty() ? "" : " ") + cellText({Cell{letter, stage, m}});
+  };
+  for (const std::vector<Cell>& cells : table.devices[device]) {
+    for (const Cell& cell : cells) {
+      if (cell.letter != 'S') {
+        add(cell.letter, cell.stage, cell.microBatch);
+        continue;
+      }
+      // Popart counts on through the backward pass; its last stage has both passes.
+      if (cell.stage < stages) {
+        add('F', cell.stage, cell.microBatch);
+      }
+      if (cell.stage >= stages - 1) {
+        add('B', 2 * stages - 2 - cell.stage, cell.microBatch);
+      }
+    }
+  }
+  return text;
+}
+
+TEST(LockStep, OrdersThatRunAreTheRowsOfTheTables) {
+  for (const PipelineKind kind : {PipelineKind::Grouped,
+                                  PipelineKind::Interleaved,
+                                  PipelineKind::Sequential,
+                                  PipelineKind::Popart}) {
+    for (std::int32_t stages = 2; stages <= 5; ++stages) {
+      PipelineProblem problem = stageStack(stages, 4 * stages);
+      for (std::int32_t s = 0; s < stages; ++s) {  // uneven costs change no order
+        problem.costs.push_back({.forward = 3 + s, .backwardInput = 1, .backwardWeight = 7 - s});
+      }
+      const CycleTable table = cycleTable(kind, problem);
+      const PipelineSchedule schedule = schedulePipeline(kind, problem);
+      for (std::size_t d = 0; d < schedule.devices.size(); ++d) {
+        std::string order;
+        for (const Work& work : schedule.devices[d]) {
+          const char letter = work.kind == WorkKind::Forward ? 'F' : 'B';
+          order +=
+              (order.empty() ? "" : " ") + cellText({Cell{letter, work.stage, work.microBatch}});
+        }
+        EXPECT_EQ(order, orderOfRow(table, d, stages)) << name(kind) << " of " << stages;
+      }
+    }
+  }
 }
 
 TEST(LockStep, RotationsOfAPlainStackAreTheEvenOnes) {

@@ -12,13 +12,12 @@ using ir::Value;
 /// Composites of composites; more is an op that decomposes into itself.
 constexpr int kMaxRounds = 32;
 
-/// Appends the parts of a composite, where and under the name the op has.
-std::vector<Value> appendParts(ir::GraphBuilder& builder, const ir::Op& op) {
+/// Appends the parts of an op, where and under the name the op has; none if it has none.
+std::vector<Value> appendParts(ir::GraphBuilder& builder, const ir::Op& op, PartsOf partsOf) {
   builder.place = op.place;
   builder.scope = op.name + "/";
-  const std::vector<TensorType> types = builder.graph().inputTypes(op);
-  std::vector<Value> results = op.def->decompose(builder, ir::view(op, types), op.inputs);
-  SLUICE_CHECK(results.size() == op.outputs.size(),
+  std::vector<Value> results = partsOf(builder, op);
+  SLUICE_CHECK(results.empty() || results.size() == op.outputs.size(),
                "{} was decomposed into {} results, expected {}",
                op.def->name,
                results.size(),
@@ -26,7 +25,9 @@ std::vector<Value> appendParts(ir::GraphBuilder& builder, const ir::Op& op) {
   return results;
 }
 
-bool decomposeOnce(ir::Graph& graph, FunctionRef<bool(const ir::Op&)> keep) {
+}  // namespace
+
+bool replaceByParts(ir::Graph& graph, PartsOf partsOf) {
   const std::vector<OpId> before(graph.order().begin(), graph.order().end());
   std::vector<OpId> order;
   std::vector<OpId> gone;
@@ -34,9 +35,9 @@ bool decomposeOnce(ir::Graph& graph, FunctionRef<bool(const ir::Op&)> keep) {
   ir::GraphBuilder builder(graph);
   for (const OpId id : before) {
     const ir::Op& op = graph.op(id);
-    if (op.def->decompose != nullptr && !keep(op)) {
-      const std::size_t first = graph.numOps();
-      const std::vector<Value> results = appendParts(builder, op);
+    const std::size_t first = graph.numOps();
+    const std::vector<Value> results = appendParts(builder, op, partsOf);
+    if (!results.empty()) {
       for (std::size_t i = 0; i < results.size(); ++i) {
         replacements.emplace(op.out(i), results[i]);
       }
@@ -55,11 +56,16 @@ bool decomposeOnce(ir::Graph& graph, FunctionRef<bool(const ir::Op&)> keep) {
   return true;
 }
 
-}  // namespace
-
 bool decompose(ir::Graph& graph, FunctionRef<bool(const ir::Op&)> keep) {
+  const auto partsOf = [&](ir::GraphBuilder& builder, const ir::Op& op) -> std::vector<Value> {
+    if (op.def->decompose == nullptr || keep(op)) {
+      return {};
+    }
+    const std::vector<TensorType> types = graph.inputTypes(op);
+    return op.def->decompose(builder, ir::view(op, types), op.inputs);
+  };
   int rounds = 0;
-  while (decomposeOnce(graph, keep)) {
+  while (replaceByParts(graph, partsOf)) {
     SLUICE_CHECK(
         ++rounds <= kMaxRounds, "an op of graph '{}' decomposes into itself", graph.name());
   }

@@ -1,6 +1,11 @@
 // Every gradient against central finite differences, in double, by the reference kernels.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
+#include <span>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -20,7 +25,33 @@ namespace sluice::testing {
 namespace {
 
 constexpr double kStep = 1e-5;
+
+/// Of the largest element of a gradient. Central differences leave out kStep^2 / 6 times the third
+/// derivative: this allows one that is 60,000 times the first.
 constexpr double kGradTolerance = 1e-6;
+
+/// How many units in the last place a loss is off, of the sum of its terms' absolute values: those
+/// of the additions and those of the op itself.
+constexpr double kLossRoundings = 16;
+
+/// How far the elements of a gradient may be from their finite differences. A small gradient has a
+/// small tolerance: below it are only the roundings of the two losses, whose difference is divided
+/// by 2 kStep. For terms that add up to 1 they make 3.6e-10.
+double gradTolerance(std::span<const double> differences, double sizeOfLoss) {
+  double largest = 0;
+  for (const double difference : differences) {
+    largest = std::max(largest, std::abs(difference));
+  }
+  constexpr double kUnit = std::numeric_limits<double>::epsilon();
+  return kGradTolerance * largest + kLossRoundings * kUnit * sizeOfLoss / kStep;
+}
+
+TEST(GradientTolerance, IsOfTheSizeOfTheGradient) {
+  const std::vector<double> small = {1e-6, -2e-7, 0};
+  EXPECT_LT(gradTolerance(small, 1.0), 1e-9);
+  EXPECT_NEAR(gradTolerance(std::vector<double>{1e-6, 3e4}, 1.0), 3e-2, 1e-8);
+  EXPECT_NEAR(gradTolerance(std::vector<double>{0.0}, 1e3), 3.6e-7, 1e-8);
+}
 
 TensorType inDouble(TensorType type) {
   if (isFloat(type.dtype)) {
@@ -31,18 +62,45 @@ TensorType inDouble(TensorType type) {
 
 class OpGradient : public ::testing::TestWithParam<OpCase> {};
 
-/// loss = sum over outputs of sum(output * random weights): a scalar with a full gradient.
-ir::Value lossOf(ir::GraphBuilder& b, const std::vector<ir::Value>& outputs) {
-  ir::Value loss = b.scalar(DType::F64, 0.0);
+/// A scalar with a full gradient, and the sum of the absolute values of its terms.
+struct Loss {
+  ir::Value value;
+  ir::Value size;
+};
+
+/// The sum over outputs of sum(output * random weights).
+Loss lossOf(ir::GraphBuilder& b, const std::vector<ir::Value>& outputs) {
+  Loss loss{b.scalar(DType::F64, 0.0), b.scalar(DType::F64, 0.0)};
   std::uint64_t seed = 1000;
   for (const ir::Value out : outputs) {
     if (b.dtype(out) != DType::F64) {
       continue;
     }
     const ir::Value weights = b.constant(randomTensor(++seed, b.type(out), -1, 1));
-    loss = ops::add(b, loss, ops::reduceSum(b, ops::mul(b, out, weights), {}));
+    const ir::Value terms = ops::mul(b, out, weights);
+    loss.value = ops::add(b, loss.value, ops::reduceSum(b, terms, {}));
+    loss.size = ops::add(b, loss.size, ops::reduceSum(b, ops::abs(b, terms), {}));
   }
   return loss;
+}
+
+/// What the loss of `forward` changes by per change of each element of one of its inputs.
+std::vector<double> finiteDifferences(const ir::Graph& forward,
+                                      ops::TensorMap feeds,
+                                      const std::string& input) {
+  const HostTensor original = feeds.at(input);
+  ops::TensorMap none;
+  std::vector<double> differences;
+  for (std::int64_t e = 0; e < original.shape().elements(); ++e) {
+    const auto lossAt = [&](double delta) {
+      HostTensor moved = original.clone();
+      moved.set(e, moved.at(e) + delta);
+      feeds.insert_or_assign(input, moved);
+      return ops::evaluate(forward, feeds, none).at("loss").at(0);
+    };
+    differences.push_back((lossAt(kStep) - lossAt(-kStep)) / (2 * kStep));
+  }
+  return differences;
 }
 
 /// The op's results; a composite is built in its decomposed form, as it is differentiated.
@@ -81,9 +139,10 @@ TEST_P(OpGradient, MatchesFiniteDifferences) {
                   operand.value ? cast(*operand.value, type.dtype)
                                 : randomTensor(i + 1, type, operand.low, operand.high));
   }
-  const ir::Value loss = lossOf(b, build(b, c, inputs));
-  graph.addOutput("loss", loss);
+  const Loss loss = lossOf(b, build(b, c, inputs));
+  graph.addOutput("loss", loss.value);
   const ir::Graph forward = graph;
+  graph.addOutput("size", loss.size);
   std::vector<ir::Value> wrt;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -92,25 +151,18 @@ TEST_P(OpGradient, MatchesFiniteDifferences) {
       names.push_back(fmt::format("in{}", i));
     }
   }
-  const std::vector<ir::Value> grads = transforms::differentiate(graph, loss, wrt);
+  const std::vector<ir::Value> grads = transforms::differentiate(graph, loss.value, wrt);
   for (std::size_t i = 0; i < grads.size(); ++i) {
     graph.addOutput("grad_" + names[i], grads[i]);
   }
   ops::TensorMap none;
   const ops::TensorMap analytic = ops::evaluate(graph, feeds, none);
   for (const std::string& name : names) {
-    const HostTensor original = feeds.at(name);
     const HostTensor& gradient = analytic.at("grad_" + name);
-    for (std::int64_t e = 0; e < original.shape().elements(); ++e) {
-      const auto lossAt = [&](double delta) {
-        HostTensor moved = original.clone();
-        moved.set(e, moved.at(e) + delta);
-        feeds.insert_or_assign(name, moved);
-        return ops::evaluate(forward, feeds, none).at("loss").at(0);
-      };
-      const double numeric = (lossAt(kStep) - lossAt(-kStep)) / (2 * kStep);
-      feeds.insert_or_assign(name, original);
-      ASSERT_NEAR(gradient.at(e), numeric, kGradTolerance * std::max(1.0, std::abs(numeric)))
+    const std::vector<double> differences = finiteDifferences(forward, feeds, name);
+    const double most = gradTolerance(differences, analytic.at("size").at(0));
+    for (std::size_t e = 0; e < differences.size(); ++e) {
+      ASSERT_NEAR(gradient.at(static_cast<std::int64_t>(e)), differences[e], most)
           << c.def.name << " " << c.label << ": element " << e << " of " << name;
     }
   }

@@ -207,7 +207,7 @@ template <class Net>
 std::string exported(Net& net, const std::vector<TensorType>& inputs) {
   auto model = inferenceModel(net, Options());
   model.compile(makeInputs(inputs, 0, 1));
-  return model.getModelProto();
+  return model.getModelProto(onnx::Exact::Yes);
 }
 
 TEST(AutoCut, OfAGptWithTiedEmbeddingsRunsWithTheBitsOfOneDevice) {

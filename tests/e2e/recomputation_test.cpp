@@ -1,4 +1,10 @@
 // Recomputation: what is kept of the forward pass, and that nothing else changes.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,6 +85,82 @@ TEST(Recomputation, ChangesNoBit) {
   const auto without = testing::train<Layers<false>>(options(Recomputation::None), 4);
   EXPECT_EQ(testing::train<Layers<false>>(options(Recomputation::Pipeline), 4), without);
   EXPECT_EQ(testing::train<Layers<true>>(options(Recomputation::Pipeline), 4), without);
+}
+
+/// A first stage of two tanh layers, whose results may be checkpoints, and of a third layer whose
+/// result its own backward pass does not read; the second stage is one layer and the loss.
+template <int kCheckpoints>
+struct Checkpointed : nn::Module {
+  nn::Linear fc1{*this, "fc1", 6, 6};
+  nn::Linear fc2{*this, "fc2", 6, 6};
+  nn::Linear fc3{*this, "fc3", 6, 6};
+  nn::Linear fc4{*this, "fc4", 6, 3};
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
+    {
+      const nn::Block block("B0", 0);
+      x = nn::tanh(fc1(x));
+      if (kCheckpoints > 0) {
+        x = nn::recomputationCheckpoint(x);
+      }
+      x = nn::tanh(fc2(x));
+      if (kCheckpoints > 1) {
+        x = nn::recomputationCheckpoint(x);
+      }
+      x = fc3(x);
+    }
+    const nn::Block block("B1", 1);
+    x = fc4(x);
+    return {x, nn::crossEntropy(x, labels)};
+  }
+  static std::vector<TensorType> inputs() {
+    return {{DType::F32, Shape{8, 6}}, {DType::I64, Shape{8}}};
+  }
+};
+
+/// Names of what the backward pass of device 0 finds in memory: made by the forward pass, or fed.
+template <class Net>
+std::vector<std::string> keptFor(Recomputation type) {
+  Net net;
+  Options made = options(type);
+  made.setExecutionStrategy(PipelinedExecution().schedule("popart"));
+  auto model = trainingModel(net, made, optim::SGD(0.1));
+  model.compile(testing::makeInputs(Net::inputs(), 0, 6));
+  const program::Program& program = model.program();
+  std::set<std::int32_t> before;
+  for (const program::Port& feed : program.feeds) {
+    before.insert(feed.buffer.value);
+  }
+  std::set<std::int32_t> read;
+  for (const program::Segment& segment : program.segments) {
+    for (const device::KernelCall& call : segment.calls) {
+      if (segment.kind == program::SegmentKind::Forward) {
+        before.insert(call.outputs.begin(), call.outputs.end());
+      } else if (segment.kind == program::SegmentKind::Backward && segment.device == 0) {
+        read.insert(call.inputs.begin(), call.inputs.end());
+      }
+    }
+  }
+  std::vector<std::string> names;
+  for (const std::int32_t b : read) {
+    if (before.contains(b)) {
+      names.push_back(program.buffers[static_cast<std::size_t>(b)].name);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST(Recomputation, OfAPipelineKeepsTheInputAndOneTensorPerCheckpoint) {
+  constexpr Recomputation kPipeline = Recomputation::Pipeline;
+  EXPECT_THAT(keptFor<Checkpointed<0>>(Recomputation::None), ElementsAre("input0", "tanh", "tanh"));
+  EXPECT_THAT(keptFor<Checkpointed<0>>(kPipeline), ElementsAre("input0"));
+  EXPECT_THAT(keptFor<Checkpointed<1>>(kPipeline), ElementsAre("input0", "tanh"));
+  EXPECT_THAT(keptFor<Checkpointed<2>>(kPipeline), ElementsAre("input0", "tanh", "tanh"));
+  const auto without = testing::train<Checkpointed<0>>(options(Recomputation::None), 4);
+  EXPECT_EQ(testing::train<Checkpointed<0>>(options(kPipeline), 4), without);
+  EXPECT_EQ(testing::train<Checkpointed<1>>(options(kPipeline), 4), without);
+  EXPECT_EQ(testing::train<Checkpointed<2>>(options(kPipeline), 4), without);
 }
 
 struct DeepRun {

@@ -1,4 +1,5 @@
 // What training computes, against closed forms and the reference kernels.
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -186,6 +187,72 @@ TEST(Parameters, SetByTheUserAreUsedByBothModels) {
   EXPECT_EQ(training(x, x).first.toDoubles(), (std::vector<double>{6, 11}));
   EXPECT_EQ(inference(x, x).first.toDoubles(), (std::vector<double>{6, 11}));
   EXPECT_THROW(net.fc.weight.setValue(column({1, 2})), InvalidArgument);
+}
+
+TEST(Parameters, AreSharedBothWaysWithTheModule) {
+  // loss = (w - 2)^2 with a rate of 1/4: a step halves the distance of w to 2.
+  OneWeight net;
+  net.fc.weight.setValue(column({0}));
+  auto training = trainingModel(net, Options(), optim::SGD(0.25));
+  auto inference = inferenceModel(net, Options());
+  const HostTensor one = column({1});
+  const HostTensor two = column({2});
+  training(one, two);
+  EXPECT_EQ(net.fc.weight.value().at(0), 1.0);  // from the training model to the module
+  EXPECT_EQ(inference(one, two).at(0), 1.0);    // and to the other model: (1 - 2)^2
+  net.fc.weight.setValue(column({6}));          // from the module to both models
+  EXPECT_EQ(inference(one, two).at(0), 16.0);
+  training(one, two);
+  EXPECT_EQ(net.fc.weight.value().at(0), 4.0);
+  EXPECT_EQ(inference(one, two).at(0), 4.0);
+  // The module keeps what the models leave behind.
+  training.destroy();
+  inference.destroy();
+  EXPECT_EQ(net.fc.weight.value().at(0), 4.0);
+}
+
+/// A plain number, and a layer that looks at the module's training flag.
+struct WithScalars : nn::Module {
+  double factor = 2;
+  nn::Parameter& w = addParameter("w", {DType::F32, Shape{1}}, ir::Initializer::constant(1));
+  nn::Dropout dropout{*this, "dropout", 0.5};
+
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x) {
+    const nn::Tensor y = dropout(x * w.use()) * factor;
+    return {y, nn::mean(y)};
+  }
+};
+
+TEST(Scalars, OfAModuleAreNotThoseOfAModelThatWasTracedBefore) {
+  WithScalars net;
+  auto before = inferenceModel(net, Options());
+  const HostTensor x = HostTensor::of<float>(Shape{3}, {1, 2, 3});
+  EXPECT_EQ(before(x).first.toDoubles(), (std::vector<double>{2, 4, 6}));
+  net.factor = 10;
+  EXPECT_EQ(before(x).first.toDoubles(), (std::vector<double>{2, 4, 6}));
+  net.w.setValue(HostTensor::of<float>(Shape{1}, {3}));  // a parameter, in contrast
+  EXPECT_EQ(before(x).first.toDoubles(), (std::vector<double>{6, 12, 18}));
+  auto after = inferenceModel(net, Options());
+  EXPECT_EQ(after(x).first.toDoubles(), (std::vector<double>{30, 60, 90}));
+}
+
+TEST(Scalars, TheTrainingFlagCountsWhenTheModelIsTraced) {
+  const HostTensor x = HostTensor::full({DType::F32, Shape{64}}, 1);
+  const auto zeros = [&](auto& model) {
+    const std::vector<double> y = model(x).first.toDoubles();
+    return std::ranges::count(y, 0.0);
+  };
+  WithScalars net;
+  {
+    auto model = trainingModel(net, Options(), optim::SGD(0.0));
+    EXPECT_GT(zeros(model), 0);
+    net.eval();
+    EXPECT_GT(zeros(model), 0);
+  }
+  auto model = trainingModel(net, Options(), optim::SGD(0.0));
+  EXPECT_EQ(zeros(model), 0);
+  net.train();
+  EXPECT_EQ(zeros(model), 0);
 }
 
 TEST(Parameters, ReadBeforeTheFirstCompileAreThoseItStartsFrom) {

@@ -106,6 +106,8 @@ using sluice::nn::setAvailableMemory;
 
 // docs/onnx.md
 using sluice::Builder;
+using sluice::RecoverableError;
+using sluice::RecoveryAction;
 using sluice::VirtualGraphMode;
 using sluice::writeFileAtomically;
 using sluice::onnx::importModel;

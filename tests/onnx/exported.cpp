@@ -19,7 +19,7 @@ constexpr double kOutputTolerance = 1e-5;
 constexpr double kGradientTolerance = 1e-4;
 
 /// What the script writes of the safetensors format.
-NamedTensors readTensors(const fs::path& path) {
+NamedTensors readSafetensors(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   std::uint64_t length = 0;
@@ -61,20 +61,31 @@ std::string without(std::string_view kind, const std::string& name) {
 
 }  // namespace
 
-void compareExported(const fs::path& folder, const std::string& network, int opset) {
-  const NamedTensors tensors = readTensors(folder / (network + ".safetensors"));
-  Builder builder(onnx::importModel(folder / fmt::format("{}.{}.onnx", network, opset)));
+NamedTensors exportedTensors(const fs::path& folder, const std::string& network) {
+  return readSafetensors(folder / (network + ".safetensors"));
+}
+
+NamedTensors exportedInputs(const NamedTensors& tensors) {
+  NamedTensors inputs;
+  for (const auto& [name, tensor] : tensors) {
+    if (const std::string input = without("input.", name); !input.empty()) {
+      inputs.insert_or_assign(input, tensor);
+    }
+  }
+  return inputs;
+}
+
+void compareWithTorch(onnx::ImportedModel imported, const NamedTensors& tensors) {
+  Builder builder(std::move(imported));
   const TensorId c = builder.addInputTensor(tensors.at("c").type(), "c");
   auto ops = builder.aiOnnx();
   const TensorId loss = ops.reducesum(ops.mul("output", c), {}, false);
   Options options;
-  NamedTensors inputs = {{"c", tensors.at("c")}};
+  NamedTensors inputs = exportedInputs(tensors);
+  inputs.insert_or_assign("c", tensors.at("c"));
   for (const auto& [name, tensor] : tensors) {
     if (const std::string weight = without("grad.", name); !weight.empty()) {
       options.anchorTensor(weight, "Gradient___" + weight, OutputMode::All);
-    }
-    if (const std::string input = without("input.", name); !input.empty()) {
-      inputs.insert_or_assign(input, tensor);
     }
   }
   auto model = trainingModel(builder, loss, options, optim::SGD(0.1));
@@ -85,6 +96,11 @@ void compareExported(const fs::path& folder, const std::string& network, int ops
       expectClose(name, model.getAnchoredTensor(weight), tensor, kGradientTolerance);
     }
   }
+}
+
+void compareExported(const fs::path& folder, const std::string& network, int opset) {
+  compareWithTorch(onnx::importModel(folder / fmt::format("{}.{}.onnx", network, opset)),
+                   exportedTensors(folder, network));
 }
 
 }  // namespace sluice::testing

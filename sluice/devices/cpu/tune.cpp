@@ -153,25 +153,40 @@ device::KernelCall anchorOf(const device::KernelCall& call) {
   return result;
 }
 
+/// What can be tuned about the calls, each key once: f(call, options).
+template <class F>
+void eachTunable(std::span<const device::KernelCall> calls, const F& f) {
+  std::set<std::string> seen;
+  for (const device::KernelCall& one : calls) {
+    const device::KernelCall call = anchorOf(one);
+    const std::optional<TuningOptions> options = tuningOptions(call.view());
+    if (options && seen.insert(options->key).second) {
+      f(call, *options);
+    }
+  }
+}
+
 }  // namespace
 
 std::string tune(std::span<const device::KernelCall> calls,
                  const std::function<void(std::string_view)>& progress) {
   const onednn::OneThread oneThread;
   std::string table;
-  std::set<std::string> seen;
-  for (const device::KernelCall& one : calls) {
-    const device::KernelCall call = anchorOf(one);
-    const std::optional<TuningOptions> options = tuningOptions(call.view());
-    if (!options || !seen.insert(options->key).second) {
-      continue;
-    }
+  eachTunable(calls, [&](const device::KernelCall& call, const TuningOptions& options) {
     if (progress) {
-      progress(options->key);
+      progress(options.key);
     }
-    table += tuneOne(call, *options);
-  }
+    table += tuneOne(call, options);
+  });
   return table;
+}
+
+std::vector<std::string> tuningKeys(std::span<const device::KernelCall> calls) {
+  std::vector<std::string> keys;
+  eachTunable(calls, [&](const device::KernelCall&, const TuningOptions& options) {
+    keys.push_back(options.key);
+  });
+  return keys;
 }
 
 }  // namespace sluice::devices::cpu

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sluice/device/device.h"
 
@@ -16,5 +17,9 @@ namespace sluice::devices::cpu {
 /// before it is measured.
 std::string tune(std::span<const device::KernelCall> calls,
                  const std::function<void(std::string_view)>& progress = {});
+
+/// The keys under which the ops are looked up in a tuning table, each once; ops without
+/// alternatives have none.
+std::vector<std::string> tuningKeys(std::span<const device::KernelCall> calls);
 
 }  // namespace sluice::devices::cpu

@@ -137,4 +137,9 @@ void OrderCheck::forget(const device::Memory& memory) {
   memories_.erase(&memory);
 }
 
+bool OrderCheck::knows(const device::Memory* memory) {
+  const std::scoped_lock lock(mutex_);
+  return memories_.contains(memory);
+}
+
 }  // namespace sluice::devices::far

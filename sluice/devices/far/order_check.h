@@ -53,6 +53,8 @@ class OrderCheck {
   void finish(std::size_t queue);
   /// The memory ends, and with it what is known of its bytes: another one may get its address.
   void forget(const device::Memory& memory);
+  /// Whether the bytes of a memory at this address were used.
+  bool knows(const device::Memory* memory);
 
  private:
   struct Command {

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/onnx/export.h"
 #include "sluice/ops/shape_ops.h"
 
 namespace sluice {
@@ -85,8 +84,8 @@ TensorId Builder::addConstant(const HostTensor& value, const std::string& name) 
   return id;
 }
 
-std::string Builder::getModelProto() const {
-  onnx::ExportOptions options;
+std::string Builder::getModelProto(onnx::Exact exact) const {
+  onnx::ExportOptions options{.exact = exact};
   const std::shared_ptr<nn::StateStore> store = link_->store();
   for (const ir::Variable& variable : graph_.variables()) {
     if (store != nullptr && store->contains(variable.name)) {

@@ -23,6 +23,7 @@
 #include "sluice/ir/graph_builder.h"
 #include "sluice/nn/parameter.h"
 #include "sluice/nn/state_link.h"
+#include "sluice/onnx/export.h"
 #include "sluice/onnx/import.h"
 #include "sluice/ops/custom_op.h"
 #include "sluice/tensor/host_tensor.h"
@@ -64,8 +65,9 @@ class Builder {
   TensorId addConstant(const HostTensor& value, const std::string& name = "");
   /// Makes a tensor an output of the graph, under the tensor's own name.
   void addOutputTensor(const TensorId& id);
-  /// The graph as the bytes of an ONNX model, with the current values of the weights.
-  std::string getModelProto() const;
+  /// The graph as the bytes of an ONNX model, with the current values of the weights: for other
+  /// tools, or exactly, to be read back bit for bit.
+  std::string getModelProto(onnx::Exact exact = onnx::Exact::No) const;
 
   AiOnnx aiOnnx() { return AiOnnx(*this); }
   AiGraphcore aiGraphcore() { return AiGraphcore(*this); }

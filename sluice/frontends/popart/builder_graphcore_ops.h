@@ -32,7 +32,7 @@ class AiGraphcore {
            std::size_t outputs = 1);
 
   // Ops that take tensors and nothing else.
-  /// The angle of (x, y): y is the first operand, as in C.
+  /// atan2(y, x), as in C: the first operand is the ordinate.
   SLUICE_BUILDER_OP_2(atan2, "Atan2");
   SLUICE_BUILDER_OP_2(bitwiseand, "BitwiseAnd");
   SLUICE_BUILDER_OP_1(bitwisenot, "BitwiseNot");
@@ -191,16 +191,16 @@ class AiGraphcore {
   // The tensors of an op as a list. Throws InvalidArgument for another number of tensors.
   SLUICE_BUILDER_LIST(bucketize, 2);
   SLUICE_BUILDER_LIST(castthenpow2scale, 2);
-  SLUICE_BUILDER_LIST(ctcbeamsearchdecoder, 2);
-  SLUICE_BUILDER_LIST(dynamicadd, 3);
-  SLUICE_BUILDER_LIST(dynamicslice, 2);
-  SLUICE_BUILDER_LIST(dynamicupdate, 3);
-  SLUICE_BUILDER_LIST(dynamiczero, 2);
+  SLUICE_BUILDER_LIST_WITH(ctcbeamsearchdecoder, 2, ops::CtcDecoderOptions);
+  SLUICE_BUILDER_LIST_WITH(dynamicadd, 3, DynamicBlock);
+  SLUICE_BUILDER_LIST_WITH(dynamicslice, 2, DynamicBlock);
+  SLUICE_BUILDER_LIST_WITH(dynamicupdate, 3, DynamicBlock);
+  SLUICE_BUILDER_LIST_WITH(dynamiczero, 2, DynamicBlock);
   SLUICE_BUILDER_LIST(groupnormalization, 3);
-  SLUICE_BUILDER_LIST(nllloss, 2);
+  SLUICE_BUILDER_LIST_WITH(nllloss, 2, NllLossOptions);
   SLUICE_BUILDER_LIST(pow2scalethencast, 2);
   SLUICE_BUILDER_LIST(scaledadd, 2);
-  SLUICE_BUILDER_LIST(scatterreduce, 2);
+  SLUICE_BUILDER_LIST_WITH(scatterreduce, 2, ScatterReduceOptions);
   SLUICE_BUILDER_LIST(splinebasis, 3);
   SLUICE_BUILDER_LIST(splineweighting, 4);
 

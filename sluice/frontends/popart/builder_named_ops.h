@@ -1,5 +1,5 @@
 // How the op sets of a Builder declare methods with one line per op. Ops that take tensors and
-// nothing else only name their op. As in PopART, all ops also take their tensors as a list:
+// nothing else only name their op. As in PopART, most ops also take their tensors as a list:
 // matmul({x, w}), gather({x, indices}, axis).
 #pragma once
 
@@ -62,6 +62,17 @@ auto spread(const std::vector<std::string>& inputs,
         },                                                              \
         std::make_index_sequence<count>());                             \
   }                                                                     \
+  SLUICE_BUILDER_END
+
+/// The same for a method with options after the tensors, so that they can be written in braces.
+#define SLUICE_BUILDER_LIST_WITH(method, count, Options)                           \
+  auto method(const Ids& inputs, const Options& options = {}) {                    \
+    detail::requireTensors(#method, inputs, count, count);                         \
+    return detail::spread(                                                         \
+        inputs,                                                                    \
+        [&](const auto&... tensors) { return this->method(tensors..., options); }, \
+        std::make_index_sequence<count>());                                        \
+  }                                                                                \
   SLUICE_BUILDER_END
 
 // NOLINTEND(bugprone-macro-parentheses)

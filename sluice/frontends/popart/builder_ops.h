@@ -40,10 +40,8 @@ class AiOnnx {
 
   // Ops that take tensors and nothing else. NOLINTBEGIN(readability-identifier-naming): PopART's
   // names, where the short ones are reserved words.
-  SLUICE_BUILDER_OP_1(abs, "Abs");
   SLUICE_BUILDER_OP_1(acos, "Acos");
   SLUICE_BUILDER_OP_1(acosh, "Acosh");
-  SLUICE_BUILDER_OP_2(add, "Add");
   SLUICE_BUILDER_OP_1(asin, "Asin");
   SLUICE_BUILDER_OP_1(asinh, "Asinh");
   SLUICE_BUILDER_OP_1(atan, "Atan");
@@ -54,10 +52,8 @@ class AiOnnx {
   SLUICE_BUILDER_OP_1(cos, "Cos");
   SLUICE_BUILDER_OP_1(cosh, "Cosh");
   SLUICE_BUILDER_OP_1(det, "Det");
-  SLUICE_BUILDER_OP_2(div, "Div");
   SLUICE_BUILDER_OP_2(equal, "Equal");
   SLUICE_BUILDER_OP_1(erf, "Erf");
-  SLUICE_BUILDER_OP_1(exp, "Exp");
   SLUICE_BUILDER_OP_1(floor, "Floor");
   SLUICE_BUILDER_OP_1(globalmaxpool, "GlobalMaxPool");
   SLUICE_BUILDER_OP_2(greater, "Greater");
@@ -66,35 +62,41 @@ class AiOnnx {
   SLUICE_BUILDER_OP_1(isnan, "IsNaN");
   SLUICE_BUILDER_OP_2(less, "Less");
   SLUICE_BUILDER_OP_2(lessorequal, "LessOrEqual");
-  SLUICE_BUILDER_OP_1(log, "Log");
   SLUICE_BUILDER_OP_2(logical_and, "And");
   SLUICE_BUILDER_OP_1(logical_not, "Not");
   SLUICE_BUILDER_OP_2(logical_or, "Or");
   SLUICE_BUILDER_OP_2(logical_xor, "Xor");
-  SLUICE_BUILDER_OP_2(mul, "Mul");
-  SLUICE_BUILDER_OP_1(neg, "Neg");
   /// x must be known.
   SLUICE_BUILDER_OP_1(nonzero, "NonZero");
   SLUICE_BUILDER_OP_2(prelu, "PRelu");
   /// Three known numbers.
   SLUICE_BUILDER_OP_3(range, "Range");
   SLUICE_BUILDER_OP_1(reciprocal, "Reciprocal");
-  SLUICE_BUILDER_OP_1(relu, "Relu");
   SLUICE_BUILDER_OP_1(round, "Round");
   SLUICE_BUILDER_OP_1(selu, "Selu");
   SLUICE_BUILDER_OP_1(shape, "Shape");
-  SLUICE_BUILDER_OP_1(sigmoid, "Sigmoid");
   SLUICE_BUILDER_OP_1(sign, "Sign");
   SLUICE_BUILDER_OP_1(sin, "Sin");
   SLUICE_BUILDER_OP_1(sinh, "Sinh");
   SLUICE_BUILDER_OP_1(size, "Size");
   SLUICE_BUILDER_OP_1(softplus, "Softplus");
   SLUICE_BUILDER_OP_1(softsign, "Softsign");
-  SLUICE_BUILDER_OP_1(sqrt, "Sqrt");
-  SLUICE_BUILDER_OP_2(sub, "Sub");
   SLUICE_BUILDER_OP_1(tan, "Tan");
-  SLUICE_BUILDER_OP_1(tanh, "Tanh");
   // NOLINTEND(readability-identifier-naming)
+
+  // Ops that almost every graph has; they are made without a detour over ONNX.
+  TensorId abs(const TensorId& x);
+  TensorId add(const TensorId& x, const TensorId& y);
+  TensorId div(const TensorId& x, const TensorId& y);
+  TensorId exp(const TensorId& x);
+  TensorId log(const TensorId& x);
+  TensorId mul(const TensorId& x, const TensorId& y);
+  TensorId neg(const TensorId& x);
+  TensorId relu(const TensorId& x);
+  TensorId sigmoid(const TensorId& x);
+  TensorId sqrt(const TensorId& x);
+  TensorId sub(const TensorId& x, const TensorId& y);
+  TensorId tanh(const TensorId& x);
 
   // Functions of each element.
   TensorId cast(const TensorId& x, DType to);
@@ -327,27 +329,31 @@ class AiOnnx {
 
   // The tensors of an op as a list, in the order of the standard. Throws InvalidArgument for
   // another number of tensors.
+  SLUICE_BUILDER_LIST(add, 2);
+  SLUICE_BUILDER_LIST(sub, 2);
+  SLUICE_BUILDER_LIST(mul, 2);
+  SLUICE_BUILDER_LIST(div, 2);
   SLUICE_BUILDER_LIST(bitshift, 2);
   SLUICE_BUILDER_LIST(compress, 2);
   SLUICE_BUILDER_LIST(convinteger, 2);
   SLUICE_BUILDER_LIST(gather, 2);
   SLUICE_BUILDER_LIST(gatherelements, 2);
   SLUICE_BUILDER_LIST(gathernd, 2);
-  SLUICE_BUILDER_LIST(gridsample, 2);
+  SLUICE_BUILDER_LIST_WITH(gridsample, 2, ops::GridSampleOptions);
   SLUICE_BUILDER_LIST(instancenormalization, 3);
   SLUICE_BUILDER_LIST(matmul, 2);
-  SLUICE_BUILDER_LIST(matmulinteger, 2);
+  SLUICE_BUILDER_LIST_WITH(matmulinteger, 2, ZeroPoints);
   SLUICE_BUILDER_LIST(maxunpool, 2);
   SLUICE_BUILDER_LIST(mod, 2);
-  SLUICE_BUILDER_LIST(negativeloglikelihoodloss, 2);
-  SLUICE_BUILDER_LIST(nonmaxsuppression, 2);
+  SLUICE_BUILDER_LIST_WITH(negativeloglikelihoodloss, 2, LossOptions);
+  SLUICE_BUILDER_LIST_WITH(nonmaxsuppression, 2, NonMaxSuppressionOptions);
   SLUICE_BUILDER_LIST(pow, 2);
   SLUICE_BUILDER_LIST(reversesequence, 2);
-  SLUICE_BUILDER_LIST(roialign, 3);
+  SLUICE_BUILDER_LIST_WITH(roialign, 3, ops::RoiAlignOptions);
   SLUICE_BUILDER_LIST(scatter, 3);
   SLUICE_BUILDER_LIST(scatterelements, 3);
   SLUICE_BUILDER_LIST(scatternd, 3);
-  SLUICE_BUILDER_LIST(softmaxcrossentropyloss, 2);
+  SLUICE_BUILDER_LIST_WITH(softmaxcrossentropyloss, 2, LossOptions);
   SLUICE_BUILDER_LIST(where, 3);
   TensorId batchnormalization(const Ids& inputs, double epsilon = 1e-5);
   TensorId conv(const Ids& inputs, const ops::ConvOptions& options = {});

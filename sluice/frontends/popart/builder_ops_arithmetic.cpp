@@ -16,6 +16,22 @@ std::vector<ir::NamedAttr> argAttrs(const ArgOptions& options) {
 
 }  // namespace
 
+TensorId AiOnnx::add(const TensorId& x, const TensorId& y) {
+  return b_.make("Add", [&] { return ops::add(b_.b_, b_.value(x), b_.value(y)); });
+}
+
+TensorId AiOnnx::div(const TensorId& x, const TensorId& y) {
+  return b_.make("Div", [&] { return ops::div(b_.b_, b_.value(x), b_.value(y)); });
+}
+
+TensorId AiOnnx::mul(const TensorId& x, const TensorId& y) {
+  return b_.make("Mul", [&] { return ops::mul(b_.b_, b_.value(x), b_.value(y)); });
+}
+
+TensorId AiOnnx::sub(const TensorId& x, const TensorId& y) {
+  return b_.make("Sub", [&] { return ops::sub(b_.b_, b_.value(x), b_.value(y)); });
+}
+
 TensorId AiOnnx::bitshift(const TensorId& x, const TensorId& y, std::string_view direction) {
   return one("BitShift", {x, y}, {{"direction", direction}});
 }

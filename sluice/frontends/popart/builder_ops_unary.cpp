@@ -6,6 +6,38 @@
 
 namespace sluice {
 
+TensorId AiOnnx::abs(const TensorId& x) {
+  return b_.make("Abs", [&] { return ops::abs(b_.b_, b_.value(x)); });
+}
+
+TensorId AiOnnx::exp(const TensorId& x) {
+  return b_.make("Exp", [&] { return ops::exp(b_.b_, b_.value(x)); });
+}
+
+TensorId AiOnnx::log(const TensorId& x) {
+  return b_.make("Log", [&] { return ops::log(b_.b_, b_.value(x)); });
+}
+
+TensorId AiOnnx::neg(const TensorId& x) {
+  return b_.make("Neg", [&] { return ops::neg(b_.b_, b_.value(x)); });
+}
+
+TensorId AiOnnx::relu(const TensorId& x) {
+  return b_.make("Relu", [&] { return ops::relu(b_.b_, b_.value(x)); });
+}
+
+TensorId AiOnnx::sigmoid(const TensorId& x) {
+  return b_.make("Sigmoid", [&] { return ops::sigmoid(b_.b_, b_.value(x)); });
+}
+
+TensorId AiOnnx::sqrt(const TensorId& x) {
+  return b_.make("Sqrt", [&] { return ops::sqrt(b_.b_, b_.value(x)); });
+}
+
+TensorId AiOnnx::tanh(const TensorId& x) {
+  return b_.make("Tanh", [&] { return ops::tanh(b_.b_, b_.value(x)); });
+}
+
 TensorId AiOnnx::cast(const TensorId& x, DType to) {
   return b_.make("Cast", [&] { return ops::cast(b_.b_, b_.value(x), to); });
 }

@@ -189,6 +189,114 @@ TEST(PipelineFunction, OffloadsActivations) {
   EXPECT_GT(offloaded.activations, 0U);
 }
 
+/// Three stages of two layers each, so that a stage has an activation that it does not pass on.
+struct DeepStages : nn::Module {
+  nn::ModuleList<nn::Linear> layers{*this, "layers"};
+
+  DeepStages() {
+    for (int i = 0; i < 6; ++i) {
+      layers.emplace(4, 4);
+    }
+  }
+  Tensors stage(std::size_t number, const Tensors& in) {
+    const nn::Tensor h = nn::tanh(layers[2 * number](in[0]));
+    const nn::Tensor y = nn::tanh(layers[2 * number + 1](h));
+    return number < 2 ? Tensors{y, in[1]} : Tensors{nn::mseLoss(y, in[1])};
+  }
+};
+
+struct DeepStagesRun {
+  std::vector<std::uint64_t> weights;
+  std::vector<std::size_t> repeated;  ///< by stage: kernels that make a value again
+};
+
+DeepStagesRun trainDeepStages(RecomputationMode mode, const Options& given = Options()) {
+  DeepStages net;
+  data::InfeedQueue infeed(pairs(rows(12, 0), rows(12, 5)));
+  auto run = compile(net, given, [&](const Tensors&) {
+    return pipeline({[&](const Tensors& in) { return net.stage(0, in); },
+                     [&](const Tensors& in) { return net.stage(1, in); },
+                     [&](const Tensors& in) { return net.stage(2, in); }},
+                    {.gradientAccumulationCount = 6,
+                     .infeed = &infeed,
+                     .optimizerFunction = firstIsLoss,
+                     .recomputationMode = mode});
+  });
+  run();
+  DeepStagesRun result{.weights = {}, .repeated = std::vector<std::size_t>(3)};
+  for (const nn::Parameter* parameter : net.parameters()) {
+    result.weights.push_back(parameter->value().hash());
+  }
+  for (const program::Segment& segment : run.model().program().segments) {
+    for (const device::KernelCall& call : segment.calls) {
+      result.repeated[static_cast<std::size_t>(segment.stage)] +=
+          call.name.starts_with("again/") ? 1 : 0;
+    }
+  }
+  return result;
+}
+
+TEST(PipelineFunction, RecomputesWhatItsModeSays) {
+  const DeepStagesRun kept = trainDeepStages(RecomputationMode::Auto);
+  EXPECT_THAT(kept.repeated, ElementsAre(0, 0, 0));
+  // The first layer of each stage; the last stage runs its backward pass at once.
+  const DeepStagesRun stages = trainDeepStages(RecomputationMode::RecomputeThenBackpropagate);
+  EXPECT_THAT(stages.repeated, ElementsAre(1, 1, 0));
+  EXPECT_EQ(stages.weights, kept.weights);
+  // The last stage as well.
+  const DeepStagesRun parts =
+      trainDeepStages(RecomputationMode::RecomputeAndBackpropagateInterleaved);
+  EXPECT_EQ(parts.repeated[0], 1U);
+  EXPECT_EQ(parts.repeated[1], 1U);
+  EXPECT_GE(parts.repeated[2], 1U);
+  EXPECT_EQ(parts.weights, kept.weights);
+  // Auto follows the options.
+  EXPECT_THAT(
+      trainDeepStages(RecomputationMode::Auto, Options().recomputation(Recomputation::Pipeline))
+          .repeated,
+      ElementsAre(1, 1, 0));
+}
+
+/// loss = (w1 w0 x - 1)^2 / 2, one weight per stage.
+struct StagedWeights : nn::Module {
+  nn::Parameter& w0 = addParameter("w0", {DType::F64, {1}}, ir::Initializer::constant(0.5));
+  nn::Parameter& w1 = addParameter("w1", {DType::F64, {1}}, ir::Initializer::constant(0.5));
+};
+
+std::pair<double, double> trainStagedWeights(bool continuous) {
+  StagedWeights net;
+  data::InfeedQueue infeed(
+      data::iterate(data::tensorDataset({HostTensor::of<double>({5, 1}, {1, 2, -1, 0.5, 1.5})})));
+  auto run = compile(net, Options(), [&](const Tensors&) {
+    return pipeline({[&](const Tensors& in) { return Tensors{in[0] * net.w0}; },
+                     [&](const Tensors& in) {
+                       const nn::Tensor error = in[0] * net.w1 - 1.0;
+                       return Tensors{nn::sum(error * error) * 0.5};
+                     }},
+                    {.gradientAccumulationCount = 1,
+                     .repeatCount = 5,
+                     .infeed = &infeed,
+                     .optimizerFunction =
+                         [](const Tensors& out) {
+                           return OptimizerFunctionOutput{optim::SGD(0.1), out[0]};
+                         },
+                     .continuousWeightUpdates = continuous});
+  });
+  run();
+  EXPECT_EQ(run.model().updates(), 5);
+  return {net.w0.value().at(0), net.w1.value().at(0)};
+}
+
+TEST(PipelineFunction, UpdatesContinuouslyOnlyIfAsked) {
+  // The last row of the table of stale weights, and five steps of plain SGD.
+  const auto [stale0, stale1] = trainStagedWeights(true);
+  EXPECT_NEAR(stale0, 0.576630199992744, 1e-12);
+  EXPECT_NEAR(stale1, 0.5882910164108814, 1e-12);
+  const auto [exact0, exact1] = trainStagedWeights(false);
+  EXPECT_NEAR(exact0, 0.5729418697279538, 1e-12);
+  EXPECT_NEAR(exact1, 0.5729418697279538, 1e-12);
+}
+
 /// The loss is w x: the gradient is the element of the infeed.
 struct StagedProduct : nn::Module {
   nn::Parameter& w = addParameter("w", {DType::F32, Shape{1}}, ir::Initializer::constant(1));
