@@ -322,6 +322,9 @@ TEST(DeviceManager, AcquiresSeveralDevicesOrFails) {
   Options chosen = twoStages().device("far");
   DeviceManager().acquireAvailableDevice(2).applyTo(chosen);
   EXPECT_EQ(chosen.device().names, "far");
+  // With one it counts, whatever they say.
+  DeviceManager().acquireAvailableDevice(2, SyncPattern::Full, "cpu").applyTo(chosen);
+  EXPECT_EQ(chosen.device().names, "cpu");
   // The model takes more devices than there are.
   Options one = twoStages();
   DeviceManager().acquireAvailableDevice().applyTo(one);

@@ -191,7 +191,9 @@ std::string print(const Policy& policy) {
 
 void applyLossScaling(Options& o, Arguments& a) {
   const bool on = a.boolean();
-  optim::LossScalingOptions settings;
+  // The flag alone leaves the rest as it is.
+  optim::LossScalingOptions settings =
+      o.training.automaticLossScaling().value_or(optim::LossScalingOptions());
   if (a.more()) {
     settings.binEdgeLocation = a.number();
   }

@@ -531,6 +531,15 @@ TEST(PopartOptions, AreOptionsByPopartsNames) {
   }
 }
 
+TEST(PopartOptions, SwitchAutomaticLossScalingWithoutChangingItsSettings) {
+  Options options;
+  options.training.setAutomaticLossScaling(true, {.updatePeriod = 3});
+  options.popart().set("automaticLossScalingSettings.enabled", true);
+  EXPECT_EQ(options.training.automaticLossScaling()->updatePeriod, 3);
+  options.popart().set("automaticLossScalingSettings.enabled", false);
+  EXPECT_FALSE(options.training.automaticLossScaling());
+}
+
 TEST(PopartOptions, HavePopartsNumbersOfEnumerators) {
   const Recomputation types[] = {Recomputation::None,
                                  Recomputation::Standard,

@@ -156,6 +156,24 @@ TEST(OnnxExport, AGroupPerChannelIsAnInstanceNorm) {
   EXPECT_THAT(nodesOf(norm(2)), ::testing::Contains("LayerNormalization"));
 }
 
+TEST(OnnxExport, ANameOfTwoTensorsIsRefused) {
+  ir::Graph output("main");
+  GraphBuilder b(output);
+  output.addOutput("x", ops::neg(b, floats(b, "x", {2})));
+  EXPECT_THAT(sluice::testing::messageOf<InvalidArgument>([&] { exportModelBytes(output); }),
+              HasSubstr("'x' is the name of an input and of another value's output"));
+  ir::Graph variable("main");
+  GraphBuilder c(variable);
+  variable.addVariable({"x",
+                        {DType::F32, Shape{2}},
+                        ir::VariableRole::Weight,
+                        true,
+                        ir::Initializer::of(HostTensor::of<float>(Shape{2}, {3, 4}))});
+  variable.addOutput("y", ops::mul(c, floats(c, "x", {2}), c.variable("x")));
+  EXPECT_THAT(sluice::testing::messageOf<InvalidArgument>([&] { exportModelBytes(variable); }),
+              HasSubstr("an input and of a variable"));
+}
+
 TEST(OnnxExport, AnAngleKnowsTheSignsOfZero) {
   const ir::Graph graph = graphOf([](GraphBuilder& b) {
     const Value y = floats(b, "x", {6});

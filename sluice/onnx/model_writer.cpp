@@ -74,7 +74,37 @@ std::string ModelWriter::freeName(std::string_view stem) {
   return name;
 }
 
+/// A file has one tensor per name, and these names are seen from outside.
+void ModelWriter::requireOwnNames() const {
+  const auto refuse = [](const std::string& name, std::string_view first, std::string_view second) {
+    raise<InvalidArgument>(
+        "export: '{}' is the name of {} and of {}, and a file has one tensor of a name: give one "
+        "of "
+        "them another name",
+        name,
+        first,
+        second);
+  };
+  std::map<std::string, ir::Value, std::less<>> inputs;
+  for (const ir::OpId id : graph_.inputs()) {
+    const ir::Op& input = graph_.op(id);
+    inputs.emplace(input.name, input.out());
+  }
+  for (const ir::Variable& variable : graph_.variables()) {
+    if (inputs.contains(variable.name)) {
+      refuse(variable.name, "an input", "a variable");
+    }
+  }
+  for (const ir::Output& output : graph_.outputs()) {
+    if (const auto input = inputs.find(output.name);
+        input != inputs.end() && input->second != output.value) {
+      refuse(output.name, "an input", "another value's output");
+    }
+  }
+}
+
 void ModelWriter::nameValues() {
+  requireOwnNames();
   // Names that others see come first; all remaining ones are made to differ from them.
   for (const ir::OpId id : graph_.inputs()) {
     const ir::Op& input = graph_.op(id);

@@ -53,6 +53,7 @@ class ModelWriter {
   std::string addHelper(NewNode node, std::optional<DType> dtype = {});
 
  private:
+  void requireOwnNames() const;
   void nameValues();
   std::string freeName(std::string_view stem);
   void addInput(const ir::Op& op);

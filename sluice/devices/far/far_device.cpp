@@ -64,6 +64,13 @@ class FarDevice final : public device::Device {
   std::unique_ptr<device::Memory> doAllocate(std::size_t bytes) override {
     return std::make_unique<FarMemory>(bytes, info_.index, orderCheck_);
   }
+  std::unique_ptr<device::Memory> doAllocatePinned(std::size_t bytes) override {
+    auto memory = device::allocateOnHost(device::MemoryKind::Pinned, bytes, info_);
+    if (!orderCheck_) {
+      return memory;
+    }
+    return std::make_unique<CheckedPinnedMemory>(std::move(memory), orderCheck_);
+  }
   std::unique_ptr<device::Executable> doPrepare(
       std::span<const device::KernelCall> calls) override {
     return std::make_unique<FarSegment>(calls);

@@ -58,4 +58,14 @@ FarMemory::~FarMemory() {
   ::munmap(wall_, mapped_);
 }
 
+CheckedPinnedMemory::CheckedPinnedMemory(std::unique_ptr<device::Memory> memory,
+                                         std::shared_ptr<OrderCheck> check)
+    : Memory(memory->kind(), memory->host(), memory->bytes()),
+      memory_(std::move(memory)),
+      check_(std::move(check)) {}
+
+CheckedPinnedMemory::~CheckedPinnedMemory() {
+  check_->forget(*this);
+}
+
 }  // namespace sluice::devices::far

@@ -35,4 +35,17 @@ class FarMemory final : public device::Memory {
   std::byte* wall_ = nullptr;
 };
 
+/// Pinned memory of the host that the check forgets when it ends.
+class CheckedPinnedMemory final : public device::Memory {
+ public:
+  CheckedPinnedMemory(std::unique_ptr<device::Memory> memory, std::shared_ptr<OrderCheck> check);
+  ~CheckedPinnedMemory() override;
+  CheckedPinnedMemory(const CheckedPinnedMemory&) = delete;
+  CheckedPinnedMemory& operator=(const CheckedPinnedMemory&) = delete;
+
+ private:
+  std::unique_ptr<device::Memory> memory_;
+  std::shared_ptr<OrderCheck> check_;
+};
+
 }  // namespace sluice::devices::far

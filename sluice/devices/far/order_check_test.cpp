@@ -144,6 +144,14 @@ TEST(OrderCheck, ForgetsAMemoryThatEnds) {
   EXPECT_TRUE(queues.check->knows(memory));
   queues.memory.reset();
   EXPECT_FALSE(queues.check->knows(memory));
+
+  std::unique_ptr<device::Memory> pinned = queues.here->allocatePinned(kRoom);
+  memory = pinned.get();
+  queues.a->copy(queues.other->at(), pinned->at(), kRoom);
+  queues.a->finish();
+  EXPECT_TRUE(queues.check->knows(memory));
+  pinned.reset();
+  EXPECT_FALSE(queues.check->knows(memory));
 }
 
 }  // namespace

@@ -7,12 +7,18 @@
 #include "sluice/devices/registry.h"
 
 namespace sluice {
+namespace {
+
+constexpr std::string_view kDefaultKind = "cpu";
+
+}  // namespace
 
 MultiDevice::MultiDevice(std::string kind,
                          std::int64_t count,
                          SyncPattern pattern,
                          std::shared_ptr<const devices::HeldDevices> hold)
-    : kind_(std::move(kind)),
+    : kindIsSaid_(!kind.empty()),
+      kind_(kindIsSaid_ ? std::move(kind) : std::string(kDefaultKind)),
       count_(count),
       pattern_(pattern),
       ids_(hold ? hold->ids : std::vector<std::int32_t>()),
@@ -30,8 +36,7 @@ Options& MultiDevice::applyTo(Options& options) const {
         count_,
         replicas);
   }
-  if (kind_ !=
-      "cpu") {  // which is what one gets without naming a kind: it overrules nobody's choice
+  if (kindIsSaid_) {
     options.device(kind_);
   }
   if (ids_.empty()) {
@@ -48,15 +53,16 @@ MultiDevice DeviceManager::acquireAvailableDevice(std::int64_t count,
   if (count < 1) {
     raise<InvalidArgument>("acquireAvailableDevice: expected a count from 1 on, got {}", count);
   }
+  const std::string_view wanted = kind.empty() ? kDefaultKind : kind;
   for (const devices::KindInfo& info : devices::deviceKinds()) {
-    if (info.name == kind) {
+    if (info.name == wanted) {
       return {std::string(kind), count, pattern, devices::holdDevices(info, count)};
     }
   }
   raise<DeviceError>(
       "no {} devices of kind '{}' are available; `sluice devices` lists those that are",
       count,
-      kind);
+      wanted);
 }
 
 }  // namespace sluice

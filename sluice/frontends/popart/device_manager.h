@@ -22,6 +22,7 @@ namespace sluice {
 /// destroyed or released, and the last model that was made for the devices is destroyed.
 class MultiDevice {
  public:
+  /// An empty kind: none was said, and the devices are of kind "cpu".
   MultiDevice(std::string kind,
               std::int64_t count,
               SyncPattern pattern,
@@ -42,6 +43,7 @@ class MultiDevice {
   Options& applyTo(Options& options) const;
 
  private:
+  bool kindIsSaid_;
   std::string kind_;
   std::int64_t count_;
   SyncPattern pattern_;
@@ -55,10 +57,11 @@ class MultiDevice {
 class DeviceManager {
  public:
   /// Acquires devices; while they are held, no other call acquires them. Throws InvalidArgument for
-  /// a count below 1, and DeviceError if fewer devices than that exist or are free.
+  /// a count below 1, and DeviceError if fewer devices than that exist or are free. Without a kind
+  /// they are CPU devices, unless the options that they are applied to name another kind.
   MultiDevice acquireAvailableDevice(std::int64_t count = 1,
                                      SyncPattern pattern = SyncPattern::Full,
-                                     std::string_view kind = "cpu") const;
+                                     std::string_view kind = "") const;
 };
 
 }  // namespace sluice
