@@ -53,8 +53,7 @@ std::string_view cutTo(std::string_view text, std::size_t columns) {
 
 std::string progressLine(const Progress& p, std::optional<std::size_t> columns) {
   const std::string of = p.steps == 0 ? "" : fmt::format("/{}", p.steps);
-  const std::string text =
-      fmt::format("{}{} {:.1f}s  {}", p.step, of, p.seconds, metricsText(p.metrics));
+  std::string text = fmt::format("{}{} {:.1f}s  {}", p.step, of, p.seconds, metricsText(p.metrics));
   if (!columns) {
     return text;
   }

@@ -21,6 +21,7 @@ std::string printable(std::string_view text) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all kinds of errors take a text like this
 Error::Error(std::string message, std::string_view type)
     : message_(printable(message)), type_(type) {
   compose();

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -27,6 +26,32 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
+/// The ids 0 to count - 1. Not std::views: clang 14 cannot read those of its own standard library.
+template <class Id>
+class IdRange {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(std::size_t at) : at_(at) {}
+    Id operator*() const { return Id(at_); }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    std::size_t at_;
+  };
+
+  explicit IdRange(std::size_t count) : count_(count) {}
+  Iterator begin() const { return Iterator(0); }
+  Iterator end() const { return Iterator(count_); }
+
+ private:
+  std::size_t count_;
+};
+
 /// A table with one T for each id of an owner that has `count` ids. If most ids are used, it takes
 /// much less memory than a hash map and needs no search.
 template <class Id, class T>
@@ -45,11 +70,8 @@ class ById {
     items_.push_back(std::move(item));
     return Id(items_.size() - 1);
   }
-  /// The ids from 0 on.
-  auto ids() const {
-    return std::views::iota(std::size_t{0}, items_.size()) |
-           std::views::transform([](std::size_t i) { return Id(i); });
-  }
+  /// The ids from 0 on, for a loop over all of them.
+  IdRange<Id> ids() const { return IdRange<Id>(items_.size()); }
   auto begin() { return items_.begin(); }
   auto end() { return items_.end(); }
   auto begin() const { return items_.begin(); }

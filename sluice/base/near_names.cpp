@@ -64,6 +64,7 @@ std::vector<std::string_view> nearNames(std::string_view wanted,
       near, {}, [](const Near& n) { return std::pair(n.slips, n.wholeSlips); });
   near.resize(std::min(near.size(), kMost));
   std::vector<std::string_view> result;
+  result.reserve(near.size());
   for (const Near& each : near) {
     result.push_back(each.name);
   }

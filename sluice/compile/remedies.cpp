@@ -97,6 +97,7 @@ std::vector<Remedy> remediesInPhases(const TooLarge& found,
                                      const std::vector<parallel::BlockInfo>& blocks) {
   std::vector<Remedy> remedies;
   std::vector<parallel::Phase> phases;
+  phases.reserve(blocks.size());
   for (const parallel::BlockInfo& block : blocks) {
     phases.emplace_back(block.name);
   }

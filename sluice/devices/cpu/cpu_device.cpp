@@ -68,8 +68,9 @@ class CpuDevice final : public device::Device {
   explicit CpuDevice(const CpuDeviceOptions& options)
       : workers_(makeTeam(options.threads)),
         table_("cpu",
-               options.referenceOnly ? std::vector<device::KernelEntry>{kReferenceEntry}
-                                     : tableEntries(),
+               options.referenceOnly
+                   ? std::vector{static_cast<const device::KernelEntry&>(kReferenceEntry)}
+                   : tableEntries(),
                mergedTuning(options.tuning)) {
     info_ = {.kind = "cpu",
              .description = describeCpu(),
