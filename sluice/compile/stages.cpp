@@ -14,6 +14,7 @@
 #include "sluice/parallel/continuous.h"
 #include "sluice/parallel/relay.h"
 #include "sluice/program/verify.h"
+#include "sluice/transforms/bodies.h"
 #include "sluice/transforms/decompose.h"
 #include "sluice/transforms/eliminate_common.h"
 #include "sluice/transforms/eliminate_dead.h"
@@ -131,7 +132,7 @@ void decomposeAll(Compilation& c) {
   if (c.request.last > CompilePhase::Plan) {  // a graph that is only checked is compiled again
     logMinimised(c.graph, c.request.training->loss);
   }
-  transforms::decompose(c.graph, [](const ir::Op&) { return false; });
+  transforms::decomposeComposites(c.graph);
 }
 
 void differentiate(Compilation& c) {
@@ -208,8 +209,8 @@ std::vector<const device::KernelTable*> tablesOf(const Compilation& c) {
   return tables;
 }
 
-bool isSupported(const Compilation& c, const ir::Op& op, const device::KernelTable& table) {
-  const std::vector<TensorType> types = c.graph.inputTypes(op);
+bool isSupported(const ir::Graph& graph, const ir::Op& op, const device::KernelTable& table) {
+  const std::vector<TensorType> types = graph.inputTypes(op);
   return table.supports(ir::view(op, types));
 }
 
@@ -217,13 +218,15 @@ bool isSupported(const Compilation& c, const ir::Op& op, const device::KernelTab
 /// not change its bits. They have parts only to be differentiated through.
 void decompose(Compilation& c) {
   const std::vector<const device::KernelTable*> tables = tablesOf(c);
-  transforms::decompose(c.graph, [&](const ir::Op& op) {
-    const bool runs = tables.empty()
-                          ? op.def->reference != nullptr
-                          : std::ranges::all_of(tables, [&](const device::KernelTable* table) {
-                              return isSupported(c, op, *table);
-                            });
-    return runs || (c.request.keepComposite && c.request.keepComposite(op));
+  transforms::inAllGraphs(c.graph, [&](ir::Graph& graph) {
+    return transforms::decompose(graph, [&](const ir::Op& op) {
+      const bool runs = tables.empty()
+                            ? op.def->reference != nullptr
+                            : std::ranges::all_of(tables, [&](const device::KernelTable* table) {
+                                return isSupported(graph, op, *table);
+                              });
+      return runs || (c.request.keepComposite && c.request.keepComposite(op));
+    });
   });
 }
 
@@ -232,17 +235,18 @@ void decompose(Compilation& c) {
 template <bool (*kFuse)(ir::Graph&, transforms::Accepts)>
 void fuse(Compilation& c) {
   const std::vector<const device::KernelTable*> tables = tablesOf(c);
-  kFuse(c.graph, [&](const ir::OpView& op, const ir::Placement&) {
+  const auto accepts = [&](const ir::OpView& op, const ir::Placement&) {
     return tables.empty() || std::ranges::any_of(tables, [&](const device::KernelTable* table) {
              return table->supports(op);
            });
-  });
+  };
+  transforms::inAllGraphs(c.graph, [&](ir::Graph& graph) { return kFuse(graph, accepts); });
 }
 
-/// A pass that needs no settings.
+/// A pass that needs no settings; it also runs inside loops and branches.
 template <bool (*kPass)(ir::Graph&)>
 void plain(Compilation& c) {
-  kPass(c.graph);
+  transforms::inAllGraphs(c.graph, kPass);
 }
 
 bool fuses(const Compilation& c) {
@@ -294,7 +298,7 @@ void fitKernels(Compilation& c) {
     return *c.lower.target(std::max(0, place.device)).kernels;
   };
   const bool changed = transforms::decompose(
-      c.graph, [&](const ir::Op& op) { return isSupported(c, op, tableOf(op.place)); });
+      c.graph, [&](const ir::Op& op) { return isSupported(c.graph, op, tableOf(op.place)); });
   if (changed && c.request.fusion) {  // without the anchor that was too much for the device
     transforms::fuseElementwiseIf(c.graph, [&](const ir::OpView& op, const ir::Placement& place) {
       return tableOf(place).supports(op);

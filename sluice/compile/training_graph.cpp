@@ -1,5 +1,6 @@
 #include "sluice/compile/training_graph.h"
 
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -254,12 +255,14 @@ void addUpdate(ir::Graph& graph,
   std::vector<optim::Gradient> gradients;
   std::size_t next = 0;
   for (const WeightReads& weight : made.weights) {
-    ir::Value gradient = made.gradients[next++];
-    for (std::size_t i = 1; i < weight.reads.size(); ++i) {
+    const std::span<const ir::Value> parts(made.gradients.data() + next, weight.reads.size());
+    next += parts.size();
+    ir::Value gradient = parts.back();
+    for (std::size_t i = parts.size() - 1; i-- > 0;) {  // the last read first, as in autodiff (R7)
       const ir::AnnotationScope scope(b);
-      b.place = graph.op(gradient.op).place;
+      b.place = graph.op(parts[i].op).place;
       b.place.pass = ir::Pass::Backward;
-      gradient = ops::add(b, gradient, made.gradients[next++]);
+      gradient = ops::add(b, gradient, parts[i]);
     }
     made.perMicroBatch.push_back({weight.variable, gradient});
     gradients.push_back(gather(b, made.perMicroBatch.back(), optimizer, made.gathering, options));

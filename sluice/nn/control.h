@@ -1,6 +1,6 @@
-// Loops, conditions and host functions inside a model. Shapes are static, so a loop is unrolled,
-// with one copy of its body per iteration, and a condition computes both branches. The rest
-// consists of ordinary ops.
+// Loops, conditions and host functions inside a model. A body is called while the model is traced.
+// Its ops become one loop or branch of the graph, which a device compiles once. Shapes are static,
+// and a loop has a fixed number of iterations.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,54 @@ namespace sluice::nn {
 /// A function from tensors to tensors that is called while the model is traced.
 using Body = std::function<std::vector<Tensor>(std::vector<Tensor>)>;
 
-/// The limit on a loop's iterations; each is a copy of all ops of the body.
+/// A loop that has to be unrolled has at most this many iterations; each is a copy of the body.
 inline constexpr std::int64_t kMaxLoopRuns = 10'000;
 
+struct LoopOptions {
+  /// Loops of fewer iterations are unrolled: few copies of a body compile quickly, and their ops
+  /// can be fused across iterations. Both forms have the same bits.
+  std::int64_t rollFrom = 16;
+  bool reverse = false;  ///< scan: the first iteration gets the last row
+};
+
 /// Applies the body `count` times, first to the inputs and then to its own results, and returns the
-/// last results. The results must have the number and types of the inputs. Throws InvalidArgument
-/// if they do not and for a negative count, and Unsupported for a count above kMaxLoopRuns.
-std::vector<Tensor> forLoop(std::int64_t count, const Body& body, std::vector<Tensor> inputs);
+/// last results. The results must have the number and types of the inputs. What else the body uses
+/// is the same in every iteration, and its tensors cannot be used after the loop.
+///
+/// A loop is unrolled, whatever its count, if an op of the body has an effect (a buffer is written,
+/// something is printed), draws random numbers (dropout in training), or if its ops are in several
+/// blocks. Throws InvalidArgument if results do not fit and for a negative count, and Unsupported
+/// for a loop that has to be unrolled and has more than kMaxLoopRuns iterations.
+std::vector<Tensor> forLoop(std::int64_t count,
+                            const Body& body,
+                            std::vector<Tensor> inputs,
+                            const LoopOptions& options = {});
+
+/// Carried values, and tensors with a row for each iteration.
+struct Scanned {
+  std::vector<Tensor> carried;
+  std::vector<Tensor> rows = {};
+};
+
+/// One iteration: takes the carried values and one row of each sequence, and returns the carried
+/// values of the next iteration and any number of rows.
+using ScanBody = std::function<Scanned(std::vector<Tensor> carried, std::vector<Tensor> rows)>;
+
+/// A loop over the rows of sequences, which are on their first axes. The results are the last
+/// carried values and the rows of all iterations, on a new first axis. A row that an iteration
+/// returns lies where the row that it got lies. Otherwise this is forLoop. Throws InvalidArgument
+/// if there is no sequence, if they have no rows or different numbers of them, and if results do
+/// not fit.
+Scanned scan(const ScanBody& body,
+             std::vector<Tensor> carried,
+             std::vector<Tensor> sequences,
+             const LoopOptions& options = {});
 
 /// The results of one of two bodies, chosen by a single bool that is known only when the model
-/// runs. Both bodies are computed. They must return equally many results of the same types and must
-/// not have effects such as writing a buffer. For inference models only. Throws InvalidArgument if
-/// any of this is violated.
+/// runs; only that body runs. Both must return equally many results of the same types and must not
+/// have effects such as writing a buffer. If a body draws random numbers or is in several blocks,
+/// both bodies are computed; this is refused in training models, because the gradient of what was
+/// not chosen may be NaN. Throws InvalidArgument if any of this is violated.
 std::vector<Tensor> cond(const Tensor& condition,
                          const Body& thenBody,
                          std::vector<Tensor> thenInputs,

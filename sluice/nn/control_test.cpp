@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/ir/verify.h"
+#include "sluice/nn/block.h"
 #include "sluice/nn/functional.h"
+#include "sluice/nn/helpers.h"
+#include "sluice/ops/control_ops.h"
 #include "sluice/transforms/autodiff.h"
 #include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"
@@ -64,10 +68,115 @@ TEST(ForLoop, RefusesBodiesThatChangeWhatTheyCarry) {
   EXPECT_THAT(messageOf([&] { loop([](Tensors in) { return Tensors{sum(in[0])}; }); }),
               HasSubstr("f64[2] and f64[]"));
   EXPECT_THAT(messageOf([&] { forLoop(-1, fibonacci, {x, x}); }), HasSubstr("negative"));
+}
+
+/// The number of loop ops in the graph of a model that loops.
+std::size_t loopsOf(std::int64_t count, const Body& body, LoopOptions options = {}) {
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Training);
+  const Tensor x = tracer.input("x", {DType::F64, Shape{2}});
+  const Tensors out = forLoop(count, body, {x}, options);
+  graph.addOutput("y", out[0].value());
+  ir::verify(graph);
+  return static_cast<std::size_t>(std::ranges::count_if(
+      graph.order(), [&](ir::OpId id) { return graph.op(id).is(ops::kLoop); }));
+}
+
+TEST(ForLoop, IsOneOpFromACertainCountOn) {
+  const auto halved = [](Tensors in) { return Tensors{in[0] * 0.5}; };
+  EXPECT_EQ(loopsOf(LoopOptions().rollFrom, halved), 1U);
+  EXPECT_EQ(loopsOf(LoopOptions().rollFrom - 1, halved), 0U);
+  EXPECT_EQ(loopsOf(2, halved, {.rollFrom = 2}), 1U);
+  EXPECT_EQ(loopsOf(100, halved, {.rollFrom = 101}), 0U);
+  EXPECT_EQ(loopsOf(1'000'000, halved), 1U);
+}
+
+TEST(ForLoop, IsUnrolledIfABodyCannotRunAgainAsItIs) {
+  EXPECT_EQ(loopsOf(20, [](Tensors in) { return Tensors{dropout(in[0], 0.5)}; }), 0U);
+  EXPECT_EQ(loopsOf(20,
+                    [](Tensors in) {
+                      const Tensor x = in[0] * 2.0;
+                      const Block second("second");
+                      return Tensors{x + 1.0};
+                    }),
+            0U);
+  EXPECT_EQ(loopsOf(20, [](Tensors in) { return Tensors{setAvailableMemory(in[0] * 2.0, 0.5)}; }),
+            0U);
   EXPECT_THAT(messageOf<Unsupported>([&] {
-                forLoop(kMaxLoopRuns + 1, fibonacci, {x, x});
+                loopsOf(kMaxLoopRuns + 1, [](Tensors in) { return Tensors{dropout(in[0], 0.5)}; });
               }),
-              HasSubstr("unrolled"));
+              HasSubstr("10001 iterations has to be unrolled"));
+}
+
+TEST(ForLoop, RunsMoreOftenThanItCouldBeUnrolled) {
+  ops::TensorMap none;
+  const HostTensor y = evaluated(
+      {row({0.5, 0})},
+      [](const Tensors& in) {
+        const Tensor one = scalar(1, DType::F64);
+        return forLoop(
+            2 * kMaxLoopRuns, [&](Tensors x) { return Tensors{x[0] + one}; }, in)[0];
+      },
+      none);
+  EXPECT_THAT(y.toDoubles(), ElementsAre(20000.5, 20000));
+}
+
+TEST(ForLoop, KeepsTheTensorsOfItsBody) {
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Inference);
+  const Tensor x = tracer.input("x", {DType::F64, Shape{2}});
+  Tensor inside;
+  forLoop(20,
+          [&](Tensors in) {
+            inside = in[0] * 2.0;
+            return Tensors{inside + 1.0};
+          },
+          {x});
+  EXPECT_THAT(messageOf([&] { sum(inside); }), HasSubstr("return it from the body"));
+}
+
+/// (total) and x -> total + x, which is also a row.
+Scanned runningSum(const Tensors& carried, const Tensors& rows) {
+  const Tensor total = carried[0] + rows[0];
+  return {{total}, {total}};
+}
+
+TEST(Scan, GivesEveryIterationARow) {
+  for (const std::int64_t rollFrom : {1, 10}) {
+    for (const bool reverse : {false, true}) {
+      Scanned out;
+      ops::TensorMap none;
+      const auto result = [&](bool rows) {
+        return evaluated(
+                   {row({1, 2, 4, 8}), row({100}).reshaped({})},
+                   [&](const Tensors& in) {
+                     out = scan(runningSum, {in[1]}, {in[0]}, {rollFrom, reverse});
+                     return rows ? out.rows[0] : out.carried[0];
+                   },
+                   none)
+            .toDoubles();
+      };
+      EXPECT_THAT(result(false), ElementsAre(115));
+      if (reverse) {
+        EXPECT_THAT(result(true), ElementsAre(115, 114, 112, 108));
+      } else {
+        EXPECT_THAT(result(true), ElementsAre(101, 103, 107, 115));
+      }
+    }
+  }
+}
+
+TEST(Scan, RefusesSequencesThatDoNotFit) {
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Inference);
+  const Tensor x = tracer.input("x", {DType::F64, Shape{3}});
+  const Tensor y = tracer.input("y", {DType::F64, Shape{4}});
+  const Tensor zero = scalar(0, DType::F64);
+  EXPECT_THAT(messageOf([&] { scan(runningSum, {zero}, {}); }), HasSubstr("needs a sequence"));
+  EXPECT_THAT(messageOf([&] { scan(runningSum, {zero}, {x, y}); }), HasSubstr("f64[4]"));
+  EXPECT_THAT(messageOf([&] { scan(runningSum, {zero}, {zero}); }), HasSubstr("at least one"));
+  const auto wider = [&](const Tensors&, const Tensors&) { return Scanned{{x}}; };
+  EXPECT_THAT(messageOf([&] { scan(wider, {zero}, {x}); }), HasSubstr("f64[] and f64[3]"));
 }
 
 Tensors doubled(Tensors in) {
@@ -120,12 +229,48 @@ TEST(Cond, RefusesWhatItCannotChoose) {
   EXPECT_THAT(messageOf([&] { cond(yes, effect, {x}, doubled, {x}); }), HasSubstr("effect"));
 }
 
-TEST(Cond, IsForInferenceOnly) {
-  ir::Graph graph;
-  Tracer tracer(graph, TraceMode::Training);
-  const Tensor x = tracer.input("x", {DType::F64, Shape{1}});
-  const Tensor yes = less(x, scalar(0, DType::F64));
-  EXPECT_THAT(messageOf([&] { cond(yes, doubled, {x}, doubled, {x}); }), HasSubstr("inference"));
+TEST(Cond, HasTheGradientOfTheBranchThatIsChosen) {
+  for (const double limit : {-1.0, 1.0}) {
+    ir::Graph graph;
+    Tracer tracer(graph, TraceMode::Training);
+    const Tensor x = tracer.input("x", {DType::F64, Shape{2}});
+    const Tensor yes = less(tracer.input("limit", {DType::F64, Shape{1}}), scalar(0, DType::F64));
+    const Tensor y = cond(yes, doubled, {x}, logarithm, {x})[0];
+    const std::vector<ir::Value> wrt = {x.value()};
+    graph.addOutput("d", transforms::differentiate(graph, sum(y).value(), wrt)[0]);
+    ops::TensorMap state;
+    const HostTensor d =
+        ops::evaluate(graph, {{"x", row({-2, 4})}, {"limit", row({limit})}}, state).at("d");
+    if (limit < 0) {
+      EXPECT_THAT(d.toDoubles(), ElementsAre(2, 2)) << "the other gradient would be NaN";
+    } else {
+      EXPECT_THAT(d.toDoubles(), ElementsAre(-0.5, 0.25));
+    }
+  }
+}
+
+TEST(Cond, IsOneBranchUnlessOpsCannotStandInABody) {
+  const auto traced = [](TraceMode mode, const Body& body) {
+    ir::Graph graph;
+    Tracer tracer(graph, mode);
+    const Tensor x = tracer.input("x", {DType::F64, Shape{2}});
+    const Tensor yes = less(sum(x), scalar(0, DType::F64));
+    graph.addOutput("y", cond(yes, body, {x}, doubled, {x})[0].value());
+    ir::verify(graph);
+    return std::ranges::any_of(graph.order(),
+                               [&](ir::OpId id) { return graph.op(id).is(ops::kBranch); });
+  };
+  EXPECT_TRUE(traced(TraceMode::Training, logarithm));
+  const auto blocks = [](Tensors in) {
+    const Tensor x = in[0] * 2.0;
+    const Block second("second");
+    return Tensors{x + 1.0};
+  };
+  EXPECT_FALSE(traced(TraceMode::Inference, blocks));
+  EXPECT_THAT(messageOf([&] { traced(TraceMode::Training, blocks); }), HasSubstr("blocks"));
+  const auto random = [](Tensors in) { return Tensors{dropout(in[0], 0.5)}; };
+  EXPECT_TRUE(traced(TraceMode::Inference, random)) << "nothing is dropped there";
+  EXPECT_THAT(messageOf([&] { traced(TraceMode::Training, random); }), HasSubstr("random"));
 }
 
 TEST(Cpu, RunsAFunctionOfTheHostOnTheValues) {

@@ -136,12 +136,13 @@ TEST(SerializedMatMul, AddsInFloat32WherePrecisionIsKept) {
 }
 
 TEST(SerializedMatMul, AddsGradientsInFloat32WherePrecisionIsKept) {
-  // The gradient by the operand that all products share is the sum of 2048, 1 and 1.
+  // The gradient by the operand that all products share is the sum of 2048, 1 and 1, the last use
+  // first.
   const HostTensor one = HostTensor::full({DType::F16, Shape{1, 1}}, 1);
   HostTensor column(DType::F16, Shape{3, 1});
-  column.set(0, 2048);
+  column.set(0, 1);
   column.set(1, 1);
-  column.set(2, 1);
+  column.set(2, 2048);
   const auto gradient = [&](Mode mode, bool keep) {
     ir::Graph graph;
     Tracer tracer(graph, TraceMode::Training);

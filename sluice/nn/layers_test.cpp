@@ -236,6 +236,47 @@ TEST(LstmCell, EqualsAPlainLoopOverTwoSteps) {
   EXPECT_THAT(result.toDoubles(), Pointwise(NearTo(1e-12), {h[0], h[1], c[0], c[1]}));
 }
 
+TEST(LstmCell, RunsASequenceWithTheBitsOfSingleSteps) {
+  constexpr std::int64_t kSteps = 5;
+  Module root;
+  LstmCell cell(root, "cell", 3, 2);
+  const HostTensor x = waves({DType::F32, Shape{kSteps, 2, 3}}, 1);
+  const auto outputs = [&](bool bySequence, const LoopOptions& options) {
+    return evaluated(
+        {x},
+        [&](const Tensors& in) {
+          LstmState state = cell.zeroState(2);
+          if (bySequence) {
+            const LstmSequence all = cell.sequence(in[0], state, options);
+            return concat({all.outputs, reshape(all.last.c, {1, 2, 2})}, 0);
+          }
+          Tensors steps;
+          for (std::int64_t t = 0; t < kSteps; ++t) {
+            const std::int64_t at = options.reverse ? kSteps - 1 - t : t;
+            state = cell(reshape(slice(in[0], 0, at, at + 1), {2, 3}), state);
+            steps.insert(options.reverse ? steps.begin() : steps.end(),
+                         reshape(state.h, {1, 2, 2}));
+          }
+          steps.push_back(reshape(state.c, {1, 2, 2}));
+          return concat(steps, 0);
+        },
+        root);
+  };
+  for (const bool reverse : {false, true}) {
+    const HostTensor expected = outputs(false, {.reverse = reverse});
+    EXPECT_TRUE(outputs(true, {.rollFrom = 1, .reverse = reverse}).sameBits(expected));
+    EXPECT_TRUE(outputs(true, {.rollFrom = 9, .reverse = reverse}).sameBits(expected));
+  }
+  EXPECT_THAT(
+      messageOf([&] {
+        evaluated(
+            {x.reshaped({10, 3})},
+            [&](const Tensors& in) { return cell.sequence(in[0], cell.zeroState(2)).outputs; },
+            root);
+      }),
+      HasSubstr("expected a sequence"));
+}
+
 TEST(Sequential, AppliesPoolingFlattenAndActivationsInOrder) {
   Module root;
   Sequential net(root, "net");

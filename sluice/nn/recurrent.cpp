@@ -57,6 +57,26 @@ LstmState LstmCell::operator()(const Tensor& x, const LstmState& state) {
   return {out * tanh(c), c};
 }
 
+LstmSequence LstmCell::sequence(const Tensor& x,
+                                const LstmState& state,
+                                const LoopOptions& options) {
+  if (x.shape().rank() != 3) {
+    raise<InvalidArgument>("{}: expected a sequence [steps, batch, {}], got {}",
+                           description(),
+                           weightIh.type().shape[1],
+                           x.type().str());
+  }
+  const Scanned all = scan(
+      [&](const std::vector<Tensor>& carried, const std::vector<Tensor>& rows) {
+        const LstmState next = (*this)(rows[0], {carried[0], carried[1]});
+        return Scanned{{next.h, next.c}, {next.h}};
+      },
+      {state.h, state.c},
+      {x},
+      options);
+  return {all.rows[0], {all.carried[0], all.carried[1]}};
+}
+
 LstmState LstmCell::zeroState(std::int64_t batch) const {
   const Tensor zeros = constant(HostTensor(weightIh.type().dtype, Shape{batch, hidden_}));
   return {zeros, zeros};

@@ -1,9 +1,10 @@
-// LstmCell: one time step of an LSTM, with PyTorch's parameters and gate order (input, forget,
-// cell, output). For a sequence, apply the cell in a loop while tracing.
+// LstmCell: an LSTM with PyTorch's parameters and gate order (input, forget, cell, output), for one
+// time step or for a sequence.
 #pragma once
 
 #include <cstdint>
 
+#include "sluice/nn/control.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/module.h"
 
@@ -14,6 +15,11 @@ namespace sluice::nn {
 struct LstmState {
   Tensor h;  ///< [batch, hidden]
   Tensor c;  ///< [batch, hidden]
+};
+
+struct LstmSequence {
+  Tensor outputs;  ///< h of every step, [steps, batch, hidden]
+  LstmState last;
 };
 
 struct LstmOptions {
@@ -32,6 +38,9 @@ class LstmCell : public Module {
 
   /// x is [batch, input].
   LstmState operator()(const Tensor& x, const LstmState& state);
+  /// Applies the cell to each step of x, [steps, batch, input]. From 16 steps on this is one loop,
+  /// whose body is compiled once.
+  LstmSequence sequence(const Tensor& x, const LstmState& state, const LoopOptions& options = {});
   /// Zeros for a batch of this size.
   LstmState zeroState(std::int64_t batch) const;
 

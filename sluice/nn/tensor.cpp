@@ -40,6 +40,11 @@ ir::GraphBuilder& Tensor::builder() const {
     raise<InvalidArgument>(
         "a tensor of another trace is used; tensors live only as long as theirs");
   }
+  if (!builder_->graph().contains(value_.op)) {
+    raise<InvalidArgument>(
+        "a tensor that the body of a loop or condition made is used outside it: return it from the "
+        "body");
+  }
   return *builder_;
 }
 

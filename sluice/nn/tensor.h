@@ -30,7 +30,7 @@ class Tensor {
   DType dtype() const { return type().dtype; }
   ir::Value value() const { return value_; }
   /// The builder of the current trace. Throws InvalidArgument unless the tensor belongs to that
-  /// trace.
+  /// trace, and if it was made in a body that has become a loop or branch.
   ir::GraphBuilder& builder() const;
 
  private:

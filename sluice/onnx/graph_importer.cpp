@@ -150,9 +150,13 @@ Scope::Tensor* GraphImporter::find(Scope& scope, const std::string& name) {
 }
 
 bool GraphImporter::isComputed(Value value) {
-  const auto order = graph_.order();
-  for (; classified_ < order.size(); ++classified_) {
-    const ir::Op& op = graph_.op(order[classified_]);
+  // Ids grow in the order of making; ops that became the body of a loop are gone.
+  for (; classified_ < graph_.numIds(); ++classified_) {
+    const ir::OpId id(classified_);
+    if (!graph_.contains(id)) {
+      continue;
+    }
+    const ir::Op& op = graph_.op(id);
     const bool computed = op.is(ir::kInput) || op.def->traits.random || op.def->traits.effect ||
                           std::ranges::any_of(op.inputs, [&](Value operand) {
                             return computed_.contains(operand.op.value);

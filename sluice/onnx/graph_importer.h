@@ -127,7 +127,7 @@ class GraphImporter {
   Scope main_;
   std::unordered_map<Value, HostTensor> known_;  // results of evaluate
   std::unordered_set<std::uint64_t> computed_;   // ops that depend on inputs or random numbers
-  std::size_t classified_ = 0;                   // ops of the order that were classified
+  std::size_t classified_ = 0;                   // ids below were classified
   std::unordered_map<const pb::TensorProto*, Value> initializers_;  // bodies are inlined repeatedly
   std::map<std::pair<const pb::TensorProto*, std::string>, Value> buffers_;  // also by alias
   std::unordered_set<std::string> statistics_;  // names that batch norms read as statistics

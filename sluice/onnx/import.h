@@ -35,6 +35,9 @@ struct ImportOptions {
   /// they have no gradient and are not exported as weights. Statistics that batch norms read need
   /// not be listed.
   std::vector<std::string> buffers = {};
+  /// Loops of fewer iterations, and those whose bodies must know the number of the iteration or
+  /// have an effect, are unrolled; others run one body. Both forms have the same bits.
+  std::int64_t rollFrom = 16;
   /// The number of replicas that the model will run with, if its ops depend on it; 0: not known.
   std::int64_t replicas = 0;
   /// Refuses opsets above 17, in which an op may have another meaning.

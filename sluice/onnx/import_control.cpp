@@ -1,6 +1,8 @@
-// Translations of control flow. Shapes are static, so a body is inlined once for every time it
-// runs; gradients, placement and all else then follow from ordinary ops. A condition that is known
-// decides here. One that is computed keeps both results, and `where` takes one of them.
+// Translations of control flow. A Loop with a known trip count becomes a loop op, and an If on a
+// computed condition a branch op, if their bodies can be cut out of the graph. Else a body is
+// inlined once for every time it runs, and a computed condition keeps both results, of which
+// `where` takes one. A condition that is known decides here.
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -72,15 +74,37 @@ Value select(Node& node, Value condition, Value yes, Value no) {
   return ops::where(node.b, condition, yes, no);
 }
 
+/// Whether both have the same types, and no sequence is among them.
+bool areTensorsAlike(Node& node, const Values& values, const Values& others) {
+  const ir::Graph& graph = node.b.graph();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (isSequence(graph, values[i]) || isSequence(graph, others[i]) ||
+        graph.type(values[i]) != graph.type(others[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Values ifElse(Node& node) {
   const Value condition = asCondition(node, node.input(0));
   if (node.canEvaluate(condition)) {
     return node.inlineBody(isTrue(node, condition) ? "then_branch" : "else_branch", {});
   }
+  const std::size_t first = node.b.graph().numOps();
   Values results = node.inlineBody("then_branch", {});
+  const std::size_t second = node.b.graph().numOps();
   const Values others = node.inlineBody("else_branch", {});
   if (results.size() != others.size()) {
     raise<InvalidArgument>("the branches have {} and {} results", results.size(), others.size());
+  }
+  if (areTensorsAlike(node, results, others)) {
+    if (const auto chosen = ops::cutBranches(node.b,
+                                             condition,
+                                             {first, second, results},
+                                             {second, node.b.graph().numOps(), others})) {
+      return *chosen;
+    }
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i] = select(node, condition, results[i], others[i]);
@@ -180,6 +204,31 @@ void requireGrowth(Node& node, const Loop& loop, std::size_t before) {
   }
 }
 
+/// The loop as one op, if its trip count is known and its condition stays true.
+std::optional<Values> rolledLoop(Node& node, const Loop& loop) {
+  const ir::Graph& graph = node.b.graph();
+  if (loop.limit < node.rollFrom() || loop.limit == std::numeric_limits<std::int64_t>::max() ||
+      !node.canEvaluate(loop.condition) || !isTrue(node, loop.condition) ||
+      std::ranges::any_of(loop.carried, [&](Value v) { return isSequence(graph, v); })) {
+    return std::nullopt;
+  }
+  const Value numbers = ops::iota(node.b, {DType::I64, Shape{loop.limit}});
+  const auto build = [&](std::span<const Value> carried,
+                         std::span<const Value> rows) -> std::optional<ops::Iteration> {
+    Values inputs = {rows[0], loop.condition};
+    inputs.insert(inputs.end(), carried.begin(), carried.end());
+    const Values results = node.inlineBody("body", inputs);
+    if (results.size() <= carried.size() ||
+        !staysTheSame(node, loop.condition, asCondition(node, results[0]))) {
+      return std::nullopt;
+    }
+    const auto split = results.begin() + 1 + static_cast<std::ptrdiff_t>(carried.size());
+    return ops::Iteration{.carried = {results.begin() + 1, split}, .rows = {split, results.end()}};
+  };
+  return rollLoop(
+      node, {.count = loop.limit, .carried = loop.carried, .scanned = {numbers}}, build);
+}
+
 Values loopTranslation(Node& node) {
   Loop loop;
   loop.limit = node.integerOf(0, std::numeric_limits<std::int64_t>::max());
@@ -190,6 +239,9 @@ Values loopTranslation(Node& node) {
   }
   for (std::size_t i = loop.carried.size(); i < node.numOutputs(); ++i) {
     loop.wantsRows = loop.wantsRows || node.wants(i);
+  }
+  if (std::optional<Values> results = rolledLoop(node, loop)) {
+    return std::move(*results);
   }
   std::int64_t run = 0;
   while (run < loop.limit && mayRun(node, loop)) {

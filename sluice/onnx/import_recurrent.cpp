@@ -1,6 +1,6 @@
-// Translations of LSTM, GRU and RNN. The inputs of all steps are projected by one product, then the
-// steps are unrolled: one product (two in a GRU that resets before it multiplies) and element-wise
-// ops each, which fuse; gradients come with the ops.
+// Translations of LSTM, GRU and RNN. The inputs of all steps are projected by one product. Then a
+// loop over the steps has one product (two in a GRU that resets before it multiplies) and
+// element-wise ops each time, which fuse; gradients come with the ops.
 //
 // A batch item that is shorter than the sequence keeps its state in the steps behind its end. The
 // reverse direction needs no more than that either: it starts behind the end, where the state still
@@ -16,6 +16,7 @@
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/logic_ops.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/ops/trace_control.h"
 
 namespace sluice::onnx {
 namespace {
@@ -64,7 +65,7 @@ RecurrentDims dimsOf(Node& node, std::int64_t gates) {
   d.steps = x[d.batchFirst ? 1 : 0];
   d.batch = x[d.batchFirst ? 0 : 1];
   const std::int64_t rows = gates * d.hidden;
-  requireRuns(node, d.steps);
+  requireRolledRuns(node, d.steps);
   if (d.steps < 1 || node.integer("hidden_size", d.hidden) != d.hidden) {
     raise<InvalidArgument>("X {} has no steps, or R {} is not for hidden_size {}",
                            x.str(),
@@ -137,8 +138,8 @@ Value initialState(Node& node,
   return row(b, d.batchFirst ? ops::transpose(b, given, {1, 0, 2}) : given, direction);
 }
 
-/// For each step which batch items are that long, bool [batch, 1]; empty when all are known to be.
-std::vector<Value> presenceOf(Node& node, const RecurrentDims& d) {
+/// Which batch items are that long, bool [steps, batch, 1]; no value if all are known to be.
+Value presenceOf(Node& node, const RecurrentDims& d) {
   if (!node.has(kLengths)) {
     return {};
   }
@@ -149,13 +150,8 @@ std::vector<Value> presenceOf(Node& node, const RecurrentDims& d) {
     }
   }
   ir::GraphBuilder& b = node.b;
-  const Value lengths = ops::reshape(b, node.input(kLengths), Shape{d.batch, 1});
-  std::vector<Value> present;
-  for (std::int64_t t = 0; t < d.steps; ++t) {
-    const Value step = b.scalar(b.dtype(lengths), static_cast<double>(t));
-    present.push_back(ops::greater(b, lengths, step));
-  }
-  return present;
+  const Value lengths = ops::reshape(b, node.input(kLengths), Shape{1, d.batch, 1});
+  return ops::greater(b, lengths, ops::iota(b, {b.dtype(lengths), Shape{d.steps, 1, 1}}));
 }
 
 /// What is added to all projected inputs: both biases, but for the part that a GRU with
@@ -174,53 +170,70 @@ Value inputBias(Node& node, const RecurrentDims& d, const RecurrentWeights& weig
   return ops::add(b, weights.xBias, hBias);
 }
 
-/// The projected inputs of all steps, [batch, gates * hidden] each.
-std::vector<Value> project(Node& node,
-                           const RecurrentDims& d,
-                           Value x,
-                           const RecurrentWeights& weights) {
+/// The projected inputs of all steps, [steps, batch, gates * hidden].
+Value project(Node& node, const RecurrentDims& d, Value x, const RecurrentWeights& weights) {
   ir::GraphBuilder& b = node.b;
   const Value all = ops::reshape(b, x, Shape{d.steps * d.batch, d.inputs});
   Value projected = ops::matmul(b, all, weights.x, {.transposeB = true});
   if (const Value bias = inputBias(node, d, weights); bias.valid()) {
     projected = ops::add(b, projected, bias);
   }
-  return ops::split(b, projected, 0, Ints(static_cast<std::size_t>(d.steps), d.batch));
+  return ops::reshape(b, projected, Shape{d.steps, d.batch, d.gates * d.hidden});
 }
 
 struct Sequence {
-  std::vector<Value> inputs;       ///< by step
-  std::span<const Value> present;  ///< by step, or empty
+  Value inputs;   ///< projected, by step
+  Value present;  ///< by step, or no value
   bool reverse = false;
 };
 
-struct Unrolled {
-  std::vector<Value> outputs;  ///< h by step
+struct SequenceRun {
+  Value outputs;  ///< h by step, [steps, batch, hidden]
   RecurrentState last;
 };
 
-Unrolled unroll(ir::GraphBuilder& b,
-                const RecurrentCell& cell,
-                RecurrentState state,
-                const Sequence& sequence) {
-  const std::size_t steps = sequence.inputs.size();
-  Unrolled result{.outputs = std::vector<Value>(steps)};
-  for (std::size_t i = 0; i < steps; ++i) {
-    const std::size_t t = sequence.reverse ? steps - 1 - i : i;
-    const RecurrentState next = cell(sequence.inputs[t], state);
-    if (sequence.present.empty()) {
-      state = next;
-      result.outputs[t] = next.h;
-      continue;
-    }
-    const Value present = sequence.present[t];
-    const Value zero = b.scalar(b.dtype(next.h), 0.0);
-    result.outputs[t] = ops::where(b, present, next.h, zero);
-    state.h = ops::where(b, present, next.h, state.h);
-    state.c = next.c.valid() ? ops::where(b, present, next.c, state.c) : Value();
+/// One step, which batch items that are not that long pass over.
+ops::Iteration step(ir::GraphBuilder& b,
+                    const RecurrentCell& cell,
+                    const RecurrentState& state,
+                    std::span<const Value> rows) {
+  RecurrentState next = cell(rows[0], state);
+  Value output = next.h;
+  if (rows.size() > 1) {
+    output = ops::where(b, rows[1], next.h, b.scalar(b.dtype(next.h), 0.0));
+    next.h = ops::where(b, rows[1], next.h, state.h);
+    next.c = next.c.valid() ? ops::where(b, rows[1], next.c, state.c) : Value();
   }
-  result.last = state;
-  return result;
+  ops::Iteration made{.carried = {next.h}, .rows = {output}};
+  if (next.c.valid()) {
+    made.carried.push_back(next.c);
+  }
+  return made;
+}
+
+SequenceRun runSequence(Node& node,
+                        const RecurrentCell& cell,
+                        const RecurrentState& state,
+                        const Sequence& sequence) {
+  ops::LoopRequest request{.count = node.b.shape(sequence.inputs)[0],
+                           .carried = {state.h},
+                           .scanned = {sequence.inputs},
+                           .reverse = sequence.reverse,
+                           .rollFrom = node.rollFrom()};
+  if (state.c.valid()) {
+    request.carried.push_back(state.c);
+  }
+  if (sequence.present.valid()) {
+    request.scanned.push_back(sequence.present);
+  }
+  const std::vector<Value> results =
+      ops::traceLoop(node.b, request, [&](std::span<const Value> carried, auto rows) {
+        const RecurrentState before{.h = carried[0],
+                                    .c = carried.size() > 1 ? carried[1] : Value()};
+        return step(node.b, cell, before, rows);
+      });
+  return {.outputs = results.back(),
+          .last = {.h = results[0], .c = state.c.valid() ? results[1] : Value()}};
 }
 
 Value joined(ir::GraphBuilder& b, const std::vector<Value>& parts, std::int64_t axis) {
@@ -233,7 +246,7 @@ std::vector<Value> recurrent(Node& node, const Kind& kind) {
   const auto activations =
       recurrentActivations(node, static_cast<std::size_t>(d.directions), kind.activations);
   const Value x = d.batchFirst ? ops::transpose(b, node.input(kX), {1, 0, 2}) : node.input(kX);
-  const std::vector<Value> present = presenceOf(node, d);
+  const Value present = presenceOf(node, d);
   std::array<std::vector<Value>, 3> parts;  // Y, Y_h and Y_c by direction
   for (std::int64_t i = 0; i < d.directions; ++i) {
     const RecurrentWeights weights = weightsOf(node, d, i, activations);
@@ -241,14 +254,13 @@ std::vector<Value> recurrent(Node& node, const Kind& kind) {
     if (kind.gates == 4) {
       state.c = initialState(node, d, kInitialC, i);
     }
-    const Unrolled run = unroll(b,
-                                kind.makeCell(node, d, weights),
-                                state,
-                                {.inputs = project(node, d, x, weights),
-                                 .present = present,
-                                 .reverse = d.reverse || i == 1});
-    parts[0].push_back(
-        ops::reshape(b, ops::concat(b, run.outputs, 0), Shape{d.steps, 1, d.batch, d.hidden}));
+    const SequenceRun run = runSequence(node,
+                                        kind.makeCell(node, d, weights),
+                                        state,
+                                        {.inputs = project(node, d, x, weights),
+                                         .present = present,
+                                         .reverse = d.reverse || i == 1});
+    parts[0].push_back(ops::reshape(b, run.outputs, Shape{d.steps, 1, d.batch, d.hidden}));
     parts[1].push_back(ops::reshape(b, run.last.h, Shape{1, d.batch, d.hidden}));
     if (run.last.c.valid()) {
       parts[2].push_back(ops::reshape(b, run.last.c, Shape{1, d.batch, d.hidden}));

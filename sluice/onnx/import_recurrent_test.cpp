@@ -249,7 +249,13 @@ std::string modelOf(const Setting& s, const ops::TensorMap& operands) {
 void expectEquations(const Setting& s) {
   const ops::TensorMap operands = operandsOf(s);
   const Expected expected = expectedOf(s, operands);
-  const ops::TensorMap found = evaluateOnnx(parseOnnx(modelOf(s, operands)), operands);
+  const ::onnx::ModelProto model = parseOnnx(modelOf(s, operands));
+  const ops::TensorMap found = evaluateOnnx(model, operands);
+  const ImportedModel rolled = importOnnx(model, {.rollFrom = 1});
+  ops::TensorMap none;
+  for (const auto& [name, tensor] : ops::evaluate(rolled.graph, operands, none)) {
+    EXPECT_TRUE(tensor.sameBits(found.at(name))) << s.op << " " << s.attrs << " " << name;
+  }
   const auto expectClose = [&](const char* name, const HostTensor& wanted) {
     ASSERT_EQ(found.at(name).type(), wanted.type()) << s.op << " " << s.attrs << " " << name;
     for (std::int64_t i = 0; i < wanted.shape().elements(); ++i) {
@@ -329,16 +335,23 @@ TEST(OnnxRnn, FollowsTheEquations) {
 }
 
 TEST(OnnxLstm, MultipliesOncePerStep) {
-  const ImportedModel imported = importOnnx(parseOnnx(R"(
+  const ::onnx::ModelProto model = parseOnnx(R"(
     main (float[100, 2, 3] x, float[1, 16, 3] w, float[1, 16, 4] r) => (float[1, 2, 4] h) {
       y, h = LSTM<hidden_size = 4>(x, w, r)
-    })"));
-  std::size_t products = 0;
-  for (const ir::OpId id : imported.graph.order()) {
-    products += imported.graph.op(id).def->name == "matmul" ? 1 : 0;
-  }
-  EXPECT_EQ(products, 101U);
-  EXPECT_LT(imported.graph.numOps(), 1500U);
+    })");
+  const auto products = [](const ir::Graph& graph) {
+    std::size_t count = 0;
+    for (const ir::OpId id : graph.order()) {
+      count += graph.op(id).def->name == "matmul" ? 1 : 0;
+    }
+    return count;
+  };
+  const ir::Graph unrolled = importOnnx(model, {.rollFrom = 101}).graph;
+  EXPECT_EQ(products(unrolled), 101U);
+  EXPECT_LT(unrolled.numOps(), 1500U);
+  const ir::Graph rolled = importOnnx(model).graph;
+  EXPECT_EQ(products(rolled), 1U);
+  EXPECT_LT(rolled.numOps(), 20U);
 }
 
 TEST(OnnxLstm, RefusesWhatDoesNotFit) {

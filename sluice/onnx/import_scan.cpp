@@ -1,4 +1,4 @@
-// Scan, by inlining its body for every slice.
+// Scan: a loop op, or its body inlined for every slice.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -79,7 +79,7 @@ TensorType sliceType(Node& node, Value x, std::int64_t axis) {
 }
 
 /// The common extent of the scanned inputs on their axes.
-std::int64_t requireRunsOf(Node& node, const Values& inputs, std::span<const std::int64_t> axes) {
+std::int64_t runsOf(Node& node, const Values& inputs, std::span<const std::int64_t> axes) {
   std::int64_t runs = -1;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Shape& shape = node.b.shape(inputs[i]);
@@ -89,7 +89,6 @@ std::int64_t requireRunsOf(Node& node, const Values& inputs, std::span<const std
     }
     runs = extent;
   }
-  requireRuns(node, runs);
   return runs;
 }
 
@@ -102,6 +101,58 @@ std::size_t numScanned(Node& node, std::size_t operands) {
   return static_cast<std::size_t>(count);
 }
 
+/// x with the axis moved to the front, or back from there.
+Value moveAxis(Node& node, Value x, std::int64_t axis, bool toFront) {
+  const std::int64_t rank = node.b.shape(x).rank();
+  axis = normalizeAxis(axis, rank);
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    order.push_back(i);
+  }
+  const std::int64_t from = toFront ? axis : 0;
+  order.erase(order.begin() + from);
+  order.insert(order.begin() + (toFront ? 0 : axis), from);
+  return axis == 0 ? x : ops::transpose(node.b, x, std::move(order));
+}
+
+/// The scan as a loop op, if it can be one.
+std::optional<Values> rolledScan(Node& node,
+                                 const Values& states,
+                                 const Values& inputs,
+                                 std::span<const std::int64_t> axes,
+                                 std::int64_t runs) {
+  if (runs < node.rollFrom()) {
+    return std::nullopt;
+  }
+  ops::LoopRequest request{.count = runs, .carried = states};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Value rows = moveAxis(node, inputs[i], axes[i], true);
+    const bool back = perTensor(node.integers("scan_input_directions"), i) != 0;
+    request.scanned.push_back(back ? ops::reverse(node.b, rows, {0}) : rows);
+  }
+  const auto build = [&](std::span<const Value> carried,
+                         std::span<const Value> rows) -> std::optional<ops::Iteration> {
+    Values operands(carried.begin(), carried.end());
+    operands.insert(operands.end(), rows.begin(), rows.end());
+    const Values results = node.inlineBody("body", operands);
+    if (results.size() < carried.size()) {
+      return std::nullopt;
+    }
+    const auto split = results.begin() + static_cast<std::ptrdiff_t>(carried.size());
+    return ops::Iteration{.carried = {results.begin(), split}, .rows = {split, results.end()}};
+  };
+  std::optional<Values> results = rollLoop(node, std::move(request), build);
+  for (std::size_t i = states.size(); results && i < results->size(); ++i) {
+    Value& rows = (*results)[i];
+    const std::size_t number = i - states.size();
+    if (perTensor(node.integers("scan_output_directions"), number) != 0) {
+      rows = ops::reverse(node.b, rows, {0});
+    }
+    rows = moveAxis(node, rows, perTensor(node.integers("scan_output_axes"), number), false);
+  }
+  return results;
+}
+
 /// Since version 9: no batch axis, any axes.
 Values scan9(Node& node) {
   const std::size_t states = node.numInputs() - numScanned(node, node.numInputs());
@@ -112,7 +163,11 @@ Values scan9(Node& node) {
   }
   std::vector<std::int64_t> axes = node.integers("scan_input_axes");
   axes.resize(inputs.size(), 0);
-  const std::int64_t runs = requireRunsOf(node, inputs, axes);
+  const std::int64_t runs = runsOf(node, inputs, axes);
+  if (std::optional<Values> results = rolledScan(node, scan.states, inputs, axes, runs)) {
+    return std::move(*results);
+  }
+  requireRuns(node, runs);
   Values zeros;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     scan.slices.push_back(unstack(node, inputs[i], axes[i]));
@@ -184,7 +239,8 @@ BatchedScan batchedScan(Node& node) {
       inputs.push_back(x);
     }
   }
-  all.runs = requireRunsOf(node, inputs, std::vector<std::int64_t>(inputs.size(), 1));
+  all.runs = runsOf(node, inputs, std::vector<std::int64_t>(inputs.size(), 1));
+  requireRuns(node, all.runs);
   if (all.runs == 0) {
     node.unsupported("a scan of version 8 over no slices");
   }

@@ -39,6 +39,8 @@ class Node {
   /// The number of replicas that the model will run with; 0: not known.
   virtual std::int64_t replicas() const = 0;
   virtual const ImportLimits& limits() const = 0;
+  /// Loops of fewer iterations are unrolled.
+  virtual std::int64_t rollFrom() const = 0;
 
   virtual std::size_t numInputs() const = 0;
   virtual std::size_t numOutputs() const = 0;

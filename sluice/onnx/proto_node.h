@@ -28,6 +28,7 @@ class ProtoNode final : public Node {
   bool forTraining() const override { return importer_.options().training; }
   std::int64_t replicas() const override { return importer_.options().replicas; }
   const ImportLimits& limits() const override { return importer_.options().limits; }
+  std::int64_t rollFrom() const override { return importer_.options().rollFrom; }
   void countSequence(std::size_t elements) override { importer_.countSequence(elements); }
   void countConstant(double elements, DType dtype) override;
   void countWork(double flops) override { importer_.countWork(flops); }

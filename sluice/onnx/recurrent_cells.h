@@ -1,4 +1,4 @@
-// One step of LSTM, GRU and RNN as ops. import_recurrent.cpp unrolls them over a sequence.
+// One step of LSTM, GRU and RNN as ops. import_recurrent.cpp runs them over a sequence.
 #pragma once
 
 #include <cstdint>

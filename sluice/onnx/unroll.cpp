@@ -18,6 +18,17 @@ void requireRuns(Node& node, std::int64_t runs) {
   }
 }
 
+void requireRolledRuns(Node& node, std::int64_t runs) {
+  const std::int64_t most = node.limits().rolledRuns;
+  if (runs > most) {
+    node.unsupported(
+        fmt::format("the body would run {} times, at most {} are allowed: raise "
+                    "ImportOptions::limits.rolledRuns",
+                    runs,
+                    most));
+  }
+}
+
 void requireAllRuns(Node& node, std::int64_t runs, std::size_t opsOfOne) {
   requireRuns(node, runs);
   const std::size_t most = node.limits().ops;

@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <unordered_map>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
-#include "sluice/ops/interpreter.h"
+#include "sluice/ops/body.h"
 
 namespace sluice::ops {
 namespace {
@@ -106,17 +104,15 @@ ir::Cost cost(const ir::OpView& op) {
 }
 
 void reference(const ir::KernelArgs& args) {
-  TensorMap feeds;
+  std::vector<HostTensor> operands;
   for (std::size_t i = 0; i < args.inputs.size(); ++i) {
-    HostTensor tensor(args.op.inputs[i]);
+    HostTensor& tensor = operands.emplace_back(args.op.inputs[i]);
     std::memcpy(tensor.bytes(), args.inputs[i], tensor.byteCount());
-    feeds.emplace(fmt::format("in{}", i), std::move(tensor));
   }
-  TensorMap none;
-  const TensorMap results = evaluate(args.op.attrs.subgraph("body"), feeds, none, args.run);
+  const std::vector<HostTensor> results =
+      evaluateBody(args.op.attrs.subgraph("body"), operands, args.run);
   for (std::size_t i = 0; i < args.outputs.size(); ++i) {
-    const HostTensor& result = results.at(fmt::format("out{}", i));
-    std::memcpy(args.outputs[i], result.bytes(), result.byteCount());
+    std::memcpy(args.outputs[i], results[i].bytes(), results[i].byteCount());
   }
 }
 
@@ -124,28 +120,7 @@ void reference(const ir::KernelArgs& args) {
 std::vector<ir::Value> decompose(ir::GraphBuilder& b,
                                  const ir::OpView& op,
                                  std::span<const ir::Value> operands) {
-  const ir::Graph& body = op.attrs.subgraph("body");
-  std::unordered_map<ir::Value, ir::Value> values;
-  const std::vector<ir::OpId> inputs = body.inputs();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    values.emplace(body.op(inputs[i]).out(), operands[i]);
-  }
-  for (const ir::OpId id : body.order()) {
-    const ir::Op& member = body.op(id);
-    if (member.is(ir::kInput)) {
-      continue;
-    }
-    std::vector<ir::Value> read;
-    for (const ir::Value v : member.inputs) {
-      read.push_back(values.at(v));
-    }
-    values.emplace(member.out(), b.add(*member.def, std::move(read), member.attrs));
-  }
-  std::vector<ir::Value> results;
-  for (const ir::Output& output : body.outputs()) {
-    results.push_back(values.at(output.value));
-  }
-  return results;
+  return inlineBody(b, op.attrs.subgraph("body"), operands);
 }
 
 }  // namespace

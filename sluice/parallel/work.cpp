@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "sluice/transforms/autodiff.h"
-#include "sluice/transforms/decompose.h"
+#include "sluice/transforms/bodies.h"
 #include "sluice/transforms/eliminate_dead.h"
 
 namespace sluice::parallel {
@@ -80,7 +80,7 @@ std::vector<std::int64_t> workOfOps(const ir::Graph& graph,
     copy.setPlacement(ops[i], place);
   }
   numberOutputs(copy, loss);
-  transforms::decompose(copy, [](const ir::Op&) { return false; });
+  transforms::decomposeComposites(copy);
   if (loss.valid()) {
     addGradients(copy, copy.outputs().back().value);
   }

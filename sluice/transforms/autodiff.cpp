@@ -1,137 +1,112 @@
 #include "sluice/transforms/autodiff.h"
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
 #include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/control_ops.h"
+#include "sluice/transforms/differentiator.h"
 
 namespace sluice::transforms {
-namespace {
 
 using ir::Op;
 using ir::OpId;
 using ir::Value;
 
-/// Walks the forward ops backwards, collecting for each value the gradients of its uses.
-class Differentiator {
- public:
-  Differentiator(ir::Graph& graph, std::span<const Value> wrt)
-      : graph_(graph), builder_(graph), forward_(graph.order().begin(), graph.order().end()) {
-    // A value needs a gradient if it is asked for or depends, through floats, on one that is.
-    needed_.insert(wrt.begin(), wrt.end());
-    for (const OpId id : forward_) {
-      const Op& op = graph.op(id);
-      if (!std::ranges::any_of(op.inputs, [&](Value v) { return needed_.contains(v); })) {
-        continue;
-      }
-      for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        if (isFloat(op.outputs[i].dtype)) {
-          needed_.insert(op.out(i));
-        }
-      }
+Differentiator::Differentiator(ir::Graph& graph, std::span<const Value> wrt)
+    : graph_(graph), builder_(graph), forward_(graph.order().begin(), graph.order().end()) {
+  needed_.insert(wrt.begin(), wrt.end());
+  for (const OpId id : forward_) {
+    const Op& op = graph.op(id);
+    if (std::ranges::none_of(op.inputs, [&](Value v) { return needed_.contains(v); })) {
+      continue;
     }
-  }
-
-  void run(Value loss, Value lossGrad) {
-    builder_.place = graph_.op(loss.op).place;
-    builder_.place.pass = ir::Pass::Backward;
-    if (!lossGrad.valid()) {
-      lossGrad = builder_.scalar(graph_.type(loss).dtype, 1.0);
-    }
-    contributions_[loss].push_back(lossGrad);
-    for (auto id = forward_.rbegin(); id != forward_.rend(); ++id) {
-      differentiateOp(*id);
-    }
-  }
-
-  /// The finished gradient of a value: its uses' contributions, added in op order.
-  Value total(Value value) {
-    const auto found = contributions_.find(value);
-    if (found == contributions_.end()) {
-      return {};
-    }
-    std::vector<Value>& parts = found->second;
-    if (parts.size() > 1) {
-      Value sum = parts.back();  // parts were found walking backwards
-      // The earliest use comes last on the way back: there the others' parts have arrived.
-      const ir::AnnotationScope scope(builder_);
-      builder_.place = graph_.op(sum.op).place;
-      builder_.place.pass = ir::Pass::Backward;
-      for (std::size_t i = parts.size() - 1; i-- > 0;) {
-        sum = ops::add(builder_, sum, parts[i]);
-      }
-      parts = {sum};
-    }
-    return parts.front();
-  }
-
-  Value zeros(Value like) { return builder_.constant(HostTensor(graph_.type(like))); }
-
- private:
-  void differentiateOp(OpId id) {
-    const Op& op = graph_.op(id);
-    std::vector<Value> outputs;
-    bool reached = false;
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      outputs.push_back(op.out(i));
-      reached = reached || contributions_.contains(op.out(i));
-    }
-    std::uint64_t needs = 0;
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-      if (needed_.contains(op.inputs[i])) {
-        needs |= std::uint64_t{1} << std::min<std::size_t>(i, 63);
-      }
-    }
-    if (!reached || needs == 0) {
-      return;
-    }
-    builder_.place = op.place;
-    builder_.place.pass = ir::Pass::Backward;
-    builder_.scope = "grad/" + op.name + "/";
-    std::vector<Value> outputGrads;
-    outputGrads.reserve(outputs.size());
-    for (const Value output : outputs) {
-      outputGrads.push_back(total(output));
-    }
-    if (op.def->grad == nullptr) {
-      raise<Unsupported>(
-          "{} has no gradient, but the loss depends on it through op '{}'; use detach() if no "
-          "gradient is meant to pass",
-          op.def->name,
-          op.name);
-    }
-    const std::vector<TensorType> types = graph_.inputTypes(op);
-    ir::GradContext context(builder_, view(op, types), op.inputs, outputs, outputGrads, needs);
-    const std::vector<Value> grads = op.def->grad(context);
-    SLUICE_CHECK(grads.size() == op.inputs.size(),
-                 "the gradient of {} returned {} values for {} inputs",
-                 op.def->name,
-                 grads.size(),
-                 op.inputs.size());
-    for (std::size_t i = grads.size(); i-- > 0;) {
-      if (grads[i].valid() && needed_.contains(op.inputs[i])) {
-        SLUICE_CHECK(graph_.type(grads[i]) == types[i],
-                     "the gradient of input {} of {} is {}, expected {}",
-                     i,
-                     op.def->name,
-                     graph_.type(grads[i]).str(),
-                     types[i].str());
-        contributions_[op.inputs[i]].push_back(grads[i]);
+      if (isFloat(op.outputs[i].dtype)) {
+        needed_.insert(op.out(i));
       }
     }
   }
+}
 
-  ir::Graph& graph_;
-  ir::GraphBuilder builder_;
-  std::vector<OpId> forward_;
-  std::unordered_set<Value> needed_;
-  std::unordered_map<Value, std::vector<Value>> contributions_;
-};
+void Differentiator::run() {
+  for (auto id = forward_.rbegin(); id != forward_.rend(); ++id) {
+    differentiateOp(*id);
+  }
+}
 
-}  // namespace
+Value Differentiator::gradientOf(Value value) const {
+  const auto found = sums_.find(value);
+  return found == sums_.end() ? Value() : found->second;
+}
+
+void Differentiator::contribute(Value value, Value gradient) {
+  const auto [sum, isFirst] = sums_.emplace(value, gradient);
+  if (!isFirst) {
+    sum->second = ops::add(builder_, sum->second, gradient);
+  }
+}
+
+void Differentiator::differentiateOp(OpId id) {
+  const Op& op = graph_.op(id);
+  std::vector<Value> outputGrads;
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+    outputGrads.push_back(gradientOf(op.out(i)));
+  }
+  if (std::ranges::none_of(outputGrads, &Value::valid) ||
+      std::ranges::none_of(op.inputs, [&](Value v) { return needs(v); })) {
+    return;
+  }
+  builder_.place = op.place;
+  builder_.place.pass = ir::Pass::Backward;
+  builder_.scope = "grad/" + op.name + "/";
+  if (op.is(ops::kLoop)) {
+    differentiateLoop(op, outputGrads);
+  } else if (op.is(ops::kBranch)) {
+    differentiateBranch(op, outputGrads);
+  } else {
+    differentiateByRule(op, outputGrads);
+  }
+}
+
+void Differentiator::differentiateByRule(const Op& op, std::span<const Value> outputGrads) {
+  if (op.def->grad == nullptr) {
+    raise<Unsupported>(
+        "{} has no gradient, but the loss depends on it through op '{}'; use detach() if no "
+        "gradient is meant to pass",
+        op.def->name,
+        op.name);
+  }
+  std::vector<Value> outputs;
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+    outputs.push_back(op.out(i));
+  }
+  std::uint64_t needed = 0;
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    if (needs(op.inputs[i])) {
+      needed |= std::uint64_t{1} << std::min<std::size_t>(i, 63);
+    }
+  }
+  const std::vector<TensorType> types = graph_.inputTypes(op);
+  ir::GradContext context(builder_, view(op, types), op.inputs, outputs, outputGrads, needed);
+  const std::vector<Value> grads = op.def->grad(context);
+  SLUICE_CHECK(grads.size() == op.inputs.size(),
+               "the gradient of {} returned {} values for {} inputs",
+               op.def->name,
+               grads.size(),
+               op.inputs.size());
+  for (std::size_t i = grads.size(); i-- > 0;) {
+    if (grads[i].valid() && needs(op.inputs[i])) {
+      SLUICE_CHECK(graph_.type(grads[i]) == types[i],
+                   "the gradient of input {} of {} is {}, expected {}",
+                   i,
+                   op.def->name,
+                   graph_.type(grads[i]).str(),
+                   types[i].str());
+      contribute(op.inputs[i], grads[i]);
+    }
+  }
+}
 
 std::vector<Value> differentiate(ir::Graph& graph,
                                  Value loss,
@@ -159,14 +134,18 @@ Gradients differentiateAlong(ir::Graph& graph,
     }
   }
   Differentiator differentiator(graph, wrt);
-  differentiator.run(loss, lossGrad);
+  ir::GraphBuilder& b = differentiator.builder();
+  b.place = graph.op(loss.op).place;
+  b.place.pass = ir::Pass::Backward;
+  differentiator.contribute(loss, lossGrad.valid() ? lossGrad : b.scalar(type.dtype, 1.0));
+  differentiator.run();
   Gradients grads;
   for (const Value v : wrt) {
-    const Value grad = differentiator.total(v);
-    grads.wrt.push_back(grad.valid() ? grad : differentiator.zeros(v));
+    const Value grad = differentiator.gradientOf(v);
+    grads.wrt.push_back(grad.valid() ? grad : b.constant(HostTensor(graph.type(v))));
   }
   for (const Value v : inner) {
-    grads.inner.push_back(differentiator.total(v));
+    grads.inner.push_back(differentiator.gradientOf(v));
   }
   return grads;
 }

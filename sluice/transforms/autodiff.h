@@ -11,9 +11,10 @@ namespace sluice::transforms {
 
 /// Returns the gradients of the scalar `loss` with respect to each value of `wrt`, in that order. A
 /// value that the loss does not depend on gets zeros. `lossGrad` is the gradient of the loss itself
-/// (ones if not given; loss scaling passes its factor). Contributions to one value are added in op
-/// order (rule R7). Throws InvalidArgument if the loss is not a float scalar, and Unsupported
-/// naming an op that has no gradient.
+/// (ones if not given; loss scaling passes its factor). The gradients of a value's uses
+/// are added in the order in which this pass makes them, the last use first (rule R7). Throws
+/// InvalidArgument if the loss is not a float scalar, and Unsupported naming an op that has no
+/// gradient.
 std::vector<ir::Value> differentiate(ir::Graph& graph,
                                      ir::Value loss,
                                      std::span<const ir::Value> wrt,

@@ -25,7 +25,7 @@ ir::Value valueOf(const ir::Graph& graph, std::size_t position) {
   return graph.op(graph.order()[position]).out();
 }
 
-TEST(Autodiff, SumsTheGradientsOfAWeightInOpOrder) {
+TEST(Autodiff, SumsTheGradientsOfAWeightFromItsLastUseOn) {
   ir::Graph graph = parseGraph(R"(graph "g" {
     var "w": f32[2] weight init constant(2)
     %0 = variable() {var="w"} : f32[2]
@@ -40,17 +40,18 @@ TEST(Autodiff, SumsTheGradientsOfAWeightInOpOrder) {
   const ir::Value w = valueOf(graph, 0);
   const std::vector<ir::Value> grads = differentiate(graph, valueOf(graph, 6), std::vector{w});
   verify(graph);
-  // The uses in op order: neg, exp, then both operands of mul; ((neg + exp) + mul0) + mul1.
+  // The uses on the way back: both operands of mul, exp, neg; ((mul1 + mul0) + exp) + neg.
   const ir::Op& last = graph.op(grads[0].op);
   ASSERT_TRUE(last.is(ops::kAdd));
   const ir::Op& second = graph.op(last.inputs[0].op);
   ASSERT_TRUE(second.is(ops::kAdd));
   const ir::Op& first = graph.op(second.inputs[0].op);
   ASSERT_TRUE(first.is(ops::kAdd));
-  EXPECT_TRUE(graph.op(first.inputs[0].op).is(ops::kNeg));
-  EXPECT_EQ(graph.op(first.inputs[1].op).name, "grad/exp/mul");
-  EXPECT_EQ(graph.op(second.inputs[1].op).name, "grad/mul/mul");
-  EXPECT_EQ(graph.op(last.inputs[1].op).name, "grad/mul/mul");
+  EXPECT_EQ(graph.op(first.inputs[0].op).name, "grad/mul/mul");
+  EXPECT_EQ(graph.op(first.inputs[1].op).name, "grad/mul/mul");
+  EXPECT_EQ(graph.op(second.inputs[1].op).name, "grad/exp/mul");
+  EXPECT_TRUE(graph.op(last.inputs[1].op).is(ops::kNeg));
+  EXPECT_EQ(first.name, "grad/mul/add") << "a sum is made as soon as its parts exist";
   graph.addOutput("grad", grads[0]);
   const double expected = -1.0 + std::exp(2.0) + 2.0 + 2.0;
   EXPECT_NEAR(runGraph(graph, 1).at("grad").at(0), expected, 1e-5);

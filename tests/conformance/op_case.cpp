@@ -7,7 +7,8 @@ namespace sluice::testing {
 
 std::vector<OpCase> allCases() {
   std::vector<OpCase> all;
-  for (const auto family : {elementwiseCases,
+  for (const auto family : {controlCases,
+                            elementwiseCases,
                             indexingCases,
                             linearCases,
                             mathCases,

@@ -99,8 +99,12 @@ using sluice::nn::dynamicSlice;
 using sluice::nn::dynamicUpdate;
 using sluice::nn::forLoop;
 using sluice::nn::identityLoss;
+using sluice::nn::LoopOptions;
+using sluice::nn::LstmSequence;
 using sluice::nn::MultiConv;
 using sluice::nn::nop;
+using sluice::nn::scan;
+using sluice::nn::Scanned;
 using sluice::nn::serializedMatMul;
 using sluice::nn::setAvailableMemory;
 

@@ -1,11 +1,14 @@
-// Control flow of ONNX models is unrolled: values worked out by hand, gradients against finite
-// differences, and what cannot be unrolled is refused by name.
+// Control flow of ONNX models: values worked out by hand, gradients against finite differences, the
+// same bits from a loop op and from its unrolled form, and what cannot be either is refused by
+// name.
 #include <algorithm>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/control_ops.h"
 #include "sluice/ops/logic_ops.h"
 #include "tests/onnx/text_model.h"
 #include "tests/support/message_of.h"
@@ -44,6 +47,8 @@ TEST(If, AKnownConditionLeavesOneBranch) {
 
 TEST(If, AComputedConditionTakesOneOfTwoResults) {
   const auto model = importText(kIf);
+  EXPECT_EQ(count(model, ops::kBranch), 1U);
+  EXPECT_EQ(count(model, ops::kNeg), 0U) << "it is in a body, which runs only if it is chosen";
   EXPECT_THAT(resultOf(model, {{"c", flag(true)}, {"x", doubles({1, -2})}}), ElementsAre(-1, 2));
   EXPECT_THAT(resultOf(model, {{"c", flag(false)}, {"x", doubles({1, -2})}}), ElementsAre(2, -4));
   expectGradients(model, {{"c", flag(true)}, {"x", doubles({1, -2})}}, "y");
@@ -163,16 +168,76 @@ TEST(Loop, RowsNeedAKnownNumberOfRuns) {
   EXPECT_EQ(none.at("y").at(0), 1.0);
 }
 
+/// Options under which every loop is unrolled.
+const onnx::ImportOptions kUnrolled{.rollFrom = std::numeric_limits<std::int64_t>::max()};
+
+std::size_t countOps(const onnx::ImportedModel& model, std::string_view op) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      model.graph.order(), [&](ir::OpId id) { return model.graph.op(id).def->name == op; }));
+}
+
+TEST(Loop, OfManyRunsIsOneOpWithTheBitsOfItsUnrolledForm) {
+  // The number of the run, two carried values that start as constants, a value from outside, rows.
+  const std::string text = R"(g (double[3] x) => (double[3] y, double s, double[N, 3] r) {
+    m = Constant <value = int64 {20}> ()
+    one = Constant <value = double {1}> ()
+    y, s, r = Loop (m, _, x, one) <body = b (int64 i, bool c, double[3] v, double t)
+        => (bool c, double[3] w, double u, double[3] q) {
+      n = CastLike(i, t)
+      a = Add(v, n)
+      w = Sin(a)
+      u = Add(t, n)
+      q = Mul(w, x)
+    }>
+  })";
+  const auto rolled = importText(text);
+  const auto unrolled = importText(text, kUnrolled);
+  EXPECT_EQ(countOps(rolled, "loop"), 1U);
+  EXPECT_EQ(countOps(unrolled, "loop"), 0U);
+  const ops::TensorMap inputs = {{"x", HostTensor::of<double>({3}, {0.5, -1, 2})}};
+  const auto expected = evaluateModel(unrolled, inputs);
+  const auto found = evaluateModel(rolled, inputs);
+  for (const char* name : {"y", "s", "r"}) {
+    EXPECT_TRUE(found.at(name).sameBits(expected.at(name))) << name;
+  }
+  EXPECT_EQ(found.at("s").at(0), 191);  // 1 + 0 + 1 + ... + 19
+  expectGradients(rolled, inputs, "y");
+}
+
+TEST(Loop, ThatMustKnowItsRunIsUnrolled) {
+  const auto model = importText(R"(g (double[20] x) => (double y) {
+    m = Constant <value = int64 {20}> ()
+    zero = Constant <value = double {0}> ()
+    y = Loop (m, _, zero) <body = b (int64 i, bool c, double v) => (bool c, double w) {
+      axes = Constant <value_ints: ints = [0]> ()
+      ones = Constant <value_ints: ints = [1]> ()
+      e = Unsqueeze(i, axes)
+      more = Add(e, ones)
+      part = Slice(x, e, more)
+      p = ReduceSum<keepdims = 0>(part)
+      w = Add(v, p)
+    }>
+  })");
+  EXPECT_EQ(countOps(model, "loop"), 0U);
+}
+
 TEST(Loop, RefusesToUnrollTooMuch) {
-  const auto import = [](const std::string& count, const std::string& condition) {
+  const auto import = [](const std::string& count,
+                         const std::string& condition,
+                         const onnx::ImportOptions& options = {}) {
     importText("g (bool go, double x) => (double y) { m = Constant <value = int64 {" + count +
-               "}> () y = Loop (m, " + condition +
-               R"(, x) <body = b (int64 i, bool c, double v) => (bool d, double w) {
-                 w = Identity(v)
-                 d = Identity(c)
-               }> })");
+                   "}> () y = Loop (m, " + condition +
+                   R"(, x) <body = b (int64 i, bool c, double v) => (bool d, double w) {
+                     w = Identity(v)
+                     d = Identity(c)
+                   }> })",
+               options);
   };
-  EXPECT_THAT(messageOf<Unsupported>([&] { import("10001", "_"); }), HasSubstr("at most 10000"));
+  EXPECT_THAT(messageOf<Unsupported>([&] { import("10001", "_", kUnrolled); }),
+              HasSubstr("at most 10000"));
+  import("10001", "_");
+  EXPECT_THAT(messageOf<Unsupported>([&] { import("1000001", "_"); }),
+              HasSubstr("at most 1000000"));
   EXPECT_THAT(messageOf<Unsupported>([&] { import("9223372036854775807", "go"); }),
               HasSubstr("no known trip count"));
 }
@@ -185,7 +250,8 @@ TEST(Loop, RefusesManyBodiesInAllAfterTheFirst) {
                     w = Loop (m, _, v) <body = bb (int64 ii, bool cc, double vv)
                       => (bool cc, double vv) { }>
                   }>
-                })");
+                })",
+                           kUnrolled);
               }),
               AllOf(HasSubstr("would run 9000 times"), HasSubstr("ImportOptions::limits.ops")));
 }
@@ -260,8 +326,13 @@ const std::string kRecurrent = R"(g (double[2] h, double[2] w, double[3, 2] x)
   }> (h, x)
 })";
 
-TEST(Scan, IsARecurrence) {
-  const auto model = importText(kRecurrent);
+/// The ways to import a loop: rolled whenever it can be, and as it is by default.
+class BothForms : public ::testing::TestWithParam<std::int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Loops, BothForms, ::testing::Values(1, onnx::ImportOptions().rollFrom));
+
+TEST_P(BothForms, OfAScanAreARecurrence) {
+  const auto model = importText(kRecurrent, {.rollFrom = GetParam()});
+  EXPECT_EQ(countOps(model, "loop"), GetParam() == 1 ? 1U : 0U);
   const ops::TensorMap inputs = {
       {"h", doubles({0.5, -0.25})},
       {"w", doubles({0.75, 1.5})},
@@ -282,7 +353,7 @@ TEST(Scan, IsARecurrence) {
   expectGradients(model, inputs, "r");
 }
 
-TEST(Scan, GoesAlongAnyAxisInBothDirections) {
+TEST_P(BothForms, OfAScanGoAlongAnyAxisInBothDirections) {
   // Running sums of the columns from the last to the first; rows are put in front as columns.
   const auto model =
       importText(R"(g (double[2] s, double[2, 3] x) => (double[2] y, double[2, 3] r) {
@@ -292,7 +363,8 @@ TEST(Scan, GoesAlongAnyAxisInBothDirections) {
       t = Add(a, v)
       row = Identity(t)
     }> (s, x)
-  })");
+  })",
+                 {.rollFrom = GetParam()});
   const auto results =
       evaluateModel(model,
                     {{"s", doubles({0, 100})},
@@ -350,8 +422,8 @@ TEST(Scan, RefusesOperandsThatDoNotFit) {
   EXPECT_THAT(messageOf([&] { import("double[3, 2] x, double[3, 2] z", "4"); }),
               HasSubstr("num_scan_inputs is 4"));
   EXPECT_THAT(
-      messageOf<Unsupported>([&] { import("double[20000, 2] x, double[20000, 2] z", "2"); }),
-      HasSubstr("20000 times"));
+      messageOf<Unsupported>([&] { import("double[2000000, 2] x, double[2000000, 2] z", "2"); }),
+      HasSubstr("2000000 times"));
   const auto lengths = [](const std::string& batch, std::int64_t length) {
     importText("g (int64[2] n, double[" + batch + ", 1] s, double[2, 3, 1] x)" + kBatched,
                {.constants = {{"n", HostTensor::of<std::int64_t>(Shape{2}, {3, length})}}},

@@ -2,6 +2,7 @@
 // The files are made here: sound models with bytes changed or cut off by a printed seed, and models
 // that ask for too much.
 #include <filesystem>
+#include <limits>
 #include <random>
 
 #include <fmt/format.h>
@@ -228,9 +229,12 @@ std::string loopOf(const std::string& runs, bool sequence) {
   return model.SerializeAsString();
 }
 
-std::string refusalOf(const std::string& bytes, const ImportLimits& limits = {}) {
+/// By default loops are unrolled, whatever their length.
+std::string refusalOf(const std::string& bytes,
+                      const ImportLimits& limits = {},
+                      std::int64_t rollFrom = std::numeric_limits<std::int64_t>::max()) {
   try {
-    importModelBytes(std::as_bytes(std::span(bytes)), {.limits = limits});
+    importModelBytes(std::as_bytes(std::span(bytes)), {.rollFrom = rollFrom, .limits = limits});
   } catch (const Unsupported& error) {
     return error.what();
   }
@@ -254,6 +258,10 @@ TEST(HostileModels, ThatAskForTooMuchAreRefusedBeforeTheWork) {
   EXPECT_THAT(refusalOf(loopOf("100", false), {.bodies = 50}), HasSubstr("limits.bodies"));
   EXPECT_THAT(refusalOf(loopOf("100", false), {.ops = 150}), HasSubstr("limits.ops"));
   EXPECT_EQ(refusalOf(loopOf("20000", false), {.runs = 20000}), "imported");
+  EXPECT_EQ(refusalOf(loopOf("20000", false), {}, 16), "imported");
+  EXPECT_THAT(refusalOf(loopOf("4000000000000", false), {}, 16),
+              AllOf(HasSubstr("would run 4000000000000 times, at most 1000000"),
+                    HasSubstr("ImportOptions::limits.rolledRuns")));
 }
 
 TEST(HostileModels, ThatUnrollLongExtentsAreRefused) {

@@ -20,6 +20,14 @@ bool supportsBatchNorm(const ir::OpView& op);
 device::Choice chooseBatchNorm(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<Kernel> makeBatchNorm(const ir::OpView& op, const device::Choice& choice);
 
+// control.cpp: loop and branch
+bool supportsLoop(const ir::OpView& op);
+device::Choice chooseLoop(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<Kernel> makeLoop(const ir::OpView& op, const device::Choice& choice);
+bool supportsBranch(const ir::OpView& op);
+device::Choice chooseBranch(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<Kernel> makeBranch(const ir::OpView& op, const device::Choice& choice);
+
 // conv.cpp: conv and conv_grad_input
 bool supportsConv(const ir::OpView& op);
 device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning);
