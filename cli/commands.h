@@ -12,6 +12,9 @@ namespace sluice::cli {
 /// What a command does after its options were parsed; the program's exit code.
 using Action = std::function<int()>;
 
+/// The whole program; returns its exit code.
+int runSluice(int argc, char** argv);
+
 void addBenchData(CLI::App& app, Action& action);
 void addConvert(CLI::App& app, Action& action);
 void addVersion(CLI::App& app, Action& action);

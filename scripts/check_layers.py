@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["sluice", "cli", "examples", "bench", "tests"]
+FOLDERS = ["sluice", "cli", "python", "examples", "bench", "tests"]
 
 LAYER = {
     "base": 0, "custom": 0, "tensor": 0,

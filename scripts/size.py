@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["sluice", "cli", "examples", "bench", "tests", "fuzz"]
+FOLDERS = ["sluice", "cli", "python", "examples", "bench", "tests", "fuzz"]
 LIMIT = 800
 
 # path: why it may be longer

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "sluice/api/progress_line.h"
+#include "sluice/base/console.h"
 #include "sluice/base/log.h"
 
 namespace sluice {
@@ -18,7 +19,16 @@ namespace {
 constexpr std::array<std::int64_t, kCompilePhases> kBegins = {0, 2, 25, 27, 60, 65};
 constexpr std::string_view kClearLine = "\r\033[K";
 
-void writeToStderr(std::string_view text) {
+bool redraws() {
+  const Console taken = console();
+  return taken.write ? taken.redraws : isatty(STDERR_FILENO) != 0;
+}
+
+void writeToConsole(std::string_view text) {
+  if (const Console taken = console(); taken.write) {
+    taken.write(text);
+    return;
+  }
   std::fflush(stdout);  // what was printed before stays before
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
@@ -45,7 +55,7 @@ CompileProgress::Style CompileProgress::styleFor(std::optional<bool> shown, bool
 }
 
 CompileProgress::CompileProgress(std::optional<bool> shown)
-    : CompileProgress(styleFor(shown, isatty(STDERR_FILENO) != 0), writeToStderr) {
+    : CompileProgress(styleFor(shown, redraws()), writeToConsole) {
   limitTo([] { return terminalWidth(STDERR_FILENO); });
 }
 
@@ -73,6 +83,9 @@ void CompileProgress::endPhase() {
 
 void CompileProgress::begin(CompilePhase phase) {
   endPhase();
+  if (const Console taken = console(); taken.betweenPhases) {
+    taken.betweenPhases();
+  }
   phase_ = phase;
   phaseStart_ = now_();
   if (style_ == Style::Redraw) {

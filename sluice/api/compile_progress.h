@@ -25,8 +25,8 @@ class CompileProgress {
   using Clock = std::chrono::steady_clock;
   using Sink = std::function<void(std::string_view)>;
 
-  /// Writes to stderr, and redraws the line if stderr is a terminal. If `shown` is not set, it
-  /// writes only to a terminal.
+  /// Writes to the console (console.h), and redraws the line if that can. If `shown` is not set, it
+  /// writes only to a console that can.
   explicit CompileProgress(std::optional<bool> shown);
   static Style styleFor(std::optional<bool> shown, bool terminal);
   CompileProgress(Style style, Sink sink, std::function<Clock::time_point()> now = Clock::now);

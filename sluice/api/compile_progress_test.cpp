@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/base/cancelled.h"
+#include "sluice/base/console.h"
+
 namespace sluice {
 namespace {
 
@@ -92,6 +95,25 @@ TEST(CompileProgress, IsSilentWhenItIsNotWanted) {
     runAll(bench, progress);
   }
   EXPECT_EQ(bench.output, "");
+}
+
+TEST(CompileProgress, WritesToTheConsoleThatWasSetAndStopsIfItSaysSo) {
+  std::string text;
+  bool stop = false;
+  setConsole({.write = [&](std::string_view part) { text += part; },
+              .redraws = true,
+              .betweenPhases =
+                  [&] {
+                    if (stop) {
+                      throw Cancelled("enough");
+                    }
+                  }});
+  CompileProgress progress(std::nullopt);
+  progress.begin(CompilePhase::Trace);
+  EXPECT_NE(text.find("Graph compilation: 0/100"), std::string::npos) << text;
+  stop = true;
+  EXPECT_THROW(progress.begin(CompilePhase::Passes), Cancelled);
+  setConsole({});
 }
 
 }  // namespace

@@ -2,21 +2,25 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include <fmt/chrono.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "sluice/base/console.h"
 #include "sluice/base/error.h"
 
 namespace sluice::log {
 namespace {
 
 constexpr Level kDefaultLevel = Level::Info;
+constexpr const char* kDestination = "SLUICE_LOG_DEST";
 
 std::shared_ptr<spdlog::logger> makeSink(const std::string& where) {
   if (where == "stderr") {
@@ -45,7 +49,7 @@ struct Settings {
   std::shared_ptr<spdlog::logger> sink;
 
   Settings() {
-    const char* destination = std::getenv("SLUICE_LOG_DEST");
+    const char* destination = std::getenv(kDestination);
     sink = makeSink(destination != nullptr && *destination != '\0' ? destination : "stderr");
     sink->set_pattern("[%T.%e] [sluice] %v");
     sink->set_level(spdlog::level::trace);
@@ -146,9 +150,18 @@ void write(std::string_view module, Level level, std::string_view message) {
     return;
   }
   static constexpr const char* kLabels[] = {"trace", "debug", "info", "warning", "error"};
+  const char* const label = kLabels[static_cast<int>(level)];
+  if (const Console taken = console(); taken.write && std::getenv(kDestination) == nullptr) {
+    taken.write(fmt::format("[{:%H:%M:%S}] [sluice] {} {}: {}\n",
+                            fmt::localtime(std::time(nullptr)),
+                            label,
+                            module,
+                            message));
+    return;
+  }
   configured().sink->log(level >= Level::Warn ? spdlog::level::warn : spdlog::level::info,
                          "{} {}: {}",
-                         kLabels[static_cast<int>(level)],
+                         label,
                          module,
                          message);
 }

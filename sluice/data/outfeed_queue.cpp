@@ -155,18 +155,30 @@ std::map<std::string, HostTensor> OutfeedQueue::dequeueNamed() {
   return named;
 }
 
+bool OutfeedQueue::hasArrived(std::int64_t iterations) const {
+  return (mode_ == OutfeedMode::All ? complete() : arrived_) >= iterations;
+}
+
 bool OutfeedQueue::await(std::int64_t iterations) {
   std::unique_lock lock(mutex_);
-  const auto enough = [&] {
-    return (mode_ == OutfeedMode::All ? complete() : arrived_) >= iterations;
-  };
-  changed_.wait(lock, [&] { return closed_ || enough(); });
-  return enough();
+  changed_.wait(lock, [&] { return closed_ || hasArrived(iterations); });
+  return hasArrived(iterations);
+}
+
+bool OutfeedQueue::awaitFor(std::chrono::milliseconds atMost, std::int64_t iterations) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, atMost, [&] { return closed_ || hasArrived(iterations); });
+  return hasArrived(iterations);
 }
 
 std::int64_t OutfeedQueue::size() const {
   const std::scoped_lock lock(mutex_);
   return complete();
+}
+
+bool OutfeedQueue::isClosed() const {
+  const std::scoped_lock lock(mutex_);
+  return closed_;
 }
 
 void OutfeedQueue::close() {

@@ -3,6 +3,7 @@
 // afterwards. Nothing is lost: a queue with a capacity makes the model wait when it is full.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -54,8 +55,12 @@ class OutfeedQueue {
   /// Waits until this many iterations can be dequeued; in mode Last, until this many have arrived
   /// since the last dequeue. Returns false if the queue is closed first.
   bool await(std::int64_t iterations = 1);
+  /// The same, but waits no longer than this.
+  bool awaitFor(std::chrono::milliseconds atMost, std::int64_t iterations = 1);
   /// The number of complete iterations that can be dequeued now.
   std::int64_t size() const;
+  /// Whether close() was called.
+  bool isClosed() const;
 
   /// Declares that no more results will come. Threads in await return, and what is in the queue can
   /// still be dequeued. A later put throws. Any thread may call it.
@@ -68,6 +73,7 @@ class OutfeedQueue {
     std::size_t missing = 0;          // values of tensors and replicas that have not arrived
   };
   void requireDefined() const;
+  bool hasArrived(std::int64_t iterations) const;
   std::int64_t complete() const;
   Slot& slotFor(std::int64_t iteration);
   bool full(std::int64_t iteration) const;

@@ -182,6 +182,23 @@ TEST(OutfeedQueue, LosesNothingUnderBackPressure) {
   }
 }
 
+TEST(OutfeedQueue, IsAwaitedForALimitedTime) {
+  constexpr std::chrono::milliseconds kShort{1};
+  constexpr std::chrono::hours kLong{1};  // the test would not end if it were waited for
+  for (const OutfeedMode mode : {OutfeedMode::All, OutfeedMode::Last}) {
+    OutfeedQueue queue(mode);
+    queue.define({{DType::F32, {}}});
+    EXPECT_FALSE(queue.awaitFor(kShort));
+    putAll(queue, 0, {1});
+    EXPECT_TRUE(queue.awaitFor(kLong));
+    EXPECT_FALSE(queue.awaitFor(kShort, 2));
+    EXPECT_FALSE(queue.isClosed());
+    queue.close();
+    EXPECT_TRUE(queue.isClosed());
+    EXPECT_FALSE(queue.awaitFor(kLong, 2));
+  }
+}
+
 TEST(OutfeedQueue, IsNotFullForWhatAnOpenIterationNeeds) {
   OutfeedQueue queue(OutfeedMode::All, 1);
   queue.define({{DType::F32, {}}, {DType::F32, {}}});

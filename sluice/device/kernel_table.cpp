@@ -97,10 +97,14 @@ KernelTable::KernelTable(std::string deviceKind, std::vector<KernelEntry> entrie
   std::ranges::stable_sort(entries_, {}, &KernelEntry::op);
 }
 
+std::span<const KernelEntry> KernelTable::entriesOf(std::string_view op) const {
+  const auto first = std::ranges::lower_bound(entries_, op, {}, &KernelEntry::op);
+  return {first, std::ranges::upper_bound(first, entries_.end(), op, {}, &KernelEntry::op)};
+}
+
 const KernelEntry* KernelTable::find(const ir::OpView& op) const {
   for (const std::string_view name : {op.def.name, kAnyOp}) {
-    for (const KernelEntry& entry :
-         std::ranges::equal_range(entries_, name, {}, &KernelEntry::op)) {
+    for (const KernelEntry& entry : entriesOf(name)) {
       if (entry.supports == nullptr || entry.supports(op)) {
         return &entry;
       }
@@ -134,7 +138,7 @@ Choice KernelTable::choose(const ir::OpView& op) const {
 
 std::vector<std::string_view> KernelTable::implementations(std::string_view op) const {
   std::vector<std::string_view> names;
-  for (const KernelEntry& entry : std::ranges::equal_range(entries_, op, {}, &KernelEntry::op)) {
+  for (const KernelEntry& entry : entriesOf(op)) {
     names.push_back(entry.implementation);
   }
   return names;

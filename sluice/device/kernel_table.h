@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +77,8 @@ class KernelTable {
   std::vector<std::string_view> implementations(std::string_view op) const;
 
  private:
+  /// The entries of an op.
+  std::span<const KernelEntry> entriesOf(std::string_view op) const;
   const KernelEntry* find(const ir::OpView& op) const;
 
   std::string deviceKind_;

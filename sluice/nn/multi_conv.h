@@ -71,8 +71,8 @@ class [[nodiscard]] MultiConv {
 
   MultiConvPlanType planType() const { return planType_; }
 
- private:
-  /// Keeps the group open during its lifetime.
+  /// Keeps a group open during its lifetime, for front ends whose body is not a function. Call
+  /// finish() before it ends, unless the body failed.
   class Scope {
    public:
     Scope();
@@ -83,8 +83,10 @@ class [[nodiscard]] MultiConv {
    private:
     Tracer& tracer_;
   };
+  /// Checks the open group and applies the options to it.
   void finish() const;
 
+ private:
   std::vector<double> proportions_;
   std::vector<DType> partials_;
   std::vector<bool> dithering_;

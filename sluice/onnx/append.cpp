@@ -34,6 +34,15 @@ std::optional<HostTensor> valueOf(const ir::Graph& graph, ir::Value value) {
   return std::nullopt;
 }
 
+/// The exporter leaves out inputs that nobody reads, but those of a body count by position.
+void restoreInputs(pb::GraphProto& proto, const ir::Graph& body) {
+  proto.clear_input();
+  for (const ir::OpId id : body.inputs()) {
+    const ir::Op& input = body.op(id);
+    setType(*proto.add_input(), input.name, input.outputs[0]);
+  }
+}
+
 /// The body as the exporter writes it, with the opsets that it needs.
 void addBody(pb::ModelProto& model, std::string_view attr, const ir::Graph& body) {
   if (!body.variables().empty()) {
@@ -47,6 +56,7 @@ void addBody(pb::ModelProto& model, std::string_view attr, const ir::Graph& body
   proto.set_name(std::string(attr));
   proto.set_type(pb::AttributeProto::GRAPH);
   *proto.mutable_g() = exported->graph();
+  restoreInputs(*proto.mutable_g(), body);
   for (const pb::OperatorSetIdProto& opset : exported->opset_import()) {
     const bool known = std::ranges::any_of(
         model.opset_import(), [&](const auto& other) { return other.domain() == opset.domain(); });
@@ -60,7 +70,7 @@ void addBody(pb::ModelProto& model, std::string_view attr, const ir::Graph& body
 pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
   pb::ModelProto model;
   model.set_ir_version(8);
-  model.add_opset_import()->set_version(kNewestOpset);
+  model.add_opset_import()->set_version(call.opset);
   if (!call.domain.empty()) {
     pb::OperatorSetIdProto& opset = *model.add_opset_import();
     opset.set_domain(std::string(call.domain));
@@ -96,7 +106,7 @@ pb::ModelProto modelOf(const ir::Graph& graph, const NodeCall& call) {
 /// Imports, binding operands whose values are known as long as a translation needs them.
 ImportedModel import(const ir::Graph& graph, const NodeCall& call) {
   const std::string bytes = modelOf(graph, call).SerializeAsString();
-  ImportOptions options;
+  ImportOptions options{.training = call.training};
   for (const auto& [i, value] : call.constants) {
     options.constants.insert_or_assign(inputName(i), value);
   }
@@ -125,6 +135,8 @@ ImportedModel import(const ir::Graph& graph, const NodeCall& call) {
 
 std::vector<ir::Value> appendNode(ir::GraphBuilder& builder, const NodeCall& call) {
   const ImportedModel model = import(builder.graph(), call);
+  // Ops that share an ordinal, such as a dropout and its mask, still do.
+  const std::int64_t firstOrdinal = builder.nextRandomOrdinal();
   std::unordered_map<ir::Value, ir::Value> copies;
   for (const ir::OpId id : model.graph.order()) {
     const ir::Op& op = model.graph.op(id);
@@ -139,7 +151,7 @@ std::vector<ir::Value> appendNode(ir::GraphBuilder& builder, const NodeCall& cal
     }
     ir::Attrs attrs = op.attrs;
     if (op.def->traits.random) {
-      attrs.set({"ordinal", builder.nextRandomOrdinal()});
+      attrs.set({"ordinal", firstOrdinal + op.attrs.integer("ordinal")});
     }
     const std::vector<ir::Value> results =
         op.is(ir::kConstant) ? std::vector{builder.constant(attrs.tensor("value"))}

@@ -1,5 +1,5 @@
-// Appends one ONNX op of opset 17 to a graph that is being built, with the same translation as for
-// a model file. The Builder uses it for ops by their ONNX names.
+// Appends one ONNX op to a graph that is being built, with the same translation as for a model
+// file. The Builder uses it for ops by their ONNX names.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +23,8 @@ struct NodeCall {
   /// Attributes that are graphs; these must not have weights.
   std::vector<std::pair<std::string_view, const ir::Graph*>> bodies = {};
   std::string_view domain = "";
+  int opset = 17;         ///< of the default domain: which version of the op is meant
+  bool training = false;  ///< the same as ImportOptions::training
 };
 
 /// Returns the results of the op. Operands that determine a shape or an axis must be constants or

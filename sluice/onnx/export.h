@@ -26,6 +26,9 @@ struct ExportOptions {
   std::map<std::string, HostTensor, std::less<>> values = {};
   std::uint64_t seed = 0;  ///< of random first values
   Exact exact = Exact::No;
+  /// Writes where ops run (device, stage, phase) as PopART does: as attributes of the nodes, which
+  /// importModel reads and other tools may refuse.
+  bool placements = false;
 };
 
 /// The model as bytes. Throws Unsupported for ops that write state, unless it is the running

@@ -8,6 +8,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
 #include "sluice/onnx/model_writer.h"
+#include "sluice/onnx/placement_attrs.h"
 #include "sluice/onnx/proto_node.h"
 #include "sluice/onnx/sequence.h"
 #include "sluice/onnx/translations.h"
@@ -297,6 +298,8 @@ void GraphImporter::importNode(const pb::NodeProto& node, Scope& scope) {
     define(node.output(0), {.initializer = same->initializer, .alias = node.output(0)});
     return;
   }
+  const ir::AnnotationScope outer(builder_);
+  readPlacement(node, builder_.place);
   const std::vector<Value> results = translate(node, scope);
   for (int i = 0; i < node.output_size(); ++i) {
     const std::string& name = node.output(i);

@@ -44,6 +44,28 @@ TEST(OnnxVendor, CtcsSecondResultIsTheGradientOfEachLoss) {
   EXPECT_THAT(outputs.at("g").toDoubles(), nearDoubles({0, -1, 0, -1}));
 }
 
+TEST(OnnxVendor, AnnotationsPlaceOpsAndHintsAreIgnored) {
+  const ImportedModel model = importOnnx(parseOnnx(R"(main (float[2] x) => (float[2] y) {
+      h = Relu<__ipu_number = 1, __pipeline_stage = 2, __debug_info_id = 7>(x)
+      i = ai.graphcore.Scale<scale = 2.0, __execution_phase = 3, __pipeline_stage = -1>(h)
+      y = Neg(i) })"));
+  std::vector<ir::Placement> places;
+  for (const std::string name : {"h", "i", "y"}) {
+    const auto found = std::ranges::find(model.tensors, name, &ImportedTensor::name);
+    ASSERT_NE(found, model.tensors.end()) << name;
+    places.push_back(model.graph.op(found->value.op).place);
+  }
+  EXPECT_THAT(
+      places,
+      ElementsAre(
+          ir::Placement{.stage = 2, .device = 1}, ir::Placement{.phase = 3}, ir::Placement()));
+  EXPECT_THAT(onnxRefusal("main (float[2] x) => (float[2] y) { y = Relu<__other = 1>(x) }"),
+              HasSubstr("'__other'"));
+  EXPECT_THAT(
+      onnxRefusal("main (float[2] x) => (float[2] y) { y = Relu<__ipu_number = 3000000000>(x) }"),
+      HasSubstr("too large"));
+}
+
 TEST(OnnxVendor, CtcBeamSearchDecoderTakesLengthsWithoutSign) {
   const ops::TensorMap outputs = evaluateOnnx(
       parseOnnx(R"(main (float[2, 1, 2] x, uint32[1] n) => (float p, uint32 l, uint32 d) {

@@ -8,6 +8,7 @@
 #include "sluice/base/error.h"
 #include "sluice/onnx/node.h"
 #include "sluice/onnx/node_types.h"
+#include "sluice/onnx/placement_attrs.h"
 #include "sluice/onnx/proto_attrs.h"
 #include "sluice/onnx/running_norm.h"
 #include "sluice/transforms/eliminate_dead.h"
@@ -36,7 +37,11 @@ std::string ModelWriter::run() {
   for (const ir::OpId id : graph_.order()) {
     const ir::Op& op = graph_.op(id);
     try {
+      const int before = model_.graph().node_size();
       addOp(op);
+      for (int i = before; options_.placements && i < model_.graph().node_size(); ++i) {
+        writePlacement(*model_.mutable_graph()->mutable_node(i), op.place);
+      }
     } catch (Error& error) {
       error.at(fmt::format("op '{}' ({})", op.name, op.def->name));
       throw;

@@ -4,6 +4,7 @@
 #include <onnx/defs/schema.h>
 
 #include "sluice/base/error.h"
+#include "sluice/onnx/placement_attrs.h"
 #include "sluice/onnx/sequence.h"
 
 namespace sluice::onnx {
@@ -64,6 +65,9 @@ pb::TypeProto typeOf(const ir::Graph& graph, Value value) {
 ir::Attrs GraphImporter::attributes(const pb::NodeProto& node, const Scope& scope) const {
   ir::Attrs attrs;
   for (const pb::AttributeProto& proto : node.attribute()) {
+    if (isAnnotation(proto.name())) {
+      continue;
+    }
     if (!proto.ref_attr_name().empty()) {
       const ir::Attr* given =
           scope.callAttrs == nullptr ? nullptr : scope.callAttrs->find(proto.ref_attr_name());

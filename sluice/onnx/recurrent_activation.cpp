@@ -107,7 +107,7 @@ std::vector<RecurrentActivation> recurrentActivations(const Node& node,
   std::size_t nextBeta = 0;
   std::vector<RecurrentActivation> functions;
   for (std::size_t i = 0; i < wanted; ++i) {
-    const Known& known = find(names[i]);
+    const Known known = find(names[i]);
     RecurrentActivation function{.name = std::string(known.name),
                                  .alpha = known.alpha,
                                  .beta = known.beta,

@@ -50,12 +50,12 @@ class AdamFamily : public Optimizer {
   /// The torchFlags of Adam and AdamW; nullopt without bias correction, which PyTorch always
   /// applies.
   std::optional<Attributes> torchAdam() const;
+  void update(UpdateContext& context) const override;
 
  private:
   /// The scalars of a group for weights of one type.
   struct Scalars;
 
-  void update(UpdateContext& context) const override;
   DerivedScalars derived(const Attributes& attributes) const override;
   std::string structure() const override;
   Attributes defaults() const override;

@@ -35,8 +35,10 @@ class RMSprop : public Optimizer {
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<RMSprop>(*this); }
   std::optional<Attributes> torchFlags() const override;
 
- private:
+ protected:
   void update(UpdateContext& context) const override;
+
+ private:
   DerivedScalars derived(const Attributes& attributes) const override;
   std::string structure() const override;
   Attributes defaults() const override;

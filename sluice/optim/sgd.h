@@ -48,8 +48,10 @@ class SGD : public Optimizer {
                      ir::Value gradient,
                      const Gathering& gathering) const override;
 
- private:
+ protected:
   void update(UpdateContext& context) const override;
+
+ private:
   DerivedScalars derived(const Attributes& attributes) const override;
   std::string structure() const override;
   Attributes defaults() const override;

@@ -278,10 +278,10 @@ std::unique_ptr<Kernel> makeKernel(const ir::OpView& op, const device::Choice& c
   if (choice.implementation == kReferenceEntry.implementation && supportsReference(op)) {
     return makeReference(op, choice);
   }
-  for (const KernelEntry& entry :
-       std::ranges::equal_range(kEntries, op.def.name, {}, &KernelEntry::op)) {
-    if (entry.implementation == choice.implementation) {
-      return entry.make(op, choice);
+  const auto* const first = std::ranges::lower_bound(kEntries, op.def.name, {}, &KernelEntry::op);
+  for (const auto* entry = first; entry != kEntries.end() && entry->op == op.def.name; ++entry) {
+    if (entry->implementation == choice.implementation) {
+      return entry->make(op, choice);
     }
   }
   raise<Unsupported>("the CPU has no kernel '{}' for {}", choice.implementation, op.def.name);

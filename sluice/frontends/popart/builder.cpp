@@ -85,11 +85,14 @@ TensorId Builder::addConstant(const HostTensor& value, const std::string& name) 
 }
 
 std::string Builder::getModelProto(onnx::Exact exact) const {
-  onnx::ExportOptions options{.exact = exact};
+  return getModelProto(onnx::ExportOptions{.exact = exact});
+}
+
+std::string Builder::getModelProto(onnx::ExportOptions options) const {
   const std::shared_ptr<nn::StateStore> store = link_->store();
   for (const ir::Variable& variable : graph_.variables()) {
     if (store != nullptr && store->contains(variable.name)) {
-      options.values.insert_or_assign(variable.name, store->read(variable.name));
+      options.values.try_emplace(variable.name, store->read(variable.name));
     }
   }
   return onnx::exportModelBytes(graph_, options);

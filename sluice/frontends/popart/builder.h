@@ -47,6 +47,21 @@ class [[nodiscard]] PlacementScope {
   ir::AnnotationScope saved_;
 };
 
+/// An op by its name in the standard or in the vendor's domain.
+struct OpCall {
+  std::string_view op;
+  std::vector<OpOperand> inputs = {};
+  std::vector<ir::NamedAttr> attrs = {};
+  std::size_t outputs = 1;
+  std::string_view domain = "";
+  /// Attributes that are graphs; these must not have weights.
+  std::vector<std::pair<std::string_view, const ir::Graph*>> bodies = {};
+  int opset = 17;  ///< of the default domain: which version of the op is meant
+  /// Whether dropout drops, where the version of the op leaves it to the runtime.
+  bool training = false;
+  std::string_view name = "";  ///< how the ids of the results begin; empty: with the op's name
+};
+
 class Builder {
  public:
   explicit Builder(std::string name = "main") : graph_(std::move(name)), b_(graph_) {}
@@ -68,9 +83,13 @@ class Builder {
   /// The graph as the bytes of an ONNX model, with the current values of the weights: for other
   /// tools, or exactly, to be read back bit for bit.
   std::string getModelProto(onnx::Exact exact = onnx::Exact::No) const;
+  /// The same with other options; values of weights that are given there count.
+  std::string getModelProto(onnx::ExportOptions options) const;
 
   AiOnnx aiOnnx() { return AiOnnx(*this); }
   AiGraphcore aiGraphcore() { return AiGraphcore(*this); }
+  /// Appends any op as the ONNX importer translates it, with the errors of aiOnnx().
+  std::vector<TensorId> op(OpCall call);
   /// Adds an op from a library that was loaded with loadCustomOps. Throws what nn::customOp throws.
   std::vector<TensorId> customOp(const std::vector<TensorId>& inputs, const ops::CustomOpUse& use);
 
@@ -112,16 +131,6 @@ class Builder {
   std::vector<TensorId> makeMany(std::string_view op,
                                  const std::function<std::vector<ir::Value>()>& append);
   TensorId make(std::string_view op, const std::function<ir::Value()>& append);
-  struct OpCall {
-    std::string_view op;
-    std::vector<OpOperand> inputs = {};
-    std::vector<ir::NamedAttr> attrs = {};
-    std::size_t outputs = 1;
-    std::string_view domain = "";
-    std::vector<std::pair<std::string_view, const ir::Graph*>> bodies = {};
-  };
-  /// Appends the op as the ONNX importer translates it.
-  std::vector<TensorId> translate(OpCall call);
   TensorId freeName(std::string_view stem) const;
   TensorId nameFor(const std::string& wanted, std::string_view stem) const;
   void place(const TensorId& id, std::int32_t ir::Placement::*field, std::int32_t number);

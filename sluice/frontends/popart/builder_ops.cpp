@@ -24,13 +24,15 @@ HostTensor valueOf(const OpOperand& operand) {
 
 }  // namespace
 
-std::vector<TensorId> Builder::translate(OpCall call) {
-  return makeMany(call.op, [&] {
+std::vector<TensorId> Builder::op(OpCall call) {
+  return makeMany(call.name.empty() ? call.op : call.name, [&] {
     onnx::NodeCall node{.op = call.op,
                         .attrs = std::move(call.attrs),
                         .outputs = call.outputs,
                         .bodies = std::move(call.bodies),
-                        .domain = call.domain};
+                        .domain = call.domain,
+                        .opset = call.opset,
+                        .training = call.training};
     for (const OpOperand& operand : call.inputs) {
       const auto* id = std::get_if<TensorId>(&operand);
       node.inputs.push_back(id == nullptr || id->empty() ? ir::Value() : value(*id));
@@ -46,16 +48,16 @@ AiOnnx::Ids AiOnnx::node(std::string_view op,
                          const Ids& inputs,
                          std::vector<ir::NamedAttr> attrs,
                          std::size_t outputs) {
-  return b_.translate({.op = op,
-                       .inputs = {inputs.begin(), inputs.end()},
-                       .attrs = std::move(attrs),
-                       .outputs = outputs});
+  return b_.op({.op = op,
+                .inputs = {inputs.begin(), inputs.end()},
+                .attrs = std::move(attrs),
+                .outputs = outputs});
 }
 
 TensorId AiOnnx::one(std::string_view op,
                      const std::vector<OpOperand>& inputs,
                      std::vector<ir::NamedAttr> attrs) {
-  return b_.translate({.op = op, .inputs = inputs, .attrs = std::move(attrs)})[0];
+  return b_.op({.op = op, .inputs = inputs, .attrs = std::move(attrs)})[0];
 }
 
 void detail::requireTensors(std::string_view op,

@@ -40,17 +40,17 @@ AiGraphcore::Ids AiGraphcore::node(std::string_view op,
                                    const Ids& inputs,
                                    std::vector<ir::NamedAttr> attrs,
                                    std::size_t outputs) {
-  return b_.translate({.op = op,
-                       .inputs = {inputs.begin(), inputs.end()},
-                       .attrs = std::move(attrs),
-                       .outputs = outputs,
-                       .domain = ops::kVendorDomain});
+  return b_.op({.op = op,
+                .inputs = {inputs.begin(), inputs.end()},
+                .attrs = std::move(attrs),
+                .outputs = outputs,
+                .domain = ops::kVendorDomain});
 }
 
 TensorId AiGraphcore::one(std::string_view op,
                           const std::vector<OpOperand>& inputs,
                           std::vector<ir::NamedAttr> attrs) {
-  return b_.translate(
+  return b_.op(
       {.op = op, .inputs = inputs, .attrs = std::move(attrs), .domain = ops::kVendorDomain})[0];
 }
 

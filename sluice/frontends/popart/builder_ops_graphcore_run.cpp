@@ -86,23 +86,23 @@ AiGraphcore::Ids AiGraphcore::call(const Ids& inputs, const Builder& callee) {
                              given.str());
     }
   }
-  return b_.translate({.op = "Call",
-                       .inputs = {inputs.begin(), inputs.end()},
-                       .outputs = callee.graph().outputs().size(),
-                       .domain = ops::kVendorDomain,
-                       .bodies = {{"callee", &callee.graph()}}});
+  return b_.op({.op = "Call",
+                .inputs = {inputs.begin(), inputs.end()},
+                .outputs = callee.graph().outputs().size(),
+                .domain = ops::kVendorDomain,
+                .bodies = {{"callee", &callee.graph()}}});
 }
 
 TensorId AiGraphcore::packeddatablock(const Ids& operands,
                                       const PackedDataBlockOptions& options,
                                       const Builder& callback) {
-  return b_.translate({.op = "PackedDataBlock",
-                       .inputs = {operands.begin(), operands.end()},
-                       .attrs = {{"maxSequenceLengths", options.maxSequenceLengths},
-                                 {"resultSize", options.resultSize},
-                                 {"callbackBatchSize", options.callbackBatchSize}},
-                       .domain = ops::kVendorDomain,
-                       .bodies = {{"callback", &callback.graph()}}})[0];
+  return b_.op({.op = "PackedDataBlock",
+                .inputs = {operands.begin(), operands.end()},
+                .attrs = {{"maxSequenceLengths", options.maxSequenceLengths},
+                          {"resultSize", options.resultSize},
+                          {"callbackBatchSize", options.callbackBatchSize}},
+                .domain = ops::kVendorDomain,
+                .bodies = {{"callback", &callback.graph()}}})[0];
 }
 
 }  // namespace sluice

@@ -67,7 +67,7 @@ TensorId AiOnnx::scatternd(const TensorId& x,
 }
 
 AiOnnx::Ids AiOnnx::topk(const TensorId& x, std::int64_t k, const TopKOptions& options) {
-  return b_.translate(
+  return b_.op(
       {.op = "TopK",
        .inputs = {x, Ints{k}},
        .attrs = {{"axis", options.axis}, {"largest", options.largest}, {"sorted", options.sorted}},

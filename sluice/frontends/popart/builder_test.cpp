@@ -360,6 +360,46 @@ TEST(Builder, MakesAnyOnnxOpByName) {
   EXPECT_EQ(b.graph().numOps(), before);
 }
 
+TEST(Builder, MakesOpsInTheFormOfAnyOpset) {
+  Builder b;
+  const TensorId x = b.addInputTensor({DType::F32, Shape{2, 3}}, "x");
+  const std::vector<ir::NamedAttr> axes{{"axes", std::vector<std::int64_t>{1}}, {"keepdims", 0}};
+  const TensorId sum =
+      b.op({.op = "ReduceSum", .inputs = {x}, .attrs = axes, .opset = 11, .name = "layer/Sum"})[0];
+  EXPECT_EQ(sum, "layer/Sum:0");
+  EXPECT_EQ(b.getTensorShape(sum), Shape{2});
+  const std::size_t before = b.graph().numOps();
+  EXPECT_THAT(messageOf<Error>([&] { b.op({.op = "ReduceSum", .inputs = {x}, .attrs = axes}); }),
+              HasSubstr("axes"))
+      << "it is an operand in opset 13";
+  EXPECT_THAT(messageOf<Error>([&] { b.op({.op = "Einsum", .inputs = {x}, .opset = 11}); }),
+              HasSubstr("Einsum"));
+  EXPECT_EQ(b.graph().numOps(), before);
+}
+
+TEST(Builder, DropoutLeavesItToTheCallerWhereTheOpsetDoes) {
+  Builder b;
+  const TensorId x = b.addInputTensor({DType::F32, Shape{64}}, "x");
+  const OpCall call{.op = "Dropout", .inputs = {x}, .outputs = 2, .opset = 10, .training = true};
+  const std::vector<TensorId> first = b.op(call);
+  const std::vector<TensorId> second = b.op(call);
+  for (const std::vector<TensorId>& made : {first, second}) {
+    b.addOutputTensor(made[0]);
+    b.addOutputTensor(made[1]);
+  }
+  ops::TensorMap none;
+  const ops::TensorMap values =
+      ops::evaluate(b.graph(), {{"x", HostTensor::full({DType::F32, Shape{64}}, 1.0)}}, none);
+  for (const std::vector<TensorId>& made : {first, second}) {
+    for (std::int64_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(values.at(made[0]).at(i), 2 * values.at(made[1]).at(i)) << "the mask is its own";
+    }
+  }
+  EXPECT_NE(values.at(first[1]).toDoubles(), values.at(second[1]).toDoubles());
+  const TensorId kept = b.op({.op = "Dropout", .inputs = {x}, .opset = 10})[0];
+  EXPECT_EQ(evaluated(b, kept, HostTensor::full({DType::F32, Shape{64}}, 1.0)).at(0), 1.0);
+}
+
 TEST(Builder, GivesItsGraphAsAModelThatIsReadAgain) {
   Builder b;
   const TensorId x = b.addInputTensor({DType::F32, Shape{2, 3}}, "x");
@@ -371,6 +411,25 @@ TEST(Builder, GivesItsGraphAsAModelThatIsReadAgain) {
   EXPECT_TRUE(again.contains("x"));
   EXPECT_TRUE(again.contains("w"));
   EXPECT_TRUE(ir::structurallyEqual(again.graph(), b.graph()));
+}
+
+TEST(Builder, WritesPlacementsAsPopartDoesAndReadsThem) {
+  Builder b;
+  const TensorId x = b.addInputTensor({DType::F32, Shape{2, 3}}, "x");
+  TensorId y;
+  {
+    const PlacementScope device = b.virtualGraph(1);
+    const PlacementScope stage = b.pipelineStage(2);
+    y = b.aiGraphcore().gelu(x);
+  }
+  b.addOutputTensor(y);
+  const auto placeIn = [&](const std::string& bytes) {
+    const Builder again(onnx::importModelBytes(std::as_bytes(std::span(bytes))));
+    return again.graph().op(again.value(y).op).place;
+  };
+  EXPECT_EQ(placeIn(b.getModelProto({.placements = true})),
+            (ir::Placement{.stage = 2, .device = 1}));
+  EXPECT_EQ(placeIn(b.getModelProto()), ir::Placement()) << "other tools refuse them";
 }
 
 }  // namespace

@@ -153,6 +153,19 @@ TEST(Call, PutsTheGraphInThePlaceOfTheCall) {
   EXPECT_THAT(model.session().read("w").toDoubles(), ElementsAre(1, -2));
 }
 
+TEST(Call, TheGraphNeedNotReadAllItsInputs) {
+  Builder callee("second");
+  callee.addInputTensor({DType::F32, Shape{3}}, "unused");
+  callee.addOutputTensor(
+      callee.aiOnnx().neg(callee.addInputTensor({DType::F32, Shape{2}}, "used")));
+  Builder b;
+  const TensorId x = b.addInputTensor({DType::F32, Shape{3}}, "x");
+  const TensorId y = b.addInputTensor({DType::F32, Shape{2}}, "y");
+  b.addOutputTensor(b.aiGraphcore().call({x, y}, callee)[0]);
+  auto model = inferenceModel(b, Options());
+  EXPECT_THAT(model.run({row({1, 2, 3}), row({4, 5})})[0].toDoubles(), ElementsAre(-4, -5));
+}
+
 TEST(Call, RefusesWhatDoesNotFit) {
   Builder callee("product");
   makeProduct(callee);

@@ -103,6 +103,7 @@ class CompiledFunction::Impl {
         function_(std::move(function)) {}
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  void compile(std::span<const HostTensor> inputs);
   /// Does not wait for a call, which can be cancelled by what it returns.
   Model& model() {
     if (!built_.load()) {
@@ -272,17 +273,21 @@ HostTensor CompiledFunction::Impl::resultOf(const std::string& variable,
   return model_->session().read(variable);
 }
 
-std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> inputs) {
+void CompiledFunction::Impl::compile(std::span<const HostTensor> inputs) {
   if (!built_.load()) {
     build(inputs);
   }
-  // Its calls write variables, run and read, which belongs together: other calls of this function,
-  // and other functions and models of the module, wait.
-  const runtime::Turn::Hold turn = model_->core().enter();
   if (const data::Types given = typesOf(inputs); given != types_) {
     raise<InvalidArgument>(
         "the function was compiled for {}, got {}", listed(types_), listed(given));
   }
+}
+
+std::vector<HostTensor> CompiledFunction::Impl::run(std::span<const HostTensor> inputs) {
+  compile(inputs);
+  // Its calls write variables, run and read, which belongs together: other calls of this function,
+  // and other functions and models of the module, wait.
+  const runtime::Turn::Hold turn = model_->core().enter();
   writeInputs(inputs);
   if (before_) {
     before_->run(std::span<const HostTensor>());
@@ -325,6 +330,10 @@ CompiledFunction::Impl& CompiledFunction::impl() const {
 
 std::vector<HostTensor> CompiledFunction::run(std::span<const HostTensor> inputs) {
   return impl().run(inputs);
+}
+
+void CompiledFunction::compile(std::span<const HostTensor> inputs) {
+  impl().compile(inputs);
 }
 
 Model& CompiledFunction::model() {

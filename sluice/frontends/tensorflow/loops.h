@@ -77,6 +77,9 @@ class CompiledFunction {
   /// of the first. Throws InvalidArgument if the types of the inputs differ from those of the first
   /// call, and what Model::run throws.
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  /// Traces and compiles for inputs of these types, as the first call otherwise does. Throws
+  /// InvalidArgument if it was compiled for other types.
+  void compile(std::span<const HostTensor> inputs);
   template <class... Inputs>
   std::vector<HostTensor> operator()(const Inputs&... inputs) {
     const std::array<HostTensor, sizeof...(Inputs)> all{inputs...};

@@ -375,6 +375,24 @@ TEST(Compile, RefusesFunctionsThatAreNoLoop) {
   EXPECT_THAT(messageOf([&] { nothing(); }), HasSubstr("nothing comes out"));
 }
 
+TEST(Compile, CompilesBeforeTheFirstCallIfAsked) {
+  int traces = 0;
+  auto run = compile(Options(), [&](const Tensors& inputs) {
+    ++traces;
+    return repeat(
+        2, [](const Tensors& in) { return Tensors{in[0] * 3.0}; }, inputs);
+  });
+  EXPECT_THAT(messageOf([&] { static_cast<void>(run.model()); }), HasSubstr("first call"));
+  const std::vector<HostTensor> inputs = {vectorOf({1})};
+  run.compile(inputs);
+  EXPECT_TRUE(run.model().isCompiled());
+  const int once = traces;
+  run.compile(inputs);
+  EXPECT_EQ(run(vectorOf({2}))[0].at(0), 18);
+  EXPECT_EQ(traces, once);
+  EXPECT_THAT(messageOf([&] { run.compile({}); }), HasSubstr("was compiled for (f32[1]), got ()"));
+}
+
 TEST(Compile, ComputesOnceBeforeAndOnceBehindTheLoop) {
   int runs = 0;
   const nn::Body counted = [&](const Tensors& in) {

@@ -36,6 +36,7 @@ class PipelineStage {
       : functions_{std::move(function)} {}
   PipelineStage(std::initializer_list<nn::Body> functions)  // NOLINT(*-explicit-*)
       : functions_(functions) {}
+  explicit PipelineStage(std::vector<nn::Body> functions) : functions_(std::move(functions)) {}
 
   const std::vector<nn::Body>& functions() const { return functions_; }
 
@@ -49,6 +50,7 @@ class StageDevices {
   StageDevices(std::int32_t device) : devices_{device} {}    // NOLINT(*-explicit-*)
   StageDevices(std::initializer_list<std::int32_t> devices)  // NOLINT(*-explicit-*)
       : devices_(devices) {}
+  explicit StageDevices(std::vector<std::int32_t> devices) : devices_(std::move(devices)) {}
 
   const std::vector<std::int32_t>& devices() const { return devices_; }
 

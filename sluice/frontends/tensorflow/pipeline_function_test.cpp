@@ -471,6 +471,10 @@ TEST(PipelineFunction, RunsConcurrentStagesOnTheSameArguments) {
   EXPECT_EQ(devices, 4U);
   EXPECT_EQ(infer(stages, {.deviceMapping = {0, {1, 2}, 0}}, &devices).at(0), 1150 + 95 + 31.5);
   EXPECT_EQ(devices, 3U);
+  const std::vector<StageDevices> mapping = {0, StageDevices(std::vector{1, 0}), 1};
+  EXPECT_EQ(infer(stages, {.deviceMapping = mapping}, &devices).at(0), 1150 + 95 + 31.5);
+  EXPECT_EQ(devices, 2U);
+  EXPECT_EQ(PipelineStage(std::vector{add, subtract}).functions().size(), 2U);
 }
 
 TEST(PipelineFunction, RefusesWhatDoesNotGoTogether) {

@@ -1,0 +1,42 @@
+// What the files of the Python module share. Each file binds one subject; module.cpp calls them
+// all.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "sluice/nn/tensor.h"
+#include "sluice/tensor/host_tensor.h"
+
+namespace sluice::python {
+
+namespace py = pybind11;
+
+void bindErrors(py::module_& m);
+void bindTensors(py::module_& m);
+void bindTrace(py::module_& m);
+void bindFunctions(py::module_& m);
+void bindModules(py::module_& m);
+void bindOptions(py::module_& m);
+void bindOptimizers(py::module_& m);
+void bindModels(py::module_& m);
+void bindQueues(py::module_& m);
+void bindUpdateRules(py::module_& m);
+void bindLoops(py::module_& m);
+void bindRuntime(py::module_& m);
+void bindSchedules(py::module_& m);
+void bindOnnxOps(py::module_& m);
+void bindBuilder(py::module_& m);
+void bindGraphSessions(py::module_& m);
+
+/// NumPy's name of an element type: "float32", "bfloat16", "bool".
+std::string_view dtypeName(DType dtype);
+/// Throws InvalidArgument, which lists the names.
+DType parseDtype(std::string_view name);
+py::tuple shapeTuple(const Shape& shape);
+
+/// Keeps a Python object alive for C++ code that may drop it in any thread, with or without the
+/// interpreter's lock, and even after the interpreter has ended.
+std::shared_ptr<PyObject> keep(py::object object);
+
+}  // namespace sluice::python

@@ -1,0 +1,36 @@
+// The elements of a Python iterator as a dataset, read by threads of the library.
+#pragma once
+
+#include <atomic>
+
+#include "python/core/bindings.h"
+#include "sluice/data/dataset.h"
+
+namespace sluice::python {
+
+class PythonDataset : public data::IterableDataset {
+ public:
+  /// `open` returns a new iterator, whose elements are lists of HostTensors.
+  explicit PythonDataset(const py::function& open) : open_(keep(open)) {}
+
+  /// Throws PythonError for an exception of the iterator. It may not be called while the thread
+  /// holds the interpreter's lock.
+  std::optional<data::Sample> next() override;
+  void restart() override;
+
+  /// Makes next() throw Cancelled from now on. Any thread may call it.
+  void cancel() { cancelled_ = true; }
+
+ private:
+  std::shared_ptr<PyObject> open_;
+  std::shared_ptr<PyObject> iterator_;  // null: not begun
+  std::int64_t count_ = 0;
+  std::atomic<bool> cancelled_{false};
+};
+
+/// Whether the interpreter is about to end: no thread of the library may call it from then on.
+bool interpreterEnds();
+/// Arranges that the interpreter waits at its end for calls that have begun, though not for ever.
+void endCallsAtExit();
+
+}  // namespace sluice::python

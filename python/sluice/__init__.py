@@ -1,0 +1,139 @@
+"""Sluice: one neural network over many memory-limited devices.
+
+    import sluice
+
+    options = sluice.Options().deviceIterations(10)
+    options.Training.gradientAccumulation(8)
+    model = sluice.trainingModel(module, options, torch.optim.SGD(module.parameters(), lr=0.1))
+    output, loss = model(images, labels)
+
+`module` is an ordinary torch.nn.Module whose forward returns the loss last. Blocks say where it may be
+cut (`sluice.Block`, `sluice.BeginBlock`); a strategy says how its parts run (`PipelinedExecution`,
+`ShardedExecution`, `SerialPhasedExecution`, `ParallelPhasedExecution`). Names are those of PopTorch:
+`import sluice as poptorch` works. `sluice.popart` and `sluice.ipu` have those of PopART and of the
+TensorFlow port, and need no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, List
+
+from . import _core
+from .errors import *  # noqa: F401,F403
+from .errors import __all__ as _errors
+
+__version__ = _core.version()
+
+#: The module of each name. Modules are loaded when a name of theirs is first used, so that
+#: `import sluice` works, and is quick, without torch.
+_MODULES = {
+    "args": ["ICustomArgParser", "registerCustomArgParser"],
+    "autocasting": ["autocast"],
+    "data": ["AsynchronousDataAccessor", "DataLoader"],
+    "enums": [
+        "AutoStage",
+        "CommGroupType",
+        "ConnectionType",
+        "DataLoaderMode",
+        "GradientTensorTrackingMethod",
+        "HalfFloatCastingBehavior",
+        "IoSchedule",
+        "Liveness",
+        "MatMulSerializationMode",
+        "MeanReductionStrategy",
+        "MultiConvPlanType",
+        "OutputMode",
+        "OverlapMode",
+        "PhaseOrder",
+        "PhaseSchedule",
+        "Recomputation",
+        "ReductionType",
+        "SharingStrategy",
+        "SyncPattern",
+        "SyntheticDataMode",
+        "VariableRetrievalMode",
+        "VirtualGraphMode",
+    ],
+    "helpers": ["ipuHardwareIsAvailable", "ipuHardwareVersion", "setLogLevel"],
+    "model": [
+        "Executor",
+        "inferenceModel",
+        "registerPostCompileHook",
+        "registerPreCompileHook",
+        "trainingModel",
+    ],
+    "ops": [
+        "BeginBlock",
+        "Block",
+        "BlockFunction",
+        "CPU",
+        "MultiConv",
+        "NameScope",
+        "cond",
+        "ctc_beam_search_decoder",
+        "custom_op",
+        "dynamic_slice",
+        "dynamic_update",
+        "for_loop",
+        "identity_loss",
+        "ipu_print_tensor",
+        "isRunningOnIpu",
+        "nop",
+        "recomputationCheckpoint",
+        "removeBlocks",
+        "serializedMatMul",
+        "set_available_memory",
+        "set_overlap_for_input",
+        "set_overlap_for_output",
+    ],
+    "options": ["Options"],
+    "schedules": ["Schedule", "schedule"],
+    "strategy": [
+        "ConcurrentStages",
+        "ParallelPhasedExecution",
+        "Phase",
+        "PipelinedExecution",
+        "SerialPhasedExecution",
+        "ShardedExecution",
+        "Stage",
+        "TensorLocationSettings",
+    ],
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
+_SUBMODULES = ("autocasting", "ipu", "nn", "optim", "popart", "profiling")
+_ALIASES = {"PoplarExecutor": "Executor"}
+
+load_custom_ops = _core.load_custom_ops
+
+
+def _use_notebook() -> None:
+    """In a notebook, text of the library goes to the output of the running cell."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is not None and hasattr(shell, "kernel"):
+        _core.set_console(lambda text: sys.stderr.write(text), redraws=True)
+
+
+_use_notebook()
+if "torch" in sys.modules:  # autocasting adds torch.nn.Module.autocast, which comes before any name of ours
+    importlib.import_module(".autocasting", __name__)
+
+__all__ = [*_errors, *_WHERE, *_ALIASES, *_SUBMODULES, "load_custom_ops"]
+
+
+def __getattr__(name: str) -> Any:
+    name_here = _ALIASES.get(name, name)
+    if name_here in _WHERE:
+        value = getattr(importlib.import_module("." + _WHERE[name_here], __name__), name_here)
+    elif name in _SUBMODULES:
+        value = importlib.import_module("." + name, __name__)
+    else:
+        raise AttributeError(f"module 'sluice' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,151 @@
+"""Capture: a call of a torch.nn.Module becomes ops of the current Sluice trace.
+
+    tensors, spec = args.flatten((args, kwargs))
+    traced = trace(module, spec, symbols, parameters=..., modules=..., training=...)
+    result = traced.spec.unflatten(tensors that the model returned)
+
+`trace` calls the module once with symbolic tensors (tensor.py). Calls of torch reach a dispatch
+mode (mode.py), which looks up a rule for each (registry.py, rules_*.py, composites.py).
+
+- Parameters and buffers are found by identity, so that tied weights, views of them and modules that
+  several models share just work. Buffers that forward writes are assigned.
+- Functions of known values are computed at once (known.py): masks, positions and sizes may decide
+  what Python does. Values that only a run knows may not: `.item()`, `if tensor:` and shapes that
+  depend on data are refused.
+- Any other tensor of torch, such as a global or a plain attribute, is a constant: its value is that
+  of the time of the capture, and later changes are not seen. Writing it in forward is refused.
+- Half and float operands meet as the options' halfFloatCasting and autocast say, not as in torch;
+  all other types are promoted as in torch.
+- Random functions give new numbers in every run of the model; torch's seed has no influence on
+  them.
+- Tensor attributes that forward sets on modules are undone afterwards; keep state in buffers.
+"""
+
+import contextlib
+import threading
+
+import torch
+
+from .. import _core, args as structures
+from . import (
+    compat,
+    composites,
+    rules_images,
+    rules_index,
+    rules_loss,
+    rules_math,
+    rules_nn,
+    rules_pad,
+    rules_products,
+    rules_random,
+    rules_reduce,
+    rules_shape,
+    scopes,
+    tensor,
+    views,
+)
+from .mode import Capture
+from .tensor import SymbolicTensor
+
+__all__ = ["SymbolicTensor", "Traced", "current", "trace", "unwrap", "wrap"]
+
+_current = None
+_lock = threading.RLock()  # what a capture changes in torch is the whole process's
+
+
+class Traced:
+    """What a captured call returned.
+
+    outputs         the result's tensors, as `_core.Tensor`s
+    spec            the structure around them (args.Spec); None and other leaves are kept in it
+    changed_inputs  the new value of every input that was changed in place, by its position
+    rules           the names of the rules that were used
+    """
+
+    def __init__(self, outputs, spec, changed_inputs, rules):
+        self.outputs = outputs
+        self.spec = spec
+        self.changed_inputs = changed_inputs
+        self.rules = rules
+
+
+def current():
+    """The capture in progress, or None."""
+    return _current
+
+
+def unwrap(x):
+    """The `_core.Tensor` of a tensor inside a captured forward."""
+    capture = _require_current()
+    with compat.BelowPython():
+        return capture.value(x)
+
+
+def wrap(value):
+    """The tensor of torch for a `_core.Tensor` inside a captured forward."""
+    capture = _require_current()
+    with compat.BelowPython():
+        return capture.wrap(value)
+
+
+def _require_current():
+    if _current is None:
+        raise _core.InvalidArgument(
+            "this function can be called only in the forward of a model that is being captured"
+        )
+    return _current
+
+
+def trace(module, spec, inputs, *, parameters, modules, training):
+    """Calls the module and appends what it does to the current trace.
+
+    module      a torch.nn.Module, or any function of tensors
+    spec        the structure of (args, kwargs), from args.flatten
+    inputs      the `_core.Tensor`s that take the places of the tensors in it
+    parameters  the `_core.Parameter` of each torch parameter and buffer, by id(); buffers that are
+                not among them are constants
+    modules     the `_core.Module` of each submodule, by id(); the others have no scope
+    training    whether a training model is captured: only then are gradients cut in `no_grad`
+
+    Returns a Traced.
+    """
+    global _current
+    capture = Capture(parameters, training)
+    symbols = [tensor.of_value(views.Storage(each), each) for each in inputs]
+    versions = [each.node.storage for each in symbols]
+    args, kwargs = spec.unflatten(symbols)
+    with _lock, contextlib.ExitStack() as stack:
+        _enter(stack, capture, module, parameters, modules)
+        outer, _current = _current, capture
+        try:
+            result = module(*args, **kwargs)
+        finally:
+            _current = outer
+        leaves, structure = structures.flatten(result)
+        with compat.BelowPython():
+            outputs = [capture.value(each) for each in leaves]
+    changed = {i: s.read() for i, s in enumerate(versions) if s.version > 0}
+    return Traced(outputs, structure, changed, capture.used)
+
+
+def _enter(stack, capture, module, parameters, modules):
+    parts = list(module.modules()) if isinstance(module, torch.nn.Module) else []
+    names = dict((id(m), n) for n, m in module.named_modules()) if parts else {}
+    _require_plain_modules(parts, names)
+    capture.remember_memory(parts)
+    stack.enter_context(torch.enable_grad())
+    stack.enter_context(scopes.unchecked_distributions())
+    stack.enter_context(scopes.kept_attributes(capture, parts, parameters))
+    stack.enter_context(scopes.autograd_functions(capture))
+    stack.enter_context(scopes.module_calls(capture, modules, names))
+    stack.enter_context(compat.BelowAutograd())
+    stack.enter_context(capture.mode)
+
+
+def _require_plain_modules(parts, names):
+    for each in parts:
+        if isinstance(each, torch.jit.ScriptModule):
+            raise _core.Unsupported(
+                f"the module '{names[id(each)]}' is a scripted or traced module of torch.jit; "
+                "capture needs the Python module that it was made from"
+            )

@@ -1,0 +1,139 @@
+"""All private names of torch that the capture uses, for torch 1.13 and 2.x.
+
+No other file of the package reads a name of torch that begins with an underscore.
+"""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = [
+    "BelowAutograd",
+    "BelowPython",
+    "TorchDispatchMode",
+    "base_name",
+    "change_metadata",
+    "decompose",
+    "is_composite",
+    "is_overload",
+    "mutable_arguments",
+    "note_step",
+    "overload_named",
+    "pass_through",
+    "schema_arguments",
+    "validates_distributions",
+    "without_torch_function",
+    "wrapper",
+]
+
+_COMPOSITE = "CompositeImplicitAutograd"
+
+
+class _Guard:
+    """A guard of torch as a context manager. In torch 1.13 a guard acts as long as the object
+    lives; in later versions it has to be entered."""
+
+    def __enter__(self):
+        self._guard = self._make()
+        if hasattr(self._guard, "__enter__"):
+            self._guard.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        if hasattr(self._guard, "__exit__"):
+            self._guard.__exit__(*error)
+        del self._guard
+
+
+class BelowAutograd(_Guard):
+    """While it is open, calls skip autograd. Two things follow: composite functions such as
+    `linear` reach the dispatch mode whole instead of as their parts, and results never require
+    a gradient, so that torch adds no `detach` of its own."""
+
+    _make = staticmethod(torch._C._AutoDispatchBelowAutograd)
+
+
+class BelowPython(_Guard):
+    """While it is open, no dispatch mode and no `__torch_dispatch__` is called."""
+
+    _make = staticmethod(torch._C._DisableTorchDispatch)
+
+
+class without_torch_function(_Guard):
+    """Inside, no `__torch_function__` of a tensor's class is called."""
+
+    _make = staticmethod(torch._C.DisableTorchFunction)
+
+
+def wrapper(cls, size, strides, dtype):
+    """A tensor of the class that has a shape and a type but no memory."""
+    return torch.Tensor._make_wrapper_subclass(
+        cls, size, strides=strides, dtype=dtype, device="cpu"
+    )
+
+
+def change_metadata(func, tensor, args):
+    """Applies an in-place view such as `transpose_` to the sizes and strides of a wrapper."""
+    with BelowPython():
+        func(tensor, *args)
+
+
+def pass_through(func, args, kwargs):
+    """Calls a function without the `__torch_function__` of its arguments."""
+    with without_torch_function():
+        return func(*args, **kwargs)
+
+
+def is_overload(func):
+    return isinstance(func, torch._ops.OpOverload)
+
+
+def is_composite(func):
+    """Whether torch itself defines the function by other functions, also for its gradient."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _COMPOSITE)
+
+
+def decompose(func, args, kwargs):
+    return func.decompose(*args, **kwargs)
+
+
+def schema_arguments(func):
+    """The (name, type) of every argument."""
+    return [(a.name, str(a.type)) for a in func._schema.arguments]
+
+
+def mutable_arguments(func):
+    """The (position, name) of every argument that the function writes."""
+    return [
+        (i, a.name)
+        for i, a in enumerate(func._schema.arguments)
+        if a.alias_info is not None and a.alias_info.is_write
+    ]
+
+
+def _packet(func):
+    namespace, _, name = func._schema.name.partition("::")
+    return getattr(torch.ops, namespace), name
+
+
+def overload_named(func, name):
+    """The overloads of another function of the same namespace, by the overload's name."""
+    namespace, _ = _packet(func)
+    packet = getattr(namespace, name, None)
+    if packet is None:
+        return {}
+    return {each: getattr(packet, each) for each in packet.overloads()}
+
+
+def base_name(func):
+    """`add_` for aten::add_.Tensor."""
+    return _packet(func)[1]
+
+
+def validates_distributions():
+    return torch.distributions.Distribution._validate_args
+
+
+def note_step(optimizer):
+    """Tells the schedulers of an optimizer that it took a step, which Sluice took in its place."""
+    optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1
+    optimizer._opt_called = True

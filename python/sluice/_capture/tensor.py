@@ -1,0 +1,177 @@
+"""SymbolicTensor: what a module's forward sees in place of its tensors while it is captured."""
+
+import torch
+
+from .. import _core
+from . import compat, dtypes
+
+
+class SymbolicTensor(torch.Tensor):
+    """A tensor with a shape, strides and a type, but without memory. `node` (views.py) says which
+    value of the trace it stands for. Shapes and types come from that value, so that no kernel of
+    torch runs."""
+
+    @staticmethod
+    def __new__(cls, node, size, strides, offset, dtype):
+        return compat.wrapper(cls, size, strides, dtype)
+
+    def __init__(self, node, size, strides, offset, dtype):
+        self.node = node
+        self.offset = offset  # torch's own must fit into memory that is not there
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        special = _SPECIAL.get(func)
+        if special is not None:
+            return special(func, args, kwargs or {})
+        return compat.pass_through(func, args, kwargs or {})
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise _core.InvalidArgument(
+            f"{func} is applied to a symbolic tensor outside of the trace that made it; symbolic "
+            "tensors live only while a model's forward is captured, so return the value or keep it "
+            "in a buffer"
+        )
+
+    def __repr__(self, *args, **kwargs):
+        state = "unknown" if self.node.storage.known is None else "known"
+        return f"SymbolicTensor(shape={list(self.shape)}, dtype={self.dtype}, {state})"
+
+    def __format__(self, spec):
+        return repr(self)
+
+    def __deepcopy__(self, memo):
+        return self.clone()
+
+    def known(self):
+        """The contents as a torch tensor that shares memory with all other views, or None."""
+        whole = self.node.storage.known
+        if whole is None:
+            return None
+        return torch.as_strided(whole, self.size(), self.stride(), self.offset)
+
+    def shadow(self):
+        """A tensor of torch with the same geometry and no contents."""
+        flat = torch.empty(self.storage_size(), dtype=self.dtype, device="meta")
+        return torch.as_strided(flat, self.size(), self.stride(), self.offset)
+
+    def storage_size(self):
+        """How many elements the geometry reaches."""
+        if self.numel() == 0:
+            return self.offset
+        last = sum((n - 1) * s for n, s in zip(self.size(), self.stride()))
+        return self.offset + last + 1
+
+
+def contiguous(shape):
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return strides[::-1]
+
+
+def fresh(node, shape, dtype):
+    """A tensor over all of a storage. The type is one of torch."""
+    return SymbolicTensor(node, tuple(shape), contiguous(shape), 0, dtype)
+
+
+def of_value(node, value):
+    return fresh(node, value.shape, dtypes.torch_type(value.dtype))
+
+
+def like(node, geometry):
+    """A tensor with the geometry of another one."""
+    return SymbolicTensor(
+        node, geometry.size(), geometry.stride(), geometry.storage_offset(), geometry.dtype
+    )
+
+
+def _contents(func, args, kwargs):
+    """tolist and numpy, which torch refuses for tensors without memory."""
+    if args[0].node.storage.known is None:
+        raise _core.Unsupported(
+            f"{func.__name__}() of a tensor whose value is known only when the model runs"
+        )
+    with compat.BelowPython():
+        return func(args[0].known().clone(), *args[1:], **kwargs)
+
+
+def _is_place(x):
+    """Whether x is a single integer that only a run knows."""
+    return (
+        isinstance(x, SymbolicTensor)
+        and x.dim() == 0
+        and not x.is_floating_point()
+        and x.dtype is not torch.bool
+        and x.node.storage.known is None
+    )
+
+
+def _places(x, index):
+    """The (position in the index, axis of x) of unknown single integers in x[index]."""
+    items = index if isinstance(index, tuple) else (index,)
+    if not any(_is_place(each) for each in items):
+        return [], items
+    axes = [_axes_of(each) for each in items]
+    rest = x.dim() - sum(axes)
+    found, axis = [], 0
+    for i, (each, count) in enumerate(zip(items, axes)):
+        if _is_place(each):
+            found.append((i, axis))
+        axis += rest if each is Ellipsis else count
+    return found, items
+
+
+def _axes_of(item):
+    """How many axes one part of an index takes."""
+    if item is None or item is Ellipsis:
+        return 0
+    return item.dim() if isinstance(item, torch.Tensor) and item.dtype is torch.bool else 1
+
+
+def _getitem(func, args, kwargs):
+    """torch asks single integer tensors in an index for their number; unknown ones select."""
+    x, index = args
+    found, items = _places(x, index)
+    for i, axis in found:
+        x = x.index_select(axis, items[i].reshape(1))
+        items = (*items[:i], 0, *items[i + 1 :])
+    return compat.pass_through(func, (x, items if found else index), kwargs)
+
+
+def _setitem(func, args, kwargs):
+    x, index, value = args
+    found, items = _places(x, index)
+    if not found:
+        return compat.pass_through(func, args, kwargs)
+    i, axis = found[0]
+    place = items[i].reshape(1)
+    part = x.index_select(axis, place)
+    part[(*items[:i], 0, *items[i + 1 :])] = value
+    x.index_copy_(axis, place, part)
+
+
+def _set_data(func, args, kwargs):
+    """`x.data = y`, which torch does below its dispatcher."""
+    x, y = args
+    fits = isinstance(x, SymbolicTensor) and (x.shape, x.dtype) == (y.shape, y.dtype)
+    if not fits or not isinstance(y, SymbolicTensor):
+        raise _core.Unsupported(
+            "the data of a tensor is replaced by that of another shape or type, or that of a "
+            "parameter by a symbolic tensor; use copy_()"
+        )
+    x.node = y.detach().node
+    x.offset = y.offset
+    if x.stride() != y.stride():
+        x.node, x.offset = y.detach().contiguous().node, 0
+
+
+_SPECIAL = {
+    torch.Tensor.data.__set__: _set_data,
+    torch.Tensor.tolist: _contents,
+    torch.Tensor.numpy: _contents,
+    torch.Tensor.__getitem__: _getitem,
+    torch.Tensor.__setitem__: _setitem,
+}

@@ -1,0 +1,63 @@
+"""Tensors of torch as tensors of the library and back, without copies."""
+
+from __future__ import annotations
+
+import torch
+
+from . import _core
+
+_NAMES = {
+    torch.float32: "float32",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float64: "float64",
+    torch.int8: "int8",
+    torch.uint8: "uint8",
+    torch.int16: "int16",
+    torch.int32: "int32",
+    torch.int64: "int64",
+    torch.bool: "bool",
+}
+_TYPES = {name: dtype for dtype, name in _NAMES.items()}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """NumPy's name of a type; an error for types that Sluice does not have."""
+    name = _NAMES.get(dtype)
+    if name is None:
+        raise _core.InvalidArgument(
+            f"tensors of {dtype} are not supported; use one of {', '.join(map(str, _NAMES))}"
+        )
+    return name
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The type of torch with this name; wider unsigned types, which torch lacks, become int64."""
+    return _TYPES.get(name, torch.int64)
+
+
+def to_core(tensor: torch.Tensor, what: str = "the tensor") -> _core.HostTensor:
+    """A tensor over the same memory. A tensor that is not contiguous is copied once."""
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise _core.InvalidArgument(
+            f"{what} is {'quantised' if tensor.is_quantized else tensor.layout}; "
+            "convert it to a dense tensor first (to_dense(), dequantize())"
+        )
+    if tensor.device.type != "cpu":
+        hint = "it has no data" if tensor.device.type == "meta" else "use tensor.cpu()"
+        raise _core.InvalidArgument(f"{what} is on the device {tensor.device}; {hint}")
+    name = dtype_name(tensor.dtype)
+    plain = tensor.detach().contiguous().resolve_conj().resolve_neg()
+    if name == "bfloat16":
+        return _core.HostTensor(plain.view(torch.int16).numpy(), name)
+    return _core.HostTensor(plain.numpy(), name)
+
+
+def to_torch(tensor: _core.HostTensor) -> torch.Tensor:
+    """A tensor of torch over the same memory."""
+    array = tensor.array()
+    if tensor.dtype == "bfloat16":
+        return torch.from_numpy(array).view(torch.bfloat16)
+    if tensor.dtype not in _TYPES:
+        return torch.from_numpy(array.astype("int64"))
+    return torch.from_numpy(array)

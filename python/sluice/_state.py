@@ -1,0 +1,268 @@
+"""Parameters stay the user's objects.
+
+The devices hold the values of a model's parameters and buffers. A `Tree` ties them to the tensors of
+the torch module:
+
+- After a step that writes them, the tensors of torch are out of date. The first use of any of them
+  (reading, printing, saving, writing) copies all new values back. To see that use, the tree changes the
+  class of the tensors to one that does nothing else; `release` changes it back.
+- Before a step, tensors that were written since the last one are copied to the devices. torch counts
+  the writes of a tensor. Writes through `.data` are not counted, so a tensor whose `.data` was taken
+  is copied before the next step as well.
+
+Modules that share a parameter share its value: before a step of one tree, others that hold newer values
+of the same tensors copy them back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from typing import Dict, Iterator, List, Optional, Tuple
+
+import torch
+
+from . import _core
+from ._capture import compat
+from ._convert import to_core, to_torch
+
+#: The trees that hold a tensor, by id(); a tree removes itself when it ends.
+_holders: Dict[int, "weakref.WeakSet[Tree]"] = {}
+_lock = threading.RLock()
+
+
+def _refresh(values) -> None:
+    """Brings the tensors among the arguments of a function of torch up to date."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            _refresh(value)
+        elif id(value) in _holders:
+            for tree in list(_holders.get(id(value), ())):
+                tree.fetch()
+
+
+def _takes_data(func) -> bool:
+    return getattr(func, "__self__", None) is torch.Tensor.data
+
+
+class _Watched:
+    """What the classes of watched tensors have in common."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        _refresh(args)
+        _refresh(kwargs.values())
+        if args and _takes_data(func):
+            for tree in list(_holders.get(id(args[0]), ())):
+                tree.suspect(args[0])
+        return compat.pass_through(func, args, kwargs)
+
+    def __reduce_ex__(self, protocol):
+        _refresh((self,))
+        return compat.pass_through(self._plain.__reduce_ex__, (self, protocol), {})
+
+
+class WatchedParameter(_Watched, torch.nn.Parameter):
+    """A parameter of a model; it behaves like any other."""
+
+    _plain = torch.nn.Parameter
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = torch.nn.Parameter(self.detach().clone(), self.requires_grad)
+        return memo[id(self)]
+
+    def __repr__(self):
+        return repr(torch.nn.Parameter(self.detach(), self.requires_grad))
+
+
+class WatchedBuffer(_Watched, torch.Tensor):
+    """A buffer of a model; it behaves like any other tensor."""
+
+    _plain = torch.Tensor
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = self.detach().clone()
+        return memo[id(self)]
+
+    def __repr__(self):
+        return repr(self.detach())
+
+    def __reduce_ex__(self, protocol):
+        return self.detach().clone().__reduce_ex__(protocol)
+
+
+class Held:
+    """A tensor of torch and the parameter that stands for it."""
+
+    __slots__ = ("tensor", "parameter", "version", "suspect")
+
+    def __init__(self, tensor: torch.Tensor, parameter: _core.Parameter) -> None:
+        self.tensor = tensor
+        self.parameter = parameter
+        self.version = tensor._version
+        self.suspect = False
+
+
+class Tree:
+    """The modules, parameters and buffers of a torch module, as the library sees them."""
+
+    def __init__(self, module: torch.nn.Module, core: Optional[_core.Module] = None) -> None:
+        """A tree of its own, or one below a node of another tree."""
+        self.core = core if core is not None else _core.Module(kind=type(module).__name__)
+        self.modules: Dict[int, _core.Module] = {}
+        self.parameters: Dict[int, _core.Parameter] = {}
+        self.held: List[Held] = []
+        self.newer = False  # the devices have newer values than the tensors
+        self._kept: List[torch.nn.Module] = []  # so that no id() is used again
+        self._add(module, self.core)
+        self._watch()
+
+    # --- building ---------------------------------------------------------------------------
+
+    def _add(self, module: torch.nn.Module, core: _core.Module) -> None:
+        self.modules[id(module)] = core
+        self._kept.append(module)
+        for name, tensor in module._parameters.items():
+            self._hold(core.add_parameter, name, tensor)
+        for name, tensor in module._buffers.items():
+            self._hold(core.add_buffer, name, tensor)
+        for name, child in module._modules.items():
+            if child is not None and id(child) not in self.modules:
+                self._add(child, _core.Module(core, name, type(child).__name__))
+
+    def _hold(self, add, name: str, tensor: Optional[torch.Tensor]) -> None:
+        if tensor is None or id(tensor) in self.parameters:
+            return
+        parameter = add(name, to_core(tensor, f"the parameter '{name}'"))
+        if not parameter.is_buffer and not tensor.requires_grad:
+            parameter.trainable = False
+        self.parameters[id(tensor)] = parameter
+        self.held.append(Held(tensor, parameter))
+
+    def _watch(self) -> None:
+        with _lock:
+            for each in self.held:
+                _holders.setdefault(id(each.tensor), weakref.WeakSet()).add(self)
+        self._set_classes(watched=True)
+
+    def _set_classes(self, watched: bool) -> None:
+        with compat.without_torch_function():
+            for each in self.held:
+                kind = type(each.tensor)
+                if watched and kind is torch.nn.Parameter:
+                    each.tensor.__class__ = WatchedParameter
+                elif watched and kind is torch.Tensor:
+                    each.tensor.__class__ = WatchedBuffer
+                elif not watched and issubclass(kind, _Watched):
+                    each.tensor.__class__ = kind._plain
+
+    def covers(self, module: torch.nn.Module) -> bool:
+        """Whether all of a module, its tensors and its parts, belong to this tree."""
+        return all(id(part) in self.modules for part in module.modules()) and all(
+            id(tensor) in self.parameters
+            for part in module.modules()
+            for tensor in (*part._parameters.values(), *part._buffers.values())
+            if tensor is not None
+        )
+
+    def require_unchanged(self, module: torch.nn.Module) -> None:
+        """An error if parameters or parts were added to the module or replaced since it was wrapped."""
+        if not self.covers(module):
+            raise _core.InvalidArgument(
+                f"the module {type(module).__name__} has other parameters, buffers or parts than when "
+                "the model was made; assign new values in place (parameter.data.copy_(...)), or "
+                "destroy() the model and make a new one"
+            )
+
+    # --- values -----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def plain(self) -> Iterator[None]:
+        """The tensors have torch's own classes inside, as a capture needs them."""
+        self._set_classes(watched=False)
+        try:
+            yield
+        finally:
+            self._set_classes(watched=True)
+
+    def suspect(self, tensor: torch.Tensor) -> None:
+        """Notes that the tensor may be written without being seen."""
+        for each in self.held:
+            if each.tensor is tensor:
+                each.suspect = True
+
+    def fetch(self) -> None:
+        """Copies new values from the devices to the tensors."""
+        with _lock:
+            if not self.newer:
+                return
+            self.newer = False
+            with compat.without_torch_function(), torch.no_grad():
+                for each in self.held:
+                    each.tensor.copy_(to_torch(each.parameter.value()).view_as(each.tensor))
+                    each.version = each.tensor._version
+
+    def push(self) -> None:
+        """Copies tensors that were written since the last step to the devices."""
+        for other in self._sharers():
+            other.fetch()
+        with compat.without_torch_function():
+            changed = [e for e in self.held if e.suspect or e.tensor._version != e.version]
+        for each in changed:
+            if tuple(each.tensor.shape) != each.parameter.shape:
+                raise _core.InvalidArgument(
+                    f"the parameter '{each.parameter.full_name}' had the shape "
+                    f"{each.parameter.shape} when the model was made and has now "
+                    f"{tuple(each.tensor.shape)}; destroy() the model and make a new one"
+                )
+            with compat.without_torch_function():
+                each.parameter.set_value(to_core(each.tensor).clone())
+                each.version = each.tensor._version
+            each.suspect = False
+
+    def push_all(self) -> None:
+        """Copies all tensors to the devices."""
+        for each in self.held:
+            each.suspect = True
+        self.newer = False
+        self.push()
+
+    def _sharers(self) -> List["Tree"]:
+        with _lock:
+            trees = {t for e in self.held for t in _holders.get(id(e.tensor), ()) if t is not self}
+        return [tree for tree in trees if tree.newer]
+
+    def names(self) -> Dict[int, str]:
+        """The name of each tensor's variable, by id()."""
+        return {id(each.tensor): each.parameter.full_name for each in self.held}
+
+    def release(self) -> None:
+        """Gives the tensors back, with their newest values."""
+        self.fetch()
+        with _lock:
+            free = []
+            for each in self.held:
+                trees = _holders.get(id(each.tensor))
+                if trees is not None:
+                    trees.discard(self)
+                    if not trees:
+                        del _holders[id(each.tensor)]
+                        free.append(each)
+            kept, self.held = self.held, free
+            self._set_classes(watched=False)
+            self.held = kept
+
+
+def tree_of(module: torch.nn.Module) -> Tuple[Tree, bool]:
+    """A tree that has all of the module, and whether it is new: models of a module, or of a part of a
+    module that has a model, share one."""
+    with _lock:
+        for tensor in (*module.parameters(), *module.buffers()):
+            for tree in list(_holders.get(id(tensor), ())):
+                if tree.covers(module):
+                    return tree, False
+    return Tree(module), True

@@ -1,0 +1,471 @@
+"""trainingModel and inferenceModel: a torch module that runs on the devices of Sluice."""
+
+from __future__ import annotations
+
+import atexit
+import html
+import inspect
+import threading
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+from . import _capture, _core, args as _args, autocasting  # noqa: F401  (adds Module.autocast)
+from ._capture import compat
+from ._convert import to_core, to_torch
+from ._state import Tree, tree_of
+from ._optim_core import to_core as optimizer_to_core
+from ._optim_core import untrained
+from ._optim_core import update_core as update_optimizer
+from .options import Options
+from .schedules import Schedule
+
+__all__ = ["Executor", "inferenceModel", "trainingModel"]
+
+_living: "weakref.WeakSet[Executor]" = weakref.WeakSet()
+_before_compile: List[Callable[[], None]] = []
+_after_compile: List[Callable[[], None]] = []
+
+
+class Explanation(str):
+    """A text; in a notebook the schedule is drawn above it."""
+
+    schedule: Schedule
+
+    def __new__(cls, text: str, schedule: Schedule) -> "Explanation":
+        self = super().__new__(cls, text)
+        self.schedule = schedule
+        return self
+
+    def _repr_html_(self) -> str:
+        return f"{self.schedule.svg()}<pre>{html.escape(self)}</pre>"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class _Form:
+    """How the model is called: the structure of the arguments, and that of the results."""
+
+    def __init__(self, spec: _args.Spec, names: List[str]) -> None:
+        self.spec = spec
+        self.names = names
+        self.result: Optional[_args.Spec] = None
+        self.results = 0
+        self.changed: Tuple[int, ...] = ()
+
+
+class Executor:
+    """A torch module, compiled for the devices of Sluice. Call it as you would call the module, with
+    the data of a whole step: the first dimension of every input is micro-batch x replicas x gradient
+    accumulation x device iterations. The first call compiles."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        options: Optional[Options],
+        training: bool,
+        optimizer: Optional[torch.optim.Optimizer] = None,
+        user_model: Optional[torch.nn.Module] = None,
+    ) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise _core.InvalidArgument(
+                f"expected a torch.nn.Module, got {type(model).__name__}; wrap a function in a module"
+            )
+        self._model = model
+        self._user_model = user_model if user_model is not None else model
+        self._options = options if options is not None else Options()
+        self._training = training
+        self._optimizer = optimizer
+        self._form: Optional[_Form] = None  # of the first call, which all others must have
+        self._tree: Optional[Tree] = None
+        self._core: Optional[_core.Model] = None
+        self._destroyed = False
+        self._lock = threading.RLock()
+        self._signature = inspect.signature(model.forward)
+        _living.add(self)
+
+    # --- making -----------------------------------------------------------------------------
+
+    def _make(self, form: _Form) -> _core.Model:
+        if self._destroyed:
+            raise _core.InvalidArgument(
+                "this model was destroyed; make a new one with trainingModel or inferenceModel"
+            )
+        if self._core is None:
+            self._tree, _ = tree_of(self._model)
+            _users[self._tree] = _users.get(self._tree, 0) + 1
+            rule = self._rule() if self._training else None
+            self_ref = weakref.ref(self)
+            self._core = _core.Model(
+                self._tree.core,
+                lambda tensors: self_ref()._trace(tensors),
+                form.names,
+                self._options._core,
+                rule,
+            )
+            self._attach_optimizer(True)
+        return self._core
+
+    def _rule(self) -> _core.Optimizer:
+        """The optimizer as the library has it. Parameters in none of its groups are not trained."""
+        if self._optimizer is None:
+            self._optimizer = torch.optim.SGD(self._model.parameters(), lr=0.01)
+        names = self._tree.names()
+        rule = optimizer_to_core(self._optimizer, names)
+        if self._options._core.text("training.setAutomaticLossScaling").startswith("true"):
+            rule.mark_variable("loss_scaling")
+        left_out = set(untrained(self._optimizer, names))
+        for each in self._tree.held:
+            if not each.parameter.is_buffer:
+                each.parameter.trainable = (
+                    each.tensor.requires_grad and each.parameter.full_name not in left_out
+                )
+        return rule
+
+    def _attach_optimizer(self, attached: bool) -> None:
+        """Lets the state_dict of an optimizer of ours have the state on the devices."""
+        if hasattr(self._optimizer, "attach_state"):
+            read = self._core.optimizer_state_dict if attached else None
+            write = self._core.load_optimizer_state_dict if attached else None
+            self._optimizer.attach_state(read, write)
+
+    def _trace(self, tensors: List[_core.Tensor]) -> List[_core.Tensor]:
+        form = self._form
+        self._tree.fetch()
+        _core.use_auto_id()
+        with self._tree.plain():
+            traced = _capture.trace(
+                self._model,
+                form.spec,
+                tensors,
+                parameters=self._tree.parameters,
+                modules=self._tree.modules,
+                training=self._training,
+            )
+        form.result = traced.spec
+        form.results = len(traced.outputs)
+        form.changed = tuple(traced.changed_inputs)
+        # The loss is the last output, so inputs that forward wrote come first. A model that only writes
+        # has an output all the same, which nobody sees.
+        outputs = [*traced.changed_inputs.values(), *traced.outputs]
+        return outputs if outputs else [_core.scalar(0.0)]
+
+    def _form_of(self, args: tuple, kwargs: Dict[str, Any]) -> Tuple[_Form, List[torch.Tensor]]:
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise _core.InvalidArgument(
+                f"{type(self._model).__name__}.forward{self._signature}: {error}"
+            ) from None
+        leaves, spec = _args.flatten((bound.args, bound.kwargs))
+        if self._form is None:
+            self._form = _Form(spec, _leaf_names(bound.arguments))
+        elif self._form.spec != spec:
+            raise _core.InvalidArgument(
+                f"the model was compiled for arguments of another structure, or with other values of "
+                f"those that are no tensors: {self._form.spec!r}, now {spec!r}; use another model for "
+                "this kind of call"
+            )
+        return self._form, leaves
+
+    def _prepare(self, args: tuple, kwargs: Dict[str, Any]):
+        form, leaves = self._form_of(args, kwargs)
+        inputs = [to_core(each, f"input '{name}'") for name, each in zip(form.names, leaves)]
+        core = self._make(form)
+        self._tree.require_unchanged(self._model)
+        self._tree.push()
+        _mark_modules(self._model, self._tree)
+        return core, form, leaves, inputs
+
+    # --- running ----------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs one step and returns what forward returned, joined over the micro-batches as the output
+        mode says."""
+        with self._lock:
+            core, form, leaves, inputs = self._prepare(args, kwargs)
+            self._compile(core, form, inputs)
+            results = core.run(inputs)
+            if self._training:
+                compat.note_step(self._optimizer)
+            if self._training or self._writes_buffers:
+                self._tree.newer = True
+        changed = len(form.changed)
+        for position, value in zip(form.changed, results[:changed]):
+            _write_back(leaves[position], to_torch(value), form.names[position])
+        outputs = [to_torch(each) for each in results[changed : changed + form.results]]
+        return _args.unflatten(form.result, outputs)
+
+    @property
+    def _writes_buffers(self) -> bool:
+        return any(held.parameter.is_buffer for held in self._tree.held)
+
+    def _compile(self, core: _core.Model, form: _Form, inputs: List[_core.HostTensor]) -> None:
+        if form.result is None:
+            for hook in _before_compile:
+                hook()
+            core.compile(inputs)
+            for hook in _after_compile:
+                hook()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compiles for these arguments without running."""
+        with self._lock:
+            core, form, _, inputs = self._prepare(args, kwargs)
+            self._compile(core, form, inputs)
+
+    def cancel(self) -> bool:
+        """Ends the call that is running in another thread; it raises Cancelled."""
+        return self._core is not None and self._core.cancel()
+
+    def destroy(self) -> None:
+        """Frees the devices. The module keeps the newest values of its parameters."""
+        with self._lock:
+            if self._core is not None:
+                self._tree.fetch()
+                self._attach_optimizer(False)
+                self._core.destroy()
+                self._core = None
+                _users[self._tree] -= 1
+                if _users[self._tree] == 0:
+                    del _users[self._tree]
+                    self._tree.release()
+                self._tree = None
+            self._destroyed = True
+
+    def __del__(self) -> None:
+        try:
+            self.destroy()
+        except Exception:  # the interpreter is ending
+            pass
+
+    # --- asking -----------------------------------------------------------------------------
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The module as it was given."""
+        return self._user_model
+
+    @property
+    def options(self) -> Options:
+        """The options; they are frozen once the model is made."""
+        return self._options
+
+    @property
+    def training(self) -> bool:
+        """Whether calls update the weights."""
+        return self._training
+
+    def _compiled(self, what: str) -> _core.Model:
+        if self._core is None:
+            raise _core.InvalidArgument(f"{what}: call or compile() the model first")
+        return self._core
+
+    def isCompiled(self) -> bool:
+        """Whether the model is compiled for some arguments."""
+        return self._core is not None and self._core.is_compiled
+
+    @property
+    def compilationTime(self) -> float:
+        """Seconds spent compiling so far."""
+        return self._compiled("compilationTime").compilation_time
+
+    def explain(self) -> "Explanation":
+        """The stages, their devices and bytes, the schedule with its bound, and the warnings."""
+        return Explanation(self._compiled("explain").explain(), self.schedule())
+
+    def schedule(self) -> Schedule:
+        """The schedule of the newest program; it draws itself in a notebook. Times are estimates."""
+        return Schedule(_core.schedule_of(self._compiled("schedule")))
+
+    def summary(self) -> str:
+        """The table of modules, then bytes and kernels of the compiled programs."""
+        return self._compiled("summary").summary()
+
+    def cycleCount(self) -> int:
+        """Cycles of the newest call; nanoseconds on a CPU. Needs Options.logCycleCount(True)."""
+        return self._compiled("cycleCount").cycle_count()
+
+    def getTensorNames(self) -> List[str]:
+        """The names that Options.anchorTensor can name."""
+        return self._compiled("getTensorNames").tensor_names()
+
+    def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
+        """An anchored tensor of the newest call."""
+        return to_torch(self._compiled("getAnchoredTensor").anchored(short_name))
+
+    def getHostIpuLatency(self) -> Tuple[float, float, float]:
+        """Minimum, maximum and mean seconds from the host to the devices in the newest call."""
+        return self._compiled("getHostIpuLatency").latency("host_device")
+
+    def getComputeLatency(self) -> Tuple[float, float, float]:
+        """Minimum, maximum and mean seconds on the devices in the newest call."""
+        return self._compiled("getComputeLatency").latency("compute")
+
+    def getIpuHostLatency(self) -> Tuple[float, float, float]:
+        """Minimum, maximum and mean seconds from the devices to the host in the newest call."""
+        return self._compiled("getIpuHostLatency").latency("device_host")
+
+    def getLatency(self) -> Tuple[float, float, float]:
+        """Minimum, maximum and mean seconds for the whole way in the newest call."""
+        return self._compiled("getLatency").latency("round_trip")
+
+    getHostDeviceLatency = getHostIpuLatency
+    getDeviceHostLatency = getIpuHostLatency
+
+    def getPerfCounters(self):
+        """The latencies of the newest call by kind."""
+        return {
+            "host_device": self.getHostDeviceLatency(),
+            "compute": self.getComputeLatency(),
+            "device_host": self.getDeviceHostLatency(),
+            "round_trip": self.getLatency(),
+        }
+
+    # --- state ------------------------------------------------------------------------------
+
+    def copyWeightsToHost(self) -> None:
+        """Copies the newest values into the module's tensors; reading one does so by itself."""
+        if self._tree is not None:
+            self._tree.fetch()
+
+    copyWeightsToHostIfNeeded = copyWeightsToHost
+
+    def copyWeightsToDevice(self) -> None:
+        """Copies the module's tensors to the devices; the next step does so with those that changed."""
+        self._compiled("copyWeightsToDevice")
+        self._tree.push_all()
+
+    def copyNamedBuffersToDevice(self) -> None:
+        """Copies the buffers named by Options.updatableNamedBuffers to the devices."""
+        core = self._compiled("copyNamedBuffersToDevice")
+        self._tree.push()
+        core.copy_named_buffers()
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Dict[str, torch.Tensor]:
+        """The module's state_dict with the newest values."""
+        return self._user_model.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, state_dict: Dict[str, torch.Tensor], strict: bool = True):
+        """Loads into the module; the next step uses the values."""
+        return self._user_model.load_state_dict(state_dict, strict=strict)
+
+    def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Takes over the attributes of an optimizer, for instance after a scheduler has changed its
+        learning rate."""
+        if not self._training:
+            raise _core.InvalidArgument("setOptimizer: an inference model has no optimizer")
+        self._optimizer = optimizer
+        if self._core is not None:
+            update_optimizer(self._core, optimizer, self._tree.names())
+
+    @property
+    def rng_state(self) -> List[int]:
+        """The seed and the number of the next micro-batch: all that random ops depend on."""
+        return list(self._compiled("rng_state").rng_state)
+
+    @rng_state.setter
+    def rng_state(self, state: List[int]) -> None:
+        self._compiled("rng_state").rng_state = tuple(state)
+
+    def attachToDevice(self) -> None:
+        """Takes the devices again after detachFromDevice."""
+        self._compiled("attachToDevice").attach()
+
+    def detachFromDevice(self) -> None:
+        """Gives the devices back and keeps the state on the host."""
+        self._compiled("detachFromDevice").detach()
+
+    def isAttachedToDevice(self) -> bool:
+        """Whether the model has its devices."""
+        return self._core is not None and self._core.is_attached
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._user_model, name)
+
+    def __repr__(self) -> str:
+        kind = "training" if self._training else "inference"
+        return f"{type(self).__name__}({kind}, {self._user_model!r})"
+
+    def __reduce__(self):
+        raise _core.Unsupported(
+            "a model cannot be pickled: save model.state_dict(), or the module itself"
+        )
+
+
+_users: Dict[Tree, int] = {}
+
+
+def _write_back(tensor: torch.Tensor, value: torch.Tensor, name: str) -> None:
+    """Gives an input that forward changed in place its new value."""
+    if tensor.shape != value.shape:
+        raise _core.InvalidArgument(
+            f"forward changes its input '{name}' in place, but the model returns only {tuple(value.shape)} "
+            f"of {tuple(tensor.shape)}; use outputMode(OutputMode.All), or do not change it"
+        )
+    with torch.no_grad():
+        tensor.copy_(value)
+
+
+def _leaf_names(arguments: Dict[str, Any]) -> List[str]:
+    """A name for every tensor: that of its argument, with a number if there are several in it."""
+    names = []
+    for name, value in arguments.items():
+        count = len(_args.flatten(value)[0])
+        names += [name] if count == 1 else [f"{name}.{i}" for i in range(count)]
+    return names
+
+
+def _mark_modules(module: torch.nn.Module, tree: Tree) -> None:
+    """Tells the tree which modules begin a block (BeginBlock), and which have autocast set."""
+    for part in module.modules():
+        core = tree.modules[id(part)]
+        mark = part.__dict__.get("_sluice_block")
+        if mark is None:
+            core.clear_block_mark()
+        else:
+            core.set_block_mark(*mark)
+        autocast = part.__dict__.get("_sluice_autocast")
+        if autocast is not None:
+            core.autocast(autocast)
+
+
+def trainingModel(
+    model: torch.nn.Module,
+    options: Optional[Options] = None,
+    optimizer: Optional[torch.optim.Optimizer] = None,
+) -> Executor:
+    """Wraps a module for training. Its forward takes the inputs and the labels and returns the loss
+    last: `return output, loss`. Every call of the result runs forward, backward and the optimizer; the
+    module's parameters are always up to date when they are read. Without an optimizer, plain SGD with a
+    learning rate of 0.01 is used."""
+    return Executor(model, options, training=True, optimizer=optimizer)
+
+
+def inferenceModel(model: torch.nn.Module, options: Optional[Options] = None) -> Executor:
+    """Wraps a module for inference and validation. A module that is also trained, or a part of it,
+    shares its weights with the training model."""
+    return Executor(model, options, training=False)
+
+
+def registerPreCompileHook(hook: Callable[[], None]) -> Callable[[], None]:
+    """Calls the function before every compilation; the result removes it."""
+    _before_compile.append(hook)
+    return lambda: _before_compile.remove(hook)
+
+
+def registerPostCompileHook(hook: Callable[[], None]) -> Callable[[], None]:
+    """Calls the function after every compilation; the result removes it."""
+    _after_compile.append(hook)
+    return lambda: _after_compile.remove(hook)
+
+
+@atexit.register
+def _destroy_all() -> None:
+    """Ends all models while the interpreter can still run their functions."""
+    for executor in list(_living):
+        executor.destroy()

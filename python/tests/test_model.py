@@ -1,0 +1,322 @@
+"""Training and inference models from torch modules: values, strategies, calls, errors."""
+
+import copy
+import gc
+import threading
+import weakref
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import sluice  # noqa: E402
+import sluice._convert  # noqa: E402
+from networks import Normed, TwoLayers, batch, bits, train_eagerly  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(3)
+
+
+def close(a, b, tolerance=1e-6):
+    return torch.allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+class TestTraining:
+    @pytest.mark.parametrize("make", [
+        lambda p: torch.optim.SGD(p, lr=0.1),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+        lambda p: torch.optim.Adam(p, lr=0.01),
+        lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1),
+        lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5),
+    ])
+    def test_does_what_eager_torch_does_in_double_precision(self, make):
+        net = TwoLayers(dtype=torch.float64)
+        expected = copy.deepcopy(net)
+        model = sluice.trainingModel(net, sluice.Options(), make(net.parameters()))
+        x, y = batch()
+        x = x.double()
+        for _ in range(3):
+            output, loss = model(x, y)
+        train_eagerly(expected, make(expected.parameters()), x, y, steps=3)
+        for a, b in zip(net.parameters(), expected.parameters()):
+            assert close(a, b, 1e-9)
+        assert output.shape == (8, 3) and loss.shape == ()
+
+    def test_updates_buffers_as_torch_does(self):
+        net = Normed()
+        expected = copy.deepcopy(net)
+        model = sluice.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.1))
+        x, y = torch.randn(16, 4), torch.randn(16, 4)
+        for _ in range(2):
+            model(x, y)
+        train_eagerly(expected, torch.optim.SGD(expected.parameters(), lr=0.1), x, y, steps=2)
+        for (name, a), b in zip(net.state_dict().items(), expected.state_dict().values()):
+            assert close(a, b, 1e-5), name
+
+    def test_accumulates_gradients(self):
+        net = TwoLayers()
+        expected = copy.deepcopy(net)
+        options = sluice.Options()
+        options.Training.gradientAccumulation(4)
+        model = sluice.trainingModel(net, options, torch.optim.SGD(net.parameters(), lr=0.1))
+        x, y = batch(8)
+        model(x, y)
+        train_eagerly(expected, torch.optim.SGD(expected.parameters(), lr=0.1), x, y, accumulation=4)
+        for a, b in zip(net.parameters(), expected.parameters()):
+            assert close(a, b)
+
+    def test_uses_groups_and_schedulers(self):
+        net = TwoLayers(dtype=torch.float64)
+        expected = copy.deepcopy(net)
+
+        def make(module):
+            optimizer = torch.optim.SGD(
+                [{"params": module.first.parameters()},
+                 {"params": module.last.parameters(), "lr": 0.5}], lr=0.1)
+            return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+
+        optimizer, scheduler = make(net)
+        model = sluice.trainingModel(net, None, optimizer)
+        reference, reference_scheduler = make(expected)
+        x, y = batch()
+        x = x.double()
+        for _ in range(3):
+            model(x, y)
+            scheduler.step()
+            model.setOptimizer(optimizer)
+            train_eagerly(expected, reference, x, y)
+            reference_scheduler.step()
+        for a, b in zip(net.parameters(), expected.parameters()):
+            assert close(a, b, 1e-9)
+
+    def test_leaves_frozen_parameters_alone(self):
+        net = TwoLayers()
+        net.first.weight.requires_grad_(False)
+        before = net.first.weight.clone()
+        bias = net.first.bias.detach().clone()
+        model = sluice.trainingModel(net)
+        model(*batch())
+        assert torch.equal(net.first.weight, before)
+        assert not torch.equal(net.first.bias, bias)
+
+
+class TestStrategies:
+    def strategies(self):
+        yield "one device", lambda o: o
+        for kind in (sluice.PipelinedExecution, sluice.ShardedExecution):
+            yield kind.__name__, lambda o, k=kind: o.setExecutionStrategy(k("one", "two"))
+        yield "phased", lambda o: o.setExecutionStrategy(sluice.SerialPhasedExecution("one", "two"))
+        yield "two threads", lambda o: o.threads(2)
+        yield "far", lambda o: o.device("far")
+
+    def test_give_the_same_bits(self):
+        x, y = batch(16)
+        found = {}
+        for name, apply in self.strategies():
+            torch.manual_seed(3)
+            net = TwoLayers()
+            options = sluice.Options()
+            options.Training.gradientAccumulation(4)
+            apply(options)
+            model = sluice.trainingModel(net, options, sluice.optim.AdamW(net.parameters(), lr=0.01))
+            losses = [model(x, y)[1].item() for _ in range(3)]
+            found[name] = (losses, bits(net))
+            model.destroy()
+        assert len(set(map(str, found.values()))) == 1, found
+
+
+class TestCalls:
+    def test_take_and_return_nested_structures(self):
+        class Nested(torch.nn.Module):
+            def forward(self, pair, *, scale=None, flag=True):
+                a, b = pair
+                c = a["x"] + b if flag else a["x"]
+                return {"sum": c if scale is None else c * scale, "more": (a["x"], None)}
+
+        model = sluice.inferenceModel(Nested())
+        x = torch.randn(4)
+        result = model(({"x": x}, x), scale=torch.full((4,), 2.0))
+        assert torch.equal(result["sum"], 4 * x) and result["more"][1] is None
+        assert torch.equal(result["more"][0], x)
+
+    def test_write_back_inputs_that_forward_changes(self):
+        class Changes(torch.nn.Module):
+            def forward(self, x):
+                x.add_(1)
+                return x * 2
+
+        x = torch.zeros(3)
+        assert torch.equal(sluice.inferenceModel(Changes())(x), torch.full((3,), 2.0))
+        assert torch.equal(x, torch.ones(3))
+
+    def test_may_return_nothing(self):
+        class Counter(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("seen", torch.zeros(3))
+
+            def forward(self, x):
+                self.seen += x
+
+        net = Counter()
+        model = sluice.inferenceModel(net)
+        assert model(torch.ones(3)) is None
+        model(torch.ones(3))
+        assert torch.equal(net.seen, torch.full((3,), 2.0))
+
+    def test_refuse_to_write_back_a_part_of_an_input(self):
+        class Changes(torch.nn.Module):
+            def forward(self, x):
+                x.add_(1)
+                return x * 2
+
+        options = sluice.Options().deviceIterations(2).outputMode(sluice.OutputMode.Final)
+        with pytest.raises(ValueError, match="OutputMode.All"):
+            sluice.inferenceModel(Changes(), options)(torch.zeros(4))
+
+    def test_refuse_another_structure(self):
+        model = sluice.inferenceModel(TwoLayers())
+        model(torch.ones(8, 6))
+        with pytest.raises(ValueError, match="another structure"):
+            model(torch.ones(8, 6), torch.zeros(8, dtype=torch.int64))
+
+    def test_take_any_layout_of_memory(self):
+        net = TwoLayers()
+        model = sluice.inferenceModel(net)
+        x = torch.randn(6, 8)
+        expected = net(x.t())
+        assert close(model(x.t()), expected)
+        assert close(model(x.t().clone().requires_grad_()), expected)
+        one = torch.randn(1, 6)
+        assert close(model(one.expand(8, 6)), net(one.expand(8, 6)))
+
+    def test_keep_results_over_later_calls(self):
+        model = sluice.inferenceModel(TwoLayers())
+        first = model(torch.ones(8, 6))
+        kept = first.clone()
+        model(torch.zeros(8, 6))
+        assert torch.equal(first, kept)
+
+    def test_run_half_precision_where_torch_has_no_kernel(self):
+        net = TwoLayers().half()
+        x, y = batch()
+        model = sluice.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.1))
+        losses = [model(x.half(), y)[1].item() for _ in range(5)]
+        assert losses[-1] < losses[0] and net.first.weight.dtype == torch.float16
+
+    def test_run_in_two_threads(self):
+        nets = [TwoLayers() for _ in range(2)]
+        models = [sluice.inferenceModel(net) for net in nets]
+        inputs = [torch.randn(8, 6) for _ in range(2)]
+        found = [[], []]
+
+        def call(i):
+            for _ in range(20):
+                found[i].append(models[i](inputs[i]))
+
+        threads = [threading.Thread(target=call, args=(i,)) for i in range(2)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        for i in range(2):
+            assert all(torch.equal(each, found[i][0]) for each in found[i])
+            assert close(found[i][0], nets[i](inputs[i]))
+
+
+class TestErrors:
+    def test_of_forward_keep_their_type_and_leave_the_model_usable(self):
+        class Picky(torch.nn.Module):
+            fail = True
+
+            def forward(self, x):
+                if self.fail:
+                    raise KeyError("not today")
+                return x + 1
+
+        net = Picky()
+        model = sluice.inferenceModel(net)
+        with pytest.raises(KeyError, match="not today"):
+            model(torch.ones(2))
+        net.fail = False
+        assert torch.equal(model(torch.ones(2)), torch.full((2,), 2.0))
+
+    @pytest.mark.parametrize("bad, words", [
+        (torch.ones(8, 6, device="meta"), "no data"),
+        (torch.ones(8, 6).to_sparse(), "sparse"),
+        (torch.quantize_per_tensor(torch.ones(8, 6), 0.1, 0, torch.qint8), "quantised"),
+        (torch.ones(8, 6, dtype=torch.complex64), "complex64"),
+    ])
+    def test_name_what_is_wrong_with_an_input(self, bad, words):
+        with pytest.raises(ValueError, match=words):
+            sluice.inferenceModel(TwoLayers())(bad)
+
+    def test_name_wrong_arguments(self):
+        model = sluice.inferenceModel(TwoLayers())
+        with pytest.raises(ValueError, match="unexpected keyword argument 'y'"):
+            model(torch.ones(8, 6), y=3)
+        with pytest.raises(ValueError, match="missing a required argument"):
+            model()
+
+    def test_refuse_a_module_that_changed(self):
+        net = TwoLayers()
+        model = sluice.inferenceModel(net)
+        model(torch.ones(8, 6))
+        net.first.weight = torch.nn.Parameter(torch.zeros(6, 6))
+        with pytest.raises(ValueError, match="other parameters"):
+            model(torch.ones(8, 6))
+
+    def test_refuse_what_is_no_module(self):
+        with pytest.raises(ValueError, match="torch.nn.Module"):
+            sluice.inferenceModel(lambda x: x)
+
+    def test_refuse_a_destroyed_model(self):
+        model = sluice.inferenceModel(TwoLayers())
+        model(torch.ones(8, 6))
+        model.destroy()
+        model.destroy()
+        with pytest.raises(ValueError, match="destroyed"):
+            model(torch.ones(8, 6))
+
+    def test_refuse_pickling(self):
+        import pickle
+        with pytest.raises(NotImplementedError, match="state_dict"):
+            pickle.dumps(sluice.inferenceModel(TwoLayers()))
+
+
+class TestLifetimes:
+    def test_models_end_with_their_last_reference(self):
+        net = TwoLayers()
+        model = sluice.trainingModel(net)
+        model(*batch())
+        alive = weakref.ref(model)
+        del model
+        gc.collect()
+        assert alive() is None
+        assert type(net.first.weight) is torch.nn.Parameter
+
+    def test_many_models_leave_nothing_behind(self):
+        import resource
+        net = TwoLayers()
+        x, y = batch()
+
+        def cycle(count):
+            for _ in range(count):
+                model = sluice.trainingModel(net)
+                model(x, y)
+                model.destroy()
+            gc.collect()
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+        before = cycle(20)
+        assert cycle(60) - before < 4096  # KiB
+
+    def test_hooks_run_around_compilations(self):
+        events = []
+        remove = [sluice.registerPreCompileHook(lambda: events.append("before")),
+                  sluice.registerPostCompileHook(lambda: events.append("after"))]
+        model = sluice.inferenceModel(TwoLayers())
+        model(torch.ones(8, 6))
+        model(torch.ones(8, 6))
+        [each() for each in remove]
+        assert events == ["before", "after"]

@@ -1,0 +1,229 @@
+"""Parameters stay the user's: reads after training, writes before a step, saving, copies, sharing."""
+
+import copy
+import io
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import sluice  # noqa: E402
+import sluice._convert  # noqa: E402
+from networks import Normed, TwoLayers, batch, bits, train_eagerly  # noqa: E402
+
+
+@pytest.fixture
+def trained():
+    torch.manual_seed(3)
+    net = TwoLayers()
+    model = sluice.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.5))
+    model(*batch())
+    expected = TwoLayers()
+    torch.manual_seed(3)
+    expected = TwoLayers()
+    train_eagerly(expected, torch.optim.SGD(expected.parameters(), lr=0.5), *batch())
+    return net, model, expected
+
+
+READS = {
+    "arithmetic": lambda p: p + 0,
+    "detach": lambda p: p.detach(),
+    "data": lambda p: p.data,
+    "numpy": lambda p: torch.from_numpy(p.detach().numpy()),
+    "tolist": lambda p: torch.tensor(p.tolist()),
+    "item": lambda p: torch.tensor([p[i, j].item() for i in range(6) for j in range(6)]).view(6, 6),
+    "clone": lambda p: p.clone(),
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda p: pickle.loads(pickle.dumps(p)),
+    "stack": lambda p: torch.stack([p])[0],
+    "dlpack": lambda p: torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(p.detach())),
+}
+
+
+class TestReading:
+    @pytest.mark.parametrize("read", READS)
+    def test_sees_the_trained_value(self, trained, read):
+        net, _, expected = trained
+        found = READS[read](net.first.weight)
+        assert torch.allclose(found, expected.first.weight, atol=1e-6)
+
+    def test_sees_it_in_text_and_state_dict(self, trained):
+        net, model, expected = trained
+        assert repr(net.first.weight)[:30] == repr(
+            torch.nn.Parameter(net.first.weight.detach().clone()))[:30]
+        for a, b in zip(model.state_dict().values(), expected.state_dict().values()):
+            assert torch.allclose(a, b, atol=1e-6)
+
+    def test_copies_once_per_step(self, trained):
+        net, model, _ = trained
+        assert model._tree.newer
+        net.first.weight.sum()
+        assert not model._tree.newer
+        model(*batch())
+        assert model._tree.newer
+
+    def test_works_in_eager_torch_after_training(self, trained):
+        net, _, expected = trained
+        x, _ = batch()
+        assert torch.allclose(net(x), expected(x), atol=1e-6)
+
+    def test_survives_saving_the_whole_module(self, trained):
+        net, _, expected = trained
+        file = io.BytesIO()
+        torch.save(net, file)
+        file.seek(0)
+        loaded = torch.load(file)
+        assert type(loaded.first.weight) is torch.nn.Parameter
+        assert torch.allclose(loaded.last.bias, expected.last.bias, atol=1e-6)
+
+    def test_gives_copies_of_their_own(self, trained):
+        net, model, _ = trained
+        twin = copy.deepcopy(net)
+        before = twin.first.weight.clone()
+        model(*batch())
+        net.first.weight.sum()
+        assert type(twin.first.weight) is torch.nn.Parameter
+        assert torch.equal(twin.first.weight, before)
+
+
+WRITES = {
+    "copy_": lambda p: p.copy_(torch.zeros_like(p)),
+    "zero_": lambda p: p.zero_(),
+    "data": lambda p: p.data.zero_(),
+    "data copy": lambda p: p.data.copy_(torch.zeros(6, 6)),
+    "slice": lambda p: p[:].fill_(0),
+    "init": torch.nn.init.zeros_,
+    "mul_": lambda p: p.mul_(0),
+    "numpy": None,
+}
+
+
+class TestWriting:
+    @pytest.mark.parametrize("write", [w for w in WRITES if WRITES[w] is not None])
+    def test_is_seen_by_the_next_step(self, trained, write):
+        net, model, _ = trained
+        with torch.no_grad():
+            WRITES[write](net.first.weight)
+        inference = sluice.inferenceModel(net)
+        x, _ = batch()
+        expected = net.last(torch.tanh(net.first.bias)).expand(8, 3)
+        assert torch.allclose(inference(x), expected, atol=1e-6)
+
+    def test_keeps_what_other_parameters_learned(self, trained):
+        net, model, expected = trained
+        with torch.no_grad():
+            net.first.bias.zero_()
+        model(*batch())
+        with torch.no_grad():
+            expected.first.bias.zero_()
+        train_eagerly(expected, torch.optim.SGD(expected.parameters(), lr=0.5), *batch())
+        for a, b in zip(net.parameters(), expected.parameters()):
+            assert torch.allclose(a, b, atol=1e-5)
+
+    def test_by_load_state_dict(self, trained):
+        net, model, _ = trained
+        model.load_state_dict({k: torch.zeros_like(v) for k, v in net.state_dict().items()})
+        assert torch.equal(sluice.inferenceModel(net)(torch.ones(8, 6)), torch.zeros(8, 3))
+
+    def test_of_another_shape_is_refused(self, trained):
+        net, model, _ = trained
+        net.first.weight.data = torch.zeros(7, 6)
+        with pytest.raises(ValueError, match="shape"):
+            model(*batch())
+
+
+class TestSharing:
+    def test_inference_uses_the_weights_of_training(self, trained):
+        net, model, _ = trained
+        inference = sluice.inferenceModel(net)
+        x, y = batch()
+        before = inference(x)
+        model(x, y)
+        after = inference(x)
+        assert not torch.equal(before, after)
+        assert torch.allclose(after, net(x), atol=1e-6)
+
+    def test_a_part_of_the_trained_module_shares_its_weights(self, trained):
+        net, model, _ = trained
+        part = sluice.inferenceModel(net.last)
+        x = torch.randn(8, 6)
+        model(*batch())
+        assert torch.allclose(part(x), net.last(x), atol=1e-6)
+        assert part._tree is model._tree
+
+    def test_a_module_around_a_module_with_a_model_sees_its_weights(self):
+        inner = TwoLayers()
+
+        class Outer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, x, y):
+                return self.inner(x, y)
+
+        inference = sluice.inferenceModel(inner)
+        x, y = batch()
+        before = inference(x)
+        outer = Outer()
+        model = sluice.trainingModel(outer, None, torch.optim.SGD(outer.parameters(), lr=0.5))
+        model(x, y)
+        after = inference(x)
+        assert not torch.equal(before, after)
+        assert torch.allclose(after, inner(x), atol=1e-6)
+
+    def test_tied_weights_are_one_variable(self):
+        class Tied(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = torch.nn.Linear(4, 4, bias=False)
+                self.b = torch.nn.Linear(4, 4, bias=False)
+                self.b.weight = self.a.weight
+
+            def forward(self, x, y=None):
+                x = self.b(torch.tanh(self.a(x)))
+                return x if y is None else (x, torch.nn.functional.mse_loss(x, y))
+
+        net = Tied()
+        expected = copy.deepcopy(net)
+        model = sluice.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.5))
+        x, y = torch.randn(8, 4), torch.randn(8, 4)
+        model(x, y)
+        train_eagerly(expected, torch.optim.SGD(expected.parameters(), lr=0.5), x, y)
+        assert net.a.weight is net.b.weight
+        assert torch.allclose(net.a.weight, expected.a.weight, atol=1e-6)
+
+    def test_destroying_the_model_keeps_the_weights(self, trained):
+        net, model, expected = trained
+        model.destroy()
+        assert type(net.first.weight) is torch.nn.Parameter
+        assert torch.allclose(net.first.weight, expected.first.weight, atol=1e-6)
+        again = sluice.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.5))
+        again(*batch())
+        train_eagerly(expected, torch.optim.SGD(expected.parameters(), lr=0.5), *batch())
+        assert torch.allclose(net.first.weight, expected.first.weight, atol=1e-5)
+
+    def test_buffers_are_shared_too(self):
+        net = Normed()
+        model = sluice.trainingModel(net)
+        x, y = torch.randn(16, 4) + 3, torch.randn(16, 4)
+        for _ in range(3):
+            model(x, y)
+        net.eval()
+        inference = sluice.inferenceModel(net)
+        assert torch.allclose(inference(x), net(x), atol=1e-5)
+
+
+def test_bits_do_not_depend_on_reading_in_between():
+    def run(read):
+        torch.manual_seed(3)
+        net = TwoLayers()
+        model = sluice.trainingModel(net, None, torch.optim.Adam(net.parameters(), lr=0.1))
+        for _ in range(4):
+            model(*batch())
+            if read:
+                net.first.weight.sum()
+        return bits(net)
+
+    assert run(True) == run(False)
