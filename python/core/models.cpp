@@ -69,6 +69,12 @@ std::vector<HostTensor> run(Model& model, const std::vector<HostTensor>& inputs)
   return results;
 }
 
+/// The step alone, in the calling thread, which Ctrl-C does not end: what a call costs without it.
+std::vector<HostTensor> runHere(Model& model, const std::vector<HostTensor>& inputs) {
+  const py::gil_scoped_release release;
+  return model.run(inputs);
+}
+
 Latency latencyOf(const Model& model, const std::string& kind) {
   if (kind == "host_device") {
     return model.getHostDeviceLatency();
@@ -143,6 +149,7 @@ void bindModels(py::module_& m) {
            py::arg("optimizer") = nullptr)
       .def("compile", &compile, py::arg("inputs"))
       .def("run", &run, py::arg("inputs"))
+      .def("run_here", &runHere, py::arg("inputs"))
       .def("cancel", &Model::cancel, Release())
       .def("destroy", &Model::destroy, Release())
       .def_property_readonly(

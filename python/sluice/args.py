@@ -69,6 +69,20 @@ class Spec:
         own = 1 if self.kind == "tensor" else self.count
         return own + sum(child.num_leaves for child in self.children)
 
+    def __str__(self) -> str:
+        """The structure in Python's own words; a tensor is a `*`."""
+        if self.kind == "tensor":
+            return "*"
+        if self.kind == "constant":
+            return repr(self.template)
+        if self.kind == "custom":
+            return f"{self.cls.__name__}({', '.join('*' * self.count)})"
+        parts = [str(child) for child in self.children]
+        if self.kind == "sequence":
+            inside = ", ".join(parts)
+            return f"[{inside}]" if self.cls is list else f"({inside})"
+        return "{" + ", ".join(f"{k}: {p}" for k, p in zip(self.keys, parts)) + "}"
+
     def unflatten(self, leaves: Sequence[Any]) -> Any:
         """The structure with these tensors, which may be of any type, in the order of flatten."""
         if len(leaves) != self.num_leaves:

@@ -27,3 +27,6 @@ __all__ = [
     "Unsupported",
     "UnrecoverableError",
 ]
+
+#: What has to be set up again before the run can continue; errors of the library say so.
+RecoverableError.recovery_action = "FULL_RESET"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import html
 import inspect
 import threading
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+import numpy as np
 import torch
 
 from . import _capture, _core, args as _args, autocasting  # noqa: F401  (adds Module.autocast)
@@ -113,6 +115,12 @@ class Executor:
         if self._optimizer is None:
             self._optimizer = torch.optim.SGD(self._model.parameters(), lr=0.01)
         names = self._tree.names()
+        own = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
+        if not own.intersection(names):
+            raise _core.InvalidArgument(
+                "the optimizer has none of the module's parameters; make it with "
+                "module.parameters() of the module that is trained"
+            )
         rule = optimizer_to_core(self._optimizer, names)
         if self._options._core.text("training.setAutomaticLossScaling").startswith("true"):
             rule.mark_variable("loss_scaling")
@@ -126,16 +134,22 @@ class Executor:
 
     def _attach_optimizer(self, attached: bool) -> None:
         """Lets the state_dict of an optimizer of ours have the state on the devices."""
-        if hasattr(self._optimizer, "attach_state"):
-            read = self._core.optimizer_state_dict if attached else None
-            write = self._core.load_optimizer_state_dict if attached else None
-            self._optimizer.attach_state(read, write)
+        if not hasattr(self._optimizer, "attach_state"):
+            return
+        if not attached:
+            self._optimizer.attach_state(None, None)
+            return
+        core = self._core
+        self._optimizer.attach_state(
+            lambda: _each_tensor(core.optimizer_state_dict(), lambda t: to_torch(t).clone()),
+            lambda state: core.load_optimizer_state_dict(_each_tensor(state, to_core)),
+        )
 
     def _trace(self, tensors: List[_core.Tensor]) -> List[_core.Tensor]:
         form = self._form
         self._tree.fetch()
         _core.use_auto_id()
-        with self._tree.plain():
+        with self._tree.plain(), _mode_of(self._model, self._training):
             traced = _capture.trace(
                 self._model,
                 form.spec,
@@ -160,13 +174,18 @@ class Executor:
                 f"{type(self._model).__name__}.forward{self._signature}: {error}"
             ) from None
         leaves, spec = _args.flatten((bound.args, bound.kwargs))
+        for name, value in bound.arguments.items():
+            if isinstance(value, np.ndarray):
+                raise _core.InvalidArgument(
+                    f"the argument '{name}' is a NumPy array; use torch.from_numpy(array)"
+                )
         if self._form is None:
             self._form = _Form(spec, _leaf_names(bound.arguments))
         elif self._form.spec != spec:
             raise _core.InvalidArgument(
-                f"the model was compiled for arguments of another structure, or with other values of "
-                f"those that are no tensors: {self._form.spec!r}, now {spec!r}; use another model for "
-                "this kind of call"
+                "the model was compiled for arguments of another structure, or with other values of "
+                f"those that are no tensors: {self._form.spec}, now {spec}; use another model for this "
+                "kind of call"
             )
         return self._form, leaves
 
@@ -420,6 +439,24 @@ def _leaf_names(arguments: Dict[str, Any]) -> List[str]:
     return names
 
 
+def _each_tensor(state: Dict[str, Dict[str, Any]], change: Callable[[Any], Any]):
+    """The sections of a state with every tensor changed."""
+    return {name: {key: change(t) for key, t in part.items()} for name, part in state.items()}
+
+
+@contextlib.contextmanager
+def _mode_of(module: torch.nn.Module, training: bool) -> Iterator[None]:
+    """Inside, an inference model's modules are in evaluation mode, whatever mode they are in."""
+    changed = [] if training else [part for part in module.modules() if part.training]
+    for part in changed:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in changed:
+            part.training = True
+
+
 def _mark_modules(module: torch.nn.Module, tree: Tree) -> None:
     """Tells the tree which modules begin a block (BeginBlock), and which have autocast set."""
     for part in module.modules():
@@ -448,7 +485,7 @@ def trainingModel(
 
 def inferenceModel(model: torch.nn.Module, options: Optional[Options] = None) -> Executor:
     """Wraps a module for inference and validation. A module that is also trained, or a part of it,
-    shares its weights with the training model."""
+    shares its weights with the training model. Dropout and norms always behave as after eval()."""
     return Executor(model, options, training=False)
 
 

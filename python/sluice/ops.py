@@ -225,7 +225,7 @@ def for_loop(count: int, body: Body, inputs: Sequence[Tensor]) -> List[Tensor]:
     """Applies the body ``count`` times, first to the inputs and then to its own results.
 
     Tensors are passed by value. The body returns as many tensors as it takes, of the same shapes
-    and types. A model unrolls the loop.
+    and types. From 16 runs on, a model compiles the body once.
     """
     tensors = _inputs("for_loop", inputs)
     if isRunningOnIpu():
@@ -249,10 +249,10 @@ def cond(
     else_body: Body,
     else_inps: Sequence[Tensor],
 ) -> List[Tensor]:
-    """The results of one of two bodies, chosen by a tensor with a single bool. Inference only.
+    """The results of one of two bodies, chosen by a tensor with a single bool.
 
-    Both bodies return equally many tensors of the same shapes and types. A model computes both, so
-    neither may write a buffer.
+    Both bodies return equally many tensors of the same shapes and types, and neither may write a
+    buffer. A model runs only the chosen one where it can.
     """
     then_tensors, else_tensors = _inputs("cond", then_inps), _inputs("cond", else_inps)
     if isRunningOnIpu():

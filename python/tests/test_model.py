@@ -284,6 +284,32 @@ class TestErrors:
             pickle.dumps(sluice.inferenceModel(TwoLayers()))
 
 
+    def test_name_arrays_where_tensors_belong(self):
+        with pytest.raises(ValueError, match="'x' is a NumPy array"):
+            sluice.inferenceModel(TwoLayers())(torch.ones(8, 6).numpy())
+
+    def test_name_an_optimizer_of_another_module(self):
+        other = torch.optim.SGD(TwoLayers().parameters(), lr=0.1)
+        with pytest.raises(ValueError, match="none of the module's parameters"):
+            sluice.trainingModel(TwoLayers(), None, other)(*batch())
+
+    def test_show_both_structures(self):
+        model = sluice.inferenceModel(TwoLayers())
+        model(torch.ones(8, 6))
+        with pytest.raises(ValueError, match=r"\(\(\*\), \{\}\), now \(\(\*, \*\), \{\}\)"):
+            model(torch.ones(8, 6), torch.zeros(8, dtype=torch.int64))
+
+
+class TestModes:
+    def test_inference_models_run_as_after_eval(self):
+        net = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.Dropout(0.5))
+        x = torch.randn(8, 6)
+        found = sluice.inferenceModel(net)(x)
+        assert all(part.training for part in net.modules())
+        assert net[1].num_batches_tracked == 0
+        assert close(found, net.eval()(x), 1e-5)
+
+
 class TestLifetimes:
     def test_models_end_with_their_last_reference(self):
         net = TwoLayers()

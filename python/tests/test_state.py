@@ -227,3 +227,37 @@ def test_bits_do_not_depend_on_reading_in_between():
         return bits(net)
 
     assert run(True) == run(False)
+
+
+class TestOptimizerState:
+    def test_goes_through_a_file_and_continues_with_the_same_bits(self):
+        def make(net):
+            optimizer = sluice.optim.Adam(net.parameters(), lr=0.1)
+            return optimizer, sluice.trainingModel(net, None, optimizer)
+
+        torch.manual_seed(3)
+        net = TwoLayers()
+        optimizer, model = make(net)
+        for _ in range(2):
+            model(*batch())
+        file = io.BytesIO()
+        torch.save((net.state_dict(), optimizer.state_dict()), file)
+        for _ in range(2):
+            model(*batch())
+        expected = bits(net)
+        file.seek(0)
+        weights, state = torch.load(file)
+        again = TwoLayers()
+        again.load_state_dict(weights)
+        optimizer, model = make(again)
+        optimizer.load_state_dict(state)
+        for _ in range(2):
+            model(*batch())
+        assert bits(again) == expected
+
+    def test_can_be_copied(self, trained):
+        net = TwoLayers()
+        optimizer = sluice.optim.AdamW(net.parameters(), lr=0.1)
+        sluice.trainingModel(net, None, optimizer)(*batch())
+        state = copy.deepcopy(optimizer.state_dict())
+        assert all(isinstance(t, torch.Tensor) for t in state["ipu_state"].values())

@@ -60,7 +60,7 @@ def to_array(value: Any) -> np.ndarray:
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:
     """The bits of the nearest bfloat16 values, ties to even."""
-    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    bits = np.asarray(array, np.float32, order="C").view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     quiet = np.where(np.isnan(array), (bits >> 16) | 0x40, rounded)
     return quiet.astype(np.uint16).view(np.int16)
@@ -78,7 +78,7 @@ def to_host(value: Any, dtype: Optional[Any] = None) -> _core.HostTensor:
     name = dtype_name(dtype) if dtype is not None else array.dtype.name
     if name == "bfloat16":
         return _core.HostTensor(to_bfloat16(array), "bfloat16")
-    return _core.HostTensor(np.ascontiguousarray(array, name))
+    return _core.HostTensor(np.asarray(array, name, order="C"))
 
 
 def to_numpy(tensor: _core.HostTensor) -> np.ndarray:
