@@ -116,7 +116,8 @@ class Tree:
         self.modules: Dict[int, _core.Module] = {}
         self.parameters: Dict[int, _core.Parameter] = {}
         self.held: List[Held] = []
-        self.newer = False  # the devices have newer values than the tensors
+        self._written = 0  # how often steps have written the devices' values
+        self._copied = 0  # which of these the tensors have
         self._kept: List[torch.nn.Module] = []  # so that no id() is used again
         self._add(module, self.core)
         self._watch()
@@ -195,16 +196,29 @@ class Tree:
             if each.tensor is tensor:
                 each.suspect = True
 
+    @property
+    def newer(self) -> bool:
+        """Whether the devices have newer values than the tensors."""
+        return self._written != self._copied
+
+    def note_step(self) -> None:
+        """Says that a step has written values."""
+        self._written += 1
+
     def fetch(self) -> None:
-        """Copies new values from the devices to the tensors."""
-        with _lock:
-            if not self.newer:
+        """Copies new values from the devices to the tensors. Reading may wait for a step of another
+        thread, which may itself want to read, so no lock is held meanwhile."""
+        written = self._written
+        if written == self._copied:
+            return
+        values = [to_torch(each.parameter.value()) for each in self.held]
+        with _lock, compat.without_torch_function(), torch.no_grad():
+            if self._copied >= written:
                 return
-            self.newer = False
-            with compat.without_torch_function(), torch.no_grad():
-                for each in self.held:
-                    each.tensor.copy_(to_torch(each.parameter.value()).view_as(each.tensor))
-                    each.version = each.tensor._version
+            for each, value in zip(self.held, values):
+                each.tensor.copy_(value.view_as(each.tensor))
+                each.version = each.tensor._version
+            self._copied = written
 
     def push(self) -> None:
         """Copies tensors that were written since the last step to the devices."""
@@ -228,7 +242,7 @@ class Tree:
         """Copies all tensors to the devices."""
         for each in self.held:
             each.suspect = True
-        self.newer = False
+        self._copied = self._written
         self.push()
 
     def _sharers(self) -> List["Tree"]:

@@ -210,7 +210,7 @@ class Executor:
             if self._training:
                 compat.note_step(self._optimizer)
             if self._training or self._writes_buffers:
-                self._tree.newer = True
+                self._tree.note_step()
         changed = len(form.changed)
         for position, value in zip(form.changed, results[:changed]):
             _write_back(leaves[position], to_torch(value), form.names[position])

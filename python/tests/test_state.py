@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import threading
 
 import pytest
 
@@ -213,6 +214,46 @@ class TestSharing:
         net.eval()
         inference = sluice.inferenceModel(net)
         assert torch.allclose(inference(x), net(x), atol=1e-5)
+
+
+class TestThreads:
+    def test_a_host_function_may_read_parameters_while_other_threads_do(self, trained):
+        net = trained[0]
+
+        class Reads(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = net
+                self.host = sluice.CPU(lambda x: x + float(net.first.weight.sum()), "reads")
+
+            def forward(self, x):
+                return self.host(self.net.first(x))
+
+        model = sluice.inferenceModel(Reads())
+        x, _ = batch()
+        model.compile(x)
+        reader = threading.Thread(target=lambda: [net.last.weight.sum() for _ in range(50)])
+        reader.start()
+        found = model(x)
+        reader.join(30)
+        assert not reader.is_alive()
+        assert torch.allclose(found, net.first(x) + net.first.weight.sum(), atol=1e-5)
+
+    def test_reading_while_another_thread_trains_gives_whole_values_in_the_end(self):
+        torch.manual_seed(3)
+        net = TwoLayers()
+        model = sluice.trainingModel(net, None, torch.optim.SGD(net.parameters(), lr=0.1))
+        worker = threading.Thread(target=lambda: [model(*batch()) for _ in range(30)])
+        worker.start()
+        while worker.is_alive():
+            net.first.weight.sum()
+        worker.join()
+        torch.manual_seed(3)
+        expected = TwoLayers()
+        alone = sluice.trainingModel(expected, None, torch.optim.SGD(expected.parameters(), lr=0.1))
+        for _ in range(30):
+            alone(*batch())
+        assert bits(net) == bits(expected)
 
 
 def test_bits_do_not_depend_on_reading_in_between():

@@ -103,7 +103,7 @@ class CompiledFunction:
             return [to_numpy(result) for result in compiled.run(hosts)]
         finally:
             for tree in self._trees:
-                tree.newer = True
+                tree.note_step()
 
     run = __call__
 
