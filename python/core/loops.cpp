@@ -5,6 +5,7 @@
 #include "python/core/choice.h"
 #include "python/core/interruptible.h"
 #include "python/core/modules.h"
+#include "python/core/python_dataset.h"
 #include "python/core/queues.h"
 #include "python/core/update_rules.h"
 #include "sluice/frontends/tensorflow/pipeline_function.h"
@@ -27,8 +28,7 @@ nn::Body bodyOf(const py::function& function) {
 
 /// Its end waits for a running call, whose threads may need the interpreter's lock.
 void endFunction(CompiledFunction* function) {
-  const py::gil_scoped_release release;
-  delete function;
+  endOutsideOfReaders([function] { delete function; });
 }
 
 FunctionPtr makeFunction(const std::shared_ptr<DynamicModule>& module,

@@ -2,6 +2,7 @@
 #include "python/core/bindings.h"
 #include "python/core/interruptible.h"
 #include "python/core/modules.h"
+#include "python/core/python_dataset.h"
 #include "sluice/api/graph_source.h"
 #include "sluice/api/model.h"
 #include "sluice/base/error.h"
@@ -16,8 +17,7 @@ using OptimizerPtr = std::shared_ptr<optim::Optimizer>;
 /// interpreter's lock.
 struct EndsUnlocked {
   void operator()(Model* model) const {
-    const py::gil_scoped_release release;
-    delete model;
+    endOutsideOfReaders([model] { delete model; });
   }
 };
 using ModelPtr = std::unique_ptr<Model, EndsUnlocked>;

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -50,9 +51,12 @@ Calls& calls() {
   return *all;
 }
 
+thread_local int callsOfThisThread = 0;
+
 struct Call {
-  Call() : allowed(calls().begin()) {}
+  Call() : allowed(calls().begin()) { ++callsOfThisThread; }
   ~Call() {
+    --callsOfThisThread;
     if (allowed) {
       calls().end();
     }
@@ -82,6 +86,15 @@ std::optional<data::Sample> elementOf(const py::handle& iterator) {
 }
 
 }  // namespace
+
+void endOutsideOfReaders(std::function<void()> end) {
+  if (callsOfThisThread > 0) {
+    std::thread(std::move(end)).detach();
+    return;
+  }
+  const py::gil_scoped_release release;
+  end();
+}
 
 std::optional<data::Sample> PythonDataset::next() {
   const Call call;

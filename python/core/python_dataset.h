@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 
 #include "python/core/bindings.h"
 #include "sluice/data/dataset.h"
@@ -27,6 +28,11 @@ class PythonDataset : public data::IterableDataset {
   std::int64_t count_ = 0;
   std::atomic<bool> cancelled_{false};
 };
+
+/// Ends an object whose end may wait for threads that read datasets, without the interpreter's
+/// lock. The garbage collector may run in such a thread, which cannot wait for itself: there
+/// another thread does it.
+void endOutsideOfReaders(std::function<void()> end);
 
 /// Whether the interpreter is about to end: no thread of the library may call it from then on.
 bool interpreterEnds();

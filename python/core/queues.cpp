@@ -37,8 +37,7 @@ void endInfeed(InfeedQueue* queue) {
   if (interpreterEnds()) {
     return;  // that call may never end
   }
-  const py::gil_scoped_release release;
-  delete queue;
+  endOutsideOfReaders([queue] { delete queue; });
 }
 
 std::shared_ptr<InfeedQueue> makeInfeed(const py::function& open,
