@@ -18,10 +18,6 @@ constexpr std::size_t kMostPanels = 8;
 constexpr double kMostColumns = 200'000;
 constexpr double kWidestMean = 25;
 
-char letterOf(WorkKind kind) {
-  return kind == WorkKind::Forward ? 'F' : kind == WorkKind::BackwardWeight ? 'W' : 'B';
-}
-
 class Chart {
  public:
   Chart(const ScheduleRequest& request, const PipelineSchedule& schedule, std::size_t width)
@@ -85,7 +81,7 @@ class Chart {
 
   std::string label(const Work& work) const {
     const auto stage = static_cast<std::size_t>(work.stage);
-    std::string text = fmt::format("{}{}", letterOf(work.kind), work.microBatch);
+    std::string text = fmt::format("{}{}", letter(work.kind), work.microBatch);
     if (named_[stage]) {
       const std::int32_t chunk = chunk_[stage];
       text +=

@@ -94,10 +94,7 @@ void printTimelineJson(const ScheduleRequest& request, const PipelineSchedule& r
   for (const auto& device : result.devices) {
     std::vector<std::string> pieces;
     for (const Work& w : device) {
-      const char letter = w.kind == WorkKind::Forward          ? 'F'
-                          : w.kind == WorkKind::BackwardWeight ? 'W'
-                                                               : 'B';
-      pieces.push_back(jsonPiece(letter,
+      pieces.push_back(jsonPiece(letter(w.kind),
                                  w.stage,
                                  w.microBatch,
                                  inUnit(w.start, request.timeUnit, kExact),

@@ -60,8 +60,7 @@ void compile(Model& model, const std::vector<HostTensor>& inputs) {
   model.compile(inputs);
 }
 
-/// Traces in the calling thread, because the modes of torch are a thread's own, and runs the step
-/// in another one that Ctrl-C can end.
+/// Compiles first: a compilation is not cancelled.
 std::vector<HostTensor> run(Model& model, const std::vector<HostTensor>& inputs) {
   compile(model, inputs);
   std::vector<HostTensor> results;
@@ -69,7 +68,7 @@ std::vector<HostTensor> run(Model& model, const std::vector<HostTensor>& inputs)
   return results;
 }
 
-/// The step alone, in the calling thread, which Ctrl-C does not end: what a call costs without it.
+/// The step alone, which Ctrl-C does not end: what a call costs without anything around it.
 std::vector<HostTensor> runHere(Model& model, const std::vector<HostTensor>& inputs) {
   const py::gil_scoped_release release;
   return model.run(inputs);

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "python/core/python_error.h"
-#include "sluice/base/cancelled.h"
 
 namespace sluice::python {
 namespace {
@@ -101,15 +100,15 @@ std::optional<data::Sample> PythonDataset::next() {
   if (!call.allowed) {
     return std::nullopt;
   }
-  if (cancelled_.load()) {
-    raise<Cancelled>("the dataset is no longer read");
-  }
   const py::gil_scoped_acquire gil;
   try {
     if (iterator_ == nullptr) {
       iterator_ = keep(py::handle(open_.get())());
     }
     std::optional<data::Sample> sample = elementOf(iterator_.get());
+    if (PyErr_CheckSignals() != 0) {  // an iterator in C looks for none
+      throw py::error_already_set();
+    }
     ++count_;
     return sample;
   } catch (const py::error_already_set& error) {

@@ -1,7 +1,6 @@
 // The elements of a Python iterator as a dataset, read by threads of the library.
 #pragma once
 
-#include <atomic>
 #include <functional>
 
 #include "python/core/bindings.h"
@@ -19,14 +18,10 @@ class PythonDataset : public data::IterableDataset {
   std::optional<data::Sample> next() override;
   void restart() override;
 
-  /// Makes next() throw Cancelled from now on. Any thread may call it.
-  void cancel() { cancelled_ = true; }
-
  private:
   std::shared_ptr<PyObject> open_;
   std::shared_ptr<PyObject> iterator_;  // null: not begun
   std::int64_t count_ = 0;
-  std::atomic<bool> cancelled_{false};
 };
 
 /// Ends an object whose end may wait for threads that read datasets, without the interpreter's

@@ -89,11 +89,10 @@ std::string benchmarkDataset(const py::function& open,
                              bool doMemcpy) {
   PythonDataset dataset(open);
   std::string report;
-  runInterruptibly(
-      [&] {
-        report = data::datasetBenchmark(dataset, epochs, elements, {printStats, doMemcpy});
-      },
-      [&] { dataset.cancel(); });
+  {
+    const py::gil_scoped_release release;
+    report = data::datasetBenchmark(dataset, epochs, elements, {printStats, doMemcpy});
+  }
   return report;
 }
 

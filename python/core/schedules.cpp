@@ -12,27 +12,13 @@
 namespace sluice::python {
 namespace {
 
-const char* letter(schedule::WorkKind kind) {
-  switch (kind) {
-    case schedule::WorkKind::Forward:
-      return "F";
-    case schedule::WorkKind::Backward:
-      return "B";
-    case schedule::WorkKind::BackwardInput:
-      return "I";
-    case schedule::WorkKind::BackwardWeight:
-      return "W";
-  }
-  return "?";
-}
-
 py::dict toDict(const schedule::PipelineSchedule& schedule) {
   py::list devices;
   for (const std::vector<schedule::Work>& order : schedule.devices) {
     py::list works;
     for (const schedule::Work& work : order) {
-      works.append(
-          py::make_tuple(letter(work.kind), work.stage, work.microBatch, work.start, work.end));
+      works.append(py::make_tuple(
+          schedule::letter(work.kind), work.stage, work.microBatch, work.start, work.end));
     }
     devices.append(works);
   }

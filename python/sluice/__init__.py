@@ -20,43 +20,31 @@ import importlib
 import sys
 from typing import Any, List
 
-from . import _core
+from . import _core, enums as _enums, errors as _errors, helpers as _helpers
+from .enums import *  # noqa: F401,F403
 from .errors import *  # noqa: F401,F403
-from .errors import __all__ as _errors
+from .helpers import *  # noqa: F401,F403
+from .options import Options
+from .schedules import Schedule, schedule
+from .strategy import (
+    ConcurrentStages,
+    ParallelPhasedExecution,
+    Phase,
+    PipelinedExecution,
+    SerialPhasedExecution,
+    ShardedExecution,
+    Stage,
+    TensorLocationSettings,
+)
 
 __version__ = _core.version()
 
-#: The module of each name. Modules are loaded when a name of theirs is first used, so that
-#: `import sluice` works, and is quick, without torch.
+#: The module of each name that needs torch. These modules are loaded when a name of theirs is first
+#: used, so that `import sluice` works, and is quick, without torch.
 _MODULES = {
     "args": ["ICustomArgParser", "registerCustomArgParser"],
     "autocasting": ["autocast"],
     "data": ["AsynchronousDataAccessor", "DataLoader"],
-    "enums": [
-        "AutoStage",
-        "CommGroupType",
-        "ConnectionType",
-        "DataLoaderMode",
-        "GradientTensorTrackingMethod",
-        "HalfFloatCastingBehavior",
-        "IoSchedule",
-        "Liveness",
-        "MatMulSerializationMode",
-        "MeanReductionStrategy",
-        "MultiConvPlanType",
-        "OutputMode",
-        "OverlapMode",
-        "PhaseOrder",
-        "PhaseSchedule",
-        "Recomputation",
-        "ReductionType",
-        "SharingStrategy",
-        "SyncPattern",
-        "SyntheticDataMode",
-        "VariableRetrievalMode",
-        "VirtualGraphMode",
-    ],
-    "helpers": ["ipuHardwareIsAvailable", "ipuHardwareVersion", "setLogLevel"],
     "model": [
         "Executor",
         "inferenceModel",
@@ -88,18 +76,6 @@ _MODULES = {
         "set_overlap_for_input",
         "set_overlap_for_output",
     ],
-    "options": ["Options"],
-    "schedules": ["Schedule", "schedule"],
-    "strategy": [
-        "ConcurrentStages",
-        "ParallelPhasedExecution",
-        "Phase",
-        "PipelinedExecution",
-        "SerialPhasedExecution",
-        "ShardedExecution",
-        "Stage",
-        "TensorLocationSettings",
-    ],
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = ("autocasting", "ipu", "nn", "optim", "popart", "profiling")
@@ -120,7 +96,26 @@ _use_notebook()
 if "torch" in sys.modules:  # autocasting adds torch.nn.Module.autocast, which comes before any name of ours
     importlib.import_module(".autocasting", __name__)
 
-__all__ = [*_errors, *_WHERE, *_ALIASES, *_SUBMODULES, "load_custom_ops"]
+__all__ = [
+    *_enums.__all__,
+    *_errors.__all__,
+    *_helpers.__all__,
+    "ConcurrentStages",
+    "Options",
+    "ParallelPhasedExecution",
+    "Phase",
+    "PipelinedExecution",
+    "Schedule",
+    "SerialPhasedExecution",
+    "ShardedExecution",
+    "Stage",
+    "TensorLocationSettings",
+    "load_custom_ops",
+    "schedule",
+    *_WHERE,
+    *_ALIASES,
+    *_SUBMODULES,
+]
 
 
 def __getattr__(name: str) -> Any:

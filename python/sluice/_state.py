@@ -30,6 +30,7 @@ from ._convert import to_core, to_torch
 #: The trees that hold a tensor, by id(); a tree removes itself when it ends.
 _holders: Dict[int, "weakref.WeakSet[Tree]"] = {}
 _lock = threading.RLock()
+_changes = 0  # of _holders
 
 
 def _refresh(values) -> None:
@@ -116,6 +117,9 @@ class Tree:
         self.modules: Dict[int, _core.Module] = {}
         self.parameters: Dict[int, _core.Parameter] = {}
         self.held: List[Held] = []
+        self.has_buffers = False
+        self._users = 0
+        self._sharing: Tuple[int, List["weakref.ref[Tree]"]] = (-1, [])  # as of that change of _holders
         self._written = 0  # how often steps have written the devices' values
         self._copied = 0  # which of these the tensors have
         self._kept: List[torch.nn.Module] = []  # so that no id() is used again
@@ -143,9 +147,12 @@ class Tree:
             parameter.trainable = False
         self.parameters[id(tensor)] = parameter
         self.held.append(Held(tensor, parameter))
+        self.has_buffers |= parameter.is_buffer
 
     def _watch(self) -> None:
+        global _changes
         with _lock:
+            _changes += 1
             for each in self.held:
                 _holders.setdefault(id(each.tensor), weakref.WeakSet()).add(self)
         self._set_classes(watched=True)
@@ -246,18 +253,32 @@ class Tree:
         self.push()
 
     def _sharers(self) -> List["Tree"]:
-        with _lock:
-            trees = {t for e in self.held for t in _holders.get(id(e.tensor), ()) if t is not self}
-        return [tree for tree in trees if tree.newer]
+        """The other trees that have newer values of a tensor of this one."""
+        if self._sharing[0] != _changes:
+            with _lock:
+                trees = {t for e in self.held for t in _holders.get(id(e.tensor), ()) if t is not self}
+                self._sharing = (_changes, [weakref.ref(tree) for tree in trees])
+        trees = (tree() for tree in self._sharing[1])
+        return [tree for tree in trees if tree is not None and tree.newer]
 
     def names(self) -> Dict[int, str]:
         """The name of each tensor's variable, by id()."""
         return {id(each.tensor): each.parameter.full_name for each in self.held}
 
+    def leave(self) -> None:
+        """Called by a model that joined; the last one gives the tensors back."""
+        with _lock:
+            self._users -= 1
+            last = self._users == 0
+        if last:
+            self.release()
+
     def release(self) -> None:
         """Gives the tensors back, with their newest values."""
+        global _changes
         self.fetch()
         with _lock:
+            _changes += 1
             free = []
             for each in self.held:
                 trees = _holders.get(id(each.tensor))
@@ -271,12 +292,13 @@ class Tree:
             self.held = kept
 
 
-def tree_of(module: torch.nn.Module) -> Tuple[Tree, bool]:
-    """A tree that has all of the module, and whether it is new: models of a module, or of a part of a
-    module that has a model, share one."""
+def join_tree(module: torch.nn.Module) -> Tree:
+    """A tree that has all of the module; models of a module, or of a part of a module that has a model,
+    share one. It ends when all that joined it have left it."""
     with _lock:
-        for tensor in (*module.parameters(), *module.buffers()):
-            for tree in list(_holders.get(id(tensor), ())):
-                if tree.covers(module):
-                    return tree, False
-    return Tree(module), True
+        tensors = (*module.parameters(), *module.buffers())
+        trees = (tree for each in tensors for tree in list(_holders.get(id(each), ())))
+        tree = next((tree for tree in trees if tree._users > 0 and tree.covers(module)), None)
+        tree = tree if tree is not None else Tree(module)
+        tree._users += 1
+        return tree

@@ -8,7 +8,7 @@ import html
 import inspect
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ import torch
 from . import _capture, _core, args as _args, autocasting  # noqa: F401  (adds Module.autocast)
 from ._capture import compat
 from ._convert import to_core, to_torch
-from ._state import Tree, tree_of
+from ._state import Tree, join_tree
 from ._optim_core import to_core as optimizer_to_core
 from ._optim_core import untrained
 from ._optim_core import update_core as update_optimizer
@@ -28,6 +28,8 @@ __all__ = ["Executor", "inferenceModel", "trainingModel"]
 _living: "weakref.WeakSet[Executor]" = weakref.WeakSet()
 _before_compile: List[Callable[[], None]] = []
 _after_compile: List[Callable[[], None]] = []
+
+_Types = Tuple[Tuple[torch.Size, torch.dtype], ...]  # of the tensors of a call
 
 
 class Explanation(str):
@@ -47,15 +49,25 @@ class Explanation(str):
         return str(self)
 
 
+class _Traced(NamedTuple):
+    """What forward did with tensors of certain shapes and types."""
+
+    spec: _args.Spec  # the structure of what it returned
+    outputs: int  # the number of tensors in it
+    changed: Tuple[int, ...]  # the inputs that it wrote
+
+
 class _Form:
-    """How the model is called: the structure of the arguments, and that of the results."""
+    """How the model is called: the structure of the arguments, and what was compiled for it."""
 
     def __init__(self, spec: _args.Spec, names: List[str]) -> None:
         self.spec = spec
         self.names = names
-        self.result: Optional[_args.Spec] = None
-        self.results = 0
-        self.changed: Tuple[int, ...] = ()
+        self.compiled: Dict[_Types, _Traced] = {}
+        # The number of tensors, if the arguments are nothing else: then there is nothing to take apart.
+        args, kwargs = spec.children
+        only_tensors = not kwargs.children and all(each.kind == "tensor" for each in args.children)
+        self.tensors = len(args.children) if only_tensors else -1
 
 
 class Executor:
@@ -81,6 +93,7 @@ class Executor:
         self._training = training
         self._optimizer = optimizer
         self._form: Optional[_Form] = None  # of the first call, which all others must have
+        self._traced: Optional[_Traced] = None  # the newest
         self._tree: Optional[Tree] = None
         self._core: Optional[_core.Model] = None
         self._destroyed = False
@@ -96,19 +109,34 @@ class Executor:
                 "this model was destroyed; make a new one with trainingModel or inferenceModel"
             )
         if self._core is None:
-            self._tree, _ = tree_of(self._model)
-            _users[self._tree] = _users.get(self._tree, 0) + 1
-            rule = self._rule() if self._training else None
+            self._tree = join_tree(self._model)
             self_ref = weakref.ref(self)
-            self._core = _core.Model(
-                self._tree.core,
-                lambda tensors: self_ref()._trace(tensors),
-                form.names,
-                self._options._core,
-                rule,
-            )
+            try:
+                self._core = _core.Model(
+                    self._tree.core,
+                    lambda tensors: self_ref()._trace(tensors),
+                    form.names,
+                    self._options._core,
+                    self._rule() if self._training else None,
+                )
+            except BaseException:
+                self._unmake()
+                raise
             self._attach_optimizer(True)
         return self._core
+
+    def _unmake(self) -> None:
+        """Gives up the devices and the tree; the parameters keep the newest values."""
+        tree, self._tree, core, self._core = self._tree, None, self._core, None
+        self._form = None
+        try:
+            if core is not None:
+                tree.fetch()
+                self._attach_optimizer(False)
+                core.destroy()
+        finally:
+            if tree is not None:
+                tree.leave()
 
     def _rule(self) -> _core.Optimizer:
         """The optimizer as the library has it. Parameters in none of its groups are not trained."""
@@ -146,27 +174,30 @@ class Executor:
         )
 
     def _trace(self, tensors: List[_core.Tensor]) -> List[_core.Tensor]:
-        form = self._form
         self._tree.fetch()
         _core.use_auto_id()
         with self._tree.plain(), _mode_of(self._model, self._training):
             traced = _capture.trace(
                 self._model,
-                form.spec,
+                self._form.spec,
                 tensors,
                 parameters=self._tree.parameters,
                 modules=self._tree.modules,
                 training=self._training,
             )
-        form.result = traced.spec
-        form.results = len(traced.outputs)
-        form.changed = tuple(traced.changed_inputs)
+        self._traced = _Traced(traced.spec, len(traced.outputs), tuple(traced.changed_inputs))
         # The loss is the last output, so inputs that forward wrote come first. A model that only writes
         # has an output all the same, which nobody sees.
         outputs = [*traced.changed_inputs.values(), *traced.outputs]
         return outputs if outputs else [_core.scalar(0.0)]
 
     def _form_of(self, args: tuple, kwargs: Dict[str, Any]) -> Tuple[_Form, List[torch.Tensor]]:
+        form = self._form
+        if form is not None and not form.compiled:  # the first call failed: this one may differ from it
+            self._unmake()
+        elif form is not None and form.tensors == len(args) and not kwargs:
+            if all(type(each) is torch.Tensor for each in args):
+                return form, list(args)
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -190,13 +221,23 @@ class Executor:
         return self._form, leaves
 
     def _prepare(self, args: tuple, kwargs: Dict[str, Any]):
+        """The tensors of a call, and what was compiled for them."""
         form, leaves = self._form_of(args, kwargs)
         inputs = [to_core(each, f"input '{name}'") for name, each in zip(form.names, leaves)]
         core = self._make(form)
         self._tree.require_unchanged(self._model)
         self._tree.push()
-        _mark_modules(self._model, self._tree)
-        return core, form, leaves, inputs
+        types = tuple((each.shape, each.dtype) for each in leaves)
+        traced = form.compiled.get(types)
+        if traced is None:
+            _mark_modules(self._model, self._tree)
+            for hook in list(_before_compile):
+                hook()
+            core.compile(inputs)
+            traced = form.compiled[types] = self._traced
+            for hook in list(_after_compile):
+                hook()
+        return leaves, inputs, traced
 
     # --- running ----------------------------------------------------------------------------
 
@@ -204,36 +245,23 @@ class Executor:
         """Runs one step and returns what forward returned, joined over the micro-batches as the output
         mode says."""
         with self._lock:
-            core, form, leaves, inputs = self._prepare(args, kwargs)
-            self._compile(core, form, inputs)
-            results = core.run(inputs)
+            leaves, inputs, traced = self._prepare(args, kwargs)
+            results = self._core.run(inputs)
             if self._training:
                 compat.note_step(self._optimizer)
-            if self._training or self._writes_buffers:
+            if self._training or self._tree.has_buffers:
                 self._tree.note_step()
-        changed = len(form.changed)
-        for position, value in zip(form.changed, results[:changed]):
-            _write_back(leaves[position], to_torch(value), form.names[position])
-        outputs = [to_torch(each) for each in results[changed : changed + form.results]]
-        return _args.unflatten(form.result, outputs)
-
-    @property
-    def _writes_buffers(self) -> bool:
-        return any(held.parameter.is_buffer for held in self._tree.held)
-
-    def _compile(self, core: _core.Model, form: _Form, inputs: List[_core.HostTensor]) -> None:
-        if form.result is None:
-            for hook in _before_compile:
-                hook()
-            core.compile(inputs)
-            for hook in _after_compile:
-                hook()
+            names = self._form.names
+        changed = len(traced.changed)
+        for position, value in zip(traced.changed, results):
+            _write_back(leaves[position], to_torch(value), names[position])
+        outputs = [to_torch(each) for each in results[changed : changed + traced.outputs]]
+        return _args.unflatten(traced.spec, outputs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compiles for these arguments without running."""
         with self._lock:
-            core, form, _, inputs = self._prepare(args, kwargs)
-            self._compile(core, form, inputs)
+            self._prepare(args, kwargs)
 
     def cancel(self) -> bool:
         """Ends the call that is running in another thread; it raises Cancelled."""
@@ -242,16 +270,7 @@ class Executor:
     def destroy(self) -> None:
         """Frees the devices. The module keeps the newest values of its parameters."""
         with self._lock:
-            if self._core is not None:
-                self._tree.fetch()
-                self._attach_optimizer(False)
-                self._core.destroy()
-                self._core = None
-                _users[self._tree] -= 1
-                if _users[self._tree] == 0:
-                    del _users[self._tree]
-                    self._tree.release()
-                self._tree = None
+            self._unmake()
             self._destroyed = True
 
     def __del__(self) -> None:
@@ -414,9 +433,6 @@ class Executor:
         raise _core.Unsupported(
             "a model cannot be pickled: save model.state_dict(), or the module itself"
         )
-
-
-_users: Dict[Tree, int] = {}
 
 
 def _write_back(tensor: torch.Tensor, value: torch.Tensor, name: str) -> None:

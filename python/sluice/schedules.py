@@ -17,8 +17,8 @@ from . import _core
 __all__ = ["Schedule", "Work", "schedule"]
 
 #: Fill colours by kind, dark enough for the text on them.
-_COLOURS = {"F": "#2f6db3", "B": "#c0632a", "I": "#c0632a", "W": "#5b8f4a"}
-_WORDS = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
+_COLOURS = {"F": "#2f6db3", "B": "#c0632a", "W": "#5b8f4a"}
+_WORDS = {"F": "forward", "B": "backward", "W": "weight gradients"}
 _COLUMNS = 100  # of a line of text
 
 

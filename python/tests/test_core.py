@@ -201,6 +201,67 @@ class TestInterrupts:
         assert np.array_equal(model.run([host([1, 0], [0, 1])])[0].array(), np.eye(2))
         assert np.array_equal(blocked.run([host(1, 2)])[0].array(), [1, 2])
 
+    def blocked_model(self, began, stop):
+        """A model whose step sets the first event and waits for the second."""
+
+        def slow(inputs):
+            began.set()
+            stop.wait(30)
+            return inputs
+
+        op = _core.HostOp(slow, "slow")
+        return _core.Model(_core.Module(),
+                           lambda t: op(t, [((2,), "float32")]), ["x"], _core.Options())
+
+    def during_a_step(self, handler, began, run):
+        """Runs with a signal that the handler gets once the step has begun."""
+        before = signal.signal(signal.SIGUSR1, handler)
+        sender = threading.Thread(target=lambda: (began.wait(),
+                                                  signal.raise_signal(signal.SIGUSR1)))
+        sender.start()
+        try:
+            return run()
+        finally:
+            sender.join()
+            signal.signal(signal.SIGUSR1, before)
+
+    def test_let_a_handler_use_other_models_but_not_this_one(self):
+        other, _ = linear_model()
+        expected = other.run([host([1, 0])])[0].array().copy()
+        began, stop, seen = threading.Event(), threading.Event(), []
+        blocked = self.blocked_model(began, stop)
+
+        def handler(number, frame):
+            seen.append(other.run([host([1, 0])])[0].array().copy())
+            try:
+                blocked.run([host(3, 4)])
+            except _core.InvalidArgument as error:
+                seen.append(str(error))
+            stop.set()
+
+        result = self.during_a_step(handler, began, lambda: blocked.run([host(1, 2)]))
+        assert np.array_equal(result[0].array(), [1, 2])
+        assert np.array_equal(seen[0], expected)
+        assert "signal handler" in seen[1]
+
+    def test_end_a_call_that_waits_for_another_thread(self):
+        began, stop = threading.Event(), threading.Event()
+        blocked = self.blocked_model(began, stop)
+        results = []
+        first = threading.Thread(target=lambda: results.append(blocked.run([host(1, 2)])))
+        first.start()
+        began.wait()
+
+        def handler(number, frame):
+            stop.set()
+            raise InterruptedError("enough")
+
+        with pytest.raises(InterruptedError, match="enough"):
+            self.during_a_step(handler, began, lambda: blocked.run([host(3, 4)]))
+        first.join()
+        assert np.array_equal(results[0][0].array(), [1, 2])
+        assert np.array_equal(blocked.run([host(5, 6)])[0].array(), [5, 6])
+
 
 class TestConsole:
     def test_gets_log_lines_and_progress(self):

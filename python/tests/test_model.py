@@ -344,5 +344,69 @@ class TestLifetimes:
         model = sluice.inferenceModel(TwoLayers())
         model(torch.ones(8, 6))
         model(torch.ones(8, 6))
-        [each() for each in remove]
         assert events == ["before", "after"]
+        model(torch.ones(4, 6))
+        model(torch.ones(8, 6))
+        [each() for each in remove]
+        assert events == 2 * ["before", "after"]
+        model(torch.ones(2, 6))
+        assert events == 2 * ["before", "after"]
+
+
+class FailsAtFirst(torch.nn.Module):
+    """Its forward takes one or two tensors, and raises as long as it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 2)
+        self.broken = True
+
+    def forward(self, x, y=None):
+        if self.broken:
+            raise RuntimeError("not yet")
+        return self.layer(x if y is None else x + y)
+
+
+class TestFirstCallsThatFail:
+    def test_do_not_fix_the_structure_of_the_arguments(self):
+        net = FailsAtFirst()
+        model = sluice.inferenceModel(net)
+        x = torch.ones(2, 3)
+        with pytest.raises(RuntimeError, match="not yet"):
+            model(x)
+        net.broken = False
+        assert torch.allclose(model(x, x), net.layer(2 * x))
+        with pytest.raises(sluice.InvalidArgument, match="another structure"):
+            model(x)
+
+    def test_may_be_repeated_after_the_module_has_changed(self):
+        net = FailsAtFirst()
+        model = sluice.inferenceModel(net)
+        with pytest.raises(RuntimeError, match="not yet"):
+            model(torch.ones(2, 3))
+        net.broken, net.layer = False, torch.nn.Linear(3, 4)
+        assert model(torch.ones(2, 3)).shape == (2, 4)
+
+    def test_give_the_parameters_back(self):
+        net = TwoLayers()
+        other = torch.nn.Linear(1, 1)
+        model = sluice.trainingModel(net, None, torch.optim.SGD(other.parameters(), lr=0.1))
+        for _ in range(2):
+            with pytest.raises(sluice.InvalidArgument, match="none of the module's parameters"):
+                model(*batch())
+        assert type(net.first.weight) is torch.nn.Parameter
+
+    def test_of_a_second_shape_leave_the_first_one_as_it_was(self):
+        class ByShape(torch.nn.Module):
+            def forward(self, x):
+                if x.shape[0] == 1:
+                    raise RuntimeError("too few")
+                return x + 1 if x.shape[0] == 2 else (x, [x * 2])
+
+        model = sluice.inferenceModel(ByShape())
+        for _ in range(2):
+            assert torch.equal(model(torch.ones(2)), torch.full((2,), 2.0))
+            first, (second,) = model(torch.ones(3))
+            assert torch.equal(second, 2 * first)
+            with pytest.raises(RuntimeError, match="too few"):
+                model(torch.ones(1))

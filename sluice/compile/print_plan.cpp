@@ -8,20 +8,6 @@
 namespace sluice::compiler {
 namespace {
 
-std::string_view letterOf(schedule::WorkKind kind) {
-  switch (kind) {
-    case schedule::WorkKind::Forward:
-      return "F";
-    case schedule::WorkKind::Backward:
-      return "B";
-    case schedule::WorkKind::BackwardInput:
-      return "I";
-    case schedule::WorkKind::BackwardWeight:
-      return "W";
-  }
-  return "?";
-}
-
 std::string segmentText(const parallel::SegmentInfo& info) {
   std::string text =
       fmt::format("{} of stage {} on device {}", name(info.kind), info.stage, info.device);
@@ -67,7 +53,7 @@ std::string printSchedule(const Compilation& c) {
                           work.start,
                           work.end,
                           work.stage,
-                          letterOf(work.kind),
+                          letter(work.kind),
                           work.microBatch);
     }
   }

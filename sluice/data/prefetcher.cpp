@@ -3,6 +3,7 @@
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
+#include "sluice/base/wait_watch.h"
 
 namespace sluice::data {
 
@@ -73,7 +74,7 @@ bool Prefetcher::await(std::chrono::milliseconds atMost) {
   }
   const auto over = [&] { return closed_ || interrupted_ || !items_.empty(); };
   if (atMost.count() == 0) {
-    changed_.wait(lock, over);
+    waitWatched(changed_, lock, over);
   } else if (!changed_.wait_for(lock, atMost, over)) {
     return false;
   }
@@ -93,7 +94,7 @@ std::optional<Batch> Prefetcher::take() {
     paused_ = false;
     changed_.notify_all();
   }
-  changed_.wait(lock, [&] { return closed_ || interrupted_ || !items_.empty(); });
+  waitWatched(changed_, lock, [&] { return closed_ || interrupted_ || !items_.empty(); });
   requireGoing();
   if (closed_) {
     raise<InvalidArgument>("the source of batches was closed while somebody takes from it");

@@ -110,6 +110,9 @@ struct EngineThreads {
   /// too long. Once the step has failed it waits for a bounded time.
   void awaitEnd();
 
+  /// Lets the caller look around while it waits; it works for the step like the other threads.
+  void lookAround() const;
+
   /// Waits a moment for the queues, if there is nothing else to wait for, and looks at them.
   void glance(bool wait);
 

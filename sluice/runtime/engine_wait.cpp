@@ -7,6 +7,7 @@
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/base/wait_watch.h"
 #include "sluice/runtime/engine_threads.h"
 
 namespace sluice::runtime {
@@ -96,11 +97,12 @@ void EngineThreads::awaitEnd() {
   const auto threadsAreOut = [&] { return running == 0 || failure != nullptr; };
   const bool watched = options.stallTimeout.count() > 0;
   if (queued.empty() && !watched) {
-    ended.wait(lock, threadsAreOut);
+    waitWatched(ended, lock, threadsAreOut, [this] { lookAround(); });
   }
-  const milliseconds period =
-      queued.empty() ? options.stallTimeout
-                     : (watched ? std::min(10 * kGlance, options.stallTimeout) : 10 * kGlance);
+  milliseconds period = queued.empty() ? WaitWatch::kPeriod : 10 * kGlance;
+  if (watched) {
+    period = std::min(period, options.stallTimeout);
+  }
   std::int64_t before = progress();
   auto moved = steady_clock::now();
   while (failure == nullptr && !(running == 0 && queuesAreDone())) {
@@ -112,6 +114,7 @@ void EngineThreads::awaitEnd() {
     }
     const bool issued = running == 0;
     lock.unlock();
+    lookAround();
     glance(issued);
     const std::int64_t done = progress();
     moved = done == before ? moved : steady_clock::now();
@@ -129,6 +132,11 @@ void EngineThreads::awaitEnd() {
   for (LaneRun* lane : queued) {
     lane->queue().finish();
   }
+}
+
+void EngineThreads::lookAround() const {
+  const Turn::Work work(marks);
+  WaitWatch::look();
 }
 
 void EngineThreads::glance(bool wait) {

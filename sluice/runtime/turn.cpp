@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sluice/base/error.h"
+#include "sluice/base/wait_watch.h"
 
 namespace sluice::runtime {
 namespace {
@@ -110,9 +111,9 @@ bool Turn::isWaitingForThisThread() const {
 void Turn::requireOutside() const {
   if (isWaitingForThisThread()) {
     raise<InvalidArgument>(
-        "a function that a running step calls (a host function, a feed, a sink) uses the model "
-        "that runs the step, or one that shares its state: the step waits for the function, so "
-        "the function cannot wait for the step; use the model after the step");
+        "a function that a running step calls (a host function, a feed, a sink, a signal handler) "
+        "uses the model that runs the step, or one that shares its state: the step waits for the "
+        "function, so the function cannot wait for the step; use the model after the step");
   }
 }
 
@@ -121,7 +122,15 @@ void Turn::take(Hold::Kind kind, const void* caller) {
   std::unique_lock lock(mutex_);
   if (depth_ == 0 || owner_ != std::this_thread::get_id()) {
     const std::uint64_t number = next_++;
-    changed_.wait(lock, [&] { return serving_ == number && depth_ == 0; });
+    waitWatched(
+        changed_,
+        lock,
+        [&] { return serving_ == number && depth_ == 0; },
+        [this] {
+          const Mark mark{this, 0};  // who looks around cannot get the turn before this call has it
+          const Work work({&mark, 1});
+          WaitWatch::look();
+        });
     owner_ = std::this_thread::get_id();
     tenure_ = newTenure();
   }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/wait_watch.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::runtime {
@@ -42,6 +43,27 @@ TEST(Turns, GoToCallersInTheOrderInWhichTheyAsked) {
     caller.join();
   }
   EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(Turns, AreRefusedToWhoLooksAroundWhileTheCallWaitsForThem) {
+  const auto turn = std::make_shared<Turn>();
+  std::promise<std::string> seen;
+  std::thread caller;
+  {
+    const Turn::Hold first(turn);
+    caller = std::thread([&] {
+      bool looked = false;
+      const WaitWatch watch([&] {
+        if (!std::exchange(looked, true)) {
+          seen.set_value(messageOf<InvalidArgument>([&] { const Turn::Hold again(turn); }));
+        }
+      });
+      const Turn::Hold hold(turn);
+    });
+    EXPECT_THAT(seen.get_future().get(), HasSubstr("signal handler"));
+  }
+  caller.join();
+  EXPECT_EQ(turn->waiting(), 0U);
 }
 
 TEST(Turns, AreTakenAgainByTheThreadThatHasThem) {

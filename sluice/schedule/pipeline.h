@@ -19,6 +19,11 @@ namespace sluice::schedule {
 /// Backward is a whole backward pass; BackwardInput and BackwardWeight are the parts of a split.
 enum class WorkKind : std::uint8_t { Forward, Backward, BackwardInput, BackwardWeight };
 
+/// How drawings and lists name it: F; B for a backward pass or its input part; W.
+constexpr char letter(WorkKind kind) {
+  return kind == WorkKind::Forward ? 'F' : kind == WorkKind::BackwardWeight ? 'W' : 'B';
+}
+
 /// Durations in any unit. Inference uses only `forward`; a whole backward is the sum of its parts.
 struct StageCost {
   std::int64_t forward = 1;
