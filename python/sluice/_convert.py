@@ -47,7 +47,13 @@ def to_core(tensor: torch.Tensor, what: str = "the tensor") -> _core.HostTensor:
         hint = "it has no data" if tensor.device.type == "meta" else "use tensor.cpu()"
         raise _core.InvalidArgument(f"{what} is on the device {tensor.device}; {hint}")
     name = dtype_name(tensor.dtype)
-    plain = tensor.detach().contiguous().resolve_conj().resolve_neg()
+    plain = tensor
+    if plain.requires_grad:  # each of these is a trip through torch's dispatcher
+        plain = plain.detach()
+    if not plain.is_contiguous():
+        plain = plain.contiguous()
+    if plain.is_neg():
+        plain = plain.resolve_neg()
     if name == "bfloat16":
         return _core.HostTensor(plain.view(torch.int16).numpy(), name)
     return _core.HostTensor(plain.numpy(), name)

@@ -108,6 +108,30 @@ class Held:
         self.suspect = False
 
 
+class Parts:
+    """The tensors and parts of a module as they were, so that every call can see that they still are."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module = module
+        self.look()
+
+    def look(self) -> None:
+        """Takes them as they are now."""
+        self._modules = list(self.module.modules())
+        self._values = [_members(each) for each in self._modules]  # kept, so that no id() is used again
+        self._ids = [[*map(id, values)] for values in self._values]
+
+    def changed(self) -> bool:
+        """Whether they are others than at the last look."""
+        return any(
+            [*map(id, _members(each))] != ids for each, ids in zip(self._modules, self._ids)
+        )
+
+
+def _members(module: torch.nn.Module) -> List[object]:
+    return [*module._parameters.values(), *module._buffers.values(), *module._modules.values()]
+
+
 class Tree:
     """The modules, parameters and buffers of a torch module, as the library sees them."""
 
@@ -177,14 +201,17 @@ class Tree:
             if tensor is not None
         )
 
-    def require_unchanged(self, module: torch.nn.Module) -> None:
+    def require_unchanged(self, parts: "Parts") -> None:
         """An error if parameters or parts were added to the module or replaced since it was wrapped."""
-        if not self.covers(module):
+        if not parts.changed():
+            return
+        if not self.covers(parts.module):
             raise _core.InvalidArgument(
-                f"the module {type(module).__name__} has other parameters, buffers or parts than when "
-                "the model was made; assign new values in place (parameter.data.copy_(...)), or "
+                f"the module {type(parts.module).__name__} has other parameters, buffers or parts than "
+                "when the model was made; assign new values in place (parameter.data.copy_(...)), or "
                 "destroy() the model and make a new one"
             )
+        parts.look()
 
     # --- values -----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
@@ -63,7 +64,7 @@ class Spec:
     template: Any = None
     count: int = 0  # of a parser's tensors
 
-    @property
+    @functools.cached_property
     def num_leaves(self) -> int:
         """The number of tensors."""
         own = 1 if self.kind == "tensor" else self.count

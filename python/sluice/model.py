@@ -16,7 +16,7 @@ import torch
 from . import _capture, _core, args as _args, autocasting  # noqa: F401  (adds Module.autocast)
 from ._capture import compat
 from ._convert import to_core, to_torch
-from ._state import Tree, join_tree
+from ._state import Parts, Tree, join_tree
 from ._optim_core import to_core as optimizer_to_core
 from ._optim_core import untrained
 from ._optim_core import update_core as update_optimizer
@@ -95,6 +95,7 @@ class Executor:
         self._form: Optional[_Form] = None  # of the first call, which all others must have
         self._traced: Optional[_Traced] = None  # the newest
         self._tree: Optional[Tree] = None
+        self._parts: Optional[Parts] = None  # of the module when the tree was made
         self._core: Optional[_core.Model] = None
         self._destroyed = False
         self._lock = threading.RLock()
@@ -109,7 +110,7 @@ class Executor:
                 "this model was destroyed; make a new one with trainingModel or inferenceModel"
             )
         if self._core is None:
-            self._tree = join_tree(self._model)
+            self._tree, self._parts = join_tree(self._model), Parts(self._model)
             self_ref = weakref.ref(self)
             try:
                 self._core = _core.Model(
@@ -128,7 +129,7 @@ class Executor:
     def _unmake(self) -> None:
         """Gives up the devices and the tree; the parameters keep the newest values."""
         tree, self._tree, core, self._core = self._tree, None, self._core, None
-        self._form = None
+        self._form = self._parts = None
         try:
             if core is not None:
                 tree.fetch()
@@ -225,7 +226,7 @@ class Executor:
         form, leaves = self._form_of(args, kwargs)
         inputs = [to_core(each, f"input '{name}'") for name, each in zip(form.names, leaves)]
         core = self._make(form)
-        self._tree.require_unchanged(self._model)
+        self._tree.require_unchanged(self._parts)
         self._tree.push()
         types = tuple((each.shape, each.dtype) for each in leaves)
         traced = form.compiled.get(types)

@@ -107,6 +107,7 @@ REDUCE = [
         lambda x: (
             torch.ops.aten.norm.Scalar(x, 3),
             torch.ops.aten.norm.ScalarOpt_dtype(x, 2, dtype=torch.float64),
+            torch.ops.aten.norm.ScalarOpt_dim_dtype(x, 2, [1], True, dtype=torch.float64),
             torch.linalg.norm(x),
             torch.linalg.vector_norm(x, 3),
             torch.linalg.vector_norm(x, -math.inf, dim=1),

@@ -12,6 +12,7 @@ import zlib
 
 import capture_cases_index
 import capture_cases_math
+import capture_cases_newer
 import capture_cases_nn
 import capture_cases_random
 import capture_cases_reduce
@@ -29,6 +30,7 @@ FAMILIES = {
     for module in (
         capture_cases_index,
         capture_cases_math,
+        capture_cases_newer,
         capture_cases_nn,
         capture_cases_reduce,
         capture_cases_shape,

@@ -74,7 +74,7 @@ class TestReading:
         file = io.BytesIO()
         torch.save(net, file)
         file.seek(0)
-        loaded = torch.load(file)
+        loaded = torch.load(file, weights_only=False)
         assert type(loaded.first.weight) is torch.nn.Parameter
         assert torch.allclose(loaded.last.bias, expected.last.bias, atol=1e-6)
 
@@ -287,7 +287,7 @@ class TestOptimizerState:
             model(*batch())
         expected = bits(net)
         file.seek(0)
-        weights, state = torch.load(file)
+        weights, state = torch.load(file, weights_only=False)
         again = TwoLayers()
         again.load_state_dict(weights)
         optimizer, model = make(again)
