@@ -1,6 +1,8 @@
 // A fixed team of threads that runs the tiles of one kernel at a time. The caller takes part, so a
 // team of one has no threads at all. Which thread runs which tile is not fixed and must not matter:
-// tiles write disjoint outputs (rule R3). Idle workers sleep.
+// tiles write disjoint outputs (rule R3). How many threads take part depends on the tiles and on
+// the cores of the machine. Idle workers look for the next kernel for a moment (spin.h), then
+// sleep.
 #pragma once
 
 #include <cstdint>

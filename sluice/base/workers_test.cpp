@@ -3,14 +3,18 @@
 #include <atomic>
 #include <cstdint>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
+#include "sluice/base/spin.h"
 #include "tests/support/address_space.h"
 
 namespace sluice {
@@ -27,6 +31,49 @@ TEST(Workers, EveryTileRunsExactlyOnce) {
       }
     }
   }
+}
+
+/// Jobs of all sizes without a pause, so that threads come late to jobs that are over.
+TEST(Workers, NeverMixTheTilesOfJobsThatFollowEachOther) {
+  Workers workers(4);
+  std::vector<std::int64_t> results(64);
+  for (std::int64_t job = 0; job < 20'000; ++job) {
+    const std::int64_t count = 1 + job * 7 % 64;
+    workers.parallelFor(count, [&](std::int64_t i) {
+      results[static_cast<std::size_t>(i)] = job * 100 + i;  // a second run of a tile is a race
+    });
+    for (std::int64_t i = 0; i < count; ++i) {
+      ASSERT_EQ(results[static_cast<std::size_t>(i)], job * 100 + i);
+    }
+  }
+}
+
+TEST(Workers, OfSeveralTeamsWorkSideBySide) {
+  std::vector<std::thread> callers;
+  std::vector<std::int64_t> sums(4);
+  for (std::int64_t& sum : sums) {
+    callers.emplace_back([&sum] {
+      Workers workers(3);
+      std::vector<std::int64_t> parts(40);
+      for (int job = 0; job < 500; ++job) {
+        workers.parallelFor(40, [&](std::int64_t i) { parts[static_cast<std::size_t>(i)] += i; });
+      }
+      sum = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+    });
+  }
+  for (std::thread& caller : callers) {
+    caller.join();
+  }
+  EXPECT_THAT(sums, ::testing::Each(500 * 39 * 40 / 2));
+}
+
+TEST(Workers, MoreThanCoresDoTheWorkAllTheSame) {
+  Workers workers(3 * availableCores() + 5);
+  std::atomic<std::int64_t> sum{0};
+  for (int job = 0; job < 200; ++job) {
+    workers.parallelFor(100, [&](std::int64_t i) { sum += i; });
+  }
+  EXPECT_EQ(sum.load(), 200 * 99 * 100 / 2);
 }
 
 TEST(Workers, AnExceptionOfATileReachesTheCallerAndTheTeamLivesOn) {

@@ -7,6 +7,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
+#include "sluice/base/spin.h"
 #include "sluice/runtime/communicator.h"
 
 namespace sluice::runtime {
@@ -43,9 +44,9 @@ void EngineThreads::growWorkers() {
 
 void EngineThreads::addDevices(const ModelState& state) {
   devices.insert(devices.end(), state.devices().begin(), state.devices().end());
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const int wanted = options.workers > 0 ? options.workers
-                                         : std::clamp(static_cast<int>(devices.size()), 1, cores);
+  const int wanted = options.workers > 0
+                         ? options.workers
+                         : std::clamp(static_cast<int>(devices.size()), 1, availableCores());
   for (; workers < wanted; ++workers) {
     addThread(LaneClass::Device);
   }
@@ -73,9 +74,13 @@ void EngineThreads::growRemote(std::span<const std::unique_ptr<LaneRun>> lanes) 
 }
 
 void EngineThreads::threadLoop(LaneClass laneClass, std::int32_t seen) {
+  const Running counted;
   TaskRoom room;
   for (;;) {
-    step.wait(seen);
+    if (!spinUntil([&] { return step.load() != seen; })) {
+      const Sleeping asleep;
+      step.wait(seen);
+    }
     seen = step.load();
     if (stop.load()) {
       return;
@@ -142,6 +147,10 @@ void EngineThreads::runTasks(LaneClass laneClass, TaskRoom& room) {
       }
       continue;
     }
+    if (spinUntil([&] { return signal.epoch.load() != epoch || over(); })) {
+      continue;
+    }
+    const Sleeping asleep;
     signal.sleepers.fetch_add(1);
     if (!over()) {
       signal.epoch.wait(epoch);

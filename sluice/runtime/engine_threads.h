@@ -130,19 +130,20 @@ struct EngineThreads {
   std::optional<StepArgs> args;    // of the job; kept while a thread is in the step
   std::vector<Turn::Mark> marks;   // for whom the step's threads work
   std::atomic<bool> wrote{false};  // the step has begun to write state
-  std::atomic<std::int32_t> step{0};
+  // Lines of their own: idle threads look at the first ones while others write the last.
+  alignas(64) std::atomic<std::int32_t> step{0};
   std::atomic<bool> stop{false};
   std::atomic<bool> failed{false};
-  std::atomic<std::int32_t> lanesLeft{0};
+  std::atomic<std::size_t> running{0};  // threads that are in the step; written with `mutex`
+  alignas(64) std::atomic<std::int32_t> lanesLeft{0};
   std::array<Signal, kLaneClasses> signals;  // by LaneClass
   std::size_t remoteThreads = 0;
   RemoteLinks links;
-  std::atomic<std::int64_t> tasksDone{0};
+  alignas(64) std::atomic<std::int64_t> tasksDone{0};
   // The end of a step, and its first error.
   std::mutex failing;        // one at a time adds to the error of a queue
   mutable std::mutex mutex;  // guards all below
   std::condition_variable ended;
-  std::size_t running = 0;       // threads that are in the step
   std::vector<LaneRun*> queued;  // whose queues may have work of the step
   bool active = false;           // run() has not returned
   std::exception_ptr failure;

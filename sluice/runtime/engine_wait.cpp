@@ -7,6 +7,7 @@
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/base/spin.h"
 #include "sluice/base/wait_watch.h"
 #include "sluice/runtime/engine_threads.h"
 
@@ -93,8 +94,12 @@ bool EngineThreads::awaitIdle(std::unique_lock<std::mutex>& lock,
 
 void EngineThreads::awaitEnd() {
   using namespace std::chrono;
+  const auto threadsAreOut = [&] { return running.load() == 0 || failed.load(); };
+  {
+    const Running counted;
+    spinUntil(threadsAreOut);  // short steps end before the caller could fall asleep
+  }
   std::unique_lock lock(mutex);
-  const auto threadsAreOut = [&] { return running == 0 || failure != nullptr; };
   const bool watched = options.stallTimeout.count() > 0;
   if (queued.empty() && !watched) {
     waitWatched(ended, lock, threadsAreOut, [this] { lookAround(); });
