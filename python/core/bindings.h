@@ -35,6 +35,20 @@ std::string_view dtypeName(DType dtype);
 DType parseDtype(std::string_view name);
 py::tuple shapeTuple(const Shape& shape);
 
+/// Gives up the interpreter's lock while it lives. A thread that wants the lock back when the
+/// interpreter is ending stays where it is: Python would end it in the middle of C++ code, which
+/// ends the process.
+class Unlocked {
+ public:
+  Unlocked();
+  ~Unlocked();
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 /// Keeps a Python object alive for C++ code that may drop it in any thread, with or without the
 /// interpreter's lock, and even after the interpreter has ended.
 std::shared_ptr<PyObject> keep(py::object object);

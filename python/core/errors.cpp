@@ -1,6 +1,9 @@
 // The library's errors as Python's. Each kind is a sluice.Error and, where Python has a word for
 // it, that as well: code that catches ValueError works.
 #include <array>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "python/core/bindings.h"
 #include "python/core/python_error.h"
@@ -55,13 +58,42 @@ PyObject* newKind(py::module_& m, const Kind& kind) {
   return PyErr_NewExceptionWithDoc(full.c_str(), kind.doc, bases.ptr(), nullptr);
 }
 
+/// The library names its classes and functions as C++ does; a user of Python reads Python's names.
+std::string spelledForPython(std::string text) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWords{{
+      {"Options::", "Options."},
+      {"Model::", "model."},
+      {"Block::", "Block."},
+      {"Phase::", "Phase."},
+      {"Recomputation::", "Recomputation."},
+      {"GradientTensorTrackingMethod::", "GradientTensorTrackingMethod."},
+      {"VirtualGraphMode::", "VirtualGraphMode."},
+      {"identityLoss", "identity_loss"},
+      {"(true)", "(True)"},
+      {"(false)", "(False)"},
+  }};
+  for (const auto& [from, to] : kWords) {
+    for (std::size_t at = text.find(from); at != std::string::npos;
+         at = text.find(from, at + to.size())) {
+      text.replace(at, from.size(), to);
+    }
+  }
+  return text;
+}
+
+/// What str() of the error gives. The type is not repeated: Python prints the class before it.
+std::string textOf(const Error& error) {
+  const std::string place = error.location().empty() ? "" : " (in " + error.location() + ")";
+  return spelledForPython(error.message() + place);
+}
+
 /// Sets the Python error for one of ours. The classes live as long as the interpreter.
 void raiseInPython(const Error& error) {
   const py::module_ core = py::module_::import("sluice._core");
   const char* name = py::hasattr(core, error.type().c_str()) ? error.type().c_str() : "Error";
   const py::object type = core.attr(name);
-  const py::object value = type(error.what());
-  value.attr("message") = error.message();
+  const py::object value = type(textOf(error));
+  value.attr("message") = spelledForPython(error.message());
   value.attr("type") = error.type();
   value.attr("location") = error.location();
   if (const auto* recoverable = dynamic_cast<const RecoverableError*>(&error)) {

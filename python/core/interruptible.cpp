@@ -26,13 +26,13 @@ std::optional<py::error_already_set> raisedBySignal() {
 
 void runInterruptibly(FunctionRef<void()> work, FunctionRef<void()> cancel) {
   if (!isMainThread()) {
-    const py::gil_scoped_release release;
+    const Unlocked release;
     work();
     return;
   }
   std::optional<py::error_already_set> raised;
   try {
-    const py::gil_scoped_release release;
+    const Unlocked release;
     const WaitWatch watch([&] {
       if (!raised) {
         raised = raisedBySignal();

@@ -13,7 +13,7 @@
 namespace sluice::python {
 namespace {
 
-using Release = py::call_guard<py::gil_scoped_release>;
+using Release = py::call_guard<Unlocked>;
 using FunctionPtr = std::shared_ptr<CompiledFunction>;
 using InfeedPtr = std::shared_ptr<data::InfeedQueue>;
 using OutfeedPtr = std::shared_ptr<data::OutfeedQueue>;
@@ -41,7 +41,7 @@ FunctionPtr makeFunction(const std::shared_ptr<DynamicModule>& module,
 /// end.
 std::vector<HostTensor> run(CompiledFunction& function, const std::vector<HostTensor>& inputs) {
   {
-    const py::gil_scoped_release release;
+    const Unlocked release;
     function.compile(inputs);
   }
   std::vector<HostTensor> results;
@@ -57,7 +57,7 @@ Tensors repeatBody(std::int64_t count,
     awaitTypes(*infeed);
   }
   const nn::Body traced = bodyOf(body);
-  const py::gil_scoped_release release;
+  const Unlocked release;
   return repeat(count, traced, inputs, infeed.get());
 }
 
@@ -159,7 +159,7 @@ Tensors pipelineOf(const std::vector<std::vector<py::function>>& stages, const p
   if (options.infeed != nullptr) {
     awaitTypes(*options.infeed);
   }
-  const py::gil_scoped_release release;
+  const Unlocked release;
   return pipeline(all, options);
 }
 

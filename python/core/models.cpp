@@ -56,7 +56,7 @@ ModelPtr makeModel(const std::shared_ptr<DynamicModule>& module,
 }
 
 void compile(Model& model, const std::vector<HostTensor>& inputs) {
-  const py::gil_scoped_release release;
+  const Unlocked release;
   model.compile(inputs);
 }
 
@@ -70,7 +70,7 @@ std::vector<HostTensor> run(Model& model, const std::vector<HostTensor>& inputs)
 
 /// The step alone, which Ctrl-C does not end: what a call costs without anything around it.
 std::vector<HostTensor> runHere(Model& model, const std::vector<HostTensor>& inputs) {
-  const py::gil_scoped_release release;
+  const Unlocked release;
   return model.run(inputs);
 }
 
@@ -88,7 +88,7 @@ Latency latencyOf(const Model& model, const std::string& kind) {
 /// may need.
 template <class F>
 auto unlocked(F function) {
-  const py::gil_scoped_release release;
+  const Unlocked release;
   return function();
 }
 
@@ -104,7 +104,7 @@ std::vector<py::tuple> variablesOf(const Model& model) {
 }
 
 void bindState(ModelClass& model) {
-  using Release = py::call_guard<py::gil_scoped_release>;
+  using Release = py::call_guard<Unlocked>;
   model.def("variables", &variablesOf, "(name, shape, dtype, whether it is a buffer) of each.")
       .def("read", &Model::read, py::arg("variable"), py::arg("replica") = 0, Release())
       .def("state_dict", &Model::stateDict, Release())
@@ -137,7 +137,7 @@ void bindState(ModelClass& model) {
 }  // namespace
 
 void bindModels(py::module_& m) {
-  using Release = py::call_guard<py::gil_scoped_release>;
+  using Release = py::call_guard<Unlocked>;
   ModelClass model(m, "Model", "A compiled module; see sluice.trainingModel.");
   model
       .def(py::init(&makeModel),

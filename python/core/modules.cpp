@@ -53,11 +53,8 @@ void bindParameter(py::module_& m) {
       .def_property_readonly("dtype", [](const Parameter& p) { return dtypeName(p.type().dtype); })
       .def_property_readonly("is_buffer", &Parameter::isBuffer)
       .def_property("trainable", &Parameter::trainable, &Parameter::setTrainable)
-      .def("value", &Parameter::value, py::call_guard<py::gil_scoped_release>())
-      .def("set_value",
-           &Parameter::setValue,
-           py::arg("value"),
-           py::call_guard<py::gil_scoped_release>())
+      .def("value", &Parameter::value, py::call_guard<Unlocked>())
+      .def("set_value", &Parameter::setValue, py::arg("value"), py::call_guard<Unlocked>())
       .def("use", &Parameter::use, "The value in the current trace.")
       .def("assign", &Parameter::assign, py::arg("value"), "Writes a buffer in the current trace.");
 }

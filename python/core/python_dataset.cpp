@@ -1,47 +1,47 @@
 #include "python/core/python_dataset.h"
 
-#include <condition_variable>
-#include <mutex>
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "python/core/python_error.h"
 
 namespace sluice::python {
 namespace {
 
-/// The calls of iterators that are under way. A thread that asks for the interpreter's lock once
-/// the interpreter ends is killed, in the middle of C++ code, so none may begin then.
+/// What threads do that need the interpreter's lock: calls of iterators, and returns from C++. A
+/// thread that asks for the lock once the interpreter ends is killed, in the middle of C++ code, so
+/// none may begin then, but in the thread that ends it.
 class Calls {
  public:
-  /// Whether a call may begin.
+  /// Whether a call may begin. No lock: a forked process may begin with it taken.
   bool begin() {
-    const std::scoped_lock lock(mutex_);
-    running_ += ended_ ? 0 : 1;
-    return !ended_;
+    if ((state_.fetch_add(1) & kEnded) == 0 || ending_.load() == std::this_thread::get_id()) {
+      return true;
+    }
+    end();
+    return false;
   }
-  void end() {
-    const std::scoped_lock lock(mutex_);
-    --running_;
-    changed_.notify_all();
-  }
+  void end() { state_.fetch_sub(1); }
   void endAll() {
     constexpr std::chrono::seconds kPatience{2};  // an iterator may wait for something for ever
-    std::unique_lock lock(mutex_);
-    ended_ = true;
-    changed_.wait_for(lock, kPatience, [this] { return running_ == 0; });
+    constexpr std::chrono::milliseconds kBetween{1};
+    ending_.store(std::this_thread::get_id());
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    for (state_.fetch_or(kEnded);
+         state_.load() != kEnded && std::chrono::steady_clock::now() < until;) {
+      std::this_thread::sleep_for(kBetween);
+    }
   }
-  bool ended() {
-    const std::scoped_lock lock(mutex_);
-    return ended_;
-  }
+  bool ended() const { return (state_.load() & kEnded) != 0; }
 
  private:
-  std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  int running_ = 0;
-  bool ended_ = false;
+  static constexpr std::uint32_t kEnded = 1U << 31U;
+  std::atomic<std::uint32_t> state_{0};  // calls that are under way, and whether all must end
+  std::atomic<std::thread::id> ending_{};
 };
 
 /// Never destroyed: threads may outlive the end of main.
@@ -86,12 +86,22 @@ std::optional<data::Sample> elementOf(const py::handle& iterator) {
 
 }  // namespace
 
+Unlocked::Unlocked() : state_(PyEval_SaveThread()) {}
+
+Unlocked::~Unlocked() {
+  while (!calls().begin()) {
+    pause();  // until the process is gone
+  }
+  PyEval_RestoreThread(state_);
+  calls().end();
+}
+
 void endOutsideOfReaders(std::function<void()> end) {
   if (callsOfThisThread > 0) {
     std::thread(std::move(end)).detach();
     return;
   }
-  const py::gil_scoped_release release;
+  const Unlocked release;
   end();
 }
 
@@ -128,8 +138,9 @@ bool interpreterEnds() {
 
 void endCallsAtExit() {
   py::module_::import("atexit").attr("register")(py::cpp_function([] {
-    const py::gil_scoped_release release;
+    PyThreadState* const state = PyEval_SaveThread();
     calls().endAll();
+    PyEval_RestoreThread(state);
   }));
 }
 

@@ -21,7 +21,7 @@ template <class IsDone>
 void awaitInterruptibly(const IsDone& isDone) {
   while (true) {
     {
-      const py::gil_scoped_release release;
+      const Unlocked release;
       if (isDone()) {
         return;
       }
@@ -58,7 +58,7 @@ std::vector<py::tuple> typesOf(InfeedQueue& queue) {
   awaitTypes(queue);
   data::Types types;
   {
-    const py::gil_scoped_release release;  // who dequeues has the queue's lock while it waits
+    const Unlocked release;  // who dequeues has the queue's lock while it waits
     types = queue.types();
   }
   std::vector<py::tuple> result;
@@ -90,7 +90,7 @@ std::string benchmarkDataset(const py::function& open,
   PythonDataset dataset(open);
   std::string report;
   {
-    const py::gil_scoped_release release;
+    const Unlocked release;
     report = data::datasetBenchmark(dataset, epochs, elements, {printStats, doMemcpy});
   }
   return report;
@@ -119,7 +119,7 @@ void awaitTypes(InfeedQueue& queue) {
 }
 
 void bindQueues(py::module_& m) {
-  using Release = py::call_guard<py::gil_scoped_release>;
+  using Release = py::call_guard<Unlocked>;
   py::class_<InfeedQueue, std::shared_ptr<InfeedQueue>>(
       m, "InfeedQueue", "Passes the elements of an iterator to a running model.")
       .def(py::init(&makeInfeed),

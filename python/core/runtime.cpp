@@ -24,7 +24,7 @@ int runCommandLine(std::vector<std::string> arguments) {
   for (std::string& argument : arguments) {
     pointers.push_back(argument.data());
   }
-  const py::gil_scoped_release release;
+  const Unlocked release;
   return cli::runSluice(static_cast<int>(pointers.size()), pointers.data());
 }
 

@@ -81,7 +81,7 @@ void bindSchedules(py::module_& m) {
       [](const Model& model) {
         const CompiledProgram* compiled = nullptr;
         {
-          const py::gil_scoped_release release;
+          const Unlocked release;
           compiled = &model.compiled();
         }
         return toDict(compiled->plan.schedule);

@@ -13,7 +13,7 @@ namespace sluice::python {
 namespace {
 
 using OptimizerPtr = std::shared_ptr<optim::Optimizer>;
-using Release = py::call_guard<py::gil_scoped_release>;
+using Release = py::call_guard<Unlocked>;
 
 std::shared_ptr<GraphSession> trainingSession(Builder& builder,
                                               const DataFlow& flow,

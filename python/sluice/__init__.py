@@ -20,7 +20,13 @@ import importlib
 import sys
 from typing import Any, List
 
-from . import _core, enums as _enums, errors as _errors, helpers as _helpers
+try:
+    from . import _core
+except ImportError as _error:
+    from ._missing import reason as _reason
+
+    raise ImportError(_reason(_error)) from _error
+from . import enums as _enums, errors as _errors, helpers as _helpers
 from .enums import *  # noqa: F401,F403
 from .errors import *  # noqa: F401,F403
 from .helpers import *  # noqa: F401,F403

@@ -4,4 +4,11 @@ import sys
 
 from . import _core
 
-sys.exit(_core.command_line(["sluice", *sys.argv[1:]]))
+
+def main() -> int:
+    """Runs the command line with the arguments of the program."""
+    return _core.command_line(["sluice", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

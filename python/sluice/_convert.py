@@ -21,12 +21,12 @@ _NAMES = {
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 
 
-def dtype_name(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype, what: str = "the tensor") -> str:
     """NumPy's name of a type; an error for types that Sluice does not have."""
     name = _NAMES.get(dtype)
     if name is None:
         raise _core.InvalidArgument(
-            f"tensors of {dtype} are not supported; use one of {', '.join(map(str, _NAMES))}"
+            f"{what} is of the type {dtype}, which is not supported; use one of {', '.join(map(str, _NAMES))}"
         )
     return name
 
@@ -39,14 +39,13 @@ def torch_dtype(name: str) -> torch.dtype:
 def to_core(tensor: torch.Tensor, what: str = "the tensor") -> _core.HostTensor:
     """A tensor over the same memory. A tensor that is not contiguous is copied once."""
     if tensor.layout is not torch.strided or tensor.is_quantized:
-        raise _core.InvalidArgument(
-            f"{what} is {'quantised' if tensor.is_quantized else tensor.layout}; "
-            "convert it to a dense tensor first (to_dense(), dequantize())"
-        )
+        kind, change = (tensor.layout, "to_dense") if not tensor.is_quantized else ("quantised", "dequantize")
+        raise _core.InvalidArgument(f"{what} is {kind}, and dense tensors are expected; use tensor.{change}()")
     if tensor.device.type != "cpu":
-        hint = "it has no data" if tensor.device.type == "meta" else "use tensor.cpu()"
-        raise _core.InvalidArgument(f"{what} is on the device {tensor.device}; {hint}")
-    name = dtype_name(tensor.dtype)
+        meta = "it has no data there: make it on 'cpu', for a module with module.to_empty(device='cpu')"
+        hint = meta if tensor.device.type == "meta" else "use tensor.cpu(), for a module module.cpu()"
+        raise _core.InvalidArgument(f"{what} is on the device '{tensor.device}', expected 'cpu'; {hint}")
+    name = dtype_name(tensor.dtype, what)
     plain = tensor
     if plain.requires_grad:  # each of these is a trip through torch's dispatcher
         plain = plain.detach()

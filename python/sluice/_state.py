@@ -23,9 +23,9 @@ from typing import Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from . import _core
+from . import _core, _forks as forks
 from ._capture import compat
-from ._convert import to_core, to_torch
+from ._convert import dtype_name, to_core, to_torch
 
 #: The trees that hold a tensor, by id(); a tree removes itself when it ends.
 _holders: Dict[int, "weakref.WeakSet[Tree]"] = {}
@@ -107,6 +107,17 @@ class Held:
         self.version = tensor._version
         self.suspect = False
 
+    def require_kind(self) -> None:
+        """An error if the tensor has another shape or type than when the model was made."""
+        was = (self.parameter.dtype, tuple(self.parameter.shape))
+        now = (dtype_name(self.tensor.dtype), tuple(self.tensor.shape))
+        if now != was:
+            raise _core.InvalidArgument(
+                f"the parameter '{self.parameter.full_name}' has another type or shape than when the model "
+                f"was made: {was[0]} {list(was[1])} then, {now[0]} {list(now[1])} now; destroy() the model "
+                "and make a new one"
+            )
+
 
 class Parts:
     """The tensors and parts of a module as they were, so that every call can see that they still are."""
@@ -120,6 +131,7 @@ class Parts:
         self._modules = list(self.module.modules())
         self._values = [_members(each) for each in self._modules]  # kept, so that no id() is used again
         self._ids = [[*map(id, values)] for values in self._values]
+        self._named = _named_members(self.module)
 
     def changed(self) -> bool:
         """Whether they are others than at the last look."""
@@ -128,8 +140,29 @@ class Parts:
         )
 
 
+    def difference(self) -> Optional[str]:
+        """The first member that is missing now or another one, in words."""
+        now = _named_members(self.module)
+        for name, each in self._named.items():
+            if name not in now:
+                return f"'{name}' was removed"
+            if now[name] is not each:
+                return f"'{name}' was replaced"
+        return next((f"'{name}' was added" for name in now if name not in self._named), None)
+
+
 def _members(module: torch.nn.Module) -> List[object]:
     return [*module._parameters.values(), *module._buffers.values(), *module._modules.values()]
+
+
+def _named_members(module: torch.nn.Module) -> Dict[str, object]:
+    """The parts, parameters and buffers by path; the parts come first."""
+    named = dict(module.named_modules(remove_duplicate=False))
+    for path, part in list(named.items()):
+        for name, tensor in (*part._parameters.items(), *part._buffers.items()):
+            if tensor is not None:
+                named[f"{path}.{name}" if path else name] = tensor
+    return named
 
 
 class Tree:
@@ -146,27 +179,28 @@ class Tree:
         self._sharing: Tuple[int, List["weakref.ref[Tree]"]] = (-1, [])  # as of that change of _holders
         self._written = 0  # how often steps have written the devices' values
         self._copied = 0  # which of these the tensors have
+        self._lost = False  # this is a forked process, and the devices are the parent's
         self._kept: List[torch.nn.Module] = []  # so that no id() is used again
-        self._add(module, self.core)
+        self._add(module, self.core, "")
         self._watch()
 
     # --- building ---------------------------------------------------------------------------
 
-    def _add(self, module: torch.nn.Module, core: _core.Module) -> None:
+    def _add(self, module: torch.nn.Module, core: _core.Module, path: str) -> None:
         self.modules[id(module)] = core
         self._kept.append(module)
         for name, tensor in module._parameters.items():
-            self._hold(core.add_parameter, name, tensor)
+            self._hold(core.add_parameter, path, name, tensor)
         for name, tensor in module._buffers.items():
-            self._hold(core.add_buffer, name, tensor)
+            self._hold(core.add_buffer, path, name, tensor)
         for name, child in module._modules.items():
             if child is not None and id(child) not in self.modules:
-                self._add(child, _core.Module(core, name, type(child).__name__))
+                self._add(child, _core.Module(core, name, type(child).__name__), f"{path}{name}.")
 
-    def _hold(self, add, name: str, tensor: Optional[torch.Tensor]) -> None:
+    def _hold(self, add, path: str, name: str, tensor: Optional[torch.Tensor]) -> None:
         if tensor is None or id(tensor) in self.parameters:
             return
-        parameter = add(name, to_core(tensor, f"the parameter '{name}'"))
+        parameter = add(name, to_core(tensor, f"the parameter '{path}{name}'"))
         if not parameter.is_buffer and not tensor.requires_grad:
             parameter.trainable = False
         self.parameters[id(tensor)] = parameter
@@ -202,14 +236,16 @@ class Tree:
         )
 
     def require_unchanged(self, parts: "Parts") -> None:
-        """An error if parameters or parts were added to the module or replaced since it was wrapped."""
+        """An error if parameters or parts of the module were added, removed or replaced since it was
+        wrapped. Another name for something that it has is none of these."""
         if not parts.changed():
             return
-        if not self.covers(parts.module):
+        difference = parts.difference()
+        if difference is not None and not (difference.endswith("added") and self.covers(parts.module)):
             raise _core.InvalidArgument(
                 f"the module {type(parts.module).__name__} has other parameters, buffers or parts than "
-                "when the model was made; assign new values in place (parameter.data.copy_(...)), or "
-                "destroy() the model and make a new one"
+                f"when the model was made: {difference}; assign new values in place "
+                "(parameter.data.copy_(...)), or destroy() the model and make a new one"
             )
         parts.look()
 
@@ -245,6 +281,11 @@ class Tree:
         written = self._written
         if written == self._copied:
             return
+        if self._lost:
+            raise _core.InvalidArgument(
+                "the newest values of the parameters are on devices of the parent process, which was "
+                "running a step when it forked this one: read them before, or fork between the steps"
+            )
         values = [to_torch(each.parameter.value()) for each in self.held]
         with _lock, compat.without_torch_function(), torch.no_grad():
             if self._copied >= written:
@@ -261,12 +302,7 @@ class Tree:
         with compat.without_torch_function():
             changed = [e for e in self.held if e.suspect or e.tensor._version != e.version]
         for each in changed:
-            if tuple(each.tensor.shape) != each.parameter.shape:
-                raise _core.InvalidArgument(
-                    f"the parameter '{each.parameter.full_name}' had the shape "
-                    f"{each.parameter.shape} when the model was made and has now "
-                    f"{tuple(each.tensor.shape)}; destroy() the model and make a new one"
-                )
+            each.require_kind()
             with compat.without_torch_function():
                 each.parameter.set_value(to_core(each.tensor).clone())
                 each.version = each.tensor._version
@@ -287,6 +323,17 @@ class Tree:
                 self._sharing = (_changes, [weakref.ref(tree) for tree in trees])
         trees = (tree() for tree in self._sharing[1])
         return [tree for tree in trees if tree is not None and tree.newer]
+
+    def lose(self) -> None:
+        """In a forked process: gives the tensors back, and forgets the devices."""
+        global _lock
+        if self._lost:
+            return
+        _lock = threading.RLock()  # a thread that is not here may have had it
+        self._lost = True
+        forks.lose(self)
+        if not self.newer:  # else reading them is an error
+            self.release()
 
     def names(self) -> Dict[int, str]:
         """The name of each tensor's variable, by id()."""

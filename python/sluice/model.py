@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 import numpy as np
 import torch
 
-from . import _capture, _core, args as _args, autocasting  # noqa: F401  (adds Module.autocast)
+from . import _capture, _core, _forks, args as _args, autocasting  # noqa: F401  (adds Module.autocast)
 from ._capture import compat
 from ._convert import to_core, to_torch
 from ._state import Parts, Tree, join_tree
@@ -26,6 +26,7 @@ from .schedules import Schedule
 __all__ = ["Executor", "inferenceModel", "trainingModel"]
 
 _living: "weakref.WeakSet[Executor]" = weakref.WeakSet()
+_ending = False  # the interpreter
 _before_compile: List[Callable[[], None]] = []
 _after_compile: List[Callable[[], None]] = []
 
@@ -49,12 +50,35 @@ class Explanation(str):
         return str(self)
 
 
+def _require_kind(name: str, value: Any, kind: type, hint: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise _core.InvalidArgument(
+            f"the argument '{name}' must be of the class {kind.__name__} or None, got "
+            f"{type(value).__name__}; {hint}"
+        )
+
+
+def _require_no_arrays(name: str, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        raise _core.InvalidArgument(
+            f"the argument '{name}' is a NumPy array, and models take tensors; use "
+            "torch.from_numpy(array)"
+        )
+    if isinstance(value, dict):
+        for key, each in value.items():
+            _require_no_arrays(f"{name}[{key!r}]", each)
+    elif isinstance(value, (list, tuple)):
+        for i, each in enumerate(value):
+            _require_no_arrays(f"{name}[{i}]", each)
+
+
 class _Traced(NamedTuple):
     """What forward did with tensors of certain shapes and types."""
 
     spec: _args.Spec  # the structure of what it returned
     outputs: int  # the number of tensors in it
     changed: Tuple[int, ...]  # the inputs that it wrote
+    constants: Tuple[_capture.Constant, ...]  # tensors from outside that it read
 
 
 class _Form:
@@ -87,6 +111,10 @@ class Executor:
             raise _core.InvalidArgument(
                 f"expected a torch.nn.Module, got {type(model).__name__}; wrap a function in a module"
             )
+        _require_kind("options", options, Options, "make them with sluice.Options()")
+        _require_kind(
+            "optimizer", optimizer, torch.optim.Optimizer, "make it with torch.optim or sluice.optim"
+        )
         self._model = model
         self._user_model = user_model if user_model is not None else model
         self._options = options if options is not None else Options()
@@ -98,13 +126,20 @@ class Executor:
         self._parts: Optional[Parts] = None  # of the module when the tree was made
         self._core: Optional[_core.Model] = None
         self._destroyed = False
+        self._running = False
         self._lock = threading.RLock()
         self._signature = inspect.signature(model.forward)
+        self._lost = False  # made by the parent of this forked process
+        if _ending:
+            raise _core.InvalidArgument("the interpreter is ending: no new model can be made")
         _living.add(self)
+        _forks.watch(self)
 
     # --- making -----------------------------------------------------------------------------
 
     def _make(self, form: _Form) -> _core.Model:
+        if self._lost:
+            raise _forks.lost_error()
         if self._destroyed:
             raise _core.InvalidArgument(
                 "this model was destroyed; make a new one with trainingModel or inferenceModel"
@@ -138,6 +173,23 @@ class Executor:
         finally:
             if tree is not None:
                 tree.leave()
+
+    def before_fork(self) -> None:
+        """Gives the parameters their newest values, unless a step runs: it may be one that forks."""
+        tree = self._tree
+        if tree is not None and not any(each._running for each in _living if each._tree is tree):
+            tree.fetch()
+
+    def after_fork(self) -> None:
+        """In the child: forgets devices whose threads are not here."""
+        self._lock = threading.RLock()  # a thread that is not here may have had it
+        if self._core is None:
+            return
+        _forks.lose(self._core)
+        tree, self._tree, self._core, self._form, self._parts = self._tree, None, None, None, None
+        self._attach_optimizer(False)
+        self._lost = True
+        tree.lose()
 
     def _rule(self) -> _core.Optimizer:
         """The optimizer as the library has it. Parameters in none of its groups are not trained."""
@@ -186,7 +238,17 @@ class Executor:
                 modules=self._tree.modules,
                 training=self._training,
             )
-        self._traced = _Traced(traced.spec, len(traced.outputs), tuple(traced.changed_inputs))
+        self._traced = _Traced(
+            traced.spec,
+            len(traced.outputs),
+            tuple(traced.changed_inputs),
+            tuple(traced.constants),
+        )
+        if self._training and not traced.outputs:
+            raise _core.InvalidArgument(
+                f"{type(self._model).__name__}.forward returned no tensor: a training model minimises "
+                "the last tensor that forward returns, so end it with `return output, loss`"
+            )
         # The loss is the last output, so inputs that forward wrote come first. A model that only writes
         # has an output all the same, which nobody sees.
         outputs = [*traced.changed_inputs.values(), *traced.outputs]
@@ -207,10 +269,7 @@ class Executor:
             ) from None
         leaves, spec = _args.flatten((bound.args, bound.kwargs))
         for name, value in bound.arguments.items():
-            if isinstance(value, np.ndarray):
-                raise _core.InvalidArgument(
-                    f"the argument '{name}' is a NumPy array; use torch.from_numpy(array)"
-                )
+            _require_no_arrays(name, value)
         if self._form is None:
             self._form = _Form(spec, _leaf_names(bound.arguments))
         elif self._form.spec != spec:
@@ -238,6 +297,8 @@ class Executor:
             traced = form.compiled[types] = self._traced
             for hook in list(_after_compile):
                 hook()
+        for constant in traced.constants:
+            constant.require_unchanged()
         return leaves, inputs, traced
 
     # --- running ----------------------------------------------------------------------------
@@ -247,7 +308,11 @@ class Executor:
         mode says."""
         with self._lock:
             leaves, inputs, traced = self._prepare(args, kwargs)
-            results = self._core.run(inputs)
+            self._running = True
+            try:
+                results = self._core.run(inputs)
+            finally:
+                self._running = False
             if self._training:
                 compat.note_step(self._optimizer)
             if self._training or self._tree.has_buffers:
@@ -299,6 +364,8 @@ class Executor:
 
     def _compiled(self, what: str) -> _core.Model:
         if self._core is None:
+            if self._lost:
+                raise _forks.lost_error()
             raise _core.InvalidArgument(f"{what}: call or compile() the model first")
         return self._core
 
@@ -520,6 +587,9 @@ def registerPostCompileHook(hook: Callable[[], None]) -> Callable[[], None]:
 
 @atexit.register
 def _destroy_all() -> None:
-    """Ends all models while the interpreter can still run their functions."""
+    """Ends all models while the interpreter can still run their functions. Daemon threads go on for a
+    while; they get no new ones."""
+    global _ending
+    _ending = True
     for executor in list(_living):
         executor.destroy()

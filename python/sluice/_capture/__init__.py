@@ -13,7 +13,8 @@ mode (mode.py), which looks up a rule for each (registry.py, rules_*.py, composi
   what Python does. Values that only a run knows may not: `.item()`, `if tensor:` and shapes that
   depend on data are refused.
 - Any other tensor of torch, such as a global or a plain attribute, is a constant: its value is that
-  of the time of the capture, and later changes are not seen. Writing it in forward is refused.
+  of the time of the capture. Writing it in forward is refused, and so is a call after it was written
+  elsewhere.
 - Half and float operands meet as the options' halfFloatCasting and autocast say, not as in torch;
   all other types are promoted as in torch.
 - Random functions give new numbers in every run of the model; torch's seed has no influence on
@@ -45,9 +46,10 @@ from . import (
     views,
 )
 from .mode import Capture
+from .places import Constant
 from .tensor import SymbolicTensor
 
-__all__ = ["SymbolicTensor", "Traced", "current", "trace", "unwrap", "wrap"]
+__all__ = ["Constant", "SymbolicTensor", "Traced", "current", "trace", "unwrap", "wrap"]
 
 _current = None
 _lock = threading.RLock()  # what a capture changes in torch is the whole process's
@@ -60,13 +62,15 @@ class Traced:
     spec            the structure around them (args.Spec); None and other leaves are kept in it
     changed_inputs  the new value of every input that was changed in place, by its position
     rules           the names of the rules that were used
+    constants       the tensors from outside that it read (places.Constant)
     """
 
-    def __init__(self, outputs, spec, changed_inputs, rules):
+    def __init__(self, outputs, spec, changed_inputs, rules, constants):
         self.outputs = outputs
         self.spec = spec
         self.changed_inputs = changed_inputs
         self.rules = rules
+        self.constants = constants
 
 
 def current():
@@ -125,7 +129,7 @@ def trace(module, spec, inputs, *, parameters, modules, training):
         with compat.BelowPython():
             outputs = [capture.value(each) for each in leaves]
     changed = {i: s.read() for i, s in enumerate(versions) if s.version > 0}
-    return Traced(outputs, structure, changed, capture.used)
+    return Traced(outputs, structure, changed, capture.used, capture.constants)
 
 
 def _enter(stack, capture, module, parameters, modules):

@@ -16,6 +16,7 @@ class Capture:
         self._owned = known.Memory(parameters)
         self._adopted = {}
         self._plans = {}
+        self.constants = []
         self.module_path = []
         self.training = training
         self.mode = _Mode(self)
@@ -103,6 +104,7 @@ class Capture:
             if not x.requires_grad:
                 node = views.View(node, views.Detach())
             return tensor.fresh(node, x.shape, x.dtype)
+        self.constants.append(places.Constant(x))
         contents = x.detach().contiguous()
         storage = views.Storage(known=contents, outside=True)
         return tensor.fresh(storage, x.shape, x.dtype)
@@ -155,7 +157,10 @@ class _Eager:
 
     def run(self, capture, func, args, kwargs):
         if not capture.all_known(args, kwargs):
-            raise _core.Unsupported("there is no rule for this function")
+            raise _core.Unsupported(
+                "there is no rule for this function; write it with other functions of torch, or run it on "
+                "the host with sluice.CPU"
+            )
         return known.run(capture, func, args, kwargs)
 
 

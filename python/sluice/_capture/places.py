@@ -5,6 +5,8 @@ import sys
 
 import torch
 
+from .. import _core
+
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 _LIBRARIES = (_TORCH + os.sep, _OWN + os.sep)
@@ -19,6 +21,31 @@ def user_line(skip=_LIBRARIES):
             return f"{path}:{frame.f_lineno}"
         frame = frame.f_back
     return None
+
+
+def _version(tensor):
+    """How often the tensor was written; torch does not count it for tensors of inference_mode."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+class Constant:
+    """A tensor from outside of the model that a capture has read, and the line that used it first."""
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+        self._version = _version(tensor)
+        self._line = user_line()
+
+    def require_unchanged(self):
+        """An error if the tensor was written since: the compiled model has its old value."""
+        if _version(self._tensor) == self._version:
+            return
+        where = f", used at {self._line}," if self._line else ""
+        raise _core.InvalidArgument(
+            f"a tensor {list(self._tensor.shape)} that is neither an argument nor a parameter or buffer of "
+            f"the module{where} was changed after the model was compiled, which has its old value as a "
+            "constant: register_buffer() it, or make it an argument of forward"
+        )
 
 
 def is_located(error):

@@ -102,6 +102,11 @@ def _smoothed(scores, loss, target, weight, reduction, ignore_index, smoothing):
 
 def _soft_cross_entropy(x, target, weight, reduction, smoothing):
     """Targets that are probabilities."""
+    if tuple(x.shape) != tuple(target.shape):
+        raise _core.InvalidArgument(
+            f"targets of a floating-point type are probabilities and need the shape {list(x.shape)} of "
+            f"the scores, got {list(target.shape)}; class numbers must be integers: use target.long()"
+        )
     x, target = common("cross_entropy", x, target)
     axis = 0 if len(x.shape) == 1 else 1
     classes = x.shape[axis]

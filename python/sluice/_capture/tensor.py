@@ -3,7 +3,7 @@
 import torch
 
 from .. import _core
-from . import compat, dtypes
+from . import compat, dtypes, places
 
 
 class SymbolicTensor(torch.Tensor):
@@ -91,11 +91,45 @@ def like(node, geometry):
 def _contents(func, args, kwargs):
     """tolist and numpy, which torch refuses for tensors without memory."""
     if args[0].node.storage.known is None:
-        raise _core.Unsupported(
-            f"{func.__name__}() of a tensor whose value is known only when the model runs"
+        _refuse(
+            f"Tensor.{func.__name__}",
+            "the value of a tensor is wanted, but it is known only when the model runs; use functions of "
+            "torch, return the tensor, or run the code on the host with sluice.CPU",
         )
     with compat.BelowPython():
         return func(args[0].known().clone(), *args[1:], **kwargs)
+
+
+def _array(func, args, kwargs):
+    """numpy.asarray(x)."""
+    array = _contents(torch.Tensor.numpy, args[:1], {})
+    return array.astype(*args[1:], **kwargs) if args[1:] or kwargs else array
+
+
+def _refuse(what, reason):
+    """An error with the module's path and the user's line, outside of any function of torch."""
+    from . import current  # which this module is a part of
+
+    capture = current()
+    path = capture.module_path if capture is not None else []
+    raise places.located(_core.Unsupported(reason), what, path)
+
+
+def _no_memory(func, args, kwargs):
+    """What asks for the address of the elements."""
+    _refuse(
+        f"Tensor.{func.__name__}",
+        "a tensor has no memory while the model is captured; use functions of torch",
+    )
+
+
+def _no_gradients(func, args, kwargs):
+    """Tensor.backward and torch.autograd.grad."""
+    _refuse(
+        f"{'Tensor' if func.__name__ == 'backward' else 'torch.autograd'}.{func.__name__}",
+        "a training model takes the gradient of the last tensor that forward returns by itself: return "
+        "the loss, and leave backward and the optimizer's step out",
+    )
 
 
 def _is_place(x):
@@ -172,6 +206,12 @@ _SPECIAL = {
     torch.Tensor.data.__set__: _set_data,
     torch.Tensor.tolist: _contents,
     torch.Tensor.numpy: _contents,
+    torch.Tensor.__array__: _array,
+    torch.Tensor.data_ptr: _no_memory,
+    torch.Tensor.storage: _no_memory,
+    torch.Tensor.__reduce_ex__: _no_memory,
+    torch.Tensor.backward: _no_gradients,
+    torch.autograd.grad: _no_gradients,
     torch.Tensor.__getitem__: _getitem,
     torch.Tensor.__setitem__: _setitem,
 }
