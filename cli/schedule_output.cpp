@@ -93,6 +93,7 @@ void printTimelineJson(const ScheduleRequest& request, const PipelineSchedule& r
   std::vector<std::string> devices;
   for (const auto& device : result.devices) {
     std::vector<std::string> pieces;
+    pieces.reserve(device.size());
     for (const Work& w : device) {
       pieces.push_back(jsonPiece(letter(w.kind),
                                  w.stage,

@@ -49,6 +49,28 @@ class Unlocked {
   PyThreadState* state_;
 };
 
+/// Has the interpreter's lock while it lives; a thread that wants it when the interpreter is ending
+/// stays where it is, for the same reason. The end of the interpreter waits for a while for threads
+/// that have it.
+class Locked {
+ public:
+  Locked() = default;
+  ~Locked();
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  bool begun_ = begin();
+  py::gil_scoped_acquire gil_;
+
+  static bool begin();
+};
+
+/// Whether the interpreter is about to end: no thread of the library may call it from then on.
+bool interpreterEnds();
+/// Arranges that the interpreter waits at its end for calls that have begun, though not for ever.
+void endCallsAtExit();
+
 /// Keeps a Python object alive for C++ code that may drop it in any thread, with or without the
 /// interpreter's lock, and even after the interpreter has ended.
 std::shared_ptr<PyObject> keep(py::object object);

@@ -130,7 +130,7 @@ class HostOp {
   HostOp(const py::function& function, std::string id)
       : cpu_(
             [kept = keep(function)](std::span<const HostTensor> inputs) {
-              const py::gil_scoped_acquire gil;
+              const Locked gil;
               const py::object results =
                   py::handle(kept.get())(std::vector<HostTensor>(inputs.begin(), inputs.end()));
               return results.cast<std::vector<HostTensor>>();

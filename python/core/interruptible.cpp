@@ -15,7 +15,7 @@ bool isMainThread() {
 
 /// What a signal handler raised, if one is to be run and raises something; in the main thread only.
 std::optional<py::error_already_set> raisedBySignal() {
-  const py::gil_scoped_acquire gil;
+  const Locked gil;
   if (PyErr_CheckSignals() == 0) {
     return std::nullopt;
   }

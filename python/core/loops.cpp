@@ -21,7 +21,7 @@ using OutfeedPtr = std::shared_ptr<data::OutfeedQueue>;
 /// Takes the interpreter's lock while the function traces.
 nn::Body bodyOf(const py::function& function) {
   return [kept = keep(function)](Tensors inputs) {
-    const py::gil_scoped_acquire gil;
+    const Locked gil;
     return py::handle(kept.get())(std::move(inputs)).cast<Tensors>();
   };
 }
@@ -74,7 +74,7 @@ OptimizerFunction optimizerFunctionOf(const py::object& function) {
     return {};
   }
   return [kept = keep(function)](const Tensors& outputs) -> OptimizerFunctionOutput {
-    const py::gil_scoped_acquire gil;
+    const Locked gil;
     const py::tuple result = py::handle(kept.get())(outputs);
     return {result[0].cast<UpdateRule>(), result[1].cast<nn::Tensor>()};
   };

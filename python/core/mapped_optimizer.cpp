@@ -15,7 +15,7 @@ using optim::UpdateContext;
 using Tensors = std::vector<nn::Tensor>;
 
 Tensors called(const py::handle& function, const std::vector<Gradient>& given, Tensors gradients) {
-  const py::gil_scoped_acquire gil;
+  const Locked gil;
   std::vector<std::string> names;
   for (const Gradient& gradient : given) {
     names.push_back(gradient.variable);

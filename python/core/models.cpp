@@ -24,7 +24,7 @@ using ModelPtr = std::unique_ptr<Model, EndsUnlocked>;
 using ModelClass = py::class_<Model, ModelPtr>;
 
 SymbolicStructure traced(const py::handle& function, std::span<const SymbolicStructure> inputs) {
-  const py::gil_scoped_acquire gil;
+  const Locked gil;
   std::vector<nn::Tensor> given;
   for (const SymbolicStructure& input : inputs) {
     given.push_back(input.tensor());

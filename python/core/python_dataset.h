@@ -29,9 +29,4 @@ class PythonDataset : public data::IterableDataset {
 /// another thread does it.
 void endOutsideOfReaders(std::function<void()> end);
 
-/// Whether the interpreter is about to end: no thread of the library may call it from then on.
-bool interpreterEnds();
-/// Arranges that the interpreter waits at its end for calls that have begun, though not for ever.
-void endCallsAtExit();
-
 }  // namespace sluice::python

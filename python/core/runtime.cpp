@@ -12,7 +12,7 @@ namespace {
 
 /// Ctrl-C ends a compilation of the main thread between two phases.
 void checkSignals() {
-  const py::gil_scoped_acquire gil;
+  const Locked gil;
   if (PyErr_CheckSignals() != 0) {
     throw py::error_already_set();
   }
@@ -33,7 +33,10 @@ void setConsoleFunction(const py::object& write, bool redraws) {
   Console console{.redraws = redraws, .betweenPhases = &checkSignals};
   if (!write.is_none()) {
     console.write = [kept = keep(write)](std::string_view text) {
-      const py::gil_scoped_acquire gil;
+      if (interpreterEnds()) {
+        return;
+      }
+      const Locked gil;
       try {
         py::handle(kept.get())(std::string(text));
       } catch (py::error_already_set& error) {  // a line that cannot be written ends no step

@@ -105,8 +105,8 @@ py::tuple shapeTuple(const Shape& shape) {
 
 std::shared_ptr<PyObject> keep(py::object object) {
   return {object.release().ptr(), [](PyObject* kept) {
-            if (Py_IsInitialized() != 0) {
-              const py::gil_scoped_acquire gil;
+            if (Py_IsInitialized() != 0 && !interpreterEnds()) {
+              const Locked gil;
               Py_DECREF(kept);
             }
           }};

@@ -12,7 +12,7 @@ using OptimizerPtr = std::shared_ptr<optim::Optimizer>;
 /// A function of the name, shape and type of a weight that returns the name of a type or None.
 optim::AccumulationType typeBy(const py::object& function) {
   return [kept = keep(function)](const ir::Variable& weight) -> std::optional<DType> {
-    const py::gil_scoped_acquire gil;
+    const Locked gil;
     const py::object type = py::handle(kept.get())(
         weight.name, shapeTuple(weight.type.shape), dtypeName(weight.type.dtype));
     return type.is_none() ? std::nullopt : std::optional(parseDtype(type.cast<std::string>()));

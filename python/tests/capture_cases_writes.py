@@ -67,6 +67,35 @@ def no_gradient(x):
     return x * y, z.sum() * x
 
 
+def written_unseen(x):
+    """Gradients pass as if the writes had not been."""
+    y, z, part = x * 2, x * 3, x * 4
+    y.detach().mul_(5)
+    z.data[0] = 7
+    z[1:].data.neg_()
+    with torch.no_grad():
+        part.view(-1)[2:5] = float("inf")
+        part[:2] += 1
+        part.clamp_(-3, 3)
+    return y * 2, z + 1, part, y.detach() * x
+
+
+def parts_of_expanded(x):
+    """Elements that are there twice may be written once."""
+    y = x * 2
+    y.expand(2, 3, 4)[1].mul_(3)
+    y[:1].expand(3, 4)[2, 1:3] = 5
+    y.unfold(1, 2, 1)[:, 0].add_(1)
+    return y
+
+
+def viewed_as(x):
+    y = x * 2
+    flat = y.view_as(x.reshape(2, 6))
+    flat[0] = 1
+    return y, flat, x.expand_as(x.new_zeros(2, 3, 4))
+
+
 def control_flow(x):
     steps = torch.arange(3)
     total = x
@@ -88,5 +117,8 @@ WRITES = [
     Case("buffers", buffers, X),
     Case("in_place_functions", in_place_functions, X, mask(3, 4), grad=False),
     Case("no_gradient", no_gradient, X),
+    Case("written_unseen", written_unseen, X),
+    Case("parts_of_expanded", parts_of_expanded, X),
+    Case("viewed_as", viewed_as, X),
     Case("control_flow", control_flow, X),
 ]

@@ -58,10 +58,11 @@ def train(module, *args, lr=1.0, steps=1):
         model.destroy()
 
 
-def difference(a, b):
-    """The distance of two tensors relative to the norm of the second, in double."""
+def difference(a, b, least=1e-6):
+    """The distance of two tensors relative to the norm of the second, in double. Smaller norms than
+    the least are seen as that."""
     a, b = a.double(), b.double()
     same = (a == b) | (a.isnan() & b.isnan())
     apart = torch.where(same, torch.zeros_like(b), a - b)
     finite = torch.where(b.isfinite(), b, torch.zeros_like(b))
-    return float(apart.norm()) / max(float(finite.norm()), 1e-6)
+    return float(apart.norm()) / max(float(finite.norm()), least)

@@ -145,6 +145,17 @@ class Refusals(unittest.TestCase):
         y.data = x[:2] + 1
         return y
 
+    def test_buffers_keep_their_shapes(self):
+        class Reshaped(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("state", torch.ones(1, 3))
+
+            def forward(self, x):
+                return x + self.state.squeeze_()
+
+        self.refused("shape of a parameter or buffer", Reshaped(), X)
+
     def test_writes_that_have_no_meaning_are_refused(self):
         self.refused("expanded tensor", lambda x: x.expand(2, 3).add_(1), X)
         self.refused("some elements twice", lambda x: x.clone().unfold(0, 2, 1).add_(1), X)

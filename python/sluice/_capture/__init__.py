@@ -17,6 +17,8 @@ mode (mode.py), which looks up a rule for each (registry.py, rules_*.py, composi
   elsewhere.
 - Half and float operands meet as the options' halfFloatCasting and autocast say, not as in torch;
   all other types are promoted as in torch.
+- Gradients do not see what is written inside `no_grad` or through a detached view, as in torch.
+  What has a gradient of its own and is written through a detached view gets none.
 - Random functions give new numbers in every run of the model; torch's seed has no influence on
   them.
 - Tensor attributes that forward sets on modules are undone afterwards; keep state in buffers.

@@ -24,8 +24,8 @@ def _attention(ctx, q, k, v, mask, p, causal, scale):
     if p > 0:
         weights = _attention_weights(ctx, q, k, mask, causal, scale)
         return emit.op("matmul", dropped(weights, p), v)
-    if mask is not None and mask.dtype not in ("bool", "float32"):
-        mask = emit.cast(mask, "float32")
+    if mask is not None and mask.dtype != "bool":
+        mask = emit.cast(mask, "float64" if q.dtype == "float64" else "float32")
     return functions.scaled_dot_product_attention(q, k, v, mask, causal, scale)
 
 

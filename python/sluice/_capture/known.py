@@ -26,6 +26,11 @@ def require_plain(x):
 def require_writable(capture, target, metadata=False):
     """Refuses writes to tensors that exist outside of the model: they are constants of it."""
     x = capture.symbolic(target)
+    if metadata and x.node.storage.owner is not None and x is not target:
+        raise _core.Unsupported(
+            "the shape of a parameter or buffer is changed in place; change that of a view, such as "
+            "x.view_as(x)"
+        )
     if x.node.storage.outside or (metadata and x is not target):
         raise _core.Unsupported(
             "a tensor that is neither a buffer nor made in forward is changed in place; the model "

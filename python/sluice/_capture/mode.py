@@ -299,6 +299,11 @@ class _Writes:
 def assign(capture, target, result):
     """Writes a result into a tensor as torch's in-place functions do."""
     x = capture.symbolic(target)
+    if x.node.has_twins and x.repeats_elements():
+        raise _core.Unsupported(
+            "an expanded tensor, or another view that has some elements twice, is written in place; "
+            "write a clone() of it"
+        )
     result = capture.value(result) if isinstance(result, torch.Tensor) else result
     wanted = dtypes.core_name(x.dtype)
     if not torch.can_cast(dtypes.torch_type(result.dtype), x.dtype):
@@ -312,20 +317,23 @@ def assign(capture, target, result):
             )
         result = emit.broadcast(result, x.shape)
     result = emit.cast(result, wanted)
-    if capture.cuts_gradients and dtypes.is_float(wanted):
-        result = _with_old_gradient(x, result)
-    x.node.write(result)
+    if not (capture.training and dtypes.is_float(wanted)):
+        x.node.write(result)
+    elif capture.cuts_gradients or x.node.is_detached:
+        _write_unseen(x.node, emit.op("detach", result))
+    else:
+        x.node.write(result)
+        x.node.storage.has_gradient = True
 
 
-def _with_old_gradient(x, result):
-    """What is written inside `no_grad` has the new value, but gradients pass as if nothing had been
-    written. The second summand is 0, and has the gradient of the old value."""
-    result = emit.op("detach", result)
-    storage = x.node.storage
-    if storage.owner is not None or storage.known is not None:
-        return result
-    old = x.node.read()
-    return emit.add(result, emit.sub(old, emit.op("detach", old)))
+def _write_unseen(node, value):
+    """What is written inside `no_grad`, or through a detached view, has the new value, but gradients
+    pass as if nothing had been written."""
+    storage = node.storage
+    seen = storage.seen() if storage.has_gradient and storage.known is None else None
+    node.write(value)
+    if seen is not None:
+        storage.keep_gradient_of(seen)
 
 
 def _functional(func):

@@ -63,6 +63,12 @@ class SymbolicTensor(torch.Tensor):
         last = sum((n - 1) * s for n, s in zip(self.size(), self.stride()))
         return self.offset + last + 1
 
+    def repeats_elements(self):
+        """Whether two of the elements are the same memory."""
+        flat = torch.arange(self.storage_size())
+        places = torch.as_strided(flat, self.size(), self.stride(), self.offset)
+        return places.unique().numel() < self.numel()
+
 
 def contiguous(shape):
     strides, step = [], 1

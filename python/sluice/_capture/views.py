@@ -16,16 +16,21 @@ class Storage:
     """One piece of memory. It holds a torch tensor while its contents are known, else a symbolic
     tensor.
 
-    owner    the `_core.Parameter` whose value this is, if any
-    outside  whether the contents are a tensor from outside of the capture: a constant
+    owner         the `_core.Parameter` whose value this is, if any
+    outside       whether the contents are a tensor from outside of the capture: a constant
+    has_gradient  whether the value may depend on what is trained
     """
+
+    is_detached = has_twins = False
 
     def __init__(self, value=None, known=None, owner=None, outside=False):
         self._value = value
+        self._seen = None
         self.known = known
         self.owner = owner
         self.outside = outside
         self.version = 0
+        self.has_gradient = owner is None or not owner.is_buffer
 
     @property
     def storage(self):
@@ -43,7 +48,21 @@ class Storage:
         if self.owner is not None:
             self.owner.assign(value)
         self._value = value
+        self._seen = None
         self.known = None
+        self.version += 1
+
+    def seen(self):
+        """The value whose gradients count: the last one that was not written unseen."""
+        return self.read() if self._seen is None else self._seen
+
+    def keep_gradient_of(self, seen):
+        """Lets gradients of the value go to another one instead."""
+        finite = emit.op("less", emit.op("abs", seen), emit.scalar(float("inf"), seen.dtype))
+        source = emit.where(finite, seen, emit.scalar(0, seen.dtype))
+        zero = emit.sub(source, emit.op("detach", source))
+        self._value = emit.add(emit.op("detach", self._value), zero)
+        self._seen = seen
         self.version += 1
 
     def known_changed(self):
@@ -53,7 +72,11 @@ class Storage:
 
 
 class View:
-    """One step away from another node."""
+    """One step away from another node.
+
+    is_detached  whether gradients do not pass it
+    has_twins    whether one of its steps repeats elements
+    """
 
     def __init__(self, parent, step):
         self._parent = parent
@@ -61,6 +84,8 @@ class View:
         self._value = None
         self._version = -1
         self.storage = parent.storage
+        self.is_detached = parent.is_detached or isinstance(step, Detach)
+        self.has_twins = parent.has_twins or step.makes_twins
 
     @property
     def swaps_last_axes(self):
@@ -74,14 +99,29 @@ class View:
         return self._value
 
     def write(self, value):
-        if self._step.overwrites:
+        if self.has_twins:
+            self._write_elements(value)
+        elif self._step.overwrites:
             self._parent.write(self._step.write(None, value))
         else:
             self._parent.write(self._step.write(self._parent.read(), value))
 
+    def _write_elements(self, value):
+        """Writes through a view that has some elements twice: `places` says which element of what it
+        views each element of this one is. That no two are the same is checked before."""
+        base, steps = self, []
+        while base.has_twins:
+            steps.append(base._step)
+            base = base._parent
+        whole = base.read()
+        places = emit.reshape(emit.iota(emit.elements(whole.shape)), whole.shape)
+        for step in reversed(steps):
+            places = places if isinstance(step, Detach) else step.read(places)
+        base.write(_scattered(whole, places, value))
+
 
 class Reshape:
-    overwrites = True
+    overwrites, makes_twins = True, False
 
     def __init__(self, before, after):
         self._before, self._after = tuple(before), tuple(after)
@@ -94,7 +134,7 @@ class Reshape:
 
 
 class Permute:
-    overwrites = True
+    overwrites, makes_twins = True, False
 
     def __init__(self, axes):
         self._axes = tuple(axes)
@@ -116,6 +156,8 @@ class Permute:
 
 class Slice:
     """Every step-th element of one axis from start to before end."""
+
+    makes_twins = False
 
     def __init__(self, axis, start, end, step, extent):
         self._range = (axis, start, end, step)
@@ -143,19 +185,13 @@ class Slice:
 
 
 class Expand:
-    overwrites = False
+    overwrites, makes_twins = False, True
 
     def __init__(self, shape):
         self._shape = tuple(shape)
 
     def read(self, x):
         return emit.broadcast(x, self._shape)
-
-    def write(self, base, new):
-        raise _core.Unsupported(
-            "an expanded tensor is written in place: several of its elements are one and the same; "
-            "write a clone() of it"
-        )
 
 
 class Strided:
@@ -165,6 +201,7 @@ class Strided:
 
     def __init__(self, positions):
         self._positions = positions
+        self.makes_twins = positions.unique().numel() != positions.numel()
 
     def _indices(self):
         return _core.constant(host_tensor(self._positions.reshape(-1)))
@@ -175,18 +212,19 @@ class Strided:
         return emit.reshape(picked, self._positions.shape)
 
     def write(self, base, new):
-        if self._positions.unique().numel() != self._positions.numel():
-            raise _core.Unsupported(
-                "a view that holds some elements twice is written in place; write a clone() of it"
-            )
-        flat = emit.reshape(base, [emit.elements(base.shape)])
-        values = emit.reshape(new, [emit.elements(new.shape)])
-        written = emit.op("scatter_elements", flat, self._indices(), values, axis=0)
-        return emit.reshape(written, base.shape)
+        return _scattered(base, self._indices(), new)
+
+
+def _scattered(base, places, values):
+    """The base with values at flat positions."""
+    count = [emit.elements(values.shape)]
+    flat = emit.reshape(base, [emit.elements(base.shape)])
+    places, values = emit.reshape(places, count), emit.reshape(values, count)
+    return emit.reshape(emit.op("scatter_elements", flat, places, values, axis=0), base.shape)
 
 
 class Detach:
-    overwrites = True
+    overwrites, makes_twins = True, False
 
     def read(self, x):
         return emit.op("detach", x)
