@@ -106,10 +106,12 @@ std::vector<Tensor> forLoop(std::int64_t count,
                    }));
 }
 
+// NOLINTBEGIN(performance-unnecessary-value-param): given away, as to forLoop
 Scanned scan(const ScanBody& body,
              std::vector<Tensor> carried,
              std::vector<Tensor> sequences,
              const LoopOptions& options) {
+  // NOLINTEND(performance-unnecessary-value-param)
   ir::GraphBuilder& b = Tracer::current().builder();
   const ops::LoopRequest request{.count = rowsOf(sequences),
                                  .carried = valuesOf(carried),

@@ -20,7 +20,7 @@ std::vector<TensorType> infer(const ir::OpView& op) {
     raise<InvalidArgument>("branch: the condition must be bool[], got {}", op.inputs[0].str());
   }
   const auto operands = op.inputs.subspan(1);
-  const std::vector<TensorType> yes = checkBody("branch", op.attrs.subgraph("then"), operands);
+  std::vector<TensorType> yes = checkBody("branch", op.attrs.subgraph("then"), operands);
   const std::vector<TensorType> no = checkBody("branch", op.attrs.subgraph("else"), operands);
   if (yes.size() != no.size() || yes.empty()) {
     raise<InvalidArgument>(

@@ -47,7 +47,7 @@ CpuSegment::CpuSegment(std::span<const device::KernelCall> calls) {
     used_.push_back(call.scratch);
   }
   std::ranges::sort(used_);
-  used_.erase(std::ranges::unique(used_).begin(), used_.end());
+  used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
   std::erase_if(used_, [](std::int32_t buffer) { return buffer < 0; });
   in_.resize(inputs);
   out_.resize(outputs);

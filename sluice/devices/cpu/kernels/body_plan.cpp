@@ -37,7 +37,7 @@ class Planner {
     elementwise_.insert(elementwise_.begin(), copies_.size(), false);
     rename();
     for (std::size_t i = 0; i < frame_.carried; ++i) {
-      plan_.spare.push_back(std::nullopt);
+      plan_.spare.emplace_back();
       if (!mayOverwrite(i)) {
         spares_.push_back(i);
       }
@@ -289,11 +289,13 @@ class Planner {
 
   void setOffsets(const std::unordered_map<std::size_t, schedule::Lifetime>& lives) {
     std::vector<std::size_t> ids;
+    ids.reserve(lives.size());
     for (const auto& [buffer, life] : lives) {
       ids.push_back(buffer);
     }
     std::ranges::sort(ids);  // the plan is a function of the body alone
     std::vector<schedule::Lifetime> list;
+    list.reserve(ids.size());
     for (const std::size_t id : ids) {
       list.push_back(lives.at(id));
     }
