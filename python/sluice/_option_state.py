@@ -16,9 +16,15 @@ from .strategy import Strategy
 class RecordedOptions(Settings):
     """The core's options, and the calls that made them what they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **settings: Any) -> None:
         from . import _core
 
+        if args or settings:
+            name, value = next(iter(settings.items()), ("deviceIterations", "4"))
+            raise TypeError(
+                f"{type(self).__name__}() takes no arguments; settings are calls of its methods: "
+                f"{type(self).__name__}().{name}({value!r})"
+            )
         self._raw = _core.Options()
         self._calls: List[Tuple[str, List[Any]]] = []
         self._strategy_text: Optional[str] = None

@@ -440,3 +440,8 @@ def test_a_seed_is_also_torchs():
     first = torch.rand(3)
     torch.manual_seed(7)
     assert torch.equal(first, torch.rand(3))
+
+
+def test_settings_in_the_constructor_are_an_error_that_shows_the_call():
+    with pytest.raises(TypeError, match=r"Options\(\)\.deviceIterations\(4\)"):
+        sluice.Options(deviceIterations=4)
