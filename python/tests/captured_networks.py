@@ -267,7 +267,7 @@ def _small_pictures(models):
 def _full_pictures(models):
     return {
         "resnet18": lambda: pictures(models.resnet18(), 2, 64),
-        "mobilenet_v2": lambda: pictures(without_dropout(models.mobilenet_v2()), 4, 64),
+        "mobilenet_v2": lambda: pictures(without_dropout(models.mobilenet_v2()), 8, 64),
         "vit_b_16": lambda: pictures(with_head(models.vit_b_16()), 1, 224),
         "squeezenet1_1": lambda: pictures(
             alive(without_dropout(models.squeezenet1_1())), 4, 64),
