@@ -252,17 +252,17 @@ class Lifetimes {
     if (local && !extent.touched()) {
       return std::nullopt;
     }
-    const bool packed = use == BufferUse::Packed;
-    if (packed && round_.microBatches() == 1 && round_.isSerial(buffer.device)) {
-      // No other micro-batch reads it: gradients may take its memory behind the last kernel.
-      lifetime = {extent.first, extent.last + 1, buffer.totalBytes()};
-    } else if (packed) {
+    const schedule::Lifetime ownUse{extent.first, extent.last + 1, buffer.totalBytes()};
+    if (use == BufferUse::Packed) {
+      if (round_.microBatches() == 1 && round_.isSerial(buffer.device)) {
+        return ownUse;  // no other micro-batch reads it: gradients may take its memory
+      }
       lifetime.end = std::max(loopEnd_, extent.last + 1);
     } else if (round_.streams() && use != BufferUse::Remote && use != BufferUse::Constant &&
                use != BufferUse::Mirror) {
       return inStreams(b);
     } else if (local && (!round_.isShared(BufferId(b)) || round_.isSerial(buffer.device))) {
-      lifetime = {extent.first, extent.last + 1, buffer.totalBytes()};
+      return ownUse;
     } else if (local && extent.last < loopEnd_) {
       lifetime.end = loopEnd_;
     }  // else another lane touches it, and may be a round ahead

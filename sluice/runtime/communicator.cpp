@@ -212,6 +212,7 @@ void Communicator::scatter(device::Queue& queue,
   queue.finish();
 }
 
+// NOLINTNEXTLINE(readability-function-size): what Queue::sum takes, and the room for the terms
 void Communicator::sum(device::Queue& queue,
                        std::int64_t number,
                        device::Address from,
@@ -222,6 +223,7 @@ void Communicator::sum(device::Queue& queue,
   const std::size_t bytes = static_cast<std::size_t>(elements) * byteSize(type);
   gather(queue, number, from, room, bytes);
   std::vector<device::Address> terms;
+  terms.reserve(static_cast<std::size_t>(size_));
   for (std::int32_t rank = 0; rank < size_; ++rank) {
     terms.push_back(room + static_cast<std::size_t>(rank) * bytes);
   }
@@ -232,6 +234,7 @@ void Communicator::sum(device::Queue& queue,
 std::vector<std::unique_ptr<Communicator>> makeLocalCommunicators(std::int32_t size) {
   const auto meeting = std::make_shared<Meeting>();
   std::vector<std::unique_ptr<Communicator>> all;
+  all.reserve(static_cast<std::size_t>(size));
   for (std::int32_t rank = 0; rank < size; ++rank) {
     all.push_back(std::make_unique<LocalCommunicator>(meeting, rank, size));
   }

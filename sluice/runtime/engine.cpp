@@ -57,18 +57,18 @@ void Engine::makeKernels(LoadedProgram& loaded, CheckFinite check) {
   loaded.segments_.resize(checked ? 0 : segments * loaded.replicas_);
   for (std::size_t s = 0; s < segments; ++s) {
     const program::Segment& segment = loaded.program_.segments[s];
-    std::vector<device::KernelCall> calls = loaded.plans_->callsOf(segment);
+    const std::vector<device::KernelCall> calls = loaded.plans_->callsOf(segment);
+    if (checked) {
+      loaded.calls_[s] = calls;  // read by every step
+    }
     for (std::size_t r = 0; r < loaded.replicas_; ++r) {
       device::Device& device = *states_[r]->devices()[static_cast<std::size_t>(segment.device)];
-      if (!checked) {
+      if (checked) {
+        loaded.checked_[r * segments + s] =
+            std::make_unique<CheckedSegment>(device, segment, loaded.calls_[s]);
+      } else {
         loaded.segments_[r * segments + s] = std::make_unique<PreparedSegment>(device, calls);
-        continue;
       }
-      if (r == 0) {
-        loaded.calls_[s] = std::move(calls);
-      }
-      loaded.checked_[r * segments + s] =
-          std::make_unique<CheckedSegment>(device, segment, loaded.calls_[s]);
     }
   }
 }

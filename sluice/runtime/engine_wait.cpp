@@ -93,7 +93,8 @@ bool EngineThreads::awaitIdle(std::unique_lock<std::mutex>& lock,
 }
 
 void EngineThreads::awaitEnd() {
-  using namespace std::chrono;
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
   const auto threadsAreOut = [&] { return running.load() == 0 || failed.load(); };
   {
     const Running counted;

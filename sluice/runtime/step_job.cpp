@@ -65,14 +65,17 @@ void requireGoing(const StepJob& job) {
   }
 }
 
+/// Bytes of a file of remote memory and their place on a device.
+struct FileMove {
+  std::size_t offset = 0;
+  device::Address local;
+  std::size_t bytes = 0;
+  bool fetches = false;
+};
+
 /// Through the pinned memory of the lane's device, if the host cannot read that device's own.
-void moveFile(const StepJob& job,
-              LaneRun& lane,
-              RemoteMemory& file,
-              std::size_t offset,
-              device::Address local,
-              std::size_t bytes,
-              bool fetches) {
+void moveFile(const StepJob& job, LaneRun& lane, RemoteMemory& file, const FileMove& move) {
+  const auto& [offset, local, bytes, fetches] = move;
   device::Queue& queue = lane.queue();
   const std::optional<std::size_t> staging = lane.plan().staging;
   const device::Address via =
@@ -110,7 +113,7 @@ void moveRemote(const StepJob& job,
   const device::Address local =
       addressOf(job, lane, fetches ? transfer.to : transfer.from, task, round);
   if (remote.isFile()) {
-    moveFile(job, lane, remote, offset, local, transfer.bytes, fetches);
+    moveFile(job, lane, remote, {offset, local, transfer.bytes, fetches});
   } else if (fetches) {
     lane.queue().copy(local, remote.at(offset), transfer.bytes);
   } else {

@@ -79,6 +79,8 @@ void Differentiator::differentiateLoop(const Op& op, std::span<const Value> outp
   }
   std::vector<bool> needed;
   std::vector<bool> given;
+  needed.reserve(operands.size());
+  given.reserve(outputGrads.size());
   for (const Value v : operands) {
     needed.push_back(needs(v));
   }
