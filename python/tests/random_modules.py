@@ -117,11 +117,12 @@ VIEWS = [
     _with_axis("{x}.narrow(AXIS, 0, 1)"),
     _with_axis("{x}.split(2, AXIS)[-1]"),
     *map(_plain, (
-        "{x}.squeeze()", "{x}.flatten()", "{x}.t()", "{x}.diagonal()", "{x}.detach()", "{x}.data",
+        "{x}.squeeze()", "{x}.flatten()", "{x}.t()", "{x}.diagonal()", "{x}.detach()",
         "{x}.view_as({x})", "{x}.expand(2, *{x}.shape)", "{x}.movedim(0, -1)", "{x}.mT",
         "{x}.swapaxes(0, -1)", "{x}.expand_as({y})", "{x}[None]",
     )),
 ]
+# No writes through `.data`: torch does not count them, and takes gradients of values that are gone.
 WRITES = [
     lambda r, x: f"{{x}}.add_({_number(r)})",
     lambda r, x: f"{{x}}.fill_({_number(r)})",
@@ -142,7 +143,7 @@ WRITES = [
         "{x}.mul_(2)", "{x}.neg_()", "{x}.zero_()", "{x}.clamp_(-5.5, 5.5)", "{x}.relu_()",
         "{x}.add_({x}.clone().flip(0))", "{x}.copy_({y}.clone())", "{x}.add_({y}.clone())",
         "{x}.mul_({y}.clone())", "{x}.sub_({y}.clone(), alpha=2)", "{x}.addcmul_({y}, {y})",
-        "{x}.detach().add_(1)", "{x}.data.mul_(2)",
+        "{x}.detach().add_(1)", "{x}.detach().mul_(2)",
         "with torch.no_grad(): {x}.add_(1)", "with torch.no_grad(): {x}.view(-1)[0] = 5",
         "torch.nn.functional.relu({x}, inplace=True)", "{x}.copy_({y}.detach())",
         "{x}.masked_fill_({y} > 0, 1.0)", "{x}.mT.tril_()",
@@ -179,13 +180,15 @@ def _line(r, tensors, detached):
     kind = r.choices((VIEWS, WRITES, RESULTS, METADATA), (6, 6, 2, 0.6))[0]
     if tensors[at].dim() == 0 or tensors[at].numel() == 0:
         return None
-    if kind is WRITES and _overlaps(tensors[at]) or kind is METADATA and at < 2:
+    # What the caller has keeps its shape.
+    given = any(tensors[at] is each for each in tensors[:2])
+    if kind is WRITES and _overlaps(tensors[at]) or kind is METADATA and given:
         return None
     line = r.choice(kind)(r, tensors[at])
     # A capture knows no gradients that a detached view has and what it views has not.
     if kind is WRITES and at in detached and "{y}" in line and tensors[other].requires_grad:
         return None
-    if kind is VIEWS and (at in detached or line in ("{x}.detach()", "{x}.data")):
+    if kind is VIEWS and (at in detached or line == "{x}.detach()"):
         detached.add(len(tensors))
     line = line.replace("{x}", f"t[{at}]").replace("{y}", f"t[{other}]")
     return f"t.append({line})" if kind in (VIEWS, RESULTS) else line
