@@ -244,17 +244,3 @@ def _groups(params: Any) -> List[Any]:
                 f"optimizer's constructor"
             )
     return groups
-
-
-def to_core(optimizer: Any, names: Dict[int, str]) -> Any:
-    """The core's optimizer for one of torch or of this module; see ``_optim_core``."""
-    from . import _optim_core
-
-    return _optim_core.to_core(optimizer, names)
-
-
-def update_core(core_model: Any, optimizer: Any, names: Dict[int, str]) -> Any:
-    """Gives an optimizer's values of now to a compiled model of the core."""
-    from . import _optim_core
-
-    return _optim_core.update_core(core_model, optimizer, names)

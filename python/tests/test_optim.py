@@ -23,7 +23,7 @@ def named(params):
 
 def core_of(optimizer):
     params = [p for group in optimizer.param_groups for p in group["params"]]
-    return optim.to_core(optimizer, named(params))
+    return _optim_core.to_core(optimizer, named(params))
 
 
 NATIVE = {
@@ -119,7 +119,7 @@ def test_groups_are_found_by_the_identity_of_their_parameters():
         {"params": [b], "momentum": 0.1},
     ]
     optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
-    core = optim.to_core(optimizer, named([a, b, c]))
+    core = _optim_core.to_core(optimizer, named([a, b, c]))
     assert core.num_groups == 3
     assert core.get("lr", 0) == 0.1 and core.get("lr", 1) == 0.5 and core.get("lr", 2) == 0.1
     assert core.get("weight_decay", 1) == 0.25 and core.get("momentum", 2) == 0.1
@@ -193,7 +193,7 @@ def test_other_optimizers_are_refused_with_a_list():
     with pytest.raises(TypeError, match="SGD, AdamW, Adam, RMSprop, LAMB.*got Adagrad"):
         core_of(torch.optim.Adagrad(parameters()))
     with pytest.raises(TypeError, match="got list"):
-        optim.to_core([], {})
+        _optim_core.to_core([], {})
 
     class Mine(torch.optim.SGD):
         def step(self, closure=None):
@@ -223,7 +223,7 @@ def test_an_update_hands_the_new_values_to_the_model():
 
     params, model = parameters(), Model()
     optimizer = torch.optim.SGD(params, lr=0.25)
-    optim.update_core(model, optimizer, named(params))
+    _optim_core.update_core(model, optimizer, named(params))
     assert model.lr == 0.25
 
 
