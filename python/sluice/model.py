@@ -8,12 +8,12 @@ import html
 import inspect
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-import numpy as np
 import torch
 
 from . import _capture, _core, _forks, args as _args, autocasting  # noqa: F401  (adds Module.autocast)
+from ._call_form import Form, Traced, leaf_names, require_no_arrays, write_back
 from ._capture import compat
 from ._convert import to_core, to_torch
 from ._state import Parts, Tree, join_tree
@@ -29,8 +29,6 @@ _living: "weakref.WeakSet[Executor]" = weakref.WeakSet()
 _ending = False  # the interpreter
 _before_compile: List[Callable[[], None]] = []
 _after_compile: List[Callable[[], None]] = []
-
-_Types = Tuple[Tuple[torch.Size, torch.dtype], ...]  # of the tensors of a call
 
 
 class Explanation(str):
@@ -56,42 +54,6 @@ def _require_kind(name: str, value: Any, kind: type, hint: str) -> None:
             f"the argument '{name}' must be of the class {kind.__name__} or None, got "
             f"{type(value).__name__}; {hint}"
         )
-
-
-def _require_no_arrays(name: str, value: Any) -> None:
-    if isinstance(value, np.ndarray):
-        raise _core.InvalidArgument(
-            f"the argument '{name}' is a NumPy array, and models take tensors; use "
-            "torch.from_numpy(array)"
-        )
-    if isinstance(value, dict):
-        for key, each in value.items():
-            _require_no_arrays(f"{name}[{key!r}]", each)
-    elif isinstance(value, (list, tuple)):
-        for i, each in enumerate(value):
-            _require_no_arrays(f"{name}[{i}]", each)
-
-
-class _Traced(NamedTuple):
-    """What forward did with tensors of certain shapes and types."""
-
-    spec: _args.Spec  # the structure of what it returned
-    outputs: int  # the number of tensors in it
-    changed: Tuple[int, ...]  # the inputs that it wrote
-    constants: Tuple[_capture.Constant, ...]  # tensors from outside that it read
-
-
-class _Form:
-    """How the model is called: the structure of the arguments, and what was compiled for it."""
-
-    def __init__(self, spec: _args.Spec, names: List[str]) -> None:
-        self.spec = spec
-        self.names = names
-        self.compiled: Dict[_Types, _Traced] = {}
-        # The number of tensors, if the arguments are nothing else: then there is nothing to take apart.
-        args, kwargs = spec.children
-        only_tensors = not kwargs.children and all(each.kind == "tensor" for each in args.children)
-        self.tensors = len(args.children) if only_tensors else -1
 
 
 class Executor:
@@ -120,8 +82,8 @@ class Executor:
         self._options = options if options is not None else Options()
         self._training = training
         self._optimizer = optimizer
-        self._form: Optional[_Form] = None  # of the first call, which all others must have
-        self._traced: Optional[_Traced] = None  # the newest
+        self._form: Optional[Form] = None  # of the first call, which all others must have
+        self._traced: Optional[Traced] = None  # the newest
         self._tree: Optional[Tree] = None
         self._parts: Optional[Parts] = None  # of the module when the tree was made
         self._core: Optional[_core.Model] = None
@@ -137,7 +99,7 @@ class Executor:
 
     # --- making -----------------------------------------------------------------------------
 
-    def _make(self, form: _Form) -> _core.Model:
+    def _make(self, form: Form) -> _core.Model:
         if self._lost:
             raise _forks.lost_error()
         if self._destroyed:
@@ -238,7 +200,7 @@ class Executor:
                 modules=self._tree.modules,
                 training=self._training,
             )
-        self._traced = _Traced(
+        self._traced = Traced(
             traced.spec,
             len(traced.outputs),
             tuple(traced.changed_inputs),
@@ -254,7 +216,7 @@ class Executor:
         outputs = [*traced.changed_inputs.values(), *traced.outputs]
         return outputs if outputs else [_core.scalar(0.0)]
 
-    def _form_of(self, args: tuple, kwargs: Dict[str, Any]) -> Tuple[_Form, List[torch.Tensor]]:
+    def _form_of(self, args: tuple, kwargs: Dict[str, Any]) -> Tuple[Form, List[torch.Tensor]]:
         form = self._form
         if form is not None and not form.compiled:  # the first call failed: this one may differ from it
             self._unmake()
@@ -269,9 +231,9 @@ class Executor:
             ) from None
         leaves, spec = _args.flatten((bound.args, bound.kwargs))
         for name, value in bound.arguments.items():
-            _require_no_arrays(name, value)
+            require_no_arrays(name, value)
         if self._form is None:
-            self._form = _Form(spec, _leaf_names(bound.arguments))
+            self._form = Form(spec, leaf_names(bound.arguments))
         elif self._form.spec != spec:
             raise _core.InvalidArgument(
                 "the model was compiled for arguments of another structure, or with other values of "
@@ -320,7 +282,7 @@ class Executor:
             names = self._form.names
         changed = len(traced.changed)
         for position, value in zip(traced.changed, results):
-            _write_back(leaves[position], to_torch(value), names[position])
+            write_back(leaves[position], to_torch(value), names[position])
         outputs = [to_torch(each) for each in results[changed : changed + traced.outputs]]
         return _args.unflatten(traced.spec, outputs)
 
@@ -501,26 +463,6 @@ class Executor:
         raise _core.Unsupported(
             "a model cannot be pickled: save model.state_dict(), or the module itself"
         )
-
-
-def _write_back(tensor: torch.Tensor, value: torch.Tensor, name: str) -> None:
-    """Gives an input that forward changed in place its new value."""
-    if tensor.shape != value.shape:
-        raise _core.InvalidArgument(
-            f"forward changes its input '{name}' in place, but the model returns only {tuple(value.shape)} "
-            f"of {tuple(tensor.shape)}; use outputMode(OutputMode.All), or do not change it"
-        )
-    with torch.no_grad():
-        tensor.copy_(value)
-
-
-def _leaf_names(arguments: Dict[str, Any]) -> List[str]:
-    """A name for every tensor: that of its argument, with a number if there are several in it."""
-    names = []
-    for name, value in arguments.items():
-        count = len(_args.flatten(value)[0])
-        names += [name] if count == 1 else [f"{name}.{i}" for i in range(count)]
-    return names
 
 
 def _each_tensor(state: Dict[str, Dict[str, Any]], change: Callable[[Any], Any]):
