@@ -1,7 +1,4 @@
-// The shapes of the networks that the benchmarks run. They are not in the programs because a test
-// reads them as well: the shipped tuning table may have none of them. A table that was measured on
-// a benchmark would tell how good the table is, not how good the rules are that choose kernels for
-// everybody's shapes.
+// The shapes of the networks that the benchmarks run.
 #pragma once
 
 #include <array>

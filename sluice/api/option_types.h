@@ -211,7 +211,7 @@ struct DeviceOptions {
   bool autoRoundNumDevices = false;
   std::optional<bool> enforceIpuRules;             ///< not set: on for the IPU model only
   double stallTimeout = 300;                       ///< seconds without progress; 0: wait for ever
-  std::string tuningTable;                         ///< empty: the shipped one
+  std::string tuningTable;                         ///< empty: rules alone
   std::string remotePath;                          ///< empty: in memory
   std::size_t remoteBytes = 0;                     ///< 0: no limit
   double remoteBandwidth = 0;                      ///< bytes per second; 0: no limit

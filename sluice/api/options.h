@@ -156,7 +156,7 @@ class Options : public Freezable {
   Options& enforceIpuRules(std::optional<bool> on) { return set(device_.enforceIpuRules, on); }
   /// Seconds without progress after which a run is stopped; 0: never.
   Options& stallTimeout(double seconds);
-  /// The entries of this file replace those of the shipped tuning table (see `sluice tune`). The
+  /// The entries of this file replace what kernels choose by their rules (see `sluice tune`). The
   /// file may consist of comments only, as `tune` writes it if nothing is faster, but it must not
   /// be empty.
   Options& tuningTable(std::string path) { return set(device_.tuningTable, std::move(path)); }

@@ -32,8 +32,8 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
-/// Settings found by measurement, by key. `sluice tune` writes them, and one table is shipped. They
-/// are part of the scope of bit equality (rules R2, R10).
+/// Settings found by measurement, by key; `sluice tune` writes them. They are part of the scope of
+/// bit equality (rules R2, R10).
 using Tuning = std::map<std::string, std::string, std::less<>>;
 
 /// Reads "key value" lines; '#' starts a comment. Throws ConfigFileError naming the line.

@@ -1,4 +1,6 @@
 // Convolutions and their gradients by oneDNN against the references.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
@@ -16,6 +18,7 @@ using testing::check;
 using testing::convCases;
 using testing::ConvShape;
 using testing::describe;
+using testing::expectSameBits;
 using testing::hasAvx512;
 using testing::OneOp;
 
@@ -116,6 +119,55 @@ TEST(CpuConv, MultipliesAllTapsWhereVectorsAreShortOfChannels) {
   }
 }
 
+TEST(CpuConv, GathersWindowsWithTheBitsOfTaps) {
+  const ir::Attrs same = {{"pads", {1, 1, 1, 1}}};
+  const ir::Attrs uneven = {{"pads", {2, 0, 1, 3}}, {"dilations", {2, 1}}};
+  const ir::Attrs strided = {{"strides", {2, 3}}, {"pads", {1, 0, 1, 2}}};
+  const std::vector<ConvShape> shapes = {{{1, 70, 9, 8}, {130, 70, 3, 3}, same},
+                                         {{3, 17, 7, 7}, {64, 17, 3, 3}, same},
+                                         {{2, 9, 10, 11}, {50, 9, 3, 2}, uneven},
+                                         {{2, 20, 11, 12}, {96, 20, 3, 5}, strided},
+                                         {{1, 600, 5, 5}, {66, 600, 2, 2}, {}},
+                                         {{2, 96, 6, 5}, {70, 96, 1, 1}, {}},
+                                         {{2, 3, 21}, {48, 3, 11}, {{"pads", {5, 5}}}},
+                                         {{1, 12, 4, 5, 6}, {33, 12, 3, 2, 3}, {}},
+                                         {{40, 64, 6, 6}, {64, 64, 3, 3}, same}};
+  for (const ConvShape& shape : shapes) {
+    for (const Case& c : convCases(shape)) {
+      const OneOp op(c.def, c.attrs, c.inputs, 1);
+      const auto options = tuningOptions(op.call().view());
+      if (std::ranges::find(options->values, "windows") == options->values.end()) {
+        continue;  // strided gradients and those of weights
+      }
+      SCOPED_TRACE(describe(c));
+      check(c, {{options->key, "windows"}});
+      OneOp windows(c.def, c.attrs, c.inputs, 3, {}, {{options->key, "windows"}});
+      EXPECT_EQ(windows.choice().config, "windows");
+      OneOp taps(c.def, c.attrs, c.inputs, 1, {}, {{options->key, "taps"}});
+      expectSameBits(windows.run(), taps.run());
+    }
+  }
+}
+
+TEST(CpuConv, MultipliesLinesOfPixelsForTheWeights) {
+  const ir::Attrs same = {{"pads", {1, 1, 1, 1}}};
+  for (const ConvShape& shape :
+       {ConvShape{{3, 70, 9, 8}, {33, 70, 3, 3}, same},
+        ConvShape{{2, 49, 10, 11}, {50, 49, 3, 2}, {{"pads", {2, 0, 1, 3}}, {"dilations", {2, 1}}}},
+        ConvShape{{2, 64, 11, 12}, {30, 64, 3, 5}, {{"strides", {2, 3}}, {"pads", {1, 0, 1, 2}}}},
+        ConvShape{{40, 48, 14, 14}, {24, 48, 3, 3}, same},  // several grains
+        ConvShape{{2, 130, 6, 5}, {300, 130, 1, 1}},
+        ConvShape{{2, 5, 21}, {6, 5, 11}, {{"pads", {5, 5}}}},
+        ConvShape{{1, 50, 4, 5, 6}, {33, 50, 3, 2, 3}},
+        ConvShape{
+            {1, 48, 2, 2}, {24, 48, 5, 5}, {{"pads", {4, 4, 1, 1}}}}}) {  // taps that meet nothing
+    const Case c = convCases(shape)[2];
+    SCOPED_TRACE(describe(c));
+    const std::string key = tuningOptions(OneOp(c.def, c.attrs, c.inputs, 1).call().view())->key;
+    check(c, {{key, "lines"}});
+  }
+}
+
 TEST(CpuConv, AddsOuterProductsForTheWeights) {
   for (const ConvShape& shape :
        {ConvShape{{12, 16, 9}, {10, 16, 3}},
@@ -148,11 +200,11 @@ TEST(CpuConv, ChoosesByTheShape) {
   for (const Expected& e :
        std::vector<Expected>{// Wide images: sums of one tap are short, or longer.
                              {0, {{2, 32, 29, 28}, {48, 32, 3, 3}, same}, "taps"},
-                             {0, {{2, 32, 28, 27}, {48, 32, 3, 3}, same}, "c c 2"},
+                             {0, {{2, 32, 28, 27}, {48, 32, 3, 3}, same}, "windows"},
                              {0, {{2, 1, 28, 28}, {48, 1, 3, 3}, same}, "taps"},
                              {0, {{2, 1, 28, 28}, {32, 1, 3, 3}, same}, "c c 1"},
                              {1, {{2, 64, 28, 28}, {16, 64, 3, 3}, same}, "taps"},
-                             {1, {{2, 64, 28, 28}, {48, 64, 3, 3}, same}, "c c 2"},
+                             {1, {{2, 64, 28, 28}, {48, 64, 3, 3}, same}, "windows"},
                              // Few channels, and half a vector of them.
                              {1, {{40, 3, 7, 7}, {6, 3, 3, 3}, same}, "taps"},
                              {1, {{4, 3, 10, 10}, {48, 3, 3, 3}, same}, "p p 1"},

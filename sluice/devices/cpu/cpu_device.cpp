@@ -71,7 +71,7 @@ class CpuDevice final : public device::Device {
                options.referenceOnly
                    ? std::vector{static_cast<const device::KernelEntry&>(kReferenceEntry)}
                    : tableEntries(),
-               mergedTuning(options.tuning)) {
+               options.tuning) {
     info_ = {.kind = "cpu",
              .description = describeCpu(),
              .index = options.index,
@@ -109,7 +109,7 @@ std::unique_ptr<device::Device> makeCpuDevice(const CpuDeviceOptions& options) {
 }
 
 const device::KernelTable& cpuKernelTable() {
-  static const device::KernelTable kTable("cpu", tableEntries(), mergedTuning({}));
+  static const device::KernelTable kTable("cpu", tableEntries(), device::Tuning{});
   return kTable;
 }
 

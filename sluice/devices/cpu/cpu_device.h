@@ -15,7 +15,7 @@ struct CpuDeviceOptions {
   int shares = 1;  ///< number of devices that share the requested name
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: not limited
-  device::Tuning tuning = {};   ///< overrides entries of the shipped table
+  device::Tuning tuning = {};   ///< what the kernels would choose otherwise
   bool referenceOnly = false;   ///< for tests: every op runs its reference kernel
 };
 

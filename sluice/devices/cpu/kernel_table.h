@@ -24,9 +24,6 @@ std::vector<device::KernelEntry> tableEntries();
 /// would now be different.
 std::unique_ptr<Kernel> makeKernel(const ir::OpView& op, const device::Choice& choice);
 
-/// The shipped table for this processor's instruction set, with entries of `overrides` replaced.
-device::Tuning mergedTuning(const device::Tuning& overrides);
-
 /// The instruction set and library versions: the scope of bit equality.
 std::string describeCpu();
 

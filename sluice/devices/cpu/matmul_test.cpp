@@ -3,10 +3,12 @@
 #include <array>
 #include <cstring>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_segment.h"
+#include "sluice/devices/cpu/kernels/panel_product.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
 #include "tests/support/one_op.h"
 
@@ -54,28 +56,29 @@ TEST(CpuMatMul, GivesTheSameBitsForAnyNumberOfThreadsWhenTiled) {
   check(product({3, 1, 90, 110}, {1, 4, 110, 130}));  // loop over a broadcast
 }
 
-TEST(CpuMatMul, TakesAPackedRightOperandWhereThereAreFewRows) {
-  if (!hasAvx512()) {
-    GTEST_SKIP() << "oneDNN packs only for AVX-512";
-  }
+TEST(CpuMatMul, TakesAPackedRightOperandWhereThereAreFewRowsOrItIsTransposed) {
   for (const Case& c : {product({40, 700}, {700, 900}),
-                        product({9, 130}, {210, 130}, false, true),
                         product({64, 520}, {1100, 520}, false, true),
                         product({300, 33}, {260, 300}, true, true),
-                        product({2, 20, 130}, {210, 130}, false, true, DType::BF16)}) {
+                        product({2, 600, 130}, {210, 130}, false, true)}) {
     SCOPED_TRACE(describe(c));
     const OneOp op(c.def, c.attrs, c.inputs, 1);
-    EXPECT_EQ(op.choice().inputs[1].kind, Layout::Kind::Opaque) << op.choice().config;
-    if (c.inputs[0].shape()[0] == 64) {
-      EXPECT_EQ(op.choice().config, "vectors packed");
-    }
+    EXPECT_EQ(op.choice().inputs[1].kind, Layout::Kind::Opaque);
+    EXPECT_EQ(op.choice().config, "panels packed");
     check(c);
   }
 }
 
-TEST(CpuMatMul, GivesTheSameBitsPackedAndPlain) {
+TEST(CpuMatMul, TakesAPackedRightOperandOfTheLibraryWhereItHasOne) {
   if (!hasAvx512()) {
     GTEST_SKIP() << "oneDNN packs only for AVX-512";
+  }
+  for (const Case& c : {product({9, 130}, {210, 130}, false, true),
+                        product({2, 20, 130}, {210, 130}, false, true, DType::BF16)}) {
+    SCOPED_TRACE(describe(c));
+    const OneOp op(c.def, c.attrs, c.inputs, 1);
+    EXPECT_EQ(op.choice().inputs[1].kind, Layout::Kind::Opaque) << op.choice().config;
+    check(c);
   }
   const Case c = product({64, 520}, {1100, 520}, false, true);
   const std::string key = "matmul/f32/1x64x1100x520/nt";
@@ -86,9 +89,46 @@ TEST(CpuMatMul, GivesTheSameBitsPackedAndPlain) {
   expectSameBits(plain.run(), packed.run());
   OneOp staged(c.def, c.attrs, c.inputs, 2, {}, {{key, "cols 6 packed"}});
   expectSameBits(plain.run(), staged.run());
-  OneOp own(c.def, c.attrs, c.inputs, 2, {}, {{key, "vectors"}});
-  OneOp ownPacked(c.def, c.attrs, c.inputs, 2, {}, {{key, "vectors packed"}});
-  expectSameBits(own.run(), ownPacked.run());
+}
+
+TEST(CpuMatMul, GivesTheSameBitsByVectorsPanelsAndPackedPanels) {
+  // k is shorter and longer than what is multiplied at a time; neither extent fills its blocks.
+  for (const bool transposeA : {false, true}) {
+    for (const bool transposeB : {false, true}) {
+      for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{13, 17, 2},
+                                    {97, 130, 33},
+                                    {203, 70, 1300},
+                                    {250, 1030, 515}}) {
+        const Case c = product(transposeA ? Shape{k, m} : Shape{m, k},
+                               transposeB ? Shape{n, k} : Shape{k, n},
+                               transposeA,
+                               transposeB);
+        SCOPED_TRACE(describe(c));
+        const std::string key = fmt::format(
+            "matmul/f32/1x{}x{}x{}/{}{}", m, n, k, transposeA ? 't' : 'n', transposeB ? 't' : 'n');
+        OneOp vectors(c.def, c.attrs, c.inputs, 1, {}, {{key, "vectors"}});
+        const auto wanted = vectors.run();
+        for (const int threads : {1, 3}) {
+          for (const char* config : {"panels", "panels packed"}) {
+            OneOp panels(c.def, c.attrs, c.inputs, threads, {}, {{key, config}});
+            EXPECT_EQ(panels.choice().config, config);
+            expectSameBits(panels.run(), wanted);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuMatMul, CutsAProductFineEnoughForManyThreads) {
+  // The products of a small transformer; each has enough tiles for 16 threads or more.
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{512, 384, 384},
+                                {512, 384, 1536},
+                                {1536, 384, 512},
+                                {197, 768, 3072}}) {
+    EXPECT_GE(panelTiles(m, panelsOf(k, n)).count(), 24) << m << " x " << n << " x " << k;
+  }
+  EXPECT_EQ(panelTiles(24, panelsOf(64, 64)).count(), 1) << "not worth a second thread";
 }
 
 TEST(CpuMatMul, MultipliesSmallAndTallMatricesByItsOwnCode) {
@@ -262,11 +302,12 @@ TEST(CpuMatMul, TakesItsTilesFromTheTuningTable) {
   const Case c = product({64, 64}, {64, 256});
   const auto device = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "cols 2"}}});
   const OneOp op(c.def, c.attrs, c.inputs, 1);
-  EXPECT_EQ(op.choice().config, "cols 1");
+  EXPECT_EQ(op.choice().config, "panels packed");
   EXPECT_EQ(device->kernels().choose(op.call().view()).config, "cols 2");
   const auto own = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "vectors"}}});
   EXPECT_EQ(own->kernels().choose(op.call().view()).config, "vectors");
-  for (const char* text : {"diagonal 2", "cols 0", "cols 99", "loop 2", "batch 2", "vectors 2"}) {
+  for (const char* text :
+       {"diagonal 2", "cols 0", "cols 99", "loop 2", "batch 2", "vectors 2", "panels 2"}) {
     const auto wrong = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", text}}});
     EXPECT_THROW(wrong->kernels().choose(op.call().view()), ConfigFileError) << text;
   }

@@ -51,24 +51,6 @@ TEST(CpuTuning, WritesOnlyEntriesThatADeviceAccepts) {
   }
 }
 
-TEST(CpuTuning, ShipsATableThatDevicesCanFollow) {
-  const auto device = makeCpuDevice();
-  const device::Tuning& table = device->kernels().tuning();
-  EXPECT_FALSE(table.empty());
-  const std::string key = hasAvx512() ? "conv/n1g1c512o512i7x7k3x3s1x1d1x1p1x1q1x1"
-                                      : "conv/n1g1c256o512i14x14k3x3s2x2d1x1p1x1q1x1";
-  ASSERT_TRUE(table.contains(key));
-  const ConvShape shape = hasAvx512() ? ConvShape{{1, 512, 7, 7}, {512, 512, 3, 3}}
-                                      : ConvShape{{1, 256, 14, 14}, {512, 256, 3, 3}};
-  ConvShape listed = shape;
-  listed.attrs = {{"pads", {1, 1, 1, 1}}};
-  if (!hasAvx512()) {
-    listed.attrs.set({"strides", {2, 2}});
-  }
-  const Case c = convCases(listed)[0];
-  EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, table.find(key)->second);
-}
-
 bool offers(const Case& c, const std::string& value) {
   const auto options = tuningOptions(OneOp(c.def, c.attrs, c.inputs, 1).call().view());
   return options && std::ranges::find(options->values, value) != options->values.end();
@@ -76,14 +58,17 @@ bool offers(const Case& c, const std::string& value) {
 
 TEST(CpuTuning, TriesEveryWayThatCanBeDone) {
   const Case wide = product({64, 400}, {400, 400}, false, true);
-  for (const char* value : {"rows 1", "cols 1", "vectors"}) {
+  for (const char* value : {"rows 3", "cols 3", "vectors", "panels", "panels packed"}) {
     EXPECT_TRUE(offers(wide, value)) << value;
   }
-  for (const char* value : {"rows 1 packed", "cols 1 packed", "vectors packed"}) {
+  for (const char* value : {"rows 3 packed", "cols 3 packed"}) {
     EXPECT_EQ(offers(wide, value), hasAvx512()) << value;
   }
   EXPECT_FALSE(offers(product({4, 64, 64}, {4, 64, 64}), "vectors"));
   const std::vector<Case> cases = convCases({{4, 16, 8, 8}, {16, 16, 3, 3}});
+  EXPECT_TRUE(offers(cases[0], "windows"));
+  EXPECT_TRUE(offers(cases[1], "windows"));
+  EXPECT_TRUE(offers(cases[2], "lines"));
   EXPECT_TRUE(offers(cases[0], "taps"));
   EXPECT_TRUE(offers(cases[1], "taps"));
   EXPECT_FALSE(offers(cases[2], "taps"));

@@ -37,7 +37,7 @@ class FarDevice final : public device::Device {
   explicit FarDevice(const FarDeviceOptions& options)
       : workers_(cpu::makeTeam(options.threads)),
         links_{.device = options.index, .host = options.hostLink, .peer = options.peerLink},
-        table_("far", tableEntries(options.fuses), cpu::mergedTuning(options.tuning)),
+        table_("far", tableEntries(options.fuses), options.tuning),
         orderCheck_(options.orderCheck) {
     info_ = {.kind = "far",
              .description = cpu::describeCpu(),

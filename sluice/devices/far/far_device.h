@@ -18,7 +18,7 @@ struct FarDeviceOptions {
   int shares = 1;  ///< number of devices that share this index
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: not limited
-  device::Tuning tuning = {};   ///< overrides entries of the shipped table
+  device::Tuning tuning = {};   ///< what the kernels would choose otherwise
   std::size_t alignment = 256;  ///< of buffers; a power of two, at least 64
   device::Link hostLink = {};   ///< between the host and this device
   device::Link peerLink = {};   ///< between far devices

@@ -7,6 +7,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/conv_plan.h"
 #include "sluice/devices/cpu/kernels/conv_taps.h"
+#include "sluice/devices/cpu/kernels/conv_windows.h"
 #include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
@@ -179,6 +180,12 @@ device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning) {
     }
     return chooseTaps(op);
   }
+  if (entry == tuning.end() ? likesWindows(op) : entry->second == kWindowsConfig) {
+    if (!canGatherWindows(op)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kWindowsConfig);
+    }
+    return chooseWindows(op);
+  }
   const ConvConfig config = chooseConvConfig(op, tuning);
   const std::optional<ConvPlan> plan = planConv(op, config);
   if (!plan) {
@@ -203,6 +210,9 @@ device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning) {
 std::unique_ptr<TiledKernel> makeTiledConv(const ir::OpView& op, const device::Choice& choice) {
   if (choice.config == kTapsConfig) {
     return makeTaps(op);
+  }
+  if (choice.config == kWindowsConfig) {
+    return makeWindows(op);
   }
   const onednn::OneThread oneThread;
   std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));

@@ -75,6 +75,16 @@ std::size_t sumBytes(const ops::ConvDims& d) {
   return onednn::alignedBytes(static_cast<std::size_t>(sumFloats(d)) * sizeof(float));
 }
 
+/// Into how many parts the taps of a grain are divided: each reads all of the grain.
+std::int64_t tapGroupsOf(const ops::ConvDims& d, std::int64_t grains) {
+  constexpr double kFlopsPerTile = 6e6;
+  constexpr std::int64_t kMostTiles = 64;
+  const double flops = 2.0 * static_cast<double>(d.batch * d.outSize()) *
+                       static_cast<double>(sumFloats(d)) / static_cast<double>(grains);
+  return static_cast<std::int64_t>(
+      std::clamp(flops / kFlopsPerTile, 1.0, static_cast<double>(ceilDiv(kMostTiles, grains))));
+}
+
 class ConvGradOuter : public Kernel {
  public:
   ConvGradOuter(const ops::ConvDims& d, std::int64_t grains)
@@ -91,11 +101,16 @@ class ConvGradOuter : public Kernel {
         most = std::max(most, taps.size());
       }
     }
-    groups_.resize(static_cast<std::size_t>(grains), std::vector<TermGroup>(most));
+    taps_ = static_cast<std::int64_t>(terms_[0].size());
+    tapGroups_ = std::min(taps_, tapGroupsOf(d, grains));
+    groups_.resize(static_cast<std::size_t>(grains * tapGroups_), std::vector<TermGroup>(most));
   }
 
   void run(const KernelRun& run) override {
-    run.workers.parallelFor(grains_, [&](std::int64_t grain) { sumGrain(run, grain); });
+    run.workers.parallelFor(grains_ * tapGroups_, [&](std::int64_t tile) {
+      const std::int64_t group = tile % tapGroups_;
+      sumGrain(run, tile, {group * taps_ / tapGroups_, (group + 1) * taps_ / tapGroups_});
+    });
     run.workers.parallelFor(d_.kernelSize(), [&](std::int64_t tap) { addGrains(run, tap); });
     const std::int64_t perTile = itemsPerTile(d_.kernelSize() * d_.inChannels);
     run.workers.parallelFor(ceilDiv(d_.outChannels, perTile), [&](std::int64_t tile) {
@@ -174,7 +189,16 @@ class ConvGradOuter : public Kernel {
     std::span<const float> next;
   };
 
-  void sumGrain(const KernelRun& run, std::int64_t grain) {
+  /// What is taken together, by number.
+  struct TapRange {
+    std::int64_t first = 0;
+    std::int64_t end = 0;
+  };
+
+  /// Some taps of a grain. Their sums are apart, so it does not matter who has which.
+  void sumGrain(const KernelRun& run, std::int64_t tile, const TapRange& taps) {
+    const std::int64_t grain = tile / tapGroups_;
+    std::vector<TermGroup>& groups = groups_[static_cast<std::size_t>(tile)];
     const std::int64_t first = grain * perGrain_;
     const std::int64_t end = std::min(d_.batch, first + perGrain_);
     const std::int64_t perImageX = d_.inSize() * d_.inChannels;
@@ -191,45 +215,50 @@ class ConvGradOuter : public Kernel {
         if (alongOutput_) {
           from.next = {dy + at + perChunk, static_cast<std::size_t>(rest)};
         }
-        sumChunk(from, i, images, image > first || i > 0, grain, sum(run, grain));
+        sumChunk(from, {i, images, image > first || i > 0}, taps, groups, sum(run, grain));
       }
     }
   }
 
-  /// `adds`: to the sums of earlier chunks. All taps read the same of dy: slice by slice, so that
-  /// they find it in the nearest cache. Of x they read other pixels.
+  struct Chunk {
+    std::size_t number;
+    std::size_t images;
+    bool adds;  ///< to the sums of earlier chunks
+  };
+
+  /// All taps read the same of dy: slice by slice, so that they find it in the nearest cache. Of x
+  /// they read other pixels.
   void sumChunk(const Operands& from,
-                std::size_t chunk,
-                std::size_t images,
-                bool adds,
-                std::int64_t grain,
-                float* to) {
-    const std::vector<Taps>& all = terms_[chunk];
+                const Chunk& chunk,
+                const TapRange& range,
+                std::vector<TermGroup>& groups,
+                float* to) const {
+    const std::vector<Taps>& all = terms_[chunk.number];
     const std::int64_t perTap = alongOutput_ ? d_.inChannels : d_.outChannels;
     const std::int64_t rows = perTap * merged_;
     const std::int64_t columns = alongOutput_ ? d_.outChannels : d_.inChannels;
     const std::int64_t slice = alongOutput_ ? columnsOfSlice(rows) : columns;
-    std::vector<TermGroup>& groups = groups_[static_cast<std::size_t>(grain)];
+    const auto count = static_cast<std::size_t>(range.end - range.first);
     const std::size_t ahead =
-        from.next.size() / (all.size() * static_cast<std::size_t>(ceilDiv(columns, slice)));
+        from.next.size() / (count * static_cast<std::size_t>(ceilDiv(columns, slice)));
     std::span<const float> next = from.next;
     for (std::int64_t column = 0; column < columns; column += slice) {
-      float* sums = to + column;
-      for (const Taps& taps : all) {
+      float* sums = to + column + range.first * rows * columns;
+      for (std::int64_t tap = range.first; tap < range.end; ++tap, sums += rows * columns) {
+        const Taps& taps = all[static_cast<std::size_t>(tap)];
         std::ranges::transform(taps, groups.begin(), [&](const Terms& terms) {
           return TermGroup{terms.firstTap * perTap,
                            terms.endTap * perTap,
-                           {terms.list.data(), images * terms.perImage}};
+                           {terms.list.data(), chunk.images * terms.perImage}};
         });
         sumOuterProducts({.left = alongOutput_ ? from.x : from.dy,
                           .right = (alongOutput_ ? from.dy : from.x) + column,
                           .groups = {groups.data(), taps.size()},
-                          .adds = adds,
+                          .adds = chunk.adds,
                           .next = next.first(ahead)},
                          {sums, columns},
                          {rows, std::min(slice, columns - column)});
         next = next.subspan(ahead);
-        sums += rows * columns;
       }
     }
   }
@@ -293,8 +322,10 @@ class ConvGradOuter : public Kernel {
   Chunks chunks_;
   std::int64_t grains_;
   std::int64_t perGrain_;
+  std::int64_t taps_ = 0;                       ///< numbers of what is taken together
+  std::int64_t tapGroups_ = 0;                  ///< of a grain
   std::vector<std::vector<Taps>> terms_;        ///< by chunk, and by what is taken together
-  std::vector<std::vector<TermGroup>> groups_;  ///< room for those of one call, by grain
+  std::vector<std::vector<TermGroup>> groups_;  ///< room for those of one call, by tile
 };
 
 /// Equal grains of whole images, none of them empty.

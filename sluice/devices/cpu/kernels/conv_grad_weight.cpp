@@ -8,6 +8,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/conv_grad_columns.h"
+#include "sluice/devices/cpu/kernels/conv_grad_lines.h"
 #include "sluice/devices/cpu/kernels/conv_grad_outer.h"
 #include "sluice/devices/cpu/kernels/conv_plan.h"
 #include "sluice/devices/cpu/kernels/convert.h"
@@ -232,6 +233,12 @@ device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& 
     }
     return chooseColumns(op);
   }
+  if (isTuned ? entry->second == kLinesConfig : likesLines(op)) {
+    if (!canMultiplyLines(op)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kLinesConfig);
+    }
+    return chooseLines(op);
+  }
   if (isTuned ? entry->second == kOuterConfig : likesOuter(op)) {
     if (!canAddOuter(op)) {
       raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kOuterConfig);
@@ -254,6 +261,9 @@ device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& 
 std::unique_ptr<Kernel> makeConvGradWeight(const ir::OpView& op, const device::Choice& choice) {
   if (choice.config == kColumnsConfig) {
     return makeColumns(op);
+  }
+  if (choice.config == kLinesConfig) {
+    return makeLines(op);
   }
   if (choice.config == kOuterConfig) {
     return makeOuter(op);

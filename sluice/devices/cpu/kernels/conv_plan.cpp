@@ -10,8 +10,10 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/conv_grad_columns.h"
+#include "sluice/devices/cpu/kernels/conv_grad_lines.h"
 #include "sluice/devices/cpu/kernels/conv_grad_outer.h"
 #include "sluice/devices/cpu/kernels/conv_taps.h"
+#include "sluice/devices/cpu/kernels/conv_windows.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 
 namespace sluice::devices::cpu {
@@ -352,8 +354,14 @@ TuningOptions convTuning(const ir::OpView& op) {
   if (canMultiplyTaps(op)) {
     options.values.emplace_back(kTapsConfig);
   }
+  if (canGatherWindows(op)) {
+    options.values.emplace_back(kWindowsConfig);
+  }
   if (convPass(op) == ConvPass::GradWeight && canUseColumns(op)) {
     options.values.emplace_back(kColumnsConfig);
+  }
+  if (convPass(op) == ConvPass::GradWeight && canMultiplyLines(op)) {
+    options.values.emplace_back(kLinesConfig);
   }
   if (convPass(op) == ConvPass::GradWeight && canAddOuter(op)) {
     options.values.emplace_back(kOuterConfig);

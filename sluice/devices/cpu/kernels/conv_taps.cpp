@@ -208,6 +208,16 @@ bool likesImages(const Pass& p, const AxisRun& run, std::int64_t images) {
          kLeastGain * pixels < timeOf(p, run.count) * static_cast<double>(images);
 }
 
+/// Tiles of less work are not worth a thread.
+constexpr double kFlopsPerTile = 3e6;
+constexpr double kMostTiles = 256;
+
+std::int64_t wantedTiles(const ops::ConvDims& d) {
+  const double flops = 2.0 * static_cast<double>(d.batch * d.outSize()) *
+                       static_cast<double>(d.inChannels * d.outChannels * d.kernelSize());
+  return static_cast<std::int64_t>(std::clamp(flops / kFlopsPerTile, 1.0, kMostTiles));
+}
+
 class ConvTaps : public TiledKernel {
  public:
   ConvTaps(const ops::ConvDims& d, bool forward, std::int64_t tiles)
@@ -217,10 +227,12 @@ class ConvTaps : public TiledKernel {
         targetSize_(forward ? d.outSize() : d.inSize()),
         sourceOperand_(forward ? 0 : 1),
         whole_(d.kernelSize() == 1 && !isPadded(d) && d.in == d.out),
+        wanted_(wantedTiles(d)),
         step_(ceilDiv(d.batch, tiles)),
         panels_(panelFormat(weightsOf(d, forward))) {
     for (AxisRun& run : pass_.runs[2]) {
       run.alongImages = likesImages(pass_, run, step_);
+      alongImages_ = alongImages_ || run.alongImages;
     }
     for (const AxisRun& r0 : pass_.runs[0]) {
       for (const AxisRun& r1 : pass_.runs[1]) {
@@ -232,31 +244,16 @@ class ConvTaps : public TiledKernel {
     }
   }
 
+  /// Ranges of pixels where all are rows of one matrix, images where products go along them, and
+  /// else some lines of an image.
   void runTiles(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) override {
-    const std::int64_t perImage = targetSize_ * pass_.columns;
-    run.workers.parallelFor(ceilDiv(batch_, step_), [&](std::int64_t tile) {
-      const std::int64_t first = tile * step_;
-      const std::int64_t end = std::min(batch_, first + step_);
-      if (whole_) {
-        multiply(run, {first * sourceSize_, first * targetSize_, (end - first) * targetSize_}, 0);
-      } else {
-        const bool along = std::ranges::any_of(pass_.runs[2], &AxisRun::alongImages);
-        const auto clear = [&](std::int64_t image, std::int64_t images) {
-          if (hasGaps_) {
-            std::fill_n(run.out<float>(0) + image * perImage, images * perImage, 0.0F);
-          }
-        };
-        clear(first, along ? end - first : 0);
-        for (std::int64_t image = first; image < end; ++image) {
-          clear(image, along ? 0 : 1);  // while it is in cache
-          multiplyImages(run, image, 1, false);
-        }
-        if (along) {
-          multiplyImages(run, first, end - first, true);
-        }
-      }
-      epilogue({first * perImage, end * perImage});
-    });
+    if (whole_) {
+      runPixels(run, epilogue);
+    } else if (alongImages_) {
+      runImages(run, epilogue);
+    } else {
+      runLines(run, epilogue);
+    }
   }
 
  private:
@@ -273,18 +270,79 @@ class ConvTaps : public TiledKernel {
     std::int64_t targetLine = 0;
   };
 
+  /// Lines [first, end) of the middle axis.
+  struct Lines {
+    std::int64_t first = 0;
+    std::int64_t end = 0;
+  };
+
+  void runPixels(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) const {
+    constexpr std::int64_t kRows = 12;  // that are computed together
+    const std::int64_t pixels = batch_ * targetSize_;
+    const std::int64_t step = ceilDiv(ceilDiv(pixels, wanted_), kRows) * kRows;
+    run.workers.parallelFor(ceilDiv(pixels, step), [&](std::int64_t tile) {
+      const std::int64_t first = tile * step;
+      const std::int64_t count = std::min(step, pixels - first);
+      multiply(run, {first, first, count}, 0);
+      epilogue({first * pass_.columns, (first + count) * pass_.columns});
+    });
+  }
+
+  void runImages(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) const {
+    const std::int64_t perImage = targetSize_ * pass_.columns;
+    const Lines all{0, pass_.target[1]};
+    run.workers.parallelFor(ceilDiv(batch_, step_), [&](std::int64_t tile) {
+      const std::int64_t first = tile * step_;
+      const std::int64_t end = std::min(batch_, first + step_);
+      clear(run, first * perImage, end * perImage);
+      for (std::int64_t image = first; image < end; ++image) {
+        multiplyImages(run, image, 1, all, false);
+      }
+      multiplyImages(run, first, end - first, all, true);
+      epilogue({first * perImage, end * perImage});
+    });
+  }
+
+  void runLines(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) const {
+    const std::int64_t perImage = targetSize_ * pass_.columns;
+    const std::int64_t lines = pass_.target[1];
+    // Lines of several planes do not follow each other.
+    const std::int64_t perTile =
+        pass_.target[0] > 1 ? lines : ceilDiv(lines, ceilDiv(wanted_, batch_));
+    const std::int64_t tiles = ceilDiv(lines, perTile);
+    run.workers.parallelFor(batch_ * tiles, [&](std::int64_t tile) {
+      const std::int64_t image = tile / tiles;
+      const Lines own{tile % tiles * perTile, std::min(lines, (tile % tiles + 1) * perTile)};
+      const std::int64_t begin = image * perImage + own.first * (perImage / lines);
+      const std::int64_t end =
+          tiles == 1 ? begin + perImage : begin + (own.end - own.first) * (perImage / lines);
+      clear(run, begin, end);
+      multiplyImages(run, image, 1, own, false);
+      epilogue({begin, end});
+    });
+  }
+
+  /// Pixels that no window meets stay zero.
+  void clear(const KernelRun& run, std::int64_t begin, std::int64_t end) const {
+    if (hasGaps_) {
+      std::fill(run.out<float>(0) + begin, run.out<float>(0) + end, 0.0F);
+    }
+  }
+
   /// The runs that go along images, or those that do not.
   void multiplyImages(const KernelRun& run,
                       std::int64_t image,
                       std::int64_t images,
+                      const Lines& lines,
                       bool alongImages) const {
     std::size_t parts = 0;
     const std::size_t perLine = pass_.runs[2].size();
     for (const AxisRun& r0 : pass_.runs[0]) {
-      for (const AxisRun& r1 : pass_.runs[1]) {
+      for (const AxisRun& whole : pass_.runs[1]) {
+        const AxisRun r1 = part(whole, lines);
         const std::int64_t sourceLine = r1.sourceStep * pass_.source[2];
         const std::int64_t targetLine = r1.targetStep * pass_.target[2];
-        for (std::int64_t i0 = 0; i0 < r0.count; ++i0) {
+        for (std::int64_t i0 = 0; i0 < r0.count && r1.count > 0; ++i0) {
           Rows line{image * sourceSize_ +
                         ((r0.source + i0 * r0.sourceStep) * pass_.source[1] + r1.source) *
                             pass_.source[2],
@@ -308,6 +366,22 @@ class ConvTaps : public TiledKernel {
         parts += perLine;
       }
     }
+  }
+
+  /// The positions of a run that are among the lines; its taps are not needed any more.
+  static AxisRun part(const AxisRun& run, const Lines& lines) {
+    AxisRun own{.target = run.target,
+                .targetStep = run.targetStep,
+                .source = run.source,
+                .sourceStep = run.sourceStep};
+    const std::int64_t skipped =
+        std::max<std::int64_t>(0, ceilDiv(lines.first - run.target, run.targetStep));
+    const std::int64_t end =
+        std::clamp<std::int64_t>(ceilDiv(lines.end - run.target, run.targetStep), 0, run.count);
+    own.target += skipped * run.targetStep;
+    own.source += skipped * run.sourceStep;
+    own.count = std::max<std::int64_t>(0, end - skipped);
+    return own;
   }
 
   /// `line`: where it starts, and in how many images, or how many lines are alike.
@@ -362,8 +436,10 @@ class ConvTaps : public TiledKernel {
   std::int64_t sourceSize_;
   std::int64_t targetSize_;
   std::size_t sourceOperand_;
-  bool whole_;  ///< windows of one pixel that meet every pixel: all are rows of one matrix
-  std::int64_t step_;
+  bool whole_;           ///< windows of one pixel that meet every pixel: all are rows of one matrix
+  std::int64_t wanted_;  ///< tiles
+  std::int64_t step_;    ///< images of a tile, where products go along them
+  bool alongImages_ = false;
   bool hasGaps_ = false;  ///< pixels that no window meets
   std::optional<PanelFormat> panels_;
   std::vector<std::vector<ProductPart>> parts_ = {};  ///< by the runs of all axes

@@ -6,6 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/matmul_blocks.h"
+#include "sluice/devices/cpu/kernels/matmul_panels.h"
 #include "sluice/devices/cpu/kernels/matmul_plan.h"
 #include "sluice/devices/cpu/kernels/matmul_vectors.h"
 
@@ -87,31 +88,46 @@ class MatMul : public TiledKernel {
   std::vector<onednn::Call> calls_;
 };
 
+bool isPanels(const std::string& config) {
+  return config == kPanelsConfig || config == kPackedPanelsConfig;
+}
+
+/// Our own code where it is the best way, else a cut of oneDNN's.
+std::string ruleConfig(const ir::OpView& op, const device::Tuning& tuning) {
+  if (needsBlocks(op)) {
+    return kBlocksConfig;
+  }
+  if (likesVectors(op)) {
+    return kVectorsConfig;
+  }
+  const std::string panels = likedPanels(op);
+  return panels.empty() ? product::chooseCut(op, tuning) : panels;
+}
+
 }  // namespace
 
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
   const auto entry = tuning.find(product::keyOf(op));
-  std::string config = entry == tuning.end() ? "" : entry->second;
-  if (needsBlocks(op)) {
-    if (!config.empty() && config != kBlocksConfig) {
+  const std::string config = entry == tuning.end() ? ruleConfig(op, tuning) : entry->second;
+  const auto require = [&](bool can) {
+    if (!can) {
       raise<ConfigFileError>("{}: '{}' cannot be done", product::keyOf(op), config);
     }
+  };
+  if (needsBlocks(op)) {
+    require(config == kBlocksConfig);
     return chooseBlocks(op);
   }
-  if (!config.starts_with(kVectorsConfig)) {
-    config = product::chooseCut(op, tuning);
-    const std::string own = entry == tuning.end() ? likedVectors(op, config) : "";
-    config = own.empty() ? config : own;
+  if (config == kVectorsConfig) {
+    require(canMultiplyByVectors(op));
+    return chooseVectors(op);
   }
-  if (config.starts_with(kVectorsConfig)) {
-    if ((config != kVectorsConfig && config != kPackedVectorsConfig) ||
-        !canMultiplyByVectors(op, config)) {
-      raise<ConfigFileError>("{}: '{}' cannot be done", product::keyOf(op), config);
-    }
-    return chooseVectors(op, config);
+  if (isPanels(config)) {
+    require(canMultiplyPanels(op));
+    return choosePanels(op, config);
   }
   device::Choice choice = device::plainChoice(op, "");
-  choice.config = config;
+  choice.config = product::chooseCut(op, tuning);
   const Plan plan = product::planOf(op, choice.config);
   choice.scratchBytes = plan.scratchBytes();
   choice.inputs[1] = product::layoutOfB(plan.problem);
@@ -119,8 +135,11 @@ device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) 
 }
 
 std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device::Choice& choice) {
-  if (choice.config.starts_with(kVectorsConfig)) {
-    return makeVectors(op, choice);
+  if (choice.config == kVectorsConfig) {
+    return makeVectors(op);
+  }
+  if (isPanels(choice.config)) {
+    return makePanels(op, choice);
   }
   if (choice.config == kBlocksConfig) {
     return makeBlocks(op, choice);

@@ -18,6 +18,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/matmul_blocks.h"
+#include "sluice/devices/cpu/kernels/matmul_panels.h"
 #include "sluice/devices/cpu/kernels/matmul_vectors.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/ops/matmul.h"
@@ -29,8 +30,8 @@ namespace {
 using dnnl::memory;
 using onednn::alignedBytes;
 
-constexpr std::int64_t kMaxTiles = 8;
-constexpr double kFlopsPerTile = 1.2e7;  // below that, handing a tile to a thread costs too much
+constexpr std::int64_t kMaxTiles = 64;
+constexpr double kFlopsPerTile = 6e6;  // below that, handing a tile to a thread costs too much
 constexpr std::int64_t kColumnBlock = 64;
 constexpr std::int64_t kRowBlock = 32;
 constexpr std::string_view kPacked = " packed";
@@ -390,10 +391,12 @@ TuningOptions matmulTuning(const ir::OpView& op) {
       }
     }
   }
-  for (const char* config : {kVectorsConfig, kPackedVectorsConfig}) {
-    if (canMultiplyByVectors(op, config)) {
-      options.values.emplace_back(config);
-    }
+  if (canMultiplyByVectors(op)) {
+    options.values.emplace_back(kVectorsConfig);
+  }
+  if (canMultiplyPanels(op)) {
+    options.values.emplace_back(kPanelsConfig);
+    options.values.emplace_back(kPackedPanelsConfig);
   }
   return options;
 }

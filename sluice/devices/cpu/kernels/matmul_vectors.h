@@ -3,8 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <string_view>
 
 #include "sluice/device/kernel_table.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
@@ -12,15 +10,12 @@
 namespace sluice::devices::cpu {
 
 inline constexpr const char* kVectorsConfig = "vectors";
-/// The same, with the right operand packed in oneDNN's format; divided by columns.
-inline constexpr const char* kPackedVectorsConfig = "vectors packed";
 
-/// Whether it supports the product with this config.
-bool canMultiplyByVectors(const ir::OpView& op, std::string_view config = kVectorsConfig);
-/// The config with which it is faster than oneDNN's code, which would divide the product by `cut`;
-/// empty if there is none.
-std::string likedVectors(const ir::OpView& op, const std::string& cut);
-device::Choice chooseVectors(const ir::OpView& op, const std::string& config);
-std::unique_ptr<TiledKernel> makeVectors(const ir::OpView& op, const device::Choice& choice);
+/// Whether it supports the product.
+bool canMultiplyByVectors(const ir::OpView& op);
+/// Whether it is faster than other code.
+bool likesVectors(const ir::OpView& op);
+device::Choice chooseVectors(const ir::OpView& op);
+std::unique_ptr<TiledKernel> makeVectors(const ir::OpView& op);
 
 }  // namespace sluice::devices::cpu

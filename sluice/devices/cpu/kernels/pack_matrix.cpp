@@ -98,7 +98,7 @@ HWY_INLINE void loadSquare(const float* HWY_RESTRICT from,
 }
 
 /// One panel of a matrix whose rows run across.
-void packPanel(const PanelFormat& f, const float* from, float* to, std::int64_t panel) {
+void packOne(const PanelFormat& f, const float* from, float* to, std::int64_t panel) {
   alignas(64) std::array<float, kSquare * kSquare> square;
   const std::int64_t first = panel * f.width;
   float* base = to + panel * f.panelStride;
@@ -147,7 +147,7 @@ HWY_AFTER_NAMESPACE();
 namespace sluice::devices::cpu {
 namespace {
 
-HWY_EXPORT(packPanel);
+HWY_EXPORT(packOne);
 HWY_EXPORT(transposeAll);
 
 constexpr std::int64_t kSide = 16;
@@ -183,10 +183,13 @@ void transposeMatrix(const MatrixPlace& place,
   HWY_DYNAMIC_DISPATCH(transposeAll)(place, from, to, toStride);
 }
 
+void packPanel(const PanelFormat& format, const float* from, float* to, std::int64_t panel) {
+  HWY_DYNAMIC_DISPATCH(packOne)(format, from, to, panel);
+}
+
 void packMatrix(const PanelFormat& format, const float* from, float* to, Workers& workers) {
-  workers.parallelFor(format.panels, [&](std::int64_t panel) {
-    HWY_DYNAMIC_DISPATCH(packPanel)(format, from, to, panel);
-  });
+  workers.parallelFor(format.panels,
+                      [&](std::int64_t panel) { packPanel(format, from, to, panel); });
 }
 
 }  // namespace sluice::devices::cpu

@@ -38,6 +38,9 @@ struct MatrixPlace {
 /// to[j * toStride + i] = from[i * place.stride + j].
 void transposeMatrix(const MatrixPlace& place, const float* from, float* to, std::int64_t toStride);
 
+/// One panel of it.
+void packPanel(const PanelFormat& format, const float* from, float* to, std::int64_t panel);
+
 void packMatrix(const PanelFormat& format, const float* from, float* to, Workers& workers);
 
 }  // namespace sluice::devices::cpu

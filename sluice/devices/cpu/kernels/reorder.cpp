@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/conv_windows.h"
+#include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/onednn.h"
 #include "sluice/devices/cpu/kernels/pack_matrix.h"
@@ -12,14 +14,19 @@
 namespace sluice::devices::cpu {
 namespace {
 
-/// One image as a [channels, pixels] matrix against its transpose.
+/// Columns [first, end) of one image as a [channels, pixels] matrix, against its transpose.
 template <class T>
-void transposeImage(const T* from, T* to, std::int64_t rows, std::int64_t cols) {
+void transposeImage(const T* from,
+                    T* to,
+                    std::int64_t rows,
+                    std::int64_t cols,
+                    std::int64_t first,
+                    std::int64_t end) {
   constexpr std::int64_t kBlock = 16;
   for (std::int64_t i0 = 0; i0 < rows; i0 += kBlock) {
     const std::int64_t i1 = std::min(rows, i0 + kBlock);
-    for (std::int64_t j0 = 0; j0 < cols; j0 += kBlock) {
-      const std::int64_t j1 = std::min(cols, j0 + kBlock);
+    for (std::int64_t j0 = first; j0 < end; j0 += kBlock) {
+      const std::int64_t j1 = std::min(end, j0 + kBlock);
       for (std::int64_t i = i0; i < i1; ++i) {
         for (std::int64_t j = j0; j < j1; ++j) {
           to[j * rows + i] = from[i * cols + j];
@@ -42,27 +49,41 @@ class Reorder : public Kernel {
   }
 
   void run(const KernelRun& run) override {
-    run.workers.parallelFor(images_, [&](std::int64_t image) {
+    const std::int64_t step = itemsPerTile(rows_);
+    const std::int64_t parts = ceilDiv(cols_, step);
+    run.workers.parallelFor(images_ * parts, [&](std::int64_t tile) {
+      const std::int64_t image = tile / parts;
+      const Columns part{tile % parts * step, std::min(cols_, (tile % parts + 1) * step)};
       const std::size_t offset = static_cast<std::size_t>(image * rows_ * cols_) * elementBytes_;
       const std::byte* from = run.in<std::byte>(0) + offset;
       std::byte* to = run.out<std::byte>(0) + offset;
       switch (elementBytes_) {
         case 1:
-          return transposeAs<std::uint8_t>(from, to);
+          return transposeAs<std::uint8_t>(from, to, part);
         case 2:
-          return transposeAs<std::uint16_t>(from, to);
+          return transposeAs<std::uint16_t>(from, to, part);
         case 4:
-          return transposeAs<std::uint32_t>(from, to);
+          return transposeAs<std::uint32_t>(from, to, part);
         default:
-          return transposeAs<std::uint64_t>(from, to);
+          return transposeAs<std::uint64_t>(from, to, part);
       }
     });
   }
 
  private:
+  struct Columns {
+    std::int64_t first;
+    std::int64_t end;
+  };
+
   template <class T>
-  void transposeAs(const std::byte* from, std::byte* to) const {
-    transposeImage(reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to), rows_, cols_);
+  void transposeAs(const std::byte* from, std::byte* to, const Columns& part) const {
+    transposeImage(reinterpret_cast<const T*>(from),
+                   reinterpret_cast<T*>(to),
+                   rows_,
+                   cols_,
+                   part.first,
+                   part.end);
   }
 
   std::size_t elementBytes_;
@@ -136,6 +157,9 @@ std::unique_ptr<Kernel> makeReorder(const ir::OpView& op, const device::Choice& 
     const dnnl::memory::desc desc = onednn::describe(op.inputs[0], to);
     if (const std::optional<PanelFormat> format = panelFormat(desc)) {
       return std::make_unique<PackMatrix>(*format);
+    }
+    if (auto windows = makePackWindows(desc)) {
+      return windows;
     }
     return std::make_unique<Pack>(onednn::plainLike(desc), desc);
   }

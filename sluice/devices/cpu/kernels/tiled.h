@@ -12,7 +12,8 @@
 namespace sluice::devices::cpu {
 
 /// Elements [begin, end) of output 0 in storage order: whole rows of a matmul's [rows, columns],
-/// whole images of a convolution. Tiles are disjoint and cover the output.
+/// whole pixels of a convolution in channels-last storage, else whole images. Tiles are disjoint
+/// and cover the output.
 struct OutputTile {
   std::int64_t begin = 0;
   std::int64_t end = 0;

@@ -1,4 +1,4 @@
-// The shipped tuning table of this processor, and what it is.
+// What this processor is to the kernels.
 #include <array>
 #include <string_view>
 
@@ -9,13 +9,6 @@
 
 namespace sluice::devices::cpu {
 namespace {
-
-struct ShippedTable {
-  std::string_view instructionSet;
-  std::string_view text;
-};
-
-#include "sluice/devices/cpu/tuning_table.inc"
 
 bool has(dnnl::cpu_isa wanted) {
   const auto all = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
@@ -41,20 +34,6 @@ std::string_view instructionSet() {
 }
 
 }  // namespace
-
-device::Tuning mergedTuning(const device::Tuning& overrides) {
-  const std::string_view set = has(dnnl::cpu_isa::avx512_core) ? "avx512" : "avx2";
-  device::Tuning tuning;
-  for (const ShippedTable& table : kShippedTables) {
-    if (table.instructionSet == set) {
-      tuning = device::parseTuning(table.text);
-    }
-  }
-  for (const auto& [key, value] : overrides) {
-    tuning.insert_or_assign(key, value);
-  }
-  return tuning;
-}
 
 std::string describeCpu() {
   const dnnl_version_t& version = *dnnl_version();
