@@ -24,6 +24,7 @@ struct Attempt {
   Strategy strategy;
   parallel::PlanOptions plan;
   bool packsInLoop = false;
+  bool keepsPacked = false;
   bool limited = true;  ///< by the byte budget
 };
 
@@ -40,6 +41,7 @@ Compilation planOnce(const Planner& planner,
   Compilation made = planner.step;
   made.draft = parallel::PlanDraft{attempt.strategy, attempt.plan};
   made.lower.packsInLoop = attempt.packsInLoop;
+  made.lower.keepsPacked = attempt.keepsPacked;
   if (!attempt.limited) {
     made.lower.memoryPerDevice = 0;
   }
@@ -48,15 +50,28 @@ Compilation planOnce(const Planner& planner,
   return made;
 }
 
-/// Variables whose storage is changed before the loop have a copy there for all of it. Where there
-/// is no room for these, each micro-batch makes them anew: the same bits in more time.
-Compilation planInRoom(const Planner& planner, const Attempt& attempt) {
+bool trains(const ir::Graph& graph) {
+  return std::ranges::any_of(
+      graph.order(), [&](ir::OpId id) { return graph.op(id).place.pass != ir::Pass::Forward; });
+}
+
+/// Variables whose storage is changed have a copy from step to step, or while the loop runs. Where
+/// there is no room for these, each step or each micro-batch makes them anew: the same bits in more
+/// time.
+Compilation planInRoom(const Planner& planner, Attempt attempt) {
+  attempt.keepsPacked = !trains(planner.step.graph);
+  if (attempt.keepsPacked) {
+    try {
+      return planOnce(planner, attempt);
+    } catch (const OutOfMemory&) {
+      attempt.keepsPacked = false;
+    }
+  }
   try {
     return planOnce(planner, attempt);
   } catch (const OutOfMemory&) {
-    Attempt anew = attempt;
-    anew.packsInLoop = true;
-    return planOnce(planner, anew);
+    attempt.packsInLoop = true;
+    return planOnce(planner, attempt);
   }
 }
 

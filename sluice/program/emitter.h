@@ -64,6 +64,7 @@ struct Emitted {
   std::vector<StreamedVariable> streamed;
   /// Buffers without an extra slot, with which other lanes could work before or after the kernels.
   std::set<BufferId> withoutLookahead = {};
+  bool keepsPacked = false;  ///< packed copies share their bytes with nothing (Program)
 };
 
 /// The graph to emit, and where its parts run.

@@ -182,6 +182,26 @@ Unplaced emitKernels(const Placed& placed, StatePlan state, const LowerOptions& 
   return {std::make_shared<Emitted>(std::move(emitted)), std::move(state)};
 }
 
+namespace {
+
+bool writesVariables(const Emitted& emitted) {
+  const auto isVariable = [&](std::int32_t buffer) {
+    return emitted.buffers[static_cast<std::size_t>(buffer)].region == Region::State;
+  };
+  return std::ranges::any_of(emitted.calls,
+                             [&](const EmittedCall& emittedCall) {
+                               return std::ranges::any_of(emittedCall.call.outputs, isVariable);
+                             }) ||
+         std::ranges::any_of(
+             emitted.transfers,
+             [&](const Transfer& transfer) { return isVariable(transfer.to.value); }) ||
+         std::ranges::any_of(emitted.collectives, [&](const Collective& collective) {
+           return isVariable(collective.to.value);
+         });
+}
+
+}  // namespace
+
 Program planMemory(const Placed& placed, const Unplaced& unplaced, const LowerOptions& options) {
   Emitted& emitted = *unplaced.emitted;
   shareBuffers(emitted);
@@ -199,8 +219,10 @@ Program planMemory(const Placed& placed, const Unplaced& unplaced, const LowerOp
     buffer.slots = depths[b];
     buffer.alignment = buffer.isRemote() ? kAlignment : options.target(buffer.device).alignment;
   }
+  emitted.keepsPacked = options.keepsPacked && !round.streams() && !writesVariables(emitted);
   Program program;
   program.name = placed.graph.name();
+  program.keepsPacked = emitted.keepsPacked;
   program.microBatchesPerRound = options.microBatchesPerRound;
   // Variables may live on devices that none of this program's segments runs on.
   std::int32_t devices = placed.segments.devices;

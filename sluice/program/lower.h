@@ -38,6 +38,8 @@ struct LowerOptions {
   DrainRule drainRule = {};         ///< for outputs without a rule of their own
   std::size_t memoryPerDevice = 0;  ///< 0: not limited
   bool packsInLoop = false;         ///< the storage of variables is changed for each micro-batch
+  /// If the program writes no variable, its packed copies of variables stay from step to step.
+  bool keepsPacked = false;
   std::vector<DrainRule> drainRules = {};              ///< by output; empty: drainRule for all
   OverlapPlan overlap = {};                            ///< overlap of the host's data with kernels
   std::optional<schedule::SyncPattern> barriers = {};  ///< if set, devices meet before exchanges

@@ -253,6 +253,9 @@ class Lifetimes {
       return std::nullopt;
     }
     const schedule::Lifetime ownUse{extent.first, extent.last + 1, buffer.totalBytes()};
+    if (use == BufferUse::Packed && emitted_.keepsPacked) {
+      return lifetime;
+    }
     if (use == BufferUse::Packed) {
       if (round_.microBatches() == 1 && round_.isSerial(buffer.device)) {
         return ownUse;  // no other micro-batch reads it: gradients may take its memory

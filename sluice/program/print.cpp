@@ -192,11 +192,12 @@ std::string print(const Program& program) {
   std::string text;
   const Text out(text);
   fmt::format_to(out,
-                 "program \"{}\": {} micro-batch{} per round{}\n",
+                 "program \"{}\": {} micro-batch{} per round{}{}\n",
                  program.name,
                  program.microBatchesPerRound,
                  program.microBatchesPerRound == 1 ? "" : "es",
-                 program.training ? ", then an update" : "");
+                 program.training ? ", then an update" : "",
+                 program.keepsPacked ? ", keeps packed variables" : "");
   for (std::size_t d = 0; d < program.devices.size(); ++d) {
     const DevicePlan& plan = program.devices[d];
     fmt::format_to(out,

@@ -200,6 +200,9 @@ struct Program {
   std::string name;
   std::int32_t microBatchesPerRound = 1;
   bool training = false;
+  /// The packed copies of variables keep their bytes to themselves, and no task writes a variable:
+  /// once made, the copies are good until the host changes a variable or another program runs.
+  bool keepsPacked = false;
   std::vector<DevicePlan> devices;
   DevicePlan remote;  ///< what is kept in remote memory
   std::vector<Buffer> buffers;

@@ -391,6 +391,7 @@ class ProgramReader {
     reader_.field("name", program_.name);
     reader_.field("microBatches", program_.microBatchesPerRound);
     reader_.field("training", program_.training);
+    reader_.field("keepsPacked", program_.keepsPacked);
     while (!reader_.atEnd()) {
       line(reader_.record());
     }
@@ -555,6 +556,7 @@ std::string toText(const Program& program) {
   writer.field("name", program.name);
   writer.field("microBatches", program.microBatchesPerRound);
   writer.field("training", program.training);
+  writer.field("keepsPacked", program.keepsPacked);
   writeAll(writer, "device", program.devices);
   writer.record("remote");
   fields(writer, program.remote);

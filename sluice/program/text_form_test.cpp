@@ -63,7 +63,7 @@ TEST(TextForm, SaysWhereATextIsNoProgram) {
   const auto refused = [](const std::string& text) {
     return messageOf<InvalidArgument>([&] { fromText(text, ops::opSet()); });
   };
-  const std::string start = "program name=\"p\" microBatches=1 training=false\n";
+  const std::string start = "program name=\"p\" microBatches=1 training=false keepsPacked=false\n";
   EXPECT_THAT(refused(""), HasSubstr("a record"));
   EXPECT_THAT(refused("lane"), HasSubstr("begins with 'program'"));
   EXPECT_THAT(refused(start + "shelf"), AllOf(HasSubstr("'shelf'"), HasSubstr("line 2")));

@@ -15,6 +15,7 @@ bool readsOutput(const device::KernelCall& call) {
 
 void verify(const Program& program) {
   verifyStructure(program);
+  verifyKept(program);
   verifyMeetings(program);
   verifyExecution(program);
 }

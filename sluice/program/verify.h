@@ -16,7 +16,7 @@ namespace sluice::program {
 /// - two lanes that access the same bytes, one of them writing, are ordered by lanes and waits;
 /// - a read finds the bytes of its own buffer, micro-batch and round; for a variable, what the load
 ///   or an assign stored; for a packed copy, what this round packed;
-/// - constants are never overwritten.
+/// - constants are never overwritten, nor packed copies of variables that the program keeps.
 void verify(const Program& program);
 
 }  // namespace sluice::program

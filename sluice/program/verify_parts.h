@@ -8,6 +8,8 @@ namespace sluice::program {
 
 /// Checks everything that concerns single records: indices, sizes, positions, counts.
 void verifyStructure(const Program& program);
+/// Checks that what a program keeps from step to step stays as it is. Needs a valid structure.
+void verifyKept(const Program& program);
 /// Checks that lanes of several devices or replicas meet: sums over replicas and barriers. Needs a
 /// valid structure.
 void verifyMeetings(const Program& program);

@@ -300,6 +300,22 @@ TEST(Verify, FindsReadsOfWhatIsNotWrittenYet) {
   EXPECT_THAT(complaint(p), HasSubstr("finds bytes that nothing has written"));
 }
 
+TEST(Verify, FindsPackedVariablesThatAProgramCannotKeep) {
+  Program p = training();
+  p.keepsPacked = true;
+  EXPECT_THAT(complaint(p), AllOf(HasSubstr("keeps packed variables"), HasSubstr("variable")));
+  p = lowered(inferenceModel(), {.microBatchesPerRound = 2, .keepsPacked = true});
+  ASSERT_TRUE(p.keepsPacked);
+  EXPECT_EQ(complaint(p), "");
+  const BufferId packed(segment(p, SegmentKind::Pack).calls[0].outputs[0]);
+  const BufferId value(segment(p, SegmentKind::Forward).calls.back().outputs[0]);
+  Program shared = p;
+  shared.buffers[value.index()].offset = p.buffer(packed).offset;
+  EXPECT_THAT(complaint(shared), AllOf(HasSubstr("shares bytes"), HasSubstr("keeps")));
+  segment(p, SegmentKind::Forward).calls.back().outputs[0] = packed.value;
+  EXPECT_THAT(complaint(p), ::testing::Not(""));
+}
+
 TEST(Verify, FindsConstantsThatAreOverwritten) {
   Program p = training();
   const BufferId constant = p.constants[0].buffer;

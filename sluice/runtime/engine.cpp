@@ -175,6 +175,15 @@ void Engine::makeCurrent(const LoadedProgram& loaded) {
   }
   currentSerial_ = loaded.serial_;
   currentGeneration_ = loaded.generation_;
+  packedWrites_.reset();
+}
+
+std::uint64_t Engine::writes(const LoadedProgram& loaded) const {
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < loaded.replicas_; ++r) {
+    sum += states_[r]->writes();
+  }
+  return sum;
 }
 
 void Engine::prepare(LoadedProgram& loaded) {
@@ -235,7 +244,9 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
                  .written = &loaded.written_,
                  .stopped = &threads.failed,
                  .wrote = &threads.wrote,
-                 .workersServeHost = !args.feed.mayBlock() && !args.sink.mayBlock()};
+                 .workersServeHost = !args.feed.mayBlock() && !args.sink.mayBlock(),
+                 .hasPacked = packedWrites_ == writes(loaded)};
+  packedWrites_.reset();  // a step that fails may not have made them
   threads.failed.store(false);
   std::int32_t busy = 0;
   for (const auto& lane : loaded.lanes_) {
@@ -276,6 +287,9 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
     }
   }
   threads.finish();
+  if (loaded.program_.keepsPacked) {
+    packedWrites_ = writes(loaded);
+  }
 }
 
 }  // namespace sluice::runtime

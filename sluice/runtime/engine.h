@@ -16,6 +16,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sluice/device/device.h"
@@ -167,12 +168,16 @@ class Engine {
   void makeKernels(LoadedProgram& loaded, CheckFinite check);
   void refreshAddresses(LoadedProgram& loaded);
   std::uint64_t generation(const LoadedProgram& loaded) const;
+  std::uint64_t writes(const LoadedProgram& loaded) const;
   void makeCurrent(const LoadedProgram& loaded);
 
   std::vector<ModelState*> states_;  // by replica
   std::uint64_t lastSerial_ = 0;
   std::uint64_t currentSerial_ = 0;  // program whose constants and variables are in their places
   std::uint64_t currentGeneration_ = 0;
+  /// The writes of the states when the current program made its packed copies; empty: they are not
+  /// there.
+  std::optional<std::uint64_t> packedWrites_;
   std::unique_ptr<EngineThreads> threads_;
 };
 

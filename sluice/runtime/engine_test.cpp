@@ -9,6 +9,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/linear_ops.h"
 #include "sluice/ops/loss_ops.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/arena.h"
@@ -69,6 +70,45 @@ TEST(Engine, RunsInferenceOverMicroBatchesAndRounds) {
       }
     }
   }
+}
+
+/// A product whose weight is packed first.
+ir::Graph packedModel() {
+  ir::Graph graph("packed");
+  GraphBuilder b(graph);
+  graph.addVariable({.name = "w", .type = f32({96, 64})});
+  graph.addOutput(
+      "y", ops::matmul(b, b.input("x", f32({24, 64})), b.variable("w"), {.transposeB = true}));
+  return graph;
+}
+
+TEST(Engine, KeepsPackedVariablesUntilTheyChange) {
+  const ir::Graph graph = packedModel();
+  Machine machine(1, kSeed);
+  const auto anew = machine.load(graph);
+  const auto keeps = machine.load(graph, {.keepsPacked = true});
+  EXPECT_FALSE(anew->program().keepsPacked);
+  ASSERT_TRUE(keeps->program().keepsPacked);
+  const std::vector<ops::TensorMap> inputs = inputsOf(graph, 2, 3);
+  const auto result = [&](LoadedProgram& loaded) {
+    return machine.step(loaded, inputs).results.at("y")[0].second;
+  };
+  const auto setWeights = [&](std::uint64_t seed) {
+    machine.state.write("w", sluice::testing::randomTensor(seed, f32({96, 64}), -1, 1));
+  };
+  setWeights(1);
+  const HostTensor first = result(*anew);
+  EXPECT_TRUE(result(*keeps).sameBits(first));
+  EXPECT_TRUE(result(*keeps).sameBits(first));
+  // The copy is used as it is, here with other bytes; so it was not made again.
+  sluice::testing::paintTransient(machine.state, 0, std::byte{0});
+  EXPECT_FALSE(result(*keeps).sameBits(first));
+  setWeights(2);
+  const HostTensor second = result(*keeps);
+  EXPECT_FALSE(second.sameBits(first));
+  // Another program may use the memory.
+  EXPECT_TRUE(result(*anew).sameBits(second));
+  EXPECT_TRUE(result(*keeps).sameBits(second));
 }
 
 /// Three steps of two rounds of training; the variables after each step.

@@ -167,6 +167,7 @@ void ModelState::load(const program::StateSlice& slice, HostTensor& value) const
 }
 
 void ModelState::store(const program::StateSlice& slice, const HostTensor& value) {
+  ++writes_;
   if (slice.device == program::kRemote) {
     remoteState_.write(
         slice.offset, static_cast<const std::byte*>(value.bytes()), value.byteCount());
@@ -210,6 +211,7 @@ void ModelState::beginStep(const WrittenState& written, Copies copies) {
 }
 
 void ModelState::undoStep(const WrittenState& written) {
+  ++writes_;
   remoteState_.undo();
   const device::HostMemory copy(before_.data(), before_.size());
   awaitCopies([&] {

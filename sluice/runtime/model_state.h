@@ -75,6 +75,8 @@ class ModelState {
   const device::Memory* staging(std::int32_t device) const { return at(staging_, device); }
   /// A number that changes whenever an arena may have moved.
   std::uint64_t generation() const { return generation_; }
+  /// A number that changes whenever the host has changed the value of a variable.
+  std::uint64_t writes() const { return writes_; }
   const std::vector<device::Device*>& devices() const { return devices_; }
   /// The queue for copies between steps.
   device::Queue& queueOf(std::int32_t device) const {
@@ -114,6 +116,7 @@ class ModelState {
   std::vector<std::byte> before_;                       // the written slices when the step began
   bool copied_ = false;
   std::uint64_t generation_ = 0;
+  std::uint64_t writes_ = 0;
 };
 
 }  // namespace sluice::runtime

@@ -50,6 +50,11 @@ void runSegment(const StepJob& job,
                          .microBatch = job.args->firstMicroBatch + microBatchOverReplicas,
                          .microBatchInRound = task.microBatch,
                          .replica = static_cast<std::int32_t>(lane.replica())};
+  const bool packs = job.program->segments[static_cast<std::size_t>(task.subject)].kind ==
+                     parallel::SegmentKind::Pack;
+  if (packs && job.program->keepsPacked && (job.hasPacked || lane.round(count) > 0)) {
+    return;
+  }
   if (job.checked.empty()) {
     PreparedSegment& prepared = *job.segments[segment];
     prepared.run(lane.queue(), lane.addresses(), info, lane.capturesOf(count, prepared));

@@ -168,6 +168,25 @@ TEST(CpuConv, MultipliesLinesOfPixelsForTheWeights) {
   }
 }
 
+TEST(CpuConv, SumsSingleChannelsByThemselves) {
+  const auto groups = [](std::int64_t count, ir::Attrs attrs = {}) {
+    attrs.set({"groups", count});
+    return attrs;
+  };
+  for (const ConvShape& shape :
+       {ConvShape{{2, 70, 9, 8}, {70, 1, 3, 3}, groups(70, {{"pads", {1, 1, 1, 1}}})},
+        ConvShape{{1, 144, 11, 12},
+                  {144, 1, 5, 3},
+                  groups(144, {{"strides", {2, 3}}, {"pads", {1, 0, 1, 2}}})},
+        ConvShape{{3, 9, 10}, {9, 1, 4}, groups(9, {{"dilations", {2}}})},
+        ConvShape{{2, 33, 4, 5, 6}, {33, 1, 3, 2, 3}, groups(33)}}) {
+    const Case c = convCases(shape)[0];
+    SCOPED_TRACE(describe(c));
+    EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "channels");
+    check(c);
+  }
+}
+
 TEST(CpuConv, AddsOuterProductsForTheWeights) {
   for (const ConvShape& shape :
        {ConvShape{{12, 16, 9}, {10, 16, 3}},

@@ -120,6 +120,16 @@ TEST(CpuMatMul, GivesTheSameBitsByVectorsPanelsAndPackedPanels) {
   }
 }
 
+TEST(CpuMatMul, MultipliesFewRowsByDotProducts) {
+  for (const auto& [m, n, k] :
+       {std::array<std::int64_t, 3>{1, 1000, 512}, {1, 3, 64}, {5, 77, 1291}, {11, 130, 100}}) {
+    const Case c = product({m, k}, {n, k}, false, true);
+    SCOPED_TRACE(describe(c));
+    EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "dots");
+    check(c);
+  }
+}
+
 TEST(CpuMatMul, CutsAProductFineEnoughForManyThreads) {
   // The products of a small transformer; each has enough tiles for 16 threads or more.
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{512, 384, 384},

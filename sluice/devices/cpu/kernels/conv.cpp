@@ -5,6 +5,7 @@
 #include <array>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/conv_channels.h"
 #include "sluice/devices/cpu/kernels/conv_plan.h"
 #include "sluice/devices/cpu/kernels/conv_taps.h"
 #include "sluice/devices/cpu/kernels/conv_windows.h"
@@ -180,6 +181,12 @@ device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning) {
     }
     return chooseTaps(op);
   }
+  if (entry == tuning.end() ? likesChannels(op) : entry->second == kChannelsConfig) {
+    if (!canSumChannels(op)) {
+      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kChannelsConfig);
+    }
+    return chooseChannels(op);
+  }
   if (entry == tuning.end() ? likesWindows(op) : entry->second == kWindowsConfig) {
     if (!canGatherWindows(op)) {
       raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kWindowsConfig);
@@ -213,6 +220,9 @@ std::unique_ptr<TiledKernel> makeTiledConv(const ir::OpView& op, const device::C
   }
   if (choice.config == kWindowsConfig) {
     return makeWindows(op);
+  }
+  if (choice.config == kChannelsConfig) {
+    return makeChannels(op);
   }
   const onednn::OneThread oneThread;
   std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));

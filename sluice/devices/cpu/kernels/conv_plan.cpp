@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
+#include "sluice/devices/cpu/kernels/conv_channels.h"
 #include "sluice/devices/cpu/kernels/conv_grad_columns.h"
 #include "sluice/devices/cpu/kernels/conv_grad_lines.h"
 #include "sluice/devices/cpu/kernels/conv_grad_outer.h"
@@ -353,6 +354,9 @@ TuningOptions convTuning(const ir::OpView& op) {
   }
   if (canMultiplyTaps(op)) {
     options.values.emplace_back(kTapsConfig);
+  }
+  if (canSumChannels(op)) {
+    options.values.emplace_back(kChannelsConfig);
   }
   if (canGatherWindows(op)) {
     options.values.emplace_back(kWindowsConfig);

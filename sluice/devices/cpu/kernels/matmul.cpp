@@ -6,6 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/matmul_blocks.h"
+#include "sluice/devices/cpu/kernels/matmul_dots.h"
 #include "sluice/devices/cpu/kernels/matmul_panels.h"
 #include "sluice/devices/cpu/kernels/matmul_plan.h"
 #include "sluice/devices/cpu/kernels/matmul_vectors.h"
@@ -97,6 +98,9 @@ std::string ruleConfig(const ir::OpView& op, const device::Tuning& tuning) {
   if (needsBlocks(op)) {
     return kBlocksConfig;
   }
+  if (likesDots(op)) {
+    return kDotsConfig;
+  }
   if (likesVectors(op)) {
     return kVectorsConfig;
   }
@@ -118,6 +122,10 @@ device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) 
     require(config == kBlocksConfig);
     return chooseBlocks(op);
   }
+  if (config == kDotsConfig) {
+    require(canMultiplyDots(op));
+    return chooseDots(op);
+  }
   if (config == kVectorsConfig) {
     require(canMultiplyByVectors(op));
     return chooseVectors(op);
@@ -135,6 +143,9 @@ device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) 
 }
 
 std::unique_ptr<TiledKernel> makeTiledMatMul(const ir::OpView& op, const device::Choice& choice) {
+  if (choice.config == kDotsConfig) {
+    return makeDots(op);
+  }
   if (choice.config == kVectorsConfig) {
     return makeVectors(op);
   }

@@ -18,6 +18,7 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/matmul_blocks.h"
+#include "sluice/devices/cpu/kernels/matmul_dots.h"
 #include "sluice/devices/cpu/kernels/matmul_panels.h"
 #include "sluice/devices/cpu/kernels/matmul_vectors.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
@@ -390,6 +391,9 @@ TuningOptions matmulTuning(const ir::OpView& op) {
         }
       }
     }
+  }
+  if (canMultiplyDots(op)) {
+    options.values.emplace_back(kDotsConfig);
   }
   if (canMultiplyByVectors(op)) {
     options.values.emplace_back(kVectorsConfig);
