@@ -120,7 +120,7 @@ __all__ = [
     "schedule",
     *_WHERE,
     *_ALIASES,
-    *_SUBMODULES,
+    *(name for name in _SUBMODULES if name not in ("nn", "optim")),  # which scripts have from torch
 ]
 
 
@@ -137,4 +137,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> List[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_SUBMODULES})

@@ -142,6 +142,10 @@ class Optimizer:
         if write is not None and self._device_state:
             write(self._device_state)
 
+    def detach_state(self) -> None:
+        """Ends the connection without asking the model, whose devices are another process's."""
+        self._read_state = self._write_state = None
+
     # torch pickles and copies only its own three fields; functions of a model stay behind.
 
     def __getstate__(self) -> Dict[str, Any]:

@@ -28,6 +28,8 @@ NO_EFFECT: Dict[str, str] = {
     "set_overlap_for_output": "outputs overlap with computation whenever data and memory allow "
     "it; Options.outputOverlap sets it for all outputs",
     "AsynchronousDataAccessor.miss_sleep_time_in_ms": "the loading thread waits without polling",
+    "scopes.frontend_attribute": "attributes are notes for Poplar's compiler, which is not there",
+    "scopes.partials_type": "sums are made in float32 at least",
     "AsynchronousDataAccessor.sharing_strategy": "a thread loads, so no memory is shared",
 }
 

@@ -44,7 +44,8 @@ def _refresh(values) -> None:
 
 
 def _takes_data(func) -> bool:
-    return getattr(func, "__self__", None) is torch.Tensor.data
+    owner = getattr(func, "__self__", None)
+    return owner is compat.tensor_data() or owner is torch.Tensor.data  # which a capture replaces
 
 
 class _Watched:
@@ -200,6 +201,11 @@ class Tree:
     def _hold(self, add, path: str, name: str, tensor: Optional[torch.Tensor]) -> None:
         if tensor is None or id(tensor) in self.parameters:
             return
+        if torch.nn.parameter.is_lazy(tensor):
+            raise _core.InvalidArgument(
+                f"the parameter '{path}{name}' has no shape yet, because its lazy module was never called: "
+                "call the module once with an example, and make the optimizer and the model after that"
+            )
         parameter = add(name, to_core(tensor, f"the parameter '{path}{name}'"))
         if not parameter.is_buffer and not tensor.requires_grad:
             parameter.trainable = False

@@ -10,13 +10,17 @@ functions a new type.
 
 from __future__ import annotations
 
+import collections.abc
 import copy
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
+
+from . import _core
 
 __all__ = ["ICustomArgParser", "Spec", "flatten", "registerCustomArgParser", "unflatten"]
 
@@ -110,18 +114,19 @@ def _same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     try:
-        return bool(a == b)
+        return bool(a == b) or bool(a != a and b != b)  # NaN is the same number again
     except (ValueError, TypeError, RuntimeError):  # arrays compare element by element
         return False
 
 
-def flatten(structure: Any) -> Tuple[List[torch.Tensor], Spec]:
-    """The tensors of a structure, and the rest of it."""
+def flatten(structure: Any, like: Optional[Spec] = None) -> Tuple[List[torch.Tensor], Spec]:
+    """The tensors of a structure, and the rest of it. Dictionaries are taken in the order that those at
+    the same place of ``like`` have, if they have the same keys."""
     leaves: List[torch.Tensor] = []
-    return leaves, _flatten(structure, leaves)
+    return leaves, _flatten(structure, leaves, like)
 
 
-def _flatten(value: Any, leaves: List[torch.Tensor]) -> Spec:
+def _flatten(value: Any, leaves: List[torch.Tensor], like: Optional[Spec] = None) -> Spec:
     cls = type(value)
     parser = _parser_of(cls)
     if parser is not None:
@@ -132,18 +137,22 @@ def _flatten(value: Any, leaves: List[torch.Tensor]) -> Spec:
         leaves.append(value)
         return Spec("tensor", torch.Tensor)
     if isinstance(value, (tuple, list)):
-        return _spec("sequence", cls, range(len(value)), value, leaves)
+        return _spec("sequence", cls, range(len(value)), value, leaves, like)
     if isinstance(value, Mapping):
         shell = None if cls is dict else copy.copy(value)
         for key in value if shell is not None else ():
             shell[key] = None
-        return _spec("mapping", cls, value.keys(), value.values(), leaves, shell)
+        keys = list(value.keys())
+        if like is not None and like.kind == "mapping" and set(like.keys) == set(keys):
+            keys = list(like.keys)
+        return _spec("mapping", cls, keys, (value[key] for key in keys), leaves, like, shell)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         shell = copy.copy(value)
         for name in names:
             object.__setattr__(shell, name, None)
-        return _spec("fields", cls, names, (getattr(value, n) for n in names), leaves, shell)
+        return _spec("fields", cls, names, (getattr(value, n) for n in names), leaves, like, shell)
+    _require_no_tensors(value)
     return Spec("constant", cls, template=value)
 
 
@@ -153,10 +162,36 @@ def _spec(
     keys: Iterable[Any],
     values: Iterable[Any],
     leaves: List[torch.Tensor],
+    like: Optional[Spec],
     template: Any = None,
 ) -> Spec:
-    children = tuple(_flatten(each, leaves) for each in values)
+    others = itertools.chain(() if like is None else like.children, itertools.repeat(None))
+    children = tuple(_flatten(each, leaves, other) for each, other in zip(values, others))
     return Spec(kind, cls, tuple(keys), children, template)
+
+
+def _require_no_tensors(value: Any) -> None:
+    """Refuses objects whose tensors would be taken for constants, or be without a value, because nothing
+    takes the object apart."""
+    if isinstance(value, (int, float, str, bytes, type, torch.nn.Module)) or value is None:
+        return
+    cls = type(value).__name__
+    if isinstance(value, collections.abc.Iterator):
+        raise _core.InvalidArgument(
+            f"an iterator ({cls}) is an argument or a result of a model, which cannot be read twice; use a "
+            "list or a tuple"
+        )
+    inside = list(value) if isinstance(value, (set, frozenset, collections.deque)) else []
+    inside += getattr(value, "__dict__", {}).values()
+    for each in inside:
+        parts = each.values() if isinstance(each, Mapping) else each
+        parts = parts if isinstance(parts, (list, tuple, type({}.values()))) else [parts]
+        if any(isinstance(part, torch.Tensor) for part in parts):
+            raise _core.InvalidArgument(
+                f"an object of the class {cls} that holds tensors is an argument or a result of a model, and "
+                "only tuples, lists, dictionaries, named tuples and dataclasses are taken apart; use one of "
+                f"these, or teach models the class with registerCustomArgParser({cls}, ...)"
+            )
 
 
 def unflatten(spec: Spec, leaves: Sequence[Any]) -> Any:

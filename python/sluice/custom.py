@@ -41,7 +41,7 @@ def custom_op(
         [_type_of(each) for each in example_outputs],
         checked,
     )
-    return [_capture.wrap(each) for each in results]
+    return [_capture.wrap(each, inputs) for each in results]
 
 
 def _attribute(key: str, value: Any) -> Any:

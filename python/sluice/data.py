@@ -60,6 +60,7 @@ class AsynchronousDataAccessor:
         self._prefetcher = Prefetcher(buffer_size)
         self._fresh = False  # whether an epoch is being loaded that nobody has begun to read
         self._ended = True
+        self._passes = 0  # how often someone began to read
         if early_preload:
             self._begin_epoch()
 
@@ -78,6 +79,7 @@ class AsynchronousDataAccessor:
         if not self._fresh:
             self._begin_epoch()
         self._fresh, self._ended = False, False
+        self._passes += 1
         return self
 
     def __next__(self) -> Any:
@@ -106,6 +108,25 @@ class AsynchronousDataAccessor:
         if self._rebatched_size is None:
             return elements
         return _rebatched(elements, self._rebatched_size, self._drop_rest)
+
+
+class _Pass:
+    """One pass over the data of an accessor. As of any iterator, a second loop over it goes on."""
+
+    def __init__(self, accessor: AsynchronousDataAccessor) -> None:
+        self._accessor = iter(accessor)
+        self._number = accessor._passes
+
+    def __iter__(self) -> "_Pass":
+        return self
+
+    def __next__(self) -> Any:
+        if self._accessor._passes != self._number:
+            raise RuntimeError(
+                "another loop over this DataLoader has begun, and in the asynchronous modes only the newest "
+                "one gets data; use the mode Sync, or a loader for each loop"
+            )
+        return next(self._accessor)
 
 
 def _rebatched(parts: Iterator[Any], size: int, drop_rest: bool) -> Iterator[Any]:
@@ -214,7 +235,7 @@ class DataLoader(torch.utils.data.DataLoader):
     def __iter__(self) -> Iterator[Any]:
         if self._accessor is None:
             return super().__iter__()
-        return iter(self._accessor)
+        return _Pass(self._accessor)
 
     # Several processes.
 
@@ -250,13 +271,20 @@ class DataLoader(torch.utils.data.DataLoader):
     # Samples that fill no call.
 
     def _warn_of_rest(self, drop_last: bool) -> None:
-        if drop_last or self._combined is None or self._iterable:
+        if self._combined is None or self._iterable:
             return
-        rest = len(self.sampler) % self._combined
-        if rest:
+        samples = len(self.sampler)
+        rest = samples % self._combined
+        if drop_last and 0 < samples < self._combined:
             warnings.warn(
-                f"DataLoader: the last batch has {rest} samples and not {self._combined}, and a "
-                f"compiled model takes only one size: set drop_last=True, or pad the data",
+                f"DataLoader: there are {samples} samples and a call takes {self._combined}, so that the loader "
+                "gives no batch at all: use a smaller batch_size, or less deviceIterations",
+                stacklevel=3,
+            )
+        elif rest and not drop_last:
+            warnings.warn(
+                f"DataLoader: the last batch has {rest} samples and not {self._combined}: a model compiles a second "
+                "program for it, or refuses it if its micro-batches would not be equal; set drop_last=True, or pad the data",
                 stacklevel=3,
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import html
 import inspect
 import threading
@@ -12,20 +13,20 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from . import _capture, _core, _forks, args as _args, autocasting  # noqa: F401  (adds Module.autocast)
-from ._call_form import Form, Traced, leaf_names, require_no_arrays, write_back
+from . import _capture, _core, _forks, _optim_state, _training, args as _args
+from . import autocasting  # noqa: F401  (adds Module.autocast)
+from ._call_form import Form, Traced, add_defaults, leaf_names, require_separate, require_tensors
+from ._call_form import signature_of, write_back
 from ._capture import compat
 from ._convert import to_core, to_torch
 from ._state import Parts, Tree, join_tree
-from ._optim_core import to_core as optimizer_to_core
-from ._optim_core import untrained
 from ._optim_core import update_core as update_optimizer
 from .options import Options
 from .schedules import Schedule
 
 __all__ = ["Executor", "inferenceModel", "trainingModel"]
 
-_living: "weakref.WeakSet[Executor]" = weakref.WeakSet()
+_OPTIMIZER_HINT = "make it with torch.optim or sluice.optim"
 _ending = False  # the interpreter
 _before_compile: List[Callable[[], None]] = []
 _after_compile: List[Callable[[], None]] = []
@@ -56,7 +57,7 @@ def _require_kind(name: str, value: Any, kind: type, hint: str) -> None:
         )
 
 
-class Executor:
+class Executor(_forks.Watched):
     """A torch module, compiled for the devices of Sluice. Call it as you would call the module, with
     the data of a whole step: the first dimension of every input is micro-batch x replicas x gradient
     accumulation x device iterations. The first call compiles."""
@@ -69,16 +70,16 @@ class Executor:
         optimizer: Optional[torch.optim.Optimizer] = None,
         user_model: Optional[torch.nn.Module] = None,
     ) -> None:
+        if isinstance(model, Executor):
+            model = model.model
         if not isinstance(model, torch.nn.Module):
             raise _core.InvalidArgument(
                 f"expected a torch.nn.Module, got {type(model).__name__}; wrap a function in a module"
             )
         _require_kind("options", options, Options, "make them with sluice.Options()")
-        _require_kind(
-            "optimizer", optimizer, torch.optim.Optimizer, "make it with torch.optim or sluice.optim"
-        )
-        self._model = model
+        _require_kind("optimizer", optimizer, torch.optim.Optimizer, _OPTIMIZER_HINT)
         self._user_model = user_model if user_model is not None else model
+        self._model = model = compat.uncompiled(model)
         self._options = options if options is not None else Options()
         self._training = training
         self._optimizer = optimizer
@@ -87,14 +88,15 @@ class Executor:
         self._tree: Optional[Tree] = None
         self._parts: Optional[Parts] = None  # of the module when the tree was made
         self._core: Optional[_core.Model] = None
+        self._watch: Optional[_training.Watch] = None  # of a training model with devices
+        self._link: Optional[_optim_state._Link] = None
         self._destroyed = False
         self._running = False
         self._lock = threading.RLock()
-        self._signature = inspect.signature(model.forward)
+        self._signature = signature_of(model)
         self._lost = False  # made by the parent of this forked process
         if _ending:
             raise _core.InvalidArgument("the interpreter is ending: no new model can be made")
-        _living.add(self)
         _forks.watch(self)
 
     # --- making -----------------------------------------------------------------------------
@@ -103,9 +105,7 @@ class Executor:
         if self._lost:
             raise _forks.lost_error()
         if self._destroyed:
-            raise _core.InvalidArgument(
-                "this model was destroyed; make a new one with trainingModel or inferenceModel"
-            )
+            raise _destroyed_error(type(self).__name__)
         if self._core is None:
             self._tree, self._parts = join_tree(self._model), Parts(self._model)
             self_ref = weakref.ref(self)
@@ -117,76 +117,50 @@ class Executor:
                     self._options._core,
                     self._rule() if self._training else None,
                 )
+                if self._training:
+                    self._watch = _training.Watch(self._tree, self._optimizer)
+                    self._link = _optim_state.link(self._optimizer, self._core, self._tree)
             except BaseException:
                 self._unmake()
                 raise
-            self._attach_optimizer(True)
         return self._core
 
     def _unmake(self) -> None:
         """Gives up the devices and the tree; the parameters keep the newest values."""
         tree, self._tree, core, self._core = self._tree, None, self._core, None
+        link, self._link, self._watch = self._link, None, None
         self._form = self._parts = None
         try:
             if core is not None:
                 tree.fetch()
-                self._attach_optimizer(False)
+                if link is not None:
+                    link.end()
                 core.destroy()
         finally:
             if tree is not None:
                 tree.leave()
 
-    def before_fork(self) -> None:
-        """Gives the parameters their newest values, unless a step runs: it may be one that forks."""
-        tree = self._tree
-        if tree is not None and not any(each._running for each in _living if each._tree is tree):
-            tree.fetch()
+    def _state_trees(self) -> List[Tree]:
+        return [] if self._tree is None else [self._tree]
 
-    def after_fork(self) -> None:
-        """In the child: forgets devices whose threads are not here."""
+    def _after_fork(self) -> None:
         self._lock = threading.RLock()  # a thread that is not here may have had it
         if self._core is None:
             return
         _forks.lose(self._core)
         tree, self._tree, self._core, self._form, self._parts = self._tree, None, None, None, None
-        self._attach_optimizer(False)
+        if self._link is not None:
+            self._link.lose()
+            _forks.lose(self._link)
+        self._link = self._watch = None
         self._lost = True
         tree.lose()
 
     def _rule(self) -> _core.Optimizer:
-        """The optimizer as the library has it. Parameters in none of its groups are not trained."""
         if self._optimizer is None:
-            self._optimizer = torch.optim.SGD(self._model.parameters(), lr=0.01)
-        names = self._tree.names()
-        own = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
-        if not own.intersection(names):
-            raise _core.InvalidArgument(
-                "the optimizer has none of the module's parameters; make it with "
-                "module.parameters() of the module that is trained"
-            )
-        rule = optimizer_to_core(self._optimizer, names)
-        if self._options._core.text("training.setAutomaticLossScaling").startswith("true"):
-            rule.mark_variable("loss_scaling")
-        left_out = set(untrained(self._optimizer, names))
-        for each in self._tree.held:
-            if not each.parameter.is_buffer:
-                each.parameter.trainable = (
-                    each.tensor.requires_grad and each.parameter.full_name not in left_out
-                )
-        return rule
-
-    def _attach_optimizer(self, attached: bool) -> None:
-        """Lets the state_dict of an optimizer of ours have the state on the devices."""
-        if not hasattr(self._optimizer, "attach_state"):
-            return
-        if not attached:
-            self._optimizer.attach_state(None, None)
-            return
-        core = self._core
-        self._optimizer.attach_state(
-            lambda: _each_tensor(core.optimizer_state_dict(), lambda t: to_torch(t).clone()),
-            lambda state: core.load_optimizer_state_dict(_each_tensor(state, to_core)),
-        )
+            self._optimizer = _training.default_optimizer(self._model)
+        _training.require_no_hooks(self._model)
+        return _training.rule_of(self._optimizer, self._tree, self._options)
 
     def _trace(self, tensors: List[_core.Tensor]) -> List[_core.Tensor]:
         self._tree.fetch()
@@ -206,11 +180,10 @@ class Executor:
             tuple(traced.changed_inputs),
             tuple(traced.constants),
         )
-        if self._training and not traced.outputs:
-            raise _core.InvalidArgument(
-                f"{type(self._model).__name__}.forward returned no tensor: a training model minimises "
-                "the last tensor that forward returns, so end it with `return output, loss`"
-            )
+        if self._training:
+            _training.require_loss(traced, self._model, self._tree)
+            _training.require_no_strangers(traced, self._optimizer)
+            _training.with_scalar_loss(traced)
         # The loss is the last output, so inputs that forward wrote come first. A model that only writes
         # has an output all the same, which nobody sees.
         outputs = [*traced.changed_inputs.values(), *traced.outputs]
@@ -229,11 +202,14 @@ class Executor:
             raise _core.InvalidArgument(
                 f"{type(self._model).__name__}.forward{self._signature}: {error}"
             ) from None
-        leaves, spec = _args.flatten((bound.args, bound.kwargs))
         for name, value in bound.arguments.items():
-            require_no_arrays(name, value)
+            require_tensors(name, value)
+        add_defaults(bound)
+        like = None if self._form is None else self._form.spec
+        leaves, spec = _args.flatten((bound.args, bound.kwargs), like)
         if self._form is None:
-            self._form = Form(spec, leaf_names(bound.arguments))
+            plain = not kwargs and all(type(each) is torch.Tensor for each in args)
+            self._form = Form(spec, leaf_names(bound.arguments), len(args) if plain else -1)
         elif self._form.spec != spec:
             raise _core.InvalidArgument(
                 "the model was compiled for arguments of another structure, or with other values of "
@@ -246,8 +222,11 @@ class Executor:
         """The tensors of a call, and what was compiled for them."""
         form, leaves = self._form_of(args, kwargs)
         inputs = [to_core(each, f"input '{name}'") for name, each in zip(form.names, leaves)]
+        form.require_same_autocast()
         core = self._make(form)
         self._tree.require_unchanged(self._parts)
+        if self._watch is not None:
+            self._watch.require_unchanged()
         self._tree.push()
         types = tuple((each.shape, each.dtype) for each in leaves)
         traced = form.compiled.get(types)
@@ -255,12 +234,19 @@ class Executor:
             _mark_modules(self._model, self._tree)
             for hook in list(_before_compile):
                 hook()
-            core.compile(inputs)
+            try:
+                core.compile(inputs)
+            except BaseException:
+                if not form.compiled:  # a traceback may keep the model, which must not keep the module
+                    self._unmake()
+                raise
             traced = form.compiled[types] = self._traced
             for hook in list(_after_compile):
                 hook()
         for constant in traced.constants:
             constant.require_unchanged()
+        if traced.changed:
+            require_separate(form.names, leaves, traced.changed)
         return leaves, inputs, traced
 
     # --- running ----------------------------------------------------------------------------
@@ -301,6 +287,12 @@ class Executor:
             self._unmake()
             self._destroyed = True
 
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.destroy()
+
     def __del__(self) -> None:
         try:
             self.destroy()
@@ -328,6 +320,8 @@ class Executor:
         if self._core is None:
             if self._lost:
                 raise _forks.lost_error()
+            if self._destroyed:
+                raise _destroyed_error(what)
             raise _core.InvalidArgument(f"{what}: call or compile() the model first")
         return self._core
 
@@ -425,9 +419,18 @@ class Executor:
         learning rate."""
         if not self._training:
             raise _core.InvalidArgument("setOptimizer: an inference model has no optimizer")
-        self._optimizer = optimizer
-        if self._core is not None:
-            update_optimizer(self._core, optimizer, self._tree.names())
+        if optimizer is None:
+            raise _core.InvalidArgument("setOptimizer: expected an optimizer, got None")
+        _require_kind("optimizer", optimizer, torch.optim.Optimizer, _OPTIMIZER_HINT)
+        with self._lock:
+            if self._core is not None:
+                _training.require_own(optimizer, self._tree)
+                update_optimizer(self._core, optimizer, self._tree.names())
+                self._watch.take(optimizer)
+                if optimizer is not self._optimizer:
+                    self._link.end()
+                    self._link = _optim_state.link(optimizer, self._core, self._tree)
+            self._optimizer = optimizer
 
     @property
     def rng_state(self) -> List[int]:
@@ -453,7 +456,20 @@ class Executor:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._user_model, name)
+        value = getattr(self._user_model, name)
+        if inspect.ismethod(value) and value.__self__ is self._user_model:
+            return self._method(value)
+        return value
+
+    def _method(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """A method of the module. Those that return the module, such as eval(), return the model."""
+
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            return self if result is self._user_model else result
+
+        return call
 
     def __repr__(self) -> str:
         kind = "training" if self._training else "inference"
@@ -461,13 +477,14 @@ class Executor:
 
     def __reduce__(self):
         raise _core.Unsupported(
-            "a model cannot be pickled: save model.state_dict(), or the module itself"
+            "a model cannot be pickled or copied: save model.state_dict(), or copy the module itself"
         )
 
 
-def _each_tensor(state: Dict[str, Dict[str, Any]], change: Callable[[Any], Any]):
-    """The sections of a state with every tensor changed."""
-    return {name: {key: change(t) for key, t in part.items()} for name, part in state.items()}
+def _destroyed_error(what: str) -> _core.InvalidArgument:
+    return _core.InvalidArgument(
+        f"{what}: this model was destroyed; make a new one with trainingModel or inferenceModel"
+    )
 
 
 @contextlib.contextmanager
@@ -533,5 +550,5 @@ def _destroy_all() -> None:
     while; they get no new ones."""
     global _ending
     _ending = True
-    for executor in list(_living):
+    for executor in _forks.living(Executor):
         executor.destroy()

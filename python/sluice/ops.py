@@ -58,8 +58,8 @@ def _emit(function: str, tensors: Sequence[Any], *arguments: Any, **options: Any
     values = [_capture.unwrap(each) for each in tensors]
     result = getattr(_core.functions, function)(*values, *arguments, **options)
     if isinstance(result, (list, tuple)):
-        return tuple(_capture.wrap(each) for each in result)
-    return _capture.wrap(result)
+        return tuple(_capture.wrap(each, tensors) for each in result)
+    return _capture.wrap(result, tensors)
 
 
 def _require_tensor(function: str, name: str, value: Any) -> None:
@@ -77,7 +77,11 @@ def identity_loss(x: Tensor, reduction: str) -> Tensor:
     if reduction not in names.values():
         raise ValueError(f"identity_loss: expected 'mean', 'sum' or 'none', got {reduction!r}")
     if isRunningOnIpu():
-        return _emit("identity_loss", [x], reduction)
+        from . import _capture
+
+        loss = _emit("identity_loss", [x], reduction)
+        _capture.mark_loss(loss)
+        return loss
     return x if reduction == "none" else getattr(x, reduction)()
 
 

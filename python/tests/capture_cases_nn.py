@@ -3,7 +3,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from capture_cases import Case, X, between, integers, normal, values
+from capture_cases import POSITIVE, Case, X, between, integers, normal, values
 
 IMAGE = normal(2, 4, 6, 5)
 
@@ -205,6 +205,8 @@ RECURRENT = [
     layer(nn.LSTM(3, 4), SEQUENCE),
     layer(nn.LSTM(3, 4, 2, bidirectional=True, batch_first=True), SEQUENCE),
     layer(nn.LSTM(3, 4, bias=False), normal(5, 3)),
+    layer(nn.LSTM(3, 4, 2, proj_size=2, bidirectional=True), SEQUENCE),
+    layer(nn.LSTM(3, 4, proj_size=2, bias=False), SEQUENCE),
     layer(nn.GRU(3, 4), SEQUENCE),
     layer(nn.GRU(3, 4, 2, bidirectional=True), SEQUENCE),
     layer(nn.RNN(3, 4), SEQUENCE),
@@ -326,6 +328,13 @@ LOSSES = [
     ),
     *losses(nn.MSELoss, X, X),
     *losses(nn.L1Loss, X, X),
+    *losses(nn.MultiMarginLoss, SCORES, LABELS),
+    *losses(nn.MultiMarginLoss, SCORES, LABELS, p=2, margin=0.5),
+    Case("multi_margin_weighted", Weighted(nn.MultiMarginLoss), SCORES, LABELS),
+    Case("multi_margin_of_one", lambda x, y: F.multi_margin_loss(x, y[0]), normal(5), values(2)),
+    *losses(nn.GaussianNLLLoss, X, X, POSITIVE),
+    *losses(nn.GaussianNLLLoss, X, X, between(0.2, 2.0, 3), full=True, eps=0.5),
+    *losses(nn.GaussianNLLLoss, X, X, between(0.2, 2.0, 3, 1)),
     *losses(nn.SmoothL1Loss, X, X, beta=0.7),
     Case("smooth_l1_zero", lambda x, y: F.smooth_l1_loss(x, y, beta=0.0), X, X),
     *losses(nn.HuberLoss, X, X, delta=0.7),

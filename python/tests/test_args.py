@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import types
 from typing import Any, NamedTuple
 
 import pytest
@@ -105,6 +106,28 @@ def test_specs_are_equal_if_structure_and_constants_are():
     assert flatten({"a": A})[1] != flatten({"b": A})[1]
     assert flatten((A, None))[1] != flatten((A, B))[1]
     assert flatten([A])[1] != 3
+
+
+def test_dictionaries_are_taken_in_the_order_of_another_spec():
+    _, spec = flatten(({"b": B, "a": {"c": C, "d": A}}, 3))
+    leaves, again = flatten(({"a": {"d": A, "c": C}, "b": B}, 3), spec)
+    assert [id(x) for x in leaves] == [id(B), id(C), id(A)] and again == spec
+    leaves, other = flatten(({"a": A, "e": B}, 3), spec)
+    assert [id(x) for x in leaves] == [id(A), id(B)] and other != spec
+
+
+@pytest.mark.parametrize("holder", [
+    types.SimpleNamespace(x=A), types.SimpleNamespace(x=[A]), types.SimpleNamespace(x={"y": A}), {A}
+])
+def test_objects_that_would_hide_their_tensors_are_refused(holder):
+    with pytest.raises(ValueError, match="registerCustomArgParser"):
+        flatten([holder])
+    flatten([types.SimpleNamespace(x=3), {4}, torch.nn.Linear(1, 1), torch.nn.Linear])
+
+
+def test_iterators_are_refused():
+    with pytest.raises(ValueError, match="use a list"):
+        flatten(x for x in (A, B))
 
 
 def test_another_number_of_tensors_is_refused():

@@ -1,5 +1,6 @@
 """What cannot be captured is refused with the function, the module and the user's line."""
 
+import importlib
 import unittest
 from collections import OrderedDict
 
@@ -37,6 +38,17 @@ class Squared(torch.autograd.Function):
         return grad
 
 
+class Changing(nn.Module):
+    def __init__(self, change):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.change = change
+
+    def forward(self, x):
+        self.change(self.weight)
+        return x * self.weight
+
+
 OUTSIDE = torch.zeros(3)
 
 
@@ -70,8 +82,8 @@ class Refusals(unittest.TestCase):
         text = str(caught.exception)
         self.assertIn("aten.is_nonzero.default", text)
         self.assertIn("module 'branch.1'", text)
-        self.assertRegex(text, r"test_capture_refusals\.py:16\)")
-        self.assertRegex(caught.exception.location, r"test_capture_refusals\.py:16$")
+        self.assertRegex(text, r"test_capture_refusals\.py:17\)")
+        self.assertRegex(caught.exception.location, r"test_capture_refusals\.py:17$")
 
     def test_values_that_only_a_run_knows_cannot_decide(self):
         self.refused("decides what Python does", lambda x: x.sum().item(), X)
@@ -109,6 +121,25 @@ class Refusals(unittest.TestCase):
         self.refused("aten.lgamma.default: there is no rule", torch.lgamma, X)
         self.refused("no rule", lambda x: x.clone().erfinv_(), X)
 
+    def test_gradients_of_parts_are_refused(self):
+        square = lambda x: (x * x).sum()
+        functional = torch.autograd.functional
+        for function in (functional.jacobian, functional.hessian, functional.vjp):
+            self.refused("gradients inside of forward.*test_capture_refusals", lambda x: function(square, x), X)
+        transforms = getattr(torch, "func", None) or importlib.import_module("functorch")
+        self.refused("gradients inside of forward", lambda x: transforms.grad(square)(x), X)
+        self.assertEqual(transforms.grad(square)(X).tolist(), (2 * X).tolist())
+
+    def test_values_are_not_put_into_new_tensors(self):
+        self.refused("torch.tensor: .*torch.stack", lambda x: torch.tensor([[x[0], 1.0]]), X)
+        found = run(lambda x: x + torch.tensor([1.0, 2.0, 3.0]) + torch.tensor([torch.ones(())] * 3), X)
+        self.assertEqual(found.tolist(), [3, 1, 7])
+
+    def test_memory_is_not_passed_on(self):
+        dlpack = torch.utils.dlpack
+        self.refused("no memory", lambda x: dlpack.from_dlpack(dlpack.to_dlpack(x)), X)
+        self.refused("no memory", lambda x: torch.from_dlpack(x), X)
+
     def test_custom_gradients_are_refused(self):
         self.refused("Squared: torch.autograd.Function", lambda x: Squared.apply(x), X)
         self.refused(r"test_capture_refusals\.py", lambda x: Squared.apply(x), X)
@@ -130,6 +161,9 @@ class Refusals(unittest.TestCase):
             lambda x: x + torch.ones(3, dtype=torch.complex64),
             X,
         )
+
+    def test_complex_numbers_are_refused(self):
+        self.refused("complex number 1j", lambda x: (x * 1j).real, X)
 
     def test_other_devices_are_refused(self):
         self.refused("leave the model on 'cpu'", lambda x: x.to("meta"), X)
@@ -155,6 +189,55 @@ class Refusals(unittest.TestCase):
                 return x + self.state.squeeze_()
 
         self.refused("shape of a parameter or buffer", Reshaped(), X)
+
+    def test_weights_are_not_written(self):
+        def halve(weight):
+            with torch.no_grad():
+                weight.mul_(0.5)
+
+        def replace(weight):
+            weight.data = weight.data * 0.5
+
+        for change in (halve, replace, lambda weight: weight.data.clamp_(-1, 1)):
+            net = Changing(change)
+            before = net.weight.detach().clone()
+            self.refused("weight 'weight' is written in forward.*between the calls", net, X)
+            net.weight.requires_grad_(False)
+            self.refused("make it a buffer", net, X)
+            self.assertTrue(torch.equal(net.weight, before))
+        self.refused("max_norm writes the table", nn.Embedding(4, 2, max_norm=1.0), torch.tensor([1]))
+
+    def test_weights_are_not_replaced(self):
+        def other(net):
+            net.weight = nn.Parameter(net.weight * 2)
+
+        def plain(net):
+            del net.weight
+            net.weight = torch.ones(3)
+
+        for change in (other, plain, lambda net: net.register_parameter("more", nn.Parameter(X))):
+            net = Changing(None)
+            net.change = lambda _: change(net)
+            weight = net.weight
+            self.refused("forward adds, removes or replaces the parameter '(weight|more)'", net, X)
+            self.assertIs(net.weight, weight)
+            self.assertEqual([*dict(net.named_parameters())], ["weight"])
+
+    def test_buffers_get_data_of_their_own_shape(self):
+        class Kept(nn.Module):
+            def __init__(self, part):
+                super().__init__()
+                self.register_buffer("seen", torch.zeros(3))
+                self.part = part
+
+            def forward(self, x):
+                self.seen.data = x[self.part] * 2
+                return self.seen + 1
+
+        net = Kept(slice(None))
+        self.assertTrue(torch.equal(run(net, X), 2 * X + 1))
+        self.assertTrue(torch.equal(net.seen, 2 * X))
+        self.refused(r"Tensor.data: .*\[3\] is replaced by one of .*\[2\].*test_capture_refusals", Kept(slice(2)), X)
 
     def test_writes_that_have_no_meaning_are_refused(self):
         self.refused("expanded tensor", lambda x: x.expand(2, 3).add_(1), X)
@@ -197,7 +280,6 @@ class Refusals(unittest.TestCase):
             ("divisor_override", lambda x: f.avg_pool2d(x, 2, ceil_mode=True, divisor_override=3), image),
             ("windows of different sizes", lambda x: f.adaptive_max_pool2d(x, 3), image),
             ("only images", lambda x: f.grid_sample(x, torch.zeros(1, 2, 2, 2, 3)), volume),
-            ("proj_size", nn.LSTM(2, 4, proj_size=3), torch.ones(3, 1, 2)),
             ("scale_grad_by_freq", bags, torch.tensor([[1, 2]])),
             ("not contiguous", lambda x: x.t().as_strided((2,), (1,)), torch.ones(2, 3)),
             ("has no counterpart", lambda x: x.to(torch.complex64), X),

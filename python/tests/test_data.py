@@ -150,6 +150,8 @@ def test_the_last_batch_is_dropped_or_warned_of(mode):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DataLoader(options(), Squares(8), batch_size=4, drop_last=False, mode=mode)
+    with pytest.warns(UserWarning, match="3 samples and a call takes 4.*no batch"):
+        assert list(DataLoader(options(), Squares(3), batch_size=4, mode=mode)) == []
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -225,6 +227,24 @@ def test_what_processes_cannot_divide_is_refused():
         DataLoader(made(), Squares(8), batch_size=None)
     own = DataLoader(made(), Squares(8), auto_distributed_partitioning=False, batch_size=2)
     assert len(list(own)) == 4
+
+
+@pytest.mark.parametrize("mode", list(DataLoaderMode)[:2])
+def test_a_loop_over_an_iterator_goes_on_where_it_is(mode):
+    loader = DataLoader(options(), Squares(8), batch_size=2, mode=mode)
+    iterator = iter(loader)
+    first = next(iterator)
+    assert len([first, *iterator]) == 4 and list(iterator) == []
+    assert len(list(loader)) == 4
+
+
+def test_an_asynchronous_loader_has_one_loop_at_a_time():
+    loader = DataLoader(options(), Squares(8), batch_size=2, mode=DataLoaderMode.Async)
+    first = iter(loader)
+    next(first)
+    assert len(list(loader)) == 4
+    with pytest.raises(RuntimeError, match="another loop"):
+        next(first)
 
 
 # Asynchronous access.

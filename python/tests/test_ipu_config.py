@@ -1,6 +1,7 @@
 """IPUConfig and the scopes of sluice.ipu: devices, replicas and shards."""
 
 import contextlib
+import warnings
 
 import numpy as np
 import pytest
@@ -111,3 +112,27 @@ class TestConfig:
         assert run(np.float32([2]))[0].tolist() == [0.5]
         with pytest.raises(_core.Error, match="inf|NaN|infinit"):
             run(np.float32([0]))
+
+
+class TestScopes:
+    def test_of_tensorflows_port_are_there(self):
+        one = np.ones(1, np.float32)
+
+        def body(x):
+            with scopes.ipu_jit_scope(), scopes.frontend_attribute("a", "b"), scopes.partials_type("half"):
+                return x + 1
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert ipu.compile(lambda: ipu.loops.repeat(2, body, [one]))()[0] == 3
+        assert {str(each.message).split(" ")[0] for each in caught} <= {
+            "scopes.frontend_attribute", "scopes.partials_type"}
+
+    def test_that_have_no_counterpart_say_what_to_use(self):
+        with pytest.raises(NotImplementedError, match="enableStochasticRounding"):
+            scopes.stochastic_rounding(True)
+        with pytest.raises(NotImplementedError, match="IPUOutfeedQueue"):
+            scopes.outside_compilation_scope()
+        with pytest.raises(ValueError, match="inside a function"):
+            with scopes.ipu_jit_scope():
+                pass

@@ -98,6 +98,57 @@ def looped(count=12):
     return state(graph), outfeed.dequeue()
 
 
+def by_name(stage):
+    """The stage with its results as a dict, in another order."""
+    return lambda x, y: dict(zip("yx", reversed(stage(x, y))))
+
+
+class TestDicts:
+    STAGES = [by_name(first), by_name(second), by_name(third)]
+
+    @staticmethod
+    def last(*, y, x):
+        loss, prediction = last(x, y)
+        return {"prediction": prediction, "loss": loss}
+
+    @staticmethod
+    def optimizer(prediction, loss):
+        return momentum(loss)
+
+    def test_pass_results_by_name_with_the_same_bits(self):
+        variables, results = pipelined(stages=[*self.STAGES, self.last], optimizer_function=self.optimizer)
+        expected, (losses, predictions) = pipelined()
+        assert variables == expected and sorted(results) == ["loss", "prediction"]
+        assert np.array_equal(results["loss"], losses)
+        assert np.array_equal(results["prediction"], predictions)
+
+    def test_may_come_from_the_infeed(self):
+        infeed = ipu.IPUInfeedQueue({"x": X, "y": Y})
+        variables, _ = pipelined(stages=[*self.STAGES, last], infeed_queue=infeed)
+        assert variables == pipelined()[0]
+
+    def test_of_functions_at_the_same_time_are_joined(self):
+        def one(x, y):
+            return {"x": layer("one", x)}
+
+        def two(x, y):
+            return {"y": layer("two", y)}
+
+        def both(x, y):
+            return layer("one", x), layer("two", y)
+
+        options = dict(optimizer_function=None, device_mapping=[[0, 1], 2])
+        _, joined = pipelined(stages=[[one, two], lambda y, x: x - y], **options)
+        _, expected = pipelined(stages=[both, lambda x, y: x - y], optimizer_function=None)
+        assert np.array_equal(joined, expected)
+        with pytest.raises(ValueError, match="all dicts or none, with different names"):
+            pipelined(stages=[[one, lambda x, y: {"x": y}], lambda x: x], **options)
+
+    def test_hold_one_tensor_for_each_name(self):
+        with pytest.raises(ValueError, match="stage 0 of the pipeline: a dict has one tensor"):
+            pipelined(stages=[lambda x, y: {"x": [x, y]}, lambda x: x], optimizer_function=None)
+
+
 class TestPipeline:
     @pytest.mark.parametrize("schedule", PipelineSchedule)
     def test_of_four_stages_trains_to_the_bits_of_one_device(self, schedule):

@@ -158,3 +158,21 @@ def test_a_module_may_not_write_its_arguments():
 
     with pytest.raises(_core.Unsupported, match="writes its arguments"):
         ipu.compile(lambda x: loops.repeat(1, Writes(), [x]), graph=nn.Graph())(np.float32([1]))
+
+
+def test_stages_pass_dicts_of_torch_modules_by_name():
+    class Split(torch.nn.Module):
+        def forward(self, x, y):
+            return {"difference": x - y, "sum": x + y}
+
+    class Join(torch.nn.Module):
+        def forward(self, sum, difference):
+            return {"product": sum * difference}
+
+    x, y = np.arange(8, dtype=np.float32), np.full(8, 2, np.float32)
+    outfeed = ipu.IPUOutfeedQueue()
+    infeed = ipu.IPUInfeedQueue({"y": y, "x": x})
+    with nn.Graph().as_default():
+        ipu.compile(lambda: pipelining_ops.pipeline(
+            [Split(), Join()], 8, infeed_queue=infeed, outfeed_queue=outfeed))()
+    assert np.array_equal(outfeed.dequeue()["product"], x * x - y * y)

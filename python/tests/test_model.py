@@ -1,8 +1,10 @@
 """Training and inference models from torch modules: values, strategies, calls, errors."""
 
 import copy
+import functools
 import gc
 import threading
+import types
 import weakref
 
 import pytest
@@ -141,6 +143,18 @@ class TestCalls:
         assert torch.equal(result["sum"], 4 * x) and result["more"][1] is None
         assert torch.equal(result["more"][0], x)
 
+    def test_take_keywords_and_dictionaries_in_any_order(self):
+        class Difference(torch.nn.Module):
+            def forward(self, pair, **named):
+                return pair["a"] - pair["b"], named["c"] - named["d"]
+
+        model = sluice.inferenceModel(Difference())
+        one, two = torch.ones(2), torch.full((2,), 2.0)
+        for _ in range(2):
+            first = model({"a": one, "b": two}, c=one, d=two)
+            second = model({"b": two, "a": one}, d=two, c=one)
+            assert all(torch.equal(each, -one) for each in (*first, *second))
+
     def test_write_back_inputs_that_forward_changes(self):
         class Changes(torch.nn.Module):
             def forward(self, x):
@@ -166,6 +180,29 @@ class TestCalls:
         model(torch.ones(3))
         assert torch.equal(net.seen, torch.full((3,), 2.0))
 
+    def test_refuse_to_change_an_input_that_is_also_another(self):
+        class Changes(torch.nn.Module):
+            def forward(self, x, y):
+                x.add_(1)
+                return y * 2
+
+        model = sluice.inferenceModel(Changes())
+        x = torch.zeros(2, 3)
+        for other in (x, x[1:]):
+            with pytest.raises(ValueError, match="'x' in place, and 'y' is in the same memory"):
+                model(x, other)
+        assert torch.equal(model(x, x.clone()), torch.zeros(2, 3)) and torch.equal(x, torch.ones(2, 3))
+
+    def test_take_what_has_no_signature_and_numbers_that_are_none(self):
+        net = torch.nn.Linear(6, 3)
+        net.forward = functools.partial(torch.nn.functional.linear, weight=net.weight, bias=net.bias)
+        x, _ = batch()
+        assert close(sluice.inferenceModel(net)(x), net(x))
+        scaled = sluice.inferenceModel(Scaled())
+        assert all(scaled(x, float("nan")).isnan().all() for _ in range(2))
+        with pytest.raises(NotImplementedError, match="the module is a scripted or traced"):
+            sluice.inferenceModel(torch.jit.trace(torch.nn.Linear(6, 3), x))(x)
+
     def test_refuse_to_write_back_a_part_of_an_input(self):
         class Changes(torch.nn.Module):
             def forward(self, x):
@@ -175,6 +212,25 @@ class TestCalls:
         options = sluice.Options().deviceIterations(2).outputMode(sluice.OutputMode.Final)
         with pytest.raises(ValueError, match="OutputMode.All"):
             sluice.inferenceModel(Changes(), options)(torch.zeros(4))
+
+    def test_are_the_same_with_and_without_defaults(self):
+        class Defaults(torch.nn.Module):
+            def forward(self, x, mask=None, scale=torch.tensor([2.0]), flag=False, *, name="n"):
+                return x * scale if mask is None and not flag else x
+
+        model = sluice.inferenceModel(Defaults())
+        x = torch.ones(3)
+        for found in (model(x), model(x, None), model(x, flag=False), model(x=x, name="n"), model(x)):
+            assert torch.equal(found, 2 * x)
+        with pytest.raises(ValueError, match="another structure"):
+            model(x, flag=True)
+
+    def test_of_the_modules_methods_give_the_model(self):
+        net = TwoLayers()
+        model = sluice.inferenceModel(net)
+        assert model.eval() is model and not net.training
+        assert model.train() is model and net.training
+        assert list(model.parameters()) == list(net.parameters())
 
     def test_refuse_another_structure(self):
         model = sluice.inferenceModel(TwoLayers())
@@ -222,6 +278,11 @@ class TestCalls:
         for i in range(2):
             assert all(torch.equal(each, found[i][0]) for each in found[i])
             assert close(found[i][0], nets[i](inputs[i]))
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x, factor):
+        return x * factor
 
 
 class TestErrors:
@@ -288,6 +349,35 @@ class TestErrors:
         with pytest.raises(ValueError, match="'x' is a NumPy array"):
             sluice.inferenceModel(TwoLayers())(torch.ones(8, 6).numpy())
 
+    def test_refuse_objects_that_would_come_back_without_values(self):
+        class Holder(torch.nn.Module):
+            def forward(self, x):
+                return types.SimpleNamespace(x=x + 1)
+
+        with pytest.raises(ValueError, match="SimpleNamespace that holds tensors"):
+            sluice.inferenceModel(Holder())(torch.ones(2))
+
+    def test_ask_for_an_example_of_what_lazy_modules_get(self):
+        net = torch.nn.Sequential(torch.nn.LazyLinear(3))
+        with pytest.raises(ValueError, match="'0.weight' has no shape yet.*once with an example"):
+            sluice.inferenceModel(net)(torch.ones(2, 4))
+        net(torch.ones(2, 4))
+        assert sluice.inferenceModel(net)(torch.ones(2, 4)).shape == (2, 3)
+
+    def test_name_packed_sequences(self):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(torch.ones(3, 2, 4), torch.tensor([3, 2]))
+        with pytest.raises(NotImplementedError, match="'input' is a packed sequence"):
+            sluice.inferenceModel(torch.nn.LSTM(4, 3))(packed)
+
+    def test_say_that_a_model_was_destroyed(self):
+        with sluice.inferenceModel(TwoLayers()) as model:
+            with pytest.raises(ValueError, match="explain: call or compile"):
+                model.explain()
+            model(torch.ones(8, 6))
+        for ask in (model.explain, model.copyWeightsToDevice, model.getLatency):
+            with pytest.raises(ValueError, match="was destroyed"):
+                ask()
+
     def test_name_an_optimizer_of_another_module(self):
         other = torch.optim.SGD(TwoLayers().parameters(), lr=0.1)
         with pytest.raises(ValueError, match="none of the module's parameters"):
@@ -296,11 +386,35 @@ class TestErrors:
     def test_show_both_structures(self):
         model = sluice.inferenceModel(TwoLayers())
         model(torch.ones(8, 6))
-        with pytest.raises(ValueError, match=r"\(\(\*\), \{\}\), now \(\(\*, \*\), \{\}\)"):
+        with pytest.raises(ValueError, match=r"\(\(\*, None\), \{\}\), now \(\(\*, \*\), \{\}\)"):
             model(torch.ones(8, 6), torch.zeros(8, dtype=torch.int64))
 
 
 class TestModes:
+    def test_a_model_may_be_wrapped_again(self):
+        net = TwoLayers()
+        training = sluice.trainingModel(net)
+        training(*batch())
+        inference = sluice.inferenceModel(training)
+        assert inference.model is net
+        assert close(inference(batch()[0]), net(batch()[0]))
+
+    def test_modules_of_torchs_compiler_are_seen_through(self):
+        class OptimizedModule(torch.nn.Module):  # as torch.compile makes it
+            def __init__(self, inner):
+                super().__init__()
+                self._orig_mod = inner
+
+            def forward(self, *args):
+                raise AssertionError("two compilers")
+
+        net, x = torch.nn.Linear(6, 3), batch()[0]
+        model = sluice.inferenceModel(OptimizedModule(net))
+        assert close(model(x), net(x)) and list(model.state_dict())[0] == "_orig_mod.weight"
+        model.destroy()
+        inside = torch.nn.Sequential(OptimizedModule(net), torch.nn.ReLU())
+        assert close(sluice.inferenceModel(inside)(x), net(x).relu())
+
     def test_inference_models_run_as_after_eval(self):
         net = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.Dropout(0.5))
         x = torch.randn(8, 6)
@@ -308,6 +422,33 @@ class TestModes:
         assert all(part.training for part in net.modules())
         assert net[1].num_batches_tracked == 0
         assert close(found, net.eval()(x), 1e-5)
+
+
+class TestAutocastOfTorch:
+    def test_around_the_first_call_is_that_of_the_model(self):
+        net = TwoLayers()
+        model = sluice.inferenceModel(net)
+        x, _ = batch()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found, expected = model(x), net(x)
+            assert found.dtype == expected.dtype == torch.bfloat16
+            assert close(found.float(), expected.float(), 2e-2)
+            assert torch.equal(model(x), found)
+        with pytest.raises(ValueError, match="on with torch.bfloat16 at the first call.* off now"):
+            model(x)
+        assert net(x).dtype == torch.float32
+
+    def test_in_forward_ends_there(self):
+        class Mixed(torch.nn.Linear):
+            def forward(self, x):
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    y = super().forward(x)
+                return y, super().forward(x)
+
+        net, x = Mixed(6, 3), batch()[0]
+        found = sluice.inferenceModel(net)(x)
+        assert [each.dtype for each in found] == [torch.bfloat16, torch.float32]
+        assert close(found[1], net(x)[1])
 
 
 class TestLifetimes:
@@ -386,6 +527,15 @@ class TestFirstCallsThatFail:
             model(torch.ones(2, 3))
         net.broken, net.layer = False, torch.nn.Linear(3, 4)
         assert model(torch.ones(2, 3)).shape == (2, 4)
+
+    def test_leave_the_module_free_for_another_model(self):
+        net = FailsAtFirst()
+        first = sluice.trainingModel(net)
+        with pytest.raises(RuntimeError, match="not yet"):
+            first(torch.ones(2, 3))
+        net.broken = False
+        net.forward = lambda x: net.layer(x).mean()
+        assert sluice.trainingModel(net)(torch.ones(2, 3)).shape == ()
 
     def test_give_the_parameters_back(self):
         net = TwoLayers()

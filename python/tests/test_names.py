@@ -113,3 +113,10 @@ def test_scripts_that_import_poptorch_run():
         text=True,
     )
     assert (run.returncode, run.stdout.strip()) == (0, "6 True True"), run.stderr
+
+
+def test_a_star_import_leaves_the_names_of_torch_alone():
+    found = {}
+    exec("from torch import nn, optim\nfrom sluice import *\nOptions, trainingModel, popart", found)
+    assert found["nn"] is torch.nn and found["optim"] is torch.optim
+    assert {"nn", "optim"} <= set(dir(sluice)) and sluice.optim.SGD is not torch.optim.SGD

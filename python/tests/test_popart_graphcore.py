@@ -42,6 +42,25 @@ def scattered(x, index, size):
     return result
 
 
+def lstm_by_hand(x, weights, biases=None, state=None):
+    """All outputs and the last cell state; the gates are forget, input, candidate and output."""
+    hidden = weights.shape[2]
+    biases = np.zeros((4, hidden)) if biases is None else biases
+    h, c = np.zeros((2, x.shape[1], hidden)) if state is None else state
+    outputs = []
+    for row in x:
+        forget, enter, new, out = np.einsum("bi,gih->gbh", np.concatenate([row, h], 1), weights) + biases[:, None]
+        c = c / (1 + np.exp(-forget)) + np.tanh(new) / (1 + np.exp(-enter))
+        h = np.tanh(c) / (1 + np.exp(-out))
+        outputs.append(h)
+    return np.stack(outputs), c
+
+
+LSTM_X, LSTM_W, LSTM_B, LSTM_STATE = (
+    np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+    for seed, shape in enumerate([(5, 2, 3), (4, 3 + 4, 4), (4, 4), (2, 2, 4)]))
+
+
 #: (PopART's name, what the builder makes, what NumPy makes, the arrays)
 GRAPHCORE_CASES = [
     ("atan2", lambda b, x: b.aiGraphcore.atan2(x), np.arctan2, [X, Y]),
@@ -104,6 +123,14 @@ GRAPHCORE_CASES = [
     ("subsample", lambda b, x: b.aiGraphcore.subsample(x, [1, 2]), lambda x: x[:, ::2], [X]),
     ("swish", lambda b, x: b.aiGraphcore.swish(x), lambda x: x / (1 + np.exp(-x)), [X]),
     ("tensorremap", lambda b, x: b.aiGraphcore.tensorremap(x, 0), lambda x: x, [X]),
+    ("lstm", lambda b, x: b.aiGraphcore.lstm(x)[0], lambda *x: lstm_by_hand(*x)[0], [LSTM_X, LSTM_W]),
+    ("lstm", lambda b, x: b.aiGraphcore.lstm(x, 0)[0], lambda *x: lstm_by_hand(*x)[0][-1], [LSTM_X, LSTM_W, LSTM_B]),
+    ("lstm", lambda b, x: b.aiGraphcore.lstm(x)[1], lambda *x: lstm_by_hand(*x)[1],
+     [LSTM_X, LSTM_W, LSTM_B, LSTM_STATE]),
+    ("reducemedian", lambda b, x: b.aiGraphcore.reducemedian(x, [1])[0],
+     lambda x: np.median(x, 1, keepdims=True), [X]),
+    ("reducemedian", lambda b, x: b.aiGraphcore.reducemedian(x, [0], 0)[0], lambda x: x.min(0), [X]),
+    ("reducemedian", lambda b, x: b.aiGraphcore.reducemedian(x, keepdims=0)[1], lambda x: np.argsort(x, None)[2], [X]),
     ("zeros", lambda b, x: b.aiGraphcore.zeros([2], "FLOAT16"), lambda: np.zeros(2), []),
     ("zeroslike", lambda b, x: b.aiGraphcore.zeroslike(x), np.zeros_like, [X]),
 ]
@@ -129,6 +156,28 @@ class TestGraphcore:
     def test_has_a_case_for_every_op(self):
         ops = {name for name in dir(popart.Builder().aiGraphcore) if not name.startswith("_")}
         assert ops == {case[0] for case in GRAPHCORE_CASES} | GRAPHCORE_ELSEWHERE
+
+    def test_lstm_refuses_weights_that_do_not_fit(self):
+        with pytest.raises(ValueError, match=r"weights \[4, in \+ hidden, hidden\], got .*\[4, 4, 4\]"):
+            compute(lambda b, x: b.aiGraphcore.lstm(x)[0], LSTM_X, np.ones((4, 4, 4), np.float32))
+        with pytest.raises(ValueError, match="two to four tensors"):
+            compute(lambda b, x: b.aiGraphcore.lstm(x)[0], LSTM_X)
+
+    def test_lstm_is_trained(self):
+        builder = popart.Builder()
+        x = builder.addInputTensor(popart.TensorInfo(LSTM_X), "x")
+        weights = builder.addInitializedInputTensor(LSTM_W, "w")
+        outputs, _ = builder.aiGraphcore.lstm([x, weights])
+        loss = builder.aiGraphcore.identityloss([builder.aiGraphcore.square([outputs])], SUM)
+        flow = popart.DataFlow(1, [popart.reservedGradientPrefix() + weights])
+        session = popart.TrainingSession(builder, flow, loss, popart.ConstSGD(0.1))
+        session.prepareDevice()
+        anchors = session.initAnchorArrays()
+        session.run(popart.PyStepIO({x: LSTM_X}, anchors))
+        (gradient,) = anchors.values()
+        change = np.random.default_rng(9).uniform(-1, 1, LSTM_W.shape) * 1e-4
+        up, down = (np.square(lstm_by_hand(LSTM_X.astype(float), LSTM_W + each)[0]).sum() for each in (change, -change))
+        assert abs((up - down) / 2 - (gradient * change).sum()) < 1e-7
 
     def test_floats_of_8_bits_come_back(self):
         def make(b, x):

@@ -113,6 +113,88 @@ class TestInAForkedProcess:
         assert out.startswith("InvalidArgument the newest values") and out.endswith("2\n")
 
 
+    def test_a_session_of_the_parent_is_refused_and_the_parent_goes_on(self):
+        out = run(
+            """
+            import numpy as np
+            from sluice import popart
+            builder = popart.Builder()
+            x = builder.addInputTensor(popart.TensorInfo("FLOAT", [2]), "x")
+            y = builder.aiOnnx.add([x, x])
+            builder.addOutputTensor(y)
+            session = popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [y]))
+            session.prepareDevice()
+            anchors = session.initAnchorArrays()
+            step = popart.PyStepIO({x: np.ones(2, np.float32)}, anchors)
+            session.run(step)
+            for work in (lambda: session.run(step), session.prepareDevice, session.weightsToHost):
+                in_child(work)
+            sys.stdout.flush()
+            child = os.fork()
+            if child == 0:
+                sys.exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            session.run(step)
+            print(anchors[y].tolist())
+            """
+        )
+        assert out.count("InvalidArgument this session was made before the process forked") == 3
+        assert out.endswith("7\n[2.0, 2.0]\n")
+
+    def test_a_function_and_a_queue_of_the_parent_are_refused_and_the_parent_goes_on(self):
+        out = run(
+            """
+            import numpy as np
+            from sluice import ipu, nn
+            rows = np.arange(6, dtype=np.float32).reshape(3, 2)
+            infeed = ipu.IPUInfeedQueue((rows,))
+
+            def body(total, row):
+                seen = nn.get_variable("seen", [2], initializer=0.0, trainable=False)
+                seen.assign_add(row)
+                return total + row
+
+            zeros = np.zeros(2, np.float32)
+            function = ipu.compile(lambda: ipu.loops.repeat(1, body, [zeros], infeed))
+            function()
+            for work in (function, function.explain, infeed.dequeue):
+                in_child(work)
+            in_child(lambda: print(nn.global_variables()[0].numpy().tolist()))
+            print(function()[0].tolist())
+            """
+        )
+        assert out.count("InvalidArgument this function was made before the process forked") == 2
+        assert out.count("InvalidArgument this infeed queue was made before") == 1
+        assert out.endswith("[0.0, 1.0]\n[2.0, 3.0]\n")
+
+    def test_the_weights_of_a_function_with_torch_modules_have_the_trained_values(self):
+        out = run(
+            """
+            import numpy as np
+            from sluice import ipu
+            layer = torch.nn.Linear(2, 1)
+            layer.register_buffer("seen", torch.zeros(2))
+
+            class Counts(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = layer
+
+                def forward(self, total, x):
+                    self.layer.seen += x
+                    return total + self.layer(x)
+
+            net, zero = Counts(), np.zeros(1, np.float32)
+            infeed = ipu.IPUInfeedQueue((np.ones((3, 2), np.float32),))
+            function = ipu.compile(lambda: ipu.loops.repeat(3, net, [zero], infeed))
+            function()
+            in_child(lambda: print(layer.seen.tolist()))
+            print(layer.seen.tolist())
+            """
+        )
+        assert out.splitlines() == ["[3.0, 3.0]"] * 2
+
+
 class TestAtTheEndOfTheInterpreter:
     # A daemon thread in a function of torch that gives up Python's lock ends the process at this point,
     # without Sluice as well; so the thread here does nothing but run steps.

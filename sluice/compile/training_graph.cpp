@@ -231,6 +231,16 @@ Differentiated differentiateLoss(ir::Graph& graph,
   }
   transforms::Gradients gradients =
       transforms::differentiateAlong(graph, loss, wrt, lossGrad, inner);
+  if (!gradients.reached) {
+    raise<InvalidArgument>(
+        "the loss '{}' of model '{}' depends on none of its {} trainable weights, so training "
+        "would "
+        "change nothing; return the loss that is to be minimised, and check that no detach or "
+        "integer op lies between it and the weights",
+        graph.op(loss.op).name,
+        graph.name(),
+        made.weights.size());
+  }
   made.gradients = std::move(gradients.wrt);
   made.end = graph.order().size();
   if (made.scaler) {

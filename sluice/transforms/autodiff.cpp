@@ -142,6 +142,7 @@ Gradients differentiateAlong(ir::Graph& graph,
   Gradients grads;
   for (const Value v : wrt) {
     const Value grad = differentiator.gradientOf(v);
+    grads.reached = grads.reached || grad.valid();
     grads.wrt.push_back(grad.valid() ? grad : b.constant(HostTensor(graph.type(v))));
   }
   for (const Value v : inner) {

@@ -22,7 +22,8 @@ std::vector<ir::Value> differentiate(ir::Graph& graph,
 
 /// The gradients of the values that were asked for, and those of inner values.
 struct Gradients {
-  std::vector<ir::Value> wrt;
+  std::vector<ir::Value> wrt;    ///< zeros where the loss does not depend on the value
+  bool reached = false;          ///< whether it depends on any of them
   std::vector<ir::Value> inner;  ///< not valid if no gradient in `wrt` needs it
 };
 

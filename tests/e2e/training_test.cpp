@@ -171,6 +171,22 @@ TEST(FrozenParameters, AreAnErrorWhenNothingIsLeftToTrain) {
   }
 }
 
+TEST(Loss, ThatDependsOnNoWeightIsAnError) {
+  struct Apart : nn::Module {
+    nn::Linear fc{*this, "fc", 2, 1};
+    nn::Tensor forward(nn::Tensor x, nn::Tensor y) { return nn::mseLoss(nn::detach(fc(x)), y); }
+  };
+  Apart net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  try {
+    model(HostTensor(TensorType{DType::F32, Shape{3, 2}}),
+          HostTensor(TensorType{DType::F32, Shape{3, 1}}));
+    FAIL() << "nothing thrown";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("depends on none of its 2 trainable weights"));
+  }
+}
+
 HostTensor column(std::initializer_list<float> values) {
   return HostTensor::of<float>(Shape{static_cast<std::int64_t>(values.size()), 1}, values);
 }

@@ -25,6 +25,7 @@ mode (mode.py), which looks up a rule for each (registry.py, rules_*.py, composi
 """
 
 import contextlib
+import sys
 import threading
 
 import torch
@@ -33,6 +34,8 @@ from .. import _core, args as structures
 from . import (
     compat,
     composites,
+    functional,
+    refused,
     rules_images,
     rules_index,
     rules_loss,
@@ -65,14 +68,18 @@ class Traced:
     changed_inputs  the new value of every input that was changed in place, by its position
     rules           the names of the rules that were used
     constants       the tensors from outside that it read (places.Constant)
+    trains          whether the loss, the last of the outputs or a marked one, depends on what is trained
+    marks_loss      whether there is a marked one
     """
 
-    def __init__(self, outputs, spec, changed_inputs, rules, constants):
+    def __init__(self, outputs, spec, changed_inputs, capture, trains):
         self.outputs = outputs
         self.spec = spec
         self.changed_inputs = changed_inputs
-        self.rules = rules
-        self.constants = constants
+        self.rules = capture.used
+        self.constants = capture.constants
+        self.trains = trains
+        self.marks_loss = capture.marked_loss is not None
 
 
 def current():
@@ -87,11 +94,17 @@ def unwrap(x):
         return capture.value(x)
 
 
-def wrap(value):
-    """The tensor of torch for a `_core.Tensor` inside a captured forward."""
+def wrap(value, sources=None):
+    """The tensor of torch for a `_core.Tensor` inside a captured forward. If all tensors that it was
+    computed from are given, they say whether it depends on what is trained."""
     capture = _require_current()
     with compat.BelowPython():
-        return capture.wrap(value)
+        return capture.wrap(value, sources is None or capture.has_gradient(*sources))
+
+
+def mark_loss(x):
+    """Says that the model minimises the tensor, wherever forward returns it."""
+    _require_current().marked_loss = x
 
 
 def _require_current():
@@ -130,8 +143,10 @@ def trace(module, spec, inputs, *, parameters, modules, training):
         leaves, structure = structures.flatten(result)
         with compat.BelowPython():
             outputs = [capture.value(each) for each in leaves]
+            loss = leaves[-1:] if capture.marked_loss is None else [capture.marked_loss]
+            trains = capture.has_gradient(*loss)
     changed = {i: s.read() for i, s in enumerate(versions) if s.version > 0}
-    return Traced(outputs, structure, changed, capture.used, capture.constants)
+    return Traced(outputs, structure, changed, capture, trains)
 
 
 def _enter(stack, capture, module, parameters, modules):
@@ -140,8 +155,16 @@ def _enter(stack, capture, module, parameters, modules):
     _require_plain_modules(parts, names)
     capture.remember_memory(parts)
     stack.enter_context(torch.enable_grad())
+    plain = compat.compiled_functions_run_plainly(sys.modules)
+    if plain is not None:
+        stack.enter_context(plain)
+    stack.enter_context(scopes.no_cached_casts())
+    stack.enter_context(scopes.cumulative_norms(capture))
+    stack.enter_context(scopes.data_setters(capture))
+    stack.enter_context(refused.functions(capture))
+    stack.enter_context(functional.replaced())
     stack.enter_context(scopes.unchecked_distributions())
-    stack.enter_context(scopes.kept_attributes(capture, parts, parameters))
+    stack.enter_context(scopes.kept_attributes(capture, parts, names, parameters))
     stack.enter_context(scopes.autograd_functions(capture))
     stack.enter_context(scopes.module_calls(capture, modules, names))
     stack.enter_context(compat.BelowAutograd())
@@ -151,7 +174,8 @@ def _enter(stack, capture, module, parameters, modules):
 def _require_plain_modules(parts, names):
     for each in parts:
         if isinstance(each, torch.jit.ScriptModule):
+            what = f"the module '{names[id(each)]}'" if names[id(each)] else "the module"
             raise _core.Unsupported(
-                f"the module '{names[id(each)]}' is a scripted or traced module of torch.jit; "
+                f"{what} is a scripted or traced module of torch.jit; "
                 "capture needs the Python module that it was made from"
             )

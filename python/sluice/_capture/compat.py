@@ -10,22 +10,33 @@ __all__ = [
     "BelowAutograd",
     "BelowPython",
     "TorchDispatchMode",
+    "autocast_type",
     "base_name",
+    "batch_norm_class",
     "change_metadata",
+    "check_input_dim",
+    "compiled_functions_run_plainly",
     "decompose",
+    "gradient_functions",
+    "has_backward_hooks",
+    "has_gradient_hooks",
     "is_composite",
     "is_overload",
     "mutable_arguments",
     "note_step",
     "overload_named",
+    "own_parameters",
     "pass_through",
     "schema_arguments",
+    "tensor_data",
+    "uncompiled",
     "validates_distributions",
     "without_torch_function",
     "wrapper",
 ]
 
 _COMPOSITE = "CompositeImplicitAutograd"
+_DATA = torch.Tensor.data
 
 
 class _Guard:
@@ -131,6 +142,69 @@ def base_name(func):
 
 def validates_distributions():
     return torch.distributions.Distribution._validate_args
+
+
+def own_parameters(module):
+    """The dictionary of a module's own parameters."""
+    return module._parameters
+
+
+def gradient_functions(modules):
+    """The (module, name) of what torch.autograd.functional and functorch begin every gradient with."""
+    found = [(torch.autograd.functional, "_autograd_grad")]
+    for path in ("functorch._src.eager_transforms", "torch._functorch.eager_transforms"):
+        transforms = modules.get(path)
+        names = ("_grad_increment_nesting", "_jvp_increment_nesting", "grad_increment_nesting")
+        found += [(transforms, name) for name in names if hasattr(transforms, name)]
+    return found
+
+
+def autocast_type():
+    """The type of torch.autocast on the CPU, or None if it is off."""
+    try:
+        return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+    except (AttributeError, TypeError):  # before torch 2.4
+        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+
+
+def uncompiled(module):
+    """The module that torch.compile wrapped, or the module itself. A capture is a compiler of its own."""
+    return module._orig_mod if type(module).__name__ == "OptimizedModule" else module
+
+
+def compiled_functions_run_plainly(modules):
+    """A context in which functions of torch.compile are what they were before; None without any."""
+    compiler = getattr(torch, "compiler", None)
+    if "torch._dynamo" in modules and hasattr(compiler, "set_stance"):
+        return compiler.set_stance("force_eager")
+    return None
+
+
+def tensor_data():
+    """The attribute `data` of all tensors, which a capture replaces for its time."""
+    return _DATA
+
+
+def batch_norm_class():
+    """The class whose forward all batch norms have."""
+    return torch.nn.modules.batchnorm._BatchNorm
+
+
+def check_input_dim(module, x):
+    """A batch norm's own check of the number of dimensions."""
+    module._check_input_dim(x)
+
+
+def has_backward_hooks(module):
+    """Whether hooks of the module want gradients. Global ones are all modules'."""
+    own = (getattr(module, name, None) for name in ("_backward_hooks", "_backward_pre_hooks"))
+    return any(own)
+
+
+def has_gradient_hooks(parameter):
+    names = ("_backward_hooks", "_post_accumulate_grad_hooks")
+    with without_torch_function():
+        return any(getattr(parameter, name, None) for name in names)
 
 
 def note_step(optimizer):

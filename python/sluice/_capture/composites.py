@@ -153,6 +153,16 @@ def _lstm_step(given, state, weight, bias):
     return emit.mul(emit.op("sigmoid", leave), emit.op("tanh", c)), c
 
 
+def _projected(step, weight):
+    """An LSTM whose output is a linear function of its own."""
+
+    def projected(*args):
+        h, c = step(*args)
+        return functions.linear(h, weight, None), c
+
+    return projected
+
+
 def _gru_step(given, state, weight, bias):
     (h,) = state
     given = _gates(given, 3)
@@ -191,13 +201,13 @@ def _steps(x):
     return [x] if n == 1 else emit.ops("split", [x], axis=0, sizes=[1] * n)
 
 
-def _layers(step, x, states, weights, options):
+def _layers(step, x, states, weights, options, projects=False):
     """All layers. `states` has, per kind of state, one tensor per layer and direction."""
     has_biases, layers, p, train, bidirectional, batch_first = options
     if batch_first:
         x = emit.transpose(x, [1, 0, 2])
     directions = 2 if bidirectional else 1
-    each = 4 if has_biases else 2
+    each = (4 if has_biases else 2) + projects
     last = []
     for layer in range(layers):
         outputs = []
@@ -205,7 +215,11 @@ def _layers(step, x, states, weights, options):
             i = layer * directions + direction
             part = weights[i * each : (i + 1) * each]
             state = tuple(kind[i] for kind in states)
-            out, state = _direction(step, x, state, part, direction == 1)
+            whole = step
+            if projects:
+                *part, projection = part
+                whole = _projected(step, projection)
+            out, state = _direction(whole, x, state, part, direction == 1)
             outputs.append(out)
             last.append(state)
         x = emit.concat(outputs, 2)
@@ -227,11 +241,10 @@ def _split_states(x):
 @rule("aten.lstm.input", eager=False)
 def lstm(ctx, x, state, weights, has_biases, layers, p, train, bidirectional, batch_first):
     hidden, cell = state
-    if hidden.shape[2] != cell.shape[2]:
-        raise _core.Unsupported("an LSTM with projections (proj_size)")
     options = (has_biases, layers, p, train, bidirectional, batch_first)
     states = (_split_states(hidden), _split_states(cell))
-    out, (h, c) = _layers(_lstm_step, x, states, weights, options)
+    projects = hidden.shape[2] != cell.shape[2]
+    out, (h, c) = _layers(_lstm_step, x, states, weights, options, projects)
     return out, h, c
 
 

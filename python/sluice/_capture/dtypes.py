@@ -4,6 +4,8 @@ import functools
 
 import torch
 
+from .. import _core
+
 # By the names of `_core`: torch's type, and the name in the attributes of ops.
 _TABLE = {
     "float32": (torch.float32, "f32"),
@@ -47,6 +49,8 @@ def is_float(name):
 def _number(value):
     if isinstance(value, bool):
         return "bool"
+    if isinstance(value, complex):
+        raise _core.Unsupported(f"the complex number {value} is used; keep real and imaginary parts apart")
     return "int64" if isinstance(value, int) else default_float()
 
 
@@ -73,7 +77,7 @@ def promote(*operands):
     Tensors with axes come before tensors without, and those before numbers."""
     axes = none = number = None
     for each in operands:
-        if isinstance(each, (bool, int, float)):
+        if isinstance(each, (bool, int, float, complex)):
             number = _promote_two(number, _number(each))
         elif len(each.shape) > 0:
             axes = _promote_two(axes, each.dtype)

@@ -31,6 +31,18 @@ def require_writable(capture, target, metadata=False):
             "the shape of a parameter or buffer is changed in place; change that of a view, such as "
             "x.view_as(x)"
         )
+    owner = x.node.storage.owner
+    if owner is not None and not owner.is_buffer:
+        hint = (
+            "write it between the calls, which the next call sees, or compute with a changed copy, as "
+            "torch.nn.utils.parametrize does"
+        )
+        if not owner.trainable:
+            hint = "it is not trained, so make it a buffer with register_buffer()"
+        raise _core.Unsupported(
+            f"the weight '{owner.full_name}' is written in forward, and in a model only the optimizer changes "
+            f"weights; {hint}"
+        )
     if x.node.storage.outside or (metadata and x is not target):
         raise _core.Unsupported(
             "a tensor that is neither a buffer nor made in forward is changed in place; the model "

@@ -21,6 +21,7 @@ class Capture:
         self.training = training
         self.mode = _Mode(self)
         self.used = set()
+        self.marked_loss = None  # what identity_loss gave last
 
     # What rules ask for.
 
@@ -46,19 +47,25 @@ class Capture:
         """Gives a tensor a new value of its own type and shape."""
         self.symbolic(target).node.write(value)
 
-    def wrap(self, result):
+    def wrap(self, result, has_gradient=True):
         """The results of a rule as tensors of torch. Inside `no_grad` gradients end here."""
         if isinstance(result, _core.Tensor):
+            has_gradient = has_gradient and dtypes.is_float(result.dtype)
             if self.cuts_gradients and dtypes.is_float(result.dtype):
-                result = emit.op("detach", result)
-            return tensor.of_value(views.Storage(result), result)
+                result, has_gradient = emit.op("detach", result), False
+            return tensor.of_value(views.Storage(result, has_gradient=has_gradient), result)
         if isinstance(result, SymbolicTensor):
             return result
         if isinstance(result, torch.Tensor):
             return self.fresh(result)
         if isinstance(result, (list, tuple)):
-            return type(result)(self.wrap(each) for each in result)
+            return type(result)(self.wrap(each, has_gradient) for each in result)
         return result
+
+    def has_gradient(self, *operands):
+        """Whether one of the tensors may depend on what is trained, as torch's `requires_grad` says."""
+        nodes = (self.symbolic(each).node for each in operands)
+        return any(node.storage.has_gradient and not node.is_detached for node in nodes)
 
     def fresh(self, contents):
         """A new tensor with known contents, which are its own."""
@@ -191,7 +198,8 @@ class _Plain:
     def run(self, capture, func, args, kwargs):
         if self._rule.eager and capture.all_known(args, kwargs):
             return known.run(capture, func, args, kwargs)
-        result = capture.wrap(self.values(capture, args, kwargs))
+        gradient = capture.training and capture.has_gradient(*capture.operands(args, kwargs))
+        result = capture.wrap(self.values(capture, args, kwargs), gradient)
         if isinstance(result, SymbolicTensor) and not _contiguous_operands(capture, args):
             return _with_strides(capture, result, func, args, kwargs)
         return result
@@ -289,14 +297,15 @@ class _Writes:
         if self._drop:
             names = {name for _, name in self._targets}
             kwargs = {key: each for key, each in kwargs.items() if key not in names}
+        gradient = capture.training and capture.has_gradient(*capture.operands(args, kwargs))
         results = self._plain.values(capture, args, kwargs)
         single = not isinstance(results, (list, tuple))
         for target, result in zip(targets, [results] if single else results):
-            assign(capture, target, result)
+            assign(capture, target, result, gradient)
         return targets[0] if len(targets) == 1 else tuple(targets)
 
 
-def assign(capture, target, result):
+def assign(capture, target, result, has_gradient=True):
     """Writes a result into a tensor as torch's in-place functions do."""
     x = capture.symbolic(target)
     if x.node.has_twins and x.repeats_elements():
@@ -323,7 +332,7 @@ def assign(capture, target, result):
         _write_unseen(x.node, emit.op("detach", result))
     else:
         x.node.write(result)
-        x.node.storage.has_gradient = True
+        x.node.storage.has_gradient |= has_gradient
 
 
 def _write_unseen(node, value):

@@ -32,17 +32,17 @@ class Constant:
     """A tensor from outside of the model that a capture has read, and the line that used it first."""
 
     def __init__(self, tensor):
-        self._tensor = tensor
+        self.tensor = tensor
+        self.line = user_line()
         self._version = _version(tensor)
-        self._line = user_line()
 
     def require_unchanged(self):
         """An error if the tensor was written since: the compiled model has its old value."""
-        if _version(self._tensor) == self._version:
+        if _version(self.tensor) == self._version:
             return
-        where = f", used at {self._line}," if self._line else ""
+        where = f", used at {self.line}," if self.line else ""
         raise _core.InvalidArgument(
-            f"a tensor {list(self._tensor.shape)} that is neither an argument nor a parameter or buffer of "
+            f"a tensor {list(self.tensor.shape)} that is neither an argument nor a parameter or buffer of "
             f"the module{where} was changed after the model was compiled, which has its old value as a "
             "constant: register_buffer() it, or make it an argument of forward"
         )

@@ -16,6 +16,11 @@ refuse(
     "aten.is_nonzero",
 )
 refuse(
+    "max_norm writes the table in forward, and in a model only the optimizer changes weights; scale the rows "
+    "where they are used, or write the table between the calls",
+    "aten.embedding_renorm_",
+)
+refuse(
     "the shape of the result depends on the values of a tensor, which are known only when the "
     "model runs; use masks (torch.where) instead",
     "aten.nonzero",

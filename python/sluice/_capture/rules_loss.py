@@ -199,6 +199,26 @@ def soft_margin_loss(ctx, x, target, reduction=1):
     return _reduced(emit.op("softplus", product), reduction)
 
 
+@rule("aten.multi_margin_loss")
+def multi_margin_loss(ctx, x, target, p=1, margin=1, weight=None, reduction=1):
+    single, x = len(x.shape) == 1, _classes_first(x)
+    rows, classes = x.shape
+    labels = emit.reshape(_labels(target), [rows, 1])
+    own = emit.op("equal", labels, emit.iota(classes, labels.dtype))
+    zero = emit.scalar(0, x.dtype)
+
+    def of_label(values):
+        return emit.reduce("reduce_sum", emit.where(own, values, zero), [1], keep=True)
+
+    gaps = emit.op("relu", emit.shift(emit.sub(x, of_label(x)), margin))
+    gaps = gaps if p == 1 else emit.mul(gaps, gaps)
+    if weight is not None:
+        gaps = emit.mul(gaps, of_label(emit.broadcast(emit.cast(weight, x.dtype), x.shape)))
+    gaps = emit.where(own, zero, gaps)
+    losses = emit.scale(emit.reduce("reduce_sum", gaps, [1]), 1 / classes)
+    return _reduced(emit.reshape(losses, []) if single else losses, reduction)
+
+
 @rule("aten.kl_div")
 def kl_div(ctx, x, target, reduction=1, log_target=False):
     x, target = common(None, x, target)

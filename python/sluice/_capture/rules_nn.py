@@ -128,8 +128,13 @@ def batch_norm(
             raise _core.InvalidArgument(
                 f"training needs more than one value per channel, got {list(x.shape)}"
             )
-        _average(ctx, running_mean, mean, momentum, momentum)
-        _average(ctx, running_var, variance, momentum, momentum * count / (count - 1))
+        if isinstance(momentum, _core.Tensor):
+            _average_by_tensor(ctx, running_mean, mean, momentum)
+            unbiased = emit.scale(variance, count / (count - 1))
+            _average_by_tensor(ctx, running_var, unbiased, momentum)
+        else:
+            _average(ctx, running_mean, mean, momentum, momentum)
+            _average(ctx, running_var, variance, momentum, momentum * count / (count - 1))
     return y
 
 
@@ -139,6 +144,28 @@ def _average(ctx, running, newest, momentum, share):
     kept = emit.scale(emit.cast(old, newest.dtype), 1 - momentum)
     total = emit.add(kept, emit.scale(newest, share))
     ctx.write(running, emit.cast(emit.op("detach", total), old.dtype))
+
+
+def _average_by_tensor(ctx, running, newest, momentum):
+    """The same with a momentum that only a run knows."""
+    old = ctx.value(running)
+    share = emit.cast(momentum, newest.dtype)
+    kept = emit.mul(emit.cast(old, newest.dtype), emit.sub(emit.scalar(1, newest.dtype), share))
+    total = emit.add(kept, emit.mul(newest, share))
+    ctx.write(running, emit.cast(emit.op("detach", total), old.dtype))
+
+
+def cumulative_batch_norm(ctx, module, x):
+    """A batch norm without a momentum: its running statistics are the means over all batches so far,
+    which a buffer counts."""
+    count = emit.shift(ctx.value(module.num_batches_tracked), 1)
+    ctx.write(module.num_batches_tracked, count)
+    dtype = "float64" if x.dtype is torch.float64 else "float32"
+    momentum = emit.div(emit.scalar(1, dtype), emit.cast(count, dtype))
+    affine = module.weight, module.bias
+    running = module.running_mean, module.running_var
+    y = batch_norm(ctx, x, *affine, *running, True, momentum, module.eps)
+    return ctx.wrap(y, ctx.has_gradient(*(each for each in (x, *affine) if each is not None)))
 
 
 @rule("aten.layer_norm")

@@ -3,7 +3,7 @@
 import torch
 
 from .. import _core
-from . import compat, dtypes, places
+from . import compat, dtypes, functional, places
 
 
 class SymbolicTensor(torch.Tensor):
@@ -138,6 +138,25 @@ def _no_gradients(func, args, kwargs):
     )
 
 
+def _no_hooks(func, args, kwargs):
+    """What asks for the gradient of one tensor."""
+    _refuse(
+        f"Tensor.{func.__name__}",
+        "the gradients of a model stay on its devices, so that a hook would never be called and no .grad "
+        "kept: leave it out, and look at gradients with Options.anchorTensor",
+    )
+
+
+def _requires_grad(func, args, kwargs):
+    """Symbolic tensors have no gradients of torch's, but forward may ask whether there will be one."""
+    from . import current
+
+    capture = current()
+    if compat.pass_through(func, args, kwargs):
+        return True
+    return capture is not None and capture.training and capture.has_gradient(args[0])
+
+
 def _is_place(x):
     """Whether x is a single integer that only a run knows."""
     return (
@@ -193,30 +212,40 @@ def _setitem(func, args, kwargs):
     x.index_copy_(axis, place, part)
 
 
-def _set_data(func, args, kwargs):
+def set_data(x, y):
     """`x.data = y`, which torch does below its dispatcher."""
-    x, y = args
-    fits = isinstance(x, SymbolicTensor) and (x.shape, x.dtype) == (y.shape, y.dtype)
-    if not fits or not isinstance(y, SymbolicTensor):
-        raise _core.Unsupported(
-            "the data of a tensor is replaced by that of another shape or type, or that of a "
-            "parameter by a symbolic tensor; use copy_()"
-        )
+    if (x.shape, x.dtype) != (y.shape, y.dtype):
+        _refuse("Tensor.data", "the data of a tensor is replaced by that of another shape or type")
+    if not isinstance(y, SymbolicTensor):
+        _refuse("Tensor.data", "the data of a tensor is replaced by that of one from outside; use copy_()")
+    if _requires_grad(torch.Tensor.requires_grad.__get__, (x,), {}):
+        x.detach().copy_(y)  # what x was computed from keeps its gradient
+        return
     x.node = y.detach().node
     x.offset = y.offset
     if x.stride() != y.stride():
         x.node, x.offset = y.detach().contiguous().node, 0
 
 
+def _replaced(function):
+    return lambda func, args, kwargs: function(*args, **kwargs)
+
+
 _SPECIAL = {
-    torch.Tensor.data.__set__: _set_data,
+    **{func: _replaced(function) for func, function in functional.REPLACED.items()},
+    torch.Tensor.data.__set__: lambda func, args, kwargs: set_data(*args),
     torch.Tensor.tolist: _contents,
     torch.Tensor.numpy: _contents,
     torch.Tensor.__array__: _array,
     torch.Tensor.data_ptr: _no_memory,
     torch.Tensor.storage: _no_memory,
     torch.Tensor.__reduce_ex__: _no_memory,
+    torch.Tensor.__dlpack__: _no_memory,
+    torch.Tensor.__dlpack_device__: _no_memory,
     torch.Tensor.backward: _no_gradients,
+    torch.Tensor.register_hook: _no_hooks,
+    torch.Tensor.retain_grad: _no_hooks,
+    torch.Tensor.requires_grad.__get__: _requires_grad,
     torch.autograd.grad: _no_gradients,
     torch.Tensor.__getitem__: _getitem,
     torch.Tensor.__setitem__: _setitem,

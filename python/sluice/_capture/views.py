@@ -18,19 +18,20 @@ class Storage:
 
     owner         the `_core.Parameter` whose value this is, if any
     outside       whether the contents are a tensor from outside of the capture: a constant
-    has_gradient  whether the value may depend on what is trained
+    has_gradient  whether the value may depend on what is trained; that of a parameter is what is trained
     """
 
     is_detached = has_twins = False
 
-    def __init__(self, value=None, known=None, owner=None, outside=False):
+    def __init__(self, value=None, known=None, owner=None, outside=False, has_gradient=False):
         self._value = value
         self._seen = None
         self.known = known
         self.owner = owner
         self.outside = outside
         self.version = 0
-        self.has_gradient = owner is None or not owner.is_buffer
+        trained = owner is not None and not owner.is_buffer and owner.trainable
+        self.has_gradient = has_gradient or trained
 
     @property
     def storage(self):

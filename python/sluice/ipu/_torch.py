@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Callable, List
+from typing import Any, Callable, List
 
 import torch
 
@@ -17,20 +17,21 @@ _trees: "weakref.WeakKeyDictionary[Graph, List[_state.Tree]]" = weakref.WeakKeyD
 _lock = threading.RLock()
 
 
-def as_function(module: torch.nn.Module) -> Callable[..., List[_core.Tensor]]:
+def as_function(module: torch.nn.Module) -> Callable[..., Any]:
     """A function of tensors that does what the module does."""
 
-    def call(*tensors: _core.Tensor) -> List[_core.Tensor]:
+    def call(*tensors: _core.Tensor, **named: _core.Tensor) -> Any:
         function = ipu_compiler.current(type(module).__name__)
         tree = _tree_of(function.graph, module)
         function._uses(tree)
-        _, spec = args.flatten((tuple(torch.empty(0) for _ in tensors), {}))
+        places = tuple(torch.empty(0) for _ in tensors), {name: torch.empty(0) for name in named}
+        _, spec = args.flatten(places)
         tree.fetch()
         with tree.plain():
             traced = _capture.trace(
                 module,
                 spec,
-                list(tensors),
+                [*tensors, *named.values()],
                 parameters=tree.parameters,
                 modules=tree.modules,
                 training=_core.traces_training(),
@@ -39,6 +40,8 @@ def as_function(module: torch.nn.Module) -> Callable[..., List[_core.Tensor]]:
             raise _core.Unsupported(
                 f"{type(module).__name__} writes its arguments; as a stage it may only return results"
             )
+        if traced.spec.kind == "mapping" and all(each.kind == "tensor" for each in traced.spec.children):
+            return dict(zip(traced.spec.keys, traced.outputs))
         return traced.outputs
 
     return call

@@ -9,7 +9,7 @@ from typing import Any, Callable, ContextManager, List, Optional, Sequence, Set
 
 import numpy as np
 
-from .. import _core
+from .. import _core, _forks
 from ..nn._tensor import to_host, to_numpy
 from ..nn.variables import Graph, get_default_graph
 from . import config as _config
@@ -27,7 +27,7 @@ class _OtherDevices(Exception):
     """The function uses other devices than was assumed: it has to be traced again."""
 
 
-class CompiledFunction:
+class CompiledFunction(_forks.Watched):
     """A function that runs on the devices as a whole. Call it with its inputs, or without any to use
     those given to compile(). The first call traces and compiles."""
 
@@ -51,7 +51,21 @@ class CompiledFunction:
         self._kept: List[Any] = []  # what the program uses: queues
         self._trees: List[Any] = []  # the weights of torch modules among the stages
         self._core: Optional[_core.CompiledFunction] = None
+        self._lost = False  # compiled by the parent of this forked process
         self._lock = threading.Lock()
+        _forks.watch(self)
+
+    def _state_trees(self) -> List[Any]:
+        return self._trees
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()  # a thread that is not here may have had it
+        if self._core is None:
+            return
+        _forks.lose(self._core, *self._kept)
+        self._core, self._kept, self._lost = None, [], True
+        for tree in self._trees:
+            tree.lose()
 
     def _trace(self, tensors: List[_core.Tensor]) -> List[_core.Tensor]:
         outer, _current.function = _current.function, self
@@ -79,6 +93,8 @@ class CompiledFunction:
     def _compiled(self, inputs: List[_core.HostTensor]) -> _core.CompiledFunction:
         if _core.tracing():
             raise _core.InvalidArgument("a compiled function cannot be called while another is traced")
+        if self._lost:
+            raise _forks.lost_error("function")
         with self._lock:
             made = self._core if self._core is not None else self._make()
             try:
@@ -99,9 +115,11 @@ class CompiledFunction:
         compiled = self._compiled(hosts)
         for tree in self._trees:
             tree.push()
+        self._running = True
         try:
             return [to_numpy(result) for result in compiled.run(hosts)]
         finally:
+            self._running = False
             for tree in self._trees:
                 tree.note_step()
 
@@ -136,6 +154,8 @@ class CompiledFunction:
         return self._model().updates
 
     def _model(self) -> _core.Model:
+        if self._lost:
+            raise _forks.lost_error("function")
         if self._core is None:
             raise _core.InvalidArgument("the function was not compiled yet: call it first")
         return self._core.model

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable, Iterator, List, Optional
 
-from .. import _core
+from .. import _core, _forks
 from ..nn._tensor import to_host, to_numpy
 from ._operation import Operation
-from ._structure import tensors_of
 from .dataset import Dataset
 
 
@@ -32,7 +31,7 @@ class _Reader:
             yield hosts_of(element)
 
 
-class IPUInfeedQueue:
+class IPUInfeedQueue(_forks.Watched):
     """Reads a dataset ahead, in a thread of its own: a Dataset, any iterable, a function that returns
     an iterator, or NumPy arrays, whose rows are the elements. Every element is what one iteration of
     one replica gets: an array, a tuple of arrays, or a dict, whose values are passed by name.
@@ -50,6 +49,13 @@ class IPUInfeedQueue:
         self._queue: Optional[_core.InfeedQueue] = None
         self._deleted = False
         self._lock = threading.Lock()
+        _forks.watch(self)
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()  # a thread that is not here may have had it
+        if self._queue is not None:
+            _forks.lose(self._queue)
+            self._queue = _forks.Lost("infeed queue")
 
     def _started(self) -> _core.InfeedQueue:
         with self._lock:
@@ -59,15 +65,13 @@ class IPUInfeedQueue:
                 self._queue = _core.InfeedQueue(self._reader.open, self._depth)
             return self._queue
 
-    def _with_names(self, call: Callable, body: Callable, carried: int) -> Callable:
-        """The body with the values of dict elements as arguments by name."""
+    def _with_names(self, call: Callable, carried: int) -> Callable:
+        """The call with the values of dict elements as tensors by name."""
         self._started().types()  # the first element has arrived then
         names = self._reader.names
         if names is None:
             return call
-        return lambda tensors: tensors_of(
-            body(*tensors[:carried], **dict(zip(names, tensors[carried:]))), "the body"
-        )
+        return lambda tensors: call(tensors[:carried], dict(zip(names, tensors[carried:])))
 
     @property
     def initializer(self) -> Operation:

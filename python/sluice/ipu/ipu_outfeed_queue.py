@@ -34,6 +34,7 @@ class IPUOutfeedQueue:
         except ValueError:
             raise _core.InvalidArgument(f"outfeed_mode is ALL or LAST, got {mode!r}") from None
         self._queue = _core.OutfeedQueue(self.mode.value, capacity)
+        self._names: Any = None  # of the tensors, if a pipeline's last stage returns a dict
         self._form: Any = list  # how dequeue returns tensors: dict, list, or None for a single one
 
     def enqueue(self, tensors: Any) -> Operation:
@@ -62,6 +63,8 @@ class IPUOutfeedQueue:
         if self._form is dict:
             return {name: to_numpy(t) for name, t in self._queue.dequeue_named().items()}
         arrays = [to_numpy(tensor) for tensor in self._queue.dequeue()]
+        if self._names is not None:
+            return dict(zip(self._names, arrays))
         return arrays[0] if self._form is None else arrays
 
     def __iter__(self) -> Iterator[Results]:

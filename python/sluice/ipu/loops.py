@@ -28,7 +28,7 @@ def repeat(
     queue = None
     if infeed_queue is not None:
         queue = infeed_queue._started()
-        call = infeed_queue._with_names(call, body, len(starts))
+        call = infeed_queue._with_names(call, len(starts))
     function._keep(queue)
 
     def placed(tensors: List[_core.Tensor]) -> List[_core.Tensor]:

@@ -10,7 +10,7 @@ from ..nn._tensor import as_tensor, is_symbolic
 from ..nn.variables import Graph
 from . import ipu_compiler
 from ._operation import Operation
-from ._structure import body_of
+from ._structure import Names, callable_of
 from .ipu_infeed_queue import IPUInfeedQueue
 from .ipu_outfeed_queue import IPUOutfeedQueue
 from .loops import _as_list
@@ -87,25 +87,26 @@ def pipeline(
     name: Optional[str] = None,
 ) -> Operation:
     """Runs stages as a pipeline. Stage 0 gets `inputs` and then the infeed's tensors; every later stage
-    gets exactly the outputs of the one before. An element of the stages may be a list of functions,
-    which run at the same time on their own devices; they get the same arguments, and their outputs are
-    joined. A run takes gradient_accumulation_count mini-batches and ends with an update; a call of the
+    gets exactly the outputs of the one before, those of a dict by names. An element of the stages may be
+    a list of functions, which run at the same time on their own devices; they get the same arguments,
+    and their outputs are joined. A run takes gradient_accumulation_count mini-batches and ends with an update; a call of the
     compiled function makes repeat_count runs. Without an optimizer function nothing is trained."""
     given = dict(locals())
     function = ipu_compiler.current("pipelining_ops.pipeline")
     _require(given)
-    stages = [_functions_of(stage, number) for number, stage in enumerate(computational_stages)]
+    names = Names()
+    stages = [_functions_of(stage, number, names) for number, stage in enumerate(computational_stages)]
     _limit_memory(stages, forward_propagation_stages_poplar_options)
-    options = _options(given, function.graph)
+    options = _options(given, function.graph, names, len(stages))
     function._needs_devices(_device_count(stages, options["device_mapping"]))
     if infeed_queue is not None:
         options["infeed"] = infeed_queue._started()
-        stages[0] = [
-            infeed_queue._with_names(body, stage, len(options["inputs"]))
-            for body, stage in zip(stages[0], _as_list(computational_stages[0]))
-        ]
+        carried = len(options["inputs"])
+        stages[0] = [infeed_queue._with_names(body, carried) for body in stages[0]]
     function._keep(options["infeed"], options["outfeed"])
     _core.pipeline(stages, options)
+    if outfeed_queue is not None:
+        outfeed_queue._names = None if outfeed_loss else names.of(len(stages) - 1)
     return Operation(name or "pipeline")
 
 
@@ -135,7 +136,7 @@ _FLAGS = (
 )
 
 
-def _options(given: Dict[str, Any], graph: Graph) -> Dict[str, Any]:
+def _options(given: Dict[str, Any], graph: Graph, names: Names, stages: int) -> Dict[str, Any]:
     """The arguments as the library takes them; the infeed comes later."""
     schedule, mode = given["pipeline_schedule"], given["recomputation_mode"]
     outfeed = given["outfeed_queue"]
@@ -146,7 +147,9 @@ def _options(given: Dict[str, Any], graph: Graph) -> Dict[str, Any]:
         "inputs": [as_tensor(value) for value in _as_list(given["inputs"])],
         "infeed": None,
         "outfeed": outfeed._queue if outfeed is not None else None,
-        "optimizer_function": _optimizer_function(given["optimizer_function"], graph),
+        "optimizer_function": _optimizer_function(
+            given["optimizer_function"], graph, lambda call, tensors: names.call(stages - 1, call, tensors)
+        ),
         "device_mapping": [_as_list(devices) for devices in given["device_mapping"] or ()],
         "pipeline_schedule": _named("pipeline_schedule", PipelineSchedule, schedule),
         "recomputation_mode": _named("recomputation_mode", RecomputationMode, mode),
@@ -155,9 +158,26 @@ def _options(given: Dict[str, Any], graph: Graph) -> Dict[str, Any]:
     }
 
 
-def _functions_of(stage: Any, number: int) -> List[Callable]:
+def _functions_of(stage: Any, number: int, names: Names) -> List[Callable]:
+    """The functions of a stage as functions from lists of tensors to lists of tensors."""
+    where = f"stage {number} of the pipeline"
+
+    def staged(function: Callable, first: bool) -> Callable:
+        call = callable_of(function, where)
+
+        def run(tensors: List[_core.Tensor], named: Optional[Dict[str, _core.Tensor]] = None) -> List[_core.Tensor]:
+            if first:
+                names.begin(number)
+            if named is not None or number == 0:  # from an infeed
+                result = call(*tensors, **(named or {}))
+            else:
+                result = names.call(number - 1, call, tensors)
+            return names.results(number, result, where)
+
+        return run
+
     functions = list(stage) if isinstance(stage, (list, tuple)) else [stage]
-    return [body_of(function, f"stage {number} of the pipeline") for function in functions]
+    return [staged(function, i == 0) for i, function in enumerate(functions)]
 
 
 def _device_count(stages: List[List[Callable]], mapping: List[List[int]]) -> int:
@@ -175,12 +195,15 @@ def _named(what: str, kind: Any, value: Any) -> str:
     return value.name
 
 
-def _optimizer_function(function: Optional[Callable], graph: Graph) -> Optional[Callable]:
+def _optimizer_function(
+    function: Optional[Callable], graph: Graph, apply: Callable[[Callable, List[_core.Tensor]], Any]
+) -> Optional[Callable]:
+    """As the library calls it. `apply` gives it the results of the last stage."""
     if function is None:
         return None
 
     def call(outputs: List[_core.Tensor]) -> tuple:
-        result = function(*outputs)
+        result = apply(function, outputs)
         if not isinstance(result, OptimizerFunctionOutput):
             raise TypeError(
                 "pipeline: the optimizer_function returns an OptimizerFunctionOutput, got "
@@ -210,6 +233,6 @@ def _limit_memory(stages: List[List[Callable]], options: Optional[Sequence[Any]]
 
 
 def _limited(function: Callable, share: float) -> Callable:
-    return lambda tensors: [
-        _core.functions.set_available_memory(output, share) for output in function(tensors)
+    return lambda *arguments: [
+        _core.functions.set_available_memory(output, share) for output in function(*arguments)
     ]

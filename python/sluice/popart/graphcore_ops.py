@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+
+import numpy as np
 
 from .. import _core
 from . import _warn
@@ -157,6 +160,59 @@ class GraphcoreOps(OpSet):
             raise _core.InvalidArgument(f"call: the graph has {results} outputs, got num_outputs = {num_outputs}")
         spec = _spec("Call", (0, _MANY), outputs=(1, _MANY))
         return self._builder._op(spec, inputs, {}, results, debugContext, {"callee": callee})
+
+    def lstm(self, args: Sequence[str], outputFullSequence: int = 1, debugContext: Any = "") -> List[str]:
+        """One layer of an LSTM: the outputs of all steps, or only the last one, and the last cell state.
+
+        args: x [steps, batch, in]; weights [4, in + hidden, hidden], where the gates are forget, input, candidate and
+        output; and, if wanted, biases [4, hidden], and the first output and cell state, [2, batch, hidden].
+        """
+        onnx, shape = self._builder.aiOnnxOpset9, self._builder.getTensorShape
+        if not 2 <= len(args) <= 4:
+            raise _core.InvalidArgument(f"lstm: expected two to four tensors, got {len(args)}")
+        x, weights, *more = args
+        size, hidden = shape(x)[-1], shape(weights)[-1]
+        if len(shape(x)) != 3 or shape(weights) != [4, size + hidden, hidden]:
+            raise _core.InvalidArgument(
+                f"lstm: expected x [steps, batch, in] and weights [4, in + hidden, hidden], got {shape(x)} and "
+                f"{shape(weights)}")
+
+        def rows(start: int, end: int) -> str:
+            part = onnx.slice([self._gates(weights)], axes=[1], starts=[start], ends=[end])
+            return self._builder.reshape_const(onnx, [onnx.transpose([part], [0, 2, 1])], [1, 4 * hidden, end - start])
+
+        inputs = [x, rows(0, size), rows(size, size + hidden)]
+        if more:
+            biases = self._builder.reshape_const(onnx, [self._gates(more[0])], [1, 4 * hidden])
+            inputs.append(onnx.concat([biases, self.zeroslike([biases])], 1))
+        if len(more) > 1:  # no lengths: all sequences have all steps
+            inputs += ["", *(onnx.slice([more[1]], axes=[0], starts=[i], ends=[i + 1]) for i in (0, 1))]
+        every, last, cell = onnx.lstm(inputs, 3, hidden_size=hidden)
+        result = onnx.squeeze([every], [1]) if outputFullSequence else onnx.squeeze([last], [0])
+        return [result, onnx.squeeze([cell], [0])]
+
+    def _gates(self, x: str) -> str:
+        """Rows in PopART's order of the gates of an LSTM as rows in ONNX's: input, output, forget, candidate."""
+        order = self._builder.addConstant(np.array([1, 3, 0, 2], np.int64))
+        return self._builder.aiOnnxOpset9.gather([x, order], 0)
+
+    def reducemedian(self, args: Sequence[str], axes: Optional[Sequence[int]] = None, keepdims: int = 1,
+                     debugContext: Any = "") -> List[str]:
+        """The median over the axes, of an even number of elements the lower one in the middle, and its place among
+        the elements of these axes."""
+        onnx = self._builder.aiOnnxOpset9
+        (x,) = args
+        shape = self._builder.getTensorShape(x)
+        gone = sorted({axis % len(shape) for axis in (range(len(shape)) if axes is None else axes)})
+        kept = [axis for axis in range(len(shape)) if axis not in gone]
+        count = math.prod(shape[axis] for axis in gone)
+        moved = onnx.transpose([x], [*kept, *gone])
+        flat = self._builder.reshape_const(onnx, [moved], [*(shape[axis] for axis in kept), count])
+        middle = (count - 1) // 2
+        parts = [onnx.slice([each], axes=[len(kept)], starts=[middle], ends=[middle + 1])
+                 for each in self.sort([flat], -1)]
+        extents = [1 if axis in gone else shape[axis] for axis in range(len(shape)) if keepdims or axis not in gone]
+        return [self._builder.reshape_const(onnx, [each], extents) for each in parts]
 
     def packedDataBlock(self, args: Sequence[str], maxSequenceLengths: Sequence[int], resultSize: int,
                         callbackBatchSize: int, callback: "Builder", debugContext: Any = "") -> str:

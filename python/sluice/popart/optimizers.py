@@ -143,7 +143,9 @@ def _max_norm(settings: Sequence[ClipNormSettings]) -> Optional[float]:
     if not settings:
         return None
     if len(settings) > 1 or settings[0].weightIds is not None:
-        raise _core.Unsupported("clip_norm_settings: only ClipNormSettings.clipAllWeights is supported, and once")
+        raise _core.Unsupported(
+            "clip_norm_settings: gradients are clipped by their common norm, that of some weights alone is not "
+            "supported; use one ClipNormSettings.clipAllWeights")
     return settings[0].maxNorm
 
 
@@ -190,7 +192,8 @@ class Adam(Optimizer):
         lamb = mode in (AdamMode.Lamb, AdamMode.LambNoBias)
         decoupled = weight_decay_mode == WeightDecayMode.Decay
         if mode == AdamMode.AdaMax:
-            raise _core.Unsupported("Adam: the mode AdaMax is not supported")
+            raise _core.Unsupported(
+                "Adam: the mode AdaMax is not supported; there are Adam, AdamNoBias, Lamb and LambNoBias")
         if lamb and not decoupled:
             raise _core.Unsupported("Adam: LAMB with L2 regularization is not supported; use WeightDecayMode.Decay")
         if scaled_optimizer_state:
@@ -217,7 +220,8 @@ class Adaptive(Optimizer):
                  accl1_type: Any = DataType.FLOAT, accl2_type: Any = DataType.FLOAT,
                  accl3_type: Any = DataType.UNDEFINED, rmsprop_tf_variant: bool = False) -> None:
         if mode not in (AdaptiveMode.RMSProp, AdaptiveMode.CenteredRMSProp):
-            raise _core.Unsupported(f"Adaptive: the mode {AdaptiveMode(mode).name} is not supported; RMSProp is")
+            raise _core.Unsupported(f"Adaptive: the mode {AdaptiveMode(mode).name} is not supported; there are RMSProp "
+                                    "and CenteredRMSProp")
         super().__init__(values or {}, "RMSprop",
                          {"centered": mode == AdaptiveMode.CenteredRMSProp, "use_tf_variant": rmsprop_tf_variant,
                           "accum_type": _type(accum_type), "second_order_momentum_accum_type": _type(accl1_type),

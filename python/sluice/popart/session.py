@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .. import _core
+from .. import _core, _forks
 from . import _warn
 from .builder import Builder
 from .data_flow import DataFlow, PyStepIO, PyStepIOCallback, PyWeightsIO
@@ -101,7 +101,7 @@ def _without_prefix(name: str) -> str:
     return name[len(_GRADIENT):] if name.startswith(_GRADIENT) else name
 
 
-class _Session:
+class _Session(_forks.Watched):
     """What both kinds of session do. Several threads may run one; the host's weights belong to one thread."""
 
     def __init__(self, fnModel: Model, dataFlow: DataFlow, deviceInfo: Optional[DeviceInfo],
@@ -122,6 +122,13 @@ class _Session:
                 self._options.apply("devicesPerReplica", deviceInfo.numIpus // options.replicatedGraphCount)
         self._changed = False
         self._prepared = False
+        _forks.watch(self)
+
+    def _after_fork(self) -> None:
+        core = self.__dict__.get("_core")
+        if core is not None:
+            _forks.lose(core)
+            self._core = _forks.Lost("session")
 
     def _check_shapes(self, infos: Optional[InputShapeInfo]) -> None:
         for name, info in (infos._infos if infos is not None else {}).items():

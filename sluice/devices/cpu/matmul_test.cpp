@@ -312,7 +312,7 @@ TEST(CpuMatMul, TakesItsTilesFromTheTuningTable) {
   const Case c = product({64, 64}, {64, 256});
   const auto device = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "cols 2"}}});
   const OneOp op(c.def, c.attrs, c.inputs, 1);
-  EXPECT_EQ(op.choice().config, "panels packed");
+  EXPECT_EQ(op.choice().config, "panels");
   EXPECT_EQ(device->kernels().choose(op.call().view()).config, "cols 2");
   const auto own = makeCpuDevice({.tuning = {{"matmul/f32/1x64x256x64/nn", "vectors"}}});
   EXPECT_EQ(own->kernels().choose(op.call().view()).config, "vectors");

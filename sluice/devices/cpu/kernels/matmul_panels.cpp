@@ -23,8 +23,18 @@ constexpr std::int64_t kLargeRight = 4096;
 /// Rows of the left operand that are transposed together: lines of the cache.
 constexpr std::int64_t kTransposed = 32;
 
-PanelFormat formatOf(const ops::MatMulDims& d) {
-  return panelsOf(d.k, d.n);
+/// Elements of an operand that stay in cache in any order: they are not worth moving.
+constexpr std::int64_t kCached = 1 << 16;
+
+/// The panels of the right operand. One that is taken as it is has them side by side.
+PanelFormat formatOf(const ops::MatMulDims& d, bool packed) {
+  PanelFormat format = panelsOf(d.k, d.n);
+  if (!packed && d.strideBn == 1 && d.n * d.k <= kCached) {
+    format.plain = true;
+    format.rowStride = d.n;
+    format.panelStride = format.width;
+  }
+  return format;
 }
 
 /// The panels as oneDNN describes them, for the matrix [k, n].
@@ -50,10 +60,11 @@ struct ScratchPlan {
 ScratchPlan scratchOf(const ops::MatMulDims& d, bool packed) {
   // Rows that are a power of two apart would compete for places in the cache.
   constexpr std::int64_t kApart = 16;
-  const PanelFormat format = formatOf(d);
+  const PanelFormat format = formatOf(d, packed);
   ScratchPlan plan;
-  plan.left = packed ? 0 : format.panels * format.panelStride;
-  plan.leftStride = d.strideAk == 1 ? 0 : ceilDiv(d.k, kApart) * kApart + kApart;
+  plan.left = packed || format.plain ? 0 : format.panels * format.panelStride;
+  plan.leftStride =
+      d.strideAk == 1 || d.m * d.k <= kCached ? 0 : ceilDiv(d.k, kApart) * kApart + kApart;
   plan.bytes = onednn::alignedBytes(static_cast<std::size_t>(plan.left + plan.leftStride * d.m) *
                                     sizeof(float));
   return plan;
@@ -64,7 +75,7 @@ class PanelMatMul : public TiledKernel {
   PanelMatMul(const ops::MatMulDims& d, bool packed)
       : d_(d),
         packed_(packed),
-        format_(formatOf(d)),
+        format_(formatOf(d, packed)),
         tiles_(panelTiles(d.m, format_)),
         scratch_(scratchOf(d, packed)) {}
 
@@ -101,7 +112,7 @@ class PanelMatMul : public TiledKernel {
 
   /// The panels of the right operand and the rows of a transposed left one.
   void pack(const KernelRun& run) const {
-    const std::int64_t panels = packed_ ? 0 : format_.panels;
+    const std::int64_t panels = packed_ || format_.plain ? 0 : format_.panels;
     const std::int64_t blocks = scratch_.leftStride == 0 ? 0 : ceilDiv(d_.m, kTransposed);
     run.workers.parallelFor(panels + blocks, [&](std::int64_t i) {
       if (i < panels) {
@@ -132,11 +143,11 @@ class PanelMatMul : public TiledKernel {
   void multiply(const KernelRun& run, std::int64_t block, std::int64_t group) const {
     const std::int64_t first = block * tiles_.rows;
     const LeftMatrix whole = scratch_.leftStride == 0
-                                 ? LeftMatrix{run.in<float>(0), d_.strideAm, 1}
+                                 ? LeftMatrix{run.in<float>(0), d_.strideAm, d_.strideAk}
                                  : LeftMatrix{left(run), scratch_.leftStride, 1};
     multiplyPanels(format_,
-                   {.left = {whole.data + first * whole.rowStride, whole.rowStride, 1},
-                    .panels = packed_ ? run.in<float>(1) : right(run),
+                   {.left = {whole.data + first * whole.rowStride, whole.rowStride, whole.kStride},
+                    .panels = packed_ || format_.plain ? run.in<float>(1) : right(run),
                     .result = {run.out<float>(0) + first * d_.n, d_.n},
                     .rows = rowsOf(block),
                     .k = d_.k,
@@ -177,7 +188,8 @@ std::string likedPanels(const ir::OpView& op) {
   if (d.m < kLeastRows || d.n < kLeastColumns) {
     return "";
   }
-  const bool packed = d.strideBn == 1 ? d.m <= kFewRows : d.n * d.k >= kLargeRight;
+  const bool packed =
+      d.strideBn == 1 ? d.m <= kFewRows && d.n * d.k > kCached : d.n * d.k >= kLargeRight;
   return packed ? kPackedPanelsConfig : kPanelsConfig;
 }
 

@@ -23,6 +23,8 @@ struct PanelFormat {
   std::int64_t panelStride = 0;
   std::int64_t paddedDown = 0;
   std::int64_t panels = 0;
+  bool plain = false;              ///< not packed: row-major, panels are some columns each
+  std::int64_t rowStride = width;  ///< from one row of a panel to the next
 };
 
 /// Returns nullopt if the matrix is not in such a format.

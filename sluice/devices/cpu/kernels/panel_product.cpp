@@ -54,8 +54,8 @@ void multiplyPanels(const PanelFormat& format, const PanelBlock& block) {
       const std::int64_t column = panel * format.width;
       (adds ? addRows : multiplyRows)(
           {block.left.data + first * block.left.kStride, block.left.rowStride, block.left.kStride},
-          {block.panels + panel * format.panelStride + first * format.width,
-           format.width,
+          {block.panels + panel * format.panelStride + first * format.rowStride,
+           format.rowStride,
            format.width,
            0},
           {block.result.data + column, block.result.rowStride},
