@@ -28,7 +28,7 @@ using transforms::randomGraph;
 constexpr std::string_view kLoss = R"(graph "g" {
   %0 = input() "x" : f32[2, 3]
   %1 = constant() {value=tensor<i64[2] 0, 2>} : i64[2]
-  %2 = cross_entropy(%0, %1) "net/loss" : f32[] block="B" stage=1
+  %2, %3 = cross_entropy(%0, %1) "net/loss" : f32[], f32[2] block="B" stage=1
   output "loss" = %2
 })";
 

@@ -11,6 +11,7 @@
 #include "sluice/compile/print_plan.h"
 #include "sluice/compile/tracked_gradients.h"
 #include "sluice/compile/weight_parts.h"
+#include "sluice/ops/control_ops.h"
 #include "sluice/parallel/continuous.h"
 #include "sluice/parallel/relay.h"
 #include "sluice/program/verify.h"
@@ -127,12 +128,43 @@ void logMinimised(const ir::Graph& graph, std::size_t minimised) {
   }
 }
 
-/// Composites are differentiated through their parts; the loss keeps its place among the outputs.
+/// The tables of the model's devices, each once; none where the passes are all that is asked for.
+std::vector<const device::KernelTable*> tablesOf(const Compilation& c) {
+  std::vector<const device::KernelTable*> tables;
+  for (const program::Target& target : c.lower.targets) {
+    if (std::ranges::find(tables, target.kernels) == tables.end()) {
+      tables.push_back(target.kernels);
+    }
+  }
+  return tables;
+}
+
+bool isSupported(const ir::Graph& graph, const ir::Op& op, const device::KernelTable& table) {
+  const std::vector<TensorType> types = graph.inputTypes(op);
+  return table.supports(ir::view(op, types));
+}
+
+/// Composites stay whole that all kinds of devices can run as they are: which device runs an op may
+/// not change its bits.
+bool staysWhole(const Compilation& c, const ir::Graph& graph, const ir::Op& op) {
+  const std::vector<const device::KernelTable*> tables = tablesOf(c);
+  return tables.empty() ? op.def->reference != nullptr
+                        : std::ranges::all_of(tables, [&](const device::KernelTable* table) {
+                            return isSupported(graph, op, *table);
+                          });
+}
+
+/// Composites are differentiated through their parts, but those that have a gradient of their own
+/// and stay whole. The loss keeps its place among the outputs.
 void decomposeAll(Compilation& c) {
   if (c.request.last > CompilePhase::Plan) {  // a graph that is only checked is compiled again
     logMinimised(c.graph, c.request.training->loss);
   }
-  transforms::decomposeComposites(c.graph);
+  transforms::inAllGraphs(c.graph, [&](ir::Graph& graph) {
+    return transforms::decompose(graph, [&](const ir::Op& op) {
+      return ops::isControlFlow(*op.def) || (op.def->grad != nullptr && staysWhole(c, graph, op));
+    });
+  });
 }
 
 void differentiate(Compilation& c) {
@@ -198,34 +230,11 @@ void shardWeights(Compilation& c) {
                            c.request.replicas);
 }
 
-/// The tables of the model's devices, each once; none where the passes are all that is asked for.
-std::vector<const device::KernelTable*> tablesOf(const Compilation& c) {
-  std::vector<const device::KernelTable*> tables;
-  for (const program::Target& target : c.lower.targets) {
-    if (std::ranges::find(tables, target.kernels) == tables.end()) {
-      tables.push_back(target.kernels);
-    }
-  }
-  return tables;
-}
-
-bool isSupported(const ir::Graph& graph, const ir::Op& op, const device::KernelTable& table) {
-  const std::vector<TensorType> types = graph.inputTypes(op);
-  return table.supports(ir::view(op, types));
-}
-
-/// Composites stay whole that all kinds of devices can run as they are: which device runs an op may
-/// not change its bits. They have parts only to be differentiated through.
+/// They had parts only to be differentiated through.
 void decompose(Compilation& c) {
-  const std::vector<const device::KernelTable*> tables = tablesOf(c);
   transforms::inAllGraphs(c.graph, [&](ir::Graph& graph) {
     return transforms::decompose(graph, [&](const ir::Op& op) {
-      const bool runs = tables.empty()
-                            ? op.def->reference != nullptr
-                            : std::ranges::all_of(tables, [&](const device::KernelTable* table) {
-                                return isSupported(graph, op, *table);
-                              });
-      return runs || (c.request.keepComposite && c.request.keepComposite(op));
+      return staysWhole(c, graph, op) || (c.request.keepComposite && c.request.keepComposite(op));
     });
   });
 }

@@ -17,12 +17,17 @@ std::vector<ir::NamedAttr> lossAttrs(const ir::Op& op) {
 }
 
 void writeCrossEntropy(ModelWriter& writer, const ir::Op& op) {
-  writer.addNode(op, {"SoftmaxCrossEntropyLoss", writer.operands(op), lossAttrs(op)});
+  writer.addNode(op,
+                 {.op = "SoftmaxCrossEntropyLoss",
+                  .inputs = writer.operands(op),
+                  .attrs = lossAttrs(op),
+                  .outputs = 1});
 }
 
 /// The importer reads it as a log_softmax and an nll_loss.
-Fit fitCrossEntropy(const UsedGraph& /*graph*/, const ir::Op& op) {
-  return op.attrs.real("labelSmoothing") == 0.0 ? Fit::Values : Fit::None;
+Fit fitCrossEntropy(const UsedGraph& graph, const ir::Op& op) {
+  const bool isSame = op.attrs.real("labelSmoothing") == 0.0 && !graph.isRead(op.out(1));
+  return isSame ? Fit::Values : Fit::None;
 }
 
 void writeNllLoss(ModelWriter& writer, const ir::Op& op) {

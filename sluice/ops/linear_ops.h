@@ -14,7 +14,8 @@ namespace sluice::ops {
 using ir::GraphBuilder;
 using ir::Value;
 
-extern const ir::OpDef kDet, kDetGrad, kDft, kEinsum, kMatMul, kScaledDotProductAttention;
+extern const ir::OpDef kDet, kDetGrad, kDft, kEinsum, kMatMul, kScaledDotProductAttention,
+    kScaledDotProductAttentionGrad;
 
 // Linear algebra.
 /// The determinants of the matrices in the last two axes.
@@ -34,7 +35,8 @@ struct AttentionOptions {
   double scale = 0.0;   ///< 0: 1 / sqrt(E)
   bool causal = false;  ///< query i sees only keys 0 to i
 };
-/// q [.., L, E], k [.., S, E], v [.., S, Ev] give [.., L, Ev].
+/// q [.., L, E], k [.., S, E], v [.., S, Ev] give [.., L, Ev]. Output 1 of the op has the logarithm
+/// of the sum of the exponentials of each row's scores.
 Value scaledDotProductAttention(
     GraphBuilder& b, Value q, Value k, Value v, const AttentionOptions& options = {});
 

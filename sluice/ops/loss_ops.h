@@ -11,13 +11,14 @@ namespace sluice::ops {
 using ir::GraphBuilder;
 using ir::Value;
 
-extern const ir::OpDef kBceLoss, kBceWithLogitsLoss, kCrossEntropy, kCtcLoss, kCtcLossGrad,
-    kIdentityLoss, kL1Loss, kMseLoss, kNllLoss, kNllLossGrad;
+extern const ir::OpDef kBceLoss, kBceWithLogitsLoss, kCrossEntropy, kCrossEntropyGrad, kCtcLoss,
+    kCtcLossGrad, kIdentityLoss, kL1Loss, kMseLoss, kNllLoss, kNllLossGrad;
 
 // Losses. Class scores are [batch, classes, ...], labels i32 or i64 [batch, ...].
 Value nllLoss(GraphBuilder& b, Value logProbabilities, Value labels, NllOptions options = {});
 Value nllLossGrad(
     GraphBuilder& b, Value labels, Value dy, std::int64_t classes, NllOptions options = {});
+/// Output 1 of the op has the logarithm of the sum of the exponentials of each term.
 Value crossEntropy(GraphBuilder& b, Value logits, Value labels, CrossEntropyOptions options = {});
 /// All of these are i32 or i64.
 struct CtcTargets {

@@ -135,6 +135,12 @@ TEST(LossErrors, NameOpAndReason) {
       {kNllLossGrad, {i64({2}), f32({})}, {{"classes", -1}}, "classes"},
       {kNllLossGrad, {i64({2}), f32({2})}, {{"classes", 3}}, "output gradient"},
       {kCrossEntropy, {p, i64({2})}, {{"labelSmoothing", 1.5}}, "labelSmoothing"},
+      {kCrossEntropyGrad, {p, i64({2}), f32({3}), f32({})}, {}, "logarithm"},
+      {kCrossEntropyGrad, {p, i64({2}), f32({2}), f32({2})}, {}, "output gradient"},
+      {kCrossEntropyGrad,
+       {p, i64({2}), f32({2}), f32({})},
+       {{"labelSmoothing", -1.0}},
+       "from 0 to 1"},
       {kMseLoss, {p, f32({3})}, {}, "one type"},
       {kL1Loss, {i64({2}), i64({2})}, {}, "float type"},
       {kBceLoss, {p, p}, {{"reduction", ""}}, "reduction"},
@@ -158,7 +164,12 @@ TEST(LossErrors, NameTheLabelAndTheClassCount) {
 
 TEST(AttentionErrors, NameOpAndReason) {
   const TensorType q = f32({2, 4, 3});
+  const TensorType sums = f32({2, 4});
   expectRefused({
+      {kScaledDotProductAttentionGrad, {q, q, q, f32({2, 4, 5}), sums, q}, {}, "the output must"},
+      {kScaledDotProductAttentionGrad, {q, q, q, q, f32({2, 3}), q}, {}, "logarithm"},
+      {kScaledDotProductAttentionGrad, {q, q, q, q, sums, sums}, {}, "output gradient"},
+      {kScaledDotProductAttentionGrad, {q, q, q, q, sums, q, i64({4, 4})}, {}, "bool or f32"},
       {kScaledDotProductAttention, {q, q, f32({3})}, {}, "rank 2"},
       {kScaledDotProductAttention, {q, q, {DType::F64, {2, 4, 3}}}, {}, "one element type"},
       {kScaledDotProductAttention, {q, f32({2, 4, 5}), q}, {}, "fit together"},

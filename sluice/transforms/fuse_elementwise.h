@@ -9,9 +9,10 @@
 
 namespace sluice::transforms {
 
-/// Limits of one group; they keep kernels and their operand lists small.
+/// Limits of one group; they keep kernels and their operand lists small. The rule of AdamW with a
+/// factor of the gradient, 14 operands, is one group.
 inline constexpr std::size_t kMaxFusedOps = 24;
-inline constexpr std::size_t kMaxFusedOperands = 12;
+inline constexpr std::size_t kMaxFusedOperands = 16;
 
 /// Fuses chains and trees of element-wise ops with one result shape and placement. Scalar constants
 /// move into the bodies.

@@ -1,11 +1,30 @@
 // Normalizations, softmax, losses, random ops.
+#include "sluice/ops/interpreter.h"
 #include "sluice/ops/loss_ops.h"
 #include "sluice/ops/norm_ops.h"
 #include "tests/conformance/op_case.h"
+#include "tests/support/random_tensor.h"
 
 namespace sluice::testing {
 
 using namespace ops;  // NOLINT(google-build-using-namespace): the table reads better
+
+namespace {
+
+/// With the logarithms that the forward op gives for these scores.
+OpCase crossEntropyGrad(const Shape& shape, const ir::Attrs& attrs, std::string label) {
+  const HostTensor scores = randomTensor(1, {DType::F32, shape}, -4, 4);
+  const HostTensor labels = randomTensor(2, {DType::I64, {shape[0]}}, 0, 3);
+  const std::vector<HostTensor> results = ops::evaluate(kCrossEntropy, attrs, {scores, labels});
+  const HostTensor dy = randomTensor(3, results[0].type(), -1, 1);
+  OpCase made{kCrossEntropyGrad, {}, attrs, std::move(label), false, 3000};
+  for (const HostTensor& value : {scores, labels, results[1], dy}) {
+    made.operands.push_back({value.type(), 0, 0, value});
+  }
+  return made;
+}
+
+}  // namespace
 
 std::vector<OpCase> normCases() {
   return {
@@ -53,6 +72,23 @@ std::vector<OpCase> normCases() {
        "none",
        true,
        4},
+      {kCrossEntropy, {f32({7, 1500}, -4, 4), i64({7}, 0, 1500)}, {}, "many", false, 3000},
+      {kCrossEntropy,
+       {f32({5, 1100}, -4, 4), i32({5}, 0, 2)},
+       {{"reduction", "none"}, {"labelSmoothing", 0.2}, {"ignoreIndex", 1}},
+       "many_smoothed",
+       false,
+       2200},
+      {kCrossEntropyGrad,
+       {f32({6, 5}, -2, 2), i64({6}, 0, 5), f32({6}), f32({})},
+       {{"labelSmoothing", 0.1}, {"ignoreIndex", 2}},
+       "",
+       true,
+       30},
+      crossEntropyGrad({7, 1500}, {}, "many"),
+      crossEntropyGrad({5, 1100}, {{"reduction", "sum"}, {"ignoreIndex", 1}}, "many_ignored"),
+      crossEntropyGrad(
+          {5, 1100}, {{"reduction", "none"}, {"labelSmoothing", 0.2}}, "many_smoothed"),
       {kCtcLoss,
        {f32({6, 3, 4}, -3, 0), i64({3, 3}, 1, 4), i64({3}, 5, 7), i64({3}, 1, 4)},
        {},

@@ -49,11 +49,12 @@ constexpr std::array kNotStandard = {
 };
 
 /// Ops whose parts round results that the op itself keeps in double until the end.
-constexpr std::array<std::string_view, 17> kRoundedParts = {"atan2",
+constexpr std::array<std::string_view, 19> kRoundedParts = {"atan2",
                                                             "avg_pool_grad",
                                                             "batch_norm",
                                                             "batch_norm_grad",
                                                             "cross_entropy",
+                                                            "cross_entropy_grad",
                                                             "expm1",
                                                             "gelu",
                                                             "gelu_grad",
@@ -64,6 +65,7 @@ constexpr std::array<std::string_view, 17> kRoundedParts = {"atan2",
                                                             "rms_norm",
                                                             "rms_norm_grad",
                                                             "rsqrt",
+                                                            "scaled_dot_product_attention_grad",
                                                             "silu",
                                                             "softmax_grad"};
 

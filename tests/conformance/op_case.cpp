@@ -7,7 +7,8 @@ namespace sluice::testing {
 
 std::vector<OpCase> allCases() {
   std::vector<OpCase> all;
-  for (const auto family : {controlCases,
+  for (const auto family : {attentionCases,
+                            controlCases,
                             elementwiseCases,
                             indexingCases,
                             linearCases,

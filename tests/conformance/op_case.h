@@ -54,6 +54,7 @@ struct OpCase {
   std::int64_t terms = 1;  ///< additions behind one output element, for the tolerance
 };
 
+std::vector<OpCase> attentionCases();
 std::vector<OpCase> controlCases();
 std::vector<OpCase> elementwiseCases();
 std::vector<OpCase> indexingCases();

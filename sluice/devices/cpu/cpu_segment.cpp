@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include <omp.h>
@@ -9,6 +10,7 @@
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernel_table.h"
+#include "sluice/devices/cpu/kernels/tile_kernel.h"
 #include "sluice/ops/elementwise.h"
 
 namespace sluice::devices::cpu {
@@ -27,23 +29,35 @@ std::unique_ptr<Workers> makeTeam(int threads) {
 
 CpuSegment::CpuSegment(std::span<const device::KernelCall> calls) {
   const OneOmpThread one;  // some primitives remember the number of threads that they are made with
+  const auto operands = [&](std::span<const std::int32_t> buffers,
+                            const std::vector<TensorType>& types) {
+    std::vector<Operand> made;
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      made.push_back({buffers[i], types[i].bytes()});
+      used_.push_back(buffers[i]);
+    }
+    return made;
+  };
   std::size_t inputs = 0;
   std::size_t outputs = 0;
   for (const device::KernelCall& call : calls) {
     try {
-      calls_.push_back({makeKernel(call.view(), call.choice),
-                        {call.inputs.begin(), call.inputs.end()},
-                        {call.outputs.begin(), call.outputs.end()},
+      std::unique_ptr<Kernel> kernel = makeKernel(call.view(), call.choice);
+      const auto* tiled = dynamic_cast<const TileKernel*>(kernel.get());
+      calls_.push_back({std::move(kernel),
+                        tiled,
+                        operands(call.inputs, call.inputTypes),
+                        operands(call.outputs, call.outputTypes),
                         call.scratch,
-                        std::string(call.def->name) + " '" + call.name + "'"});
+                        std::string(call.def->name) + " '" + call.name + "'",
+                        inputs,
+                        outputs});
     } catch (Error& error) {
       error.at(call.name);
       throw;
     }
-    inputs = std::max(inputs, call.inputs.size());
-    outputs = std::max(outputs, call.outputs.size());
-    used_.insert(used_.end(), call.inputs.begin(), call.inputs.end());
-    used_.insert(used_.end(), call.outputs.begin(), call.outputs.end());
+    inputs += call.inputs.size();
+    outputs += call.outputs.size();
     used_.push_back(call.scratch);
   }
   std::ranges::sort(used_);
@@ -51,6 +65,102 @@ CpuSegment::CpuSegment(std::span<const device::KernelCall> calls) {
   std::erase_if(used_, [](std::int32_t buffer) { return buffer < 0; });
   in_.resize(inputs);
   out_.resize(outputs);
+  rowEnds_.resize(calls_.size());
+  found_.resize(used_.size());
+  read_.reserve(inputs);
+  written_.reserve(outputs);
+  firstTiles_.reserve(calls_.size() + 1);
+}
+
+/// Does nothing if the addresses are those of the last time.
+void CpuSegment::findRows(std::span<std::byte* const> buffers) {
+  bool isSame = !used_.empty();
+  for (std::size_t i = 0; i < used_.size(); ++i) {
+    const std::byte* now = buffers[static_cast<std::size_t>(used_[i])];
+    isSame = isSame && now == found_[i];
+    found_[i] = now;
+  }
+  if (isSame) {
+    return;
+  }
+  for (std::size_t first = 0; first < calls_.size(); first = rowEnds_[first]) {
+    rowEnds_[first] = endOfRow(first, buffers);
+  }
+}
+
+/// The end of the longest row of calls from `first` on that do not depend on each other.
+std::size_t CpuSegment::endOfRow(std::size_t first, std::span<std::byte* const> buffers) {
+  read_.clear();
+  written_.clear();
+  const auto extent = [&](const Operand& operand) -> Extent {
+    const std::byte* begin = buffers[static_cast<std::size_t>(operand.buffer)];
+    return {begin, begin + operand.bytes};
+  };
+  const auto meets = [](const std::vector<Extent>& extents, const Extent& one) {
+    return std::ranges::any_of(extents, [&](const Extent& other) {
+      return one.begin < other.end && other.begin < one.end;
+    });
+  };
+  std::size_t end = first;
+  for (; end < calls_.size() && calls_[end].tiled != nullptr; ++end) {
+    const Call& call = calls_[end];
+    const bool depends =
+        std::ranges::any_of(call.inputs,
+                            [&](const Operand& in) { return meets(written_, extent(in)); }) ||
+        std::ranges::any_of(call.outputs, [&](const Operand& out) {
+          return meets(written_, extent(out)) || meets(read_, extent(out));
+        });
+    if (depends) {
+      break;
+    }
+    std::ranges::transform(call.inputs, std::back_inserter(read_), extent);
+    std::ranges::transform(call.outputs, std::back_inserter(written_), extent);
+  }
+  return std::max(end, first + 1);
+}
+
+KernelRun CpuSegment::prepare(Call& call,
+                              std::span<std::byte* const> buffers,
+                              const ir::RunInfo& info,
+                              Workers& workers) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    in_[call.in + i] = buffers[static_cast<std::size_t>(call.inputs[i].buffer)];
+  }
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    out_[call.out + i] = buffers[static_cast<std::size_t>(call.outputs[i].buffer)];
+  }
+  return {{in_.data() + call.in, call.inputs.size()},
+          {out_.data() + call.out, call.outputs.size()},
+          call.scratch < 0 ? nullptr : buffers[static_cast<std::size_t>(call.scratch)],
+          info,
+          workers};
+}
+
+void CpuSegment::runRow(std::span<Call> row,
+                        std::span<std::byte* const> buffers,
+                        const ir::RunInfo& info,
+                        Workers& workers) {
+  firstTiles_.assign(1, 0);
+  for (Call& call : row) {
+    prepare(call, buffers, info, workers);
+    firstTiles_.push_back(firstTiles_.back() + call.tiled->tiles());
+  }
+  workers.parallelFor(firstTiles_.back(), [&](std::int64_t tile) {
+    const auto after = std::ranges::upper_bound(firstTiles_, tile);
+    const auto at = static_cast<std::size_t>(after - firstTiles_.begin()) - 1;
+    const Call& call = row[at];
+    try {
+      call.tiled->runTile({{in_.data() + call.in, call.inputs.size()},
+                           {out_.data() + call.out, call.outputs.size()},
+                           nullptr,
+                           info,
+                           workers},
+                          tile - firstTiles_[at]);
+    } catch (Error& error) {
+      error.at(call.name);
+      throw;
+    }
+  });
 }
 
 void CpuSegment::run(std::span<std::byte* const> buffers,
@@ -58,27 +168,27 @@ void CpuSegment::run(std::span<std::byte* const> buffers,
                      Workers& workers,
                      const std::function<bool()>& isStopped) {
   const OneOmpThread one;
-  for (Call& call : calls_) {
+  const bool joins = workers.threads() > 1;
+  if (joins) {
+    findRows(buffers);
+  }
+  for (std::size_t i = 0; i < calls_.size();) {
+    Call& call = calls_[i];
     if (isStopped()) {
       raise<Cancelled>("the step was given up before {}", call.name);
     }
-    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-      in_[i] = buffers[static_cast<std::size_t>(call.inputs[i])];
+    const std::size_t end = joins ? rowEnds_[i] : i + 1;
+    if (end > i + 1) {
+      runRow(std::span(calls_).subspan(i, end - i), buffers, info, workers);
+    } else {
+      try {
+        call.kernel->run(prepare(call, buffers, info, workers));
+      } catch (Error& error) {
+        error.at(call.name);
+        throw;
+      }
     }
-    for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-      out_[i] = buffers[static_cast<std::size_t>(call.outputs[i])];
-    }
-    try {
-      call.kernel->run(
-          {{in_.data(), call.inputs.size()},
-           {out_.data(), call.outputs.size()},
-           call.scratch < 0 ? nullptr : buffers[static_cast<std::size_t>(call.scratch)],
-           info,
-           workers});
-    } catch (Error& error) {
-      error.at(call.name);
-      throw;
-    }
+    i = end;
   }
 }
 

@@ -181,14 +181,30 @@ void runBlocks(const BlockProgram& program,
   TileRun(program, operands, arena.data()).run(first, last);
 }
 
+namespace {
+
+std::int64_t elementsOfTile(const BlockProgram& program) {
+  return kTileElements / program.space.period() * program.space.period();
+}
+
+}  // namespace
+
+std::int64_t tilesOf(const BlockProgram& program) {
+  const std::int64_t elements = elementsOfTile(program);
+  return (program.space.elements() + elements - 1) / elements;
+}
+
+void runBlocksOfTile(const BlockProgram& program,
+                     const BlockOperands& operands,
+                     std::int64_t tile) {
+  const std::int64_t elements = elementsOfTile(program);
+  const std::int64_t first = tile * elements;
+  runBlocks(program, operands, first, std::min(program.space.elements(), first + elements));
+}
+
 void runBlocks(const BlockProgram& program, const BlockOperands& operands, Workers& workers) {
-  const std::int64_t total = program.space.elements();
-  const std::int64_t period = program.space.period();
-  const std::int64_t elements = kTileElements / period * period;
-  workers.parallelFor((total + elements - 1) / elements, [&](std::int64_t tile) {
-    const std::int64_t first = tile * elements;
-    runBlocks(program, operands, first, std::min(total, first + elements));
-  });
+  workers.parallelFor(tilesOf(program),
+                      [&](std::int64_t tile) { runBlocksOfTile(program, operands, tile); });
 }
 
 }  // namespace sluice::devices::cpu

@@ -22,6 +22,10 @@ void runBlocks(const BlockProgram& program,
                std::int64_t first,
                std::int64_t last);
 
+/// The tiles of all results.
+std::int64_t tilesOf(const BlockProgram& program);
+void runBlocksOfTile(const BlockProgram& program, const BlockOperands& operands, std::int64_t tile);
+
 void runBlocks(const BlockProgram& program, const BlockOperands& operands, Workers& workers);
 
 }  // namespace sluice::devices::cpu

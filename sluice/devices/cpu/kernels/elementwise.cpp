@@ -5,20 +5,23 @@
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernels/block_run.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
+#include "sluice/devices/cpu/kernels/tile_kernel.h"
 
 namespace sluice::devices::cpu {
 namespace {
 
-class Elementwise : public Kernel {
+class Elementwise : public TileKernel {
  public:
   Elementwise(BlockProgram program, BlockProgram direct)
       : program_(std::move(program)), direct_(std::move(direct)) {}
 
-  void run(const KernelRun& run) override {
+  std::int64_t tiles() const override { return tilesOf(program_); }
+
+  void runTile(const KernelRun& run, std::int64_t tile) const override {
     const bool shared = std::ranges::any_of(direct_.lateReads, [&](const LateRead& late) {
       return run.inputs[late.input] == run.outputs[late.output];
     });
-    runBlocks(shared ? program_ : direct_, {run.inputs, run.outputs}, run.workers);
+    runBlocksOfTile(shared ? program_ : direct_, {run.inputs, run.outputs}, tile);
   }
 
  private:

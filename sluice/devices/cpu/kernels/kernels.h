@@ -15,6 +15,13 @@ std::unique_ptr<Kernel> makeArgMax(const ir::OpView& op, const device::Choice& c
 // assign.cpp: modes sum and mean
 std::unique_ptr<Kernel> makeAssign(const ir::OpView& op, const device::Choice& choice);
 
+// attention.cpp and attention_grad.cpp
+bool supportsAttention(const ir::OpView& op);
+std::unique_ptr<Kernel> makeAttention(const ir::OpView& op, const device::Choice& choice);
+bool supportsAttentionGrad(const ir::OpView& op);
+device::Choice chooseAttentionGrad(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<Kernel> makeAttentionGrad(const ir::OpView& op, const device::Choice& choice);
+
 // batch_norm.cpp: batch_norm and batch_norm_grad
 bool supportsBatchNorm(const ir::OpView& op);
 device::Choice chooseBatchNorm(const ir::OpView& op, const device::Tuning& tuning);
@@ -36,6 +43,12 @@ std::unique_ptr<Kernel> makeConv(const ir::OpView& op, const device::Choice& cho
 // conv_grad_weight.cpp
 device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& tuning);
 std::unique_ptr<Kernel> makeConvGradWeight(const ir::OpView& op, const device::Choice& choice);
+
+// cross_entropy.cpp: cross_entropy and cross_entropy_grad
+bool supportsCrossEntropy(const ir::OpView& op);
+device::Choice chooseCrossEntropy(const ir::OpView& op, const device::Tuning& tuning);
+std::unique_ptr<Kernel> makeCrossEntropy(const ir::OpView& op, const device::Choice& choice);
+std::unique_ptr<Kernel> makeCrossEntropyGrad(const ir::OpView& op, const device::Choice& choice);
 
 // cumsum.cpp
 std::unique_ptr<Kernel> makeCumSum(const ir::OpView& op, const device::Choice& choice);

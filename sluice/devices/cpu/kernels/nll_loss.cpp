@@ -2,75 +2,13 @@
 // thread; then terms are summed in fixed grains, in double, and the grains in order.
 #include <algorithm>
 
-#include "sluice/base/error.h"
-#include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
+#include "sluice/devices/cpu/kernels/labels.h"
 #include "sluice/devices/cpu/kernels/moves.h"
 #include "sluice/ops/elementwise.h"
-#include "sluice/ops/loss.h"
 
 namespace sluice::devices::cpu {
 namespace {
-
-/// Terms whose sum is one partial.
-constexpr std::int64_t kGrain = 2048;
-
-/// The labels of either op: which terms count, and for how much.
-class Labels {
- public:
-  Labels(const ir::OpView& op, const Shape& probabilities, const TensorType& labels)
-      : name_(op.def.name),
-        dtype_(labels.dtype),
-        dims_(ops::nllDims(op, probabilities, labels)),
-        reduction_(ops::reductionOf(op)),
-        ignore_(op.integer("ignoreIndex")) {}
-
-  DType dtype() const { return dtype_; }
-  const ops::NllDims& dims() const { return dims_; }
-  bool listed() const { return reduction_ == ops::Reduction::None; }
-  std::int64_t grains() const { return ceilDiv(dims_.terms(), kGrain); }
-
-  /// What a term is multiplied by. Throws InvalidArgument for labels that are out of range.
-  template <class Label>
-  double factor(const Label* labels) const {
-    std::int64_t counted = 0;
-    for (std::int64_t t = 0; t < dims_.terms(); ++t) {
-      const auto label = static_cast<std::int64_t>(labels[t]);
-      if (label == ignore_) {
-        continue;
-      }
-      if (label < 0 || label >= dims_.classes) {
-        raise<InvalidArgument>(
-            "{}: label {} is out of range for {} classes", name_, label, dims_.classes);
-      }
-      ++counted;
-    }
-    return reduction_ == ops::Reduction::Mean
-               ? -1.0 / static_cast<double>(std::max<std::int64_t>(counted, 1))
-               : -1.0;
-  }
-
-  /// Calls f(grain, term, class) for all terms that are not ignored, those of a grain in order.
-  template <class Label, class F>
-  void forTerms(Workers& workers, const Label* labels, const F& f) const {
-    workers.parallelFor(grains(), [&](std::int64_t grain) {
-      const std::int64_t last = std::min(dims_.terms(), (grain + 1) * kGrain);
-      for (std::int64_t t = grain * kGrain; t < last; ++t) {
-        const auto label = static_cast<std::int64_t>(labels[t]);
-        if (label != ignore_) {
-          f(grain, t, label);
-        }
-      }
-    });
-  }
-
- private:
-  std::string_view name_;
-  DType dtype_;
-  ops::NllDims dims_;
-  ops::Reduction reduction_;
-  std::int64_t ignore_;
-};
 
 /// Inputs (log-probabilities, labels); scratch holds a sum for every grain.
 class NllLoss : public Kernel {

@@ -113,7 +113,7 @@ void packOne(const PanelFormat& f, const float* from, float* to, std::int64_t pa
   }
 }
 
-/// Squares by way of a second one, as those at the edge are stored in part.
+/// Squares at the edge by way of a second one, as they are stored in part.
 void transposeAll(const MatrixPlace& place, const float* from, float* to, std::int64_t toStride) {
   alignas(64) std::array<float, kSquare * kSquare> square;
   alignas(64) std::array<float, kSquare * kSquare> turned;
@@ -125,6 +125,10 @@ void transposeAll(const MatrixPlace& place, const float* from, float* to, std::i
     for (std::int64_t i = 0; i < place.rows; i += kSquare) {
       const std::int64_t rows = std::min(kSquare, place.rows - i);
       loadSquare(from + i * place.stride + j, place.stride, rows, columns, square.data());
+      if (rows == kSquare && columns == kSquare) {
+        transposeSquare(square.data(), to + j * toStride + i, toStride);
+        continue;
+      }
       transposeSquare(square.data(), turned.data(), kSquare);
       for (std::int64_t lane = 0; lane < rows; lane += lanes) {
         const auto inside = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, rows - lane)));
