@@ -57,6 +57,20 @@ _sluice_need(ONNX_FOUND "ONNX" "libonnx-dev")
 find_package(ZLIB QUIET)
 _sluice_need(ZLIB_FOUND "zlib" "zlib1g-dev")
 
+# The CUDA device is compiled with a toolkit's headers and its static runtime. Programs that use a GPU
+# open the toolkit's other libraries by themselves; all others need no toolkit.
+# Sanitizers do not see what a GPU does.
+set(SLUICE_WITH_CUDA OFF)
+if(SLUICE_CUDA AND NOT (SLUICE_CUDA STREQUAL "AUTO" AND (SLUICE_SANITIZE OR SLUICE_FUZZ)))
+  find_package(CUDAToolkit 12.8 QUIET)
+  if(CUDAToolkit_FOUND AND TARGET CUDA::cudart_static)
+    set(SLUICE_WITH_CUDA ON)
+  elseif(NOT SLUICE_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR "SLUICE_CUDA is ${SLUICE_CUDA}, and no CUDA toolkit from 12.8 on was found: "
+      "set CUDAToolkit_ROOT to its folder.")
+  endif()
+endif()
+
 # Only the source tree needs what follows; an installed package does not.
 if(DEFINED Sluice_SOURCE_DIR)
   find_package(CLI11 CONFIG QUIET)

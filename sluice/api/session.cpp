@@ -162,13 +162,14 @@ std::string Session::otherDevices(const Options& options) const {
         pool_.list().str(),
         asked.str());
   }
-  const device::DeviceInfo& info = device().info();
-  if (info.threads != options.threads() || info.memoryBytes != options.memoryPerDevice()) {
+  // What was asked for: a device may have a limit of its own where none was.
+  const devices::DeviceRequest& given = pool_.common();
+  if (given.threads != options.threads() || given.memoryBytes != options.memoryPerDevice()) {
     return fmt::format(
         "the module already has a model on devices of {} threads and {} bytes; this one asks for "
         "{} threads and {} bytes: use the same threads and memoryPerDevice for both",
-        info.threads,
-        info.memoryBytes,
+        given.threads,
+        given.memoryBytes,
         options.threads(),
         options.memoryPerDevice());
   }

@@ -13,6 +13,10 @@
 #include "sluice/devices/far/order_check.h"
 #include "sluice/devices/kind.h"
 
+#ifdef SLUICE_WITH_CUDA
+#include "sluice/devices/cuda/cuda_device.h"
+#endif
+
 namespace sluice::devices {
 namespace {
 
@@ -55,14 +59,28 @@ std::unique_ptr<device::Device> makeFar(const DeviceRequest& request) {
                              .orderCheck = farOrderCheck()});
 }
 
-constexpr std::array<Kind, 2> kKinds = {{
+#ifdef SLUICE_WITH_CUDA
+/// Those of cuda*3 are three GPUs, those of cuda:0*3 share one.
+std::unique_ptr<device::Device> makeCuda(const DeviceRequest& request) {
+  return cuda::makeCudaDevice({.index = indexOf(request),
+                               .shares = request.name.index ? request.name.shares : 1,
+                               .threads = request.threads,
+                               .memoryBytes = request.memoryBytes,
+                               .tuning = request.tuning});
+}
+#endif
+
+constexpr auto kKinds = std::to_array<Kind>({
     {"cpu", "threads of this machine", always, anyNumber, makeCpu},
     {"far",
      "the CPU's kernels on memory that the host cannot read, with queues of their own",
      always,
      anyNumber,
      makeFar},
-}};
+#ifdef SLUICE_WITH_CUDA
+    {"cuda", "GPUs of NVIDIA", cuda::whyUnusable, cuda::gpuCount, makeCuda},
+#endif
+});
 
 const Kind& kindOf(std::string_view name, std::span<const Kind> kinds) {
   const auto found = std::ranges::find(kinds, name, &Kind::name);

@@ -35,6 +35,14 @@ LaneClass classOf(program::LaneKind kind) {
 
 }  // namespace
 
+StampArray::StampArray(device::Device& device, std::size_t count)
+    : memory_(device.allocatePinned(count * sizeof(device::Stamp))),
+      stamps_(reinterpret_cast<device::Stamp*>(memory_->host())) {
+  for (std::size_t i = 0; i < count; ++i) {
+    new (stamps_ + i) device::Stamp;
+  }
+}
+
 LanePlans::LanePlans(const program::Program& p)
     : program(p), buffersOf(p.devices.size()), signals(p.lanes.size()) {
   numberOf.reserve(p.buffers.size());
@@ -111,6 +119,7 @@ LaneRun::LaneRun(const LanePlans& plans,
       class_(classOf(plan_.kind)),
       device_(device),
       asynchronous_(device.info().asynchronous),
+      stamps_(device, 2),
       queue_(device.makeQueue()),
       signals_(plans.signals[lane]) {
   if (plan_.kind == program::LaneKind::Compute) {
@@ -145,16 +154,18 @@ void LaneRun::begin(std::int32_t rounds,
   total_ = perRound() * rounds;
   issued_.store(0, std::memory_order_relaxed);
   taken_.store(false, std::memory_order_relaxed);
-  begun_.number.store(0, std::memory_order_relaxed);
-  ended_.number.store(0, std::memory_order_relaxed);
+  begun().number.store(0, std::memory_order_relaxed);
+  ended().number.store(0, std::memory_order_relaxed);
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     buffers_[i] = addresses[plans_.buffersOf[static_cast<std::size_t>(plan_.device)][i].index()];
   }
   for (std::vector<std::int64_t>& slots : lastUse_) {
     std::ranges::fill(slots, -1);
   }
-  times_ =
-      timed ? std::make_unique<device::Stamp[]>(2 * static_cast<std::size_t>(total_)) : nullptr;
+  times_.reset();
+  if (timed) {
+    times_.emplace(device_, 2 * static_cast<std::size_t>(total_));
+  }
 }
 
 template <class F>
@@ -232,19 +243,19 @@ void LaneRun::beginTask(std::int64_t count, std::span<const std::unique_ptr<Lane
       }
       return true;
     });
-    queue_->stamp(begun_, count + 1);
+    queue_->stamp(begun(), count + 1);
   }
-  if (times_ != nullptr) {
-    queue_->stamp(times_[2 * static_cast<std::size_t>(count)], count + 1);
+  if (times_.has_value()) {
+    queue_->stamp((*times_)[2 * static_cast<std::size_t>(count)], count + 1);
   }
 }
 
 void LaneRun::endTask(std::int64_t count) {
-  if (times_ != nullptr) {
-    queue_->stamp(times_[2 * static_cast<std::size_t>(count) + 1], count + 1);
+  if (times_.has_value()) {
+    queue_->stamp((*times_)[2 * static_cast<std::size_t>(count) + 1], count + 1);
   }
   if (asynchronous_) {
-    queue_->stamp(ended_, count + 1);
+    queue_->stamp(ended(), count + 1);
     queue_->record(*events_[eventIndex(count)]);
   }
 }
@@ -275,13 +286,13 @@ std::int64_t& LaneRun::lastUse(std::size_t stream, std::size_t slot) {
 }
 
 void LaneRun::addTimes(std::vector<TaskTime>& times) const {
-  for (std::int64_t count = 0; times_ != nullptr && count < total_; ++count) {
+  for (std::int64_t count = 0; times_.has_value() && count < total_; ++count) {
     const auto at = 2 * static_cast<std::size_t>(count);
     times.push_back({.lane = static_cast<std::int32_t>(&plan_ - program_.lanes.data()),
                      .task = static_cast<std::int32_t>(count % perRound()),
                      .round = round(count),
-                     .start = times_[at].time.load(std::memory_order_relaxed),
-                     .end = times_[at + 1].time.load(std::memory_order_relaxed),
+                     .start = (*times_)[at].time.load(std::memory_order_relaxed),
+                     .end = (*times_)[at + 1].time.load(std::memory_order_relaxed),
                      .replica = static_cast<std::int32_t>(replica_)});
   }
 }
@@ -316,7 +327,7 @@ std::string LaneRun::report() const {
                                  program::name(plan_.kind),
                                  plan_.device,
                                  count == 0 ? "nothing" : taskText(count - 1));
-  const bool running = asynchronous_ ? begun_.number.load() > count : isTaken();
+  const bool running = asynchronous_ ? begun().number.load() > count : isTaken();
   if (count < total_) {
     text += (running ? ", is running " : ", next is ") + taskText(count);
   }

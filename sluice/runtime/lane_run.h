@@ -63,6 +63,17 @@ struct LanePlans {
   std::int32_t eventRounds = 1;
 };
 
+/// Stamps in memory that the device can write by itself.
+class StampArray {
+ public:
+  StampArray(device::Device& device, std::size_t count);
+  device::Stamp& operator[](std::size_t i) const { return stamps_[i]; }
+
+ private:
+  std::unique_ptr<device::Memory> memory_;
+  device::Stamp* stamps_;
+};
+
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the counter has its own cache line
 class LaneRun {
  public:
@@ -83,7 +94,7 @@ class LaneRun {
   std::int64_t issued() const { return issued_.load(std::memory_order_acquire); }
   /// How many tasks are done.
   std::int64_t done() const {
-    return asynchronous_ ? ended_.number.load(std::memory_order_acquire) : issued();
+    return asynchronous_ ? ended().number.load(std::memory_order_acquire) : issued();
   }
   std::int64_t total() const { return total_; }
   /// Whether all tasks have been issued.
@@ -170,6 +181,9 @@ class LaneRun {
     return static_cast<std::size_t>(count % ring());
   }
 
+  device::Stamp& begun() const { return stamps_[0]; }
+  device::Stamp& ended() const { return stamps_[1]; }
+
   // Polled by other threads; shares its cache line only with data that a step does not change.
   alignas(64) std::atomic<std::int64_t> issued_{0};
   const LanePlans& plans_;
@@ -181,16 +195,15 @@ class LaneRun {
   std::atomic<bool> taken_{false};
   device::Device& device_;
   bool asynchronous_;
+  StampArray stamps_;                // the tasks begun and ended, before the queue that writes them
+  std::optional<StampArray> times_;  // begin and end of every task, if timed
   std::unique_ptr<device::Queue> queue_;
   std::vector<std::unique_ptr<device::Event>> events_;  // if asynchronous, by eventIndex
-  device::Stamp begun_;
-  device::Stamp ended_;
   std::vector<device::Address> buffers_;  // by number on the device, ring slots set per task
   std::vector<std::optional<PreparedSegment::Captures>> captures_;  // by task and round of a period
   std::uint64_t generation_ = 0;  // generation of the captured addresses
   const std::vector<bool>& signals_;
   std::vector<std::vector<std::int64_t>> lastUse_;  // by staged stream and slot
-  std::unique_ptr<device::Stamp[]> times_;          // begin and end of every task, if timed
   std::int64_t total_ = 0;
 };
 

@@ -1,17 +1,13 @@
 // Every op on every device: against the reference within tolerance, the same bits for every number
 // of threads and in every layout that a kernel follows, and no byte written outside its buffers.
-#include <algorithm>
-#include <cmath>
 #include <memory>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/far/far_device.h"
-#include "sluice/ops/interpreter.h"
-#include "tests/conformance/op_case.h"
+#include "tests/conformance/case_run.h"
 #include "tests/support/device_run.h"
 #include "tests/support/random_tensor.h"
 
@@ -37,71 +33,6 @@ const std::vector<NamedDevice>& devices() {
     return all;
   }();
   return kDevices;
-}
-
-std::vector<HostTensor> operandsOf(const OpCase& c, DType floats) {
-  std::vector<HostTensor> tensors;
-  for (std::size_t i = 0; i < c.operands.size(); ++i) {
-    const Operand& operand = c.operands[i];
-    TensorType type = operand.type;
-    type.dtype = type.dtype == DType::F32 ? floats : type.dtype;
-    tensors.push_back(operand.value ? cast(*operand.value, type.dtype)
-                                    : randomTensor(i + 1, type, operand.low, operand.high));
-  }
-  return tensors;
-}
-
-/// The reference's results; none where the op refuses the type.
-std::optional<std::vector<HostTensor>> expectedOf(const OpCase& c,
-                                                  const std::vector<HostTensor>& operands,
-                                                  ir::RunInfo info) {
-  try {
-    return ops::evaluate(c.def, c.attrs, operands, info);
-  } catch (const InvalidArgument&) {
-    return std::nullopt;
-  }
-}
-
-/// f(the op as a kernel table sees it)
-template <class F>
-auto withView(const OpCase& c, const std::vector<HostTensor>& operands, F f) {
-  std::vector<TensorType> types;
-  for (const HostTensor& tensor : operands) {
-    types.push_back(tensor.type());
-  }
-  const ir::Attrs attrs = ir::completeAttrs(c.def, c.attrs);
-  const std::vector<TensorType> outputs = c.def.infer({c.def, attrs, types, {}});
-  return f(ir::OpView{c.def, attrs, types, outputs});
-}
-
-bool supported(device::Device& device, const OpCase& c, const std::vector<HostTensor>& operands) {
-  return withView(c, operands, [&](const ir::OpView& op) { return device.kernels().supports(op); });
-}
-
-std::string implementationOf(device::Device& device,
-                             const OpCase& c,
-                             const std::vector<HostTensor>& operands) {
-  return withView(c, operands, [&](const ir::OpView& op) {
-    return device.kernels().choose(op).implementation;
-  });
-}
-
-/// The largest difference of two elements, relative to the expected one, or to the largest of all
-/// where that is more and not above 1: an output that is small as a whole has a small tolerance.
-double differenceOf(const HostTensor& found, const HostTensor& expected) {
-  double largest = 0;
-  for (const double value : expected.toDoubles()) {
-    largest = std::isfinite(value) ? std::max(largest, std::abs(value)) : largest;
-  }
-  const double scale = std::min(1.0, largest);
-  double worst = relativeDifference(found, expected);  // also of types, infinities and NaNs
-  for (std::int64_t i = 0; i < expected.shape().elements() && std::isfinite(worst); ++i) {
-    const double difference = std::abs(found.at(i) - expected.at(i));
-    if (std::isfinite(difference) && difference > 0) {
-      worst = std::max(worst, difference / std::max(scale, std::abs(expected.at(i))));
-    }
-  }
-  return worst;
 }
 
 class OpOnDevices : public ::testing::TestWithParam<OpCase> {};

@@ -14,6 +14,7 @@
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 #include "tests/e2e/remote_support.h"
+#include "tests/e2e/strategy_cases.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
 
@@ -29,82 +30,13 @@ using testing::kUpdates;
 using ::testing::Not;
 using testing::onOneDevice;
 using testing::ResidualMlp;
+using testing::StrategyCase;
+using testing::strategyCases;
+using testing::threeStages;
 using testing::train;
+using testing::trained;
 
-struct FarCase {
-  std::string name;
-  std::function<void(Options&)> set;
-};
-void PrintTo(const FarCase& farCase, std::ostream* out) {
-  *out << farCase.name;
-}
-
-std::vector<Stage> threeStages() {
-  return {Stage("b0", "b1"), "b2", Stage("b3", "b4")};
-}
-
-std::vector<FarCase> farCases() {
-  std::vector<FarCase> all = {
-      {"OneDevice", [](Options&) {}},
-      {"Sharded", [](Options& o) { o.setExecutionStrategy(ShardedExecution(threeStages())); }},
-      {"Replicated", [](Options& o) { o.replicationFactor(2); }},
-      {"Recomputed",
-       [](Options& o) {
-         o.setExecutionStrategy(PipelinedExecution(threeStages()));
-         o.recomputation(Recomputation::Pipeline);
-       }},
-      {"PipelinedReplicas",
-       [](Options& o) {
-         o.setExecutionStrategy(PipelinedExecution(threeStages())).replicationFactor(2);
-       }},
-      {"StateInRemoteMemory",
-       [](Options& o) {
-         o.setExecutionStrategy(PipelinedExecution(threeStages()));
-         o.tensorLocations.setOptimizerLocation(TensorLocationSettings().useOnChipStorage(false));
-         o.tensorLocations.setActivationLocation(TensorLocationSettings().useOnChipStorage(false));
-       }},
-      {"ShardedWeights",
-       [](Options& o) {
-         o.replicationFactor(2);
-         o.tensorLocations.setWeightLocation(
-             TensorLocationSettings().useReplicatedTensorSharding(true));
-       }},
-      {"Barriers",
-       [](Options& o) {
-         o.setExecutionStrategy(PipelinedExecution(threeStages())).barriers(true);
-       }},
-      {"SerialPhases",
-       [](Options& o) {
-         o.setExecutionStrategy(
-             SerialPhasedExecution(std::vector<Phase>{"b0", "b1", "b2", "b3", "b4"}));
-       }},
-      {"ParallelPhases",
-       [](Options& o) {
-         o.setExecutionStrategy(ParallelPhasedExecution(
-             std::vector<Phase>{Phase("b0", "b1"), Phase("b2"), Phase("b3", "b4")}));
-       }},
-  };
-  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "interleaved", "grouped"}) {
-    all.push_back({fmt::format("Pipelined{}", all.size()), [schedule](Options& o) {
-                     o.setExecutionStrategy(PipelinedExecution(threeStages()).schedule(schedule));
-                   }});
-  }
-  return all;
-}
-
-/// All variables of the first replica after a few updates.
-template <class Net>
-testing::Bits trained(const Options& options) {
-  Net net;
-  auto model = trainingModel(net, options.clone(), optim::AdamW(0.01));
-  const std::int64_t perRun = model.microBatchesPerStep() * options.replicationFactor();
-  for (std::int64_t run = 0; run < kUpdates / options.deviceIterations(); ++run) {
-    model.run(testing::makeInputs(net.inputs(), run * perRun, perRun));
-  }
-  return testing::bitsOf(model.session());
-}
-
-class OnFarDevices : public ::testing::TestWithParam<FarCase> {};
+class OnFarDevices : public ::testing::TestWithParam<StrategyCase> {};
 
 TEST_P(OnFarDevices, GivesTheBitsOfCpuDevices) {
   for (const char* devices : {"far", "cpu,far", "far,cpu"}) {
@@ -121,7 +53,7 @@ TEST_P(OnFarDevices, GivesTheBitsOfCpuDevices) {
 
 INSTANTIATE_TEST_SUITE_P(Matrix,
                          OnFarDevices,
-                         ::testing::ValuesIn(farCases()),
+                         ::testing::ValuesIn(strategyCases()),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST(FarDevices, StreamTheirStateThroughFiles) {

@@ -14,7 +14,6 @@ using device::Choice;
 using device::KernelCall;
 using device::Layout;
 
-constexpr std::size_t kGuard = 128;
 constexpr std::byte kCanary{0xA5};
 
 /// For each element in row-major order, its place in storage.
@@ -36,13 +35,16 @@ void forEachPlace(const Shape& shape, const Layout& layout, F f) {
 /// Buffers of one segment, each between guards.
 class Buffers {
  public:
-  explicit Buffers(device::Device& device) : device_(device), queue_(device.makeQueue()) {}
+  explicit Buffers(device::Device& device)
+      : device_(device),
+        guard_(std::max<std::size_t>(128, device.info().alignment)),
+        queue_(device.makeQueue()) {}
 
   std::int32_t add(std::size_t bytes) {
-    memories_.push_back(device_.allocate(bytes + 2 * kGuard));
+    memories_.push_back(device_.allocate(bytes + 2 * guard_));
     sizes_.push_back(bytes);
-    queue_->fill(memories_.back()->at(), kCanary, bytes + 2 * kGuard);
-    addresses_.push_back(memories_.back()->at(kGuard));
+    queue_->fill(memories_.back()->at(), kCanary, bytes + 2 * guard_);
+    addresses_.push_back(memories_.back()->at(guard_));
     return static_cast<std::int32_t>(addresses_.size() - 1);
   }
   void write(std::int32_t i, const std::vector<std::byte>& bytes) {
@@ -61,17 +63,18 @@ class Buffers {
       std::vector<std::byte> all(memories_[i]->bytes());
       device::copyOut(*queue_, all.data(), memories_[i]->at(), all.size());
       const auto intact = [&](std::size_t begin) {
-        return std::all_of(all.data() + begin, all.data() + begin + kGuard, [](std::byte b) {
+        return std::all_of(all.data() + begin, all.data() + begin + guard_, [](std::byte b) {
           return b == kCanary;
         });
       };
       EXPECT_TRUE(intact(0)) << op << " wrote before buffer " << i;
-      EXPECT_TRUE(intact(kGuard + sizes_[i])) << op << " wrote past buffer " << i;
+      EXPECT_TRUE(intact(guard_ + sizes_[i])) << op << " wrote past buffer " << i;
     }
   }
 
  private:
   device::Device& device_;
+  std::size_t guard_;  // bytes before and after each buffer, which keep it aligned
   std::unique_ptr<device::Queue> queue_;
   std::vector<std::unique_ptr<device::Memory>> memories_;
   std::vector<std::size_t> sizes_;

@@ -1,0 +1,202 @@
+#include "sluice/devices/cuda/cuda_device.h"
+
+#include <mutex>
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cuda/cuda_error.h"
+#include "sluice/devices/cuda/cuda_memory.h"
+#include "sluice/devices/cuda/cuda_queue.h"
+#include "sluice/devices/cuda/cuda_segment.h"
+#include "sluice/devices/cuda/kernel_table.h"
+
+namespace sluice::devices::cuda {
+namespace {
+
+// The oldest GPUs that the toolkits of this build compile for.
+constexpr int kOldestMajor = 7;
+constexpr int kOldestMinor = 5;
+
+std::string versionText(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+bool isTooOld(const cudaDeviceProp& gpu) {
+  return gpu.major < kOldestMajor || (gpu.major == kOldestMajor && gpu.minor < kOldestMinor);
+}
+
+std::string tooOldText(const cudaDeviceProp& gpu) {
+  return fmt::format("{} has compute capability {}.{}, and {}.{} is needed",
+                     gpu.name,
+                     gpu.major,
+                     gpu.minor,
+                     kOldestMajor,
+                     kOldestMinor);
+}
+
+cudaDeviceProp propertiesOf(int gpu) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
+  return properties;
+}
+
+/// The share's memory; the shares together must fit.
+std::size_t budgetOf(const CudaDeviceOptions& options, const cudaDeviceProp& gpu) {
+  const auto shares = static_cast<std::size_t>(options.shares);
+  if (options.memoryBytes > gpu.totalGlobalMem / shares) {
+    raise<OutOfMemory>("cuda device {} has {} bytes; {} of {} bytes {} not fit into it",
+                       options.index,
+                       gpu.totalGlobalMem,
+                       options.shares == 1 ? "a budget" : fmt::format("{} budgets", shares),
+                       options.memoryBytes,
+                       options.shares == 1 ? "does" : "do");
+  }
+  return options.memoryBytes != 0 ? options.memoryBytes : gpu.totalGlobalMem / shares;
+}
+
+/// Kernels that read the memory of another GPU need its leave.
+void enablePeers(int gpu) {
+  select(gpu);
+  for (int other = 0; other < gpuCount().value_or(0); ++other) {
+    int allowed = 0;
+    if (other != gpu) {
+      check(cudaDeviceCanAccessPeer(&allowed, gpu, other), "cudaDeviceCanAccessPeer");
+    }
+    if (allowed != 0) {
+      const cudaError_t result = cudaDeviceEnablePeerAccess(other, 0);
+      if (result == cudaErrorPeerAccessAlreadyEnabled) {
+        static_cast<void>(cudaGetLastError());
+      } else {
+        check(result, "cudaDeviceEnablePeerAccess");
+      }
+    }
+  }
+}
+
+class CudaDevice final : public device::Device {
+ public:
+  CudaDevice(const CudaDeviceOptions& options, const cudaDeviceProp& gpu)
+      : make_{.architecture = fmt::format("sm_{}{}", gpu.major, gpu.minor), .gpu = options.index},
+        table_("cuda", tableEntries(), options.tuning) {
+    int driver = 0;
+    check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+    info_ = {
+        .kind = "cuda",
+        .description = fmt::format("{}, compute capability {}.{}, {} multiprocessors, CUDA {}, "
+                                   "driver for CUDA {}",
+                                   gpu.name,
+                                   gpu.major,
+                                   gpu.minor,
+                                   gpu.multiProcessorCount,
+                                   versionText(CUDART_VERSION),
+                                   versionText(driver)),
+        .index = options.index,
+        .threads = options.threads,
+        .memoryBytes = budgetOf(options, gpu),
+        .alignment = 256,
+        .hostReadable = false,
+        .asynchronous = true,
+        .physicalId = options.index,
+        .shares = options.shares,
+        .copyEngines = gpu.asyncEngineCount};
+  }
+
+  const device::DeviceInfo& info() const override { return info_; }
+  const device::KernelTable& kernels() const override { return table_; }
+  std::unique_ptr<device::Queue> makeQueue() override {
+    return std::make_unique<CudaQueue>(queues());
+  }
+  std::unique_ptr<device::Event> makeEvent() override {
+    return std::make_unique<CudaEvent>(make_.gpu);
+  }
+
+ private:
+  std::unique_ptr<device::Memory> doAllocate(std::size_t bytes) override {
+    return std::make_unique<CudaMemory>(make_.gpu, bytes);
+  }
+  std::unique_ptr<device::Memory> doAllocatePinned(std::size_t bytes) override {
+    return std::make_unique<PinnedMemory>(make_.gpu, bytes);
+  }
+  std::unique_ptr<device::Executable> doPrepare(
+      std::span<const device::KernelCall> calls) override {
+    select(make_.gpu);
+    return std::make_unique<CudaSegment>(calls, make_, queues().faults);
+  }
+  std::unique_ptr<device::Capture> doCapture(device::Executable& executable,
+                                             std::span<const device::Address> buffers) override {
+    if (queues().synchronise) {
+      return nullptr;
+    }
+    return std::make_unique<CudaCapture>(queues(), static_cast<CudaSegment&>(executable), buffers);
+  }
+
+  /// Made when it is first needed: to ask a device for its info takes no memory of the GPU.
+  QueueContext& queues() {
+    std::call_once(isMade_, [this] {
+      enablePeers(make_.gpu);
+      queues_ = std::make_unique<QueueContext>(make_.gpu, make_.architecture);
+    });
+    return *queues_;
+  }
+
+  MakeContext make_;
+  std::once_flag isMade_;
+  std::unique_ptr<QueueContext> queues_;
+  device::DeviceInfo info_;
+  device::KernelTable table_;
+};
+
+}  // namespace
+
+std::string whyUnusable() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    static_cast<void>(cudaGetLastError());
+    return "there is no NVIDIA driver";
+  }
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaGetLastError());
+  if (result == cudaErrorInsufficientDriver) {
+    return fmt::format("the NVIDIA driver supports CUDA {}, and {} is needed: update the driver",
+                       versionText(driver),
+                       versionText(CUDART_VERSION));
+  }
+  if (result == cudaErrorNoDevice || (result == cudaSuccess && count == 0)) {
+    return "there is an NVIDIA driver and no GPU";
+  }
+  if (result != cudaSuccess) {
+    return fmt::format(
+        "cudaGetDeviceCount failed: {} ({})", cudaGetErrorString(result), cudaGetErrorName(result));
+  }
+  std::string reasons;
+  for (int gpu = 0; gpu < count; ++gpu) {
+    const cudaDeviceProp properties = propertiesOf(gpu);
+    if (!isTooOld(properties)) {
+      return "";
+    }
+    reasons += (reasons.empty() ? "" : "; ") + tooOldText(properties);
+  }
+  return reasons;
+}
+
+std::optional<int> gpuCount() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return 0;
+  }
+  return count;
+}
+
+std::unique_ptr<device::Device> makeCudaDevice(const CudaDeviceOptions& options) {
+  const cudaDeviceProp gpu = propertiesOf(options.index);
+  if (isTooOld(gpu)) {
+    raise<DeviceError>("cuda device {} cannot be used: {}", options.index, tooOldText(gpu));
+  }
+  return std::make_unique<CudaDevice>(options, gpu);
+}
+
+}  // namespace sluice::devices::cuda

@@ -1,0 +1,71 @@
+#include "sluice/devices/cuda/cuda_memory.h"
+
+#include <algorithm>
+
+#include <cuda_runtime_api.h>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cuda/cuda_error.h"
+
+namespace sluice::devices::cuda {
+namespace {
+
+std::byte* allocatePinned(int gpu, std::size_t bytes) {
+  select(gpu);
+  void* made = nullptr;
+  const cudaError_t result = cudaHostAlloc(
+      &made, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable | cudaHostAllocMapped);
+  if (result == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    raise<OutOfMemory>(
+        "the host cannot give {} page-locked bytes to cuda device {} (cudaHostAlloc)", bytes, gpu);
+  }
+  check(result, "cudaHostAlloc");
+  return static_cast<std::byte*>(made);
+}
+
+}  // namespace
+
+CudaMemory::CudaMemory(int gpu, std::size_t bytes)
+    : Memory(device::MemoryKind::Device, nullptr, bytes), gpu_(gpu) {
+  select(gpu);
+  void* made = nullptr;
+  const cudaError_t result = cudaMalloc(&made, std::max<std::size_t>(bytes, 1));
+  if (result == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    raise<OutOfMemory>(
+        "cuda device {} cannot give {} bytes (cudaMalloc): {} of its {} bytes are free; other "
+        "arenas, shares of the GPU or other programs have the rest",
+        gpu,
+        bytes,
+        free,
+        total);
+  }
+  check(result, "cudaMalloc");
+  pointer_ = static_cast<std::byte*>(made);
+}
+
+CudaMemory::~CudaMemory() {
+  static_cast<void>(cudaSetDevice(gpu_));
+  static_cast<void>(cudaFree(pointer_));
+}
+
+PinnedMemory::PinnedMemory(int gpu, std::size_t bytes)
+    : Memory(device::MemoryKind::Pinned, allocatePinned(gpu, bytes), bytes), gpu_(gpu) {}
+
+PinnedMemory::~PinnedMemory() {
+  static_cast<void>(cudaSetDevice(gpu_));
+  static_cast<void>(cudaFreeHost(host()));
+}
+
+void* pointerTo(device::Address address) {
+  if (const auto* memory = dynamic_cast<const CudaMemory*>(address.memory)) {
+    return memory->pointer() + address.offset;
+  }
+  return device::hostPointer(address);
+}
+
+}  // namespace sluice::devices::cuda

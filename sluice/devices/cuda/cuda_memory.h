@@ -1,0 +1,44 @@
+// Memory of a GPU, and pinned memory of the host that GPUs read and write by themselves. Private to
+// the device.
+#pragma once
+
+#include <cstddef>
+
+#include "sluice/device/memory.h"
+
+namespace sluice::devices::cuda {
+
+/// One allocation of a GPU.
+class CudaMemory final : public device::Memory {
+ public:
+  /// Throws OutOfMemory with what was asked for, what is free and what there is.
+  CudaMemory(int gpu, std::size_t bytes);
+  ~CudaMemory() override;
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+
+  int gpu() const { return gpu_; }
+  std::byte* pointer() const { return pointer_; }
+
+ private:
+  int gpu_;
+  std::byte* pointer_ = nullptr;
+};
+
+/// Page-locked memory of the host, at the same address for the host and every GPU.
+class PinnedMemory final : public device::Memory {
+ public:
+  /// Throws OutOfMemory.
+  PinnedMemory(int gpu, std::size_t bytes);
+  ~PinnedMemory() override;
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+ private:
+  int gpu_;
+};
+
+/// The address for CUDA: of GPU memory or of the host's; null if the address has no memory.
+void* pointerTo(device::Address address);
+
+}  // namespace sluice::devices::cuda

@@ -1,0 +1,325 @@
+#include "sluice/devices/cuda/cuda_queue.h"
+
+#include <array>
+#include <cstdlib>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "sluice/base/cancelled.h"
+#include "sluice/base/error.h"
+#include "sluice/devices/cuda/cuda_error.h"
+
+namespace sluice::devices::cuda {
+namespace {
+
+constexpr std::string_view kQueueTools = R"(
+extern "C" __global__ void set_run(Run* to, Run run) { *to = run; }
+struct Stamp { i64 number; i64 time; };
+extern "C" __global__ void stamp(Stamp* to, i64 number, i64 offset) {
+  i64 now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  *(volatile i64*)&to->time = now + offset;
+  __threadfence_system();
+  *(volatile i64*)&to->number = number;
+}
+#define SUM(T) extern "C" __global__ void sum_##T(T* to, const T* x, const T* y, i64 elements) { \
+  const i64 i = (i64)blockIdx.x * 256 + threadIdx.x; \
+  if (i < elements) to[i] = narrow<T>(wide(x[i]) + wide(y[i])); }
+SUM(f32) SUM(f64) SUM(f16) SUM(bf16)
+)";
+
+static_assert(sizeof(device::Stamp) == 2 * sizeof(std::int64_t));
+
+template <class... Arguments>
+void launchTool(const void* kernel,
+                std::int64_t blocks,
+                unsigned threads,
+                cudaStream_t stream,
+                Arguments... arguments) {
+  std::array<void*, sizeof...(Arguments)> pointers = {&arguments...};
+  check(cudaLaunchKernel(
+            kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads), pointers.data(), 0, stream),
+        "cudaLaunchKernel of a queue");
+}
+
+/// The second of two measurements: the first one also loads the kernel.
+std::int64_t measureOffset(int gpu, const QueueTools& tools) {
+  const PinnedMemory memory(gpu, sizeof(device::Stamp));
+  auto* stamp = new (memory.host()) device::Stamp;
+  std::int64_t offset = 0;
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t before = device::steadyNanoseconds();
+    launchTool(tools.stamp, 1, 1, nullptr, stamp, std::int64_t{1}, std::int64_t{0});
+    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+    const std::int64_t after = device::steadyNanoseconds();
+    offset = before + (after - before) / 2 - stamp->time.load();
+  }
+  return offset;
+}
+
+/// Owns a stream.
+class Stream {
+ public:
+  explicit Stream(int gpu) {
+    select(gpu);
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  }
+  ~Stream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// A stamp that the host writes, in the order of the stream.
+struct HostStamp {
+  device::Stamp& stamp;
+  std::int64_t number;
+  device::Clock clock;
+};
+
+void writeStamp(void* data) {
+  const std::unique_ptr<HostStamp> work(static_cast<HostStamp*>(data));
+  work->stamp.time.store(work->clock(), std::memory_order_relaxed);
+  work->stamp.number.store(work->number, std::memory_order_release);
+}
+
+/// The address for the GPU, or null if the memory is not page-locked.
+void* mappedPointer(const void* host) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, host) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return nullptr;
+  }
+  return attributes.type == cudaMemoryTypeHost ? attributes.devicePointer : nullptr;
+}
+
+}  // namespace
+
+QueueTools::QueueTools(const std::string& architecture)
+    : module(Modules::ofProcess().get(std::string(kQueueTools), architecture)),
+      setRun(module->entry("set_run")),
+      stamp(module->entry("stamp")) {
+  for (const DType type : {DType::F32, DType::F64, DType::F16, DType::BF16}) {
+    sums[static_cast<std::size_t>(type)] = module->entry(fmt::format("sum_{}", name(type)));
+  }
+}
+
+QueueContext::QueueContext(int number, const std::string& architecture)
+    : gpu(number),
+      tools(architecture),
+      faults(number),
+      synchronise(std::getenv("SLUICE_CUDA_SYNC") != nullptr) {
+  select(gpu);
+  clockOffset = measureOffset(gpu, tools);
+}
+
+CudaEvent::CudaEvent(int gpu) : gpu_(gpu) {
+  select(gpu);
+  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+}
+
+CudaEvent::~CudaEvent() {
+  static_cast<void>(cudaEventDestroy(event_));
+}
+
+bool CudaEvent::doIsDone() const {
+  select(gpu_);
+  const cudaError_t result = cudaEventQuery(event_);
+  if (result == cudaErrorNotReady) {
+    return false;
+  }
+  static_cast<void>(cudaGetLastError());  // work that failed has ended; its queue says why
+  return true;
+}
+
+bool CudaEvent::doAwait(std::chrono::milliseconds atMost) const {
+  const auto end = std::chrono::steady_clock::now() + atMost;
+  for (int looks = 0; !isDone(); ++looks) {
+    if (std::chrono::steady_clock::now() >= end) {
+      return false;
+    }
+    if (looks > 100) {  // long work: leave the core to others
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+  return true;
+}
+
+CudaCapture::CudaCapture(QueueContext& context,
+                         CudaSegment& segment,
+                         std::span<const device::Address> buffers)
+    : runMemory_(segment.readsRun() ? std::make_unique<CudaMemory>(context.gpu, sizeof(RunNumbers))
+                                    : nullptr) {
+  const Stream stream(context.gpu);
+  // Relaxed: a kernel that is launched for the first time may have to be loaded.
+  check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed),
+        "cudaStreamBeginCapture");
+  cudaGraph_t recorded = nullptr;
+  try {
+    segment.launch({.stream = stream.get(), .run = run()}, buffers);
+  } catch (...) {
+    static_cast<void>(cudaStreamEndCapture(stream.get(), &recorded));
+    static_cast<void>(cudaGraphDestroy(recorded));
+    throw;
+  }
+  check(cudaStreamEndCapture(stream.get(), &recorded), "cudaStreamEndCapture");
+  const cudaError_t result = cudaGraphInstantiate(&graph_, recorded, 0);
+  static_cast<void>(cudaGraphDestroy(recorded));
+  check(result, "cudaGraphInstantiate");
+}
+
+CudaCapture::~CudaCapture() {
+  static_cast<void>(cudaGraphExecDestroy(graph_));
+}
+
+CudaQueue::CudaQueue(QueueContext& context)
+    : context_(context), runMemory_(context.gpu, sizeof(RunNumbers)) {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+
+CudaQueue::~CudaQueue() {
+  static_cast<void>(cudaSetDevice(context_.gpu));
+  static_cast<void>(cudaStreamSynchronize(stream_));
+  static_cast<void>(cudaStreamDestroy(stream_));
+}
+
+void CudaQueue::beginWork() const {
+  if (isStopped()) {
+    raise<Cancelled>("the step was given up");
+  }
+  select(context_.gpu);
+}
+
+void CudaQueue::doSetRun(const ir::RunInfo& info) {
+  run_ = {.seed = info.seed,
+          .microBatch = info.microBatch,
+          .microBatchInRound = info.microBatchInRound,
+          .replica = info.replica};
+  isRunWritten_ = false;
+}
+
+void CudaQueue::writeRun() {
+  if (!isRunWritten_) {
+    launchTool(context_.tools.setRun, 1, 1, stream_, runMemory_.pointer(), run_);
+    isRunWritten_ = true;
+  }
+}
+
+void CudaQueue::doLaunch(device::Executable& executable, std::span<const device::Address> buffers) {
+  beginWork();
+  auto& segment = static_cast<CudaSegment&>(executable);
+  if (segment.readsRun()) {
+    writeRun();
+  }
+  segment.launch({.stream = stream_,
+                  .run = reinterpret_cast<RunNumbers*>(runMemory_.pointer()),
+                  .synchronise = context_.synchronise},
+                 buffers);
+}
+
+void CudaQueue::doReplay(device::Capture& capture) {
+  beginWork();
+  const auto& captured = static_cast<const CudaCapture&>(capture);
+  if (captured.run() != nullptr) {
+    launchTool(context_.tools.setRun, 1, 1, stream_, captured.run(), run_);
+  }
+  check(cudaGraphLaunch(captured.graph(), stream_), "cudaGraphLaunch");
+}
+
+void CudaQueue::doCopy(device::Address to, device::Address from, std::size_t bytes) {
+  beginWork();
+  check(cudaMemcpyAsync(pointerTo(to), pointerTo(from), bytes, cudaMemcpyDefault, stream_),
+        "cudaMemcpyAsync");
+}
+
+void CudaQueue::doFill(device::Address to, std::byte value, std::size_t bytes) {
+  beginWork();
+  check(cudaMemsetAsync(pointerTo(to), static_cast<int>(value), bytes, stream_), "cudaMemsetAsync");
+}
+
+void CudaQueue::doSum(device::Address to,
+                      std::span<const device::Address> from,
+                      DType type,
+                      std::int64_t elements) {
+  beginWork();
+  void* const sum = pointerTo(to);
+  if (from.size() == 1) {
+    const std::size_t bytes = static_cast<std::size_t>(elements) * byteSize(type);
+    check(cudaMemcpyAsync(sum, pointerTo(from[0]), bytes, cudaMemcpyDefault, stream_),
+          "cudaMemcpyAsync");
+    return;
+  }
+  for (std::size_t i = 1; i < from.size(); ++i) {
+    launchTool(context_.tools.sum(type),
+               (elements + 255) / 256,
+               256,
+               stream_,
+               sum,
+               i == 1 ? pointerTo(from[0]) : sum,
+               pointerTo(from[i]),
+               elements);
+  }
+}
+
+void CudaQueue::doRecord(device::Event& event) {
+  select(context_.gpu);
+  check(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_), "cudaEventRecord");
+}
+
+void CudaQueue::doWait(const device::Event& event) {
+  select(context_.gpu);
+  check(cudaStreamWaitEvent(stream_, static_cast<const CudaEvent&>(event).get(), 0),
+        "cudaStreamWaitEvent");
+}
+
+void CudaQueue::doStamp(device::Stamp& stamp, std::int64_t number, device::Clock clock) {
+  select(context_.gpu);
+  void* const mapped = clock == device::steadyNanoseconds ? mappedPointer(&stamp) : nullptr;
+  if (mapped != nullptr) {
+    launchTool(context_.tools.stamp, 1, 1, stream_, mapped, number, context_.clockOffset);
+    return;
+  }
+  auto work = std::make_unique<HostStamp>(HostStamp{stamp, number, clock});
+  check(cudaLaunchHostFunc(stream_, writeStamp, work.get()), "cudaLaunchHostFunc");
+  static_cast<void>(work.release());  // the function has it now
+}
+
+void CudaQueue::doFinish() {
+  select(context_.gpu);
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  if (const std::exception_ptr fault = context_.faults.read(true)) {
+    std::rethrow_exception(fault);
+  }
+}
+
+bool CudaQueue::doIsIdle() const {
+  select(context_.gpu);
+  const cudaError_t result = cudaStreamQuery(stream_);
+  if (result == cudaErrorNotReady) {
+    return false;
+  }
+  static_cast<void>(cudaGetLastError());
+  return true;
+}
+
+std::exception_ptr CudaQueue::doFailure() const {
+  if (std::exception_ptr fault = context_.faults.read(false)) {
+    return fault;
+  }
+  try {
+    select(context_.gpu);
+    const cudaError_t result = cudaStreamQuery(stream_);
+    if (result != cudaErrorNotReady) {
+      check(result, "the work of a stream");
+    }
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace sluice::devices::cuda

@@ -1,0 +1,124 @@
+#include "sluice/devices/cuda/cuda_segment.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include "sluice/base/error.h"
+#include "sluice/devices/cuda/compiler.h"
+#include "sluice/devices/cuda/cuda_error.h"
+#include "sluice/devices/cuda/kernel_table.h"
+
+namespace sluice::devices::cuda {
+
+int Faults::add(std::string name) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::ranges::find(names_, name);
+  if (found != names_.end()) {
+    return static_cast<int>(found - names_.begin());
+  }
+  names_.push_back(std::move(name));
+  return static_cast<int>(names_.size() - 1);
+}
+
+bool Faults::isSet() const {
+  return std::atomic_ref<std::int32_t>(record().ready).load(std::memory_order_acquire) != 0;
+}
+
+std::exception_ptr Faults::read(bool take) {
+  if (!isSet()) {
+    return nullptr;
+  }
+  const std::scoped_lock lock(mutex_);
+  const Fault fault = record();
+  if (take) {
+    record() = {};
+  }
+  const std::string& name = names_[static_cast<std::size_t>(fault.call)];
+  try {
+    if (fault.kind == 1) {
+      raise<InvalidArgument>(
+          "{}: index {} is out of range for an axis of extent {}", name, fault.value, fault.limit);
+    }
+    raise<InvalidArgument>(
+        "{}: label {} is out of range for {} classes", name, fault.value, fault.limit);
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+namespace {
+
+std::set<std::string> textsOf(std::span<const device::KernelCall> calls) {
+  std::set<std::string> texts;
+  for (const device::KernelCall& call : calls) {
+    const KernelEntry& entry = entryOf(call.view(), call.choice);
+    if (entry.generate != nullptr) {
+      if (Source source = entry.generate(call.view()); !source.isEmpty()) {
+        texts.insert(std::move(source.text));
+      }
+    }
+  }
+  return texts;
+}
+
+}  // namespace
+
+CudaSegment::CudaSegment(std::span<const device::KernelCall> calls,
+                         const MakeContext& context,
+                         Faults& faults)
+    : faults_(faults) {
+  Modules::ofProcess().add(textsOf(calls), context.architecture);
+  std::size_t inputs = 0;
+  std::size_t outputs = 0;
+  for (const device::KernelCall& call : calls) {
+    std::string name = std::string(call.def->name) + " '" + call.name + "'";
+    const int number = faults.add(name);
+    try {
+      calls_.push_back({makeKernel(call.view(), call.choice, context),
+                        call.inputs,
+                        call.outputs,
+                        call.scratch,
+                        std::move(name),
+                        number});
+    } catch (Error& error) {
+      error.at(call.name);
+      throw;
+    }
+    readsRun_ = readsRun_ || calls_.back().kernel->readsRun();
+    inputs = std::max(inputs, call.inputs.size());
+    outputs = std::max(outputs, call.outputs.size());
+  }
+  in_.resize(inputs);
+  out_.resize(outputs);
+}
+
+void CudaSegment::launch(const Launch& how, std::span<const device::Address> buffers) {
+  const auto find = [&](std::span<const std::int32_t> indices, std::vector<void*>& pointers) {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      pointers[i] = pointerTo(buffers[static_cast<std::size_t>(indices[i])]);
+    }
+    return std::span<void* const>(pointers.data(), indices.size());
+  };
+  for (Call& call : calls_) {
+    try {
+      call.kernel->launch(
+          {.stream = how.stream,
+           .inputs = find(call.inputs, in_),
+           .outputs = find(call.outputs, out_),
+           .scratch = call.scratch < 0 ? nullptr
+                                       : pointerTo(buffers[static_cast<std::size_t>(call.scratch)]),
+           .run = how.run,
+           .fault = faults_.pointer(),
+           .call = call.number});
+      if (how.synchronise) {
+        check(cudaStreamSynchronize(how.stream), "cudaStreamSynchronize");
+      }
+    } catch (Error& error) {
+      error.at(call.name);
+      throw;
+    }
+  }
+}
+
+}  // namespace sluice::devices::cuda

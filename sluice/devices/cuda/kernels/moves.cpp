@@ -1,0 +1,231 @@
+// Ops that only move elements. A thread makes one element of the result, or takes one element of an
+// operand to its place.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sluice/devices/cuda/cuda_error.h"
+#include "sluice/devices/cuda/kernels/kernels.h"
+#include "sluice/ops/layout.h"
+#include "sluice/ops/reduce.h"
+#include "sluice/ops/slice.h"
+
+namespace sluice::devices::cuda {
+namespace {
+
+/// out[i] = in[first + offset of i], the strides being those of the operand by output axis.
+Source gathered(const ir::OpView& op,
+                std::span<const std::int64_t> strides,
+                std::int64_t first = 0) {
+  const Shape& shape = op.outputs[0].shape;
+  Source source;
+  addElementEntry(
+      source,
+      op,
+      "elements",
+      shape.elements(),
+      fmt::format("  out0[i] = in0[{}ll + {}];\n", first, offsetText("i", shape.dims(), strides)));
+  return source;
+}
+
+/// Where a slice begins, and how far it goes per step of each axis.
+struct SliceSteps {
+  std::int64_t first = 0;
+  std::vector<std::int64_t> strides;
+};
+
+SliceSteps sliceSteps(const ir::OpView& op, const Shape& whole) {
+  SliceSteps steps;
+  const std::vector<std::int64_t> strides = whole.strides();
+  const std::vector<ops::SliceAxis> axes = ops::sliceAxes(op, whole);
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    steps.first += axes[a].start * strides[a];
+    steps.strides.push_back(axes[a].step * strides[a]);
+  }
+  return steps;
+}
+
+class CopyKernel final : public Kernel {
+ public:
+  explicit CopyKernel(std::size_t bytes) : bytes_(bytes) {}
+  void launch(const KernelRun& run) override {
+    if (bytes_ != 0 && run.outputs[0] != run.inputs[0]) {
+      check(cudaMemcpyAsync(
+                run.outputs[0], run.inputs[0], bytes_, cudaMemcpyDeviceToDevice, run.stream),
+            "cudaMemcpyAsync");
+    }
+  }
+
+ private:
+  std::size_t bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> makeCopy(const ir::OpView& op,
+                                 const device::Choice& /*choice*/,
+                                 const MakeContext& /*context*/) {
+  return std::make_unique<CopyKernel>(op.inputs[0].bytes());
+}
+
+Source transposeSource(const ir::OpView& op) {
+  const std::vector<std::int64_t> own = op.inputs[0].shape.strides();
+  std::vector<std::int64_t> strides;
+  for (const std::int64_t axis : op.attrs.integers("permutation")) {
+    strides.push_back(own[static_cast<std::size_t>(axis)]);
+  }
+  return gathered(op, strides);
+}
+
+Source sliceSource(const ir::OpView& op) {
+  const SliceSteps steps = sliceSteps(op, op.inputs[0].shape);
+  return gathered(op, steps.strides, steps.first);
+}
+
+Source sliceScatterSource(const ir::OpView& op) {
+  const Shape& whole = op.outputs[0].shape;
+  const Shape& part = op.inputs[0].shape;
+  const SliceSteps steps = sliceSteps(op, whole);
+  Source source;
+  addElementEntry(
+      source,
+      op,
+      "zeros",
+      whole.elements(),
+      fmt::format("  out0[i] = FromDouble<{}>::of(0.0);\n", typeText(op.outputs[0].dtype)));
+  addElementEntry(source,
+                  op,
+                  "elements",
+                  part.elements(),
+                  fmt::format("  out0[{}ll + {}] = in0[i];\n",
+                              steps.first,
+                              offsetText("i", part.dims(), steps.strides)));
+  return source;
+}
+
+Source reverseSource(const ir::OpView& op) {
+  const std::vector<bool> reversed = ops::reducedAxes(op);
+  std::vector<std::int64_t> strides = op.inputs[0].shape.strides();
+  std::int64_t first = 0;
+  for (std::size_t a = 0; a < strides.size(); ++a) {
+    if (reversed[a]) {
+      first += (op.inputs[0].shape.dims()[a] - 1) * strides[a];
+      strides[a] = -strides[a];
+    }
+  }
+  return gathered(op, strides, first);
+}
+
+Source tileSource(const ir::OpView& op) {
+  const Shape& shape = op.outputs[0].shape;
+  const Shape& part = op.inputs[0].shape;
+  std::string offset = "0";
+  for (std::size_t a = 0; a < part.dims().size(); ++a) {
+    offset += fmt::format(
+        " + {} % {}ll * {}ll", coordinateText("i", shape, a), part.dims()[a], part.strides()[a]);
+  }
+  Source source;
+  addElementEntry(
+      source, op, "elements", shape.elements(), fmt::format("  out0[i] = in0[{}];\n", offset));
+  return source;
+}
+
+Source padSource(const ir::OpView& op) {
+  const Shape& shape = op.outputs[0].shape;
+  const Shape& inner = op.inputs[0].shape;
+  const std::string& mode = op.attrs.text("mode");
+  std::string body = "  bool inside = true;\n  i64 from = 0;\n";
+  for (std::size_t a = 0; a < inner.dims().size(); ++a) {
+    const std::int64_t extent = inner.dims()[a];
+    body += fmt::format("  i64 c{} = {} - {}ll;\n",
+                        a,
+                        coordinateText("i", shape, a),
+                        op.attrs.integers("before")[a]);
+    if (mode == "constant") {
+      body += fmt::format("  inside = inside && c{0} >= 0 && c{0} < {1}ll;\n", a, extent);
+    } else if (mode == "edge") {
+      body += fmt::format("  c{0} = c{0} < 0 ? 0 : c{0} >= {1}ll ? {1}ll - 1 : c{0};\n", a, extent);
+    } else {
+      body += fmt::format(
+          "  c{0} = c{0} < 0 ? -c{0} : c{0} >= {1}ll ? 2 * ({1}ll - 1) - c{0} : c{0};\n",
+          a,
+          extent);
+    }
+    body += fmt::format("  from += c{} * {}ll;\n", a, inner.strides()[a]);
+  }
+  body +=
+      fmt::format("  if (inside) out0[i] = in0[from];\n  else out0[i] = FromDouble<{}>::of({});\n",
+                  typeText(op.outputs[0].dtype),
+                  literal(op.attrs.real("value")));
+  Source source;
+  addElementEntry(source, op, "elements", shape.elements(), body);
+  return source;
+}
+
+Source concatSource(const ir::OpView& op) {
+  const Shape& shape = op.outputs[0].shape;
+  const std::int64_t axis = ops::axisAttr(op, shape);
+  const ops::AxisView whole = ops::aroundAxis(shape, axis);
+  Source source;
+  std::int64_t start = 0;
+  for (std::size_t k = 0; k < op.inputs.size(); ++k) {
+    const ops::AxisView part = ops::aroundAxis(op.inputs[k].shape, axis);
+    const std::int64_t run = part.extent * part.inner;
+    addElementEntry(source,
+                    op,
+                    fmt::format("part{}", k),
+                    op.inputs[k].shape.elements(),
+                    fmt::format("  out0[i / {0}ll * {1}ll + {2}ll + i % {0}ll] = in{3}[i];\n",
+                                std::max<std::int64_t>(run, 1),
+                                whole.extent * whole.inner,
+                                start,
+                                k));
+    start += run;
+  }
+  return source;
+}
+
+Source splitSource(const ir::OpView& op) {
+  const Shape& shape = op.inputs[0].shape;
+  const std::int64_t axis = ops::axisAttr(op, shape);
+  const ops::AxisView whole = ops::aroundAxis(shape, axis);
+  Source source;
+  std::int64_t start = 0;
+  for (std::size_t k = 0; k < op.outputs.size(); ++k) {
+    const ops::AxisView part = ops::aroundAxis(op.outputs[k].shape, axis);
+    const std::int64_t run = part.extent * part.inner;
+    addElementEntry(source,
+                    op,
+                    fmt::format("part{}", k),
+                    op.outputs[k].shape.elements(),
+                    fmt::format("  out{3}[i] = in0[i / {0}ll * {1}ll + {2}ll + i % {0}ll];\n",
+                                std::max<std::int64_t>(run, 1),
+                                whole.extent * whole.inner,
+                                start,
+                                k));
+    start += run;
+  }
+  return source;
+}
+
+Source triluSource(const ir::OpView& op) {
+  const Shape& shape = op.inputs[0].shape;
+  const std::int64_t columns = shape[shape.rank() - 1];
+  const std::int64_t rows = shape[shape.rank() - 2];
+  Source source;
+  addElementEntry(source,
+                  op,
+                  "elements",
+                  shape.elements(),
+                  fmt::format("  const i64 offset = i % {0}ll - i / {0}ll % {1}ll;\n"
+                              "  if (offset {2} {3}ll) out0[i] = in0[i];\n"
+                              "  else out0[i] = FromDouble<{4}>::of(0.0);\n",
+                              std::max<std::int64_t>(columns, 1),
+                              std::max<std::int64_t>(rows, 1),
+                              op.attrs.flag("upper") ? ">=" : "<=",
+                              op.integer("diagonal"),
+                              typeText(op.outputs[0].dtype)));
+  return source;
+}
+
+}  // namespace sluice::devices::cuda

@@ -1,0 +1,143 @@
+// One model on a GPU, alone and cut over shares of it in every way: the same bits in every
+// variable.
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/api/compiled_program.h"
+#include "tests/e2e/strategy_cases.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using testing::BlockedCnn;
+using testing::BlockedGpt;
+using testing::differenceBetweenRounds;
+using ::testing::HasSubstr;
+using testing::onOneDevice;
+using testing::ResidualMlp;
+using testing::StrategyCase;
+using testing::trained;
+
+constexpr const char* kShares = "cuda:0*8";
+
+class CudaStrategies : public ::testing::TestWithParam<StrategyCase> {};
+
+template <class Net>
+void expectBitsOfOneGpu(const StrategyCase& strategy) {
+  Options cut = onOneDevice();
+  strategy.set(cut.device(kShares));
+  Options whole = onOneDevice();
+  whole.device(kShares).replicationFactor(cut.replicationFactor());
+  EXPECT_EQ(differenceBetweenRounds(trained<Net>(whole), trained<Net>(cut)), "");
+}
+
+TEST_P(CudaStrategies, GiveTheBitsOfOneGpu) {
+  expectBitsOfOneGpu<BlockedCnn>(GetParam());
+  expectBitsOfOneGpu<ResidualMlp>(GetParam());
+  expectBitsOfOneGpu<BlockedGpt>(GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix,
+                         CudaStrategies,
+                         ::testing::ValuesIn(testing::strategyCases()),
+                         [](const auto& tested) { return tested.param.name; });
+
+/// While it lives, new devices capture nothing and wait after every kernel.
+struct Synchronised {
+  Synchronised() { ::setenv("SLUICE_CUDA_SYNC", "1", 1); }
+  ~Synchronised() { ::unsetenv("SLUICE_CUDA_SYNC"); }
+  Synchronised(const Synchronised&) = delete;
+  Synchronised& operator=(const Synchronised&) = delete;
+};
+
+TEST(CudaCaptures, GiveTheBitsOfSingleLaunches) {
+  Options options = onOneDevice();
+  options.device(kShares)
+      .setExecutionStrategy(PipelinedExecution(testing::threeStages()))
+      .deviceIterations(testing::kUpdates);
+  const testing::Bits captured = trained<BlockedGpt>(options);
+  const Synchronised synchronised;
+  EXPECT_EQ(differenceBetweenRounds(trained<BlockedGpt>(options), captured), "");
+}
+
+/// The losses of a few updates of the MNIST network.
+std::vector<double> mnistLosses(const char* device) {
+  testing::MnistNet net;
+  Options options;
+  options.device(device).randomSeed(7).outputMode(OutputMode::All);
+  options.training.gradientAccumulation(2);
+  auto model = trainingModel(net, options, optim::SGD({.lr = 0.05, .momentum = 0.9}));
+  const std::vector<TensorType> types = {{DType::F32, Shape{8, 1, 28, 28}}, {DType::I64, Shape{8}}};
+  std::vector<double> losses;
+  for (int step = 0; step < 8; ++step) {
+    const std::vector<HostTensor> out = model.run(testing::makeInputs(types, 0, 2));
+    losses.push_back(out.back().at(0));
+  }
+  return losses;
+}
+
+TEST(CudaTraining, OfTheMnistNetworkFollowsTheCpu) {
+  const std::vector<double> cpu = mnistLosses("cpu");
+  const std::vector<double> gpu = mnistLosses("cuda:0");
+  ASSERT_EQ(cpu.size(), gpu.size());
+  for (std::size_t i = 0; i < cpu.size(); ++i) {
+    EXPECT_NEAR(gpu[i], cpu[i], 1e-3 * cpu[i]) << "step " << i;
+  }
+  EXPECT_LT(gpu.back(), gpu.front());
+  EXPECT_EQ(mnistLosses("cuda:0*2"), gpu);
+}
+
+/// Doubles on the host.
+struct WithHostOp : nn::Module {
+  nn::Linear fc{*this, "fc", 4, 4};
+  nn::CPU twice{[](std::span<const HostTensor> x) {
+                  HostTensor y = x[0].clone();
+                  for (std::int64_t i = 0; i < y.shape().elements(); ++i) {
+                    y.set(i, 2 * x[0].at(i));
+                  }
+                  return std::vector<HostTensor>{y};
+                },
+                "twice"};
+
+  nn::Tensor forward(nn::Tensor x) {
+    return nn::relu(twice({fc(x)}, {{DType::F32, Shape{2, 4}}})[0]);
+  }
+};
+
+TEST(CudaDevices, LeaveToTheHostWhatOnlyItCanDo) {
+  const HostTensor x = HostTensor::of<float>({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
+  const auto run = [&](const char* device) {
+    WithHostOp net;
+    auto model = inferenceModel(net, Options().device(device).randomSeed(3));
+    const HostTensor y = model(x);
+    return std::pair(y, model.explain());
+  };
+  const auto [expected, plan] = run("cpu");
+  const auto [y, gpuPlan] = run("cuda:0");
+  for (std::int64_t i = 0; i < y.shape().elements(); ++i) {
+    EXPECT_NEAR(y.at(i), expected.at(i), 1e-5);
+  }
+  EXPECT_THAT(gpuPlan, AllOf(HasSubstr("host_call"), HasSubstr("runs on the host")));
+}
+
+TEST(CudaDevices, WorkTogetherWithTheCpu) {
+  Options mixed = onOneDevice();
+  mixed.device("cpu,cuda:0*2")
+      .setExecutionStrategy(PipelinedExecution(testing::threeStages()).schedule("1f1b"));
+  Options again = mixed.clone();
+  again.setExecutionStrategy(ShardedExecution(testing::threeStages()));
+  EXPECT_EQ(differenceBetweenRounds(trained<BlockedCnn>(mixed), trained<BlockedCnn>(again)), "");
+}
+
+TEST(CudaDevices, RefuseABudgetLargerThanTheGpu) {
+  testing::Mlp net;
+  Options options;
+  options.device("cuda:0").memoryPerDevice("100000GB");
+  EXPECT_THROW(trainingModel(net, options, optim::SGD(0.1)), OutOfMemory);
+}
+
+}  // namespace
+}  // namespace sluice
