@@ -22,6 +22,7 @@ int runSluice(int argc, char** argv) {
   addDevices(app, action);
   addInspect(app, action);
   addOps(app, action);
+  addReport(app, action);
   addSchedule(app, action);
   addTune(app, action);
   return runProgram(app, argc, argv, [&] { return action(); });

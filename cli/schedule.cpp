@@ -9,6 +9,8 @@
 #include "cli/commands.h"
 #include "cli/schedule_input.h"
 #include "cli/schedule_output.h"
+#include "cli/schedule_svg.h"
+#include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 
 namespace sluice::cli {
@@ -50,6 +52,9 @@ int run(const ScheduleSettings& settings, const ScheduleRequest& request) {
     return 0;
   }
   const PipelineSchedule result = scheduleOf(request);
+  if (!settings.svg.empty()) {
+    writeFileAtomically(settings.svg, drawSvg(request, result));
+  }
   settings.json ? printTimelineJson(request, result)
                 : printTimeline(request, result, settings.width);
   return 0;
@@ -102,6 +107,7 @@ void addOptions(CLI::App& command, ScheduleSettings& settings) {
       ->transform(wholeNumber<std::int32_t>(20, 10000))
       ->capture_default_str();
   command.add_flag("--json", settings.json, "As JSON");
+  command.add_option("--svg", settings.svg, "Draw the timeline into this file, too");
 }
 
 }  // namespace
@@ -113,6 +119,9 @@ void addSchedule(CLI::App& app, Action& action) {
   auto settings = std::make_shared<ScheduleSettings>();
   addOptions(*command, *settings);
   command->callback([&action, settings] {
+    if (!settings->svg.empty() && settings->view == "cycles") {
+      throw CLI::ValidationError("--svg", "draws the timeline: leave out --view cycles");
+    }
     try {
       const ScheduleRequest request = readSchedule(*settings);
       action = [settings, request] { return run(*settings, request); };

@@ -25,6 +25,7 @@ struct ScheduleSettings {
   std::int32_t width = 100;
   bool inference = false;
   bool json = false;
+  std::string svg;  ///< file of the picture; empty: none
 };
 
 /// More than these are refused, so that every answer comes at once: stages, or devices, in all, and

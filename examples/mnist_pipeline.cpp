@@ -78,13 +78,14 @@ struct Settings {
   }
 };
 
-/// The blocks of each device. Of the time B2 takes one half, B1 a third, B4 next to nothing.
+/// The blocks of each device. Of the time B2 takes one half, B1 a third, B4 next to nothing; so two
+/// devices have equal work if B2 has one for itself (docs/profiling.md).
 std::vector<Stage> stagesOn(std::int64_t devices) {
   switch (devices) {
     case 1:
       return {Stage("B1", "B2", "B3", "B4").device(0)};
     case 2:
-      return {Stage("B1").device(0), Stage("B2", "B3", "B4").device(1)};
+      return {Stage("B1").device(0), Stage("B2").device(1), Stage("B3", "B4").device(0)};
     case 3:
       return {Stage("B1").device(0), Stage("B2").device(1), Stage("B3", "B4").device(2)};
     default:
@@ -295,7 +296,7 @@ int run(const Settings& settings) {
   fmt::print("Testing...\n");
   fmt::print("Accuracy on test set: {:.2f}%\n", test(net, settings));
   if (settings.profile) {
-    fmt::print("Traces for ui.perfetto.dev and summaries: {0}/training, {0}/inference\n",
+    fmt::print("Reports: {0}/training/report.html, {0}/inference/report.html\n",
                settings.profileDir);
   }
   result->print(settings);
@@ -374,8 +375,9 @@ void addRunOptions(CLI::App& app, Settings& s) {
   app.add_option("--threads", s.threads, "Threads of each device")
       ->transform(cli::wholeNumber<std::int64_t>(1, 1024))
       ->capture_default_str();
-  app.add_flag("--profile", s.profile, "Trace the first calls and measure latencies");
-  app.add_option("--profile-dir", s.profileDir, "Where the traces go")->capture_default_str();
+  app.add_flag("--profile", s.profile, "Trace the first calls and write reports about them");
+  app.add_option("--profile-dir", s.profileDir, "Where traces and reports go")
+      ->capture_default_str();
   app.add_option("--log", s.log, "Write a CSV line per call to this file");
   app.add_flag("--offload-optimiser",
                s.offloadOptimizer,

@@ -2,6 +2,7 @@
 // computes a layer, the other one loads the weights of the next. `--sharded-execution` keeps the
 // weights on the devices instead.
 #include <chrono>
+#include <filesystem>
 #include <random>
 
 #include <CLI/CLI.hpp>
@@ -201,6 +202,12 @@ int run(const Settings& settings) {
   fmt::print("Running.\n");
   const int signal = iterate(*session, loss, settings, random, times);
   times.print();
+  if (settings.profile) {
+    fmt::print("Report: {}\n",
+               (std::filesystem::path(settings.profileDir) /
+                (settings.training ? "training" : "inference") / "report.html")
+                   .string());
+  }
   return cli::exitCodeOf(signal);
 }
 
@@ -229,8 +236,8 @@ void addOptions(CLI::App& app, Settings& settings) {
   app.add_option("--dtype", settings.dtype, "Type of the numbers")
       ->check(CLI::IsMember({"float16", "float32"}))
       ->capture_default_str();
-  app.add_flag("--profile", settings.profile, "Write a trace of one iteration");
-  app.add_option("--profile-dir", settings.profileDir, "Folder of the trace, with --profile")
+  app.add_flag("--profile", settings.profile, "Write a trace of one iteration and a report");
+  app.add_option("--profile-dir", settings.profileDir, "Folder of trace and report, with --profile")
       ->capture_default_str();
   app.add_flag("--sharded-execution",
                settings.sharded,

@@ -17,8 +17,10 @@
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/ir/printer.h"
 #include "sluice/onnx/export.h"
+#include "sluice/profile/trace_file.h"
 #include "tests/conformance/case_graph.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/two_stage_program.h"
 
 namespace sluice::fuzz {
 namespace {
@@ -269,6 +271,15 @@ bool hasBody(const testing::OpCase& c) {
   });
 }
 
+/// Bodies of trace files; the target adds the header.
+void addTraces(Corpus& corpus) {
+  constexpr std::size_t kHeader = 28;
+  profile::Trace trace(profile::twoStageProgram());
+  corpus.add("fuzz_trace", "empty", profile::traceBytes(trace).substr(kHeader));
+  trace.addStep(profile::twoStageTimes());
+  corpus.add("fuzz_trace", "step", profile::traceBytes(trace).substr(kHeader));
+}
+
 /// The first conformance case of every op, as text and as a model.
 void addOps(Corpus& corpus) {
   std::set<std::string_view> seen;
@@ -298,7 +309,8 @@ int main(int argc, char** argv) {
   }
   try {
     Corpus corpus(argv[1]);
-    for (const auto part : {addDataFiles, addStates, addTuning, addOptions, addOnnx, addOps}) {
+    for (const auto part :
+         {addDataFiles, addStates, addTuning, addOptions, addTraces, addOnnx, addOps}) {
       part(corpus);
     }
     fmt::print("{}: {} files\n", argv[1], corpus.files());

@@ -223,7 +223,8 @@ def main(settings):
     print("Testing...", flush=True)
     print(f"Accuracy on test set: {test(network, settings):.2f}%")
     if settings.profile:
-        print(f"Traces for ui.perfetto.dev and summaries: {settings.profile_dir}")
+        print(f"Reports: {settings.profile_dir}/training/report.html, "
+              f"{settings.profile_dir}/inference/report.html")
     devices = f"{settings.devices} device{'' if settings.devices == 1 else 's'}"
     result = f": {seconds:.2f} s per epoch, final loss {loss:.9g}" if settings.epochs else ""
     print(f"{devices}, {settings.strategy}{result}")
@@ -261,8 +262,8 @@ def arguments():
     add("--data", default="data/mnist", help="folder with the four IDX files")
     add("--synthetic", action="store_true", help="train on made-up images")
     add("--explain", action="store_true", help="print the plan of the training model")
-    add("--profile", action="store_true", help="trace the first calls")
-    add("--profile-dir", default="profile", help="where the traces go")
+    add("--profile", action="store_true", help="trace the first calls and write reports about them")
+    add("--profile-dir", default="profile", help="where traces and reports go")
     return args
 
 

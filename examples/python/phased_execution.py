@@ -104,6 +104,9 @@ def main(settings):
     print(f"{settings.layers} layers have {weights} bytes of weights; "
           f"a device has {settings.devices_memory}.")
     results = run(settings, options_of(settings), settings.strategy)
+    if settings.profile:
+        kind = "training" if settings.training else "inference"
+        print(f"Report: {settings.profile_dir}/{kind}/report.html")
     if settings.compare:
         one = sluice.Options().deviceIterations(settings.batches_per_step)
         one.setExecutionStrategy(sluice.ShardedExecution(
@@ -144,8 +147,8 @@ def arguments():
     add("--seed", type=whole_number(0), default=0, help="of weights and inputs")
     add("--no-compare", dest="compare", action="store_false", help="leave out the large device")
     add("--explain", action="store_true", help="print the plan")
-    add("--profile", action="store_true", help="trace the first calls")
-    add("--profile-dir", default="profile", help="where the traces go")
+    add("--profile", action="store_true", help="trace the first calls and write a report about them")
+    add("--profile-dir", default="profile", help="where traces and report go")
     return args
 
 

@@ -169,6 +169,11 @@ void bindModels(py::module_& m) {
           [](const Model& self) { return unlocked([&] { return self.isAttachedToDevice(); }); })
       .def("summary", &Model::summary, Release())
       .def("explain", &Model::explain, Release())
+      .def(
+          "report",
+          [](const Model& model, const std::string& file) { model.report(file); },
+          py::arg("file"),
+          Release())
       .def("cycle_count", &Model::cycleCount, Release())
       .def(
           "latency",

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import html
 import inspect
+import os
 import threading
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -337,6 +338,12 @@ class Executor(_forks.Watched):
     def explain(self) -> "Explanation":
         """The stages, their devices and bytes, the schedule with its bound, and the warnings."""
         return Explanation(self._compiled("explain").explain(), self.schedule())
+
+    def report(self, file: "str | os.PathLike[str]") -> None:
+        """Writes a page about the first calls: what ran when, why devices were idle, their memory.
+
+        Needs `Options.enableProfiling` and a call; the page needs nothing but a browser."""
+        self._compiled("report").report(os.fspath(file))
 
     def schedule(self) -> Schedule:
         """The schedule of the newest program; it draws itself in a notebook. Times are estimates."""

@@ -25,6 +25,23 @@ def close(a, b, tolerance=1e-6):
     return torch.allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+class TestReport:
+    def test_shows_the_first_calls(self, tmp_path):
+        net = TwoLayers()
+        options = sluice.Options().enableProfiling(str(tmp_path))
+        model = sluice.trainingModel(net, options, torch.optim.SGD(net.parameters(), lr=0.1))
+        x, y = batch()
+        model.compile(x, y)
+        with pytest.raises(sluice.InvalidArgument, match="not called yet"):
+            model.report(tmp_path / "early.html")
+        model(x, y)
+        model.report(tmp_path / "mine.html")
+        page = (tmp_path / "mine.html").read_text()
+        assert page.startswith("<!doctype html>") and '"program":"training"' in page
+        assert {file.name for file in (tmp_path / "training").iterdir()} == {
+            "run.slt", "report.html", "trace.json", "summary.txt"}
+
+
 class TestTraining:
     @pytest.mark.parametrize("make", [
         lambda p: torch.optim.SGD(p, lr=0.1),

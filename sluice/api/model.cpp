@@ -213,6 +213,10 @@ Latency Model::getDeviceHostLatency() const {
   return core().latencies().deviceHost;
 }
 
+void Model::report(const std::filesystem::path& file) const {
+  core().report(file);
+}
+
 Latency Model::getLatency() const {
   return core().latencies().roundTrip;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -232,6 +233,10 @@ class Model {
   Latency getComputeLatency() const;
   Latency getDeviceHostLatency() const;
   Latency getLatency() const;
+
+  /// Writes a page that shows the traced calls: what ran when, why devices were idle, and their
+  /// memory. It needs nothing but a browser. Throws InvalidArgument as above, and FileError.
+  void report(const std::filesystem::path& file) const;
 
   /// Cycles that the newest call took on the devices, from the start of its first task to the end
   /// of its last; nanoseconds for a CPU. Throws InvalidArgument unless the options set

@@ -306,12 +306,24 @@ std::string ModelCore::programName() const {
 
 profile::Latencies ModelCore::latencies() const {
   const runtime::Turn::Hold turn = enter();
-  if (!recorder_ || !recorder_->latencies()) {
+  const std::optional<profile::Latencies> measured =
+      recorder_ ? recorder_->latencies() : std::nullopt;
+  if (!measured) {
     raise<InvalidArgument>(
         "latencies are measured by calls of a model whose options have enableProfiling(folder): {}",
         recorder_ ? "it was not called yet" : "its options do not");
   }
-  return *recorder_->latencies();
+  return *measured;
+}
+
+void ModelCore::report(const std::filesystem::path& file) const {
+  const runtime::Turn::Hold turn = enter();
+  if (!recorder_ || recorder_->traces().empty()) {
+    raise<InvalidArgument>(
+        "a report shows the first calls of a model whose options have enableProfiling(folder): {}",
+        recorder_ ? "it was not called yet" : "its options do not");
+  }
+  profile::writeReport(file, recorder_->traces());
 }
 
 void ModelCore::requireSameKind(const Signature& signature) const {

@@ -100,6 +100,7 @@ class ModelCore {
   TrainingState trainingState() const;
   void loadTrainingState(const TrainingState& state);
   profile::Latencies latencies() const;
+  void report(const std::filesystem::path& file) const;
 
  private:
   /// The contents of a checked optimizer dictionary.

@@ -189,8 +189,8 @@ class Options : public Freezable {
   Options& logDir(std::string folder);
   /// Counts the cycles of every step: see Model::cycleCount.
   Options& logCycleCount(bool on) { return set(report_.logCycleCount, on); }
-  /// Traces the first steps into <folder>/<modelName>/trace.json and measures the latencies of
-  /// every step; empty: no profiling.
+  /// Traces the first steps into <folder>/<modelName> (run.slt, report.html, trace.json and
+  /// summary.txt) and measures the latencies of every step; empty: no profiling.
   Options& enableProfiling(std::string folder) {
     return set(report_.profileDir, std::move(folder));
   }

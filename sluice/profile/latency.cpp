@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
-#include <vector>
+#include <tuple>
+#include <utility>
 
-#include "sluice/program/program.h"
-#include "sluice/runtime/engine.h"
+#include "sluice/profile/trace.h"
 
 namespace sluice::profile {
 namespace {
 
-using program::Program;
-using program::Task;
 using program::TaskKind;
 using program::Wait;
 using runtime::TaskTime;
@@ -52,46 +51,24 @@ class Spread {
   std::int64_t count_ = 0;
 };
 
-/// The end of a task of one replica, by lane, task and round.
+/// When the tasks of one replica ended.
 class Ends {
  public:
-  explicit Ends(const Program& program) {
-    for (const program::Lane& lane : program.lanes) {
-      perRound_.push_back(lane.tasks.size());
-    }
-    ends_.resize(perRound_.size());
-  }
-
-  void add(const TaskTime& time) {
-    auto& lane = ends_[static_cast<std::size_t>(time.lane)];
-    const std::size_t at = position(time.lane, time.task, time.round);
-    lane.resize(std::max(lane.size(), at + 1));
-    lane[at] = time.end;
-  }
-
+  void add(const TaskTime& time) { ends_[{time.lane, time.task, time.round}] = time.end; }
   std::optional<std::int64_t> of(std::int32_t lane, std::int32_t task, std::int32_t round) const {
-    const auto& ends = ends_[static_cast<std::size_t>(lane)];
-    const std::size_t at = position(lane, task, round);
-    return at < ends.size() ? std::optional(ends[at]) : std::nullopt;
+    const auto found = ends_.find({lane, task, round});
+    return found != ends_.end() ? std::optional(found->second) : std::nullopt;
   }
 
  private:
-  std::size_t position(std::int32_t lane, std::int32_t task, std::int32_t round) const {
-    return static_cast<std::size_t>(round) * perRound_[static_cast<std::size_t>(lane)] +
-           static_cast<std::size_t>(task);
-  }
-
-  std::vector<std::size_t> perRound_;
-  std::vector<std::vector<std::int64_t>> ends_;
+  // Not by place: the times of a trace file may have any round.
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::int64_t> ends_;
 };
 
 /// When what a drain fetches was made: the end of the kernels it waits for in its own round.
-std::int64_t readyTime(const Program& program,
-                       const Task& drain,
-                       const TaskTime& time,
-                       const Ends& ends) {
+std::int64_t readyTime(const TracedTask& drain, const TaskTime& time, const Ends& ends) {
   std::optional<std::int64_t> ready;
-  for (const Wait& wait : program.waitsOf(drain)) {
+  for (const Wait& wait : drain.waits) {
     const auto end = wait.roundsBack == 0 ? ends.of(wait.lane, wait.task, time.round)
                                           : std::optional<std::int64_t>();
     if (end && (!ready || *end > *ready)) {
@@ -99,6 +76,25 @@ std::int64_t readyTime(const Program& program,
     }
   }
   return ready.value_or(time.start);
+}
+
+/// By micro-batch and replica.
+using Passages = std::map<std::pair<std::int64_t, std::int32_t>, Passage>;
+
+Latencies latenciesOf(const Passages& passages) {
+  Spread hostDevice;
+  Spread compute;
+  Spread deviceHost;
+  Spread roundTrip;
+  for (const auto& [key, passage] : passages) {
+    if (passage.hasInput && passage.hasOutput) {
+      hostDevice.add(passage.fed - passage.asked);
+      compute.add(std::max<std::int64_t>(passage.lastReady - passage.fed, 0));
+      deviceHost.add(passage.fetched - passage.firstReady);
+      roundTrip.add(passage.fetched - passage.asked);
+    }
+  }
+  return {hostDevice.result(), compute.result(), deviceHost.result(), roundTrip.result()};
 }
 
 }  // namespace
@@ -111,53 +107,34 @@ std::int64_t cyclesOf(std::span<const TaskTime> times) {
          std::ranges::min(times, {}, &TaskTime::start).start;
 }
 
-Latencies measureLatencies(const Program& program, std::span<const TaskTime> times) {
+Latencies measureLatencies(const Trace& trace, std::span<const TaskTime> times) {
   std::int32_t rounds = 0;
-  std::size_t replicas = 0;
+  std::map<std::int32_t, Ends> ends;  // by replica
   for (const TaskTime& time : times) {
     rounds = std::max(rounds, time.round + 1);
-    replicas = std::max(replicas, static_cast<std::size_t>(time.replica) + 1);
+    ends[time.replica].add(time);
   }
-  const std::int64_t microBatches = std::int64_t{rounds} * program.microBatchesPerRound;
-  std::vector<Ends> ends(replicas, Ends(program));
+  const std::int64_t microBatches = std::int64_t{rounds} * trace.microBatchesPerRound;
+  Passages passages;
   for (const TaskTime& time : times) {
-    ends[static_cast<std::size_t>(time.replica)].add(time);
-  }
-  std::vector<Passage> passages(static_cast<std::size_t>(microBatches) * replicas);
-  for (const TaskTime& time : times) {
-    const Task& task = program.lanes[static_cast<std::size_t>(time.lane)]
-                           .tasks[static_cast<std::size_t>(time.task)];
+    const TracedTask& task = trace.taskOf(time);
+    const TracedSubject& subject = trace.subjectOf(task);
     const std::int64_t index =
-        std::int64_t{time.round} * program.microBatchesPerRound + task.microBatch;
-    const auto replica = static_cast<std::size_t>(time.replica);
-    Passage& passage = passages[static_cast<std::size_t>(index) * replicas + replica];
-    if (task.kind == TaskKind::Feed) {
+        std::int64_t{time.round} * trace.microBatchesPerRound + task.microBatch;
+    Passage& passage = passages[{index, time.replica}];
+    if (subject.kind == TaskKind::Feed) {
       passage.hasInput = true;
       passage.asked = std::min(passage.asked, time.start);
       passage.fed = std::max(passage.fed, time.end);
-    } else if (task.kind == TaskKind::Drain &&
-               program.drains[static_cast<std::size_t>(task.subject)].rule.applies(index,
-                                                                                   microBatches)) {
-      const std::int64_t ready = readyTime(program, task, time, ends[replica]);
+    } else if (subject.kind == TaskKind::Drain && subject.rule.applies(index, microBatches)) {
+      const std::int64_t ready = readyTime(task, time, ends[time.replica]);
       passage.hasOutput = true;
       passage.firstReady = std::min(passage.firstReady, ready);
       passage.lastReady = std::max(passage.lastReady, ready);
       passage.fetched = std::max(passage.fetched, time.end);
     }
   }
-  Spread hostDevice;
-  Spread compute;
-  Spread deviceHost;
-  Spread roundTrip;
-  for (const Passage& passage : passages) {
-    if (passage.hasInput && passage.hasOutput) {
-      hostDevice.add(passage.fed - passage.asked);
-      compute.add(std::max<std::int64_t>(passage.lastReady - passage.fed, 0));
-      deviceHost.add(passage.fetched - passage.firstReady);
-      roundTrip.add(passage.fetched - passage.asked);
-    }
-  }
-  return {hostDevice.result(), compute.result(), deviceHost.result(), roundTrip.result()};
+  return latenciesOf(passages);
 }
 
 }  // namespace sluice::profile

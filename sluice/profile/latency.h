@@ -8,14 +8,13 @@
 
 #pragma GCC visibility push(default)
 
-namespace sluice::program {
-struct Program;
-}
 namespace sluice::runtime {
 struct TaskTime;
 }
 
 namespace sluice::profile {
+
+struct Trace;
 
 /// Times in seconds.
 struct Latency {
@@ -36,9 +35,8 @@ struct Latencies {
 std::int64_t cyclesOf(std::span<const runtime::TaskTime> times);
 
 /// Measures the micro-batches of all replicas whose outputs are fetched. `times` must have all
-/// times of one step.
-Latencies measureLatencies(const program::Program& program,
-                           std::span<const runtime::TaskTime> times);
+/// times of one step of the trace's program.
+Latencies measureLatencies(const Trace& trace, std::span<const runtime::TaskTime> times);
 
 }  // namespace sluice::profile
 

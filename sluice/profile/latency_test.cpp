@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/profile/trace.h"
 #include "tests/support/two_stage_program.h"
 
 namespace sluice::profile {
@@ -14,7 +15,7 @@ void expectNanoseconds(const Latency& latency, double min, double max, double av
 }
 
 TEST(Latency, IsMeasuredPerMicroBatch) {
-  const Latencies all = measureLatencies(twoStageProgram(), twoStageTimes());
+  const Latencies all = measureLatencies(Trace(twoStageProgram()), twoStageTimes());
   // Micro-batch 0 is asked for at 0, fed at 100, ready at 800, fetched at 900; micro-batch 1 at
   // 100, 200, 1200, 1350.
   expectNanoseconds(all.hostDevice, 100, 100, 100);
@@ -29,9 +30,9 @@ TEST(Latency, CountsOnlyMicroBatchesThatComeBack) {
     time.end += time.lane == 4 ? 50 : 0;  // fetching takes longer in the second round
     times.push_back(time);
   }
-  const Latencies last = measureLatencies(twoStageProgram({.finalOnly = true}), times);
+  const Latencies last = measureLatencies(Trace(twoStageProgram({.finalOnly = true})), times);
   expectNanoseconds(last.roundTrip, 1300, 1300, 1300);
-  const Latencies second = measureLatencies(twoStageProgram({.every = 2}), times);
+  const Latencies second = measureLatencies(Trace(twoStageProgram({.every = 2})), times);
   expectNanoseconds(second.roundTrip, 1250, 1300, 1275);
 }
 
@@ -42,7 +43,7 @@ TEST(Latency, CoversAllReplicas) {
     time.end += time.lane == 4 ? 50 : 0;  // fetching takes longer from the second one
     times.push_back(time);
   }
-  const Latencies all = measureLatencies(twoStageProgram(), times);
+  const Latencies all = measureLatencies(Trace(twoStageProgram()), times);
   expectNanoseconds(all.hostDevice, 100, 100, 100);
   expectNanoseconds(all.compute, 700, 1000, 850);
   expectNanoseconds(all.deviceHost, 100, 200, 150);  // 100, 150, 150, 200
@@ -58,7 +59,7 @@ TEST(Cycles, LastFromTheFirstTaskToTheEndOfTheLast) {
 }
 
 TEST(Latency, OfNothingIsZero) {
-  expectNanoseconds(measureLatencies(twoStageProgram(), {}).roundTrip, 0, 0, 0);
+  expectNanoseconds(measureLatencies(Trace(twoStageProgram()), {}).roundTrip, 0, 0, 0);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "sluice/profile/step_recorder.h"
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
+#include "sluice/profile/trace_file.h"
 
 namespace sluice::profile {
 
@@ -24,22 +26,43 @@ std::vector<runtime::TaskTime>* StepRecorder::begin() {
   return &times_;
 }
 
-StepRecorder::Traced& StepRecorder::tracedOf(const program::Program& program) {
-  const auto known = std::ranges::find(traced_, &program, &Traced::program);
-  return known != traced_.end() ? *known : traced_.emplace_back(Traced{&program, Trace(program)});
+std::size_t StepRecorder::numberOf(const program::Program& program) {
+  const auto number =
+      static_cast<std::size_t>(std::ranges::find(programs_, &program) - programs_.begin());
+  if (number == programs_.size()) {
+    programs_.push_back(&program);
+    TracedRun& run = traces_.emplace_back(
+        TracedRun{number == 0 ? program.name : fmt::format("{} {}", program.name, number + 1),
+                  Trace(program)});
+    const auto unix = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+    run.trace.toUnix = unix.count() - device::steadyNanoseconds();
+  }
+  return number;
 }
 
 void StepRecorder::end(const program::Program& program) {
-  latencies_ = measureLatencies(program, times_);
-  Traced& traced = tracedOf(program);
-  if (traced.trace.steps() >= tracedSteps_) {
+  const std::size_t number = numberOf(program);
+  newest_ = number;
+  TracedRun& run = traces_[number];
+  if (run.trace.numSteps() >= tracedSteps_) {
     return;
   }
-  traced.trace.addStep(times_);
-  const auto number = &traced - traced_.data() + 1;
-  const std::string suffix = number == 1 ? "" : fmt::format("_{}", number);
-  writeFileAtomically(folder_ / fmt::format("trace{}.json", suffix), traced.trace.json());
-  writeFileAtomically(folder_ / fmt::format("summary{}.txt", suffix), traced.trace.summary());
+  run.trace.addStep(times_);
+  const std::string suffix = number == 0 ? "" : fmt::format("_{}", number + 1);
+  const auto file = [&](std::string_view name, std::string_view ending) {
+    return folder_ / fmt::format("{}{}.{}", name, suffix, ending);
+  };
+  writeTrace(file("run", "slt"), run.trace);
+  writeFileAtomically(file("trace", "json"), perfettoJson(std::span(&run.trace, 1)));
+  writeFileAtomically(file("summary", "txt"), run.trace.summary());
+  if (!times_.empty()) {
+    writeReport(file("report", "html"), std::span(&run, 1));
+  }
+}
+
+std::optional<Latencies> StepRecorder::latencies() const {
+  return newest_ ? std::optional(measureLatencies(traces_[*newest_].trace, times_)) : std::nullopt;
 }
 
 }  // namespace sluice::profile

@@ -1,5 +1,5 @@
 // StepRecorder: profiles the steps of a model. It traces the first few steps of each of the model's
-// programs into files, and keeps the latencies of the newest step.
+// programs into files, and keeps the times of the newest step.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sluice/profile/latency.h"
+#include "sluice/profile/report.h"
 #include "sluice/profile/trace.h"
 #include "sluice/runtime/engine.h"
 
@@ -23,25 +24,24 @@ class StepRecorder {
   std::vector<runtime::TaskTime>* begin();
   std::span<const runtime::TaskTime> times() const { return times_; }
   /// Called when the step has ended. If it is one of the first steps of this program, which is
-  /// identified by its address, writes trace.json and summary.txt with all steps so far. A second
-  /// program has trace_2.json and summary_2.txt. Throws FileError.
+  /// identified by its address, writes run.slt, report.html, trace.json and summary.txt with
+  /// all steps so far. A second program has run_2.slt and so on. Throws FileError.
   void end(const program::Program& program);
 
+  /// The traced steps of all programs so far.
+  std::span<const TracedRun> traces() const { return traces_; }
   /// The latencies of the newest step; not set before the first step.
-  const std::optional<Latencies>& latencies() const { return latencies_; }
+  std::optional<Latencies> latencies() const;
 
  private:
-  struct Traced {
-    const program::Program* program;
-    Trace trace;
-  };
-  Traced& tracedOf(const program::Program& program);
+  std::size_t numberOf(const program::Program& program);
 
   std::filesystem::path folder_;
   std::int32_t tracedSteps_;
   std::vector<runtime::TaskTime> times_;
-  std::vector<Traced> traced_;
-  std::optional<Latencies> latencies_;
+  std::vector<const program::Program*> programs_;
+  std::vector<TracedRun> traces_;      // of these programs
+  std::optional<std::size_t> newest_;  // the program of times_
 };
 
 }  // namespace sluice::profile

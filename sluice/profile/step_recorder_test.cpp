@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/base/error.h"
+#include "sluice/profile/trace_file.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/two_stage_program.h"
 
@@ -47,6 +48,9 @@ TEST(StepRecorder, TracesTheFirstStepsOfEachProgram) {
   record(recorder, first, 30'000);
   EXPECT_EQ(stepsIn(folder / "trace.json"), 2);
   EXPECT_EQ(stepsIn(folder / "trace_2.json"), 1);
+  EXPECT_EQ(readTrace(folder / "run.slt").numSteps(), 2);
+  EXPECT_EQ(readTrace(folder / "run_2.slt").numSteps(), 1);
+  EXPECT_GT(readTrace(folder / "run.slt").toUnix, 0);
   EXPECT_TRUE(fs::exists(folder / "summary.txt"));
   EXPECT_TRUE(fs::exists(folder / "summary_2.txt"));
 }
@@ -86,7 +90,7 @@ TEST(StepRecorder, SaysWhichTraceCannotBeWritten) {
     record(recorder, program, 0);
     ADD_FAILURE() << "wrote into a folder that is gone";
   } catch (const FileError& error) {
-    EXPECT_THAT(error.message(), ::testing::HasSubstr("trace.json"));
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("run.slt"));
   }
 }
 

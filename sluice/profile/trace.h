@@ -1,14 +1,13 @@
-// Trace: records when every task of a Program ran, over several steps. It is made from the Program
-// and the times that the Engine notes. It can be written as JSON for Chrome's and Perfetto's
-// viewers (a process per device, a thread per lane), and as a table of how busy each device was and
-// what it waited for. With replicas, the devices of the first replica come first, then those of the
-// next.
+// Trace: what ran when, over several steps of one Program, with all that a reader has to know about
+// that Program: its lanes, tasks, waits, buffers and bytes. It is made from the Program and the
+// times that the Engine notes (or a virtual clock), and it is a value: it can be written to a file
+// (trace_file.h), explained (explain.h) and shown (report.h) long after the Program is gone. With
+// replicas, the devices of the first replica come first, then those of the next.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sluice/program/program.h"
@@ -35,14 +34,47 @@ struct DeviceUse {
   bool operator==(const DeviceUse&) const = default;
 };
 
-/// What a trace says about a task; it is the same in every round and step.
+/// Planned memory of a device.
+struct TracedDevice {
+  std::int64_t ownBytes = 0;
+  std::int64_t stateBytes = 0;
+  std::int64_t transientBytes = 0;
+};
+
+/// A buffer that is state or that several subjects use.
+struct TracedBuffer {
+  std::string name;
+  std::int32_t device = 0;
+  bool state = false;
+  std::int64_t bytes = 0;  ///< bytes of one slot
+  std::int32_t slots = 1;
+};
+
+struct Touch {
+  std::int32_t buffer = 0;
+  bool reads = false;
+  bool writes = false;
+  bool operator==(const Touch&) const = default;
+};
+
+/// What tasks do; many tasks have the same subject.
+struct TracedSubject {
+  program::TaskKind kind = program::TaskKind::Run;
+  std::string name;              ///< "forward 2", "transfer tanh"
+  std::string category;          ///< the kind of the task or of its segment: it has its own colour
+  std::int32_t stage = -1;       ///< -1: none
+  bool oncePerRound = false;     ///< its tasks belong to no micro-batch
+  std::int64_t bytes = 0;        ///< bytes that one task copies; 0 for other tasks
+  program::DrainRule rule = {};  ///< only for drains
+  std::vector<Touch> touches;    ///< of buffers on devices, transient ones only
+  std::int64_t workBytes = 0;    ///< the most that buffers used by no other subject take
+};
+
 struct TracedTask {
-  std::string name;                    ///< "forward 2 m3"
-  std::string_view category;           ///< the kind of the task or of its segment
-  std::int32_t stage = -1;             ///< -1: none
-  std::int32_t microBatch = -1;        ///< within the round; -1: once per round
-  std::int64_t bytes = 0;              ///< bytes of a transfer; 0 for other tasks
-  program::Wait producer{.lane = -1};  ///< for a transfer: the kernels on the other device
+  std::int32_t subject = 0;
+  std::int32_t microBatch = 0;  ///< within the round
+  std::vector<program::Wait> waits;
+  std::vector<program::Slot> slots;  ///< their buffers are numbers of the trace
 };
 
 struct TracedLane {
@@ -50,50 +82,73 @@ struct TracedLane {
   program::LaneKind kind = program::LaneKind::Compute;
   std::string name;
   std::vector<TracedTask> tasks;
+  std::int32_t peer = -1;  ///< Exchange: the device that copies come from
 };
 
-class Trace {
- public:
-  /// Copies the names that it needs; the program may be destroyed afterwards.
+struct Trace {
+  using Step = std::vector<runtime::TaskTime>;  ///< by start
+
+  Trace() = default;
   explicit Trace(const program::Program& program);
 
   /// The times of one step, as the Engine gives them.
   void addStep(std::span<const runtime::TaskTime> times);
-  std::int32_t steps() const { return static_cast<std::int32_t>(steps_.size()); }
+  std::int32_t numSteps() const { return static_cast<std::int32_t>(steps.size()); }
 
   /// One entry per device; the devices of a replica are next to each other.
   std::vector<DeviceUse> usage() const;
   /// A line about the program and a table of usage().
   std::string summary() const;
-  /// The trace in the Trace Event Format. Slices have the stage, micro-batch, round and step as
-  /// arguments, and an arrow leads to each transfer from the kernels that made its data.
-  std::string json() const;
 
- private:
-  using Step = std::vector<runtime::TaskTime>;  // by start
-
-  static TracedTask describe(const program::Program& program, const program::Task& task);
   const TracedLane& laneOf(const runtime::TaskTime& time) const {
-    return lanes_[static_cast<std::size_t>(time.lane)];
+    return lanes[static_cast<std::size_t>(time.lane)];
   }
   const TracedTask& taskOf(const runtime::TaskTime& time) const {
     return laneOf(time).tasks[static_cast<std::size_t>(time.task)];
   }
+  const TracedSubject& subjectOf(const TracedTask& task) const {
+    return subjects[static_cast<std::size_t>(task.subject)];
+  }
+  const TracedSubject& subjectOf(const runtime::TaskTime& time) const {
+    return subjectOf(taskOf(time));
+  }
+  /// "forward 2 m3"
+  std::string nameOf(const TracedTask& task) const;
+  std::string nameOf(const runtime::TaskTime& time) const { return nameOf(taskOf(time)); }
+  /// Number of devices of all replicas.
+  std::size_t numDevices() const { return devices.size() * static_cast<std::size_t>(replicas); }
   /// Which of the devices of all replicas a task ran on.
   std::size_t deviceOf(const runtime::TaskTime& time) const {
-    return static_cast<std::size_t>(time.replica) * devices_ +
+    return static_cast<std::size_t>(time.replica) * devices.size() +
            static_cast<std::size_t>(laneOf(time).device);
   }
   /// "0", or "1/0" for device 0 of replica 1.
   std::string deviceName(std::size_t device) const;
-  void addUse(const Step& step, std::vector<DeviceUse>& uses) const;
+  /// The slot of a ring that a task uses in a round; 0 for other buffers.
+  std::int32_t slotOf(const TracedTask& task, std::int32_t buffer, std::int32_t round) const;
+  /// Of a step that is not empty.
+  static std::int64_t beginOf(const Step& step) { return step.front().start; }
+  static std::int64_t endOf(const Step& step);
 
-  std::string program_;
-  std::int32_t microBatchesPerRound_ = 1;
-  std::size_t devices_ = 1;  // devices per replica
-  std::size_t replicas_ = 1;
-  std::vector<TracedLane> lanes_;
-  std::vector<Step> steps_;
+  std::string name;  ///< of the program
+  bool training = false;
+  std::int32_t microBatchesPerRound = 1;
+  std::int32_t replicas = 1;
+  std::vector<TracedDevice> devices;  ///< of one replica
+  std::vector<TracedBuffer> buffers;
+  std::vector<TracedSubject> subjects;
+  std::vector<TracedLane> lanes;
+  std::vector<Step> steps;
+  /// What has to be added to the times for nanoseconds since 1970; 0 for virtual times.
+  std::int64_t toUnix = 0;
 };
+
+/// In the Trace Event Format, for Chrome's and Perfetto's viewers: a process per device, a thread
+/// per lane. Slices have the stage, micro-batch, round and step as arguments, and an arrow leads to
+/// each transfer from the kernels that made its data. Several traces are put on one absolute time.
+std::string perfettoJson(std::span<const Trace> traces);
+/// One line per task that ran: program, step, round, device, lane, task, category, stage,
+/// micro-batch, bytes, start and end in nanoseconds of one absolute time.
+std::string traceCsv(std::span<const Trace> traces);
 
 }  // namespace sluice::profile

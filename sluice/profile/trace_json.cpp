@@ -1,6 +1,7 @@
-// The trace in the Trace Event Format. Times there are microseconds; ours begin at the first task.
+// Traces in the Trace Event Format, and as CSV. Times there begin at the first task of all traces.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -28,96 +29,179 @@ Json metadata(std::string_view what, std::size_t process, std::size_t thread, Js
           {"args", std::move(arguments)}};
 }
 
-/// A device and a lane of it at a time.
-Json place(std::size_t device, const TaskTime& time, std::int64_t origin) {
-  return {{"pid", device}, {"tid", time.lane}, {"ts", microseconds(time.start - origin)}};
+/// The first moment of all traces, on their common time.
+std::int64_t originOf(std::span<const Trace> traces) {
+  std::int64_t origin = std::numeric_limits<std::int64_t>::max();
+  for (const Trace& trace : traces) {
+    for (const Trace::Step& step : trace.steps) {
+      origin = step.empty() ? origin : std::min(origin, Trace::beginOf(step) + trace.toUnix);
+    }
+  }
+  return origin;
 }
 
-Json argumentsOf(const TaskTime& time, const TracedTask& task, std::size_t step) {
-  Json arguments = {{"step", step}, {"round", time.round}};
-  if (task.stage >= 0) {
-    arguments["stage"] = task.stage;
+/// The kernels that a transfer waits for and that ran on the device it comes from; of several the
+/// last one in that device's order. Its lane is -1 if there are none.
+program::Wait producerOf(const Trace& trace, const TaskTime& time) {
+  program::Wait producer{.lane = -1};
+  if (trace.subjectOf(time).kind != program::TaskKind::Transfer) {
+    return producer;
   }
-  if (task.microBatch >= 0) {
-    arguments["microBatch"] = task.microBatch;
+  for (const program::Wait& wait : trace.taskOf(time).waits) {
+    const TracedLane& lane = trace.lanes[static_cast<std::size_t>(wait.lane)];
+    if (wait.roundsBack == 0 && lane.kind == program::LaneKind::Compute &&
+        lane.device == trace.laneOf(time).peer &&
+        (producer.lane < 0 || wait.task > producer.task)) {
+      producer = wait;
+    }
   }
-  if (task.bytes > 0) {
-    arguments["bytes"] = task.bytes;
-  }
-  return arguments;
+  return producer;
 }
 
-/// One end of an arrow; both ends have the same id.
-Json arrowEnd(std::string_view phase, std::int64_t id, Json at) {
-  at.update({{"ph", phase}, {"name", "transfer"}, {"cat", "transfer"}, {"id", id}});
-  if (phase == "f") {
-    at["bp"] = "e";  // at the slice round this time, not at the next one
-  }
-  return at;
-}
+class Events {
+ public:
+  Events(const Trace& trace, std::size_t firstProcess, std::int64_t origin, Json& events)
+      : t_(trace), first_(firstProcess), origin_(origin - trace.toUnix), events_(events) {}
 
-/// The devices of a replica, the first of which is process `first`, and their lanes.
-void addNames(Json& events,
-              std::size_t first,
-              std::span<const std::string> devices,
-              std::span<const TracedLane> lanes) {
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    const std::size_t process = first + d;
-    events.push_back(metadata("process_name", process, 0, {{"name", "device " + devices[d]}}));
-    events.push_back(metadata("process_sort_index", process, 0, {{"sort_index", process}}));
+  /// `prefix` tells the devices of several traces apart.
+  void addNames(std::string_view prefix) {
+    for (std::size_t d = 0; d < t_.numDevices(); ++d) {
+      const std::string name = fmt::format("{}device {}", prefix, t_.deviceName(d));
+      events_.push_back(metadata("process_name", first_ + d, 0, {{"name", name}}));
+      events_.push_back(
+          metadata("process_sort_index", first_ + d, 0, {{"sort_index", first_ + d}}));
+    }
+    for (std::size_t r = 0; r < static_cast<std::size_t>(t_.replicas); ++r) {
+      for (std::size_t lane = 0; lane < t_.lanes.size(); ++lane) {
+        const std::size_t process =
+            first_ + r * t_.devices.size() + static_cast<std::size_t>(t_.lanes[lane].device);
+        events_.push_back(metadata("thread_name", process, lane, {{"name", t_.lanes[lane].name}}));
+        events_.push_back(metadata("thread_sort_index", process, lane, {{"sort_index", lane}}));
+      }
+    }
   }
-  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-    const std::size_t process = first + static_cast<std::size_t>(lanes[lane].device);
-    events.push_back(metadata("thread_name", process, lane, {{"name", lanes[lane].name}}));
-    events.push_back(metadata("thread_sort_index", process, lane, {{"sort_index", lane}}));
+
+  void addStep(std::size_t number, std::int64_t& arrows) {
+    std::map<std::array<std::int32_t, 4>, const TaskTime*> byTask;
+    for (const TaskTime& time : t_.steps[number]) {
+      byTask[{time.replica, time.lane, time.task, time.round}] = &time;
+    }
+    for (const TaskTime& time : t_.steps[number]) {
+      const Json at = place(time);
+      Json slice = at;
+      slice.update({{"ph", "X"},
+                    {"name", t_.nameOf(time)},
+                    {"cat", t_.subjectOf(time).category},
+                    {"dur", microseconds(time.end - time.start)},
+                    {"args", argumentsOf(time, number)}});
+      events_.push_back(std::move(slice));
+      const program::Wait producer = producerOf(t_, time);
+      const auto from = byTask.find({time.replica, producer.lane, producer.task, time.round});
+      if (from != byTask.end()) {
+        events_.push_back(arrowEnd("s", arrows, place(*from->second)));
+        events_.push_back(arrowEnd("f", arrows++, at));
+      }
+    }
   }
+
+ private:
+  Json place(const TaskTime& time) const {
+    return {{"pid", first_ + t_.deviceOf(time)},
+            {"tid", time.lane},
+            {"ts", microseconds(time.start - origin_)}};
+  }
+
+  Json argumentsOf(const TaskTime& time, std::size_t step) const {
+    const TracedSubject& subject = t_.subjectOf(time);
+    Json arguments = {{"step", step}, {"round", time.round}};
+    if (subject.stage >= 0) {
+      arguments["stage"] = subject.stage;
+    }
+    if (!subject.oncePerRound) {
+      arguments["microBatch"] = t_.taskOf(time).microBatch;
+    }
+    if (subject.bytes > 0) {
+      arguments["bytes"] = subject.bytes;
+    }
+    return arguments;
+  }
+
+  /// One end of an arrow; both ends have the same id.
+  static Json arrowEnd(std::string_view phase, std::int64_t id, Json at) {
+    at.update({{"ph", phase}, {"name", "transfer"}, {"cat", "transfer"}, {"id", id}});
+    if (phase == "f") {
+      at["bp"] = "e";  // at the slice round this time, not at the next one
+    }
+    return at;
+  }
+
+  const Trace& t_;
+  std::size_t first_;
+  std::int64_t origin_;
+  Json& events_;
+};
+
+/// In quotes if it has to be.
+std::string csvText(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) {
+    return text;
+  }
+  std::string quoted = "\"";
+  for (const char c : text) {
+    quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  }
+  return quoted + '"';
 }
 
 }  // namespace
 
-std::string Trace::json() const {
+std::string perfettoJson(std::span<const Trace> traces) {
   Json events = Json::array();
-  for (std::size_t r = 0; r < replicas_; ++r) {
-    std::vector<std::string> names;
-    for (std::size_t d = 0; d < devices_; ++d) {
-      names.push_back(deviceName(r * devices_ + d));
-    }
-    addNames(events, r * devices_, names, lanes_);
-  }
-  std::int64_t origin = std::numeric_limits<std::int64_t>::max();
-  for (const Step& step : steps_) {
-    origin = step.empty() ? origin : std::min(origin, step.front().start);
-  }
+  Json names = Json::array();
+  std::size_t process = 0;
   std::int64_t arrows = 0;
-  for (std::size_t s = 0; s < steps_.size(); ++s) {
-    using Key = std::array<std::int32_t, 4>;
-    std::map<Key, const TaskTime*> byTask;
-    for (const TaskTime& time : steps_[s]) {
-      byTask[{time.replica, time.lane, time.task, time.round}] = &time;
+  const std::int64_t origin = originOf(traces);
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    Events of(traces[i], process, origin, events);
+    of.addNames(traces.size() == 1 ? "" : fmt::format("{} {}: ", i + 1, traces[i].name));
+    for (std::size_t s = 0; s < traces[i].steps.size(); ++s) {
+      of.addStep(s, arrows);
     }
-    for (const TaskTime& time : steps_[s]) {
-      const TracedTask& task = taskOf(time);
-      const Json at = place(deviceOf(time), time, origin);
-      Json slice = at;
-      slice.update({{"ph", "X"},
-                    {"name", task.name},
-                    {"cat", task.category},
-                    {"dur", microseconds(time.end - time.start)},
-                    {"args", argumentsOf(time, task, s)}});
-      events.push_back(std::move(slice));
-      const auto from =
-          byTask.find({time.replica, task.producer.lane, task.producer.task, time.round});
-      if (from != byTask.end()) {
-        const TaskTime& source = *from->second;
-        events.push_back(arrowEnd("s", arrows, place(deviceOf(source), source, origin)));
-        events.push_back(arrowEnd("f", arrows++, at));
-      }
-    }
+    process += traces[i].numDevices();
+    names.push_back(traces[i].name);
   }
   const Json document = {{"traceEvents", std::move(events)},
                          {"displayTimeUnit", "ms"},
-                         {"otherData", {{"program", program_}}}};
+                         {"otherData", {{"program", names.size() == 1 ? names[0] : names}}}};
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string traceCsv(std::span<const Trace> traces) {
+  std::string text =
+      "program,step,round,device,lane,task,category,stage,micro_batch,bytes,start_ns,end_ns\n";
+  const std::int64_t origin = originOf(traces);
+  for (const Trace& trace : traces) {
+    for (std::size_t s = 0; s < trace.steps.size(); ++s) {
+      for (const TaskTime& time : trace.steps[s]) {
+        const TracedSubject& subject = trace.subjectOf(time);
+        fmt::format_to(std::back_inserter(text),
+                       "{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                       csvText(trace.name),
+                       s,
+                       time.round,
+                       trace.deviceName(trace.deviceOf(time)),
+                       csvText(trace.laneOf(time).name),
+                       csvText(trace.nameOf(time)),
+                       subject.category,
+                       subject.stage,
+                       subject.oncePerRound ? -1 : trace.taskOf(time).microBatch,
+                       subject.bytes,
+                       time.start + trace.toUnix - origin,
+                       time.end + trace.toUnix - origin);
+      }
+    }
+  }
+  return text;
 }
 
 }  // namespace sluice::profile

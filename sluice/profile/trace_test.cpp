@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 /// Events of one phase: X slices, M names, s and f the ends of arrows.
 std::vector<json> eventsOf(const Trace& trace, std::string_view phase) {
   std::vector<json> events;
-  const json document = json::parse(trace.json());
+  const json document = json::parse(perfettoJson(std::span(&trace, 1)));
   for (const json& event : document.at("traceEvents")) {
     if (event.at("ph") == phase) {
       events.push_back(event);
@@ -49,7 +49,7 @@ TEST(Trace, AddsStepsWithoutTheTimeBetweenThem) {
   Trace trace(twoStageProgram());
   trace.addStep(twoStageTimes(1000));
   trace.addStep(twoStageTimes(90'000));
-  EXPECT_EQ(trace.steps(), 2);
+  EXPECT_EQ(trace.numSteps(), 2);
   const std::vector<DeviceUse> uses = trace.usage();
   EXPECT_EQ(uses[0].span, 2700);
   EXPECT_EQ(uses[0].busy, 1600);
@@ -204,7 +204,36 @@ TEST(Trace, RefusesTimesOfAnotherProgram) {
                                         runtime::TaskTime{0, 0, 0, 2, 1}}) {
     EXPECT_THROW(trace.addStep(std::span(&time, 1)), InternalError);
   }
-  EXPECT_EQ(trace.steps(), 0);
+  EXPECT_EQ(trace.numSteps(), 0);
+}
+
+TEST(Trace, OfSeveralRunsIsPutOnOneAbsoluteTime) {
+  std::vector<Trace> traces(2, Trace(twoStageProgram()));
+  traces[0].addStep(twoStageTimes(1000));
+  traces[0].toUnix = 50'000;  // begins at 51'000
+  traces[1].addStep(twoStageTimes(7000));
+  traces[1].toUnix = 40'000;  // begins at 47'000
+  std::map<int, double> firstStart;
+  const json document = json::parse(perfettoJson(traces));
+  for (const json& event : document.at("traceEvents")) {
+    if (event.at("name") == "feed x m0") {
+      firstStart[event.at("pid").get<int>()] = event.at("ts");
+    }
+  }
+  EXPECT_EQ(firstStart, (std::map<int, double>{{0, 4.0}, {2, 0.0}}));
+  const std::string csv = traceCsv(traces);
+  EXPECT_THAT(csv, ::testing::HasSubstr("two,0,0,0,load,feed x m0,feed,-1,0,100,4000,4100\n"));
+  EXPECT_THAT(csv, ::testing::HasSubstr("two,0,0,1,compute,update 0,update,-1,-1,0,1200,1300\n"));
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 1 + 2 * 11);
+}
+
+TEST(Trace, QuotesNamesInCsv) {
+  program::Program program = twoStageProgram();
+  program.feeds[0].name = "a,\"b\"";
+  Trace trace(program);
+  trace.addStep(twoStageTimes());
+  EXPECT_THAT(traceCsv(std::span(&trace, 1)),
+              ::testing::HasSubstr(",\"feed a,\"\"b\"\" m0\",feed,"));
 }
 
 TEST(Trace, WithoutStepsIsEmpty) {

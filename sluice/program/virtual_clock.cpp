@@ -62,12 +62,21 @@ class Clock {
   }
 
   std::int64_t costOf(const Task& task) const {
-    const auto subject = static_cast<std::size_t>(task.subject);
-    if (task.kind == TaskKind::Run) {
-      return costs_.segments[subject];
+    const auto cost = [&](const std::vector<std::int64_t>& costs) {
+      return costs.empty() ? 0 : costs[static_cast<std::size_t>(task.subject)];
+    };
+    switch (task.kind) {
+      case TaskKind::Run:
+        return cost(costs_.segments);
+      case TaskKind::Transfer:
+        return cost(costs_.transfers);
+      case TaskKind::Feed:
+        return cost(costs_.feeds);
+      case TaskKind::Drain:
+        return cost(costs_.drains);
+      default:
+        return 0;
     }
-    return task.kind == TaskKind::Transfer && !costs_.transfers.empty() ? costs_.transfers[subject]
-                                                                        : 0;
   }
 
   void advance(std::size_t lane, std::vector<std::size_t>& runnable) {

@@ -10,10 +10,13 @@
 
 namespace sluice::program {
 
-/// How long tasks take. Feeds and drains take no time; transfers take none if no times are given.
+/// How long tasks take. Tasks of a kind whose list is empty take no time, and so do all kinds that
+/// have no list here.
 struct ClockCosts {
   std::vector<std::int64_t> segments;        ///< by segment
   std::vector<std::int64_t> transfers = {};  ///< by transfer
+  std::vector<std::int64_t> feeds = {};      ///< by input
+  std::vector<std::int64_t> drains = {};     ///< by output
 };
 
 struct TaskSpan {

@@ -15,6 +15,8 @@ namespace {
 
 /// Of a lane; where more would be needed, none is made.
 constexpr std::int64_t kMostCaptures = 1 << 14;
+/// Tasks of a lane whose times are kept; of a longer step the last ones are.
+constexpr std::int64_t kMostTimes = 1 << 20;
 
 LaneClass classOf(program::LaneKind kind) {
   switch (kind) {
@@ -162,9 +164,10 @@ void LaneRun::begin(std::int32_t rounds,
   for (std::vector<std::int64_t>& slots : lastUse_) {
     std::ranges::fill(slots, -1);
   }
-  times_.reset();
-  if (timed) {
-    times_.emplace(device_, 2 * static_cast<std::size_t>(total_));
+  timed_ = timed;
+  if (const std::int64_t wanted = std::min(total_, kMostTimes); timed && wanted > timesKept_) {
+    times_.emplace(device_, 2 * static_cast<std::size_t>(wanted));
+    timesKept_ = wanted;
   }
 }
 
@@ -245,14 +248,14 @@ void LaneRun::beginTask(std::int64_t count, std::span<const std::unique_ptr<Lane
     });
     queue_->stamp(begun(), count + 1);
   }
-  if (times_.has_value()) {
-    queue_->stamp((*times_)[2 * static_cast<std::size_t>(count)], count + 1);
+  if (timed_) {
+    queue_->stamp((*times_)[timeIndex(count)], count + 1);
   }
 }
 
 void LaneRun::endTask(std::int64_t count) {
-  if (times_.has_value()) {
-    queue_->stamp((*times_)[2 * static_cast<std::size_t>(count) + 1], count + 1);
+  if (timed_) {
+    queue_->stamp((*times_)[timeIndex(count) + 1], count + 1);
   }
   if (asynchronous_) {
     queue_->stamp(ended(), count + 1);
@@ -286,8 +289,10 @@ std::int64_t& LaneRun::lastUse(std::size_t stream, std::size_t slot) {
 }
 
 void LaneRun::addTimes(std::vector<TaskTime>& times) const {
-  for (std::int64_t count = 0; times_.has_value() && count < total_; ++count) {
-    const auto at = 2 * static_cast<std::size_t>(count);
+  for (std::int64_t count = std::max<std::int64_t>(total_ - timesKept_, 0);
+       timed_ && count < total_;
+       ++count) {
+    const std::size_t at = timeIndex(count);
     times.push_back({.lane = static_cast<std::int32_t>(&plan_ - program_.lanes.data()),
                      .task = static_cast<std::int32_t>(count % perRound()),
                      .round = round(count),

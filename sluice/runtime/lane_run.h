@@ -159,7 +159,8 @@ class LaneRun {
   /// The last task that used a slot of a staged stream; negative if there is none.
   std::int64_t& lastUse(std::size_t stream, std::size_t slot);
 
-  /// Adds the times of the lane's tasks. Call it after the step.
+  /// Adds the times of the lane's tasks, of a very long step those of the last ones. Call it after
+  /// the step.
   void addTimes(std::vector<TaskTime>& times) const;
 
   /// For example "compute of device 0: finished run forward 0 of micro-batch 1, next is ...".
@@ -177,6 +178,9 @@ class LaneRun {
   }
   /// The number of tasks whose events are kept.
   std::int64_t ring() const { return perRound() * plans_.eventRounds; }
+  std::size_t timeIndex(std::int64_t count) const {
+    return 2 * static_cast<std::size_t>(count % timesKept_);
+  }
   std::size_t eventIndex(std::int64_t count) const {
     return static_cast<std::size_t>(count % ring());
   }
@@ -196,7 +200,7 @@ class LaneRun {
   device::Device& device_;
   bool asynchronous_;
   StampArray stamps_;                // the tasks begun and ended, before the queue that writes them
-  std::optional<StampArray> times_;  // begin and end of every task, if timed
+  std::optional<StampArray> times_;  // a ring of begins and ends of tasks, if timed
   std::unique_ptr<device::Queue> queue_;
   std::vector<std::unique_ptr<device::Event>> events_;  // if asynchronous, by eventIndex
   std::vector<device::Address> buffers_;  // by number on the device, ring slots set per task
@@ -204,6 +208,8 @@ class LaneRun {
   std::uint64_t generation_ = 0;  // generation of the captured addresses
   const std::vector<bool>& signals_;
   std::vector<std::vector<std::int64_t>> lastUse_;  // by staged stream and slot
+  std::int64_t timesKept_ = 0;                      // tasks whose times are kept, the last ones
+  bool timed_ = false;
   std::int64_t total_ = 0;
 };
 

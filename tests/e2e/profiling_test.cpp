@@ -2,14 +2,19 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "sluice/api/compiled_program.h"
+#include "sluice/profile/explain.h"
+#include "sluice/profile/memory_use.h"
+#include "sluice/profile/trace_file.h"
 #include "sluice/program/program.h"
 #include "tests/e2e/blocked_networks.h"
+#include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
 
 namespace sluice {
@@ -152,6 +157,10 @@ TEST(Profiling, WritesAFileForEachProgramInTheFolderOfTheModel) {
   for (const char* name : {"mine/trace.json",
                            "mine/trace_2.json",
                            "mine/summary.txt",
+                           "mine/run.slt",
+                           "mine/run_2.slt",
+                           "mine/report.html",
+                           "mine/report_2.html",
                            "inference/trace.json",
                            "inference/summary.txt"}) {
     EXPECT_TRUE(fs::exists(folder / name)) << name;
@@ -178,6 +187,62 @@ TEST(Profiling, TracesEveryReplica) {
     EXPECT_EQ(slices[device], kRounds * tasks);
     EXPECT_EQ(slices[device + 3], kRounds * tasks);
   }
+}
+
+TEST(Profiling, ExplainsAllIdleTimeOfARealRun) {
+  const TempFolder folder;
+  ResidualMlp net;
+  auto model = trainingModel(net, pipelined(folder.path()).replicationFactor(2), optim::SGD(0.1));
+  model.run(inputsOf(16));
+  model.run(inputsOf(16));
+  const profile::Trace trace = profile::readTrace(folder / "training" / "run.slt");
+  EXPECT_EQ(trace.numSteps(), 2);
+  const profile::Explanation found = profile::explain(trace);
+  ASSERT_EQ(found.devices.size(), 6U);
+  for (const profile::DeviceIdle& device : found.devices) {
+    EXPECT_EQ(std::accumulate(device.causes.begin(), device.causes.end(), std::int64_t{0}),
+              device.idle());
+    EXPECT_GT(device.busy, 0);
+    EXPECT_EQ(device.span, found.measured);
+  }
+  EXPECT_EQ(found.stages.size(), 3U);
+  EXPECT_LE(found.ideal, found.measured);
+}
+
+TEST(Profiling, MemoryInUseStaysWithinThePlan) {
+  const TempFolder folder;
+  ResidualMlp net;
+  auto model = trainingModel(net, pipelined(folder.path()), optim::SGD(0.1));
+  model.run(inputsOf(8));
+  const profile::Trace trace = profile::readTrace(folder / "training" / "run.slt");
+  const program::Program& program = model.program();
+  const std::vector<profile::MemoryUse> uses = profile::memoryUse(trace, trace.steps[0]);
+  for (std::size_t d = 0; d < uses.size(); ++d) {
+    const auto planned = static_cast<std::int64_t>(program.devices[d].totalBytes());
+    EXPECT_EQ(uses[d].planned, planned);
+    EXPECT_LE(uses[d].peak, planned);
+    EXPECT_GT(uses[d].peak, static_cast<std::int64_t>(program.devices[d].stateBytes));
+  }
+}
+
+TEST(Profiling, ReportsTheTracedCalls) {
+  const TempFolder folder;
+  ResidualMlp net;
+  auto model = trainingModel(net, pipelined(folder.path()), optim::SGD(0.1));
+  EXPECT_THAT(testing::messageOf([&] { model.report(folder / "early.html"); }),
+              ::testing::HasSubstr("not called yet"));
+  model.run(inputsOf(8));
+  model.run(inputsOf(4));  // another program, beside the first
+  model.report(folder / "report.html");
+  std::ifstream file(folder / "report.html");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(page, ::testing::HasSubstr("\"title\":\"training\""));
+  EXPECT_THAT(page, ::testing::HasSubstr("\"title\":\"training 2\""));
+  ResidualMlp other;
+  auto silent = trainingModel(other, pipelined("").enableProfiling(""), optim::SGD(0.1));
+  silent.run(inputsOf(8));
+  EXPECT_THAT(testing::messageOf([&] { silent.report(folder / "silent.html"); }),
+              ::testing::HasSubstr("enableProfiling"));
 }
 
 TEST(Profiling, RefusesAFolderThatCannotBeMade) {

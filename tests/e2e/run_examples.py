@@ -7,12 +7,14 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HUGE = "9" * 309  # more than a double holds
@@ -158,7 +160,10 @@ def phased_execution(programs):
     with tempfile.TemporaryDirectory() as folder:
         text = programs.run("phased_execution", *small, "--profile", "--profile-dir", folder)
         check("one iteration instead of 2" in text and text.count("items/s") == 1, text)
-        check(list(Path(folder).glob("*/trace.json")), "no trace")
+        report = re.search(r"^Report: (.*report\.html)$", text, re.MULTILINE)
+        check(report and "<!doctype html>" in Path(report.group(1)).read_text(), text)
+        text = programs.run("sluice", "report", Path(report.group(1)).with_name("run.slt"))
+        check("Remote memory, per step" in text and "fetched" in text, text)
     text = programs.run("phased_execution", *small, "--devices-memory", "8KiB", code=1)
     check("OutOfMemory" in text and "phase" in text, text)
     check("--dtype" in programs.run("phased_execution", "--dtype", "int8", code=2), "dtype")
@@ -212,6 +217,7 @@ def mnist_pipeline(programs):
         mnist_same_bits(run)
         mnist_precision(run)
         mnist_profile(run, folder)
+        mnist_reports(programs, folder)
         mnist_checkpoints(run, folder)
         text = run("--batch-size", 100, "--epochs", 0, code=1)
         check("InvalidArgument" in text and "800 images" in text, text)
@@ -295,6 +301,46 @@ def mnist_profile(run, folder):
             slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
             check({slice["pid"] for slice in slices} == {0, 1, 2, 3}, f"{strategy} {model}")
             check("busy" in (profile / model / "summary.txt").read_text(), model)
+            page = profile / model / "report.html"
+            check(str(page) in text and page.stat().st_size < 1_000_000, f"{page}\n{text}")
+
+
+def mnist_reports(programs, folder):
+    """`sluice report` on the traces of mnist_profile: all formats, two runs, broken files."""
+
+    def report(*args, code=0):
+        return programs.run("sluice", "report", *args, code=code)
+
+    traces = [folder / strategy / "training" / "run.slt" for strategy in ("pipelined", "sharded")]
+    text = report(traces[0])
+    for part in ("Idle time by cause, per step", "Critical path", "Stages, kernels of a micro-batch",
+                 "Latencies of a micro-batch", "with these kernels alone"):
+        check(part in text, text)
+    data = json.loads(report(traces[0], "--format", "json"))
+    devices = data["runs"][0]["devices"]
+    check(len(devices) == 4, devices)
+    for device in devices:
+        check(sum(device["causes"]) == device["idle"] == device["span"] - device["busy"] > 0, device)
+    for plan in data["runs"][0]["memory"]:
+        check(plan["state"] <= plan["peak"] <= plan["planned"], plan)
+    page = folder / "compared.html"
+    check(report(*traces, "-o", page) == f"{page}\n" and page.stat().st_size < 2_000_000, page)
+    check("# Comparison" in report(*traces, "--format", "md"), "no comparison")
+    lines = report(traces[0], "--format", "csv").splitlines()
+    rows = report(*traces, "--format", "csv").splitlines()
+    check(lines[0] == rows[0] and lines[0].startswith("program,step,round,device"), lines[0])
+    merged = json.loads(report(*traces, "--format", "perfetto"))["traceEvents"]
+    slices = [event for event in merged if event["ph"] == "X"]
+    check(len(slices) == len(rows) - 1 > len(lines) and min(e["ts"] for e in slices) == 0, len(slices))
+    broken = folder / "broken.slt"
+    for content, word in ((traces[0].read_bytes()[:-1], "truncated"), (b"{}", "not a trace file"),
+                          (b"", "not a trace file")):
+        broken.write_bytes(content)
+        text = report(broken, "-o", page, code=1)
+        check("FileError" in text and word in text and "broken.slt" in text, text)
+    check("FileError" in report(folder / "none.slt", code=1), "a missing file")
+    check("-o report.html" in report(traces[0], "--format", "html", code=2), "no output")
+    check("--format" in report(traces[0], "--format", "pdf", code=2), "unknown format")
 
 
 def mnist_checkpoints(run, folder):
@@ -381,7 +427,7 @@ def command_line(programs):
     table = programs.run("sluice", "ops", "--markdown").splitlines()
     check(len(table) == len(ops) + 1 and table[1].startswith("| ---"), table[:2])
     help_text = programs.run("sluice", "--help")
-    for command in ("version", "convert", "devices", "ops", "inspect", "schedule", "tune"):
+    for command in ("version", "convert", "devices", "ops", "inspect", "report", "schedule", "tune"):
         check(command in help_text, help_text)
         check("--help" in programs.run("sluice", command, "--help"), command)
     programs.run("sluice", code=2)
@@ -488,6 +534,7 @@ def schedule_command(programs):
             letters = re.findall("[FBW]", row)
             check(letters == [piece["kind"] for piece in pieces], f"{name}: {row}")
     schedule_charts(run)
+    schedule_pictures(run)
     schedule_cycles(run)
     schedule_errors(run)
 
@@ -509,6 +556,35 @@ def schedule_charts(run):
     capped = json.loads(run("--devices", "0,1,2,0", "--micro-batches", 8, "--memory-cap", "3,2,2",
                             "--schedule", "zero-bubble", "--json"))
     check(all(peak <= cap for peak, cap in zip(capped["peak"], (3, 2, 2))), capped["peak"])
+
+
+def schedule_pictures(run):
+    """A block for every piece of work, as wide as it is long, with its micro-batch."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "schedule.svg"
+        args = ("--stages", 4, "--micro-batches", 6, "--schedule", "zb-h1", "--svg", file)
+        data = json.loads(run(*args, "--json"))
+        root = ElementTree.fromstring(file.read_text())
+        space = "{http://www.w3.org/2000/svg}"
+        blocks = [rect for rect in root.iter(space + "rect") if rect.find(space + "title") is not None]
+        pieces = [piece for device in data["devices"] for piece in device]
+        titles = [rect.find(space + "title").text for rect in blocks]
+        check(titles == [f"{p['kind']}{p['microBatch']} stage {p['stage']}" for p in pieces], titles)
+        unit = (float(blocks[1].get("x")) - float(blocks[0].get("x")))  # a forward pass takes 1
+        for rect, piece in zip(blocks, pieces):
+            x = float(blocks[0].get("x")) + unit * piece["start"]
+            check(abs(float(rect.get("x")) - x) < 0.5, f"{piece} is at {rect.get('x')}, not {x}")
+        document = (ROOT / "docs/profiling.md").read_text().replace("\\\n", "")
+        commands = re.findall(r"^ +sluice schedule (.*--svg (\S+).*)$", document, re.MULTILINE)
+        check(len(commands) == 2, commands)
+        for command, picture in commands:
+            run(*shlex.split(command.replace(picture, str(file))))
+            check(file.read_text() == (ROOT / picture).read_text(),
+                  f"{picture} is out of date: sluice schedule {command}")
+        text = run("--stages", 2, "--micro-batches", 2, "--view", "cycles", "--svg", file, code=2)
+        check("--svg" in text, text)
+        text = run("--stages", 2, "--micro-batches", 2, "--svg", Path(folder) / "no" / "x.svg", code=1)
+        check("x.svg" in text, text)
 
 
 def schedule_cycles(run):

@@ -1,0 +1,128 @@
+// Numbers of variable length and texts as bytes, for trace files and for the data of the page.
+// Private to the profile module.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "sluice/base/error.h"
+
+namespace sluice::profile {
+
+class ByteWriter {
+ public:
+  /// Seven bits a byte, the lowest first; the highest bit says that more follow.
+  void number(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7U) {
+      bytes_ += static_cast<char>(value | 0x80U);
+    }
+    bytes_ += static_cast<char>(value);
+  }
+  /// Small negative numbers are short, too.
+  void number(std::int64_t value) {
+    const auto bits = static_cast<std::uint64_t>(value);
+    number((bits << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0));
+  }
+  void number(std::int32_t value) { number(std::int64_t{value}); }
+  void flag(bool value) { bytes_ += value ? '\1' : '\0'; }
+  void text(std::string_view value) {
+    number(std::uint64_t{value.size()});
+    bytes_ += value;
+  }
+  /// The lowest byte first.
+  void fixed(std::uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) {
+      bytes_ += static_cast<char>(value >> (8U * static_cast<unsigned>(i)));
+    }
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+/// Throws FileError, naming the file and the place, for whatever a ByteWriter does not write.
+class ByteReader {
+ public:
+  ByteReader(std::string_view bytes, std::string_view file) : bytes_(bytes), file_(file) {}
+
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<std::uint8_t>(next());
+      if (shift == 63 && byte > 1) {
+        break;
+      }
+      value |= std::uint64_t{byte & 0x7FU} << shift;
+      if (byte < 0x80) {
+        if (byte == 0 && shift > 0) {
+          break;  // the same number has a shorter form
+        }
+        return value;
+      }
+    }
+    fail("a number is too long");
+  }
+  std::int64_t signedNumber() {
+    const std::uint64_t bits = number();
+    return static_cast<std::int64_t>(bits >> 1U) ^ -static_cast<std::int64_t>(bits & 1U);
+  }
+  /// From `least` to `most`.
+  std::int64_t within(std::int64_t least, std::int64_t most, std::string_view what) {
+    const std::int64_t value = signedNumber();
+    if (value < least || value > most) {
+      fail(fmt::format("{} is {}, expected {} to {}", what, value, least, most));
+    }
+    return value;
+  }
+  std::int32_t index(std::int64_t least, std::int64_t end, std::string_view what) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    return static_cast<std::int32_t>(within(least, end - 1 < kMost ? end - 1 : kMost, what));
+  }
+  /// A number of things, each of which takes at least a byte.
+  std::size_t count(std::string_view what) {
+    const std::uint64_t value = number();
+    if (value > bytes_.size() - at_) {
+      fail(fmt::format("{} {} do not fit in the rest of the file", value, what));
+    }
+    return static_cast<std::size_t>(value);
+  }
+  bool flag() {
+    const char byte = next();
+    if (byte != 0 && byte != 1) {
+      fail("a flag is neither 0 nor 1");
+    }
+    return byte == 1;
+  }
+  std::string text() {
+    const std::size_t size = count("characters");
+    const std::string_view value = bytes_.substr(at_, size);
+    at_ += size;
+    return std::string(value);
+  }
+  void end() {
+    if (at_ != bytes_.size()) {
+      fail(fmt::format("{} bytes follow the end", bytes_.size() - at_));
+    }
+  }
+  [[noreturn]] void fail(std::string_view what) const {
+    raise<FileError>("trace file '{}' is damaged at byte {}: {}", file_, at_, what);
+  }
+
+ private:
+  char next() {
+    if (at_ == bytes_.size()) {
+      fail("it ends in the middle");
+    }
+    return bytes_[at_++];
+  }
+
+  std::string_view bytes_;
+  std::string_view file_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace sluice::profile

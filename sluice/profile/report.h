@@ -1,0 +1,33 @@
+// Reports about traces, for people: a page for browsers, Markdown, a summary for terminals; and for
+// programs: JSON. All of them say the same, from one Explanation of each trace. Several traces
+// stand beside each other, to be compared.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/profile/trace.h"
+
+namespace sluice::profile {
+
+/// A trace and what the report calls it.
+struct TracedRun {
+  std::string title;
+  Trace trace;
+};
+
+/// One HTML page with everything in it: it loads nothing. All functions throw InvalidArgument for a
+/// run without steps.
+std::string reportPage(std::span<const TracedRun> runs);
+std::string reportMarkdown(std::span<const TracedRun> runs);
+/// At most `width` columns.
+std::string reportText(std::span<const TracedRun> runs, std::size_t width = 100);
+std::string reportJson(std::span<const TracedRun> runs);
+
+/// Writes the page. Throws FileError, too.
+void writeReport(const std::filesystem::path& path, std::span<const TracedRun> runs);
+
+}  // namespace sluice::profile

@@ -1,0 +1,116 @@
+#include "sluice/profile/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "sluice/base/error.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/two_stage_program.h"
+
+namespace sluice::profile {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TracedRun run(std::string title, std::int64_t steps = 2) {
+  TracedRun made{std::move(title), Trace(twoStageProgram())};
+  for (std::int64_t s = 0; s < steps; ++s) {
+    made.trace.addStep(twoStageTimes(1000 + 10'000 * s));
+  }
+  return made;
+}
+
+std::string pageOf(const TracedRun& made) {
+  return reportPage(std::span(&made, 1));
+}
+
+/// What is between the element's start and its end.
+std::string dataOf(const std::string& page) {
+  const std::string begin = "id=\"data\">";
+  const std::size_t from = page.find(begin) + begin.size();
+  return page.substr(from, page.find("</script>", from) - from);
+}
+
+TEST(Report, IsOnePageThatLoadsNothing) {
+  const std::string page = pageOf(run("first"));
+  EXPECT_THAT(page, HasSubstr("<!doctype html>"));
+  EXPECT_THAT(page, HasSubstr("class Timeline"));
+  EXPECT_THAT(page, HasSubstr("prefers-color-scheme"));
+  for (const char* loaded :
+       {"src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest", "/*DATA*/"}) {
+    EXPECT_THAT(page, Not(HasSubstr(loaded))) << loaded;
+  }
+  EXPECT_LT(page.size(), 200'000U);
+}
+
+TEST(Report, HasTheFactsOfEveryRun) {
+  const std::vector<TracedRun> runs = {run("first"), run("second", 1)};
+  const json data = json::parse(reportJson(runs));
+  ASSERT_EQ(data.at("runs").size(), 2U);
+  const json& first = data.at("runs")[0];
+  EXPECT_EQ(first.at("title"), "first");
+  EXPECT_EQ(first.at("measured"), 2 * 1350);
+  EXPECT_EQ(first.at("ideal"), 2 * 1100);
+  for (const json& device : first.at("devices")) {
+    std::int64_t sum = 0;
+    for (const json& cause : device.at("causes")) {
+      sum += cause.get<std::int64_t>();
+    }
+    EXPECT_EQ(sum, device.at("idle").get<std::int64_t>());
+  }
+  EXPECT_EQ(json::parse(dataOf(reportPage(runs))).at("runs")[1].at("title"), "second");
+}
+
+TEST(Report, KeepsNamesInsideTheData) {
+  TracedRun made = run("</script><script>alert(1)</script><!--");
+  made.trace.subjects[0].name = "\xff<b>&\"";
+  const std::string page = pageOf(made);
+  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
+  const json data = json::parse(dataOf(page));
+  EXPECT_EQ(data.at("runs")[0].at("title"), "</script><script>alert(1)</script><!--");
+}
+
+TEST(Report, AsTextNamesCausesStagesAndTasks) {
+  const TracedRun made = run("first");
+  const std::string text = reportText(std::span(&made, 1), 100);
+  for (const char* part : {"two: 2 steps of 0.001 ms on 2 devices",
+                           "Idle time by cause, per step",
+                           "imbalance",
+                           "forward 0",
+                           "Critical path",
+                           "Latencies of a micro-batch"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(Report, AsMarkdownComparesRuns) {
+  TracedRun odd = run("a|b");
+  odd.trace.subjects[0].name = "feed a|b";
+  const std::vector<TracedRun> runs = {odd, run("second")};
+  const std::string text = reportMarkdown(runs);
+  EXPECT_THAT(text, HasSubstr("# Comparison\n\n| per step | a\\|b | second |\n|---|---:|---:|\n"));
+  EXPECT_THAT(text, HasSubstr("## Idle time by cause, per step"));
+}
+
+TEST(Report, OfARunWithoutStepsIsRefused) {
+  const TracedRun empty = run("nothing.slt", 0);
+  for (const auto report : {reportPage, reportMarkdown, reportJson}) {
+    EXPECT_THAT(sluice::testing::messageOf([&] { report(std::span(&empty, 1)); }),
+                ::testing::AllOf(HasSubstr("nothing.slt"), HasSubstr("no steps")));
+  }
+}
+
+TEST(Report, IsWrittenWholeOrNotAtAll) {
+  const sluice::testing::TempFolder folder;
+  const TracedRun made = run("first");
+  writeReport(folder / "report.html", std::span(&made, 1));
+  EXPECT_EQ(std::filesystem::file_size(folder / "report.html"), pageOf(made).size());
+  EXPECT_THROW(writeReport(folder / "gone" / "report.html", std::span(&made, 1)), FileError);
+}
+
+}  // namespace
+}  // namespace sluice::profile

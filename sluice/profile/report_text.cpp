@@ -1,0 +1,284 @@
+// Reports as Markdown and for terminals.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sluice/profile/report.h"
+#include "sluice/profile/run_facts.h"
+#include "sluice/program/memory_plan.h"
+
+namespace sluice::profile {
+namespace {
+
+constexpr std::size_t kShownSubjects = 12;
+constexpr std::size_t kShownTensors = 8;
+
+std::string bytes(std::int64_t count) {
+  return program::formatBytes(static_cast<std::size_t>(count));
+}
+
+/// Columns of texts; all but the first are right-aligned.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+  std::string markdown() const {
+    std::string text = line(rows_[0]) + "|";
+    for (std::size_t c = 0; c < rows_[0].size(); ++c) {
+      text += c == 0 ? "---|" : "---:|";
+    }
+    text += '\n';
+    for (std::size_t r = 1; r < rows_.size(); ++r) {
+      text += line(rows_[r]);
+    }
+    return text;
+  }
+
+  std::string plain(std::size_t width) const {
+    std::vector<std::size_t> widths(rows_[0].size(), 0);
+    for (const auto& row : rows_) {
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        widths[c] = std::max(widths[c], row[c].size());
+      }
+    }
+    std::size_t others = 0;
+    for (std::size_t c = 1; c < widths.size(); ++c) {
+      others += widths[c] + 2;
+    }
+    widths[0] = std::min(widths[0], others + 12 < width ? width - others - 2 : std::size_t{12});
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string cells = fmt::format("  {:<{}}", row[0].substr(0, widths[0]), widths[0]);
+      for (std::size_t c = 1; c < row.size(); ++c) {
+        cells += fmt::format("  {:>{}}", row[c], widths[c]);
+      }
+      text += cells + '\n';
+    }
+    return text;
+  }
+
+ private:
+  static std::string line(const std::vector<std::string>& cells) {
+    std::string text = "|";
+    for (const std::string& cell : cells) {
+      text += ' ';
+      for (const char c : cell) {
+        text += c == '|' ? std::string_view("\\|") : std::string_view(&c, 1);
+      }
+      text += " |";
+    }
+    return text + '\n';
+  }
+
+  std::vector<std::vector<std::string>> rows_;
+};
+
+struct Section {
+  std::string title;
+  Table table;
+};
+
+Section idleOf(const RunFacts& facts) {
+  std::vector<std::string> head = {"device", "busy", "idle"};
+  const std::vector<Cause> causes = facts.causes();
+  for (const Cause cause : causes) {
+    head.emplace_back(name(cause));
+  }
+  Section section{"Idle time by cause, per step", Table(head)};
+  for (std::size_t d = 0; d < facts.why.devices.size(); ++d) {
+    const DeviceIdle& device = facts.why.devices[d];
+    std::vector<std::string> row = {facts.trace->deviceName(d),
+                                    percent(device.busy, device.span),
+                                    milliseconds(facts.perStep(device.idle()))};
+    for (const Cause cause : causes) {
+      row.push_back(milliseconds(facts.perStep(device.causes[static_cast<std::size_t>(cause)])));
+    }
+    section.table.add(std::move(row));
+  }
+  return section;
+}
+
+Section stagesOf(const RunFacts& facts) {
+  Section section{"Stages, kernels of a micro-batch",
+                  Table({"stage", "device", "forward", "backward", "together", "share"})};
+  std::int64_t sum = 0;
+  for (const StageTime& stage : facts.why.stages) {
+    sum += stage.time();
+  }
+  for (const StageTime& stage : facts.why.stages) {
+    section.table.add({fmt::format("{}", stage.stage),
+                       fmt::format("{}", stage.device),
+                       milliseconds(stage.forward),
+                       milliseconds(stage.backward),
+                       milliseconds(stage.time()),
+                       percent(stage.time(), sum)});
+  }
+  return section;
+}
+
+Section tasksOf(const RunFacts& facts) {
+  Section section{"Tasks that took longest",
+                  Table({"task", "runs", "together", "mean", "longest", "of a step"})};
+  for (std::size_t i = 0; i < std::min(facts.why.subjects.size(), kShownSubjects); ++i) {
+    const SubjectTime& time = facts.why.subjects[i];
+    section.table.add({facts.trace->subjects[static_cast<std::size_t>(time.subject)].name,
+                       fmt::format("{}", time.count),
+                       milliseconds(time.total),
+                       milliseconds(time.total / time.count),
+                       milliseconds(time.longest),
+                       percent(time.total, facts.why.measured)});
+  }
+  return section;
+}
+
+Section pathOf(const RunFacts& facts) {
+  Section section{"Critical path", Table({"what", "time", "of all"})};
+  for (std::size_t i = 0; i < std::min(facts.why.criticalPath.size(), kShownSubjects); ++i) {
+    const PathPart& part = facts.why.criticalPath[i];
+    const std::string& subject = facts.trace->subjects[static_cast<std::size_t>(part.subject)].name;
+    section.table.add(
+        {part.waiting ? fmt::format("{} is ready, waits ({})", subject, name(part.cause)) : subject,
+         milliseconds(part.time),
+         percent(part.time, facts.why.measured)});
+  }
+  return section;
+}
+
+Section memoryOf(const RunFacts& facts) {
+  Section section{"Memory",
+                  Table({"device", "variables", "peak", "planned", "largest at the peak"})};
+  for (std::size_t d = 0; d < facts.peaks.size(); ++d) {
+    const MemoryUse& use = facts.peaks[d];
+    std::vector<std::string> largest;
+    for (std::size_t i = 0; i < std::min(use.atPeak.size(), kShownTensors) && i < 2; ++i) {
+      largest.push_back(fmt::format("{} {}", use.atPeak[i].name, bytes(use.atPeak[i].bytes)));
+    }
+    section.table.add({facts.trace->deviceName(d),
+                       bytes(use.stateBytes),
+                       bytes(use.peak),
+                       bytes(use.planned),
+                       fmt::format("{}", fmt::join(largest, ", "))});
+  }
+  return section;
+}
+
+Section remoteOf(const RunFacts& facts) {
+  Section section{"Remote memory, per step",
+                  Table({"device", "fetched", "flushed", "copying", "waited for"})};
+  for (std::size_t d = 0; d < facts.remote.size(); ++d) {
+    const RemoteUse& use = facts.remote[d];
+    section.table.add({facts.trace->deviceName(d),
+                       bytes(facts.perStep(use.fetched)),
+                       bytes(facts.perStep(use.flushed)),
+                       milliseconds(facts.perStep(use.copying)),
+                       milliseconds(facts.perStep(use.waited))});
+  }
+  return section;
+}
+
+Section latenciesOf(const RunFacts& facts) {
+  Section section{"Latencies of a micro-batch", Table({"", "least", "mean", "most"})};
+  const auto add = [&](const char* what, const Latency& latency) {
+    const auto text = [](double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); };
+    section.table.add({what, text(latency.min), text(latency.avg), text(latency.max)});
+  };
+  add("host to device", facts.latencies.hostDevice);
+  add("through the devices", facts.latencies.compute);
+  add("device to host", facts.latencies.deviceHost);
+  add("together", facts.latencies.roundTrip);
+  return section;
+}
+
+std::vector<Section> sectionsOf(const RunFacts& facts) {
+  std::vector<Section> sections = {idleOf(facts)};
+  if (!facts.why.stages.empty()) {
+    sections.push_back(stagesOf(facts));
+  }
+  sections.push_back(pathOf(facts));
+  sections.push_back(tasksOf(facts));
+  sections.push_back(memoryOf(facts));
+  if (!facts.remote.empty()) {
+    sections.push_back(remoteOf(facts));
+  }
+  sections.push_back(latenciesOf(facts));
+  return sections;
+}
+
+std::string headline(const RunFacts& facts) {
+  const Trace& trace = *facts.trace;
+  return fmt::format(
+      "{}: {} step{} of {} on {} device{}; {} with these kernels alone, {} if all stages were "
+      "equal, "
+      "too; devices busy {:.1f} % of the time",
+      trace.name,
+      trace.numSteps(),
+      trace.numSteps() == 1 ? "" : "s",
+      milliseconds(facts.perStep(facts.why.measured)),
+      trace.numDevices(),
+      trace.numDevices() == 1 ? "" : "s",
+      milliseconds(facts.perStep(facts.why.ideal)),
+      milliseconds(facts.perStep(facts.why.even)),
+      100 * facts.busyShare());
+}
+
+/// Runs in columns.
+Table comparison(const std::vector<RunFacts>& all) {
+  std::vector<std::string> head = {"per step"};
+  for (const RunFacts& facts : all) {
+    head.push_back(facts.run->title);
+  }
+  Table table(head);
+  const auto add = [&](std::string what, const auto& of) {
+    std::vector<std::string> row = {std::move(what)};
+    for (const RunFacts& facts : all) {
+      row.push_back(of(facts));
+    }
+    table.add(std::move(row));
+  };
+  add("time", [](const RunFacts& f) { return milliseconds(f.perStep(f.why.measured)); });
+  add("kernels alone", [](const RunFacts& f) { return milliseconds(f.perStep(f.why.ideal)); });
+  add("busy", [](const RunFacts& f) { return fmt::format("{:.1f} %", 100 * f.busyShare()); });
+  for (std::size_t c = 0; c < kCauses; ++c) {
+    const auto cause = static_cast<Cause>(c);
+    add(fmt::format("idle, {}", name(cause)),
+        [&](const RunFacts& f) { return milliseconds(f.perStep(f.idle(cause))); });
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string reportMarkdown(std::span<const TracedRun> runs) {
+  const std::vector<RunFacts> all = factsOf(runs);
+  std::string text;
+  if (all.size() > 1) {
+    text += fmt::format("# Comparison\n\n{}\n", comparison(all).markdown());
+  }
+  for (const RunFacts& facts : all) {
+    text += fmt::format("# {}\n\n{}.\n\n{}\n", facts.run->title, headline(facts), advice(facts));
+    for (const Section& section : sectionsOf(facts)) {
+      text += fmt::format("\n## {}\n\n{}", section.title, section.table.markdown());
+    }
+    text += &facts == &all.back() ? "" : "\n";
+  }
+  return text;
+}
+
+std::string reportText(std::span<const TracedRun> runs, std::size_t width) {
+  const std::vector<RunFacts> all = factsOf(runs);
+  std::string text;
+  if (all.size() > 1) {
+    text += fmt::format("Comparison\n{}\n", comparison(all).plain(width));
+  }
+  for (const RunFacts& facts : all) {
+    text += fmt::format("{}\n{}\n", headline(facts), advice(facts));
+    for (const Section& section : sectionsOf(facts)) {
+      text += fmt::format("\n{}\n{}", section.title, section.table.plain(width));
+    }
+    text += &facts == &all.back() ? "" : "\n";
+  }
+  return text;
+}
+
+}  // namespace sluice::profile

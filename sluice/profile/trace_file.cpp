@@ -1,0 +1,402 @@
+#include "sluice/profile/trace_file.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "sluice/base/atomic_file.h"
+#include "sluice/base/error.h"
+#include "sluice/base/hash.h"
+#include "sluice/base/input_file.h"
+#include "sluice/profile/byte_code.h"
+#include "sluice/profile/replay.h"
+
+namespace sluice::profile {
+namespace {
+
+using program::LaneKind;
+using program::TaskKind;
+using runtime::TaskTime;
+
+constexpr std::string_view kMagic = "SLUICEtr";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kHeader = 8 + 4 + 8 + 8;
+constexpr std::int64_t kMostTime = std::int64_t{1} << 61;  // so that sums of two fit
+constexpr double kMostSum = 1e18;                          // of times, so that sums of all fit
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;
+constexpr std::int64_t kMostRounds = std::int64_t{1} << 30;
+constexpr std::int64_t kMostReplicas = 1 << 16;
+constexpr std::int64_t kMostDevices = 1 << 22;
+constexpr std::int64_t kLaneKinds = 8;
+
+std::uint64_t fixedAt(std::string_view bytes, std::size_t at, int count) {
+  std::uint64_t value = 0;
+  for (int i = count; i-- > 0;) {
+    value = value << 8U | static_cast<std::uint8_t>(bytes[at + static_cast<std::size_t>(i)]);
+  }
+  return value;
+}
+
+// --- writing -----------------------------------------------------------------
+
+void writeSubject(ByteWriter& out, const TracedSubject& subject) {
+  out.number(static_cast<std::int32_t>(subject.kind));
+  out.text(subject.name);
+  out.text(subject.category);
+  out.number(subject.stage);
+  out.flag(subject.oncePerRound);
+  out.number(subject.bytes);
+  out.number(subject.rule.every);
+  out.flag(subject.rule.finalOnly);
+  out.number(subject.workBytes);
+  out.number(std::uint64_t{subject.touches.size()});
+  for (const Touch& touch : subject.touches) {
+    out.number(touch.buffer);
+    out.flag(touch.reads);
+    out.flag(touch.writes);
+  }
+}
+
+void writeLane(ByteWriter& out, const TracedLane& lane) {
+  out.number(lane.device);
+  out.number(static_cast<std::int32_t>(lane.kind));
+  out.text(lane.name);
+  out.number(lane.peer);
+  out.number(std::uint64_t{lane.tasks.size()});
+  for (const TracedTask& task : lane.tasks) {
+    out.number(task.subject);
+    out.number(task.microBatch);
+    out.number(std::uint64_t{task.waits.size()});
+    for (const program::Wait& wait : task.waits) {
+      out.number(wait.lane);
+      out.number(wait.task);
+      out.number(wait.roundsBack);
+      out.flag(wait.allReplicas);
+    }
+    out.number(std::uint64_t{task.slots.size()});
+    for (const program::Slot& slot : task.slots) {
+      out.number(static_cast<std::int32_t>(slot.buffer.index()));
+      out.number(slot.slot);
+    }
+  }
+}
+
+/// Place of a task in its lane, over all rounds.
+std::int64_t placeOf(const Trace& trace, const TaskTime& time) {
+  return std::int64_t{time.round} * static_cast<std::int64_t>(trace.laneOf(time).tasks.size()) +
+         time.task;
+}
+
+std::string bodyOf(const Trace& trace) {
+  ByteWriter out;
+  out.text(trace.name);
+  out.flag(trace.training);
+  out.number(trace.microBatchesPerRound);
+  out.number(trace.replicas);
+  out.number(trace.toUnix);
+  out.number(std::uint64_t{trace.devices.size()});
+  for (const TracedDevice& device : trace.devices) {
+    out.number(device.ownBytes);
+    out.number(device.stateBytes);
+    out.number(device.transientBytes);
+  }
+  out.number(std::uint64_t{trace.buffers.size()});
+  for (const TracedBuffer& buffer : trace.buffers) {
+    out.text(buffer.name);
+    out.number(buffer.device);
+    out.flag(buffer.state);
+    out.number(buffer.bytes);
+    out.number(buffer.slots);
+  }
+  out.number(std::uint64_t{trace.subjects.size()});
+  for (const TracedSubject& subject : trace.subjects) {
+    writeSubject(out, subject);
+  }
+  out.number(std::uint64_t{trace.lanes.size()});
+  for (const TracedLane& lane : trace.lanes) {
+    writeLane(out, lane);
+  }
+  out.number(std::uint64_t{trace.steps.size()});
+  for (const Trace::Step& step : trace.steps) {
+    writeTimes(out, trace, step);
+  }
+  return out.bytes();
+}
+
+std::uint64_t checksumOf(std::string_view body) {
+  return Hasher().add(body).digest();
+}
+
+// --- reading -----------------------------------------------------------------
+
+class TraceReader {
+ public:
+  TraceReader(std::string_view body, std::string_view file) : in_(body, file) {}
+
+  Trace read() {
+    t_.name = in_.text();
+    t_.training = in_.flag();
+    t_.microBatchesPerRound = in_.index(1, kMostRounds, "the number of micro-batches");
+    t_.replicas = in_.index(1, kMostReplicas, "the number of replicas");
+    t_.toUnix = in_.within(-kMostTime, kMostTime, "the time");
+    t_.devices.resize(in_.count("devices"));
+    for (TracedDevice& device : t_.devices) {
+      device = {bytes(), bytes(), bytes()};
+    }
+    t_.buffers.resize(in_.count("buffers"));
+    for (TracedBuffer& buffer : t_.buffers) {
+      readBuffer(buffer);
+    }
+    t_.subjects.resize(in_.count("subjects"));
+    for (TracedSubject& subject : t_.subjects) {
+      readSubject(subject);
+    }
+    t_.lanes.resize(in_.count("lanes"));
+    for (TracedLane& lane : t_.lanes) {
+      readLane(lane);
+    }
+    requireWaits();
+    const std::size_t steps = in_.count("steps");
+    for (std::size_t s = 0; s < steps; ++s) {
+      readStep();
+    }
+    requireReplicas();
+    in_.end();
+    return std::move(t_);
+  }
+
+ private:
+  std::int64_t bytes() { return in_.within(0, kMostBytes, "a number of bytes"); }
+  std::int32_t device() {
+    return in_.index(0, static_cast<std::int64_t>(t_.devices.size()), "a device");
+  }
+  std::int32_t buffer() {
+    return in_.index(0, static_cast<std::int64_t>(t_.buffers.size()), "a buffer");
+  }
+
+  void readBuffer(TracedBuffer& buffer) {
+    buffer.name = in_.text();
+    buffer.device = device();
+    buffer.state = in_.flag();
+    buffer.bytes = bytes();
+    buffer.slots = in_.index(1, kMostRounds, "the number of slots");
+  }
+
+  void readSubject(TracedSubject& subject) {
+    subject.kind = static_cast<TaskKind>(
+        in_.index(0, static_cast<std::int64_t>(program::kTaskKinds), "the kind of a task"));
+    subject.name = in_.text();
+    subject.category = in_.text();
+    subject.stage = in_.index(-1, kMostRounds, "a stage");
+    subject.oncePerRound = in_.flag();
+    subject.bytes = bytes();
+    subject.rule.every = in_.index(1, kMostRounds, "the period of an output");
+    subject.rule.finalOnly = in_.flag();
+    subject.workBytes = bytes();
+    subject.touches.resize(in_.count("touches"));
+    for (Touch& touch : subject.touches) {
+      touch.buffer = buffer();
+      touch.reads = in_.flag();
+      touch.writes = in_.flag();
+    }
+  }
+
+  void readLane(TracedLane& lane) {
+    lane.device = device();
+    lane.kind = static_cast<LaneKind>(in_.index(0, kLaneKinds, "the kind of a lane"));
+    lane.name = in_.text();
+    lane.peer = in_.index(-1, kMostRounds, "the peer of a lane");
+    lane.tasks.resize(in_.count("tasks"));
+    for (TracedTask& task : lane.tasks) {
+      task.subject = in_.index(0, static_cast<std::int64_t>(t_.subjects.size()), "a subject");
+      task.microBatch = in_.index(0, t_.microBatchesPerRound, "a micro-batch");
+      task.waits.resize(in_.count("waits"));
+      for (program::Wait& wait : task.waits) {
+        wait.lane = in_.index(0, kMostRounds, "a lane");
+        wait.task = in_.index(0, kMostRounds, "a task");
+        wait.roundsBack = in_.index(0, kMostRounds, "a round");
+        wait.allReplicas = in_.flag();
+      }
+      task.slots.resize(in_.count("slots"));
+      for (program::Slot& slot : task.slots) {
+        slot.buffer = program::BufferId(buffer());
+        slot.slot = in_.index(0, t_.buffers[slot.buffer.index()].slots, "a slot");
+      }
+    }
+  }
+
+  void requireWaits() {
+    for (const TracedLane& lane : t_.lanes) {
+      for (const TracedTask& task : lane.tasks) {
+        for (const program::Wait& wait : task.waits) {
+          const auto other = static_cast<std::size_t>(wait.lane);
+          if (other >= t_.lanes.size() ||
+              static_cast<std::size_t>(wait.task) >= t_.lanes[other].tasks.size()) {
+            in_.fail(fmt::format(
+                "a task waits for task {} of lane {}, which is not there", wait.task, wait.lane));
+          }
+        }
+      }
+    }
+    try {
+      replay(t_, Durations(t_.subjects.size(), 0), 1);
+    } catch (const InternalError&) {
+      in_.fail("its tasks wait for each other in a circle");
+    }
+  }
+
+  /// As many as have run, so that a small file asks for little memory.
+  void requireReplicas() {
+    std::int32_t seen = 0;
+    for (const Trace::Step& step : t_.steps) {
+      for (const TaskTime& time : step) {
+        seen = std::max(seen, time.replica);
+      }
+    }
+    if (seen + 1 != t_.replicas) {
+      in_.fail(fmt::format("it has {} replicas, {} of which have run", t_.replicas, seen + 1));
+    }
+    if (static_cast<std::int64_t>(t_.devices.size()) * t_.replicas > kMostDevices) {
+      in_.fail(fmt::format("it has more than {} devices", kMostDevices));
+    }
+  }
+
+  void readStep() {
+    Trace::Step step;
+    for (std::int32_t replica = 0; replica < t_.replicas; ++replica) {
+      for (std::size_t lane = 0; lane < t_.lanes.size(); ++lane) {
+        readTimes(step, replica, static_cast<std::int32_t>(lane));
+      }
+    }
+    t_.addStep(step);
+    if (!step.empty()) {
+      const auto span =
+          static_cast<double>(Trace::endOf(t_.steps.back()) - Trace::beginOf(t_.steps.back()));
+      spanned_ += span * static_cast<double>(t_.numDevices() + 1);
+      if (spanned_ > kMostSum) {
+        in_.fail("its steps are impossibly long");
+      }
+    }
+  }
+
+  void readTimes(Trace::Step& step, std::int32_t replica, std::int32_t lane) {
+    const auto tasks =
+        static_cast<std::int64_t>(t_.lanes[static_cast<std::size_t>(lane)].tasks.size());
+    const std::size_t count = in_.count("times");
+    if (count > 0 && tasks == 0) {
+      in_.fail("there are times of a lane without tasks");
+    }
+    std::int64_t place = -1;
+    std::int64_t end = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      place += 1 + in_.within(0, kMostTime, "the place of a task");
+      const std::int64_t start = end + in_.within(-kMostTime, kMostTime, "the begin of a task");
+      const std::uint64_t length = in_.number();
+      if (place / tasks >= kMostRounds || start < -kMostTime || start > kMostTime ||
+          length > static_cast<std::uint64_t>(kMostTime)) {
+        in_.fail("a task has an impossible round or time");
+      }
+      end = start + static_cast<std::int64_t>(length);
+      worked_ += static_cast<double>(length);
+      if (end > kMostTime || worked_ > kMostSum) {
+        in_.fail("a task has an impossible end");
+      }
+      step.push_back({.lane = lane,
+                      .task = static_cast<std::int32_t>(place % tasks),
+                      .round = static_cast<std::int32_t>(place / tasks),
+                      .start = start,
+                      .end = end,
+                      .replica = replica});
+    }
+  }
+
+  ByteReader in_;
+  Trace t_;
+  double worked_ = 0;   // by all tasks
+  double spanned_ = 0;  // by all steps on all devices
+};
+
+}  // namespace
+
+void writeTimes(ByteWriter& out, const Trace& trace, const Trace::Step& step, std::int64_t origin) {
+  const std::size_t lanes = trace.lanes.size();
+  std::vector<Trace::Step> byLane(lanes * static_cast<std::size_t>(trace.replicas));
+  for (const TaskTime& time : step) {
+    byLane[static_cast<std::size_t>(time.replica) * lanes + static_cast<std::size_t>(time.lane)]
+        .push_back(time);
+  }
+  for (Trace::Step& times : byLane) {
+    std::ranges::sort(times, {}, [&](const TaskTime& time) { return placeOf(trace, time); });
+    out.number(std::uint64_t{times.size()});
+    std::int64_t place = -1;
+    std::int64_t end = origin;
+    for (const TaskTime& time : times) {
+      out.number(placeOf(trace, time) - place - 1);
+      out.number(time.start - end);
+      out.number(static_cast<std::uint64_t>(time.end - time.start));
+      place = placeOf(trace, time);
+      end = time.end;
+    }
+  }
+}
+
+std::string sealedTrace(std::string_view body) {
+  ByteWriter header;
+  header.fixed(kVersion, 4);
+  header.fixed(body.size(), 8);
+  header.fixed(checksumOf(body), 8);
+  return std::string(kMagic).append(header.bytes()).append(body);
+}
+
+std::string traceBytes(const Trace& trace) {
+  return sealedTrace(bodyOf(trace));
+}
+
+Trace parseTrace(std::string_view bytes, std::string_view file) {
+  if (!bytes.starts_with(kMagic.substr(0, std::min(bytes.size(), kMagic.size()))) ||
+      bytes.empty()) {
+    raise<FileError>(
+        "'{}' is not a trace file (*.slt): it does not begin with '{}'; "
+        "Options::enableProfiling makes one",
+        file,
+        kMagic);
+  }
+  if (bytes.size() < kHeader) {
+    raise<FileError>("trace file '{}' is truncated: it has {} bytes, its header alone needs {}",
+                     file,
+                     bytes.size(),
+                     kHeader);
+  }
+  const std::uint64_t version = fixedAt(bytes, 8, 4);
+  if (version != kVersion) {
+    raise<FileError>(
+        "trace file '{}' has version {} of the format; this library reads version {}: "
+        "use the library that wrote it, or record the run again",
+        file,
+        version,
+        kVersion);
+  }
+  const std::uint64_t size = fixedAt(bytes, 12, 8);
+  const std::string_view body = bytes.substr(kHeader);
+  if (body.size() != size) {
+    raise<FileError>("trace file '{}' is {}: {} bytes should follow its header, there are {}",
+                     file,
+                     body.size() < size ? "truncated" : "too long",
+                     size,
+                     body.size());
+  }
+  if (checksumOf(body) != fixedAt(bytes, 20, 8)) {
+    raise<FileError>("trace file '{}' is damaged: its checksum does not fit its content", file);
+  }
+  return TraceReader(body, file).read();
+}
+
+void writeTrace(const std::filesystem::path& path, const Trace& trace) {
+  writeFileAtomically(path, traceBytes(trace));
+}
+
+Trace readTrace(const std::filesystem::path& path) {
+  return parseTrace(readFile(path), path.string());
+}
+
+}  // namespace sluice::profile

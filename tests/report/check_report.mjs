@@ -1,0 +1,245 @@
+// Opens reports in a headless Chromium, uses them as a person does, and checks what they show.
+//
+//   node tests/report/check_report.mjs RUN.html COMPARED.html BIG.html OUTPUT_FOLDER
+//
+// RUN is the report of a run on four devices, COMPARED that of two runs, BIG one with very many
+// tasks. Screenshots go to the folder. playwright-core is taken from build/browser.
+import {strict as assert} from "node:assert";
+import {mkdirSync} from "node:fs";
+import {createRequire} from "node:module";
+import path from "node:path";
+import {fileURLToPath, pathToFileURL} from "node:url";
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+const require = createRequire(path.join(root, "build/browser/package.json"));
+const {chromium} = require("playwright-core");
+const [run, compared, big, output] = process.argv.slice(2).map((file) => path.resolve(file));
+mkdirSync(output, {recursive: true});
+
+const browser = await chromium.launch({executablePath: "/usr/bin/chromium", args: ["--no-sandbox"]});
+
+// A page that must not ask for anything but itself, and must not fail.
+async function open(file, theme) {
+  const page = await browser.newPage({viewport: {width: 1280, height: 900}, colorScheme: theme});
+  const problems = [];
+  page.on("request", (request) => {
+    if (request.url() !== pathToFileURL(file).href) problems.push("asks for " + request.url());
+  });
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("console", (message) => { if (message.type() === "error") problems.push(message.text()); });
+  await page.goto(pathToFileURL(file).href);
+  await page.waitForFunction(() => window.sluice !== undefined);
+  page.problems = problems;
+  return page;
+}
+
+async function shoot(page, name) {
+  await page.screenshot({path: path.join(output, name + ".png")});
+}
+
+// The middle of the widest task, or idle stretch, of a device's kernels, in pixels of the page.
+function widest(page, device, kind) {
+  return page.evaluate(([device, kind]) => {
+    const {timeline} = window.sluice;
+    const place = timeline.places.find((p) => p.kind === "row" && p.row.device === device &&
+      p.row.lane.kind === "compute");
+    const {row, run} = place;
+    const times = kind === "task"
+      ? [...row.starts].map((start, i) => [start, row.ends[i]])
+      : run.idleStretches[device].begins.map((begin, i) => [begin, begin + run.idleStretches[device].lengths[i]]);
+    const inView = times.filter(([from, to]) => from >= timeline.from && to <= timeline.to);
+    const [from, to] = inView.reduce((a, b) => (b[1] - b[0] > a[1] - a[0] ? b : a));
+    const box = timeline.canvas.getBoundingClientRect();
+    timeline.scroller.scrollTop = 0;
+    return {x: box.left + timeline.xOf((from + to) / 2), y: box.top + place.y + place.height / 2,
+      length: to - from};
+  }, [device, kind]);
+}
+
+const cardText = (page) => page.locator("#card").innerText();
+
+async function checkTimeline(page) {
+  const devices = await page.evaluate(() =>
+    window.sluice.timeline.places.filter((p) => p.kind === "device").map((p) => p.device));
+  assert.deepEqual(devices, [0, 1, 2, 3]);
+  const span = () => page.evaluate(() => window.sluice.timeline.to - window.sluice.timeline.from);
+  const all = await span();
+  await page.click('[data-do="in"]');
+  const closer = await span();
+  assert.ok(Math.abs(closer / all - 0.6) < 1e-9, `zoomed by ${closer / all}`);
+  await page.keyboard.press("0");
+  assert.equal(await span(), all);
+  const box = await page.locator("#plot").boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + 80);
+  await page.mouse.wheel(0, -600);
+  await page.waitForFunction((before) => window.sluice.timeline.to - window.sluice.timeline.from < before / 2, all);
+  const from = () => page.evaluate(() => window.sluice.timeline.from);
+  const left = await from();
+  await page.keyboard.press("ArrowRight");
+  assert.ok(await from() > left, "the arrow key does not pan");
+  const panned = await from();
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2 + 150, box.y + 80);
+  await page.mouse.up();
+  assert.ok(await from() < panned, "dragging does not pan");
+  await page.click('[data-do="step"]');
+}
+
+async function checkCards(page) {
+  const block = await widest(page, 1, "task");
+  await page.mouse.move(block.x, block.y);
+  await page.waitForSelector("#card:not([hidden])");
+  const task = await cardText(page);
+  assert.match(task, /Device 1, compute/);
+  assert.match(task, /(forward|backward|update)/);
+  assert.match(task, /Takes\s+[\d.]+ (ns|µs|ms)/);
+  await shoot(page, "task_" + await page.evaluate(() => document.documentElement.dataset.theme));
+  const gap = await widest(page, 3, "idle");
+  await page.mouse.move(gap.x, gap.y);
+  const idle = await cardText(page);
+  assert.match(idle, /Idle for/);
+  assert.match(idle, /until (the end of the step|\w+)/);
+  assert.match(idle, /(ramp|imbalance|transfer|remote memory|input|host|cores)/);
+  // What the card lists adds up to the stretch.
+  const sum = await page.evaluate(([x, y]) => {
+    const {timeline} = window.sluice;
+    const box = timeline.canvas.getBoundingClientRect();
+    const {stretch} = timeline.at(x - box.left, y - box.top);
+    return stretch.parts.reduce((all, part) => all + part.time, 0) - stretch.length;
+  }, [gap.x, gap.y]);
+  assert.equal(sum, 0);
+  await shoot(page, "idle_card_" + await page.evaluate(() => document.documentElement.dataset.theme));
+}
+
+async function checkSearch(page) {
+  await page.keyboard.press("0");
+  await page.fill("#search", "backward 2 m3");
+  const text = await page.locator("#matches").innerText();
+  const expected = await page.evaluate(() => {
+    let count = 0;
+    for (const row of window.sluice.report.runs[0].rows) {
+      for (let i = 0; i < row.starts.length; ++i) {
+        count += taskName(row.run, row.lane, row.taskOf(i)).includes("backward 2 m3") ? 1 : 0;
+      }
+    }
+    return count;
+  });
+  assert.ok(expected > 0);
+  assert.equal(text, expected + (expected === 1 ? " match" : " matches"));
+  await page.press("#search", "Enter");
+  await page.press("#search", "Escape");
+  assert.equal(await page.locator("#matches").innerText(), "");
+  await page.click('[data-do="fit"]');
+}
+
+async function checkPanels(page) {
+  const theme = await page.evaluate(() => document.documentElement.dataset.theme);
+  await page.click('[data-tab="memory"]');
+  assert.equal(await page.locator("#memory svg").count(), 4);
+  assert.match(await page.locator("#memory .panel").first().innerText(), /Device 0: [\d.]+ \w+ of [\d.]+ \w+ planned/);
+  await shoot(page, "memory_" + theme);
+  await page.click('[data-tab="idle"]');
+  // The bars are as long as the times that they stand for, and fill the whole.
+  const bars = await page.evaluate(() => [...document.querySelectorAll("#idle .bar")].map((bar) =>
+    [...bar.children].reduce((sum, part) => sum + part.getBoundingClientRect().width, 0) /
+      bar.getBoundingClientRect().width));
+  assert.equal(bars.length, 4);
+  for (const full of bars) assert.ok(Math.abs(full - 1) < 0.01, `a bar is filled by ${full}`);
+  const exact = await page.evaluate(() => window.sluice.report.runs[0].devices.every((device) =>
+    device.causes.reduce((a, b) => a + b, 0) === device.idle && device.idle + device.busy === device.span));
+  assert.ok(exact, "causes do not add up to the idle time");
+  const [shown, known] = await page.evaluate(() => {
+    const {report} = window.sluice;
+    const [run] = report.runs;
+    const [, panel] = document.querySelectorAll("#idle .panel");
+    const head = [...panel.querySelectorAll("th")].map((cell) => cell.textContent);
+    const rows = [...panel.querySelectorAll("tbody tr")].map((row) => [...row.cells].map((c) => c.textContent));
+    return [rows, run.devices.map((device) => ["Device " + device.name, duration(device.idle / run.steps),
+      ...head.slice(2).map((name) => duration(device.causes[report.causes.indexOf(name)] / run.steps))])];
+  });
+  assert.deepEqual(shown, known);
+  await shoot(page, "idle_" + theme);
+  for (const tab of ["stages", "tasks"]) {
+    await page.click(`[data-tab="${tab}"]`);
+    assert.ok(await page.locator(`#${tab} tbody tr`).count() >= 4);
+    await shoot(page, tab + "_" + theme);
+  }
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  assert.ok(wide <= 0, `the page is ${wide} pixels wider than 1280`);
+  await page.click('[data-tab="timeline"]');
+}
+
+async function checkTheme(page, theme) {
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), theme);
+  const before = await background();
+  await page.click("#theme");
+  assert.notEqual(await background(), before);
+  await page.click("#theme");
+  assert.equal(await background(), before);
+}
+
+for (const theme of ["light", "dark"]) {
+  const page = await open(run, theme);
+  await shoot(page, "timeline_" + theme);
+  await checkTheme(page, theme);
+  await checkTimeline(page);
+  await checkCards(page);
+  await shoot(page, "step_" + theme);
+  await checkSearch(page);
+  await checkPanels(page);
+  if (theme === "light") {
+    await page.emulateMedia({media: "print"});
+    for (const panel of ["memory", "idle", "stages", "tasks"]) {
+      assert.ok(await page.locator("#" + panel).isVisible(), `${panel} is not printed`);
+    }
+    await page.screenshot({path: path.join(output, "print.png"), fullPage: true});
+    await page.emulateMedia({media: "screen"});
+  }
+  assert.deepEqual(page.problems, []);
+  await page.close();
+  console.log(`${theme}: timeline, cards, search, memory, idle time, stages, tasks`);
+}
+
+{
+  const page = await open(compared, "light");
+  assert.equal(await page.evaluate(() => window.sluice.timeline.places.filter((p) => p.kind === "run").length), 2);
+  await shoot(page, "two_runs");
+  await page.click('[data-do="align"]');
+  await page.click('[data-do="align"]');
+  await page.click('[data-tab="compare"]');
+  assert.match(await page.locator("#compare").innerText(), /time of a step/);
+  assert.ok(await page.locator("#compare .better, #compare .worse").count() > 0);
+  await shoot(page, "compare");
+  assert.deepEqual(page.problems, []);
+  await page.close();
+  console.log("two runs: timelines, comparison");
+}
+
+{
+  const begin = performance.now();
+  const page = await open(big, "light");
+  const seconds = (performance.now() - begin) / 1000;
+  const [tasks, blocks] = await page.evaluate(() => {
+    const {report, timeline} = window.sluice;
+    const context = timeline.context;
+    const fill = context.fillRect;
+    let blocks = 0;
+    context.fillRect = (...args) => {
+      ++blocks;
+      fill.apply(context, args);
+    };
+    timeline.fit();
+    delete context.fillRect;
+    return [report.runs[0].rows.reduce((sum, row) => sum + row.starts.length, 0), blocks];
+  });
+  // Few pixels, few blocks, however many tasks there are.
+  const rows = await page.evaluate(() => window.sluice.timeline.places.length);
+  assert.ok(tasks >= 2_000_000, `${tasks} tasks`);
+  assert.ok(blocks < rows * 1280 + 1000, `${blocks} blocks are drawn`);
+  await shoot(page, "big");
+  assert.deepEqual(page.problems, []);
+  console.log(`${tasks} tasks: open after ${seconds.toFixed(2)} s, drawn by ${blocks} blocks`);
+}
+
+await browser.close();
