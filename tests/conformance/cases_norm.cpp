@@ -13,15 +13,26 @@ namespace {
 
 /// With the logarithms that the forward op gives for these scores.
 OpCase crossEntropyGrad(const Shape& shape, const ir::Attrs& attrs, std::string label) {
-  const HostTensor scores = randomTensor(1, {DType::F32, shape}, -4, 4);
-  const HostTensor labels = randomTensor(2, {DType::I64, {shape[0]}}, 0, 3);
-  const std::vector<HostTensor> results = ops::evaluate(kCrossEntropy, attrs, {scores, labels});
-  const HostTensor dy = randomTensor(3, results[0].type(), -1, 1);
-  OpCase made{kCrossEntropyGrad, {}, attrs, std::move(label), false, 3000};
-  for (const HostTensor& value : {scores, labels, results[1], dy}) {
-    made.operands.push_back({value.type(), 0, 0, value});
-  }
-  return made;
+  const TensorType scores{DType::F32, shape};
+  const TensorType labels{DType::I64, {shape[0]}};
+  const ir::Attrs all = ir::completeAttrs(kCrossEntropy, attrs);
+  const std::vector<TensorType> types = {scores, labels};
+  const std::vector<TensorType> results = kCrossEntropy.infer({kCrossEntropy, all, types, {}});
+  const auto someScores = [scores] { return randomTensor(1, scores, -4, 4); };
+  const auto someLabels = [labels] { return randomTensor(2, labels, 0, 3); };
+  const auto logarithms = [=] {
+    return ops::evaluate(kCrossEntropy, all, {someScores(), someLabels()})[1];
+  };
+  const auto dy = [type = results[0]] { return randomTensor(3, type, -1, 1); };
+  return {kCrossEntropyGrad,
+          {{scores, 0, 0, std::function<HostTensor()>(someScores)},
+           {labels, 0, 0, std::function<HostTensor()>(someLabels)},
+           {results[1], 0, 0, std::function<HostTensor()>(logarithms)},
+           {results[0], 0, 0, std::function<HostTensor()>(dy)}},
+          attrs,
+          std::move(label),
+          false,
+          3000};
 }
 
 }  // namespace

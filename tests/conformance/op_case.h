@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,12 +17,40 @@
 
 namespace sluice::testing {
 
+/// A tensor, or none; one that is computed is made when it is first needed, since every test's
+/// process lists all cases. Copies share it.
+class GivenTensor {
+ public:
+  GivenTensor() = default;
+  // NOLINTBEGIN(google-explicit-constructor): a tensor stands for itself in lists of operands
+  GivenTensor(HostTensor value) : made_(std::make_shared<Made>(Made{{}, std::move(value)})) {}
+  GivenTensor(std::function<HostTensor()> make)
+      : made_(std::make_shared<Made>(Made{std::move(make), {}})) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  explicit operator bool() const { return made_ != nullptr; }
+  HostTensor& operator*() const {
+    if (!made_->value) {
+      made_->value = made_->make();
+    }
+    return *made_->value;
+  }
+  HostTensor* operator->() const { return &**this; }
+
+ private:
+  struct Made {
+    std::function<HostTensor()> make;
+    std::optional<HostTensor> value;
+  };
+  std::shared_ptr<Made> made_;
+};
+
 struct Operand {
   TensorType type;
   double low = -1.0;
   double high = 1.0;
-  std::optional<HostTensor> value = {};  ///< used as it is, instead of random numbers
-  bool differentiate = true;             ///< false: no gradient passes to it, by definition
+  GivenTensor value = {};     ///< used as it is, instead of random numbers
+  bool differentiate = true;  ///< false: no gradient passes to it, by definition
 };
 
 /// A float32 operand.

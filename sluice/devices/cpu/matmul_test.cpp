@@ -73,13 +73,10 @@ TEST(CpuMatMul, TakesAPackedRightOperandOfTheLibraryWhereItHasOne) {
   if (!hasAvx512()) {
     GTEST_SKIP() << "oneDNN packs only for AVX-512";
   }
-  for (const Case& c : {product({9, 130}, {210, 130}, false, true),
-                        product({2, 20, 130}, {210, 130}, false, true, DType::BF16)}) {
-    SCOPED_TRACE(describe(c));
-    const OneOp op(c.def, c.attrs, c.inputs, 1);
-    EXPECT_EQ(op.choice().inputs[1].kind, Layout::Kind::Opaque) << op.choice().config;
-    check(c);
-  }
+  const Case half = product({2, 20, 130}, {210, 130}, false, true, DType::BF16);
+  EXPECT_EQ(OneOp(half.def, half.attrs, half.inputs, 1).choice().inputs[1].kind,
+            Layout::Kind::Opaque);
+  check(half);
   const Case c = product({64, 520}, {1100, 520}, false, true);
   const std::string key = "matmul/f32/1x64x1100x520/nt";
   OneOp packed(c.def, c.attrs, c.inputs, 1, {}, {{key, "cols 1 packed"}});
