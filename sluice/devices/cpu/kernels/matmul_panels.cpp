@@ -25,11 +25,13 @@ constexpr std::int64_t kTransposed = 32;
 
 /// Elements of an operand that stay in cache in any order: they are not worth moving.
 constexpr std::int64_t kCached = 1 << 16;
+/// Unless so many rows are multiplied by them.
+constexpr std::int64_t kManyRows = 256;
 
 /// The panels of the right operand. One that is taken as it is has them side by side.
 PanelFormat formatOf(const ops::MatMulDims& d, bool packed) {
   PanelFormat format = panelsOf(d.k, d.n);
-  if (!packed && d.strideBn == 1 && d.n * d.k <= kCached) {
+  if (!packed && d.strideBn == 1 && d.n * d.k <= kCached && d.m <= kManyRows) {
     format.plain = true;
     format.rowStride = d.n;
     format.panelStride = format.width;

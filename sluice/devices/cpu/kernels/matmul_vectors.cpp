@@ -20,7 +20,7 @@ constexpr std::int64_t kSmall = 1 << 19;
 /// Elements of a transposed right operand that is worth packing for one product.
 constexpr std::int64_t kSmallTransposed = 4096;
 /// Elements of the right operand up to which it stays in cache while the rows go by.
-constexpr std::int64_t kCachedRight = 1 << 16;
+constexpr std::int64_t kCachedRight = 1 << 13;
 /// Elements of both tall matrices from which on they come from memory.
 constexpr std::int64_t kFromMemory = 1 << 20;
 constexpr std::int64_t kLeastColumns = 16;
