@@ -4,6 +4,7 @@
 """
 
 import argparse
+import importlib.util
 import json
 import resource
 import sys
@@ -24,6 +25,8 @@ SETTINGS = {
 def settings(side, workload):
     """The settings of a side that make sense for a workload."""
     names = list(SETTINGS[side])
+    if side == "onnxruntime" and importlib.util.find_spec("onnxruntime") is None:
+        return []
     if side == "torch":
         names = [name for name in names if
                  name == "eager"

@@ -24,7 +24,6 @@ class Workload:
     stages: tuple = ()  # names of submodules at which the stages of a pipeline begin
     images: bool = False  # channels last is worth a try
     peers: tuple = ("torch",)
-    same_loss: bool = True  # dropout and the like make losses differ
 
     @property
     def trains(self):
@@ -165,7 +164,11 @@ def vision(name, batch, pixels=224):
     def make():
         import torchvision
 
-        return getattr(torchvision.models, name)().eval()
+        network = getattr(torchvision.models, name)()
+        for parameter in network.parameters():
+            if not parameter.any() and parameter.dim() > 1:  # a last layer of zeros would make all results equal
+                nn.init.normal_(parameter, std=0.02)
+        return network.eval()
 
     return Workload(make, lambda: images(batch, pixels, 1000)[:1], images=True, peers=("torch", "onnxruntime"))
 

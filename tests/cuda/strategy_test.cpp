@@ -90,33 +90,9 @@ TEST(CudaTraining, OfTheMnistNetworkFollowsTheCpu) {
   EXPECT_EQ(mnistLosses("cuda:0*2"), gpu);
 }
 
-/// Doubles on the host.
-struct WithHostOp : nn::Module {
-  nn::Linear fc{*this, "fc", 4, 4};
-  nn::CPU twice{[](std::span<const HostTensor> x) {
-                  HostTensor y = x[0].clone();
-                  for (std::int64_t i = 0; i < y.shape().elements(); ++i) {
-                    y.set(i, 2 * x[0].at(i));
-                  }
-                  return std::vector<HostTensor>{y};
-                },
-                "twice"};
-
-  nn::Tensor forward(nn::Tensor x) {
-    return nn::relu(twice({fc(x)}, {{DType::F32, Shape{2, 4}}})[0]);
-  }
-};
-
 TEST(CudaDevices, LeaveToTheHostWhatOnlyItCanDo) {
-  const HostTensor x = HostTensor::of<float>({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
-  const auto run = [&](const char* device) {
-    WithHostOp net;
-    auto model = inferenceModel(net, Options().device(device).randomSeed(3));
-    const HostTensor y = model(x);
-    return std::pair(y, model.explain());
-  };
-  const auto [expected, plan] = run("cpu");
-  const auto [y, gpuPlan] = run("cuda:0");
+  const auto [expected, plan] = testing::withHostOp("cpu");
+  const auto [y, gpuPlan] = testing::withHostOp("cuda:0");
   for (std::int64_t i = 0; i < y.shape().elements(); ++i) {
     EXPECT_NEAR(y.at(i), expected.at(i), 1e-5);
   }

@@ -207,6 +207,37 @@ TEST(Budget, WeightsArePackedForEachMicroBatchWhereCopiesHaveNoRoom) {
   EXPECT_EQ(bound.bits, free.bits);
 }
 
+TEST(Budget, InferenceKeepsPackedWeightsWhereTheyHaveRoom) {
+  const HostTensor x = testing::randomTensor(7, {DType::F32, Shape{40, 64}}, -1, 1);
+  struct Inferred {
+    std::size_t bytes = 0;
+    bool keeps = false;
+    std::vector<std::uint64_t> bits;  ///< of the results, before and after a weight was changed
+  };
+  const auto infer = [&](std::size_t budget) {
+    WideMlp net;
+    auto model = inferenceModel(net, Options().memoryPerDevice(budget));
+    Inferred inferred;
+    for (int i = 0; i < 2; ++i) {
+      inferred.bits.push_back(model(x).hash());
+    }
+    nn::Parameter& weight = *net.parameters()[0];
+    weight.setValue(testing::randomTensor(9, weight.value().type(), -1, 1));
+    inferred.bits.push_back(model(x).hash());
+    inferred.bytes = model.program().devices[0].totalBytes();
+    inferred.keeps = model.program().keepsPacked;
+    return inferred;
+  };
+  const Inferred free = infer(0);
+  EXPECT_TRUE(free.keeps);
+  EXPECT_EQ(free.bits[0], free.bits[1]);
+  EXPECT_NE(free.bits[1], free.bits[2]);
+  const Inferred bound = infer(free.bytes - 64);
+  EXPECT_FALSE(bound.keeps);
+  EXPECT_LE(bound.bytes, free.bytes - 64);
+  EXPECT_EQ(bound.bits, free.bits);
+}
+
 /// A GPT of 256 x 4 layers, 4 sequences of 64 in each micro-batch. A budget of 0 is none: then
 /// weights may have packed copies, which give way under a budget.
 std::size_t gptBytes(std::size_t budget, std::int32_t accumulation) {

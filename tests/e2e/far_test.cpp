@@ -68,33 +68,9 @@ TEST(FarDevices, StreamTheirStateThroughFiles) {
       "");
 }
 
-/// Doubles on the host.
-struct WithHostOp : nn::Module {
-  nn::Linear fc{*this, "fc", 4, 4};
-  nn::CPU twice{[](std::span<const HostTensor> x) {
-                  HostTensor y = x[0].clone();
-                  for (std::int64_t i = 0; i < y.shape().elements(); ++i) {
-                    y.set(i, 2 * x[0].at(i));
-                  }
-                  return std::vector<HostTensor>{y};
-                },
-                "twice"};
-
-  nn::Tensor forward(nn::Tensor x) {
-    return nn::relu(twice({fc(x)}, {{DType::F32, Shape{2, 4}}})[0]);
-  }
-};
-
 TEST(FarDevices, LeaveToTheHostWhatOnlyItCanDo) {
-  const HostTensor x = HostTensor::of<float>({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
-  const auto run = [&](const char* device) {
-    WithHostOp net;
-    auto model = inferenceModel(net, Options().device(device).randomSeed(3));
-    const HostTensor y = model(x);
-    return std::pair(y, model.explain());
-  };
-  const auto [expected, plan] = run("cpu");
-  const auto [y, farPlan] = run("far");
+  const auto [expected, plan] = testing::withHostOp("cpu");
+  const auto [y, farPlan] = testing::withHostOp("far");
   EXPECT_TRUE(y.sameBits(expected));
   EXPECT_THAT(plan, Not(HasSubstr("runs on the host")));
   EXPECT_THAT(farPlan,

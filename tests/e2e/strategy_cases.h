@@ -5,6 +5,7 @@
 #include <functional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -85,6 +86,31 @@ Bits trained(const Options& options) {
     model.run(makeInputs(net.inputs(), run * perRun, perRun));
   }
   return bitsOf(model.session());
+}
+
+/// Doubles on the host.
+struct WithHostOp : nn::Module {
+  nn::Linear fc{*this, "fc", 4, 4};
+  nn::CPU twice{[](std::span<const HostTensor> x) {
+                  HostTensor y = x[0].clone();
+                  for (std::int64_t i = 0; i < y.shape().elements(); ++i) {
+                    y.set(i, 2 * x[0].at(i));
+                  }
+                  return std::vector<HostTensor>{y};
+                },
+                "twice"};
+
+  nn::Tensor forward(nn::Tensor x) {
+    return nn::relu(twice({fc(x)}, {{DType::F32, Shape{2, 4}}})[0]);
+  }
+};
+
+/// What a model with such an op gives on this device, and its plan.
+inline std::pair<HostTensor, std::string> withHostOp(const char* device) {
+  WithHostOp net;
+  auto model = inferenceModel(net, Options().device(device).randomSeed(3));
+  const HostTensor y = model(HostTensor::of<float>({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4}));
+  return {y, model.explain()};
 }
 
 }  // namespace sluice::testing

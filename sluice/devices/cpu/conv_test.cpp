@@ -1,10 +1,13 @@
 // Convolutions and their gradients by oneDNN against the references.
 #include <algorithm>
+#include <array>
 
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernel_table.h"
+#include "sluice/devices/cpu/kernels/conv_plan.h"
+#include "sluice/devices/cpu/kernels/tiled.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "tests/support/one_op.h"
 
@@ -184,6 +187,48 @@ TEST(CpuConv, SumsSingleChannelsByThemselves) {
     SCOPED_TRACE(describe(c));
     EXPECT_EQ(OneOp(c.def, c.attrs, c.inputs, 1).choice().config, "channels");
     check(c);
+  }
+}
+
+TEST(CpuConv, SpreadsASingleImageOverManyThreads) {
+  const ir::Attrs same = {{"pads", {1, 1, 1, 1}}};
+  ir::Attrs single = same;
+  single.set({"groups", 144});
+  struct Way {
+    std::string config;
+    ConvShape shape;
+  };
+  for (const Way& way :
+       std::vector<Way>{{"taps", {{1, 64, 56, 56}, {64, 64, 3, 3}, same}},
+                        {"taps", {{1, 64, 56, 56}, {256, 64, 1, 1}, {}}},
+                        {"windows", {{1, 128, 28, 28}, {128, 128, 3, 3}, same}},
+                        {"channels", {{1, 144, 56, 56}, {144, 1, 3, 3}, single}}}) {
+    const Case c = convCases(way.shape)[0];
+    SCOPED_TRACE(describe(c));
+    const std::string key = convKey(OneOp(c.def, c.attrs, c.inputs, 1).call().view());
+    const OneOp op(c.def, c.attrs, c.inputs, 1, {}, {{key, way.config}});
+    const device::KernelCall& call = op.call();
+    std::vector<std::vector<float>> operands;
+    const auto add = [&](std::size_t bytes) {
+      return static_cast<void*>(operands.emplace_back(bytes / sizeof(float) + 1).data());
+    };
+    const std::array<const void*, 2> inputs = {
+        add(call.choice.inputs[0].bytes(call.inputTypes[0])),
+        add(call.choice.inputs[1].bytes(call.inputTypes[1]))};
+    const std::array<void*, 1> outputs = {add(call.choice.outputs[0].bytes(call.outputTypes[0]))};
+    void* const scratch = add(call.choice.scratchBytes);
+    std::vector<int> seen(static_cast<std::size_t>(call.outputTypes[0].shape.elements()));
+    int tiles = 0;
+    Workers workers(1);
+    makeTiled(call.view(), call.choice)
+        ->runTiles({inputs, outputs, scratch, {}, workers}, [&](const OutputTile& tile) {
+          ++tiles;
+          for (std::int64_t i = tile.begin; i < tile.end; ++i) {
+            ++seen[static_cast<std::size_t>(i)];
+          }
+        });
+    EXPECT_GE(tiles, 16);
+    EXPECT_EQ(std::ranges::count(seen, 1), call.outputTypes[0].shape.elements());
   }
 }
 

@@ -5,10 +5,8 @@
 #include <array>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/cpu/kernels/conv_channels.h"
 #include "sluice/devices/cpu/kernels/conv_plan.h"
-#include "sluice/devices/cpu/kernels/conv_taps.h"
-#include "sluice/devices/cpu/kernels/conv_windows.h"
+#include "sluice/devices/cpu/kernels/conv_ways.h"
 #include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/tiled.h"
@@ -174,24 +172,8 @@ class Conv : public TiledKernel {
 }  // namespace
 
 device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning) {
-  const auto entry = tuning.find(convKey(op));
-  if (entry == tuning.end() ? likesTaps(op) : entry->second == kTapsConfig) {
-    if (!canMultiplyTaps(op)) {
-      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kTapsConfig);
-    }
-    return chooseTaps(op);
-  }
-  if (entry == tuning.end() ? likesChannels(op) : entry->second == kChannelsConfig) {
-    if (!canSumChannels(op)) {
-      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kChannelsConfig);
-    }
-    return chooseChannels(op);
-  }
-  if (entry == tuning.end() ? likesWindows(op) : entry->second == kWindowsConfig) {
-    if (!canGatherWindows(op)) {
-      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kWindowsConfig);
-    }
-    return chooseWindows(op);
+  if (const auto* way = wayOf(imageWays(), op, tuning)) {
+    return way->choose(op);
   }
   const ConvConfig config = chooseConvConfig(op, tuning);
   const std::optional<ConvPlan> plan = planConv(op, config);
@@ -215,14 +197,8 @@ device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning) {
 }
 
 std::unique_ptr<TiledKernel> makeTiledConv(const ir::OpView& op, const device::Choice& choice) {
-  if (choice.config == kTapsConfig) {
-    return makeTaps(op);
-  }
-  if (choice.config == kWindowsConfig) {
-    return makeWindows(op);
-  }
-  if (choice.config == kChannelsConfig) {
-    return makeChannels(op);
+  if (const auto* way = wayNamed(imageWays(), choice.config)) {
+    return way->make(op);
   }
   const onednn::OneThread oneThread;
   std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));

@@ -7,10 +7,8 @@
 #include <numeric>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/cpu/kernels/conv_grad_columns.h"
-#include "sluice/devices/cpu/kernels/conv_grad_lines.h"
-#include "sluice/devices/cpu/kernels/conv_grad_outer.h"
 #include "sluice/devices/cpu/kernels/conv_plan.h"
+#include "sluice/devices/cpu/kernels/conv_ways.h"
 #include "sluice/devices/cpu/kernels/convert.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 
@@ -225,25 +223,8 @@ class ConvGradWeight : public Kernel {
 }  // namespace
 
 device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& tuning) {
-  const auto entry = tuning.find(convKey(op));
-  const bool isTuned = entry != tuning.end();
-  if (isTuned ? entry->second == kColumnsConfig : likesColumns(op)) {
-    if (!canUseColumns(op)) {
-      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kColumnsConfig);
-    }
-    return chooseColumns(op);
-  }
-  if (isTuned ? entry->second == kLinesConfig : likesLines(op)) {
-    if (!canMultiplyLines(op)) {
-      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kLinesConfig);
-    }
-    return chooseLines(op);
-  }
-  if (isTuned ? entry->second == kOuterConfig : likesOuter(op)) {
-    if (!canAddOuter(op)) {
-      raise<ConfigFileError>("{}: '{}' cannot be done", convKey(op), kOuterConfig);
-    }
-    return chooseOuter(op);
+  if (const auto* way = wayOf(weightWays(), op, tuning)) {
+    return way->choose(op);
   }
   const ConvConfig config = chooseConvConfig(op, tuning);
   const std::optional<ConvPlan> plan = planConv(op, config);
@@ -259,14 +240,8 @@ device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& 
 }
 
 std::unique_ptr<Kernel> makeConvGradWeight(const ir::OpView& op, const device::Choice& choice) {
-  if (choice.config == kColumnsConfig) {
-    return makeColumns(op);
-  }
-  if (choice.config == kLinesConfig) {
-    return makeLines(op);
-  }
-  if (choice.config == kOuterConfig) {
-    return makeOuter(op);
+  if (const auto* way = wayNamed(weightWays(), choice.config)) {
+    return way->make(op);
   }
   const onednn::OneThread oneThread;
   const std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));

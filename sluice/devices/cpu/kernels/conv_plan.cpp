@@ -9,12 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/cpu/kernels/conv_channels.h"
-#include "sluice/devices/cpu/kernels/conv_grad_columns.h"
-#include "sluice/devices/cpu/kernels/conv_grad_lines.h"
-#include "sluice/devices/cpu/kernels/conv_grad_outer.h"
-#include "sluice/devices/cpu/kernels/conv_taps.h"
-#include "sluice/devices/cpu/kernels/conv_windows.h"
+#include "sluice/devices/cpu/kernels/conv_ways.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 
 namespace sluice::devices::cpu {
@@ -352,23 +347,17 @@ TuningOptions convTuning(const ir::OpView& op) {
       options.values.push_back(config.str());
     }
   }
-  if (canMultiplyTaps(op)) {
-    options.values.emplace_back(kTapsConfig);
-  }
-  if (canSumChannels(op)) {
-    options.values.emplace_back(kChannelsConfig);
-  }
-  if (canGatherWindows(op)) {
-    options.values.emplace_back(kWindowsConfig);
-  }
-  if (convPass(op) == ConvPass::GradWeight && canUseColumns(op)) {
-    options.values.emplace_back(kColumnsConfig);
-  }
-  if (convPass(op) == ConvPass::GradWeight && canMultiplyLines(op)) {
-    options.values.emplace_back(kLinesConfig);
-  }
-  if (convPass(op) == ConvPass::GradWeight && canAddOuter(op)) {
-    options.values.emplace_back(kOuterConfig);
+  const auto addWays = [&](auto ways) {
+    for (const auto& way : ways) {
+      if (way.can(op)) {
+        options.values.emplace_back(way.config);
+      }
+    }
+  };
+  if (convPass(op) == ConvPass::GradWeight) {
+    addWays(weightWays());
+  } else {
+    addWays(imageWays());
   }
   return options;
 }

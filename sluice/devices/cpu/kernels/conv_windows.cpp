@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sluice/devices/cpu/kernels/conv_plan.h"
-#include "sluice/devices/cpu/kernels/conv_taps.h"
+#include "sluice/devices/cpu/kernels/conv_window_weights.h"
 #include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/panel_product.h"
 
@@ -89,36 +89,6 @@ struct Pass {
   bool joined = false;   ///< the taps of a line of a window lie side by side in the source
   std::array<AxisWindows, 3> windows = {};
 };
-
-/// The weights as a matrix [taps * summed, columns] in panels that follow each other closely.
-PanelFormat formatOf(std::int64_t terms, std::int64_t columns) {
-  PanelFormat format = panelsOf(terms, columns);
-  format.paddedDown = terms;
-  format.panelStride = terms * format.width;
-  return format;
-}
-
-/// The same as oneDNN describes it, for weights [out, in, taps].
-dnnl::memory::desc describeWeights(const ops::ConvDims& d, bool forward) {
-  const std::int64_t taps = d.kernelSize();
-  dnnl::memory::desc desc({d.outChannels, d.inChannels, taps},
-                          dnnl::memory::data_type::f32,
-                          dnnl::memory::format_tag::abc);
-  const std::size_t across = forward ? 0 : 1;
-  const std::size_t summed = 1 - across;
-  const std::int64_t columns = forward ? d.outChannels : d.inChannels;
-  const std::int64_t terms = forward ? d.inChannels : d.outChannels;
-  const std::int64_t width = panelWidth(columns);
-  dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
-  desc.data.padded_dims[across] = ceilDiv(columns, width) * width;
-  blocking.inner_nblks = 1;
-  blocking.inner_blks[0] = width;
-  blocking.inner_idxs[0] = static_cast<dnnl_dim_t>(across);
-  blocking.strides[summed] = width;
-  blocking.strides[2] = terms * width;
-  blocking.strides[across] = taps * terms * width;
-  return desc;
-}
 
 /// Terms of the sum that are gathered together: whole taps, or some channels of one.
 struct Stretch {
@@ -210,7 +180,7 @@ class ConvWindows : public TiledKernel {
  public:
   ConvWindows(const ops::ConvDims& d, bool forward)
       : pass_(d, forward),
-        format_(formatOf(pass_.terms(), pass_.columns)),
+        format_(windowPanels(pass_.terms(), pass_.columns)),
         tiles_(tilesOf(pass_, format_)),
         stretches_(stretchesOf(pass_)),
         gathered_(gatheredOf(pass_, tiles_)),
@@ -389,63 +359,6 @@ class ConvWindows : public TiledKernel {
   std::size_t sourceOperand_;
 };
 
-class PackWindows : public Kernel {
- public:
-  PackWindows(std::int64_t out, std::int64_t in, std::int64_t taps, bool forward)
-      : out_(out),
-        in_(in),
-        taps_(taps),
-        forward_(forward),
-        format_(formatOf(taps * (forward ? in : out), forward ? out : in)) {}
-
-  void run(const KernelRun& run) override {
-    run.workers.parallelFor(format_.panels, [&](std::int64_t panel) {
-      const std::int64_t first = panel * format_.width;
-      const std::int64_t used = std::min(format_.width, format_.across - first);
-      float* to = run.out<float>(0) + panel * format_.panelStride;
-      if (used < format_.width) {
-        std::fill_n(to, format_.panelStride, 0.0F);
-      }
-      const float* from = run.in<float>(0) + first * (forward_ ? in_ : 1) * taps_;
-      forward_ ? packForward(from, used, to) : packGradient(from, used, to);
-    });
-  }
-
- private:
-  /// Some taps of some channels are transposed together and then put apart.
-  void packForward(const float* from, std::int64_t used, float* to) const {
-    constexpr std::int64_t kTurned = 128;
-    constexpr std::int64_t kMostColumns = 64;
-    alignas(64) std::array<float, kTurned * kMostColumns> turned;
-    const auto bytes = static_cast<std::size_t>(used) * sizeof(float);
-    for (std::int64_t first = 0; first < in_ * taps_; first += kTurned) {
-      const std::int64_t count = std::min(kTurned, in_ * taps_ - first);
-      transposeMatrix({used, count, in_ * taps_}, from + first, turned.data(), kMostColumns);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t row = (first + i) % taps_ * in_ + (first + i) / taps_;
-        std::memcpy(to + row * format_.width, turned.data() + i * kMostColumns, bytes);
-      }
-    }
-  }
-
-  void packGradient(const float* from, std::int64_t used, float* to) const {
-    for (std::int64_t o = 0; o < out_; ++o) {
-      const float* row = from + o * in_ * taps_;
-      if (taps_ == 1) {
-        std::memcpy(to + o * format_.width, row, static_cast<std::size_t>(used) * sizeof(float));
-      } else {
-        transposeMatrix({used, taps_, taps_}, row, to + o * format_.width, out_ * format_.width);
-      }
-    }
-  }
-
-  std::int64_t out_;
-  std::int64_t in_;
-  std::int64_t taps_;
-  bool forward_;
-  PanelFormat format_;
-};
-
 }  // namespace
 
 bool canGatherWindows(const ir::OpView& op) {
@@ -470,10 +383,10 @@ device::Choice chooseWindows(const ir::OpView& op) {
   const std::size_t activation = forward ? 0 : 1;
   const ops::ConvDims d = ops::convDims(op);
   const Pass pass(d, forward);
-  const Tiles tiles = tilesOf(pass, formatOf(pass.terms(), pass.columns));
+  const Tiles tiles = tilesOf(pass, windowPanels(pass.terms(), pass.columns));
   device::Choice choice = device::plainChoice(op, "");
   choice.inputs[activation] = activationLayout(op.inputs[activation], true);
-  choice.inputs[1 - activation] = onednn::layoutOf(describeWeights(d, forward));
+  choice.inputs[1 - activation] = onednn::layoutOf(describeWindowWeights(d, forward));
   choice.outputs[0] = activationLayout(op.outputs[0], true);
   choice.scratchBytes = onednn::alignedBytes(
       static_cast<std::size_t>(gatheredOf(pass, tiles).floats) * sizeof(float));
@@ -483,23 +396,6 @@ device::Choice chooseWindows(const ir::OpView& op) {
 
 std::unique_ptr<TiledKernel> makeWindows(const ir::OpView& op) {
   return std::make_unique<ConvWindows>(ops::convDims(op), isForward(op));
-}
-
-std::unique_ptr<Kernel> makePackWindows(const dnnl::memory::desc& desc) {
-  const dnnl_memory_desc_t& data = desc.data;
-  if (data.ndims != 3 || data.format_kind != dnnl_blocked) {
-    return nullptr;
-  }
-  ops::ConvDims d;
-  d.outChannels = data.dims[0];
-  d.inChannels = data.dims[1];
-  d.kernel = {1, 1, data.dims[2]};
-  for (const bool forward : {true, false}) {
-    if (describeWeights(d, forward) == desc) {
-      return std::make_unique<PackWindows>(d.outChannels, d.inChannels, data.dims[2], forward);
-    }
-  }
-  return nullptr;
 }
 
 }  // namespace sluice::devices::cpu

@@ -5,7 +5,6 @@
 #include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/matmul_plan.h"
 #include "sluice/devices/cpu/kernels/row_products.h"
-#include "sluice/devices/cpu/kernels/vector_product.h"
 
 namespace sluice::devices::cpu {
 namespace {
@@ -44,11 +43,11 @@ class DotMatMul : public TiledKernel {
 }  // namespace
 
 bool canMultiplyDots(const ir::OpView& op) {
-  if (op.inputs[0].dtype != DType::F32 || !hasVectorProduct()) {
+  if (!product::isOneFloatProduct(op)) {
     return false;
   }
-  const product::Problem p = product::normalize(op);
-  return p.batch == 1 && p.loop == 1 && p.d.strideAk == 1 && p.d.strideBk == 1;
+  const ops::MatMulDims d = product::normalize(op).d;
+  return d.strideAk == 1 && d.strideBk == 1;
 }
 
 bool likesDots(const ir::OpView& op) {

@@ -175,11 +175,7 @@ class PanelMatMul : public TiledKernel {
 }  // namespace
 
 bool canMultiplyPanels(const ir::OpView& op) {
-  if (op.inputs[0].dtype != DType::F32 || !hasVectorProduct()) {
-    return false;
-  }
-  const product::Problem p = product::normalize(op);
-  return p.batch == 1 && p.loop == 1;
+  return product::isOneFloatProduct(op);
 }
 
 std::string likedPanels(const ir::OpView& op) {

@@ -22,6 +22,7 @@
 #include "sluice/devices/cpu/kernels/matmul_panels.h"
 #include "sluice/devices/cpu/kernels/matmul_vectors.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
+#include "sluice/devices/cpu/kernels/vector_product.h"
 #include "sluice/ops/matmul.h"
 
 namespace sluice::devices::cpu {
@@ -310,6 +311,14 @@ Problem normalize(const ir::OpView& op) {
     }
   }
   return p;
+}
+
+bool isOneFloatProduct(const ir::OpView& op) {
+  if (op.inputs[0].dtype != DType::F32 || !hasVectorProduct()) {
+    return false;
+  }
+  const Problem p = normalize(op);
+  return p.batch == 1 && p.loop == 1;
 }
 
 std::string keyOf(const ir::OpView& op) {

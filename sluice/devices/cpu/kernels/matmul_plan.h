@@ -53,6 +53,9 @@ struct Plan {
 
 Problem normalize(const ir::OpView& op);
 
+/// Whether this is one product of float32 matrices, which vector code of our own can compute.
+bool isOneFloatProduct(const ir::OpView& op);
+
 /// The format of B that oneDNN prefers, or an empty one if that is not packed.
 dnnl::memory::desc packedFormat(const Problem& p);
 

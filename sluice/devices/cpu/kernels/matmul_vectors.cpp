@@ -99,11 +99,7 @@ class VectorMatMul : public TiledKernel {
 }  // namespace
 
 bool canMultiplyByVectors(const ir::OpView& op) {
-  if (op.inputs[0].dtype != DType::F32 || !hasVectorProduct()) {
-    return false;
-  }
-  const product::Problem p = product::normalize(op);
-  return p.batch == 1 && p.loop == 1;
+  return product::isOneFloatProduct(op);
 }
 
 bool likesVectors(const ir::OpView& op) {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "sluice/base/error.h"
-#include "sluice/devices/cpu/kernels/conv_windows.h"
+#include "sluice/devices/cpu/kernels/conv_window_weights.h"
 #include "sluice/devices/cpu/kernels/grains.h"
 #include "sluice/devices/cpu/kernels/kernels.h"
 #include "sluice/devices/cpu/kernels/onednn.h"

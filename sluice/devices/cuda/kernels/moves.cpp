@@ -162,50 +162,43 @@ Source padSource(const ir::OpView& op) {
   return source;
 }
 
-Source concatSource(const ir::OpView& op) {
-  const Shape& shape = op.outputs[0].shape;
-  const std::int64_t axis = ops::axisAttr(op, shape);
-  const ops::AxisView whole = ops::aroundAxis(shape, axis);
+namespace {
+
+/// One entry for each part of a whole along an axis. `move` has {part} for the part's number, {at}
+/// for the place in the whole of its element i.
+Source partsSource(const ir::OpView& op,
+                   const Shape& whole,
+                   std::span<const TensorType> parts,
+                   std::string_view move) {
+  const std::int64_t axis = ops::axisAttr(op, whole);
+  const ops::AxisView around = ops::aroundAxis(whole, axis);
   Source source;
   std::int64_t start = 0;
-  for (std::size_t k = 0; k < op.inputs.size(); ++k) {
-    const ops::AxisView part = ops::aroundAxis(op.inputs[k].shape, axis);
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    const ops::AxisView part = ops::aroundAxis(parts[k].shape, axis);
     const std::int64_t run = part.extent * part.inner;
+    const std::string at = fmt::format("i / {0}ll * {1}ll + {2}ll + i % {0}ll",
+                                       std::max<std::int64_t>(run, 1),
+                                       around.extent * around.inner,
+                                       start);
     addElementEntry(source,
                     op,
                     fmt::format("part{}", k),
-                    op.inputs[k].shape.elements(),
-                    fmt::format("  out0[i / {0}ll * {1}ll + {2}ll + i % {0}ll] = in{3}[i];\n",
-                                std::max<std::int64_t>(run, 1),
-                                whole.extent * whole.inner,
-                                start,
-                                k));
+                    parts[k].shape.elements(),
+                    fmt::format(fmt::runtime(move), fmt::arg("part", k), fmt::arg("at", at)));
     start += run;
   }
   return source;
 }
 
+}  // namespace
+
+Source concatSource(const ir::OpView& op) {
+  return partsSource(op, op.outputs[0].shape, op.inputs, "  out0[{at}] = in{part}[i];\n");
+}
+
 Source splitSource(const ir::OpView& op) {
-  const Shape& shape = op.inputs[0].shape;
-  const std::int64_t axis = ops::axisAttr(op, shape);
-  const ops::AxisView whole = ops::aroundAxis(shape, axis);
-  Source source;
-  std::int64_t start = 0;
-  for (std::size_t k = 0; k < op.outputs.size(); ++k) {
-    const ops::AxisView part = ops::aroundAxis(op.outputs[k].shape, axis);
-    const std::int64_t run = part.extent * part.inner;
-    addElementEntry(source,
-                    op,
-                    fmt::format("part{}", k),
-                    op.outputs[k].shape.elements(),
-                    fmt::format("  out{3}[i] = in0[i / {0}ll * {1}ll + {2}ll + i % {0}ll];\n",
-                                std::max<std::int64_t>(run, 1),
-                                whole.extent * whole.inner,
-                                start,
-                                k));
-    start += run;
-  }
-  return source;
+  return partsSource(op, op.inputs[0].shape, op.outputs, "  out{part}[i] = in0[{at}];\n");
 }
 
 Source triluSource(const ir::OpView& op) {
