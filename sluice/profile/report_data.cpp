@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "sluice/profile/byte_code.h"
+#include "sluice/base/byte_code.h"
 #include "sluice/profile/trace_file.h"
 
 namespace sluice::profile {

@@ -5,10 +5,10 @@
 #include <span>
 
 #include "sluice/base/atomic_file.h"
+#include "sluice/base/byte_code.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
-#include "sluice/profile/byte_code.h"
 #include "sluice/profile/replay.h"
 
 namespace sluice::profile {
@@ -131,7 +131,8 @@ std::uint64_t checksumOf(std::string_view body) {
 
 class TraceReader {
  public:
-  TraceReader(std::string_view body, std::string_view file) : in_(body, file) {}
+  TraceReader(std::string_view body, std::string_view file)
+      : in_(body, fmt::format("trace file '{}'", file)) {}
 
   Trace read() {
     t_.name = in_.text();

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/atomic_file.h"
+#include "sluice/base/byte_code.h"
 #include "sluice/base/error.h"
-#include "sluice/profile/byte_code.h"
 #include "sluice/profile/explain.h"
 #include "sluice/profile/latency.h"
 #include "tests/support/message_of.h"
