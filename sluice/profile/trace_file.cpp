@@ -19,7 +19,7 @@ using program::TaskKind;
 using runtime::TaskTime;
 
 constexpr std::string_view kMagic = "SLUICEtr";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kHeader = 8 + 4 + 8 + 8;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 61;  // so that sums of two fit
 constexpr double kMostSum = 1e18;                          // of times, so that sums of all fit
@@ -94,6 +94,7 @@ std::string bodyOf(const Trace& trace) {
   out.number(trace.microBatchesPerRound);
   out.number(trace.replicas);
   out.number(trace.toUnix);
+  out.text(trace.simulated);
   out.number(std::uint64_t{trace.devices.size()});
   for (const TracedDevice& device : trace.devices) {
     out.number(device.ownBytes);
@@ -140,6 +141,7 @@ class TraceReader {
     t_.microBatchesPerRound = in_.index(1, kMostRounds, "the number of micro-batches");
     t_.replicas = in_.index(1, kMostReplicas, "the number of replicas");
     t_.toUnix = in_.within(-kMostTime, kMostTime, "the time");
+    t_.simulated = in_.text();
     t_.devices.resize(in_.count("devices"));
     for (TracedDevice& device : t_.devices) {
       device = {bytes(), bytes(), bytes()};
