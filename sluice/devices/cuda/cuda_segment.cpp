@@ -53,8 +53,8 @@ std::set<std::string> textsOf(std::span<const device::KernelCall> calls) {
   std::set<std::string> texts;
   for (const device::KernelCall& call : calls) {
     const KernelEntry& entry = entryOf(call.view(), call.choice);
-    if (entry.generate != nullptr) {
-      if (Source source = entry.generate(call.view()); !source.isEmpty()) {
+    if (entry.isGenerated()) {
+      if (Source source = entry.source(call.view(), call.choice); !source.isEmpty()) {
         texts.insert(std::move(source.text));
       }
     }
