@@ -1,6 +1,6 @@
 """Runs one row on one side and prints one JSON line.
 
-    side.py sluice|eager|graph|compile|compile-graph|limit <row> [--seconds S] [--hash]
+    side.py sluice|eager|graph|compile|compile-graph|limit <row> [--seconds S] [--hash | --profile]
 
 `limit` measures what a streamed row cannot be faster than: the copies of its weights, and its products.
 """
@@ -54,6 +54,8 @@ def sluice_side(row, arguments):
             for _ in range(2):
                 result = model(*inputs)
             return dict(out, hash=hash_of(module, model, result, row))
+        if arguments.profile:
+            return dict(out, kernels=kernels_of(lambda: model(*inputs)))
         times = timed(lambda: model(*inputs), arguments.seconds, lambda: None)
     return dict(out, ms=times / row.updates)
 
@@ -74,6 +76,17 @@ def value_of(result):
     """The mean of a loss, or of the absolute values of outputs: the sides must agree on it."""
     parts = result if isinstance(result, (list, tuple)) else [result]
     return float(torch.cat([torch.as_tensor(part).detach().float().abs().flatten().cpu() for part in parts]).mean())
+
+
+def kernels_of(call):
+    """Microseconds and launches of the GPU's work in one call, by kernel, the longest first."""
+    call(), call()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        call()
+    found = {e.key: (e.self_device_time_total, e.count) for e in profile.key_averages()}
+    ordered = sorted(found.items(), key=lambda item: -item[1][0])
+    total = sum(time for time, _ in found.values())
+    return {"all": (total, sum(count for _, count in found.values())), **{k[:90]: v for k, v in ordered[:40]}}
 
 
 def timed(call, seconds, settle):
@@ -213,6 +226,7 @@ def main():
     parser.add_argument("row", choices=rows.ROWS)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--hash", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="kernels instead of times, of Sluice")
     parser.add_argument("--device", help="instead of the row's")
     arguments = parser.parse_args()
     torch.manual_seed(1)

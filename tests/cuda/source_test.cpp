@@ -2,6 +2,7 @@
 #include "sluice/devices/cuda/source.h"
 
 #include <algorithm>
+#include <random>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@
 #include "sluice/devices/cuda/compiler.h"
 #include "sluice/devices/cuda/cuda_device.h"
 #include "sluice/devices/cuda/kernel_table.h"
+#include "sluice/devices/cuda/launch_order.h"
 #include "sluice/devices/cuda/library.h"
 #include "sluice/devices/registry.h"
 #include "sluice/ops/arithmetic_ops.h"
@@ -65,6 +67,48 @@ TEST(CudaKind, IsListedAndSaysWhyItCannotBeUsed) {
   } else {
     EXPECT_EQ(parseDevices("cuda:0*4").names.size(), 4U);
     EXPECT_THAT(messageOf([] { parseDevices("cuda:99"); }), HasSubstr("no device cuda:99"));
+  }
+}
+
+TEST(CudaLaunchOrder, FollowsWhatSharesBytesAndNothingElse) {
+  const auto at = [](std::uintptr_t begin, std::size_t bytes) { return ByteRange{begin, bytes}; };
+  const std::vector<Access> kernels = {
+      {{}, {at(0, 10)}},            // makes a
+      {{}, {at(10, 10)}},           // makes b
+      {{at(0, 10)}, {at(20, 10)}},  // a to c
+      {{at(0, 10)}, {at(30, 10)}},  // a to d
+      {{at(20, 10), at(30, 10)}, {at(40, 1)}},
+      {{at(10, 10)}, {at(5, 2)}},  // writes into a, which others have read
+  };
+  EXPECT_EQ(launchOrder(kernels),
+            (std::vector<std::vector<std::size_t>>{{}, {}, {0}, {0}, {3, 2}, {3, 2, 1}}));
+}
+
+/// Every pair that conflicts is ordered, and a kernel follows no more than it must.
+TEST(CudaLaunchOrder, OrdersEveryConflictOfRandomKernels) {
+  std::mt19937 random(7);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Access> kernels(40);
+    for (Access& kernel : kernels) {
+      for (std::size_t i = below(3); i > 0; --i) {
+        kernel.reads.push_back({below(200), below(20)});
+      }
+      kernel.writes.push_back({below(200), 1 + below(20)});
+    }
+    const auto order = launchOrder(kernels);
+    std::vector<std::set<std::size_t>> before(kernels.size());
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      for (const std::size_t earlier : order[k]) {
+        EXPECT_TRUE(kernels[k].conflicts(kernels[earlier]));
+        EXPECT_FALSE(before[k].contains(earlier)) << "an edge too many";
+        before[k].insert(earlier);
+        before[k].insert(before[earlier].begin(), before[earlier].end());
+      }
+      for (std::size_t earlier = 0; earlier < k; ++earlier) {
+        EXPECT_TRUE(!kernels[k].conflicts(kernels[earlier]) || before[k].contains(earlier));
+      }
+    }
   }
 }
 

@@ -85,12 +85,14 @@ std::string literal(std::int64_t value) {
 }
 
 void addEntry(Source& source, const ir::OpView& op, const Stage& stage, std::string_view body) {
+  // The op's name is for profilers and debuggers.
+  const std::string entry = fmt::format("{}_{}", op.def.name, stage.entry);
   source.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n{}}}\n",
                              stage.threads,
-                             stage.entry,
+                             entry,
                              parameters(op),
                              body);
-  source.stages.push_back(stage);
+  source.stages.push_back({entry, stage.blocks, stage.threads});
 }
 
 void addElementEntry(Source& source,
