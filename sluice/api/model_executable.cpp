@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/executable_bytes.h"
+#include "sluice/api/executable_cache.h"
 #include "sluice/api/executable_file.h"
 #include "sluice/api/executable_options.h"
 #include "sluice/api/model_core.h"
@@ -237,6 +239,47 @@ void ModelCore::install(ExecutableFile& file, OtherTarget otherTarget) {
       entryFor(stored.signature, stored.layout);
     }
   }
+}
+
+namespace {
+
+/// What a program has of an optimizer: its rule and its constants.
+optim::OptimizerRecord compiledPart(const optim::Optimizer& optimizer,
+                                    std::span<const ir::Variable> weights) {
+  optim::OptimizerRecord record = optim::recordOf(optimizer, weights);
+  for (std::size_t g = 0; g < record.groups.size(); ++g) {
+    for (auto& [attribute, value] : record.groups[g].values) {
+      value = optimizer.isConstant(attribute, g) ? value : 0;
+    }
+  }
+  for (auto& [attribute, value] : record.common.values) {
+    value = optimizer.isConstant(attribute) ? value : 0;
+  }
+  return record;
+}
+
+bool callsTheHost(const ir::Graph& graph) {
+  return std::ranges::any_of(graph.order(),
+                             [&](ir::OpId id) { return graph.op(id).is(ops::kHostCall); });
+}
+
+}  // namespace
+
+std::optional<std::string> ModelCore::cacheKeyOf(const TracedGraph& traced,
+                                                 const BatchLayout& layout,
+                                                 const Options& options) const {
+  if (!cache_ || callsTheHost(traced.graph) || (training() && !optimizer_->settings())) {
+    return std::nullopt;
+  }
+  ByteWriter key;
+  key.flag(training());
+  key.text(compiledSettings(options));
+  writeTraced(key, traced);
+  writeLayout(key, layout);
+  if (training()) {
+    writeOptimizer(key, compiledPart(*optimizer_, source_->variables()));
+  }
+  return key.bytes();
 }
 
 void ModelCore::loadStored(const StoredState& stored) {

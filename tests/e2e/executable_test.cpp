@@ -13,6 +13,9 @@
 #include "sluice/api/executable_options.h"
 #include "sluice/base/input_file.h"
 #include "sluice/base/section_file.h"
+#include "sluice/ops/op_list.h"
+#include "sluice/program/loaded.h"
+#include "sluice/program/text_form.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 #include "tests/e2e/remote_support.h"
@@ -481,6 +484,36 @@ TEST(HostileExecutable, IsRefusedOrRuns) {
   }
   EXPECT_GT(ran, 0);
   EXPECT_LT(ran, 400);
+}
+
+TEST(HostileProgramText, IsRefusedOrSound) {
+  Mlp net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.01));
+  model.compile(makeInputs(Mlp::inputs(), 0, 1));
+  const std::string text = program::toText(model.program());
+  std::mt19937 random(11);
+  int sound = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string changed = text;
+    const std::size_t at = changed.find_first_of("0123456789", random() % changed.size());
+    if (at == std::string::npos) {
+      continue;
+    }
+    constexpr std::string_view kNumbers[] = {"0", "1", "-1", "7", "4096", "99999999999", "64"};
+    const std::size_t end = changed.find_first_not_of("0123456789", at);
+    changed.replace(at, end - at, kNumbers[random() % std::size(kNumbers)]);
+    try {
+      const program::Program read = program::fromText(changed, ops::opSet());
+      program::requireSound(read, model.session().state().plan(), 1);
+      ++sound;
+    } catch (const InternalError& error) {
+      ADD_FAILURE() << i << ": " << error.what();
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  EXPECT_GT(sound, 0);
+  EXPECT_LT(sound, 2000);
 }
 
 }  // namespace
