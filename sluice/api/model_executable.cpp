@@ -60,6 +60,18 @@ program::StatePlan withInitializers(const program::StatePlan& plan,
   return {std::move(variables), plan.arenas()};
 }
 
+/// Throws Unsupported for a variable whose first value is a tensor that the file has no place for.
+void requireKnownValues(const program::StatePlan& plan, std::span<const ir::Variable> known) {
+  for (const program::PlacedVariable& placed : plan.variables()) {
+    const ir::Variable& variable = placed.variable;
+    if (variable.initializer.kind == ir::Initializer::Kind::Tensor &&
+        std::ranges::find(known, variable.name, &ir::Variable::name) == known.end()) {
+      raise<Unsupported>("variable '{}' starts from a tensor and is neither a weight nor a buffer",
+                         variable.name);
+    }
+  }
+}
+
 bool sameVariable(const ir::Variable& a, const ir::Variable& b) {
   return a.name == b.name && a.type == b.type && a.role == b.role && a.trainable == b.trainable;
 }
@@ -79,6 +91,7 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
                             .inputs = source_->inputs(),
                             .variables = source_->variables()};
   content.options = setterCalls(options_.clone().device(content.target.devices));
+  requireKnownValues(session_->state().plan(), content.variables);
   if (training()) {
     content.optimizer = optim::recordOf(*optimizer_, content.variables);
   }

@@ -182,6 +182,28 @@ TEST(Executables, RunInAProcessThatNeverSawTheModel) {
   EXPECT_TRUE(data::readNpy((folder / "y.npy").string()).sameBits(model.run(inputs)[0]));
 }
 
+/// Files that released versions of the format have written. They may be for another machine, and
+/// are then compiled again. SLUICE_WRITE_FIXTURES=1 writes that of this version.
+TEST(Executables, OfEarlierVersionsLoad) {
+  const std::filesystem::path folder = SLUICE_FIXTURES;
+  const std::filesystem::path current =
+      folder / fmt::format("v{}.{}.slx", kExecutableVersion.major, kExecutableVersion.minor);
+  const std::vector<HostTensor> inputs = makeInputs({{DType::F32, Shape{4, 6}}}, 0, 1);
+  if (std::getenv("SLUICE_WRITE_FIXTURES") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    Classifier net;
+    inferenceModel(net, Options().device("cpu")).compileAndExport(current, inputs);
+  }
+  ASSERT_TRUE(std::filesystem::exists(current)) << "run this test with SLUICE_WRITE_FIXTURES=1";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(file.path().string());
+    Model loaded = load(file.path());
+    Classifier net;
+    auto model = inferenceModel(net, Options().device("cpu"));
+    model.loadStateDict(loaded.stateDict());
+    EXPECT_TRUE(loaded.run(inputs)[0].sameBits(model.run(inputs)[0]));
+  }
+}
+
 // --- a model of the same module --------------------------------------------------
 
 TEST(LoadExecutable, TakesProgramsAndKeepsValues) {
@@ -461,6 +483,12 @@ std::string mutated(const std::string& bytes, std::mt19937& random) {
   return writer.bytes();
 }
 
+/// As many as SLUICE_HOSTILE_FILES says.
+int hostileFiles() {
+  const char* given = std::getenv("SLUICE_HOSTILE_FILES");  // NOLINT(concurrency-mt-unsafe)
+  return given == nullptr ? 400 : std::atoi(given);
+}
+
 TEST(HostileExecutable, IsRefusedOrRuns) {
   const TempFolder folder;
   Mlp net;
@@ -470,7 +498,7 @@ TEST(HostileExecutable, IsRefusedOrRuns) {
   const std::string bytes = readFile(folder / "s.slx");
   std::mt19937 random(7);
   int ran = 0;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < hostileFiles(); ++i) {
     writeFileAtomically(folder / "m.slx", mutated(bytes, random));
     try {
       Model loaded = load(folder / "m.slx", [](Options& options) { options.stallTimeout(5); });
@@ -483,7 +511,7 @@ TEST(HostileExecutable, IsRefusedOrRuns) {
     }
   }
   EXPECT_GT(ran, 0);
-  EXPECT_LT(ran, 400);
+  EXPECT_LT(ran, hostileFiles());
 }
 
 TEST(HostileProgramText, IsRefusedOrSound) {
