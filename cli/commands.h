@@ -16,6 +16,7 @@ using Action = std::function<int()>;
 int runSluice(int argc, char** argv);
 
 void addBenchData(CLI::App& app, Action& action);
+void addCache(CLI::App& app, Action& action);
 void addConvert(CLI::App& app, Action& action);
 void addVersion(CLI::App& app, Action& action);
 void addDevices(CLI::App& app, Action& action);

@@ -18,6 +18,7 @@ int runSluice(int argc, char** argv) {
   Action action;
   addVersion(app, action);
   addBenchData(app, action);
+  addCache(app, action);
   addConvert(app, action);
   addDevices(app, action);
   addInspect(app, action);

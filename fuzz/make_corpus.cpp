@@ -12,12 +12,14 @@
 #include <zlib.h>
 
 #include "fuzz/small_net.h"
+#include "fuzz/unsealed.h"
 #include "sluice/api/compiled_program.h"
 #include "sluice/data/npy.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
 #include "sluice/ir/printer.h"
 #include "sluice/onnx/export.h"
 #include "sluice/profile/trace_file.h"
+#include "sluice/program/text_form.h"
 #include "tests/conformance/case_graph.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/two_stage_program.h"
@@ -280,6 +282,25 @@ void addTraces(Corpus& corpus) {
   corpus.add("fuzz_trace", "step", profile::traceBytes(trace).substr(kHeader));
 }
 
+/// The sections of executables, and the texts of programs.
+void addExecutables(Corpus& corpus) {
+  const testing::TempFolder folder;
+  const auto add = [&](const Model& model, std::string_view name) {
+    model.save(folder / "a.slx");
+    const SectionFile file(folder / "a.slx", {.magic = kExecutableMagic, .what = "executable"});
+    corpus.add("fuzz_executable", name, unsealed(file));
+    corpus.add("fuzz_program", name, program::toText(model.program()));
+  };
+  SmallNet net;
+  const auto training = trained(net);
+  add(training, "training");
+  TunedNet tuned;
+  auto inference = inferenceModel(tuned, Options().randomSeed(4));
+  inference.compile(std::vector{TunedNet::input()});
+  add(inference, "inference");
+  corpus.add("fuzz_program", "two_stages", program::toText(profile::twoStageProgram()));
+}
+
 /// The first conformance case of every op, as text and as a model.
 void addOps(Corpus& corpus) {
   std::set<std::string_view> seen;
@@ -309,8 +330,14 @@ int main(int argc, char** argv) {
   }
   try {
     Corpus corpus(argv[1]);
-    for (const auto part :
-         {addDataFiles, addStates, addTuning, addOptions, addTraces, addOnnx, addOps}) {
+    for (const auto part : {addDataFiles,
+                            addStates,
+                            addTuning,
+                            addOptions,
+                            addTraces,
+                            addExecutables,
+                            addOnnx,
+                            addOps}) {
       part(corpus);
     }
     fmt::print("{}: {} files\n", argv[1], corpus.files());

@@ -3,10 +3,13 @@
 #include "python/core/interruptible.h"
 #include "python/core/modules.h"
 #include "python/core/python_dataset.h"
+#include "sluice/api/batch_layout.h"
+#include "sluice/api/executable.h"
 #include "sluice/api/graph_source.h"
 #include "sluice/api/model.h"
 #include "sluice/base/error.h"
 #include "sluice/onnx/export.h"
+#include "sluice/program/program.h"
 
 namespace sluice::python {
 namespace {
@@ -58,6 +61,21 @@ ModelPtr makeModel(const std::shared_ptr<DynamicModule>& module,
 void compile(Model& model, const std::vector<HostTensor>& inputs) {
   const Unlocked release;
   model.compile(inputs);
+}
+
+/// Traces without compiling.
+void trace(Model& model, const std::vector<HostTensor>& inputs) {
+  const Unlocked release;
+  const BatchLayout layout = model.batchLayout();
+  std::vector<TensorType> types;
+  for (const HostTensor& input : inputs) {
+    std::vector<std::int64_t> dims = input.shape().dims();
+    if (!dims.empty()) {
+      dims[0] = layout.microBatchOf("an input", input.shape());
+    }
+    types.push_back({input.dtype(), Shape(std::move(dims))});
+  }
+  model.check(types);
 }
 
 /// Compiles first: a compilation is not cancelled.
@@ -134,6 +152,70 @@ void bindState(ModelClass& model) {
       .def("copy_named_buffers", &Model::copyNamedBuffersToDevice, Release());
 }
 
+OtherTarget otherTarget(bool refuse) {
+  return refuse ? OtherTarget::Refuse : OtherTarget::Recompile;
+}
+
+/// The function gets the options of the file and may change them.
+ModelPtr loadModel(const std::string& path, const py::object& edit, bool refuse) {
+  LoadOptions given{.editOptions = {}, .otherTarget = otherTarget(refuse)};
+  if (!edit.is_none()) {
+    given.editOptions = [kept = keep(edit)](Options& options) {
+      const Locked gil;
+      const py::handle function = kept.get();
+      options = function(options.clone()).cast<Options>();
+    };
+  }
+  const Unlocked release;
+  return ModelPtr(new Model(load(path, given)));
+}
+
+std::vector<std::string> namesOf(const std::vector<program::Port>& ports) {
+  std::vector<std::string> names;
+  for (const program::Port& port : ports) {
+    names.push_back(port.name);
+  }
+  return names;
+}
+
+void bindExecutables(py::module_& m, ModelClass& model) {
+  using Release = py::call_guard<Unlocked>;
+  model
+      .def(
+          "save",
+          [](const Model& self, const std::string& path, bool exportModel, bool saveRngState) {
+            self.save(path, {exportModel, saveRngState});
+          },
+          py::arg("path"),
+          py::arg("export_model") = true,
+          py::arg("save_rng_state") = true,
+          Release())
+      .def(
+          "load_executable",
+          [](Model& self, const std::string& path, bool refuse) {
+            self.loadExecutable(path, otherTarget(refuse));
+          },
+          py::arg("path"),
+          py::arg("refuse_other_target") = false,
+          Release())
+      .def_property_readonly(
+          "input_names",
+          [](const Model& self) { return unlocked([&] { return namesOf(self.program().feeds); }); })
+      .def_property_readonly("output_names",
+                             [](const Model& self) {
+                               return unlocked([&] { return namesOf(self.program().drains); });
+                             })
+      .def_property_readonly("training",
+                             [](const Model& self) { return self.optimizer() != nullptr; })
+      .def_property_readonly("options", [](const Model& self) { return self.options().clone(); });
+  m.def("load",
+        &loadModel,
+        py::arg("path"),
+        py::arg("edit") = py::none(),
+        py::arg("refuse_other_target") = false,
+        "Makes a model of an executable.");
+}
+
 }  // namespace
 
 void bindModels(py::module_& m) {
@@ -147,6 +229,7 @@ void bindModels(py::module_& m) {
            py::arg("options"),
            py::arg("optimizer") = nullptr)
       .def("compile", &compile, py::arg("inputs"))
+      .def("trace", &trace, py::arg("inputs"), "Calls the traced function, for its effects.")
       .def("run", &run, py::arg("inputs"))
       .def("run_here", &runHere, py::arg("inputs"))
       .def("cancel", &Model::cancel, Release())
@@ -189,6 +272,7 @@ void bindModels(py::module_& m) {
           },
           py::arg("exact") = false);
   bindState(model);
+  bindExecutables(m, model);
 }
 
 }  // namespace sluice::python

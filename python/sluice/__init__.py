@@ -51,6 +51,7 @@ _MODULES = {
     "args": ["ICustomArgParser", "registerCustomArgParser"],
     "autocasting": ["autocast"],
     "data": ["AsynchronousDataAccessor", "DataLoader"],
+    "executable": ["LoadedModel", "load"],
     "model": [
         "Executor",
         "inferenceModel",

@@ -35,7 +35,6 @@ NO_EFFECT: Dict[str, str] = {
 
 #: Names of features that are not there yet.
 NOT_YET: Dict[str, str] = {
-    "enableExecutableCaching": "a cache of executables",
     "useIpuModel": "a model of the IPU as a device",
 }
 

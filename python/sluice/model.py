@@ -96,6 +96,7 @@ class Executor(_forks.Watched):
         self._lock = threading.RLock()
         self._signature = signature_of(model)
         self._lost = False  # made by the parent of this forked process
+        self._executable: Optional[str] = None  # a file to take programs from
         if _ending:
             raise _core.InvalidArgument("the interpreter is ending: no new model can be made")
         _forks.watch(self)
@@ -235,8 +236,14 @@ class Executor(_forks.Watched):
             _mark_modules(self._model, self._tree)
             for hook in list(_before_compile):
                 hook()
+            self._traced = None
             try:
+                if self._executable is not None:
+                    core.load_executable(self._executable)
+                    self._executable = None
                 core.compile(inputs)
+                if self._traced is None:  # the program came from a file
+                    core.trace(inputs)
             except BaseException:
                 if not form.compiled:  # a traceback may keep the model, which must not keep the module
                     self._unmake()
@@ -277,6 +284,35 @@ class Executor(_forks.Watched):
         """Compiles for these arguments without running."""
         with self._lock:
             self._prepare(args, kwargs)
+
+    def loadExecutable(self, filename: "str | os.PathLike[str]") -> None:
+        """Takes the programs of a file that `save` or `compileAndExport` of a model of the same module
+        and options has written, instead of compiling them; the values of the module stay. The next
+        call still traces the module, to know its results."""
+        with self._lock:
+            if self._core is not None:
+                raise _core.InvalidArgument("loadExecutable: call it before the model is called or compiled")
+            self._executable = os.fspath(filename)
+
+    def save(
+        self, filename: "str | os.PathLike[str]", export_model: bool = True, save_rng_state: bool = True
+    ) -> None:
+        """Writes the compiled programs, and with `export_model` all values, to a file that `sluice.load`,
+        `loadExecutable`, C++ and `sluice run` read. A folder gets a file with the model's name."""
+        with self._lock:
+            core = self._compiled("save")
+            if any(traced.changed for traced in self._form.compiled.values()):
+                raise _core.Unsupported("save: forward writes to its inputs, which no file can do for the caller")
+            self._tree.push()
+            core.save(os.fspath(filename), export_model, save_rng_state)
+
+    def compileAndExport(
+        self, filename: "str | os.PathLike[str]", *args: Any, export_model: bool = True, **kwargs: Any
+    ) -> None:
+        """Compiles for these arguments, without running, and saves."""
+        with self._lock:
+            self._prepare(args, kwargs)
+            self.save(filename, export_model)
 
     def cancel(self) -> bool:
         """Ends the call that is running in another thread; it raises Cancelled."""

@@ -10,6 +10,7 @@ from SLUICE_DEFAULT_OPTIONS (a JSON object) and from files.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Mapping, Optional, Sequence
 
@@ -220,11 +221,10 @@ class Options(RecordedOptions):
         """Shows a bar while the model compiles; None: if the standard error is a terminal."""
         return self._apply("showCompilationProgressBar", show)
 
-    def enableExecutableCaching(self, path: Optional[str]) -> "Options":
-        """Not there yet: only ``enableExecutableCaching(None)`` is accepted."""
-        if path is not None:
-            raise not_yet("enableExecutableCaching")
-        return self
+    def enableExecutableCaching(self, path: Optional[str], size: str = "1GiB") -> "Options":
+        """Keeps compiled programs in this folder, and takes them from it when a model is the same;
+        None: no cache. Without this call, the folder is that of ``SLUICE_CACHE_DIR``."""
+        return self._apply("enableExecutableCaching", "" if path is None else os.fspath(path), size)
 
     def sourceLocationExcludes(self, excludes: Sequence[str]) -> "Options":
         """Accepted without effect."""

@@ -120,6 +120,7 @@ Options()
     updatableNamedBuffers(buffers)
     toDict()
     clone()
+load(filename, edit_opts_fn=)
 PoplarExecutor(...)
     __call__(*args, **kwargs)
     load_state_dict(state_dict, strict=)
@@ -133,6 +134,9 @@ PoplarExecutor(...)
     copyNamedBuffersToDevice()
     setOptimizer(optimizer)
     compile(*args, **kwargs)
+    loadExecutable(filename)
+    save(filename, export_model=, save_rng_state=)
+    compileAndExport(filename, *args, **kwargs)
     rng_state
     cycleCount()
     getPerfCounters()
@@ -241,10 +245,6 @@ ERRORS = ["Error", "RecoverableError", "UnrecoverableError", "ConfigFileError"]
 
 #: Names that are missing, with the feature that would bring them.
 MISSING = {
-    "load": "files with compiled programs",
-    "PoplarExecutor.loadExecutable": "files with compiled programs",
-    "PoplarExecutor.save": "files with compiled programs",
-    "PoplarExecutor.compileAndExport": "files with compiled programs",
     "registerGeometricCustomArgParsers": "PyTorch Geometric, which is not planned",
     "fps": "PyTorch Geometric, which is not planned",
     "nearest": "PyTorch Geometric, which is not planned",

@@ -49,6 +49,8 @@ CASES = {
     "virtualGraphSplitRatios": ([[0.25, 0.75]], "[0.25, 0.75]"),
     "devicesPerReplica": ([2], "2"),
     "executionPhases": ([4, 2], "4, 2"),
+    "enableExecutableCaching": (["cache", "2KiB"], '"cache", 2048'),
+    "recovery": ([3, 0.5, 8], "3, 0.5, 8"),
     "showCompilationProgressBar": ([False], "false"),
     "device": (["cpu"], '"cpu"'),
     "threads": ([2], "2"),
@@ -360,11 +362,9 @@ def test_defaults_come_from_the_environment():
 
 def test_features_that_are_not_there_yet_are_named():
     options = sluice.Options()
-    with pytest.raises(NotImplementedError, match="enableExecutableCaching.*cache of executables"):
-        options.enableExecutableCaching("cache")
     with pytest.raises(NotImplementedError, match="useIpuModel"):
         options.useIpuModel(True)
-    assert options.enableExecutableCaching(None).useIpuModel(False) == sluice.Options()
+    assert options.useIpuModel(False) == sluice.Options()
 
 
 WITHOUT_EFFECT = {

@@ -24,6 +24,7 @@ struct CompiledProgram {
   std::optional<std::size_t> fetchedLoss = {};
   std::vector<std::string> warnings = {};
   std::int64_t devices = 1;  ///< devices reserved for all replicas together
+  bool cached = false;       ///< whether it came from the cache of executables
 };
 
 }  // namespace sluice

@@ -81,17 +81,6 @@ Structure<L> readStructure(ByteReader& in, const Read& leaf, int depth = 0) {
   return result;
 }
 
-void writeLayout(ByteWriter& out, const BatchLayout& layout) {
-  out.number(layout.microBatch);
-  out.number(layout.deviceIterations);
-  out.number(layout.gradientAccumulation);
-  out.number(layout.replicationFactor);
-  out.number(layout.inputGroupSize);
-  out.number(static_cast<std::int32_t>(layout.inputGroupType));
-  out.number(static_cast<std::int32_t>(layout.outputMode));
-  out.number(layout.outputPeriod);
-}
-
 BatchLayout readLayout(ByteReader& in) {
   const auto count = [&](std::string_view what) { return in.within(1, kMostCount, what); };
   BatchLayout layout;
@@ -143,6 +132,17 @@ std::optional<DType> readDType(ByteReader& in) {
 }
 
 }  // namespace
+
+void writeLayout(ByteWriter& out, const BatchLayout& layout) {
+  out.number(layout.microBatch);
+  out.number(layout.deviceIterations);
+  out.number(layout.gradientAccumulation);
+  out.number(layout.replicationFactor);
+  out.number(layout.inputGroupSize);
+  out.number(static_cast<std::int32_t>(layout.inputGroupType));
+  out.number(static_cast<std::int32_t>(layout.outputMode));
+  out.number(layout.outputPeriod);
+}
 
 void writeInfo(ByteWriter& out, const ExecutableContent& content) {
   out.text(content.target.library);

@@ -16,6 +16,8 @@ optim::OptimizerRecord readOptimizer(ByteReader& in);
 void writeStored(ByteWriter& out, const StoredProgram& program);
 StoredProgram readStored(ByteReader& in);
 
+void writeLayout(ByteWriter& out, const BatchLayout& layout);
+
 /// The values of variables are left out of a graph's text.
 void writeTraced(ByteWriter& out, const TracedGraph& traced);
 TracedGraph readTraced(ByteReader& in);

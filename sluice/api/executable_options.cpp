@@ -13,25 +13,17 @@ namespace sluice {
 namespace {
 
 /// What matters only while a model runs, or only if it is compiled again.
-constexpr std::array<std::string_view, 18> kRunTime = {
-    "connectionType",
-    "device",
-    "dumpDirectory",
-    "enableProfiling",
-    "logCycleCount",
-    "logDir",
-    "maxRepeatLogs",
-    "memoryPerDevice",
-    "randomSeed",
-    "relaxOptimizerAttributesChecks",
-    "remoteBandwidth",
-    "showCompilationProgressBar",
-    "stallTimeout",
-    "threads",
-    "tuningTable",
-    "undoMemory",
-    "useDeviceIds",
-    "verifyPrograms",
+constexpr std::array<std::string_view, 20> kRunTime = {
+    "connectionType",  "device",
+    "dumpDirectory",   "enableExecutableCaching",
+    "enableProfiling", "logCycleCount",
+    "logDir",          "maxRepeatLogs",
+    "memoryPerDevice", "randomSeed",
+    "recovery",        "relaxOptimizerAttributesChecks",
+    "remoteBandwidth", "showCompilationProgressBar",
+    "stallTimeout",    "threads",
+    "tuningTable",     "undoMemory",
+    "useDeviceIds",    "verifyPrograms",
 };
 
 bool isRunTime(std::string_view setting) {

@@ -256,8 +256,8 @@ class Model {
                         const Inputs& inputs,
                         const SaveOptions& options = {});
   /// Takes the programs from a file that was saved by a model of the same module, with the same
-  /// options, instead of compiling them. The values of this model stay. Throws InvalidArgument for a
-  /// file of another model, FileError for a damaged one, and Unsupported as `otherTarget` says.
+  /// options, instead of compiling them. The values of this model stay. Throws InvalidArgument for
+  /// a file of another model, FileError for a damaged one, and Unsupported as `otherTarget` says.
   void loadExecutable(const std::filesystem::path& path,
                       OtherTarget otherTarget = OtherTarget::Recompile);
 

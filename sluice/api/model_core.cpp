@@ -7,8 +7,10 @@
 
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/compile_progress.h"
+#include "sluice/api/executable_cache.h"
 #include "sluice/api/explain.h"
 #include "sluice/api/option_support.h"
+#include "sluice/api/step_recovery.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/data/infeed_queue.h"
@@ -129,6 +131,10 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
   if (const std::string& folder = options_.report().profileDir; !folder.empty()) {
     recorder_ = std::make_shared<profile::StepRecorder>(
         std::filesystem::path(options_.report().logDir) / folder / programName());
+  }
+  cache_ = executableCache(options_);
+  if (options_.recovery().retries > 0) {
+    recovery_ = std::make_unique<StepRecovery>(options_.recovery());
   }
   joinSession();  // last: what throws from here on would have to leave
   rngSeed_ = session_->seed();
@@ -370,12 +376,23 @@ ModelCore::Entry ModelCore::makeEntry(const Signature& signature,
   progress.begin(CompilePhase::Trace);
   TracedGraph traced = source_->trace({signature, training(), options_});
   nn::requireLiveBlocks(traced.graph);
+  const std::optional<std::string> key = cacheKeyOf(traced, layout, options);
   compiler::CompileRequest request = requestOf(traced, layout, options);
-  request.hooks.onStep = [&](const ir::Graph& step) {
-    requireLoadedState(step);
+  const auto onStep = [&](const std::function<bool(const std::string&)>& has) {
+    requireLoadedState(has);
     alive().warn(traced.warnings, options);
   };
-  CompiledProgram compiled = alive().compile(std::move(request), options, &progress);
+  request.hooks.onStep = [&](const ir::Graph& step) {
+    onStep([&](const std::string& name) { return step.findVariable(name) != nullptr; });
+  };
+  std::optional<CacheUse> cache;
+  if (key) {
+    cache.emplace(CacheUse{*cache_, *key, [&](const program::StatePlan& plan) {
+                             onStep([&](const std::string& n) { return plan.find(n) != nullptr; });
+                           }});
+  }
+  CompiledProgram compiled =
+      alive().compile(std::move(request), options, &progress, cache ? &*cache : nullptr);
   const std::optional<std::size_t> fetchedLoss = compiled.fetchedLoss;
   return {signature,
           layout,

@@ -23,7 +23,9 @@
 
 namespace sluice {
 
+class ExecutableCache;
 class ExecutableFile;
+class StepRecovery;
 struct StoredProgram;
 struct StoredState;
 
@@ -176,7 +178,12 @@ class ModelCore {
   std::vector<ir::Variable> optimizerState(const optim::Optimizer& optimizer) const;
   OptimizerLoad checked(const OptimizerStateDict& state) const;
   void commit(OptimizerLoad load, const NamedTensors& state);
-  void requireLoadedState(const ir::Graph& graph) const;
+  /// `has` says whether a program has a variable.
+  void requireLoadedState(const std::function<bool(const std::string&)>& has) const;
+  /// What the cache knows a program by, besides what the session adds; not set: it is not cached.
+  std::optional<std::string> cacheKeyOf(const TracedGraph& traced,
+                                        const BatchLayout& layout,
+                                        const Options& options) const;
   std::string programName() const;
   /// Throws InvalidArgument unless the executable was made of a model like this one.
   void requireSameModel(const ExecutableFile& file) const;
@@ -193,6 +200,14 @@ class ModelCore {
   Entry& entryOf(data::InfeedQueue& infeed, const data::OutfeedQueue& outfeed);
   Entry& entryOf(const Signature& signature);
   std::vector<HostTensor> runStep(const std::shared_ptr<Step>& step, Entry& entry);
+  /// A call on tensors, which is made again after a recoverable error if the options say so.
+  std::vector<HostTensor> runTensors(std::vector<HostTensor> inputs, Entry& entry);
+  /// A call that can be made again; keeps copies of the inputs.
+  std::function<void()> repeated(const std::vector<HostTensor>& inputs, Entry& entry);
+  /// Resets the devices, restores the state, and repeats the calls since it was copied.
+  void recover();
+  /// Writes what is known about a failure and returns where.
+  std::filesystem::path writeDiagnostics(const Error& error, const Entry& entry) const;
   Pending startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn);
   runtime::StepArgs argsOf(Step& step, const Entry& entry) const;
   std::function<void()> finisher(std::shared_ptr<Step> step, const Entry& entry) const;
@@ -213,6 +228,8 @@ class ModelCore {
   bool stateLoaded_ = false;  // of the optimizer, before the first compile
   double compilationSeconds_ = 0;
   std::shared_ptr<profile::StepRecorder> recorder_;  // shared with steps; null: no profile
+  std::shared_ptr<ExecutableCache> cache_;           // null: none
+  std::unique_ptr<StepRecovery> recovery_;           // null: failed calls are not repeated
 };
 
 }  // namespace sluice

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/executable_bytes.h"
+#include "sluice/api/executable_cache.h"
 #include "sluice/api/executable_file.h"
 #include "sluice/api/executable_options.h"
 #include "sluice/api/model_core.h"
@@ -58,6 +60,18 @@ program::StatePlan withInitializers(const program::StatePlan& plan,
   return {std::move(variables), plan.arenas()};
 }
 
+/// Throws Unsupported for a variable whose first value is a tensor that the file has no place for.
+void requireKnownValues(const program::StatePlan& plan, std::span<const ir::Variable> known) {
+  for (const program::PlacedVariable& placed : plan.variables()) {
+    const ir::Variable& variable = placed.variable;
+    if (variable.initializer.kind == ir::Initializer::Kind::Tensor &&
+        std::ranges::find(known, variable.name, &ir::Variable::name) == known.end()) {
+      raise<Unsupported>("variable '{}' starts from a tensor and is neither a weight nor a buffer",
+                         variable.name);
+    }
+  }
+}
+
 bool sameVariable(const ir::Variable& a, const ir::Variable& b) {
   return a.name == b.name && a.type == b.type && a.role == b.role && a.trainable == b.trainable;
 }
@@ -77,6 +91,7 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
                             .inputs = source_->inputs(),
                             .variables = source_->variables()};
   content.options = setterCalls(options_.clone().device(content.target.devices));
+  requireKnownValues(session_->state().plan(), content.variables);
   if (training()) {
     content.optimizer = optim::recordOf(*optimizer_, content.variables);
   }
@@ -237,6 +252,47 @@ void ModelCore::install(ExecutableFile& file, OtherTarget otherTarget) {
       entryFor(stored.signature, stored.layout);
     }
   }
+}
+
+namespace {
+
+/// What a program has of an optimizer: its rule and its constants.
+optim::OptimizerRecord compiledPart(const optim::Optimizer& optimizer,
+                                    std::span<const ir::Variable> weights) {
+  optim::OptimizerRecord record = optim::recordOf(optimizer, weights);
+  for (std::size_t g = 0; g < record.groups.size(); ++g) {
+    for (auto& [attribute, value] : record.groups[g].values) {
+      value = optimizer.isConstant(attribute, g) ? value : 0;
+    }
+  }
+  for (auto& [attribute, value] : record.common.values) {
+    value = optimizer.isConstant(attribute) ? value : 0;
+  }
+  return record;
+}
+
+bool callsTheHost(const ir::Graph& graph) {
+  return std::ranges::any_of(graph.order(),
+                             [&](ir::OpId id) { return graph.op(id).is(ops::kHostCall); });
+}
+
+}  // namespace
+
+std::optional<std::string> ModelCore::cacheKeyOf(const TracedGraph& traced,
+                                                 const BatchLayout& layout,
+                                                 const Options& options) const {
+  if (!cache_ || callsTheHost(traced.graph) || (training() && !optimizer_->settings())) {
+    return std::nullopt;
+  }
+  ByteWriter key;
+  key.flag(training());
+  key.text(compiledSettings(options));
+  writeTraced(key, traced);
+  writeLayout(key, layout);
+  if (training()) {
+    writeOptimizer(key, compiledPart(*optimizer_, source_->variables()));
+  }
+  return key.bytes();
 }
 
 void ModelCore::loadStored(const StoredState& stored) {

@@ -110,21 +110,21 @@ HostStructure ModelCore::bound(const Inputs& inputs) const {
 std::vector<HostTensor> ModelCore::run(std::span<const HostTensor> inputs) {
   const runtime::Turn::Hold turn = enter();
   Entry& entry = entryOf(arranged(inputs), layout_);
-  return runStep(prepare({inputs.begin(), inputs.end()}, entry), entry);
+  return runTensors({inputs.begin(), inputs.end()}, entry);
 }
 
 HostStructure ModelCore::run(const Inputs& inputs) {
   const runtime::Turn::Hold turn = enter();
   const HostStructure given = bound(inputs);
   Entry& entry = entryOf(given, layout_);
-  return entry.result.with(runStep(prepare(given.leaves(), entry), entry));
+  return entry.result.with(runTensors(given.leaves(), entry));
 }
 
 std::vector<HostTensor> ModelCore::run(const Batch& batch) {
   const runtime::Turn::Hold turn = enter();
   Entry& entry =
       entryOf(arranged(batch.tensors), batch.shape ? layout_.withCounts(*batch.shape) : layout_);
-  return runStep(prepare(batch.tensors, entry), entry);
+  return runTensors(batch.tensors, entry);
 }
 
 void ModelCore::run(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
@@ -169,7 +169,7 @@ NamedTensors ModelCore::run(const NamedTensors& inputs) {
   }
   const HostStructure given = bound(byName);
   Entry& entry = entryOf(given, layout_);
-  std::vector<HostTensor> outputs = runStep(prepare(given.leaves(), entry), entry);
+  std::vector<HostTensor> outputs = runTensors(given.leaves(), entry);
   NamedTensors named;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     named.emplace(entry.compiled.program->program().drains[i].name, std::move(outputs[i]));

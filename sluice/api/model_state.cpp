@@ -252,12 +252,12 @@ void ModelCore::loadOptimizerStateDict(const OptimizerStateDict& state) {
 }
 
 /// What was loaded before the first compile has a value for everything that the program keeps.
-void ModelCore::requireLoadedState(const ir::Graph& graph) const {
+void ModelCore::requireLoadedState(const std::function<bool(const std::string&)>& has) const {
   if (!stateLoaded_ || hasPrograms() || !training()) {
     return;
   }
   for (const ir::Variable& variable : optimizerState(*optimizer_)) {
-    if (graph.findVariable(variable.name) != nullptr && !session_->contains(variable.name)) {
+    if (has(variable.name) && !session_->contains(variable.name)) {
       raise<InvalidArgument>("the optimizer state that was loaded has no '{}'", variable.name);
     }
   }

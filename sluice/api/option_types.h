@@ -235,6 +235,16 @@ struct CompileOptions {
   std::int32_t devicesPerReplica = 1;           ///< for Auto
   std::int32_t executionPhases = 1;             ///< for ExecutionPhases
   std::int32_t phaseGroups = 1;                 ///< groups of devices that take turns
+  /// Folder of the cache of executables; empty: none; not set: SLUICE_CACHE_DIR decides.
+  std::optional<std::string> cacheFolder;
+  std::size_t cacheBytes = std::size_t{1} << 30U;  ///< limit for the files of the cache
+};
+
+/// Read by a model when a call fails with a RecoverableError.
+struct RecoveryOptions {
+  std::int32_t retries = 0;  ///< of a call; 0: none
+  double backoff = 0;      ///< seconds before the first retry; each further one waits twice as long
+  std::int32_t every = 1;  ///< calls between two copies of the state
 };
 
 /// Read by the model around its state: seeds, buffers, checks.

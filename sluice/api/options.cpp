@@ -212,6 +212,34 @@ Options& Options::remoteMemory(std::string path, std::size_t bytes) {
   return set(device_.remoteBytes, bytes);
 }
 
+Options& Options::enableExecutableCaching(std::optional<std::string> folder,
+                                          std::string_view size) {
+  const std::size_t bytes = parseBytes(size);
+  if (bytes == 0) {
+    raise<InvalidArgument>("enableExecutableCaching: the cache needs room, got a size of 0");
+  }
+  set(compile_.cacheFolder, std::move(folder));
+  return set(compile_.cacheBytes, bytes);
+}
+
+Options& Options::recovery(std::int64_t retries, double backoff, std::int64_t everyN) {
+  constexpr std::int64_t kMostRetries = 1000;
+  constexpr double kLongestBackoff = 3600;
+  if (retries < 0 || retries > kMostRetries) {
+    raise<InvalidArgument>("recovery: expected 0 to {} retries, got {}", kMostRetries, retries);
+  }
+  if (!(backoff >= 0 && backoff <= kLongestBackoff)) {
+    raise<InvalidArgument>(
+        "recovery: expected a backoff of 0 to {} seconds, got {}", kLongestBackoff, backoff);
+  }
+  if (everyN < 1 || everyN > std::numeric_limits<std::int32_t>::max()) {
+    raise<InvalidArgument>("recovery: expected a copy every 1 or more calls, got {}", everyN);
+  }
+  return set(recovery_,
+             RecoveryOptions{
+                 static_cast<std::int32_t>(retries), backoff, static_cast<std::int32_t>(everyN)});
+}
+
 Options& Options::remoteBandwidth(double bytesPerSecond) {
   if (!std::isfinite(bytesPerSecond) || bytesPerSecond < 0) {
     raise<InvalidArgument>("remoteBandwidth must be a number of bytes per second from 0 on, got {}",

@@ -81,6 +81,18 @@ class Options : public Freezable {
   /// The number of phases in VirtualGraphMode::ExecutionPhases, and of the groups of devices that
   /// take turns to run them: 1 (serial) or 2 (parallel).
   Options& executionPhases(std::int64_t phases, std::int64_t groups = 1);
+  /// Keeps compiled programs in this folder, and takes them from it instead of compiling when
+  /// graph, options, devices and version are the same. Any number of processes may share it; the
+  /// files that were used least recently are removed when it has more than `size` bytes. Not set:
+  /// the folder is that of SLUICE_CACHE_DIR, if any; empty: no cache.
+  Options& enableExecutableCaching(std::optional<std::string> folder,
+                                   std::string_view size = "1GiB");
+  /// If a call fails with a RecoverableError, the model resets its devices, restores its state and
+  /// makes the call again, up to `retries` times; it waits `backoff` seconds before the first retry
+  /// and twice as long before each further one. A training model copies its state before every
+  /// `everyN`th call, and repeats the calls since then. Results have the bits of an undisturbed
+  /// run. Calls on queues and asynchronous calls are not repeated. 0 retries: none.
+  Options& recovery(std::int64_t retries, double backoff = 0.1, std::int64_t everyN = 1);
   /// If not set, the bar is shown if stderr is a terminal.
   Options& showCompilationProgressBar(std::optional<bool> on) {
     return set(compile_.showProgressBar, on);
@@ -214,6 +226,7 @@ class Options : public Freezable {
   const CompileOptions& compile() const { return compile_; }
   const StateOptions& state() const { return state_; }
   const ReportOptions& report() const { return report_; }
+  const RecoveryOptions& recovery() const { return recovery_; }
 
   TrainingOptions training;
   PrecisionOptions precision;
@@ -262,6 +275,7 @@ class Options : public Freezable {
   CompileOptions compile_;
   StateOptions state_;
   ReportOptions report_;
+  RecoveryOptions recovery_;
   std::vector<std::string> environment_;  // lines as str() has them
 };
 

@@ -234,6 +234,32 @@ std::optional<bool> maybe(Arguments& a) {
   return a.none() ? std::optional<bool>() : a.boolean();
 }
 
+void applyCaching(Options& o, Arguments& a) {
+  std::optional<std::string> folder;
+  if (!a.none()) {
+    folder = a.text();
+  }
+  if (a.more()) {
+    o.enableExecutableCaching(std::move(folder), a.size());
+  } else {
+    o.enableExecutableCaching(std::move(folder));
+  }
+}
+
+std::string printCaching(const Options& o) {
+  return fmt::format("{}, {}", print(o.compile().cacheFolder), o.compile().cacheBytes);
+}
+
+void applyRecovery(Options& o, Arguments& a) {
+  const std::int64_t retries = a.integer();
+  const double backoff = a.more() ? a.number() : RecoveryOptions().backoff;
+  o.recovery(retries, backoff, a.more() ? a.integer() : 1);
+}
+
+std::string printRecovery(const Options& o) {
+  return fmt::format("{}, {}, {}", o.recovery().retries, o.recovery().backoff, o.recovery().every);
+}
+
 std::string printMemory(const Options& o) {
   return o.memoryPerDevice() == 0 ? "none" : std::to_string(o.memoryPerDevice());
 }
@@ -302,6 +328,8 @@ constexpr Setting kSettings[] = {
      [](const O& o) {
        return print(o.compile().executionPhases) + ", " + print(o.compile().phaseGroups);
      }},
+    {"enableExecutableCaching", applyCaching, printCaching},
+    {"recovery", applyRecovery, printRecovery},
     {"showCompilationProgressBar",
      [](O& o, A& a) { o.showCompilationProgressBar(maybe(a)); },
      [](const O& o) { return print(o.compile().showProgressBar); }},

@@ -37,6 +37,8 @@ Options everythingSet() {
       .virtualGraphMode(VirtualGraphMode::Auto)
       .virtualGraphSplitRatios({0.25, 0.75})
       .devicesPerReplica(2)
+      .enableExecutableCaching("cache", "2KiB")
+      .recovery(3, 0.5, 8)
       .showCompilationProgressBar(false)
       .device("far*2")
       .threads(3)
@@ -123,6 +125,8 @@ TEST(Options, PrintTheirDefaults) {
             "virtualGraphSplitRatios: []\n"
             "devicesPerReplica: 1\n"
             "executionPhases: 1, 1\n"
+            "enableExecutableCaching: none, 1073741824\n"
+            "recovery: 0, 0, 1\n"
             "showCompilationProgressBar: none\n"
             "device: \"\"\n"
             "threads: 1\n"
@@ -199,6 +203,8 @@ TEST(Options, PrintWhatWasSet) {
             "virtualGraphSplitRatios: [0.25, 0.75]\n"
             "devicesPerReplica: 2\n"
             "executionPhases: 3, 2\n"
+            "enableExecutableCaching: \"cache\", 2048\n"
+            "recovery: 3, 0.5, 8\n"
             "showCompilationProgressBar: false\n"
             "device: \"far*2\"\n"
             "threads: 3\n"

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sluice/api/compile_progress.h"
+#include "sluice/api/executable_cache.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
@@ -13,6 +14,7 @@
 #include "sluice/base/version.h"
 #include "sluice/compile/compile.h"
 #include "sluice/data/infeed_queue.h"
+#include "sluice/program/loaded.h"
 
 namespace sluice {
 
@@ -368,7 +370,8 @@ void Session::check(compiler::CompileRequest request) {
 
 CompiledProgram Session::compile(compiler::CompileRequest request,
                                  const Options& options,
-                                 CompileProgress* progress) {
+                                 CompileProgress* progress,
+                                 const CacheUse* cache) {
   const runtime::Turn::Hold turn(turn_);
   settle();
   const auto begin = [progress](CompilePhase phase) {
@@ -378,10 +381,42 @@ CompiledProgram Session::compile(compiler::CompileRequest request,
   };
   complete(request);
   request.hooks.onPhase = begin;
-  compiler::Compiled made = compiler::compileGraph(std::move(request));
+  bool cached = false;
+  compiler::Compiled made = compiled(std::move(request), cache, cached);
   requireGoing();
   begin(CompilePhase::Load);
-  return install(std::move(made), options);
+  CompiledProgram result = install(std::move(made), options);
+  result.cached = cached;
+  return result;
+}
+
+compiler::Compiled Session::compiled(compiler::CompileRequest request,
+                                     const CacheUse* cache,
+                                     bool& cached) {
+  if (cache == nullptr) {
+    return compiler::compileGraph(std::move(request));
+  }
+  const std::string key = cacheKey(cache->key, target(), request);
+  const InitialValues values(request);
+  const auto check = [&](const compiler::Compiled& found) {
+    program::requireSound(found.program, found.state, request.replicas);
+    if (!program::otherChoice(found.program, request.lower.targets).empty() ||
+        !mayInstall(found.state)) {
+      raise<FileError>("the program is for other devices");
+    }
+  };
+  if (std::optional<compiler::Compiled> found = cache->cache.find(key, check)) {
+    found->state = values.restored(found->state);
+    found->proven = true;
+    cache->onHit(found->state);
+    cached = true;
+    return std::move(*found);
+  }
+  compiler::Compiled made = compiler::compileGraph(std::move(request));
+  if (values.cover(made.state)) {
+    cache->cache.store(key, made);
+  }
+  return made;
 }
 
 CompiledProgram Session::install(compiler::Compiled made, const Options& options) {

@@ -30,11 +30,12 @@
 namespace sluice {
 
 class CompileProgress;
+struct CacheUse;
 
 namespace compiler {
 struct Compiled;
 struct CompileRequest;
-}
+}  // namespace compiler
 namespace data {
 class InfeedQueue;
 }
@@ -85,10 +86,12 @@ class Session : public nn::StateStore {
   /// ConnectionType::Never it does not load. `request` must be made from the same options. Throws
   /// what compileGraph throws, and OutOfMemory if the state of all programs and the largest
   /// transient arena together exceed the memory limit. Logs warnings once per compile. A failed
-  /// compile leaves the session unchanged. `progress` is told about every phase.
+  /// compile leaves the session unchanged. `progress` is told about every phase. If `cache` is
+  /// given, the program is taken from there or left there.
   CompiledProgram compile(compiler::CompileRequest request,
                           const Options& options,
-                          CompileProgress* progress = nullptr);
+                          CompileProgress* progress = nullptr,
+                          const CacheUse* cache = nullptr);
   /// Loads a program that was compiled before, for instance by another process, as compile does. It
   /// must be sound (program/loaded.h), and mayInstall must hold for its state.
   CompiledProgram install(compiler::Compiled made, const Options& options);
@@ -170,6 +173,10 @@ class Session : public nn::StateStore {
  private:
   /// Adds what the session knows to a request: devices, state, and how a compilation is cancelled.
   void complete(compiler::CompileRequest& request);
+  /// The result of the compiler, or what the cache has of it; then sets `cached`.
+  compiler::Compiled compiled(compiler::CompileRequest request,
+                              const CacheUse* cache,
+                              bool& cached);
   void requireRoom(const program::Program& lowered) const;
   std::vector<ir::Variable> newParts(const program::StatePlan& plan) const;
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,

@@ -173,6 +173,7 @@ void Session::restoreValues(const Values& values) {
       replicas_[r].state->write(name, value);
     }
   }
+  filled_.clear();
   torn_.clear();
 }
 

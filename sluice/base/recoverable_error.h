@@ -1,5 +1,5 @@
 // RecoverableError: something outside of the model failed (a disk, a link), and the run can
-// continue once it is repaired.
+// continue once it is repaired. UnrecoverableError: it cannot.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,11 @@
 namespace sluice {
 
 /// What has to be set up again before a run can continue.
-enum class RecoveryAction : std::uint8_t { DeviceReset, PartitionReset, FullReset };
+enum class RecoveryAction : std::uint8_t {
+  DeviceReset,     ///< the device, whose memory is then loaded again
+  PartitionReset,  ///< all devices of the model and the links between them
+  FullReset        ///< the machine: no process can do that for itself
+};
 
 class RecoverableError : public DeviceError {
  public:
@@ -24,6 +28,14 @@ class RecoverableError : public DeviceError {
 
  private:
   RecoveryAction action_;
+};
+
+/// Take the system out of service; a model whose options ask for recovery says where it has written
+/// what is known about the failure.
+class UnrecoverableError : public DeviceError {
+ public:
+  explicit UnrecoverableError(std::string message)
+      : DeviceError(std::move(message), "UnrecoverableError") {}
 };
 
 }  // namespace sluice

@@ -43,14 +43,22 @@ HostTensor initialValue(const Variable& variable, std::uint64_t seed) {
       break;
   }
   const RandomStream stream{Hasher().add(seed).add(std::string_view(variable.name)).digest(), 0, 0};
-  HostTensor value(type);
-  for (std::int64_t i = 0; i < value.shape().elements(); ++i) {
+  const auto number = [&](std::int64_t i) {
     const auto element = static_cast<std::uint64_t>(i);
-    value.set(
-        i,
-        init.kind == Initializer::Kind::Normal
-            ? init.a + init.b * standardNormal(stream, element)
-            : init.a + (init.b - init.a) * static_cast<double>(uniform01(stream.word(element))));
+    return init.kind == Initializer::Kind::Normal
+               ? init.a + init.b * standardNormal(stream, element)
+               : init.a + (init.b - init.a) * static_cast<double>(uniform01(stream.word(element)));
+  };
+  HostTensor value(type);
+  if (type.dtype == DType::F32) {  // nearly all; `set` looks at the type for each element
+    std::int64_t i = 0;
+    for (float& element : value.data<float>()) {
+      element = static_cast<float>(number(i++));
+    }
+    return value;
+  }
+  for (std::int64_t i = 0; i < value.shape().elements(); ++i) {
+    value.set(i, number(i));
   }
   return value;
 }

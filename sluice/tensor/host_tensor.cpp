@@ -1,6 +1,7 @@
 #include "sluice/tensor/host_tensor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -127,8 +128,10 @@ HostTensor HostTensor::over(TensorType type, std::shared_ptr<std::byte> storage)
 
 HostTensor HostTensor::full(TensorType type, double value) {
   HostTensor tensor(std::move(type));
-  dispatch(tensor.dtype(),
-           [&]<class T>(T) { std::ranges::fill(tensor.data<T>(), fromDouble<T>(value)); });
+  if (std::bit_cast<std::uint64_t>(value) != 0) {  // it has zeros already
+    dispatch(tensor.dtype(),
+             [&]<class T>(T) { std::ranges::fill(tensor.data<T>(), fromDouble<T>(value)); });
+  }
   return tensor;
 }
 

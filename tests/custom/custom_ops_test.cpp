@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/executable_file.h"
 #include "sluice/api/session.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ir/printer.h"
@@ -13,6 +14,7 @@
 #include "tests/e2e/networks.h"
 #include "tests/onnx/text_model.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -248,6 +250,22 @@ TEST_F(CustomOp, WithoutAGradientIsRefusedInTraining) {
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
   EXPECT_THAT(messageOf<Unsupported>([&] { model.run(testing::makeInputs(net.inputs(), 0, 1)); }),
               AllOf(HasSubstr("com.example.test.Times.1 has no gradient"), HasSubstr("detach")));
+}
+
+TEST_F(CustomOp, IsNamedByAnExecutableThatUsesIt) {
+  const testing::TempFolder folder;
+  Between<Theirs> net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.1));
+  const std::vector<HostTensor> inputs = testing::makeInputs(Between<Theirs>::inputs(), 0, 1);
+  model.compileAndExport(folder / "net.slx", inputs);
+  const ExecutableFile file(folder / "net.slx");
+  ASSERT_EQ(file.content().customOps.size(), 1U);
+  EXPECT_EQ(file.content().customOps[0].op, "com.example.test.LeakyRelu.1");
+  EXPECT_THAT(file.content().customOps[0].library, HasSubstr("custom_test_ops"));
+  Model loaded = load(folder / "net.slx");
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_TRUE(loaded.run(inputs)[1].sameBits(model.run(inputs)[1]));
+  }
 }
 
 /// Every kind of gradient in blocks of their own: one that reads its input, one with a weight, a

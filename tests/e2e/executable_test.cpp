@@ -13,6 +13,9 @@
 #include "sluice/api/executable_options.h"
 #include "sluice/base/input_file.h"
 #include "sluice/base/section_file.h"
+#include "sluice/ops/op_list.h"
+#include "sluice/program/loaded.h"
+#include "sluice/program/text_form.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 #include "tests/e2e/remote_support.h"
@@ -177,6 +180,28 @@ TEST(Executables, RunInAProcessThatNeverSawTheModel) {
                                           (folder / "y.npy").string());
   ASSERT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT(concurrency-mt-unsafe)
   EXPECT_TRUE(data::readNpy((folder / "y.npy").string()).sameBits(model.run(inputs)[0]));
+}
+
+/// Files that released versions of the format have written. They may be for another machine, and
+/// are then compiled again. SLUICE_WRITE_FIXTURES=1 writes that of this version.
+TEST(Executables, OfEarlierVersionsLoad) {
+  const std::filesystem::path folder = SLUICE_FIXTURES;
+  const std::filesystem::path current =
+      folder / fmt::format("v{}.{}.slx", kExecutableVersion.major, kExecutableVersion.minor);
+  const std::vector<HostTensor> inputs = makeInputs({{DType::F32, Shape{4, 6}}}, 0, 1);
+  if (std::getenv("SLUICE_WRITE_FIXTURES") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    Classifier net;
+    inferenceModel(net, Options().device("cpu")).compileAndExport(current, inputs);
+  }
+  ASSERT_TRUE(std::filesystem::exists(current)) << "run this test with SLUICE_WRITE_FIXTURES=1";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(file.path().string());
+    Model loaded = load(file.path());
+    Classifier net;
+    auto model = inferenceModel(net, Options().device("cpu"));
+    model.loadStateDict(loaded.stateDict());
+    EXPECT_TRUE(loaded.run(inputs)[0].sameBits(model.run(inputs)[0]));
+  }
 }
 
 // --- a model of the same module --------------------------------------------------
@@ -458,6 +483,12 @@ std::string mutated(const std::string& bytes, std::mt19937& random) {
   return writer.bytes();
 }
 
+/// As many as SLUICE_HOSTILE_FILES says.
+int hostileFiles() {
+  const char* given = std::getenv("SLUICE_HOSTILE_FILES");  // NOLINT(concurrency-mt-unsafe)
+  return given == nullptr ? 400 : std::atoi(given);
+}
+
 TEST(HostileExecutable, IsRefusedOrRuns) {
   const TempFolder folder;
   Mlp net;
@@ -467,7 +498,7 @@ TEST(HostileExecutable, IsRefusedOrRuns) {
   const std::string bytes = readFile(folder / "s.slx");
   std::mt19937 random(7);
   int ran = 0;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < hostileFiles(); ++i) {
     writeFileAtomically(folder / "m.slx", mutated(bytes, random));
     try {
       Model loaded = load(folder / "m.slx", [](Options& options) { options.stallTimeout(5); });
@@ -480,7 +511,37 @@ TEST(HostileExecutable, IsRefusedOrRuns) {
     }
   }
   EXPECT_GT(ran, 0);
-  EXPECT_LT(ran, 400);
+  EXPECT_LT(ran, hostileFiles());
+}
+
+TEST(HostileProgramText, IsRefusedOrSound) {
+  Mlp net;
+  auto model = trainingModel(net, Options(), optim::SGD(0.01));
+  model.compile(makeInputs(Mlp::inputs(), 0, 1));
+  const std::string text = program::toText(model.program());
+  std::mt19937 random(11);
+  int sound = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string changed = text;
+    const std::size_t at = changed.find_first_of("0123456789", random() % changed.size());
+    if (at == std::string::npos) {
+      continue;
+    }
+    constexpr std::string_view kNumbers[] = {"0", "1", "-1", "7", "4096", "99999999999", "64"};
+    const std::size_t end = changed.find_first_not_of("0123456789", at);
+    changed.replace(at, end - at, kNumbers[random() % std::size(kNumbers)]);
+    try {
+      const program::Program read = program::fromText(changed, ops::opSet());
+      program::requireSound(read, model.session().state().plan(), 1);
+      ++sound;
+    } catch (const InternalError& error) {
+      ADD_FAILURE() << i << ": " << error.what();
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  EXPECT_GT(sound, 0);
+  EXPECT_LT(sound, 2000);
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+// StepRecovery: what a model keeps so that a call that failed can be made again: a copy of the
+// state, and the calls since that copy was made. Options::recovery asks for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "sluice/api/option_types.h"
+#include "sluice/api/session.h"
+
+namespace sluice {
+
+class StepRecovery {
+ public:
+  explicit StepRecovery(const RecoveryOptions& options) : options_(options) {}
+
+  struct Snapshot {
+    Session::Values values;
+    std::int64_t updates = 0;
+    std::int64_t microBatches = 0;
+  };
+  const RecoveryOptions& options() const { return options_; }
+  /// Whether the state is to be copied before the next call.
+  bool isDue() const { return !snapshot_ || since_ >= options_.every; }
+  void take(Snapshot snapshot);
+  const std::optional<Snapshot>& snapshot() const { return snapshot_; }
+  /// Whether the next call may have to be made again after another one.
+  bool isLogged() const { return snapshot_ && since_ + 1 < options_.every; }
+  /// Counts a call that has ended; `repeat` makes it again, if it is logged.
+  void note(std::function<void()> repeat);
+  /// Makes the calls since the copy again.
+  void repeat() const;
+  /// Waits before a retry; calls `look` now and then, which may throw.
+  void wait(std::int32_t attempt, const std::function<void()>& look) const;
+
+ private:
+  RecoveryOptions options_;
+  std::optional<Snapshot> snapshot_;
+  std::int32_t since_ = 0;  // calls since the copy
+  std::vector<std::function<void()>> calls_;
+};
+
+}  // namespace sluice
