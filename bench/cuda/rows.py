@@ -56,12 +56,13 @@ def from_table(workload, **more):
 
 
 def gpt(**more):
-    return from_table(workloads.gpt(12, 768, 12, 1024, 8, vocabulary=50304), half=True, items=8 * 1024, **more)
+    return from_table(workloads.gpt(12, 768, 12, 1024, 8, vocabulary=50304), half=True, items=8 * 1024, updates=4, **more)
 
 
 def resnet():
     body = lambda: workloads.Classifier("resnet50", num_classes=1000)
-    return Row(body, lambda: workloads.images(64, 224, 1000), workloads.sgd, half=True, images=True, items=64)
+    return Row(body, lambda: workloads.images(64, 224, 1000), workloads.sgd, half=True, images=True, items=64,
+               updates=8)
 
 
 def four(device, stages):

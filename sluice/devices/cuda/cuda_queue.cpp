@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -58,19 +60,41 @@ std::int64_t measureOffset(int gpu, const QueueTools& tools) {
   return offset;
 }
 
-/// Owns a stream.
+/// Streams that captures have used. They are kept: a library may remember the last stream that it
+/// was given.
+struct IdleStreams {
+  std::mutex mutex;
+  std::multimap<int, cudaStream_t> byGpu;
+};
+
+IdleStreams& idleStreams() {
+  static auto* const kAll = new IdleStreams;
+  return *kAll;
+}
+
+/// Lends a stream.
 class Stream {
  public:
-  explicit Stream(int gpu) {
+  explicit Stream(int gpu) : gpu_(gpu) {
     select(gpu);
+    const std::scoped_lock lock(idleStreams().mutex);
+    if (const auto found = idleStreams().byGpu.find(gpu); found != idleStreams().byGpu.end()) {
+      stream_ = found->second;
+      idleStreams().byGpu.erase(found);
+      return;
+    }
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
-  ~Stream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+  ~Stream() {
+    const std::scoped_lock lock(idleStreams().mutex);
+    idleStreams().byGpu.emplace(gpu_, stream_);
+  }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   cudaStream_t get() const { return stream_; }
 
  private:
+  int gpu_;
   cudaStream_t stream_ = nullptr;
 };
 
