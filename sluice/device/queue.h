@@ -98,8 +98,6 @@ class Queue {
   /// Later work starts after the event, which a queue of the same kind must have recorded.
   void wait(const Event& event);
   void stamp(Stamp& stamp, std::int64_t number) { doStamp(stamp, number, clock_); }
-  /// Writes the number alone; a kind may do that more quickly. The time is then not defined.
-  void mark(Stamp& stamp, std::int64_t number) { doMark(stamp, number, clock_); }
   /// Returns when all work is done, or throws its exception; after that the queue is usable again.
   void finish() { doFinish(); }
   /// Whether no work is left.
@@ -129,9 +127,6 @@ class Queue {
   virtual void doRecord(Event& event) = 0;
   virtual void doWait(const Event& event) = 0;
   virtual void doStamp(Stamp& stamp, std::int64_t number, Clock clock) = 0;
-  virtual void doMark(Stamp& stamp, std::int64_t number, Clock clock) {
-    doStamp(stamp, number, clock);
-  }
   virtual void doFinish() = 0;
   virtual bool doIsIdle() const { return true; }
   virtual std::exception_ptr doFailure() const { return nullptr; }

@@ -86,16 +86,6 @@ void forget(device::Queue& queue) {
 
 }  // namespace
 
-namespace {
-
-/// Whoever drains its outputs waits for copies meanwhile, and should not be the one who issues
-/// kernels.
-bool isAsynchronous(const std::unique_ptr<LaneRun>& lane) {
-  return lane->isAsynchronous();
-}
-
-}  // namespace
-
 std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
                                             std::size_t replicas,
                                             CheckFinite check) {
@@ -254,8 +244,7 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
                  .written = &loaded.written_,
                  .stopped = &threads.failed,
                  .wrote = &threads.wrote,
-                 .workersServeHost = !args.feed.mayBlock() && !args.sink.mayBlock() &&
-                                     std::ranges::none_of(loaded.lanes_, isAsynchronous),
+                 .workersServeHost = !args.feed.mayBlock() && !args.sink.mayBlock(),
                  .hasPacked = packedWrites_ == writes(loaded)};
   packedWrites_.reset();  // a step that fails may not have made them
   threads.failed.store(false);

@@ -246,7 +246,7 @@ void LaneRun::beginTask(std::int64_t count, std::span<const std::unique_ptr<Lane
       }
       return true;
     });
-    queue_->mark(begun(), count + 1);
+    queue_->stamp(begun(), count + 1);
   }
   if (timed_) {
     queue_->stamp((*times_)[timeIndex(count)], count + 1);
@@ -258,7 +258,7 @@ void LaneRun::endTask(std::int64_t count) {
     queue_->stamp((*times_)[timeIndex(count) + 1], count + 1);
   }
   if (asynchronous_) {
-    queue_->mark(ended(), count + 1);
+    queue_->stamp(ended(), count + 1);
     queue_->record(*events_[eventIndex(count)]);
   }
 }

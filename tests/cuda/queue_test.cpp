@@ -173,23 +173,6 @@ TEST(CudaQueue, StampsPinnedMemoryAndAnyOther) {
   }
 }
 
-TEST(CudaQueue, MarksInItsOrder) {
-  const auto gpu = makeCudaDevice();
-  const auto queue = gpu->makeQueue();
-  const auto memory = gpu->allocate(kBytes);
-  const auto pinned = gpu->allocatePinned(sizeof(Stamp));
-  auto* const quick = new (pinned->host()) Stamp;
-  Stamp slow;
-  for (Stamp* stamp : {quick, &slow}) {
-    for (const std::int64_t number : {1, 2, 7}) {
-      queue->fill(memory->at(), std::byte{1}, kBytes);
-      queue->mark(*stamp, number);
-    }
-    queue->finish();
-    EXPECT_EQ(stamp->number.load(), 7);
-  }
-}
-
 TEST(CudaQueue, EndsWhenTheStepIsGivenUp) {
   const auto gpu = makeCudaDevice();
   const auto queue = gpu->makeQueue();

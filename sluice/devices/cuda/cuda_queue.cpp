@@ -1,7 +1,6 @@
 #include "sluice/devices/cuda/cuda_queue.h"
 
 #include <array>
-#include <cstddef>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -33,7 +32,6 @@ SUM(f32) SUM(f64) SUM(f16) SUM(bf16)
 )";
 
 static_assert(sizeof(device::Stamp) == 2 * sizeof(std::int64_t));
-static_assert(offsetof(device::Stamp, number) == 0);  // what a mark writes
 
 template <class... Arguments>
 void launchTool(const void* kernel,
@@ -131,16 +129,6 @@ QueueTools::QueueTools(const std::string& architecture)
       stamp(module->entry("stamp")) {
   for (const DType type : {DType::F32, DType::F64, DType::F16, DType::BF16}) {
     sums[static_cast<std::size_t>(type)] = module->entry(fmt::format("sum_{}", name(type)));
-  }
-  constexpr unsigned kSince = 12000;
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult status{};
-  if (cudaGetDriverEntryPointByVersion(
-          "cuStreamWriteValue64", &found, kSince, cudaEnableDefault, &status) == cudaSuccess &&
-      status == cudaDriverEntryPointSuccess) {
-    writeValue = reinterpret_cast<decltype(writeValue)>(found);
-  } else {
-    static_cast<void>(cudaGetLastError());
   }
 }
 
@@ -326,26 +314,6 @@ void CudaQueue::doStamp(device::Stamp& stamp, std::int64_t number, device::Clock
   auto work = std::make_unique<HostStamp>(HostStamp{stamp, number, clock});
   check(cudaLaunchHostFunc(stream_, writeStamp, work.get()), "cudaLaunchHostFunc");
   static_cast<void>(work.release());  // the function has it now
-}
-
-void CudaQueue::doMark(device::Stamp& stamp, std::int64_t number, device::Clock clock) {
-  select(context_.gpu);
-  auto known = marked_.find(&stamp);
-  if (known == marked_.end()) {
-    constexpr std::size_t kMost = 16;  // a lane marks two
-    if (marked_.size() >= kMost) {
-      marked_.clear();
-    }
-    known = marked_.emplace(&stamp, mappedPointer(&stamp)).first;
-  }
-  const bool written = known->second != nullptr && context_.tools.writeValue != nullptr &&
-                       context_.tools.writeValue(stream_,
-                                                 reinterpret_cast<CUdeviceptr>(known->second),
-                                                 static_cast<cuuint64_t>(number),
-                                                 CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS;
-  if (!written) {
-    doStamp(stamp, number, clock);
-  }
 }
 
 void CudaQueue::doFinish() {

@@ -7,11 +7,9 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
-#include <map>
 #include <memory>
 #include <span>
 
-#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include "sluice/device/device.h"
@@ -29,8 +27,6 @@ struct QueueTools {
   std::shared_ptr<const Module> module;
   const void* setRun;
   const void* stamp;
-  /// Writes 8 bytes in the order of a stream without a kernel; null where the driver cannot.
-  CUresult (*writeValue)(CUstream, CUdeviceptr, cuuint64_t, unsigned) = nullptr;
   std::array<const void*, kNumDTypes> sums{};  ///< by type; null for integers
 };
 
@@ -102,7 +98,6 @@ class CudaQueue final : public device::Queue {
   void doRecord(device::Event& event) override;
   void doWait(const device::Event& event) override;
   void doStamp(device::Stamp& stamp, std::int64_t number, device::Clock clock) override;
-  void doMark(device::Stamp& stamp, std::int64_t number, device::Clock clock) override;
   void doFinish() override;
   bool doIsIdle() const override;
   std::exception_ptr doFailure() const override;
@@ -117,8 +112,6 @@ class CudaQueue final : public device::Queue {
   CudaMemory runMemory_;
   RunNumbers run_;
   bool isRunWritten_ = false;
-  /// Stamps that were marked, and where the GPU sees them; null if it does not.
-  std::map<const device::Stamp*, void*> marked_;
 };
 
 }  // namespace sluice::devices::cuda
