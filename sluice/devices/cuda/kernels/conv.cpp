@@ -128,10 +128,7 @@ bool supportsCudnnConv(const ir::OpView& op) {
     return false;
   }
   const ops::ConvDims d = ops::convDims(op);
-  constexpr std::int64_t kFewTerms = 32;  // the library's launches take longer than such sums
-  const bool isSmall = dtype == DType::F32 && op.def.name != "conv_grad_input" &&
-                       d.inChannels * d.kernelSize() <= kFewTerms;
-  return d.groups == 1 && !isSmall && hasPlainWindows(d) && cudnn::isThere();
+  return d.groups == 1 && hasPlainWindows(d) && cudnn::isThere();
 }
 
 device::Choice chooseCudnnConv(const ir::OpView& op, const device::Tuning& /*tuning*/) {
