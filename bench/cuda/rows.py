@@ -30,23 +30,37 @@ class Row:
         return self.optimizer is not None
 
 
+class Spread(nn.Module):
+    """Makes as many rows of one as it has columns."""
+
+    def forward(self, row):
+        return row * torch.linspace(0.5, 1, row.shape[1], device=row.device).unsqueeze(1)
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean(0)
+
+
 class Stack(nn.Module):
-    """Equal layers whose weights are streamed."""
+    """Equal layers whose weights are streamed. One row comes from the host and one goes back, so that the weights
+    alone are streamed."""
 
     def __init__(self, layers, width):
         super().__init__()
-        self.layers = nn.Sequential(*(nn.Sequential(nn.Linear(width, width, bias=False), nn.ReLU())
-                                      for _ in range(layers)))
+        layer = lambda: [nn.Linear(width, width, bias=False), nn.ReLU()]
+        parts = [[Spread(), *layer()], *(layer() for _ in range(layers - 2)), [*layer(), Mean()]]
+        self.layers = nn.Sequential(*(nn.Sequential(*part) for part in parts))
 
-    def forward(self, x):
-        return self.layers(x)
+    def forward(self, row):
+        return self.layers(row)
 
 
 LAYERS = 12
 
 
-def streamed(width, rows):
-    return Row(lambda: Stack(LAYERS, width).eval(), lambda: [torch.randn(rows, width)], items=rows,
+def streamed(width):
+    return Row(lambda: Stack(LAYERS, width).eval(), lambda: [torch.randn(1, width)], items=width,
                stages=tuple(f"layers.{i}" for i in range(LAYERS)), streamed=True)
 
 
@@ -56,12 +70,13 @@ def from_table(workload, **more):
 
 
 def gpt(**more):
-    return from_table(workloads.gpt(12, 768, 12, 1024, 8, vocabulary=50304), half=True, items=8 * 1024, **more)
+    return from_table(workloads.gpt(12, 768, 12, 1024, 8, vocabulary=50304), half=True, items=8 * 1024, updates=4, **more)
 
 
 def resnet():
     body = lambda: workloads.Classifier("resnet50", num_classes=1000)
-    return Row(body, lambda: workloads.images(64, 224, 1000), workloads.sgd, half=True, images=True, items=64)
+    return Row(body, lambda: workloads.images(64, 224, 1000), workloads.sgd, half=True, images=True, items=64,
+               updates=8)
 
 
 def four(device, stages):
@@ -77,8 +92,8 @@ ROWS = {
     "resnet50": resnet(),
     "one stage": four("cuda:0", False),
     "four stages": four("cuda:0*4", True),
-    "streamed 250": streamed(250, 250),
-    "streamed 2048": streamed(2048, 2048),
-    "streamed 4096": streamed(4096, 4096),
-    "streamed 8192": streamed(8192, 8192),
+    "streamed 250": streamed(250),
+    "streamed 2048": streamed(2048),
+    "streamed 4096": streamed(4096),
+    "streamed 8192": streamed(8192),
 }

@@ -204,7 +204,8 @@ def double_buffer_side(row, arguments):
         event.record()
 
     def call():
-        x = inputs[0]
+        width = inputs[0].shape[1]
+        x = inputs[0] * torch.linspace(0.5, 1, width, device="cuda").unsqueeze(1)
         with torch.no_grad():
             for i, weight in enumerate(weights):
                 with torch.cuda.stream(side):
@@ -214,7 +215,7 @@ def double_buffer_side(row, arguments):
                 torch.cuda.current_stream().wait_event(here[i % 2])
                 x = torch.relu(x @ room[i % 2].t())
                 free[i % 2].record()
-        return x
+        return x.mean(0)
 
     value = value_of(call())
     return {"value": value, "ms": timed(call, arguments.seconds, torch.cuda.synchronize)}

@@ -22,6 +22,7 @@
 #include "sluice/transforms/fold_constants.h"
 #include "sluice/transforms/fuse_elementwise.h"
 #include "sluice/transforms/gather_early.h"
+#include "sluice/transforms/half_scores.h"
 #include "sluice/transforms/shard_updates.h"
 #include "sluice/transforms/shard_weights.h"
 
@@ -160,6 +161,11 @@ void decomposeAll(Compilation& c) {
   if (c.request.last > CompilePhase::Plan) {  // a graph that is only checked is compiled again
     logMinimised(c.graph, c.request.training->loss);
   }
+  transforms::readHalfScores(c.graph, [&](const ir::OpView& op) {
+    const std::vector<const device::KernelTable*> tables = tablesOf(c);
+    return !tables.empty() &&
+           std::ranges::all_of(tables, [&](const auto* table) { return table->supports(op); });
+  });
   transforms::inAllGraphs(c.graph, [&](ir::Graph& graph) {
     return transforms::decompose(graph, [&](const ir::Op& op) {
       return ops::isControlFlow(*op.def) || (op.def->grad != nullptr && staysWhole(c, graph, op));

@@ -51,6 +51,10 @@ class Device {
   std::unique_ptr<Memory> allocate(std::size_t bytes);
   /// Allocates host memory that this device can copy from and to most quickly.
   std::unique_ptr<Memory> allocatePinned(std::size_t bytes) { return doAllocatePinned(bytes); }
+  /// Locks memory of the host, which must outlive the result: as long as that lives, this device
+  /// copies from and to it as quickly as with pinned memory. Null if the kind gains nothing by it
+  /// or the host cannot lock so much.
+  std::unique_ptr<Memory> pin(std::byte* host, std::size_t bytes) { return doPin(host, bytes); }
   /// Makes the kernels of a segment. Throws Unsupported if a library now answers differently than
   /// when the choices were made.
   std::unique_ptr<Executable> prepare(std::span<const KernelCall> calls) {
@@ -68,6 +72,7 @@ class Device {
  private:
   virtual std::unique_ptr<Memory> doAllocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<Memory> doAllocatePinned(std::size_t bytes);
+  virtual std::unique_ptr<Memory> doPin(std::byte*, std::size_t) { return nullptr; }
   virtual std::unique_ptr<Executable> doPrepare(std::span<const KernelCall> calls) = 0;
   virtual std::unique_ptr<Capture> doCapture(Executable&, std::span<const Address>) {
     return nullptr;

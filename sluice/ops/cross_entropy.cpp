@@ -1,7 +1,7 @@
 // cross_entropy: log_softmax over axis 1, then nll_loss. Label smoothing s mixes each term with the
 // mean over the classes: (1 - s) * logp[label] + s * mean(logp), the same as smoothed targets. The
 // second result is the logarithm of the sum of each term's exponentials, from which the gradient
-// computes the probabilities again.
+// computes the probabilities again. With wideLoss 16-bit scores give a float32 loss.
 #include "sluice/ops/cross_entropy.h"
 
 #include <algorithm>
@@ -23,15 +23,14 @@ std::vector<TensorType> infer(const ir::OpView& op) {
   requireDType(op, 0, Accepts::Floating);
   nllDims(op, op.inputs[0].shape, op.inputs[1]);
   smoothingOf(op);
-  const DType dtype = op.inputs[0].dtype;
-  return {reducedType(op, {dtype, op.inputs[1].shape}),
-          {statisticsType(dtype), op.inputs[1].shape}};
+  return {reducedType(op, {lossType(op), op.inputs[1].shape}),
+          {statisticsType(op.inputs[0].dtype), op.inputs[1].shape}};
 }
 
 std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<const Value> inputs) {
-  const DType dtype = op.inputs[0].dtype;
+  const DType dtype = lossType(op);
   const double smoothing = smoothingOf(op);
-  Value logp = logSoftmax(b, inputs[0], 1);
+  Value logp = logSoftmax(b, cast(b, inputs[0], dtype), 1);
   if (smoothing > 0) {
     const auto classes = static_cast<double>(std::max<std::int64_t>(op.inputs[0].shape[1], 1));
     const Value spread =
@@ -40,7 +39,7 @@ std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<co
   }
   const Value loss = nllLoss(
       b, logp, inputs[1], {.reduction = reductionOf(op), .ignoreIndex = op.integer("ignoreIndex")});
-  return {loss, reduceLogSumExp(b, cast(b, inputs[0], statisticsType(dtype)), {1})};
+  return {loss, reduceLogSumExp(b, cast(b, inputs[0], statisticsType(op.inputs[0].dtype)), {1})};
 }
 
 std::vector<Value> grad(ir::GradContext& g) {
@@ -51,7 +50,8 @@ std::vector<Value> grad(ir::GradContext& g) {
                      {g.input(0), g.input(1), g.output(1), g.grad(0)},
                      {{"reduction", g.op.attrs.text("reduction")},
                       {"ignoreIndex", g.op.integer("ignoreIndex")},
-                      {"labelSmoothing", smoothingOf(g.op)}});
+                      {"labelSmoothing", smoothingOf(g.op)},
+                      {"wideLoss", g.op.attrs.flag("wideLoss")}});
   }
   if (g.grad(1).valid()) {
     std::vector<std::int64_t> dims = g.op.inputs[1].shape.dims();
@@ -66,6 +66,11 @@ std::vector<Value> grad(ir::GradContext& g) {
 constexpr ir::OnnxName kOnnx[] = {{"SoftmaxCrossEntropyLoss", 12}, {"SoftmaxCrossEntropyLoss", 13}};
 
 }  // namespace
+
+DType lossType(const ir::OpView& op) {
+  const DType dtype = op.inputs[0].dtype;
+  return op.attrs.flag("wideLoss") ? statisticsType(dtype) : dtype;
+}
 
 double smoothingOf(const ir::OpView& op) {
   const double smoothing = op.attrs.real("labelSmoothing");

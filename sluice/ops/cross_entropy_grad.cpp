@@ -11,6 +11,7 @@
 #include "sluice/ops/loss_ops.h"
 #include "sluice/ops/norm.h"
 #include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 
 namespace sluice::ops {
 namespace {
@@ -22,13 +23,13 @@ std::vector<TensorType> infer(const ir::OpView& op) {
   const DType dtype = op.inputs[0].dtype;
   const Shape& terms = op.inputs[1].shape;
   requireType(op, 2, "the logarithm of the sums", {statisticsType(dtype), terms});
-  requireType(op, 3, "the output gradient", reducedType(op, {dtype, terms}));
+  requireType(op, 3, "the output gradient", reducedType(op, {lossType(op), terms}));
   return {op.inputs[0]};
 }
 
 /// The log-probabilities once more, as the parts of the forward op have them.
 std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<const Value> inputs) {
-  const DType dtype = op.inputs[0].dtype;
+  const DType dtype = lossType(op);
   const std::int64_t classes = op.inputs[0].shape[1];
   const double smoothing = smoothingOf(op);
   const NllOptions options{.reduction = reductionOf(op), .ignoreIndex = op.integer("ignoreIndex")};
@@ -39,7 +40,8 @@ std::vector<Value> decompose(GraphBuilder& b, const ir::OpView& op, std::span<co
         mul(b, reduceSum(b, slopes, {1}, true), b.scalar(dtype, smoothing / count));
     slopes = add(b, mul(b, slopes, b.scalar(dtype, 1.0 - smoothing)), spread);
   }
-  return {logSoftmaxGrad(b, logSoftmax(b, inputs[0], 1), slopes, 1)};
+  const Value scores = cast(b, inputs[0], dtype);
+  return {cast(b, logSoftmaxGrad(b, logSoftmax(b, scores, 1), slopes, 1), op.inputs[0].dtype)};
 }
 
 }  // namespace

@@ -28,6 +28,17 @@ ModelState::ModelState(std::vector<device::Device*> devices,
   for (device::Device* device : devices_) {
     queues_.push_back(device->makeQueue());
   }
+  lockRemote();
+}
+
+/// One lock serves all devices of a kind.
+void ModelState::lockRemote() {
+  const auto found = std::ranges::find_if(
+      devices_, [](const device::Device* device) { return device->info().copyEngines > 0; });
+  if (found != devices_.end()) {
+    remoteState_.copiedBy(**found);
+    remoteTransient_.copiedBy(**found);
+  }
 }
 
 void ModelState::addDevice(device::Device* device) {
@@ -36,6 +47,7 @@ void ModelState::addDevice(device::Device* device) {
   state_.emplace_back();
   transient_.emplace_back();
   staging_.emplace_back();
+  lockRemote();
 }
 
 void ModelState::adopt(program::StatePlan plan) {

@@ -99,6 +99,7 @@ class ModelState {
   /// Calls `issue` and waits for all copies that it issues, even if one fails, so that nothing uses
   /// their memory afterwards.
   void awaitCopies(FunctionRef<void()> issue);
+  void lockRemote();
   bool hasJournal() const { return remoteState_.isUndoable() && remoteState_.bytes() > 0; }
 
   std::vector<device::Device*> devices_;

@@ -81,6 +81,7 @@ void RemoteMemory::grow(std::size_t bytes) {
     // Pages are taken from the machine when they are first written, and move when it grows.
     constexpr int kAccess = PROT_READ | PROT_WRITE;
     constexpr int kKind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    pinned_.reset();
     void* made = bytes_ == 0 ? ::mmap(nullptr, bytes, kAccess, kKind, -1, 0)
                              : ::mremap(memory_.get(), bytes_, bytes, MREMAP_MAYMOVE);
     if (made == MAP_FAILED) {
@@ -90,12 +91,25 @@ void RemoteMemory::grow(std::size_t bytes) {
     memory_ = {static_cast<std::byte*>(made), [bytes](std::byte* data) { ::munmap(data, bytes); }};
     view_.emplace(made, bytes);
     bytes_ = bytes;
+    lock();
     return;
   }
   for (File& file : files_) {
     makeRoom(file, bytes);
   }
   bytes_ = bytes;
+}
+
+void RemoteMemory::copiedBy(device::Device& device) {
+  copier_ = &device;
+  lock();
+}
+
+void RemoteMemory::lock() {
+  if (copier_ != nullptr && memory_ != nullptr && bytes_ > 0) {
+    pinned_.reset();
+    pinned_ = copier_->pin(memory_.get(), bytes_);
+  }
 }
 
 void RemoteMemory::requireInside(std::size_t offset, std::size_t bytes) const {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/device/memory.h"
+#include "sluice/device/device.h"
 
 namespace sluice::runtime {
 
@@ -33,7 +33,11 @@ class RemoteMemory {
   const std::string& path() const { return path_; }
   bool isFile() const { return !path_.empty(); }
   /// The address for queues; only for remote memory that is not in a file.
-  device::Address at(std::size_t offset) const { return view_->at(offset); }
+  device::Address at(std::size_t offset) const {
+    return pinned_ != nullptr ? pinned_->at(offset) : view_->at(offset);
+  }
+  /// Lets a device lock it, so that its copies are quick. The device must outlive the memory.
+  void copiedBy(device::Device& device);
   /// Makes it at least this large and keeps its content; it is unchanged if this throws. A file
   /// allocates its disk space now and throws RecoverableError if there is none.
   void grow(std::size_t bytes);
@@ -60,6 +64,8 @@ class RemoteMemory {
     bool written = false;  // since the last keep()
   };
 
+  /// Pins memory_ again, wherever it is now.
+  void lock();
   void requireInside(std::size_t offset, std::size_t bytes) const;
   static void makeRoom(File& file, std::size_t bytes);
   const File& fileToRead(std::size_t offset, std::size_t bytes) const;
@@ -72,6 +78,8 @@ class RemoteMemory {
   std::size_t bytes_ = 0;
   std::unique_ptr<std::byte, std::function<void(std::byte*)>> memory_;
   std::optional<device::HostMemory> view_;  // of memory_
+  device::Device* copier_ = nullptr;
+  std::unique_ptr<device::Memory> pinned_;  // memory_, locked by the copier; ends before memory_
 };
 
 }  // namespace sluice::runtime

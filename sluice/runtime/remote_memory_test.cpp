@@ -46,6 +46,64 @@ INSTANTIATE_TEST_SUITE_P(Places, RemoteMemoryPlaces, ::testing::Bool(), [](const
   return std::string(test.param ? "file" : "memory");
 });
 
+/// A device that only locks memory, and knows what is locked.
+class LockingDevice final : public device::Device {
+ public:
+  const device::DeviceInfo& info() const override { return info_; }
+  const device::KernelTable& kernels() const override { return table_; }
+  std::unique_ptr<device::Queue> makeQueue() override { return nullptr; }
+  std::unique_ptr<device::Event> makeEvent() override { return nullptr; }
+
+  std::vector<std::pair<std::byte*, std::size_t>> locked;
+  std::size_t locks = 0;
+
+ private:
+  class Lock final : public device::Memory {
+   public:
+    Lock(LockingDevice& device, std::byte* host, std::size_t bytes)
+        : Memory(device::MemoryKind::Pinned, host, bytes), device_(device) {
+      device_.locked.emplace_back(host, bytes);
+      ++device_.locks;
+    }
+    ~Lock() override { device_.locked.clear(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    LockingDevice& device_;
+  };
+
+  std::unique_ptr<device::Memory> doAllocate(std::size_t) override { return nullptr; }
+  std::unique_ptr<device::Executable> doPrepare(std::span<const device::KernelCall>) override {
+    return nullptr;
+  }
+  std::unique_ptr<device::Memory> doPin(std::byte* host, std::size_t bytes) override {
+    EXPECT_TRUE(locked.empty()) << "locked while another lock lives";
+    return std::make_unique<Lock>(*this, host, bytes);
+  }
+
+  device::DeviceInfo info_;
+  device::KernelTable table_{"locking", {}, {}};
+};
+
+TEST(RemoteMemory, IsLockedWhereItIsAfterItHasGrown) {
+  LockingDevice device;
+  {
+    RemoteMemory memory;
+    memory.copiedBy(device);
+    EXPECT_EQ(device.locks, 0U);  // nothing to lock yet
+    for (const std::size_t bytes : {std::size_t{100}, std::size_t{1} << 24U}) {
+      memory.grow(bytes);
+      ASSERT_EQ(device.locked.size(), 1U);
+      EXPECT_EQ(device.locked[0].first, device::hostPointer(memory.at(0)));
+      EXPECT_EQ(device.locked[0].second, bytes);
+    }
+    memory.grow(8);
+    EXPECT_EQ(device.locks, 2U);
+  }
+  EXPECT_TRUE(device.locked.empty());
+}
+
 TEST(RemoteMemory, NamesTheFileThatFails) {
   std::array<std::byte, 8> data = {};
   RemoteMemory nowhere("/no/such/folder/memory");

@@ -9,12 +9,14 @@
 #include "sluice/ir/verify.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/fused.h"
+#include "sluice/ops/interpreter.h"
 #include "sluice/ops/loss_ops.h"
 #include "sluice/transforms/decompose.h"
 #include "sluice/transforms/eliminate_common.h"
 #include "sluice/transforms/eliminate_dead.h"
 #include "sluice/transforms/fold_constants.h"
 #include "sluice/transforms/fuse_elementwise.h"
+#include "sluice/transforms/half_scores.h"
 #include "tests/support/pass_checks.h"
 
 namespace sluice::transforms {
@@ -51,6 +53,59 @@ TEST(Decompose, PutsThePartsInPlaceOfTheComposite) {
 TEST(Decompose, LeavesWhatADeviceKeeps) {
   expectUnchanged(
       [](ir::Graph& graph) { return decompose(graph, [](const ir::Op&) { return true; }); }, kLoss);
+}
+
+constexpr std::string_view kCastScores = R"(graph "g" {
+  %0 = input() "x" : bf16[4, 7]
+  %1 = input() "y" : f32[4, 7]
+  %2 = constant() {value=tensor<i64[4] 0, 6, 3, 3>} : i64[4]
+  %3 = cast(%0) {dtype="f32"} : f32[4, 7]
+  %4, %5 = cross_entropy(%3, %2) {labelSmoothing=0.25} "net/loss" : f32[], f32[4]
+  %6, %7 = cross_entropy(%1, %2) : f32[], f32[4]
+  output "loss" = %4
+  output "sums" = %5
+  output "other" = %6
+})";
+
+TEST(HalfScores, AreReadAsTheyAreWhereADeviceCan) {
+  expectPass(
+      [](ir::Graph& graph) {
+        return readHalfScores(graph,
+                              [](const ir::OpView& op) { return op.attrs.flag("wideLoss"); });
+      },
+      kCastScores,
+      R"(graph "g" {
+    %0 = input() "x" : bf16[4, 7]
+    %1 = input() "y" : f32[4, 7]
+    %2 = constant() {value=tensor<i64[4] 0, 6, 3, 3>} : i64[4]
+    %3 = cast(%0) {dtype="f32"} : f32[4, 7]
+    %4, %5 = cross_entropy(%0, %2) {labelSmoothing=0.25, wideLoss=true} "net/loss/cross_entropy" : f32[], f32[4]
+    %6, %7 = cross_entropy(%1, %2) : f32[], f32[4]
+    output "loss" = %4
+    output "sums" = %5
+    output "other" = %6
+  })");
+  expectUnchanged(
+      [](ir::Graph& graph) {
+        return readHalfScores(graph, [](const ir::OpView&) { return false; });
+      },
+      kCastScores);
+}
+
+TEST(HalfScores, HaveTheGradientsOfScoresThatWereCast) {
+  HostTensor scores(TensorType{DType::BF16, Shape{5, 9}});
+  for (std::int64_t i = 0; i < 45; ++i) {
+    scores.set(i, static_cast<double>(i * 37 % 61) / 9.0 - 3.0);
+  }
+  const HostTensor wide = cast(scores, DType::F32);
+  const HostTensor labels = HostTensor::of<std::int64_t>({5}, {0, 8, 2, -100, 4});
+  const HostTensor slope = HostTensor::of<float>({}, {0.75F});
+  const HostTensor sums = ops::evaluate(ops::kCrossEntropy, {}, {wide, labels})[1];
+  const HostTensor expected =
+      ops::evaluate(ops::kCrossEntropyGrad, {}, {wide, labels, sums, slope})[0];
+  const HostTensor found =
+      ops::evaluate(ops::kCrossEntropyGrad, {{"wideLoss", true}}, {scores, labels, sums, slope})[0];
+  EXPECT_TRUE(found.sameBits(cast(expected, DType::BF16)));
 }
 
 /// twice(x) = once(once(x)), once(x) = neg(x): composites of composites, one reading the other.

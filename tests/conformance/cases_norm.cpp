@@ -96,6 +96,7 @@ std::vector<OpCase> normCases() {
        "",
        true,
        30},
+      crossEntropyGrad({6, 5}, {{"labelSmoothing", 0.1}, {"ignoreIndex", 2}}, "few"),
       crossEntropyGrad({7, 1500}, {}, "many"),
       crossEntropyGrad({5, 1100}, {{"reduction", "sum"}, {"ignoreIndex", 1}}, "many_ignored"),
       crossEntropyGrad(

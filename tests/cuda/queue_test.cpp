@@ -86,6 +86,29 @@ TEST(CudaMemory, IsRefusedWithTheFigures) {
   EXPECT_NE(gpu->allocatePinned(8)->host(), nullptr);
 }
 
+TEST(CudaMemory, OfTheContextIsNotForPlans) {
+  const device::DeviceInfo whole = makeCudaDevice()->info();
+  const device::DeviceInfo quarter = makeCudaDevice({.shares = 4})->info();
+  EXPECT_GT(whole.ownBytes, std::size_t{100} << 20U);
+  EXPECT_EQ(quarter.ownBytes, whole.ownBytes / 4);
+  EXPECT_EQ(makeCudaDevice({.memoryBytes = 1000})->info().ownBytes, 0U);
+  EXPECT_THROW(makeCudaDevice({.memoryBytes = whole.memoryBytes - 1000}), OutOfMemory);
+}
+
+TEST(CudaMemory, OfTheHostCanBeLocked) {
+  const auto gpu = makeCudaDevice();
+  const auto queue = gpu->makeQueue();
+  const auto memory = gpu->allocate(kBytes);
+  std::vector<float> values = counting(3);
+  const auto locked = gpu->pin(reinterpret_cast<std::byte*>(values.data()), kBytes);
+  ASSERT_NE(locked, nullptr);
+  EXPECT_EQ(locked->host(), reinterpret_cast<std::byte*>(values.data()));
+  queue->copy(memory->at(), locked->at(), kBytes);
+  queue->finish();
+  EXPECT_EQ(readBack(*queue, memory->at()), values);
+  EXPECT_EQ(gpu->pin(reinterpret_cast<std::byte*>(values.data()), kBytes), nullptr);  // twice
+}
+
 TEST(CudaQueue, CopiesFillsAndAddsInItsOrder) {
   const auto gpu = makeCudaDevice();
   const auto queue = gpu->makeQueue();

@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   constexpr std::uint64_t kFew = 8;
   const std::uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 0;
   const std::uint64_t end = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : first + kFew;
-  ::setenv("SLUICE_DEVICE", "cuda:0*8", 1);
+  ::setenv("SLUICE_DEVICE", "cuda:0*16", 1);
   int different = 0;
   for (std::uint64_t seed = first; seed < end; ++seed) {
     if (const std::string what = differenceOf(seed); !what.empty()) {

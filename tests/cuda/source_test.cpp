@@ -250,8 +250,7 @@ TEST(CudaSource, OfEveryOpCompiles) {
 }
 
 TEST(CudaSource, OfOtherFloatsCompiles) {
-  std::set<std::string_view> left = {
-      "add", "batch_norm", "conv", "cross_entropy", "reduce_max", "scatter_add"};
+  std::set<std::string_view> left = {"add", "batch_norm", "conv", "reduce_max", "scatter_add"};
   for (const sluice::testing::OpCase& c : sluice::testing::allCases()) {
     if (left.erase(c.def.name) == 0) {
       continue;

@@ -9,6 +9,7 @@
 #include "sluice/api/session.h"
 #include "sluice/nn/tracer.h"
 #include "tests/e2e/networks.h"
+#include "tests/e2e/runs_on_cpu.h"
 #include "tests/support/arena.h"
 #include "tests/support/message_of.h"
 
@@ -135,6 +136,9 @@ TEST(BadInput, ALossThatIsNoScalarIsAnError) {
 }
 
 TEST(Memory, ABudgetOfExactlyThePlanWorks) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   std::size_t plan = 0;
   {
     Mlp net;
@@ -159,6 +163,9 @@ TEST(Memory, ABudgetOfExactlyThePlanWorks) {
 }
 
 TEST(Memory, TheBudgetHoldsForAllProgramsOfAModelTogether) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   Mlp net;
   const std::vector<HostTensor> many = {HostTensor(DType::F32, Shape{512, 6}),
                                         HostTensor(DType::I64, Shape{512})};
@@ -180,6 +187,9 @@ TEST(Memory, TheBudgetHoldsForAllProgramsOfAModelTogether) {
 }
 
 TEST(Memory, TheMnistNetworkUsesAsManyBytesAsThePlanSays) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   const auto batch = [](std::int64_t rows) {
     return std::vector<HostTensor>{HostTensor::full({DType::F32, Shape{rows, 1, 28, 28}}, 0.5),
                                    HostTensor(DType::I64, Shape{rows})};

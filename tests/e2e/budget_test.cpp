@@ -9,6 +9,7 @@
 #include "sluice/api/compiled_program.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
+#include "tests/e2e/runs_on_cpu.h"
 #include "tests/support/message_of.h"
 #include "tests/support/random_tensor.h"
 
@@ -132,6 +133,9 @@ std::size_t wideBytes(Options made, std::size_t budget) {
 }
 
 TEST(Budget, StateOffTheDevicesAndPhasesAreRemediesForWeights) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   Options one;
   one.setExecutionStrategy(parallel::ShardedExecution{Stage("b0", "b1")});
   Options offChip = one;
@@ -158,6 +162,9 @@ TEST(Budget, StateOffTheDevicesAndPhasesAreRemediesForWeights) {
 }
 
 TEST(Budget, RemoteMemoryThatIsTooSmallIsNoRemedy) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   Options one;
   one.setExecutionStrategy(parallel::ShardedExecution{Stage("b0", "b1")});
   const std::size_t most = wideBytes(one, 0) - 1;
@@ -208,6 +215,9 @@ TEST(Budget, WeightsArePackedForEachMicroBatchWhereCopiesHaveNoRoom) {
 }
 
 TEST(Budget, InferenceKeepsPackedWeightsWhereTheyHaveRoom) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   const HostTensor x = testing::randomTensor(7, {DType::F32, Shape{40, 64}}, -1, 1);
   struct Inferred {
     std::size_t bytes = 0;
@@ -253,6 +263,9 @@ std::size_t gptBytes(std::size_t budget, std::int32_t accumulation) {
 }
 
 TEST(Budget, AGptTrainsInLittleMoreThanItsStateAndActivations) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   constexpr std::size_t kMiB = 1024UL * 1024;
   EXPECT_LE(gptBytes(0, 1), 58 * kMiB);
   EXPECT_LE(gptBytes(70 * kMiB, 4), 70 * kMiB);
@@ -270,6 +283,9 @@ TEST(Budget, EveryRemedyThatIsNamedFits) {
 }
 
 TEST(Budget, ProposesConcurrentStagesAsTheyAre) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   const auto forked = [](std::size_t budget, const char* schedule) {
     Options given = options(budget);
     given.setExecutionStrategy(

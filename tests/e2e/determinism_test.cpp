@@ -15,6 +15,7 @@
 #include "sluice/ops/op_list.h"
 #include "sluice/program/program.h"
 #include "tests/e2e/networks.h"
+#include "tests/e2e/runs_on_cpu.h"
 #include "tests/support/temp_folder.h"
 
 namespace sluice {
@@ -154,6 +155,9 @@ std::vector<device::Choice> choices(const program::Program& program,
 }
 
 TEST(KernelChoice, IsAPureFunctionOfTheOp) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kNamesCpuKernels;
+  }
   testing::Cnn net;
   auto model = trainingModel(net, Options(), optim::AdamW(0.01));
   model.compile(testing::makeInputs(testing::Cnn::inputs(), 0, 1));

@@ -14,6 +14,7 @@
 #include "sluice/nn/tracer.h"
 #include "sluice/program/program.h"
 #include "tests/e2e/remote_support.h"
+#include "tests/e2e/runs_on_cpu.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
 
@@ -318,6 +319,9 @@ struct MarkedNet : nn::Module {
 };
 
 TEST(Offload, AMarkComesBehindANameAndBeforeTheClass) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kNamesCpuKernels;
+  }
   struct Result {
     std::set<std::string> moved;
     Bits bits;

@@ -5,6 +5,7 @@
 
 #include "sluice/ir/printer.h"
 #include "tests/e2e/networks.h"
+#include "tests/e2e/runs_on_cpu.h"
 #include "tests/support/message_of.h"
 #include "tests/support/onnx_check.h"
 #include "tests/support/random_tensor.h"
@@ -64,6 +65,9 @@ TEST(OnnxFile, KeepsAConvolutionalNetworkWithBatchNorm) {
   expectTheSameThroughFiles<testing::Cnn>(0.0);
 }
 TEST(OnnxFile, KeepsAnLstm) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kComparesCpuBits;
+  }
   expectTheSameThroughFiles<testing::Lstm>(0.0);
 }
 TEST(OnnxFile, KeepsATransformer) {

@@ -12,6 +12,7 @@
 #include "sluice/api/session.h"
 #include "sluice/program/virtual_clock.h"
 #include "tests/e2e/remote_support.h"
+#include "tests/e2e/runs_on_cpu.h"
 
 namespace sluice {
 namespace {
@@ -153,6 +154,9 @@ TEST(PhaseSchedules, DecideWhenStateIsLoadedAndSaved) {
 }
 
 TEST(PhaseSchedules, InterleavingTakesLessMemoryAndIsTakenWhereTheOthersDoNotFit) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   const auto planned = [](PhaseSchedule schedule, std::size_t budget) {
     Options options = deep(SerialPhasedExecution(DeepGpt::phases(4))
                                .order(PhaseOrder::PhaseMajor)

@@ -13,6 +13,7 @@
 #include "sluice/ops/linear_ops.h"
 #include "sluice/program/virtual_clock.h"
 #include "tests/e2e/remote_support.h"
+#include "tests/e2e/runs_on_cpu.h"
 #include "tests/support/arena.h"
 #include "tests/support/message_of.h"
 
@@ -169,6 +170,9 @@ TEST(Phased, CutsAModelIntoPhases) {
 }
 
 TEST(Phased, LoadsAheadUnlessToldOtherwise) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   const auto strategy = [](IoSchedule io) {
     return SerialPhasedExecution(DeepGpt::phases(4))
         .order(PhaseOrder::PhaseMajor)
@@ -192,6 +196,9 @@ TEST(Phased, LoadsAheadUnlessToldOtherwise) {
 }
 
 TEST(Phased, PicksTheOrderThatMovesFewerBytesAndFits) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   constexpr std::int32_t kMicroBatches = 16;  // enough that what phases keep of them is the most
   const auto planned = [](PhaseOrder order, std::size_t budget) {
     Options options = deep(SerialPhasedExecution(DeepGpt::phases(4)).order(order), kMicroBatches);

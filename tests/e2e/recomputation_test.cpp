@@ -13,6 +13,7 @@
 #include "sluice/program/program.h"
 #include "tests/e2e/deep_gpt.h"
 #include "tests/e2e/networks.h"
+#include "tests/e2e/runs_on_cpu.h"
 
 namespace sluice {
 namespace {
@@ -74,6 +75,9 @@ std::vector<std::string> stashes(Recomputation type) {
 }
 
 TEST(Recomputation, KeepsInputsOfAStageWhatLeavesItAndCheckpoints) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kNamesCpuKernels;
+  }
   using Plain = Layers<false>;
   using Marked = Layers<true>;
   EXPECT_THAT(stashes<Plain>(Recomputation::None), ElementsAre("input0", "tanh", "tanh", "tanh"));
@@ -152,6 +156,9 @@ std::vector<std::string> keptFor(Recomputation type) {
 }
 
 TEST(Recomputation, OfAPipelineKeepsTheInputAndOneTensorPerCheckpoint) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kNamesCpuKernels;
+  }
   constexpr Recomputation kPipeline = Recomputation::Pipeline;
   EXPECT_THAT(keptFor<Checkpointed<0>>(Recomputation::None), ElementsAre("input0", "tanh", "tanh"));
   EXPECT_THAT(keptFor<Checkpointed<0>>(kPipeline), ElementsAre("input0"));
@@ -199,6 +206,9 @@ DeepRun deepRun(Recomputation type) {
 }
 
 TEST(Recomputation, OfEveryTypeKeepsLessAndChangesNoBit) {
+  if (!testing::runsOnCpu()) {
+    GTEST_SKIP() << testing::kCountsCpuBytes;
+  }
   const DeepRun none = deepRun(Recomputation::None);
   const DeepRun pipeline = deepRun(Recomputation::Pipeline);
   const DeepRun standard = deepRun(Recomputation::Standard);

@@ -1,5 +1,7 @@
 #include "sluice/devices/cuda/cuda_device.h"
 
+#include <algorithm>
+#include <map>
 #include <mutex>
 
 #include <cuda_runtime_api.h>
@@ -42,18 +44,51 @@ cudaDeviceProp propertiesOf(int gpu) {
   return properties;
 }
 
-/// The share's memory; the shares together must fit.
-std::size_t budgetOf(const CudaDeviceOptions& options, const cudaDeviceProp& gpu) {
-  const auto shares = static_cast<std::size_t>(options.shares);
-  if (options.memoryBytes > gpu.totalGlobalMem / shares) {
-    raise<OutOfMemory>("cuda device {} has {} bytes; {} of {} bytes {} not fit into it",
-                       options.index,
-                       gpu.totalGlobalMem,
-                       options.shares == 1 ? "a budget" : fmt::format("{} budgets", shares),
-                       options.memoryBytes,
-                       options.shares == 1 ? "does" : "do");
+/// What the plans of all shares together cannot have: what is taken once the process has a context
+/// on the GPU, by it and by other programs, and room for the kernels and libraries that are loaded
+/// later. Measured once.
+std::size_t takenBytes(int gpu) {
+  constexpr std::size_t kLoadedLater = std::size_t{256} << 20U;
+  static std::mutex mutex;
+  static std::map<int, std::size_t> known;
+  const std::scoped_lock lock(mutex);
+  std::size_t& taken = known[gpu];
+  if (taken == 0) {
+    select(gpu);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    taken = total - free + kLoadedLater;
   }
-  return options.memoryBytes != 0 ? options.memoryBytes : gpu.totalGlobalMem / shares;
+  return taken;
+}
+
+/// A share's memory, and how much of it is taken. A budget that is given is for plans alone.
+struct ShareMemory {
+  std::size_t bytes = 0;
+  std::size_t taken = 0;
+};
+
+/// The shares together must fit.
+ShareMemory memoryOf(const CudaDeviceOptions& options, const cudaDeviceProp& gpu) {
+  const auto shares = static_cast<std::size_t>(options.shares);
+  const std::size_t each = gpu.totalGlobalMem / shares;
+  const std::size_t taken = std::min(takenBytes(options.index) / shares, each);
+  if (options.memoryBytes == 0) {
+    return {each, taken};
+  }
+  if (options.memoryBytes > each - taken) {
+    raise<OutOfMemory>(
+        "cuda device {} has {} bytes, of which its context, libraries and other programs take {}; "
+        "{} of {} bytes {} not fit into the rest",
+        options.index,
+        gpu.totalGlobalMem,
+        taken * shares,
+        options.shares == 1 ? "a budget" : fmt::format("{} budgets", shares),
+        options.memoryBytes,
+        options.shares == 1 ? "does" : "do");
+  }
+  return {options.memoryBytes, 0};
 }
 
 /// Kernels that read the memory of another GPU need its leave.
@@ -82,6 +117,7 @@ class CudaDevice final : public device::Device {
         table_("cuda", tableEntries(), options.tuning) {
     int driver = 0;
     check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+    const ShareMemory memory = memoryOf(options, gpu);
     info_ = {
         .kind = "cuda",
         .description = fmt::format("{}, compute capability {}.{}, {} multiprocessors, CUDA {}, "
@@ -94,7 +130,8 @@ class CudaDevice final : public device::Device {
                                    versionText(driver)),
         .index = options.index,
         .threads = options.threads,
-        .memoryBytes = budgetOf(options, gpu),
+        .memoryBytes = memory.bytes,
+        .ownBytes = memory.taken,
         .alignment = 256,
         .hostReadable = false,
         .asynchronous = true,
@@ -119,6 +156,9 @@ class CudaDevice final : public device::Device {
   std::unique_ptr<device::Memory> doAllocatePinned(std::size_t bytes) override {
     return std::make_unique<PinnedMemory>(make_.gpu, bytes);
   }
+  std::unique_ptr<device::Memory> doPin(std::byte* host, std::size_t bytes) override {
+    return LockedMemory::lock(make_.gpu, host, bytes);
+  }
   std::unique_ptr<device::Executable> doPrepare(
       std::span<const device::KernelCall> calls) override {
     select(make_.gpu);
@@ -132,7 +172,7 @@ class CudaDevice final : public device::Device {
     return std::make_unique<CudaCapture>(queues(), static_cast<CudaSegment&>(executable), buffers);
   }
 
-  /// Made when it is first needed: to ask a device for its info takes no memory of the GPU.
+  /// Made when it is first needed.
   QueueContext& queues() {
     std::call_once(isMade_, [this] {
       enablePeers(make_.gpu);

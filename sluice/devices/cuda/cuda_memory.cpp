@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 #include "sluice/devices/cuda/cuda_error.h"
 
 namespace sluice::devices::cuda {
@@ -59,6 +60,26 @@ PinnedMemory::PinnedMemory(int gpu, std::size_t bytes)
 PinnedMemory::~PinnedMemory() {
   static_cast<void>(cudaSetDevice(gpu_));
   static_cast<void>(cudaFreeHost(host()));
+}
+
+std::unique_ptr<LockedMemory> LockedMemory::lock(int gpu, std::byte* host, std::size_t bytes) {
+  select(gpu);
+  const cudaError_t result =
+      cudaHostRegister(host, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+  if (result != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    log::warn("cuda",
+              "the host cannot lock {} bytes ({}): copies between them and a GPU are slow",
+              bytes,
+              cudaGetErrorString(result));
+    return nullptr;
+  }
+  return std::unique_ptr<LockedMemory>(new LockedMemory(gpu, host, bytes));
+}
+
+LockedMemory::~LockedMemory() {
+  static_cast<void>(cudaSetDevice(gpu_));
+  static_cast<void>(cudaHostUnregister(host()));
 }
 
 void* pointerTo(device::Address address) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "sluice/device/memory.h"
 
@@ -35,6 +36,21 @@ class PinnedMemory final : public device::Memory {
   PinnedMemory& operator=(const PinnedMemory&) = delete;
 
  private:
+  int gpu_;
+};
+
+/// Memory of the host that was allocated by others and is page-locked while this lives.
+class LockedMemory final : public device::Memory {
+ public:
+  /// Null if the host cannot lock so much.
+  static std::unique_ptr<LockedMemory> lock(int gpu, std::byte* host, std::size_t bytes);
+  ~LockedMemory() override;
+  LockedMemory(const LockedMemory&) = delete;
+  LockedMemory& operator=(const LockedMemory&) = delete;
+
+ private:
+  LockedMemory(int gpu, std::byte* host, std::size_t bytes)
+      : Memory(device::MemoryKind::Pinned, host, bytes), gpu_(gpu) {}
   int gpu_;
 };
 

@@ -2,6 +2,9 @@
 
 #include <array>
 #include <cstdlib>
+#include <limits>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -43,34 +46,69 @@ void launchTool(const void* kernel,
         "cudaLaunchKernel of a queue");
 }
 
-/// The second of two measurements: the first one also loads the kernel.
+/// The steady clock of the host minus the GPU's: the measurement that took the shortest time is the
+/// most exact one, and the first also loads the kernel. All devices on a GPU share it, so that
+/// their times can be compared.
 std::int64_t measureOffset(int gpu, const QueueTools& tools) {
+  static std::mutex mutex;
+  static std::map<int, std::int64_t> known;
+  const std::scoped_lock lock(mutex);
+  if (const auto found = known.find(gpu); found != known.end()) {
+    return found->second;
+  }
   const PinnedMemory memory(gpu, sizeof(device::Stamp));
   auto* stamp = new (memory.host()) device::Stamp;
   std::int64_t offset = 0;
-  for (int i = 0; i < 2; ++i) {
+  std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
+  constexpr int kMeasurements = 10;
+  for (int i = 0; i < kMeasurements; ++i) {
     const std::int64_t before = device::steadyNanoseconds();
     launchTool(tools.stamp, 1, 1, nullptr, stamp, std::int64_t{1}, std::int64_t{0});
     check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
     const std::int64_t after = device::steadyNanoseconds();
-    offset = before + (after - before) / 2 - stamp->time.load();
+    if (after - before < shortest) {
+      shortest = after - before;
+      offset = before + shortest / 2 - stamp->time.load();
+    }
   }
-  return offset;
+  return known[gpu] = offset;
 }
 
-/// Owns a stream.
+/// Streams that captures have used. They are kept: a library may remember the last stream that it
+/// was given.
+struct IdleStreams {
+  std::mutex mutex;
+  std::multimap<int, cudaStream_t> byGpu;
+};
+
+IdleStreams& idleStreams() {
+  static auto* const kAll = new IdleStreams;
+  return *kAll;
+}
+
+/// Lends a stream.
 class Stream {
  public:
-  explicit Stream(int gpu) {
+  explicit Stream(int gpu) : gpu_(gpu) {
     select(gpu);
+    const std::scoped_lock lock(idleStreams().mutex);
+    if (const auto found = idleStreams().byGpu.find(gpu); found != idleStreams().byGpu.end()) {
+      stream_ = found->second;
+      idleStreams().byGpu.erase(found);
+      return;
+    }
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
-  ~Stream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+  ~Stream() {
+    const std::scoped_lock lock(idleStreams().mutex);
+    idleStreams().byGpu.emplace(gpu_, stream_);
+  }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   cudaStream_t get() const { return stream_; }
 
  private:
+  int gpu_;
   cudaStream_t stream_ = nullptr;
 };
 
@@ -160,11 +198,7 @@ CudaCapture::CudaCapture(QueueContext& context,
         "cudaStreamBeginCapture");
   cudaGraph_t recorded = nullptr;
   try {
-    if (std::getenv("SLUICE_CUDA_LINE") != nullptr) {
-      segment.launch({.stream = stream.get(), .run = run()}, buffers);
-    } else {
-      segment.record({.stream = stream.get(), .run = run()}, buffers);
-    }
+    segment.record({.stream = stream.get(), .run = run()}, buffers);
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(stream.get(), &recorded));
     static_cast<void>(cudaGraphDestroy(recorded));

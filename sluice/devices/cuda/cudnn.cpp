@@ -112,23 +112,50 @@ const Api& api() {
   return *found;
 }
 
-/// A handle has one stream at a time.
-struct Handles {
-  std::mutex mutex;  // guards all, also while work is given to a stream
-  std::map<int, Handle> byGpu;
-
-  Handle get(int gpu) {
-    Handle& made = byGpu[gpu];
-    if (made == nullptr) {
-      api().require(api().create(&made), "create");
-    }
-    return made;
-  }
+/// Handles of threads that have ended, by GPU; never destroyed, as the library may end first.
+struct IdleHandles {
+  std::mutex mutex;
+  std::multimap<int, Handle> byGpu;
 };
 
-Handles& handles() {
-  static Handles all;
-  return all;
+IdleHandles& idleHandles() {
+  static auto* const kAll = new IdleHandles;
+  return *kAll;
+}
+
+/// A thread has a handle of its own for each GPU: a handle remembers a stream, and two captures at
+/// once may not share what it keeps between calls.
+class ThreadHandles {
+ public:
+  ThreadHandles() = default;
+  ~ThreadHandles() {
+    const std::scoped_lock lock(idleHandles().mutex);
+    idleHandles().byGpu.insert(byGpu_.begin(), byGpu_.end());
+  }
+  ThreadHandles(const ThreadHandles&) = delete;
+  ThreadHandles& operator=(const ThreadHandles&) = delete;
+
+  Handle get(int gpu) {
+    Handle& mine = byGpu_[gpu];
+    if (mine == nullptr) {
+      const std::scoped_lock lock(idleHandles().mutex);
+      if (const auto found = idleHandles().byGpu.find(gpu); found != idleHandles().byGpu.end()) {
+        mine = found->second;
+        idleHandles().byGpu.erase(found);
+      } else {
+        api().require(api().create(&mine), "create");
+      }
+    }
+    return mine;
+  }
+
+ private:
+  std::map<int, Handle> byGpu_;
+};
+
+Handle handleOf(int gpu) {
+  thread_local ThreadHandles handles;
+  return handles.get(gpu);
 }
 
 }  // namespace
@@ -185,8 +212,7 @@ Algorithm choose(int gpu, const Descriptors& d, Sum sum, int math, std::size_t w
   constexpr int kMost = 16;
   std::array<Algorithm, kMost> found{};
   int count = 0;
-  const std::scoped_lock lock(handles().mutex);
-  const Handle handle = handles().get(gpu);
+  const Handle handle = handleOf(gpu);
   int status = 0;
   switch (sum) {
     case Sum::Output:
@@ -221,8 +247,7 @@ void run(int gpu,
          const Operands& at) {
   const float one = 1;
   const float zero = 0;
-  const std::scoped_lock lock(handles().mutex);
-  const Handle handle = handles().get(gpu);
+  const Handle handle = handleOf(gpu);
   api().require(api().setStream(handle, stream), "set stream");
   const auto call = [&](auto* function, auto first, auto second, auto result) {
     return function(handle,

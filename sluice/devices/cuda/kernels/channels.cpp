@@ -119,31 +119,42 @@ std::string factorsText(const ColumnFold& fold) {
   return fmt::format("#define FACTORS ((W*)((char*)scratch + {}))\n", columnScratch(fold));
 }
 
-/// `value` makes the result of element j, channel c + j, from the packets p0 and p4.
+/// A thread has some channels of a few rows; `value` makes the result of element j, channel c + j,
+/// from the packets p0 and p4 and from what `factors` declares.
 void addElements(Source& source,
                  const ir::OpView& op,
                  const ops::ChannelDims& d,
+                 std::string_view factors,
                  bool readsSlopes,
                  std::string_view value) {
   const std::int64_t width = d.channels % 8 == 0 ? 8 : 1;
-  const std::int64_t count = op.outputs[0].shape.elements();
-  const std::int64_t threads = count / width;
+  const std::int64_t repeats = d.count() % 4 == 0 ? 4 : 1;
+  const std::int64_t part = d.count() / repeats * d.channels;  // elements between two rows
   addEntry(source,
            op,
-           {"elements", (threads + kThreads - 1) / kThreads, kThreads},
-           fmt::format("  constexpr int WIDTH = {0};\n"
-                       "  const i64 i = ((i64)blockIdx.x * {1} + threadIdx.x) * WIDTH;\n"
-                       "  if (i >= {2}ll) return;\n"
-                       "  const i64 columns = {3}ll;\n  const int c = (int)(i % columns);\n"
-                       "  const auto p0 = load<WIDTH>(in0 + i);\n{4}"
-                       "  Elements<WIDTH, T> y;\n#pragma unroll\n"
-                       "  for (int j = 0; j < WIDTH; ++j) y.at[j] = narrow<T>({5});\n"
-                       "  store(out0 + i, y);\n",
+           {"elements", (part / width + kThreads - 1) / kThreads, kThreads},
+           fmt::format(R"(  constexpr int WIDTH = {0};
+  const i64 first = ((i64)blockIdx.x * {1} + threadIdx.x) * WIDTH;
+  if (first >= {2}ll) return;
+  const i64 columns = {3}ll;
+  const int c = (int)(first % columns);
+{4}#pragma unroll
+  for (int k = 0; k < {5}; ++k) {{
+    const i64 i = first + k * {2}ll;
+    const auto p0 = load<WIDTH>(in0 + i);
+{6}    Elements<WIDTH, T> y;
+#pragma unroll
+    for (int j = 0; j < WIDTH; ++j) y.at[j] = narrow<T>({7});
+    store(out0 + i, y);
+  }}
+)",
                        width,
                        kThreads,
-                       count,
+                       part,
                        d.channels,
-                       readsSlopes ? "  const auto p4 = load<WIDTH>(in4 + i);\n" : "",
+                       factors,
+                       repeats,
+                       readsSlopes ? "    const auto p4 = load<WIDTH>(in4 + i);\n" : "",
                        value));
 }
 
@@ -173,8 +184,14 @@ Source batchNormSource(const ir::OpView& op) {
   }
   source.text += factorsText(forwardFold(d));
   addColumnFold(source, op, forwardFold(d));
-  addElements(
-      source, op, d, false, "(wide(p0.at[j]) - out1[c + j]) * FACTORS[c + j] + wide(in2[c + j])");
+  addElements(source,
+              op,
+              d,
+              "  W mean[WIDTH], scale[WIDTH], beta[WIDTH];\n#pragma unroll\n"
+              "  for (int j = 0; j < WIDTH; ++j) {\n    mean[j] = out1[c + j];\n"
+              "    scale[j] = FACTORS[c + j];\n    beta[j] = wide(in2[c + j]);\n  }\n",
+              false,
+              "(wide(p0.at[j]) - mean[j]) * scale[j] + beta[j]");
   return source;
 }
 
@@ -196,9 +213,12 @@ Source batchNormGradSource(const ir::OpView& op) {
   addElements(source,
               op,
               d,
+              "  W mean[WIDTH], scale[WIDTH], shift[WIDTH], slope[WIDTH];\n#pragma unroll\n"
+              "  for (int j = 0; j < WIDTH; ++j) {\n    mean[j] = in2[c + j];\n"
+              "    scale[j] = FACTORS[c + j];\n    shift[j] = FACTORS[columns + c + j];\n"
+              "    slope[j] = FACTORS[2 * columns + c + j];\n  }\n",
               true,
-              "FACTORS[c + j] * (wide(p4.at[j]) - FACTORS[columns + c + j] - "
-              "(wide(p0.at[j]) - in2[c + j]) * FACTORS[2 * columns + c + j])");
+              "scale[j] * (wide(p4.at[j]) - shift[j] - (wide(p0.at[j]) - mean[j]) * slope[j])");
   return source;
 }
 

@@ -20,7 +20,10 @@ ColumnPlan planOf(const ColumnFold& fold) {
   constexpr std::int64_t kEnoughBlocks = 1024;
   constexpr std::int64_t kFewestRows = 64;
   ColumnPlan plan;
-  plan.width = fold.columns % 4 == 0 && fold.columns >= 4 * kLanes ? 4 : 1;
+  plan.width = fold.columns % (4 * kLanes) == 0                     ? 4
+               : fold.columns % (2 * kLanes) == 0                   ? 2
+               : fold.columns % 4 == 0 && fold.columns > 4 * kLanes ? 4
+                                                                    : 1;
   plan.blocks = (fold.columns + kLanes * plan.width - 1) / (kLanes * plan.width);
   const std::int64_t wanted =
       (kEnoughBlocks + plan.blocks - 1) / std::max<std::int64_t>(plan.blocks, 1);
@@ -30,15 +33,16 @@ ColumnPlan planOf(const ColumnFold& fold) {
 }
 
 /// Lanes and rows of a block, and where its threads begin.
-std::string headText(const ColumnFold& fold, const ColumnPlan& plan) {
+std::string headText(const ColumnFold& fold, const ColumnPlan& plan, int threads) {
   std::string text = fmt::format(
-      "  constexpr int WIDTH = {0};\n"
+      "  constexpr int WIDTH = {0}, ROWS = {3};\n"
       "  const int lane = threadIdx.x % 32, first = threadIdx.x / 32;\n"
       "  const i64 columns = {1}ll, part = blockIdx.x / {2}ll;\n"
       "  const i64 c0 = (blockIdx.x % {2}ll * 32 + lane) * WIDTH;\n",
       plan.width,
       fold.columns,
-      plan.blocks);
+      plan.blocks,
+      threads / kLanes);
   for (std::size_t v = 0; v < fold.terms.size(); ++v) {
     text += fmt::format("  W v{}[WIDTH];\n", v);
   }
@@ -51,13 +55,13 @@ std::string headText(const ColumnFold& fold, const ColumnPlan& plan) {
 
 /// Folds the rows of a block in their order; the threads of the first one have the result.
 std::string foldRowsText(const ColumnFold& fold) {
-  std::string text = "  __shared__ W all[8][32 * WIDTH];\n";
+  std::string text = "  __shared__ W all[ROWS][32 * WIDTH];\n";
   for (std::size_t v = 0; v < fold.terms.size(); ++v) {
     text += fmt::format(R"(  __syncthreads();
   for (int j = 0; j < WIDTH; ++j) all[first][lane * WIDTH + j] = v{0}[j];
   __syncthreads();
   if (first == 0)
-    for (int k = 1; k < 8; ++k)
+    for (int k = 1; k < ROWS; ++k)
       for (int j = 0; j < WIDTH; ++j) v{0}[j] = {1}(v{0}[j], all[k][lane * WIDTH + j]);
 )",
                         v,
@@ -76,7 +80,7 @@ std::string finishText(const ColumnFold& fold) {
 }
 
 std::string termsText(const ColumnFold& fold) {
-  std::string text = "    for (i64 r = begin + first; r < end; r += 8) {\n";
+  std::string text = "    for (i64 r = begin + first; r < end; r += ROWS) {\n";
   for (const int m : fold.matrices) {
     text += fmt::format("      const auto p{0} = load<WIDTH>(in{0} + r * columns + c0);\n", m);
   }
@@ -103,7 +107,7 @@ std::size_t columnScratch(const ColumnFold& fold) {
 void addColumnFold(Source& source, const ir::OpView& op, const ColumnFold& fold) {
   const ColumnPlan plan = planOf(fold);
   const std::size_t values = fold.terms.size();
-  std::string body = headText(fold, plan);
+  std::string body = headText(fold, plan, kThreads);
   body += fmt::format(
       "  const i64 begin = part * {0}ll, end = begin + {0}ll < {1}ll ? begin + {0}ll : {1}ll;\n",
       plan.rowsOfPart,
@@ -120,9 +124,10 @@ void addColumnFold(Source& source, const ir::OpView& op, const ColumnFold& fold)
         "    ((W*)scratch)[(part * {0} + {1}) * columns + c0 + j] = v{1}[j];\n", values, v);
   }
   addEntry(source, op, {"column_parts", plan.blocks * plan.parts, kThreads}, body + "  }\n");
-  std::string rest = headText(fold, plan);
+  constexpr int kFoldThreads = 1024;  // the parts of a column are few and far apart
+  std::string rest = headText(fold, plan, kFoldThreads);
   rest += fmt::format(
-      "  if (c0 < columns)\n    for (i64 p = first; p < {}ll; p += 8) {{\n#pragma unroll\n"
+      "  if (c0 < columns)\n    for (i64 p = first; p < {}ll; p += ROWS) {{\n#pragma unroll\n"
       "      for (int j = 0; j < WIDTH; ++j) {{\n",
       plan.parts);
   for (std::size_t v = 0; v < values; ++v) {
@@ -133,7 +138,7 @@ void addColumnFold(Source& source, const ir::OpView& op, const ColumnFold& fold)
         fold.function);
   }
   rest += "      }\n    }\n" + foldRowsText(fold) + finishText(fold);
-  addEntry(source, op, {"columns", plan.blocks, kThreads}, rest);
+  addEntry(source, op, {"columns", plan.blocks, kFoldThreads}, rest);
 }
 
 }  // namespace sluice::devices::cuda

@@ -81,6 +81,11 @@ constexpr std::string_view kTerm = R"(
 
 }  // namespace
 
+/// Float64 runs as its parts.
+bool supportsCrossEntropy(const ir::OpView& op) {
+  return op.inputs[0].dtype != DType::F64;
+}
+
 /// Room for the terms, which are added up by a launch of their own.
 device::Choice chooseCrossEntropy(const ir::OpView& op, const device::Tuning& /*tuning*/) {
   device::Choice choice = device::plainChoice(op, "");

@@ -64,6 +64,26 @@ Source gatherSource(const ir::OpView& op) {
   return source;
 }
 
+namespace {
+
+/// Rows of a large table are marked first, so that only those with updates look for them.
+bool marksRows(const ops::AxisView& view) {
+  constexpr std::int64_t kManyRows = 1024;
+  return view.extent >= kManyRows;
+}
+
+}  // namespace
+
+device::Choice chooseScatterAdd(const ir::OpView& op, const device::Tuning& /*tuning*/) {
+  device::Choice choice = device::plainChoice(op, "");
+  const Shape& shape = op.inputs[0].shape;
+  const ops::AxisView view = ops::aroundAxis(shape, ops::axisAttr(op, shape));
+  if (marksRows(view)) {
+    choice.scratchBytes = static_cast<std::size_t>(view.extent);
+  }
+  return choice;
+}
+
 /// A block has some columns of one row. It looks at all indices in their order, 256 at a time, and
 /// adds the updates of its row.
 Source scatterAddSource(const ir::OpView& op) {
@@ -71,7 +91,18 @@ Source scatterAddSource(const ir::OpView& op) {
   const ops::AxisView view = ops::aroundAxis(shape, ops::axisAttr(op, shape));
   const std::int64_t columns = std::int64_t{kThreads} * kColumnsPerThread;
   const std::int64_t pieces = (view.inner + columns - 1) / columns;
+  const std::int64_t indices = op.inputs[1].shape.elements();
   Source source;
+  if (marksRows(view)) {
+    addElementEntry(source, op, "clear", view.extent, "  ((u8*)scratch)[i] = 0;\n");
+    addElementEntry(source,
+                    op,
+                    "mark",
+                    indices,
+                    fmt::format("  const i64 at = place((i64)in1[i], {}ll, fault, call);\n"
+                                "  if (at >= 0) ((u8*)scratch)[at] = 1;\n",
+                                view.extent));
+  }
   addEntry(source,
            op,
            {"rows", view.outer * view.extent * pieces, kThreads},
@@ -84,7 +115,7 @@ Source scatterAddSource(const ir::OpView& op) {
     sums[j] = c < {3}ll ? wide(in0[row * {3}ll + c]) : W(0);
   }}
   __shared__ i64 places[256];
-  for (i64 tile = 0; tile < {4}ll; tile += 256) {{
+  for (i64 tile = 0; {8}tile < {4}ll; tile += 256) {{
     const i64 mine = tile + threadIdx.x;
     const i64 at = mine < {4}ll ? place((i64)in1[mine], {2}ll, fault, call) : -1;
     places[threadIdx.x] = at;
@@ -108,10 +139,11 @@ Source scatterAddSource(const ir::OpView& op) {
                        std::max<std::int64_t>(pieces, 1),
                        std::max<std::int64_t>(view.extent, 1),
                        view.inner,
-                       op.inputs[1].shape.elements(),
+                       indices,
                        kColumnsPerThread,
                        columns,
-                       typeText(op.outputs[0].dtype)));
+                       typeText(op.outputs[0].dtype),
+                       marksRows(view) ? "((const u8*)scratch)[place0] != 0 && " : ""));
   return source;
 }
 

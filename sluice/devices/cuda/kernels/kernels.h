@@ -39,6 +39,7 @@ std::unique_ptr<Kernel> makeCudnnConv(const ir::OpView& op,
                                       const MakeContext& context);
 
 // cross_entropy.cpp
+bool supportsCrossEntropy(const ir::OpView& op);
 device::Choice chooseCrossEntropy(const ir::OpView& op, const device::Tuning& tuning);
 Source crossEntropySource(const ir::OpView& op);
 device::Choice chooseCrossEntropyGrad(const ir::OpView& op, const device::Tuning& tuning);
@@ -82,6 +83,7 @@ Source nllLossSource(const ir::OpView& op);
 device::Choice chooseNllLossGrad(const ir::OpView& op, const device::Tuning& tuning);
 Source nllLossGradSource(const ir::OpView& op);
 Source oneHotSource(const ir::OpView& op);
+device::Choice chooseScatterAdd(const ir::OpView& op, const device::Tuning& tuning);
 Source scatterAddSource(const ir::OpView& op);
 
 // random.cpp

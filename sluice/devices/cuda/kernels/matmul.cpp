@@ -326,13 +326,15 @@ bool supportsMatMul(const ir::OpView& op) {
   return isFloat(op.inputs[0].dtype);
 }
 
-/// Room for the partial sums of a product that is cut along its inner extent.
+/// Room for the partial sums of a product that is cut along its inner extent; the algorithms for
+/// 16-bit floats use more.
 device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& /*tuning*/) {
   constexpr std::size_t kParts = 32;
-  constexpr std::size_t kMost = std::size_t{4} << 20U;
+  const bool half = byteSize(op.inputs[0].dtype) == 2;
+  const std::size_t most = std::size_t{half ? 32U : 4U} << 20U;
   device::Choice choice = device::plainChoice(op, "");
   const auto elements = static_cast<std::size_t>(op.outputs[0].shape.elements());
-  choice.scratchBytes = std::min(kMost, elements * kParts * sizeof(float));
+  choice.scratchBytes = std::min(most, elements * kParts * sizeof(float));
   return choice;
 }
 

@@ -35,18 +35,54 @@ void addLines(Source& source, const ir::OpView& op, std::string_view body) {
                std::string(body));
 }
 
-/// One block per row: `base` is its first element, `columns` its length.
-void addRows(Source& source, const ir::OpView& op, std::string_view body) {
+/// One block per row r. The body says EACH for the loop over the columns c of a thread, X, DY,
+/// GAMMA and BETA for their elements, and RESULT(..) for the element of output 0. Where a row is a
+/// whole number of packets, a thread has one packet of each, in registers; otherwise it has every
+/// n-th column.
+void addRows(Source& source, const ir::OpView& op, int slopes, std::string_view body) {
+  constexpr std::int64_t kPacket = 16;
+  constexpr std::int64_t kMostThreads = 1024;
   const ops::RowDims d = ops::rowDims(op);
-  addEntry(source,
-           op,
-           {"rows", d.rows, threadsFor(d.columns / 4)},
-           fmt::format("  const int columns = {0};\n"
-                       "  const W count = W({1}.0);\n"
-                       "  const i64 r = blockIdx.x, base = r * columns;\n",
-                       d.columns,
-                       std::max<std::int64_t>(d.columns, 1)) +
-               std::string(body));
+  const std::int64_t width = kPacket / static_cast<std::int64_t>(byteSize(op.inputs[0].dtype));
+  const std::int64_t packets = d.columns / width;
+  const bool packed = d.columns % width == 0 && packets > 0 && packets <= kMostThreads;
+  const bool hasBeta = op.def.name == "layer_norm";
+  std::string head = fmt::format(
+      "  const int columns = {0};\n  const W count = W({1}.0);\n"
+      "  const i64 r = blockIdx.x, base = r * columns;\n",
+      d.columns,
+      std::max<std::int64_t>(d.columns, 1));
+  std::string tail;
+  if (packed) {
+    source.text +=
+        "#define EACH if (mine) for (int j = 0; j < WIDTH; ++j)\n#define X wide(x_.at[j])\n"
+        "#define DY wide(dy_.at[j])\n#define GAMMA wide(gamma_.at[j])\n"
+        "#define BETA wide(beta_.at[j])\n#define RESULT(v) y_.at[j] = narrow<T>(v)\n";
+    head += fmt::format(
+        "  constexpr int WIDTH = {};\n  const bool mine = threadIdx.x < {};\n"
+        "  const int c0 = mine ? threadIdx.x * WIDTH : 0;\n"
+        "  const auto x_ = load<WIDTH>(in0 + base + c0), gamma_ = load<WIDTH>(in1 + c0);\n"
+        "  Elements<WIDTH, T> y_;\n",
+        width,
+        packets);
+    if (hasBeta) {
+      head += "  const auto beta_ = load<WIDTH>(in2 + c0);\n";
+    }
+    if (slopes >= 0) {
+      head += fmt::format("  const auto dy_ = load<WIDTH>(in{} + base + c0);\n", slopes);
+    }
+    tail = "  if (mine) store(out0 + base + c0, y_);\n";
+  } else {
+    source.text += fmt::format(
+        "#define EACH for (int c = threadIdx.x; c < columns; c += blockDim.x)\n"
+        "#define X wide(in0[base + c])\n#define DY wide(in{}[base + c])\n"
+        "#define GAMMA wide(in1[c])\n#define BETA wide(in2[c])\n"
+        "#define RESULT(v) out0[base + c] = narrow<T>(v)\n",
+        std::max(slopes, 0));
+  }
+  const std::int64_t threads = packed ? (packets + 31) / 32 * 32 : threadsFor(d.columns / 4);
+  addEntry(
+      source, op, {"rows", d.rows, static_cast<int>(threads)}, head + std::string(body) + tail);
 }
 
 /// The gradients of gamma and beta.
@@ -73,9 +109,6 @@ device::Choice withScratch(const ir::OpView& op, std::size_t bytes) {
   choice.scratchBytes = bytes;
   return choice;
 }
-
-constexpr std::string_view kForColumns =
-    "  for (int c = threadIdx.x; c < columns; c += blockDim.x) ";
 
 }  // namespace
 
@@ -136,16 +169,15 @@ Source layerNormSource(const ir::OpView& op) {
   Source source = sourceFor(op);
   addRows(source,
           op,
-          fmt::format(R"(  W sum = 0;
-{0}sum += wide(in0[base + c]);
+          -1,
+          fmt::format(R"(  W sum = 0, squares = 0;
+  EACH sum += X;
   const W mean = blockSum(sum) / count;
-  W squares = 0;
-{0}{{ const W x = wide(in0[base + c]) - mean; squares += x * x; }}
-  const W rstd = W(1) / m_sqrt(blockSum(squares) / count + W({1}));
-{0}out0[base + c] = narrow<T>((wide(in0[base + c]) - mean) * rstd * wide(in1[c]) + wide(in2[c]));
+  EACH {{ const W x = X - mean; squares += x * x; }}
+  const W rstd = W(1) / m_sqrt(blockSum(squares) / count + W({}));
+  EACH RESULT((X - mean) * rstd * GAMMA + BETA);
   if (threadIdx.x == 0) {{ out1[r] = mean; out2[r] = rstd; }}
 )",
-                      kForColumns,
                       literal(ops::epsilonOf(op))));
   return source;
 }
@@ -154,54 +186,42 @@ Source rmsNormSource(const ir::OpView& op) {
   Source source = sourceFor(op);
   addRows(source,
           op,
+          -1,
           fmt::format(R"(  W squares = 0;
-{0}{{ const W x = wide(in0[base + c]); squares += x * x; }}
-  const W rrms = W(1) / m_sqrt(blockSum(squares) / count + W({1}));
-{0}out0[base + c] = narrow<T>(wide(in0[base + c]) * rrms * wide(in1[c]));
+  EACH {{ const W x = X; squares += x * x; }}
+  const W rrms = W(1) / m_sqrt(blockSum(squares) / count + W({}));
+  EACH RESULT(X * rrms * GAMMA);
   if (threadIdx.x == 0) out1[r] = rrms;
 )",
-                      kForColumns,
                       literal(ops::epsilonOf(op))));
   return source;
 }
 
 Source layerNormGradSource(const ir::OpView& op) {
   Source source = sourceFor(op);
-  addRows(source,
-          op,
-          fmt::format(R"(  const W mean = in2[r], rstd = in3[r];
+  addRows(source, op, 4, R"(  const W mean = in2[r], rstd = in3[r];
   W sum = 0, sumHat = 0;
-{0}{{
-    const W h = wide(in4[base + c]) * wide(in1[c]);
+  EACH {
+    const W h = DY * GAMMA;
     sum += h;
-    sumHat += h * ((wide(in0[base + c]) - mean) * rstd);
-  }}
-  sum = blockSum(sum);
-  sumHat = blockSum(sumHat);
-{0}{{
-    const W h = wide(in4[base + c]) * wide(in1[c]), xhat = (wide(in0[base + c]) - mean) * rstd;
-    out0[base + c] = narrow<T>(rstd * (h - sum / count - xhat * sumHat / count));
-  }}
-)",
-                      kForColumns));
+    sumHat += h * ((X - mean) * rstd);
+  }
+  sum = blockSum(sum) / count;
+  sumHat = blockSum(sumHat) / count;
+  EACH RESULT(rstd * (DY * GAMMA - sum - (X - mean) * rstd * sumHat));
+)");
   addColumnFold(source, op, layerNormFactors(op));
   return source;
 }
 
 Source rmsNormGradSource(const ir::OpView& op) {
   Source source = sourceFor(op);
-  addRows(source,
-          op,
-          fmt::format(R"(  const W rrms = in2[r];
+  addRows(source, op, 3, R"(  const W rrms = in2[r];
   W sumHat = 0;
-{0}sumHat += wide(in3[base + c]) * wide(in1[c]) * (wide(in0[base + c]) * rrms);
-  sumHat = blockSum(sumHat);
-{0}{{
-    const W h = wide(in3[base + c]) * wide(in1[c]), xhat = wide(in0[base + c]) * rrms;
-    out0[base + c] = narrow<T>(rrms * (h - xhat * sumHat / count));
-  }}
-)",
-                      kForColumns));
+  EACH sumHat += DY * GAMMA * (X * rrms);
+  sumHat = blockSum(sumHat) / count;
+  EACH RESULT(rrms * (DY * GAMMA - X * rrms * sumHat));
+)");
   addColumnFold(source, op, rmsNormFactors(op));
   return source;
 }

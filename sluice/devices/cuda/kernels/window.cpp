@@ -22,7 +22,7 @@ std::string storageText(std::string_view name,
                         bool last) {
   if (last) {
     return fmt::format(
-        "#define {0}_AT(n, c, p) (((i64)(n) * {2} + (p)) * {1} + (c))\n"
+        "#define {0}_AT(n, c, p) (((n) * {2} + (p)) * {1} + (c))\n"
         "#define {0}_CHANNEL(i) ((i) % {1})\n#define {0}_PLACE(i) ((i) / {1} % {2})\n"
         "#define {0}_BATCH(i) ((i) / {1} / {2})\n",
         name,
@@ -30,7 +30,7 @@ std::string storageText(std::string_view name,
         places);
   }
   return fmt::format(
-      "#define {0}_AT(n, c, p) (((i64)(n) * {1} + (c)) * {2} + (p))\n"
+      "#define {0}_AT(n, c, p) (((n) * {1} + (c)) * {2} + (p))\n"
       "#define {0}_PLACE(i) ((i) % {2})\n#define {0}_CHANNEL(i) ((i) / {2} % {1})\n"
       "#define {0}_BATCH(i) ((i) / {2} / {1})\n",
       name,
@@ -54,16 +54,16 @@ std::string windowText(const ops::WindowDims& d) {
         d.dilations[a]);
   }
   return text + R"(
-#define INS ((i64)IN0 * IN1 * IN2)
-#define OUTS ((i64)OUT0 * OUT1 * OUT2)
+#define INS (IN0 * IN1 * IN2)
+#define OUTS (OUT0 * OUT1 * OUT2)
 #define KS (K0 * K1 * K2)
 /// The place in the input under place k of window o, or -1 in the padding.
-D i64 tap(i64 o, int k) {
-  const int i2 = (int)(o % OUT2) * S2 - P2 + k % K2 * L2;
-  const int i1 = (int)(o / OUT2 % OUT1) * S1 - P1 + k / K2 % K1 * L1;
-  const int i0 = (int)(o / OUT2 / OUT1) * S0 - P0 + k / K2 / K1 * L0;
+D int tap(int o, int k) {
+  const int i2 = o % OUT2 * S2 - P2 + k % K2 * L2;
+  const int i1 = o / OUT2 % OUT1 * S1 - P1 + k / K2 % K1 * L1;
+  const int i0 = o / OUT2 / OUT1 * S0 - P0 + k / K2 / K1 * L0;
   if (i0 < 0 || i0 >= IN0 || i1 < 0 || i1 >= IN1 || i2 < 0 || i2 >= IN2) return -1;
-  return ((i64)i0 * IN1 + i1) * IN2 + i2;
+  return (i0 * IN1 + i1) * IN2 + i2;
 }
 /// The coordinate of the window that has the place under its place k, or -1.
 D int windowOf(int place, int k, int stride, int pad, int dilation, int windows) {
@@ -72,11 +72,11 @@ D int windowOf(int place, int k, int stride, int pad, int dilation, int windows)
   return first / stride;
 }
 /// The window that has the place of the input under its place k, or -1.
-D i64 windowAt(i64 place, int k) {
-  const int o2 = windowOf((int)(place % IN2), k % K2, S2, P2, L2, OUT2);
-  const int o1 = windowOf((int)(place / IN2 % IN1), k / K2 % K1, S1, P1, L1, OUT1);
-  const int o0 = windowOf((int)(place / IN2 / IN1), k / K2 / K1, S0, P0, L0, OUT0);
-  return o0 < 0 || o1 < 0 || o2 < 0 ? -1 : ((i64)o0 * OUT1 + o1) * OUT2 + o2;
+D int windowAt(int place, int k) {
+  const int o2 = windowOf(place % IN2, k % K2, S2, P2, L2, OUT2);
+  const int o1 = windowOf(place / IN2 % IN1, k / K2 % K1, S1, P1, L1, OUT1);
+  const int o0 = windowOf(place / IN2 / IN1, k / K2 / K1, S0, P0, L0, OUT0);
+  return o0 < 0 || o1 < 0 || o2 < 0 ? -1 : (o0 * OUT1 + o1) * OUT2 + o2;
 }
 )";
 }
@@ -91,7 +91,7 @@ Source windowSource(const ops::WindowDims& d, DType dtype) {
 Source poolWindow(const ir::OpView& op, const device::Choice& choice, DType dtype) {
   const ops::PoolDims d = ops::poolDims(op);
   Source source = windowSource(d, dtype);
-  source.text += fmt::format("#define C {}ll\n", d.channels) +
+  source.text += fmt::format("#define C {}\n", d.channels) +
                  storageText("X", "C", "INS", isChannelsLast(choice)) +
                  storageText("Y", "C", "OUTS", isChannelsLast(choice));
   return source;
@@ -100,8 +100,8 @@ Source poolWindow(const ir::OpView& op, const device::Choice& choice, DType dtyp
 Source convWindow(const ir::OpView& op, const ops::ConvDims& d, const device::Choice& choice) {
   Source source = windowSource(d, op.inputs[0].dtype);
   source.text += fmt::format(
-      "#define C {}ll\n#define O {}ll\n#define CG {}ll\n#define OG {}ll\n"
-      "#define N {}ll\n",
+      "#define C {}\n#define O {}\n#define CG {}\n#define OG {}\n"
+      "#define N {}\n",
       d.inChannels,
       d.outChannels,
       d.inPerGroup(),
@@ -137,7 +137,7 @@ std::string divisorText(const ops::PoolDims& d, bool countIncludePad) {
 }  // namespace
 
 bool supportsWindow(const ir::OpView& op) {
-  // Coordinates inside of a map are 32 bits wide.
+  // Places are numbers of 32 bits, which divide several times faster.
   constexpr std::int64_t kLimit = std::int64_t{1} << 30;
   const bool floats = isFloat(op.inputs[op.inputs.size() - 1].dtype);
   for (const TensorType& type : op.inputs) {
@@ -151,11 +151,11 @@ bool supportsWindow(const ir::OpView& op) {
 Source convSource(const ir::OpView& op, const device::Choice& choice) {
   Source source = convWindow(op, ops::convDims(op), choice);
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 y = Y_PLACE(i), o = Y_CHANNEL(i), n = Y_BATCH(i), first = o / OG * CG;
+  const int y = Y_PLACE((int)i), o = Y_CHANNEL((int)i), n = Y_BATCH((int)i), first = o / OG * CG;
   W sum = 0;
-  for (i64 c = 0; c < CG; ++c)
+  for (int c = 0; c < CG; ++c)
     for (int k = 0; k < KS; ++k) {
-      const i64 x = tap(y, k);
+      const int x = tap(y, k);
       if (x >= 0) sum += wide(in0[X_AT(n, first + c, x)]) * wide(in1[W_AT(o, c, k)]);
     }
   out0[i] = narrow<T>(sum);
@@ -166,12 +166,12 @@ Source convSource(const ir::OpView& op, const device::Choice& choice) {
 Source convGradInputSource(const ir::OpView& op, const device::Choice& choice) {
   Source source = convWindow(op, ops::convDims(op), choice);
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 x = X_PLACE(i), channel = X_CHANNEL(i), n = X_BATCH(i);
-  const i64 c = channel % CG, first = channel / CG * OG;
+  const int x = X_PLACE((int)i), channel = X_CHANNEL((int)i), n = X_BATCH((int)i);
+  const int c = channel % CG, first = channel / CG * OG;
   W sum = 0;
-  for (i64 o = first; o < first + OG; ++o)
+  for (int o = first; o < first + OG; ++o)
     for (int k = 0; k < KS; ++k) {
-      const i64 y = windowAt(x, k);
+      const int y = windowAt(x, k);
       if (y >= 0) sum += wide(in0[W_AT(o, c, k)]) * wide(in1[Y_AT(n, o, y)]);
     }
   out0[i] = narrow<T>(sum);
@@ -186,12 +186,12 @@ Source convGradWeightSource(const ir::OpView& op, const device::Choice& choice) 
            op,
            {"weights", op.outputs[0].shape.elements(), threadsFor(d.batch * d.outSize())},
            R"(
-  const int k = (int)W_PLACE((i64)blockIdx.x);
-  const i64 c = W_CHANNEL((i64)blockIdx.x), o = W_BATCH((i64)blockIdx.x);
-  const i64 channel = o / OG * CG + c;
+  const int k = (int)W_PLACE((int)blockIdx.x);
+  const int c = W_CHANNEL((int)blockIdx.x), o = W_BATCH((int)blockIdx.x);
+  const int channel = o / OG * CG + c;
   W sum = 0;
-  for (i64 j = threadIdx.x; j < N * OUTS; j += blockDim.x) {
-    const i64 y = j % OUTS, n = j / OUTS, x = tap(y, k);
+  for (int j = threadIdx.x; j < N * OUTS; j += blockDim.x) {
+    const int y = j % OUTS, n = j / OUTS, x = tap(y, k);
     if (x >= 0) sum += wide(in0[X_AT(n, channel, x)]) * wide(in1[Y_AT(n, o, y)]);
   }
   sum = blockSum(sum);
@@ -207,12 +207,12 @@ Source maxPoolSource(const ir::OpView& op, const device::Choice& choice) {
                   "elements",
                   op.outputs[0].shape.elements(),
                   fmt::format(R"(
-  const i64 y = Y_PLACE(i), c = Y_CHANNEL(i), n = Y_BATCH(i);
+  const int y = Y_PLACE((int)i), c = Y_CHANNEL((int)i), n = Y_BATCH((int)i);
   W best = -W(__longlong_as_double(0x7ff0000000000000ll));
   int winner = 0;
   bool found = false;
   for (int k = 0; k < KS; ++k) {{
-    const i64 x = tap(y, k);
+    const int x = tap(y, k);
     if (x < 0) continue;
     const W value = wide(in0[X_AT(n, c, x)]);
     if (!found || value > best || (value != value && best == best)) {{
@@ -231,10 +231,10 @@ Source maxPoolSource(const ir::OpView& op, const device::Choice& choice) {
 Source maxPoolGradSource(const ir::OpView& op, const device::Choice& choice) {
   Source source = poolWindow(op, choice, op.inputs[1].dtype);
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 x = X_PLACE(i), c = X_CHANNEL(i), n = X_BATCH(i);
+  const int x = X_PLACE((int)i), c = X_CHANNEL((int)i), n = X_BATCH((int)i);
   W sum = 0;
   for (int k = KS - 1; k >= 0; --k) {  // windows in their order
-    const i64 y = windowAt(x, k);
+    const int y = windowAt(x, k);
     if (y >= 0 && in0[Y_AT(n, c, y)] == k) sum += wide(in1[Y_AT(n, c, y)]);
   }
   out0[i] = narrow<T>(sum);
@@ -246,10 +246,10 @@ Source avgPoolSource(const ir::OpView& op, const device::Choice& choice) {
   Source source = poolWindow(op, choice, op.inputs[0].dtype);
   source.text += divisorText(ops::poolDims(op), op.attrs.flag("countIncludePad"));
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 y = Y_PLACE(i), c = Y_CHANNEL(i), n = Y_BATCH(i);
+  const int y = Y_PLACE((int)i), c = Y_CHANNEL((int)i), n = Y_BATCH((int)i);
   W sum = 0;
   for (int k = 0; k < KS; ++k) {
-    const i64 x = tap(y, k);
+    const int x = tap(y, k);
     if (x >= 0) sum += wide(in0[X_AT(n, c, x)]);
   }
   out0[i] = narrow<T>(sum / divisor(y));
@@ -261,10 +261,10 @@ Source avgPoolGradSource(const ir::OpView& op, const device::Choice& choice) {
   Source source = poolWindow(op, choice, op.inputs[0].dtype);
   source.text += divisorText(ops::poolDims(op), op.attrs.flag("countIncludePad"));
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 x = X_PLACE(i), c = X_CHANNEL(i), n = X_BATCH(i);
+  const int x = X_PLACE((int)i), c = X_CHANNEL((int)i), n = X_BATCH((int)i);
   W sum = 0;
   for (int k = KS - 1; k >= 0; --k) {
-    const i64 y = windowAt(x, k);
+    const int y = windowAt(x, k);
     if (y >= 0) sum += wide(in0[Y_AT(n, c, y)]) / divisor(y);
   }
   out0[i] = narrow<T>(sum);
