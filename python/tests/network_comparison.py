@@ -1,13 +1,16 @@
 """The training of a network beside that of eager torch.
 
 - The gradients of the first step in float32: their error, relative to torch in float64, may be twice
-  that of torch in float32. SGD's momentum is the gradient after one step.
+  that of torch in float32. SGD's momentum is the gradient after one step. Where terms cancel, as in
+  the gradient of a bias that the next norm takes away, an error is chance, and one draw of it may be
+  several times another: what exceeds the bound is drawn again, and the root mean squares count.
 - Weights, buffers and results after three updates in float64. In float32 they say nothing: after an
   update, a ReLU that is on in one of two right computations may be off in the other.
 
 A network is a module that returns its results and, last, the loss."""
 
 import copy
+import math
 
 import torch
 from capture_support import difference, train
@@ -17,6 +20,7 @@ from sluice import args as structures
 
 RATE, UPDATES = 0.05, 3
 EXACT = 1e-9
+DRAWS = 6
 
 
 def gradients_of_sluice(net, inputs):
@@ -94,21 +98,42 @@ def _scale(state, name):
     return 1e-6
 
 
+def _exceeds(own, torchs):
+    return not own <= 2 * torchs + 1e-6
+
+
+def _root_mean_square(values):
+    return math.sqrt(sum(x * x for x in values) / len(values))
+
+
+def gradient_problems(make):
+    """What -> the errors of Sluice and of torch, where ours are too large."""
+    draws = [gradient_errors(*_made(make, 0))]
+    suspects = [what for what, errors in draws[0].items() if _exceeds(*errors)]
+    if suspects:
+        draws += [gradient_errors(*_made(make, seed)) for seed in range(1, DRAWS)]
+    found = {}
+    for what in suspects:
+        errors = [_root_mean_square(each) for each in zip(*(draw[what] for draw in draws))]
+        if _exceeds(*errors):
+            found[what] = errors
+    return found
+
+
 def problems(make):
     """Where the network that `make` returns, with its inputs, is trained in another way than by
     torch."""
     found = []
-    net, *inputs = _made(make)
-    for what, (own, torchs) in gradient_errors(net, inputs).items():
-        if not own <= 2 * torchs + 1e-6:
-            found.append(f"{what}: {own:.2e}, that of torch is {torchs:.2e}")
-    net, *inputs = _made(make)
-    for what, error in update_errors(net, inputs).items():
+    for what, (own, torchs) in gradient_problems(make).items():
+        found.append(f"{what}: {own:.2e}, that of torch is {torchs:.2e}")
+    for what, error in update_errors(*_made(make, 0)).items():
         if not error <= EXACT:
             found.append(f"{what} after {UPDATES} updates: {error:.2e}")
     return "\n".join(found)
 
 
-def _made(make):
-    torch.manual_seed(0)
-    return make()
+def _made(make, seed):
+    """The network and the list of its inputs."""
+    torch.manual_seed(seed)
+    net, *inputs = make()
+    return net, inputs
