@@ -22,6 +22,7 @@ void addDevices(CLI::App& app, Action& action);
 void addInspect(CLI::App& app, Action& action);
 void addOps(CLI::App& app, Action& action);
 void addReport(CLI::App& app, Action& action);
+void addRun(CLI::App& app, Action& action);
 void addSchedule(CLI::App& app, Action& action);
 void addTune(CLI::App& app, Action& action);
 

@@ -11,11 +11,13 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/graph_file.h"
+#include "cli/inspect_executable.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/compile/compile.h"
 #include "sluice/devices/cpu/tune.h"
 #include "sluice/devices/registry.h"
 #include "sluice/ir/printer.h"
+#include "sluice/ops/custom_op.h"
 
 namespace sluice::cli {
 namespace {
@@ -69,6 +71,16 @@ struct InspectSettings {
 };
 
 int inspect(const InspectSettings& settings) {
+  if (isExecutable(settings.file.path)) {
+    for (const std::string& library : settings.file.customOps) {
+      ops::loadCustomOps(library);
+    }
+    inspectExecutable(settings.file.path,
+                      settings.program ? ExecutableView::Program
+                      : settings.text  ? ExecutableView::Graph
+                                       : ExecutableView::Summary);
+    return 0;
+  }
   ir::Graph graph = readGraph(settings.file);
   if (settings.program) {
     fmt::print("{}", program::print(compiled(std::move(graph), settings.device)));
@@ -108,8 +120,8 @@ int tune(const TuneSettings& settings) {
 }  // namespace
 
 void addInspect(CLI::App& app, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("inspect", "Show what is in a graph file: ops, cost, variables");
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Show what is in a graph file or executable: ops, cost, variables");
   auto settings = std::make_shared<InspectSettings>();
   addGraphFile(*command, settings->file);
   command->add_flag("--text", settings->text, "Print the graph in its text form");

@@ -23,6 +23,7 @@ int runSluice(int argc, char** argv) {
   addInspect(app, action);
   addOps(app, action);
   addReport(app, action);
+  addRun(app, action);
   addSchedule(app, action);
   addTune(app, action);
   return runProgram(app, argc, argv, [&] { return action(); });

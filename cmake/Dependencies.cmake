@@ -38,6 +38,8 @@ _sluice_need(PKG_CONFIG_FOUND "pkg-config" "pkg-config")
 find_package(spdlog CONFIG QUIET)
 _sluice_need(spdlog_FOUND "spdlog" "libspdlog-dev")
 
+_sluice_pkg(zstd libzstd "libzstd-dev")
+
 # dnnl's own config fails without OpenCL, although only its CPU engine is used.
 find_package(dnnl CONFIG QUIET)
 _sluice_need(dnnl_FOUND "oneDNN" "libdnnl-dev ocl-icd-opencl-dev opencl-headers")

@@ -4,6 +4,7 @@
 #include "sluice/api/checkpoint.h"
 #include "sluice/api/data_loader.h"
 #include "sluice/api/devices.h"
+#include "sluice/api/executable.h"
 #include "sluice/api/fit.h"
 #include "sluice/api/metrics.h"
 #include "sluice/api/model.h"

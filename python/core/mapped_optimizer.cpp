@@ -59,6 +59,7 @@ class Mapped : public Rule {
   std::unique_ptr<optim::Optimizer> clone() const override {
     return std::make_unique<Mapped>(*this);
   }
+  std::optional<optim::Attributes> settings() const override { return std::nullopt; }
 
  protected:
   void update(UpdateContext& context) const override {

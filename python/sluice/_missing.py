@@ -13,7 +13,7 @@ def reason(error: ImportError) -> str:
         return (
             f"{error}. The compiled part of Sluice uses shared libraries of the system: install the package "
             "that has this one. On Debian 12 they are in libdnnl2, libfmt9, libgomp1, libhwy1, libonnx1, "
-            "libprotobuf32 and libspdlog1.10"
+            "libprotobuf32, libspdlog1.10 and libzstd1"
         )
     built = [name for name in sorted(os.listdir(folder)) if name.startswith("_core.") and name.endswith(".so")]
     if not any(f"cpython-{sys.version_info[0]}{sys.version_info[1]}-" in name for name in built):

@@ -67,8 +67,10 @@ class GraphSource {
   virtual std::vector<ir::Variable> variables() const = 0;
   /// Whether programs contain the values that the weights had when they were traced.
   virtual bool hasConstantWeights() const { return false; }
-  /// Null for a Builder. Throws InvalidArgument once the module is gone.
+  /// Null for a Builder and for an executable. Throws InvalidArgument once the module is gone.
   virtual nn::Module* module() = 0;
+  /// Whether there is a module, or there was one when the executable was made.
+  virtual bool madeOfModule() { return module() != nullptr; }
   virtual const std::vector<Input>& inputs() const = 0;
   /// The variables as a table.
   virtual std::string summary() const = 0;

@@ -285,4 +285,26 @@ void Model::loadTrainingState(const TrainingState& state) {
   core().loadTrainingState(state);
 }
 
+void Model::save(const std::filesystem::path& path, const SaveOptions& options) const {
+  core().save(path, options);
+}
+
+void Model::compileAndExport(const std::filesystem::path& path,
+                             std::span<const HostTensor> inputs,
+                             const SaveOptions& options) {
+  core().compile(inputs);
+  core().save(path, options);
+}
+
+void Model::compileAndExport(const std::filesystem::path& path,
+                             const Inputs& inputs,
+                             const SaveOptions& options) {
+  core().compile(inputs);
+  core().save(path, options);
+}
+
+void Model::loadExecutable(const std::filesystem::path& path, OtherTarget otherTarget) {
+  core().loadExecutable(path, otherTarget);
+}
+
 }  // namespace sluice

@@ -57,6 +57,18 @@ using profile::Latency;
 using runtime::FloatingPointError;
 using runtime::NonFinite;
 
+/// What Model::save writes.
+struct SaveOptions {
+  /// The values of weights, buffers and optimizer, without which only a model of the same module
+  /// can use the file (Model::loadExecutable).
+  bool exportModel = true;
+  bool saveRngState = true;  ///< else a loaded model starts its random numbers anew
+};
+
+/// What happens to an executable that was compiled for other devices, by another version of Sluice
+/// or with another tuning table.
+enum class OtherTarget : std::uint8_t { Recompile, Refuse };
+
 struct Batch;
 struct BatchLayout;
 struct CompiledProgram;
@@ -226,6 +238,29 @@ class Model {
   const program::Program& program() const;
   const CompiledProgram& compiled() const;
 
+  /// Writes all compiled programs, with everything that running them needs, to one file
+  /// (docs/executable.md); `sluice::load` reads it, in any process. A folder gets a file that is
+  /// called after the model. Throws InvalidArgument before the first compile, Unsupported, naming
+  /// the op, for a model that calls functions of the host, and FileError.
+  void save(const std::filesystem::path& path, const SaveOptions& options = {}) const;
+  /// Compiles for these inputs, without running them, and saves.
+  void compileAndExport(const std::filesystem::path& path,
+                        std::span<const HostTensor> inputs,
+                        const SaveOptions& options = {});
+  void compileAndExport(const std::filesystem::path& path,
+                        std::initializer_list<HostTensor> inputs,
+                        const SaveOptions& options = {}) {
+    compileAndExport(path, std::span(inputs.begin(), inputs.size()), options);
+  }
+  void compileAndExport(const std::filesystem::path& path,
+                        const Inputs& inputs,
+                        const SaveOptions& options = {});
+  /// Takes the programs from a file that was saved by a model of the same module, with the same
+  /// options, instead of compiling them. The values of this model stay. Throws InvalidArgument for a
+  /// file of another model, FileError for a damaged one, and Unsupported as `otherTarget` says.
+  void loadExecutable(const std::filesystem::path& path,
+                      OtherTarget otherTarget = OtherTarget::Recompile);
+
   /// How long a micro-batch of the newest call took to reach the devices, to pass through them, to
   /// return, and in total (see profile/latency.h). Throws InvalidArgument unless the options enable
   /// profiling and the model was called.
@@ -292,6 +327,7 @@ class Model {
 
  private:
   friend class CompiledFunction;  // its call is one call of its model
+  friend struct ModelLoader;      // executable.cpp
 
   /// Throws InvalidArgument if the model was moved from.
   ModelCore& core() const;

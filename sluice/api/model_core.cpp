@@ -103,10 +103,10 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
                      const Options& options,
                      std::unique_ptr<optim::Optimizer> optimizer)
     : source_(std::move(source)),
-      options_(withContinuousUpdates(options, source_->module() == nullptr, optimizer != nullptr)),
+      options_(withContinuousUpdates(options, !source_->madeOfModule(), optimizer != nullptr)),
       layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
       optimizer_(std::move(optimizer)) {
-  detail::requireSupported(options_, source_->module() != nullptr);
+  detail::requireSupported(options_, source_->madeOfModule());
   layoutsOfAnchors(layout_, options_);
   if (continuous() && options_.training.gradientAccumulation() != 1) {
     raise<InvalidArgument>(
@@ -220,9 +220,9 @@ Session& ModelCore::alive() const {
 void ModelCore::requireNamedBuffers() {
   for (const std::string& name : options_.state().updatableNamedBuffers) {
     std::vector<std::string> known;
-    if (source_->module() != nullptr) {
-      for (const nn::Parameter* buffer : source_->module()->buffers()) {
-        known.push_back(buffer->fullName());
+    for (const ir::Variable& variable : source_->variables()) {
+      if (source_->madeOfModule() && variable.role == ir::VariableRole::Buffer) {
+        known.push_back(variable.name);
       }
     }
     if (std::ranges::find(known, name) == known.end()) {
@@ -549,7 +549,7 @@ std::int64_t ModelCore::updates() const {
 nn::Module& ModelCore::module() {
   const runtime::Turn::Hold turn = enter();
   if (source_->module() == nullptr) {
-    raise<InvalidArgument>("the model was made of a Builder and has no module");
+    raise<InvalidArgument>("the model was made of a Builder or an executable and has no module");
   }
   return *source_->module();
 }

@@ -23,6 +23,10 @@
 
 namespace sluice {
 
+class ExecutableFile;
+struct StoredProgram;
+struct StoredState;
+
 class ModelCore {
  public:
   ModelCore(std::unique_ptr<GraphSource> source,
@@ -102,6 +106,14 @@ class ModelCore {
   profile::Latencies latencies() const;
   void report(const std::filesystem::path& file) const;
 
+  void save(const std::filesystem::path& path, const SaveOptions& options) const;
+  void loadExecutable(const std::filesystem::path& path, OtherTarget otherTarget);
+  /// Loads the programs of a file that this model was made of, or that fits it; compiles again what
+  /// is for another target, or throws Unsupported, as asked.
+  void install(ExecutableFile& file, OtherTarget otherTarget);
+  /// Takes over values, counts and random numbers of a file.
+  void loadStored(const StoredState& stored);
+
  private:
   /// The contents of a checked optimizer dictionary.
   struct OptimizerLoad {
@@ -155,6 +167,7 @@ class ModelCore {
                                      const BatchLayout& layout,
                                      const Options& options) const;
   void requireNamedBuffers();
+  static program::DrainRule drainRule(const BatchLayout& layout);
   std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
@@ -165,6 +178,11 @@ class ModelCore {
   void commit(OptimizerLoad load, const NamedTensors& state);
   void requireLoadedState(const ir::Graph& graph) const;
   std::string programName() const;
+  /// Throws InvalidArgument unless the executable was made of a model like this one.
+  void requireSameModel(const ExecutableFile& file) const;
+  /// Throws FileError unless the program does what an entry of this model has to do.
+  void requireFits(const StoredProgram& stored) const;
+  Entry loaded(StoredProgram stored);
   /// Is called before every step.
   void beginStep();
   std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, const Entry& entry);

@@ -5,15 +5,12 @@
 #include "sluice/onnx/export.h"
 
 namespace sluice {
-namespace {
 
-program::DrainRule drainRule(const BatchLayout& layout) {
+program::DrainRule ModelCore::drainRule(const BatchLayout& layout) {
   const bool everyN = layout.outputMode == OutputMode::EveryN;
   return {.every = everyN ? static_cast<std::int32_t>(layout.outputPeriod) : 1,
           .finalOnly = layout.outputMode == OutputMode::Final};
 }
-
-}  // namespace
 
 std::string ModelCore::getModelProto(onnx::Exact exact) const {
   const runtime::Turn::Hold turn = enter();

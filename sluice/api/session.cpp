@@ -7,8 +7,10 @@
 #include "sluice/api/compile_progress.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
+#include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
 #include "sluice/base/log.h"
+#include "sluice/base/version.h"
 #include "sluice/compile/compile.h"
 #include "sluice/data/infeed_queue.h"
 
@@ -309,13 +311,48 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
   return loaded;
 }
 
+std::vector<program::Target> Session::targets() {
+  std::vector<program::Target> all;
+  for (const device::Device* sample : pool_.samples(device())) {
+    all.push_back(program::targetOf(*sample));
+  }
+  return all;
+}
+
+TargetRecord Session::target() {
+  TargetRecord record{.library = std::string(version()), .devices = pool_.list().str()};
+  for (const device::Device* sample : pool_.samples(device())) {
+    record.descriptions.push_back(sample->info().description);
+  }
+  Hasher tuning;
+  for (const auto& [key, value] : pool_.common().tuning) {
+    tuning.add(key).add(value);
+  }
+  record.tuning = tuning.digest();
+  return record;
+}
+
+bool Session::mayInstall(const program::StatePlan& plan) const {
+  const std::vector<program::PlacedVariable>& here = state().plan().variables();
+  std::size_t common = 0;
+  for (const program::PlacedVariable& placed : here) {
+    const program::PlacedVariable* other = plan.find(placed.variable.name);
+    if (other == nullptr) {
+      continue;
+    }
+    ++common;
+    if (other->variable.type != placed.variable.type ||
+        other->variable.role != placed.variable.role || other->slices() != placed.slices()) {
+      return false;
+    }
+  }
+  return common == std::min(here.size(), plan.variables().size());
+}
+
 void Session::complete(compiler::CompileRequest& request) {
   request.state = state().plan();
   request.remoteBytes = remoteBytes_;
-  request.lower.targets.clear();
-  for (const device::Device* sample : pool_.samples(device())) {
-    request.lower.targets.push_back(program::targetOf(*sample));
-  }
+  request.lower.targets = targets();
   request.lower.remoteInFile = !remotePath_.empty();
   request.hooks.requireGoing = [this] { requireGoing(); };
 }
@@ -342,12 +379,19 @@ CompiledProgram Session::compile(compiler::CompileRequest request,
   complete(request);
   request.hooks.onPhase = begin;
   compiler::Compiled made = compiler::compileGraph(std::move(request));
+  requireGoing();
+  begin(CompilePhase::Load);
+  return install(std::move(made), options);
+}
+
+CompiledProgram Session::install(compiler::Compiled made, const Options& options) {
+  const runtime::Turn::Hold turn(turn_);
+  settle();
   requireRoom(made.program);
   pool_.require(std::max(numDevices(), made.program.devices.size()),
                 std::max(numReplicas(), static_cast<std::size_t>(options.replicationFactor())));
   warn(made.warnings, options);
   requireGoing();
-  begin(CompilePhase::Load);
   CompiledProgram compiled{.program = nullptr,
                            .plan = std::move(made.plan),
                            .proven = made.proven,

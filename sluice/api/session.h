@@ -18,6 +18,7 @@
 
 #include "sluice/api/compiled_program.h"
 #include "sluice/api/options.h"
+#include "sluice/api/target_record.h"
 #include "sluice/device/device.h"
 #include "sluice/devices/pool.h"
 #include "sluice/ir/graph.h"
@@ -31,6 +32,7 @@ namespace sluice {
 class CompileProgress;
 
 namespace compiler {
+struct Compiled;
 struct CompileRequest;
 }
 namespace data {
@@ -87,6 +89,16 @@ class Session : public nn::StateStore {
   CompiledProgram compile(compiler::CompileRequest request,
                           const Options& options,
                           CompileProgress* progress = nullptr);
+  /// Loads a program that was compiled before, for instance by another process, as compile does. It
+  /// must be sound (program/loaded.h), and mayInstall must hold for its state.
+  CompiledProgram install(compiler::Compiled made, const Options& options);
+  /// What programs are compiled for here.
+  TargetRecord target();
+  /// What lowering has to know about the devices of this session; the last one is for all others.
+  std::vector<program::Target> targets();
+  /// Whether the variables of both plans that have one name have one place, and one plan has all
+  /// variables of the other.
+  bool mayInstall(const program::StatePlan& plan) const;
   /// Throws what compile would throw for the request before it plans memory. Changes, loads and
   /// logs nothing.
   void check(compiler::CompileRequest request);

@@ -19,6 +19,8 @@ struct MultiHeadOptions {
   DType dtype = DType::F32;
 };
 
+/// Attention over [batch, length, embedding]. Its masks keep where they are true; see also
+/// MultiheadAttention.
 class MultiHeadAttention : public Layer {
  public:
   MultiHeadAttention(Module& parent,

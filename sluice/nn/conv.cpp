@@ -7,13 +7,18 @@
 namespace sluice::nn {
 namespace {
 
-Shape convShape(int axes,
+struct Channels {
+  std::int64_t in;
+  std::int64_t out;
+};
+
+Shape convShape(const std::string& module,
                 std::string_view name,
-                std::int64_t in,
-                std::int64_t out,
+                const Channels& channels,
                 const Extents& kernel,
-                std::int64_t groups) {
-  const std::string module = fmt::format("Conv{}d", axes);
+                std::int64_t groups,
+                int axes) {
+  const auto [in, out] = channels;
   positive(groups, module, name, "groups");
   positive(in, module, name, "the number of input channels");
   positive(out, module, name, "the number of output channels");
@@ -83,9 +88,73 @@ ConvNd<kAxes>::ConvNd(Module& parent,
                       ConvLayerOptions options)
     : Conv(parent,
            name,
-           convShape(kAxes, name, inChannels, outChannels, kernel, options.groups),
+           convShape(fmt::format("Conv{}d", kAxes),
+                     name,
+                     {inChannels, outChannels},
+                     kernel,
+                     options.groups,
+                     kAxes),
            std::move(options)) {}
 
+ConvTranspose::ConvTranspose(Module& parent,
+                             std::string name,
+                             const Shape& weightShape,
+                             ConvTransposeLayerOptions options)
+    : Layer(parent, std::move(name)),
+      weight(addParameter(
+          "weight", {options.dtype, weightShape}, init::layerDefault(init::fanIn(weightShape)))),
+      bias(options.bias ? &addParameter("bias",
+                                        {options.dtype, Shape{weightShape[1] * options.groups}},
+                                        init::layerDefault(init::fanIn(weightShape)))
+                        : nullptr),
+      axes_(weightShape.rank() - 2),
+      options_{std::move(options.stride),
+               std::move(options.padding),
+               std::move(options.outputPadding),
+               std::move(options.dilation),
+               options.groups} {}
+
+Tensor ConvTranspose::forward(const Tensor& x) {
+  if (x.rank() != axes_ + 2 || x.shape(1) != weight.type().shape[0]) {
+    raise<InvalidArgument>("{}: expected an input [batch, {}, {} spatial axes], got {}",
+                           description(),
+                           weight.type().shape[0],
+                           axes_,
+                           x.type().str());
+  }
+  const Tensor w = weight;  // read in the order of the parameters
+  const Tensor offset = bias != nullptr ? bias->use() : Tensor();
+  switch (axes_) {
+    case 1:
+      return convTranspose1d(x, w, options_, offset);
+    case 2:
+      return convTranspose2d(x, w, options_, offset);
+    default:
+      return convTranspose3d(x, w, options_, offset);
+  }
+}
+
+template <int kAxes>
+ConvTransposeNd<kAxes>::ConvTransposeNd(Module& parent,
+                                        std::string name,
+                                        std::int64_t inChannels,
+                                        std::int64_t outChannels,
+                                        Extents kernel,
+                                        ConvTransposeLayerOptions options)
+    // The weight of the convolution in the other direction.
+    : ConvTranspose(parent,
+                    name,
+                    convShape(fmt::format("ConvTranspose{}d", kAxes),
+                              name,
+                              {outChannels, inChannels},
+                              kernel,
+                              options.groups,
+                              kAxes),
+                    std::move(options)) {}
+
+template class ConvTransposeNd<1>;
+template class ConvTransposeNd<2>;
+template class ConvTransposeNd<3>;
 template class ConvNd<1>;
 template class ConvNd<2>;
 template class ConvNd<3>;

@@ -1,5 +1,7 @@
 #include "sluice/nn/functional.h"
 
+#include <algorithm>
+
 #include "sluice/base/error.h"
 #include "sluice/nn/operands.h"
 #include "sluice/nn/tracer.h"
@@ -12,19 +14,28 @@ using ir::GraphBuilder;
 using ir::Value;
 
 /// `name` is that of policies; empty: a function that computes nothing.
-Tensor apply(std::string_view name, Value (*op)(GraphBuilder&, Value), const Tensor& given) {
+Tensor apply(std::string_view name,
+             const ir::OpDef& op,
+             const Tensor& given,
+             ir::Attrs attrs = {}) {
   const Tensor x = name.empty() ? given : operand(name, given);
   GraphBuilder& b = x.builder();
-  return {b, op(b, x.value())};
+  return {b, b.add(op, {x.value()}, std::move(attrs))};
 }
 
 Tensor apply(std::string_view name,
-             Value (*op)(GraphBuilder&, Value, Value),
+             const ir::OpDef& op,
              const Tensor& left,
-             const Tensor& right) {
+             const Tensor& right,
+             ir::Attrs attrs = {}) {
   const auto [x, y] = operands(name, left, right);
   GraphBuilder& b = x.builder();
-  return {y.builder(), op(b, x.value(), y.value())};
+  return {y.builder(), b.add(op, {x.value(), y.value()}, std::move(attrs))};
+}
+
+Tensor apply(std::string_view name, const ir::OpDef& op, const Tensor& given, double number) {
+  const Tensor x = operand(name, given);
+  return apply(name, op, x, numberLike(x, number));
 }
 
 /// What PyTorch calls the product of these operands.
@@ -37,124 +48,123 @@ std::string_view productName(const Tensor& x, const Tensor& y) {
   return left == 2 && right == 1 ? "mv" : "matmul";
 }
 
-/// One entry per spatial axis.
-Extents perAxis(const Extents& given,
-                std::int64_t axes,
-                std::string_view op,
-                std::string_view what) {
-  const auto count = static_cast<std::int64_t>(given.size());
-  if (count != 1 && count != axes) {
-    raise<InvalidArgument>("{}: {} has {} entries, expected 1 or {}", op, what, count, axes);
-  }
-  return count == axes ? given : Extents(static_cast<std::size_t>(axes), given[0]);
-}
-
-/// The same padding before and after each axis.
-Extents bothSides(Extents padding) {
-  const Extents before = padding;
-  padding.insert(padding.end(), before.begin(), before.end());
-  return padding;
-}
-
-Tensor convNd(const Tensor& input,
-              const Tensor& weight,
-              const ConvOptions& options,
-              const Tensor& offset,
-              std::int64_t axes) {
-  const std::string op = fmt::format("conv{}d", axes);
-  const auto [x, w, bias] = operands(op, input, weight, offset);
-  if (x.shape().rank() != axes + 2 || w.shape().rank() != axes + 2) {
-    raise<InvalidArgument>("{}: expected an input and a weight of rank {}, got {} and {}",
-                           op,
-                           axes + 2,
-                           x.type().str(),
-                           w.type().str());
-  }
-  GraphBuilder& b = x.builder();
-  Value y = ops::conv(b,
-                      x.value(),
-                      w.value(),
-                      {.strides = perAxis(options.stride, axes, op, "stride"),
-                       .pads = bothSides(perAxis(options.padding, axes, op, "padding")),
-                       .dilations = perAxis(options.dilation, axes, op, "dilation"),
-                       .groups = options.groups});
-  if (auto& group = Tracer::current().openMultiConv()) {
-    group->push_back(y.op);
-  }
-  if (!bias.defined()) {
-    return {b, y};
-  }
-  if (bias.shape() != Shape{w.shape()[0]}) {
-    raise<InvalidArgument>(
-        "{}: the bias is {}, expected [{}]", op, bias.type().str(), w.shape()[0]);
-  }
-  Extents channels(static_cast<std::size_t>(axes + 1), 1);
-  channels[0] = w.shape()[0];
-  return {b, ops::add(b, y, ops::reshape(b, bias.value(), Shape(channels)))};
-}
-
-ops::PoolOptions pool2d(std::string_view op,
-                        const Tensor& x,
-                        std::int64_t kernel,
-                        std::optional<std::int64_t> stride,
-                        std::int64_t padding) {
-  if (x.shape().rank() != 4) {
-    raise<InvalidArgument>(
-        "{}: expected [batch, channels, height, width], got {}", op, x.type().str());
-  }
-  const std::int64_t step = stride.value_or(kernel);
-  return {.kernel = {kernel, kernel},
-          .strides = {step, step},
-          .pads = {padding, padding, padding, padding}};
-}
-
 }  // namespace
 
-Tensor relu(const Tensor& x) {
-  return apply("relu", ops::relu, x);
+// NOLINTBEGIN(bugprone-macro-parentheses): names, not expressions
+#define SLUICE_DEFINE_ONE(function, torch, op) \
+  Tensor function(const Tensor& x) {           \
+    return apply(torch, ops::k##op, x);        \
+  }
+#define SLUICE_DEFINE_TWO(function, torch, op)        \
+  Tensor function(const Tensor& x, const Tensor& y) { \
+    return apply(torch, ops::k##op, x, y);            \
+  }                                                   \
+  Tensor function(const Tensor& x, double y) {        \
+    return apply(torch, ops::k##op, x, y);            \
+  }
+SLUICE_NN_FUNCTIONS(SLUICE_DEFINE_ONE, SLUICE_DEFINE_TWO)
+#undef SLUICE_DEFINE_ONE
+#undef SLUICE_DEFINE_TWO
+// NOLINTEND(bugprone-macro-parentheses)
+
+Tensor celu(const Tensor& x, double alpha) {
+  return apply("celu", ops::kCelu, x, {{"alpha", alpha}});
+}
+
+Tensor elu(const Tensor& x, double alpha) {
+  return apply("elu", ops::kElu, x, {{"alpha", alpha}});
+}
+
+Tensor glu(const Tensor& x, std::int64_t axis) {
+  const std::int64_t extent = x.shape(axis);
+  if (extent % 2 != 0) {
+    raise<InvalidArgument>("glu: axis {} of {} cannot be halved", axis, x.type().str());
+  }
+  const std::vector<Tensor> halves = split(operand("glu", x), {extent / 2, extent / 2}, axis);
+  return halves[0] * sigmoid(halves[1]);
+}
+
+Tensor hardshrink(const Tensor& x, double lambda) {
+  return apply("hardshrink", ops::kShrink, x, {{"lambd", lambda}, {"bias", 0.0}});
+}
+
+Tensor softshrink(const Tensor& x, double lambda) {
+  return apply("softshrink", ops::kShrink, x, {{"lambd", lambda}, {"bias", lambda}});
+}
+
+Tensor hardsigmoid(const Tensor& x) {
+  return apply("hardsigmoid", ops::kHardSigmoid, x, {{"alpha", 1.0 / 6.0}, {"beta", 0.5}});
+}
+
+Tensor hardtanh(const Tensor& x, double low, double high) {
+  return apply("hardtanh", ops::kClamp, x, {{"low", low}, {"high", high}});
+}
+
+Tensor relu6(const Tensor& x) {
+  return apply("relu6", ops::kClamp, x, {{"low", 0.0}, {"high", 6.0}});
+}
+
+Tensor leakyRelu(const Tensor& x, double negativeSlope) {
+  return apply("leaky_relu", ops::kLeakyRelu, x, {{"alpha", negativeSlope}});
+}
+
+Tensor logsigmoid(const Tensor& x) {
+  return neg(softplus(neg(operand("logsigmoid", x))));
+}
+
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  const bool perChannel = x.rank() >= 2 && weight.shape().elements() == x.shape(1);
+  if (weight.shape().elements() != 1 && !perChannel) {
+    raise<InvalidArgument>("prelu: expected one slope or one per channel of {}, got {}",
+                           x.type().str(),
+                           weight.type().str());
+  }
+  Extents dims(static_cast<std::size_t>(std::max<std::int64_t>(x.rank() - 1, 1)), 1);
+  dims[0] = weight.shape().elements();
+  return apply("prelu", ops::kPrelu, x, reshape(weight, dims));
+}
+
+Tensor tanhshrink(const Tensor& given) {
+  const Tensor x = operand("tanhshrink", given);
+  return x - tanh(x);
+}
+
+Tensor threshold(const Tensor& given, double threshold, double value) {
+  const Tensor x = operand("threshold", given);
+  if (value == 0.0) {
+    return apply("threshold", ops::kThresholdedRelu, x, {{"alpha", threshold}});
+  }
+  return where(greater(x, threshold), x, numberLike(x, value));
+}
+
+Tensor remainder(const Tensor& x, const Tensor& y) {
+  return apply("remainder", ops::kMod, x, y, {{"fmod", false}});
+}
+
+Tensor fmod(const Tensor& x, const Tensor& y) {
+  return apply("fmod", ops::kMod, x, y, {{"fmod", true}});
+}
+
+Tensor bitwiseLeftShift(const Tensor& x, const Tensor& y) {
+  return apply("bitwise_left_shift", ops::kBitShift, x, y, {{"direction", "LEFT"}});
+}
+
+Tensor bitwiseRightShift(const Tensor& x, const Tensor& y) {
+  return apply("bitwise_right_shift", ops::kBitShift, x, y, {{"direction", "RIGHT"}});
+}
+
+Tensor isinf(const Tensor& x) {
+  return apply("isinf", ops::kIsInf, x);
+}
+
+Tensor isfinite(const Tensor& x) {
+  return logicalNot(logicalOr(isinf(x), isnan(x)));
 }
 
 Tensor gelu(const Tensor& given, std::string_view approximate) {
   const Tensor x = operand("gelu", given);
   GraphBuilder& b = x.builder();
   return {b, ops::gelu(b, x.value(), approximate)};
-}
-
-Tensor silu(const Tensor& x) {
-  return apply("silu", ops::silu, x);
-}
-
-Tensor tanh(const Tensor& x) {
-  return apply("tanh", ops::tanh, x);
-}
-
-Tensor sigmoid(const Tensor& x) {
-  return apply("sigmoid", ops::sigmoid, x);
-}
-
-Tensor exp(const Tensor& x) {
-  return apply("exp", ops::exp, x);
-}
-
-Tensor log(const Tensor& x) {
-  return apply("log", ops::log, x);
-}
-
-Tensor sqrt(const Tensor& x) {
-  return apply("sqrt", ops::sqrt, x);
-}
-
-Tensor square(const Tensor& x) {
-  return apply("square", ops::square, x);
-}
-
-Tensor abs(const Tensor& x) {
-  return apply("abs", ops::abs, x);
-}
-
-Tensor pow(const Tensor& given, double exponent) {
-  const Tensor x = operand("pow", given);
-  return apply("pow", ops::pow, x, scalar(exponent, x.dtype()));
 }
 
 Tensor clamp(const Tensor& given, double low, double high) {
@@ -171,29 +181,9 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
   return {b, ops::where(b, condition.value(), x.value(), y.value())};
 }
 
-Tensor equal(const Tensor& x, const Tensor& y) {
-  return apply("equal", ops::equal, x, y);
-}
-
-Tensor greater(const Tensor& x, const Tensor& y) {
-  return apply("greater", ops::greater, x, y);
-}
-
-Tensor less(const Tensor& x, const Tensor& y) {
-  return apply("less", ops::less, x, y);
-}
-
 Tensor cast(const Tensor& x, DType dtype) {
   GraphBuilder& b = x.builder();
   return {b, ops::cast(b, x.value(), dtype)};
-}
-
-Tensor detach(const Tensor& x) {
-  return apply({}, ops::detach, x);
-}
-
-Tensor recomputationCheckpoint(const Tensor& x) {
-  return apply({}, ops::recomputationCheckpoint, x);
 }
 
 Tensor constant(const HostTensor& value) {
@@ -228,47 +218,19 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& offset) {
   return bias.defined() ? Tensor(bias.builder(), ops::add(b, y, bias.value())) : Tensor(b, y);
 }
 
-Tensor conv1d(const Tensor& x, const Tensor& w, const ConvOptions& options, const Tensor& bias) {
-  return convNd(x, w, options, bias, 1);
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& given) {
+  std::vector<Tensor> operands = given;
+  resolveTypes("tensordot", operands);  // the name that policies have for it
+  GraphBuilder& b = Tracer::current().builder();
+  return {b, ops::einsum(b, equation, valuesOf(operands))};
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& w, const ConvOptions& options, const Tensor& bias) {
-  return convNd(x, w, options, bias, 2);
+Tensor fft(const Tensor& x, std::int64_t axis) {
+  return {x.builder(), ops::dft(x.builder(), x.value(), axis)};
 }
 
-Tensor conv3d(const Tensor& x, const Tensor& w, const ConvOptions& options, const Tensor& bias) {
-  return convNd(x, w, options, bias, 3);
-}
-
-Tensor maxPool2d(const Tensor& given,
-                 std::int64_t kernel,
-                 std::optional<std::int64_t> stride,
-                 std::int64_t padding) {
-  const Tensor x = operand("max_pool2d", given);
-  const ops::PoolOptions options = pool2d("maxPool2d", x, kernel, stride, padding);
-  return {x.builder(), ops::maxPool(x.builder(), x.value(), options)};
-}
-
-Tensor avgPool2d(const Tensor& given,
-                 std::int64_t kernel,
-                 std::optional<std::int64_t> stride,
-                 std::int64_t padding) {
-  const Tensor x = operand("avg_pool2d", given);
-  ops::PoolOptions options = pool2d("avgPool2d", x, kernel, stride, padding);
-  options.countIncludePad = true;
-  return {x.builder(), ops::avgPool(x.builder(), x.value(), options)};
-}
-
-Tensor globalAvgPool(const Tensor& x) {
-  if (x.shape().rank() < 3) {
-    raise<InvalidArgument>("globalAvgPool: expected [batch, channels, spatial axes], got {}",
-                           x.type().str());
-  }
-  std::vector<std::int64_t> axes;
-  for (std::int64_t i = 2; i < x.shape().rank(); ++i) {
-    axes.push_back(i);
-  }
-  return mean(x, std::move(axes));
+Tensor ifft(const Tensor& x, std::int64_t axis) {
+  return {x.builder(), ops::dft(x.builder(), x.value(), axis, true)};
 }
 
 }  // namespace sluice::nn

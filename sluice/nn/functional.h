@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/nn/function_list.h"
+#include "sluice/nn/functional_shape.h"  // IWYU pragma: export
 #include "sluice/nn/tensor.h"
 #include "sluice/ops/op_options.h"
 #include "sluice/tensor/host_tensor.h"
@@ -19,35 +21,59 @@ namespace sluice::nn {
 
 using ops::CrossEntropyOptions;
 using ops::CtcDecoderOptions;
+using ops::CtcOptions;
+using ops::GridSampleOptions;
 using ops::NllOptions;
 using ops::PrintOptions;
 using ops::Reduction;
+using ops::RoiAlignOptions;
 
-// Element-wise.
-Tensor relu(const Tensor& x);
+// NOLINTBEGIN(bugprone-macro-parentheses): names, not expressions
+#define SLUICE_DECLARE_ONE(function, torch, op) Tensor function(const Tensor& x);
+#define SLUICE_DECLARE_TWO(function, torch, op)      \
+  Tensor function(const Tensor& x, const Tensor& y); \
+  Tensor function(const Tensor& x, double y);
+/// Functions of one or two tensors, element by element (det: of the matrices in the last two axes).
+/// Comparisons and logic return bool tensors; a number takes the type of the tensor. detach lets no
+/// gradient pass. With recomputationCheckpoint x is kept for the backward pass, and what follows is
+/// recomputed from it (Options::recomputation). No pass removes or merges a nop.
+SLUICE_NN_FUNCTIONS(SLUICE_DECLARE_ONE, SLUICE_DECLARE_TWO)
+#undef SLUICE_DECLARE_ONE
+#undef SLUICE_DECLARE_TWO
+// NOLINTEND(bugprone-macro-parentheses)
+
+// Element-wise functions with settings, and those made of several ops.
+Tensor celu(const Tensor& x, double alpha = 1.0);
+Tensor clamp(const Tensor& x, double low, double high);
+Tensor elu(const Tensor& x, double alpha = 1.0);
 /// `approximate` is "none", which uses erf, or "tanh".
 Tensor gelu(const Tensor& x, std::string_view approximate = "none");
-Tensor silu(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor sigmoid(const Tensor& x);
-Tensor exp(const Tensor& x);
-Tensor log(const Tensor& x);
-Tensor sqrt(const Tensor& x);
-Tensor square(const Tensor& x);
-Tensor abs(const Tensor& x);
-Tensor pow(const Tensor& x, double exponent);
-Tensor clamp(const Tensor& x, double low, double high);
+/// The first half along an axis times the sigmoid of the second.
+Tensor glu(const Tensor& x, std::int64_t axis = -1);
+/// x where |x| exceeds lambda, else 0.
+Tensor hardshrink(const Tensor& x, double lambda = 0.5);
+/// x / 6 + 1/2, at least 0 and at most 1.
+Tensor hardsigmoid(const Tensor& x);
+Tensor hardtanh(const Tensor& x, double low = -1.0, double high = 1.0);
+Tensor leakyRelu(const Tensor& x, double negativeSlope = 0.01);
+Tensor logsigmoid(const Tensor& x);
+/// `weight` has one element, or one for each channel (axis 1).
+Tensor prelu(const Tensor& x, const Tensor& weight);
+Tensor relu6(const Tensor& x);
+/// Moves x towards 0 by lambda.
+Tensor softshrink(const Tensor& x, double lambda = 0.5);
+Tensor tanhshrink(const Tensor& x);
+/// x where it exceeds the threshold, else the value.
+Tensor threshold(const Tensor& x, double threshold, double value = 0.0);
 Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y);
-/// Comparisons return bool tensors.
-Tensor equal(const Tensor& x, const Tensor& y);
-Tensor greater(const Tensor& x, const Tensor& y);
-Tensor less(const Tensor& x, const Tensor& y);
+/// The remainder of x / y with the sign of y; with fmod, the sign of x.
+Tensor remainder(const Tensor& x, const Tensor& y);
+Tensor fmod(const Tensor& x, const Tensor& y);
+Tensor bitwiseLeftShift(const Tensor& x, const Tensor& y);
+Tensor bitwiseRightShift(const Tensor& x, const Tensor& y);
+Tensor isinf(const Tensor& x);
+Tensor isfinite(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);
-/// Returns x unchanged. If activations are recomputed (Options::recomputation), x is kept for the
-/// backward pass and what follows it is recomputed from here.
-Tensor recomputationCheckpoint(const Tensor& x);
-/// Returns x unchanged, but no gradient passes through it.
-Tensor detach(const Tensor& x);
 
 // Constants of the current trace.
 Tensor constant(const HostTensor& value);
@@ -58,6 +84,12 @@ Tensor scalar(double value, DType dtype = DType::F32);
 Tensor matmul(const Tensor& x, const Tensor& y);
 /// x wᵀ + bias; w is [out, in], bias is [out] or absent.
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});
+/// A sum of products by index letters: "bij,bjk->bik".
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
+/// The discrete Fourier transform along an axis. The last axis has extent 2: the real and the
+/// imaginary part. The inverse, ifft, divides by the extent of the axis.
+Tensor fft(const Tensor& x, std::int64_t axis);
+Tensor ifft(const Tensor& x, std::int64_t axis);
 
 /// One number for all spatial axes, or one per axis.
 using Extents = std::vector<std::int64_t>;
@@ -81,51 +113,98 @@ Tensor conv3d(const Tensor& x,
               const ConvOptions& options = {},
               const Tensor& bias = {});
 
-// Pooling. The default stride is the kernel size.
+struct ConvTransposeOptions {
+  Extents stride = {1};
+  Extents padding = {0};        ///< what the convolution would pad is cut off
+  Extents outputPadding = {0};  ///< added to the end of each axis
+  Extents dilation = {1};
+  std::int64_t groups = 1;
+};
+/// The gradient of a convolution with respect to its input. w is [channels, out channels / groups,
+/// kernel...].
+Tensor convTranspose1d(const Tensor& x,
+                       const Tensor& w,
+                       const ConvTransposeOptions& options = {},
+                       const Tensor& bias = {});
+Tensor convTranspose2d(const Tensor& x,
+                       const Tensor& w,
+                       const ConvTransposeOptions& options = {},
+                       const Tensor& bias = {});
+Tensor convTranspose3d(const Tensor& x,
+                       const Tensor& w,
+                       const ConvTransposeOptions& options = {},
+                       const Tensor& bias = {});
+
+// Pooling of [batch, channels, one to three spatial axes]. The default stride is the kernel size.
+struct PoolWindow {
+  Extents kernel = {2};
+  Extents stride = {};  ///< empty: the kernel size
+  Extents padding = {0};
+  Extents dilation = {1};       ///< of maximum pooling
+  bool ceilMode = false;        ///< a last window that is not full counts
+  bool countIncludePad = true;  ///< padding counts as zeros in the mean
+};
+Tensor maxPool1d(const Tensor& x, const PoolWindow& window);
+Tensor maxPool2d(const Tensor& x, const PoolWindow& window);
+Tensor maxPool3d(const Tensor& x, const PoolWindow& window);
+Tensor avgPool1d(const Tensor& x, const PoolWindow& window);
+Tensor avgPool2d(const Tensor& x, const PoolWindow& window);
+Tensor avgPool3d(const Tensor& x, const PoolWindow& window);
 Tensor maxPool2d(const Tensor& x,
                  std::int64_t kernel,
                  std::optional<std::int64_t> stride = {},
                  std::int64_t padding = 0);
-/// Padding counts as zeros in the mean.
 Tensor avgPool2d(const Tensor& x,
                  std::int64_t kernel,
                  std::optional<std::int64_t> stride = {},
                  std::int64_t padding = 0);
-
+/// Windows that cover each spatial axis in so many, almost equal parts; an extent of -1 keeps the
+/// axis.
+Tensor adaptiveAvgPool1d(const Tensor& x, const Extents& size);
+Tensor adaptiveAvgPool2d(const Tensor& x, const Extents& size);
+Tensor adaptiveAvgPool3d(const Tensor& x, const Extents& size);
+Tensor adaptiveMaxPool1d(const Tensor& x, const Extents& size);
+Tensor adaptiveMaxPool2d(const Tensor& x, const Extents& size);
+Tensor adaptiveMaxPool3d(const Tensor& x, const Extents& size);
 /// [batch, channels, ...] to [batch, channels]: the mean over all spatial axes.
 Tensor globalAvgPool(const Tensor& x);
 
-// Reductions over the given axes, or all if none are given.
-Tensor sum(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
-Tensor mean(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
-Tensor max(const Tensor& x, std::vector<std::int64_t> axes = {}, bool keepDims = false);
-/// The position (i64) of the largest element along an axis; of the first if several are equal.
-Tensor argMax(const Tensor& x, std::int64_t axis = -1, bool keepDims = false);
-
-// Shape.
-/// Joins the axes from startAxis to the last one.
-Tensor flatten(const Tensor& x, std::int64_t startAxis = 0);
-/// One extent may be -1; it takes all that remains.
-Tensor reshape(const Tensor& x, std::vector<std::int64_t> dims);
-/// Swaps two axes.
-Tensor transpose(const Tensor& x, std::int64_t axis0, std::int64_t axis1);
-Tensor permute(const Tensor& x, std::vector<std::int64_t> axes);
-Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis = 0);
-/// Splits x along an axis into parts with these extents.
-std::vector<Tensor> split(const Tensor& x, std::vector<std::int64_t> sizes, std::int64_t axis = 0);
-/// Elements [start, end) along an axis; negative positions count from its end.
-Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t end);
-/// Slices of x along an axis at integer indices, whose shape replaces the axis.
-Tensor gather(const Tensor& x, const Tensor& indices, std::int64_t axis = 0);
-/// Rows of `table` at integer indices.
-Tensor embedding(const Tensor& indices, const Tensor& table);
+// Images [batch, channels, ...].
+struct InterpolateOptions {
+  Extents size = {};                     ///< of the spatial axes; either this or the factors
+  std::vector<double> scaleFactor = {};  ///< one for all spatial axes, or one per axis
+  /// nearest, nearest-exact, linear, bilinear, trilinear, bicubic or area
+  std::string_view mode = "nearest";
+  bool alignCorners = false;
+};
+Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
+/// Samples x at positions (x, y) from -1 to 1; grid is [batch, rows, columns, 2].
+Tensor gridSample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
+/// Averages or maxima of regions (x1, y1, x2, y2), [count, 4], of the images at batchIndices.
+Tensor roiAlign(const Tensor& x,
+                const Tensor& regions,
+                const Tensor& batchIndices,
+                const RoiAlignOptions& options);
+/// Channels become blocks of factor x factor pixels, and back.
+Tensor pixelShuffle(const Tensor& x, std::int64_t factor);
+Tensor pixelUnshuffle(const Tensor& x, std::int64_t factor);
 
 // Softmax, normalization, attention, dropout.
 Tensor softmax(const Tensor& x, std::int64_t axis = -1);
 Tensor logSoftmax(const Tensor& x, std::int64_t axis = -1);
+Tensor softmin(const Tensor& x, std::int64_t axis = -1);
+/// 1 at the largest element along the axis, the first of equal ones, and 0 elsewhere.
+Tensor hardmax(const Tensor& x, std::int64_t axis = -1);
+/// x divided by its Euclidean norm along an axis, which counts as eps or more.
+Tensor normalize(const Tensor& x, std::int64_t axis = 1, double eps = 1e-12);
+Tensor cosineSimilarity(const Tensor& x, const Tensor& y, std::int64_t axis = 1, double eps = 1e-8);
 /// Zeroes each element with probability p and scales the others by 1 / (1 - p). Returns x unchanged
 /// if `training` is false, and in inference models.
 Tensor dropout(const Tensor& x, double p, bool training = true);
+/// Zeroes whole channels of [batch, channels, one, two or three spatial axes].
+Tensor dropout1d(const Tensor& x, double p, bool training = true);
+Tensor dropout2d(const Tensor& x, double p, bool training = true);
+Tensor dropout3d(const Tensor& x, double p, bool training = true);
 /// Normalizes over the last axes; there are as many as `weight` has.
 Tensor layerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
 Tensor rmsNorm(const Tensor& x, const Tensor& weight, double eps = 1e-5);
@@ -135,6 +214,11 @@ Tensor groupNorm(const Tensor& x,
                  const Tensor& bias,
                  std::int64_t groups,
                  double eps = 1e-5);
+/// Normalizes each channel of each example. Weight and bias are [channels] or absent.
+Tensor instanceNorm(const Tensor& x,
+                    const Tensor& weight = {},
+                    const Tensor& bias = {},
+                    double eps = 1e-5);
 struct BatchNormResult {
   Tensor y;
   Tensor mean;
@@ -173,6 +257,34 @@ Tensor mseLoss(const Tensor& x, const Tensor& target, Reduction reduction = Redu
 Tensor l1Loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
 Tensor bceLoss(const Tensor& p, const Tensor& target, Reduction reduction = Reduction::Mean);
 Tensor bceWithLogits(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::Mean);
+
+/// Half of the squared error up to beta, and then the absolute error less beta / 2; the squared
+/// part is divided by beta.
+Tensor smoothL1Loss(const Tensor& x,
+                    const Tensor& target,
+                    double beta = 1.0,
+                    Reduction reduction = Reduction::Mean);
+/// delta times smoothL1Loss with beta = delta.
+Tensor huberLoss(const Tensor& x,
+                 const Tensor& target,
+                 double delta = 1.0,
+                 Reduction reduction = Reduction::Mean);
+struct KlDivOptions {
+  Reduction reduction = Reduction::Mean;
+  bool batchMean = false;  ///< divides the sum by the first extent; takes the place of `reduction`
+  bool logTarget = false;  ///< the target is a logarithm, too
+};
+/// The sum of target (log target - x) for log-probabilities x.
+Tensor klDiv(const Tensor& x, const Tensor& target, const KlDivOptions& options = {});
+/// logProbabilities are [steps, batch, classes], targets [batch, labels], lengths [batch].
+struct CtcLengths {
+  Tensor input;
+  Tensor target;
+};
+Tensor ctcLoss(const Tensor& logProbabilities,
+               const Tensor& targets,
+               const CtcLengths& lengths,
+               const CtcOptions& options = {});
 
 // Decoding and printing.
 struct CtcDecoded {

@@ -157,6 +157,86 @@ TEST(Functional, RefusesArgumentsThatDoNotFit) {
   EXPECT_THAT(messageOf([&] { conv2d(image, w, {}, x); }), HasSubstr("bias"));
 }
 
+TEST(Functional, NumbersThatAnIntegerTensorCannotHoldAreRefused) {
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Training);
+  const Tensor whole = tracer.input("whole", {DType::I64, Shape{2}});
+  const Tensor flag = tracer.input("flag", {DType::Bool, Shape{2}});
+  EXPECT_EQ((whole * 2.0).dtype(), DType::I64);
+  EXPECT_THAT(messageOf([&] { whole * 0.5; }), HasSubstr("cast"));
+  EXPECT_THAT(messageOf([&] { greater(whole, 0.5); }), HasSubstr("0.5"));
+  EXPECT_THAT(messageOf([&] { maximum(whole, INFINITY); }), HasSubstr("cast"));
+  EXPECT_EQ((flag == 1.0).dtype(), DType::Bool);
+  EXPECT_THAT(messageOf([&] { flag == 2.0; }), HasSubstr("cannot hold"));
+}
+
+TEST(Functional, IndicesAndSlicesAreChecked) {
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Training);
+  const Tensor x = tracer.input("x", {DType::F32, Shape{2, 3}});
+  EXPECT_EQ(x[1].shape(), (Shape{3}));
+  EXPECT_EQ((x[{0, 1}].shape()), (Shape{1, 3}));
+  EXPECT_EQ(x.shape(-1), 3);
+  EXPECT_EQ(x.rank(), 2);
+  EXPECT_THAT(messageOf([&] { x[2]; }), HasSubstr("2 elements"));
+  EXPECT_THAT(messageOf([&] { x[-3]; }), HasSubstr("-3"));
+  EXPECT_THAT(messageOf([&] { x.shape(2); }), HasSubstr("axis"));
+  EXPECT_THAT(messageOf([&] { x.index({0, 0, 0}); }), HasSubstr("fewer axes"));
+  Tensor y = x;
+  y += x;
+  y -= 1.0;
+  y *= 2.0;
+  y /= x;
+  EXPECT_EQ(y.shape(), x.shape());
+  EXPECT_NE(y.value(), x.value());
+}
+
+TEST(Functional, SettingsThatMakeNoSenseAreRefused) {
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Training);
+  const Tensor x = tracer.input("x", {DType::F32, Shape{2, 3}});
+  const Tensor image = tracer.input("image", {DType::F32, Shape{1, 2, 4, 4}});
+  const Tensor w = tracer.input("w", {DType::F32, Shape{2, 2, 3, 3}});
+  const Tensor places = tracer.input("places", {DType::I64, Shape{2, 1}});
+  EXPECT_THAT(messageOf([&] { glu(x); }), HasSubstr("halved"));
+  EXPECT_THAT(messageOf([&] { prelu(x, x); }), HasSubstr("slope"));
+  EXPECT_THAT(messageOf([&] { stack({x, image}); }), HasSubstr("one shape"));
+  EXPECT_THAT(messageOf([&] { chunk(x, 0); }), HasSubstr("at least 1"));
+  EXPECT_THAT(messageOf([&] { expand(x, {3}); }), HasSubstr("more axes"));
+  EXPECT_THAT(messageOf([&] { pad(x, {1}); }), HasSubstr("pairs"));
+  EXPECT_THAT(messageOf([&] { pad(x, {1, 1}, "wrap"); }), HasSubstr("replicate"));
+  EXPECT_THAT(messageOf([&] { arange(0, 4, 0.0); }), HasSubstr("arange"));
+  EXPECT_THAT(messageOf([&] { arange(4, 0); }), HasSubstr("steps of 1"));
+  EXPECT_THAT(messageOf([&] { linspace(0, 1, 0); }), HasSubstr("linspace"));
+  EXPECT_THAT(messageOf([&] { indexSelect(x, 0, places); }), HasSubstr("list"));
+  EXPECT_THAT(messageOf([&] { scatterReduce(x, 1, places, x, "mean"); }), HasSubstr("amax"));
+  EXPECT_THAT(messageOf([&] { var(unsqueeze(x, 0), {.axes = {0}}); }), HasSubstr("unbiased"));
+  EXPECT_THAT(messageOf([&] { convTranspose2d(image, w, {.outputPadding = {1}}); }),
+              HasSubstr("output padding"));
+  EXPECT_THAT(messageOf([&] { convTranspose2d(image, w, {.groups = 3}); }),
+              HasSubstr("channels / 3"));
+  EXPECT_THAT(messageOf([&] { convTranspose2d(x, w); }), HasSubstr("rank 4"));
+  EXPECT_THAT(messageOf([&] { maxPool1d(image, {}); }), HasSubstr("maxPool1d"));
+  EXPECT_THAT(messageOf([&] { maxPool2d(image, {.kernel = {2, 2, 2}}); }), HasSubstr("kernel"));
+  EXPECT_THAT(messageOf([&] { adaptiveAvgPool2d(image, {0}); }), HasSubstr("positive or -1"));
+  EXPECT_THAT(messageOf([&] { adaptiveAvgPool1d(image, {1}); }), HasSubstr("spatial"));
+  EXPECT_THAT(messageOf([&] { interpolate(image, {}); }), HasSubstr("either a size"));
+  EXPECT_THAT(messageOf([&] { interpolate(image, {.size = {8}, .mode = "linear"}); }),
+              HasSubstr("bilinear"));
+  EXPECT_THAT(messageOf([&] { interpolate(image, {.scaleFactor = {0.1}}); }), HasSubstr("0.1"));
+  EXPECT_THAT(messageOf([&] {
+                interpolate(image, {.scaleFactor = {2, 2, 2}});
+              }),
+              HasSubstr("3 factors"));
+  EXPECT_THAT(messageOf([&] { interpolate(x, {.size = {8}}); }), HasSubstr("interpolate"));
+  EXPECT_THAT(messageOf([&] { pixelShuffle(image, 2); }), HasSubstr("pixelShuffle"));
+  EXPECT_THAT(messageOf([&] { pixelUnshuffle(image, 3); }), HasSubstr("blocks"));
+  EXPECT_THAT(messageOf([&] { instanceNorm(x); }), HasSubstr("instanceNorm"));
+  EXPECT_THAT(messageOf([&] { dropout2d(x, 0.5); }), HasSubstr("dropout2d"));
+  EXPECT_THAT(messageOf([&] { smoothL1Loss(x, x, -1.0); }), HasSubstr("beta"));
+  EXPECT_THAT(messageOf([&] { huberLoss(x, x, 0.0); }), HasSubstr("delta"));
+}
+
 TEST(Functional, CtcBeamSearchDecoderGivesTheBestPathPerItem) {
   // Label 1 at step 0 and 2, none between: "1 1".
   HostTensor logs = HostTensor::full({DType::F64, Shape{3, 1, 2}}, std::log(0.1));

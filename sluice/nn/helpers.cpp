@@ -87,11 +87,6 @@ Tensor reduceScatter(const Tensor& x, std::int64_t replicas) {
   return {b, ops::replicaSumScatter(b, x.value(), replicas)};
 }
 
-Tensor nop(const Tensor& x) {
-  GraphBuilder& b = x.builder();
-  return {b, ops::nop(b, x.value())};
-}
-
 Tensor serializedMatMul(const Tensor& left,
                         const Tensor& right,
                         MatMulSerializationMode mode,

@@ -19,9 +19,6 @@ namespace sluice::nn {
 /// gradients are ones.
 Tensor identityLoss(const Tensor& x, Reduction reduction = Reduction::Mean);
 
-/// Returns x unchanged, as an op that no pass removes or merges.
-Tensor nop(const Tensor& x);
-
 /// Which dimension of [m, n] x [n, p] is cut: m, n, p or none.
 enum class MatMulSerializationMode : std::uint8_t {
   InputChannels,

@@ -348,5 +348,60 @@ TEST(Layers, RefuseSizesThatMakeNoSense) {
   EXPECT_EQ(root.children().size(), 0U);
 }
 
+TEST(RecurrentLayers, AreRefusedWhatDoesNotFit) {
+  Module root;
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Training);
+  const auto input = [&](const char* name, const Shape& shape) {
+    return tracer.input(name, {DType::F32, shape});
+  };
+  const Tensor x = input("x", {5, 2, 3});
+  const Tensor wide = input("wide", {5, 2, 4});
+  const Tensor state = input("state", {1, 2, 3});
+  GRU gru(root, "gru", 3, 4);
+  EXPECT_THAT(messageOf([&] { gru(wide); }), AllOf(HasSubstr("gru"), HasSubstr("steps, batch")));
+  EXPECT_THAT(messageOf([&] { gru(x, {state}); }), HasSubstr("[1, 2, 4]"));
+  EXPECT_THAT(messageOf([&] { gru(x, {.c = input("c", {1, 2, 4})}); }), HasSubstr("no cell state"));
+  EXPECT_THAT(messageOf([&] { LSTM(root, "a", 0, 4); }), HasSubstr("input size"));
+  EXPECT_THAT(messageOf([&] { LSTM(root, "b", 3, 4, {.numLayers = 0}); }), HasSubstr("numLayers"));
+  EXPECT_THAT(messageOf([&] { RNN(root, "c", 3, 4, {.dropout = 1.0}); }), HasSubstr("dropout"));
+}
+
+TEST(TransformerLayers, AreRefusedWhatDoesNotFit) {
+  Module root;
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Training);
+  const auto input = [&](const char* name, DType dtype, const Shape& shape) {
+    return tracer.input(name, {dtype, shape});
+  };
+  const Tensor x = input("x", DType::F32, {5, 2, 8});
+  const Tensor bad = input("bad", DType::Bool, {3, 3});
+  MultiheadAttention attention(root, "attention", 8, 2);
+  EXPECT_THAT(messageOf([&] { attention(x, x, x, {.attention = bad}); }), HasSubstr("[5, 5]"));
+  EXPECT_THAT(messageOf([&] { attention(x, x, x, {.keyPadding = bad}); }), HasSubstr("[2, 5]"));
+  EXPECT_THAT(messageOf([&] { attention(x, slice(x, 2, 0, 4), x); }), HasSubstr("a key"));
+  EXPECT_THAT(messageOf([&] { MultiheadAttention(root, "a", 8, 3); }), HasSubstr("divide"));
+  TransformerDecoderLayer decoder(root, "decoder", 8, 2);
+  EXPECT_THAT(messageOf([&] { decoder.forward(x); }), HasSubstr("layer(x, memory)"));
+  EXPECT_THAT(messageOf([&] { rotaryEmbedding(slice(x, 2, 0, 3)); }), HasSubstr("even"));
+  EXPECT_THAT(messageOf([&] { rotaryEmbedding(x, {.base = 0}); }), HasSubstr("base"));
+}
+
+TEST(InstanceNorm, NeedsItsChannels) {
+  Module root;
+  ir::Graph graph;
+  Tracer tracer(graph, TraceMode::Training);
+  const Tensor x = tracer.input("x", {DType::F32, Shape{2, 3, 4}});
+  InstanceNorm1d norm(root, "norm", 4);
+  EXPECT_THAT(messageOf([&] { norm(x); }), HasSubstr("4"));
+  EXPECT_THAT(messageOf([&] { InstanceNorm1d(root, "none", 0); }), HasSubstr("channels"));
+  ConvTranspose1d conv(root, "conv", 4, 2, 3);
+  EXPECT_THAT(messageOf([&] { conv(x); }), HasSubstr("conv"));
+  EXPECT_THAT(messageOf([&] { ConvTranspose1d(root, "c", 4, 3, 3, {.groups = 2}); }),
+              HasSubstr("ConvTranspose1d"));
+  EXPECT_THAT(messageOf([&] { Dropout2d(root, "d", 1.0); }), HasSubstr("Dropout2d"));
+  EXPECT_THAT(messageOf([&] { PReLU(root, "p", 0); }), HasSubstr("slopes"));
+}
+
 }  // namespace
 }  // namespace sluice::nn

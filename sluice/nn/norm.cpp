@@ -154,4 +154,27 @@ Tensor GroupNorm::forward(const Tensor& x) {
   return groupNorm(x, gamma, bias, groups_, eps_);
 }
 
+InstanceNorm::InstanceNorm(Module& parent,
+                           std::string name,
+                           std::int64_t channels,
+                           InstanceNormOptions options)
+    : Layer(parent, std::move(name)),
+      channels_(positive(channels, "InstanceNorm", this->name(), "the number of channels")),
+      eps_(options.eps) {
+  if (options.affine) {
+    const TensorType type{options.dtype, Shape{channels}};
+    weight = &addParameter("weight", type, init::ones());
+    bias = &addParameter("bias", type, init::zeros());
+  }
+}
+
+Tensor InstanceNorm::forward(const Tensor& x) {
+  requireChannels(description(), x, channels_);
+  if (weight == nullptr) {
+    return instanceNorm(x, {}, {}, eps_);
+  }
+  const Tensor gamma = *weight;  // read in the order of the parameters
+  return instanceNorm(x, gamma, *bias, eps_);
+}
+
 }  // namespace sluice::nn

@@ -93,6 +93,34 @@ class GroupNorm : public Layer {
   double eps_;
 };
 
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  bool affine = false;  ///< has weight and bias
+  DType dtype = DType::F32;
+};
+
+/// Normalizes each channel (axis 1) of each example by its own mean and variance, in training and
+/// inference; there are no running statistics.
+class InstanceNorm : public Layer {
+ public:
+  InstanceNorm(Module& parent,
+               std::string name,
+               std::int64_t channels,
+               InstanceNormOptions options = {});
+  std::string kind() const override { return "InstanceNorm"; }
+  Tensor forward(const Tensor& x) override;
+
+  Parameter* weight = nullptr;  ///< [channels] or null
+  Parameter* bias = nullptr;    ///< [channels] or null
+
+ private:
+  std::int64_t channels_;
+  double eps_;
+};
+using InstanceNorm1d = InstanceNorm;
+using InstanceNorm2d = InstanceNorm;
+using InstanceNorm3d = InstanceNorm;
+
 }  // namespace sluice::nn
 
 #pragma GCC visibility pop

@@ -1,8 +1,10 @@
 #include "sluice/nn/operands.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
+#include "sluice/base/error.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/shape_ops.h"
 
@@ -70,6 +72,22 @@ void resolveTypes(std::string_view function, std::span<Tensor> operands) {
     const bool up = settings.halfFloatCasting == HalfFloatCasting::HalfUpcastToFloat;
     castTo(up ? DType::F32 : *half, operands);
   }
+}
+
+Tensor numberLike(const Tensor& x, double number) {
+  ir::GraphBuilder& b = x.builder();
+  const DType dtype = x.dtype();
+  const bool whole = std::isfinite(number) && number == std::trunc(number);
+  const bool fits =
+      isFloat(dtype) || (whole && (dtype != DType::Bool || std::abs(number - 0.5) < 1));
+  if (!fits) {
+    raise<InvalidArgument>(
+        "the number {} meets a tensor {}, which cannot hold it: cast the tensor to a float type "
+        "first",
+        number,
+        x.type().str());
+  }
+  return {b, b.scalar(dtype, number)};
 }
 
 std::vector<ir::Value> valuesOf(const std::vector<Tensor>& tensors) {

@@ -33,6 +33,10 @@ inline Tensor operand(std::string_view function, const Tensor& x) {
   return operands(function, x)[0];
 }
 
+/// A scalar of x's dtype. Throws InvalidArgument for a number that this dtype does not have: a
+/// fraction for integers.
+Tensor numberLike(const Tensor& x, double number);
+
 /// The values of the tensors, which must belong to the current trace.
 std::vector<ir::Value> valuesOf(const std::vector<Tensor>& tensors);
 std::vector<Tensor> tensorsOf(ir::GraphBuilder& b, const std::vector<ir::Value>& values);

@@ -119,7 +119,8 @@ CustomOpInfo infoOf(const CustomOp& op) {
           .domain = op.domain,
           .name = op.opName,
           .version = op.table.version,
-          .infersTypes = op.infersTypes()};
+          .infersTypes = op.infersTypes(),
+          .origin = op.origin};
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ struct CustomOpInfo {
   std::string_view domain = {};
   std::string_view name = {};
   std::int64_t version = 0;
-  bool infersTypes = false;  ///< otherwise example outputs are needed
+  bool infersTypes = false;      ///< otherwise example outputs are needed
+  std::string_view origin = {};  ///< the library
 
   explicit operator bool() const { return def != nullptr; }
 };

@@ -6,6 +6,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ops/ops.h"
+#include "sluice/optim/record.h"
 #include "sluice/optim/update_context.h"
 
 namespace sluice::optim {
@@ -93,6 +94,12 @@ Attributes AdamFamily::defaults() const {
   return {{"eps", 1e-8},
           {"weight_decay", rule_ == Rule::Adam ? 0.0 : 0.01},
           {"max_weight_norm", 65500}};
+}
+
+std::optional<Attributes> AdamFamily::settings() const {
+  return Attributes{{"biasCorrection", biasCorrection_ ? 1 : 0},
+                    {"first", settingOf(firstType_)},
+                    {"second", settingOf(secondType_)}};
 }
 
 std::string AdamFamily::structure() const {

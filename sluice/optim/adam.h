@@ -44,6 +44,9 @@ struct LambOptions {
 
 /// What the three rules share.
 class AdamFamily : public Optimizer {
+ public:
+  std::optional<Attributes> settings() const override;
+
  protected:
   enum class Rule : std::uint8_t { Adam, AdamW, Lamb };
   AdamFamily(Rule rule, const AdamOptions& options, const Attributes& own = {});

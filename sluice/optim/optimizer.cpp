@@ -40,11 +40,15 @@ Range rangeOf(std::string_view attribute, double value) {
           attribute == "dampening" ? "a finite number" : "a finite number from 0"};
 }
 
+}  // namespace
+
 void requireInRange(std::string_view attribute, double value) {
   if (const Range range = rangeOf(attribute, value); !range.holds) {
     raise<InvalidArgument>("optimizer: {} is {}, expected {}", attribute, value, range.text);
   }
 }
+
+namespace {
 
 /// At which value a part of the rule is left out; nothing: the attribute is always used.
 std::optional<double> neutralValue(std::string_view attribute) {

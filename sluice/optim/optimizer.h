@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,7 @@ namespace sluice::optim {
 class UpdateContext;
 struct Gathering;
 struct Gradient;
+struct OptimizerRecord;
 struct StateOptions;
 
 /// Says by its name whether a weight belongs to a group.
@@ -125,6 +127,14 @@ class Optimizer {
   /// stands for true. Returns nullopt if PyTorch has no such rule.
   virtual std::optional<Attributes> torchFlags() const { return std::nullopt; }
 
+  /// What the rule is made with, besides attributes and types of accumulators, as numbers (see
+  /// record.h). Returns nullopt if the rule, or a part of it, is code of the user.
+  virtual std::optional<Attributes> settings() const { return std::nullopt; }
+  /// Adds groups, attributes and types to a record.
+  void describe(OptimizerRecord& record, std::span<const ir::Variable> weights) const;
+  /// Takes them over. Throws InvalidArgument for attributes that the rule does not have.
+  void restore(const OptimizerRecord& record);
+
   /// A copy of `next` that can replace this optimizer in a compiled model. Constant attributes stay
   /// constant. Throws InvalidArgument if a constant or the rule differs.
   std::unique_ptr<Optimizer> succeededBy(const Optimizer& next) const;
@@ -193,6 +203,8 @@ class Optimizer {
   bool castGradients_ = false;
 };
 
+/// Throws InvalidArgument for a value that the attribute cannot have.
+void requireInRange(std::string_view attribute, double value);
 /// Throws InvalidArgument unless state may be kept in this type: float32 or float16.
 void requireStateType(std::string_view option, std::optional<DType> type);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sluice/ops/ops.h"
+#include "sluice/optim/record.h"
 #include "sluice/optim/update_context.h"
 
 namespace sluice::optim {
@@ -42,6 +43,13 @@ std::string RMSprop::structure() const {
                      tfVariant_,
                      text(firstType_),
                      text(secondType_));
+}
+
+std::optional<Attributes> RMSprop::settings() const {
+  return Attributes{{"centered", centered_ ? 1 : 0},
+                    {"tfVariant", tfVariant_ ? 1 : 0},
+                    {"first", settingOf(firstType_)},
+                    {"second", settingOf(secondType_)}};
 }
 
 std::optional<Attributes> RMSprop::torchFlags() const {

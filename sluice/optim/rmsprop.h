@@ -34,6 +34,7 @@ class RMSprop : public Optimizer {
   std::string name() const override { return "RMSprop"; }
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<RMSprop>(*this); }
   std::optional<Attributes> torchFlags() const override;
+  std::optional<Attributes> settings() const override;
 
  protected:
   void update(UpdateContext& context) const override;

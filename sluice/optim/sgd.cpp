@@ -3,6 +3,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/ops/ops.h"
+#include "sluice/optim/record.h"
 #include "sluice/optim/update_context.h"
 
 namespace sluice::optim {
@@ -56,6 +57,13 @@ std::string SGD::structure() const {
                      combined_,
                      torchCompatible_,
                      velocityType_ ? sluice::name(*velocityType_) : "default");
+}
+
+std::optional<Attributes> SGD::settings() const {
+  return Attributes{{"nesterov", nesterov_ ? 1 : 0},
+                    {"combined", combined_ ? 1 : 0},
+                    {"torchCompatible", torchCompatible_ ? 1 : 0},
+                    {"velocity", settingOf(velocityType_)}};
 }
 
 std::optional<Attributes> SGD::torchFlags() const {

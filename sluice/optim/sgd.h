@@ -42,6 +42,7 @@ class SGD : public Optimizer {
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<SGD>(*this); }
 
   std::optional<Attributes> torchFlags() const override;
+  std::optional<Attributes> settings() const override;
   bool gathersInVelocity(std::string_view variable) const override;
   ir::Value gathered(ir::GraphBuilder& b,
                      std::string_view variable,

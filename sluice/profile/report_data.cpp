@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "sluice/profile/byte_code.h"
+#include "sluice/base/byte_code.h"
 #include "sluice/profile/trace_file.h"
 
 namespace sluice::profile {
@@ -212,7 +212,8 @@ std::string stretchBytes(const RunFacts& facts, std::int64_t origin) {
 
 Json factsOfRun(const RunFacts& facts) {
   const Trace& trace = *facts.trace;
-  return {{"title", facts.run->title},
+  return {{"title", facts.title()},
+          {"simulated", trace.simulated},
           {"program", trace.name},
           {"training", trace.training},
           {"steps", trace.numSteps()},

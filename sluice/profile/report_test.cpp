@@ -65,6 +65,22 @@ TEST(Report, HasTheFactsOfEveryRun) {
   EXPECT_EQ(json::parse(dataOf(reportPage(runs))).at("runs")[1].at("title"), "second");
 }
 
+TEST(Report, SaysEverywhereThatARunWasSimulated) {
+  TracedRun made = run("first");
+  made.trace.simulated = "ipu2";
+  const std::span<const TracedRun> runs(&made, 1);
+  constexpr const char* kLabel = "(simulated on ipu2)";
+  EXPECT_THAT(reportText(runs), HasSubstr(kLabel));
+  EXPECT_THAT(reportMarkdown(runs), HasSubstr(kLabel));
+  EXPECT_THAT(reportPage(runs), HasSubstr(kLabel));
+  EXPECT_THAT(made.trace.summary(), HasSubstr(kLabel));
+  EXPECT_THAT(perfettoJson(std::span(&made.trace, 1)), HasSubstr("device 0 (simulated on ipu2)"));
+  EXPECT_THAT(traceCsv(std::span(&made.trace, 1)), HasSubstr(kLabel));
+  EXPECT_EQ(json::parse(reportJson(runs)).at("runs")[0].at("simulated"), "ipu2");
+  const TracedRun measured = run("second");
+  EXPECT_EQ(json::parse(reportJson(std::span(&measured, 1))).at("runs")[0].at("simulated"), "");
+}
+
 TEST(Report, KeepsNamesInsideTheData) {
   TracedRun made = run("</script><script>alert(1)</script><!--");
   made.trace.subjects[0].name = "\xff<b>&\"";

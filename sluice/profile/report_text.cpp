@@ -211,7 +211,7 @@ std::string headline(const RunFacts& facts) {
       "{}: {} step{} of {} on {} device{}; {} with these kernels alone, {} if all stages were "
       "equal, "
       "too; devices busy {:.1f} % of the time",
-      trace.name,
+      trace.labelled(trace.name),
       trace.numSteps(),
       trace.numSteps() == 1 ? "" : "s",
       milliseconds(facts.perStep(facts.why.measured)),
@@ -226,7 +226,7 @@ std::string headline(const RunFacts& facts) {
 Table comparison(const std::vector<RunFacts>& all) {
   std::vector<std::string> head = {"per step"};
   for (const RunFacts& facts : all) {
-    head.push_back(facts.run->title);
+    head.push_back(facts.title());
   }
   Table table(head);
   const auto add = [&](std::string what, const auto& of) {
@@ -256,7 +256,7 @@ std::string reportMarkdown(std::span<const TracedRun> runs) {
     text += fmt::format("# Comparison\n\n{}\n", comparison(all).markdown());
   }
   for (const RunFacts& facts : all) {
-    text += fmt::format("# {}\n\n{}.\n\n{}\n", facts.run->title, headline(facts), advice(facts));
+    text += fmt::format("# {}\n\n{}.\n\n{}\n", facts.title(), headline(facts), advice(facts));
     for (const Section& section : sectionsOf(facts)) {
       text += fmt::format("\n## {}\n\n{}", section.title, section.table.markdown());
     }

@@ -29,6 +29,8 @@ struct RunFacts {
   std::vector<MemoryUse> peaks;                ///< by device: the step with the highest peak
   std::vector<RemoteUse> remote;               ///< by device; empty if there is no remote memory
 
+  /// Of the run; says if it was simulated.
+  std::string title() const { return trace->labelled(run->title); }
   std::int64_t perStep(std::int64_t total) const { return total / trace->numSteps(); }
   /// Of all devices.
   std::int64_t idle() const;

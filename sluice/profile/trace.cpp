@@ -72,6 +72,10 @@ std::int64_t Trace::endOf(const Step& step) {
   return std::ranges::max(step, {}, &TaskTime::end).end;
 }
 
+std::string Trace::labelled(const std::string& title) const {
+  return simulated.empty() ? title : fmt::format("{} (simulated on {})", title, simulated);
+}
+
 std::string Trace::nameOf(const TracedTask& task) const {
   const TracedSubject& subject = subjectOf(task);
   return subject.oncePerRound ? subject.name : fmt::format("{} m{}", subject.name, task.microBatch);
@@ -104,7 +108,7 @@ std::string Trace::summary() const {
   const std::vector<DeviceUse> uses = usage();
   const std::int64_t span = uses.empty() ? 0 : uses[0].span;
   std::string text = fmt::format("{}: {} step{} of {:.3f} ms, {} micro-batch{} per round\n",
-                                 name,
+                                 labelled(name),
                                  numSteps(),
                                  numSteps() == 1 ? "" : "s",
                                  inMilliseconds(span) / std::max(numSteps(), 1),

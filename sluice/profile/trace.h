@@ -141,6 +141,10 @@ struct Trace {
   std::vector<Step> steps;
   /// What has to be added to the times for nanoseconds since 1970; 0 for virtual times.
   std::int64_t toUnix = 0;
+  /// The target whose virtual times these are, "ipu2"; empty: they were measured.
+  std::string simulated;
+  /// A name of the run with " (simulated on ipu2)" behind it, if it was.
+  std::string labelled(const std::string& title) const;
 };
 
 /// In the Trace Event Format, for Chrome's and Perfetto's viewers: a process per device, a thread

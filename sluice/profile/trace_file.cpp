@@ -5,10 +5,10 @@
 #include <span>
 
 #include "sluice/base/atomic_file.h"
+#include "sluice/base/byte_code.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
-#include "sluice/profile/byte_code.h"
 #include "sluice/profile/replay.h"
 
 namespace sluice::profile {
@@ -19,7 +19,7 @@ using program::TaskKind;
 using runtime::TaskTime;
 
 constexpr std::string_view kMagic = "SLUICEtr";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kHeader = 8 + 4 + 8 + 8;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 61;  // so that sums of two fit
 constexpr double kMostSum = 1e18;                          // of times, so that sums of all fit
@@ -94,6 +94,7 @@ std::string bodyOf(const Trace& trace) {
   out.number(trace.microBatchesPerRound);
   out.number(trace.replicas);
   out.number(trace.toUnix);
+  out.text(trace.simulated);
   out.number(std::uint64_t{trace.devices.size()});
   for (const TracedDevice& device : trace.devices) {
     out.number(device.ownBytes);
@@ -131,7 +132,8 @@ std::uint64_t checksumOf(std::string_view body) {
 
 class TraceReader {
  public:
-  TraceReader(std::string_view body, std::string_view file) : in_(body, file) {}
+  TraceReader(std::string_view body, std::string_view file)
+      : in_(body, fmt::format("trace file '{}'", file)) {}
 
   Trace read() {
     t_.name = in_.text();
@@ -139,6 +141,7 @@ class TraceReader {
     t_.microBatchesPerRound = in_.index(1, kMostRounds, "the number of micro-batches");
     t_.replicas = in_.index(1, kMostReplicas, "the number of replicas");
     t_.toUnix = in_.within(-kMostTime, kMostTime, "the time");
+    t_.simulated = in_.text();
     t_.devices.resize(in_.count("devices"));
     for (TracedDevice& device : t_.devices) {
       device = {bytes(), bytes(), bytes()};

@@ -10,6 +10,10 @@
 
 #include "sluice/profile/trace.h"
 
+namespace sluice {
+class ByteWriter;
+}
+
 namespace sluice::profile {
 
 std::string traceBytes(const Trace& trace);
@@ -22,7 +26,7 @@ Trace parseTrace(std::string_view bytes, std::string_view file);
 /// The times of a step, as they are in a file, counted from `origin`: for each replica and lane
 /// their number, then for each task the number of tasks left out before it, its begin after the end
 /// of the one before, and its length.
-void writeTimes(class ByteWriter& out,
+void writeTimes(ByteWriter& out,
                 const Trace& trace,
                 const Trace::Step& step,
                 std::int64_t origin = 0);

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/atomic_file.h"
+#include "sluice/base/byte_code.h"
 #include "sluice/base/error.h"
-#include "sluice/profile/byte_code.h"
 #include "sluice/profile/explain.h"
 #include "sluice/profile/latency.h"
 #include "tests/support/message_of.h"
@@ -29,6 +29,7 @@ Trace twoSteps() {
   }
   trace.addStep(times);
   trace.toUnix = 1'600'000'000'000'000'000;
+  trace.simulated = "ipu2";
   trace.devices[0] = {.ownBytes = 1, .stateBytes = 2, .transientBytes = 3};
   trace.buffers = {{.name = "h", .device = 1, .bytes = 100, .slots = 2}};
   trace.subjects[1].touches = {{.buffer = 0, .writes = true}};
@@ -55,6 +56,7 @@ TEST(TraceFile, GivesBackWhatWasWritten) {
   EXPECT_EQ(perfettoJson(std::span(&back, 1)), perfettoJson(std::span(&trace, 1)));
   EXPECT_EQ(back.summary(), trace.summary());
   EXPECT_EQ(back.toUnix, trace.toUnix);
+  EXPECT_EQ(back.simulated, "ipu2");
   EXPECT_EQ(back.replicas, 2);
   EXPECT_EQ(back.subjects[1].touches, trace.subjects[1].touches);
   EXPECT_EQ(back.slotOf(back.lanes[1].tasks[1], 0, 1), 1);  // (1 + 1 x 2) % 2

@@ -66,7 +66,7 @@ class Events {
   /// `prefix` tells the devices of several traces apart.
   void addNames(std::string_view prefix) {
     for (std::size_t d = 0; d < t_.numDevices(); ++d) {
-      const std::string name = fmt::format("{}device {}", prefix, t_.deviceName(d));
+      const std::string name = t_.labelled(fmt::format("{}device {}", prefix, t_.deviceName(d)));
       events_.push_back(metadata("process_name", first_ + d, 0, {{"name", name}}));
       events_.push_back(
           metadata("process_sort_index", first_ + d, 0, {{"sort_index", first_ + d}}));
@@ -168,7 +168,7 @@ std::string perfettoJson(std::span<const Trace> traces) {
       of.addStep(s, arrows);
     }
     process += traces[i].numDevices();
-    names.push_back(traces[i].name);
+    names.push_back(traces[i].labelled(traces[i].name));
   }
   const Json document = {{"traceEvents", std::move(events)},
                          {"displayTimeUnit", "ms"},
@@ -186,7 +186,7 @@ std::string traceCsv(std::span<const Trace> traces) {
         const TracedSubject& subject = trace.subjectOf(time);
         fmt::format_to(std::back_inserter(text),
                        "{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                       csvText(trace.name),
+                       csvText(trace.labelled(trace.name)),
                        s,
                        time.round,
                        trace.deviceName(trace.deviceOf(time)),

@@ -25,6 +25,45 @@ std::vector<StateSlice> PlacedVariable::slices() const {
   return all;
 }
 
+StatePlan::StatePlan(std::vector<PlacedVariable> variables, std::vector<std::size_t> bytes)
+    : variables_(std::move(variables)), bytes_(std::move(bytes)) {
+  struct Taken {
+    std::size_t arena;
+    std::size_t begin;
+    std::size_t end;
+    const std::string* name;
+  };
+  std::vector<Taken> taken;
+  for (std::size_t v = 0; v < variables_.size(); ++v) {
+    const ir::Variable& variable = variables_[v].variable;
+    if (!index_.emplace(variable.name, v).second) {
+      raise<InvalidArgument>("variable '{}' is placed twice", variable.name);
+    }
+    for (const StateSlice& slice : variables_[v].slices()) {
+      const std::size_t size = variable.type.bytes();
+      const std::size_t arena = slice.device < kRemote ? bytes_.size() : arenaOf(slice.device);
+      if (arena >= bytes_.size() || slice.offset % kAlignment != 0 || size > bytes_[arena] ||
+          slice.offset > bytes_[arena] - size) {
+        raise<InvalidArgument>("variable '{}' of {} bytes is at offset {} of device {}",
+                               variable.name,
+                               size,
+                               slice.offset,
+                               slice.device);
+      }
+      if (size > 0) {
+        taken.push_back({arena, slice.offset, slice.offset + size, &variable.name});
+      }
+    }
+  }
+  std::ranges::sort(taken, {}, [](const Taken& t) { return std::pair(t.arena, t.begin); });
+  for (std::size_t i = 1; i < taken.size(); ++i) {
+    if (taken[i - 1].arena == taken[i].arena && taken[i].begin < taken[i - 1].end) {
+      raise<InvalidArgument>(
+          "variables '{}' and '{}' share bytes", *taken[i - 1].name, *taken[i].name);
+    }
+  }
+}
+
 const PlacedVariable& StatePlan::add(const ir::Variable& variable, std::int32_t device) {
   if (const PlacedVariable* known = find(variable.name); known != nullptr) {
     if (known->variable.type != variable.type || known->variable.role != variable.role) {

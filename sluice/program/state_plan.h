@@ -37,6 +37,12 @@ struct PlacedVariable {
 
 class StatePlan {
  public:
+  StatePlan() = default;
+  /// The plan that has these variables in these places, and arenas of these sizes: that of remote
+  /// memory, then those of the devices. Throws InvalidArgument if two variables have one name or
+  /// share bytes, or if one lies outside its arena.
+  StatePlan(std::vector<PlacedVariable> variables, std::vector<std::size_t> bytes);
+
   /// Sets the alignment of slices by device; the last one applies to all other devices. Existing
   /// slices stay where they are.
   void setAlignments(std::vector<std::size_t> byDevice) { alignments_ = std::move(byDevice); }
@@ -48,6 +54,8 @@ class StatePlan {
   const PlacedVariable* find(std::string_view name) const;
   const std::vector<PlacedVariable>& variables() const { return variables_; }
   std::size_t bytes(std::int32_t device) const;
+  /// The sizes of all arenas: that of remote memory, then those of the devices.
+  const std::vector<std::size_t>& arenas() const { return bytes_; }
 
  private:
   StateSlice allocate(std::int32_t device, std::size_t bytes);

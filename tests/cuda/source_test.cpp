@@ -2,6 +2,7 @@
 #include "sluice/devices/cuda/source.h"
 
 #include <algorithm>
+#include <random>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -12,8 +13,14 @@
 #include "sluice/devices/cuda/compiler.h"
 #include "sluice/devices/cuda/cuda_device.h"
 #include "sluice/devices/cuda/kernel_table.h"
+#include "sluice/devices/cuda/launch_order.h"
 #include "sluice/devices/cuda/library.h"
 #include "sluice/devices/registry.h"
+#include "sluice/ops/arithmetic_ops.h"
+#include "sluice/ops/linear_ops.h"
+#include "sluice/ops/norm_ops.h"
+#include "sluice/ops/reduction_ops.h"
+#include "sluice/ops/shape_ops.h"
 #include "tests/conformance/case_run.h"
 #include "tests/support/message_of.h"
 
@@ -63,6 +70,48 @@ TEST(CudaKind, IsListedAndSaysWhyItCannotBeUsed) {
   }
 }
 
+TEST(CudaLaunchOrder, FollowsWhatSharesBytesAndNothingElse) {
+  const auto at = [](std::uintptr_t begin, std::size_t bytes) { return ByteRange{begin, bytes}; };
+  const std::vector<Access> kernels = {
+      {{}, {at(0, 10)}},            // makes a
+      {{}, {at(10, 10)}},           // makes b
+      {{at(0, 10)}, {at(20, 10)}},  // a to c
+      {{at(0, 10)}, {at(30, 10)}},  // a to d
+      {{at(20, 10), at(30, 10)}, {at(40, 1)}},
+      {{at(10, 10)}, {at(5, 2)}},  // writes into a, which others have read
+  };
+  EXPECT_EQ(launchOrder(kernels),
+            (std::vector<std::vector<std::size_t>>{{}, {}, {0}, {0}, {3, 2}, {3, 2, 1}}));
+}
+
+/// Every pair that conflicts is ordered, and a kernel follows no more than it must.
+TEST(CudaLaunchOrder, OrdersEveryConflictOfRandomKernels) {
+  std::mt19937 random(7);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Access> kernels(40);
+    for (Access& kernel : kernels) {
+      for (std::size_t i = below(3); i > 0; --i) {
+        kernel.reads.push_back({below(200), below(20)});
+      }
+      kernel.writes.push_back({below(200), 1 + below(20)});
+    }
+    const auto order = launchOrder(kernels);
+    std::vector<std::set<std::size_t>> before(kernels.size());
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      for (const std::size_t earlier : order[k]) {
+        EXPECT_TRUE(kernels[k].conflicts(kernels[earlier]));
+        EXPECT_FALSE(before[k].contains(earlier)) << "an edge too many";
+        before[k].insert(earlier);
+        before[k].insert(before[earlier].begin(), before[earlier].end());
+      }
+      for (std::size_t earlier = 0; earlier < k; ++earlier) {
+        EXPECT_TRUE(!kernels[k].conflicts(kernels[earlier]) || before[k].contains(earlier));
+      }
+    }
+  }
+}
+
 TEST(CudaLibraries, ThatAreNotThereAreNamed) {
   EXPECT_THAT(messageOf<DeviceError>([] { Library("libnot_there.so.13"); }),
               AllOf(HasSubstr("libnot_there.so.13"), HasSubstr("LD_LIBRARY_PATH")));
@@ -73,37 +122,127 @@ TEST(CudaLibraries, ThatAreNotThereAreNamed) {
               HasSubstr("nvrtcNotThere"));
 }
 
+std::string textOf(const Source& source) {
+  return source.isEmpty() ? "" : source.text;
+}
+
 /// The text for a case; empty where the table has no generated kernel for it.
-std::string sourceOf(const device::KernelTable& table,
-                     const sluice::testing::OpCase& c,
-                     DType floats) {
+std::string sourceOf(const sluice::testing::OpCase& c, DType floats) {
   const std::vector<HostTensor> operands = sluice::testing::operandsOf(c, floats);
   try {
     return sluice::testing::withView(c, operands, [&](const ir::OpView& op) -> std::string {
-      if (!table.supports(op)) {
-        return "";
+      for (const KernelEntry& entry : kernelEntries()) {
+        if (entry.op == op.def.name && entry.isGenerated() &&
+            (entry.supports == nullptr || entry.supports(op))) {
+          const device::Choice choice =
+              entry.choose == nullptr ? device::plainChoice(op, "") : entry.choose(op, {});
+          return textOf(entry.source(op, choice));
+        }
       }
-      const device::Choice choice = table.choose(op);
-      if (choice.implementation != "generated") {
-        return "";
-      }
-      const Source source = entryOf(op, choice).generate(op);
-      return source.isEmpty() ? "" : source.text;
+      return "";
     });
   } catch (const InvalidArgument&) {
     return "";  // the op refuses the type
   }
 }
 
+/// The text for an op of these types.
+std::string sourceOf(const ir::OpDef& def, const ir::Attrs& given, std::vector<TensorType> types) {
+  const device::KernelTable table("cuda", tableEntries(), {});
+  const ir::Attrs attrs = ir::completeAttrs(def, given);
+  const std::vector<TensorType> outputs = def.infer({def, attrs, types, {}});
+  const ir::OpView op{def, attrs, types, outputs};
+  const device::Choice choice = table.choose(op);
+  return entryOf(op, choice).source(op, choice).text;
+}
+
+TEST(CudaSource, OfAttentionCompiles) {
+  for (const std::int64_t width : {16, 64, 128}) {
+    const TensorType q{width == 16 ? DType::F16 : DType::BF16, Shape{2, 3, 100, width}};
+    const TensorType logs{DType::F32, Shape{2, 3, 100}};
+    const ir::Attrs attrs = {{"causal", width != 64}};
+    EXPECT_NO_THROW(compile(sourceOf(ops::kScaledDotProductAttention, attrs, {q, q, q}), "sm_90"));
+    EXPECT_NO_THROW(compile(
+        sourceOf(ops::kScaledDotProductAttentionGrad, attrs, {q, q, q, q, logs, q}), "sm_90"));
+  }
+}
+
+TEST(CudaSource, OfWideElementsCompiles) {
+  for (const DType floats : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
+    const TensorType x{floats, Shape{1 << 12, 768}};
+    const TensorType row{floats, Shape{768}};
+    const TensorType column{floats, Shape{1 << 12, 1}};
+    EXPECT_NO_THROW(compile(sourceOf(ops::kAdd, {}, {x, row}), "sm_90"));
+    EXPECT_NO_THROW(compile(sourceOf(ops::kMul, {}, {x, column}), "sm_90"));
+    EXPECT_NO_THROW(compile(sourceOf(ops::kCast, {{"dtype", "f32"}}, {x}), "sm_90"));
+    EXPECT_NO_THROW(
+        compile(sourceOf(ops::kReduceSum, {{"axes", std::vector<std::int64_t>{0}}}, {x}), "sm_90"));
+  }
+}
+
+/// The text of a generated kernel with all operands of the output's rank in channels last.
+TEST(CudaSource, WithTheChannelsLastCompiles) {
+  const std::set<std::string_view> ops = {"avg_pool",
+                                          "avg_pool_grad",
+                                          "conv",
+                                          "conv_grad_input",
+                                          "conv_grad_weight",
+                                          "max_pool",
+                                          "max_pool_grad"};
+  std::set<std::string_view> seen;
+  for (const sluice::testing::OpCase& c : sluice::testing::allCases()) {
+    if (!ops.contains(c.def.name) || c.operands[0].type.shape.rank() != 4 ||
+        !seen.insert(c.def.name).second) {
+      continue;
+    }
+    sluice::testing::withView(
+        c, sluice::testing::operandsOf(c, DType::F32), [&](const ir::OpView& op) {
+          device::Choice choice = device::plainChoice(op, "generated");
+          for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            if (op.inputs[i].shape.rank() == 4) {
+              choice.inputs[i] = device::Layout::channelsLast();
+            }
+          }
+          choice.outputs[0] = device::Layout::channelsLast();
+          EXPECT_NO_THROW(compile(entryOf(op, choice).source(op, choice).text, "sm_90"))
+              << c.def.name;
+        });
+  }
+  EXPECT_EQ(seen.size(), ops.size());
+}
+
+TEST(CudaSource, OfBatchNormIn16BitsHasTheChannelsLast) {
+  const TensorType x{DType::BF16, Shape{4, 24, 5, 5}};
+  const TensorType gamma{DType::BF16, Shape{24}};
+  const TensorType mean{DType::F32, Shape{24}};
+  const std::string forward = sourceOf(ops::kBatchNorm, {}, {x, gamma, gamma});
+  const std::string backward = sourceOf(ops::kBatchNormGrad, {}, {x, gamma, mean, mean, x});
+  EXPECT_THAT(forward, HasSubstr("FACTORS"));
+  EXPECT_NO_THROW(compile(forward, "sm_90"));
+  EXPECT_NO_THROW(compile(backward, "sm_90"));
+}
+
+TEST(CudaSource, KnowsWhichElementsLieSideBySide) {
+  const std::vector<std::int64_t> dims = {2, 3, 8};
+  EXPECT_EQ(stepsOf(dims, std::vector<std::int64_t>{24, 8, 1}, 4), Steps::Consecutive);
+  EXPECT_EQ(stepsOf(dims, std::vector<std::int64_t>{0, 0, 0}, 4), Steps::Same);
+  EXPECT_EQ(stepsOf(dims, std::vector<std::int64_t>{3, 1, 0}, 4), Steps::Same);
+  EXPECT_EQ(stepsOf(dims, std::vector<std::int64_t>{0, 8, 1}, 4), Steps::Consecutive);
+  EXPECT_EQ(stepsOf(dims, std::vector<std::int64_t>{8, 16, 2}, 4), Steps::Any);
+  EXPECT_EQ(stepsOf(dims, std::vector<std::int64_t>{24, 9, 1}, 4), Steps::Any);  // not aligned
+  EXPECT_EQ(stepsOf(dims, std::vector<std::int64_t>{24, 8, 1}, 16), Steps::Consecutive);
+  EXPECT_EQ(stepsOf(std::vector<std::int64_t>{4, 6}, std::vector<std::int64_t>{8, 1}, 4),
+            Steps::Any);
+}
+
 /// One of each op, and those of a few types: the other cases compile where they run.
 TEST(CudaSource, OfEveryOpCompiles) {
-  const device::KernelTable table("cuda", tableEntries(), {});
   std::set<std::string_view> seen;
   for (const sluice::testing::OpCase& c : sluice::testing::allCases()) {
     if (!seen.insert(c.def.name).second) {
       continue;
     }
-    if (const std::string source = sourceOf(table, c, DType::F32); !source.empty()) {
+    if (const std::string source = sourceOf(c, DType::F32); !source.empty()) {
       EXPECT_NO_THROW(compile(source, "sm_90")) << c.def.name;
     }
   }
@@ -111,14 +250,14 @@ TEST(CudaSource, OfEveryOpCompiles) {
 }
 
 TEST(CudaSource, OfOtherFloatsCompiles) {
-  const device::KernelTable table("cuda", tableEntries(), {});
-  std::set<std::string_view> left = {"add", "batch_norm", "conv", "reduce_max", "scatter_add"};
+  std::set<std::string_view> left = {
+      "add", "batch_norm", "conv", "cross_entropy", "reduce_max", "scatter_add"};
   for (const sluice::testing::OpCase& c : sluice::testing::allCases()) {
     if (left.erase(c.def.name) == 0) {
       continue;
     }
     for (const DType floats : {DType::F64, DType::BF16, DType::F16}) {
-      const std::string source = sourceOf(table, c, floats);
+      const std::string source = sourceOf(c, floats);
       ASSERT_FALSE(source.empty()) << c.def.name;
       EXPECT_NO_THROW(compile(source, "sm_90")) << c.def.name;
     }

@@ -15,6 +15,7 @@
 #include "sluice/api/compiled_program.h"
 #include "sluice/api/session.h"
 #include "sluice/program/virtual_clock.h"
+#include "sluice/runtime/simulator.h"
 #include "sluice/sluice.h"
 #include "tests/support/lane_text.h"
 #include "tests/support/random_tensor.h"
@@ -186,27 +187,26 @@ struct LayerTimes {
 };
 
 LayerTimes timesOf(const program::Program& p, std::int64_t compute, std::int64_t load) {
-  program::ClockCosts costs;
+  runtime::SimCosts costs;
   for (const program::Segment& segment : p.segments) {
-    costs.segments.push_back(segment.kind == program::SegmentKind::Forward ? compute : 0);
+    costs.segments.push_back({.busy = segment.kind == program::SegmentKind::Forward ? compute : 0});
   }
   for (const program::Transfer& transfer : p.transfers) {
-    costs.transfers.push_back(p.buffer(transfer.from).isRemote() ? load : 0);
+    costs.transfers.push_back({.busy = p.buffer(transfer.from).isRemote() ? load : 0});
   }
-  const program::ClockRun run = program::runOnClock(p, costs);
+  const runtime::SimRun run = runtime::simulate(p, costs);
   LayerTimes times{std::vector<program::TaskSpan>(3), std::vector<program::TaskSpan>(3), run.end};
-  for (std::size_t l = 0; l < p.lanes.size(); ++l) {
-    for (std::size_t t = 0; t < p.lanes[l].tasks.size(); ++t) {
-      const program::Task& task = p.lanes[l].tasks[t];
-      const auto subject = static_cast<std::size_t>(task.subject);
-      if (task.kind == program::TaskKind::Run &&
-          p.segments[subject].kind == program::SegmentKind::Forward) {
-        times.compute[static_cast<std::size_t>(p.segments[subject].stage)] = run.lanes[l][t];
-      } else if (task.kind == program::TaskKind::Transfer &&
-                 p.buffer(p.transfers[subject].from).isRemote()) {
-        const std::string& weight = p.transfers[subject].name;  // "w0", "w1", "w2"
-        times.load[static_cast<std::size_t>(weight.at(1) - '0')] = run.lanes[l][t];
-      }
+  for (const runtime::TaskTime& time : run.times) {
+    const program::Task& task =
+        p.lanes[static_cast<std::size_t>(time.lane)].tasks[static_cast<std::size_t>(time.task)];
+    const auto subject = static_cast<std::size_t>(task.subject);
+    if (task.kind == program::TaskKind::Run &&
+        p.segments[subject].kind == program::SegmentKind::Forward) {
+      times.compute[static_cast<std::size_t>(p.segments[subject].stage)] = {time.start, time.end};
+    } else if (task.kind == program::TaskKind::Transfer &&
+               p.buffer(p.transfers[subject].from).isRemote()) {
+      const std::string& weight = p.transfers[subject].name;  // "w0", "w1", "w2"
+      times.load[static_cast<std::size_t>(weight.at(1) - '0')] = {time.start, time.end};
     }
   }
   return times;

@@ -160,7 +160,11 @@ CudaCapture::CudaCapture(QueueContext& context,
         "cudaStreamBeginCapture");
   cudaGraph_t recorded = nullptr;
   try {
-    segment.launch({.stream = stream.get(), .run = run()}, buffers);
+    if (std::getenv("SLUICE_CUDA_LINE") != nullptr) {
+      segment.launch({.stream = stream.get(), .run = run()}, buffers);
+    } else {
+      segment.record({.stream = stream.get(), .run = run()}, buffers);
+    }
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(stream.get(), &recorded));
     static_cast<void>(cudaGraphDestroy(recorded));

@@ -11,6 +11,7 @@
 #include "sluice/device/device.h"
 #include "sluice/devices/cuda/cuda_memory.h"
 #include "sluice/devices/cuda/kernel.h"
+#include "sluice/devices/cuda/launch_order.h"
 
 namespace sluice::devices::cuda {
 
@@ -49,6 +50,9 @@ class CudaSegment final : public device::Executable {
   /// Gives all kernels to the stream; `buffers` is indexed like the operands of the calls. One
   /// thread at a time.
   void launch(const Launch& how, std::span<const device::Address> buffers);
+  /// The same for a stream that is being captured: the kernels form a graph in which those that
+  /// share no bytes run side by side.
+  void record(const Launch& how, std::span<const device::Address> buffers);
   /// Whether a kernel reads the numbers of the step.
   bool readsRun() const { return readsRun_; }
 
@@ -60,7 +64,13 @@ class CudaSegment final : public device::Executable {
     std::int32_t scratch;
     std::string name;
     int number;
+    std::vector<std::size_t> inputBytes;
+    std::vector<std::size_t> outputBytes;
+    std::size_t scratchBytes;
   };
+  void launchCall(Call& call, const Launch& how, std::span<const device::Address> buffers);
+  static Access accessOf(const Call& call, std::span<const device::Address> buffers);
+
   std::vector<Call> calls_;
   std::vector<void*> in_;
   std::vector<void*> out_;

@@ -68,6 +68,13 @@ struct KernelEntry : device::KernelEntry {
   std::unique_ptr<Kernel> (*make)(const ir::OpView&,
                                   const device::Choice&,
                                   const MakeContext&) = nullptr;
+  /// Instead of `generate`, for kernels that take several storage layouts.
+  Source (*generateFor)(const ir::OpView&, const device::Choice&) = nullptr;
+
+  bool isGenerated() const { return generate != nullptr || generateFor != nullptr; }
+  Source source(const ir::OpView& view, const device::Choice& choice) const {
+    return generate != nullptr ? generate(view) : generateFor(view, choice);
+  }
 };
 
 /// A kernel that runs the stages of a compiled source.

@@ -21,16 +21,46 @@ constexpr KernelEntry generated(std::string_view op,
           generate};
 }
 
+/// A kernel that takes its operands in the layout that they have.
+constexpr KernelEntry following(std::string_view op,
+                                Source (*source)(const ir::OpView&, const device::Choice&),
+                                Supports supports,
+                                Choose choose = chooseFollowing) {
+  return {{.op = op, .implementation = "generated", .supports = supports, .choose = choose},
+          nullptr,
+          nullptr,
+          source};
+}
+
 constexpr KernelEntry element(std::string_view op) {
-  return generated(op, elementwiseSource, supportsElementwise);
+  return following(op, elementwiseSource, supportsElementwise);
 }
 
 constexpr KernelEntry reduction(std::string_view op) {
   return generated(op, reduceSource, nullptr, chooseReduce);
 }
 
-constexpr KernelEntry window(std::string_view op, Generate generate) {
-  return generated(op, generate, supportsWindow);
+device::Choice choosePlain(const ir::OpView& op, const device::Tuning& /*tuning*/) {
+  return device::plainChoice(op, "");
+}
+
+constexpr KernelEntry pool(std::string_view op,
+                           Source (*source)(const ir::OpView&, const device::Choice&)) {
+  return following(op, source, supportsWindow);
+}
+
+constexpr KernelEntry convolution(std::string_view op,
+                                  Source (*source)(const ir::OpView&, const device::Choice&)) {
+  return following(op, source, supportsWindow, choosePlain);
+}
+
+constexpr KernelEntry cudnnConvolution(std::string_view op) {
+  return {{.op = op,
+           .implementation = "cudnn",
+           .supports = supportsCudnnConv,
+           .choose = chooseCudnnConv},
+          nullptr,
+          makeCudnnConv};
 }
 
 constexpr KernelEntry copied(std::string_view op) {
@@ -49,10 +79,10 @@ constexpr std::array kEntries = {
     element("atan"),
     element("atan2"),
     element("atanh"),
-    window("avg_pool", avgPoolSource),
-    window("avg_pool_grad", avgPoolGradSource),
-    generated("batch_norm", batchNormSource),
-    generated("batch_norm_grad", batchNormGradSource),
+    pool("avg_pool", avgPoolSource),
+    pool("avg_pool_grad", avgPoolGradSource),
+    generated("batch_norm", batchNormSource, nullptr, chooseBatchNorm),
+    generated("batch_norm_grad", batchNormGradSource, nullptr, chooseBatchNormGrad),
     element("bit_shift"),
     element("bitwise_and"),
     element("bitwise_not"),
@@ -63,11 +93,16 @@ constexpr std::array kEntries = {
     element("ceil"),
     element("clamp"),
     generated("concat", concatSource),
-    window("conv", convSource),
-    window("conv_grad_input", convGradInputSource),
-    window("conv_grad_weight", convGradWeightSource),
+    cudnnConvolution("conv"),
+    convolution("conv", convSource),
+    cudnnConvolution("conv_grad_input"),
+    convolution("conv_grad_input", convGradInputSource),
+    cudnnConvolution("conv_grad_weight"),
+    convolution("conv_grad_weight", convGradWeightSource),
     element("cos"),
     element("cosh"),
+    generated("cross_entropy", crossEntropySource, nullptr, chooseCrossEntropy),
+    generated("cross_entropy_grad", crossEntropyGradSource, nullptr, chooseCrossEntropyGrad),
     generated("cumsum", cumsumSource),
     copied("detach"),
     element("div"),
@@ -78,7 +113,7 @@ constexpr std::array kEntries = {
     element("exp"),
     element("expm1"),
     element("floor"),
-    generated("fused", fusedSource, supportsFused),
+    following("fused", fusedSource, supportsFused),
     generated("gather", gatherSource),
     element("gelu"),
     element("gelu_grad"),
@@ -88,7 +123,7 @@ constexpr std::array kEntries = {
     generated("iota", iotaSource),
     element("is_nan"),
     generated("layer_norm", layerNormSource),
-    generated("layer_norm_grad", layerNormGradSource),
+    generated("layer_norm_grad", layerNormGradSource, nullptr, chooseLayerNormGrad),
     element("leaky_relu"),
     element("less"),
     element("less_equal"),
@@ -106,8 +141,8 @@ constexpr std::array kEntries = {
                  .choose = chooseMatMul},
                 nullptr,
                 makeMatMul},
-    window("max_pool", maxPoolSource),
-    window("max_pool_grad", maxPoolGradSource),
+    pool("max_pool", maxPoolSource),
+    pool("max_pool_grad", maxPoolGradSource),
     element("maximum"),
     element("minimum"),
     element("mod"),
@@ -131,13 +166,18 @@ constexpr std::array kEntries = {
     reduction("reduce_sum"),
     element("relu"),
     element("relu_grad"),
-    copied("reorder"),
+    following("reorder", reorderSource, nullptr, choosePlain),
     copied("reshape"),
     generated("reverse", reverseSource),
     generated("rms_norm", rmsNormSource),
-    generated("rms_norm_grad", rmsNormGradSource),
+    generated("rms_norm_grad", rmsNormGradSource, nullptr, chooseRmsNormGrad),
     element("round"),
     element("rsqrt"),
+    generated("scaled_dot_product_attention", attentionSource, supportsAttention),
+    generated("scaled_dot_product_attention_grad",
+              attentionGradSource,
+              supportsAttentionGrad,
+              chooseAttentionGrad),
     generated("scatter_add", scatterAddSource),
     element("sigmoid"),
     element("sign"),
@@ -195,8 +235,8 @@ std::unique_ptr<Kernel> makeKernel(const ir::OpView& op,
                                    const device::Choice& choice,
                                    const MakeContext& context) {
   const KernelEntry& entry = entryOf(op, choice);
-  return entry.generate != nullptr ? makeGenerated(entry.generate(op), context)
-                                   : entry.make(op, choice, context);
+  return entry.isGenerated() ? makeGenerated(entry.source(op, choice), context)
+                             : entry.make(op, choice, context);
 }
 
 }  // namespace sluice::devices::cuda

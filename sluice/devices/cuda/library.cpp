@@ -1,6 +1,7 @@
 #include "sluice/devices/cuda/library.h"
 
 #include <array>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -16,10 +17,14 @@ constexpr std::array<std::string_view, 2> kFolders = {"", "/usr/local/cuda/lib64
 
 }  // namespace
 
-Library::Library(std::string name) : name_(std::move(name)) {
+Library::Library(std::string name, const std::string& folder) : name_(std::move(name)) {
   std::string reasons;
-  for (const std::string_view folder : kFolders) {
-    const std::string path = std::string(folder) + name_;
+  std::vector<std::string> folders(kFolders.begin(), kFolders.end());
+  if (!folder.empty()) {
+    folders.insert(folders.begin(), folder + "/");
+  }
+  for (const std::string& each : folders) {
+    const std::string path = each + name_;
     handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ != nullptr) {
       return;

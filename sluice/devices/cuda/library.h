@@ -9,9 +9,9 @@ namespace sluice::devices::cuda {
 
 class Library {
  public:
-  /// `name` without folder, as in libnvrtc.so.13. Throws DeviceError that says where it was looked
-  /// for.
-  explicit Library(std::string name);
+  /// `name` without folder, as in libnvrtc.so.13; it is looked for in `folder` first, if one is
+  /// given. Throws DeviceError that says where it was looked for.
+  explicit Library(std::string name, const std::string& folder = "");
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   ~Library() = default;  // stays open: its threads and caches outlive every user

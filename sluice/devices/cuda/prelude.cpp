@@ -189,18 +189,34 @@ T1 op_prod(W x, W y) { return op_mul(x, y); }
 )";
 
 constexpr std::string_view kTools = R"(
-/// The elements of a block in a fixed tree; the number of threads is a power of two up to 256.
-template <class W, class F> D W blockFold(W value, F f) {
-  __shared__ W values[256];
-  const int t = threadIdx.x;
-  __syncthreads();
-  values[t] = value;
-  __syncthreads();
-  for (int half = blockDim.x / 2; half > 0; half /= 2) {
-    if (t < half) values[t] = f(values[t], values[t + half]);
-    __syncthreads();
+/// A value of the thread that is `by` lanes further.
+template <class W> D W shuffleDown(W value, int by) {
+  if constexpr (sizeof(W) == 8) {
+    union { W whole; int parts[2]; } from, to;
+    from.whole = value;
+    to.parts[0] = __shfl_down_sync(0xffffffffu, from.parts[0], by);
+    to.parts[1] = __shfl_down_sync(0xffffffffu, from.parts[1], by);
+    return to.whole;
+  } else if constexpr (sizeof(W) == 4) {
+    union { W whole; int parts; } from, to;
+    from.whole = value;
+    to.parts = __shfl_down_sync(0xffffffffu, from.parts, by);
+    return to.whole;
+  } else {
+    return (W)__shfl_down_sync(0xffffffffu, (int)value, by);
   }
-  return values[0];
+}
+/// The elements of a block in a fixed order: a tree inside of each warp, then warp by warp. Every
+/// thread gets the result. The number of threads is a multiple of 32, up to 1024.
+template <class W, class F> D W blockFold(W value, F f) {
+  __shared__ W parts[32];
+  for (int by = 16; by > 0; by /= 2) value = f(value, shuffleDown(value, by));
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = parts[0];
+  for (int warp = 1; warp < (int)blockDim.x / 32; ++warp) value = f(value, parts[warp]);
+  return value;
 }
 template <class W> D W blockSum(W value) {
   return blockFold(value, [](W x, W y) { return op_add(x, y); });
@@ -229,6 +245,26 @@ D i64 classOf(i64 label, i64 ignore, i64 classes, Fault* fault, int call) {
   if (label >= 0 && label < classes) return label;
   report(fault, 2, call, label, classes);
   return -1;
+}
+
+/// Elements that lie side by side, moved at once; the place is a multiple of their size.
+template <int BYTES> struct Packet;
+template <> struct Packet<32> { struct __align__(16) type { u32 at[8]; }; };
+template <> struct Packet<16> { struct __align__(16) type { u32 at[4]; }; };
+template <> struct Packet<8> { struct __align__(8) type { u32 at[2]; }; };
+template <> struct Packet<4> { typedef u32 type; };
+template <> struct Packet<2> { typedef u16 type; };
+template <> struct Packet<1> { typedef u8 type; };
+template <int N, class T> struct Elements {
+  union { typename Packet<N * sizeof(T)>::type packet; T at[N]; };
+};
+template <int N, class T> D Elements<N, T> load(const T* from) {
+  Elements<N, T> elements;
+  elements.packet = *(const typename Packet<N * sizeof(T)>::type*)from;
+  return elements;
+}
+template <int N, class T> D void store(T* to, const Elements<N, T>& elements) {
+  *(typename Packet<N * sizeof(T)>::type*)to = elements.packet;
 }
 
 struct Words { u32 at[4]; };

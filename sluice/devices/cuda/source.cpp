@@ -9,6 +9,28 @@
 namespace sluice::devices::cuda {
 namespace {
 
+struct Axis {
+  std::int64_t extent;
+  std::int64_t stride;
+};
+
+/// Innermost first; neighbours that one stride describes are one axis, axes of extent 1 none.
+std::vector<Axis> joinedAxes(std::span<const std::int64_t> dims,
+                             std::span<const std::int64_t> strides) {
+  std::vector<Axis> axes;
+  for (std::size_t a = dims.size(); a-- > 0;) {
+    if (dims[a] == 1) {
+      continue;
+    }
+    if (!axes.empty() && strides[a] == axes.back().stride * axes.back().extent) {
+      axes.back().extent *= dims[a];
+    } else {
+      axes.push_back({dims[a], strides[a]});
+    }
+  }
+  return axes;
+}
+
 std::string parameters(const ir::OpView& op) {
   std::string text;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -63,12 +85,14 @@ std::string literal(std::int64_t value) {
 }
 
 void addEntry(Source& source, const ir::OpView& op, const Stage& stage, std::string_view body) {
+  // The op's name is for profilers and debuggers.
+  const std::string entry = fmt::format("{}_{}", op.def.name, stage.entry);
   source.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n{}}}\n",
                              stage.threads,
-                             stage.entry,
+                             entry,
                              parameters(op),
                              body);
-  source.stages.push_back(stage);
+  source.stages.push_back({entry, stage.blocks, stage.threads});
 }
 
 void addElementEntry(Source& source,
@@ -89,22 +113,10 @@ void addElementEntry(Source& source,
 std::string offsetText(std::string_view index,
                        std::span<const std::int64_t> dims,
                        std::span<const std::int64_t> strides) {
-  struct Axis {
-    std::int64_t extent;
-    std::int64_t stride;
-  };
-  std::vector<Axis> axes;  // innermost first; neighbours that one stride describes are one axis
+  const std::vector<Axis> axes = joinedAxes(dims, strides);
   std::int64_t elements = 1;
-  for (std::size_t a = dims.size(); a-- > 0;) {
-    elements *= dims[a];
-    if (dims[a] == 1) {
-      continue;
-    }
-    if (!axes.empty() && strides[a] == axes.back().stride * axes.back().extent) {
-      axes.back().extent *= dims[a];
-    } else {
-      axes.push_back({dims[a], strides[a]});
-    }
+  for (const std::int64_t extent : dims) {
+    elements *= extent;
   }
   // 32 bits divide several times faster.
   const bool isSmall = elements < (std::int64_t{1} << 31);
@@ -137,6 +149,46 @@ std::vector<std::int64_t> broadcastStrides(const Shape& operand, const Shape& ou
     strides[skipped + a] = operand.dims()[a] == 1 ? 0 : own[a];
   }
   return strides;
+}
+
+std::vector<std::size_t> storageOrder(std::int64_t rank, const device::Layout& layout) {
+  std::vector<std::size_t> order;
+  for (std::size_t a = 0; a < static_cast<std::size_t>(rank); ++a) {
+    if (layout.isPlain() || a != 1) {
+      order.push_back(a);
+    }
+  }
+  if (!layout.isPlain()) {
+    order.push_back(1);
+  }
+  return order;
+}
+
+std::vector<std::int64_t> inOrder(std::span<const std::int64_t> values,
+                                  std::span<const std::size_t> order) {
+  std::vector<std::int64_t> ordered;
+  for (const std::size_t axis : order) {
+    ordered.push_back(values[axis]);
+  }
+  return ordered;
+}
+
+Steps stepsOf(std::span<const std::int64_t> dims,
+              std::span<const std::int64_t> strides,
+              std::int64_t width) {
+  const std::vector<Axis> axes = joinedAxes(dims, strides);
+  if (std::ranges::all_of(axes, [](const Axis& axis) { return axis.stride == 0; })) {
+    return Steps::Same;
+  }
+  if (axes[0].stride > 1 || axes[0].stride < 0 || axes[0].extent % width != 0) {
+    return Steps::Any;
+  }
+  if (axes[0].stride == 0) {
+    return Steps::Same;
+  }
+  const bool aligned = std::ranges::all_of(
+      axes.begin() + 1, axes.end(), [&](const Axis& axis) { return axis.stride % width == 0; });
+  return aligned ? Steps::Consecutive : Steps::Any;
 }
 
 std::string coordinateText(std::string_view index, const Shape& shape, std::size_t axis) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/device/layout.h"
 #include "sluice/ir/op_def.h"
 #include "sluice/tensor/dtype.h"
 
@@ -62,6 +63,16 @@ std::string offsetText(std::string_view index,
                        std::span<const std::int64_t> strides);
 /// The strides of an operand that is broadcast to `output`: 0 along broadcast axes.
 std::vector<std::int64_t> broadcastStrides(const Shape& operand, const Shape& output);
+/// The axes in the order in which a layout stores them, outermost first.
+std::vector<std::size_t> storageOrder(std::int64_t rank, const device::Layout& layout);
+/// `values` by axis, in this order.
+std::vector<std::int64_t> inOrder(std::span<const std::int64_t> values,
+                                  std::span<const std::size_t> order);
+/// How an offset (see offsetText) moves over `width` elements that begin at a multiple of `width`.
+enum class Steps : std::uint8_t { Same, Consecutive, Any };
+Steps stepsOf(std::span<const std::int64_t> dims,
+              std::span<const std::int64_t> strides,
+              std::int64_t width);
 /// The coordinate along an axis of the element with row-major number `index`.
 std::string coordinateText(std::string_view index, const Shape& shape, std::size_t axis);
 

@@ -50,6 +50,31 @@ auto spread(const std::vector<std::string>& inputs,
   }                                                                          \
   SLUICE_BUILDER_LIST(method, 3)
 
+/// Functions of each element, by ONNX's names: a line each. The op set has a method for every line,
+/// and so has the table of the Builder's tests a case.
+#define SLUICE_BUILDER_ELEMENTWISE(OP) \
+  OP(acos, "Acos");                    \
+  OP(acosh, "Acosh");                  \
+  OP(asin, "Asin");                    \
+  OP(asinh, "Asinh");                  \
+  OP(atan, "Atan");                    \
+  OP(atanh, "Atanh");                  \
+  OP(ceil, "Ceil");                    \
+  OP(cos, "Cos");                      \
+  OP(cosh, "Cosh");                    \
+  OP(erf, "Erf");                      \
+  OP(floor, "Floor");                  \
+  OP(hardswish, "HardSwish");          \
+  OP(reciprocal, "Reciprocal");        \
+  OP(round, "Round");                  \
+  OP(selu, "Selu");                    \
+  OP(sign, "Sign");                    \
+  OP(sin, "Sin");                      \
+  OP(sinh, "Sinh");                    \
+  OP(softplus, "Softplus");            \
+  OP(softsign, "Softsign");            \
+  OP(tan, "Tan")
+
 /// The list form of a method whose first `count` parameters are tensors.
 #define SLUICE_BUILDER_LIST(method, count)                              \
   template <class... Rest>                                              \

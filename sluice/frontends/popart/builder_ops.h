@@ -40,25 +40,14 @@ class AiOnnx {
 
   // Ops that take tensors and nothing else. NOLINTBEGIN(readability-identifier-naming): PopART's
   // names, where the short ones are reserved words.
-  SLUICE_BUILDER_OP_1(acos, "Acos");
-  SLUICE_BUILDER_OP_1(acosh, "Acosh");
-  SLUICE_BUILDER_OP_1(asin, "Asin");
-  SLUICE_BUILDER_OP_1(asinh, "Asinh");
-  SLUICE_BUILDER_OP_1(atan, "Atan");
-  SLUICE_BUILDER_OP_1(atanh, "Atanh");
+  SLUICE_BUILDER_ELEMENTWISE(SLUICE_BUILDER_OP_1);
   /// To the element type of y.
   SLUICE_BUILDER_OP_2(castlike, "CastLike");
-  SLUICE_BUILDER_OP_1(ceil, "Ceil");
-  SLUICE_BUILDER_OP_1(cos, "Cos");
-  SLUICE_BUILDER_OP_1(cosh, "Cosh");
   SLUICE_BUILDER_OP_1(det, "Det");
   SLUICE_BUILDER_OP_2(equal, "Equal");
-  SLUICE_BUILDER_OP_1(erf, "Erf");
-  SLUICE_BUILDER_OP_1(floor, "Floor");
   SLUICE_BUILDER_OP_1(globalmaxpool, "GlobalMaxPool");
   SLUICE_BUILDER_OP_2(greater, "Greater");
   SLUICE_BUILDER_OP_2(greaterorequal, "GreaterOrEqual");
-  SLUICE_BUILDER_OP_1(hardswish, "HardSwish");
   SLUICE_BUILDER_OP_1(isnan, "IsNaN");
   SLUICE_BUILDER_OP_2(less, "Less");
   SLUICE_BUILDER_OP_2(lessorequal, "LessOrEqual");
@@ -71,17 +60,8 @@ class AiOnnx {
   SLUICE_BUILDER_OP_2(prelu, "PRelu");
   /// Three known numbers.
   SLUICE_BUILDER_OP_3(range, "Range");
-  SLUICE_BUILDER_OP_1(reciprocal, "Reciprocal");
-  SLUICE_BUILDER_OP_1(round, "Round");
-  SLUICE_BUILDER_OP_1(selu, "Selu");
   SLUICE_BUILDER_OP_1(shape, "Shape");
-  SLUICE_BUILDER_OP_1(sign, "Sign");
-  SLUICE_BUILDER_OP_1(sin, "Sin");
-  SLUICE_BUILDER_OP_1(sinh, "Sinh");
   SLUICE_BUILDER_OP_1(size, "Size");
-  SLUICE_BUILDER_OP_1(softplus, "Softplus");
-  SLUICE_BUILDER_OP_1(softsign, "Softsign");
-  SLUICE_BUILDER_OP_1(tan, "Tan");
   // NOLINTEND(readability-identifier-naming)
 
   // Ops that almost every graph has; they are made without a detour over ONNX.

@@ -1,6 +1,7 @@
-// Element-wise ops, alone and in the body of a fused op. A thread makes one element of all results:
-// it loads the operands, computes every value of the body and rounds it to its declared type (R5),
-// and stores the results last, because a result may lie where an operand was.
+// Element-wise ops, alone and in the body of a fused op. A thread makes a few elements of all
+// results that lie side by side: it loads the operands, computes every value of the body and rounds
+// it to its declared type (R5), and stores the results last, because a result may lie where an
+// operand was.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -156,16 +157,114 @@ std::string valueText(const std::string& name,
                            call);
 }
 
-std::string loadText(std::size_t input, const TensorType& type, const Shape& output) {
-  return fmt::format("  const {} x{} = wide(in{}[{}]);\n",
-                     wideText(type.dtype),
-                     input,
-                     input,
-                     offsetText("i", output.dims(), broadcastStrides(type.shape, output)));
+/// The elements that a kernel makes, in the order of their storage.
+struct Space {
+  std::vector<std::size_t> order;  ///< of the axes
+  std::vector<std::int64_t> dims;
+  std::int64_t count = 0;
+  std::int64_t width = 1;  ///< elements of a thread
+};
+
+/// So many that the largest type fills 16 bytes, unless few threads would be left.
+std::int64_t widthOf(const ir::OpView& op, std::int64_t count) {
+  constexpr std::int64_t kPacket = 16;
+  constexpr std::int64_t kEnoughThreads = 1 << 15;
+  std::size_t largest = 2;
+  for (const std::span<const TensorType> types : {op.inputs, op.outputs}) {
+    for (const TensorType& type : types) {
+      largest = std::max(largest, byteSize(type.dtype));
+    }
+  }
+  std::int64_t width = kPacket / static_cast<std::int64_t>(largest);
+  while (width > 1 && (count % width != 0 || count / width < kEnoughThreads)) {
+    width /= 2;
+  }
+  return width;
 }
 
-std::string storeText(std::size_t output, DType dtype, const std::string& value) {
-  return fmt::format("  out{}[i] = narrow<{}>({});\n", output, typeText(dtype), value);
+Space spaceOf(const ir::OpView& op, const device::Choice& choice) {
+  const Shape& shape = op.outputs[0].shape;
+  Space space{.order = storageOrder(shape.rank(), choice.outputs[0]), .count = shape.elements()};
+  space.dims = inOrder(shape.dims(), space.order);
+  space.width = widthOf(op, space.count);
+  return space;
+}
+
+/// How an operand lies in the space: 0 along axes that it is broadcast over.
+std::vector<std::int64_t> stridesIn(const Space& space,
+                                    const Shape& output,
+                                    const TensorType& operand,
+                                    const device::Layout& layout) {
+  std::vector<std::int64_t> strides = broadcastStrides(operand.shape, output);
+  if (!layout.isPlain()) {  // of the output's rank
+    strides = device::strides(operand.shape, layout);
+    for (std::size_t a = 0; a < strides.size(); ++a) {
+      strides[a] = operand.shape.dims()[a] == 1 ? 0 : strides[a];
+    }
+  }
+  return inOrder(strides, space.order);
+}
+
+/// The text of a kernel: what comes before the loop over the elements of a thread, what is done for
+/// element j, and what follows.
+struct ElementText {
+  std::string before;
+  std::string each;
+  std::string after;
+};
+
+void addLoad(ElementText& text,
+             std::size_t input,
+             const TensorType& type,
+             const Space& space,
+             std::span<const std::int64_t> strides) {
+  const std::string_view wide = wideText(type.dtype);
+  const auto offset = [&](std::string_view at) { return offsetText(at, space.dims, strides); };
+  switch (stepsOf(space.dims, strides, space.width)) {
+    case Steps::Same:
+      text.before +=
+          fmt::format("  const {} x{} = wide(in{}[{}]);\n", wide, input, input, offset("i"));
+      return;
+    case Steps::Consecutive:
+      text.before +=
+          fmt::format("  const auto p{0} = load<WIDTH>(in{0} + {1});\n", input, offset("i"));
+      text.each += fmt::format("    const {0} x{1} = wide(p{1}.at[j]);\n", wide, input);
+      return;
+    case Steps::Any:
+      text.before += fmt::format(
+          "  {0} a{1}[WIDTH];\n#pragma unroll\n"
+          "  for (int j = 0; j < WIDTH; ++j) a{1}[j] = wide(in{1}[{2}]);\n",
+          wide,
+          input,
+          offset("i + j"));
+      text.each += fmt::format("    const {0} x{1} = a{1}[j];\n", wide, input);
+      return;
+  }
+}
+
+void addStore(ElementText& text, std::size_t output, DType dtype, const std::string& value) {
+  text.before += fmt::format("  Elements<WIDTH, {}> y{};\n", typeText(dtype), output);
+  text.each += fmt::format("    y{}.at[j] = narrow<{}>({});\n", output, typeText(dtype), value);
+  text.after += fmt::format("  store(out{0} + i, y{0});\n", output);
+}
+
+Source sourceOf(const ir::OpView& op, const Space& space, const ElementText& text) {
+  Source source;
+  const std::int64_t threads = space.count / space.width;
+  addEntry(source,
+           op,
+           {"elements", (threads + kThreads - 1) / kThreads, kThreads},
+           fmt::format("  constexpr int WIDTH = {};\n"
+                       "  const i64 i = ((i64)blockIdx.x * {} + threadIdx.x) * WIDTH;\n"
+                       "  if (i >= {}ll) return;\n"
+                       "{}#pragma unroll\n  for (int j = 0; j < WIDTH; ++j) {{\n{}  }}\n{}",
+                       space.width,
+                       kThreads,
+                       space.count,
+                       text.before,
+                       text.each,
+                       text.after));
+  return source;
 }
 
 std::string constantText(const HostTensor& value) {
@@ -192,18 +291,47 @@ bool supportsElementwise(const ir::OpView& op) {
   return (found->types & typesOf(op.inputs[computed].dtype)) != 0;
 }
 
-Source elementwiseSource(const ir::OpView& op) {
-  const Shape& shape = op.outputs[0].shape;
-  std::string body;
+device::Choice chooseFollowing(const ir::OpView& op, const device::Tuning& /*tuning*/) {
+  device::Choice choice = device::plainChoice(op, "");
+  const std::int64_t rank = op.outputs[0].shape.rank();
+  if (rank >= 3 && rank <= 5) {
+    choice.rule = device::LayoutRule::Follow;
+  }
+  return choice;
+}
+
+Source elementwiseSource(const ir::OpView& op, const device::Choice& choice) {
+  const Space space = spaceOf(op, choice);
+  ElementText text;
   std::vector<std::string> operands;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-    body += loadText(i, op.inputs[i], shape);
+    addLoad(text,
+            i,
+            op.inputs[i],
+            space,
+            stridesIn(space, op.outputs[0].shape, op.inputs[i], choice.inputs[i]));
     operands.push_back(fmt::format("x{}", i));
   }
-  body += valueText("y", op, operands) + storeText(0, op.outputs[0].dtype, "y");
-  Source source;
-  addElementEntry(source, op, "elements", shape.elements(), body);
-  return source;
+  text.each += valueText("y", op, operands);
+  addStore(text, 0, op.outputs[0].dtype, "y");
+  return sourceOf(op, space, text);
+}
+
+Source reorderSource(const ir::OpView& op, const device::Choice& choice) {
+  const Space space = spaceOf(op, choice);
+  const std::vector<std::int64_t> strides =
+      stridesIn(space, op.outputs[0].shape, op.inputs[0], choice.inputs[0]);
+  const std::string offset = offsetText("i", space.dims, strides);
+  const bool together = stepsOf(space.dims, strides, space.width) == Steps::Consecutive;
+  ElementText text;
+  text.before = fmt::format("  Elements<WIDTH, {}> y;\n", typeText(op.outputs[0].dtype));
+  if (together) {
+    text.before += fmt::format("  y = load<WIDTH>(in0 + {});\n", offset);
+  } else {
+    text.each = fmt::format("    y.at[j] = in0[{}];\n", offsetText("i + j", space.dims, strides));
+  }
+  text.after = "  store(out0 + i, y);\n";
+  return sourceOf(op, space, text);
 }
 
 bool supportsFused(const ir::OpView& op) {
@@ -221,17 +349,20 @@ bool supportsFused(const ir::OpView& op) {
          });
 }
 
-Source fusedSource(const ir::OpView& op) {
+Source fusedSource(const ir::OpView& op, const device::Choice& choice) {
   const ir::Graph& body = op.attrs.subgraph("body");
-  const Shape& shape = op.outputs[0].shape;
-  std::string loads;
-  std::string values;
+  const Space space = spaceOf(op, choice);
+  ElementText text;
   std::map<ir::Value, std::string> names;
   std::size_t input = 0;
   for (const ir::OpId id : body.order()) {
     const ir::Op& member = body.op(id);
     if (member.is(ir::kInput)) {
-      loads += loadText(input, op.inputs[input], shape);
+      addLoad(text,
+              input,
+              op.inputs[input],
+              space,
+              stridesIn(space, op.outputs[0].shape, op.inputs[input], choice.inputs[input]));
       names[member.out()] = fmt::format("x{}", input++);
     } else if (member.is(ir::kConstant)) {
       names[member.out()] = constantText(member.attrs.tensor("value"));
@@ -242,17 +373,14 @@ Source fusedSource(const ir::OpView& op) {
       }
       const std::string name = fmt::format("v{}", names.size());
       const std::vector<TensorType> types = body.inputTypes(member);
-      values += valueText(name, ir::view(member, types), operands);
+      text.each += "  " + valueText(name, ir::view(member, types), operands);
       names[member.out()] = name;
     }
   }
-  std::string stores;
   for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-    stores += storeText(i, op.outputs[i].dtype, names.at(body.outputs()[i].value));
+    addStore(text, i, op.outputs[i].dtype, names.at(body.outputs()[i].value));
   }
-  Source source;
-  addElementEntry(source, op, "elements", shape.elements(), loads + values + stores);
-  return source;
+  return sourceOf(op, space, text);
 }
 
 }  // namespace sluice::devices::cuda

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sluice/devices/cuda/kernels/kernels.h"
+#include "sluice/devices/cuda/kernels/labels.h"
 #include "sluice/ops/layout.h"
 #include "sluice/ops/loss.h"
 
@@ -13,7 +14,8 @@ namespace {
 
 constexpr int kColumnsPerThread = 8;
 
-/// The class of term `t`, from labels in operand `labels`.
+}  // namespace
+
 std::string classText(const ir::OpView& op, std::size_t labels, std::int64_t classes) {
   return fmt::format("classOf((i64)in{}[t], {}, {}ll, fault, call)",
                      labels,
@@ -21,7 +23,6 @@ std::string classText(const ir::OpView& op, std::size_t labels, std::int64_t cla
                      classes);
 }
 
-/// Counts the terms that are not ignored, in one block, into `factor`.
 std::string factorText(const ops::NllDims& d, const std::string& classOfTerm, bool mean) {
   if (!mean) {
     return "  const double factor = -1.0;\n";
@@ -42,8 +43,6 @@ std::string placeText(const ops::NllDims& d, std::string_view term, std::string_
                      std::max<std::int64_t>(d.positions, 1),
                      d.classes);
 }
-
-}  // namespace
 
 Source gatherSource(const ir::OpView& op) {
   const Shape& shape = op.inputs[0].shape;

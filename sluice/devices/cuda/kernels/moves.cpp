@@ -13,18 +13,50 @@
 namespace sluice::devices::cuda {
 namespace {
 
+/// How many elements that lie side by side a thread moves: up to 16 bytes, as both sides allow.
+std::int64_t moveWidth(const Shape& shape,
+                       std::span<const std::int64_t> strides,
+                       std::int64_t first,
+                       DType dtype) {
+  constexpr std::int64_t kPacket = 16;
+  std::int64_t width = kPacket / static_cast<std::int64_t>(byteSize(dtype));
+  while (width > 1 && (shape.elements() % width != 0 || first % width != 0 ||
+                       stepsOf(shape.dims(), strides, width) != Steps::Consecutive)) {
+    width /= 2;
+  }
+  return width;
+}
+
+/// Moves the elements between their row-major numbers in `shape` and the places that the strides
+/// give them, `width` at a time; `to` and `from` are the pointers of the text.
+void addMoves(Source& source,
+              const ir::OpView& op,
+              std::string_view entry,
+              const Shape& shape,
+              std::int64_t width,
+              std::string_view to,
+              std::string_view from) {
+  addElementEntry(
+      source,
+      op,
+      entry,
+      shape.elements() / width,
+      fmt::format("  const i64 e = i * {0};\n  store({1}, load<{0}>({2}));\n", width, to, from));
+}
+
 /// out[i] = in[first + offset of i], the strides being those of the operand by output axis.
 Source gathered(const ir::OpView& op,
                 std::span<const std::int64_t> strides,
                 std::int64_t first = 0) {
   const Shape& shape = op.outputs[0].shape;
   Source source;
-  addElementEntry(
-      source,
-      op,
-      "elements",
-      shape.elements(),
-      fmt::format("  out0[i] = in0[{}ll + {}];\n", first, offsetText("i", shape.dims(), strides)));
+  addMoves(source,
+           op,
+           "elements",
+           shape,
+           moveWidth(shape, strides, first, op.outputs[0].dtype),
+           "out0 + e",
+           fmt::format("in0 + {}ll + {}", first, offsetText("e", shape.dims(), strides)));
   return source;
 }
 
@@ -86,20 +118,27 @@ Source sliceScatterSource(const ir::OpView& op) {
   const Shape& whole = op.outputs[0].shape;
   const Shape& part = op.inputs[0].shape;
   const SliceSteps steps = sliceSteps(op, whole);
+  const DType dtype = op.outputs[0].dtype;
+  const std::int64_t zeros = moveWidth(whole, whole.strides(), 0, dtype);
   Source source;
   addElementEntry(
       source,
       op,
       "zeros",
-      whole.elements(),
-      fmt::format("  out0[i] = FromDouble<{}>::of(0.0);\n", typeText(op.outputs[0].dtype)));
-  addElementEntry(source,
-                  op,
-                  "elements",
-                  part.elements(),
-                  fmt::format("  out0[{}ll + {}] = in0[i];\n",
-                              steps.first,
-                              offsetText("i", part.dims(), steps.strides)));
+      whole.elements() / zeros,
+      fmt::format("  Elements<{0}, {1}> y;\n"
+                  "  for (int j = 0; j < {0}; ++j) y.at[j] = FromDouble<{1}>::of(0.0);\n"
+                  "  store(out0 + i * {0}, y);\n",
+                  zeros,
+                  typeText(dtype)));
+  addMoves(
+      source,
+      op,
+      "elements",
+      part,
+      moveWidth(part, steps.strides, steps.first, dtype),
+      fmt::format("out0 + {}ll + {}", steps.first, offsetText("e", part.dims(), steps.strides)),
+      "in0 + e");
   return source;
 }
 

@@ -1,13 +1,17 @@
-// Reductions in a fixed order. A result of a few elements is one thread's, other results are one
-// block's: each thread folds every n-th element and a tree folds the threads. Where few results
-// have very many elements, several blocks take a part each, and a second launch folds the parts.
+// Reductions in a fixed order. Where rows of a matrix are folded, columns.h does it. Otherwise a
+// result of a few elements is one thread's, other results are one block's: each thread folds every
+// n-th element and a tree folds the threads. Where few results have very many elements, several
+// blocks take a part each, and a second launch folds the parts.
 #include "sluice/ops/reduce.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "sluice/devices/cuda/kernels/columns.h"
 #include "sluice/devices/cuda/kernels/kernels.h"
 #include "sluice/ops/layout.h"
 
@@ -68,6 +72,23 @@ std::string finishText(const ir::OpView& op, const ReducePlan& plan, std::string
   return fmt::format("out0[{}] = narrow<{}>({});\n", result, typeText(op.outputs[0].dtype), value);
 }
 
+/// The fold over the rows, if the leading axes of many elements are reduced.
+std::optional<ColumnFold> columnFoldOf(const ir::OpView& op, const ReducePlan& plan) {
+  const std::vector<bool> reduced = ops::reducedAxes(op);
+  if (plan.results < 8 || plan.folded <= kOneThread || reduced.empty() || reduced.back() ||
+      !std::ranges::is_sorted(reduced, std::greater<>())) {
+    return std::nullopt;
+  }
+  const Fold fold = foldOf(op);
+  return ColumnFold{.rows = plan.folded,
+                    .columns = plan.results,
+                    .matrices = {0},
+                    .terms = {"m0"},
+                    .finish = "const W value = s0; " + finishText(op, plan, "c"),
+                    .function = fold.function,
+                    .start = fold.start};
+}
+
 /// Folds elements begin, begin + step ... before end of result `r` into `value`.
 std::string loopText(const ReducePlan& plan,
                      const Fold& fold,
@@ -97,7 +118,9 @@ std::string treeText(const Fold& fold) {
 device::Choice chooseReduce(const ir::OpView& op, const device::Tuning& /*tuning*/) {
   device::Choice choice = device::plainChoice(op, "");
   const ReducePlan plan = reducePlan(op);
-  if (plan.parts > 1) {
+  if (const std::optional<ColumnFold> fold = columnFoldOf(op, plan)) {
+    choice.scratchBytes = columnScratch(*fold);
+  } else if (plan.parts > 1) {
     choice.scratchBytes = static_cast<std::size_t>(plan.results * plan.parts) * sizeof(double);
   }
   return choice;
@@ -108,6 +131,10 @@ Source reduceSource(const ir::OpView& op) {
   const Fold fold = foldOf(op);
   Source source;
   source.text = fmt::format("typedef {} W;\n", wideText(op.inputs[0].dtype));
+  if (const std::optional<ColumnFold> columns = columnFoldOf(op, plan)) {
+    addColumnFold(source, op, *columns);
+    return source;
+  }
   const std::string all = fmt::format("{}ll", plan.folded);
   if (plan.folded <= kOneThread) {
     addElementEntry(source,

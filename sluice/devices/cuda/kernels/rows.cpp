@@ -1,9 +1,10 @@
-// Softmax and the normalizations. A block has a line (softmax), a row (layer and RMS norm) or a
-// channel (batch norm); sums are folded in a fixed order. 16-bit floats are computed in float32.
+// Softmax and the normalizations of rows. A block has a line (softmax) or a row (layer and RMS
+// norm); sums are folded in a fixed order. 16-bit floats are computed in float32.
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "sluice/devices/cuda/kernels/columns.h"
 #include "sluice/devices/cuda/kernels/kernels.h"
 #include "sluice/ops/norm.h"
 #include "sluice/ops/softmax.h"
@@ -39,7 +40,7 @@ void addRows(Source& source, const ir::OpView& op, std::string_view body) {
   const ops::RowDims d = ops::rowDims(op);
   addEntry(source,
            op,
-           {"rows", d.rows, threadsFor(d.columns)},
+           {"rows", d.rows, threadsFor(d.columns / 4)},
            fmt::format("  const int columns = {0};\n"
                        "  const W count = W({1}.0);\n"
                        "  const i64 r = blockIdx.x, base = r * columns;\n",
@@ -48,38 +49,43 @@ void addRows(Source& source, const ir::OpView& op, std::string_view body) {
                std::string(body));
 }
 
-/// One block per column of all rows.
-void addColumns(Source& source, const ir::OpView& op, std::string_view body) {
+/// The gradients of gamma and beta.
+ColumnFold layerNormFactors(const ir::OpView& op) {
   const ops::RowDims d = ops::rowDims(op);
-  addEntry(
-      source,
-      op,
-      {"columns", d.columns, threadsFor(d.rows)},
-      fmt::format("  const int columns = {0}, rows = {1}, c = blockIdx.x;\n", d.columns, d.rows) +
-          std::string(body));
+  return {.rows = d.rows,
+          .columns = d.columns,
+          .matrices = {0, 4},
+          .terms = {"m4 * ((m0 - in2[r]) * in3[r])", "m4"},
+          .finish = "out1[c] = narrow<T>(s0); out2[c] = narrow<T>(s1);"};
 }
 
-/// One block per channel: `at(k)` is the place of its k-th element.
-void addChannels(Source& source, const ir::OpView& op, std::string_view body) {
-  const ops::ChannelDims d = ops::channelDims(op);
-  addEntry(source,
-           op,
-           {"channels", d.channels, threadsFor(d.count())},
-           fmt::format("  const i64 n = {0}ll, c = blockIdx.x;\n"
-                       "  const W count = W({1}.0);\n"
-                       "  const auto at = [=](i64 k) {{\n"
-                       "    return (k / {2}ll * {3}ll + c) * {2}ll + k % {2}ll; }};\n",
-                       d.count(),
-                       std::max<std::int64_t>(d.count(), 1),
-                       std::max<std::int64_t>(d.positions, 1),
-                       d.channels) +
-               std::string(body));
+ColumnFold rmsNormFactors(const ir::OpView& op) {
+  const ops::RowDims d = ops::rowDims(op);
+  return {.rows = d.rows,
+          .columns = d.columns,
+          .matrices = {0, 3},
+          .terms = {"m3 * (m0 * in2[r])"},
+          .finish = "out1[c] = narrow<T>(s0);"};
+}
+
+device::Choice withScratch(const ir::OpView& op, std::size_t bytes) {
+  device::Choice choice = device::plainChoice(op, "");
+  choice.scratchBytes = bytes;
+  return choice;
 }
 
 constexpr std::string_view kForColumns =
     "  for (int c = threadIdx.x; c < columns; c += blockDim.x) ";
 
 }  // namespace
+
+device::Choice chooseLayerNormGrad(const ir::OpView& op, const device::Tuning& /*tuning*/) {
+  return withScratch(op, columnScratch(layerNormFactors(op)));
+}
+
+device::Choice chooseRmsNormGrad(const ir::OpView& op, const device::Tuning& /*tuning*/) {
+  return withScratch(op, columnScratch(rmsNormFactors(op)));
+}
 
 Source softmaxSource(const ir::OpView& op) {
   Source source = sourceFor(op);
@@ -178,16 +184,7 @@ Source layerNormGradSource(const ir::OpView& op) {
   }}
 )",
                       kForColumns));
-  addColumns(source, op, R"(  W gamma = 0, beta = 0;
-  for (int r = threadIdx.x; r < rows; r += blockDim.x) {
-    const W dy = wide(in4[(i64)r * columns + c]);
-    gamma += dy * ((wide(in0[(i64)r * columns + c]) - in2[r]) * in3[r]);
-    beta += dy;
-  }
-  gamma = blockSum(gamma);
-  beta = blockSum(beta);
-  if (threadIdx.x == 0) { out1[c] = narrow<T>(gamma); out2[c] = narrow<T>(beta); }
-)");
+  addColumnFold(source, op, layerNormFactors(op));
   return source;
 }
 
@@ -205,58 +202,7 @@ Source rmsNormGradSource(const ir::OpView& op) {
   }}
 )",
                       kForColumns));
-  addColumns(source, op, R"(  W gamma = 0;
-  for (int r = threadIdx.x; r < rows; r += blockDim.x)
-    gamma += wide(in3[(i64)r * columns + c]) * (wide(in0[(i64)r * columns + c]) * in2[r]);
-  gamma = blockSum(gamma);
-  if (threadIdx.x == 0) out1[c] = narrow<T>(gamma);
-)");
-  return source;
-}
-
-Source batchNormSource(const ir::OpView& op) {
-  Source source = sourceFor(op);
-  addChannels(source,
-              op,
-              fmt::format(R"(  W sum = 0, squares = 0;
-  for (i64 k = threadIdx.x; k < n; k += blockDim.x) sum += wide(in0[at(k)]);
-  const W mean = blockSum(sum) / count;
-  for (i64 k = threadIdx.x; k < n; k += blockDim.x) {{
-    const W x = wide(in0[at(k)]) - mean;
-    squares += x * x;
-  }}
-  const W variance = blockSum(squares) / count;
-  const W deviation = m_sqrt(variance + W({0}));
-  for (i64 k = threadIdx.x; k < n; k += blockDim.x)
-    out0[at(k)] =
-        narrow<T>((wide(in0[at(k)]) - mean) / deviation * wide(in1[c]) + wide(in2[c]));
-  if (threadIdx.x == 0) {{ out1[c] = mean; out2[c] = variance; }}
-)",
-                          literal(ops::epsilonOf(op))));
-  return source;
-}
-
-Source batchNormGradSource(const ir::OpView& op) {
-  Source source = sourceFor(op);
-  addChannels(source,
-              op,
-              fmt::format(R"(  const W mean = in2[c], rstd = W(1) / m_sqrt(in3[c] + W({0}));
-  W gamma = 0, beta = 0;
-  for (i64 k = threadIdx.x; k < n; k += blockDim.x) {{
-    const W dy = wide(in4[at(k)]);
-    gamma += dy * ((wide(in0[at(k)]) - mean) * rstd);
-    beta += dy;
-  }}
-  gamma = blockSum(gamma);
-  beta = blockSum(beta);
-  const W scale = wide(in1[c]) * rstd;
-  for (i64 k = threadIdx.x; k < n; k += blockDim.x) {{
-    const W xhat = (wide(in0[at(k)]) - mean) * rstd;
-    out0[at(k)] = narrow<T>(scale * (wide(in4[at(k)]) - beta / count - xhat * gamma / count));
-  }}
-  if (threadIdx.x == 0) {{ out1[c] = narrow<T>(gamma); out2[c] = narrow<T>(beta); }}
-)",
-                          literal(ops::epsilonOf(op))));
+  addColumnFold(source, op, rmsNormFactors(op));
   return source;
 }
 

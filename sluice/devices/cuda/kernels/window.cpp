@@ -10,6 +10,34 @@
 namespace sluice::devices::cuda {
 namespace {
 
+bool isChannelsLast(const device::Choice& choice) {
+  return choice.outputs[0].kind == device::Layout::Kind::ChannelsLast;
+}
+
+/// Where element (batch n, channel c, place p) of a tensor of `channels` maps of `places` lies, and
+/// back, as names of the text that begin with `name`.
+std::string storageText(std::string_view name,
+                        std::string_view channels,
+                        std::string_view places,
+                        bool last) {
+  if (last) {
+    return fmt::format(
+        "#define {0}_AT(n, c, p) (((i64)(n) * {2} + (p)) * {1} + (c))\n"
+        "#define {0}_CHANNEL(i) ((i) % {1})\n#define {0}_PLACE(i) ((i) / {1} % {2})\n"
+        "#define {0}_BATCH(i) ((i) / {1} / {2})\n",
+        name,
+        channels,
+        places);
+  }
+  return fmt::format(
+      "#define {0}_AT(n, c, p) (((i64)(n) * {1} + (c)) * {2} + (p))\n"
+      "#define {0}_PLACE(i) ((i) % {2})\n#define {0}_CHANNEL(i) ((i) / {2} % {1})\n"
+      "#define {0}_BATCH(i) ((i) / {2} / {1})\n",
+      name,
+      channels,
+      places);
+}
+
 /// The constants of a window as names of the text.
 std::string windowText(const ops::WindowDims& d) {
   std::string text;
@@ -60,7 +88,16 @@ Source windowSource(const ops::WindowDims& d, DType dtype) {
   return source;
 }
 
-Source convWindow(const ir::OpView& op, const ops::ConvDims& d) {
+Source poolWindow(const ir::OpView& op, const device::Choice& choice, DType dtype) {
+  const ops::PoolDims d = ops::poolDims(op);
+  Source source = windowSource(d, dtype);
+  source.text += fmt::format("#define C {}ll\n", d.channels) +
+                 storageText("X", "C", "INS", isChannelsLast(choice)) +
+                 storageText("Y", "C", "OUTS", isChannelsLast(choice));
+  return source;
+}
+
+Source convWindow(const ir::OpView& op, const ops::ConvDims& d, const device::Choice& choice) {
   Source source = windowSource(d, op.inputs[0].dtype);
   source.text += fmt::format(
       "#define C {}ll\n#define O {}ll\n#define CG {}ll\n#define OG {}ll\n"
@@ -70,6 +107,9 @@ Source convWindow(const ir::OpView& op, const ops::ConvDims& d) {
       d.inPerGroup(),
       d.outPerGroup(),
       d.batch);
+  const bool last = isChannelsLast(choice);
+  source.text += storageText("X", "C", "INS", last) + storageText("W", "CG", "KS", last) +
+                 storageText("Y", "O", "OUTS", last);
   return source;
 }
 
@@ -108,50 +148,51 @@ bool supportsWindow(const ir::OpView& op) {
   return floats && op.outputs[0].shape.elements() < kLimit && op.outputs[0].shape.elements() > 0;
 }
 
-Source convSource(const ir::OpView& op) {
-  Source source = convWindow(op, ops::convDims(op));
+Source convSource(const ir::OpView& op, const device::Choice& choice) {
+  Source source = convWindow(op, ops::convDims(op), choice);
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 y = i % OUTS, o = i / OUTS % O, n = i / OUTS / O, first = o / OG * CG;
+  const i64 y = Y_PLACE(i), o = Y_CHANNEL(i), n = Y_BATCH(i), first = o / OG * CG;
   W sum = 0;
   for (i64 c = 0; c < CG; ++c)
     for (int k = 0; k < KS; ++k) {
       const i64 x = tap(y, k);
-      if (x >= 0) sum += wide(in0[(n * C + first + c) * INS + x]) * wide(in1[(o * CG + c) * KS + k]);
+      if (x >= 0) sum += wide(in0[X_AT(n, first + c, x)]) * wide(in1[W_AT(o, c, k)]);
     }
   out0[i] = narrow<T>(sum);
 )");
   return source;
 }
 
-Source convGradInputSource(const ir::OpView& op) {
-  Source source = convWindow(op, ops::convDims(op));
+Source convGradInputSource(const ir::OpView& op, const device::Choice& choice) {
+  Source source = convWindow(op, ops::convDims(op), choice);
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 x = i % INS, channel = i / INS % C, n = i / INS / C;
+  const i64 x = X_PLACE(i), channel = X_CHANNEL(i), n = X_BATCH(i);
   const i64 c = channel % CG, first = channel / CG * OG;
   W sum = 0;
   for (i64 o = first; o < first + OG; ++o)
     for (int k = 0; k < KS; ++k) {
       const i64 y = windowAt(x, k);
-      if (y >= 0) sum += wide(in0[(o * CG + c) * KS + k]) * wide(in1[(n * O + o) * OUTS + y]);
+      if (y >= 0) sum += wide(in0[W_AT(o, c, k)]) * wide(in1[Y_AT(n, o, y)]);
     }
   out0[i] = narrow<T>(sum);
 )");
   return source;
 }
 
-Source convGradWeightSource(const ir::OpView& op) {
+Source convGradWeightSource(const ir::OpView& op, const device::Choice& choice) {
   const ops::ConvDims d = ops::convDims(op);
-  Source source = convWindow(op, d);
+  Source source = convWindow(op, d, choice);
   addEntry(source,
            op,
            {"weights", op.outputs[0].shape.elements(), threadsFor(d.batch * d.outSize())},
            R"(
-  const int k = blockIdx.x % KS;
-  const i64 c = blockIdx.x / KS % CG, o = blockIdx.x / KS / CG, channel = o / OG * CG + c;
+  const int k = (int)W_PLACE((i64)blockIdx.x);
+  const i64 c = W_CHANNEL((i64)blockIdx.x), o = W_BATCH((i64)blockIdx.x);
+  const i64 channel = o / OG * CG + c;
   W sum = 0;
   for (i64 j = threadIdx.x; j < N * OUTS; j += blockDim.x) {
     const i64 y = j % OUTS, n = j / OUTS, x = tap(y, k);
-    if (x >= 0) sum += wide(in0[(n * C + channel) * INS + x]) * wide(in1[(n * O + o) * OUTS + y]);
+    if (x >= 0) sum += wide(in0[X_AT(n, channel, x)]) * wide(in1[Y_AT(n, o, y)]);
   }
   sum = blockSum(sum);
   if (threadIdx.x == 0) out0[blockIdx.x] = narrow<T>(sum);
@@ -159,21 +200,21 @@ Source convGradWeightSource(const ir::OpView& op) {
   return source;
 }
 
-Source maxPoolSource(const ir::OpView& op) {
-  Source source = windowSource(ops::poolDims(op), op.inputs[0].dtype);
+Source maxPoolSource(const ir::OpView& op, const device::Choice& choice) {
+  Source source = poolWindow(op, choice, op.inputs[0].dtype);
   addElementEntry(source,
                   op,
                   "elements",
                   op.outputs[0].shape.elements(),
                   fmt::format(R"(
-  const i64 y = i % OUTS, map = i / OUTS;
+  const i64 y = Y_PLACE(i), c = Y_CHANNEL(i), n = Y_BATCH(i);
   W best = -W(__longlong_as_double(0x7ff0000000000000ll));
   int winner = 0;
   bool found = false;
   for (int k = 0; k < KS; ++k) {{
     const i64 x = tap(y, k);
     if (x < 0) continue;
-    const W value = wide(in0[map * INS + x]);
+    const W value = wide(in0[X_AT(n, c, x)]);
     if (!found || value > best || (value != value && best == best)) {{
       found = true;
       best = value;
@@ -187,46 +228,44 @@ Source maxPoolSource(const ir::OpView& op) {
   return source;
 }
 
-Source maxPoolGradSource(const ir::OpView& op) {
-  Source source = windowSource(ops::poolDims(op), op.inputs[1].dtype);
+Source maxPoolGradSource(const ir::OpView& op, const device::Choice& choice) {
+  Source source = poolWindow(op, choice, op.inputs[1].dtype);
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 x = i % INS, map = i / INS;
+  const i64 x = X_PLACE(i), c = X_CHANNEL(i), n = X_BATCH(i);
   W sum = 0;
   for (int k = KS - 1; k >= 0; --k) {  // windows in their order
     const i64 y = windowAt(x, k);
-    if (y >= 0 && in0[map * OUTS + y] == k) sum += wide(in1[map * OUTS + y]);
+    if (y >= 0 && in0[Y_AT(n, c, y)] == k) sum += wide(in1[Y_AT(n, c, y)]);
   }
   out0[i] = narrow<T>(sum);
 )");
   return source;
 }
 
-Source avgPoolSource(const ir::OpView& op) {
-  const ops::PoolDims d = ops::poolDims(op);
-  Source source = windowSource(d, op.inputs[0].dtype);
-  source.text += divisorText(d, op.attrs.flag("countIncludePad"));
+Source avgPoolSource(const ir::OpView& op, const device::Choice& choice) {
+  Source source = poolWindow(op, choice, op.inputs[0].dtype);
+  source.text += divisorText(ops::poolDims(op), op.attrs.flag("countIncludePad"));
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 y = i % OUTS, map = i / OUTS;
+  const i64 y = Y_PLACE(i), c = Y_CHANNEL(i), n = Y_BATCH(i);
   W sum = 0;
   for (int k = 0; k < KS; ++k) {
     const i64 x = tap(y, k);
-    if (x >= 0) sum += wide(in0[map * INS + x]);
+    if (x >= 0) sum += wide(in0[X_AT(n, c, x)]);
   }
   out0[i] = narrow<T>(sum / divisor(y));
 )");
   return source;
 }
 
-Source avgPoolGradSource(const ir::OpView& op) {
-  const ops::PoolDims d = ops::poolDims(op);
-  Source source = windowSource(d, op.inputs[0].dtype);
-  source.text += divisorText(d, op.attrs.flag("countIncludePad"));
+Source avgPoolGradSource(const ir::OpView& op, const device::Choice& choice) {
+  Source source = poolWindow(op, choice, op.inputs[0].dtype);
+  source.text += divisorText(ops::poolDims(op), op.attrs.flag("countIncludePad"));
   addElementEntry(source, op, "elements", op.outputs[0].shape.elements(), R"(
-  const i64 x = i % INS, map = i / INS;
+  const i64 x = X_PLACE(i), c = X_CHANNEL(i), n = X_BATCH(i);
   W sum = 0;
   for (int k = KS - 1; k >= 0; --k) {
     const i64 y = windowAt(x, k);
-    if (y >= 0) sum += wide(in0[map * OUTS + y]) / divisor(y);
+    if (y >= 0) sum += wide(in0[Y_AT(n, c, y)]) / divisor(y);
   }
   out0[i] = narrow<T>(sum);
 )");

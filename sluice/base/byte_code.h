@@ -1,16 +1,18 @@
-// Numbers of variable length and texts as bytes, for trace files and for the data of the page.
-// Private to the profile module.
+// Numbers of variable length and texts as bytes, for files that no person writes: traces and
+// executables.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "sluice/base/error.h"
 
-namespace sluice::profile {
+namespace sluice {
 
 class ByteWriter {
  public:
@@ -38,6 +40,7 @@ class ByteWriter {
       bytes_ += static_cast<char>(value >> (8U * static_cast<unsigned>(i)));
     }
   }
+  void real(double value) { fixed(std::bit_cast<std::uint64_t>(value), 8); }
   const std::string& bytes() const { return bytes_; }
 
  private:
@@ -47,7 +50,8 @@ class ByteWriter {
 /// Throws FileError, naming the file and the place, for whatever a ByteWriter does not write.
 class ByteReader {
  public:
-  ByteReader(std::string_view bytes, std::string_view file) : bytes_(bytes), file_(file) {}
+  /// `whose` begins the messages: "trace file 'run.slt'".
+  ByteReader(std::string_view bytes, std::string whose) : bytes_(bytes), whose_(std::move(whose)) {}
 
   std::uint64_t number() {
     std::uint64_t value = 0;
@@ -97,11 +101,25 @@ class ByteReader {
     }
     return byte == 1;
   }
-  std::string text() {
-    const std::size_t size = count("characters");
+  std::string text() { return std::string(view()); }
+  /// A text that stays where it is.
+  std::string_view view() { return take(count("characters"), "characters"); }
+  std::uint64_t fixed(int bytes) {
+    const std::string_view stored = take(static_cast<std::size_t>(bytes), "bytes of a number");
+    std::uint64_t value = 0;
+    for (std::size_t i = stored.size(); i-- > 0;) {
+      value = value << 8U | static_cast<std::uint8_t>(stored[i]);
+    }
+    return value;
+  }
+  double real() { return std::bit_cast<double>(fixed(8)); }
+  std::string_view take(std::size_t size, std::string_view what) {
+    if (size > bytes_.size() - at_) {
+      fail(fmt::format("{} {} do not fit in the rest of the file", size, what));
+    }
     const std::string_view value = bytes_.substr(at_, size);
     at_ += size;
-    return std::string(value);
+    return value;
   }
   void end() {
     if (at_ != bytes_.size()) {
@@ -109,7 +127,7 @@ class ByteReader {
     }
   }
   [[noreturn]] void fail(std::string_view what) const {
-    raise<FileError>("trace file '{}' is damaged at byte {}: {}", file_, at_, what);
+    raise<FileError>("{} is damaged at byte {}: {}", whose_, at_, what);
   }
 
  private:
@@ -121,8 +139,8 @@ class ByteReader {
   }
 
   std::string_view bytes_;
-  std::string_view file_;
+  std::string whose_;
   std::size_t at_ = 0;
 };
 
-}  // namespace sluice::profile
+}  // namespace sluice

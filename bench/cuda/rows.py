@@ -1,0 +1,84 @@
+"""The workloads of `./dev bench cuda`: one definition for Sluice and for PyTorch."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Callable, Optional
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "table"))
+import torch
+import workloads
+from torch import nn
+
+
+@dataclasses.dataclass
+class Row:
+    module: Callable[[], nn.Module]
+    inputs: Callable[[], list]  # of all micro-batches of one update, or of one call without an update
+    optimizer: Optional[Callable] = None  # none: inference
+    micro_batches: int = 1
+    updates: int = 1  # in one call of Sluice
+    half: bool = False  # bfloat16 autocast
+    images: bool = False  # channels last for the peer
+    items: int = 1  # images or tokens in one call of the module, for figures per second
+    device: str = "cuda:0"
+    stages: tuple = ()  # submodules at which stages begin, or with `streamed` phases
+    streamed: bool = False  # the weights are in the host's memory
+
+    @property
+    def trains(self):
+        return self.optimizer is not None
+
+
+class Stack(nn.Module):
+    """Equal layers whose weights are streamed."""
+
+    def __init__(self, layers, width):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Sequential(nn.Linear(width, width, bias=False), nn.ReLU())
+                                      for _ in range(layers)))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+LAYERS = 12
+
+
+def streamed(width, rows):
+    return Row(lambda: Stack(LAYERS, width).eval(), lambda: [torch.randn(rows, width)], items=rows,
+               stages=tuple(f"layers.{i}" for i in range(LAYERS)), streamed=True)
+
+
+def from_table(workload, **more):
+    return Row(workload.module, workload.inputs, workload.optimizer, workload.micro_batches, images=workload.images,
+               **more)
+
+
+def gpt(**more):
+    return from_table(workloads.gpt(12, 768, 12, 1024, 8, vocabulary=50304), half=True, items=8 * 1024, **more)
+
+
+def resnet():
+    body = lambda: workloads.Classifier("resnet50", num_classes=1000)
+    return Row(body, lambda: workloads.images(64, 224, 1000), workloads.sgd, half=True, images=True, items=64)
+
+
+def four(device, stages):
+    """Micro-batches that a stage works on for some hundred microseconds."""
+    make = workloads.mlp(8, 2048, 1024, 16, stages=("layers.2", "layers.4", "layers.6") if stages else ())
+    return from_table(make, items=16 * 1024, device=device, stages=make.stages)
+
+
+ROWS = {
+    "mnist training": from_table(workloads.mnist_training(40, 10), items=400, updates=20),
+    "mnist inference": from_table(workloads.mnist_inference(8, 100), items=800),
+    "gpt 124M": gpt(),
+    "resnet50": resnet(),
+    "one stage": four("cuda:0", False),
+    "four stages": four("cuda:0*4", True),
+    "streamed 250": streamed(250, 250),
+    "streamed 2048": streamed(2048, 2048),
+    "streamed 4096": streamed(4096, 4096),
+    "streamed 8192": streamed(8192, 8192),
+}

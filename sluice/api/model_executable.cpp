@@ -1,0 +1,256 @@
+// A model and its executable: what is saved, and how programs of a file become those of a model.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sluice/api/executable_file.h"
+#include "sluice/api/executable_options.h"
+#include "sluice/api/model_core.h"
+#include "sluice/base/error.h"
+#include "sluice/base/log.h"
+#include "sluice/custom/abi.h"
+#include "sluice/ops/custom_op.h"
+#include "sluice/ops/host_call.h"
+#include "sluice/program/loaded.h"
+
+namespace sluice {
+namespace {
+
+/// Throws Unsupported, naming the op, if the graph calls a function of this process.
+void requireStorable(const ir::Graph& graph) {
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    if (op.is(ops::kHostCall)) {
+      raise<Unsupported>(
+          "op '{}' calls the function '{}' of this process, which no file can hold: leave it out, "
+          "or make "
+          "it a custom op",
+          op.name,
+          op.attrs.text("id"));
+    }
+  }
+}
+
+void addCustomOps(const ir::Graph& graph, std::vector<CustomOpRecord>& used) {
+  for (const ir::OpId id : graph.order()) {
+    const ir::Op& op = graph.op(id);
+    const ops::CustomOpInfo custom = ops::customOpOf(*op.def);
+    if (custom && std::ranges::find(used, op.def->name, &CustomOpRecord::op) == used.end()) {
+      used.push_back({std::string(op.def->name),
+                      std::filesystem::path(custom.origin).filename().string(),
+                      custom::abi::kVersion});
+    }
+  }
+}
+
+/// The plan in which these variables start from these values.
+program::StatePlan withInitializers(const program::StatePlan& plan,
+                                    const std::map<std::string, ir::Initializer>& initializers) {
+  std::vector<program::PlacedVariable> variables = plan.variables();
+  for (program::PlacedVariable& placed : variables) {
+    if (const auto found = initializers.find(placed.variable.name); found != initializers.end()) {
+      placed.variable.initializer = found->second;
+    }
+  }
+  return {std::move(variables), plan.arenas()};
+}
+
+bool sameVariable(const ir::Variable& a, const ir::Variable& b) {
+  return a.name == b.name && a.type == b.type && a.role == b.role && a.trainable == b.trainable;
+}
+
+}  // namespace
+
+void ModelCore::save(const std::filesystem::path& path, const SaveOptions& options) const {
+  const runtime::Turn::Hold turn = enter();
+  if (programs_.empty()) {
+    raise<InvalidArgument>("save: compile the model first, or use compileAndExport");
+  }
+  ExecutableContent content{.training = training(),
+                            .madeOfModule = source_->madeOfModule(),
+                            .constantWeights = source_->hasConstantWeights(),
+                            .seed = session_->seed(),
+                            .target = session_->target(),
+                            .inputs = source_->inputs(),
+                            .variables = source_->variables()};
+  content.options = setterCalls(options_.clone().device(content.target.devices));
+  if (training()) {
+    content.optimizer = optim::recordOf(*optimizer_, content.variables);
+  }
+  for (const auto& entry : programs_) {
+    TracedGraph traced = source_->trace({entry->signature, training(), options_});
+    requireStorable(traced.graph);
+    addCustomOps(traced.graph, content.customOps);
+    content.graphs.push_back(std::move(traced));
+    const CompiledProgram& compiled = entry->compiled;
+    content.programs.push_back({.signature = entry->signature,
+                                .layout = entry->layout,
+                                .outputs = entry->outputs,
+                                .result = entry->result,
+                                .compiled = {.graph = ir::Graph(""),
+                                             .program = compiled.program->program(),
+                                             .state = session_->state().plan(),
+                                             .plan = compiled.plan,
+                                             .tensorNames = compiled.tensorNames,
+                                             .fetchedLoss = compiled.fetchedLoss,
+                                             .warnings = compiled.warnings,
+                                             .devices = compiled.devices}});
+  }
+  if (options.exportModel) {
+    content.state = StoredState{.updates = counts_->updates};
+    content.state->state = training() ? trainingState() : TrainingState{.model = stateDict()};
+    content.state->state.rng = options.saveRngState ? rngState() : RngState{session_->seed(), 0};
+  }
+  const bool folder = std::filesystem::is_directory(path);
+  writeExecutable(folder ? path / (programName() + ".slx") : path, content);
+}
+
+void ModelCore::requireSameModel(const ExecutableFile& file) const {
+  const ExecutableContent& content = file.content();
+  if (content.training != training()) {
+    raise<InvalidArgument>("loadExecutable: '{}' is for {}, this model for {}",
+                           file.name(),
+                           content.training ? "training" : "inference",
+                           training() ? "training" : "inference");
+  }
+  requireSameCompiled(optionsOf(content.options), options_);
+  const std::vector<ir::Variable> here = source_->variables();
+  const std::vector<ir::Variable>& there = content.variables;
+  for (std::size_t v = 0; v < std::max(here.size(), there.size()); ++v) {
+    if (v >= here.size() || v >= there.size() || !sameVariable(here[v], there[v])) {
+      const auto text = [](const std::vector<ir::Variable>& list, std::size_t i) {
+        return i < list.size() ? fmt::format("'{}' {}", list[i].name, list[i].type.str())
+                               : std::string("missing");
+      };
+      raise<InvalidArgument>(
+          "loadExecutable: '{}' is of another model: its variable {} is {}, here it is {}",
+          file.name(),
+          v,
+          text(there, v),
+          text(here, v));
+    }
+  }
+  const std::vector<Input>& inputs = source_->inputs();
+  if (!std::ranges::equal(content.inputs, inputs, {}, &Input::name, &Input::name)) {
+    raise<InvalidArgument>("loadExecutable: '{}' is of a model with other inputs", file.name());
+  }
+  if (training()) {
+    static_cast<void>(optim::makeOptimizer(*content.optimizer)->succeededBy(*optimizer_));
+    if (optim::recordOf(*optimizer_, here).groupOf != content.optimizer->groupOf) {
+      raise<InvalidArgument>("loadExecutable: '{}' is of an optimizer with other groups of weights",
+                             file.name());
+    }
+  }
+}
+
+void ModelCore::loadExecutable(const std::filesystem::path& path, OtherTarget otherTarget) {
+  const runtime::Turn::Hold turn = enter();
+  ExecutableFile file(path);
+  requireSameModel(file);
+  install(file, otherTarget);
+}
+
+void ModelCore::requireFits(const StoredProgram& stored) const {
+  const program::Program& p = stored.compiled.program;
+  const auto require = [&](bool fits, std::string_view what) {
+    if (!fits) {
+      raise<FileError>("program '{}' does not fit its model: {}", p.name, what);
+    }
+  };
+  BatchLayout layout = layout_;
+  layout.deviceIterations = stored.layout.deviceIterations;
+  layout.gradientAccumulation = stored.layout.gradientAccumulation;
+  layout.microBatch = rowsOf(stored.signature);
+  layout = layout.withOutput(stored.layout.outputMode, stored.layout.outputPeriod);
+  require(layout == stored.layout && (training() || layout.gradientAccumulation == 1),
+          "the sizes of its calls");
+  require(p.training == training(), "whether it trains");
+  require(p.microBatchesPerRound == microBatchesPerRound(layout), "the micro-batches of a round");
+  const std::vector<TensorType> inputs =
+      synthetic() ? std::vector<TensorType>() : stored.signature.leaves();
+  require(std::ranges::equal(p.feeds, inputs, {}, &program::Port::type), "its inputs");
+  require(stored.signature.size() == source_->inputs().size(), "the number of inputs");
+  const std::vector<BatchLayout> outputs = outputLayouts(stored.outputs, layout);
+  require(stored.outputs <= p.drains.size() && outputs.size() == p.drains.size(), "its outputs");
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    require(p.drains[i].rule == drainRule(outputs[i]), "when its outputs are returned");
+  }
+  std::set<std::size_t> returned;
+  for (const std::size_t output : stored.result.leaves()) {
+    require(output < stored.outputs && returned.insert(output).second, "its result");
+  }
+  require(returned.size() == stored.outputs, "its result");
+}
+
+ModelCore::Entry ModelCore::loaded(StoredProgram stored) {
+  std::map<std::string, ir::Initializer> initializers;
+  for (const ir::Variable& variable : source_->variables()) {
+    initializers.emplace(variable.name, variable.initializer);
+  }
+  stored.compiled.state = withInitializers(stored.compiled.state, initializers);
+  stored.compiled.proven = true;
+  const std::optional<std::size_t> loss = stored.compiled.fetchedLoss;
+  return {stored.signature,
+          stored.layout,
+          stored.outputs,
+          std::move(stored.result),
+          session_->install(std::move(stored.compiled), options_),
+          loss};
+}
+
+void ModelCore::install(ExecutableFile& file, OtherTarget otherTarget) {
+  const runtime::Turn::Hold turn = enter();
+  std::string other = file.content().target.difference(session_->target());
+  const std::vector<program::Target> targets = session_->targets();
+  for (std::size_t i = 0; i < file.content().programs.size(); ++i) {
+    StoredProgram stored = file.take(i);
+    const compiler::Compiled& compiled = stored.compiled;
+    try {
+      requireFits(stored);
+      program::requireSound(compiled.program, compiled.state, options_.replicationFactor());
+    } catch (Error& error) {
+      raise<FileError>("executable '{}', program {}: {}", file.name(), i, error.message());
+    }
+    if (other.empty()) {
+      other = program::otherChoice(compiled.program, targets);
+    }
+    if (other.empty() && !session_->mayInstall(compiled.state)) {
+      other = "the models of this module have their variables in other places";
+    }
+    if (!other.empty() && otherTarget == OtherTarget::Refuse) {
+      raise<Unsupported>("executable '{}' cannot run here as it is: {}", file.name(), other);
+    }
+    const bool known = std::ranges::any_of(programs_, [&](const auto& entry) {
+      return entry->signature == stored.signature && entry->layout == stored.layout;
+    });
+    if (known) {
+      continue;
+    }
+    if (other.empty()) {
+      programs_.push_back(std::make_unique<Entry>(loaded(std::move(stored))));
+    } else {
+      session_->warnOnce(
+          fmt::format("executable '{}' is compiled again from its graph: {}", file.name(), other));
+      entryFor(stored.signature, stored.layout);
+    }
+  }
+}
+
+void ModelCore::loadStored(const StoredState& stored) {
+  const runtime::Turn::Hold turn = enter();
+  if (training()) {
+    loadTrainingState(stored.state);
+    return;
+  }
+  if (source_->hasConstantWeights()) {  // they are in the programs
+    nn::requireStateDict(variables(), stored.state.model);
+  } else {
+    loadStateDict(stored.state.model);
+  }
+  setRngState(stored.state.rng);
+}
+
+}  // namespace sluice

@@ -1,0 +1,117 @@
+#include "sluice/base/section_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/base/input_file.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::string_view kTestMagic = "TESTfile";
+constexpr std::uint32_t kText = 1;
+constexpr std::uint32_t kData = 2;
+
+SectionFile::Expected testFormat() {
+  return {.magic = kTestMagic, .major = 3, .what = "executable", .hint = "make one"};
+}
+
+std::string longText() {
+  std::string text;
+  for (int i = 0; i < 100; ++i) {
+    text += "line " + std::to_string(i) + "\n";
+  }
+  return text;
+}
+
+std::string smallFile() {
+  SectionWriter writer(kTestMagic, {3, 1});
+  writer.add(kText, longText());
+  writer.add(kText, "short");
+  writer.add(kData, "12345678abc", SectionForm::Mapped);
+  return writer.bytes();
+}
+
+SectionFile parsed(std::string_view bytes) {
+  return {bytes, "some.slx", testFormat()};
+}
+
+TEST(SectionFile, GivesBackWhatWasWritten) {
+  const std::string bytes = smallFile();
+  const SectionFile file = parsed(bytes);
+  EXPECT_EQ(file.version(), (FormatVersion{3, 1}));
+  ASSERT_EQ(file.all(kText).size(), 2U);
+  EXPECT_TRUE(file.all(kText)[0]->packed);
+  EXPECT_FALSE(file.all(kText)[1]->packed);
+  EXPECT_EQ(file.unpacked(*file.all(kText)[0]), longText());
+  EXPECT_EQ(file.unpacked(*file.all(kText)[1]), "short");
+  const SectionFile::Entry& data = file.one(kData, "data");
+  EXPECT_EQ(data.offset % kMappedAlignment, 0U);
+  EXPECT_EQ(file.stored(data), "12345678abc");
+}
+
+TEST(SectionFile, OnDiskHasTheSameBytes) {
+  const testing::TempFolder folder;
+  SectionWriter writer(kTestMagic, {3, 1});
+  writer.add(kText, longText());
+  writer.addMapped(kData, {"12345678", "abcdefgh", "x"});
+  writer.write(folder.path() / "a.slx");
+  EXPECT_EQ(readFile(folder.path() / "a.slx"), writer.bytes());
+  const SectionFile file(folder.path() / "a.slx", testFormat());
+  EXPECT_EQ(file.stored(file.one(kData, "data")), "12345678abcdefghx");
+  EXPECT_EQ(file.unpacked(file.one(kText, "text")), longText());
+}
+
+TEST(SectionFile, AnyTruncationIsFound) {
+  const std::string bytes = smallFile();
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const std::string cut = bytes.substr(0, size);
+    EXPECT_THAT(testing::messageOf<FileError>([&] { parsed(cut); }), HasSubstr("some.slx")) << size;
+  }
+  EXPECT_THAT(testing::messageOf<FileError>([&] { parsed(bytes + '\0'); }), HasSubstr("it has"));
+}
+
+TEST(SectionFile, AnyChangedBitIsFound) {
+  std::string bytes = smallFile();
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      bytes[at] = static_cast<char>(bytes[at] ^ (1U << bit));
+      EXPECT_THAT(testing::messageOf<FileError>([&] { parsed(bytes); }), HasSubstr("some.slx"))
+          << at;
+      bytes[at] = static_cast<char>(bytes[at] ^ (1U << bit));
+    }
+  }
+}
+
+TEST(SectionFile, OfAnotherKindOrVersionIsRefused) {
+  EXPECT_THAT(testing::messageOf<FileError>([] { parsed("PK anything"); }),
+              AllOf(HasSubstr("TESTfile"), HasSubstr("make one")));
+  const std::string other = SectionWriter(kTestMagic, {4, 2}).bytes();
+  EXPECT_THAT(testing::messageOf<FileError>([&] { parsed(other); }),
+              AllOf(HasSubstr("version 4.2"), HasSubstr("reads version 3")));
+  const std::string newer = SectionWriter(kTestMagic, {3, 9}).bytes();
+  EXPECT_EQ(parsed(newer).version().minor, 9);
+}
+
+TEST(SectionFile, NeverUnpacksMoreThanItsSizeExplains) {
+  SectionWriter writer(kTestMagic, {3, 0});
+  writer.add(kText, std::string(1 << 20, 'a'));  // would shrink to a few bytes
+  const std::string bytes = writer.bytes();
+  EXPECT_GT(bytes.size(), (1U << 20) / kMostRatio);
+  EXPECT_EQ(parsed(bytes).unpacked(parsed(bytes).one(kText, "text")).size(), 1U << 20);
+}
+
+TEST(SectionFile, MissesASection) {
+  const std::string bytes = smallFile();
+  EXPECT_THAT(testing::messageOf<FileError>([&] { parsed(bytes).one(7, "a plan"); }),
+              HasSubstr("0 sections with a plan"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,189 @@
+#include "sluice/runtime/sim_costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "sluice/base/error.h"
+
+namespace sluice::runtime {
+namespace {
+
+using program::Program;
+
+/// So that sums of many stay far from the end of 64 bits.
+constexpr double kMostTicks = 1e15;
+
+class Costing {
+ public:
+  Costing(const Program& program,
+          std::span<const device::CostModel* const> models,
+          std::int32_t replicas)
+      : p_(program), models_(models), m_(models[0]->machine()), replicas_(replicas) {
+    result_.ticksPerSecond = models[0]->ticksPerSecond();
+  }
+
+  SimCosts run() {
+    for (const program::Segment& segment : p_.segments) {
+      result_.segments.push_back(kernelsOf(segment));
+    }
+    for (const program::Port& port : p_.feeds) {
+      result_.feeds.push_back(hostCopy(port, "host in"));
+    }
+    for (const program::Port& port : p_.drains) {
+      result_.drains.push_back(hostCopy(port, "host out"));
+    }
+    for (const program::Transfer& transfer : p_.transfers) {
+      result_.transfers.push_back(copyOf(transfer));
+    }
+    for (const program::Collective& collective : p_.collectives) {
+      result_.collectives.push_back(sumOf(collective));
+    }
+    for (const program::Message& message : p_.messages) {
+      result_.messages.push_back(
+          message.transfer < 0 ? over(m_.peer, 0)
+                               : copyOf(p_.transfers[static_cast<std::size_t>(message.transfer)]));
+    }
+    result_.barrier.busy = ticks(m_.syncSeconds);
+    return std::move(result_);
+  }
+
+ private:
+  std::int64_t ticks(double seconds) const {
+    const double all = std::ceil(seconds * static_cast<double>(result_.ticksPerSecond));
+    return static_cast<std::int64_t>(std::clamp(all, 0.0, kMostTicks));
+  }
+
+  std::int32_t resource(const std::string& name, std::int32_t capacity = 1, bool shared = false) {
+    const auto number = static_cast<std::int32_t>(result_.resources.size());
+    const auto [known, isNew] = numbers_.try_emplace(name, number);
+    if (isNew) {
+      result_.resources.push_back({.name = name, .capacity = capacity, .shared = shared});
+    }
+    return known->second;
+  }
+  std::int32_t port(std::string_view what, std::int32_t device) {
+    return resource(fmt::format("{} {}", what, device));
+  }
+  bool hasCores() const { return m_.cores > 0; }
+  std::int32_t cores() { return resource("cores", m_.cores, true); }
+
+  /// What a copy of this many bytes takes, with the fixed cost of its task.
+  SimCost over(const device::Link& link, std::size_t bytes) const {
+    const double time =
+        link.bytesPerSecond > 0 ? static_cast<double>(bytes) / link.bytesPerSecond : 0;
+    return {.busy = ticks(m_.taskSeconds + time), .latency = ticks(link.latencySeconds)};
+  }
+
+  SimCost kernelsOf(const program::Segment& segment) {
+    const auto device = static_cast<std::size_t>(segment.device);
+    const device::CostModel& model = *models_[std::min(device, models_.size() - 1)];
+    double sum = 0;
+    for (const device::KernelCall& call : segment.calls) {
+      sum += static_cast<double>(model.kernelTicks(call));
+    }
+    SimCost cost{.busy =
+                     ticks(m_.taskSeconds) + static_cast<std::int64_t>(std::min(sum, kMostTicks))};
+    if (hasCores()) {
+      cost.resources.push_back(cores());
+    }
+    return cost;
+  }
+
+  SimCost hostCopy(const program::Port& stream, std::string_view direction) {
+    SimCost cost = over(m_.host, stream.type.bytes());
+    if (!hasCores()) {
+      cost.resources.push_back(port(direction, p_.buffer(stream.buffer).device));
+    }
+    if (m_.hostStreams > 0) {
+      cost.resources.push_back(resource("host", m_.hostStreams, true));
+    }
+    return cost;
+  }
+
+  /// Remote memory is on the link to the host. With cores, the threads that wait for it are no
+  /// part of them.
+  SimCost copyOf(const program::Transfer& transfer) {
+    const program::Buffer& from = p_.buffer(transfer.from);
+    const program::Buffer& to = p_.buffer(transfer.to);
+    if (from.isRemote() || to.isRemote()) {
+      SimCost cost = over(m_.remote, transfer.bytes);
+      cost.resources.push_back(from.isRemote() ? port("host in", to.device)
+                                               : port("host out", from.device));
+      return cost;
+    }
+    SimCost cost = over(m_.peer, transfer.bytes);
+    if (hasCores()) {
+      cost.resources.push_back(cores());
+    } else if (from.device != to.device) {
+      cost.resources = {port("out", from.device), port("in", to.device)};
+    }
+    return cost;
+  }
+
+  /// With cores, each replica reads the memory of all. Otherwise parts travel in a ring, and each
+  /// port carries as much in as out.
+  SimCost sumOf(const program::Collective& collective) {
+    const auto result = static_cast<double>(collective.type.bytes());
+    const auto operand = static_cast<double>(collective.operand.bytes());
+    const auto count = static_cast<double>(replicas_);
+    double read = 0;   // of the memory of all replicas, to be added or copied
+    double moved = 0;  // through each port
+    switch (collective.kind) {
+      case program::CollectiveKind::Sum:
+        read = count * result;
+        moved = 2 * (count - 1) / count * result;
+        break;
+      case program::CollectiveKind::SumPart:
+        read = count * result;
+        moved = (count - 1) / count * operand;
+        break;
+      case program::CollectiveKind::Gather:
+        read = result;
+        moved = (count - 1) / count * result;
+        break;
+    }
+    const double sums = m_.sumBytesPerSecond > 0 ? read / m_.sumBytesPerSecond : 0;
+    if (hasCores()) {
+      return {.busy = ticks(m_.taskSeconds + sums), .resources = {cores()}};
+    }
+    const std::int32_t device = p_.buffer(collective.to).device;
+    SimCost cost = over(m_.peer, static_cast<std::size_t>(moved));
+    cost.busy += ticks(sums);
+    cost.latency = replicas_ > 1 ? cost.latency : 0;
+    cost.resources = {port("out", device), port("in", device)};
+    return cost;
+  }
+
+  const Program& p_;
+  std::span<const device::CostModel* const> models_;
+  const device::MachineRates& m_;
+  std::int32_t replicas_;
+  std::map<std::string, std::int32_t> numbers_;  // of resources
+  SimCosts result_;
+};
+
+}  // namespace
+
+SimCosts costsOf(const Program& program,
+                 std::span<const device::CostModel* const> models,
+                 std::int32_t replicas) {
+  if (models.empty() || std::ranges::find(models, nullptr) != models.end()) {
+    raise<InvalidArgument>(
+        "the time of a device is not modelled: simulate programs of devices of kind sim");
+  }
+  for (const device::CostModel* model : models) {
+    if (model->ticksPerSecond() != models[0]->ticksPerSecond()) {
+      raise<InvalidArgument>("the clocks of targets '{}' and '{}' differ, {} and {} per second",
+                             models[0]->target(),
+                             model->target(),
+                             models[0]->ticksPerSecond(),
+                             model->ticksPerSecond());
+    }
+  }
+  return Costing(program, models, replicas).run();
+}
+
+}  // namespace sluice::runtime

@@ -1,0 +1,142 @@
+#include "sluice/runtime/sim_costs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "tests/support/message_of.h"
+#include "tests/support/staged_models.h"
+#include "tests/support/toy_kernels.h"
+
+namespace sluice::runtime {
+namespace {
+
+using program::BufferId;
+using program::CollectiveKind;
+using program::Program;
+using sluice::testing::messageOf;
+using ::testing::HasSubstr;
+
+/// 1 MHz, so that a tick is a microsecond.
+struct ToyModel : device::CostModel {
+  std::string target() const override { return "toy"; }
+  std::int64_t ticksPerSecond() const override { return hertz; }
+  const device::MachineRates& machine() const override { return rates; }
+  std::int64_t kernelTicks(const device::KernelCall& call) const override {
+    return static_cast<std::int64_t>(call.name.size());
+  }
+  device::MachineRates rates = {.peer = {.bytesPerSecond = 2e6, .latencySeconds = 3e-6},
+                                .host = {.bytesPerSecond = 1e6, .latencySeconds = 5e-6},
+                                .remote = {.bytesPerSecond = 4e6, .latencySeconds = 0},
+                                .sumBytesPerSecond = 8e6,
+                                .syncSeconds = 7e-6,
+                                .taskSeconds = 1e-6};
+  std::int64_t hertz = 1'000'000;
+};
+
+/// Two devices; a fetch, a copy to device 1, sums of 16 bytes.
+Program small() {
+  Program p;
+  p.devices.resize(2);
+  const TensorType four{DType::F32, Shape{4}};
+  const TensorType two{DType::F32, Shape{2}};
+  p.buffers = {{.name = "a", .device = 0, .bytes = 16},
+               {.name = "b", .device = 1, .bytes = 16},
+               {.name = "r", .device = program::kRemote, .bytes = 16}};
+  p.segments = {{parallel::SegmentInfo{.device = 1}, {}}};
+  p.segments[0].calls.resize(2);
+  p.segments[0].calls[0].name = "four";
+  p.segments[0].calls[1].name = "sixsix";
+  p.feeds = {{.name = "x", .type = four, .buffer = BufferId(0)}};
+  p.drains = {{.name = "y", .type = two, .buffer = BufferId(1)}};
+  p.transfers = {{.name = "h", .from = BufferId(0), .to = BufferId(1), .bytes = 16},
+                 {.name = "w", .from = BufferId(2), .to = BufferId(0), .bytes = 16},
+                 {.name = "w", .from = BufferId(1), .to = BufferId(2), .bytes = 16}};
+  const auto sum = [&](CollectiveKind kind, const TensorType& type, const TensorType& operand) {
+    p.collectives.push_back({.name = "g",
+                             .from = BufferId(1),
+                             .to = BufferId(1),
+                             .type = type,
+                             .kind = kind,
+                             .operand = operand});
+  };
+  sum(CollectiveKind::Sum, four, four);
+  sum(CollectiveKind::SumPart, two, four);
+  sum(CollectiveKind::Gather, four, two);
+  return p;
+}
+
+std::vector<std::string> namesOf(const SimCosts& costs, const SimCost& cost) {
+  std::vector<std::string> names;
+  for (const std::int32_t resource : cost.resources) {
+    names.push_back(costs.resources[static_cast<std::size_t>(resource)].name);
+  }
+  return names;
+}
+
+void expectCost(const SimCosts& costs,
+                const SimCost& cost,
+                std::int64_t busy,
+                std::int64_t latency,
+                const std::vector<std::string>& resources) {
+  EXPECT_EQ(cost.busy, busy);
+  EXPECT_EQ(cost.latency, latency);
+  EXPECT_EQ(namesOf(costs, cost), resources);
+}
+
+TEST(SimCosts, OfDevicesWithPorts) {
+  const ToyModel model;
+  const device::CostModel* models[] = {&model};
+  const SimCosts costs = costsOf(small(), models, 2);
+  EXPECT_EQ(costs.ticksPerSecond, 1'000'000);
+  expectCost(costs, costs.segments[0], 11, 0, {});                 // 1 + 4 + 6
+  expectCost(costs, costs.feeds[0], 17, 5, {"host in 0"});         // 1 + 16 / 1
+  expectCost(costs, costs.drains[0], 9, 5, {"host out 1"});        // 1 + 8 / 1
+  expectCost(costs, costs.transfers[0], 9, 3, {"out 0", "in 1"});  // 1 + 16 / 2
+  expectCost(costs, costs.transfers[1], 5, 0, {"host in 0"});      // 1 + 16 / 4
+  expectCost(costs, costs.transfers[2], 5, 0, {"host out 1"});
+  // Two replicas: a sum moves 2 * 1/2 of 16 bytes and reads 32; a part half of each.
+  expectCost(costs, costs.collectives[0], 1 + 8 + 4, 3, {"out 1", "in 1"});
+  expectCost(costs, costs.collectives[1], 1 + 4 + 2, 3, {"out 1", "in 1"});
+  expectCost(costs, costs.collectives[2], 1 + 4 + 2, 3, {"out 1", "in 1"});
+  expectCost(costs, costs.barrier, 7, 0, {});
+}
+
+TEST(SimCosts, OfDevicesThatShareCores) {
+  ToyModel model;
+  model.rates.cores = 2;
+  model.rates.hostStreams = 1;
+  const device::CostModel* models[] = {&model, &model};
+  const SimCosts costs = costsOf(small(), models, 4);
+  expectCost(costs, costs.segments[0], 11, 0, {"cores"});
+  expectCost(costs, costs.feeds[0], 17, 5, {"host"});
+  expectCost(costs, costs.transfers[0], 9, 3, {"cores"});
+  expectCost(costs, costs.transfers[1], 5, 0, {"host in 0"});
+  expectCost(costs, costs.collectives[0], 1 + 8, 0, {"cores"});  // reads 64 bytes
+  EXPECT_EQ(costs.resources[0].capacity, 2);
+  EXPECT_TRUE(costs.resources[0].shared);
+}
+
+TEST(SimCosts, OfRatesThatAreNotKnownAreNothing) {
+  ToyModel model;
+  model.rates = {};
+  const device::CostModel* models[] = {&model};
+  const SimCosts costs = costsOf(small(), models);
+  EXPECT_EQ(costs.feeds[0].busy, 0);
+  EXPECT_EQ(costs.collectives[0].busy, 0);
+  EXPECT_EQ(costs.segments[0].busy, 10);
+}
+
+TEST(SimCosts, NeedModelsWithOneClock) {
+  const ToyModel model;
+  ToyModel other;
+  other.hertz = 5;
+  const device::CostModel* none[] = {&model, nullptr};
+  const device::CostModel* both[] = {&model, &other};
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { costsOf(small(), {}); }), HasSubstr("kind sim"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { costsOf(small(), none); }), HasSubstr("kind sim"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { costsOf(small(), both); }), HasSubstr("clocks"));
+}
+
+}  // namespace
+}  // namespace sluice::runtime
