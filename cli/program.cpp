@@ -18,12 +18,15 @@ int runSluice(int argc, char** argv) {
   Action action;
   addVersion(app, action);
   addBenchData(app, action);
+  addCompletion(app, action);
   addConvert(app, action);
   addDevices(app, action);
   addInspect(app, action);
   addOps(app, action);
   addReport(app, action);
+  addRun(app, action);
   addSchedule(app, action);
+  addTrain(app, action);
   addTune(app, action);
   return runProgram(app, argc, argv, [&] { return action(); });
 }

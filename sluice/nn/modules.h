@@ -11,7 +11,6 @@
 #include "sluice/nn/norm.h"
 #include "sluice/nn/pool.h"
 #include "sluice/nn/recurrent.h"
-#include "sluice/nn/transformer.h"
 
 #pragma GCC visibility push(default)
 

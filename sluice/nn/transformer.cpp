@@ -1,9 +1,9 @@
-#include "sluice/nn/transformer.h"
-
+// MultiheadAttention and the transformer layers of attention.h.
 #include <cmath>
 #include <limits>
 
 #include "sluice/base/error.h"
+#include "sluice/nn/attention.h"
 #include "sluice/nn/checks.h"
 #include "sluice/nn/init.h"
 #include "sluice/nn/tracer.h"
