@@ -99,7 +99,7 @@ class MultiheadAttention : public Module {
  private:
   std::vector<Tensor> project(const Tensor& query, const Tensor& key, const Tensor& value) const;
   Tensor combinedMask(const AttentionMasks& masks, const Shape& scores) const;
-  AttentionResult weighted(const std::vector<Tensor>& parts, const Tensor& mask);
+  AttentionResult weighted(const std::vector<Tensor>& parts, const Tensor& mask, bool needWeights);
   void requireSequence(const Tensor& x, std::int64_t features, std::string_view what) const;
 
   std::int64_t embedding_;
