@@ -355,6 +355,12 @@ std::vector<Mistake> modelMistakes() {
   };
 }
 
+/// A stream that ends at once.
+struct NoSamples : data::IterableDataset {
+  std::optional<data::Sample> next() override { return std::nullopt; }
+  void restart() override {}
+};
+
 std::vector<Mistake> dataMistakes() {
   const auto loads = [](std::int64_t samples, std::int64_t batch) {
     return [=] {
@@ -371,6 +377,15 @@ std::vector<Mistake> dataMistakes() {
   return {
       {"a batch of more than there is", loads(4, 8), {"8", "4"}},
       {"a batch of nothing", loads(4, 0), {"0"}},
+      {"a stream without samples",
+       [] {
+         Mlp net;
+         const Options options;
+         auto model = trainingModel(net, options, optim::SGD(0.1));
+         DataLoader loader(options, data::Stream{std::make_shared<NoSamples>()}, 4);
+         fit(model, loader, {.progress = false});
+       },
+       {"stream", "first batch of 4"}},
       {"images and labels of other numbers",
        [] {
          data::tensorDataset({floats({4, 6}), floats({5})});
@@ -442,6 +457,27 @@ TEST(Mistakes, GiveOneClearLineEach) {
     }
   }
   EXPECT_GE(count, 60U);
+}
+
+/// What fit prints while it trains for one epoch of two steps.
+std::string printedBy(FitOptions fitting) {
+  Mlp net;
+  const Options options;
+  auto model = trainingModel(net, options, optim::SGD(0.1));
+  DataLoader loader(
+      options, data::tensorDataset({floats({16, 6}), HostTensor(DType::I64, Shape{16})}), 8);
+  ::testing::internal::CaptureStdout();
+  fit(model, loader, fitting);
+  return ::testing::internal::GetCapturedStdout();
+}
+
+TEST(Fit, ShowsProgressAndMetricsOnceUnlessToldNotTo) {
+  const std::string shown = printedBy({});
+  EXPECT_NE(shown.find("Epoch 1/1"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("Loss"), std::string::npos) << shown;
+  const std::string twice = printedBy({.callbacks = {std::shared_ptr<Callback>(progressBar())}});
+  EXPECT_EQ(twice.find("Epoch 1/1"), twice.rfind("Epoch 1/1")) << twice;
+  EXPECT_EQ(printedBy({.progress = false}), "");
 }
 
 }  // namespace
