@@ -46,8 +46,6 @@ struct TrainSettings {
   bool inOrder = false;
 };
 
-constexpr std::int64_t kMostNumber = std::int64_t{1} << 40;
-
 using LossMaker = std::function<TensorId(Builder&, const TensorId&, const TensorId&)>;
 
 TensorId meanOf(Builder& b, const TensorId& x) {
@@ -242,18 +240,18 @@ void addRates(CLI::App& command, TrainSettings& settings) {
       ->transform(realNumber(0.0, Bound::Excluded))
       ->capture_default_str();
   command.add_option("--batch", settings.batch, "Samples of a micro-batch")
-      ->transform(wholeNumber<std::int64_t>(1, kMostNumber))
+      ->transform(wholeNumber<std::int64_t>(1))
       ->capture_default_str();
   command
       .add_option("--accumulate",
                   settings.accumulate,
                   "Micro-batches of a weight update  [1, or twice the devices]")
-      ->transform(wholeNumber<std::int64_t>(1, kMostNumber));
+      ->transform(wholeNumber<std::int64_t>(1));
   command.add_option("--epochs", settings.epochs, "Passes over the data")
-      ->transform(wholeNumber<std::int64_t>(1, kMostNumber))
+      ->transform(wholeNumber<std::int64_t>(1))
       ->capture_default_str();
   command.add_option("--seed", settings.seed, "Of the order of samples and of dropout")
-      ->transform(wholeNumber<std::int64_t>(0, kMostNumber))
+      ->transform(wholeNumber<std::int64_t>(0))
       ->capture_default_str();
   command.add_flag("--in-order", settings.inOrder, "Do not shuffle the samples");
 }
@@ -297,7 +295,7 @@ void addTrain(CLI::App& app, Action& action) {
                       settings->checkpoints,
                       "A folder for checkpoints; the newest one there is continued");
   command->add_option("--every", settings->every, "Steps between checkpoints")
-      ->transform(wholeNumber<std::int64_t>(1, kMostNumber))
+      ->transform(wholeNumber<std::int64_t>(1))
       ->capture_default_str();
   command->add_option("-o,--output",
                       settings->output,

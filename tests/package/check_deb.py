@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """Unpacks the .deb and the archive into folders of their own and uses them there.
 
-    check_deb.py FOLDER   of the packages, as `./dev package` makes them
+    check_deb.py BUILD   a built tree; cpack makes its packages first
 
 From each: the README's program is built by pkg-config and by CMake, and runs; the command line runs;
 headers, documents, examples and completion are there, and no static library.
 """
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -54,7 +55,10 @@ def check_programs(prefix, work):
 
 
 def main():
-    packages = Path(sys.argv[1])
+    build = Path(sys.argv[1]).resolve()
+    packages = build / "packages"
+    shutil.rmtree(packages, ignore_errors=True)
+    run("cpack", "--config", build / "CPackConfig.cmake", "-B", packages)
     deb, archive = next(packages.glob("*.deb")), next(packages.glob("*.tar.xz"))
     control = run("dpkg-deb", "--field", deb)
     for line in ("Package: sluice", "Depends: "):
