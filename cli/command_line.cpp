@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "cli/terminal.h"
 #include "sluice/base/error.h"
 
 namespace sluice::cli {
@@ -60,9 +61,11 @@ int guarded(CLI::App& app, const std::function<int()>& body) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUsage;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "{}: the host has too little memory for this\n", app.get_name());
+    fmt::print(stderr,
+               "{} the host has too little memory for this\n",
+               styled(app.get_name() + ":", Style::Error, stderr));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), error.what());
+    fmt::print(stderr, "{} {}\n", styled(app.get_name() + ":", Style::Error, stderr), error.what());
   }
   return kFailed;
 }

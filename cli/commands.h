@@ -17,6 +17,7 @@ int runSluice(int argc, char** argv);
 
 void addBenchData(CLI::App& app, Action& action);
 void addCache(CLI::App& app, Action& action);
+void addCompletion(CLI::App& app, Action& action);
 void addConvert(CLI::App& app, Action& action);
 void addVersion(CLI::App& app, Action& action);
 void addDevices(CLI::App& app, Action& action);
@@ -25,6 +26,7 @@ void addOps(CLI::App& app, Action& action);
 void addReport(CLI::App& app, Action& action);
 void addRun(CLI::App& app, Action& action);
 void addSchedule(CLI::App& app, Action& action);
+void addTrain(CLI::App& app, Action& action);
 void addTune(CLI::App& app, Action& action);
 
 }  // namespace sluice::cli

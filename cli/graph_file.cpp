@@ -33,21 +33,36 @@ ir::Graph parseText(const std::string& path) {
 }  // namespace
 
 void addGraphFile(CLI::App& command, GraphFile& file) {
-  command.add_option("graph", file.path, "A graph in its text form, or an ONNX model (*.onnx)")
+  command.add_option("graph", file.path, "An ONNX model (*.onnx), or a graph in its text form")
       ->required();
   command.add_option("--dim", file.dims, "A value for a symbolic dimension of an ONNX model, N=4");
   command.add_option("--custom-ops", file.customOps, "A library with custom ops of the graph");
 }
 
-ir::Graph readGraph(const GraphFile& file) {
+onnx::ImportedModel readModel(const GraphFile& file,
+                              const std::map<std::string, Shape, std::less<>>& shapes,
+                              bool training) {
   for (const std::string& library : file.customOps) {
     ops::loadCustomOps(library);
   }
-  ir::Graph graph = file.path.ends_with(".onnx")
-                        ? onnx::importModel(file.path, importOptions(file.dims)).graph
-                        : parseText(file.path);
-  ir::verify(graph);
-  return graph;
+  onnx::ImportedModel model;
+  if (file.path.ends_with(".onnx")) {
+    onnx::ImportOptions options = importOptions(file.dims);
+    options.shapes = shapes;
+    options.training = training;
+    model = onnx::importModel(file.path, options);
+  } else {
+    model.graph = parseText(file.path);
+    for (const ir::Output& output : model.graph.outputs()) {
+      model.tensors.push_back({output.name, output.value});
+    }
+  }
+  ir::verify(model.graph);
+  return model;
+}
+
+ir::Graph readGraph(const GraphFile& file) {
+  return readModel(file).graph;
 }
 
 }  // namespace sluice::cli

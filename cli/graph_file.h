@@ -1,10 +1,13 @@
 // Graphs that commands are given: text files, and ONNX models with values for their dimensions.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "sluice/ir/graph.h"
+#include "sluice/onnx/import.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): another library
 class App;
@@ -24,5 +27,11 @@ void addGraphFile(CLI::App& command, GraphFile& file);
 /// Throws FileError for a file that cannot be read, InvalidArgument for a dimension that is not
 /// NAME=NUMBER, and what the parser or the importer throws.
 ir::Graph readGraph(const GraphFile& file);
+
+/// The same as a model that a Builder takes. `shapes` are those of inputs, in place of the file's;
+/// a name that no input has is ignored. `training`: see onnx::ImportOptions.
+onnx::ImportedModel readModel(const GraphFile& file,
+                              const std::map<std::string, Shape, std::less<>>& shapes = {},
+                              bool training = false);
 
 }  // namespace sluice::cli

@@ -15,6 +15,7 @@
 #include "sluice/base/input_file.h"
 #include "sluice/base/version.h"
 #include "sluice/devices/cpu/cpu_device.h"
+#include "sluice/devices/registry.h"
 #include "sluice/onnx/import.h"
 #include "sluice/ops/op_list.h"
 
@@ -36,6 +37,15 @@ int version() {
   fmt::print("  device kind    {}\n", device->info().kind);
   fmt::print("  instructions   {}\n", device->info().description);
   fmt::print("  tuning table   {:016x}\n", tuningHash(device->kernels().tuning()));
+  std::vector<std::string> kinds;
+  for (const devices::KindInfo& kind : devices::deviceKinds()) {
+    kinds.push_back(
+        fmt::format("{}{}", kind.name, kind.unusable.empty() ? "" : " (not usable here)"));
+  }
+  fmt::print(
+      "Built in:\n  devices        {}\n  ops            {}\n  ONNX           opsets 1 to 17\n",
+      fmt::join(kinds, ", "),
+      ops::opSet().all().size());
   return 0;
 }
 

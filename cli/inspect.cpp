@@ -12,12 +12,15 @@
 #include "cli/commands.h"
 #include "cli/graph_file.h"
 #include "cli/inspect_executable.h"
+#include "cli/terminal.h"
+#include "sluice/api/checkpoint.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/compile/compile.h"
 #include "sluice/devices/cpu/tune.h"
 #include "sluice/devices/registry.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ops/custom_op.h"
+#include "sluice/tensor/safetensors.h"
 
 namespace sluice::cli {
 namespace {
@@ -36,6 +39,21 @@ program::Program compiled(ir::Graph graph, std::string_view deviceNames) {
   return program;
 }
 
+constexpr double kMebi = 1024.0 * 1024.0;
+
+std::string heading(std::string_view text) {
+  return styled(text, Style::Heading, stdout);
+}
+
+void printInterface(const ir::Graph& graph) {
+  for (const ir::OpId id : graph.inputs()) {
+    fmt::print("  input    {} {}\n", graph.op(id).name, graph.op(id).outputs[0].str());
+  }
+  for (const ir::Output& output : graph.outputs()) {
+    fmt::print("  output   {} {}\n", output.name, graph.type(output.value).str());
+  }
+}
+
 void printSummary(const ir::Graph& graph) {
   std::map<std::string_view, int> counts;
   ir::Cost total;
@@ -48,18 +66,54 @@ void printSummary(const ir::Graph& graph) {
     total.bytesRead += cost.bytesRead;
     total.bytesWritten += cost.bytesWritten;
   }
-  fmt::print("graph \"{}\": {} ops, {:.6g} flops, {:.6g} bytes read, {:.6g} written\n",
-             graph.name(),
-             graph.numOps(),
-             total.flops,
-             total.bytesRead,
-             total.bytesWritten);
-  for (const auto& [name, count] : counts) {
-    fmt::print("  {:>6}  {}\n", count, name);
+  std::size_t variableBytes = 0;
+  for (const ir::Variable& variable : graph.variables()) {
+    variableBytes += variable.type.bytes();
   }
+  fmt::print(
+      "{}: {} ops, {:.6g} GFLOP, {:.6g} MiB read, {:.6g} MiB written, {:.6g} MiB of variables\n",
+      heading(fmt::format("graph \"{}\"", graph.name())),
+      graph.numOps(),
+      total.flops / 1e9,
+      total.bytesRead / kMebi,
+      total.bytesWritten / kMebi,
+      static_cast<double>(variableBytes) / kMebi);
+  printInterface(graph);
   for (const ir::Variable& variable : graph.variables()) {
     fmt::print("  variable {} {} {}\n", variable.name, variable.type.str(), name(variable.role));
   }
+  for (const auto& [name, count] : counts) {
+    fmt::print("  {:>6}  {}\n", count, name);
+  }
+}
+
+/// A file of tensors: weights, or a checkpoint, which also says how far its run was.
+int inspectTensors(const std::string& path) {
+  const SafeTensors content = readSafeTensors(path);
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : content.tensors) {
+    bytes += tensor.byteCount();
+  }
+  const bool checkpoint = content.metadata.contains("checksum");
+  fmt::print("{}: {} tensors, {:.6g} MiB\n",
+             heading(checkpoint ? "checkpoint" : "weights"),
+             content.tensors.size(),
+             static_cast<double>(bytes) / kMebi);
+  if (checkpoint) {
+    const Checkpoint read = readCheckpoint(path);  // also proves its checksum
+    fmt::print("  updates  {}\n  run      {}\n  rule     {}\n",
+               read.updates,
+               read.state.run.empty() ? "not known" : read.state.run,
+               read.state.rule.empty() ? "not known" : read.state.rule);
+  } else {
+    for (const auto& [key, value] : content.metadata) {
+      fmt::print("  {} = {}\n", key, value);
+    }
+  }
+  for (const auto& [name, tensor] : content.tensors) {
+    fmt::print("  {} {}\n", name, tensor.type().str());
+  }
+  return 0;
 }
 
 struct InspectSettings {
@@ -80,6 +134,13 @@ int inspect(const InspectSettings& settings) {
                       : settings.text  ? ExecutableView::Graph
                                        : ExecutableView::Summary);
     return 0;
+  }
+  if (settings.file.path.ends_with(".safetensors")) {
+    if (settings.program || settings.passes || settings.text) {
+      throw CLI::ValidationError("--text, --passes and --program",
+                                 "a file of tensors has no graph");
+    }
+    return inspectTensors(settings.file.path);
   }
   ir::Graph graph = readGraph(settings.file);
   if (settings.program) {
@@ -120,8 +181,10 @@ int tune(const TuneSettings& settings) {
 }  // namespace
 
 void addInspect(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "inspect", "Show what is in a graph file or executable: ops, cost, variables");
+  CLI::App* command = app.add_subcommand("inspect",
+                                         "Show what is in a file: inputs, outputs, cost, variables "
+                                         "and ops of a model or an executable, "
+                                         "tensors of a checkpoint or of weights (*.safetensors)");
   auto settings = std::make_shared<InspectSettings>();
   addGraphFile(*command, settings->file);
   command->add_flag("--text", settings->text, "Print the graph in its text form");

@@ -19,6 +19,7 @@ int runSluice(int argc, char** argv) {
   addVersion(app, action);
   addBenchData(app, action);
   addCache(app, action);
+  addCompletion(app, action);
   addConvert(app, action);
   addDevices(app, action);
   addInspect(app, action);
@@ -26,6 +27,7 @@ int runSluice(int argc, char** argv) {
   addReport(app, action);
   addRun(app, action);
   addSchedule(app, action);
+  addTrain(app, action);
   addTune(app, action);
   return runProgram(app, argc, argv, [&] { return action(); });
 }

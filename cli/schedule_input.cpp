@@ -37,7 +37,7 @@ struct Decimal {
   std::size_t places = 0;
 };
 
-std::optional<std::int64_t> wholeNumber(std::string_view text) {
+std::optional<std::int64_t> readWhole(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool all = error == std::errc() && end == text.data() + text.size();
@@ -49,7 +49,7 @@ Decimal readDecimal(std::string_view option, std::string_view text) {
   const std::string_view fraction = text.substr(std::min(point + 1, text.size()));
   const std::string digits = std::string(text.substr(0, point)) + std::string(fraction);
   const std::optional<std::int64_t> value =
-      digits.size() > kMostDigits || digits.starts_with('-') ? std::nullopt : wholeNumber(digits);
+      digits.size() > kMostDigits || digits.starts_with('-') ? std::nullopt : readWhole(digits);
   if (!value || fraction.size() > kMostPlaces) {
     raise<InvalidArgument>(
         "{}: expected a number of at least 0 with at most {} digits and {} decimals, got '{}'",
@@ -64,7 +64,7 @@ Decimal readDecimal(std::string_view option, std::string_view text) {
 std::vector<std::int32_t> readList(std::string_view option, std::string_view text) {
   std::vector<std::int32_t> list;
   for (const std::string_view part : split(text, ',')) {
-    const std::optional<std::int64_t> value = wholeNumber(part);
+    const std::optional<std::int64_t> value = readWhole(part);
     if (!value || *value >= 1 << 16) {
       raise<InvalidArgument>(
           "{}: expected whole numbers separated by commas, got '{}' in '{}'", option, part, text);
@@ -117,7 +117,7 @@ std::int64_t scaled(const Decimal& number, std::size_t places) {
 }
 
 /// Stages, devices and chunks before costs are looked at.
-struct Shape {
+struct PipelineShape {
   std::vector<std::int32_t> devices;
   std::int32_t chunks = 1;  ///< stages that share the cost of one device
   std::int32_t stages = 0;  ///< as given by --stages; 0 with --devices
@@ -133,7 +133,7 @@ struct Shape {
   }
 };
 
-std::int32_t Shape::shares(std::string_view option, std::size_t rows) const {
+std::int32_t PipelineShape::shares(std::string_view option, std::size_t rows) const {
   if (rows == devices.size() && rows != 1) {
     return 1;
   }
@@ -156,8 +156,8 @@ std::vector<std::int32_t> zigzag(std::int32_t devices, std::int32_t chunks) {
   return placement;
 }
 
-Shape readShape(const ScheduleSettings& settings, PipelineKind kind) {
-  Shape shape;
+PipelineShape readShape(const ScheduleSettings& settings, PipelineKind kind) {
+  PipelineShape shape;
   if (!settings.devices.empty()) {
     shape.devices = readList("--devices", settings.devices);
     const auto count = static_cast<std::int32_t>(shape.devices.size());
@@ -186,7 +186,9 @@ Shape readShape(const ScheduleSettings& settings, PipelineKind kind) {
   return shape;
 }
 
-void takeCosts(const ScheduleSettings& settings, const Shape& shape, ScheduleRequest& request) {
+void takeCosts(const ScheduleSettings& settings,
+               const PipelineShape& shape,
+               ScheduleRequest& request) {
   // Inference needs no more than the forward pass.
   const bool forwardOnly = settings.inference && settings.costs.find(',') == std::string::npos;
   Table costs = readTable("--costs", settings.costs, forwardOnly ? 1 : 3);
@@ -218,7 +220,9 @@ void takeCosts(const ScheduleSettings& settings, const Shape& shape, ScheduleReq
   }
 }
 
-void takeBytes(const ScheduleSettings& settings, const Shape& shape, ScheduleRequest& request) {
+void takeBytes(const ScheduleSettings& settings,
+               const PipelineShape& shape,
+               ScheduleRequest& request) {
   const Table bytes = readTable("--bytes", settings.bytes, 2);
   Table caps;
   for (const std::string_view cap : split(settings.memoryCap, ',')) {
@@ -263,7 +267,7 @@ ScheduleRequest readSchedule(const ScheduleSettings& settings) {
   if (settings.microBatches < 1) {
     raise<InvalidArgument>("--micro-batches: expected at least 1, got {}", settings.microBatches);
   }
-  const Shape shape = readShape(settings, request.kind);
+  const PipelineShape shape = readShape(settings, request.kind);
   // A device without a stage is a row of the result as well.
   const auto stages = static_cast<std::int64_t>(std::max(shape.devices.size(), shape.numDevices()));
   if (stages > kMostStages || stages * settings.microBatches > kMostCells) {

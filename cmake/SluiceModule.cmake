@@ -140,7 +140,7 @@ function(sluice_module)
   set_property(GLOBAL APPEND PROPERTY SLUICE_LINK ${M_LINK})
   set_property(GLOBAL APPEND PROPERTY SLUICE_PUBLIC_LINK ${M_PUBLIC_LINK})
   install(TARGETS ${target} EXPORT SluiceTargets
-    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT static  # not in packages: SluicePackage
     FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 
   if(M_TESTS)
@@ -286,7 +286,7 @@ function(sluice_install_package)
     "${CMAKE_BINARY_DIR}/SluiceConfig.cmake" INSTALL_DESTINATION "${dir}")
   write_basic_package_version_file("${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake"
     COMPATIBILITY SameMinorVersion)
-  install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION "${dir}")
+  install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION "${dir}" COMPONENT static)
   install(FILES
     "${CMAKE_BINARY_DIR}/SluiceConfig.cmake"
     "${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake"

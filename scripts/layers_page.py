@@ -14,9 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NN = ROOT / "sluice" / "nn"
 PAGE = ROOT / "docs" / "layers.md"
-FUNCTION_HEADERS = ["functional.h", "functional_shape.h", "helpers.h", "control.h", "multi_conv.h", "transformer.h"]
+FUNCTION_HEADERS = ["functional.h", "functional_shape.h", "helpers.h", "control.h", "multi_conv.h", "attention.h"]
 LAYER_HEADERS = ["linear.h", "conv.h", "pool.h", "norm.h", "activation.h", "recurrent.h", "attention.h",
-                 "transformer.h", "module.h"]
+                 "module.h"]
 INNER = {"Conv", "ConvTranspose", "Layer", "Module", "Recurrent", "SettingsLayer", "TransformerLayer", "StateLink"}
 
 HEAD = """# Layers and functions
@@ -93,7 +93,7 @@ def functions():
 
 
 def listed():
-    text = (NN / "function_list.h").read_text()
+    text = (NN / "functional.h").read_text()
     return re.findall(r"(ONE|TWO)\(\s*(\w+),\s*\"(\w*)\",\s*(\w+)\)", text)
 
 

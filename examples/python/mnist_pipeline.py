@@ -87,8 +87,8 @@ def mnist(folder, split):
     for file in files:
         if not os.path.exists(file):
             raise FileNotFoundError(
-                f"there is no file '{file}': ./dev data mnist fetches it, --data names another "
-                "folder, and --synthetic trains without data"
+                f"there is no file '{file}': --data names the folder of MNIST's files, "
+                "and --synthetic trains without data"
             )
     images, labels = map(read_idx, files)
     images = (images.float() / 255 - MEAN) / DEVIATION

@@ -45,12 +45,14 @@ ModelPtr makeModel(const std::shared_ptr<DynamicModule>& module,
                    const py::function& function,
                    const std::vector<std::string>& names,
                    const Options& options,
-                   const OptimizerPtr& optimizer) {
+                   const OptimizerPtr& optimizer,
+                   bool looseOps) {
   Forward forward = [kept = keep(function)](std::span<const SymbolicStructure> inputs) {
     return traced(kept.get(), inputs);
   };
   ModuleSourceOptions source;
   source.owner = module;
+  source.looseOps = looseOps ? LooseOps::Join : LooseOps::Refuse;
   std::vector<Input> inputs(names.begin(), names.end());
   return ModelPtr(
       new Model(moduleSource(*module, std::move(forward), std::move(inputs), std::move(source)),
@@ -227,7 +229,8 @@ void bindModels(py::module_& m) {
            py::arg("forward"),
            py::arg("input_names"),
            py::arg("options"),
-           py::arg("optimizer") = nullptr)
+           py::arg("optimizer") = nullptr,
+           py::arg("loose_ops") = true)
       .def("compile", &compile, py::arg("inputs"))
       .def("trace", &trace, py::arg("inputs"), "Calls the traced function, for its effects.")
       .def("run", &run, py::arg("inputs"))

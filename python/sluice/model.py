@@ -8,6 +8,7 @@ import functools
 import html
 import inspect
 import os
+import sys
 import threading
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -118,6 +119,7 @@ class Executor(_forks.Watched):
                     form.names,
                     self._options._core,
                     self._rule() if self._training else None,
+                    loose_ops="poptorch" not in sys.modules,  # PopTorch refuses ops outside blocks
                 )
                 if self._training:
                     self._watch = _training.Watch(self._tree, self._optimizer)

@@ -91,6 +91,18 @@ def test_every_public_function_has_documentation():
         assert inspect.getdoc(value), f"{name} has no documentation"
 
 
+def run_with_compat(code):
+    """Runs a script that may import poptorch."""
+    compat = Path(sluice.__file__).resolve().parents[1] / "compat"
+    path = [str(Path(__file__).resolve().parents[1] / "compat"), str(compat), *sys.path]
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**__import__("os").environ, "PYTHONPATH": ":".join(filter(None, path))},
+        capture_output=True,
+        text=True,
+    )
+
+
 def test_scripts_that_import_poptorch_run():
     code = """
         import poptorch, torch
@@ -104,15 +116,27 @@ def test_scripts_that_import_poptorch_run():
         loader = poptorch.DataLoader(opts, data, mode=poptorch.DataLoaderMode.Async)
         print(len(next(iter(loader))[0]), AdamW is poptorch.optim.AdamW, poptorch.__version__ != "")
     """
-    compat = Path(sluice.__file__).resolve().parents[1] / "compat"
-    path = [str(Path(__file__).resolve().parents[1] / "compat"), str(compat), *sys.path]
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={**__import__("os").environ, "PYTHONPATH": ":".join(filter(None, path))},
-        capture_output=True,
-        text=True,
-    )
+    run = run_with_compat(code)
     assert (run.returncode, run.stdout.strip()) == (0, "6 True True"), run.stderr
+
+
+@pytest.mark.parametrize("name", ["sluice", "poptorch"])
+def test_ops_outside_blocks_join_one_and_are_errors_of_poptorch(name):
+    code = f"""
+        import {name}, torch
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                with {name}.Block("one"):
+                    x = torch.relu(x)
+                return x * 2
+        print({name}.inferenceModel(Net())(torch.ones(1, 2)).tolist())
+    """
+    run = run_with_compat(code)
+    if name == "sluice":
+        assert (run.returncode, run.stdout.strip()) == (0, "[[2.0, 2.0]]"), run.stderr
+        assert "join the block before them" in run.stderr
+    else:
+        assert run.returncode != 0 and "no active block" in run.stderr, run.stderr
 
 
 def test_a_star_import_leaves_the_names_of_torch_alone():

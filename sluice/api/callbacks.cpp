@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "sluice/api/fit.h"
+#include "sluice/api/progress_bar.h"
 #include "sluice/api/progress_line.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
@@ -91,6 +92,10 @@ class CsvLog : public Callback {
 };
 
 }  // namespace
+
+bool isProgressBar(const std::shared_ptr<Callback>& callback) {
+  return dynamic_cast<const ProgressBar*>(callback.get()) != nullptr;
+}
 
 std::unique_ptr<Callback> progressBar() {
   return std::make_unique<ProgressBar>();

@@ -1,8 +1,10 @@
 #include "sluice/api/fit.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "sluice/api/metrics.h"
+#include "sluice/api/progress_bar.h"
 #include "sluice/api/stop_signals.h"
 #include "sluice/base/error.h"
 
@@ -39,6 +41,9 @@ class Fitting {
         options_(options),
         measure_(options.metrics ? options.metrics : lossOnly),
         stop_(options.stopOnInterrupt) {
+    if (options.progress && std::ranges::none_of(options.callbacks, isProgressBar)) {
+      bar_ = progressBar();
+    }
     progress_.epochs = options.epochs;
     progress_.steps = loader.hasLength() ? loader.length() : 0;
   }
@@ -59,6 +64,9 @@ class Fitting {
   using Event = void (Callback::*)(const Progress&);
 
   void tell(Event event) {
+    if (bar_) {
+      ((*bar_).*event)(progress_);
+    }
     for (const auto& callback : options_.callbacks) {
       ((*callback).*event)(progress_);
     }
@@ -76,6 +84,10 @@ class Fitting {
     tell(&Callback::onEpochBegin);
     Metrics sums;
     const bool whole = runSteps(sums);
+    if (whole && progress_.step == 0) {
+      raise<InvalidArgument>("fit: the stream ended before its first batch of {} samples",
+                             loader_.combinedBatchSize());
+    }
     progress_.metrics = meansOf(std::move(sums), progress_.step - progress_.firstStep);
     if (whole && options_.validate && stop_.seen() == 0) {
       for (auto& metric : options_.validate()) {
@@ -116,6 +128,7 @@ class Fitting {
   const FitOptions& options_;
   std::function<Metrics(std::span<const HostTensor>, std::span<const HostTensor>)> measure_;
   StopSignals stop_;
+  std::unique_ptr<Callback> bar_;  // null: none, or among the callbacks
   Progress progress_;
   std::chrono::steady_clock::time_point start_;
   FitResult result_;
@@ -126,6 +139,14 @@ class Fitting {
 FitResult fit(Model& model, DataLoader& loader, const FitOptions& options) {
   if (options.firstEpoch < 0) {
     raise<InvalidArgument>("fit: epochs count from 0, got a firstEpoch of {}", options.firstEpoch);
+  }
+  if (loader.hasLength() && loader.length() == 0) {
+    raise<InvalidArgument>(
+        "fit: the loader delivers no batch: a call takes {} samples and there are {}; lower the "
+        "batch "
+        "size, gradientAccumulation or deviceIterations, or use LastBatch::Exact",
+        loader.combinedBatchSize(),
+        loader.samples());
   }
   return Fitting(model, loader, options).run();
 }

@@ -102,6 +102,8 @@ struct FitOptions {
   /// On Ctrl-C or SIGTERM the step in progress is finished and fit returns. A second signal ends
   /// the program. The callbacks are notified, so that a checkpoint of the last step can be saved.
   bool stopOnInterrupt = true;
+  /// Shows progress and metrics as progressBar does, unless such a bar is among the callbacks.
+  bool progress = true;
 };
 
 struct FitResult {
@@ -111,7 +113,8 @@ struct FitResult {
 };
 
 /// Begins at the loader's position: the epoch of a loader that was interrupted or restored is
-/// finished first. Throws InvalidArgument for a negative firstEpoch.
+/// finished first. Throws InvalidArgument for a negative firstEpoch, and for a loader that delivers
+/// nothing: too few samples for one batch, or a stream that ends before its first one.
 FitResult fit(Model& model, DataLoader& loader, const FitOptions& options);
 
 }  // namespace sluice

@@ -45,6 +45,19 @@ Structure<std::size_t> addOutputs(ir::Graph& graph, const SymbolicStructure& res
   return outputs;
 }
 
+/// Names the ops, or the first of many.
+std::string joinedWarning(const std::vector<std::string>& ops) {
+  constexpr std::size_t kNamed = 8;
+  const std::vector<std::string> named(ops.begin(), ops.begin() + std::min(ops.size(), kNamed));
+  return fmt::format(
+      "{} ops are outside all blocks and join the block before them: {}{}; put them into a Block "
+      "to "
+      "say where they run",
+      ops.size(),
+      fmt::join(named, ", "),
+      ops.size() > kNamed ? ", ..." : "");
+}
+
 class ModuleSource : public GraphSource {
  public:
   ModuleSource(nn::Module& module,
@@ -72,7 +85,11 @@ class ModuleSource : public GraphSource {
     traced.result = addOutputs(graph, forward_(arguments(tracer, request.inputs)));
     traced.outputs = graph.outputs().size();
     nn::requireBegunBlocks(module_);
-    nn::requireBlocks(graph);
+    if (options_.looseOps == LooseOps::Refuse ||
+        request.options.device().enforceIpuRules.value_or(false)) {
+      nn::requireBlocks(graph);
+    }
+    const std::vector<std::string> joined = nn::joinBlocks(graph);
     noteModule();
     traced.loss = traced.outputs - 1;
     if (request.training) {
@@ -83,6 +100,9 @@ class ModuleSource : public GraphSource {
       traced.loss = marked.value_or(traced.loss);
     }
     traced.warnings = availableMemoryWarnings(graph, tracer.memoryHints(), request.options);
+    if (!joined.empty()) {
+      traced.warnings.push_back(joinedWarning(joined));
+    }
     traced.tensors = compiler::namedTensors(graph, ir::Pass::Forward);
     return traced;
   }

@@ -80,10 +80,15 @@ class GraphSource {
 /// other losses are refused (marked_loss.h).
 enum class LossIsSaid : bool { No, Yes };
 
+/// What happens to ops outside all blocks of a model that uses blocks: they join the block before
+/// them, and a warning names them, or they are an error. Under the IPU's rules they are an error.
+enum class LooseOps : bool { Join, Refuse };
+
 struct ModuleSourceOptions {
   LossIsSaid lossIsSaid = LossIsSaid::No;
   std::shared_ptr<nn::Module> owner =
       nullptr;  ///< keeps the module alive; null: somebody else does
+  LooseOps looseOps = LooseOps::Join;
 };
 
 /// Traces `forward`, which takes the inputs. After the module is destroyed, graphs that were traced

@@ -56,7 +56,7 @@ TEST(Idx, EveryTruncationIsRefused) {
 }
 
 TEST(Mnist, ExplainsMissingFiles) {
-  expectError<FileError>([] { mnistDataset("/nonexistent", Split::Test); }, "./dev data");
+  expectError<FileError>([] { mnistDataset("/nonexistent", Split::Test); }, "IDX format");
 }
 
 }  // namespace

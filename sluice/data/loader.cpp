@@ -35,7 +35,11 @@ std::int64_t samplesUsed(std::int64_t samples,
 
 Loader::Loader(DatasetPtr dataset, const LoaderOptions& options)
     : assembler_(assemblerOf(std::move(dataset), options)) {
-  if (leftOver() > 0) {
+  if (leftOver() > 0 && batches() == 0) {
+    log::warn("data",
+              "a batch takes more than the {} samples that there are: no batch is delivered",
+              samples());
+  } else if (leftOver() > 0) {
     log::info("data",
               "{} of {} samples do not fill a batch and are left out of every epoch",
               leftOver(),

@@ -19,7 +19,9 @@ HostTensor readOrExplain(const std::string& path) {
         !std::filesystem::exists(path, unknown) && std::filesystem::exists(path + ".gz", unknown);
     return readIdx(packed ? path + ".gz" : path);
   } catch (Error& error) {
-    error.at("loading MNIST; `./dev data mnist` or `./dev data fashion` fetches the files");
+    error.at(
+        "loading MNIST: the folder has to hold the four files of MNIST or Fashion-MNIST in the IDX "
+        "format, packed (.gz) or not");
     throw;
   }
 }

@@ -198,6 +198,34 @@ void requireBlocks(const ir::Graph& graph) {
   }
 }
 
+std::vector<std::string> joinBlocks(ir::Graph& graph) {
+  std::vector<std::string> joined;
+  if (graph.blocks().empty()) {
+    return joined;
+  }
+  const std::vector<ir::OpId> order(graph.order().begin(), graph.order().end());
+  ir::Placement before;
+  for (const ir::OpId id : order) {  // of the first op in a block
+    if (graph.op(id).place.block >= 0) {
+      before = graph.op(id).place;
+      break;
+    }
+  }
+  for (const ir::OpId id : order) {
+    const ir::Op& op = graph.op(id);
+    if (op.place.block >= 0) {
+      before = op.place;
+    } else if (needsBlock(op) && before.block >= 0) {
+      ir::Placement place = op.place;
+      place.block = before.block;
+      place.device = before.device;
+      joined.push_back(op.name);
+      graph.setPlacement(id, place);
+    }
+  }
+  return joined;
+}
+
 void requireLiveBlocks(const ir::Graph& graph) {
   if (graph.blocks().empty()) {
     return;

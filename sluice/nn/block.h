@@ -122,6 +122,9 @@ class [[nodiscard]] NameScope {
 /// Throws InvalidArgument ("no active block") if the graph has blocks and an op outside all of
 /// them. Inputs, constants and reads of variables need no block.
 void requireBlocks(const ir::Graph& graph);
+/// Puts each op outside all blocks into the block of the op before it, or, if there is none, into
+/// the first block of the graph. Returns the names of these ops; a graph without blocks has none.
+std::vector<std::string> joinBlocks(ir::Graph& graph);
 /// Throws InvalidArgument, naming the block and the op, if an op in a block has results that reach
 /// neither an output nor an op with an effect. Views, which compute nothing, may be unused.
 void requireLiveBlocks(const ir::Graph& graph);

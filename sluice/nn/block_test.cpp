@@ -291,6 +291,35 @@ TEST(RequireBlocks, WantsEveryOpInOneIfThereAreAny) {
               AllOf(HasSubstr("no active block"), HasSubstr("a/")));
 }
 
+TEST(JoinBlocks, GivesLooseOpsTheBlockBeforeThem) {
+  Trace trace;
+  const auto blockOf = [&](const Tensor& x) {
+    const std::int32_t block = trace.graph.op(x.value().op).place.block;
+    return block < 0 ? "none" : trace.graph.blocks()[static_cast<std::size_t>(block)];
+  };
+  const Tensor first = relu(trace.x);
+  EXPECT_THAT(joinBlocks(trace.graph), ElementsAre());  // no blocks at all
+  EXPECT_EQ(blockOf(first), "none");
+  Tensor a;
+  {
+    const Block block("A", 2);
+    a = relu(first);
+  }
+  const Tensor between = relu(a);
+  Tensor b;
+  {
+    const Block block("B");
+    b = relu(between);
+  }
+  const Tensor last = relu(b);
+  EXPECT_EQ(joinBlocks(trace.graph).size(), 3U);
+  EXPECT_EQ(blockOf(first), "A");  // nothing is before it
+  EXPECT_EQ(trace.graph.op(first.value().op).place.device, 2);
+  EXPECT_EQ(blockOf(between), "A");
+  EXPECT_EQ(blockOf(last), "B");
+  requireBlocks(trace.graph);
+}
+
 TEST(RequireBlocks, IgnoresInputsConstantsAndReadsOfVariables) {
   Chain net;
   Trace trace;

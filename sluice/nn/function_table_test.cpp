@@ -240,7 +240,7 @@ TEST(FunctionTable, EveryOpHasAFunctionOrAReason) {
   for (const ir::OpDef* def : ops::opSet().all()) {
     const bool without = kWithout.contains(def->name) || def->name.ends_with("_grad");
     EXPECT_NE(reached.contains(def->name), without)
-        << def->name << ": add a line to function_list.h, or a function and a line here";
+        << def->name << ": add a line to functional.h, or a function and a line here";
   }
 }
 

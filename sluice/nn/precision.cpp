@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/nn/function_list.h"
+#include "sluice/nn/functional.h"
 
 namespace sluice::nn {
 namespace {

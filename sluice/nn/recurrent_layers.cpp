@@ -72,26 +72,28 @@ RecurrentOutput Recurrent::apply(const Tensor& given, const RecurrentState& stat
   for (std::size_t first = 0; first < directions_.size(); first += ways) {
     std::vector<Tensor> outputs;
     for (std::size_t i = first; i < first + ways; ++i) {
-      const RecurrentOutput part = direction(x, i, start(state, i, x.shape(1)));
+      const DirectionOutput part = direction(x, i, start(state, i, x.shape(1)));
       outputs.push_back(part.output);
       h.push_back(part.last.h);
-      c.push_back(part.last.c);
+      if (cell_ == Cell::Lstm) {
+        c.push_back(part.last.c);
+      }
     }
     x = ways == 1 ? outputs[0] : concat(outputs, 2);
     if (first + ways < directions_.size()) {
       x = dropout(x, options_.dropout, isTraining());
     }
   }
-  RecurrentState last{stack(h)};
-  if (cell_ == Cell::Lstm) {
-    last.c = stack(c);
-  }
-  return {options_.batchFirst ? transpose(x, 0, 1) : x, last};
+  return {options_.batchFirst ? transpose(x, 0, 1) : x, std::move(h), std::move(c)};
 }
 
-RecurrentOutput Recurrent::direction(const Tensor& x,
-                                     std::size_t index,
-                                     const RecurrentState& start) {
+RecurrentState RecurrentOutput::last() const {
+  return {stack(h), c.empty() ? Tensor() : stack(c)};
+}
+
+Recurrent::DirectionOutput Recurrent::direction(const Tensor& x,
+                                                std::size_t index,
+                                                const RecurrentState& start) {
   const Direction& weights = directions_[index];
   // One statement each: the order of operands is the compiler's, that of ops should be ours.
   const Tensor wi = *weights.weightIh;

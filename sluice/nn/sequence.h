@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "sluice/nn/functional.h"
 #include "sluice/nn/helpers.h"
@@ -101,7 +102,7 @@ class MultiheadAttention : public Module {
  private:
   std::vector<Tensor> project(const Tensor& query, const Tensor& key, const Tensor& value) const;
   Tensor combinedMask(const AttentionMasks& masks, const Shape& scores) const;
-  AttentionResult weighted(const std::vector<Tensor>& parts, const Tensor& mask);
+  AttentionResult weighted(const std::vector<Tensor>& parts, const Tensor& mask, bool needWeights);
   void requireSequence(const Tensor& x, std::int64_t features, std::string_view what) const;
 
   std::int64_t embedding_;
@@ -274,7 +275,11 @@ struct RecurrentState {
 
 struct RecurrentOutput {
   Tensor output;  ///< of the last layer, for every step: [steps, batch, directions * hidden]
-  RecurrentState last;
+  std::vector<Tensor> h;       ///< after the last step, of each layer and direction
+  std::vector<Tensor> c = {};  ///< the same of an LSTM's cell state
+  /// The states joined, for the next sequence. A function, because a block may not hold ops whose
+  /// results nobody uses.
+  RecurrentState last() const;
 };
 
 /// What LSTM, GRU and RNN share. The parameters of layer k are "weight_ih_lk", "weight_hh_lk",
@@ -307,7 +312,11 @@ class Recurrent : public Layer {
   };
   std::int64_t gates() const;
   RecurrentOutput apply(const Tensor& x, const RecurrentState& state);
-  RecurrentOutput direction(const Tensor& x, std::size_t index, const RecurrentState& start);
+  struct DirectionOutput {
+    Tensor output;
+    RecurrentState last;
+  };
+  DirectionOutput direction(const Tensor& x, std::size_t index, const RecurrentState& start);
   RecurrentState step(const Tensor& fromInput,
                       const Tensor& fromHidden,
                       const RecurrentState& state) const;

@@ -1,9 +1,9 @@
-#include "sluice/nn/transformer.h"
-
+// MultiheadAttention and the transformer layers of attention.h.
 #include <cmath>
 #include <limits>
 
 #include "sluice/base/error.h"
+#include "sluice/nn/attention.h"
 #include "sluice/nn/checks.h"
 #include "sluice/nn/init.h"
 #include "sluice/nn/tracer.h"
@@ -144,14 +144,16 @@ Tensor MultiheadAttention::combinedMask(const AttentionMasks& masks, const Shape
   return addedMask(attention, options_.dtype) + addedMask(padding, options_.dtype);
 }
 
-AttentionResult MultiheadAttention::weighted(const std::vector<Tensor>& parts, const Tensor& mask) {
+AttentionResult MultiheadAttention::weighted(const std::vector<Tensor>& parts,
+                                             const Tensor& mask,
+                                             bool needWeights) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(embedding_ / heads_));
   Tensor scores = matmul(parts[0] * scale, transpose(parts[1], 2, 3));
   if (mask.defined()) {
     scores = scores + addedMask(mask, scores.dtype());
   }
   const Tensor weights = dropout(softmax(scores), options_.dropout, isTraining());
-  return {matmul(weights, parts[2]), mean(weights, {1})};
+  return {matmul(weights, parts[2]), needWeights ? mean(weights, {1}) : Tensor()};
 }
 
 AttentionResult MultiheadAttention::operator()(const Tensor& query,
@@ -170,7 +172,7 @@ AttentionResult MultiheadAttention::operator()(const Tensor& query,
   const bool drops = options_.dropout > 0.0 && isTraining() && Tracer::current().training();
   AttentionResult result;
   if (drops || needWeights) {
-    result = weighted(parts, combinedMask(masks, scores));
+    result = weighted(parts, combinedMask(masks, scores), needWeights);
   } else {
     Tensor mask = onlyCausal ? Tensor() : combinedMask(masks, scores);
     if (mask.defined() && mask.dtype() == DType::Bool) {
@@ -182,7 +184,7 @@ AttentionResult MultiheadAttention::operator()(const Tensor& query,
   const Tensor joined =
       reshape(permute(result.output, {0, 2, 1, 3}), {q.shape(0), q.shape(2), embedding_});
   const Tensor y = outProj_(joined);
-  return {options_.batchFirst ? y : transpose(y, 0, 1), needWeights ? result.weights : Tensor()};
+  return {options_.batchFirst ? y : transpose(y, 0, 1), result.weights};
 }
 
 TransformerLayer::TransformerLayer(Module& parent,

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -212,6 +213,31 @@ std::vector<BlockInfo> blocksOf(const ir::Graph& graph) {
   return found;
 }
 
+namespace {
+
+/// Every number below the highest is a device that is made and takes memory: a number far above
+/// what is used is a mistake.
+StagePlan withCloseDevices(StagePlan plan) {
+  constexpr std::int32_t kAlways = 64;
+  constexpr std::int32_t kPerUsed = 4;
+  std::set<std::int32_t> used;
+  for (const StageInfo& stage : plan.stages) {
+    used.insert(stage.device);
+  }
+  const std::int32_t highest = used.empty() ? 0 : *used.rbegin();
+  if (highest >= kAlways && highest >= kPerUsed * static_cast<std::int64_t>(used.size())) {
+    raise<InvalidArgument>(
+        "a stage is on device {}, but all stages together use {} devices: number devices from 0 "
+        "on, "
+        "because every number up to the highest is a device",
+        highest,
+        used.size());
+  }
+  return plan;
+}
+
+}  // namespace
+
 StagePlan resolveStages(const Strategy& strategy, Blocks all) {
   // A rule makes stages of blocks with ops; who lists stages may name the others, too.
   const auto empty = std::ranges::find(all, false, &BlockInfo::hasOps);
@@ -223,7 +249,7 @@ StagePlan resolveStages(const Strategy& strategy, Blocks all) {
   if (isPhased(strategy.kind())) {
     plan = stagesOfPhases(strategy, blocks);
     plan.stageOfBlock = stageOfBlock(plan, all);
-    return plan;
+    return withCloseDevices(std::move(plan));
   }
   if (!strategy.autoStage()) {
     plan = explicitStages(strategy, blocks);
@@ -244,7 +270,7 @@ StagePlan resolveStages(const Strategy& strategy, Blocks all) {
   mergeNeighbours(plan);
   requireApart(plan);
   plan.stageOfBlock = stageOfBlock(plan, all);
-  return plan;
+  return withCloseDevices(std::move(plan));
 }
 
 }  // namespace sluice::parallel

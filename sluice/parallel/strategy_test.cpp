@@ -196,6 +196,11 @@ TEST(ResolveStages, AutoIncrementMakesOneStagePerBlockInOrder) {
   EXPECT_THAT(back.stageOfBlock, ElementsAre(0, 1, 2));
   EXPECT_THAT(devicesOf(resolveStages(strategy, blocksOn({0, 1, 2, 1}))), ElementsAre(0, 1, 2, 1));
   EXPECT_THAT(devicesOf(resolveStages(strategy, blocksOn({-1, -1, 5}))), ElementsAre(0, 1, 5));
+  EXPECT_THAT(devicesOf(resolveStages(strategy, blocksOn({0, 63}))), ElementsAre(0, 63));
+  EXPECT_THAT(messageOf([&] {
+                resolveStages(strategy, blocksOn({0, 64}));
+              }),
+              AllOf(HasSubstr("device 64"), HasSubstr("use 2 devices")));
 }
 
 TEST(ResolveStages, OneAnnotationServesAllStrategies) {

@@ -120,9 +120,10 @@ std::vector<FunctionCase> recurrentCases() {
   const nn::RecurrentOptions both{.numLayers = 2, .bidirectional = true};
   // The output, then the last states, as one row.
   const auto all = [](const nn::RecurrentOutput& y) {
-    List parts = {y.output.flatten(), y.last.h.flatten()};
-    if (y.last.c.defined()) {
-      parts.push_back(y.last.c.flatten());
+    const nn::RecurrentState last = y.last();
+    List parts = {y.output.flatten(), last.h.flatten()};
+    if (last.c.defined()) {
+      parts.push_back(last.c.flatten());
     }
     return nn::concat(parts);
   };

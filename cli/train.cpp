@@ -1,0 +1,306 @@
+// sluice train: an ONNX model on data from files. The loss is added to the model's first output.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/graph_file.h"
+#include "cli/tensor_files.h"
+#include "sluice/api/checkpoint.h"
+#include "sluice/api/fit.h"
+#include "sluice/base/atomic_file.h"
+#include "sluice/base/error.h"
+#include "sluice/data/npy.h"
+#include "sluice/frontends/popart/builder.h"
+#include "sluice/frontends/popart/builder_model.h"
+#include "sluice/optim/adam.h"
+#include "sluice/optim/sgd.h"
+#include "sluice/tensor/safetensors.h"
+
+namespace sluice::cli {
+namespace {
+
+struct TrainSettings {
+  GraphFile file;
+  std::vector<std::string> data;
+  std::string target;
+  std::string loss = "cross_entropy";
+  std::string optimizer = "adamw";
+  std::string device;
+  std::string cut = "auto";
+  std::string checkpoints;
+  std::string output;
+  double learningRate = 1e-3;
+  std::int64_t batch = 1;
+  std::int64_t accumulate = 0;  ///< 0: 1, or twice the devices
+  std::int64_t devices = 1;
+  std::int64_t epochs = 1;
+  std::int64_t every = 100;
+  std::int64_t seed = 0;
+  bool inOrder = false;
+};
+
+using LossMaker = std::function<TensorId(Builder&, const TensorId&, const TensorId&)>;
+
+TensorId meanOf(Builder& b, const TensorId& x) {
+  return b.aiGraphcore().identityloss(x);
+}
+
+/// Losses by PyTorch's names.
+const std::map<std::string, LossMaker>& losses() {
+  static const std::map<std::string, LossMaker> kLosses = {
+      {"bce_with_logits",
+       [](Builder& b, const TensorId& y, const TensorId& t) {
+         AiOnnx o = b.aiOnnx();
+         return meanOf(b, o.sub(o.softplus(y), o.mul(y, t)));
+       }},
+      {"cross_entropy",
+       [](Builder& b, const TensorId& y, const TensorId& t) {
+         return b.aiOnnx().softmaxcrossentropyloss(y, t);
+       }},
+      {"l1",
+       [](Builder& b, const TensorId& y, const TensorId& t) {
+         return meanOf(b, b.aiOnnx().abs(b.aiOnnx().sub(y, t)));
+       }},
+      {"mse",
+       [](Builder& b, const TensorId& y, const TensorId& t) {
+         const TensorId error = b.aiOnnx().sub(y, t);
+         return meanOf(b, b.aiOnnx().mul(error, error));
+       }},
+      {"nll",
+       [](Builder& b, const TensorId& y, const TensorId& t) {
+         return b.aiOnnx().negativeloglikelihoodloss(y, t);
+       }},
+  };
+  return kLosses;
+}
+
+/// The arrays of the inputs, and apart from them the targets: a file of their own, or an array of
+/// the inputs' files.
+struct TrainingData {
+  TensorMap inputs;
+  HostTensor target;
+};
+
+TrainingData readData(const TrainSettings& settings) {
+  TrainingData data{readTensors("--data", settings.data), {}};
+  const auto array = data.inputs.find(settings.target);
+  if (array != data.inputs.end()) {
+    data.target = array->second;
+    data.inputs.erase(array);
+  } else if (settings.target.ends_with(".npy")) {
+    data.target = data::readNpy(settings.target);
+  } else {
+    throw CLI::ValidationError(
+        "--target",
+        fmt::format("expected FILE.npy or the name of an array of --data, got '{}'",
+                    settings.target));
+  }
+  const std::int64_t rows = data.target.shape().rank() == 0 ? 0 : data.target.shape()[0];
+  for (const auto& [name, tensor] : data.inputs) {
+    if (tensor.shape().rank() == 0 || tensor.shape()[0] != rows) {
+      raise<InvalidArgument>(
+          "'{}' is {}, but there are {} targets: the first extent of all arrays "
+          "is the number of samples",
+          name,
+          tensor.type().str(),
+          rows);
+    }
+  }
+  return data;
+}
+
+/// The type of a micro-batch of these samples.
+TensorType batched(const HostTensor& samples, std::int64_t batch) {
+  std::vector<std::int64_t> dims = samples.shape().dims();
+  dims[0] = batch;
+  return {samples.dtype(), Shape(std::move(dims))};
+}
+
+std::unique_ptr<optim::Optimizer> optimizerOf(const TrainSettings& settings) {
+  if (settings.optimizer == "sgd") {
+    return std::make_unique<optim::SGD>(settings.learningRate);
+  }
+  if (settings.optimizer == "adam") {
+    return std::make_unique<optim::Adam>(settings.learningRate);
+  }
+  return std::make_unique<optim::AdamW>(settings.learningRate);
+}
+
+Options optionsOf(const TrainSettings& settings) {
+  Options options;
+  options.device(settings.device).randomSeed(static_cast<std::uint64_t>(settings.seed));
+  const std::int64_t pipelined = settings.devices > 1 ? 2 * settings.devices : 1;
+  options.training.gradientAccumulation(settings.accumulate > 0 ? settings.accumulate : pipelined);
+  if (settings.devices > 1) {
+    options
+        .virtualGraphMode(settings.cut == "auto" ? VirtualGraphMode::Auto
+                                                 : VirtualGraphMode::Manual)
+        .devicesPerReplica(settings.devices)
+        .enablePipelining(true);
+  }
+  return options;
+}
+
+/// The model's own state, for other programs.
+void writeResult(const TrainSettings& settings, const Builder& builder, const Model& model) {
+  if (settings.output.empty()) {
+    return;
+  }
+  if (settings.output.ends_with(".safetensors")) {
+    writeSafeTensors(settings.output, {model.stateDict()});
+  } else {
+    writeFileAtomically(settings.output, builder.getModelProto());
+  }
+  fmt::print("wrote {}\n", settings.output);
+}
+
+/// Saves checkpoints and goes on from the newest one, if a folder is given.
+struct Saving {
+  std::optional<Resumed> resumed = {};
+  std::shared_ptr<Callback> callback = {};
+};
+
+Saving savingOf(const TrainSettings& settings, Model& model, DataLoader& loader) {
+  Saving saving;
+  if (!settings.checkpoints.empty()) {
+    CheckpointFolder folder(settings.checkpoints);
+    saving.resumed = folder.resume(model, loader);
+    saving.callback = checkpointing(model, loader, folder, settings.every);
+  }
+  return saving;
+}
+
+int train(const TrainSettings& settings) {
+  if (!settings.output.empty()) {
+    static_cast<void>(outputTarget(settings.output));  // before the work, not after it
+  }
+  const TrainingData data = readData(settings);
+  std::map<std::string, Shape, std::less<>> shapes;
+  for (const auto& [name, tensor] : data.inputs) {
+    shapes.emplace(name, batched(tensor, settings.batch).shape);
+  }
+  Builder builder(readModel(settings.file, shapes, true));
+  TensorMap samples;
+  for (const auto& [name, tensor] : data.inputs) {
+    samples.emplace(name, HostTensor(batched(tensor, settings.batch)));
+  }
+  static_cast<void>(inOrder(builder.graph(), samples));  // names and types
+  std::vector<HostTensor> arrays;
+  for (const ir::OpId id : builder.graph().inputs()) {
+    arrays.push_back(data.inputs.find(builder.graph().op(id).name)->second);
+  }
+  arrays.push_back(data.target);
+  const TensorId y = builder.graph().outputs()[0].name;
+  const TensorId target =
+      builder.addInputTensor(batched(data.target, settings.batch), "sluice_target");
+  const TensorId loss = losses().at(settings.loss)(builder, y, target);
+  builder.addOutputTensor(loss);
+
+  const Options options = optionsOf(settings);
+  Model model = trainingModel(builder, loss, options, *optimizerOf(settings));
+  DataLoaderOptions loading;
+  loading.shuffle = settings.inOrder ? data::Shuffle::No : data::Shuffle::Yes;
+  DataLoader loader(options, data::tensorDataset(arrays), settings.batch, loading);
+  const Saving saving = savingOf(settings, model, loader);
+  FitOptions fitting{.epochs = settings.epochs};
+  fitting.firstEpoch = saving.resumed ? loader.epoch() : 0;
+  fitting.callbacks.emplace_back(progressBar());
+  if (saving.callback) {
+    fitting.callbacks.push_back(saving.callback);
+  }
+  const FitResult result = fit(model, loader, fitting);
+  if (result.interrupted) {
+    fmt::print("interrupted after {} updates\n", model.updates());
+    return exitCodeOf(result.signal);
+  }
+  writeResult(settings, builder, model);
+  return 0;
+}
+
+std::vector<std::string> lossNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : losses()) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+void addRates(CLI::App& command, TrainSettings& settings) {
+  command.add_option("--optimizer", settings.optimizer, "sgd, adam or adamw")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
+      ->capture_default_str();
+  command.add_option("--lr", settings.learningRate, "The learning rate")
+      ->transform(realNumber(0.0, Bound::Excluded))
+      ->capture_default_str();
+  command.add_option("--batch", settings.batch, "Samples of a micro-batch")
+      ->transform(wholeNumber<std::int64_t>(1))
+      ->capture_default_str();
+  command
+      .add_option("--accumulate",
+                  settings.accumulate,
+                  "Micro-batches of a weight update  [1, or twice the devices]")
+      ->transform(wholeNumber<std::int64_t>(1));
+  command.add_option("--epochs", settings.epochs, "Passes over the data")
+      ->transform(wholeNumber<std::int64_t>(1))
+      ->capture_default_str();
+  command.add_option("--seed", settings.seed, "Of the order of samples and of dropout")
+      ->transform(wholeNumber<std::int64_t>(0))
+      ->capture_default_str();
+  command.add_flag("--in-order", settings.inOrder, "Do not shuffle the samples");
+}
+
+}  // namespace
+
+void addTrain(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("train", "Train an ONNX model on data from files");
+  command->footer(
+      "The first extent of every array is the number of samples. Example:\n"
+      "  sluice train model.onnx --data images=x.npy --target labels.npy --batch 16 --devices 2\n"
+      "    --epochs 3 --checkpoint run1 -o trained.onnx");
+  auto settings = std::make_shared<TrainSettings>();
+  addGraphFile(*command, settings->file);
+  command
+      ->add_option("--data",
+                   settings->data,
+                   "NAME=FILE.npy, or FILE.npz with an array for each input; may be repeated")
+      ->required();
+  command
+      ->add_option("--target",
+                   settings->target,
+                   "What the first output should be: FILE.npy, or the name of an array of --data")
+      ->required();
+  command->add_option("--loss", settings->loss, "Of the first output and the target")
+      ->check(CLI::IsMember(lossNames()))
+      ->capture_default_str();
+  addRates(*command, *settings);
+  command->add_option("--devices", settings->devices, "Devices of the pipeline")
+      ->transform(wholeNumber<std::int64_t>(1, 64))
+      ->capture_default_str();
+  command
+      ->add_option("--cut",
+                   settings->cut,
+                   "Where the model is cut: auto, by the work of its ops; annotated, by the "
+                   "devices and stages that the file names")
+      ->check(CLI::IsMember({"auto", "annotated"}))
+      ->capture_default_str();
+  addDeviceOption(*command, settings->device);
+  command->add_option("--checkpoint",
+                      settings->checkpoints,
+                      "A folder for checkpoints; the newest one there is continued");
+  command->add_option("--every", settings->every, "Steps between checkpoints")
+      ->transform(wholeNumber<std::int64_t>(1))
+      ->capture_default_str();
+  command->add_option("-o,--output",
+                      settings->output,
+                      "The trained model as *.onnx, or its weights as *.safetensors");
+  command->callback([&action, settings] { action = [settings] { return train(*settings); }; });
+}
+
+}  // namespace sluice::cli

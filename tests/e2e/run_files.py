@@ -1,0 +1,261 @@
+#!/usr/bin/python3
+"""Runs the commands that work on files of models and tensors, and checks what they write.
+
+    tests/e2e/run_files.py NAME FOLDER   NAME: a function below; FOLDER: of the programs
+"""
+import array
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from run_examples import ROOT, Programs, check
+
+MODELS = ROOT / "tests" / "onnx" / "models"
+CODES = {"F32": "f", "I64": "q", "F64": "d", "U8": "B"}
+DESCRIPTIONS = {"f": "<f4", "q": "<i8", "d": "<f8", "B": "|u1"}
+
+
+def write_npy(path, code, shape, values):
+    header = f"{{'descr': '{DESCRIPTIONS[code]}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * ((-len(header) - 11) % 64) + "\n"
+    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + array.array(code, values).tobytes()
+    Path(path).write_bytes(data)
+
+
+def read_npy(path):
+    data = Path(path).read_bytes()
+    end = 10 + struct.unpack("<H", data[8:10])[0]
+    header = eval(data[10:end].decode())
+    code = {v: k for k, v in DESCRIPTIONS.items()}[header["descr"]]
+    return list(header["shape"]), list(array.array(code, data[end:]))
+
+
+def read_safetensors(path):
+    data = Path(path).read_bytes()
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:start])
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = (start + offset for offset in entry["data_offsets"])
+            tensors[name] = (entry["dtype"], entry["shape"], list(array.array(CODES[entry["dtype"]], data[begin:end])))
+    return tensors
+
+
+def kept(folder, name):
+    """Writes the kept inputs of a model as .npy; returns the arguments and the kept outputs."""
+    tensors = read_safetensors(MODELS / f"{name}.safetensors")
+    arguments, outputs = [], {}
+    for key, (dtype, shape, values) in tensors.items():
+        kind, _, tensor = key.partition(".")
+        if kind == "input":
+            write_npy(folder / f"{tensor}.npy", CODES[dtype], shape, values)
+            arguments += ["--input", f"{tensor}={folder / (tensor + '.npy')}"]
+        elif kind == "output":
+            outputs["y"] = (shape, values)
+    return arguments, outputs
+
+
+def near(found, expected, tolerance=1e-4):
+    return len(found) == len(expected) and all(
+        abs(a - b) <= tolerance * max(1.0, abs(b)) for a, b in zip(found, expected))
+
+
+def with_folder(test):
+    def run(programs):
+        with tempfile.TemporaryDirectory() as folder:
+            test(programs, Path(folder))
+    return run
+
+
+GRAPH = """graph "line" {
+  var "w": f32[1] weight init constant(0)
+  var "b": f32[1] weight init constant(0)
+  %0 = input() "x" : f32[4, 1]
+  %1 = variable() {var="w"} "w" : f32[1]
+  %2 = variable() {var="b"} "b" : f32[1]
+  %3 = mul(%0, %1) "mul" : f32[4, 1]
+  %4 = add(%3, %2) "add" : f32[4, 1]
+  output "y" = %4
+}
+"""
+
+
+def line_model(programs, folder):
+    """y = w x + b as an ONNX file."""
+    (folder / "line.txt").write_text(GRAPH)
+    programs.run("sluice", "convert", folder / "line.txt", folder / "line.onnx")
+    return folder / "line.onnx"
+
+
+@with_folder
+def run_command(programs, folder):
+    model = line_model(programs, folder)
+    write_npy(folder / "x.npy", "f", [3, 1], [1, 2, 3])
+    given = ["--input", f"x={folder / 'x.npy'}"]
+    text = programs.run("sluice", "run", model, *given, "--output", folder / "y.npy")
+    check("y f32[3, 1]: from 0 to 0" in text, text)  # the shape is that of the input
+    check(read_npy(folder / "y.npy") == ([3, 1], [0.0, 0.0, 0.0]), "another result")
+    two = programs.run("sluice", "run", folder / "line.txt", "--input", f"x={folder / 'x.npy'}", code=1)
+    check("f32[4, 1]" in two and "f32[3, 1]" in two, two)  # the text form has fixed shapes
+    write_npy(folder / "d.npy", "d", [3, 1], [1, 2, 3])
+    for arguments, word, code in (
+            ([], "the input 'x' is missing", 1),
+            (["--input", f"x={folder / 'd.npy'}"], "astype", 1),
+            (["--input", str(folder / "x.npy")], "NAME=FILE.npy", 2),
+            ([*given, "--input", f"z={folder / 'x.npy'}"], "'z'", 1),
+            ([*given, *given], "twice", 2),
+            ([*given, "--output", f"z={folder / 'y.npy'}"], "NAME=FILE.npy", 1),
+            ([*given, "--output", folder / "none" / "y.npy"], "y.npy", 1),
+            ([*given, "--devices", "65"], "65", 2),
+            (["--input", f"x={folder / 'none.npy'}"], "none.npy", 1)):
+        text = programs.run("sluice", "run", model, *arguments, code=code)
+        check(word in text and "InternalError" not in text and len(text.splitlines()) <= 3, text)
+
+
+@with_folder
+def run_kept_models(programs, folder):
+    """Networks exported from PyTorch give the outputs that PyTorch gave."""
+    for name, version in (("mnist", 11), ("tagger", 14)):
+        arguments, outputs = kept(folder, name)
+        check(arguments and outputs, name)
+        arguments += ["--output", folder / "y.out.npy"]
+        for devices in (1, 2):
+            programs.run("sluice", "run", MODELS / f"{name}.{version}.onnx", *arguments, "--devices", devices)
+            for key, (shape, values) in outputs.items():
+                found_shape, found = read_npy(folder / f"{key}.out.npy")
+                check(found_shape == shape and near(found, values), f"{name} {key} on {devices} devices")
+
+
+@with_folder
+def train_command(programs, folder):
+    """w x + b learns 2 x + 1, alone and in two stages, and goes on from a checkpoint."""
+    model = line_model(programs, folder)
+    xs = [i / 16 - 1 for i in range(32)]
+    write_npy(folder / "x.npy", "f", [32, 1], xs)
+    write_npy(folder / "t.npy", "f", [32, 1], [2 * x + 1 for x in xs])
+
+    def train(*arguments, code=0):
+        settings = {"--data": f"x={folder / 'x.npy'}", "--target": folder / "t.npy", "--loss": "mse",
+                    "--optimizer": "sgd", "--lr": 0.2, "--batch": 4}
+        settings.update(zip(arguments[::2], arguments[1::2]))
+        return programs.run("sluice", "train", model, *(word for pair in settings.items() for word in pair),
+                            code=code)
+
+    train("--epochs", 40, "-o", folder / "trained.safetensors")
+    weights = read_safetensors(folder / "trained.safetensors")
+    check(near(weights["w"][2] + weights["b"][2], [2, 1], 1e-3), weights)
+    train("--epochs", 2, "--accumulate", 4, "-o", folder / "one.safetensors")
+    train("--epochs", 2, "--accumulate", 4, "--devices", 2, "--cut", "auto", "-o", folder / "two.safetensors")
+    one, two = (read_safetensors(folder / f"{name}.safetensors") for name in ("one", "two"))
+    check(one == two, f"other bits on two devices: {one} {two}")
+    train("--epochs", 1, "--accumulate", 4, "--checkpoint", folder / "run")
+    train("--epochs", 2, "--accumulate", 4, "--checkpoint", folder / "run", "-o", folder / "later.safetensors")
+    check(read_safetensors(folder / "later.safetensors") == one, "other bits after going on")
+    train("--epochs", 1, "-o", folder / "trained.onnx")
+    check("variable w f32[1]" in programs.run("sluice", "inspect", folder / "trained.onnx"), "no model")
+    write_npy(folder / "short.npy", "f", [31, 1], xs[1:])
+    for option, value, word, code in (
+            ("--loss", "hinge", "hinge", 2),
+            ("--batch", 64, "64", 1),
+            ("--lr", 0, "above 0", 2),
+            ("--target", "none", "--target", 2),
+            ("--target", folder / "short.npy", "31", 1),
+            ("--data", f"z={folder / 'x.npy'}", "'z'", 1),
+            ("-o", folder / "none" / "m.onnx", "m.onnx", 1)):
+        text = train(option, value, code=code)
+        check(word in text and "InternalError" not in text, text)
+
+
+@with_folder
+def inspect_and_convert(programs, folder):
+    model = line_model(programs, folder)
+    text = programs.run("sluice", "inspect", model)
+    check("input    x f32[4, 1]" in text and "output   y f32[4, 1]" in text, text)
+    check(re.search(r"[\d.e-]+ GFLOP, [\d.e-]+ MiB read", text), text)
+    programs.run("sluice", "convert", model, folder / "back.txt")
+    check("mul(" in (folder / "back.txt").read_text(), "no text")
+    programs.run("sluice", "convert", model, folder / "w.safetensors")
+    check(read_safetensors(folder / "w.safetensors")["w"] == ("F32", [1], [0.0]), "weights")
+    text = programs.run("sluice", "inspect", folder / "w.safetensors")
+    check("weights: 2 tensors" in text and "w f32[1]" in text, text)
+    checkpoint = folder / "run"
+    write_npy(folder / "x.npy", "f", [8, 1], range(8))
+    programs.run("sluice", "train", model, "--data", f"x={folder / 'x.npy'}", "--target", folder / "x.npy",
+                 "--loss", "mse", "--lr", 0.01, "--batch", 4, "--checkpoint", checkpoint)
+    saved = sorted(checkpoint.glob("*.safetensors"))[-1]
+    text = programs.run("sluice", "inspect", saved)
+    check("checkpoint: " in text and "updates  2" in text and "AdamW" in text, text)
+    programs.run("sluice", "convert", saved, folder / "plain.safetensors")
+    plain = read_safetensors(folder / "plain.safetensors")
+    check(set(plain) == {"w", "b"} and plain["w"][2][0] > 0, plain)
+    programs.run("sluice", "convert", model, folder / "full.onnx", "--weights", saved)
+    programs.run("sluice", "convert", folder / "full.onnx", folder / "again.safetensors")
+    check(read_safetensors(folder / "again.safetensors") == plain, "weights are lost")
+    for arguments, word in ((["x.pdf"], ".onnx"), (["x.txt", "--weights", saved], "--weights"),
+                            (["x.txt", "--exact"], "--exact")):
+        text = programs.run("sluice", "convert", model, folder / arguments[0], *arguments[1:], code=2)
+        check(word in text, text)
+    text = programs.run("sluice", "convert", saved, folder / "x.onnx", code=2)
+    check("--weights" in text, text)
+    text = programs.run("sluice", "convert", MODELS / "mnist.11.onnx", folder / "x.onnx", "--weights", saved, code=1)
+    check("no such variable" in text, text)
+    text = programs.run("sluice", "inspect", saved, "--text", code=2)
+    check("no graph" in text, text)
+    saved.write_bytes(saved.read_bytes()[:-1])
+    check("InternalError" not in programs.run("sluice", "inspect", saved, code=1), "cut off")
+
+
+def on_terminal(command, **environment):
+    """What a program writes to a terminal."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(command, stdout=follower, stderr=follower, env={**os.environ, **environment})
+    os.close(follower)
+    text = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        text += part
+    process.wait()
+    os.close(leader)
+    return text.decode()
+
+
+@with_folder
+def colours_and_completion(programs, folder):
+    command = [str(programs.folder / "sluice"), "inspect", str(folder / "none.onnx")]
+    check("\x1b[" in on_terminal(command, TERM="xterm", NO_COLOR=""), "no colour on a terminal")
+    check("\x1b[" not in on_terminal(command, TERM="xterm", NO_COLOR="1"), "colour in spite of NO_COLOR")
+    check("\x1b[" not in on_terminal(command, TERM="dumb", NO_COLOR=""), "colour on a dumb terminal")
+    check("\x1b[" not in programs.run("sluice", *command[1:], code=1), "colour in a pipe")
+    script = folder / "completion.bash"
+    script.write_text(programs.run("sluice", "completion", "bash"))
+
+    def offered(*words):
+        line = " ".join(words)
+        answer = subprocess.run(
+            ["bash", "-c", f"source {script}; COMP_WORDS=(sluice {line}); COMP_CWORD={len(words)}; "
+             "[ \"${#COMP_WORDS[@]}\" -gt $COMP_CWORD ] || COMP_WORDS+=(''); _sluice; echo ${COMPREPLY[@]}"],
+            capture_output=True, text=True, check=True)
+        return answer.stdout.split()
+
+    check(offered("ins") == ["inspect"], offered("ins"))
+    check(offered("train", "--lo") == ["--loss"], offered("train", "--lo"))
+    check({"run", "train", "inspect", "convert"} <= set(offered("''")), offered("''"))
+    zsh = programs.run("sluice", "completion", "zsh")
+    check(zsh.startswith("#compdef sluice") and "'--loss'" in zsh, zsh)
+    programs.run("sluice", "completion", "fish", code=2)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](Programs(sys.argv[2]))
