@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/ir/graph.h"
+#include "sluice/program/program.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): another library
 class App;
@@ -24,5 +26,8 @@ void addGraphFile(CLI::App& command, GraphFile& file);
 /// Throws FileError for a file that cannot be read, InvalidArgument for a dimension that is not
 /// NAME=NUMBER, and what the parser or the importer throws.
 ir::Graph readGraph(const GraphFile& file);
+
+/// The proven program of a graph on these devices; an empty list: those of the environment.
+program::Program compiled(ir::Graph graph, std::string_view deviceNames);
 
 }  // namespace sluice::cli

@@ -18,8 +18,10 @@ int runSluice(int argc, char** argv) {
   Action action;
   addVersion(app, action);
   addBenchData(app, action);
+  addCalibrate(app, action);
   addConvert(app, action);
   addDevices(app, action);
+  addDiff(app, action);
   addInspect(app, action);
   addOps(app, action);
   addReport(app, action);

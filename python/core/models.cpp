@@ -176,6 +176,13 @@ void bindModels(py::module_& m) {
           Release())
       .def("cycle_count", &Model::cycleCount, Release())
       .def(
+          "simulate_step",
+          [](Model& model) {
+            const SimulatedStep step = model.simulateStep();
+            return std::tuple(step.target, step.cycles, step.seconds);
+          },
+          Release())
+      .def(
           "latency",
           [](const Model& self, const std::string& kind) {
             const Latency latency = latencyOf(self, kind);

@@ -36,7 +36,6 @@ NO_EFFECT: Dict[str, str] = {
 #: Names of features that are not there yet.
 NOT_YET: Dict[str, str] = {
     "enableExecutableCaching": "a cache of executables",
-    "useIpuModel": "a model of the IPU as a device",
 }
 
 _warned: Set[str] = set()
@@ -65,6 +64,7 @@ _KINDS: Dict[str, List[Optional[Any]]] = {
     "inputOverlap": [enums.OverlapMode],
     "outputOverlap": [enums.OverlapMode],
     "syncPattern": [enums.SyncPattern],
+    "traceValues": [enums.TraceValues],
     "training.accumulationAndReplicationReductionType": [enums.ReductionType],
     "training.replicationReductionType": [enums.ReductionType],
     "training.setMeanAccumulationAndReplicationReductionStrategy": [enums.MeanReductionStrategy],

@@ -10,7 +10,7 @@ import inspect
 import os
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -31,6 +31,14 @@ _OPTIMIZER_HINT = "make it with torch.optim or sluice.optim"
 _ending = False  # the interpreter
 _before_compile: List[Callable[[], None]] = []
 _after_compile: List[Callable[[], None]] = []
+
+
+class SimulatedStep(NamedTuple):
+    """How long a call takes on the target of simulated devices."""
+
+    target: str
+    cycles: int
+    seconds: float
 
 
 class Explanation(str):
@@ -352,6 +360,10 @@ class Executor(_forks.Watched):
     def summary(self) -> str:
         """The table of modules, then bytes and kernels of the compiled programs."""
         return self._compiled("summary").summary()
+
+    def simulateStep(self) -> "SimulatedStep":
+        """How long a call takes on the target of simulated devices, without computing anything."""
+        return SimulatedStep(*self._compiled("simulateStep").simulate_step())
 
     def cycleCount(self) -> int:
         """Cycles of the newest call; nanoseconds on a CPU. Needs Options.logCycleCount(True)."""

@@ -139,7 +139,7 @@ class Options(RecordedOptions):
         return self._apply("useDeviceId", ipu_id)
 
     def useOfflineIpuTarget(self, ipu_version: int = 2) -> "Options":
-        """The model is compiled without devices and cannot run."""
+        """The model is compiled for a simulated IPU and cannot run; see ``model.simulateStep``."""
         return self._apply("useOfflineTarget", ipu_version)
 
     def useOfflineTarget(self, version: int = 2) -> "Options":
@@ -147,10 +147,11 @@ class Options(RecordedOptions):
         return self._apply("useOfflineTarget", version)
 
     def useIpuModel(self, use_model: bool) -> "Options":
-        """Not there yet: only ``useIpuModel(False)`` is accepted."""
-        if use_model:
-            raise not_yet("useIpuModel")
-        return self
+        """Runs the model on simulated IPUs ("sim@ipu2"): the CPU's results, virtual times.
+
+        Without a call, SLUICE_IPU_MODEL=1 in the environment does the same.
+        """
+        return self._apply("useIpuModel", use_model)
 
     def connectionType(self, connection_type: ConnectionType) -> "Options":
         """When devices are acquired. With Never the model compiles, but running it is an error."""

@@ -142,7 +142,6 @@ def missing():
 #: What exists and refuses to do its work.
 REFUSING = {
     "Options.enableExecutableCaching": lambda setter: setter("folder"),
-    "Options.useIpuModel": lambda setter: setter(True),
     "profiling.Channel": lambda channel: channel("name"),
 }
 

@@ -59,6 +59,7 @@ CASES = {
     "undoMemory": ([1024], "1024"),
     "connectionType": ([ConnectionType.OnDemand], "OnDemand"),
     "useOfflineTarget": ([2], None),
+    "useIpuModel": ([True], "true"),
     "useDeviceIds": ([[0, 1]], "[0, 1]"),
     "useDeviceId": ([1], None),
     "inputOverlap": ([sluice.OverlapMode.NoOverlap], "NoOverlap"),
@@ -81,6 +82,7 @@ CASES = {
     "logDir": (["logs"], '"logs"'),
     "logCycleCount": ([True], "true"),
     "enableProfiling": (["profile"], '"profile"'),
+    "traceValues": ([sluice.enums.TraceValues.Hashes], "Hashes"),
     "training.gradientAccumulation": ([8], "8"),
     "training.accumulationAndReplicationReductionType": ([ReductionType.Sum], "Sum"),
     "training.replicationReductionType": ([ReductionType.Sum], "Sum"),
@@ -362,9 +364,7 @@ def test_features_that_are_not_there_yet_are_named():
     options = sluice.Options()
     with pytest.raises(NotImplementedError, match="enableExecutableCaching.*cache of executables"):
         options.enableExecutableCaching("cache")
-    with pytest.raises(NotImplementedError, match="useIpuModel"):
-        options.useIpuModel(True)
-    assert options.enableExecutableCaching(None).useIpuModel(False) == sluice.Options()
+    assert options.enableExecutableCaching(None) == sluice.Options()
 
 
 WITHOUT_EFFECT = {

@@ -6,16 +6,15 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/chosen_devices.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 
 namespace sluice {
 namespace {
 
-/// The CPU has no rules of its own to enforce.
 parallel::IpuRules rulesOf(const Options& options) {
-  return options.device().enforceIpuRules.value_or(false) ? parallel::IpuRules::Enforced
-                                                          : parallel::IpuRules::Off;
+  return keepsIpuRules(options) ? parallel::IpuRules::Enforced : parallel::IpuRules::Off;
 }
 
 parallel::Recompute recomputeOf(const Options& options) {
@@ -81,7 +80,7 @@ optim::StateSharding shardingOf(const parallel::TensorLocation& location, const 
 program::OverlapPlan overlapOf(const Options& options) {
   const DeviceOptions& device = options.device();
   const auto modeOf = [&](std::string_view setter, std::optional<OverlapMode> mode) {
-    if (mode && *mode != OverlapMode::NoOverlap && device.enforceIpuRules.value_or(false) &&
+    if (mode && *mode != OverlapMode::NoOverlap && keepsIpuRules(options) &&
         options.tensorLocations.numIOTiles() == 0) {
       raise<InvalidArgument>(
           "{}({}) needs tiles that only move data: set tensorLocations.numIOTiles, or switch "

@@ -217,6 +217,10 @@ void Model::report(const std::filesystem::path& file) const {
   core().report(file);
 }
 
+SimulatedStep Model::simulateStep() {
+  return core().simulateStep();
+}
+
 Latency Model::getLatency() const {
   return core().latencies().roundTrip;
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/chosen_devices.h"
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/compile_progress.h"
 #include "sluice/api/explain.h"
@@ -22,8 +23,8 @@ namespace {
 /// rules.
 Options withContinuousUpdates(const Options& options, bool ofBuilder, bool training) {
   Options result = options;
-  if (ofBuilder && training && options.device().enforceIpuRules.value_or(false) &&
-      options.compile().enablePipelining && options.training.gradientAccumulation() == 1) {
+  if (ofBuilder && training && keepsIpuRules(options) && options.compile().enablePipelining &&
+      options.training.gradientAccumulation() == 1) {
     result.continuousWeightUpdates(true);
   }
   return result;
@@ -129,6 +130,9 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
   if (const std::string& folder = options_.report().profileDir; !folder.empty()) {
     recorder_ = std::make_shared<profile::StepRecorder>(
         std::filesystem::path(options_.report().logDir) / folder / programName());
+    if (const TraceValues kept = options_.report().traceValues; kept != TraceValues::None) {
+      recorder_->keepWrites(kept == TraceValues::All);
+    }
   }
   joinSession();  // last: what throws from here on would have to leave
   rngSeed_ = session_->seed();
@@ -314,6 +318,32 @@ profile::Latencies ModelCore::latencies() const {
         recorder_ ? "it was not called yet" : "its options do not");
   }
   return *measured;
+}
+
+SimulatedStep ModelCore::simulateStep() {
+  const runtime::Turn::Hold turn = enter();
+  Session& session = alive();
+  if (session.simulatedOn().empty()) {
+    raise<InvalidArgument>(
+        "the devices of the model are not simulated: use Options::device(\"sim@ipu2\"), "
+        "useIpuModel(true) or useOfflineTarget()");
+  }
+  if (!hasPrograms()) {
+    raise<InvalidArgument>("the model is not compiled yet: call compile(inputs) first");
+  }
+  const Entry& entry = *programs_.back();
+  const Session::ProgramPtr& program = entry.compiled.program;
+  const std::int64_t cycles =
+      session.simulate(program,
+                       rounds(entry.layout),
+                       static_cast<std::size_t>(entry.layout.replicationFactor),
+                       recorder_ ? recorder_->begin() : nullptr);
+  if (recorder_) {
+    recorder_->end(program->program(), session.simulatedOn());
+  }
+  return {.target = session.simulatedOn(),
+          .cycles = cycles,
+          .seconds = static_cast<double>(cycles) / static_cast<double>(session.virtualHertz())};
 }
 
 void ModelCore::report(const std::filesystem::path& file) const {

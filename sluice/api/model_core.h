@@ -81,6 +81,7 @@ class ModelCore {
   std::string getModelProto(onnx::Exact exact) const;
   const CompiledProgram& compiled() const;
 
+  SimulatedStep simulateStep();
   std::int64_t cycleCount() const;
 
   std::int64_t updates() const;

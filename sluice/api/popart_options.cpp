@@ -90,21 +90,21 @@ const PopartName* findName(std::string_view name) {
 
 /// Translates PopART's value of an enumeration into ours, and leaves any other value unchanged.
 OptionValue translated(const PopartName& known, OptionValue value) {
-  using Kind = OptionValue::Kind;
-  if (value.kind == Kind::Integer && known.numbered && !known.words.empty()) {
+  using Is = OptionValue::Kind;
+  if (value.kind == Is::Integer && known.numbered && !known.words.empty()) {
     if (value.integer < 0 || value.integer >= std::ssize(known.words)) {
       raise<InvalidArgument>("popart.set: {} has the values 0 to {}, got {}",
                              known.name,
                              std::ssize(known.words) - 1,
                              value.integer);
     }
-    value.kind = Kind::Text;
+    value.kind = Is::Text;
     value.text = known.words[static_cast<std::size_t>(value.integer)].ours;
-  } else if (value.kind == Kind::Text || value.kind == Kind::Name) {
+  } else if (value.kind == Is::Text || value.kind == Is::Name) {
     const std::string_view word = std::string_view(value.text).substr(value.text.rfind('.') + 1);
     const auto found = std::ranges::find(known.words, word, &Word::popart);
     if (found != known.words.end()) {
-      value.kind = Kind::Text;
+      value.kind = Is::Text;
       value.text = found->ours;
     }
   }

@@ -29,6 +29,7 @@
 namespace sluice {
 
 class CompileProgress;
+class VirtualTime;
 
 namespace compiler {
 struct CompileRequest;
@@ -103,6 +104,18 @@ class Session : public nn::StateStore {
                                  std::function<void()> done,
                                  std::shared_ptr<runtime::Turn::Baton> turn);
 
+  /// The target of simulated devices; empty: times are real.
+  const std::string& simulatedOn() const;
+  /// The next step of a program in virtual time; nothing is computed. Only for simulated devices.
+  /// Appends the times of tasks to `times`, if not null; returns the step's cycles.
+  std::int64_t simulate(const ProgramPtr& program,
+                        std::int32_t rounds,
+                        std::size_t replicas,
+                        std::vector<runtime::TaskTime>* times);
+  /// The cycles of the newest step in virtual time.
+  std::int64_t virtualCycles() const { return virtualCycles_; }
+  std::int64_t virtualHertz() const;
+
   /// Waits for threads that were still in host code when a step ended early. Call it before a
   /// program or the session is destroyed.
   void endSteps();
@@ -158,6 +171,7 @@ class Session : public nn::StateStore {
  private:
   /// Adds what the session knows to a request: devices, state, and how a compilation is cancelled.
   void complete(compiler::CompileRequest& request);
+  std::size_t memoryBudget() const;
   void requireRoom(const program::Program& lowered) const;
   std::vector<ir::Variable> newParts(const program::StatePlan& plan) const;
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,
@@ -198,6 +212,8 @@ class Session : public nn::StateStore {
   std::int32_t models_ = 0;
   std::int32_t trainingModels_ = 0;  // those that train, at most 1
   std::vector<Replica> replicas_;
+  std::unique_ptr<VirtualTime> virtual_;  // null: the time of the devices is not modelled
+  std::int64_t virtualCycles_ = 0;
   std::unique_ptr<runtime::Engine> engine_;
   ProgramPtr failed_;                // the program whose step failed and is not settled yet
   std::vector<ProgramPtr> retired_;  // programs of models that left while a thread may be in a step

@@ -11,6 +11,7 @@
 
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/session.h"
+#include "sluice/api/virtual_time.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/recoverable_error.h"
 #include "sluice/data/infeed_queue.h"
@@ -170,8 +171,10 @@ void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
         program.written(),
         room ? runtime::ModelState::Copies::Yes : runtime::ModelState::Copies::No);
   }
+  runtime::StepArgs given = args;
+  given.times = virtual_ != nullptr ? nullptr : args.times;
   try {
-    engine_->run(program, args);
+    engine_->run(program, given);
   } catch (...) {
     failed_ = owned;
     if (engine_->isIdle()) {
@@ -182,10 +185,25 @@ void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
   for (Replica& replica : used) {
     replica.state->keepStep();
   }
+  if (virtual_ != nullptr && args.times != nullptr) {
+    simulate(owned, args.rounds, program.replicas(), args.times);
+  }
   endLeavers();
   if (broadcastBuffers_ && program.replicas() > 1) {
     broadcastBuffers(program.replicas());
   }
+}
+
+std::int64_t Session::simulate(const ProgramPtr& program,
+                               std::int32_t rounds,
+                               std::size_t replicas,
+                               std::vector<runtime::TaskTime>* times) {
+  virtualCycles_ = virtual_->step(program, rounds, static_cast<std::int32_t>(replicas), times);
+  return virtualCycles_;
+}
+
+std::int64_t Session::virtualHertz() const {
+  return virtual_->ticksPerSecond();
 }
 
 /// Statistics differ between replicas, because each sees its own data; the first one's count.

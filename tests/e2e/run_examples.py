@@ -407,7 +407,7 @@ def devices(programs):
     text = programs.run("sluice", "devices", "--threads", 2)
     check(re.search(r"\d+ hardware threads", text) and re.search(r"^cpu (.*\n)+far ", text, re.M), text)
     check(text.count("measured now, with 2 threads") >= 2, text)
-    check("the host cannot read it" in text and "kind[:index][*shares]" in text, text)
+    check("the host cannot read it" in text and "kind[@target][:index][*shares]" in text, text)
     found = json.loads(programs.run("sluice", "devices", "--json"))
     names = [kind["kind"] for kind in found["kinds"]]
     check(found["hostThreads"] >= 1 and names in (["cpu", "far"], ["cpu", "far", "cuda"]), found)
@@ -649,7 +649,7 @@ def programs(programs):
         check("Exit codes: 0 done, 1 failed, 2 wrong usage, 130" in text, text)
         needed = ("model.onnx",) if name == "onnx_model" else ()
         check("--unknown" in programs.run(name, *needed, "--unknown", code=2), name)
-        check("--device TEXT" in text and "kind[:index][*shares]" in text, text)
+        check("--device TEXT" in text and "kind[@target][:index][*shares]" in text, text)
     known = {*EXAMPLES, "sluice", "readme_example", "onnx_node_tests", "swish_ops.so"}
     found = {path.name for path in programs.folder.iterdir() if not path.name.startswith("bench_")}
     check(known <= found, f"missing: {known - found}")

@@ -1,0 +1,101 @@
+#include "sluice/devices/calibrate.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "sluice/base/host_limits.h"
+#include "sluice/base/spin.h"
+
+namespace sluice::devices {
+namespace {
+
+/// From one thread to another that looks for it, one way.
+double handOverSeconds(device::Clock clock) {
+  constexpr int kTurns = 2000;
+  std::atomic<int> turn{0};
+  const auto play = [&](int first) {
+    for (int i = first; i < 2 * kTurns; i += 2) {
+      while (turn.load(std::memory_order_acquire) != i) {
+        std::this_thread::yield();
+      }
+      turn.store(i + 1, std::memory_order_release);
+    }
+  };
+  std::thread other = startThread("calibrate", [&] { play(1); });
+  const std::int64_t start = clock();
+  play(0);
+  other.join();
+  return static_cast<double>(clock() - start) * 1e-9 / (2 * kTurns);
+}
+
+/// Bytes that a sum of four terms reads per second, the best of several.
+double sumRate(device::Device& device, const MeasureOptions& options) {
+  constexpr int kTimes = 5;
+  const auto queue = device.makeQueue();
+  std::array<std::unique_ptr<device::Memory>, 4> terms;
+  std::vector<device::Address> from;
+  const auto elements = static_cast<std::int64_t>(options.copyBytes / sizeof(float) / terms.size());
+  const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float);
+  for (auto& term : terms) {
+    term = device.allocate(bytes);
+    from.push_back(term->at());
+    queue->fill(from.back(), std::byte{0x3C}, bytes);
+  }
+  const auto to = device.allocate(bytes);
+  queue->finish();
+  std::int64_t best = 0;
+  for (int i = 0; i < kTimes; ++i) {
+    const std::int64_t start = options.clock();
+    queue->sum(to->at(), from, DType::F32, elements);
+    queue->finish();
+    const std::int64_t took = std::max<std::int64_t>(options.clock() - start, 1);
+    best = best == 0 ? took : std::min(best, took);
+  }
+  return static_cast<double>(bytes * terms.size()) / (static_cast<double>(best) * 1e-9);
+}
+
+}  // namespace
+
+sim::SimTarget calibrate(device::Device& device, const MeasureOptions& options) {
+  const Measured measured = measureRates(device, options);
+  const device::DeviceInfo& info = device.info();
+  sim::SimTarget target;
+  target.name = "measured";
+  target.description = info.kind + ": " + info.description;
+  target.memoryBytes = info.memoryBytes;
+  target.flops = measured.rates;
+  target.memoryBytesPerSecond = measured.memoryBytesPerSecond;
+  target.kernelTicks = std::llround(measured.launchSeconds * 1e9);
+  // Both sides of a copy within the memory were counted.
+  target.machine.peer = {.bytesPerSecond = measured.memoryBytesPerSecond / 2,
+                         .latencySeconds = info.peerLink.latencySeconds};
+  target.machine.host = {
+      .bytesPerSecond = std::min(measured.fromHostBytesPerSecond, measured.toHostBytesPerSecond),
+      .latencySeconds = info.hostLink.latencySeconds};
+  target.machine.remote = target.machine.host;
+  target.machine.sumBytesPerSecond = sumRate(device, options);
+  target.machine.taskSeconds = handOverSeconds(options.clock);
+  if (info.copyEngines == 0) {  // devices are threads of the host
+    target.machine.cores = std::max(1, availableCores() / std::max(1, info.threads));
+    target.machine.hostStreams = 1;
+  }
+  for (const char* figure : {"flops",
+                             "memoryBytesPerSecond",
+                             "kernelTicks",
+                             "peerLink",
+                             "hostLink",
+                             "remoteLink",
+                             "sumBytesPerSecond",
+                             "taskSeconds"}) {
+    target.sources[figure] = "measured on this machine";
+  }
+  target.sources["cores"] = "cores of this machine by threads of a device";
+  target.sources["syncSeconds"] = "nothing: devices wait for data";
+  return target;
+}
+
+}  // namespace sluice::devices
