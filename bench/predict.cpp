@@ -186,11 +186,14 @@ int main(int argc, char** argv) {
   const auto seed = static_cast<unsigned>(argc > 2 ? std::atoi(argv[2]) : 1);
   const auto device = devices::makeDevice({});
   const devices::sim::SimTarget target = devices::calibrate(*device);
-  fmt::print("{} cores; steps of {} micro-batches, {} timed; four configurations by seed {}\n\n",
+  fmt::print("{} cores; steps of {} micro-batches, {} timed; four configurations by seed {}\n",
              availableCores(),
              kAccumulation,
              calls,
              seed);
+  fmt::print("{:.4g} GB/s between devices, {:.4g} us from thread to thread\n\n",
+             target.machine.peer.bytesPerSecond * 1e-9,
+             target.machine.taskSeconds * 1e6);
   fmt::print("| configuration | predicted ms | measured ms | spread | error | allowed | |\n");
   fmt::print("|---|---:|---:|---:|---:|---:|---|\n");
   int outside = 0;

@@ -4,7 +4,9 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sluice/base/host_limits.h"
@@ -13,12 +15,20 @@
 namespace sluice::devices {
 namespace {
 
-/// From one thread to another that looks for it, one way.
+/// From one thread to another that looks for it, one way: the best of many short games, because
+/// another program may have had the core meanwhile.
 double handOverSeconds(device::Clock clock) {
   constexpr int kTurns = 2000;
+  constexpr int kGame = 20;  // turns
   std::atomic<int> turn{0};
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
   const auto play = [&](int first) {
+    std::int64_t start = clock();
     for (int i = first; i < 2 * kTurns; i += 2) {
+      if (first == 0 && i > 0 && i % (2 * kGame) == 0) {
+        const std::int64_t now = clock();
+        best = std::min(best, now - std::exchange(start, now));
+      }
       while (turn.load(std::memory_order_acquire) != i) {
         std::this_thread::yield();
       }
@@ -26,10 +36,9 @@ double handOverSeconds(device::Clock clock) {
     }
   };
   std::thread other = startThread("calibrate", [&] { play(1); });
-  const std::int64_t start = clock();
   play(0);
   other.join();
-  return static_cast<double>(clock() - start) * 1e-9 / (2 * kTurns);
+  return static_cast<double>(best) * 1e-9 / (2 * kGame);
 }
 
 /// Bytes that a sum of four terms reads per second, the best of several.

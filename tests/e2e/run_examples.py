@@ -410,8 +410,9 @@ def devices(programs):
     check("the host cannot read it" in text and "kind[@target][:index][*shares]" in text, text)
     found = json.loads(programs.run("sluice", "devices", "--json"))
     names = [kind["kind"] for kind in found["kinds"]]
-    check(found["hostThreads"] >= 1 and names in (["cpu", "far"], ["cpu", "far", "cuda"]), found)
-    for kind in found["kinds"][2:]:  # built in, and perhaps of no use on this machine
+    check(found["hostThreads"] >= 1 and names in (["cpu", "far", "sim"], ["cpu", "far", "sim", "cuda"]), found)
+    check(found["kinds"][2]["modelled"]["flopsPerSecond"]["f16"] == 250e12 and "measured" not in found["kinds"][2], found)
+    for kind in found["kinds"][3:]:  # built in, and perhaps of no use on this machine
         check("unusable" in kind or kind["devices"] >= 1, kind)
     for kind in found["kinds"][:2]:
         check(kind["devices"] is None and kind["hostReadable"] == (kind["kind"] == "cpu"), kind)
@@ -430,7 +431,7 @@ def command_line(programs):
     table = programs.run("sluice", "ops", "--markdown").splitlines()
     check(len(table) == len(ops) + 1 and table[1].startswith("| ---"), table[:2])
     help_text = programs.run("sluice", "--help")
-    for command in ("version", "convert", "devices", "ops", "inspect", "report", "schedule", "tune"):
+    for command in ("version", "calibrate", "convert", "devices", "diff", "ops", "inspect", "report", "schedule", "tune"):
         check(command in help_text, help_text)
         check("--help" in programs.run("sluice", command, "--help"), command)
     programs.run("sluice", code=2)

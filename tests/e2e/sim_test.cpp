@@ -108,6 +108,15 @@ TEST(Simulated, TimesAreVirtualAndTheSameInEveryRun) {
       EXPECT_GT(device.busy, 0);
     }
     EXPECT_EQ(trace.numDevices(), static_cast<std::size_t>(2 * replicas));
+    // Replicas sum their gradients, which takes as long as the links need.
+    std::int64_t sums = 0;
+    for (const runtime::TaskTime& time : trace.steps[1]) {
+      if (trace.subjectOf(time).kind == program::TaskKind::Reduce) {
+        EXPECT_GE(time.end - time.start, 1000);  // the latency of a link
+        ++sums;
+      }
+    }
+    EXPECT_EQ(sums > 0, replicas > 1);
   }
 }
 
