@@ -15,9 +15,11 @@
 namespace sluice::devices {
 namespace {
 
-/// From one thread to another that looks for it, one way: the best of many short games, because
-/// another program may have had the core meanwhile.
-double handOverSeconds(device::Clock clock) {
+enum class Waits { Looking, Sleeping };
+
+/// From one thread to another that looks for it or sleeps, one way: the best of many short games,
+/// because another program may have had the core meanwhile.
+double handOverSeconds(device::Clock clock, Waits waits) {
   constexpr int kTurns = 2000;
   constexpr int kGame = 20;  // turns
   std::atomic<int> turn{0};
@@ -29,10 +31,11 @@ double handOverSeconds(device::Clock clock) {
         const std::int64_t now = clock();
         best = std::min(best, now - std::exchange(start, now));
       }
-      while (turn.load(std::memory_order_acquire) != i) {
-        std::this_thread::yield();
+      for (int now = turn.load(); now != i; now = turn.load()) {
+        waits == Waits::Sleeping ? turn.wait(now) : std::this_thread::yield();
       }
-      turn.store(i + 1, std::memory_order_release);
+      turn.store(i + 1);
+      turn.notify_one();
     }
   };
   std::thread other = startThread("calibrate", [&] { play(1); });
@@ -86,8 +89,10 @@ sim::SimTarget calibrate(device::Device& device, const MeasureOptions& options) 
       .bytesPerSecond = std::min(measured.fromHostBytesPerSecond, measured.toHostBytesPerSecond),
       .latencySeconds = info.hostLink.latencySeconds};
   target.machine.remote = target.machine.host;
+  // A thread that sleeps serves remote memory.
+  target.machine.remote.latencySeconds += handOverSeconds(options.clock, Waits::Sleeping);
   target.machine.sumBytesPerSecond = sumRate(device, options);
-  target.machine.taskSeconds = handOverSeconds(options.clock);
+  target.machine.taskSeconds = handOverSeconds(options.clock, Waits::Looking);
   if (info.copyEngines == 0) {  // devices are threads of the host
     target.machine.cores = std::max(1, availableCores() / std::max(1, info.threads));
     target.machine.hostStreams = 1;
