@@ -45,4 +45,5 @@
 #include "sluice/optim/lr_schedule.h"
 #include "sluice/optim/rmsprop.h"
 #include "sluice/optim/sgd.h"
+#include "sluice/profile/channel.h"
 #include "sluice/tensor/safetensors.h"

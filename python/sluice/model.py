@@ -41,6 +41,15 @@ class SimulatedStep(NamedTuple):
     seconds: float
 
 
+class Suggestion(NamedTuple):
+    """A change of the strategy, the strategy with it as text, and what it would give."""
+
+    change: str
+    strategy: str
+    seconds: float
+    faster: float
+
+
 class Explanation(str):
     """A text; in a notebook the schedule is drawn above it."""
 
@@ -364,6 +373,11 @@ class Executor(_forks.Watched):
     def simulateStep(self) -> "SimulatedStep":
         """How long a call takes on the target of simulated devices, without computing anything."""
         return SimulatedStep(*self._compiled("simulateStep").simulate_step())
+
+    def suggestChanges(self, most: int = 3) -> "List[Suggestion]":
+        """Changes of the strategy that make a call on simulated devices faster, the best first."""
+        found = self._compiled("suggestChanges").suggest_changes(most)
+        return [Suggestion(*each) for each in found]
 
     def cycleCount(self) -> int:
         """Cycles of the newest call; nanoseconds on a CPU. Needs Options.logCycleCount(True)."""

@@ -142,7 +142,6 @@ def missing():
 #: What exists and refuses to do its work.
 REFUSING = {
     "Options.enableExecutableCaching": lambda setter: setter("folder"),
-    "profiling.Channel": lambda channel: channel("name"),
 }
 
 

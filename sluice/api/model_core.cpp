@@ -8,6 +8,7 @@
 #include "sluice/api/chosen_devices.h"
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/compile_progress.h"
+#include "sluice/api/environment_profile.h"
 #include "sluice/api/explain.h"
 #include "sluice/api/option_support.h"
 #include "sluice/base/error.h"
@@ -19,13 +20,19 @@
 namespace sluice {
 namespace {
 
-/// A Builder's pipeline without accumulation updates its weights continuously under the IPU's
-/// rules.
-Options withContinuousUpdates(const Options& options, bool ofBuilder, bool training) {
+/// With what follows from other settings: a Builder's pipeline without accumulation updates its
+/// weights continuously under the IPU's rules, and the environment may ask for profiles.
+Options completed(const Options& options, bool ofBuilder, bool training) {
   Options result = options;
   if (ofBuilder && training && keepsIpuRules(options) && options.compile().enablePipelining &&
       options.training.gradientAccumulation() == 1) {
     result.continuousWeightUpdates(true);
+  }
+  if (result.report().profileDir.empty()) {
+    if (const std::optional<EnvironmentProfile> asked = profileOfEnvironment()) {
+      result.enableProfiling(asked->directory).traceValues(asked->values);
+      log::info("model", "the environment asks for profiles: they go to {}", asked->directory);
+    }
   }
   return result;
 }
@@ -104,7 +111,7 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
                      const Options& options,
                      std::unique_ptr<optim::Optimizer> optimizer)
     : source_(std::move(source)),
-      options_(withContinuousUpdates(options, source_->module() == nullptr, optimizer != nullptr)),
+      options_(completed(options, source_->module() == nullptr, optimizer != nullptr)),
       layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
       optimizer_(std::move(optimizer)) {
   detail::requireSupported(options_, source_->module() != nullptr);
@@ -320,10 +327,8 @@ profile::Latencies ModelCore::latencies() const {
   return *measured;
 }
 
-SimulatedStep ModelCore::simulateStep() {
-  const runtime::Turn::Hold turn = enter();
-  Session& session = alive();
-  if (session.simulatedOn().empty()) {
+void ModelCore::requireSimulated() const {
+  if (alive().simulatedOn().empty()) {
     raise<InvalidArgument>(
         "the devices of the model are not simulated: use Options::device(\"sim@ipu2\"), "
         "useIpuModel(true) or useOfflineTarget()");
@@ -331,6 +336,12 @@ SimulatedStep ModelCore::simulateStep() {
   if (!hasPrograms()) {
     raise<InvalidArgument>("the model is not compiled yet: call compile(inputs) first");
   }
+}
+
+SimulatedStep ModelCore::simulateStep() {
+  const runtime::Turn::Hold turn = enter();
+  requireSimulated();
+  Session& session = alive();
   const Entry& entry = *programs_.back();
   const Session::ProgramPtr& program = entry.compiled.program;
   const std::int64_t cycles =

@@ -112,6 +112,13 @@ class Session : public nn::StateStore {
                         std::int32_t rounds,
                         std::size_t replicas,
                         std::vector<runtime::TaskTime>* times);
+  /// How long a step of any program would take on the simulated devices.
+  double simulatedSeconds(const program::Program& program,
+                          std::int32_t rounds,
+                          std::int32_t replicas) const;
+  /// Compiles for the devices, as if the model had no state yet, and loads nothing. Throws what
+  /// compileGraph throws.
+  program::Program plan(compiler::CompileRequest request);
   /// The cycles of the newest step in virtual time.
   std::int64_t virtualCycles() const { return virtualCycles_; }
   std::int64_t virtualHertz() const;

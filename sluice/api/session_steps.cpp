@@ -14,6 +14,7 @@
 #include "sluice/api/virtual_time.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/recoverable_error.h"
+#include "sluice/compile/compile.h"
 #include "sluice/data/infeed_queue.h"
 
 namespace sluice {
@@ -200,6 +201,22 @@ std::int64_t Session::simulate(const ProgramPtr& program,
                                std::vector<runtime::TaskTime>* times) {
   virtualCycles_ = virtual_->step(program, rounds, static_cast<std::int32_t>(replicas), times);
   return virtualCycles_;
+}
+
+double Session::simulatedSeconds(const program::Program& program,
+                                 std::int32_t rounds,
+                                 std::int32_t replicas) const {
+  return virtual_->seconds(program, rounds, replicas);
+}
+
+program::Program Session::plan(compiler::CompileRequest request) {
+  const runtime::Turn::Hold turn(turn_);
+  settle();
+  complete(request);
+  request.state = {};
+  request.dumpFolder.clear();
+  request.proves = false;
+  return compiler::compileGraph(std::move(request)).program;
 }
 
 std::int64_t Session::virtualHertz() const {

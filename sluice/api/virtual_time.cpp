@@ -18,6 +18,15 @@ std::unique_ptr<VirtualTime> VirtualTime::of(const std::vector<const device::Dev
 VirtualTime::VirtualTime(std::vector<const device::CostModel*> models)
     : models_(std::move(models)), target_(models_[0]->target()) {}
 
+double VirtualTime::seconds(const program::Program& program,
+                            std::int32_t rounds,
+                            std::int32_t replicas) const {
+  return runtime::simulate(program,
+                           runtime::costsOf(program, models_, replicas),
+                           {.rounds = rounds, .replicas = replicas, .keepsTimes = false})
+      .seconds();
+}
+
 std::int64_t VirtualTime::step(const std::shared_ptr<runtime::LoadedProgram>& program,
                                std::int32_t rounds,
                                std::int32_t replicas,

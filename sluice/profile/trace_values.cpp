@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace sluice::profile {
@@ -84,15 +85,24 @@ void writeValues(ByteWriter& out, const std::vector<StepWrites>& steps) {
 
 std::vector<StepWrites> readValues(ByteReader& in, std::size_t steps) {
   std::vector<WrittenValue> distinct(in.count("values"));
+  std::set<Name> names;
   for (WrittenValue& value : distinct) {
     value = readName(in);
+    if (!names.insert(nameOf(value)).second) {
+      in.fail("a value is listed twice");
+    }
   }
+  std::size_t used = 0;  // the list is in the order of first use
   std::vector<StepWrites> all(distinct.empty() ? 0 : steps);
   for (std::size_t s = 0; s < steps; ++s) {
     const std::size_t count = in.count("written values");
     for (std::size_t i = 0; i < count; ++i) {
       const std::int32_t number =
           in.index(0, static_cast<std::int64_t>(distinct.size()), "a value");
+      if (static_cast<std::size_t>(number) > used) {
+        in.fail("values are not listed in the order of their use");
+      }
+      used += static_cast<std::size_t>(number) == used ? 1 : 0;
       WrittenValue value = distinct[static_cast<std::size_t>(number)];
       value.microBatch = in.within(-1, kMostNumber, "a micro-batch");
       value.round = in.index(0, kMostNumber, "a round");
@@ -109,6 +119,9 @@ std::vector<StepWrites> readValues(ByteReader& in, std::size_t steps) {
       }
       all[s].push_back(std::move(value));
     }
+  }
+  if (used != distinct.size()) {
+    in.fail("a value is listed and never written");
   }
   return all;
 }

@@ -222,6 +222,38 @@ TEST(Simulated, IpusKeepTheirRulesUnlessTheyAreSwitchedOff) {
   EXPECT_EQ(compiled("cpu", std::nullopt), "nothing thrown");
 }
 
+TEST(Simulated, SuggestsChangesThatGiveWhatTheyPromise) {
+  const auto compiledOn = [](BlockedCnn& net, const Strategy& strategy) {
+    Options options = simulated("sim@ipu2").setExecutionStrategy(strategy);
+    options.connectionType(ConnectionType::Never);
+    return trainingModel(net, options, optim::SGD(0.1));
+  };
+  const std::vector<HostTensor> inputs = testing::makeInputs(BlockedCnn::inputs(), 0, 8);
+  // Nearly all on one device.
+  const Strategy uneven =
+      PipelinedExecution{Stage("b0").device(0), Stage("b1", "b2", "b3", "b4").device(1)};
+  BlockedCnn net;
+  auto model = compiledOn(net, uneven);
+  EXPECT_THAT(messageOf([&] { model.suggestChanges(); }), HasSubstr("not compiled"));
+  model.compile(inputs);
+  const double before = model.simulateStep().seconds;
+  const std::vector<Suggestion> found = model.suggestChanges(100);
+  ASSERT_FALSE(found.empty());
+  EXPECT_LE(model.suggestChanges(1).size(), 1U);
+  EXPECT_TRUE(std::ranges::any_of(found, [](const Suggestion& suggestion) {
+    return suggestion.change == "move block b1 to device 0";
+  }));
+  for (const Suggestion& suggestion : found) {
+    SCOPED_TRACE(suggestion.change);
+    BlockedCnn other;
+    auto changed = compiledOn(other, suggestion.strategy);
+    changed.compile(inputs);
+    EXPECT_DOUBLE_EQ(changed.simulateStep().seconds, suggestion.seconds);
+    EXPECT_LT(suggestion.seconds, before);
+    EXPECT_DOUBLE_EQ(suggestion.faster, 1 - suggestion.seconds / before);
+  }
+}
+
 TEST(Simulated, NothingElseIs) {
   BlockedCnn net;
   auto model = inferenceModel(net, Options::defaults().device("cpu"));
