@@ -35,7 +35,7 @@ int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
 
 /// How devices are named, for people.
 inline constexpr std::string_view kDeviceForm =
-    "kind[:index][*shares],... such as cpu, far*3, far:0*2 or cpu,far";
+    "kind[@target][:index][*shares],... such as cpu, far*3, sim@ipu2 or cpu,far";
 
 /// Adds --device, which `Options::device` takes and whose default is no text.
 void addDeviceOption(CLI::App& app, std::string& names);

@@ -17,10 +17,12 @@ int runSluice(int argc, char** argv);
 
 void addBenchData(CLI::App& app, Action& action);
 void addCache(CLI::App& app, Action& action);
+void addCalibrate(CLI::App& app, Action& action);
 void addCompletion(CLI::App& app, Action& action);
 void addConvert(CLI::App& app, Action& action);
 void addVersion(CLI::App& app, Action& action);
 void addDevices(CLI::App& app, Action& action);
+void addDiff(CLI::App& app, Action& action);
 void addInspect(CLI::App& app, Action& action);
 void addOps(CLI::App& app, Action& action);
 void addReport(CLI::App& app, Action& action);

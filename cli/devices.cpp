@@ -11,6 +11,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "sluice/device/cost_model.h"
 #include "sluice/devices/measure.h"
 #include "sluice/devices/registry.h"
 
@@ -35,18 +36,22 @@ std::optional<std::uint64_t> memoryOfHost() {
 /// A kind, and what a device of it does.
 struct KindReport {
   devices::KindInfo kind;
-  devices::Measured measured;  ///< nothing, if it cannot be used
+  devices::Measured measured;  ///< nothing, if it cannot be used or is modelled
+  bool modelled = false;
 };
 
 std::vector<KindReport> reports(int threads) {
   std::vector<KindReport> all;
   for (const devices::KindInfo& kind : devices::deviceKinds()) {
-    KindReport& report = all.emplace_back(KindReport{kind, {}});
+    KindReport& report = all.emplace_back(KindReport{kind, {}, false});
     if (kind.unusable.empty()) {
       const auto device =
           devices::makeDevice({.name = {.kind = std::string(kind.name)}, .threads = threads});
       report.kind.info = device->info();
-      report.measured = devices::measureRates(*device);
+      report.modelled = device::costModelOf(*device) != nullptr;
+      if (!report.modelled) {
+        report.measured = devices::measureRates(*device);
+      }
     }
   }
   return all;
@@ -82,7 +87,7 @@ std::string textOf(const device::ComputeRates& rates) {
 }
 
 void printKind(const KindReport& report) {
-  const auto& [kind, measured] = report;
+  const auto& [kind, measured, modelled] = report;
   fmt::print("{}  {}\n", kind.name, kind.summary);
   if (!kind.unusable.empty()) {
     line("cannot be used", kind.unusable);
@@ -104,6 +109,13 @@ void printKind(const KindReport& report) {
                                          : fmt::format("{} copy engines", info.copyEngines)));
   line("link to host", textOf(info.hostLink));
   line("link to others", textOf(info.peerLink));
+  if (modelled) {
+    line("modelled",
+         fmt::format("{} Gflop/s, {:.4g} GB/s of memory: its times are virtual",
+                     textOf(info.rates),
+                     info.memoryBytesPerSecond * 1e-9));
+    return;
+  }
   fmt::print("     measured now, with {} {} for the products and 1 for copies:\n",
              info.threads,
              info.threads == 1 ? "thread" : "threads");
@@ -122,8 +134,12 @@ nlohmann::ordered_json jsonOf(const device::Link& link) {
   return {{"bytesPerSecond", link.bytesPerSecond}, {"latencySeconds", link.latencySeconds}};
 }
 
+nlohmann::ordered_json jsonOf(const device::ComputeRates& rates) {
+  return {{"f32", rates.f32}, {"f16", rates.f16}, {"bf16", rates.bf16}, {"f64", rates.f64}};
+}
+
 nlohmann::ordered_json jsonOf(const KindReport& report) {
-  const auto& [kind, measured] = report;
+  const auto& [kind, measured, modelled] = report;
   nlohmann::ordered_json json = {{"kind", kind.name}, {"summary", kind.summary}};
   if (!kind.unusable.empty()) {
     json["unusable"] = kind.unusable;
@@ -142,12 +158,13 @@ nlohmann::ordered_json jsonOf(const KindReport& report) {
   json["copyEngines"] = info.copyEngines;
   json["hostLink"] = jsonOf(info.hostLink);
   json["peerLink"] = jsonOf(info.peerLink);
+  if (modelled) {
+    json["modelled"] = {{"flopsPerSecond", jsonOf(info.rates)},
+                        {"memoryBytesPerSecond", info.memoryBytesPerSecond}};
+    return json;
+  }
   json["measured"] = {{"threads", info.threads},
-                      {"flopsPerSecond",
-                       {{"f32", measured.rates.f32},
-                        {"f16", measured.rates.f16},
-                        {"bf16", measured.rates.bf16},
-                        {"f64", measured.rates.f64}}},
+                      {"flopsPerSecond", jsonOf(measured.rates)},
                       {"memoryBytesPerSecond", measured.memoryBytesPerSecond},
                       {"fromHostBytesPerSecond", measured.fromHostBytesPerSecond},
                       {"toHostBytesPerSecond", measured.toHostBytesPerSecond},

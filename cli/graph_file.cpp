@@ -5,6 +5,8 @@
 #include "cli/command_line.h"
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
+#include "sluice/compile/compile.h"
+#include "sluice/devices/registry.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ir/verify.h"
 #include "sluice/onnx/import.h"
@@ -63,6 +65,20 @@ onnx::ImportedModel readModel(const GraphFile& file,
 
 ir::Graph readGraph(const GraphFile& file) {
   return readModel(file).graph;
+}
+
+program::Program compiled(ir::Graph graph, std::string_view deviceNames) {
+  compiler::CompileRequest request{.graph = std::move(graph), .usesAnnotations = true};
+  request.proves = true;
+  const devices::DeviceList list = devices::chosenDevices(deviceNames);
+  std::vector<std::unique_ptr<device::Device>> made;  // own the tables of their kernels
+  for (const devices::DeviceName& name : list.names) {
+    made.push_back(devices::makeDevice({.name = name}));
+    request.lower.targets.push_back(program::targetOf(*made.back()));
+  }
+  program::Program program = compiler::compileGraph(std::move(request)).program;
+  static_cast<void>(list.at(program.devices.size() - 1));  // throws if they are too few
+  return program;
 }
 
 }  // namespace sluice::cli

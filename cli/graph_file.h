@@ -4,10 +4,12 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/ir/graph.h"
 #include "sluice/onnx/import.h"
+#include "sluice/program/program.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): another library
 class App;
@@ -33,5 +35,8 @@ ir::Graph readGraph(const GraphFile& file);
 onnx::ImportedModel readModel(const GraphFile& file,
                               const std::map<std::string, Shape, std::less<>>& shapes = {},
                               bool training = false);
+
+/// The proven program of a graph on these devices; an empty list: those of the environment.
+program::Program compiled(ir::Graph graph, std::string_view deviceNames);
 
 }  // namespace sluice::cli

@@ -17,27 +17,12 @@
 #include "sluice/base/atomic_file.h"
 #include "sluice/compile/compile.h"
 #include "sluice/devices/cpu/tune.h"
-#include "sluice/devices/registry.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ops/custom_op.h"
 #include "sluice/tensor/safetensors.h"
 
 namespace sluice::cli {
 namespace {
-
-program::Program compiled(ir::Graph graph, std::string_view deviceNames) {
-  compiler::CompileRequest request{.graph = std::move(graph), .usesAnnotations = true};
-  request.proves = true;
-  const devices::DeviceList list = devices::chosenDevices(deviceNames);
-  std::vector<std::unique_ptr<device::Device>> made;  // own the tables of their kernels
-  for (const devices::DeviceName& name : list.names) {
-    made.push_back(devices::makeDevice({.name = name}));
-    request.lower.targets.push_back(program::targetOf(*made.back()));
-  }
-  program::Program program = compiler::compileGraph(std::move(request)).program;
-  static_cast<void>(list.at(program.devices.size() - 1));  // throws if they are too few
-  return program;
-}
 
 constexpr double kMebi = 1024.0 * 1024.0;
 

@@ -19,9 +19,11 @@ int runSluice(int argc, char** argv) {
   addVersion(app, action);
   addBenchData(app, action);
   addCache(app, action);
+  addCalibrate(app, action);
   addCompletion(app, action);
   addConvert(app, action);
   addDevices(app, action);
+  addDiff(app, action);
   addInspect(app, action);
   addOps(app, action);
   addReport(app, action);

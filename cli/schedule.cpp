@@ -55,8 +55,12 @@ int run(const ScheduleSettings& settings, const ScheduleRequest& request) {
   if (!settings.svg.empty()) {
     writeFileAtomically(settings.svg, drawSvg(request, result));
   }
-  settings.json ? printTimelineJson(request, result)
-                : printTimeline(request, result, settings.width);
+  const std::optional<SimulatedPipeline> simulated =
+      request.copies ? std::optional(simulatePipeline(request, result)) : std::nullopt;
+  const OutputOptions output{
+      .width = settings.width, .summary = settings.summary, .simulated = simulated};
+  settings.json ? printTimelineJson(request, result, output)
+                : printTimeline(request, result, output);
   return 0;
 }
 
@@ -107,6 +111,11 @@ void addOptions(CLI::App& command, ScheduleSettings& settings) {
       ->transform(wholeNumber<std::int32_t>(20, 10000))
       ->capture_default_str();
   command.add_flag("--json", settings.json, "As JSON");
+  command.add_flag("--summary", settings.summary, "Only the figures, for very large pipelines");
+  command.add_option("--copies",
+                     settings.copies,
+                     "BUSY,LATENCY: also simulate the run with copies that keep the ports of both "
+                     "devices busy and arrive later");
   command.add_option("--svg", settings.svg, "Draw the timeline into this file, too");
 }
 

@@ -199,12 +199,22 @@ void takeCosts(const ScheduleSettings& settings,
   if (transfer.size() != 1) {
     raise<InvalidArgument>("--transfer: expected one number, got '{}'", settings.transfer);
   }
+  const Table copies =
+      settings.copies.empty() ? Table() : readTable("--copies", settings.copies, 2);
+  if (copies.size() > 1) {
+    raise<InvalidArgument>("--copies: expected two numbers, got '{}'", settings.copies);
+  }
   const std::int32_t shares = shape.shares("--costs", costs.size());
-  const std::size_t places = std::max(mostPlaces(costs), mostPlaces(transfer));
+  const std::size_t places =
+      std::max({mostPlaces(costs), mostPlaces(transfer), mostPlaces(copies)});
   PipelineProblem& problem = request.problem;
   request.timeUnit = powerOfTen(places) * shares;
   problem.transferCost = scaled(transfer[0][0], places) * shares;
   std::int64_t common = std::gcd(request.timeUnit, problem.transferCost);
+  if (!copies.empty()) {
+    request.copies = {scaled(copies[0][0], places) * shares, scaled(copies[0][1], places) * shares};
+    common = std::gcd(common, std::gcd(request.copies->busy, request.copies->latency));
+  }
   for (std::size_t stage = 0; stage < shape.devices.size(); ++stage) {
     const auto& row = costs[shape.rowOf(stage, costs.size())];
     const schedule::StageCost cost{
@@ -215,6 +225,9 @@ void takeCosts(const ScheduleSettings& settings,
   }
   request.timeUnit /= common;
   problem.transferCost /= common;
+  if (request.copies) {
+    request.copies = {request.copies->busy / common, request.copies->latency / common};
+  }
   for (schedule::StageCost& cost : problem.costs) {
     cost = {cost.forward / common, cost.backwardInput / common, cost.backwardWeight / common};
   }
@@ -270,16 +283,16 @@ ScheduleRequest readSchedule(const ScheduleSettings& settings) {
   const PipelineShape shape = readShape(settings, request.kind);
   // A device without a stage is a row of the result as well.
   const auto stages = static_cast<std::int64_t>(std::max(shape.devices.size(), shape.numDevices()));
-  if (stages > kMostStages || stages * settings.microBatches > kMostCells) {
+  const std::int64_t most = settings.summary ? kMostSummedCells : kMostCells;
+  if (stages > kMostStages || stages * settings.microBatches > most) {
     raise<InvalidArgument>(
         "--micro-batches: {} stages (with chunks) or devices x {} micro-batches are {}, more than "
-        "the limit "
-        "of "
-        "{}",
+        "the limit of {}{}",
         stages,
         settings.microBatches,
         stages * settings.microBatches,
-        kMostCells);
+        most,
+        settings.summary ? "" : "; --summary leaves the chart out and takes more");
   }
   request.problem.deviceOfStage = shape.devices;
   request.problem.microBatches = settings.microBatches;

@@ -1,11 +1,14 @@
 #include "cli/schedule_output.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/schedule_chart.h"
+#include "sluice/program/bare_program.h"
+#include "sluice/runtime/simulator.h"
 #include "sluice/schedule/lock_step.h"
 
 namespace sluice::cli {
@@ -87,11 +90,79 @@ CycleFacts cycleFacts(const ScheduleRequest& request) {
   return facts;
 }
 
+std::string simulatedJson(const ScheduleRequest& request, const OutputOptions& options) {
+  if (!options.simulated) {
+    return "";
+  }
+  return fmt::format(
+      ",\"simulated\":{{\"makespan\":{},\"busyShare\":{:.6g},\"waitedForPorts\":{}}}",
+      inUnit(options.simulated->makespan, request.timeUnit, kExact),
+      options.simulated->busyShare,
+      inUnit(options.simulated->waitedForPorts, request.timeUnit, kExact));
+}
+
 }  // namespace
 
-void printTimelineJson(const ScheduleRequest& request, const PipelineSchedule& result) {
+SimulatedPipeline simulatePipeline(const ScheduleRequest& request, const PipelineSchedule& result) {
+  const program::Program program = program::bareProgram(result, request.problem);
+  runtime::SimCosts costs;
+  const auto cost = [&](const program::Segment& segment) {
+    const schedule::StageCost& stage =
+        request.problem.costs[static_cast<std::size_t>(segment.stage)];
+    switch (segment.kind) {
+      case program::SegmentKind::Forward:
+        return stage.forward;
+      case program::SegmentKind::BackwardInput:
+        return stage.backwardInput;
+      case program::SegmentKind::BackwardWeight:
+        return stage.backwardWeight;
+      default:
+        return stage.backwardInput + stage.backwardWeight;
+    }
+  };
+  std::int64_t busy = 0;
+  for (const program::Segment& segment : program.segments) {
+    costs.segments.push_back({.busy = cost(segment)});
+  }
+  const auto stages = static_cast<std::int32_t>(request.problem.deviceOfStage.size());
+  for (std::size_t d = 0; d < result.devices.size(); ++d) {
+    costs.resources.push_back({.name = fmt::format("out {}", d)});
+    costs.resources.push_back({.name = fmt::format("in {}", d)});
+  }
+  for (std::int32_t t = 0; t < 2 * stages; ++t) {
+    const std::int32_t stage = t % stages;
+    const std::int32_t next = std::clamp(t < stages ? stage + 1 : stage - 1, 0, stages - 1);
+    costs.transfers.push_back(
+        {.busy = request.copies->busy,
+         .latency = request.copies->latency,
+         .resources = {2 * request.problem.deviceOfStage[static_cast<std::size_t>(stage)],
+                       2 * request.problem.deviceOfStage[static_cast<std::size_t>(next)] + 1}});
+  }
+  const runtime::SimRun run = runtime::simulate(program, costs, {.keepsTimes = false});
+  std::int64_t devices = 0;
+  for (std::size_t d = 0; d < result.devices.size(); ++d) {
+    busy += run.laneTicks[d];
+    devices += result.devices[d].empty() ? 0 : 1;
+  }
+  SimulatedPipeline simulated{.makespan = run.end};
+  simulated.busyShare = run.end == 0 ? 0
+                                     : static_cast<double>(busy) / static_cast<double>(run.end) /
+                                           static_cast<double>(devices);
+  for (const runtime::ResourceUse& use : run.resources) {
+    simulated.waitedForPorts += use.waited;
+  }
+  simulated.waitedForPorts /= 2;  // each copy waits for two ports at once
+  return simulated;
+}
+
+void printTimelineJson(const ScheduleRequest& request,
+                       const PipelineSchedule& result,
+                       const OutputOptions& options) {
   std::vector<std::string> devices;
   for (const auto& device : result.devices) {
+    if (options.summary) {
+      break;
+    }
     std::vector<std::string> pieces;
     pieces.reserve(device.size());
     for (const Work& w : device) {
@@ -107,19 +178,22 @@ void printTimelineJson(const ScheduleRequest& request, const PipelineSchedule& r
              jsonOf(fmt::format("{}", fmt::join(devices, ",")),
                     totalsOf(request, result, kExact),
                     fmt::format("\"stash\":[{}],\"busy\":[{}],\"bubble\":[{}],\"peak\":[{}],"
-                                "\"rampShare\":{:.6g},\"schedule\":\"{}\"",
+                                "\"rampShare\":{:.6g},\"schedule\":\"{}\"{}",
                                 fmt::join(result.stashDepth, ","),
                                 inUnits(result.busy, request.timeUnit, kExact),
                                 inUnits(result.bubble, request.timeUnit, kExact),
                                 inUnits(result.peakBytes, request.byteUnit, kExact),
                                 result.rampShare,
-                                name(result.kind))));
+                                name(result.kind),
+                                simulatedJson(request, options))));
 }
 
 void printTimeline(const ScheduleRequest& request,
                    const PipelineSchedule& result,
-                   std::int32_t width) {
-  fmt::print("{}\n", drawChart(request, result, width));
+                   const OutputOptions& options) {
+  if (!options.summary) {
+    fmt::print("{}\n", drawChart(request, result, options.width));
+  }
   const Totals totals = totalsOf(request, result, kReadable);
   const double percent = result.bound == 0
                              ? 0
@@ -133,15 +207,35 @@ void printTimeline(const ScheduleRequest& request,
   fmt::print("makespan    {}\n", totals.makespan);
   fmt::print("bound       {}\n", totals.bound);
   fmt::print("gap         {} ({:.2f}%)\n", totals.gap, percent);
-  fmt::print("bubble      {} per device\n", inUnits(result.bubble, request.timeUnit, kReadable));
+  constexpr std::size_t kMostListed = 64;
+  const bool listed = !options.summary || result.devices.size() <= kMostListed;
+  if (listed) {
+    fmt::print("bubble      {} per device\n", inUnits(result.bubble, request.timeUnit, kReadable));
+  }
   fmt::print("ramp share  {:.2f}% of all devices' time is idle\n", 100 * result.rampShare);
-  fmt::print("memory      {} per device at most\n",
-             inUnits(result.peakBytes, request.byteUnit, kReadable));
+  if (listed) {
+    fmt::print("memory      {} per device at most\n",
+               inUnits(result.peakBytes, request.byteUnit, kReadable));
+  }
+  if (options.simulated) {
+    fmt::print(
+        "simulated   makespan {} with copies of {} and {}, devices busy {:.2f}%, {} waited for "
+        "ports\n",
+        inUnit(options.simulated->makespan, request.timeUnit, kReadable),
+        inUnit(request.copies->busy, request.timeUnit, kReadable),
+        inUnit(request.copies->latency, request.timeUnit, kReadable),
+        100 * options.simulated->busyShare,
+        inUnit(options.simulated->waitedForPorts, request.timeUnit, kReadable));
+  }
+  if (!listed) {
+    return;
+  }
   fmt::print("stash       {} micro-batches per stage at most\n", fmt::join(result.stashDepth, " "));
 }
 
 void printCyclesJson(const ScheduleRequest& request) {
   const CycleFacts facts = cycleFacts(request);
+  const schedule::CyclePhases phases = cyclePhases(request.kind, request.problem);
   std::vector<std::string> devices;
   for (const auto& device : facts.table.devices) {
     std::vector<std::string> pieces;
@@ -162,7 +256,12 @@ void printCyclesJson(const ScheduleRequest& request) {
   fmt::print("{}",
              jsonOf(fmt::format("{}", fmt::join(devices, ",")),
                     totals,
-                    fmt::format("\"stash\":[{}],\"schedule\":\"{}\"",
+                    fmt::format("\"fill\":{},\"main\":{},\"flush\":{},\"allDevicesBusy\":{},"
+                                "\"stash\":[{}],\"schedule\":\"{}\"",
+                                phases.fill,
+                                phases.main,
+                                phases.flush,
+                                phases.allDevicesBusy,
                                 fmt::join(facts.queues, ","),
                                 name(facts.table.kind))));
 }

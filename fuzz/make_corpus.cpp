@@ -16,6 +16,7 @@
 #include "sluice/api/compiled_program.h"
 #include "sluice/data/npy.h"
 #include "sluice/devices/cpu/kernels/tuning_options.h"
+#include "sluice/devices/sim/target.h"
 #include "sluice/ir/printer.h"
 #include "sluice/onnx/export.h"
 #include "sluice/profile/trace_file.h"
@@ -273,6 +274,13 @@ bool hasBody(const testing::OpCase& c) {
   });
 }
 
+void addSimTargets(Corpus& corpus) {
+  for (const std::string& name : devices::sim::builtInTargets()) {
+    corpus.add("fuzz_sim_target", name, print(devices::sim::findTarget(name)));
+  }
+  corpus.add("fuzz_sim_target", "small", R"({"name": "a", "clockHz": 5, "kernels": {"k": 1e-6}})");
+}
+
 /// Bodies of trace files; the target adds the header.
 void addTraces(Corpus& corpus) {
   constexpr std::size_t kHeader = 28;
@@ -280,6 +288,14 @@ void addTraces(Corpus& corpus) {
   corpus.add("fuzz_trace", "empty", profile::traceBytes(trace).substr(kHeader));
   trace.addStep(profile::twoStageTimes());
   corpus.add("fuzz_trace", "step", profile::traceBytes(trace).substr(kHeader));
+  runtime::WriteLog log(true);
+  const std::vector<float> values = {1, 2};
+  log.add({.op = "add", .name = "a", .type = {DType::F32, Shape{2}}, .values = {}},
+          device::Layout::plain(),
+          std::as_bytes(std::span(values)));
+  trace.writes.push_back(log.take());
+  trace.simulated = "ipu2";
+  corpus.add("fuzz_trace", "values", profile::traceBytes(trace).substr(kHeader));
 }
 
 /// The sections of executables, and the texts of programs.
@@ -334,6 +350,7 @@ int main(int argc, char** argv) {
                             addStates,
                             addTuning,
                             addOptions,
+                            addSimTargets,
                             addTraces,
                             addExecutables,
                             addOnnx,

@@ -24,4 +24,5 @@
 #include "sluice/nn/modules.h"
 #include "sluice/nn/parameter.h"
 #include "sluice/optim/optimizers.h"
+#include "sluice/profile/channel.h"
 #include "sluice/tensor/safetensors.h"

@@ -262,6 +262,24 @@ void bindModels(py::module_& m) {
           Release())
       .def("cycle_count", &Model::cycleCount, Release())
       .def(
+          "suggest_changes",
+          [](Model& model, std::size_t most) {
+            std::vector<std::tuple<std::string, std::string, double, double>> found;
+            for (const Suggestion& each : model.suggestChanges(most)) {
+              found.emplace_back(each.change, each.strategy.str(), each.seconds, each.faster);
+            }
+            return found;
+          },
+          py::arg("most") = 3,
+          Release())
+      .def(
+          "simulate_step",
+          [](Model& model) {
+            const SimulatedStep step = model.simulateStep();
+            return std::tuple(step.target, step.cycles, step.seconds);
+          },
+          Release())
+      .def(
           "latency",
           [](const Model& self, const std::string& kind) {
             const Latency latency = latencyOf(self, kind);

@@ -6,6 +6,7 @@
 #include "sluice/base/log.h"
 #include "sluice/base/version.h"
 #include "sluice/ops/custom_op.h"
+#include "sluice/profile/channel.h"
 
 namespace sluice::python {
 namespace {
@@ -47,9 +48,33 @@ void setConsoleFunction(const py::object& write, bool redraws) {
   setConsole(std::move(console));
 }
 
+/// A trace point that ends when Python says so.
+struct OpenTracepoint {
+  std::optional<profiling::Tracepoint> point;
+};
+
+void bindTracepoints(py::module_& m) {
+  py::class_<OpenTracepoint>(m, "Tracepoint")
+      .def(py::init([](std::string channel, std::string name) {
+             auto open = std::make_unique<OpenTracepoint>();
+             open->point.emplace(std::move(channel), std::move(name));
+             return open;
+           }),
+           py::arg("channel"),
+           py::arg("name"))
+      .def("end", [](OpenTracepoint& open) { open.point.reset(); });
+  m.def("record_tracepoints", &profiling::record, py::arg("on"));
+  m.def(
+      "write_host_trace",
+      [](const std::string& file) { profiling::writeHostTrace(file); },
+      py::arg("file"),
+      py::call_guard<Unlocked>());
+}
+
 }  // namespace
 
 void bindRuntime(py::module_& m) {
+  bindTracepoints(m);
   m.def("version", [] { return std::string(sluice::version()); });
   m.def("devices", [] {
     py::list result;

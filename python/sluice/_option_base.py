@@ -33,11 +33,6 @@ NO_EFFECT: Dict[str, str] = {
     "AsynchronousDataAccessor.sharing_strategy": "a thread loads, so no memory is shared",
 }
 
-#: Names of features that are not there yet.
-NOT_YET: Dict[str, str] = {
-    "useIpuModel": "a model of the IPU as a device",
-}
-
 _warned: Set[str] = set()
 
 
@@ -47,10 +42,6 @@ def warn_no_effect(name: str, detail: str = "") -> None:
         _warned.add(name + detail)
         what = f"{name}({detail!r})" if detail else name
         warnings.warn(f"{what} has no effect: {NO_EFFECT[name]}", stacklevel=3)
-
-
-def not_yet(name: str) -> NotImplementedError:
-    return NotImplementedError(f"{name}: this version does not have {NOT_YET[name]}")
 
 
 # The enumerations of a setting's arguments, by position.
@@ -64,6 +55,7 @@ _KINDS: Dict[str, List[Optional[Any]]] = {
     "inputOverlap": [enums.OverlapMode],
     "outputOverlap": [enums.OverlapMode],
     "syncPattern": [enums.SyncPattern],
+    "traceValues": [enums.TraceValues],
     "training.accumulationAndReplicationReductionType": [enums.ReductionType],
     "training.replicationReductionType": [enums.ReductionType],
     "training.setMeanAccumulationAndReplicationReductionStrategy": [enums.MeanReductionStrategy],

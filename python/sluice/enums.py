@@ -30,6 +30,7 @@ __all__ = [
     "SharingStrategy",
     "SyncPattern",
     "SyntheticDataMode",
+    "TraceValues",
     "VariableRetrievalMode",
     "VirtualGraphMode",
 ]
@@ -171,6 +172,14 @@ class SyntheticDataMode(CoreEnum):
     RandomUniform = 3
 
 
+class TraceValues(CoreEnum):
+    """What traces keep of every value that a kernel, a copy or a sum writes."""
+
+    Nothing = 0
+    Hashes = 1
+    All = 2
+
+
 class VirtualGraphMode(CoreEnum):
     """How the ops of a Builder's graph get their devices."""
 
@@ -245,7 +254,10 @@ class SharingStrategy(enum.Enum):
 
 
 _CORE_TYPES: Dict[str, str] = {"HalfFloatCastingBehavior": "HalfFloatCasting"}
-_CORE_MEMBERS: Dict[enum.Enum, str] = {AutoStage.SameAsIpu: "SameAsDevice"}
+_CORE_MEMBERS: Dict[enum.Enum, str] = {
+    AutoStage.SameAsIpu: "SameAsDevice",
+    TraceValues.Nothing: "None",
+}
 
 #: The enumerations by the name of their type in the core.
 BY_CORE_TYPE: Dict[str, Any] = {

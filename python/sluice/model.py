@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -32,6 +32,23 @@ _OPTIMIZER_HINT = "make it with torch.optim or sluice.optim"
 _ending = False  # the interpreter
 _before_compile: List[Callable[[], None]] = []
 _after_compile: List[Callable[[], None]] = []
+
+
+class SimulatedStep(NamedTuple):
+    """How long a call takes on the target of simulated devices."""
+
+    target: str
+    cycles: int
+    seconds: float
+
+
+class Suggestion(NamedTuple):
+    """A change of the strategy, the strategy with it as text, and what it would give."""
+
+    change: str
+    strategy: str
+    seconds: float
+    faster: float
 
 
 class Explanation(str):
@@ -390,6 +407,15 @@ class Executor(_forks.Watched):
     def summary(self) -> str:
         """The table of modules, then bytes and kernels of the compiled programs."""
         return self._compiled("summary").summary()
+
+    def simulateStep(self) -> "SimulatedStep":
+        """How long a call takes on the target of simulated devices, without computing anything."""
+        return SimulatedStep(*self._compiled("simulateStep").simulate_step())
+
+    def suggestChanges(self, most: int = 3) -> "List[Suggestion]":
+        """Changes of the strategy that make a call on simulated devices faster, the best first."""
+        found = self._compiled("suggestChanges").suggest_changes(most)
+        return [Suggestion(*each) for each in found]
 
     def cycleCount(self) -> int:
         """Cycles of the newest call; nanoseconds on a CPU. Needs Options.logCycleCount(True)."""

@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Mapping, Optional, Sequence
 
-from ._option_base import NO_EFFECT, NOT_YET, not_yet, warn_no_effect
+from ._option_base import NO_EFFECT, warn_no_effect
 from ._option_state import RecordedOptions
 from .enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
 from .option_groups import (
@@ -27,7 +27,7 @@ from .option_groups import (
 )
 from .strategy import Strategy, TensorLocationSettings
 
-__all__ = ["NO_EFFECT", "NOT_YET", "Options", "TensorLocationSettings"]
+__all__ = ["NO_EFFECT", "Options", "TensorLocationSettings"]
 
 class Options(RecordedOptions):
     """How a model is run.
@@ -140,7 +140,7 @@ class Options(RecordedOptions):
         return self._apply("useDeviceId", ipu_id)
 
     def useOfflineIpuTarget(self, ipu_version: int = 2) -> "Options":
-        """The model is compiled without devices and cannot run."""
+        """The model is compiled for a simulated IPU and cannot run; see ``model.simulateStep``."""
         return self._apply("useOfflineTarget", ipu_version)
 
     def useOfflineTarget(self, version: int = 2) -> "Options":
@@ -148,10 +148,11 @@ class Options(RecordedOptions):
         return self._apply("useOfflineTarget", version)
 
     def useIpuModel(self, use_model: bool) -> "Options":
-        """Not there yet: only ``useIpuModel(False)`` is accepted."""
-        if use_model:
-            raise not_yet("useIpuModel")
-        return self
+        """Runs the model on simulated IPUs ("sim@ipu2"): the CPU's results, virtual times.
+
+        Without a call, SLUICE_IPU_MODEL=1 in the environment does the same.
+        """
+        return self._apply("useIpuModel", use_model)
 
     def connectionType(self, connection_type: ConnectionType) -> "Options":
         """When devices are acquired. With Never the model compiles, but running it is an error."""

@@ -508,8 +508,3 @@ def test_log_levels():
     for level in ("LOUD", 5, True, None):
         with pytest.raises(ValueError, match=r"OFF \(6\), ERR \(4\)"):
             sluice.setLogLevel(level)
-
-
-def test_trace_points_are_not_there_yet():
-    with pytest.raises(NotImplementedError, match="reports with trace points"):
-        sluice.profiling.Channel("mine")

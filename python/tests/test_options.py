@@ -61,6 +61,7 @@ CASES = {
     "undoMemory": ([1024], "1024"),
     "connectionType": ([ConnectionType.OnDemand], "OnDemand"),
     "useOfflineTarget": ([2], None),
+    "useIpuModel": ([True], "true"),
     "useDeviceIds": ([[0, 1]], "[0, 1]"),
     "useDeviceId": ([1], None),
     "inputOverlap": ([sluice.OverlapMode.NoOverlap], "NoOverlap"),
@@ -83,6 +84,7 @@ CASES = {
     "logDir": (["logs"], '"logs"'),
     "logCycleCount": ([True], "true"),
     "enableProfiling": (["profile"], '"profile"'),
+    "traceValues": ([sluice.enums.TraceValues.Hashes], "Hashes"),
     "training.gradientAccumulation": ([8], "8"),
     "training.accumulationAndReplicationReductionType": ([ReductionType.Sum], "Sum"),
     "training.replicationReductionType": ([ReductionType.Sum], "Sum"),
@@ -358,13 +360,6 @@ def test_defaults_come_from_the_environment():
         check=True,
     )
     assert run.stdout.strip() == "6 Options(deviceIterations=6)"
-
-
-def test_features_that_are_not_there_yet_are_named():
-    options = sluice.Options()
-    with pytest.raises(NotImplementedError, match="useIpuModel"):
-        options.useIpuModel(True)
-    assert options.useIpuModel(False) == sluice.Options()
 
 
 WITHOUT_EFFECT = {

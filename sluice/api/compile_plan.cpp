@@ -6,16 +6,16 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/chosen_devices.h"
+#include "sluice/api/environment_dumps.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 
 namespace sluice {
 namespace {
 
-/// The CPU has no rules of its own to enforce.
 parallel::IpuRules rulesOf(const Options& options) {
-  return options.device().enforceIpuRules.value_or(false) ? parallel::IpuRules::Enforced
-                                                          : parallel::IpuRules::Off;
+  return keepsIpuRules(options) ? parallel::IpuRules::Enforced : parallel::IpuRules::Off;
 }
 
 parallel::Recompute recomputeOf(const Options& options) {
@@ -37,17 +37,17 @@ parallel::Recompute recomputeOf(const Options& options) {
                                                           : parallel::Recompute::No;
 }
 
-/// Where dumps go: the option, else a folder per program below SLUICE_DUMP, else nowhere.
-std::string dumpFolder(const Options& options, const std::string& program) {
+/// Where dumps go, the option, else a folder per program below that of the environment, and which.
+EnvironmentDumps dumpsOf(const Options& options, const std::string& program) {
+  EnvironmentDumps dumps = dumpsOfEnvironment();
   if (!options.dumpDirectory().empty()) {
-    return (std::filesystem::path(options.report().logDir) / options.dumpDirectory()).string();
+    dumps.folder =
+        (std::filesystem::path(options.report().logDir) / options.dumpDirectory()).string();
+  } else if (!dumps.folder.empty()) {
+    log::info("session", "SLUICE_DUMP is set: writing graphs to {}/{}", dumps.folder, program);
+    dumps.folder = (std::filesystem::path(dumps.folder) / program).string();
   }
-  const char* fromEnvironment = std::getenv("SLUICE_DUMP");
-  if (fromEnvironment == nullptr || *fromEnvironment == '\0') {
-    return {};
-  }
-  log::info("session", "SLUICE_DUMP is set: writing graphs to {}/{}", fromEnvironment, program);
-  return (std::filesystem::path(fromEnvironment) / program).string();
+  return dumps;
 }
 
 /// What sharding of tensors over replicas does nothing for.
@@ -81,7 +81,7 @@ optim::StateSharding shardingOf(const parallel::TensorLocation& location, const 
 program::OverlapPlan overlapOf(const Options& options) {
   const DeviceOptions& device = options.device();
   const auto modeOf = [&](std::string_view setter, std::optional<OverlapMode> mode) {
-    if (mode && *mode != OverlapMode::NoOverlap && device.enforceIpuRules.value_or(false) &&
+    if (mode && *mode != OverlapMode::NoOverlap && keepsIpuRules(options) &&
         options.tensorLocations.numIOTiles() == 0) {
       raise<InvalidArgument>(
           "{}({}) needs tiles that only move data: set tensorLocations.numIOTiles, or switch "
@@ -192,7 +192,7 @@ compiler::CompileRequest compileRequest(ir::Graph graph,
   const CompileOptions& settings = options.compile();
   // A second slot pays off as soon as another micro-batch follows, in this round or the next.
   const bool several = microBatches > 1 || options.deviceIterations() > 1;
-  std::string dumps = dumpFolder(options, graph.name());
+  EnvironmentDumps dumps = dumpsOf(options, graph.name());
   return {
       .graph = std::move(graph),
       .microBatches = microBatches,
@@ -214,7 +214,8 @@ compiler::CompileRequest compileRequest(ir::Graph graph,
                 .overlap = overlapOf(options),
                 .barriers = barriersOf(options)},
       .proves = options.verifyPrograms(),
-      .dumpFolder = std::move(dumps),
+      .dumpFolder = std::move(dumps.folder),
+      .dumps = std::move(dumps.selection),
   };
 }
 

@@ -207,9 +207,10 @@ TEST(Weights, AreNotCopiedByAFunctionThatTheStepCalls) {
 }
 
 TEST(Queries, NameTheDevicesOfThisBuild) {
-  ASSERT_EQ(availableDevices().size(), 2U);
+  ASSERT_EQ(availableDevices().size(), 3U);
   EXPECT_EQ(availableDevices()[0].kind, "cpu");
   EXPECT_EQ(availableDevices()[1].kind, "far");
+  EXPECT_EQ(availableDevices()[2].kind, "sim");
   EXPECT_TRUE(devicesAreAvailable());
   EXPECT_TRUE(devicesAreAvailable(100));
   EXPECT_FALSE(devicesAreAvailable(1, "abacus"));

@@ -41,7 +41,15 @@ struct TwoBlocks : nn::Module {
 
 class Dump : public ::testing::Test {
  protected:
-  void TearDown() override { ::unsetenv("SLUICE_DUMP"); }
+  void TearDown() override {
+    for (const char* name : {"SLUICE_DUMP",
+                             "SLUICE_DUMP_POINTS",
+                             "SLUICE_DUMP_DOT",
+                             "POPART_DOT_CHECKS",
+                             "POPART_IR_DUMP"}) {
+      ::unsetenv(name);
+    }
+  }
   static void setVariable(const fs::path& path) { ::setenv("SLUICE_DUMP", path.c_str(), 1); }
 
   static void run(const Options& options) {
@@ -221,6 +229,81 @@ TEST_F(Dump, OfSyntheticDataShowsNoInput) {
   EXPECT_THAT(filesOf(options), ::testing::Contains("03_synthetic_inputs.txt"));
   EXPECT_THAT(textOf("02_anchor_forward.txt"), HasSubstr("= input("));
   EXPECT_THAT(textOf("03_synthetic_inputs.txt"), Not(HasSubstr("= input(")));
+}
+
+TEST_F(Dump, HasThePointsThatTheEnvironmentNames) {
+  const testing::TempFolder folder;
+  const auto namesIn = [](const fs::path& path) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path)) {
+      names.push_back(entry.path().filename().string().substr(3));
+    }
+    std::ranges::sort(names);
+    return names;
+  };
+  setVariable(folder / "points");
+  ::setenv("SLUICE_DUMP_POINTS", "place:cut", 1);
+  run(Options());
+  EXPECT_THAT(namesIn(folder / "points" / "inference"),
+              ::testing::ElementsAre("cut.txt", "place.txt"));
+  setVariable(folder / "drawn");
+  ::setenv("SLUICE_DUMP_DOT", "1", 1);
+  run(Options());
+  EXPECT_THAT(namesIn(folder / "drawn" / "inference"),
+              ::testing::ElementsAre("cut.txt", "place.dot", "place.txt"));
+  ::setenv("SLUICE_DUMP_POINTS", "plaice", 1);
+  EXPECT_THAT(messageOf<ConfigFileError>([] { run(Options()); }),
+              AllOf(HasSubstr("SLUICE_DUMP_POINTS"), HasSubstr("did you mean 'place'")));
+}
+
+TEST_F(Dump, ReadsThePointsOfPopart) {
+  const testing::TempFolder folder;
+  ::setenv("POPART_IR_DUMP", folder.path().c_str(), 1);
+  ::setenv("POPART_DOT_CHECKS", "MAINLOOPS", 1);
+  run(Options());
+  std::size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "inference")) {
+    EXPECT_THAT(entry.path().filename().string(), HasSubstr("place."));
+    ++files;
+  }
+  EXPECT_EQ(files, 2U);  // text and drawing
+  ::setenv("POPART_DOT_CHECKS", "MIDDLE", 1);
+  EXPECT_THAT(messageOf<ConfigFileError>([] { run(Options()); }), HasSubstr("MAINLOOPS"));
+}
+
+/// SLUICE_PROFILE and Poplar's options, for models whose options say nothing.
+TEST(EnvironmentProfile, AsksForTraces) {
+  const testing::TempFolder folder;
+  const auto run = [](const Options& options) {
+    DumpedNet net;
+    auto model = inferenceModel(net, options);
+    model(HostTensor(DType::F32, Shape{1, 2}));
+  };
+  const auto with = [&](const char* name, const std::string& value, const Options& options = {}) {
+    ::setenv(name, value.c_str(), 1);
+    const std::string message = messageOf<ConfigFileError>([&] { run(options); });
+    ::unsetenv(name);
+    return message;
+  };
+  const auto text = [&](const char* name) { return (folder / name).string(); };
+  with("SLUICE_PROFILE", R"({"directory": ")" + text("ours") + R"(", "values": "Hashes"})");
+  EXPECT_TRUE(fs::exists(folder / "ours" / "inference" / "run.slt"));
+  with("POPLAR_ENGINE_OPTIONS",
+       R"({"autoReport.all": "true", "target.x": "1", "autoReport.directory": ")" + text("poplar") +
+           "\"}");
+  EXPECT_TRUE(fs::exists(folder / "poplar" / "inference" / "run.slt"));
+  with("SLUICE_PROFILE", R"({"enable": false, "directory": ")" + text("off") + "\"}");
+  EXPECT_FALSE(fs::exists(folder / "off"));
+  with("SLUICE_PROFILE",
+       R"({"directory": ")" + text("lost") + "\"}",
+       Options().enableProfiling(text("option")));
+  EXPECT_TRUE(fs::exists(folder / "option"));
+  EXPECT_FALSE(fs::exists(folder / "lost"));
+  EXPECT_THAT(with("SLUICE_PROFILE", "profile"), HasSubstr("SLUICE_PROFILE: expected JSON"));
+  EXPECT_THAT(with("SLUICE_PROFILE", R"({"folder": "x"})"), HasSubstr("no key 'folder'"));
+  EXPECT_THAT(with("SLUICE_PROFILE", R"({"values": "Some"})"), HasSubstr("Hashes"));
+  EXPECT_THAT(with("SLUICE_PROFILE", R"({"directory": 3})"), HasSubstr("directory"));
+  EXPECT_THAT(with("POPLAR_ENGINE_OPTIONS", "[]"), HasSubstr("POPLAR_ENGINE_OPTIONS"));
 }
 
 }  // namespace

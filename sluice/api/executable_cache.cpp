@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sluice/base/byte_code.h"
+#include "sluice/base/environment.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/log.h"
@@ -201,8 +202,9 @@ std::size_t ExecutableCache::clear() const {
 
 std::shared_ptr<ExecutableCache> executableCache(const Options& options) {
   const CompileOptions& compile = options.compile();
-  const char* given = std::getenv("SLUICE_CACHE_DIR");  // NOLINT(concurrency-mt-unsafe)
-  const std::string folder = compile.cacheFolder.value_or(given == nullptr ? "" : given);
+  const std::string folder =
+      compile.cacheFolder ? *compile.cacheFolder
+                          : environmentValue("SLUICE_CACHE_DIR", "POPTORCH_CACHE_DIR").value_or("");
   const char* dumps = std::getenv("SLUICE_DUMP");  // NOLINT(concurrency-mt-unsafe)
   const bool dumped = !options.dumpDirectory().empty() || (dumps != nullptr && *dumps != '\0');
   if (folder.empty() || dumped) {  // dumps are made by compiling

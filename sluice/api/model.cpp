@@ -217,6 +217,14 @@ void Model::report(const std::filesystem::path& file) const {
   core().report(file);
 }
 
+std::vector<Suggestion> Model::suggestChanges(std::size_t most) {
+  return core().suggestChanges(most);
+}
+
+SimulatedStep Model::simulateStep() {
+  return core().simulateStep();
+}
+
 Latency Model::getLatency() const {
   return core().latencies().roundTrip;
 }

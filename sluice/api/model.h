@@ -73,6 +73,21 @@ class ModelCore;
 class ResultSink;
 class Session;
 
+/// How long a step takes on the target of simulated devices.
+struct SimulatedStep {
+  std::string target;       ///< "ipu2"
+  std::int64_t cycles = 0;  ///< of the target's clock
+  double seconds = 0;
+};
+
+/// A change of the strategy and what it would give.
+struct Suggestion {
+  std::string change;  ///< "move block B3 to device 2"
+  Strategy strategy;   ///< with the change, for Options::setExecutionStrategy
+  double seconds = 0;  ///< of a step
+  double faster = 0;   ///< the share of the step's time that it saves
+};
+
 /// What every wrapped model does; TypedModel adds the types of forward.
 ///
 /// Any thread may call a model. Models of one module or Builder share their state, so their calls
@@ -268,6 +283,15 @@ class Model {
   /// Writes a page that shows the traced calls: what ran when, why devices were idle, and their
   /// memory. It needs nothing but a browser. Throws InvalidArgument as above, and FileError.
   void report(const std::filesystem::path& file) const;
+
+  /// How long a call of the newest program takes on the devices' target, worked out without
+  /// computing anything; also with ConnectionType::Never. With enableProfiling it is traced like a
+  /// call. Throws InvalidArgument before the first compile and if the devices are not simulated.
+  SimulatedStep simulateStep();
+  /// What other schedules, and blocks or stages on other devices, would give: each change is
+  /// planned with the model's memory and rules and simulated. The fastest come first, at most so
+  /// many, and none that is not faster. Only for strategies with explicit stages. Throws as above.
+  std::vector<Suggestion> suggestChanges(std::size_t most = 3);
 
   /// Cycles that the newest call took on the devices, from the start of its first task to the end
   /// of its last; nanoseconds for a CPU. Throws InvalidArgument unless the options set

@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/chosen_devices.h"
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/compile_progress.h"
+#include "sluice/api/environment_profile.h"
 #include "sluice/api/executable_cache.h"
 #include "sluice/api/explain.h"
 #include "sluice/api/option_support.h"
@@ -20,13 +22,19 @@
 namespace sluice {
 namespace {
 
-/// A Builder's pipeline without accumulation updates its weights continuously under the IPU's
-/// rules.
-Options withContinuousUpdates(const Options& options, bool ofBuilder, bool training) {
+/// With what follows from other settings: a Builder's pipeline without accumulation updates its
+/// weights continuously under the IPU's rules, and the environment may ask for profiles.
+Options completed(const Options& options, bool ofBuilder, bool training) {
   Options result = options;
-  if (ofBuilder && training && options.device().enforceIpuRules.value_or(false) &&
-      options.compile().enablePipelining && options.training.gradientAccumulation() == 1) {
+  if (ofBuilder && training && keepsIpuRules(options) && options.compile().enablePipelining &&
+      options.training.gradientAccumulation() == 1) {
     result.continuousWeightUpdates(true);
+  }
+  if (result.report().profileDir.empty()) {
+    if (const std::optional<EnvironmentProfile> asked = profileOfEnvironment()) {
+      result.enableProfiling(asked->directory).traceValues(asked->values);
+      log::info("model", "the environment asks for profiles: they go to {}", asked->directory);
+    }
   }
   return result;
 }
@@ -105,7 +113,7 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
                      const Options& options,
                      std::unique_ptr<optim::Optimizer> optimizer)
     : source_(std::move(source)),
-      options_(withContinuousUpdates(options, !source_->madeOfModule(), optimizer != nullptr)),
+      options_(completed(options, !source_->madeOfModule(), optimizer != nullptr)),
       layout_(BatchLayout::of(options, optimizer ? RunKind::Training : RunKind::Inference)),
       optimizer_(std::move(optimizer)) {
   detail::requireSupported(options_, source_->madeOfModule());
@@ -131,6 +139,9 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
   if (const std::string& folder = options_.report().profileDir; !folder.empty()) {
     recorder_ = std::make_shared<profile::StepRecorder>(
         std::filesystem::path(options_.report().logDir) / folder / programName());
+    if (const TraceValues kept = options_.report().traceValues; kept != TraceValues::None) {
+      recorder_->keepWrites(kept == TraceValues::All);
+    }
   }
   cache_ = executableCache(options_);
   if (options_.recovery().retries > 0) {
@@ -320,6 +331,36 @@ profile::Latencies ModelCore::latencies() const {
         recorder_ ? "it was not called yet" : "its options do not");
   }
   return *measured;
+}
+
+void ModelCore::requireSimulated() const {
+  if (alive().simulatedOn().empty()) {
+    raise<InvalidArgument>(
+        "the devices of the model are not simulated: use Options::device(\"sim@ipu2\"), "
+        "useIpuModel(true) or useOfflineTarget()");
+  }
+  if (!hasPrograms()) {
+    raise<InvalidArgument>("the model is not compiled yet: call compile(inputs) first");
+  }
+}
+
+SimulatedStep ModelCore::simulateStep() {
+  const runtime::Turn::Hold turn = enter();
+  requireSimulated();
+  Session& session = alive();
+  const Entry& entry = *programs_.back();
+  const Session::ProgramPtr& program = entry.compiled.program;
+  const std::int64_t cycles =
+      session.simulate(program,
+                       rounds(entry.layout),
+                       static_cast<std::size_t>(entry.layout.replicationFactor),
+                       recorder_ ? recorder_->begin() : nullptr);
+  if (recorder_) {
+    recorder_->end(program->program(), session.simulatedOn());
+  }
+  return {.target = session.simulatedOn(),
+          .cycles = cycles,
+          .seconds = static_cast<double>(cycles) / static_cast<double>(session.virtualHertz())};
 }
 
 void ModelCore::report(const std::filesystem::path& file) const {

@@ -87,6 +87,8 @@ class ModelCore {
   std::string getModelProto(onnx::Exact exact) const;
   const CompiledProgram& compiled() const;
 
+  SimulatedStep simulateStep();
+  std::vector<Suggestion> suggestChanges(std::size_t most);
   std::int64_t cycleCount() const;
 
   std::int64_t updates() const;
@@ -173,6 +175,8 @@ class ModelCore {
   std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
+  /// Throws InvalidArgument unless devices are simulated and there is a program.
+  void requireSimulated() const;
   HostTensor valueOf(const ir::Variable& variable) const;
   /// The state that the optimizer keeps, also for weights that no program uses.
   std::vector<ir::Variable> optimizerState(const optim::Optimizer& optimizer) const;

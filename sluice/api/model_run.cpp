@@ -49,6 +49,7 @@ runtime::StepArgs ModelCore::argsOf(Step& step, const Entry& entry) const {
   args.undoBytes = options_.device().undoBytes;
   if (recorder_) {
     args.times = recorder_->begin();
+    args.writes = recorder_->writes();
   } else if (options_.report().logCycleCount) {
     args.times = &step.times;
   }
@@ -61,15 +62,19 @@ std::function<void()> ModelCore::finisher(std::shared_ptr<Step> step, const Entr
           microBatches = entry.layout.microBatches() * entry.layout.replicationFactor,
           outputs = entry.outputs,
           recorder = recorder_,
+          session = session_,
           counts = options_.report().logCycleCount ? counts_ : nullptr,
           program = entry.compiled.program] {
     step->finish(updates, microBatches, outputs);
     if (counts != nullptr) {
-      counts->cycles = profile::cyclesOf(recorder != nullptr ? recorder->times() : step->times);
+      counts->cycles =
+          !session->simulatedOn().empty()
+              ? session->virtualCycles()
+              : profile::cyclesOf(recorder != nullptr ? recorder->times() : step->times);
       log::info("model", "{}: {} cycles", program->program().name, counts->cycles);
     }
     if (recorder != nullptr) {
-      recorder->end(program->program());
+      recorder->end(program->program(), session->simulatedOn());
     }
   };
 }

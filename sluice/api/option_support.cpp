@@ -41,6 +41,12 @@ void requireSupported(const Options& options, bool madeOfModule) {
         "elsewhere phases and annotations say how many devices there are: leave it out",
         devices);
   }
+  if (options.report().traceValues != TraceValues::None && options.report().profileDir.empty()) {
+    raise<InvalidArgument>(
+        "traceValues({}) adds values to a trace, and there is none: use enableProfiling(folder), "
+        "too",
+        name(options.report().traceValues));
+  }
   if (options.device().connection == ConnectionType::Never && !options.device().deviceIds.empty()) {
     raise<InvalidArgument>(
         "useDeviceIds names devices to attach to, and connectionType is Never: use one of them");

@@ -62,6 +62,10 @@ enum class CommGroupType : std::uint8_t { All, Consecutive, Orthogonal };
 /// None.
 enum class Recomputation : std::uint8_t { Default, None, Pipeline, Standard, NormOnly, All };
 
+/// What a trace keeps of every value that a kernel, a copy or a sum writes: nothing, a hash of its
+/// bits, or all its elements. With either, kernels run one by one.
+enum class TraceValues : std::uint8_t { None, Hashes, All };
+
 using program::OverlapMode;
 using schedule::SyncPattern;
 
@@ -95,6 +99,11 @@ template <>
 struct EnumText<ConnectionType> {
   static constexpr std::string_view kType = "ConnectionType";
   static constexpr std::array<std::string_view, 3> kNames = {"Always", "OnDemand", "Never"};
+};
+template <>
+struct EnumText<TraceValues> {
+  static constexpr std::string_view kType = "TraceValues";
+  static constexpr std::array<std::string_view, 3> kNames = {"None", "Hashes", "All"};
 };
 template <>
 struct EnumText<SyntheticDataMode> {
@@ -199,6 +208,7 @@ struct DeviceOptions {
   std::size_t memoryBytes = 0;                     ///< 0: no limit
   std::map<std::int32_t, double> availableMemory;  ///< for one op, by device; empty: not given
   ConnectionType connection = ConnectionType::Always;
+  std::optional<bool> ipuModel;              ///< not set: the environment decides
   std::vector<std::int32_t> deviceIds;       ///< numbers on the machine; empty: any
   std::int32_t selectedDevices = 0;          ///< 0: as many as the model needs
   std::int32_t selectedPerReplica = 1;       ///< devices per replica
@@ -263,6 +273,7 @@ struct ReportOptions {
   std::string logDir = ".";
   bool logCycleCount = false;
   std::string profileDir;  ///< empty: no profile
+  TraceValues traceValues = TraceValues::None;
 };
 
 }  // namespace sluice

@@ -252,6 +252,9 @@ Options& Options::useOfflineTarget(std::int64_t version) {
   if (version != 1 && version != 2 && version != 21) {
     raise<InvalidArgument>("useOfflineTarget: expected version 1, 2 or 21, got {}", version);
   }
+  if (device_.names.empty()) {
+    device(fmt::format("sim@ipu{}", version));
+  }
   return connectionType(ConnectionType::Never);
 }
 

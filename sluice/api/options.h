@@ -126,9 +126,13 @@ class Options : public Freezable {
   Options& undoMemory(std::size_t bytes) { return set(device_.undoBytes, bytes); }
   /// With Never, the model compiles, but running it is an error.
   Options& connectionType(ConnectionType type) { return set(device_.connection, type); }
-  /// Sets connectionType to Never, for compiling without a device. The version is an IPU's: 1, 2 or
-  /// 21. The devices of this build have no version, so it has no other effect.
+  /// For compiling without a device: sets connectionType to Never and, unless devices were named,
+  /// the device to the simulated IPU of this version, 1, 2 or 21. Model::simulateStep says how long
+  /// a step would take.
   Options& useOfflineTarget(std::int64_t version = 2);
+  /// Runs the model on simulated IPUs ("sim@ipu2"): results are the CPU's, times are virtual. Not
+  /// called: SLUICE_IPU_MODEL=1 in the environment does the same, unless devices are named.
+  Options& useIpuModel(bool on) { return set(device_.ipuModel, std::optional(on)); }
   /// The model uses exactly these devices of the machine: those of its first replica, then those of
   /// the next. Too few are an error; more than it needs are a warning. Empty: any devices.
   Options& useDeviceIds(std::vector<std::int64_t> ids);
@@ -204,6 +208,9 @@ class Options : public Freezable {
   Options& enableProfiling(std::string folder) {
     return set(report_.profileDir, std::move(folder));
   }
+  /// Keeps hashes of all written values, or the values, in the traces of enableProfiling; `sluice
+  /// diff` finds the first value in which two such traces differ.
+  Options& traceValues(TraceValues kept) { return set(report_.traceValues, kept); }
 
   std::int32_t deviceIterations() const { return batch_.deviceIterations; }
   std::int32_t replicationFactor() const { return batch_.replicationFactor; }

@@ -354,6 +354,13 @@ constexpr Setting kSettings[] = {
     {"useOfflineTarget",
      [](O& o, A& a) { o.useOfflineTarget(a.more() ? a.integer() : 2); },
      nullptr},
+    {"useIpuModel",
+     [](O& o, A& a) {
+       if (!a.none()) {
+         o.useIpuModel(a.boolean());
+       }
+     },
+     [](const O& o) { return print(o.device().ipuModel); }},
     {"useDeviceIds",
      [](O& o, A& a) { o.useDeviceIds(a.integers()); },
      [](const O& o) { return print(o.device().deviceIds); }},
@@ -416,6 +423,9 @@ constexpr Setting kSettings[] = {
     {"enableProfiling",
      [](O& o, A& a) { o.enableProfiling(a.text()); },
      [](const O& o) { return print(o.report().profileDir); }},
+    {"traceValues",
+     [](O& o, A& a) { o.traceValues(a.enumerator<TraceValues>()); },
+     [](const O& o) { return print(o.report().traceValues); }},
     {"training.gradientAccumulation",
      [](O& o, A& a) { o.training.gradientAccumulation(a.integer()); },
      [](const O& o) { return print(o.training.gradientAccumulation()); }},

@@ -49,6 +49,7 @@ Options everythingSet() {
       .remoteMemory("r", "2KiB")
       .remoteBandwidth(1e9)
       .connectionType(ConnectionType::OnDemand)
+      .useIpuModel(false)
       .useDeviceIds({5, 3})
       .inputOverlap(OverlapMode::NoOverlap)
       .outputOverlap(OverlapMode::OverlapAccumulationLoop)
@@ -69,7 +70,8 @@ Options everythingSet() {
       .disableModuleNamescope(true)
       .logDir("l")
       .logCycleCount(true)
-      .enableProfiling("p");
+      .enableProfiling("p")
+      .traceValues(TraceValues::Hashes);
   options.training.gradientAccumulation(5)
       .accumulationAndReplicationReductionType(Reduction::Sum)
       .replicationReductionType(Reduction::Mean)
@@ -136,6 +138,7 @@ TEST(Options, PrintTheirDefaults) {
             "remoteBandwidth: 0\n"
             "undoMemory: 67108864\n"
             "connectionType: Always\n"
+            "useIpuModel: none\n"
             "useDeviceIds: []\n"
             "inputOverlap: none\n"
             "outputOverlap: none\n"
@@ -157,6 +160,7 @@ TEST(Options, PrintTheirDefaults) {
             "logDir: \".\"\n"
             "logCycleCount: false\n"
             "enableProfiling: \"\"\n"
+            "traceValues: None\n"
             "training.gradientAccumulation: 1\n"
             "training.accumulationAndReplicationReductionType: Mean\n"
             "training.replicationReductionType: none\n"
@@ -214,6 +218,7 @@ TEST(Options, PrintWhatWasSet) {
             "remoteBandwidth: 1000000000\n"
             "undoMemory: 4096\n"
             "connectionType: OnDemand\n"
+            "useIpuModel: false\n"
             "useDeviceIds: [5, 3]\n"
             "inputOverlap: NoOverlap\n"
             "outputOverlap: OverlapAccumulationLoop\n"
@@ -235,6 +240,7 @@ TEST(Options, PrintWhatWasSet) {
             "logDir: \"l\"\n"
             "logCycleCount: true\n"
             "enableProfiling: \"p\"\n"
+            "traceValues: Hashes\n"
             "training.gradientAccumulation: 5\n"
             "training.accumulationAndReplicationReductionType: Sum\n"
             "training.replicationReductionType: Mean\n"

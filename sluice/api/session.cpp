@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "sluice/api/chosen_devices.h"
 #include "sluice/api/compile_progress.h"
 #include "sluice/api/executable_cache.h"
+#include "sluice/api/virtual_time.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
@@ -47,13 +49,14 @@ device::Tuning readTuning(const std::string& path) {
 Session::Session(const Options& options, std::uint64_t seed)
     : seed_(seed),
       tuningTable_(options.tuningTable()),
-      pool_(devices::chosenDevices(options.device().names),
+      pool_(chosenDevices(options),
             options.device().deviceIds,
             {.threads = options.threads(),
              .memoryBytes = options.memoryPerDevice(),
              .tuning = readTuning(options.tuningTable())}) {
-  if (options.device().names.empty() && pool_.list() != devices::parseDevices("cpu")) {
-    log::info("session", "SLUICE_DEVICE is set: running on {}", pool_.list().str());
+  if (options.device().names.empty() && !options.device().ipuModel &&
+      pool_.list() != devices::parseDevices("cpu")) {
+    log::info("session", "the environment says so: running on {}", pool_.list().str());
   }
   broadcastBuffers_ = options.state().broadcastBuffers;
   stallTimeout_ = options.device().stallTimeout;
@@ -70,6 +73,7 @@ Session::Session(const Options& options, std::uint64_t seed)
   }
   engine_ = std::make_unique<runtime::Engine>(*replicas_[0].state, engine);
   makeDevices(1);
+  virtual_ = VirtualTime::of(pool_.samples(device()));
   turn_->onCancel([this] {
     engine_->stop(std::make_exception_ptr(Cancelled("the call was cancelled")));
     const std::scoped_lock lock(mutex_);
@@ -158,7 +162,7 @@ Session::~Session() {
 }
 
 std::string Session::otherDevices(const Options& options) const {
-  const devices::DeviceList asked = devices::chosenDevices(options.device().names);
+  const devices::DeviceList asked = chosenDevices(options);
   if (asked != pool_.list()) {
     return fmt::format(
         "the module already has a model on devices '{}'; this one asks for '{}': use the same for "
@@ -226,6 +230,16 @@ void Session::requireSameDevices(const Options& options) const {
   }
 }
 
+/// Simulated devices have the memory of their target, if less is not asked for.
+std::size_t Session::memoryBudget() const {
+  return virtual_ != nullptr ? device().info().memoryBytes : pool_.common().memoryBytes;
+}
+
+const std::string& Session::simulatedOn() const {
+  static const std::string kNothing;
+  return virtual_ != nullptr ? virtual_->target() : kNothing;
+}
+
 void Session::requireRoom(const program::Program& lowered) const {
   if (remoteBytes_ != 0 && lowered.remote.totalBytes() > remoteBytes_) {
     raise<OutOfMemory>(
@@ -237,7 +251,7 @@ void Session::requireRoom(const program::Program& lowered) const {
         lowered.remote.transientBytes,
         remoteBytes_);
   }
-  const std::size_t budget = pool_.common().memoryBytes;
+  const std::size_t budget = memoryBudget();
   for (std::size_t d = 0; d < lowered.devices.size(); ++d) {
     const program::DevicePlan& plan = lowered.devices[d];
     const std::size_t known = d < largestTransient_.size() ? largestTransient_[d] : 0;
@@ -296,8 +310,8 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
   std::unique_ptr<runtime::LoadedProgram> loaded =
       engine_->load(std::move(lowered),
                     replicas,
-                    options.precision.floatingPointExceptions() ? runtime::CheckFinite::Yes
-                                                                : runtime::CheckFinite::No);
+                    {.finite = options.precision.floatingPointExceptions(),
+                     .writes = options.report().traceValues != TraceValues::None});
   const std::vector<ir::Variable> added = newParts(plan);
   for (Replica& replica : replicas_) {
     replica.state->adopt(plan);
@@ -356,6 +370,7 @@ void Session::complete(compiler::CompileRequest& request) {
   request.remoteBytes = remoteBytes_;
   request.lower.targets = targets();
   request.lower.remoteInFile = !remotePath_.empty();
+  request.lower.memoryPerDevice = memoryBudget();
   request.hooks.requireGoing = [this] { requireGoing(); };
 }
 

@@ -31,6 +31,7 @@ namespace sluice {
 
 class CompileProgress;
 struct CacheUse;
+class VirtualTime;
 
 namespace compiler {
 struct Compiled;
@@ -118,6 +119,25 @@ class Session : public nn::StateStore {
                                  std::function<void()> done,
                                  std::shared_ptr<runtime::Turn::Baton> turn);
 
+  /// The target of simulated devices; empty: times are real.
+  const std::string& simulatedOn() const;
+  /// The next step of a program in virtual time; nothing is computed. Only for simulated devices.
+  /// Appends the times of tasks to `times`, if not null; returns the step's cycles.
+  std::int64_t simulate(const ProgramPtr& program,
+                        std::int32_t rounds,
+                        std::size_t replicas,
+                        std::vector<runtime::TaskTime>* times);
+  /// How long a step of any program would take on the simulated devices.
+  double simulatedSeconds(const program::Program& program,
+                          std::int32_t rounds,
+                          std::int32_t replicas) const;
+  /// Compiles for the devices, as if the model had no state yet, and loads nothing. Throws what
+  /// compileGraph throws.
+  program::Program plan(compiler::CompileRequest request);
+  /// The cycles of the newest step in virtual time.
+  std::int64_t virtualCycles() const { return virtualCycles_; }
+  std::int64_t virtualHertz() const;
+
   /// Waits for threads that were still in host code when a step ended early. Call it before a
   /// program or the session is destroyed.
   void endSteps();
@@ -177,6 +197,7 @@ class Session : public nn::StateStore {
   compiler::Compiled compiled(compiler::CompileRequest request,
                               const CacheUse* cache,
                               bool& cached);
+  std::size_t memoryBudget() const;
   void requireRoom(const program::Program& lowered) const;
   std::vector<ir::Variable> newParts(const program::StatePlan& plan) const;
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,
@@ -217,6 +238,8 @@ class Session : public nn::StateStore {
   std::int32_t models_ = 0;
   std::int32_t trainingModels_ = 0;  // those that train, at most 1
   std::vector<Replica> replicas_;
+  std::unique_ptr<VirtualTime> virtual_;  // null: the time of the devices is not modelled
+  std::int64_t virtualCycles_ = 0;
   std::unique_ptr<runtime::Engine> engine_;
   ProgramPtr failed_;                // the program whose step failed and is not settled yet
   std::vector<ProgramPtr> retired_;  // programs of models that left while a thread may be in a step

@@ -11,8 +11,10 @@
 
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/session.h"
+#include "sluice/api/virtual_time.h"
 #include "sluice/base/cancelled.h"
 #include "sluice/base/recoverable_error.h"
+#include "sluice/compile/compile.h"
 #include "sluice/data/infeed_queue.h"
 
 namespace sluice {
@@ -170,8 +172,10 @@ void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
         program.written(),
         room ? runtime::ModelState::Copies::Yes : runtime::ModelState::Copies::No);
   }
+  runtime::StepArgs given = args;
+  given.times = virtual_ != nullptr ? nullptr : args.times;
   try {
-    engine_->run(program, args);
+    engine_->run(program, given);
   } catch (...) {
     failed_ = owned;
     if (engine_->isIdle()) {
@@ -182,10 +186,41 @@ void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
   for (Replica& replica : used) {
     replica.state->keepStep();
   }
+  if (virtual_ != nullptr && args.times != nullptr) {
+    simulate(owned, args.rounds, program.replicas(), args.times);
+  }
   endLeavers();
   if (broadcastBuffers_ && program.replicas() > 1) {
     broadcastBuffers(program.replicas());
   }
+}
+
+std::int64_t Session::simulate(const ProgramPtr& program,
+                               std::int32_t rounds,
+                               std::size_t replicas,
+                               std::vector<runtime::TaskTime>* times) {
+  virtualCycles_ = virtual_->step(program, rounds, static_cast<std::int32_t>(replicas), times);
+  return virtualCycles_;
+}
+
+double Session::simulatedSeconds(const program::Program& program,
+                                 std::int32_t rounds,
+                                 std::int32_t replicas) const {
+  return virtual_->seconds(program, rounds, replicas);
+}
+
+program::Program Session::plan(compiler::CompileRequest request) {
+  const runtime::Turn::Hold turn(turn_);
+  settle();
+  complete(request);
+  request.state = {};
+  request.dumpFolder.clear();
+  request.proves = false;
+  return compiler::compileGraph(std::move(request)).program;
+}
+
+std::int64_t Session::virtualHertz() const {
+  return virtual_->ticksPerSecond();
 }
 
 /// Statistics differ between replicas, because each sees its own data; the first one's count.

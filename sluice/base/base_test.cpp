@@ -9,12 +9,15 @@
 
 #include <gtest/gtest.h>
 
+#include "sluice/base/atomic_file.h"
+#include "sluice/base/environment.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/ids.h"
 #include "sluice/base/log.h"
 #include "sluice/base/name_pattern.h"
 #include "sluice/base/near_names.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -166,6 +169,31 @@ TEST_F(Log, ALevelThatIsUnknownIsRefusedWithAListOfAll) {
   EXPECT_EQ(linesOfAllLevels(), "---++");
 }
 
+TEST(Environment, OursCountsAndOriginalsAreReadWhereItIsAbsent) {
+  ::unsetenv("SLUICE_TEST_VALUE");
+  ::unsetenv("POPTORCH_TEST_VALUE");
+  EXPECT_EQ(environmentValue("SLUICE_TEST_VALUE", "POPTORCH_TEST_VALUE"), std::nullopt);
+  ::setenv("POPTORCH_TEST_VALUE", "theirs", 1);
+  EXPECT_EQ(environmentValue("SLUICE_TEST_VALUE", "POPTORCH_TEST_VALUE"), "theirs");
+  EXPECT_EQ(environmentValue("SLUICE_TEST_VALUE"), std::nullopt);
+  ::setenv("SLUICE_TEST_VALUE", "", 1);  // as if it were not set
+  EXPECT_EQ(environmentValue("SLUICE_TEST_VALUE", "POPTORCH_TEST_VALUE"), "theirs");
+  ::setenv("SLUICE_TEST_VALUE", "ours", 1);
+  EXPECT_EQ(environmentValue("SLUICE_TEST_VALUE", "POPTORCH_TEST_VALUE"), "ours");
+  ::unsetenv("SLUICE_TEST_VALUE");
+  ::unsetenv("POPTORCH_TEST_VALUE");
+}
+
+TEST(Environment, SwitchesAreOnOrOff) {
+  for (const char* on : {"1", "true", "YES", "On"}) {
+    EXPECT_TRUE(isOn(on, "X")) << on;
+  }
+  for (const char* off : {"0", "False", "no", "OFF"}) {
+    EXPECT_FALSE(isOn(off, "X")) << off;
+  }
+  EXPECT_THROW(isOn("2", "X"), InvalidArgument);
+}
+
 TEST_F(Log, LevelsFilterPerModule) {
   log::setLevels("schedule:debug,*:warn");
   EXPECT_TRUE(log::enabled("schedule", log::Level::Debug));
@@ -218,6 +246,46 @@ TEST_F(LogLevelDeathTest, ComesFromTheEnvironment) {
   EXPECT_EXIT(logAt("wrong"),
               ::testing::ExitedWithCode(0),
               "SLUICE_LOG_LEVEL ignored: .*wrong(.|\n)*warning test: a line");
+}
+
+TEST_F(LogLevelDeathTest, ComesFromOriginalVariablesWhereOursAreAbsent) {
+  const auto logWith = [](const char* name, const char* value) {
+    ::unsetenv("SLUICE_LOG_LEVEL");
+    ::setenv(name, value, 1);
+    logTo("stderr");
+  };
+  for (const char* name : {"POPTORCH_LOG_LEVEL", "POPART_LOG_LEVEL"}) {
+    EXPECT_EXIT(logWith(name, "ERR"), ::testing::ExitedWithCode(0), "^$");
+    EXPECT_EXIT(logWith(name, "DEBUG"),
+                ::testing::ExitedWithCode(0),
+                std::string(name) + " is set and read as SLUICE_LOG_LEVEL(.|\n)*a line");
+    EXPECT_EXIT(
+        logWith(name, "wrong"), ::testing::ExitedWithCode(0), "_LOG_LEVEL ignored: .*wrong");
+  }
+}
+
+TEST_F(LogLevelDeathTest, ComesByModuleFromJsonOrAFile) {
+  const testing::TempFolder folder;
+  const auto logWith = [](const char* name, const std::string& value) {
+    ::unsetenv("SLUICE_LOG_LEVEL");
+    ::setenv(name, value.c_str(), 1);
+    logTo("stderr");
+  };
+  writeFileAtomically(folder / "levels.json", R"({"test": "ERR"})");
+  const std::string file = (folder / "levels.json").string();
+  for (const char* name : {"SLUICE_LOG_CONFIG", "POPART_LOG_CONFIG"}) {
+    EXPECT_EXIT(logWith(name, R"({"test": "ERR"})"), ::testing::ExitedWithCode(0), "^$");
+    EXPECT_EXIT(logWith(name, R"({"*": 6})"), ::testing::ExitedWithCode(0), "^$");
+    EXPECT_EXIT(logWith(name, R"({"test": "WARN", "*": "OFF"})"),
+                ::testing::ExitedWithCode(0),
+                "warning test: a line");
+    EXPECT_EXIT(logWith(name, R"({"test": "loud"})"),
+                ::testing::ExitedWithCode(0),
+                "_LOG_CONFIG ignored: .*loud(.|\n)*a line");
+    EXPECT_EXIT(logWith(name, "[1"), ::testing::ExitedWithCode(0), "_LOG_CONFIG ignored");
+    EXPECT_EXIT(logWith(name, "{1"), ::testing::ExitedWithCode(0), "_LOG_CONFIG ignored: .*JSON");
+  }
+  EXPECT_EXIT(logWith("SLUICE_LOG_CONFIG", file), ::testing::ExitedWithCode(0), "^$");
 }
 
 TEST_F(LogDestinationDeathTest, ThatCannotBeWrittenIsIgnoredWithAWarning) {

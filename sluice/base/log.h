@@ -1,6 +1,8 @@
 // Logs to stderr (or SLUICE_LOG_DEST), filtered per module by SLUICE_LOG_LEVEL, which is a level or
-// a list such as "schedule:debug,*:warn". Success is quiet: at level info the library logs only
-// what a user asked to see. Use: log::info("engine", "loaded {} in {} ms", name, ms).
+// a list such as "schedule:debug,*:warn", and then by SLUICE_LOG_CONFIG, which is JSON (or a file
+// with it) such as {"schedule": "DEBUG"}. The variables of PopTorch and PopART are read where ours
+// are absent. Success is quiet: at level info the library logs only what a user asked to see. Use:
+// log::info("engine", "loaded {} in {} ms", name, ms).
 #pragma once
 
 #include <string_view>

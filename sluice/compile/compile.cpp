@@ -45,6 +45,7 @@ std::string_view name(CompilePhase phase) {
 
 Compiled compileGraph(CompileRequest request) {
   Runner runner(compileStages(), request.hooks, request.dumpFolder);
+  runner.select(request.dumps);
   Compilation step(request);
   runner.run(step, CompilePhase::Trace, std::min(request.last, CompilePhase::Passes));
   if (request.last <= CompilePhase::Passes) {
@@ -55,8 +56,10 @@ Compiled compileGraph(CompileRequest request) {
   }
   Compilation made = fitPlan(step, runner);
   runner.run(made, CompilePhase::Verify, request.last);
-  runner.dump("program.txt", program::print(made.program));
-  runner.dump("program_records.txt", program::toText(made.program));
+  if (request.dumps.has("program")) {
+    runner.dump("program.txt", program::print(made.program));
+    runner.dump("program_records.txt", program::toText(made.program));
+  }
   return resultOf(std::move(made), runner);
 }
 

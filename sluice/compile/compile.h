@@ -3,6 +3,7 @@
 // Options: compile_plan.h of the api translates them into a CompileRequest.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,6 +45,16 @@ struct CompileHooks {
   std::function<void(const ir::Graph&)> onStep = {};
 };
 
+/// Which dumps are written, and how.
+struct DumpSelection {
+  std::vector<std::string> points = {};  ///< names of stages, or "program"; empty: all
+  bool dot = false;                      ///< graphs are also drawn, for Graphviz
+
+  bool has(std::string_view point) const {
+    return points.empty() || std::ranges::find(points, point) != points.end();
+  }
+};
+
 struct CompileRequest {
   ir::Graph graph;                ///< as it was traced
   std::int32_t microBatches = 1;  ///< per round
@@ -83,6 +94,7 @@ struct CompileRequest {
   /// The last phase to run. If it is Plan, nothing is lowered, so the plan may exceed the budget.
   CompilePhase last = CompilePhase::Verify;
   std::string dumpFolder = {};  ///< empty: no dumps
+  DumpSelection dumps = {};
   CompileHooks hooks = {};
 };
 

@@ -8,6 +8,7 @@
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/ir/dot.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ir/verify.h"
 
@@ -76,11 +77,20 @@ void Runner::runOne(std::size_t index, Compilation& c) {
 void Runner::dumpStage(std::size_t index, Compilation& c) const {
   const CompileStage& stage = stages_[index];
   const bool shown = stage.kind != CompileStageKind::Step || stage.show != nullptr;
-  if (dumpFolder_.empty() || !shown) {
+  if (dumpFolder_.empty() || !shown || !dumps_.has(stage.name)) {
     return;
   }
-  Dump made{fmt::format("{:02}_{}.txt", index, stage.name),
-            stage.kind == CompileStageKind::Step ? stage.show(c) : ir::print(c.graph)};
+  const bool isGraph = stage.kind != CompileStageKind::Step;
+  keepDump({fmt::format("{:02}_{}.txt", index, stage.name),
+            isGraph ? ir::print(c.graph) : stage.show(c)},
+           stage,
+           c);
+  if (isGraph && dumps_.dot) {
+    keepDump({fmt::format("{:02}_{}.dot", index, stage.name), ir::printDot(c.graph)}, stage, c);
+  }
+}
+
+void Runner::keepDump(Dump made, const CompileStage& stage, Compilation& c) const {
   dump(made.file, made.text);
   if (stage.phase >= CompilePhase::Plan) {
     c.dumps.push_back(std::move(made));

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/compile/stages.h"
@@ -22,6 +23,9 @@ class Runner {
          CompileHooks hooks,
          std::string dumpFolder,
          std::function<Clock::time_point()> now = Clock::now);
+
+  /// Writes only these dumps; all, as text, unless this is called.
+  void select(DumpSelection dumps) { dumps_ = std::move(dumps); }
 
   /// Runs the stages of these phases that apply. Errors of a pass have "pass <name>" in their
   /// location; InternalErrors of other stages have "stage <name>". A dump that cannot be written is
@@ -47,10 +51,12 @@ class Runner {
 
   void runOne(std::size_t index, Compilation& c);
   void dumpStage(std::size_t index, Compilation& c) const;
+  void keepDump(Dump made, const CompileStage& stage, Compilation& c) const;
 
   std::span<const CompileStage> stages_;
   CompileHooks hooks_;
   std::string dumpFolder_;
+  DumpSelection dumps_;
   std::function<Clock::time_point()> now_;
   std::vector<Timed> timed_;                  // by stage
   CompilePhase phase_ = CompilePhase::Trace;  // the caller, which traced the graph, began it

@@ -19,6 +19,8 @@ struct Kind {
   std::string (*unusable)();      ///< why it cannot be used here; empty: it can
   std::optional<int> (*count)();  ///< devices of the machine; none: made on demand, without limit
   std::unique_ptr<device::Device> (*make)(const DeviceRequest&);
+  /// Throws for a target that does not exist; null: the kind has no targets.
+  void (*checkTarget)(std::string_view) = nullptr;
 };
 
 // The functions of registry.h, for the kinds of a table.

@@ -47,11 +47,11 @@ int DevicePool::nextNumber(const std::string& kind) {
 std::vector<const device::Device*> DevicePool::samples(const device::Device& known) {
   std::vector<const device::Device*> all;
   for (const DeviceName& name : list_.names) {
-    if (name.kind == known.info().kind) {
+    if (name.kind == known.info().kind && name.target == list_.names[0].target) {
       all.push_back(&known);
       continue;
     }
-    std::unique_ptr<device::Device>& sample = samples_[name.kind];
+    std::unique_ptr<device::Device>& sample = samples_[name.kind + "@" + name.target];
     if (sample == nullptr) {
       DeviceRequest request = common_;
       request.name = name;

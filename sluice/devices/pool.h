@@ -28,8 +28,8 @@ class DevicePool {
   /// Makes the next device. Each name with an index is used once; names without an index are the
   /// same for every replica. Throws as makeDevice does.
   std::unique_ptr<device::Device> make(std::size_t numberInReplica);
-  /// For each name in the list, a device of its kind that tells how to compile for it: `known`, or
-  /// one made for this purpose. The pool owns the latter.
+  /// For each name in the list, a device of its kind that tells how to compile for it: `known`,
+  /// which was made for the first name, or one made for this purpose. The pool owns the latter.
   std::vector<const device::Device*> samples(const device::Device& known);
 
  private:
@@ -40,7 +40,7 @@ class DevicePool {
   DeviceRequest common_;
   std::size_t made_ = 0;
   std::map<std::string, int> nextOfKind_;
-  std::map<std::string, std::unique_ptr<device::Device>> samples_;  // by kind
+  std::map<std::string, std::unique_ptr<device::Device>> samples_;  // by kind and target
 };
 
 }  // namespace sluice::devices

@@ -7,11 +7,14 @@
 
 #include <fmt/format.h>
 
+#include "sluice/base/environment.h"
 #include "sluice/base/error.h"
+#include "sluice/devices/claim.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/far/far_device.h"
 #include "sluice/devices/far/order_check.h"
 #include "sluice/devices/kind.h"
+#include "sluice/devices/sim/sim_device.h"
 
 #ifdef SLUICE_WITH_CUDA
 #include "sluice/devices/cuda/cuda_device.h"
@@ -59,6 +62,47 @@ std::unique_ptr<device::Device> makeFar(const DeviceRequest& request) {
                              .orderCheck = farOrderCheck()});
 }
 
+/// SLUICE_SIM_DEVICES: so many simulated devices are there for all processes of the user. Not set:
+/// as many as anybody wants.
+std::optional<int> simCount() {
+  const std::optional<std::string> text = environmentValue("SLUICE_SIM_DEVICES");
+  if (!text) {
+    return std::nullopt;
+  }
+  int count = 0;
+  const char* end = text->data() + text->size();
+  if (std::from_chars(text->data(), end, count).ptr != end || count < 1) {
+    raise<InvalidArgument>("SLUICE_SIM_DEVICES: expected a number from 1 on, got '{}'", *text);
+  }
+  return count;
+}
+
+/// Devices that share a number are not exclusive.
+std::function<std::shared_ptr<const void>()> simClaim(const DeviceRequest& request) {
+  const std::optional<int> count = simCount();
+  if (!count || (request.name.index && request.name.shares > 1)) {
+    return nullptr;
+  }
+  return [count = *count, index = request.name.index] {
+    return claimDevice({.kind = "sim", .count = count, .index = index, .waits = waitsForDevices()});
+  };
+}
+
+/// Those of sim*3 are three, those of sim:0*3 are one.
+std::unique_ptr<device::Device> makeSim(const DeviceRequest& request) {
+  return sim::makeSimDevice({.target = sim::findTarget(request.name.target),
+                             .index = indexOf(request),
+                             .shares = request.name.index ? request.name.shares : 1,
+                             .threads = request.threads,
+                             .memoryBytes = request.memoryBytes,
+                             .tuning = request.tuning,
+                             .claim = simClaim(request)});
+}
+
+void checkSimTarget(std::string_view name) {
+  static_cast<void>(sim::findTarget(name));
+}
+
 #ifdef SLUICE_WITH_CUDA
 /// Those of cuda*3 are three GPUs, those of cuda:0*3 share one.
 std::unique_ptr<device::Device> makeCuda(const DeviceRequest& request) {
@@ -77,6 +121,13 @@ constexpr auto kKinds = std::to_array<Kind>({
      always,
      anyNumber,
      makeFar},
+    {"sim",
+     "devices of a target in virtual time (ipu1, ipu2, ipu21, measured), values by the CPU's "
+     "kernels",
+     always,
+     simCount,
+     makeSim,
+     checkSimTarget},
 #ifdef SLUICE_WITH_CUDA
     {"cuda", "GPUs of NVIDIA", cuda::whyUnusable, cuda::gpuCount, makeCuda},
 #endif
@@ -109,7 +160,8 @@ void requireThere(const Kind& kind, int index) {
 
 [[noreturn]] void refuseForm(std::string_view text, std::string_view all) {
   raise<InvalidArgument>(
-      "expected devices as kind[:index][*shares], separated by commas, like cpu or far*3; got "
+      "expected devices as kind[@target][:index][*shares], separated by commas, like cpu or far*3; "
+      "got "
       "'{}'{}",
       text,
       text == all ? "" : fmt::format(" in '{}'", all));
@@ -131,6 +183,29 @@ std::optional<int> cutNumber(std::string_view& text, char mark, std::string_view
   return number;
 }
 
+/// What follows '@'; both are cut off.
+std::optional<std::string> cutTarget(std::string_view& text) {
+  const std::size_t at = text.find('@');
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::string target(text.substr(at + 1));
+  text = text.substr(0, at);
+  return target;
+}
+
+void requireTarget(const Kind& kind, const std::string& target) {
+  if (kind.checkTarget == nullptr || target.empty()) {
+    raise<InvalidArgument>("expected {}, got '{}@{}'",
+                           kind.checkTarget == nullptr
+                               ? fmt::format("no target, because kind '{}' has none", kind.name)
+                               : "the name or file of a target after '@'",
+                           kind.name,
+                           target);
+  }
+  kind.checkTarget(target);
+}
+
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
   return first == std::string_view::npos
@@ -141,8 +216,9 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 std::string DeviceName::str() const {
-  return fmt::format("{}{}{}",
+  return fmt::format("{}{}{}{}",
                      kind,
+                     target.empty() ? "" : "@" + target,
                      index ? fmt::format(":{}", *index) : "",
                      shares > 1 ? fmt::format("*{}", shares) : "");
 }
@@ -183,8 +259,12 @@ DeviceList parseDevices(std::string_view all, std::span<const Kind> kinds) {
     }
     const std::optional<int> shares = cutNumber(text, '*', all);
     const std::optional<int> index = cutNumber(text, ':', all);
+    const std::optional<std::string> target = cutTarget(text);
     const Kind& kind = kindOf(text, kinds);
     requireUsable(kind);
+    if (target) {
+      requireTarget(kind, *target);
+    }
     if (index) {
       requireThere(kind, *index);
     }
@@ -192,7 +272,7 @@ DeviceList parseDevices(std::string_view all, std::span<const Kind> kinds) {
       raise<InvalidArgument>(
           "a device can be shared by 1 to {} devices, got {}", kMostShares, *shares);
     }
-    const DeviceName name{std::string(kind.name), index, shares.value_or(1)};
+    const DeviceName name{std::string(kind.name), index, shares.value_or(1), target.value_or("")};
     list.names.insert(list.names.end(), static_cast<std::size_t>(name.shares), name);
     list.endless = !index && !shares;
     if (comma == std::string_view::npos) {

@@ -4,6 +4,7 @@
 //   far*3          three devices of the kind
 //   cuda:1         the device with that number
 //   cuda:0*4       four devices that share it, each with all threads and the whole budget
+//   sim@ipu1       a simulated device of that target, or of a JSON file that describes one
 //   cpu,far*2      several: one device of the model for each; the last kind repeats for the rest
 //
 // A kind is one line in registry.cpp.
@@ -25,6 +26,7 @@ struct DeviceName {
   std::string kind = "cpu";
   std::optional<int> index;  ///< none: the next of its kind
   int shares = 1;            ///< number of devices of the model that share it
+  std::string target = {};   ///< what a simulated device stands for; empty: the kind's own
 
   bool operator==(const DeviceName&) const = default;
   std::string str() const;

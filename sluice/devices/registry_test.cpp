@@ -45,7 +45,8 @@ TEST(Devices, ThatAreNotThereAreRefused) {
               AllOf(HasSubstr("no kind of device 'gpu'"), HasSubstr("cpu, far")));
   for (const char* text :
        {"", ",", "cpu,", "cpu:", "cpu:x", "cpu:-1", "cpu*", "cpu*2x", "cpu*2:1"}) {
-    EXPECT_THAT(messageOf([&] { parseDevices(text); }), HasSubstr("kind[:index][*shares]")) << text;
+    EXPECT_THAT(messageOf([&] { parseDevices(text); }), HasSubstr("kind[@target][:index][*shares]"))
+        << text;
   }
   EXPECT_THAT(messageOf([] { parseDevices("cpu*0"); }), HasSubstr("1 to 1024"));
   EXPECT_THAT(messageOf([] { parseDevices("cpu*99999"); }), HasSubstr("1 to 1024"));

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/ir/dot.h"
 #include "sluice/ir/graph_builder.h"
 #include "sluice/ir/number_text.h"
 #include "sluice/ir/parser.h"
@@ -156,6 +157,28 @@ TEST(TextForm, RoundTripsTheSmallestDoubles) {
   }
   const float smallest = std::numeric_limits<float>::denorm_min();
   EXPECT_EQ(parseReal<float>(realText(smallest)), smallest);
+}
+
+TEST(Dot, HasABoxForEachOpAndAnArrowForEachOperand) {
+  const Graph graph = parseToy(kExample);
+  const std::string text = printDot(graph);
+  EXPECT_THAT(text, ::testing::StartsWith("digraph \"" + graph.name() + "\" {"));
+  std::size_t boxes = 0;
+  std::size_t arrows = 0;
+  for (std::size_t at = text.find("fillcolor=\"#"); at != std::string::npos;
+       at = text.find("fillcolor=\"#", at + 1)) {
+    ++boxes;
+  }
+  for (std::size_t at = text.find(" -> op"); at != std::string::npos;
+       at = text.find(" -> op", at + 1)) {
+    ++arrows;
+  }
+  std::size_t operands = 0;
+  for (const OpId id : graph.order()) {
+    operands += graph.op(id).inputs.size();
+  }
+  EXPECT_EQ(boxes, graph.numOps());
+  EXPECT_EQ(arrows, operands);
 }
 
 TEST(Printer, LeavesOutDefaults) {

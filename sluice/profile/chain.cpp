@@ -79,8 +79,9 @@ Cause Chains::workCause(const TaskTime& time) const {
 Cause Chains::waitCause(const TaskTime& time) const {
   switch (t_.laneOf(time).kind) {
     case LaneKind::Compute:
-    case LaneKind::Exchange:
       return Cause::Cores;
+    case LaneKind::Exchange:  // simulated devices copy by ports of their own
+      return t_.simulated.empty() ? Cause::Cores : Cause::Transfer;
     case LaneKind::Load:
     case LaneKind::Store:
       return Cause::Host;

@@ -26,7 +26,7 @@ std::vector<runtime::TaskTime>* StepRecorder::begin() {
   return &times_;
 }
 
-std::size_t StepRecorder::numberOf(const program::Program& program) {
+std::size_t StepRecorder::numberOf(const program::Program& program, const std::string& simulated) {
   const auto number =
       static_cast<std::size_t>(std::ranges::find(programs_, &program) - programs_.begin());
   if (number == programs_.size()) {
@@ -36,19 +36,27 @@ std::size_t StepRecorder::numberOf(const program::Program& program) {
                   Trace(program)});
     const auto unix = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::system_clock::now().time_since_epoch());
-    run.trace.toUnix = unix.count() - device::steadyNanoseconds();
+    run.trace.toUnix = simulated.empty() ? unix.count() - device::steadyNanoseconds() : 0;
+    run.trace.simulated = simulated;
   }
   return number;
 }
 
-void StepRecorder::end(const program::Program& program) {
-  const std::size_t number = numberOf(program);
+void StepRecorder::end(const program::Program& program, const std::string& simulated) {
+  const std::size_t number = numberOf(program, simulated);
+  std::vector<runtime::WrittenValue> written;
+  if (writes_ != nullptr) {
+    written = writes_->take();
+  }
   newest_ = number;
   TracedRun& run = traces_[number];
   if (run.trace.numSteps() >= tracedSteps_) {
     return;
   }
   run.trace.addStep(times_);
+  if (writes_ != nullptr) {
+    run.trace.writes.push_back(std::move(written));
+  }
   const std::string suffix = number == 0 ? "" : fmt::format("_{}", number + 1);
   const auto file = [&](std::string_view name, std::string_view ending) {
     return folder_ / fmt::format("{}{}.{}", name, suffix, ending);

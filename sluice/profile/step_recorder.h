@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "sluice/profile/report.h"
 #include "sluice/profile/trace.h"
 #include "sluice/runtime/engine.h"
+#include "sluice/runtime/write_log.h"
 
 namespace sluice::profile {
 
@@ -19,14 +21,19 @@ class StepRecorder {
  public:
   /// Creates the folder. Throws FileError.
   explicit StepRecorder(std::filesystem::path folder, std::int32_t tracedSteps = 3);
+  /// Traces from now on have the values that tasks write, or their hashes.
+  void keepWrites(bool values) { writes_ = std::make_unique<runtime::WriteLog>(values); }
 
   /// Called when a step begins; use the result as its StepArgs::times.
   std::vector<runtime::TaskTime>* begin();
+  /// Use this as its StepArgs::writes; null: none are kept.
+  runtime::WriteLog* writes() const { return writes_.get(); }
   std::span<const runtime::TaskTime> times() const { return times_; }
   /// Called when the step has ended. If it is one of the first steps of this program, which is
   /// identified by its address, writes run.slt, report.html, trace.json and summary.txt with
-  /// all steps so far. A second program has run_2.slt and so on. Throws FileError.
-  void end(const program::Program& program);
+  /// all steps so far. A second program has run_2.slt and so on. `simulated` is the target if the
+  /// times are virtual. Throws FileError.
+  void end(const program::Program& program, const std::string& simulated = {});
 
   /// The traced steps of all programs so far.
   std::span<const TracedRun> traces() const { return traces_; }
@@ -34,11 +41,12 @@ class StepRecorder {
   std::optional<Latencies> latencies() const;
 
  private:
-  std::size_t numberOf(const program::Program& program);
+  std::size_t numberOf(const program::Program& program, const std::string& simulated);
 
   std::filesystem::path folder_;
   std::int32_t tracedSteps_;
   std::vector<runtime::TaskTime> times_;
+  std::unique_ptr<runtime::WriteLog> writes_;
   std::vector<const program::Program*> programs_;
   std::vector<TracedRun> traces_;      // of these programs
   std::optional<std::size_t> newest_;  // the program of times_

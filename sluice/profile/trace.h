@@ -12,6 +12,7 @@
 
 #include "sluice/program/program.h"
 #include "sluice/runtime/engine.h"
+#include "sluice/runtime/write_log.h"
 
 namespace sluice::profile {
 
@@ -139,6 +140,8 @@ struct Trace {
   std::vector<TracedSubject> subjects;
   std::vector<TracedLane> lanes;
   std::vector<Step> steps;
+  /// By step: what tasks wrote, every value after those that it was made of; empty: not recorded.
+  std::vector<std::vector<runtime::WrittenValue>> writes;
   /// What has to be added to the times for nanoseconds since 1970; 0 for virtual times.
   std::int64_t toUnix = 0;
   /// The target whose virtual times these are, "ipu2"; empty: they were measured.

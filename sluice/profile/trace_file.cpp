@@ -10,6 +10,7 @@
 #include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
 #include "sluice/profile/replay.h"
+#include "sluice/profile/trace_values.h"
 
 namespace sluice::profile {
 namespace {
@@ -121,6 +122,9 @@ std::string bodyOf(const Trace& trace) {
   for (const Trace::Step& step : trace.steps) {
     writeTimes(out, trace, step);
   }
+  std::vector<StepWrites> writes = trace.writes;
+  writes.resize(trace.steps.size());
+  writeValues(out, writes);
   return out.bytes();
 }
 
@@ -164,6 +168,7 @@ class TraceReader {
       readStep();
     }
     requireReplicas();
+    t_.writes = readValues(in_, steps);
     in_.end();
     return std::move(t_);
   }

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "sluice/runtime/write_log.h"
+
 namespace sluice::runtime {
 namespace {
 
@@ -65,8 +67,9 @@ FiniteCheck checkFinite(const TensorType& type, const void* elements) {
 
 CheckedSegment::CheckedSegment(device::Device& device,
                                const program::Segment& segment,
-                               std::span<const device::KernelCall> calls)
-    : segment_(segment), calls_(calls) {
+                               std::span<const device::KernelCall> calls,
+                               const Watch& watch)
+    : segment_(segment), calls_(calls), watch_(watch) {
   for (const device::KernelCall& call : calls) {
     kernels_.emplace_back(device, std::span(&call, 1));
   }
@@ -102,28 +105,70 @@ CheckedSegment::Seen CheckedSegment::lookAtInputs(device::Queue& queue,
 
 void CheckedSegment::run(device::Queue& queue,
                          std::span<const device::Address> buffers,
-                         ir::RunInfo info,
-                         std::int64_t microBatch) {
+                         const Turn& turn) {
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
     const device::KernelCall& call = calls_[i];
     // First: a kernel may overwrite what it reads.
-    const Seen seen = lookAtInputs(queue, call, buffers);
+    const Seen seen = watch_.finite ? lookAtInputs(queue, call, buffers) : Seen();
     if (seen.nan && compares(*call.def)) {
-      fail(call, "compares with NaN", microBatch);
+      fail(call, "compares with NaN", turn.microBatch);
     }
-    kernels_[i].run(queue, buffers, info);
+    kernels_[i].run(queue, buffers, turn.info);
     queue.finish();
-    for (std::size_t j = 0; j < call.outputs.size(); ++j) {
-      FiniteCheck made = look(queue,
-                              call.outputTypes[j],
-                              call.choice.outputs[j],
-                              buffers[static_cast<std::size_t>(call.outputs[j])]);
-      made.nan = seen.nan ? -1 : made.nan;
-      made.inf = seen.inf ? -1 : made.inf;
-      if (!made.finite()) {
-        fail(call, problemOf(made, call.outputTypes[j].shape.elements()), microBatch);
-      }
+    if (watch_.finite) {
+      requireFinite(queue, call, buffers, seen, turn.microBatch);
     }
+    if (watch_.writes && turn.writes != nullptr) {
+      note(queue, i, buffers, turn);
+    }
+  }
+}
+
+void CheckedSegment::requireFinite(device::Queue& queue,
+                                   const device::KernelCall& call,
+                                   std::span<const device::Address> buffers,
+                                   const Seen& seen,
+                                   std::int64_t microBatch) {
+  for (std::size_t j = 0; j < call.outputs.size(); ++j) {
+    FiniteCheck made = look(queue,
+                            call.outputTypes[j],
+                            call.choice.outputs[j],
+                            buffers[static_cast<std::size_t>(call.outputs[j])]);
+    made.nan = seen.nan ? -1 : made.nan;
+    made.inf = seen.inf ? -1 : made.inf;
+    if (!made.finite()) {
+      fail(call, problemOf(made, call.outputTypes[j].shape.elements()), microBatch);
+    }
+  }
+}
+
+/// What is packed for one device was noted before it was packed.
+void CheckedSegment::note(device::Queue& queue,
+                          std::size_t kernel,
+                          std::span<const device::Address> buffers,
+                          const Turn& turn) {
+  const device::KernelCall& call = calls_[kernel];
+  for (std::size_t j = 0; j < call.outputs.size(); ++j) {
+    const device::Layout& layout = call.choice.outputs[j];
+    if (call.outputs[j] < 0 || layout.kind == device::Layout::Kind::Opaque) {
+      continue;
+    }
+    const std::size_t bytes = call.outputTypes[j].bytes();
+    copy_.resize(std::max(copy_.size(), bytes));
+    device::copyOut(queue, copy_.data(), buffers[static_cast<std::size_t>(call.outputs[j])], bytes);
+    const program::Buffer& written =
+        turn.program->buffer(program::BufferId(segment_.calls[kernel].outputs[j]));
+    turn.writes->add({.op = std::string(call.def->name),
+                      .name = call.name,
+                      .tensor = written.region == program::Region::State ? written.name : "",
+                      .output = static_cast<std::int32_t>(j),
+                      .type = call.outputTypes[j],
+                      .microBatch = segment_.oncePerRound() ? -1 : turn.microBatch,
+                      .round = turn.round,
+                      .replica = turn.info.replica,
+                      .values = {}},
+                     layout,
+                     std::span(copy_).first(bytes));
   }
 }
 

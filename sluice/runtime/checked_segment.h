@@ -1,5 +1,5 @@
-// CheckedSegment: runs the kernels of a segment one by one and checks the operands and results of
-// each. It is slow and gives the same bits. Private to the runtime module.
+// CheckedSegment: runs the kernels of a segment one by one, checks the operands and results of
+// each, or notes what it writes. It is slow and gives the same bits. Private to the runtime module.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 #include "sluice/device/device.h"
 #include "sluice/program/program.h"
+#include "sluice/runtime/engine.h"
 #include "sluice/runtime/non_finite.h"
 #include "sluice/runtime/prepared_segment.h"
 
@@ -20,13 +21,19 @@ class CheckedSegment {
   /// and the calls must outlive this object.
   CheckedSegment(device::Device& device,
                  const program::Segment& segment,
-                 std::span<const device::KernelCall> calls);
+                 std::span<const device::KernelCall> calls,
+                 const Watch& watch);
 
-  /// `microBatch` is the micro-batch's number in the step. Throws FloatingPointError.
-  void run(device::Queue& queue,
-           std::span<const device::Address> buffers,
-           ir::RunInfo info,
-           std::int64_t microBatch);
+  /// One run of it. Without `writes` nothing is noted.
+  struct Turn {
+    ir::RunInfo info;
+    std::int64_t microBatch = 0;  ///< number in the step, over all replicas
+    std::int32_t round = 0;
+    const program::Program* program = nullptr;
+    WriteLog* writes = nullptr;
+  };
+  /// Throws FloatingPointError if it is watched for that.
+  void run(device::Queue& queue, std::span<const device::Address> buffers, const Turn& turn);
 
  private:
   struct Seen {
@@ -41,12 +48,22 @@ class CheckedSegment {
   Seen lookAtInputs(device::Queue& queue,
                     const device::KernelCall& call,
                     std::span<const device::Address> buffers);
+  void requireFinite(device::Queue& queue,
+                     const device::KernelCall& call,
+                     std::span<const device::Address> buffers,
+                     const Seen& seen,
+                     std::int64_t microBatch);
+  void note(device::Queue& queue,
+            std::size_t kernel,
+            std::span<const device::Address> buffers,
+            const Turn& turn);
   [[noreturn]] void fail(const device::KernelCall& call,
                          std::string problem,
                          std::int64_t microBatch) const;
 
   const program::Segment& segment_;
   std::span<const device::KernelCall> calls_;
+  Watch watch_;
   std::vector<PreparedSegment> kernels_;
   std::vector<std::byte> copy_;  // a copy of a tensor on the host
 };

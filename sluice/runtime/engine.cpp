@@ -49,9 +49,9 @@ void Engine::growWorkers() {
 }
 
 /// Of every replica, one behind the other.
-void Engine::makeKernels(LoadedProgram& loaded, CheckFinite check) {
+void Engine::makeKernels(LoadedProgram& loaded, const Watch& watch) {
   const std::size_t segments = loaded.program_.segments.size();
-  const bool checked = check == CheckFinite::Yes;
+  const bool checked = watch.any();
   loaded.calls_.resize(checked ? segments : 0);
   loaded.checked_.resize(checked ? segments * loaded.replicas_ : 0);
   loaded.segments_.resize(checked ? 0 : segments * loaded.replicas_);
@@ -65,7 +65,7 @@ void Engine::makeKernels(LoadedProgram& loaded, CheckFinite check) {
       device::Device& device = *states_[r]->devices()[static_cast<std::size_t>(segment.device)];
       if (checked) {
         loaded.checked_[r * segments + s] =
-            std::make_unique<CheckedSegment>(device, segment, loaded.calls_[s]);
+            std::make_unique<CheckedSegment>(device, segment, loaded.calls_[s], watch);
       } else {
         loaded.segments_[r * segments + s] = std::make_unique<PreparedSegment>(device, calls);
       }
@@ -88,10 +88,11 @@ void forget(device::Queue& queue) {
 
 std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
                                             std::size_t replicas,
-                                            CheckFinite check) {
+                                            const Watch& watch) {
   auto loaded = std::make_unique<LoadedProgram>(std::move(program));
   loaded->serial_ = ++lastSerial_;
   loaded->replicas_ = replicas;
+  loaded->watch_ = watch;
   const program::Program& p = loaded->program_;
   SLUICE_CHECK(replicas <= states_.size() && p.devices.size() <= states_[0]->devices().size(),
                "a program for {} replicas of {} devices on an engine of {} of {}",
@@ -102,7 +103,7 @@ std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
   requireStaged(p, states_[0]->devices());
   loaded->plans_ = std::make_unique<LanePlans>(p);
   loaded->laggards_ = std::make_unique<Laggards>(p.lanes.size());
-  makeKernels(*loaded, check);
+  makeKernels(*loaded, watch);
   for (std::size_t r = 0; r < replicas; ++r) {
     const std::vector<device::Device*>& devices = states_[r]->devices();
     for (std::size_t l = 0; l < p.lanes.size(); ++l) {
@@ -245,6 +246,7 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
                  .stopped = &threads.failed,
                  .wrote = &threads.wrote,
                  .workersServeHost = !args.feed.mayBlock() && !args.sink.mayBlock(),
+                 .watchesFinite = loaded.watch_.finite,
                  .hasPacked = packedWrites_ == writes(loaded)};
   packedWrites_.reset();  // a step that fails may not have made them
   threads.failed.store(false);

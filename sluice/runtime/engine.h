@@ -33,6 +33,7 @@ class Communicator;
 class Laggards;
 class LaneRun;
 class PreparedSegment;
+class WriteLog;
 struct EngineThreads;
 struct LanePlans;
 
@@ -44,6 +45,15 @@ struct TaskTime {
   std::int64_t start = 0;
   std::int64_t end = 0;
   std::int32_t replica = 0;
+};
+
+/// How a program is watched. If it is, kernels run one by one, with the same bits.
+struct Watch {
+  /// The first kernel that makes a NaN or an infinity ends the step with a FloatingPointError
+  /// (non_finite.h).
+  bool finite = false;
+  bool writes = false;  ///< what tasks write goes to StepArgs::writes
+  bool any() const { return finite || writes; }
 };
 
 /// A Program and its kernels; belongs to the Engine that loaded it.
@@ -67,11 +77,12 @@ class LoadedProgram {
   friend class Engine;
   program::Program program_;
   WrittenState written_;
+  Watch watch_;
   std::uint64_t serial_ = 0;  // tells programs of one Engine apart
   std::unique_ptr<const LanePlans> plans_;
-  std::vector<std::vector<device::KernelCall>> calls_;  // by segment, if it is checked
+  std::vector<std::vector<device::KernelCall>> calls_;  // by segment, if it is watched
   // Replica after replica:
-  std::vector<std::unique_ptr<PreparedSegment>> segments_;  // or, if the program is checked:
+  std::vector<std::unique_ptr<PreparedSegment>> segments_;  // or, if the program is watched:
   std::vector<std::unique_ptr<CheckedSegment>> checked_;
   std::vector<device::Address> addresses_;  // of every buffer's slot 0
   std::unique_ptr<Laggards> laggards_;
@@ -96,6 +107,8 @@ struct StepArgs {
   std::int64_t firstMicroBatch = 0;  ///< counted over the whole training
   /// If set, receives the times of all tasks of the step, lane by lane, replica after replica.
   std::vector<TaskTime>* times = nullptr;
+  /// If set, and the program is watched for writes, receives all values that tasks write.
+  WriteLog* writes = nullptr;
   /// The session keeps a copy of the state that the step writes if it has at most this many bytes.
   std::size_t undoBytes = 0;
   /// The turn that the step belongs to. Functions that the step calls may not take this turn, and
@@ -107,10 +120,6 @@ struct StepArgs {
   /// Keeps feed and sink alive while a thread uses one of them, possibly after run() has thrown.
   std::shared_ptr<const void> owner = nullptr;
 };
-
-/// Yes: kernels run one by one, and the first one that makes a NaN or an infinity ends the step
-/// with a FloatingPointError (non_finite.h).
-enum class CheckFinite : std::uint8_t { No, Yes };
 
 struct EngineOptions {
   int workers = 0;  ///< 0: one per device, at most one per core
@@ -141,7 +150,7 @@ class Engine {
   /// Makes the kernels for the first `replicas` states, which must contain the program's variables.
   std::unique_ptr<LoadedProgram> load(program::Program program,
                                       std::size_t replicas = 1,
-                                      CheckFinite check = CheckFinite::No);
+                                      const Watch& watch = {});
 
   /// Brings the program's variables and constants to their places; run() does this, too. Throws
   /// DeviceError while a thread of an earlier step is left behind.
@@ -165,7 +174,7 @@ class Engine {
   void setBeforeTask(std::function<void(std::size_t lane, std::int64_t count)> hook);
 
  private:
-  void makeKernels(LoadedProgram& loaded, CheckFinite check);
+  void makeKernels(LoadedProgram& loaded, const Watch& watch);
   void refreshAddresses(LoadedProgram& loaded);
   std::uint64_t generation(const LoadedProgram& loaded) const;
   std::uint64_t writes(const LoadedProgram& loaded) const;

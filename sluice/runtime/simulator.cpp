@@ -108,7 +108,8 @@ class Simulation {
         times += lane.tasks.size() * static_cast<std::size_t>(o_.rounds);
       }
     }
-    result_.times.resize(times);
+    result_.times.resize(o_.keepsTimes ? times : 0);
+    result_.laneTicks.resize(p_.lanes.size());
   }
 
   void makePools() {
@@ -260,13 +261,16 @@ class Simulation {
     }
     const std::int64_t end = now_ + cost.busy + cost.latency;
     const std::int64_t place = lane.done;
-    result_.times[lane.firstTime + static_cast<std::size_t>(place)] = {
-        .lane = static_cast<std::int32_t>(number % p_.lanes.size()),
-        .task = static_cast<std::int32_t>(place % std::ssize(lane.plan->tasks)),
-        .round = roundOf(lane),
-        .start = now_,
-        .end = end,
-        .replica = lane.replica};
+    if (o_.keepsTimes) {
+      result_.times[lane.firstTime + static_cast<std::size_t>(place)] = {
+          .lane = static_cast<std::int32_t>(number % p_.lanes.size()),
+          .task = static_cast<std::int32_t>(place % std::ssize(lane.plan->tasks)),
+          .round = roundOf(lane),
+          .start = now_,
+          .end = end,
+          .replica = lane.replica};
+    }
+    result_.laneTicks[number % p_.lanes.size()] += end - now_;
     result_.end = std::max(result_.end, end);
     if (cost.latency > 0 && !cost.resources.empty()) {
       events_.push({now_ + cost.busy, number, EventKind::Release});
@@ -289,14 +293,14 @@ class Simulation {
       return;
     }
     ++lane.done;
-    std::vector<std::size_t> freed;
+    freed_.clear();
     std::erase_if(lane.waiters, [&](const SimLane::Waiter& waiter) {
       if (waiter.count <= lane.done && --lanes_[waiter.lane].unmet == 0) {
-        freed.push_back(waiter.lane);
+        freed_.push_back(waiter.lane);
       }
       return waiter.count <= lane.done;
     });
-    for (const std::size_t other : freed) {
+    for (const std::size_t other : freed_) {
       becomeReady(other);
     }
     arrive(event.lane);
@@ -323,6 +327,7 @@ class Simulation {
   std::vector<std::size_t> firstPool_;  // by resource
   std::vector<Pool> pools_;
   ReadyQueue ready_;
+  std::vector<std::size_t> freed_;  // lanes whose last wait has ended
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   SimRun result_;
 };

@@ -51,6 +51,7 @@ struct SimOptions {
   std::int32_t replicas = 1;
   /// An earlier step has packed the variables of a program that keeps them packed.
   bool hasPacked = false;
+  bool keepsTimes = true;  ///< without them SimRun::times is empty, for millions of tasks
 };
 
 /// A resource of one replica, or of all.
@@ -66,6 +67,7 @@ struct SimRun {
   std::int64_t end = 0;         ///< of the last task; the first one starts at 0
   std::int64_t ticksPerSecond = 1'000'000'000;
   std::vector<ResourceUse> resources;
+  std::vector<std::int64_t> laneTicks;  ///< by lane: what its tasks took, over all replicas
 
   /// The same times in nanoseconds, rounded down: no two change their order.
   std::vector<TaskTime> nanoseconds() const;

@@ -14,6 +14,7 @@
 #include "sluice/base/error.h"
 #include "sluice/profile/explain.h"
 #include "sluice/profile/memory_use.h"
+#include "sluice/program/bare_program.h"
 #include "sluice/program/barriers.h"
 #include "sluice/program/virtual_clock.h"
 #include "tests/support/message_of.h"
@@ -513,6 +514,106 @@ TEST(Simulator, KeepsItsRulesForRandomCosts) {
       ASSERT_EQ(memory[d].planned, static_cast<std::int64_t>(plan.totalBytes()));
       ASSERT_LE(memory[d].peak, memory[d].planned);
     }
+  }
+}
+
+/// Costs of a bare program whose copies keep ports busy; the same for a lowered one.
+SimCosts portCosts(const Program& p,
+                   const std::vector<std::int32_t>& deviceOfStage,
+                   std::int32_t devices,
+                   const SimCost& copy) {
+  SimCosts costs;
+  for (const program::Segment& segment : p.segments) {
+    costs.segments.push_back(
+        {.busy = costIn(
+             segment.kind,
+             {.forward = 3, .backwardInput = segment.stage == 0 ? 0 : 4, .backwardWeight = 2})});
+  }
+  for (std::int32_t d = 0; d < devices; ++d) {
+    costs.resources.push_back({.name = fmt::format("out {}", d)});
+    costs.resources.push_back({.name = fmt::format("in {}", d)});
+  }
+  const auto stages = static_cast<std::int32_t>(deviceOfStage.size());
+  for (std::size_t t = 0; t < p.transfers.size(); ++t) {
+    const program::Transfer& transfer = p.transfers[t];
+    std::int32_t from = 0;
+    std::int32_t to = 0;
+    if (transfer.from.valid()) {
+      from = p.buffer(transfer.from).device;
+      to = p.buffer(transfer.to).device;
+    } else {
+      const auto stage = static_cast<std::int32_t>(t) % stages;
+      const std::int32_t next =
+          std::clamp(static_cast<std::int32_t>(t) < stages ? stage + 1 : stage - 1, 0, stages - 1);
+      from = deviceOfStage[static_cast<std::size_t>(stage)];
+      to = deviceOfStage[static_cast<std::size_t>(next)];
+    }
+    costs.transfers.push_back(
+        {.busy = copy.busy, .latency = copy.latency, .resources = {2 * from, 2 * to + 1}});
+  }
+  return costs;
+}
+
+schedule::PipelineProblem problemOf(std::int32_t stages, std::int32_t devices, std::int32_t count) {
+  schedule::PipelineProblem problem{.microBatches = count};
+  for (std::int32_t s = 0; s < stages; ++s) {
+    problem.deviceOfStage.push_back(s % devices);
+    problem.costs.push_back({.forward = 3, .backwardInput = s == 0 ? 0 : 4, .backwardWeight = 2});
+  }
+  return problem;
+}
+
+TEST(BareProgram, HasTheMakespanOfTheSchedule) {
+  for (const PipelineKind kind : schedule::allPipelineKinds()) {
+    for (const std::int32_t stages : {1, 2, 5}) {
+      for (const std::int32_t devices : {stages, (stages + 1) / 2}) {
+        const schedule::PipelineProblem problem = problemOf(stages, devices, 7);
+        const schedule::PipelineSchedule plan = schedule::schedulePipeline(kind, problem);
+        const Program p = program::bareProgram(plan, problem);
+        const SimCosts costs = portCosts(p, problem.deviceOfStage, devices, {});
+        if (kind == PipelineKind::Sequential) {
+          EXPECT_LE(simulate(p, costs).end, plan.makespan);  // it waits for no other micro-batch
+        } else {
+          EXPECT_EQ(simulate(p, costs).end, plan.makespan) << schedule::name(kind);
+        }
+        const SimRun slow =
+            simulate(p, portCosts(p, problem.deviceOfStage, devices, {.busy = 2, .latency = 5}));
+        EXPECT_GE(slow.end, simulate(p, costs).end);
+        const SimRun without = simulate(p, costs, {.keepsTimes = false});
+        EXPECT_TRUE(without.times.empty());
+        EXPECT_EQ(without.end, simulate(p, costs).end);
+      }
+    }
+  }
+  schedule::PipelineProblem concurrent = problemOf(3, 3, 2);
+  const schedule::PipelineSchedule plan =
+      schedule::schedulePipeline(PipelineKind::GPipe, concurrent);
+  concurrent.slotOfStage = {0, 1, 1};
+  EXPECT_THAT(messageOf([&] { program::bareProgram(plan, concurrent); }), HasSubstr("concurrent"));
+}
+
+/// What large pipelines are simulated from agrees with a program that was lowered from a model,
+/// with copies that share ports.
+TEST(BareProgram, TakesAsLongAsALoweredPipeline) {
+  constexpr std::int32_t kDevices = 64;
+  constexpr std::int32_t kMicroBatches = 512;
+  const schedule::PipelineProblem problem = problemOf(kDevices, kDevices, kMicroBatches);
+  const schedule::PipelineSchedule plan =
+      schedule::schedulePipeline(PipelineKind::OneForwardOneBackward, problem);
+  const Program bare = program::bareProgram(plan, problem);
+  const Chain chain = lowerChain(chainModel({.blocks = kDevices}),
+                                 {.deviceOfStage = problem.deviceOfStage,
+                                  .microBatches = kMicroBatches,
+                                  .kind = PipelineKind::OneForwardOneBackward,
+                                  .costs = problem.costs,
+                                  .lookahead = kMicroBatches},
+                                 program::toyTargets());
+  for (const SimCost& copy : {SimCost{}, SimCost{.busy = 1}, SimCost{.busy = 2, .latency = 3}}) {
+    const SimRun simple = simulate(
+        bare, portCosts(bare, problem.deviceOfStage, kDevices, copy), {.keepsTimes = false});
+    const SimRun lowered =
+        simulate(chain.program, portCosts(chain.program, problem.deviceOfStage, kDevices, copy));
+    EXPECT_EQ(simple.end, makespan(chain.program, lowered)) << copy.busy;
   }
 }
 

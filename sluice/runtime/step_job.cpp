@@ -8,6 +8,7 @@
 #include "sluice/base/error.h"
 #include "sluice/runtime/communicator.h"
 #include "sluice/runtime/reduce.h"
+#include "sluice/runtime/write_log.h"
 
 namespace sluice::runtime {
 namespace {
@@ -59,7 +60,13 @@ void runSegment(const StepJob& job,
     PreparedSegment& prepared = *job.segments[segment];
     prepared.run(lane.queue(), lane.addresses(), info, lane.capturesOf(count, prepared));
   } else {
-    job.checked[segment]->run(lane.queue(), lane.addresses(), info, microBatchOverReplicas);
+    job.checked[segment]->run(lane.queue(),
+                              lane.addresses(),
+                              {.info = info,
+                               .microBatch = microBatchOverReplicas,
+                               .round = lane.round(count),
+                               .program = job.program,
+                               .writes = job.args->writes});
   }
 }
 
@@ -171,7 +178,7 @@ void joinReplicas(const StepJob& job,
   }
   const device::Address to = addressOf(job, lane, collective.to, task, round);
   const std::int64_t summed = reduce(lane.queue(), collective, sources, to, lane.replica());
-  if (!job.checked.empty() && summed > 0) {
+  if (job.watchesFinite && summed > 0) {
     const TensorType terms{collective.type.dtype, Shape{summed}};
     requireFiniteSum(lane.queue(), collective.name, terms, sources, to);
   }
@@ -234,6 +241,41 @@ void drainOut(const StepJob& job,
   job.args->sink.put(task.subject, microBatch, device::hostPointer(from));
 }
 
+/// Notes what a task without kernels has written to a device.
+void noteWrite(const StepJob& job, LaneRun& lane, std::int64_t count, std::int64_t microBatch) {
+  const Program& program = *job.program;
+  const Task& task = lane.task(count);
+  const auto subject = static_cast<std::size_t>(task.subject);
+  program::BufferId to;
+  runtime::WrittenValue written{.op = std::string(program::name(task.kind)),
+                                .name = program::subjectName(program, task),
+                                .microBatch = microBatch,
+                                .round = lane.round(count),
+                                .replica = static_cast<std::int32_t>(lane.replica()),
+                                .values = {}};
+  if (task.kind == TaskKind::Feed) {
+    to = program.feeds[subject].buffer;
+    written.type = program.feeds[subject].type;
+  } else if (task.kind == TaskKind::Reduce) {
+    to = program.collectives[subject].to;
+    written.type = program.collectives[subject].type;
+    written.microBatch = program.collectives[subject].oncePerRound ? -1 : microBatch;
+  } else if (task.kind == TaskKind::Transfer) {
+    const program::Transfer& transfer = program.transfers[subject];
+    to = transfer.to;
+    written.type = {DType::U8, Shape{static_cast<std::int64_t>(transfer.bytes)}};
+    written.microBatch = transfer.oncePerRound ? -1 : microBatch;
+  }
+  if (!to.valid() || program.buffer(to).isRemote()) {
+    return;
+  }
+  lane.queue().finish();
+  std::vector<std::byte> copy(written.type.bytes());
+  device::copyOut(
+      lane.queue(), copy.data(), addressOf(job, lane, to, task, lane.round(count)), copy.size());
+  job.args->writes->add(std::move(written), device::Layout::plain(), copy);
+}
+
 }  // namespace
 
 void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& room) {
@@ -286,6 +328,9 @@ void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& ro
     case TaskKind::Receive:
       passMessage(job, lane, task, round);
       break;
+  }
+  if (job.args->writes != nullptr && task.kind != TaskKind::Run) {
+    noteWrite(job, lane, count, overReplicas);
   }
 }
 

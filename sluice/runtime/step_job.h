@@ -30,6 +30,7 @@ struct StepJob {
   const std::atomic<bool>* stopped = nullptr;  ///< the step was aborted
   std::atomic<bool>* wrote = nullptr;          ///< set before the first write of state
   bool workersServeHost = false;               ///< the host's callbacks do not block
+  bool watchesFinite = false;                  ///< sums over replicas are checked like kernels
   bool hasPacked = false;  ///< packed copies of variables are still there from the step before
 
   std::size_t replicas() const { return states.size(); }

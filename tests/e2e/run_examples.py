@@ -407,11 +407,12 @@ def devices(programs):
     text = programs.run("sluice", "devices", "--threads", 2)
     check(re.search(r"\d+ hardware threads", text) and re.search(r"^cpu (.*\n)+far ", text, re.M), text)
     check(text.count("measured now, with 2 threads") >= 2, text)
-    check("the host cannot read it" in text and "kind[:index][*shares]" in text, text)
+    check("the host cannot read it" in text and "kind[@target][:index][*shares]" in text, text)
     found = json.loads(programs.run("sluice", "devices", "--json"))
     names = [kind["kind"] for kind in found["kinds"]]
-    check(found["hostThreads"] >= 1 and names in (["cpu", "far"], ["cpu", "far", "cuda"]), found)
-    for kind in found["kinds"][2:]:  # built in, and perhaps of no use on this machine
+    check(found["hostThreads"] >= 1 and names in (["cpu", "far", "sim"], ["cpu", "far", "sim", "cuda"]), found)
+    check(found["kinds"][2]["modelled"]["flopsPerSecond"]["f16"] == 250e12 and "measured" not in found["kinds"][2], found)
+    for kind in found["kinds"][3:]:  # built in, and perhaps of no use on this machine
         check("unusable" in kind or kind["devices"] >= 1, kind)
     for kind in found["kinds"][:2]:
         check(kind["devices"] is None and kind["hostReadable"] == (kind["kind"] == "cpu"), kind)
@@ -430,8 +431,8 @@ def command_line(programs):
     table = programs.run("sluice", "ops", "--markdown").splitlines()
     check(len(table) == len(ops) + 1 and table[1].startswith("| ---"), table[:2])
     help_text = programs.run("sluice", "--help")
-    for command in ("version", "completion", "convert", "devices", "ops", "inspect", "report", "run", "schedule",
-                    "train", "tune"):
+    for command in ("version", "cache", "calibrate", "completion", "convert", "devices", "diff", "ops", "inspect",
+                    "report", "run", "schedule", "train", "tune"):
         check(command in help_text, help_text)
         check("--help" in programs.run("sluice", command, "--help"), command)
     programs.run("sluice", code=2)
@@ -650,7 +651,7 @@ def programs(programs):
         check("Exit codes: 0 done, 1 failed, 2 wrong usage, 130" in text, text)
         needed = ("model.onnx",) if name == "onnx_model" else ()
         check("--unknown" in programs.run(name, *needed, "--unknown", code=2), name)
-        check("--device TEXT" in text and "kind[:index][*shares]" in text, text)
+        check("--device TEXT" in text and "kind[@target][:index][*shares]" in text, text)
     known = {*EXAMPLES, "sluice", "readme_example", "onnx_node_tests", "swish_ops.so"}
     found = {path.name for path in programs.folder.iterdir() if not path.name.startswith("bench_")}
     check(known <= found, f"missing: {known - found}")

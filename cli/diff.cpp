@@ -1,0 +1,64 @@
+// sluice diff: where two runs first wrote different values.
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "sluice/profile/compare_values.h"
+#include "sluice/profile/trace_file.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* kDiffExamples =
+    "Examples:\n"
+    "  sluice diff one/training/run.slt four/training/run.slt\n"
+    "      the first op, micro-batch and tensor whose bits differ\n"
+    "  sluice diff cpu.slt cuda.slt --relative 1e-5 --absolute 1e-7\n"
+    "      the first that differs by more; needs traces with TraceValues::All\n"
+    "\n"
+    "Options::enableProfiling(folder) with traceValues(TraceValues::Hashes) records such traces.\n"
+    "The exit code is 0 if nothing differs and 1 if something does.\n";
+
+struct DiffSettings {
+  std::string first;
+  std::string second;
+  profile::CompareOptions options;
+  bool json = false;
+};
+
+int run(const DiffSettings& settings) {
+  const profile::ValueComparison found = profile::compareValues(
+      profile::readTrace(settings.first), profile::readTrace(settings.second), settings.options);
+  fmt::print("{}",
+             settings.json ? profile::comparisonJson(found)
+                           : profile::comparisonText(found, settings.first, settings.second));
+  return found.different == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void addDiff(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("diff", "Find the first value in which two traced runs differ");
+  command->footer(kDiffExamples);
+  auto settings = std::make_shared<DiffSettings>();
+  command->add_option("first", settings->first, "A trace file (*.slt) with values")->required();
+  command->add_option("second", settings->second, "Another one")->required();
+  command->add_option("--absolute", settings->options.absolute, "Elements may differ by this much")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option(
+          "--relative", settings->options.relative, "and by this share of the second's element")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--elements", settings->options.elements, "Elements that are shown")
+      ->transform(wholeNumber<std::int32_t>(1, 1000))
+      ->capture_default_str();
+  command->add_flag("--json", settings->json, "As JSON");
+  command->callback([&action, settings] { action = [settings] { return run(*settings); }; });
+}
+
+}  // namespace sluice::cli

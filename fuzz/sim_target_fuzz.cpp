@@ -1,0 +1,27 @@
+// Any text as a target of simulated devices: refused as a ConfigFileError, or it is printed as it
+// is read, and kernels have costs on it that are not negative.
+#include "fuzz/target.h"
+#include "sluice/devices/sim/kernel_cost.h"
+#include "sluice/devices/sim/target.h"
+#include "sluice/ops/linear_ops.h"
+
+using namespace sluice;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  devices::sim::SimTarget target;
+  try {
+    target = devices::sim::parseTarget(fuzz::textOf(data, size), "target.json");
+  } catch (const ConfigFileError&) {
+    return 0;
+  }
+  fuzz::require(devices::sim::parseTarget(print(target), "again") == target,
+                "the text of a target is read as another one");
+  device::KernelCall call;
+  call.def = &ops::kMatMul;
+  call.attrs = ir::completeAttrs(*call.def, {});
+  call.inputTypes.assign(2, TensorType{DType::F32, Shape{8, 8}});
+  call.outputTypes = call.def->infer({*call.def, call.attrs, call.inputTypes, {}});
+  call.choice = device::plainChoice(call.view(), "any");
+  fuzz::require(devices::sim::kernelTicks(target, call) >= 0, "a kernel takes negative time");
+  return 0;
+}

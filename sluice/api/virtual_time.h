@@ -1,0 +1,44 @@
+// VirtualTime: the clock of a session whose devices are simulated. Steps follow each other on it,
+// so that the trace of several steps looks like that of a real run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sluice/device/cost_model.h"
+#include "sluice/runtime/engine.h"
+#include "sluice/runtime/simulator.h"
+
+namespace sluice {
+
+class VirtualTime {
+ public:
+  /// Null unless the time of all these devices is modelled. They must outlive it.
+  static std::unique_ptr<VirtualTime> of(const std::vector<const device::Device*>& devices);
+
+  const std::string& target() const { return target_; }
+  std::int64_t ticksPerSecond() const { return models_[0]->ticksPerSecond(); }
+
+  /// Of a step of any program, as the first one after it was loaded.
+  double seconds(const program::Program& program, std::int32_t rounds, std::int32_t replicas) const;
+  /// Appends the times of the next step in nanoseconds, if `times` is not null; returns its ticks.
+  std::int64_t step(const std::shared_ptr<runtime::LoadedProgram>& program,
+                    std::int32_t rounds,
+                    std::int32_t replicas,
+                    std::vector<runtime::TaskTime>* times);
+
+ private:
+  explicit VirtualTime(std::vector<const device::CostModel*> models);
+
+  std::vector<const device::CostModel*> models_;  // by device, the last for all others
+  std::string target_;
+  std::int64_t now_ = 0;  // in nanoseconds
+  // The step before; another step of the same kind takes the same time.
+  std::weak_ptr<const runtime::LoadedProgram> program_;
+  runtime::SimOptions options_;
+  runtime::SimRun run_;
+};
+
+}  // namespace sluice
