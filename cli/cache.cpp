@@ -1,6 +1,5 @@
 // sluice cache: what is in a cache of executables.
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "sluice/api/executable_cache.h"
+#include "sluice/base/environment.h"
 #include "sluice/base/error.h"
 
 namespace sluice::cli {
@@ -18,8 +18,7 @@ namespace {
 
 ExecutableCache openCache(std::string folder) {
   if (folder.empty()) {
-    const char* given = std::getenv("SLUICE_CACHE_DIR");  // NOLINT(concurrency-mt-unsafe)
-    folder = given == nullptr ? "" : given;
+    folder = environmentValue("SLUICE_CACHE_DIR", "POPTORCH_CACHE_DIR").value_or("");
   }
   if (folder.empty()) {
     raise<InvalidArgument>("which cache? give --folder, or set SLUICE_CACHE_DIR");
