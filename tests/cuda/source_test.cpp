@@ -18,6 +18,7 @@
 #include "sluice/devices/registry.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/linear_ops.h"
+#include "sluice/ops/loss_ops.h"
 #include "sluice/ops/norm_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
@@ -165,6 +166,30 @@ TEST(CudaSource, OfAttentionCompiles) {
     EXPECT_NO_THROW(compile(
         sourceOf(ops::kScaledDotProductAttentionGrad, attrs, {q, q, q, q, logs, q}), "sm_90"));
   }
+}
+
+TEST(CudaSource, OfAttentionIsForGpusWithTheProducts) {
+  const TensorType q{DType::BF16, Shape{2, 3, 100, 64}};
+  const ir::Attrs attrs = ir::completeAttrs(ops::kScaledDotProductAttention, {});
+  const std::vector<TensorType> types = {q, q, q};
+  const std::vector<TensorType> outputs = {q, {DType::F32, Shape{2, 3, 100}}};
+  const ir::OpView op{ops::kScaledDotProductAttention, attrs, types, outputs};
+  EXPECT_TRUE(device::KernelTable("cuda", tableEntries(), {}).supports(op));
+  EXPECT_FALSE(device::KernelTable("cuda", tableEntries(TensorCores::Half), {}).supports(op));
+}
+
+TEST(CudaSource, OfCrossEntropyWithAWideLossCompiles) {
+  const TensorType scores{DType::BF16, Shape{64, 5000}};
+  const TensorType labels{DType::I64, Shape{64}};
+  const TensorType sums{DType::F32, Shape{64}};
+  const ir::Attrs wide = {{"wideLoss", true}};
+  const std::string forward = sourceOf(ops::kCrossEntropy, wide, {scores, labels});
+  EXPECT_THAT(forward, AllOf(HasSubstr("const bf16* in0"), HasSubstr("f32* out0")));
+  EXPECT_NO_THROW(compile(forward, "sm_90"));
+  const std::string backward =
+      sourceOf(ops::kCrossEntropyGrad, wide, {scores, labels, sums, {DType::F32, Shape{}}});
+  EXPECT_THAT(backward, AllOf(HasSubstr("const f32* in3"), HasSubstr("bf16* out0")));
+  EXPECT_NO_THROW(compile(backward, "sm_90"));
 }
 
 TEST(CudaSource, OfWideElementsCompiles) {
