@@ -2,9 +2,13 @@
 #include "sluice/devices/cuda/source.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <random>
 #include <set>
 
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+#endif
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +16,7 @@
 #include "sluice/device/kernel_table.h"
 #include "sluice/devices/cuda/compiler.h"
 #include "sluice/devices/cuda/cuda_device.h"
+#include "sluice/devices/cuda/cudnn.h"
 #include "sluice/devices/cuda/kernel_table.h"
 #include "sluice/devices/cuda/launch_order.h"
 #include "sluice/devices/cuda/library.h"
@@ -111,6 +116,35 @@ TEST(CudaLaunchOrder, OrdersEveryConflictOfRandomKernels) {
       }
     }
   }
+}
+
+#if __has_include(<cudnn.h>)
+/// What the device knows of cuDNN by itself is what the library's headers say.
+TEST(CudaLibraries, HaveTheNumbersOfTheirHeaders) {
+  EXPECT_EQ(cudnn::kSuccess, CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(cudnn::kFloat, CUDNN_DATA_FLOAT);
+  EXPECT_EQ(cudnn::kHalf, CUDNN_DATA_HALF);
+  EXPECT_EQ(cudnn::kBFloat16, CUDNN_DATA_BFLOAT16);
+  EXPECT_EQ(cudnn::kNchw, CUDNN_TENSOR_NCHW);
+  EXPECT_EQ(cudnn::kNhwc, CUDNN_TENSOR_NHWC);
+  EXPECT_EQ(cudnn::kCrossCorrelation, CUDNN_CROSS_CORRELATION);
+  EXPECT_EQ(cudnn::kTensorOpMath, CUDNN_TENSOR_OP_MATH);
+  EXPECT_EQ(cudnn::kFmaMath, CUDNN_FMA_MATH);
+  EXPECT_EQ(cudnn::kDeterministic, CUDNN_DETERMINISTIC);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  using Theirs = cudnnConvolutionFwdAlgoPerf_t;
+#pragma GCC diagnostic pop
+  EXPECT_EQ(sizeof(cudnn::Algorithm), sizeof(Theirs));
+  EXPECT_EQ(offsetof(cudnn::Algorithm, memory), offsetof(Theirs, memory));
+  EXPECT_EQ(offsetof(cudnn::Algorithm, determinism), offsetof(Theirs, determinism));
+  EXPECT_EQ(offsetof(cudnn::Algorithm, math), offsetof(Theirs, mathType));
+}
+#endif
+
+TEST(CudaLibraries, AreLookedForInTheGivenFolderFirst) {
+  EXPECT_THAT(messageOf<DeviceError>([] { Library("libnot_there.so.9", "/no/such/folder"); }),
+              HasSubstr("/no/such/folder/libnot_there.so.9"));
 }
 
 TEST(CudaLibraries, ThatAreNotThereAreNamed) {
