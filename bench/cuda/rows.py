@@ -88,7 +88,7 @@ def four(device, stages):
 ROWS = {
     "mnist training": from_table(workloads.mnist_training(40, 10), items=400, updates=20),
     "mnist inference": from_table(workloads.mnist_inference(8, 100), items=800),
-    "gpt 124M": gpt(),
+    "gpt 12 x 768": gpt(),
     "resnet50": resnet(),
     "one stage": four("cuda:0", False),
     "four stages": four("cuda:0*4", True),

@@ -2,9 +2,13 @@
 #include "sluice/devices/cuda/source.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <random>
 #include <set>
 
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+#endif
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,12 +16,14 @@
 #include "sluice/device/kernel_table.h"
 #include "sluice/devices/cuda/compiler.h"
 #include "sluice/devices/cuda/cuda_device.h"
+#include "sluice/devices/cuda/cudnn.h"
 #include "sluice/devices/cuda/kernel_table.h"
 #include "sluice/devices/cuda/launch_order.h"
 #include "sluice/devices/cuda/library.h"
 #include "sluice/devices/registry.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/linear_ops.h"
+#include "sluice/ops/loss_ops.h"
 #include "sluice/ops/norm_ops.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/ops/shape_ops.h"
@@ -112,6 +118,35 @@ TEST(CudaLaunchOrder, OrdersEveryConflictOfRandomKernels) {
   }
 }
 
+#if __has_include(<cudnn.h>)
+/// What the device knows of cuDNN by itself is what the library's headers say.
+TEST(CudaLibraries, HaveTheNumbersOfTheirHeaders) {
+  EXPECT_EQ(cudnn::kSuccess, CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(cudnn::kFloat, CUDNN_DATA_FLOAT);
+  EXPECT_EQ(cudnn::kHalf, CUDNN_DATA_HALF);
+  EXPECT_EQ(cudnn::kBFloat16, CUDNN_DATA_BFLOAT16);
+  EXPECT_EQ(cudnn::kNchw, CUDNN_TENSOR_NCHW);
+  EXPECT_EQ(cudnn::kNhwc, CUDNN_TENSOR_NHWC);
+  EXPECT_EQ(cudnn::kCrossCorrelation, CUDNN_CROSS_CORRELATION);
+  EXPECT_EQ(cudnn::kTensorOpMath, CUDNN_TENSOR_OP_MATH);
+  EXPECT_EQ(cudnn::kFmaMath, CUDNN_FMA_MATH);
+  EXPECT_EQ(cudnn::kDeterministic, CUDNN_DETERMINISTIC);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  using Theirs = cudnnConvolutionFwdAlgoPerf_t;
+#pragma GCC diagnostic pop
+  EXPECT_EQ(sizeof(cudnn::Algorithm), sizeof(Theirs));
+  EXPECT_EQ(offsetof(cudnn::Algorithm, memory), offsetof(Theirs, memory));
+  EXPECT_EQ(offsetof(cudnn::Algorithm, determinism), offsetof(Theirs, determinism));
+  EXPECT_EQ(offsetof(cudnn::Algorithm, math), offsetof(Theirs, mathType));
+}
+#endif
+
+TEST(CudaLibraries, AreLookedForInTheGivenFolderFirst) {
+  EXPECT_THAT(messageOf<DeviceError>([] { Library("libnot_there.so.9", "/no/such/folder"); }),
+              HasSubstr("/no/such/folder/libnot_there.so.9"));
+}
+
 TEST(CudaLibraries, ThatAreNotThereAreNamed) {
   EXPECT_THAT(messageOf<DeviceError>([] { Library("libnot_there.so.13"); }),
               AllOf(HasSubstr("libnot_there.so.13"), HasSubstr("LD_LIBRARY_PATH")));
@@ -165,6 +200,30 @@ TEST(CudaSource, OfAttentionCompiles) {
     EXPECT_NO_THROW(compile(
         sourceOf(ops::kScaledDotProductAttentionGrad, attrs, {q, q, q, q, logs, q}), "sm_90"));
   }
+}
+
+TEST(CudaSource, OfAttentionIsForGpusWithTheProducts) {
+  const TensorType q{DType::BF16, Shape{2, 3, 100, 64}};
+  const ir::Attrs attrs = ir::completeAttrs(ops::kScaledDotProductAttention, {});
+  const std::vector<TensorType> types = {q, q, q};
+  const std::vector<TensorType> outputs = {q, {DType::F32, Shape{2, 3, 100}}};
+  const ir::OpView op{ops::kScaledDotProductAttention, attrs, types, outputs};
+  EXPECT_TRUE(device::KernelTable("cuda", tableEntries(), {}).supports(op));
+  EXPECT_FALSE(device::KernelTable("cuda", tableEntries(TensorCores::Half), {}).supports(op));
+}
+
+TEST(CudaSource, OfCrossEntropyWithAWideLossCompiles) {
+  const TensorType scores{DType::BF16, Shape{64, 5000}};
+  const TensorType labels{DType::I64, Shape{64}};
+  const TensorType sums{DType::F32, Shape{64}};
+  const ir::Attrs wide = {{"wideLoss", true}};
+  const std::string forward = sourceOf(ops::kCrossEntropy, wide, {scores, labels});
+  EXPECT_THAT(forward, AllOf(HasSubstr("const bf16* in0"), HasSubstr("f32* out0")));
+  EXPECT_NO_THROW(compile(forward, "sm_90"));
+  const std::string backward =
+      sourceOf(ops::kCrossEntropyGrad, wide, {scores, labels, sums, {DType::F32, Shape{}}});
+  EXPECT_THAT(backward, AllOf(HasSubstr("const f32* in3"), HasSubstr("bf16* out0")));
+  EXPECT_NO_THROW(compile(backward, "sm_90"));
 }
 
 TEST(CudaSource, OfWideElementsCompiles) {

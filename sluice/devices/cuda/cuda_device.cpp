@@ -114,7 +114,9 @@ class CudaDevice final : public device::Device {
  public:
   CudaDevice(const CudaDeviceOptions& options, const cudaDeviceProp& gpu)
       : make_{.architecture = fmt::format("sm_{}{}", gpu.major, gpu.minor), .gpu = options.index},
-        table_("cuda", tableEntries(), options.tuning) {
+        table_("cuda",
+               tableEntries(gpu.major < 8 ? TensorCores::Half : TensorCores::All),
+               options.tuning) {
     int driver = 0;
     check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
     const ShareMemory memory = memoryOf(options, gpu);

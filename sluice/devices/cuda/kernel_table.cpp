@@ -216,8 +216,13 @@ std::span<const KernelEntry> kernelEntries() {
   return kEntries;
 }
 
-std::vector<device::KernelEntry> tableEntries() {
+std::vector<device::KernelEntry> tableEntries(TensorCores cores) {
   std::vector<device::KernelEntry> all(kEntries.begin(), kEntries.end());
+  if (cores == TensorCores::Half) {  // attention's products are those of newer GPUs
+    std::erase_if(all, [](const device::KernelEntry& entry) {
+      return entry.op.starts_with("scaled_dot_product_attention");
+    });
+  }
   all.push_back({.op = device::kAnyOp, .implementation = device::kOnHost, .supports = isForHost});
   return all;
 }
