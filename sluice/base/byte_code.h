@@ -121,14 +121,6 @@ class ByteReader {
     at_ += size;
     return value;
   }
-  /// The lowest byte first.
-  std::uint64_t fixed(int bytes) {
-    std::uint64_t value = 0;
-    for (int i = 0; i < bytes; ++i) {
-      value |= std::uint64_t{static_cast<std::uint8_t>(next())} << (8U * static_cast<unsigned>(i));
-    }
-    return value;
-  }
   void end() {
     if (at_ != bytes_.size()) {
       fail(fmt::format("{} bytes follow the end", bytes_.size() - at_));

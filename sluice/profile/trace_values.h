@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "sluice/profile/byte_code.h"
+#include "sluice/base/byte_code.h"
 #include "sluice/runtime/write_log.h"
 
 namespace sluice::profile {
