@@ -60,15 +60,16 @@ struct FitOptions {
       metrics = {};
   /// Called after each epoch; the metrics that it returns are appended to the epoch's metrics.
   std::function<Metrics()> validate = {};
-  /// On Ctrl-C or SIGTERM the step in progress is finished and fit returns. A second signal ends
-  /// the program. The callbacks are notified, so that a checkpoint of the last step can be saved.
+  /// On Ctrl-C, SIGTERM or SIGHUP the step in progress is finished and fit returns. A second signal
+  /// ends the program. The callbacks are notified, so that a checkpoint of the last step can be
+  /// saved.
   bool stopOnInterrupt = true;
 };
 
 struct FitResult {
   std::vector<Metrics> epochs;  ///< means over the steps of each whole epoch, with validation
   bool interrupted = false;     ///< whether a signal stopped training
-  int signal = 0;               ///< SIGINT or SIGTERM; 0: none
+  int signal = 0;               ///< SIGINT, SIGTERM or SIGHUP; 0: none
 };
 
 /// Begins at the loader's position: the epoch of a loader that was interrupted or restored is

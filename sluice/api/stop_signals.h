@@ -1,5 +1,5 @@
-// StopSignals: turns Ctrl-C and SIGTERM into requests that a loop checks between its steps, so that
-// it can end cleanly. `fit` uses it; a loop of your own uses it like this:
+// StopSignals: turns Ctrl-C, SIGTERM and SIGHUP into requests that a loop checks between its steps,
+// so that it can end cleanly. `fit` uses it; a loop of your own uses it like this:
 //
 //   const StopSignals stop;
 //   for (... && stop.seen() == 0; ...) { model.run(...); }
@@ -10,8 +10,9 @@
 
 namespace sluice {
 
-/// Catches both signals for the whole process while it lives; there may be at most one at a time.
-/// The first signal is noted; a second one ends the program as if there were no StopSignals.
+/// Catches these signals for the whole process while it lives; there may be at most one at a time.
+/// It does not catch a SIGHUP that the program ignores, as under nohup. The first signal is noted;
+/// a second one ends the program as if there were no StopSignals.
 class [[nodiscard]] StopSignals {
  public:
   /// An inactive object catches nothing.
@@ -20,7 +21,7 @@ class [[nodiscard]] StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// SIGINT, SIGTERM, or 0 as long as there was no signal.
+  /// SIGINT, SIGTERM, SIGHUP, or 0 as long as there was no signal.
   int seen() const;
 
  private:
