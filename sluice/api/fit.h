@@ -17,15 +17,16 @@
 
 namespace sluice {
 
-// StopSignals: turns Ctrl-C and SIGTERM into requests that a loop checks between its steps, so that
-// it can end cleanly. `fit` uses it; a loop of your own uses it like this:
+// StopSignals: turns Ctrl-C, SIGTERM and SIGHUP into requests that a loop checks between its steps,
+// so that it can end cleanly. `fit` uses it; a loop of your own uses it like this:
 //
 //   const StopSignals stop;
 //   for (... && stop.seen() == 0; ...) { model.run(...); }
 //   return stop.seen() == 0 ? 0 : 128 + stop.seen();
 
-/// Catches both signals for the whole process while it lives; there may be at most one at a time.
-/// The first signal is noted; a second one ends the program as if there were no StopSignals.
+/// Catches these signals for the whole process while it lives; there may be at most one at a time.
+/// It does not catch a SIGHUP that the program ignores, as under nohup. The first signal is noted;
+/// a second one ends the program as if there were no StopSignals.
 class [[nodiscard]] StopSignals {
  public:
   /// An inactive object catches nothing.
@@ -34,7 +35,7 @@ class [[nodiscard]] StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// SIGINT, SIGTERM, or 0 as long as there was no signal.
+  /// SIGINT, SIGTERM, SIGHUP, or 0 as long as there was no signal.
   int seen() const;
 
  private:
@@ -99,8 +100,9 @@ struct FitOptions {
       metrics = {};
   /// Called after each epoch; the metrics that it returns are appended to the epoch's metrics.
   std::function<Metrics()> validate = {};
-  /// On Ctrl-C or SIGTERM the step in progress is finished and fit returns. A second signal ends
-  /// the program. The callbacks are notified, so that a checkpoint of the last step can be saved.
+  /// On Ctrl-C, SIGTERM or SIGHUP the step in progress is finished and fit returns. A second signal
+  /// ends the program. The callbacks are notified, so that a checkpoint of the last step can be
+  /// saved.
   bool stopOnInterrupt = true;
   /// Shows progress and metrics as progressBar does, unless such a bar is among the callbacks.
   bool progress = true;
@@ -109,7 +111,7 @@ struct FitOptions {
 struct FitResult {
   std::vector<Metrics> epochs;  ///< means over the steps of each whole epoch, with validation
   bool interrupted = false;     ///< whether a signal stopped training
-  int signal = 0;               ///< SIGINT or SIGTERM; 0: none
+  int signal = 0;               ///< SIGINT, SIGTERM or SIGHUP; 0: none
 };
 
 /// Begins at the loader's position: the epoch of a loader that was interrupted or restored is

@@ -619,6 +619,7 @@ Session& ModelCore::session() {
 
 void ModelCore::setLrSchedule(optim::LrSchedule schedule) {
   const runtime::Turn::Hold turn = enter();
+  forgetCalls();
   schedule_ = std::move(schedule);
 }
 
@@ -629,6 +630,7 @@ std::shared_ptr<const optim::Optimizer> ModelCore::optimizer() const {
 
 void ModelCore::setOptimizer(const optim::Optimizer& optimizer) {
   const runtime::Turn::Hold turn = enter();
+  forgetCalls();
   if (!training() || optimizer.name() != optimizer_->name()) {
     raise<InvalidArgument>("the model was made with {}; setOptimizer got {}",
                            training() ? optimizer_->name() : "no optimizer",

@@ -206,6 +206,8 @@ class ModelCore {
   std::vector<HostTensor> runStep(const std::shared_ptr<Step>& step, Entry& entry);
   /// A call on tensors, which is made again after a recoverable error if the options say so.
   std::vector<HostTensor> runTensors(std::vector<HostTensor> inputs, Entry& entry);
+  /// Calls before this one are not repeated any more: they depend on what is changed now.
+  void forgetCalls();
   /// A call that can be made again; keeps copies of the inputs.
   std::function<void()> repeated(const std::vector<HostTensor>& inputs, Entry& entry);
   /// Resets the devices, restores the state, and repeats the calls since it was copied.

@@ -157,6 +157,7 @@ NamedTensors ModelCore::stateDict() const {
 
 nn::UnmatchedNames ModelCore::loadStateDict(const NamedTensors& state, nn::Strict strict) {
   const runtime::Turn::Hold turn = enter();
+  forgetCalls();
   const std::vector<ir::Variable> all = variables();
   const auto weight = std::ranges::find_if(all, [&](const ir::Variable& variable) {
     return variable.role == ir::VariableRole::Weight && state.contains(variable.name);
@@ -238,6 +239,7 @@ ModelCore::OptimizerLoad ModelCore::checked(const OptimizerStateDict& state) con
 }
 
 void ModelCore::commit(OptimizerLoad load, const NamedTensors& state) {
+  forgetCalls();
   for (const auto& [name, tensor] : state) {
     session_->set(name, tensor);
   }
@@ -270,6 +272,7 @@ RngState ModelCore::rngState() const {
 
 void ModelCore::setRngState(const RngState& state) {
   const runtime::Turn::Hold turn = enter();
+  forgetCalls();
   if (state.microBatch < 0) {
     raise<InvalidArgument>("setRngState: micro-batch {}", state.microBatch);
   }

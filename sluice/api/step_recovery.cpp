@@ -23,8 +23,9 @@ void StepRecovery::take(Snapshot snapshot) {
   calls_.clear();
 }
 
-void StepRecovery::note(std::function<void()> repeat) {
+void StepRecovery::note(std::function<void()> repeat, std::uint64_t changes) {
   ++since_;
+  changes_ = changes;
   if (repeat) {
     calls_.push_back(std::move(repeat));
   }
@@ -46,6 +47,21 @@ void StepRecovery::wait(std::int32_t attempt, const std::function<void()>& look)
   }
 }
 
+namespace {
+
+/// A number that changes whenever the host has changed a variable or added one.
+std::uint64_t changesOf(const Session& session) {
+  return session.state().writes() + session.state().generation();
+}
+
+}  // namespace
+
+void ModelCore::forgetCalls() {
+  if (recovery_) {
+    recovery_->forget();
+  }
+}
+
 std::function<void()> ModelCore::repeated(const std::vector<HostTensor>& inputs, Entry& entry) {
   std::vector<HostTensor> kept;  // the caller may change its own
   for (const HostTensor& input : inputs) {
@@ -58,7 +74,7 @@ std::vector<HostTensor> ModelCore::runTensors(std::vector<HostTensor> inputs, En
   if (!recovery_) {
     return runStep(prepare(std::move(inputs), entry), entry);
   }
-  if (training() && recovery_->isDue()) {
+  if (training() && recovery_->isDue(changesOf(*session_))) {
     recovery_->take({session_->copyValues(), counts_->updates, counts_->microBatches});
   }
   for (std::int32_t attempt = 0;; ++attempt) {
@@ -67,7 +83,8 @@ std::vector<HostTensor> ModelCore::runTensors(std::vector<HostTensor> inputs, En
         recover();
       }
       std::vector<HostTensor> results = runStep(prepare(inputs, entry), entry);
-      recovery_->note(recovery_->isLogged() ? repeated(inputs, entry) : nullptr);
+      recovery_->note(recovery_->isLogged() ? repeated(inputs, entry) : nullptr,
+                      changesOf(*session_));
       return results;
     } catch (const UnrecoverableError& error) {
       throw UnrecoverableError(

@@ -23,14 +23,19 @@ class StepRecovery {
     std::int64_t microBatches = 0;
   };
   const RecoveryOptions& options() const { return options_; }
-  /// Whether the state is to be copied before the next call.
-  bool isDue() const { return !snapshot_ || since_ >= options_.every; }
+  /// Whether the state is to be copied before the next call. `changes` is another number than after
+  /// the last call if the host has changed the state since: calls before that cannot be repeated.
+  bool isDue(std::uint64_t changes) const {
+    return !snapshot_ || since_ >= options_.every || changes != changes_;
+  }
   void take(Snapshot snapshot);
   const std::optional<Snapshot>& snapshot() const { return snapshot_; }
   /// Whether the next call may have to be made again after another one.
   bool isLogged() const { return snapshot_ && since_ + 1 < options_.every; }
   /// Counts a call that has ended; `repeat` makes it again, if it is logged.
-  void note(std::function<void()> repeat);
+  void note(std::function<void()> repeat, std::uint64_t changes);
+  /// Something other than the state has changed: the copy is of no use any more.
+  void forget() { snapshot_.reset(); }
   /// Makes the calls since the copy again.
   void repeat() const;
   /// Waits before a retry; calls `look` now and then, which may throw.
@@ -39,7 +44,8 @@ class StepRecovery {
  private:
   RecoveryOptions options_;
   std::optional<Snapshot> snapshot_;
-  std::int32_t since_ = 0;  // calls since the copy
+  std::int32_t since_ = 0;     // calls since the copy
+  std::uint64_t changes_ = 0;  // when the newest of them had ended
   std::vector<std::function<void()>> calls_;
 };
 

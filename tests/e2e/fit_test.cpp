@@ -127,17 +127,19 @@ TEST(Fit, EndsAfterTheStepOnCtrlCAndCanGoOn) {
   EXPECT_EQ(model.updates(), 13);
 }
 
-TEST(Fit, EndsOnSigtermAsWell) {
-  Line net;
-  auto model = trainingModel(net, Options(), optim::SGD(0.1));
-  const auto recorder = std::make_shared<Recorder>();
-  recorder->interruptAt = 1;
-  recorder->signal = SIGTERM;
-  const FitResult result = fit(model, *eightPoints(), {.epochs = 5, .callbacks = {recorder}});
-  EXPECT_EQ(result.signal, SIGTERM);
-  EXPECT_TRUE(result.interrupted);
-  EXPECT_EQ(model.updates(), 1);
-  EXPECT_TRUE(result.epochs.empty());
+TEST(Fit, EndsOnSigtermAndSighupAsWell) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    Line net;
+    auto model = trainingModel(net, Options(), optim::SGD(0.1));
+    const auto recorder = std::make_shared<Recorder>();
+    recorder->interruptAt = 1;
+    recorder->signal = signal;
+    const FitResult result = fit(model, *eightPoints(), {.epochs = 5, .callbacks = {recorder}});
+    EXPECT_EQ(result.signal, signal);
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_EQ(model.updates(), 1);
+    EXPECT_TRUE(result.epochs.empty());
+  }
 }
 
 TEST(Fit, CountsAnEpochAsWholeThatASignalMeetsAtItsLastStep) {

@@ -95,6 +95,34 @@ INSTANTIATE_TEST_SUITE_P(Matrix,
                          ::testing::ValuesIn(strategyCases()),
                          [](const auto& tested) { return tested.param.name; });
 
+/// What the host changes between calls is not lost, whoever changes it.
+TEST(RecoveredState, HasWhatTheHostChangedBetweenCalls) {
+  const auto run = [](bool fault) {
+    BlockedGpt net;
+    auto model =
+        trainingModel(net, onOneDevice().recovery(2, 0, 10).undoMemory(0), optim::AdamW(0.01));
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const std::vector<HostTensor> inputs = makeInputs(BlockedGpt::inputs(), i * 4, 4);
+      model.compile(inputs);
+      if (i == 1) {
+        net.parameters()[0]->setValue(HostTensor::full(net.parameters()[0]->variable().type, 0.25));
+      } else if (i == 2) {
+        model.setOptimizer(optim::AdamW(0.5));
+      } else if (i == 3) {
+        model.setRngState({9, 100});
+      }
+      const auto once = std::make_shared<Fault>(9, recoverable(RecoveryAction::PartitionReset));
+      if (fault) {
+        model.session().engine().setBeforeTask(
+            [once](std::size_t lane, std::int64_t count) { (*once)(lane, count); });
+      }
+      model.run(inputs);
+    }
+    return bitsOf(model.session());
+  };
+  EXPECT_EQ(differenceBetweenRounds(run(false), run(true)), "");
+}
+
 /// What a call throws whose every attempt ends with this error.
 template <class E>
 std::string failure(const Options& options, const std::function<void()>& raise) {

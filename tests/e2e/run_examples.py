@@ -675,12 +675,12 @@ def signalled(programs, number, awaited, name, *args):
 
 
 def signals(programs):
-    """Ctrl-C and SIGTERM end training after the step, with a checkpoint, without a test."""
+    """Ctrl-C, SIGTERM and SIGHUP end training after the step, with a checkpoint, without a test."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_digits(folder, "train", 480, 1)
         write_digits(folder, "t10k", 130, 2)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             saved = folder / f"checkpoints{number}"
             text = signalled(programs, number, "Epoch 2/", "mnist_pipeline", "--data", folder,
                              "--epochs", 100000, "--batch-size", 5, "--device-iterations", 2,
