@@ -31,8 +31,9 @@ struct DiffSettings {
 };
 
 int run(const DiffSettings& settings) {
-  const profile::ValueComparison found = profile::compareValues(
-      profile::readTrace(settings.first), profile::readTrace(settings.second), settings.options);
+  const profile::Trace first = profile::readTrace(settings.first);
+  const profile::Trace second = profile::readTrace(settings.second);
+  const profile::ValueComparison found = profile::compareValues(first, second, settings.options);
   fmt::print("{}",
              settings.json ? profile::comparisonJson(found)
                            : profile::comparisonText(found, settings.first, settings.second));

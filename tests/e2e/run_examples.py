@@ -446,6 +446,22 @@ def command_line(programs):
     with tempfile.TemporaryDirectory() as folder:
         inspect(programs, Path(folder))
         convert(programs, Path(folder))
+        calibrate(programs, Path(folder))
+
+
+def calibrate(programs, folder):
+    """A target of this machine, with the kernels of a graph, is one that programs can be compiled for."""
+    graph, target = folder / "calibrated.txt", folder / "target.json"
+    graph.write_text(GRAPH)
+    text = programs.run("sluice", "calibrate", graph, "-o", target)
+    check("Gflop/s" in text and re.search(r"[1-9]\d* kernels", text), text)
+    data = json.loads(target.read_text())
+    check(data["name"] == "measured" and data["flops"]["f32"] > 0 and data["kernels"], data)
+    check("program" in programs.run("sluice", "inspect", graph, "--program", "--device", f"sim@{target}"), "sim")
+    check("simulated itself" in programs.run("sluice", "calibrate", "--device", "sim", code=1), "sim")
+    target.write_text("{")
+    check("JSON" in programs.run("sluice", "inspect", graph, "--program", "--device", f"sim@{target}", code=1), "json")
+    check("none.slt" in programs.run("sluice", "diff", folder / "none.slt", target, code=1), "diff")
 
 
 def convert(programs, folder):
@@ -541,6 +557,7 @@ def schedule_command(programs):
     schedule_charts(run)
     schedule_pictures(run)
     schedule_cycles(run)
+    schedule_simulated(run)
     schedule_errors(run)
 
 
@@ -599,11 +616,23 @@ def schedule_cycles(run):
     check("stash       5 3 0" in text and "44.44%" in text, text)
     data = json.loads(run(*args, "--json"))
     check(data["makespan"] == 9 and data["stash"] == [5, 3, 0], data)
+    check((data["fill"], data["main"], data["flush"]) == (4, 1, 4), data)
     both = [piece for piece in data["devices"][0] if piece["start"] == 4]
     check(both == [{"kind": "S", "stage": 0, "microBatch": 4, "start": 4, "end": 5},
                    {"kind": "S", "stage": 4, "microBatch": 0, "start": 4, "end": 5}], both)
     grouped = run("--stages", 2, "--micro-batches", 5, "--schedule", "grouped", "--view", "cycles")
     check("multiple of 4" in grouped and "FIFOs       2 0" in grouped, grouped)
+
+
+def schedule_simulated(run):
+    """Copies in virtual time: two stages, one micro-batch, F and B with a copy of 0.5 + 0.25 between them."""
+    args = ("--stages", 2, "--micro-batches", 1, "--costs", "1,1,1", "--copies", "0.5,0.25")
+    data = json.loads(run(*args, "--json"))
+    check(data["makespan"] == 6 and data["simulated"]["makespan"] == 7.5, data)
+    text = run(*args, "--summary")
+    check("simulated   makespan 7.5 with copies of 0.5 and 0.25" in text and "dev0" not in text, text)
+    large = run("--stages", 64, "--micro-batches", 4096, "--summary")
+    check("64 stages on 64 devices, 4096 micro-batches" in large, large)
 
 
 def schedule_errors(run):
@@ -631,6 +660,10 @@ def schedule_errors(run):
             ((*good, "--memory-cap", "1,2,3"), "--memory-cap"),
             ((*good, "--transfer", "1;2"), "--transfer"),
             ((*good, "--view", "circles"), "--view"),
+            (("--stages", 1024, "--micro-batches", 4096), "--summary"),
+            (("--stages", 1024, "--micro-batches", 4097, "--summary"), "limit of 4194304"),
+            ((*good, "--copies", "1"), "--copies"),
+            ((*good, "--copies", "1,1;1,1"), "--copies"),
             ((*good, "--view", "cycles", "--schedule", "gpipe"), "no cycles")):
         check(word in run(*args, code=2), f"{args}: {word}")
     check("whose cap is 2" in run(*good, "--schedule", "gpipe", "--memory-cap", 2, code=1), "cap")

@@ -143,4 +143,13 @@ using sluice::nn::loadStateDict;
 using sluice::nn::stateDict;
 using sluice::nn::Strict;
 
+// docs/simulation.md, docs/environment.md
+using sluice::SimulatedStep;
+using sluice::Suggestion;
+using sluice::TraceValues;
+using sluice::profiling::Channel;
+using sluice::profiling::record;
+using sluice::profiling::Tracepoint;
+using sluice::profiling::writeHostTrace;
+
 }  // namespace documented
