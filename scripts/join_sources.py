@@ -21,7 +21,7 @@ TOKEN = re.compile(TESTS + r'[^,]*,[^,)]*|#include[^\n]*|//[^\n]*|/\*.*?\*/|R"(\
                    r"[A-Za-z_]\w*|\d(?:[\w.]|'\d)*|->|::|\s+|.", re.DOTALL)
 ANONYMOUS = re.compile(r"^namespace \{\n(.*?)^\}  // namespace\n", re.MULTILINE | re.DOTALL)
 # A declaration begins in the first column: clang-format sees to it.
-DECLARATION = re.compile(r"^(?!template\b|using namespace\b)[A-Za-z][\w:<>,&*\[\]. ]*?[ &*](\w+)(?: final)?"
+DECLARATION = re.compile(r"^(?!template\b|namespace\b|using namespace\b)[A-Za-z][\w:<>,&*\[\]. ]*?[ &*](\w+)(?: final)?"
                          r"(?=\(| =|\[| \{|\{|;| :|$)", re.MULTILINE)
 
 
