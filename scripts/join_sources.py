@@ -21,7 +21,7 @@ TOKEN = re.compile(TESTS + r'[^,]*,[^,)]*|#include[^\n]*|//[^\n]*|/\*.*?\*/|R"(\
                    r"[A-Za-z_]\w*|\d(?:[\w.]|'\d)*|->|::|\s+|.", re.DOTALL)
 ANONYMOUS = re.compile(r"^namespace \{\n(.*?)^\}  // namespace\n", re.MULTILINE | re.DOTALL)
 # A declaration begins in the first column: clang-format sees to it.
-DECLARATION = re.compile(r"^(?!template\b|using namespace\b)[A-Za-z][\w:<>,&*\[\]. ]*?[ &*](\w+)(?: final)?"
+DECLARATION = re.compile(r"^(?!template\b|namespace\b|using namespace\b)[A-Za-z][\w:<>,&*\[\]. ]*?[ &*](\w+)(?: final)?"
                          r"(?=\(| =|\[| \{|\{|;| :|$)", re.MULTILINE)
 
 
@@ -40,7 +40,10 @@ def renamed(text, names, tag):
     words, before = [], ["", ""]
     for match in TOKEN.finditer(text):
         word = match.group()
-        mine = word in names and (before[1] not in (".", "->", "::") or before == own)
+        mine = word in names and (before[1] not in (".", "->", "::") or before == own
+                                  or (before[1] == "->" and word[0].isupper()))  # a result's type
+        if mine and word[0].islower() and text.startswith("::", match.end()):
+            mine = False  # a namespace
         words.append(f"{word}_{tag}" if mine else word)
         if not word.isspace():
             before = [before[1], word]
@@ -81,7 +84,7 @@ const Def kFirst{.grad = grad, .only = twice};
 }
 """
     second = ("#include <Line>\nnamespace {\nvoid grad() { int kLimit = 1; int Row = 2; }\nusing Line = int;\n"
-              "}  // namespace\nauto* k = &grad;\n")
+              "}  // namespace\nauto* k = &grad;\nauto x = grad::y;\nauto f() -> Line;\n")
     third = "namespace {\nclass Deep final : Row {\n};\nint Line = 3;\n}  // namespace\nTEST_F(Deep, Line) { Line = 4; }\n"
     wrong = []
     if hidden_names(first) != {"kLimit", "Row", "twice", "grad"}:
@@ -89,7 +92,7 @@ const Def kFirst{.grad = grad, .only = twice};
     text = join([("x/first.cpp", first), ("second.cpp", second), ("third.cpp", third)])
     for piece in ('#line 1 "x/first.cpp"', "grad_first(Context& g)",
                   'g.grad(), other::grad, a::grad_first, "grad", kLimit_first}', ".grad = grad_first, .only = twice}", "T twice(T x)", "#include <Line>",
-                  "void grad_second() { int kLimit = 1; int Row = 2; }", "&grad_second;", "struct Row_first {", "using Line_second = int",
+                  "void grad_second() { int kLimit = 1; int Row = 2; }", "&grad_second;", "= grad::y", "-> Line_second;", "struct Row_first {", "using Line_second = int",
                   "class Deep final : Row {", "TEST_F(Deep, Line) { Line_third = 4; }"):
         if piece not in text:
             wrong.append(f"missing: {piece}")
