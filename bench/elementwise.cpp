@@ -9,7 +9,7 @@
 #include "bench/support/bandwidth.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/cpu/cpu_segment.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/norm_ops.h"

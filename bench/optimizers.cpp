@@ -6,6 +6,8 @@
 //
 //   bench_optimizers           JSON
 //   bench_optimizers --adamw   one side of the comparison with PyTorch
+#include "sluice/optim/optimizers.h"
+
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -20,9 +22,6 @@
 #include "sluice/base/workers.h"
 #include "sluice/compile/compile.h"
 #include "sluice/ops/ops.h"
-#include "sluice/optim/adam.h"
-#include "sluice/optim/rmsprop.h"
-#include "sluice/optim/sgd.h"
 
 namespace {
 

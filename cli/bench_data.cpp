@@ -8,13 +8,9 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "sluice/base/error.h"
-#include "sluice/data/benchmark.h"
-#include "sluice/data/csv.h"
-#include "sluice/data/idx.h"
-#include "sluice/data/mnist.h"
-#include "sluice/data/npy.h"
-#include "sluice/data/tokens.h"
-#include "sluice/data/transforms.h"
+#include "sluice/data/dataset.h"
+#include "sluice/data/files.h"
+#include "sluice/data/queues.h"
 
 namespace sluice::cli {
 namespace {

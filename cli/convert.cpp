@@ -11,7 +11,7 @@
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/ir/printer.h"
-#include "sluice/onnx/export.h"
+#include "sluice/onnx/files.h"
 #include "sluice/tensor/safetensors.h"
 
 namespace sluice::cli {

@@ -9,7 +9,7 @@
 #include "sluice/devices/registry.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ir/verify.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/ops/custom_op.h"
 #include "sluice/ops/op_list.h"
 

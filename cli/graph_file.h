@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sluice/ir/graph.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/program/program.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): another library

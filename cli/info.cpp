@@ -16,7 +16,7 @@
 #include "sluice/base/version.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/registry.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/ops/op_list.h"
 
 namespace sluice::cli {

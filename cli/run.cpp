@@ -15,9 +15,9 @@
 #include "sluice/api/executable.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
-#include "sluice/data/npy.h"
+#include "sluice/data/files.h"
 #include "sluice/frontends/popart/builder.h"
-#include "sluice/frontends/popart/builder_model.h"
+#include "sluice/frontends/popart/session.h"
 #include "sluice/ops/custom_op.h"
 
 namespace sluice::cli {

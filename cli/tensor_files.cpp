@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/data/npy.h"
+#include "sluice/data/files.h"
 
 namespace sluice::cli {
 

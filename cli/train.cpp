@@ -16,11 +16,10 @@
 #include "sluice/api/fit.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
-#include "sluice/data/npy.h"
+#include "sluice/data/files.h"
 #include "sluice/frontends/popart/builder.h"
-#include "sluice/frontends/popart/builder_model.h"
-#include "sluice/optim/adam.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/frontends/popart/session.h"
+#include "sluice/optim/optimizers.h"
 #include "sluice/tensor/safetensors.h"
 
 namespace sluice::cli {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "sluice/base/error.h"
-#include "sluice/data/csv.h"
+#include "sluice/data/files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,6 +1,6 @@
 // The IDX reader: any bytes are either a tensor whose size explains them, or a FileError.
 #include "fuzz/target.h"
-#include "sluice/data/idx.h"
+#include "sluice/data/files.h"
 #include "sluice/data/inflate.h"
 
 using namespace sluice;

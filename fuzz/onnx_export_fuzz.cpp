@@ -4,8 +4,7 @@
 
 #include "fuzz/onnx_small.h"
 #include "fuzz/target.h"
-#include "sluice/onnx/export.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 
 using namespace sluice;
 

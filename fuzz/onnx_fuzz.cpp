@@ -5,7 +5,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/verify.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

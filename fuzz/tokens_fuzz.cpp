@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "fuzz/target.h"
-#include "sluice/data/tokens.h"
+#include "sluice/data/files.h"
 
 using namespace sluice;
 

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "errors.md"
 FOLDERS = ["sluice", "cli", "python/core"]
-HEADERS = ["sluice/base/error.h", "sluice/base/recoverable_error.h", "sluice/base/cancelled.h",
+HEADERS = ["sluice/base/error.h", "sluice/base/recoverable_error.h", "sluice/base/error.h",
            "sluice/runtime/non_finite.h"]
 RAISED = re.compile(r"\b(?:raise<(\w+)>\s*\(|throw\s+(\w*(?:Error|Argument|Unsupported|OutOfMemory|Cancelled))\s*\()")
 LITERAL = re.compile(r'\s*"((?:[^"\\]|\\.)*)"')

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "examples/char_gpt.h"
-#include "sluice/tensor/dtype.h"
 #include "sluice/tensor/shape.h"
 #include "tests/support/cut_networks.h"
 #include "tests/support/resnet.h"

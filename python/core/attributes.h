@@ -3,7 +3,7 @@
 
 #include "python/core/bindings.h"
 #include "sluice/ir/op_def.h"
-#include "sluice/ops/custom_attr.h"
+#include "sluice/ops/custom_op.h"
 
 namespace sluice::python {
 

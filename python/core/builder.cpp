@@ -10,7 +10,7 @@
 #include "python/core/builder.h"
 #include "python/core/scope.h"
 #include "sluice/base/error.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/ops/op_list.h"
 
 namespace sluice::python {

@@ -7,7 +7,6 @@
 
 #include "python/core/bindings.h"
 #include "python/core/python_error.h"
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/recoverable_error.h"
 

@@ -8,7 +8,6 @@
 #include "python/core/python_dataset.h"
 #include "python/core/queues.h"
 #include "python/core/update_rules.h"
-#include "sluice/frontends/tensorflow/pipeline_function.h"
 
 namespace sluice::python {
 namespace {

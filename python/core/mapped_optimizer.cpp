@@ -2,9 +2,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/nn/tracer.h"
-#include "sluice/optim/adam.h"
-#include "sluice/optim/rmsprop.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/optim/optimizers.h"
 #include "sluice/optim/update_context.h"
 
 namespace sluice::python {

@@ -3,12 +3,12 @@
 #include "python/core/interruptible.h"
 #include "python/core/modules.h"
 #include "python/core/python_dataset.h"
-#include "sluice/api/batch_layout.h"
+#include "sluice/api/batch.h"
 #include "sluice/api/executable.h"
 #include "sluice/api/graph_source.h"
 #include "sluice/api/model.h"
 #include "sluice/base/error.h"
-#include "sluice/onnx/export.h"
+#include "sluice/onnx/files.h"
 #include "sluice/program/program.h"
 
 namespace sluice::python {

@@ -5,7 +5,7 @@
 #include <onnx/defs/schema.h>
 
 #include "python/core/bindings.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 
 namespace sluice::python {
 namespace {

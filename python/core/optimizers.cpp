@@ -1,4 +1,6 @@
 // Optimizers by the names of their options, which are those of the C++ structs in snake case.
+#include "sluice/optim/optimizers.h"
+
 #include <map>
 
 #include <fmt/format.h>
@@ -6,9 +8,6 @@
 #include "python/core/bindings.h"
 #include "python/core/mapped_optimizer.h"
 #include "sluice/base/error.h"
-#include "sluice/optim/adam.h"
-#include "sluice/optim/rmsprop.h"
-#include "sluice/optim/sgd.h"
 
 namespace sluice::python {
 namespace {

@@ -5,8 +5,7 @@
 #include "python/core/choice.h"
 #include "python/core/interruptible.h"
 #include "python/core/python_dataset.h"
-#include "sluice/data/benchmark.h"
-#include "sluice/data/outfeed_queue.h"
+#include "sluice/data/queues.h"
 
 namespace sluice::python {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "sluice/data/infeed_queue.h"
+#include "sluice/data/queues.h"
 
 namespace sluice::python {
 

@@ -4,10 +4,9 @@
 #include "python/core/bindings.h"
 #include "python/core/builder.h"
 #include "python/core/interruptible.h"
-#include "sluice/api/batch_layout.h"
+#include "sluice/api/batch.h"
 #include "sluice/api/model.h"
 #include "sluice/base/error.h"
-#include "sluice/frontends/popart/device_manager.h"
 
 namespace sluice::python {
 namespace {

@@ -5,7 +5,6 @@
 #include "sluice/api/devices.h"
 #include "sluice/base/error.h"
 #include "sluice/base/near_names.h"
-#include "sluice/nn/autocast.h"
 #include "sluice/nn/block.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/operands.h"

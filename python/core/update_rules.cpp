@@ -2,7 +2,7 @@
 #include "python/core/update_rules.h"
 
 #include "python/core/choice.h"
-#include "sluice/ir/variable.h"
+#include "sluice/ir/value.h"
 
 namespace sluice::python {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "python/core/bindings.h"
-#include "sluice/frontends/tensorflow/update_rule.h"
+#include "sluice/frontends/tensorflow/loops.h"
 
 namespace sluice::python {
 

@@ -1,10 +1,9 @@
-#include "sluice/api/batch_layout.h"
-
 #include <array>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "sluice/api/batch.h"
 #include "sluice/api/options.h"
 #include "sluice/base/error.h"
 

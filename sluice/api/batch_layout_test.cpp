@@ -1,8 +1,7 @@
-#include "sluice/api/batch_layout.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/api/batch.h"
 #include "sluice/api/options.h"
 #include "sluice/base/error.h"
 #include "tests/support/message_of.h"

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/console.h"
+#include "sluice/base/error.h"
 
 namespace sluice {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/api/batch_layout.h"
+#include "sluice/api/batch.h"
 #include "sluice/api/executable_options.h"
 #include "sluice/api/graph_source.h"
 #include "sluice/api/inputs.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "sluice/api/batch_layout.h"
+#include "sluice/api/batch.h"
 #include "sluice/api/options.h"
 #include "sluice/api/session.h"
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "sluice/api/metrics.h"
 #include "sluice/api/progress_bar.h"
-#include "sluice/api/stop_signals.h"
 #include "sluice/base/error.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 #include "sluice/api/data_loader.h"
 #include "sluice/api/model.h"
 #include "sluice/frontends/popart/builder.h"
-#include "sluice/frontends/popart/builder_model.h"
+#include "sluice/frontends/popart/session.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/linear.h"
 #include "tests/support/message_of.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/loss_ops.h"
 #include "sluice/ops/reduction_ops.h"
 

@@ -1,5 +1,4 @@
-#include "sluice/api/metrics.h"
-
+#include "sluice/api/fit.h"
 #include "sluice/base/error.h"
 
 namespace sluice {

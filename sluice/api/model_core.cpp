@@ -15,8 +15,7 @@
 #include "sluice/api/step_recovery.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
-#include "sluice/data/infeed_queue.h"
-#include "sluice/data/outfeed_queue.h"
+#include "sluice/data/queues.h"
 #include "sluice/nn/block.h"
 
 namespace sluice {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "sluice/api/batch.h"
-#include "sluice/api/batch_layout.h"
 #include "sluice/api/compiled_program.h"
 #include "sluice/api/graph_source.h"
 #include "sluice/api/model.h"

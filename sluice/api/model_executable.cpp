@@ -15,7 +15,6 @@
 #include "sluice/base/log.h"
 #include "sluice/custom/abi.h"
 #include "sluice/ops/custom_op.h"
-#include "sluice/ops/host_call.h"
 #include "sluice/program/loaded.h"
 
 namespace sluice {

@@ -2,7 +2,7 @@
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/model_core.h"
 #include "sluice/base/error.h"
-#include "sluice/onnx/export.h"
+#include "sluice/onnx/files.h"
 
 namespace sluice {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/api/option_groups.h"
 #include "sluice/api/option_types.h"
-#include "sluice/api/tensor_locations.h"
 
 namespace sluice::detail {
 

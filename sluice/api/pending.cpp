@@ -1,7 +1,6 @@
-#include "sluice/api/pending.h"
-
 #include <chrono>
 
+#include "sluice/api/inputs.h"
 #include "sluice/api/step.h"
 #include "sluice/base/error.h"
 

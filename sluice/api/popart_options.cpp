@@ -1,11 +1,10 @@
-#include "sluice/api/popart_options.h"
-
 #include <algorithm>
 #include <array>
 #include <span>
 
 #include <fmt/format.h>
 
+#include "sluice/api/option_groups.h"
 #include "sluice/api/options_table.h"
 #include "sluice/base/error.h"
 #include "sluice/base/near_names.h"

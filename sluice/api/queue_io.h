@@ -7,10 +7,9 @@
 #include <mutex>
 #include <vector>
 
-#include "sluice/api/batch_layout.h"
+#include "sluice/api/batch.h"
 #include "sluice/api/step.h"
-#include "sluice/data/infeed_queue.h"
-#include "sluice/data/outfeed_queue.h"
+#include "sluice/data/queues.h"
 #include "sluice/program/program.h"
 
 namespace sluice {

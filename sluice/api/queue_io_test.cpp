@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/data/transforms.h"
+#include "sluice/data/dataset.h"
 #include "sluice/sluice.h"
 #include "tests/support/message_of.h"
 

@@ -8,14 +8,13 @@
 #include "sluice/api/compile_progress.h"
 #include "sluice/api/executable_cache.h"
 #include "sluice/api/virtual_time.h"
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
 #include "sluice/base/log.h"
 #include "sluice/base/version.h"
 #include "sluice/compile/compile.h"
-#include "sluice/data/infeed_queue.h"
+#include "sluice/data/queues.h"
 #include "sluice/program/loaded.h"
 
 namespace sluice {

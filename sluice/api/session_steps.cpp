@@ -12,10 +12,10 @@
 #include "sluice/api/compile_plan.h"
 #include "sluice/api/session.h"
 #include "sluice/api/virtual_time.h"
-#include "sluice/base/cancelled.h"
+#include "sluice/base/error.h"
 #include "sluice/base/recoverable_error.h"
 #include "sluice/compile/compile.h"
-#include "sluice/data/infeed_queue.h"
+#include "sluice/data/queues.h"
 
 namespace sluice {
 

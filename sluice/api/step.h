@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "sluice/api/batch_layout.h"
+#include "sluice/api/batch.h"
 #include "sluice/program/program.h"
 #include "sluice/runtime/engine.h"
 #include "sluice/runtime/host_io.h"

@@ -1,6 +1,6 @@
-#include "sluice/api/stop_signals.h"
-
 #include <csignal>
+
+#include "sluice/api/fit.h"
 
 namespace sluice {
 namespace {

@@ -1,7 +1,6 @@
-#include "sluice/api/tensor_locations.h"
-
 #include <fmt/format.h>
 
+#include "sluice/api/option_groups.h"
 #include "sluice/base/error.h"
 
 namespace sluice {

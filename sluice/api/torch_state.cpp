@@ -1,11 +1,10 @@
-#include "sluice/api/torch_state.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 
 #include <fmt/format.h>
 
+#include "sluice/api/checkpoint.h"
 #include "sluice/api/session.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"

@@ -20,8 +20,8 @@
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/annotate_phases.h"
 #include "sluice/parallel/execution_plan.h"
-#include "sluice/parallel/partition.h"
 #include "sluice/parallel/plan_rules.h"
+#include "sluice/parallel/strategy.h"
 #include "sluice/program/lower.h"
 #include "sluice/program/state_plan.h"
 

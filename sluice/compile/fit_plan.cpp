@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/compile/remedies.h"
 #include "sluice/program/memory_plan.h"

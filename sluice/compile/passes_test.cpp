@@ -7,7 +7,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/compile/compile.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ir/printer.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/helpers.h"

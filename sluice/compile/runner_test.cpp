@@ -8,9 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "tests/support/temp_folder.h"

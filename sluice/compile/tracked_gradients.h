@@ -7,7 +7,7 @@
 
 #include "sluice/compile/anchors.h"
 #include "sluice/ir/graph.h"
-#include "sluice/optim/loss_scaling_options.h"
+#include "sluice/optim/gradient_options.h"
 
 namespace sluice::compiler {
 

@@ -7,7 +7,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/compile/tracked_gradients.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/gradient_statistics.h"
 #include "sluice/ops/ops.h"
 #include "sluice/optim/loss_scaler.h"

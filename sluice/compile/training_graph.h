@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "sluice/compile/anchors.h"
-#include "sluice/compile/gradient_reduction.h"
 #include "sluice/ir/graph.h"
+#include "sluice/optim/gradient_options.h"
 #include "sluice/optim/loss_scaler.h"
-#include "sluice/optim/loss_scaling_options.h"
 #include "sluice/optim/optimizer.h"
 #include "sluice/optim/update_context.h"
 

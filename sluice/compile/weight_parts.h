@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sluice/ir/graph.h"
-#include "sluice/parallel/tensor_locations.h"
+#include "sluice/parallel/strategy.h"
 #include "sluice/program/state_plan.h"
 
 namespace sluice::compiler {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "sluice/data/loader.h"
+#include "sluice/data/dataset.h"
 
 namespace sluice::data {
 

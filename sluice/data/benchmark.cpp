@@ -1,5 +1,3 @@
-#include "sluice/data/benchmark.h"
-
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -8,6 +6,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/data/queues.h"
 
 namespace sluice::data {
 namespace {

@@ -1,10 +1,9 @@
-#include "sluice/data/benchmark.h"
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "sluice/base/error.h"
-#include "sluice/data/transforms.h"
+#include "sluice/data/dataset.h"
+#include "sluice/data/queues.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::data {

@@ -1,5 +1,3 @@
-#include "sluice/data/csv.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -11,6 +9,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
 #include "sluice/base/input_file.h"
+#include "sluice/data/files.h"
 
 namespace sluice::data {
 namespace {

@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/data/idx.h"
-#include "sluice/data/mnist.h"
+#include "sluice/data/files.h"
 
 namespace sluice::data {
 namespace {

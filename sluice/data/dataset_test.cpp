@@ -1,10 +1,11 @@
+#include "sluice/data/dataset.h"
+
 #include <numeric>
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/data/transforms.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::data {

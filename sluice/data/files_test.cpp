@@ -1,3 +1,5 @@
+#include "sluice/data/files.h"
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -10,11 +12,7 @@
 #include <zlib.h>
 
 #include "sluice/base/error.h"
-#include "sluice/data/csv.h"
-#include "sluice/data/idx.h"
 #include "sluice/data/inflate.h"
-#include "sluice/data/npy.h"
-#include "sluice/data/tokens.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
 

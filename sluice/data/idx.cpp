@@ -1,9 +1,8 @@
-#include "sluice/data/idx.h"
-
 #include <optional>
 
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
+#include "sluice/data/files.h"
 #include "sluice/data/inflate.h"
 #include "sluice/data/payload.h"
 

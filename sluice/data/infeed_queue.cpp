@@ -1,12 +1,11 @@
-#include "sluice/data/infeed_queue.h"
-
 #include <span>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/data/batch.h"
+#include "sluice/data/dataset.h"
 #include "sluice/data/prefetcher.h"
+#include "sluice/data/queues.h"
 
 namespace sluice::data {
 namespace {

@@ -4,7 +4,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/philox.h"
-#include "sluice/data/transforms.h"
+#include "sluice/data/dataset.h"
 
 namespace sluice::data {
 namespace {

@@ -1,5 +1,3 @@
-#include "sluice/data/loader.h"
-
 #include <algorithm>
 #include <limits>
 
@@ -8,6 +6,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/data/assembler.h"
+#include "sluice/data/dataset.h"
 #include "sluice/data/prefetcher.h"
 
 namespace sluice::data {

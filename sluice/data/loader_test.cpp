@@ -1,5 +1,3 @@
-#include "sluice/data/loader.h"
-
 #include <algorithm>
 #include <condition_variable>
 #include <future>
@@ -12,8 +10,8 @@
 
 #include "sluice/base/error.h"
 #include "sluice/data/buffer_pool.h"
+#include "sluice/data/dataset.h"
 #include "sluice/data/prefetcher.h"
-#include "sluice/data/transforms.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::data {

@@ -1,10 +1,8 @@
-#include "sluice/data/mnist.h"
-
 #include <filesystem>
 
 #include "sluice/base/error.h"
-#include "sluice/data/idx.h"
-#include "sluice/data/transforms.h"
+#include "sluice/data/dataset.h"
+#include "sluice/data/files.h"
 
 namespace sluice::data {
 namespace {

@@ -1,5 +1,3 @@
-#include "sluice/data/npy.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,6 +9,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
 #include "sluice/data/file.h"
+#include "sluice/data/files.h"
 #include "sluice/data/payload.h"
 #include "sluice/tensor/bool_bytes.h"
 

@@ -11,8 +11,8 @@
 #include "sluice/base/error.h"
 #include "sluice/base/input_file.h"
 #include "sluice/data/file.h"
+#include "sluice/data/files.h"
 #include "sluice/data/inflate.h"
-#include "sluice/data/npy.h"
 
 namespace sluice::data {
 namespace {

@@ -1,10 +1,8 @@
-#include "sluice/data/outfeed_queue.h"
-
 #include <algorithm>
 #include <cstring>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
+#include "sluice/data/queues.h"
 
 namespace sluice::data {
 

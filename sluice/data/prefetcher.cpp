@@ -1,6 +1,5 @@
 #include "sluice/data/prefetcher.h"
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
 #include "sluice/base/wait_watch.h"

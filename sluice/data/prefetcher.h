@@ -14,7 +14,7 @@
 #include <optional>
 #include <thread>
 
-#include "sluice/data/batch.h"
+#include "sluice/data/dataset.h"
 
 namespace sluice::data {
 

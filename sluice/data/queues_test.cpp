@@ -1,3 +1,5 @@
+#include "sluice/data/queues.h"
+
 #include <atomic>
 #include <future>
 #include <latch>
@@ -6,9 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/data/infeed_queue.h"
-#include "sluice/data/outfeed_queue.h"
-#include "sluice/data/transforms.h"
+#include "sluice/data/dataset.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::data {

@@ -1,10 +1,9 @@
-#include "sluice/data/sample_order.h"
-
 #include <numeric>
 #include <utility>
 
 #include "sluice/base/hash.h"
 #include "sluice/base/philox.h"
+#include "sluice/data/dataset.h"
 
 namespace sluice::data {
 

@@ -6,8 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/data/loader.h"
-#include "sluice/data/transforms.h"
+#include "sluice/data/dataset.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::data {

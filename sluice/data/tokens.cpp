@@ -1,11 +1,10 @@
-#include "sluice/data/tokens.h"
-
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
 #include "sluice/data/file.h"
+#include "sluice/data/files.h"
 
 namespace sluice::data {
 namespace {

@@ -1,10 +1,8 @@
-#include "sluice/data/transforms.h"
-
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/data/dataset.h"
 #include "sluice/data/image_transforms.h"
-#include "sluice/data/sample_order.h"
 
 namespace sluice::data {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "sluice/device/memory.h"
 #include "sluice/ir/op_def.h"
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 namespace sluice::device {
 

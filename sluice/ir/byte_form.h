@@ -10,7 +10,7 @@
 #include "sluice/base/byte_code.h"
 #include "sluice/ir/graph.h"
 #include "sluice/ir/op_def.h"
-#include "sluice/ir/variable.h"
+#include "sluice/ir/value.h"
 
 namespace sluice::ir {
 

@@ -1,8 +1,7 @@
-#include "sluice/ir/graph_builder.h"
-
 #include <algorithm>
 
 #include "sluice/base/error.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ir {
 

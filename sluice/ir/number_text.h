@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 namespace sluice::ir {
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "tests/support/tensor_types.h"
 #include "tests/support/toy_ops.h"
 

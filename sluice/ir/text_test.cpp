@@ -8,7 +8,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/dot.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ir/number_text.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ir/printer.h"

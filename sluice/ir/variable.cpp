@@ -1,11 +1,10 @@
-#include "sluice/ir/variable.h"
-
 #include <array>
 #include <bit>
 
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/philox.h"
+#include "sluice/ir/value.h"
 
 namespace sluice::ir {
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "tests/support/tensor_types.h"
 #include "tests/support/toy_ops.h"
 

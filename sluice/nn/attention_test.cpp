@@ -1,10 +1,9 @@
-#include "sluice/nn/attention.h"
-
 #include <cmath>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sluice/nn/sequence.h"
 #include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"
 

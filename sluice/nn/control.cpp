@@ -1,9 +1,8 @@
-#include "sluice/nn/control.h"
-
 #include <string_view>
 
 #include "sluice/base/error.h"
 #include "sluice/nn/functional.h"
+#include "sluice/nn/helpers.h"
 #include "sluice/nn/operands.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/control_ops.h"

@@ -1,5 +1,3 @@
-#include "sluice/nn/control.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,8 +1,7 @@
-#include "sluice/nn/conv.h"
-
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"
-#include "sluice/nn/init.h"
+#include "sluice/nn/linear.h"
+#include "sluice/nn/parameter.h"
 
 namespace sluice::nn {
 namespace {

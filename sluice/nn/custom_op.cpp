@@ -1,5 +1,4 @@
-#include "sluice/nn/custom_op.h"
-
+#include "sluice/nn/helpers.h"
 #include "sluice/nn/operands.h"
 #include "sluice/nn/tracer.h"
 

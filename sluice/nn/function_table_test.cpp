@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "sluice/nn/control.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/helpers.h"
 #include "sluice/nn/tracer.h"

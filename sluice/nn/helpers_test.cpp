@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "sluice/nn/modules.h"
-#include "sluice/nn/multi_conv.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/ops/linear_ops.h"
 #include "sluice/ops/shape_ops.h"

@@ -1,9 +1,8 @@
-#include "sluice/nn/init.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "sluice/base/error.h"
+#include "sluice/nn/parameter.h"
 
 namespace sluice::nn::init {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"
-#include "sluice/nn/init.h"
+#include "sluice/nn/parameter.h"
 
 namespace sluice::nn {
 namespace {

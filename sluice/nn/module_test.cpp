@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/nn/init.h"
 #include "sluice/nn/modules.h"
+#include "sluice/nn/parameter.h"
 #include "sluice/nn/tracer.h"
 #include "tests/support/layer_run.h"
 #include "tests/support/message_of.h"

@@ -1,11 +1,10 @@
-#include "sluice/nn/multi_conv.h"
-
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
 
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"
+#include "sluice/nn/helpers.h"
 #include "sluice/nn/tracer.h"
 
 namespace sluice::nn {

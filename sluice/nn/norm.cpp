@@ -1,9 +1,9 @@
 #include "sluice/nn/norm.h"
 
 #include "sluice/base/error.h"
-#include "sluice/nn/autocast.h"
+#include "sluice/nn/block.h"
 #include "sluice/nn/checks.h"
-#include "sluice/nn/init.h"
+#include "sluice/nn/parameter.h"
 #include "sluice/nn/tracer.h"
 
 namespace sluice::nn {

@@ -2,8 +2,8 @@
 // loop; the loop has those of the hidden states.
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"
-#include "sluice/nn/init.h"
-#include "sluice/nn/recurrent.h"
+#include "sluice/nn/parameter.h"
+#include "sluice/nn/sequence.h"
 #include "sluice/nn/tracer.h"
 
 namespace sluice::nn {

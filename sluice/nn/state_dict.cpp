@@ -1,5 +1,3 @@
-#include "sluice/nn/state_dict.h"
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -8,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/nn/module.h"
 
 namespace sluice::nn {
 namespace {

@@ -1,9 +1,8 @@
-#include "sluice/nn/state_dict.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/nn/module.h"
 #include "sluice/nn/modules.h"
 #include "tests/support/message_of.h"
 

@@ -1,7 +1,7 @@
 #include "sluice/nn/tensor.h"
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/operands.h"
 #include "sluice/nn/tracer.h"

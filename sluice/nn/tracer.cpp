@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sluice/base/error.h"
-#include "sluice/nn/autocast.h"
+#include "sluice/nn/block.h"
 #include "sluice/nn/module.h"
 
 namespace sluice::nn {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/nn/block.h"
 #include "sluice/nn/precision.h"
 #include "sluice/nn/tensor.h"

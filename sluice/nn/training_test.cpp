@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/nn/modules.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/optim/optimizers.h"
 #include "sluice/optim/update_context.h"
 #include "sluice/transforms/autodiff.h"
 #include "tests/support/layer_run.h"

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "sluice/base/error.h"
-#include "sluice/nn/attention.h"
 #include "sluice/nn/checks.h"
-#include "sluice/nn/init.h"
+#include "sluice/nn/parameter.h"
+#include "sluice/nn/sequence.h"
 #include "sluice/nn/tracer.h"
 
 namespace sluice::nn {

@@ -6,8 +6,7 @@
 #include <unordered_map>
 
 #include "sluice/base/error.h"
-#include "sluice/onnx/export.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/node.h"
 #include "sluice/onnx/proto.h"
 #include "sluice/onnx/proto_attrs.h"

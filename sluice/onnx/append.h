@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::onnx {
 

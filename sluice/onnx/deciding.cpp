@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "sluice/base/error.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 
 namespace sluice::onnx {
 

@@ -1,7 +1,5 @@
 // The forms that ops have in files. The conformance suite compares the values of every op's form;
 // here are the nodes themselves, and values that its cases do not reach.
-#include "sluice/onnx/export.h"
-
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -9,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ir/printer.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/proto.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/image_ops.h"

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
-#include "sluice/onnx/import.h"
+#include "sluice/ir/graph.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/node.h"
 #include "sluice/onnx/proto.h"
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/sequence.h"
 #include "sluice/onnx/translations.h"
 #include "sluice/onnx/unroll.h"

@@ -1,7 +1,5 @@
 // What importing makes of models and what it refuses. Models are written in the standard's own text
 // form.
-#include "sluice/onnx/import.h"
-
 #include <fstream>
 #include <set>
 
@@ -10,9 +8,9 @@
 #include <onnx/defs/parser.h>
 #include <sys/stat.h>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ir/printer.h"
-#include "sluice/onnx/export.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/proto.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"

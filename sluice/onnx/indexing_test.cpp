@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <onnx/defs/parser.h>
 
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/non_max_suppression.h"
 #include "sluice/onnx/proto.h"
 #include "sluice/ops/interpreter.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "sluice/ir/graph.h"
-#include "sluice/onnx/export.h"
 #include "sluice/onnx/export_forms.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/proto.h"
 #include "sluice/ops/custom_op.h"
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
-#include "sluice/onnx/import_limits.h"
+#include "sluice/ir/graph.h"
+#include "sluice/onnx/files.h"
 
 namespace sluice::onnx {
 

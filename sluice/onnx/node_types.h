@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 namespace sluice::onnx {
 

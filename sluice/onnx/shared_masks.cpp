@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/random_ops.h"
 #include "sluice/ops/shape_ops.h"

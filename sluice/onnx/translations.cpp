@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sluice/base/error.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/ops/op_list.h"
 
 namespace sluice::onnx {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ops {
 

@@ -2,7 +2,7 @@
 // says what they have in common.
 #pragma once
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ops {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ir/op_def.h"
 
 namespace sluice::ops {

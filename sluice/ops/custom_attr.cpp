@@ -1,4 +1,4 @@
-#include "sluice/ops/custom_attr.h"
+#include "sluice/ops/custom_op.h"
 
 namespace sluice::ops {
 namespace {

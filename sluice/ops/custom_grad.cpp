@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/cost.h"
 #include "sluice/ops/custom_call.h"
 #include "sluice/ops/custom_def.h"

@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ir/number_text.h"
 #include "sluice/ops/custom_def.h"
 #include "sluice/ops/op_list.h"

@@ -1,12 +1,11 @@
-#include "sluice/ops/host_call.h"
-
 #include <array>
 #include <cstring>
 #include <map>
 #include <mutex>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
+#include "sluice/ops/custom_op.h"
 #include "sluice/ops/type_attrs.h"
 
 namespace sluice::ops {

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ops {
 namespace {

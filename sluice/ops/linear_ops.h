@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/op_options.h"  // IWYU pragma: export
 
 namespace sluice::ops {

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ops {
 

@@ -9,7 +9,7 @@
 
 #include "sluice/base/philox.h"
 #include "sluice/ir/op_def.h"
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 namespace sluice::ops {
 

@@ -1,7 +1,7 @@
 // Random numbers. One of the headers of ops.h, which says what they have in common.
 #pragma once
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ops {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ops {
 

@@ -1,5 +1,3 @@
-#include "sluice/ops/tensor_text.h"
-
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -8,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sluice/ops/elementwise.h"
+#include "sluice/ops/op_options.h"
 
 namespace sluice::ops {
 namespace {

@@ -1,10 +1,9 @@
 // Tensors as text: every expectation is written by hand.
-#include "sluice/ops/tensor_text.h"
-
 #include <limits>
 
 #include <gtest/gtest.h>
 
+#include "sluice/ops/op_options.h"
 #include "sluice/tensor/host_tensor.h"
 
 namespace sluice::ops {

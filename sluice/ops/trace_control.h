@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sluice/base/function_ref.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ops {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/op_options.h"  // IWYU pragma: export
 
 namespace sluice::ops {

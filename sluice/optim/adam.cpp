@@ -1,11 +1,10 @@
-#include "sluice/optim/adam.h"
-
 #include <cmath>
 #include <map>
 #include <utility>
 
 #include "sluice/base/error.h"
 #include "sluice/ops/ops.h"
+#include "sluice/optim/optimizers.h"
 #include "sluice/optim/record.h"
 #include "sluice/optim/update_context.h"
 

@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/optim/adam.h"
-#include "sluice/optim/rmsprop.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/optim/optimizers.h"
 #include "tests/support/message_of.h"
 #include "tests/support/update_trainer.h"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "sluice/optim/loss_scaling_options.h"
+#include "sluice/optim/gradient_options.h"
 #include "sluice/optim/update_context.h"
 
 namespace sluice::optim {

@@ -1,10 +1,9 @@
-#include "sluice/optim/lr_schedule.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "sluice/base/error.h"
+#include "sluice/optim/optimizers.h"
 
 namespace sluice::optim {
 namespace {

@@ -1,9 +1,8 @@
-#include "sluice/optim/lr_schedule.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/optim/optimizers.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::optim {

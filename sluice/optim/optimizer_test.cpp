@@ -6,9 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
-#include "sluice/optim/adam.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/ir/graph.h"
+#include "sluice/optim/optimizers.h"
 #include "sluice/optim/update_context.h"
 #include "tests/support/message_of.h"
 #include "tests/support/update_trainer.h"

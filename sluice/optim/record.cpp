@@ -3,10 +3,8 @@
 #include <utility>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/variable.h"
-#include "sluice/optim/adam.h"
-#include "sluice/optim/rmsprop.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/ir/value.h"
+#include "sluice/optim/optimizers.h"
 
 namespace sluice::optim {
 namespace {

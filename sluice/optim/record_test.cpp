@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/variable.h"
-#include "sluice/optim/adam.h"
-#include "sluice/optim/rmsprop.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/ir/value.h"
+#include "sluice/optim/optimizers.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::optim {

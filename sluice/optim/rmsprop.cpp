@@ -1,8 +1,7 @@
-#include "sluice/optim/rmsprop.h"
-
 #include <fmt/format.h>
 
 #include "sluice/ops/ops.h"
+#include "sluice/optim/optimizers.h"
 #include "sluice/optim/record.h"
 #include "sluice/optim/update_context.h"
 

@@ -1,8 +1,7 @@
-#include "sluice/optim/sgd.h"
-
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/ops/ops.h"
+#include "sluice/optim/optimizers.h"
 #include "sluice/optim/record.h"
 #include "sluice/optim/update_context.h"
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "sluice/ir/variable.h"
-#include "sluice/optim/loss_scaling_options.h"
+#include "sluice/ir/value.h"
+#include "sluice/optim/gradient_options.h"
 #include "sluice/optim/optimizer.h"
 
 namespace sluice::optim {

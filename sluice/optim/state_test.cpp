@@ -3,9 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/optim/adam.h"
-#include "sluice/optim/rmsprop.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/optim/optimizers.h"
 
 namespace sluice::optim {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::optim {
 

@@ -14,7 +14,6 @@
 #include "sluice/parallel/segments.h"
 #include "sluice/parallel/strategy.h"
 #include "sluice/parallel/streaming.h"
-#include "sluice/parallel/tensor_locations.h"
 #include "sluice/schedule/pipeline.h"
 
 namespace sluice::parallel {

@@ -9,8 +9,6 @@
 // A weight may be read in several parts: each reader's device gets a copy, and the gradients are
 // added. Only ops that share a variable which the loop writes, like running statistics, stay
 // together.
-#include "sluice/parallel/partition.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,6 +19,7 @@
 #include "sluice/base/error.h"
 #include "sluice/parallel/chain_cut.h"
 #include "sluice/parallel/leaf.h"
+#include "sluice/parallel/strategy.h"
 #include "sluice/parallel/work.h"
 
 namespace sluice::parallel {

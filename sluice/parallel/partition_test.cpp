@@ -1,13 +1,12 @@
-#include "sluice/parallel/partition.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/reduction_ops.h"
+#include "sluice/parallel/strategy.h"
 #include "tests/support/message_of.h"
 
 namespace sluice::parallel {

@@ -1,8 +1,7 @@
-#include "sluice/parallel/phases.h"
-
 #include <array>
 
 #include "sluice/base/error.h"
+#include "sluice/parallel/stage.h"
 
 namespace sluice::parallel {
 

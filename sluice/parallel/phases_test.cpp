@@ -1,9 +1,8 @@
-#include "sluice/parallel/phases.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/parallel/stage.h"
 #include "sluice/parallel/strategy.h"
 #include "tests/support/message_of.h"
 

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/parallel/phase.h"
 #include "sluice/parallel/quoted.h"
 
 namespace sluice::parallel {

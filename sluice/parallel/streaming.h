@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/parallel/phases.h"
+#include "sluice/parallel/stage.h"
 
 namespace sluice::parallel {
 

@@ -1,9 +1,8 @@
-#include "sluice/parallel/tensor_locations.h"
-
 #include <algorithm>
 
 #include "sluice/base/error.h"
 #include "sluice/ops/shape_ops.h"
+#include "sluice/parallel/strategy.h"
 
 namespace sluice::parallel {
 

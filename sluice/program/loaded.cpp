@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ops/host_call.h"
+#include "sluice/ops/custom_op.h"
 #include "sluice/program/verify.h"
 
 namespace sluice::program {

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "sluice/parallel/phases.h"
+#include "sluice/parallel/stage.h"
 #include "sluice/program/emitter.h"
 #include "sluice/program/program.h"
 #include "sluice/schedule/pipeline.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/ir/variable.h"
+#include "sluice/ir/value.h"
 
 namespace sluice::program {
 

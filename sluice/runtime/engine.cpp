@@ -4,7 +4,6 @@
 #include <exception>
 #include <mutex>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/runtime/checked_segment.h"

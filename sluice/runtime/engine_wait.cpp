@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/base/spin.h"

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <optional>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/runtime/communicator.h"
 #include "sluice/runtime/reduce.h"

@@ -1,6 +1,6 @@
-#include "sluice/tensor/dtype.h"
-
 #include <array>
+
+#include "sluice/tensor/shape.h"
 
 namespace sluice {
 namespace {

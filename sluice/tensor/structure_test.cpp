@@ -1,8 +1,9 @@
 // Nested values: how C++ types are taken apart and put together again.
+#include "sluice/tensor/structure.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/tensor/structure_parser.h"
 #include "tests/support/message_of.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ir/verify.h"
 #include "sluice/ops/arithmetic_ops.h"

@@ -1,7 +1,7 @@
 #include "sluice/transforms/decompose.h"
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::transforms {
 namespace {

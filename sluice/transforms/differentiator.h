@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::transforms {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ir/printer.h"
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"

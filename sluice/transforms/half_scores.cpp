@@ -1,6 +1,6 @@
 #include "sluice/transforms/half_scores.h"
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/loss_ops.h"
 #include "sluice/ops/shape_ops.h"
 #include "sluice/transforms/decompose.h"

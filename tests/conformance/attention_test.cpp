@@ -9,7 +9,7 @@
 #include "sluice/base/workers.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/cpu/kernel_table.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/linear_ops.h"
 #include "sluice/transforms/decompose.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "tests/support/random_tensor.h"
 
 namespace sluice::testing {

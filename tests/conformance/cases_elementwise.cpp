@@ -1,7 +1,7 @@
 // Element-wise ops and reductions.
 #include <memory>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/fused.h"

@@ -1,6 +1,6 @@
 // Ops that only the vendor's domain has.
+#include "sluice/ops/custom_op.h"
 #include "sluice/ops/gradient_statistics.h"
-#include "sluice/ops/host_call.h"
 #include "sluice/ops/vendor.h"
 #include "tests/conformance/op_case.h"
 

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/ops/op_list.h"

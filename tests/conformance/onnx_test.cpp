@@ -8,8 +8,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/ir/printer.h"
-#include "sluice/onnx/export.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "tests/conformance/case_graph.h"
 #include "tests/support/message_of.h"
 #include "tests/support/onnx_check.h"

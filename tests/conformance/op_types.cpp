@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/op_list.h"
 #include "tests/conformance/op_case.h"
 

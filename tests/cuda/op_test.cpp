@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/devices/cuda/cuda_device.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/fused.h"

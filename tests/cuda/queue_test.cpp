@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/devices/cuda/cuda_device.h"
 #include "sluice/ops/arithmetic_ops.h"

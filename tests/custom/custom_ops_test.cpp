@@ -8,7 +8,7 @@
 #include "sluice/api/session.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ir/printer.h"
-#include "sluice/nn/init.h"
+#include "sluice/nn/parameter.h"
 #include "sluice/ops/op_list.h"
 #include "tests/custom/test_library.h"
 #include "tests/e2e/networks.h"

@@ -4,7 +4,7 @@
 #include <onnx/defs/parser.h>
 #include <onnx/onnx_pb.h>
 
-#include "sluice/onnx/export.h"
+#include "sluice/onnx/files.h"
 #include "tests/custom/test_library.h"
 #include "tests/onnx/text_model.h"
 #include "tests/support/message_of.h"

@@ -7,7 +7,7 @@
 #include "sluice/api/compiled_program.h"
 #include "sluice/nn/tracer.h"
 #include "sluice/parallel/leaf.h"
-#include "sluice/parallel/partition.h"
+#include "sluice/parallel/strategy.h"
 #include "sluice/parallel/work.h"
 #include "tests/e2e/networks.h"
 #include "tests/support/cut_networks.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/api/session.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
 

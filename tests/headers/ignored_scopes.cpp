@@ -1,6 +1,5 @@
 // Each line of the function must get a warning; the test looks for their numbers.
-#include "sluice/api/stop_signals.h"
-#include "sluice/nn/autocast.h"
+#include "sluice/api/fit.h"
 #include "sluice/nn/block.h"
 
 void mistakes() {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
-#include "sluice/onnx/import.h"
-#include "sluice/tensor/named_tensors.h"
+#include "sluice/onnx/files.h"
+#include "sluice/tensor/host_tensor.h"
 
 namespace sluice::testing {
 

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #include "sluice/base/error.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/proto.h"
 
 namespace sluice::onnx {

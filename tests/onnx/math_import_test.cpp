@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <onnx/defs/parser.h>
 
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/ops/interpreter.h"
 
 namespace sluice::testing {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/ir/printer.h"
-#include "sluice/onnx/export.h"
+#include "sluice/onnx/files.h"
 #include "tests/onnx/exported.h"
 #include "tests/support/onnx_check.h"
 

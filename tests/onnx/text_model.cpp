@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <onnx/defs/parser.h>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/onnx/proto.h"
 #include "sluice/ops/reduction_ops.h"
 #include "sluice/transforms/autodiff.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/ops/interpreter.h"
 
 namespace sluice::testing {

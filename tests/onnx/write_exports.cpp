@@ -12,8 +12,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/onnx/export.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/proto.h"
 #include "sluice/tensor/safetensors.h"
 #include "tests/conformance/case_graph.h"

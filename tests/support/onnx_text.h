@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <onnx/defs/parser.h>
 
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/onnx/proto.h"
 #include "sluice/ops/interpreter.h"
 #include "tests/support/message_of.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 
 namespace sluice::ir::toy {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/interpreter.h"
 #include "sluice/optim/optimizer.h"
 #include "sluice/optim/update_context.h"

@@ -7,7 +7,6 @@
 
 #include <omp.h>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/devices/cpu/kernel_table.h"
 #include "sluice/devices/cpu/kernels/tile_kernel.h"

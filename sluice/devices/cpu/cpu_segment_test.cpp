@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sluice/base/cancelled.h"
+#include "sluice/base/error.h"
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/norm_ops.h"

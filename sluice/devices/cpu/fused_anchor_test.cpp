@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "sluice/devices/cpu/cpu_device.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
 #include "sluice/ops/activation_ops.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/fused.h"

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/devices/cuda/cuda_error.h"
 

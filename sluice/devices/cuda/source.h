@@ -12,7 +12,7 @@
 
 #include "sluice/device/layout.h"
 #include "sluice/ir/op_def.h"
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 namespace sluice::devices::cuda {
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "sluice/base/cancelled.h"
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
 #include "sluice/devices/cpu/cpu_segment.h"

@@ -1,5 +1,3 @@
-#include "sluice/frontends/popart/builder_model.h"
-
 #include <algorithm>
 #include <unordered_map>
 
@@ -10,6 +8,7 @@
 #include "sluice/api/session.h"
 #include "sluice/base/error.h"
 #include "sluice/frontends/popart/builder.h"
+#include "sluice/frontends/popart/session.h"
 
 namespace sluice {
 namespace {

@@ -11,7 +11,7 @@
 #include "sluice/compile/training_graph.h"
 #include "sluice/ir/verify.h"
 #include "sluice/ops/interpreter.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/optim/optimizers.h"
 #include "sluice/transforms/decompose.h"
 #include "tests/support/message_of.h"
 #include "tests/support/tensor_types.h"

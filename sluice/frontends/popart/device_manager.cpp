@@ -1,10 +1,9 @@
-#include "sluice/frontends/popart/device_manager.h"
-
 #include <utility>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/hold.h"
 #include "sluice/devices/registry.h"
+#include "sluice/frontends/popart/session.h"
 
 namespace sluice {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sluice/ir/attrs.h"
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 namespace sluice {
 

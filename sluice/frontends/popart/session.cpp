@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "sluice/api/batch_layout.h"
+#include "sluice/api/batch.h"
 #include "sluice/api/graph_source.h"
 #include "sluice/api/session.h"
 #include "sluice/base/error.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sluice/api/step.h"
-#include "sluice/data/outfeed_queue.h"
+#include "sluice/data/queues.h"
 
 namespace sluice {
 

@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "sluice/api/options.h"
-#include "sluice/data/infeed_queue.h"
-#include "sluice/data/outfeed_queue.h"
-#include "sluice/frontends/tensorflow/update_rule.h"
+#include "sluice/data/queues.h"
+#include "sluice/frontends/tensorflow/loops.h"
 #include "sluice/nn/tensor.h"
 
 namespace sluice {

@@ -1,11 +1,10 @@
-#include "sluice/frontends/tensorflow/pipeline_function.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
 #include "sluice/frontends/tensorflow/function_trace.h"
+#include "sluice/frontends/tensorflow/loops.h"
 #include "sluice/nn/block.h"
 
 namespace sluice {

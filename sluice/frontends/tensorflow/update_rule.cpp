@@ -1,6 +1,5 @@
-#include "sluice/frontends/tensorflow/update_rule.h"
-
 #include "sluice/base/error.h"
+#include "sluice/frontends/tensorflow/loops.h"
 
 namespace sluice {
 

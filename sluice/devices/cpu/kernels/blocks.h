@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 namespace sluice::devices::cpu {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "sluice/base/workers.h"
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 namespace sluice::devices::cpu {
 

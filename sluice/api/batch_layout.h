@@ -1,4 +1,0 @@
-// Moved: include sluice/api/batch.h.
-#pragma once
-
-#include "sluice/api/batch.h"

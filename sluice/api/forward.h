@@ -1,4 +1,0 @@
-// Moved: include sluice/api/inputs.h.
-#pragma once
-
-#include "sluice/api/inputs.h"

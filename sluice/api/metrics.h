@@ -1,4 +1,0 @@
-// Moved: include sluice/api/fit.h.
-#pragma once
-
-#include "sluice/api/fit.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/api/checkpoint.h.
-#pragma once
-
-#include "sluice/api/checkpoint.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/base/error.h.
-#pragma once
-
-#include "sluice/base/error.h"

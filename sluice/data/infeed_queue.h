@@ -1,4 +1,0 @@
-// Moved: include sluice/data/queues.h.
-#pragma once
-
-#include "sluice/data/queues.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/data/dataset.h.
-#pragma once
-
-#include "sluice/data/dataset.h"

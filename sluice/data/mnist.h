@@ -1,4 +1,0 @@
-// Moved: include sluice/data/files.h.
-#pragma once
-
-#include "sluice/data/files.h"

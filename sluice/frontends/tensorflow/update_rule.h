@@ -1,4 +1,0 @@
-// Moved: include sluice/frontends/tensorflow/loops.h.
-#pragma once
-
-#include "sluice/frontends/tensorflow/loops.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/ir/graph.h.
-#pragma once
-
-#include "sluice/ir/graph.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/ir/value.h.
-#pragma once
-
-#include "sluice/ir/value.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/nn/norm.h.
-#pragma once
-
-#include "sluice/nn/norm.h"

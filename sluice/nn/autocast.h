@@ -1,4 +1,0 @@
-// Moved: include sluice/nn/block.h.
-#pragma once
-
-#include "sluice/nn/block.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/nn/helpers.h.
-#pragma once
-
-#include "sluice/nn/helpers.h"

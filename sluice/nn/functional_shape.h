@@ -1,4 +1,0 @@
-// Moved: include sluice/nn/functional.h.
-#pragma once
-
-#include "sluice/nn/functional.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/nn/parameter.h.
-#pragma once
-
-#include "sluice/nn/parameter.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/nn/linear.h.
-#pragma once
-
-#include "sluice/nn/linear.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/nn/sequence.h.
-#pragma once
-
-#include "sluice/nn/sequence.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/nn/module.h.
-#pragma once
-
-#include "sluice/nn/module.h"

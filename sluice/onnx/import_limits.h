@@ -1,4 +1,0 @@
-// Moved: include sluice/onnx/files.h.
-#pragma once
-
-#include "sluice/onnx/files.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/ops/op_options.h.
-#pragma once
-
-#include "sluice/ops/op_options.h"

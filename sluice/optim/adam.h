@@ -1,4 +1,0 @@
-// Moved: include sluice/optim/optimizers.h.
-#pragma once
-
-#include "sluice/optim/optimizers.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/parallel/stage.h.
-#pragma once
-
-#include "sluice/parallel/stage.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/parallel/strategy.h.
-#pragma once
-
-#include "sluice/parallel/strategy.h"

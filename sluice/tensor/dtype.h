@@ -1,4 +1,0 @@
-// Moved: include sluice/tensor/shape.h.
-#pragma once
-
-#include "sluice/tensor/shape.h"

@@ -1,4 +1,0 @@
-// Moved: include sluice/tensor/structure.h.
-#pragma once
-
-#include "sluice/tensor/structure.h"
