@@ -7,6 +7,3 @@
 #include "sluice/nn/norm.h"
 #include "sluice/nn/sequence.h"
 
-#pragma GCC visibility push(default)
-
-#pragma GCC visibility pop
