@@ -20,7 +20,7 @@ set(_sluice_graph_headers
   "${PROJECT_SOURCE_DIR}/sluice/tensor/host_tensor.h")
 set(_sluice_model_headers
   "${PROJECT_SOURCE_DIR}/sluice/api/model.h" "${PROJECT_SOURCE_DIR}/sluice/nn/modules.h"
-  "${PROJECT_SOURCE_DIR}/sluice/optim/adam.h")
+  "${PROJECT_SOURCE_DIR}/sluice/optim/optimizers.h")
 
 function(sluice_precompile target kind)
   if(NOT SLUICE_PRECOMPILE)

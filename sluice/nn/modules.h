@@ -6,4 +6,3 @@
 #include "sluice/nn/linear.h"
 #include "sluice/nn/norm.h"
 #include "sluice/nn/sequence.h"
-
