@@ -15,7 +15,7 @@ import re
 import sys
 from pathlib import Path
 
-# Names of tests and of their classes are for readers, and other files mention them.
+# Names of tests and of their classes are for readers, and other files mention them. GoogleTest looks for PrintTo.
 TESTS = r"\b(?:INSTANTIATE_TEST_SUITE_P|(?:TYPED_)?TEST(?:_[FP])?)\("
 TOKEN = re.compile(TESTS + r'[^,]*,[^,)]*|#include[^\n]*|//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|'
                    r"[A-Za-z_]\w*|\d(?:[\w.]|'\d)*|->|::|\s+|.", re.DOTALL)
@@ -28,7 +28,7 @@ DECLARATION = re.compile(r"^(?!template\b|namespace\b|using namespace\b)[A-Za-z]
 def hidden_names(text):
     """Names that the file declares for itself."""
     code = re.sub(r"//(?! namespace$)[^\n]*$", "", text, flags=re.MULTILINE)
-    fixtures = set(re.findall(TESTS.replace("INSTANTIATE_TEST_SUITE_P|", "") + r"(\w+)", code))
+    fixtures = {"PrintTo"} | set(re.findall(TESTS.replace("INSTANTIATE_TEST_SUITE_P|", "") + r"(\w+)", code))
     return {name for block in ANONYMOUS.findall(code) for name in DECLARATION.findall(block)} - fixtures
 
 
