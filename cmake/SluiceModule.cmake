@@ -11,12 +11,12 @@
 #     TEST_DEPS test_support          # further modules or targets of the tests
 #     TEST_LABELS threads             # labels besides `fast`
 #     NO_TEST_MAIN                    # the tests bring their own main()
-#     SAME_NAMES                      # files share names: scripts/join_sources.py tells them apart
-#     APART)                          # files share names, so that each is compiled by itself
+#     ALONE kernel.cpp                # further sources, each compiled by itself
+#     RUNS_ONCE)                      # at most once per model: optimised less
 #
 #   sluice_program(NAME mlp SOURCES mlp.cpp DEPS sluice [LINK ...] [INSTALL] [TOOL])
 #     TOOL: only tests and scripts run it; it is in <build>/tools, not among the programs
-#   sluice_test(NAME e2e_test SOURCES ... DEPS ... [LINK ...] [LABELS fast] [NO_MAIN] [APART])
+#   sluice_test(NAME e2e_test SOURCES ... DEPS ... [LINK ...] [LABELS fast] [NO_MAIN])
 #   sluice_fuzz(NAME fuzz_parser SOURCES parser.cpp DEPS ir [LINK ...])
 #
 # Module devices/cpu has the name devices_cpu. The library of a module `x` is
@@ -40,24 +40,26 @@ function(_sluice_targets out)
   set(${out} "${targets}" PARENT_SCOPE)
 endfunction()
 
-# Whatever one file includes and instantiates, the next one needs as well: twelve files at once take
-# about half the time. Names in anonymous namespaces must then differ between the files of a target.
-function(sluice_unite target)
-  get_target_property(sources ${target} SOURCES)
-  list(LENGTH sources count)
-  if(SLUICE_UNITY AND count GREATER 1)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+# sluice_join(<variable> <target> <files>): replaces files by a few that are made of up to 32 each. Whatever
+# one file includes and instantiates, the next one needs as well: together they take less than half the
+# time. Files may share names in anonymous namespaces, because the script tells them apart.
+function(sluice_join out target)
+  list(LENGTH ARGN count)
+  if(NOT SLUICE_UNITY OR count LESS 2)
+    set(${out} "${ARGN}" PARENT_SCOPE)
+    return()
   endif()
-endfunction()
-
-# The same for files that use the same names: replaces them by files made of twelve each.
-function(_sluice_join out target)
   set(script "${PROJECT_SOURCE_DIR}/scripts/join_sources.py")
-  set(sources ${ARGN})
-  list(TRANSFORM sources PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  set(sources "")
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source NORMALIZE)
+    list(APPEND sources "${source}")
+  endforeach()
+  math(EXPR parts "(${count} + 31) / 32")
+  math(EXPR size "(${count} + ${parts} - 1) / ${parts}")
   set(joined "")
   while(sources)
-    list(SUBLIST sources 0 12 part)
+    list(SUBLIST sources 0 ${size} part)
     list(REMOVE_ITEM sources ${part})
     list(LENGTH joined number)
     set(file "${CMAKE_CURRENT_BINARY_DIR}/joined/${target}_${number}.cpp")
@@ -100,16 +102,14 @@ function(_sluice_single_headers target)
 endfunction()
 
 function(sluice_module)
-  cmake_parse_arguments(PARSE_ARGV 0 M "NO_TEST_MAIN;SAME_NAMES;APART" "NAME"
-    "SOURCES;HEADERS;PRIVATE_HEADERS;DEPS;LINK;PUBLIC_LINK;TESTS;TEST_DEPS;TEST_LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 M "NO_TEST_MAIN;RUNS_ONCE" "NAME"
+    "SOURCES;ALONE;HEADERS;PRIVATE_HEADERS;DEPS;LINK;PUBLIC_LINK;TESTS;TEST_DEPS;TEST_LABELS")
   _sluice_check_arguments("${M_UNPARSED_ARGUMENTS}" "${M_NAME}")
   set(target sluice_${M_NAME})
   _sluice_targets(deps ${M_DEPS})
 
-  if(M_SAME_NAMES AND SLUICE_UNITY)
-    _sluice_join(M_SOURCES ${target} ${M_SOURCES})
-  endif()
-  add_library(${target} STATIC ${M_SOURCES})
+  sluice_join(M_SOURCES ${target} ${M_SOURCES})
+  add_library(${target} STATIC ${M_SOURCES} ${M_ALONE})
   add_library(Sluice::${M_NAME} ALIAS ${target})
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${M_NAME}
@@ -125,15 +125,14 @@ function(sluice_module)
     PUBLIC ${deps} ${M_PUBLIC_LINK}
     PRIVATE ${M_LINK} $<BUILD_INTERFACE:sluice_options>)
 
-  if("OpenMP::OpenMP_CXX" IN_LIST M_LINK)
-    sluice_precompile(${target} own)
-  elseif("ir" IN_LIST M_DEPS)
+  if(M_RUNS_ONCE)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:sluice_once_options>)
+  endif()
+
+  if("ir" IN_LIST M_DEPS)
     sluice_precompile(${target} graph_library)
   else()
     sluice_precompile(${target} library)
-  endif()
-  if(NOT M_APART AND NOT M_SAME_NAMES)
-    sluice_unite(${target})
   endif()
 
   _sluice_single_headers(${target} ${M_HEADERS} ${M_PRIVATE_HEADERS})
@@ -149,18 +148,16 @@ function(sluice_module)
     if(M_NO_TEST_MAIN)
       list(APPEND flags NO_MAIN)
     endif()
-    if(M_APART OR M_SAME_NAMES)
-      list(APPEND flags APART)
-    endif()
     sluice_test(NAME ${M_NAME}_test SOURCES ${M_TESTS} DEPS ${M_NAME} ${M_TEST_DEPS}
       LINK ${M_LINK} LABELS fast ${M_TEST_LABELS} ${flags})
   endif()
 endfunction()
 
 function(sluice_program)
-  cmake_parse_arguments(PARSE_ARGV 0 P "INSTALL;TEST;TOOL;APART" "NAME" "SOURCES;DEPS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 0 P "INSTALL;TEST;TOOL" "NAME" "SOURCES;DEPS;LINK")
   _sluice_check_arguments("${P_UNPARSED_ARGUMENTS}" "${P_NAME}")
   _sluice_targets(deps ${P_DEPS})
+  sluice_join(P_SOURCES ${P_NAME} ${P_SOURCES})
   add_executable(${P_NAME} ${P_SOURCES})
   set_target_properties(${P_NAME} PROPERTIES CXX_EXTENSIONS OFF)
   target_link_libraries(${P_NAME} PRIVATE ${deps} ${P_LINK} sluice_options)
@@ -169,9 +166,6 @@ function(sluice_program)
   endif()
   if(NOT P_TEST AND deps MATCHES "Sluice::(api|sluice)(;|$)")
     sluice_precompile(${P_NAME} program)
-  endif()
-  if(NOT P_APART)
-    sluice_unite(${P_NAME})
   endif()
   if(P_TOOL)
     set_target_properties(${P_NAME} PROPERTIES
@@ -219,18 +213,14 @@ function(sluice_test)
   if(NOT SLUICE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 0 T "NO_MAIN;APART" "NAME" "SOURCES;DEPS;LINK;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 T "NO_MAIN" "NAME" "SOURCES;DEPS;LINK;LABELS")
   _sluice_check_arguments("${T_UNPARSED_ARGUMENTS}" "${T_NAME}")
   set(gtest GTest::gmock GTest::gtest)
   if(NOT T_NO_MAIN)
     set(gtest GTest::gmock GTest::gtest_main)
   endif()
-  set(apart "")
-  if(T_APART)
-    set(apart APART)
-  endif()
   sluice_program(NAME ${T_NAME} SOURCES ${T_SOURCES} DEPS ${T_DEPS}
-    LINK ${T_LINK} ${gtest} sluice_test_options TEST ${apart})
+    LINK ${T_LINK} ${gtest} sluice_test_options TEST)
   if(T_DEPS MATCHES "(^|;)(api|popart|tensorflow|sluice|sluice_shared)(;|$)")
     sluice_precompile(${T_NAME} model_test)
   else()

@@ -4,8 +4,7 @@
 # too, and tests and programs that make models the headers it takes to make one: those are as much
 # again, and who uses them is compiled anew when they change anyway.
 #
-# One target of each kind is compiled and the others reuse its result. A target with flags that the
-# compiler cannot match (OpenMP) asks for one of its own: sluice_precompile(<target> own).
+# One target of each kind is compiled and the others reuse its result.
 # Files still include what they use: the check of headers and clang-tidy run without these.
 
 option(SLUICE_PRECOMPILE "Precompile headers" ON)
@@ -25,10 +24,6 @@ set(_sluice_model_headers
 
 function(sluice_precompile target kind)
   if(NOT SLUICE_PRECOMPILE)
-    return()
-  endif()
-  if(kind STREQUAL "own")
-    target_precompile_headers(${target} PRIVATE ${_sluice_common_headers})
     return()
   endif()
   set(shared sluice_precompiled_${kind})

@@ -18,9 +18,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from join_sources import hidden_names
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
 CLEAN = ROOT / "build" / "tidy"
+AT_ONCE = 12
 TOOL = "clang-tidy"
 
 
@@ -38,16 +41,30 @@ def commands():
                 at = words.index(option)
                 del words[at:at + 2]
         words = [word for word in words if word != "-Winvalid-pch"]
-        for file in apart(entry["file"]):
-            result[file] = ([file if word == entry["file"] else word for word in words], entry["directory"])
+        for unit in unjoined(entry["file"]):
+            result[unit] = ([unit if word == entry["file"] else word for word in words], entry["directory"])
     return result
 
 
-def apart(unit):
-    """The files of which scripts/join_sources.py made this one, whose names it changed; or itself."""
+def unjoined(unit):
+    """What to check instead of a file that scripts/join_sources.py made and whose names it changed: files
+    that include its parts as they are, as many at once as share no name; or the file itself."""
     if "/joined/" not in unit or not Path(unit).exists():
         return [str(Path(unit))]
-    return [str(ROOT / file) for file in re.findall(r'^#line 1 "(.*)"$', Path(unit).read_text(), re.MULTILINE)]
+    groups = []
+    for name in re.findall(r'^#line 1 "(.*)"$', Path(unit).read_text(), re.MULTILINE):
+        names = hidden_names((ROOT / name).read_text())
+        group = next((g for g in groups if len(g[0]) < AT_ONCE and not g[1] & names), None)
+        if not group:
+            groups.append(group := ([], set()))
+        group[0].append(f'#include "{ROOT / name}"\n')
+        group[1].update(names)
+    folder = CLEAN / "units"
+    folder.mkdir(parents=True, exist_ok=True)
+    made = [folder / f"{Path(unit).stem}_{number}.cpp" for number in range(len(groups))]
+    for file, (lines, _) in zip(made, groups):
+        file.write_text("".join(lines))
+    return [str(file) for file in made]
 
 
 def units(known):
@@ -55,7 +72,7 @@ def units(known):
     result = {}
     for unit in known:
         result[unit] = unit
-        if "/Unity/unity_" in unit:
+        if Path(unit).parent == CLEAN / "units":
             for file in re.findall(r'^#include "(.*\.cpp)"$', Path(unit).read_text(), re.MULTILINE):
                 result[file] = unit
     return result
