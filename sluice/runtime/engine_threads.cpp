@@ -170,10 +170,13 @@ EngineThreads::Next EngineThreads::claimReady(LaneClass laneClass) {
       }
       const std::int64_t count = lane->issued();
       const std::int64_t priority = lane->priority(count);
-      // Of equals a copy goes first: another device may be waiting for it.
-      const bool better =
-          priority < bestPriority ||
-          (priority == bestPriority && lane->plan().kind == program::LaneKind::Exchange);
+      // Of equals a copy goes first: another device may be waiting for it. Of equal copies the
+      // first one will do: a sum over replicas asks all of them whether it is ready.
+      const auto copies = [](const LaneRun& l) {
+        return l.plan().kind == program::LaneKind::Exchange;
+      };
+      const bool better = priority < bestPriority || (priority == bestPriority && copies(*lane) &&
+                                                      (best == nullptr || !copies(*best)));
       if (better && lane->readiness(count, job.lanes, &pending) == Readiness::Ready) {
         best = lane.get();
         bestPriority = priority;
