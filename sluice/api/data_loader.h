@@ -13,7 +13,7 @@
 
 #include "sluice/api/batch.h"
 #include "sluice/api/options.h"
-#include "sluice/data/loader.h"
+#include "sluice/data/dataset.h"
 
 #pragma GCC visibility push(default)
 

@@ -11,10 +11,49 @@
 
 #include "sluice/api/data_loader.h"
 #include "sluice/api/model.h"
+#include "sluice/tensor/host_tensor.h"
 
 #pragma GCC visibility push(default)
 
 namespace sluice {
+
+// StopSignals: turns Ctrl-C and SIGTERM into requests that a loop checks between its steps, so that
+// it can end cleanly. `fit` uses it; a loop of your own uses it like this:
+//
+//   const StopSignals stop;
+//   for (... && stop.seen() == 0; ...) { model.run(...); }
+//   return stop.seen() == 0 ? 0 : 128 + stop.seen();
+
+/// Catches both signals for the whole process while it lives; there may be at most one at a time.
+/// The first signal is noted; a second one ends the program as if there were no StopSignals.
+class [[nodiscard]] StopSignals {
+ public:
+  /// An inactive object catches nothing.
+  [[nodiscard]] explicit StopSignals(bool active = true);
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// SIGINT, SIGTERM, or 0 as long as there was no signal.
+  int seen() const;
+
+ private:
+  using Handler = void (*)(int);
+
+  bool active_;
+  Handler previousInterrupt_ = nullptr;
+  Handler previousTerminate_ = nullptr;
+};
+
+// Small measures of a model's outputs.
+
+/// The percentage of rows of `predictions` [n, classes] whose largest entry is at the label. If
+/// there are more than n labels, the last n are used, because an output mode that returns fewer
+/// predictions returns the last ones. Throws InvalidArgument for shapes that do not fit.
+double accuracy(const HostTensor& predictions, const HostTensor& labels);
+
+/// The mean of all elements.
+double meanOf(const HostTensor& tensor);
 
 /// Named numbers in the order they are shown.
 using Metrics = std::vector<std::pair<std::string, double>>;

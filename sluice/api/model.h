@@ -20,20 +20,16 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/api/forward.h"
 #include "sluice/api/inputs.h"
 #include "sluice/api/options.h"
-#include "sluice/api/pending.h"
 #include "sluice/api/training_state.h"
 #include "sluice/nn/module.h"
-#include "sluice/nn/state_dict.h"
-#include "sluice/optim/lr_schedule.h"
 #include "sluice/optim/optimizer.h"
-#include "sluice/optim/sgd.h"
+#include "sluice/optim/optimizers.h"
 #include "sluice/profile/latency.h"
 #include "sluice/runtime/non_finite.h"
 #include "sluice/runtime/turn.h"
-#include "sluice/tensor/named_tensors.h"
+#include "sluice/tensor/host_tensor.h"
 
 #pragma GCC visibility push(default)
 
@@ -256,8 +252,8 @@ class Model {
                         const Inputs& inputs,
                         const SaveOptions& options = {});
   /// Takes the programs from a file that was saved by a model of the same module, with the same
-  /// options, instead of compiling them. The values of this model stay. Throws InvalidArgument for a
-  /// file of another model, FileError for a damaged one, and Unsupported as `otherTarget` says.
+  /// options, instead of compiling them. The values of this model stay. Throws InvalidArgument for
+  /// a file of another model, FileError for a damaged one, and Unsupported as `otherTarget` says.
   void loadExecutable(const std::filesystem::path& path,
                       OtherTarget otherTarget = OtherTarget::Recompile);
 

@@ -2,19 +2,184 @@
 // setters that chain; a group is frozen together with its Options.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
-#include "sluice/api/freezable.h"
 #include "sluice/api/option_types.h"
-#include "sluice/optim/loss_scaling_options.h"
-#include "sluice/tensor/dtype.h"
+#include "sluice/optim/gradient_options.h"
+#include "sluice/parallel/strategy.h"
+#include "sluice/tensor/shape.h"
 
 #pragma GCC visibility push(default)
 
 namespace sluice {
+
+// Freezable: what all groups of Options have in common.
+
+/// Settings that can be frozen. A copy is not frozen; assigning to a frozen object throws.
+class Freezable {
+ public:
+  bool isFrozen() const { return frozen_; }
+
+ protected:
+  Freezable() = default;
+  ~Freezable() = default;
+  Freezable(const Freezable& /*other*/) {}
+  Freezable& operator=(const Freezable& other);
+  void requireUnfrozen() const;
+  void setFrozen() const { frozen_ = true; }
+
+ private:
+  // Code that reads options freezes them first, so that a later change cannot go unnoticed.
+  mutable bool frozen_ = false;
+};
+
+// The user's settings for where a model keeps its tensors:
+//
+//   options.tensorLocations.setOptimizerLocation(TensorLocationSettings().useOnChipStorage(false));
+
+/// The settings for one class of tensors. Setters chain and throw InvalidArgument for values that
+/// make no sense.
+class TensorLocationSettings {
+ public:
+  /// True: on the devices; false: in remote memory. Not set: on the devices, but under phased
+  /// execution in remote memory.
+  TensorLocationSettings& useOnChipStorage(std::optional<bool> on);
+  /// Smaller tensors stay on the devices.
+  TensorLocationSettings& minElementsForOffChip(std::int64_t count);
+  /// Each replica keeps only a part of every tensor. Ignored if there is only one replica.
+  TensorLocationSettings& useReplicatedTensorSharding(bool on);
+  TensorLocationSettings& minElementsForReplicatedTensorSharding(std::int64_t count);
+  /// Whether tiles that only move data are used, on devices that have tiles; no device of this
+  /// build has.
+  TensorLocationSettings& useIOTilesToLoad(bool on);
+  TensorLocationSettings& useIOTilesToStore(bool on);
+
+  const parallel::TensorLocation& values() const { return values_; }
+  /// The settings as code: TensorLocationSettings().useOnChipStorage(false)
+  std::string str() const;
+  bool operator==(const TensorLocationSettings&) const = default;
+
+ private:
+  parallel::TensorLocation values_;
+};
+
+class TensorLocationOptions : public Freezable {
+ public:
+  /// Says where activations are between the passes of a stage. Without phases, training refuses
+  /// off-chip activations if no stage holds those of more than two micro-batches.
+  TensorLocationOptions& setActivationLocation(const TensorLocationSettings& settings);
+  TensorLocationOptions& setWeightLocation(const TensorLocationSettings& settings);
+  /// Optimizer state without the weights' own values; combined SGD keeps none.
+  TensorLocationOptions& setOptimizerLocation(const TensorLocationSettings& settings);
+  /// Accumulators add up gradients over micro-batches. Replicas that share accumulators add up
+  /// their gradients in every micro-batch.
+  TensorLocationOptions& setAccumulatorLocation(const TensorLocationSettings& settings);
+  /// Says where one tensor is, whatever its class and size say. The name is that of a variable or,
+  /// for an activation, of its op. A model that has no tensor with this name refuses it.
+  TensorLocationOptions& setTensorLocation(std::string name, bool onChip);
+  /// Tiles of a device that only move data: an even number from 32 to 192, or 0 for none.
+  TensorLocationOptions& numIOTiles(std::int64_t count);
+
+  const TensorLocationSettings& activation() const { return activation_; }
+  const TensorLocationSettings& weight() const { return weight_; }
+  const TensorLocationSettings& optimizer() const { return optimizer_; }
+  const TensorLocationSettings& accumulator() const { return accumulator_; }
+  const std::map<std::string, bool, std::less<>>& tensors() const { return tensors_; }
+  std::int32_t numIOTiles() const { return ioTiles_; }
+  parallel::LocationPlan plan() const;
+
+ private:
+  friend class Options;
+  TensorLocationOptions& set(TensorLocationSettings& field, const TensorLocationSettings& value) {
+    requireUnfrozen();
+    field = value;
+    return *this;
+  }
+
+  TensorLocationSettings activation_;
+  TensorLocationSettings weight_;
+  TensorLocationSettings optimizer_;
+  TensorLocationSettings accumulator_;
+  std::map<std::string, bool, std::less<>> tensors_;
+  std::int32_t ioTiles_ = 0;
+};
+
+// PopartOptions: options by PopART's names, the group that PopTorch calls _Popart. It has no values
+// of its own. Every name stands for a setter of Options, so what is set here is printed, copied and
+// frozen with the other options.
+//
+//   options.popart().set("accumulationFactor", 4).set("autoRecomputation", "Pipeline");
+
+class Options;
+
+namespace detail {
+
+/// The text in quotes, as in a file of options.
+std::string quotedText(std::string_view text);
+std::string realText(double number);
+
+template <class T>
+concept NamedEnumerator = std::is_enum_v<T> && requires(T value) {
+  { name(value) } -> std::convertible_to<std::string_view>;
+};
+
+/// A value for popart().set, written as in a file of options.
+template <class T>
+requires(std::is_arithmetic_v<T> || NamedEnumerator<T> ||
+         std::is_convertible_v<const T&, std::string_view>) std::string
+    argumentText(const T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::to_string(value);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return realText(static_cast<double>(value));
+  } else if constexpr (std::is_enum_v<T>) {
+    return quotedText(name(value));
+  } else {
+    return quotedText(value);
+  }
+}
+
+template <class T>
+std::string argumentText(const std::vector<T>& values) {
+  std::string text = "[";
+  for (const T& value : values) {
+    text += (text.size() > 1 ? ", " : "") + argumentText(value);
+  }
+  return text + "]";
+}
+
+}  // namespace detail
+
+/// Sets options by PopART's names. The Options must live as long as this object.
+class PopartOptions {
+ public:
+  explicit PopartOptions(Options& options) : options_(&options) {}
+
+  /// Sets the option with this name in PopART, or calls any setter of Options with one argument. A
+  /// value is a truth value, a number, a text, an enumerator (or its name, or its number in
+  /// PopART), or a list of these. Throws InvalidArgument for a value of another type, and for an
+  /// unknown name; the message then proposes similar names. An error leaves the options unchanged.
+  template <class T>
+  PopartOptions& set(std::string_view name, const T& value) {
+    return setText(name, detail::argumentText(value));
+  }
+
+ private:
+  PopartOptions& setText(std::string_view name, const std::string& value);
+
+  Options* options_;
+};
 
 /// Settings that matter only when training.
 class TrainingOptions : public Freezable {

@@ -13,10 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/compile/gradient_reduction.h"
 #include "sluice/nn/precision.h"
-#include "sluice/optim/loss_scaling_options.h"
-#include "sluice/parallel/partition.h"
+#include "sluice/optim/gradient_options.h"
 #include "sluice/parallel/strategy.h"
 #include "sluice/program/overlap.h"
 #include "sluice/schedule/sync_groups.h"

@@ -17,8 +17,6 @@
 
 #include "sluice/api/option_groups.h"
 #include "sluice/api/option_types.h"
-#include "sluice/api/popart_options.h"
-#include "sluice/api/tensor_locations.h"
 
 #pragma GCC visibility push(default)
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/tensor/named_tensors.h"
+#include "sluice/tensor/host_tensor.h"
 
 #pragma GCC visibility push(default)
 

@@ -100,4 +100,16 @@ namespace detail {
                : ::sluice::detail::checkFailed( \
                      #condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)))
 
+// Cancelled: thrown when a call is cancelled (Model::cancel) or when the work that it is part of
+// ends early.
+
+namespace sluice {
+
+class Cancelled : public Error {
+ public:
+  explicit Cancelled(std::string message) : Error(std::move(message), "Cancelled") {}
+};
+
+}  // namespace sluice
+
 #pragma GCC visibility pop

@@ -6,8 +6,6 @@
 #include <array>
 #include <cstdint>
 
-#pragma GCC visibility push(default)
-
 namespace sluice {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
@@ -58,5 +56,3 @@ std::array<double, 2> normalPair(std::uint32_t first, std::uint32_t second);
 double standardNormal(const RandomStream& stream, std::uint64_t element);
 
 }  // namespace sluice
-
-#pragma GCC visibility pop

@@ -4,10 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "sluice/nn/functional.h"
 #include "sluice/nn/tensor.h"
+#include "sluice/ops/custom_op.h"
 
 #pragma GCC visibility push(default)
 
@@ -72,6 +76,196 @@ Tensor reduceScatter(const Tensor& x, std::int64_t replicas);
 Tensor tensorLocation(const Tensor& x, bool onChip);
 /// Applies recomputationCheckpoint to each tensor.
 std::vector<Tensor> recomputationCheckpoint(const std::vector<Tensor>& tensors);
+
+}  // namespace sluice::nn
+
+// Custom ops in models: loadCustomOps loads the ops of a shared library, and customOp uses one of
+// them in forward. In training, the library's backward function computes the gradient.
+
+namespace sluice {
+
+using ops::loadCustomOps;
+using ops::registerCustomOps;
+
+namespace nn {
+
+/// The results of a loaded op. Of the example outputs only the types are used:
+///
+///   nn::customOp({x}, {.name = "LeakyRelu", .domain = "com.example", .version = 1,
+///                      .exampleOutputs = {x.type()}, .attributes = {{"alpha", 0.02}}})[0]
+///
+/// An attribute is a number, a text, or a list of one kind of these. Throws InvalidArgument for an
+/// op that is not loaded, and for operands, attributes or examples that do not fit it.
+std::vector<Tensor> customOp(const std::vector<Tensor>& inputs, const ops::CustomOpUse& use);
+
+}  // namespace nn
+}  // namespace sluice
+
+// MultiConv: a group of independent convolutions with common options:
+//
+//   auto [a, b] = MultiConv().planType(MultiConvPlanType::Serial)([&] {
+//     return std::pair(conv2d(x, v), conv2d(x, w));
+//   });
+//
+// The results are the same as those of separate convolutions. Every option is one value for all
+// convolutions or a list with one value for each, and is checked when the group ends.
+// availableMemoryProportions controls a warning. All other options are hints to planners that share
+// the tiles of a device between convolutions. No device of this build has tiles, so these hints
+// have no effect: the graph is the same as that of separate convolutions.
+
+namespace sluice::nn {
+
+class Tracer;
+
+enum class MultiConvPlanType : std::uint8_t { Parallel, Serial };
+
+class [[nodiscard]] MultiConv {
+ public:
+  /// Shares of a device's memory, each between 0 and 1, as with setAvailableMemory: compiling warns
+  /// if a share is too small for its convolution.
+  MultiConv& availableMemoryProportions(std::vector<double> proportions);
+  MultiConv& availableMemoryProportions(double proportion) {
+    return availableMemoryProportions(std::vector<double>{proportion});
+  }
+  /// The type in which products may be accumulated: F32 or F16. It has no effect, because the
+  /// devices of this build always accumulate in float32.
+  MultiConv& partialsTypes(std::vector<DType> types);
+  MultiConv& partialsTypes(DType type) { return partialsTypes(std::vector<DType>{type}); }
+  /// Whether convolutions begin on different tiles. It has no effect.
+  MultiConv& enableConvDithering(std::vector<bool> on);
+  MultiConv& enableConvDithering(bool on) { return enableConvDithering(std::vector<bool>{on}); }
+  /// Whether convolutions share the tiles at the same time or use all tiles in turn. It has no
+  /// effect: the convolutions of a device run one after the other, and each uses all its threads.
+  MultiConv& planType(MultiConvPlanType type) {
+    planType_ = type;
+    return *this;
+  }
+  /// The least number of tiles that each convolution gets. It has no effect. Throws InvalidArgument
+  /// for a negative number.
+  MultiConv& perConvReservedTiles(std::int64_t tiles);
+  /// How much slower a convolution may be than alone, so that others get tiles: a share between 0
+  /// and 1. It has no effect.
+  MultiConv& cycleBackOff(double share);
+
+  /// Runs the body. The group consists of the conv1d, conv2d and conv3d that it calls, directly or
+  /// in modules. Throws InvalidArgument for a group inside another, for a group without
+  /// convolutions, if a convolution depends on another, and for lists of another length.
+  template <class Body>
+  auto operator()(Body body) const {
+    const Scope scope;
+    if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
+      body();
+      finish();
+    } else {
+      auto result = body();
+      finish();
+      return result;
+    }
+  }
+
+  MultiConvPlanType planType() const { return planType_; }
+
+  /// Keeps a group open during its lifetime, for front ends whose body is not a function. Call
+  /// finish() before it ends, unless the body failed.
+  class Scope {
+   public:
+    Scope();
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Tracer& tracer_;
+  };
+  /// Checks the open group and applies the options to it.
+  void finish() const;
+
+ private:
+  std::vector<double> proportions_;
+  std::vector<DType> partials_;
+  std::vector<bool> dithering_;
+  MultiConvPlanType planType_ = MultiConvPlanType::Parallel;
+  std::int64_t reservedTiles_ = 0;
+  double cycleBackOff_ = 0.1;
+};
+
+// Loops, conditions and host functions inside a model. A body is called while the model is traced.
+// Its ops become one loop or branch of the graph, which a device compiles once. Shapes are static,
+// and a loop has a fixed number of iterations.
+
+/// A function from tensors to tensors that is called while the model is traced.
+using Body = std::function<std::vector<Tensor>(std::vector<Tensor>)>;
+
+/// A loop that has to be unrolled has at most this many iterations; each is a copy of the body.
+inline constexpr std::int64_t kMaxLoopRuns = 10'000;
+
+struct LoopOptions {
+  /// Loops of fewer iterations are unrolled: few copies of a body compile quickly, and their ops
+  /// can be fused across iterations. Both forms have the same bits.
+  std::int64_t rollFrom = 16;
+  bool reverse = false;  ///< scan: the first iteration gets the last row
+};
+
+/// Applies the body `count` times, first to the inputs and then to its own results, and returns the
+/// last results. The results must have the number and types of the inputs. What else the body uses
+/// is the same in every iteration, and its tensors cannot be used after the loop.
+///
+/// A loop is unrolled, whatever its count, if an op of the body has an effect (a buffer is written,
+/// something is printed), draws random numbers (dropout in training), or if its ops are in several
+/// blocks. Throws InvalidArgument if results do not fit and for a negative count, and Unsupported
+/// for a loop that has to be unrolled and has more than kMaxLoopRuns iterations.
+std::vector<Tensor> forLoop(std::int64_t count,
+                            const Body& body,
+                            std::vector<Tensor> inputs,
+                            const LoopOptions& options = {});
+
+/// Carried values, and tensors with a row for each iteration.
+struct Scanned {
+  std::vector<Tensor> carried;
+  std::vector<Tensor> rows = {};
+};
+
+/// One iteration: takes the carried values and one row of each sequence, and returns the carried
+/// values of the next iteration and any number of rows.
+using ScanBody = std::function<Scanned(std::vector<Tensor> carried, std::vector<Tensor> rows)>;
+
+/// A loop over the rows of sequences, which are on their first axes. The results are the last
+/// carried values and the rows of all iterations, on a new first axis. A row that an iteration
+/// returns lies where the row that it got lies. Otherwise this is forLoop. Throws InvalidArgument
+/// if there is no sequence, if they have no rows or different numbers of them, and if results do
+/// not fit.
+Scanned scan(const ScanBody& body,
+             std::vector<Tensor> carried,
+             std::vector<Tensor> sequences,
+             const LoopOptions& options = {});
+
+/// The results of one of two bodies, chosen by a single bool that is known only when the model
+/// runs; only that body runs. Both must return equally many results of the same types and must not
+/// have effects such as writing a buffer. If a body draws random numbers or is in several blocks,
+/// both bodies are computed; this is refused in training models, because the gradient of what was
+/// not chosen may be NaN. Throws InvalidArgument if any of this is violated.
+std::vector<Tensor> cond(const Tensor& condition,
+                         const Body& thenBody,
+                         std::vector<Tensor> thenInputs,
+                         const Body& elseBody,
+                         std::vector<Tensor> elseInputs);
+
+/// A host function as an op of inference models. It runs each time the model reaches the op. The
+/// object must outlive the models that call it. Several replicas may call the function at the same
+/// time. Exceptions that it throws reach the caller of the model.
+class CPU {
+ public:
+  /// Throws InvalidArgument for an empty function or id.
+  CPU(ops::HostCallee function, std::string id) : function_(std::move(id), std::move(function)) {}
+
+  /// Calls the function, which must return tensors of the given types. Throws InvalidArgument in a
+  /// training model.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs,
+                                 const std::vector<TensorType>& results) const;
+
+ private:
+  ops::HostFunction function_;
+};
 
 }  // namespace sluice::nn
 

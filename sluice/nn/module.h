@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,13 +21,59 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/ir/value.h"
 #include "sluice/nn/parameter.h"
-#include "sluice/nn/state_link.h"
 #include "sluice/nn/tensor.h"
+#include "sluice/tensor/host_tensor.h"
 
 #pragma GCC visibility push(default)
 
 namespace sluice::nn {
+
+// StateLink: what a tree of modules, or a Builder, shares with the models made from it: where its
+// state is kept, and whether the tree or Builder itself still exists. Models keep the link, so they
+// may outlive the tree. Any thread may use it.
+
+class StateStore;
+
+class StateLink {
+ public:
+  using StorePtr = std::shared_ptr<StateStore>;
+
+  /// The store; null if no model holds the state.
+  StorePtr store() const {
+    const std::scoped_lock lock(mutex_);
+    return store_;
+  }
+  void setStore(StorePtr store) {
+    const std::scoped_lock lock(mutex_);
+    store_.swap(store);  // the old store is destroyed after the lock is released
+  }
+  /// The store. If there is none, `make` makes it first.
+  StorePtr storeOr(const std::function<StorePtr()>& make) {
+    const std::scoped_lock lock(mutex_);
+    if (store_ == nullptr) {
+      store_ = make();
+    }
+    return store_;
+  }
+
+  /// Whether the tree or Builder still exists.
+  bool isAlive() const {
+    const std::scoped_lock lock(mutex_);
+    return alive_;
+  }
+  /// Called when the tree or Builder is destroyed. Its models continue to use the store.
+  void end() {
+    const std::scoped_lock lock(mutex_);
+    alive_ = false;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the members below
+  StorePtr store_;
+  bool alive_ = true;
+};
 
 /// The mark that BeginBlock (block.h) sets on a module.
 struct BlockMark {
@@ -181,6 +229,39 @@ class Sequential : public Layer {
  private:
   std::vector<std::unique_ptr<Layer>> layers_;
 };
+
+// State dictionaries: the weights and buffers of a module by PyTorch's names ("conv1.weight",
+// "norm.running_mean"), for saving, loading and exchange. The whole dictionary is checked before
+// anything is set: if loading throws, the module is unchanged.
+
+/// Whether names that only one side has are an error.
+enum class Strict : std::uint8_t { No, Yes };
+
+/// Names that only one side has.
+struct UnmatchedNames {
+  std::vector<std::string> missing;     ///< not in the dictionary
+  std::vector<std::string> unexpected;  ///< not in the module
+};
+
+/// Throws InvalidArgument for an empty dictionary, for a tensor whose shape or type differs from
+/// the variable's and, if strict, for names that only one side has; the message lists them.
+UnmatchedNames requireStateDict(std::span<const ir::Variable> variables,
+                                const NamedTensors& state,
+                                Strict strict = Strict::Yes);
+
+/// All weights and buffers of the module and those below it, by their names relative to the module.
+NamedTensors stateDict(const Module& module);
+/// Sets the weights and buffers, in the model that holds them or else as their start values.
+UnmatchedNames loadStateDict(Module& module,
+                             const NamedTensors& state,
+                             Strict strict = Strict::Yes);
+
+/// Converts a dictionary from PyTorch for these variables: removes prefixes that wrappers add to
+/// all names ("module.", "_orig_mod.") and converts floats to the variables' types.
+NamedTensors importTorch(std::span<const ir::Variable> variables, const NamedTensors& torch);
+/// Converts a dictionary for PyTorch. Names and layouts are the same; unsigned integers of 16 to 64
+/// bits, which PyTorch does not have, become signed ones.
+NamedTensors exportTorch(NamedTensors state);
 
 }  // namespace sluice::nn
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 #pragma GCC visibility push(default)
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "sluice/ir/value.h"
-#include "sluice/tensor/dtype.h"
+#include "sluice/tensor/shape.h"
 
 #pragma GCC visibility push(default)
 

@@ -10,20 +10,116 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "sluice/parallel/phase.h"
-#include "sluice/parallel/phases.h"
+#include "sluice/ir/value.h"
 #include "sluice/parallel/stage.h"
 #include "sluice/schedule/pipeline.h"
 
 #pragma GCC visibility push(default)
+
+namespace sluice::ir {
+
+// Tensor locations: which classes of tensors a model keeps on its devices and which in remote
+// memory.
+//
+//   options.tensorLocations.setOptimizerLocation(TensorLocationSettings().useOnChipStorage(false));
+
+class Graph;
+}  // namespace sluice::ir
+
+namespace sluice::parallel {
+
+/// Where the tensors of one class are.
+struct TensorLocation {
+  /// Not set: on the devices, except under phased execution.
+  std::optional<bool> onChip;
+  std::int64_t minElements = 2;  ///< smaller tensors stay on the devices
+  bool sharded = false;          ///< each replica keeps a part
+  std::int64_t minElementsToShard = 8192;
+  bool loadsByIoTiles = false;
+  bool storesByIoTiles = false;
+
+  bool operator==(const TensorLocation&) const = default;
+};
+
+struct LocationPlan {
+  TensorLocation activation;
+  TensorLocation weight;
+  TensorLocation optimizer;
+  TensorLocation accumulator;
+  /// By name of a variable, or of the op that makes an activation: whether it stays on the devices,
+  /// whatever its class and size.
+  std::map<std::string, bool, std::less<>> tensors = {};
+
+  bool operator==(const LocationPlan&) const = default;
+};
+
+/// Whether tensors of the class leave the devices.
+bool isOffChip(const TensorLocation& location, bool phased);
+
+/// A value that an op tensor_location marks, or a variable.
+struct MarkedTensor {
+  std::string name;   ///< name of the op that makes it, or of the variable
+  ir::OpId producer;  ///< the op that makes it, or that reads the variable
+  bool onChip = true;
+};
+/// The marked tensors in the order of a placed graph.
+std::vector<MarkedTensor> markedTensors(const ir::Graph& graph);
+
+/// The variables of a finished graph that are kept in remote memory: weights, optimizer state and
+/// accumulators of classes that go there and of sufficient size. A variable that the loop itself
+/// assigns stays on its device, except for accumulators. Throws InvalidArgument for a tensor with a
+/// location of its own that the graph does not have or that cannot leave its device.
+std::set<std::string, std::less<>> remoteVariables(const ir::Graph& graph,
+                                                   const LocationPlan& locations,
+                                                   bool phased);
+
+}  // namespace sluice::parallel
+
+// Finds the devices and stages of a graph without blocks, as a Builder makes it: from the
+// annotations of its ops, or by cutting the graph into parts of similar work. Works on the forward
+// graph; backward ops inherit the stages that are set here, and placement reads them.
+
+namespace sluice::ir {
+class Graph;
+}
+
+namespace sluice::parallel {
+
+/// How ops get their devices: all on one device, as annotated, by a cut of the graph, or by their
+/// phases (see annotate_phases.h).
+enum class VirtualGraphMode : std::uint8_t { Off, Manual, Auto, ExecutionPhases };
+
+struct PartitionOptions {
+  VirtualGraphMode mode = VirtualGraphMode::Off;
+  bool pipelining = false;          ///< stages overlap; otherwise one micro-batch at a time
+  std::vector<double> ratios = {};  ///< Auto: the devices' shares of the work; empty: equal
+  std::int32_t devices = 1;         ///< Auto without ratios: the number of devices
+  bool training = false;            ///< activations are kept for the backward pass
+  bool accumulation = false;        ///< every trainable weight has an accumulator
+  ir::Value loss = {};              ///< Auto: its gradient is work, too; not set: inference
+  std::size_t memoryBytes = 0;      ///< Auto: memory of a device; 0: not limited
+};
+
+/// Sets device and stage of every forward op that is not a leaf, or clears both if all ops are on
+/// one device. Without pipelining a new stage begins wherever the device changes in the order of
+/// the graph. With pipelining an op's stage is its annotation, or its device if no op has a stage;
+/// neighbouring stages on one device are merged. Throws InvalidArgument if only some ops are
+/// annotated, for a stage on two devices, for ratios that do not match the number of devices, and
+/// for pipelining on one device.
+void annotateStages(ir::Graph& graph, const PartitionOptions& options);
+
+}  // namespace sluice::parallel
 
 namespace sluice::ir {
 class Graph;

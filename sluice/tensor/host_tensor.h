@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sluice/tensor/shape.h"
@@ -85,6 +88,10 @@ class HostTensor {
 
 /// Converts every element. Float to integer truncates toward zero; to bool means "is not 0".
 HostTensor cast(const HostTensor& tensor, DType dtype);
+
+// Tensors by name: the inputs and outputs of a model, a state dictionary, the content of a file.
+
+using NamedTensors = std::map<std::string, HostTensor, std::less<>>;
 
 }  // namespace sluice
 

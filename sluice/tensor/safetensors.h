@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "sluice/tensor/named_tensors.h"
+#include "sluice/tensor/host_tensor.h"
 
 #pragma GCC visibility push(default)
 

@@ -20,11 +20,10 @@
 
 #include "sluice/frontends/popart/builder_graphcore_ops.h"
 #include "sluice/frontends/popart/builder_ops.h"
-#include "sluice/ir/graph_builder.h"
+#include "sluice/ir/graph.h"
+#include "sluice/nn/module.h"
 #include "sluice/nn/parameter.h"
-#include "sluice/nn/state_link.h"
-#include "sluice/onnx/export.h"
-#include "sluice/onnx/import.h"
+#include "sluice/onnx/files.h"
 #include "sluice/ops/custom_op.h"
 #include "sluice/tensor/host_tensor.h"
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/frontends/popart/builder_named_ops.h"
 #include "sluice/frontends/popart/builder_op_options.h"
 #include "sluice/ir/attrs.h"
 

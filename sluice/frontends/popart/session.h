@@ -12,15 +12,97 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sluice/frontends/popart/builder_model.h"
+#include "sluice/api/model.h"
+#include "sluice/api/options.h"
+#include "sluice/frontends/popart/builder_op_options.h"
 
 #pragma GCC visibility push(default)
 
 namespace sluice {
+
+// Models of a Builder's graph.
+
+class Builder;
+
+/// Of a Builder's graph as it is now. Inputs and outputs are those that were added to it, in order;
+/// the loss need not be an output. Models of one Builder share its weights. Throws InvalidArgument
+/// for an unknown loss.
+Model trainingModel(Builder& builder,
+                    const TensorId& loss,
+                    const Options& options,
+                    const optim::Optimizer& optimizer);
+/// Throws InvalidArgument for a graph without outputs.
+Model inferenceModel(Builder& builder, const Options& options);
+
+/// The graph as it is now, as the source of a model: what is built later does not count. The
+/// builder may end before the source. Throws InvalidArgument for an unknown loss or no output. With
+/// constantWeights the graph has constants in place of its weights: the values at the time of
+/// tracing.
+std::unique_ptr<GraphSource> builderSource(Builder& builder,
+                                           std::optional<TensorId> loss,
+                                           bool constantWeights = false);
+
+}  // namespace sluice
+
+// DeviceManager: devices acquired the PopART way.
+
+namespace sluice::devices {
+struct HeldDevices;
+}
+
+namespace sluice {
+
+/// Several devices of a kind on which one model runs, and the pattern of barriers at which they
+/// meet. The devices are held until two things have happened: the last copy of this object is
+/// destroyed or released, and the last model that was made for the devices is destroyed.
+class MultiDevice {
+ public:
+  /// An empty kind: none was said, and the devices are of kind "cpu".
+  MultiDevice(std::string kind,
+              std::int64_t count,
+              SyncPattern pattern,
+              std::shared_ptr<const devices::HeldDevices> hold);
+
+  const std::string& kind() const { return kind_; }
+  std::int64_t count() const { return count_; }
+  SyncPattern pattern() const { return pattern_; }
+  /// The numbers of these devices in the machine. Empty for a kind with an unlimited number of
+  /// devices; a model then gets any of them.
+  const std::vector<std::int32_t>& ids() const { return ids_; }
+  /// Ends the hold of this object. Others may acquire the devices once all options that they were
+  /// applied to, and all models made with these options, are destroyed.
+  void release() { hold_.reset(); }
+  /// Makes a model run on these devices; each of its replicas gets an equal share of them. The
+  /// options, and models made with them, also hold the devices. Throws InvalidArgument if the
+  /// devices cannot be shared equally, and after release().
+  Options& applyTo(Options& options) const;
+
+ private:
+  bool kindIsSaid_;
+  std::string kind_;
+  std::int64_t count_;
+  SyncPattern pattern_;
+  std::vector<std::int32_t> ids_;
+  std::shared_ptr<const devices::HeldDevices> hold_;
+};
+
+/// Devices the PopART way:
+///
+///   DeviceManager().acquireAvailableDevice(4).applyTo(options);
+class DeviceManager {
+ public:
+  /// Acquires devices; while they are held, no other call acquires them. Throws InvalidArgument for
+  /// a count below 1, and DeviceError if fewer devices than that exist or are free. Without a kind
+  /// they are CPU devices, unless the options that they are applied to name another kind.
+  MultiDevice acquireAvailableDevice(std::int64_t count = 1,
+                                     SyncPattern pattern = SyncPattern::Full,
+                                     std::string_view kind = "") const;
+};
 
 /// Which micro-batches of an anchor are returned: "All", "Final", "Sum", or "EveryN" with a period.
 class AnchorReturnType {
