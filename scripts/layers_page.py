@@ -14,9 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NN = ROOT / "sluice" / "nn"
 PAGE = ROOT / "docs" / "layers.md"
-FUNCTION_HEADERS = ["functional.h", "functional_shape.h", "helpers.h", "control.h", "multi_conv.h", "attention.h"]
-LAYER_HEADERS = ["linear.h", "conv.h", "pool.h", "norm.h", "activation.h", "recurrent.h", "attention.h",
-                 "module.h"]
+FUNCTION_HEADERS = ["functional.h", "helpers.h", "sequence.h"]
+LAYER_HEADERS = ["layers.h", "norm.h", "sequence.h", "module.h"]
 INNER = {"Conv", "ConvTranspose", "Layer", "Module", "Recurrent", "SettingsLayer", "TransformerLayer", "StateLink"}
 
 HEAD = """# Layers and functions
@@ -49,7 +48,8 @@ def cell(text):
 
 def declarations(text):
     """(comment, declaration) of each statement at the level of the namespace."""
-    body = text[text.index("namespace sluice::nn {"):text.rindex("}  // namespace sluice::nn")]
+    body = re.sub(r"^(namespace [\w:]+ \{|\}  // namespace .*)$", "", text, flags=re.M)
+    body = body[body.index("#pragma GCC visibility push"):]
     comment, joined, statement, depth, used, macro = [], "", [], 0, False, False
     for line in body.split("\n")[1:]:
         stripped = line.strip()

@@ -21,7 +21,7 @@
 #include "sluice/nn/block.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/helpers.h"
-#include "sluice/nn/linear.h"
+#include "sluice/nn/layers.h"
 #include "sluice/nn/norm.h"
 #include "sluice/nn/parameter.h"
 #include "sluice/nn/sequence.h"

@@ -8,7 +8,7 @@
 #include "sluice/frontends/popart/builder.h"
 #include "sluice/frontends/popart/session.h"
 #include "sluice/nn/functional.h"
-#include "sluice/nn/linear.h"
+#include "sluice/nn/layers.h"
 #include "tests/support/message_of.h"
 
 namespace sluice {

@@ -1,6 +1,6 @@
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"
-#include "sluice/nn/linear.h"
+#include "sluice/nn/layers.h"
 #include "sluice/nn/parameter.h"
 
 namespace sluice::nn {

@@ -1,4 +1,4 @@
-#include "sluice/nn/linear.h"
+#include "sluice/nn/layers.h"
 
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"

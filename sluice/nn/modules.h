@@ -3,6 +3,6 @@
 #pragma once
 
 #include "sluice/nn/block.h"
-#include "sluice/nn/linear.h"
+#include "sluice/nn/layers.h"
 #include "sluice/nn/norm.h"
 #include "sluice/nn/sequence.h"

@@ -1,4 +1,4 @@
-// Normalization layers, as in PyTorch.
+// Norms, activations and dropout as layers, as in PyTorch.
 #pragma once
 
 #include <cstdint>

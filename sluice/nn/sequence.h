@@ -7,7 +7,7 @@
 
 #include "sluice/nn/functional.h"
 #include "sluice/nn/helpers.h"
-#include "sluice/nn/linear.h"
+#include "sluice/nn/layers.h"
 #include "sluice/nn/module.h"
 #include "sluice/nn/norm.h"
 

@@ -53,6 +53,7 @@ std::vector<StageTime> stageTimes(const Trace& trace, const std::vector<std::int
     }
   }
   std::vector<StageTime> result;
+  result.reserve(stages.size());
   for (const auto& [number, stage] : stages) {
     result.push_back(stage);
   }

@@ -1,4 +1,5 @@
-// Linear and Embedding: layers with one weight matrix, as in PyTorch.
+// Layers with weights of their own (Linear, Embedding, convolutions), and pools, as in PyTorch.
+// norm.h has norms, activations and dropout; sequence.h attention, transformers and recurrence.
 #pragma once
 
 #include <cstdint>
