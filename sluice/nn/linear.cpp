@@ -1,7 +1,6 @@
-#include "sluice/nn/layers.h"
-
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"
+#include "sluice/nn/layers.h"
 #include "sluice/nn/parameter.h"
 
 namespace sluice::nn {
