@@ -214,12 +214,15 @@ void Round::setRunTimes(const schedule::PipelineSchedule& schedule) {
   }
 }
 
-std::int64_t Round::firstRead(const Action& feed, std::int32_t microBatch) const {
+std::int64_t Round::firstRead(BufferId buffer, std::int32_t microBatch) const {
   std::int64_t time = makespan_;
-  for (const ActionId r : touches_[feed.writes[0]].readers) {
+  for (const ActionId r : touches_[buffer].readers) {
     const Action& reader = actions_[r];
     if (reader.kind == TaskKind::Run) {
       time = std::min(time, reader.start[reader.at(microBatch)]);
+    } else if (reader.kind == TaskKind::Transfer) {
+      // Another device may need its copy before this one: a concurrent stage that is ahead.
+      time = std::min(time, firstRead(reader.writes[0], microBatch));
     }
   }
   return time;
@@ -265,7 +268,7 @@ void Round::setTimes(const schedule::PipelineSchedule& schedule) {
       const bool isNext = action.kind == kind && action.flushes == flushes;
       for (std::int32_t m = 0; isNext && m < action.instances(); ++m) {
         const std::size_t i = action.at(m);
-        action.start[i] = kind == TaskKind::Feed ? firstRead(action, m)
+        action.start[i] = kind == TaskKind::Feed ? firstRead(action.writes[0], m)
                           : action.fetches       ? firstUse(action, m)
                                                  : lastWrite(action, m);
         action.end[i] = action.start[i];

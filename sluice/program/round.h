@@ -130,7 +130,8 @@ class Round {
   void addTouches();
   void setTimes(const schedule::PipelineSchedule& schedule);
   void setRunTimes(const schedule::PipelineSchedule& schedule);
-  std::int64_t firstRead(const Action& feed, std::int32_t microBatch) const;
+  /// When kernels first need a value, on this device or through copies on another one.
+  std::int64_t firstRead(BufferId buffer, std::int32_t microBatch) const;
   std::int64_t firstUse(const Action& fetch, std::int32_t microBatch) const;
   std::int64_t lastWrite(const Action& copy, std::int32_t microBatch) const;
   void layLanes(const schedule::PipelineSchedule& schedule);

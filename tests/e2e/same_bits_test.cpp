@@ -238,6 +238,19 @@ TEST_P(SameBitsWithConcurrentStages, AsOnOneDevice) {
   }
 }
 
+/// A concurrent stage may be ahead of the one on the device that has the input.
+TEST_P(SameBitsWithConcurrentStages, WithoutFusion) {
+  Options one;
+  one.training.gradientAccumulation(kSameBitsAccumulation);
+  one.setExecutionStrategy(PipelinedExecution({Stage("b0", "b1", "b2", "b3", "b4", "b5")}));
+  const Bits expected = train<Towers>(one, kSameBitsUpdates);
+  for (Options options : configurations(GetParam())) {
+    options.fusion(false);
+    SCOPED_TRACE(options.str());
+    EXPECT_EQ(difference(expected, train<Towers>(options, kSameBitsUpdates)), "");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Matrix,
                          SameBitsWithConcurrentStages,
                          ::testing::ValuesIn(cutsWithConcurrentStages()),
