@@ -101,6 +101,9 @@ TEST(ExecutableCaching, TakesItsFolderFromTheEnvironment) {
   EXPECT_FALSE(trainedWith<BlockedGpt>(onOneDevice().enableExecutableCaching("")).hit);
   ASSERT_EQ(::unsetenv("SLUICE_CACHE_DIR"), 0);
   EXPECT_FALSE(trainedWith<BlockedGpt>(onOneDevice()).hit);
+  ASSERT_EQ(::setenv("POPTORCH_CACHE_DIR", folder.path().c_str(), 1), 0);  // where ours is absent
+  EXPECT_TRUE(trainedWith<BlockedGpt>(onOneDevice()).hit);
+  ASSERT_EQ(::unsetenv("POPTORCH_CACHE_DIR"), 0);
 }
 
 TEST(ExecutableCaching, HealsItself) {
