@@ -1,4 +1,4 @@
-// Picking, placing and ordering: the last part of functional_shape.h.
+// Picking, placing and ordering: the functions of functional.h that index.
 #include "sluice/base/error.h"
 #include "sluice/nn/functional.h"
 #include "sluice/nn/operands.h"

@@ -1,4 +1,4 @@
-// The reductions, new tensors and changes of shape of functional_shape.h.
+// The reductions, new tensors and changes of shape of functional.h.
 #include <algorithm>
 #include <cmath>
 
