@@ -94,6 +94,8 @@ function(_sluice_single_headers target)
   endif()
   add_library(${target}_single_headers OBJECT EXCLUDE_FROM_ALL ${files})
   target_link_libraries(${target}_single_headers PRIVATE ${target} sluice_options)
+  # A private header may include what the module keeps to itself.
+  target_include_directories(${target}_single_headers PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
   set_target_properties(${target}_single_headers PROPERTIES CXX_EXTENSIONS OFF)
   if(NOT TARGET single_headers)
     add_custom_target(single_headers)

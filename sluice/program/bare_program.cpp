@@ -75,7 +75,7 @@ class Builder {
       lane.device = static_cast<std::int32_t>(d);
       lane.tasks.reserve(s_.devices[d].size());
       for (const Work& work : s_.devices[d]) {
-        const auto place = static_cast<std::int32_t>(lane.tasks.size());
+        const auto place = lane.tasks.count();
         if (work.kind == WorkKind::Forward) {
           forward_[at(work.stage, work.microBatch)] = place;
         } else if (work.kind != WorkKind::BackwardWeight) {
@@ -102,8 +102,8 @@ class Builder {
         made.kind = LaneKind::Exchange;
         made.peer = key.second;
       }
-      std::vector<Task>& tasks = p_.lanes[lane->second].tasks;
-      const auto place = static_cast<std::int32_t>(tasks.size());
+      Table<Task>& tasks = p_.lanes[lane->second].tasks;
+      const auto place = tasks.count();
       (subject < static_cast<std::int32_t>(stages_) ? activation_
                                                     : gradient_)[at(work.stage, work.microBatch)] =
           place;
@@ -137,9 +137,9 @@ class Builder {
     p_.waits.reserve(2 * copies);
     for (Lane& lane : p_.lanes) {
       for (Task& task : lane.tasks) {
-        task.firstWait = static_cast<std::int32_t>(p_.waits.size());
+        task.firstWait = p_.waits.count();
         lane.kind == LaneKind::Compute ? waitForCopy(task) : waitForWork(task);
-        task.numWaits = static_cast<std::int32_t>(p_.waits.size()) - task.firstWait;
+        task.numWaits = p_.waits.count() - task.firstWait;
       }
     }
   }

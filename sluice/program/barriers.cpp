@@ -52,20 +52,20 @@ std::vector<Meeting> findMeetings(const Program& program,
 
 /// Puts the barriers of a device between its kernels, in front of all that begin no earlier. Gives
 /// the new place of every task of the lane.
-std::vector<std::int32_t> insertBarriers(std::vector<TaskEntry>& entries,
+std::vector<std::int32_t> insertBarriers(Table<TaskEntry>& entries,
                                          std::int32_t lane,
                                          std::int32_t device,
                                          std::span<const TaskSpan> spans,
                                          std::vector<Meeting>& meetings) {
-  std::vector<TaskEntry> old = std::exchange(entries, {});
-  std::vector<std::int32_t> places;
+  Table<TaskEntry> old = std::exchange(entries, {});
+  Table<std::int32_t> places;
   std::size_t next = 0;  // meeting
   const auto addUntil = [&](std::int64_t time, const Task& neighbour) {
     for (; next < meetings.size() && meetings[next].time <= time; ++next) {
       if (std::ranges::find(meetings[next].devices, device) == meetings[next].devices.end()) {
         continue;
       }
-      meetings[next].members.push_back({lane, static_cast<std::int32_t>(entries.size())});
+      meetings[next].members.push_back({lane, entries.count()});
       entries.push_back({{.kind = TaskKind::Barrier,
                           .subject = static_cast<std::int32_t>(next),
                           .microBatch = neighbour.microBatch,
@@ -75,7 +75,7 @@ std::vector<std::int32_t> insertBarriers(std::vector<TaskEntry>& entries,
   };
   for (std::size_t t = 0; t < old.size(); ++t) {
     addUntil(spans[t].start, old[t].task);
-    places.push_back(static_cast<std::int32_t>(entries.size()));
+    places.push_back(entries.count());
     entries.push_back(std::move(old[t]));
   }
   addUntil(std::numeric_limits<std::int64_t>::max(),
@@ -86,22 +86,19 @@ std::vector<std::int32_t> insertBarriers(std::vector<TaskEntry>& entries,
 /// Each member waits for what the others have in front of the barrier, each exchange for the
 /// member of its own device.
 void connect(const Meeting& meeting, const Program& program, TaskLists& entries) {
-  const auto entryAt = [&](const TaskPlace& at) -> TaskEntry& {
-    return entries[static_cast<std::size_t>(at.lane)][static_cast<std::size_t>(at.task)];
-  };
+  const auto entryAt = [&](const TaskPlace& at) -> TaskEntry& { return entries[at.lane][at.task]; };
   for (const TaskPlace& mine : meeting.members) {
     for (const TaskPlace& other : meeting.members) {
-      const auto count =
-          static_cast<std::int32_t>(entries[static_cast<std::size_t>(other.lane)].size());
+      const auto count = static_cast<std::int32_t>(entries[other.lane].size());
       if (other.lane != mine.lane) {
         entryAt(mine).waits.push_back(waitForArrival(other.lane, other.task, count));
       }
     }
   }
   for (const TaskPlace& exchange : meeting.exchanges) {
-    const std::int32_t device = program.lanes[static_cast<std::size_t>(exchange.lane)].device;
+    const std::int32_t device = program.lanes[exchange.lane].device;
     const auto own = std::ranges::find(meeting.members, device, [&](const TaskPlace& member) {
-      return program.lanes[static_cast<std::size_t>(member.lane)].device;
+      return program.lanes[member.lane].device;
     });
     const TaskPlace& gate = own == meeting.members.end() ? meeting.members.front() : *own;
     entryAt(exchange).waits.push_back({gate.lane, gate.task, 0});
@@ -114,7 +111,7 @@ std::vector<std::int32_t> groupBefore(const Program& program,
                                       const Lane& lane,
                                       const Task& task,
                                       schedule::SyncPattern pattern) {
-  const auto devices = static_cast<std::int32_t>(program.devices.size());
+  const auto devices = program.devices.count();
   switch (lane.kind) {
     case LaneKind::Compute:
     case LaneKind::Send:
@@ -124,8 +121,7 @@ std::vector<std::int32_t> groupBefore(const Program& program,
       return schedule::exchangeGroup(
           pattern,
           task.kind == TaskKind::Transfer
-              ? program.buffer(program.transfers[static_cast<std::size_t>(task.subject)].from)
-                    .device
+              ? program.buffer(program.transfers[task.subject].from).device
               : lane.device,
           lane.device,
           devices);
@@ -140,7 +136,7 @@ void addBarriers(Program& program, schedule::SyncPattern pattern) {
       runOnClock(program, {.segments = std::vector<std::int64_t>(program.segments.size(), 1)});
   std::vector<Meeting> meetings = findMeetings(program, clock, pattern);
   TaskLists entries = takeApart(program);
-  std::vector<std::vector<std::int32_t>> places(entries.size());
+  Table<Table<std::int32_t>> places(entries.size());
   for (std::size_t l = 0; l < entries.size(); ++l) {
     const Lane& lane = program.lanes[l];
     if (lane.kind == LaneKind::Compute) {
@@ -148,11 +144,11 @@ void addBarriers(Program& program, schedule::SyncPattern pattern) {
           entries[l], static_cast<std::int32_t>(l), lane.device, clock.lanes[l], meetings);
     }
   }
-  for (std::vector<TaskEntry>& lane : entries) {
+  for (Table<TaskEntry>& lane : entries) {
     for (TaskEntry& entry : lane) {
       for (Wait& wait : entry.waits) {
-        const std::vector<std::int32_t>& moved = places[static_cast<std::size_t>(wait.lane)];
-        wait.task = moved.empty() ? wait.task : moved[static_cast<std::size_t>(wait.task)];
+        const Table<std::int32_t>& moved = places[wait.lane];
+        wait.task = moved.empty() ? wait.task : moved[wait.task];
       }
     }
   }

@@ -56,6 +56,10 @@ class FieldWriter {
     out_.text(layout.blob);
   }
   template <class T>
+  void write(const Table<T>& list) {
+    write(static_cast<const std::vector<T>&>(list));
+  }
+  template <class T>
   void write(const std::vector<T>& list) {
     out_.number(std::uint64_t{list.size()});
     for (const T& item : list) {
@@ -102,6 +106,10 @@ class FieldReader {
     layout.kind = static_cast<device::Layout::Kind>(in_.index(0, 3, "the kind of a layout"));
     read(layout.opaqueBytes);
     read(layout.blob);
+  }
+  template <class T>
+  void read(Table<T>& list) {
+    read(static_cast<std::vector<T>&>(list));
   }
   template <class T>
   void read(std::vector<T>& list) {
@@ -233,9 +241,9 @@ class ProgramBytes {
 
   void readTask(Task& task) {
     fields(fields_, task);
-    task.firstWait = static_cast<std::int32_t>(p_.waits.size());
+    task.firstWait = p_.waits.count();
     task.numWaits = appended(p_.waits, "waits");
-    task.firstSlot = static_cast<std::int32_t>(p_.slots.size());
+    task.firstSlot = p_.slots.count();
     task.numSlots = appended(p_.slots, "slots");
   }
 

@@ -111,7 +111,7 @@ class Emitter {
 
   std::int32_t segmentOf(OpId id) const { return plan_.devices + plan_.of(id); }
   const parallel::SegmentInfo& info(std::int32_t segment) const {
-    return result_.segments[static_cast<std::size_t>(segment)];
+    return result_.segments[segment];
   }
   std::int32_t device() const { return info(segment_).device; }
   std::int32_t deviceOf(BufferId buffer) const { return result_.buffers[buffer.index()].device; }
@@ -277,7 +277,7 @@ class Emitter {
 
   /// Of the device that the segment runs on.
   const device::KernelTable& kernelsOf(std::int32_t segment) const {
-    const std::int32_t device = result_.segments[static_cast<std::size_t>(segment)].device;
+    const std::int32_t device = result_.segments[segment].device;
     return *kernels_[std::min(static_cast<std::size_t>(device), kernels_.size() - 1)];
   }
 

@@ -52,16 +52,16 @@ struct StreamedVariable {
 };
 
 struct Emitted {
-  std::vector<parallel::SegmentInfo> segments;  ///< one Pack per device, then those of the plan
-  std::vector<Buffer> buffers;                  ///< offsets are set only for State
-  std::vector<BufferUse> uses;
-  std::vector<EmittedCall> calls;  ///< by segment, in time order
-  std::vector<Port> feeds;
-  std::vector<Port> drains;
-  std::vector<Constant> constants;
-  std::vector<Transfer> transfers;
-  std::vector<Collective> collectives;
-  std::vector<StreamedVariable> streamed;
+  Table<parallel::SegmentInfo> segments;  ///< one Pack per device, then those of the plan
+  Table<Buffer> buffers;                  ///< offsets are set only for State
+  Table<BufferUse> uses;
+  Table<EmittedCall> calls;  ///< by segment, in time order
+  Table<Port> feeds;
+  Table<Port> drains;
+  Table<Constant> constants;
+  Table<Transfer> transfers;
+  Table<Collective> collectives;
+  Table<StreamedVariable> streamed;
   /// Buffers without an extra slot, with which other lanes could work before or after the kernels.
   std::set<BufferId> withoutLookahead = {};
   bool keepsPacked = false;  ///< packed copies share their bytes with nothing (Program)

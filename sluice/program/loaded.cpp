@@ -35,7 +35,7 @@ void require(bool condition, fmt::format_string<Args...> format, Args&&... args)
 }
 
 bool isDevice(std::int32_t device, const Program& p) {
-  return device >= 0 && static_cast<std::size_t>(device) < p.devices.size();
+  return p.devices.has(device);
 }
 
 /// Numbers that no sum or product of the checks to come overflows with.
@@ -143,7 +143,7 @@ class StagingCheck {
       std::size_t largest = 0;
       for (const Task& task : lane.tasks) {
         if (task.kind == TaskKind::Transfer) {
-          largest = std::max(largest, p_.transfers[static_cast<std::size_t>(task.subject)].bytes);
+          largest = std::max(largest, p_.transfers[task.subject].bytes);
         }
       }
       take(lane.device, lane.staging, largest);

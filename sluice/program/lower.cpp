@@ -57,7 +57,7 @@ void fillSegments(Program& program, Emitted& emitted) {
     program.training = program.training || info.kind == SegmentKind::Update;
   }
   for (EmittedCall& e : emitted.calls) {
-    program.segments[static_cast<std::size_t>(e.segment)].calls.push_back(std::move(e.call));
+    program.segments[e.segment].calls.push_back(std::move(e.call));
   }
 }
 
@@ -66,14 +66,14 @@ void placeOnDevices(Program& program,
                     const Round& round,
                     const StatePlan& state,
                     const LowerOptions& options) {
-  const auto devices = static_cast<std::int32_t>(program.devices.size());
-  const std::vector<PlanSummary> plans = placeBuffers(emitted, round, devices);
+  const auto devices = program.devices.count();
+  const Table<PlanSummary> plans = placeBuffers(emitted, round, devices);
   program.remote = {.stateBytes = state.bytes(kRemote),
                     .transientBytes = plans.back().transientBytes,
                     .transientLowerBound = plans.back().transientLowerBound};
   for (std::int32_t d = 0; d < devices; ++d) {
-    const PlanSummary& plan = plans[static_cast<std::size_t>(d)];
-    DevicePlan& made = program.devices[static_cast<std::size_t>(d)];
+    const PlanSummary& plan = plans[d];
+    DevicePlan& made = program.devices[d];
     made = {.stateBytes = state.bytes(d),
             .transientBytes = plan.transientBytes,
             .transientLowerBound = plan.transientLowerBound,
@@ -122,7 +122,7 @@ class StagingPlan {
       if (remote && options_.remoteInFile) {
         std::size_t largest = 0;
         for (const Task& task : lane.tasks) {
-          largest = std::max(largest, p_.transfers[static_cast<std::size_t>(task.subject)].bytes);
+          largest = std::max(largest, p_.transfers[task.subject].bytes);
         }
         stage(lane.device, largest, lane.staging);
       }
@@ -133,7 +133,7 @@ class StagingPlan {
   void stage(std::int32_t device, std::size_t bytes, std::optional<std::size_t>& offset) {
     const Target target = options_.target(device);
     if (target.staged) {
-      std::size_t& total = p_.devices[static_cast<std::size_t>(device)].stagingBytes;
+      std::size_t& total = p_.devices[device].stagingBytes;
       offset = total;
       total += (bytes + target.alignment - 1) / target.alignment * target.alignment;
     }
@@ -186,7 +186,7 @@ namespace {
 
 bool writesVariables(const Emitted& emitted) {
   const auto isVariable = [&](std::int32_t buffer) {
-    return emitted.buffers[static_cast<std::size_t>(buffer)].region == Region::State;
+    return emitted.buffers[buffer].region == Region::State;
   };
   return std::ranges::any_of(emitted.calls,
                              [&](const EmittedCall& emittedCall) {

@@ -26,26 +26,26 @@ struct Extent {
   }
 };
 
-std::vector<Extent> extentsOf(const Emitted& emitted) {
-  std::vector<Extent> extents(emitted.buffers.size());
+Table<Extent> extentsOf(const Emitted& emitted) {
+  Table<Extent> extents(emitted.buffers.size());
   for (std::size_t t = 0; t < emitted.calls.size(); ++t) {
     const device::KernelCall& call = emitted.calls[t].call;
     const auto time = static_cast<std::int64_t>(t);
     for (const std::int32_t b : call.inputs) {
-      extents[static_cast<std::size_t>(b)].touch(time);
+      extents[b].touch(time);
     }
     for (const std::int32_t b : call.outputs) {
-      extents[static_cast<std::size_t>(b)].touch(time);
+      extents[b].touch(time);
     }
     if (call.scratch >= 0) {
-      extents[static_cast<std::size_t>(call.scratch)].touch(time);
+      extents[call.scratch].touch(time);
     }
   }
   return extents;
 }
 
 const parallel::SegmentInfo& segmentOf(const Emitted& emitted, std::size_t call) {
-  return emitted.segments[static_cast<std::size_t>(emitted.calls[call].segment)];
+  return emitted.segments[emitted.calls[call].segment];
 }
 
 /// Renames buffers lazily; chains resolve to the last name.
@@ -53,15 +53,15 @@ class Renaming {
  public:
   explicit Renaming(std::size_t count) : to_(count) { std::iota(to_.begin(), to_.end(), 0); }
   std::int32_t operator()(std::int32_t b) {
-    while (to_[static_cast<std::size_t>(b)] != b) {
-      b = to_[static_cast<std::size_t>(b)];
+    while (to_[b] != b) {
+      b = to_[b];
     }
     return b;
   }
-  void rename(std::int32_t from, std::int32_t to) { to_[static_cast<std::size_t>(from)] = to; }
+  void rename(std::int32_t from, std::int32_t to) { to_[from] = to; }
 
  private:
-  std::vector<std::int32_t> to_;
+  Table<std::int32_t> to_;
 };
 
 void applyRenaming(Emitted& emitted, Renaming& renaming) {
@@ -78,7 +78,7 @@ void applyRenaming(Emitted& emitted, Renaming& renaming) {
 /// A producer may write into the variable's slice when nothing reads the variable between the
 /// producer and the copy, nor the value after it, and both run equally often.
 void coalesceAssigns(Emitted& emitted) {
-  const std::vector<Extent> extents = extentsOf(emitted);
+  const Table<Extent> extents = extentsOf(emitted);
   Renaming renaming(emitted.buffers.size());
   std::vector<bool> dropped(emitted.calls.size(), false);
   for (std::size_t t = 0; t < emitted.calls.size(); ++t) {
@@ -88,9 +88,8 @@ void coalesceAssigns(Emitted& emitted) {
     }
     const std::int32_t value = copy.call.inputs[0];
     const std::int32_t slice = copy.call.outputs[0];
-    const Extent& extent = extents[static_cast<std::size_t>(value)];
-    if (emitted.uses[static_cast<std::size_t>(value)] != BufferUse::Local ||
-        extent.last != static_cast<std::int64_t>(t)) {
+    const Extent& extent = extents[value];
+    if (emitted.uses[value] != BufferUse::Local || extent.last != static_cast<std::int64_t>(t)) {
       continue;
     }
     const auto producerTime = static_cast<std::size_t>(extent.first);
@@ -123,7 +122,7 @@ void coalesceAssigns(Emitted& emitted) {
 
 /// An element-wise result takes the memory of an operand of its type and layout that dies there.
 void reuseOperands(Emitted& emitted) {
-  std::vector<Extent> extents = extentsOf(emitted);
+  Table<Extent> extents = extentsOf(emitted);
   Renaming renaming(emitted.buffers.size());
   for (std::size_t t = 0; t < emitted.calls.size(); ++t) {
     EmittedCall& e = emitted.calls[t];
@@ -142,7 +141,7 @@ void reuseOperands(Emitted& emitted) {
         const std::int32_t in = renaming(e.call.inputs[i]);
         const auto inIndex = static_cast<std::size_t>(in);
         if (emitted.uses[inIndex] == BufferUse::Local && extents[inIndex].last == time &&
-            emitted.calls[static_cast<std::size_t>(extents[inIndex].first)].segment == e.segment &&
+            emitted.calls[extents[inIndex].first].segment == e.segment &&
             e.call.inputTypes[i] == e.call.outputTypes[o] &&
             e.call.choice.inputs[i] == e.call.choice.outputs[o] &&
             std::ranges::find(taken, in) == taken.end()) {
@@ -158,14 +157,14 @@ void reuseOperands(Emitted& emitted) {
 }
 
 /// The stage whose kernels first touch each buffer; -1 for those of the update.
-std::vector<std::int32_t> stagesOfBuffers(const Emitted& emitted) {
-  std::vector<std::int32_t> stages(emitted.buffers.size(), -1);
+Table<std::int32_t> stagesOfBuffers(const Emitted& emitted) {
+  Table<std::int32_t> stages(emitted.buffers.size(), -1);
   for (std::size_t t = emitted.calls.size(); t-- > 0;) {
     const parallel::SegmentInfo& info = segmentOf(emitted, t);
     const device::KernelCall& call = emitted.calls[t].call;
     for (const std::vector<std::int32_t>* list : {&call.inputs, &call.outputs}) {
       for (const std::int32_t b : *list) {
-        stages[static_cast<std::size_t>(b)] = info.oncePerRound() ? -1 : info.stage;
+        stages[b] = info.oncePerRound() ? -1 : info.stage;
       }
     }
   }
@@ -185,7 +184,7 @@ std::string largestAt(const Emitted& emitted,
   std::ranges::stable_sort(
       alive, [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
   alive.resize(std::min<std::size_t>(alive.size(), 10));
-  const std::vector<std::int32_t> stageOf = stagesOfBuffers(emitted);
+  const Table<std::int32_t> stageOf = stagesOfBuffers(emitted);
   std::string text;
   for (const std::size_t i : alive) {
     const Buffer& buffer = emitted.buffers[ids[i]];
@@ -237,8 +236,7 @@ class Lifetimes {
       if (!isLate(emitted.calls[t].segment)) {
         loopEnd_ = static_cast<std::int64_t>(t) + 1;
       }
-      segments_[static_cast<std::size_t>(emitted.calls[t].segment)].touch(
-          static_cast<std::int64_t>(t));
+      segments_[emitted.calls[t].segment].touch(static_cast<std::int64_t>(t));
     }
   }
 
@@ -318,9 +316,7 @@ class Lifetimes {
       }
     }
     // What is only packed would make room at once, and the next one would have to wait for that.
-    const bool packed = written &&
-                        emitted_.segments[static_cast<std::size_t>(last)].oncePerRound() &&
-                        extent.last < loopEnd_;
+    const bool packed = written && emitted_.segments[last].oncePerRound() && extent.last < loopEnd_;
     if ((read || packed) && round_.overlaps()) {
       lifetime.end = endBehind(last, spans, buffer.device);
     }
@@ -346,17 +342,17 @@ class Lifetimes {
   }
 
   bool isLate(std::int32_t segment) const {
-    const parallel::SegmentInfo& info = emitted_.segments[static_cast<std::size_t>(segment)];
+    const parallel::SegmentInfo& info = emitted_.segments[segment];
     return info.kind == SegmentKind::Update && !info.inLoop;
   }
 
   bool isUpdate(std::int32_t segment) const {
-    return emitted_.segments[static_cast<std::size_t>(segment)].kind == SegmentKind::Update;
+    return emitted_.segments[segment].kind == SegmentKind::Update;
   }
   /// Whether both are of one phase's update, or of the one behind the loop.
   bool areOneUpdate(std::int32_t a, std::int32_t b) const {
-    const parallel::SegmentInfo& x = emitted_.segments[static_cast<std::size_t>(a)];
-    const parallel::SegmentInfo& y = emitted_.segments[static_cast<std::size_t>(b)];
+    const parallel::SegmentInfo& x = emitted_.segments[a];
+    const parallel::SegmentInfo& y = emitted_.segments[b];
     return isUpdate(a) && isUpdate(b) && x.inLoop == y.inLoop && x.stage == y.stage &&
            x.device == y.device;
   }
@@ -371,32 +367,27 @@ class Lifetimes {
   /// Whether a neighbour runs for long enough to load or save something meanwhile. What runs once
   /// per round does not, unless it is a turn of the same update.
   bool isTurn(std::int32_t neighbour, std::int32_t segment) const {
-    return !emitted_.segments[static_cast<std::size_t>(neighbour)].oncePerRound() ||
+    return !emitted_.segments[neighbour].oncePerRound() ||
            (round_.updates() == PhaseSchedule::Interleaving && areOneUpdate(neighbour, segment));
   }
 
   /// Where the segment, or all of its group, begins and ends.
   std::int64_t beginOf(std::int32_t segment, bool wholeGroup) const {
-    std::int64_t begin = segments_[static_cast<std::size_t>(segment)].first;
+    std::int64_t begin = segments_[segment].first;
     if (wholeGroup) {
-      eachSegment(emitted_.segments[static_cast<std::size_t>(segment)].device,
-                  [&](std::int32_t s, const Extent& extent) {
-                    begin = round_.groupOf(s) == round_.groupOf(segment)
-                                ? std::min(begin, extent.first)
-                                : begin;
-                  });
+      eachSegment(emitted_.segments[segment].device, [&](std::int32_t s, const Extent& extent) {
+        begin =
+            round_.groupOf(s) == round_.groupOf(segment) ? std::min(begin, extent.first) : begin;
+      });
     }
     return begin;
   }
   std::int64_t endOf(std::int32_t segment, bool wholeGroup) const {
-    std::int64_t last = segments_[static_cast<std::size_t>(segment)].last;
+    std::int64_t last = segments_[segment].last;
     if (wholeGroup) {
-      eachSegment(emitted_.segments[static_cast<std::size_t>(segment)].device,
-                  [&](std::int32_t s, const Extent& extent) {
-                    last = round_.groupOf(s) == round_.groupOf(segment)
-                               ? std::max(last, extent.last)
-                               : last;
-                  });
+      eachSegment(emitted_.segments[segment].device, [&](std::int32_t s, const Extent& extent) {
+        last = round_.groupOf(s) == round_.groupOf(segment) ? std::max(last, extent.last) : last;
+      });
     }
     return last + 1;
   }
@@ -411,7 +402,7 @@ class Lifetimes {
     std::int32_t before = -1;
     std::int32_t lastOfAll = -1;
     eachSegment(device, [&](std::int32_t s, const Extent& extent) {
-      const bool loop = !emitted_.segments[static_cast<std::size_t>(s)].oncePerRound();
+      const bool loop = !emitted_.segments[s].oncePerRound();
       before = extent.last < begin && (isTurn(s, segment) || limit > 0) ? s : before;
       lastOfAll = loop || lastOfAll < 0 ? s : lastOfAll;
     });
@@ -422,7 +413,7 @@ class Lifetimes {
     std::int32_t behind = -1;
     std::int32_t firstOfAll = -1;
     eachSegment(device, [&](std::int32_t s, const Extent& extent) {
-      const bool loop = !emitted_.segments[static_cast<std::size_t>(s)].oncePerRound();
+      const bool loop = !emitted_.segments[s].oncePerRound();
       const bool late = last > loopEnd_;
       behind = behind < 0 && extent.first >= last && (isTurn(s, segment) || late) ? s : behind;
       firstOfAll = firstOfAll < 0 && loop ? s : firstOfAll;
@@ -435,8 +426,8 @@ class Lifetimes {
 
   const Emitted& emitted_;
   const Round& round_;
-  std::vector<Extent> extents_;
-  std::vector<Extent> segments_;  // by segment: its calls
+  Table<Extent> extents_;
+  Table<Extent> segments_;  // by segment: its calls
   std::int64_t loopEnd_ = 0;
 };
 
@@ -459,7 +450,7 @@ void shareBuffers(Emitted& emitted) {
   reuseOperands(emitted);
 }
 
-std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std::int32_t devices) {
+Table<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std::int32_t devices) {
   const Lifetimes lifetimeOf(emitted, round);
   const std::size_t arenas = static_cast<std::size_t>(devices) + 1;  // remote memory comes last
   std::vector<std::vector<std::size_t>> ids(arenas);
@@ -479,7 +470,7 @@ std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std:
     ids[arena].push_back(b);
     lifetimes[arena].push_back(*lifetime);
   }
-  std::vector<PlanSummary> summaries;
+  Table<PlanSummary> summaries;
   for (std::size_t d = 0; d < ids.size(); ++d) {
     const std::size_t alignment =
         ids[d].empty() ? kAlignment : emitted.buffers[ids[d].front()].alignment;

@@ -25,7 +25,7 @@ struct PlanSummary {
 /// that other lanes touch lives for the whole round. Packed copies, mirrors, and the rings of a
 /// device with several micro-batches under way live until the end of the loop. All others live from
 /// their first write to their last read.
-std::vector<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std::int32_t devices);
+Table<PlanSummary> placeBuffers(Emitted& emitted, const Round& round, std::int32_t devices);
 
 /// "1.5 MiB"
 std::string formatBytes(std::size_t bytes);

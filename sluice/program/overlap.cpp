@@ -40,16 +40,15 @@ class Limiter {
     }
     return std::nullopt;
   }
-  std::vector<TaskEntry>& list(std::int32_t lane) { return lists_[static_cast<std::size_t>(lane)]; }
-  std::int32_t count(std::int32_t lane) { return static_cast<std::int32_t>(list(lane).size()); }
+  Table<TaskEntry>& list(std::int32_t lane) { return lists_[lane]; }
+  std::int32_t count(std::int32_t lane) { return list(lane).count(); }
 
   /// The first task of `lane` that waits for task `task` of lane `other` of its own round.
   std::optional<std::int32_t> firstWaiting(std::int32_t lane,
                                            std::int32_t other,
                                            std::int32_t task) {
     for (std::int32_t t = 0; t < count(lane); ++t) {
-      for (const Wait& wait : p_.waitsOf(
-               p_.lanes[static_cast<std::size_t>(lane)].tasks[static_cast<std::size_t>(t)])) {
+      for (const Wait& wait : p_.waitsOf(p_.lanes[lane].tasks[t])) {
         if (wait.lane == other && wait.task >= task && wait.roundsBack == 0) {
           return t;
         }
@@ -60,7 +59,7 @@ class Limiter {
 
   void limitFeeds(std::int32_t load, std::int32_t compute) {
     for (std::int32_t f = 0; f < count(load); ++f) {
-      std::vector<Wait>& waits = list(load)[static_cast<std::size_t>(f)].waits;
+      Table<Wait>& waits = list(load)[f].waits;
       if (plan_.inputs == OverlapMode::OverlapAccumulationLoop) {
         waits.push_back({compute, count(compute) - 1, 1});
       } else if (plan_.inputs == OverlapMode::NoOverlap) {
@@ -76,13 +75,12 @@ class Limiter {
       list(compute)[0].waits.push_back({store, count(store) - 1, 1});
     } else if (plan_.outputs == OverlapMode::NoOverlap) {
       for (std::int32_t d = 0; d < count(store); ++d) {
-        const std::span<const Wait> waits = p_.waitsOf(
-            p_.lanes[static_cast<std::size_t>(store)].tasks[static_cast<std::size_t>(d)]);
+        const std::span<const Wait> waits = p_.waitsOf(p_.lanes[store].tasks[d]);
         const auto made = std::ranges::find(waits, compute, &Wait::lane);
         if (made != waits.end()) {
           const bool last = made->task + 1 == count(compute);
           const std::int32_t next = last ? 0 : made->task + 1;
-          list(compute)[static_cast<std::size_t>(next)].waits.push_back({store, d, last ? 1 : 0});
+          list(compute)[next].waits.push_back({store, d, last ? 1 : 0});
         }
       }
     }

@@ -67,7 +67,7 @@ class Cutter {
       const Transfer& transfer = whole_.transfers[index(entry.task.subject)];
       const std::int32_t source = whole_.buffer(transfer.from).device;
       if (ownerOfDevice(source) != ownerOfDevice(lane.device)) {
-        transferAt_.emplace(at, static_cast<std::int32_t>(messages_.size()));
+        transferAt_.emplace(at, messages_.count());
         messages_.push_back({.name = transfer.name,
                              .from = source,
                              .to = lane.device,
@@ -106,7 +106,7 @@ class Cutter {
       }
     });
     for (auto& [key, message] : signals_) {
-      message = static_cast<std::int32_t>(messages_.size());
+      message = messages_.count();
       messages_.push_back(
           {.name = "done", .from = lanes_[index(key.first.lane)].device, .to = key.second});
     }
@@ -114,9 +114,8 @@ class Cutter {
 
   /// The lane for messages that follow the tasks of another lane; made if need be.
   std::int32_t laneOf(LaneKind kind, std::int32_t follows, const Message& message) {
-    const auto [found, isNew] =
-        messageLanes_.try_emplace(std::tuple(kind, follows, message.from, message.to),
-                                  static_cast<std::int32_t>(lanes_.size()));
+    const auto [found, isNew] = messageLanes_.try_emplace(
+        std::tuple(kind, follows, message.from, message.to), lanes_.count());
     if (isNew) {
       const bool sends = kind == LaneKind::Send;
       lanes_.push_back({.device = sends ? message.from : message.to,
@@ -202,12 +201,12 @@ class Cutter {
       if (ownerOfDevice(lanes_[l].device) != owner) {
         continue;
       }
-      numbers[l] = static_cast<std::int32_t>(lists.size());
+      numbers[l] = lists.count();
       lists.push_back(lists_[l]);
       part.program.lanes.push_back(lanes_[l]);
       part.laneOfWhole.push_back(l < whole_.lanes.size() ? static_cast<std::int32_t>(l) : -1);
     }
-    for (std::vector<TaskEntry>& list : lists) {
+    for (Table<TaskEntry>& list : lists) {
       for (TaskEntry& entry : list) {
         for (Wait& wait : entry.waits) {
           wait.lane = numbers[index(wait.lane)];
@@ -221,8 +220,8 @@ class Cutter {
   const Program& whole_;
   std::span<const std::int32_t> ownerOf_;
   TaskLists lists_;
-  std::vector<Lane> lanes_;
-  std::vector<Message> messages_;
+  Table<Lane> lanes_;
+  Table<Message> messages_;
   std::map<TaskPlace, std::int32_t> transferAt_;  // messages that are copies
   std::map<std::pair<TaskPlace, std::int32_t>, std::int32_t>
       signals_;  // by task and who waits for it
@@ -258,7 +257,7 @@ class Joiner {
       if (whole_.lanes.back().kind == LaneKind::Receive) {
         whole_.lanes.back().kind = LaneKind::Exchange;
       }
-      std::vector<TaskEntry>& list = joined.emplace_back();
+      Table<TaskEntry>& list = joined.emplace_back();
       for (const TaskEntry& entry : lists_[lane.part][number]) {
         list.push_back(joinedTask(lane.part, entry));
       }

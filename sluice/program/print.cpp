@@ -50,9 +50,7 @@ void addCall(Hasher& hasher, const device::KernelCall& call) {
 }
 
 void printCall(Text out, const Program& program, const device::KernelCall& call) {
-  const auto operand = [&](std::int32_t b) {
-    return placeText(program.buffers[static_cast<std::size_t>(b)]);
-  };
+  const auto operand = [&](std::int32_t b) { return placeText(program.buffers[b]); };
   std::vector<std::string> in;
   std::vector<std::string> outputs;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
@@ -91,7 +89,7 @@ void printTask(Text out, const Program& program, const Task& task) {
     fmt::format_to(out,
                    " after {}{}:{}{}",
                    w.allReplicas ? "all " : "",
-                   laneName(program.lanes[static_cast<std::size_t>(w.lane)]),
+                   laneName(program.lanes[w.lane]),
                    w.task,
                    std::string(static_cast<std::size_t>(w.roundsBack), '\''));
   }

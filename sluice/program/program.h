@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sluice/base/ids.h"
+#include "sluice/base/table.h"
 #include "sluice/device/device.h"
 #include "sluice/ir/graph.h"
 #include "sluice/parallel/segments.h"
@@ -172,7 +173,7 @@ std::string_view name(LaneKind kind);
 struct Lane {
   std::int32_t device = 0;
   LaneKind kind = LaneKind::Compute;
-  std::vector<Task> tasks;
+  Table<Task> tasks;
   /// Exchange, Receive: the device that copies come from; its own device for sums over replicas.
   /// Send: the device that copies go to. Fetch, Flush: 0 for data that moves once per round, 1 for
   /// data that moves with every micro-batch.
@@ -184,7 +185,7 @@ struct Lane {
 /// The devices that meet before they exchange data, by number of the barrier.
 struct Barriers {
   schedule::SyncPattern pattern = schedule::SyncPattern::Full;
-  std::vector<std::vector<std::int32_t>> groups;
+  Table<std::vector<std::int32_t>> groups;
 };
 
 struct DevicePlan {
@@ -203,20 +204,20 @@ struct Program {
   /// The packed copies of variables keep their bytes to themselves, and no task writes a variable:
   /// once made, the copies are good until the host changes a variable or another program runs.
   bool keepsPacked = false;
-  std::vector<DevicePlan> devices;
+  Table<DevicePlan> devices;
   DevicePlan remote;  ///< what is kept in remote memory
-  std::vector<Buffer> buffers;
-  std::vector<Segment> segments;
-  std::vector<Port> feeds;
-  std::vector<Port> drains;
-  std::vector<Constant> constants;
-  std::vector<Transfer> transfers;
-  std::vector<Collective> collectives;
-  std::vector<Message> messages;     ///< only in a part of a program (owners.h)
+  Table<Buffer> buffers;
+  Table<Segment> segments;
+  Table<Port> feeds;
+  Table<Port> drains;
+  Table<Constant> constants;
+  Table<Transfer> transfers;
+  Table<Collective> collectives;
+  Table<Message> messages;           ///< only in a part of a program (owners.h)
   std::optional<Barriers> barriers;  ///< none: tasks wait for events instead
-  std::vector<Lane> lanes;
-  std::vector<Wait> waits;
-  std::vector<Slot> slots;
+  Table<Lane> lanes;
+  Table<Wait> waits;
+  Table<Slot> slots;
 
   const Buffer& buffer(BufferId id) const { return buffers[id.index()]; }
   std::span<const Wait> waitsOf(const Task& task) const {
@@ -244,7 +245,7 @@ struct RemoteTraffic {
   std::size_t flushed = 0;
 };
 /// The traffic of every device.
-std::vector<RemoteTraffic> remoteTraffic(const Program& program);
+Table<RemoteTraffic> remoteTraffic(const Program& program);
 /// The sum over all devices and both directions.
 std::size_t remoteBytesPerRound(const Program& program);
 

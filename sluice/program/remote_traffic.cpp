@@ -2,17 +2,17 @@
 
 namespace sluice::program {
 
-std::vector<RemoteTraffic> remoteTraffic(const Program& program) {
-  std::vector<RemoteTraffic> traffic(program.devices.size());
+Table<RemoteTraffic> remoteTraffic(const Program& program) {
+  Table<RemoteTraffic> traffic(program.devices.size());
   for (const Transfer& transfer : program.transfers) {
     const Buffer& from = program.buffer(transfer.from);
     const Buffer& to = program.buffer(transfer.to);
     const std::int32_t times = transfer.oncePerRound ? 1 : program.microBatchesPerRound;
     const std::size_t bytes = transfer.bytes * static_cast<std::size_t>(times);
     if (from.isRemote()) {
-      traffic[static_cast<std::size_t>(to.device)].fetched += bytes;
+      traffic[to.device].fetched += bytes;
     } else if (to.isRemote()) {
-      traffic[static_cast<std::size_t>(from.device)].flushed += bytes;
+      traffic[from.device].flushed += bytes;
     }
   }
   return traffic;

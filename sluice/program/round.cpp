@@ -138,7 +138,7 @@ bool Round::isShared(BufferId buffer) const {
 }
 
 bool Round::isSerial(std::int32_t device) const {
-  return serial_[static_cast<std::size_t>(device)];
+  return serial_[device];
 }
 
 Round::LoopActions Round::loopActions() const {
@@ -283,8 +283,7 @@ void Round::setTimes(const schedule::PipelineSchedule& schedule) {
 }
 
 std::int32_t Round::laneOf(std::int32_t device, LaneKind kind, std::int32_t peer) {
-  const auto [found, added] =
-      laneIndex_.emplace(std::tuple(device, kind, peer), static_cast<std::int32_t>(lanes_.size()));
+  const auto [found, added] = laneIndex_.emplace(std::tuple(device, kind, peer), lanes_.count());
   if (added) {
     lanes_.push_back({.device = device, .kind = kind, .tasks = {}, .peer = peer});
     order_.emplace_back();
@@ -294,8 +293,8 @@ std::int32_t Round::laneOf(std::int32_t device, LaneKind kind, std::int32_t peer
 
 void Round::append(ActionId id, std::int32_t instance) {
   Action& action = actions_[id];
-  std::vector<Instance>& lane = order_[static_cast<std::size_t>(action.lane)];
-  action.task[action.at(instance)] = static_cast<std::int32_t>(lane.size());
+  Table<Instance>& lane = order_[action.lane];
+  action.task[action.at(instance)] = lane.count();
   lane.push_back({id, instance});
 }
 
@@ -360,12 +359,12 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
 /// The kernels of a device: by its schedule, and what runs once per round before the first run of a
 /// segment that comes behind it.
 void Round::layKernels(const schedule::PipelineSchedule& schedule, std::size_t devices) {
-  std::vector<std::vector<ActionId>> once(devices);
+  Table<std::vector<ActionId>> once(devices);
   const LoopActions loop = loopActions();
   for (std::size_t s = 0; s < emitted_.segments.size(); ++s) {
     const parallel::SegmentInfo& info = emitted_.segments[s];
     if (info.oncePerRound() && actionOfSegment_[s].valid()) {
-      once[static_cast<std::size_t>(info.device)].push_back(actionOfSegment_[s]);
+      once[info.device].push_back(actionOfSegment_[s]);
     }
   }
   serial_.assign(devices, true);
@@ -392,7 +391,7 @@ void Round::layKernels(const schedule::PipelineSchedule& schedule, std::size_t d
         last = now;
       }
     }
-    appendOnceBefore(static_cast<std::int32_t>(emitted_.segments.size()));
+    appendOnceBefore(emitted_.segments.count());
   }
 }
 

@@ -29,11 +29,11 @@ struct Action {
   std::vector<BufferId> reads;  ///< buffers
   std::vector<BufferId> writes;
   // By instance: one per micro-batch, or only one.
-  std::vector<std::int32_t> task;  ///< position in the lane
-  std::vector<std::int64_t> start;
-  std::vector<std::int64_t> end;
+  Table<std::int32_t> task;  ///< position in the lane
+  Table<std::int64_t> start;
+  Table<std::int64_t> end;
 
-  std::int32_t instances() const { return static_cast<std::int32_t>(task.size()); }
+  std::int32_t instances() const { return task.count(); }
   std::size_t at(std::int32_t microBatch) const {
     return once ? 0 : static_cast<std::size_t>(microBatch);
   }
@@ -74,11 +74,9 @@ class Round {
   bool streams() const { return streams_; }
   /// Whether the groups of a device's segments run one after the other (see groupOf). Then memory
   /// is free again after the last segment that uses it.
-  bool isGrouped(std::int32_t device) const { return grouped_[static_cast<std::size_t>(device)]; }
+  bool isGrouped(std::int32_t device) const { return grouped_[device]; }
   /// The segments of one group run in turn for each micro-batch; groups run one after the other.
-  std::int32_t groupOf(std::int32_t segment) const {
-    return group_[static_cast<std::size_t>(segment)];
-  }
+  std::int32_t groupOf(std::int32_t segment) const { return group_[segment]; }
   /// Whether the buffer keeps data for several turns of a group: it is written once and used by
   /// every micro-batch, or it is used in several groups, or it has a slot for a later micro-batch.
   bool spansTurns(BufferId buffer) const;
@@ -124,7 +122,7 @@ class Round {
   BufferUse useOf(BufferId id) const { return emitted_.uses[id.index()]; }
   /// What an action of kind Run runs.
   const parallel::SegmentInfo& segmentOf(const Action& action) const {
-    return emitted_.segments[static_cast<std::size_t>(action.subject)];
+    return emitted_.segments[action.subject];
   }
   void addActions();
   void addTouches();
@@ -144,57 +142,57 @@ class Round {
   std::int32_t laneOf(std::int32_t device, LaneKind kind, std::int32_t peer = -1);
   void append(ActionId id, std::int32_t instance);
   std::int32_t depthOf(BufferId buffer) const;
-  void addWaits(const Action& action, std::int32_t microBatch, std::vector<Wait>& waits) const;
+  void addWaits(const Action& action, std::int32_t microBatch, Table<Wait>& waits) const;
   void waitForSlot(const Action& action,
                    const Action& reader,
                    std::int32_t slots,
                    std::int32_t microBatch,
-                   std::vector<Wait>& waits) const;
+                   Table<Wait>& waits) const;
   // For programs that stream (round_streams.cpp).
   void orderRemoteVariables();
   bool isStreamed(BufferId buffer) const;
-  void addStreamWaits(const Action& action, std::int32_t m, std::vector<Wait>& waits) const;
+  void addStreamWaits(const Action& action, std::int32_t m, Table<Wait>& waits) const;
   void addWindowWaits(const Action& action,
                       BufferId window,
                       std::int32_t m,
-                      std::vector<Wait>& waits) const;
+                      Table<Wait>& waits) const;
   void addRemoteWaits(const Action& action,
                       BufferId variable,
                       std::int32_t m,
-                      std::vector<Wait>& waits) const;
+                      Table<Wait>& waits) const;
   ById<ActionId, std::vector<MemoryRule>> memoryRules() const;
   void addMemoryWaits(const Action& action,
                       std::span<const MemoryRule> rules,
                       std::int32_t m,
-                      std::vector<Wait>& waits) const;
+                      Table<Wait>& waits) const;
   Wait sameTurn(const Action& action, const Action& other, std::int32_t m) const;
   Wait turnBefore(const Action& action, const Action& other, std::int32_t m) const;
   ActionId firstToucher(BufferId buffer) const;
   bool isOwnKernel(BufferId buffer, ActionId action) const;
   std::vector<ActionId> kernelsOf(BufferId buffer) const;
 
-  ById<ActionId, std::vector<BufferId>> ringsOfActions() const;
+  ById<ActionId, Table<BufferId>> ringsOfActions() const;
   void waitForMicroBatchBefore(const Action& action,
                                std::int32_t microBatch,
-                               std::vector<Wait>& waits) const;
+                               Table<Wait>& waits) const;
 
   const Emitted& emitted_;
   RoundOptions options_;
   std::int64_t makespan_ = 0;
   ById<ActionId, Action> actions_;
-  std::vector<ActionId> actionOfSegment_;  // none: without calls
+  Table<ActionId> actionOfSegment_;  // none: without calls
   ById<BufferId, Touch> touches_;
-  std::vector<Lane> lanes_;                   // without tasks
-  std::vector<std::vector<Instance>> order_;  // by lane
+  Table<Lane> lanes_;             // without tasks
+  Table<Table<Instance>> order_;  // by lane
   std::map<std::tuple<std::int32_t, LaneKind, std::int32_t>, std::int32_t> laneIndex_;
-  std::vector<ActionId> firstRun_;  // by micro-batch: the action that begins it (or ends it)
-  std::vector<ActionId> lastRun_;
-  std::vector<bool> serial_;         // by device
-  std::vector<std::int32_t> group_;  // by segment; -1: without calls
-  std::vector<bool> grouped_;        // by device
-  bool streams_ = false;             // something is in remote memory
-  bool phases_ = false;              // once-per-round work runs inside the loop
-  std::int64_t mostParts_ = 1;       // of a pass of a stage
+  Table<ActionId> firstRun_;  // by micro-batch: the action that begins it (or ends it)
+  Table<ActionId> lastRun_;
+  Table<bool> serial_;          // by device
+  Table<std::int32_t> group_;   // by segment; -1: without calls
+  Table<bool> grouped_;         // by device
+  bool streams_ = false;        // something is in remote memory
+  bool phases_ = false;         // once-per-round work runs inside the loop
+  std::int64_t mostParts_ = 1;  // of a pass of a stage
   // For each buffer of a remote variable: its transfers in the order of a round.
   ById<BufferId, std::vector<Instance>> remoteOrder_;
 };

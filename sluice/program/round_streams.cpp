@@ -58,7 +58,7 @@ void Round::findGroups() {
       }
       ordered = ordered && (s == 0 || spans[s - 1].segment < spans[s].segment);
       reach = std::max(reach, spans[s].last);
-      group_[static_cast<std::size_t>(spans[s].segment)] = groups;
+      group_[spans[s].segment] = groups;
     }
     // Inside a group, one micro-batch behind the other.
     std::int32_t group = -1;
@@ -66,12 +66,12 @@ void Round::findGroups() {
     for (const auto& [n, instance] : order_[l]) {
       const std::int32_t segment = actions_[n].subject;
       const std::pair<std::int32_t, std::int32_t> now{instance, segment};
-      const std::int32_t own = group_[static_cast<std::size_t>(segment)];
+      const std::int32_t own = group_[segment];
       ordered = ordered && (own != group || last < now);
       group = own;
       last = now;
     }
-    grouped_[static_cast<std::size_t>(lanes_[l].device)] = ordered;
+    grouped_[lanes_[l].device] = ordered;
   }
 }
 
@@ -221,7 +221,7 @@ Wait Round::turnBefore(const Action& action, const Action& other, std::int32_t m
   return {other.lane, other.task[other.at(m - 1)], 0, sums};
 }
 
-void Round::addStreamWaits(const Action& action, std::int32_t m, std::vector<Wait>& waits) const {
+void Round::addStreamWaits(const Action& action, std::int32_t m, Table<Wait>& waits) const {
   std::vector<BufferId> touched = action.reads;
   touched.insert(touched.end(), action.writes.begin(), action.writes.end());
   std::ranges::sort(touched);
@@ -239,7 +239,7 @@ void Round::addStreamWaits(const Action& action, std::int32_t m, std::vector<Wai
 void Round::addWindowWaits(const Action& action,
                            BufferId window,
                            std::int32_t m,
-                           std::vector<Wait>& waits) const {
+                           Table<Wait>& waits) const {
   const Touch& touch = touches_[window];
   for (const std::vector<ActionId>* list : {&touch.readers, &touch.writers}) {
     for (const ActionId t : *list) {
@@ -292,7 +292,7 @@ void Round::orderRemoteVariables() {
 void Round::addRemoteWaits(const Action& action,
                            BufferId variable,
                            std::int32_t m,
-                           std::vector<Wait>& waits) const {
+                           Table<Wait>& waits) const {
   const auto& order = remoteOrder_[variable];
   const auto isSelf = [&](const Instance& each) {
     return &actions_[each.action] == &action && (action.once || each.number == m);
@@ -388,7 +388,7 @@ ById<ActionId, std::vector<Round::MemoryRule>> Round::memoryRules() const {
 void Round::addMemoryWaits(const Action& action,
                            std::span<const MemoryRule> rules,
                            std::int32_t m,
-                           std::vector<Wait>& waits) const {
+                           Table<Wait>& waits) const {
   for (const MemoryRule& rule : rules) {
     const Action& other = actions_[rule.action];
     if (rule.alternate) {

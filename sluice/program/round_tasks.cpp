@@ -48,7 +48,7 @@ void Round::waitForSlot(const Action& action,
                         const Action& reader,
                         std::int32_t slots,
                         std::int32_t microBatch,
-                        std::vector<Wait>& waits) const {
+                        Table<Wait>& waits) const {
   const bool sums = reader.kind == TaskKind::Reduce;
   if (action.once) {
     waits.push_back({reader.lane, reader.task.back(), 1, sums});
@@ -84,7 +84,7 @@ void Round::findEnds() {
 
 void Round::waitForMicroBatchBefore(const Action& action,
                                     std::int32_t microBatch,
-                                    std::vector<Wait>& waits) const {
+                                    Table<Wait>& waits) const {
   const auto m = static_cast<std::size_t>(microBatch);
   const Action& first = actions_[firstRun_[m]];
   if (first.start[m] < action.start[m]) {
@@ -95,7 +95,7 @@ void Round::waitForMicroBatchBefore(const Action& action,
   waits.push_back({last.lane, last.task[before], m == 0 ? 1 : 0});
 }
 
-void Round::addWaits(const Action& action, std::int32_t m, std::vector<Wait>& waits) const {
+void Round::addWaits(const Action& action, std::int32_t m, Table<Wait>& waits) const {
   for (const BufferId b : action.reads) {
     if (isStreamed(b)) {
       continue;
@@ -139,11 +139,11 @@ namespace {
 
 /// Of each lane only the latest wait counts, and a lane need not wait for itself, unless it waits
 /// for all replicas.
-void reduceWaits(std::int32_t lane, std::vector<Wait>& waits) {
+void reduceWaits(std::int32_t lane, Table<Wait>& waits) {
   std::ranges::sort(waits, {}, [](const Wait& w) {
     return std::tuple(w.lane, w.allReplicas, w.roundsBack, -w.task);
   });
-  std::vector<Wait> kept;
+  Table<Wait> kept;
   for (const Wait& wait : waits) {
     const bool covered = !kept.empty() && kept.back().lane == wait.lane &&
                          kept.back().allReplicas == wait.allReplicas;
@@ -157,8 +157,8 @@ void reduceWaits(std::int32_t lane, std::vector<Wait>& waits) {
 }  // namespace
 
 /// Of each action the rings that it touches: those that it reads, then those that it only writes.
-ById<ActionId, std::vector<BufferId>> Round::ringsOfActions() const {
-  ById<ActionId, std::vector<BufferId>> rings(actions_.size());
+ById<ActionId, Table<BufferId>> Round::ringsOfActions() const {
+  ById<ActionId, Table<BufferId>> rings(actions_.size());
   ById<BufferId, ActionId> seenBy(emitted_.buffers.size());
   for (const ActionId n : actions_.ids()) {
     for (const std::vector<BufferId>* list : {&actions_[n].reads, &actions_[n].writes}) {
@@ -176,8 +176,8 @@ ById<ActionId, std::vector<BufferId>> Round::ringsOfActions() const {
 void Round::write(Program& program) const {
   program.lanes = lanes_;
   const ById<ActionId, std::vector<MemoryRule>> rules = memoryRules();
-  const ById<ActionId, std::vector<BufferId>> rings = ringsOfActions();
-  std::vector<Wait> waits;
+  const ById<ActionId, Table<BufferId>> rings = ringsOfActions();
+  Table<Wait> waits;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     for (const auto& [n, instance] : order_[l]) {
       const Action& action = actions_[n];
@@ -188,16 +188,15 @@ void Round::write(Program& program) const {
       addWaits(action, m, waits);
       addMemoryWaits(action, rules[n], instance, waits);
       reduceWaits(action.lane, waits);
-      const std::vector<BufferId>& touched = rings[n];
-      program.lanes[l].tasks.push_back(
-          {.kind = action.kind,
-           .subject = action.subject,
-           .microBatch = m,
-           .plannedStart = action.start[action.at(instance)],
-           .firstWait = static_cast<std::int32_t>(program.waits.size()),
-           .numWaits = static_cast<std::int32_t>(waits.size()),
-           .firstSlot = static_cast<std::int32_t>(program.slots.size()),
-           .numSlots = static_cast<std::int32_t>(touched.size())});
+      const Table<BufferId>& touched = rings[n];
+      program.lanes[l].tasks.push_back({.kind = action.kind,
+                                        .subject = action.subject,
+                                        .microBatch = m,
+                                        .plannedStart = action.start[action.at(instance)],
+                                        .firstWait = program.waits.count(),
+                                        .numWaits = waits.count(),
+                                        .firstSlot = program.slots.count(),
+                                        .numSlots = touched.count()});
       program.waits.insert(program.waits.end(), waits.begin(), waits.end());
       for (const BufferId ring : touched) {
         program.slots.push_back({ring, m % bufferOf(ring).slots});

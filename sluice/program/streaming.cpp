@@ -46,13 +46,13 @@ class Streams {
       noteUses(e);
     }
     noteReductions();
-    std::vector<std::int32_t> last(1, -1);
+    Table<std::int32_t> last(1, -1);
     before_.assign(emitted.segments.size(), -1);
     for (const EmittedCall& e : emitted.calls) {
       const auto device = static_cast<std::size_t>(infoOf(e.segment).device);
       last.resize(std::max(last.size(), device + 1), -1);
       if (last[device] != e.segment) {
-        before_[static_cast<std::size_t>(e.segment)] = last[device];
+        before_[e.segment] = last[device];
         last[device] = e.segment;
       }
     }
@@ -74,13 +74,11 @@ class Streams {
   }
 
  private:
-  const SegmentInfo& infoOf(std::int32_t segment) const {
-    return emitted_.segments[static_cast<std::size_t>(segment)];
-  }
+  const SegmentInfo& infoOf(std::int32_t segment) const { return emitted_.segments[segment]; }
 
   void noteUses(const EmittedCall& e) {
     const auto use = [&](std::int32_t b) -> std::pair<SegmentUse&, bool> {
-      std::vector<SegmentUse>& uses = uses_[static_cast<std::size_t>(b)];
+      std::vector<SegmentUse>& uses = uses_[b];
       const bool isNew = uses.empty() || uses.back().segment != e.segment;
       if (isNew) {
         uses.push_back({.segment = e.segment});
@@ -89,7 +87,7 @@ class Streams {
     };
     for (std::size_t i = 0; i < e.call.inputs.size(); ++i) {
       const std::int32_t b = e.call.inputs[i];
-      elements_[static_cast<std::size_t>(b)] = e.call.inputTypes[i].shape.elements();
+      elements_[b] = e.call.inputTypes[i].shape.elements();
       const auto [at, isNew] = use(b);
       at.readsFirst = at.readsFirst || isNew;
     }
@@ -139,7 +137,7 @@ class Streams {
     const SegmentInfo& b = infoOf(to);
     if (isLate(b) && (isLate(a) || streaming_.order != StreamOrder::WholeLoop)) {
       // Behind the loop every bucket has its turn; with phases the loop has let go of it by then.
-      return isLate(a) && before_[static_cast<std::size_t>(to)] == from;
+      return isLate(a) && before_[to] == from;
     }
     return !streaming_.hasPhases() || std::abs(phaseOf(b) - phaseOf(a)) <= parallel::kLivePhases;
   }
@@ -321,9 +319,9 @@ class Streams {
 
   Emitted& emitted_;
   const Streaming& streaming_;
-  std::vector<std::vector<SegmentUse>> uses_;  // by buffer, in the order of the round
-  std::vector<std::int64_t> elements_;         // by buffer
-  std::vector<std::int32_t> before_;           // by segment: the one before on its device
+  Table<std::vector<SegmentUse>> uses_;  // by buffer, in the order of the round
+  Table<std::int64_t> elements_;         // by buffer
+  Table<std::int32_t> before_;           // by segment: the one before on its device
   std::vector<Rename> renames_;
 };
 

@@ -19,8 +19,8 @@ void putTogether(const TaskLists& lists, Program& program) {
     program.lanes[l].tasks.clear();
     for (const TaskEntry& entry : lists[l]) {
       Task& task = program.lanes[l].tasks.emplace_back(entry.task);
-      task.firstWait = static_cast<std::int32_t>(program.waits.size());
-      task.numWaits = static_cast<std::int32_t>(entry.waits.size());
+      task.firstWait = program.waits.count();
+      task.numWaits = entry.waits.count();
       program.waits.insert(program.waits.end(), entry.waits.begin(), entry.waits.end());
     }
   }

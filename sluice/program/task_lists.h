@@ -19,9 +19,9 @@ struct TaskPlace {
 
 struct TaskEntry {
   Task task;
-  std::vector<Wait> waits;
+  Table<Wait> waits;
 };
-using TaskLists = std::vector<std::vector<TaskEntry>>;  // by lane
+using TaskLists = Table<Table<TaskEntry>>;  // by lane
 
 TaskLists takeApart(const Program& program);
 void putTogether(const TaskLists& lists, Program& program);

@@ -311,8 +311,8 @@ class ProgramReader {
   void taskLine(const Token& word) {
     if (word.source == "task") {
       Task& task = add(last(program_.lanes, word, "lane").tasks);
-      task.firstWait = static_cast<std::int32_t>(program_.waits.size());
-      task.firstSlot = static_cast<std::int32_t>(program_.slots.size());
+      task.firstWait = program_.waits.count();
+      task.firstSlot = program_.slots.count();
     } else if (word.source == "wait") {
       Task& task = last(last(program_.lanes, word, "lane").tasks, word, "task");
       add(program_.waits);

@@ -29,16 +29,15 @@ enum class Holds : std::uint8_t {
   Window       ///< this round's copy of a remote variable, or what was assigned to it
 };
 
-std::vector<Holds> holdsOf(const Program& program) {
-  std::vector<Holds> holds(program.buffers.size(), Holds::MicroBatch);
+Table<Holds> holdsOf(const Program& program) {
+  Table<Holds> holds(program.buffers.size(), Holds::MicroBatch);
   for (const Segment& segment : program.segments) {
     if (segment.kind != SegmentKind::Pack && segment.kind != SegmentKind::Update) {
       continue;
     }
     for (const device::KernelCall& call : segment.calls) {
       for (const std::int32_t b : call.outputs) {
-        holds[static_cast<std::size_t>(b)] =
-            segment.kind == SegmentKind::Pack ? Holds::Packed : Holds::Update;
+        holds[b] = segment.kind == SegmentKind::Pack ? Holds::Packed : Holds::Update;
       }
     }
   }
@@ -143,9 +142,7 @@ class Execution {
     return p_.lanes[lane].tasks[taskIndex(lane, lanes_[lane].done)];
   }
 
-  bool isDone(const Access& access) const {
-    return lanes_[static_cast<std::size_t>(access.lane)].done >= access.count;
-  }
+  bool isDone(const Access& access) const { return lanes_[access.lane].done >= access.count; }
 
   /// Runs the lane as far as its waits let it; lanes that can go on by that become runnable.
   void advance(std::size_t lane, std::vector<std::size_t>& runnable) {
@@ -173,8 +170,7 @@ class Execution {
   }
 
   bool isLoop(const Task& task) const {
-    return task.kind == TaskKind::Run &&
-           !p_.segments[static_cast<std::size_t>(task.subject)].oncePerRound();
+    return task.kind == TaskKind::Run && !p_.segments[task.subject].oncePerRound();
   }
 
   /// Whether the task can run; if not, its lane is blocked by the first thing that is missing.
@@ -182,7 +178,7 @@ class Execution {
     for (const Wait& wait : p_.waitsOf(task)) {
       const Access other = order_.wanted(wait, round_);
       if (!isDone(other)) {
-        lanes_[static_cast<std::size_t>(wait.lane)].blocked.push_back({lane_, other.count});
+        lanes_[wait.lane].blocked.push_back({lane_, other.count});
         return false;
       }
     }
@@ -381,12 +377,12 @@ class Execution {
   }
 
   const Program& p_;
-  std::vector<Holds> holds_;
+  Table<Holds> holds_;
   std::int32_t rounds_ = 3;
   Uses uses_;
   LaneOrder order_;
   std::vector<Cell> cells_;
-  std::vector<LaneState> lanes_;
+  Table<LaneState> lanes_;
   std::vector<std::int32_t> slot_;    // by buffer, of the task being run; from 1, 0: not named
   std::vector<std::int32_t> shifts_;  // by round and buffer: how far its ring has moved on
   // The task being executed.

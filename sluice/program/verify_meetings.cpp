@@ -19,16 +19,15 @@ void forEachTask(const Program& p, F f) {
 }
 
 /// The segments that write what is summed over replicas.
-std::vector<bool> writersOfSummed(const Program& p) {
-  std::vector<bool> summed(p.buffers.size(), false);
+Table<bool> writersOfSummed(const Program& p) {
+  Table<bool> summed(p.buffers.size(), false);
   for (const Collective& collective : p.collectives) {
     summed[collective.from.index()] = true;
   }
-  std::vector<bool> writers;
+  Table<bool> writers;
   for (const Segment& segment : p.segments) {
     writers.push_back(std::ranges::any_of(segment.calls, [&](const device::KernelCall& call) {
-      return std::ranges::any_of(
-          call.outputs, [&](std::int32_t b) { return summed[static_cast<std::size_t>(b)]; });
+      return std::ranges::any_of(call.outputs, [&](std::int32_t b) { return summed[b]; });
     }));
   }
   return writers;
@@ -40,10 +39,9 @@ void sumsOverReplicas(const Program& p) {
   if (p.collectives.empty()) {
     return;
   }
-  const std::vector<bool> writers = writersOfSummed(p);
+  const Table<bool> writers = writersOfSummed(p);
   forEachTask(p, [&](std::size_t lane, std::size_t index, const Task& task) {
-    const bool writes =
-        task.kind == TaskKind::Run && writers[static_cast<std::size_t>(task.subject)];
+    const bool writes = task.kind == TaskKind::Run && writers[task.subject];
     if ((task.kind == TaskKind::Reduce || writes) &&
         std::ranges::none_of(p.waitsOf(task), &Wait::allReplicas)) {
       broken(p,
@@ -79,11 +77,11 @@ void waitsForOthers(const Program& p, const Member& member, std::span<const Memb
 
 /// Every device of a group with kernels comes to the barrier once, and waits for all the others.
 void allComeToBarriers(const Program& p) {
-  const std::vector<std::vector<std::int32_t>>& groups = p.barriers->groups;
-  std::vector<std::vector<Member>> members(groups.size());
+  const Table<std::vector<std::int32_t>>& groups = p.barriers->groups;
+  Table<std::vector<Member>> members(groups.size());
   forEachTask(p, [&](std::size_t lane, std::size_t index, const Task& task) {
     if (task.kind == TaskKind::Barrier) {
-      members[static_cast<std::size_t>(task.subject)].push_back({lane, index});
+      members[task.subject].push_back({lane, index});
     }
   });
   for (std::size_t b = 0; b < groups.size(); ++b) {
@@ -106,7 +104,7 @@ void allComeToBarriers(const Program& p) {
 /// The devices that have to meet before this task; none for kernels, barriers and messages.
 std::vector<std::int32_t> meetingBefore(const Program& p, const Lane& lane, const Task& task) {
   const schedule::SyncPattern pattern = p.barriers->pattern;
-  const auto devices = static_cast<std::int32_t>(p.devices.size());
+  const auto devices = p.devices.count();
   switch (lane.kind) {
     case LaneKind::Compute:
     case LaneKind::Send:
@@ -121,9 +119,7 @@ std::vector<std::int32_t> meetingBefore(const Program& p, const Lane& lane, cons
       break;
   }
   const bool copies = task.kind == TaskKind::Transfer;
-  const std::int32_t from =
-      copies ? p.buffer(p.transfers[static_cast<std::size_t>(task.subject)].from).device
-             : lane.device;
+  const std::int32_t from = copies ? p.buffer(p.transfers[task.subject].from).device : lane.device;
   return schedule::exchangeGroup(pattern, from, lane.device, devices);
 }
 
@@ -131,10 +127,9 @@ void exchangesBehindBarriers(const Program& p) {
   forEachTask(p, [&](std::size_t lane, std::size_t index, const Task& task) {
     const std::vector<std::int32_t> group = meetingBefore(p, p.lanes[lane], task);
     const bool behind = std::ranges::any_of(p.waitsOf(task), [&](const Wait& wait) {
-      const Task& other =
-          p.lanes[static_cast<std::size_t>(wait.lane)].tasks[static_cast<std::size_t>(wait.task)];
+      const Task& other = p.lanes[wait.lane].tasks[wait.task];
       return wait.roundsBack == 0 && other.kind == TaskKind::Barrier &&
-             p.barriers->groups[static_cast<std::size_t>(other.subject)] == group;
+             p.barriers->groups[other.subject] == group;
     });
     if (!group.empty() && !behind) {
       broken(p,

@@ -10,14 +10,14 @@ LaneOrder::LaneOrder(const Program& program)
       found_(program.lanes.size()),
       histories_(program.lanes.size()),
       reached_(program.lanes.size(), 0) {
-  std::vector<std::int32_t> last(program.lanes.size(), -1);  // lane that was seen to wait for it
+  Table<std::int32_t> last(program.lanes.size(), -1);  // lane that was seen to wait for it
   for (std::size_t l = 0; l < program.lanes.size(); ++l) {
     const auto lane = static_cast<std::int32_t>(l);
     perRound_.push_back(static_cast<std::int64_t>(program.lanes[l].tasks.size()));
     for (const Task& task : program.lanes[l].tasks) {
       for (const Wait& wait : program.waitsOf(task)) {
-        if (last[static_cast<std::size_t>(wait.lane)] != lane) {
-          last[static_cast<std::size_t>(wait.lane)] = lane;
+        if (last[wait.lane] != lane) {
+          last[wait.lane] = lane;
           edges_[l].push_back({.lane = wait.lane});
         }
       }
@@ -37,7 +37,7 @@ void LaneOrder::extend(std::size_t lane, std::int64_t tasks) {
     const auto index = static_cast<std::size_t>(history.tasks % perRound_[lane]);
     for (const Wait& wait : p_.waitsOf(p_.lanes[lane].tasks[index])) {
       const auto e = std::ranges::lower_bound(edges, wait.lane, {}, &Edge::lane) - edges.begin();
-      std::vector<Step>& steps = history.steps[static_cast<std::size_t>(e)];
+      std::vector<Step>& steps = history.steps[e];
       const std::int64_t count = wanted(wait, round).count;
       if (count > (steps.empty() ? 0 : steps.back().known)) {
         steps.push_back({history.tasks + 1, count});
@@ -54,7 +54,7 @@ std::int64_t LaneOrder::knownAt(std::size_t lane, std::size_t edge, std::int64_t
 }
 
 bool LaneOrder::isFarBefore(const Access& earlier, const Access& later) {
-  std::vector<Edge>& found = found_[static_cast<std::size_t>(later.lane)];
+  std::vector<Edge>& found = found_[later.lane];
   auto known = std::ranges::find(found, earlier.lane, &Edge::lane);
   if (known != found.end() && known->known >= earlier.count) {
     return true;
@@ -72,14 +72,14 @@ bool LaneOrder::isFarBefore(const Access& earlier, const Access& later) {
 /// Goes back from `later` over lanes and waits until it meets `earlier` or nothing new.
 bool LaneOrder::search(const Access& earlier, const Access& later) {
   front_.assign(1, later.lane);
-  reached_[static_cast<std::size_t>(later.lane)] = later.count;
+  reached_[later.lane] = later.count;
   bool found = false;
   for (std::size_t i = 0; i < front_.size() && !found; ++i) {
     const auto lane = static_cast<std::size_t>(front_[i]);
     for (std::size_t e = 0; e < edges_[lane].size(); ++e) {
       const std::int32_t other = edges_[lane][e].lane;
       const std::int64_t known = knownAt(lane, e, reached_[lane]);
-      std::int64_t& reached = reached_[static_cast<std::size_t>(other)];
+      std::int64_t& reached = reached_[other];
       if (known > reached) {
         reached = known;
         front_.push_back(other);
@@ -88,7 +88,7 @@ bool LaneOrder::search(const Access& earlier, const Access& later) {
     }
   }
   for (const std::int32_t lane : front_) {
-    reached_[static_cast<std::size_t>(lane)] = 0;
+    reached_[lane] = 0;
   }
   return found;
 }

@@ -25,7 +25,7 @@ class LaneOrder {
   /// The task that a wait in round `round` names; a count of 0 if there was no such round.
   Access wanted(const Wait& wait, std::int32_t round) const {
     const std::int64_t since = round - wait.roundsBack;
-    const std::int64_t perRound = perRound_[static_cast<std::size_t>(wait.lane)];
+    const std::int64_t perRound = perRound_[wait.lane];
     return {wait.lane, since < 0 ? 0 : since * perRound + wait.task + 1};
   }
 
@@ -54,11 +54,11 @@ class LaneOrder {
   /// All steps of a lane, for searches; made when the first search needs them.
   struct History {
     std::int64_t tasks = 0;
-    std::vector<std::vector<Step>> steps;  // by edge; both numbers rise
+    Table<std::vector<Step>> steps;  // by edge; both numbers rise
   };
 
   Edge& edge(std::int32_t lane, std::int32_t other) {
-    std::vector<Edge>& edges = edges_[static_cast<std::size_t>(lane)];
+    std::vector<Edge>& edges = edges_[lane];
     const auto at = std::ranges::lower_bound(edges, other, {}, &Edge::lane);
     return at != edges.end() && at->lane == other ? *at : none_;
   }
@@ -68,11 +68,11 @@ class LaneOrder {
   std::int64_t knownAt(std::size_t lane, std::size_t edge, std::int64_t count);
 
   const Program& p_;
-  std::vector<std::int64_t> perRound_;    // by lane
-  std::vector<std::vector<Edge>> edges_;  // by lane, sorted by the other lane: from its waits
-  std::vector<std::vector<Edge>> found_;  // by lane: from searches
-  std::vector<History> histories_;        // by lane
-  std::vector<std::int64_t> reached_;     // by lane: how far a search has come
+  Table<std::int64_t> perRound_;    // by lane
+  Table<std::vector<Edge>> edges_;  // by lane, sorted by the other lane: from its waits
+  Table<std::vector<Edge>> found_;  // by lane: from searches
+  Table<History> histories_;        // by lane
+  Table<std::int64_t> reached_;     // by lane: how far a search has come
   std::vector<std::int32_t> front_;
   Edge none_;  // for lanes that never wait for each other
 };

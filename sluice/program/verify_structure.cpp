@@ -96,8 +96,7 @@ class Structure {
             buffer.name,
             buffer.offset,
             buffer.alignment);
-    const DevicePlan& plan =
-        buffer.isRemote() ? p_.remote : p_.devices[static_cast<std::size_t>(buffer.device)];
+    const DevicePlan& plan = buffer.isRemote() ? p_.remote : p_.devices[buffer.device];
     const bool state = buffer.region == Region::State;
     const std::size_t planned = state ? plan.stateBytes : plan.transientBytes;
     require(buffer.offset <= planned && buffer.totalBytes() <= planned - buffer.offset,
@@ -137,7 +136,7 @@ class Structure {
             callText(segment, call),
             index,
             p_.buffers.size());
-    const Buffer& buffer = p_.buffers[static_cast<std::size_t>(index)];
+    const Buffer& buffer = p_.buffers[index];
     require(buffer.device == segment.device,
             "{}: the segment is on device {}, buffer '{}' on device {}",
             callText(segment, call),
@@ -168,7 +167,7 @@ class Structure {
     }
     if (call.scratch != -1 || call.choice.scratchBytes > 0) {
       operand(segment, call, call.scratch, call.choice.scratchBytes);
-      require(p_.buffers[static_cast<std::size_t>(call.scratch)].region == Region::Transient,
+      require(p_.buffers[call.scratch].region == Region::Transient,
               "{}: its scratch is in the state region",
               callText(segment, call));
     }
@@ -181,8 +180,8 @@ class Structure {
       written.push_back(call.scratch);
     }
     const auto apart = [&](std::int32_t a, std::int32_t b) {
-      const Buffer& x = p_.buffers[static_cast<std::size_t>(a)];
-      const Buffer& y = p_.buffers[static_cast<std::size_t>(b)];
+      const Buffer& x = p_.buffers[a];
+      const Buffer& y = p_.buffers[b];
       require(!overlap(x, y),
               "{}: it writes '{}' over its own operand '{}'",
               callText(segment, call),
@@ -319,9 +318,8 @@ class Structure {
         task.numWaits,
         p_.waits.size());
     for (const Wait& wait : p_.waitsOf(task)) {
-      const bool known =
-          inRange(wait.lane, p_.lanes.size()) &&
-          inRange(wait.task, p_.lanes[static_cast<std::size_t>(wait.lane)].tasks.size());
+      const bool known = inRange(wait.lane, p_.lanes.size()) &&
+                         inRange(wait.task, p_.lanes[wait.lane].tasks.size());
       require(known && wait.roundsBack >= 0,
               "{}: it waits for task {} of lane {}, {} rounds back, which is not there",
               taskName(lane, index),
@@ -413,9 +411,7 @@ class Structure {
         if (task.kind == TaskKind::Barrier) {
           continue;  // of several lanes
         }
-        next(counts[static_cast<std::size_t>(task.kind)][static_cast<std::size_t>(task.subject)],
-             lane,
-             index);
+        next(counts[static_cast<std::size_t>(task.kind)][task.subject], lane, index);
       }
     }
     const auto& [runs, feeds, drains, transfers, collectives, barriers, sends, receives] = counts;
@@ -447,7 +443,7 @@ class Structure {
     std::size_t lane = 0;
     std::int32_t done = 0;
   };
-  using Counts = std::vector<Progress>;
+  using Counts = Table<Progress>;
 
   std::int32_t perRound(bool once) const { return once ? 1 : p_.microBatchesPerRound; }
 

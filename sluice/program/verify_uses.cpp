@@ -247,7 +247,7 @@ void Uses::listTasks() {
 /// accesses begin at multiples of kAlignment.
 void Uses::mergePrivate() {
   std::vector<bool> isRead(p_.buffers.size(), false);
-  for (const std::vector<List>& lists : lists_) {
+  for (const Table<List>& lists : lists_) {
     for (const List& list : lists) {
       for (const Use& use : list) {
         isRead[use.buffer.index()] = isRead[use.buffer.index()] || !use.write;
@@ -285,16 +285,16 @@ void Uses::cutCells() {
     std::size_t begin;
     std::size_t end;
   };
-  std::vector<Bytes> all;
+  Table<Bytes> all;
   const auto add = [&](const Buffer& buffer, std::size_t begin, std::size_t end) {
     all.push_back({arenaOf(buffer), begin, end});
     cuts[all.back().arena].insert(cuts[all.back().arena].end(), {begin, end});
   };
-  for (std::vector<List>& lists : lists_) {
+  for (Table<List>& lists : lists_) {
     for (List& list : lists) {
       for (Use& use : list) {
         const Buffer& buffer = p_.buffer(use.buffer);
-        use.ranges = static_cast<std::int32_t>(all.size());
+        use.ranges = all.count();
         for (std::int32_t slot = 0; slot < buffer.slots; ++slot) {
           const std::size_t begin = slotBegin(buffer, slot);
           add(buffer, begin + use.begin, begin + use.end);

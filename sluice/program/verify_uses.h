@@ -38,14 +38,12 @@ class Uses {
   explicit Uses(const Program& program);
 
   std::span<const Use> of(const Task& task) const {
-    const std::vector<List>& lists = lists_[static_cast<std::size_t>(task.kind)];
-    return lists[static_cast<std::size_t>(task.subject)];
+    const Table<List>& lists = lists_[static_cast<std::size_t>(task.kind)];
+    return lists[task.subject];
   }
   /// The cells of a buffer whose bytes exist before the first task.
   CellRange loaded(BufferId buffer) const { return ranges_[loaded_[buffer.index()]]; }
-  CellRange cells(const Use& use, std::int32_t slot) const {
-    return ranges_[static_cast<std::size_t>(use.ranges) + static_cast<std::size_t>(slot)];
-  }
+  CellRange cells(const Use& use, std::int32_t slot) const { return ranges_[use.ranges + slot]; }
   std::size_t numCells() const { return numCells_; }
 
  private:
@@ -56,9 +54,9 @@ class Uses {
   void cutCells();
 
   const Program& p_;
-  std::array<std::vector<List>, kTaskKinds> lists_;  // by TaskKind, then subject
-  std::vector<std::size_t> loaded_;                  // by buffer: index of its range
-  std::vector<CellRange> ranges_;
+  std::array<Table<List>, kTaskKinds> lists_;  // by TaskKind, then subject
+  std::vector<std::size_t> loaded_;            // by buffer: index of its range
+  Table<CellRange> ranges_;
   std::size_t numCells_ = 0;
 };
 

@@ -55,15 +55,15 @@ class Clock {
 
   /// The count of finished tasks that a wait asks for; 0 when its round never was.
   std::size_t wanted(const Wait& wait, std::int32_t round) const {
-    const std::size_t perRound = p_.lanes[static_cast<std::size_t>(wait.lane)].tasks.size();
+    const std::size_t perRound = p_.lanes[wait.lane].tasks.size();
     return round < wait.roundsBack ? 0
                                    : static_cast<std::size_t>(round - wait.roundsBack) * perRound +
                                          static_cast<std::size_t>(wait.task) + 1;
   }
 
   std::int64_t costOf(const Task& task) const {
-    const auto cost = [&](const std::vector<std::int64_t>& costs) {
-      return costs.empty() ? 0 : costs[static_cast<std::size_t>(task.subject)];
+    const auto cost = [&](const Table<std::int64_t>& costs) {
+      return costs.empty() ? 0 : costs[task.subject];
     };
     switch (task.kind) {
       case TaskKind::Run:
@@ -108,9 +108,8 @@ class Clock {
 
   void record(const Task& task, std::int32_t round, const TaskSpan& span) {
     result_.end = std::max(result_.end, span.end);
-    if (task.kind == TaskKind::Run &&
-        !p_.segments[static_cast<std::size_t>(task.subject)].oncePerRound()) {
-      TaskSpan& loop = result_.loops[static_cast<std::size_t>(round)];
+    if (task.kind == TaskKind::Run && !p_.segments[task.subject].oncePerRound()) {
+      TaskSpan& loop = result_.loops[round];
       loop.start = std::min(loop.start, span.start);
       loop.end = std::max(loop.end, span.end);
     }

@@ -13,10 +13,10 @@ namespace sluice::program {
 /// How long tasks take. Tasks of a kind whose list is empty take no time, and so do all kinds that
 /// have no list here.
 struct ClockCosts {
-  std::vector<std::int64_t> segments;        ///< by segment
-  std::vector<std::int64_t> transfers = {};  ///< by transfer
-  std::vector<std::int64_t> feeds = {};      ///< by input
-  std::vector<std::int64_t> drains = {};     ///< by output
+  Table<std::int64_t> segments;        ///< by segment
+  Table<std::int64_t> transfers = {};  ///< by transfer
+  Table<std::int64_t> feeds = {};      ///< by input
+  Table<std::int64_t> drains = {};     ///< by output
 };
 
 struct TaskSpan {
@@ -29,7 +29,7 @@ struct ClockRun {
   /// By lane: its tasks, round after round.
   std::vector<std::vector<TaskSpan>> lanes;
   /// By round: from the first start to the last end of a segment of the loop.
-  std::vector<TaskSpan> loops;
+  Table<TaskSpan> loops;
   std::int64_t end = 0;  ///< of the last task
   /// By buffer: the most slots that held a value with reads still to come at one time; 0 for
   /// buffers that are not rings.
