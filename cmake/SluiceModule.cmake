@@ -40,9 +40,16 @@ function(_sluice_targets out)
   set(${out} "${targets}" PARENT_SCOPE)
 endfunction()
 
-# sluice_join(<variable> <target> <files>): replaces files by a few that are made of up to 32 each. Whatever
-# one file includes and instantiates, the next one needs as well: together they take less than half the
-# time. Files may share names in anonymous namespaces, because the script tells them apart.
+# sluice_join(<variable> <target> <files>): replaces files by a few that are made of up to SLUICE_JOIN each.
+# Whatever one file includes and instantiates, the next one needs as well: together they take less than half
+# the time, but one of them keeps only one core busy. Files may share names in anonymous namespaces, because
+# the script tells them apart.
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+if(cores GREATER 4)
+  set(SLUICE_JOIN 8 CACHE STRING "Files that are compiled as one")
+else()
+  set(SLUICE_JOIN 32 CACHE STRING "Files that are compiled as one")
+endif()
 function(sluice_join out target)
   list(LENGTH ARGN count)
   if(NOT SLUICE_UNITY OR count LESS 2)
@@ -55,7 +62,7 @@ function(sluice_join out target)
     cmake_path(ABSOLUTE_PATH source NORMALIZE)
     list(APPEND sources "${source}")
   endforeach()
-  math(EXPR parts "(${count} + 31) / 32")
+  math(EXPR parts "(${count} + ${SLUICE_JOIN} - 1) / ${SLUICE_JOIN}")
   math(EXPR size "(${count} + ${parts} - 1) / ${parts}")
   set(joined "")
   while(sources)
@@ -234,12 +241,19 @@ function(sluice_test)
   if(NOT T_LABELS)
     set(T_LABELS fast)
   endif()
-  foreach(label IN LISTS T_LABELS)  # tests_threads builds what `ctest -L threads` runs
-    if(NOT TARGET tests_${label})
-      add_custom_target(tests_${label})
+  # tests_threads builds what `ctest -L threads` runs, and all_tests everything; without being asked for,
+  # only programs with fast tests are built.
+  set(groups ${T_LABELS})
+  list(TRANSFORM groups PREPEND tests_)
+  foreach(group IN LISTS groups ITEMS all_tests)
+    if(NOT TARGET ${group})
+      add_custom_target(${group})
     endif()
-    add_dependencies(tests_${label} ${T_NAME})
+    add_dependencies(${group} ${T_NAME})
   endforeach()
+  if(NOT "fast" IN_LIST T_LABELS)
+    set_target_properties(${T_NAME} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
   if("cuda" IN_LIST T_LABELS)
     _sluice_gpu_test(${T_NAME} "${T_LABELS}")
   elseif(SLUICE_TEST_SHARDS)
