@@ -306,6 +306,26 @@ TEST(CpuConv, ComputesSixteenBitFloats) {
   }
 }
 
+// Where the machine multiplies bfloat16, nothing is converted, and weights come in the format of
+// the primitives; float16 is converted everywhere.
+TEST(CpuConv, MultipliesBfloat16WhereTheMachineDoes) {
+  const bool multiplies = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+  const ConvShape shape{{4, 32, 14, 14}, {48, 32, 3, 3}, {{"pads", {1, 1, 1, 1}}}};
+  const auto scratch = [&](DType dtype, std::size_t pass) {
+    const Case c = convCases(shape, dtype)[pass];
+    return OneOp(c.def, c.attrs, c.inputs, 1).choice().scratchBytes;
+  };
+  for (const std::size_t pass : {0, 1, 2}) {
+    const std::size_t bfloat16 = scratch(DType::BF16, pass);
+    const std::size_t float16 = scratch(DType::F16, pass);
+    EXPECT_TRUE(multiplies ? bfloat16 < float16 : bfloat16 == float16) << pass;
+  }
+  const Case forward = convCases(shape, DType::BF16)[0];
+  const device::Choice choice = OneOp(forward.def, forward.attrs, forward.inputs, 1).choice();
+  EXPECT_EQ(choice.inputs[1] != device::Layout::plain(), multiplies);
+  checkConv(shape, DType::BF16);
+}
+
 TEST(CpuConv, ConvertsSixteenBitFloatsStripByStrip) {
   const auto shape = [](std::int64_t images) {
     return ConvShape{{images, 3, 64, 64}, {8, 3, 3, 3}, {{"pads", {1, 1, 1, 1}}}};

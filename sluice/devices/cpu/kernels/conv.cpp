@@ -1,6 +1,7 @@
 // conv and conv_grad_input by oneDNN: activations and weights in, activations out, tiled by images.
-// Weights are taken in the format the primitives want, so that packing them can be hoisted; 16-bit
-// floats are converted to float32 here, weights as a whole and activations strip by strip.
+// Weights are taken in the format the primitives want, so that packing them can be hoisted. 16-bit
+// floats that the machine does not multiply are converted to float32 here, weights as a whole and
+// activations strip by strip.
 #include <algorithm>
 #include <array>
 
@@ -47,9 +48,9 @@ struct ScratchPlan {
   std::size_t total = 0;
 };
 
-ScratchPlan scratchOf(const ConvPlan& plan, bool converts) {
+ScratchPlan scratchOf(const ConvPlan& plan, DType storage) {
   ScratchPlan s;
-  if (converts) {
+  if (storage != plan.compute) {
     const bool forward = plan.pass == ConvPass::Forward;
     s.packed = alignedBytes(plan.plainWeights.get_size());
     s.tiles = s.packed + alignedBytes(plan.weights.get_size());
@@ -65,8 +66,10 @@ class Conv : public TiledKernel {
  public:
   Conv(const ir::OpView& op, const ConvPlan& plan)
       : storage_(op.inputs[0].dtype),
+        converts_(storage_ != plan.compute),
+        elementBytes_(static_cast<std::int64_t>(byteSize(storage_))),
         roles_(rolesOf(plan.pass)),
-        scratch_(scratchOf(plan, converts())),
+        scratch_(scratchOf(plan, storage_)),
         weightCount_(op.inputs[roles_.weights].shape.elements()),
         inputPerImage_(op.inputs[roles_.activation].shape.elements() / plan.dims.batch),
         outputPerImage_(op.outputs[0].shape.elements() / plan.dims.batch) {
@@ -77,13 +80,13 @@ class Conv : public TiledKernel {
         tiles_.back().calls.push_back(callOf(tile.rest));
       }
     }
-    if (converts() && plan.weights != plan.plainWeights) {
+    if (converts_ && plan.weights != plan.plainWeights) {
       pack_.push_back(onednn::reorderCall(plan.plainWeights, plan.weights));
     }
   }
 
   void runTiles(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) override {
-    const float* weights = converts() ? widenWeights(run) : run.in<float>(roles_.weights);
+    const void* weights = converts_ ? widenWeights(run) : run.in<void>(roles_.weights);
     run.workers.parallelFor(static_cast<std::int64_t>(tiles_.size()), [&](std::int64_t i) {
       Tile& tile = tiles_[static_cast<std::size_t>(i)];
       std::byte* scratch = static_cast<std::byte*>(run.scratch) + scratch_.tiles +
@@ -109,8 +112,6 @@ class Conv : public TiledKernel {
     std::int64_t images;
     std::byte* scratch;  ///< of its tile
   };
-
-  bool converts() const { return storage_ != DType::F32; }
 
   Call callOf(const dnnl::primitive_desc_base& primitive) const {
     const auto desc = [&](int argument) {
@@ -138,13 +139,16 @@ class Conv : public TiledKernel {
     return packed;
   }
 
-  void runStrip(const KernelRun& run, Call& call, const float* weights, const Strip& strip) const {
+  void runStrip(const KernelRun& run, Call& call, const void* weights, const Strip& strip) const {
     const std::int64_t from = strip.first * inputPerImage_;
     const std::int64_t to = strip.first * outputPerImage_;
     void* pad = strip.scratch + scratch_.pad;
-    if (!converts()) {
+    if (!converts_) {
       const std::array<const void*, 4> addresses = {
-          run.in<float>(roles_.activation) + from, weights, run.out<float>(0) + to, pad};
+          run.in<std::byte>(roles_.activation) + from * elementBytes_,
+          weights,
+          run.out<std::byte>(0) + to * elementBytes_,
+          pad};
       call.run(addresses);
       return;
     }
@@ -160,6 +164,8 @@ class Conv : public TiledKernel {
   }
 
   DType storage_;
+  bool converts_;
+  std::int64_t elementBytes_;
   Roles roles_;
   ScratchPlan scratch_;
   std::int64_t weightCount_;
@@ -181,7 +187,7 @@ device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning) {
     raise<ConfigFileError>("{}: this library cannot do '{}'", convKey(op), config.str());
   }
   const Roles roles = rolesOf(plan->pass);
-  const bool converts = op.inputs[0].dtype != DType::F32;
+  const bool converts = op.inputs[0].dtype != plan->compute;
   const bool forward = plan->pass == ConvPass::Forward;
   device::Choice choice = device::plainChoice(op, "");
   choice.inputs[roles.activation] = activationLayout(
@@ -191,7 +197,7 @@ device::Choice chooseConv(const ir::OpView& op, const device::Tuning& tuning) {
   }
   choice.outputs[0] =
       activationLayout(op.outputs[0], forward ? config.yChannelsLast : config.xChannelsLast);
-  choice.scratchBytes = scratchOf(*plan, converts).total;
+  choice.scratchBytes = scratchOf(*plan, op.inputs[0].dtype).total;
   choice.config = config.str();
   return choice;
 }
@@ -202,9 +208,9 @@ std::unique_ptr<TiledKernel> makeTiledConv(const ir::OpView& op, const device::C
   }
   const onednn::OneThread oneThread;
   std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));
-  const bool converts = op.inputs[0].dtype != DType::F32;
-  if (!plan || scratchOf(*plan, converts).total != choice.scratchBytes ||
-      (!converts &&
+  const DType storage = op.inputs[0].dtype;
+  if (!plan || scratchOf(*plan, storage).total != choice.scratchBytes ||
+      (storage == plan->compute &&
        onednn::layoutOf(plan->weights) != choice.inputs[rolesOf(plan->pass).weights])) {
     raise<Unsupported>("{}: this oneDNN does not do what was planned", op.def.name);
   }

@@ -1,7 +1,8 @@
 // conv_grad_weight by oneDNN: one primitive per grain of the batch, each into its own copy of the
 // gradient; the copies are added in the order of the grains and then stored as plain weights. The
-// grains depend on the shape only, so the sum does not depend on the number of threads. Grains of
-// 16-bit floats are converted to float32 strip by strip, whose gradients are added in their order.
+// grains depend on the shape only, so the sum does not depend on the number of threads. Gradients
+// are float32 until they are stored. Grains of 16-bit floats that the machine does not multiply are
+// converted strip by strip, whose gradients are added in their order.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -26,7 +27,8 @@ struct ScratchPlan {
   std::size_t perSum = 0;  ///< the sums come first
   std::size_t plain = 0;   ///< for 16-bit floats: the gradient in float32, plain
   std::size_t tiles = 0;
-  // In a tile: behind the strip of x those of dy and of the gradient; all only for 16-bit floats.
+  // In a tile: after the strip of x those of dy and of the gradient; all only where operands are
+  // converted.
   std::size_t dy = 0;
   std::size_t part = 0;
   std::size_t pad = 0;
@@ -35,20 +37,22 @@ struct ScratchPlan {
 };
 
 /// Whether the first grain can write to the output itself.
-bool directOutput(const ConvPlan& plan, bool converts) {
-  return !converts && plan.weights == plan.plainWeights;
+bool directOutput(const ConvPlan& plan, DType storage) {
+  return storage == DType::F32 && plan.weights == plan.plainWeights;
 }
 
-ScratchPlan scratchOf(const ConvPlan& plan, bool converts) {
+ScratchPlan scratchOf(const ConvPlan& plan, DType storage) {
   const auto floats = [](std::int64_t count) {
     return alignedBytes(static_cast<std::size_t>(count) * sizeof(float));
   };
   ScratchPlan s;
   s.perSum = alignedBytes(plan.weights.get_size());
-  s.plain = s.perSum * (plan.tiles.size() - (directOutput(plan, converts) ? 1 : 0));
+  s.plain = s.perSum * (plan.tiles.size() - (directOutput(plan, storage) ? 1 : 0));
   s.tiles = s.plain;
-  if (converts) {
+  if (storage != DType::F32) {
     s.tiles += alignedBytes(plan.plainWeights.get_size());
+  }
+  if (storage != plan.compute) {
     s.dy = floats(plan.strip() * plan.xPerImage());
     s.part = s.dy + floats(plan.strip() * plan.yPerImage());
     s.pad = s.part + (plan.tiles[0].hasStrips() ? s.perSum : 0);
@@ -62,8 +66,10 @@ class ConvGradWeight : public Kernel {
  public:
   ConvGradWeight(const ir::OpView& op, const ConvPlan& plan)
       : storage_(op.inputs[0].dtype),
-        direct_(directOutput(plan, converts())),
-        scratch_(scratchOf(plan, converts())),
+        converts_(storage_ != plan.compute),
+        elementBytes_(static_cast<std::int64_t>(byteSize(storage_))),
+        direct_(directOutput(plan, storage_)),
+        scratch_(scratchOf(plan, storage_)),
         perImageX_(plan.xPerImage()),
         perImageY_(plan.yPerImage()),
         sumCount_(static_cast<std::int64_t>(plan.weights.get_size() / sizeof(float))),
@@ -98,7 +104,7 @@ class ConvGradWeight : public Kernel {
     std::vector<Call> calls;  ///< for whole strips and for the rest
   };
 
-  bool converts() const { return storage_ != DType::F32; }
+  bool rounds() const { return storage_ != DType::F32; }
 
   static Call callOf(const dnnl::primitive_desc_base& primitive) {
     const auto argument = [&](int index) {
@@ -116,11 +122,12 @@ class ConvGradWeight : public Kernel {
     std::byte* scratch =
         static_cast<std::byte*>(run.scratch) + scratch_.tiles + i * scratch_.perTile;
     float* whole = sum(run, i);
-    if (!converts()) {
-      const std::array<const void*, 4> addresses = {run.in<float>(0) + grain.first * perImageX_,
-                                                    run.in<float>(1) + grain.first * perImageY_,
-                                                    whole,
-                                                    scratch + scratch_.pad};
+    if (!converts_) {
+      const std::array<const void*, 4> addresses = {
+          run.in<std::byte>(0) + grain.first * perImageX_ * elementBytes_,
+          run.in<std::byte>(1) + grain.first * perImageY_ * elementBytes_,
+          whole,
+          scratch + scratch_.pad};
       grain.calls[0].run(addresses);
       return;
     }
@@ -197,18 +204,20 @@ class ConvGradWeight : public Kernel {
     }
     const float* from = sum(run, 0);
     auto* plain =
-        converts() ? reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) + scratch_.plain)
-                   : run.out<float>(0);
+        rounds() ? reinterpret_cast<float*>(static_cast<std::byte*>(run.scratch) + scratch_.plain)
+                 : run.out<float>(0);
     if (!unpack_.empty()) {
       unpack(from, plain);
       from = plain;
     }
-    if (converts()) {
+    if (rounds()) {
       fromFloat(storage_, from, run.out<void>(0), outputCount_);
     }
   }
 
   DType storage_;
+  bool converts_;
+  std::int64_t elementBytes_;
   bool direct_;
   ScratchPlan scratch_;
   std::int64_t perImageX_;
@@ -234,7 +243,7 @@ device::Choice chooseConvGradWeight(const ir::OpView& op, const device::Tuning& 
   device::Choice choice = device::plainChoice(op, "");
   choice.inputs[0] = activationLayout(op.inputs[0], config.xChannelsLast);
   choice.inputs[1] = activationLayout(op.inputs[1], config.yChannelsLast);
-  choice.scratchBytes = scratchOf(*plan, op.inputs[0].dtype != DType::F32).total;
+  choice.scratchBytes = scratchOf(*plan, op.inputs[0].dtype).total;
   choice.config = config.str();
   return choice;
 }
@@ -245,7 +254,7 @@ std::unique_ptr<Kernel> makeConvGradWeight(const ir::OpView& op, const device::C
   }
   const onednn::OneThread oneThread;
   const std::optional<ConvPlan> plan = planConv(op, parseConvConfig(choice.config));
-  if (!plan || scratchOf(*plan, op.inputs[0].dtype != DType::F32).total != choice.scratchBytes) {
+  if (!plan || scratchOf(*plan, op.inputs[0].dtype).total != choice.scratchBytes) {
     raise<Unsupported>("{}: this oneDNN does not do what was planned", op.def.name);
   }
   return std::make_unique<ConvGradWeight>(op, *plan);

@@ -49,6 +49,7 @@ constexpr std::array<std::array<bool, 2>, 3> kStorages = {
 struct Descs {
   memory::desc x;
   memory::desc w;
+  memory::desc forwardW;  ///< of the forward pass that a gradient belongs to
   memory::desc y;
   memory::dims strides;
   memory::dims dilations;
@@ -72,31 +73,35 @@ memory::dims weightDims(const ops::ConvDims& d) {
   return dims;
 }
 
-memory::desc activation(std::int64_t batch,
+memory::desc activation(DType dtype,
+                        std::int64_t batch,
                         std::int64_t channels,
                         const std::vector<std::int64_t>& spatial,
                         bool channelsLast) {
   std::vector<std::int64_t> dims = {batch, channels};
   dims.insert(dims.end(), spatial.begin(), spatial.end());
-  return onednn::describe({DType::F32, Shape(std::move(dims))},
+  return onednn::describe({dtype, Shape(std::move(dims))},
                           channelsLast ? device::Layout::channelsLast() : device::Layout::plain());
 }
 
-/// `batch` images; `weights` empty: any format.
-Descs descsOf(const ops::ConvDims& d,
-              const ConvConfig& config,
-              std::int64_t batch,
-              const memory::desc& weights) {
-  Descs descs{
-      .x = activation(batch, d.inChannels, lastOf(d.in, d.rank), config.xChannelsLast),
-      .w = weights.is_zero()
-               ? memory::desc(weightDims(d), memory::data_type::f32, memory::format_tag::any)
-               : weights,
-      .y = activation(batch, d.outChannels, lastOf(d.out, d.rank), config.yChannelsLast),
-      .strides = lastOf(d.strides, d.rank),
-      .dilations = lastOf(d.dilations, d.rank),
-      .padsBefore = lastOf(d.padsBefore, d.rank),
-      .padsAfter = lastOf(d.padsAfter, d.rank)};
+/// `images` of them; plan.weights empty: any format. Gradients of weights are float32 in any case.
+Descs descsOf(const ConvPlan& plan, std::int64_t images) {
+  const ops::ConvDims& d = plan.dims;
+  const ConvConfig& config = plan.config;
+  const DType weights = plan.pass == ConvPass::GradWeight ? DType::F32 : plan.compute;
+  const auto any = [&](DType dtype) {
+    return memory::desc(weightDims(d), onednn::dataType(dtype), memory::format_tag::any);
+  };
+  Descs descs{.x = activation(
+                  plan.compute, images, d.inChannels, lastOf(d.in, d.rank), config.xChannelsLast),
+              .w = plan.weights.is_zero() ? any(weights) : plan.weights,
+              .forwardW = any(plan.compute),
+              .y = activation(
+                  plan.compute, images, d.outChannels, lastOf(d.out, d.rank), config.yChannelsLast),
+              .strides = lastOf(d.strides, d.rank),
+              .dilations = lastOf(d.dilations, d.rank),
+              .padsBefore = lastOf(d.padsBefore, d.rank),
+              .padsAfter = lastOf(d.padsAfter, d.rank)};
   for (std::int64_t& dilation : descs.dilations) {
     --dilation;  // oneDNN counts the gaps
   }
@@ -160,7 +165,7 @@ dnnl::primitive_desc_base primitiveOf(ConvPass pass, const Descs& s) {
                                                     : dnnl::prop_kind::forward_training,
                                                 kAlgorithm,
                                                 s.x,
-                                                s.w,
+                                                pass == ConvPass::Forward ? s.w : s.forwardW,
                                                 s.y,
                                                 s.strides,
                                                 s.dilations,
@@ -205,7 +210,7 @@ constexpr std::int64_t kStripBytes = 1 << 20;
 
 /// Images of the first, the longest tile that are converted at a time.
 std::int64_t stripOf(const ir::OpView& op, const ConvPlan& plan, std::int64_t count) {
-  if (op.inputs[0].dtype == DType::F32) {
+  if (op.inputs[0].dtype == plan.compute) {
     return count;
   }
   constexpr std::int64_t kFloat = sizeof(float);
@@ -219,9 +224,26 @@ std::int64_t stripOf(const ir::OpView& op, const ConvPlan& plan, std::int64_t co
   return (count + strips - 1) / strips;
 }
 
+/// Whether the machine multiplies bfloat16 itself; on others the library imitates that, which is no
+/// gain.
+bool multipliesBfloat16(const dnnl::primitive_desc_base& desc) {
+  const std::string name = desc.impl_info_str();
+  return name.find("core_bf16") != std::string::npos || name.find("amx") != std::string::npos;
+}
+
+/// bfloat16 if that is what the op has and the machine multiplies, else float32.
+DType computeOf(const ir::OpView& op, const ConvConfig& config) {
+  if (op.inputs[0].dtype != DType::BF16) {
+    return DType::F32;
+  }
+  const ConvPlan plan{
+      .pass = convPass(op), .dims = ops::convDims(op), .config = config, .compute = DType::BF16};
+  const auto desc = primitiveOf(plan.pass, descsOf(plan, plan.dims.batch));
+  return desc && qualityOf(desc) == 2 && multipliesBfloat16(desc) ? DType::BF16 : DType::F32;
+}
+
 std::optional<ConvConfig> configByRule(const ir::OpView& op) {
   const onednn::OneThread oneThread;
-  const ops::ConvDims d = ops::convDims(op);
   std::optional<ConvConfig> best;
   int bestQuality = -1;
   const bool plain = likesPlain(op);
@@ -230,9 +252,14 @@ std::optional<ConvConfig> configByRule(const ir::OpView& op) {
       continue;
     }
     const ConvConfig config{.xChannelsLast = x, .yChannelsLast = y, .tiles = convTiles(op)};
-    const auto desc = primitiveOf(convPass(op), descsOf(d, config, d.batch, {}));
-    if (desc && qualityOf(desc) > bestQuality) {
-      bestQuality = qualityOf(desc);
+    const ConvPlan plan{.pass = convPass(op),
+                        .dims = ops::convDims(op),
+                        .config = config,
+                        .compute = computeOf(op, config)};
+    const auto desc = primitiveOf(plan.pass, descsOf(plan, plan.dims.batch));
+    const int bfloat16 = plan.compute == DType::BF16 ? 1 : 0;
+    if (desc && qualityOf(desc) + bfloat16 > bestQuality) {
+      bestQuality = qualityOf(desc) + bfloat16;
       best = config;
     }
   }
@@ -364,7 +391,10 @@ TuningOptions convTuning(const ir::OpView& op) {
 
 std::optional<ConvPlan> planConv(const ir::OpView& op, const ConvConfig& config) {
   const onednn::OneThread oneThread;
-  ConvPlan plan{.pass = convPass(op), .dims = ops::convDims(op), .config = config};
+  ConvPlan plan{.pass = convPass(op),
+                .dims = ops::convDims(op),
+                .config = config,
+                .compute = computeOf(op, config)};
   const ops::ConvDims& d = plan.dims;
   const std::int64_t step = (d.batch + config.tiles - 1) / config.tiles;
   for (std::int64_t first = 0; first < d.batch; first += step) {
@@ -373,7 +403,7 @@ std::optional<ConvPlan> planConv(const ir::OpView& op, const ConvConfig& config)
                                     : std::min(tile.count, plan.tiles[0].strip);
     // The first primitive picks the format of the weights, the others take it as it is.
     const auto primitiveFor = [&](std::int64_t images) {
-      auto desc = primitiveOf(plan.pass, descsOf(d, config, images, plan.weights));
+      auto desc = primitiveOf(plan.pass, descsOf(plan, images));
       if (desc) {
         plan.weights = weightsOf(plan.pass, desc);
         const auto pad = desc.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD);
@@ -392,7 +422,8 @@ std::optional<ConvPlan> planConv(const ir::OpView& op, const ConvConfig& config)
     plan.tiles.push_back(std::move(tile));
   }
   const memory::dims dims = weightDims(d);
-  plan.plainWeights = onednn::describe({DType::F32, Shape(dims)}, device::Layout::plain());
+  const DType weights = plan.pass == ConvPass::GradWeight ? DType::F32 : plan.compute;
+  plan.plainWeights = onednn::describe({weights, Shape(dims)}, device::Layout::plain());
   return plan;
 }
 

@@ -31,7 +31,7 @@ struct ConvConfig {
 ConvConfig parseConvConfig(const std::string& text);
 
 /// Images [first, first + count), and the primitives that run `strip` of them at a time and then
-/// the rest. A tile of 32-bit floats is one strip; 16-bit floats are converted strip by strip.
+/// the rest. A tile is one strip; only 16-bit floats that are converted go strip by strip.
 struct ConvTile {
   std::int64_t first = 0;
   std::int64_t count = 0;
@@ -46,6 +46,8 @@ struct ConvPlan {
   ConvPass pass = ConvPass::Forward;
   ops::ConvDims dims = {};
   ConvConfig config = {};
+  /// What the primitives read: float32, or bfloat16 where the machine multiplies it.
+  DType compute = DType::F32;
   dnnl::memory::desc weights = {};       ///< in the format of the primitives
   dnnl::memory::desc plainWeights = {};  ///< in the format of the tensor, with the same extents
   std::vector<ConvTile> tiles = {};
