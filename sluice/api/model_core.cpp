@@ -91,7 +91,7 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
   }
   cache_ = executableCache(options_);
   if (options_.recovery().retries > 0) {
-    recovery_ = std::make_unique<StepRecovery>(options_.recovery());
+    recovery_ = std::make_shared<StepRecovery>(options_.recovery());
   }
   joinSession();  // last: what throws from here on would have to leave
   rngSeed_ = session_->seed();

@@ -34,12 +34,22 @@ std::function<void()> ModelCore::repeated(const std::vector<HostTensor>& inputs,
   return [this, kept, &entry] { runStep(prepare(kept, entry), entry); };
 }
 
+UnrecoverableError ModelCore::unrecoverable(const Error& error, std::string_view why) const {
+  return UnrecoverableError(
+      fmt::format("{}{}; see '{}'", error.message(), why, writeDiagnostics(error).string()));
+}
+
 std::vector<HostTensor> ModelCore::runTensors(std::vector<HostTensor> inputs, Entry& entry) {
   if (!recovery_) {
     return runStep(prepare(std::move(inputs), entry), entry);
   }
-  if (training() && recovery_->isDue(changesOf(*session_))) {
-    recovery_->take({session_->copyValues(), counts_->updates, counts_->microBatches});
+  // An asynchronous call goes on if the model ends in a function that it calls, but only once.
+  const std::weak_ptr<const int> life = life_;
+  const std::shared_ptr<Session> session = session_;
+  const std::shared_ptr<StepRecovery> recovery = recovery_;
+  const bool toCheckpoint = training() && !recovery->copies();
+  if (training() && recovery->copies() && recovery->isDue(changesOf(*session))) {
+    recovery->take({session->copyValues(), counts_->updates, counts_->microBatches});
   }
   for (std::int32_t attempt = 0;; ++attempt) {
     try {
@@ -47,24 +57,32 @@ std::vector<HostTensor> ModelCore::runTensors(std::vector<HostTensor> inputs, En
         recover();
       }
       std::vector<HostTensor> results = runStep(prepare(inputs, entry), entry);
-      recovery_->note(recovery_->isLogged() ? repeated(inputs, entry) : nullptr,
-                      changesOf(*session_));
+      if (!life.expired()) {
+        recovery->note(recovery->isLogged() ? repeated(inputs, entry) : nullptr,
+                       changesOf(*session));
+      }
       return results;
     } catch (const UnrecoverableError& error) {
-      throw UnrecoverableError(
-          fmt::format("{}; see '{}'", error.message(), writeDiagnostics(error, entry).string()));
+      if (!session->isIdle() || life.expired()) {
+        throw;
+      }
+      throw unrecoverable(error, "");
     } catch (const RecoverableError& error) {
-      const bool beyond = error.recoveryAction() == RecoveryAction::FullReset;
-      if (beyond || attempt == recovery_->options().retries) {
-        throw UnrecoverableError(fmt::format("{} {}; see '{}'",
-                                             error.message(),
-                                             beyond ? "(only a reset of the machine helps)"
-                                                    : fmt::format("(after {} retries)", attempt),
-                                             writeDiagnostics(error, entry).string()));
+      if (!session->isIdle() || life.expired()) {
+        throw;
+      }
+      if (error.recoveryAction() == RecoveryAction::FullReset) {
+        throw unrecoverable(error, " (only a reset of the machine helps)");
+      }
+      if (toCheckpoint) {
+        throw;
+      }
+      if (attempt == recovery->options().retries) {
+        throw unrecoverable(error, fmt::format(" (after {} retries)", attempt));
       }
       log::warn("model", "call fails and is made again: {}", error.message());
     }
-    recovery_->wait(attempt, [this] { session_->requireGoing(); });
+    waitForRetry(recovery->options(), attempt, [&] { session->requireGoing(); });
   }
 }
 
@@ -80,7 +98,8 @@ void ModelCore::recover() {
   }
 }
 
-std::filesystem::path ModelCore::writeDiagnostics(const Error& error, const Entry& entry) const {
+std::filesystem::path ModelCore::writeDiagnostics(const Error& error) const {
+  const runtime::Turn::Hold turn = enter();
   const std::filesystem::path folder =
       std::filesystem::path(options_.report().logDir) / fmt::format("diagnostics-{}", runId_);
   try {
@@ -88,7 +107,10 @@ std::filesystem::path ModelCore::writeDiagnostics(const Error& error, const Entr
     const TargetRecord target = session_->target();
     writeFileAtomically(folder / "error.txt", fmt::format("{}\n", error.what()));
     writeFileAtomically(folder / "options.txt", options_.str());
-    writeFileAtomically(folder / "program.txt", program::print(entry.compiled.program->program()));
+    if (hasPrograms()) {
+      writeFileAtomically(folder / "program.txt",
+                          program::print(programs_.back()->compiled.program->program()));
+    }
     writeFileAtomically(folder / "versions.txt",
                         fmt::format("Sluice {}\ndevices {}\n{}\n",
                                     target.library,

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <thread>
 
+#include "sluice/base/wait_watch.h"
+
 namespace sluice {
 
 void StepRecovery::take(Snapshot snapshot) {
@@ -28,12 +30,15 @@ void StepRecovery::repeat() const {
   }
 }
 
-void StepRecovery::wait(std::int32_t attempt, const std::function<void()>& look) const {
+void waitForRetry(const RecoveryOptions& options,
+                  std::int32_t attempt,
+                  const std::function<void()>& look) {
   constexpr double kLook = 0.05;
   constexpr double kLongest = 3600;
-  double left = std::min(std::ldexp(options_.backoff, attempt), kLongest);
+  double left = std::min(std::ldexp(options.backoff, attempt), kLongest);
   for (; left > 0; left -= kLook) {
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kLook)));
+    WaitWatch::look();
     look();
   }
 }
