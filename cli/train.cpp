@@ -41,6 +41,7 @@ struct TrainSettings {
   std::int64_t devices = 1;
   std::int64_t epochs = 1;
   std::int64_t every = 100;
+  double everySeconds = 0;
   std::int64_t seed = 0;
   bool inOrder = false;
 };
@@ -160,22 +161,6 @@ void writeResult(const TrainSettings& settings, const Builder& builder, const Mo
   fmt::print("wrote {}\n", settings.output);
 }
 
-/// Saves checkpoints and goes on from the newest one, if a folder is given.
-struct Saving {
-  std::optional<Resumed> resumed = {};
-  std::shared_ptr<Callback> callback = {};
-};
-
-Saving savingOf(const TrainSettings& settings, Model& model, DataLoader& loader) {
-  Saving saving;
-  if (!settings.checkpoints.empty()) {
-    CheckpointFolder folder(settings.checkpoints);
-    saving.resumed = folder.resume(model, loader);
-    saving.callback = checkpointing(model, loader, folder, settings.every);
-  }
-  return saving;
-}
-
 int train(const TrainSettings& settings) {
   if (!settings.output.empty()) {
     static_cast<void>(outputTarget(settings.output));  // before the work, not after it
@@ -207,14 +192,13 @@ int train(const TrainSettings& settings) {
   DataLoaderOptions loading;
   loading.shuffle = settings.inOrder ? data::Shuffle::No : data::Shuffle::Yes;
   DataLoader loader(options, data::tensorDataset(arrays), settings.batch, loading);
-  const Saving saving = savingOf(settings, model, loader);
-  FitOptions fitting{.epochs = settings.epochs};
-  fitting.firstEpoch = saving.resumed ? loader.epoch() : 0;
-  fitting.callbacks.emplace_back(progressBar());
-  if (saving.callback) {
-    fitting.callbacks.push_back(saving.callback);
-  }
-  const FitResult result = fit(model, loader, fitting);
+  const FitResult result = fit(model,
+                               loader,
+                               {.epochs = settings.epochs,
+                                .checkpoints = {.folder = settings.checkpoints,
+                                                .everySteps = settings.every,
+                                                .everySeconds = settings.everySeconds},
+                                .resume = settings.checkpoints});
   if (result.interrupted) {
     fmt::print("interrupted after {} updates\n", model.updates());
     return exitCodeOf(result.signal);
@@ -293,6 +277,11 @@ void addTrain(CLI::App& app, Action& action) {
   command->add_option("--checkpoint",
                       settings->checkpoints,
                       "A folder for checkpoints; the newest one there is continued");
+  command
+      ->add_option("--every-seconds",
+                   settings->everySeconds,
+                   "Seconds between checkpoints; 0: only by steps")
+      ->check(CLI::Range(0.0, 1e9));
   command->add_option("--every", settings->every, "Steps between checkpoints")
       ->transform(wholeNumber<std::int64_t>(1))
       ->capture_default_str();

@@ -5,13 +5,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import html
 import inspect
 import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -21,10 +20,11 @@ from ._call_form import Form, Traced, add_defaults, leaf_names, require_separate
 from ._call_form import signature_of, write_back
 from ._capture import compat
 from ._convert import to_core, to_torch
+from ._model_reports import Reports
+from ._model_values import Values
 from ._state import Parts, Tree, join_tree
 from ._optim_core import update_core as update_optimizer
 from .options import Options
-from .schedules import Schedule
 
 __all__ = ["Executor", "inferenceModel", "trainingModel"]
 
@@ -32,40 +32,6 @@ _OPTIMIZER_HINT = "make it with torch.optim or sluice.optim"
 _ending = False  # the interpreter
 _before_compile: List[Callable[[], None]] = []
 _after_compile: List[Callable[[], None]] = []
-
-
-class SimulatedStep(NamedTuple):
-    """How long a call takes on the target of simulated devices."""
-
-    target: str
-    cycles: int
-    seconds: float
-
-
-class Suggestion(NamedTuple):
-    """A change of the strategy, the strategy with it as text, and what it would give."""
-
-    change: str
-    strategy: str
-    seconds: float
-    faster: float
-
-
-class Explanation(str):
-    """A text; in a notebook the schedule is drawn above it."""
-
-    schedule: Schedule
-
-    def __new__(cls, text: str, schedule: Schedule) -> "Explanation":
-        self = super().__new__(cls, text)
-        self.schedule = schedule
-        return self
-
-    def _repr_html_(self) -> str:
-        return f"{self.schedule.svg()}<pre>{html.escape(self)}</pre>"
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def _require_kind(name: str, value: Any, kind: type, hint: str) -> None:
@@ -76,7 +42,7 @@ def _require_kind(name: str, value: Any, kind: type, hint: str) -> None:
         )
 
 
-class Executor(_forks.Watched):
+class Executor(_forks.Watched, Reports, Values):
     """A torch module, compiled for the devices of Sluice. Call it as you would call the module, with
     the data of a whole step: the first dimension of every input is micro-batch x replicas x gradient
     accumulation x device iterations. The first call compiles."""
@@ -390,101 +356,6 @@ class Executor(_forks.Watched):
         """Seconds spent compiling so far."""
         return self._compiled("compilationTime").compilation_time
 
-    def explain(self) -> "Explanation":
-        """The stages, their devices and bytes, the schedule with its bound, and the warnings."""
-        return Explanation(self._compiled("explain").explain(), self.schedule())
-
-    def report(self, file: "str | os.PathLike[str]") -> None:
-        """Writes a page about the first calls: what ran when, why devices were idle, their memory.
-
-        Needs `Options.enableProfiling` and a call; the page needs nothing but a browser."""
-        self._compiled("report").report(os.fspath(file))
-
-    def schedule(self) -> Schedule:
-        """The schedule of the newest program; it draws itself in a notebook. Times are estimates."""
-        return Schedule(_core.schedule_of(self._compiled("schedule")))
-
-    def summary(self) -> str:
-        """The table of modules, then bytes and kernels of the compiled programs."""
-        return self._compiled("summary").summary()
-
-    def simulateStep(self) -> "SimulatedStep":
-        """How long a call takes on the target of simulated devices, without computing anything."""
-        return SimulatedStep(*self._compiled("simulateStep").simulate_step())
-
-    def suggestChanges(self, most: int = 3) -> "List[Suggestion]":
-        """Changes of the strategy that make a call on simulated devices faster, the best first."""
-        found = self._compiled("suggestChanges").suggest_changes(most)
-        return [Suggestion(*each) for each in found]
-
-    def cycleCount(self) -> int:
-        """Cycles of the newest call; nanoseconds on a CPU. Needs Options.logCycleCount(True)."""
-        return self._compiled("cycleCount").cycle_count()
-
-    def getTensorNames(self) -> List[str]:
-        """The names that Options.anchorTensor can name."""
-        return self._compiled("getTensorNames").tensor_names()
-
-    def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
-        """An anchored tensor of the newest call."""
-        return to_torch(self._compiled("getAnchoredTensor").anchored(short_name))
-
-    def getHostIpuLatency(self) -> Tuple[float, float, float]:
-        """Minimum, maximum and mean seconds from the host to the devices in the newest call."""
-        return self._compiled("getHostIpuLatency").latency("host_device")
-
-    def getComputeLatency(self) -> Tuple[float, float, float]:
-        """Minimum, maximum and mean seconds on the devices in the newest call."""
-        return self._compiled("getComputeLatency").latency("compute")
-
-    def getIpuHostLatency(self) -> Tuple[float, float, float]:
-        """Minimum, maximum and mean seconds from the devices to the host in the newest call."""
-        return self._compiled("getIpuHostLatency").latency("device_host")
-
-    def getLatency(self) -> Tuple[float, float, float]:
-        """Minimum, maximum and mean seconds for the whole way in the newest call."""
-        return self._compiled("getLatency").latency("round_trip")
-
-    getHostDeviceLatency = getHostIpuLatency
-    getDeviceHostLatency = getIpuHostLatency
-
-    def getPerfCounters(self):
-        """The latencies of the newest call by kind."""
-        return {
-            "host_device": self.getHostDeviceLatency(),
-            "compute": self.getComputeLatency(),
-            "device_host": self.getDeviceHostLatency(),
-            "round_trip": self.getLatency(),
-        }
-
-    # --- state ------------------------------------------------------------------------------
-
-    def copyWeightsToHost(self) -> None:
-        """Copies the newest values into the module's tensors; reading one does so by itself."""
-        if self._tree is not None:
-            self._tree.fetch()
-
-    copyWeightsToHostIfNeeded = copyWeightsToHost
-
-    def copyWeightsToDevice(self) -> None:
-        """Copies the module's tensors to the devices; the next step does so with those that changed."""
-        self._compiled("copyWeightsToDevice")
-        self._tree.push_all()
-
-    def copyNamedBuffersToDevice(self) -> None:
-        """Copies the buffers named by Options.updatableNamedBuffers to the devices."""
-        core = self._compiled("copyNamedBuffersToDevice")
-        self._tree.push()
-        core.copy_named_buffers()
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> Dict[str, torch.Tensor]:
-        """The module's state_dict with the newest values."""
-        return self._user_model.state_dict(*args, **kwargs)
-
-    def load_state_dict(self, state_dict: Dict[str, torch.Tensor], strict: bool = True):
-        """Loads into the module; the next step uses the values."""
-        return self._user_model.load_state_dict(state_dict, strict=strict)
-
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Takes over the attributes of an optimizer, for instance after a scheduler has changed its
         learning rate."""
@@ -502,27 +373,6 @@ class Executor(_forks.Watched):
                     self._link.end()
                     self._link = _optim_state.link(optimizer, self._core, self._tree)
             self._optimizer = optimizer
-
-    @property
-    def rng_state(self) -> List[int]:
-        """The seed and the number of the next micro-batch: all that random ops depend on."""
-        return list(self._compiled("rng_state").rng_state)
-
-    @rng_state.setter
-    def rng_state(self, state: List[int]) -> None:
-        self._compiled("rng_state").rng_state = tuple(state)
-
-    def attachToDevice(self) -> None:
-        """Takes the devices again after detachFromDevice."""
-        self._compiled("attachToDevice").attach()
-
-    def detachFromDevice(self) -> None:
-        """Gives the devices back and keeps the state on the host."""
-        self._compiled("detachFromDevice").detach()
-
-    def isAttachedToDevice(self) -> bool:
-        """Whether the model has its devices."""
-        return self._core is not None and self._core.is_attached
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

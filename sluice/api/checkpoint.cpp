@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <span>
 #include <system_error>
 #include <tuple>
 
@@ -159,42 +160,68 @@ std::vector<FileName> namesIn(const fs::path& folder) {
   return names;
 }
 
-/// Saves every few steps.
-class Checkpointing : public Callback {
- public:
-  Checkpointing(const Model& model,
-                const DataLoader& loader,
-                CheckpointFolder folder,
-                std::int64_t every)
-      : model_(model), loader_(loader), folder_(std::move(folder)), every_(every) {
-    if (every < 1) {
-      raise<InvalidArgument>("checkpoints are saved every {} steps, expected at least 1", every);
-    }
-  }
-
-  void onStep(const Progress&) override {
-    if (++unsaved_ >= every_) {
-      save();
-    }
-  }
-  void onFitEnd(const Progress&) override {
-    if (unsaved_ > 0) {
-      save();
-    }
-  }
-
- private:
-  void save() {
-    folder_.save(model_, loader_.state());
-    unsaved_ = 0;
-  }
-
-  const Model& model_;
-  const DataLoader& loader_;
-  CheckpointFolder folder_;
-  std::int64_t every_;
-  std::int64_t unsaved_ = 0;  // steps
+/// A checkpoint that was read.
+struct Found {
+  fs::path path;
+  Checkpoint checkpoint;
 };
+
+/// The newest intact one of these, all of one folder, the oldest first.
+std::optional<Found> newestOf(std::span<const FileName> names) {
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    try {
+      return Found{name->path, readCheckpoint(name->path)};
+    } catch (const FileError& error) {
+      log::warn("checkpoint", "left out: {}", error.message());
+    }
+  }
+  return std::nullopt;
+}
+
+/// The newest intact one of the run that was written most recently.
+std::optional<Found> newestIn(const fs::path& folder) {
+  const std::vector<FileName> all = namesIn(folder);
+  std::optional<Found> found = newestOf(all);
+  if (!found) {
+    return std::nullopt;
+  }
+  const auto name = std::ranges::find(all, found->path, &FileName::path);
+  if (name->run != all.back().run) {
+    raise<FileError>(
+        "'{}' holds no whole checkpoint of {}, which was written last; '{}' is of {}: to go on "
+        "with that one, move the damaged files, such as '{}', out of the folder",
+        folder.string(),
+        runText(all.back().run),
+        name->path.filename().string(),
+        runText(name->run),
+        all.back().path.filename().string());
+  }
+  return found;
+}
+
+Resumed load(Found found, Model& model) {
+  try {
+    model.loadTrainingState(found.checkpoint.state);
+  } catch (Error& error) {
+    error.at(found.path.string());
+    throw;
+  }
+  const std::string& run = found.checkpoint.state.run;
+  log::info("checkpoint",
+            "going on from '{}': {} updates of {}",
+            found.path.string(),
+            found.checkpoint.updates,
+            runText(run));
+  return {found.path, found.checkpoint.updates, std::move(found.checkpoint.loader), run};
+}
+
+/// Moves the loader to its saved position; if that is the end of an epoch, to the next one.
+void moveTo(const Resumed& resumed, DataLoader& loader) {
+  loader.restore(resumed.loader);
+  if (loader.hasLength() && loader.position() == loader.length()) {
+    loader.next();  // the end of the epoch
+  }
+}
 
 }  // namespace
 
@@ -299,33 +326,8 @@ std::vector<fs::path> CheckpointFolder::files() const {
   return paths;
 }
 
-std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
-  const std::vector<FileName> all = namesIn(folder_);
-  for (auto name = all.rbegin(); name != all.rend(); ++name) {
-    std::optional<Checkpoint> read;
-    try {
-      read = readCheckpoint(name->path);
-    } catch (const FileError& error) {
-      log::warn("checkpoint", "left out: {}", error.message());
-      continue;
-    }
-    if (name->run != all.back().run) {
-      raise<FileError>(
-          "'{}' holds no whole checkpoint of {}, which was written last; '{}' is of {}: to go on "
-          "with that one, move the damaged files, such as '{}', out of the folder",
-          folder_.string(),
-          runText(all.back().run),
-          name->path.filename().string(),
-          runText(name->run),
-          all.back().path.filename().string());
-    }
-    return Found{name->path, *std::move(read)};
-  }
-  return std::nullopt;
-}
-
 std::optional<fs::path> CheckpointFolder::latest() const {
-  std::optional<Found> found = newest();
+  std::optional<Found> found = newestIn(folder_);
   return found ? std::optional(std::move(found->path)) : std::nullopt;
 }
 
@@ -359,22 +361,11 @@ void CheckpointFolder::removeOld(std::string_view run) const {
 }
 
 std::optional<Resumed> CheckpointFolder::resume(Model& model) const {
-  std::optional<Found> found = newest();
+  std::optional<Found> found = newestIn(folder_);
   if (!found) {
     return std::nullopt;
   }
-  try {
-    model.loadTrainingState(found->checkpoint.state);
-  } catch (Error& error) {
-    error.at(found->path.string());
-    throw;
-  }
-  const std::string& run = found->checkpoint.state.run;
-  log::info("checkpoint",
-            "going on from '{}': {} updates of {}",
-            found->path.string(),
-            found->checkpoint.updates,
-            runText(run));
+  Resumed resumed = load(*std::move(found), model);
   std::set<std::string> others;
   for (const FileName& name : namesIn(folder_)) {
     others.insert(name.run.empty() ? "one without a name" : name.run);
@@ -385,27 +376,38 @@ std::optional<Resumed> CheckpointFolder::resume(Model& model) const {
               folder_.string(),
               others.size(),
               fmt::join(others, ", "),
-              found->path.filename().string());
+              resumed.path.filename().string());
   }
-  return Resumed{found->path, found->checkpoint.updates, std::move(found->checkpoint.loader), run};
+  return resumed;
 }
 
 std::optional<Resumed> CheckpointFolder::resume(Model& model, DataLoader& loader) const {
   std::optional<Resumed> resumed = resume(model);
   if (resumed) {
-    loader.restore(resumed->loader);
-    if (loader.hasLength() && loader.position() == loader.length()) {
-      loader.next();  // the end of the epoch
-    }
+    moveTo(*resumed, loader);
   }
   return resumed;
 }
 
-std::unique_ptr<Callback> checkpointing(const Model& model,
-                                        const DataLoader& loader,
-                                        CheckpointFolder folder,
-                                        std::int64_t every) {
-  return std::make_unique<Checkpointing>(model, loader, std::move(folder), every);
+Resumed CheckpointFolder::restore(Model& model, DataLoader& loader) const {
+  std::vector<FileName> own = namesIn(folder_);
+  std::erase_if(own, [run = model.runId()](const FileName& name) { return name.run != run; });
+  std::optional<Found> found = newestOf(own);
+  if (!found) {
+    raise<FileError>(
+        "'{}' holds no whole checkpoint of {}, which goes on from there after a failure",
+        folder_.string(),
+        runText(model.runId()));
+  }
+  Resumed resumed = load(*std::move(found), model);
+  moveTo(resumed, loader);
+  return resumed;
+}
+
+Resumed resumeFrom(const fs::path& file, Model& model, DataLoader& loader) {
+  Resumed resumed = load({file, readCheckpoint(file)}, model);
+  moveTo(resumed, loader);
+  return resumed;
 }
 
 }  // namespace sluice

@@ -97,21 +97,23 @@ class CheckpointFolder {
   /// the start of the next one. Pass the loader's epoch() to fit as FitOptions::firstEpoch. Throws
   /// InvalidArgument if the position does not fit the loader.
   std::optional<Resumed> resume(Model& model, DataLoader& loader) const;
+  /// Loads the newest intact checkpoint of the model's own run, after a failure. Throws FileError
+  /// if there is none.
+  Resumed restore(Model& model, DataLoader& loader) const;
 
  private:
-  struct Found {
-    std::filesystem::path path;
-    Checkpoint checkpoint;
-  };
-  std::optional<Found> newest() const;
   void removeOld(std::string_view run) const;
 
   std::filesystem::path folder_;
   std::int64_t keep_;
 };
 
-/// A callback for fit that saves after every `every` steps and at the end. The model and the loader
-/// must outlive it. Throws InvalidArgument unless `every` is above 0.
+/// Continues from one file, as CheckpointFolder::resume does from the newest one of a folder.
+Resumed resumeFrom(const std::filesystem::path& file, Model& model, DataLoader& loader);
+
+/// A callback for fit that saves after every `every` steps and at the end, as
+/// FitOptions::checkpoints does. The model and the loader must outlive it. Throws InvalidArgument
+/// unless `every` is above 0.
 std::unique_ptr<Callback> checkpointing(const Model& model,
                                         const DataLoader& loader,
                                         CheckpointFolder folder,

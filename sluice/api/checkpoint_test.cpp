@@ -396,6 +396,107 @@ TEST(Fit, GoesOnFromACheckpointOfItsCallback) {
   }
 }
 
+TEST(Fit, SavesByTheClockAndKeepsTheNewest) {
+  const TempFolder folder;
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  DataLoader batches = loader();
+  // A step takes 10 seconds: 15 steps, of which every third is saved, and the last one.
+  double now = 1000;
+  struct Watch : Callback {
+    explicit Watch(double& time) : now(time) {}
+    void onStep(const Progress&) override { now += 10; }
+    double& now;
+  };
+  const FitResult result = fit(
+      model,
+      batches,
+      {.epochs = 3,
+       .callbacks = {std::make_shared<Watch>(now)},
+       .progress = false,
+       .checkpoints = {
+           .folder = folder / "new", .everySeconds = 25, .keep = 3, .clock = [&] { return now; }}});
+  EXPECT_TRUE(result.resumed.empty());
+  std::vector<std::int64_t> updates;
+  for (const fs::path& path : CheckpointFolder(folder / "new").files()) {
+    updates.push_back(readCheckpoint(path).updates);
+  }
+  EXPECT_THAT(updates, ElementsAre(9, 12, 15));
+}
+
+TEST(Fit, SavesByStepsOrByTimeWhicheverComesFirst) {
+  const TempFolder folder;
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  DataLoader batches = loader();
+  double now = 0;
+  struct Watch : Callback {
+    explicit Watch(double& time) : now(time) {}
+    void onStep(const Progress& p) override { now += p.updates == 3 ? 100 : 1; }
+    double& now;
+  };
+  fit(model,
+      batches,
+      {.epochs = 3,
+       .callbacks = {std::make_shared<Watch>(now)},
+       .progress = false,
+       .checkpoints = {
+           .folder = folder.path(), .everySteps = 5, .everySeconds = 50, .keep = 100, .clock = [&] {
+             return now;
+           }}});
+  std::vector<std::int64_t> updates;
+  for (const fs::path& path : CheckpointFolder(folder.path()).files()) {
+    updates.push_back(readCheckpoint(path).updates);
+  }
+  EXPECT_THAT(updates, ElementsAre(3, 8, 13, 15));
+}
+
+TEST(Fit, ResumesFromAFolderOrAFile) {
+  const TempFolder folder;
+  const FitCheckpoints saved{.folder = folder / "run", .everySteps = 2, .keep = 100};
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  DataLoader batches = loader();
+  // The folder is not there yet: a new run.
+  const FitOptions first{
+      .epochs = 3, .progress = false, .checkpoints = saved, .resume = saved.folder};
+  EXPECT_TRUE(fit(model, batches, first).resumed.empty());
+  const std::vector<fs::path> files = CheckpointFolder(saved.folder).files();
+  ASSERT_EQ(files.size(), 8U);
+  for (const fs::path& file : files) {
+    const TempFolder one;
+    fs::copy(file, one / file.filename());
+    for (const fs::path& from : {one.path(), file}) {
+      CheckpointedNet again;
+      auto resumedModel = trainingModel(again, Options(), optim::Adam(0.1));
+      DataLoader rest = loader();
+      const FitResult result =
+          fit(resumedModel, rest, {.epochs = 3, .progress = false, .resume = from});
+      EXPECT_EQ(result.resumed.filename(), file.filename());
+      EXPECT_EQ(resumedModel.runId(), model.runId());
+      EXPECT_TRUE(again.w.value().sameBits(net.w.value())) << file;
+      EXPECT_EQ(resumedModel.updates(), 15);
+      EXPECT_EQ(again.count.value().at(0), 15);
+    }
+  }
+}
+
+TEST(Fit, RefusesToResumeFromWhatIsNotThere) {
+  const TempFolder folder;
+  CheckpointedNet net;
+  auto model = trainingModel(net, Options(), optim::Adam(0.1));
+  DataLoader batches = loader();
+  EXPECT_THAT(messageOf<FileError>(
+                  [&] { fit(model, batches, {.progress = false, .resume = folder / "absent"}); }),
+              HasSubstr("absent"));
+  write(folder / "other.safetensors", "no checkpoint");
+  EXPECT_THAT(messageOf<FileError>([&] {
+                fit(model, batches, {.progress = false, .resume = folder / "other.safetensors"});
+              }),
+              HasSubstr("other.safetensors"));
+  EXPECT_EQ(model.updates(), 0);
+}
+
 TEST(Fit, RefusesCheckpointsThatCannotBe) {
   CheckpointedNet net;
   auto model = trainingModel(net, Options(), optim::SGD(0.1));
@@ -404,6 +505,16 @@ TEST(Fit, RefusesCheckpointsThatCannotBe) {
   const CheckpointFolder checkpoints(folder.path());
   EXPECT_THAT(messageOf([&] { checkpointing(model, batches, checkpoints, 0); }),
               HasSubstr("every 0 steps"));
+  const auto refused = [&](const FitCheckpoints& wrong) {
+    return messageOf<InvalidArgument>(
+        [&] { fit(model, batches, {.progress = false, .checkpoints = wrong}); });
+  };
+  EXPECT_THAT(refused({.folder = folder.path(), .everySteps = -1}), HasSubstr("every -1 steps"));
+  EXPECT_THAT(refused({.folder = folder.path(), .everySeconds = -1}), HasSubstr("-1 seconds"));
+  EXPECT_THAT(refused({.folder = folder.path(), .everySeconds = std::nan("")}),
+              HasSubstr("nan seconds"));
+  EXPECT_THAT(refused({.folder = folder.path(), .keep = 0}), HasSubstr("at least 1"));
+  EXPECT_EQ(model.updates(), 0);
   checkpoints.save(model, "no state of a loader");
   EXPECT_THROW(checkpoints.resume(model, batches), InvalidArgument);
 }

@@ -31,8 +31,11 @@ constexpr std::string_view kCacheSuffix = ".slc";
 constexpr std::uint32_t kKeySection = 1;
 constexpr std::uint32_t kProgramSection = 2;
 
+constexpr SectionFile::Expected kExpectedEntry{
+    .magic = kCacheMagic, .major = kCacheVersion.major, .what = "entry of the cache"};
+
 SectionFile openEntry(const fs::path& path) {
-  return {path, {.magic = kCacheMagic, .major = kCacheVersion.major, .what = "entry of the cache"}};
+  return {path, kExpectedEntry};
 }
 
 /// Held while the size of the folder is kept; other processes wait.
@@ -60,6 +63,15 @@ void removeEntry(const fs::path& path) {
   fs::remove(path, ignored);
 }
 
+std::string folderOfEnvironment() {
+  for (const char* original : {"POPTORCH_CACHE_DIR", "POPART_CACHE_DIR"}) {
+    if (std::optional<std::string> folder = environmentValue("SLUICE_CACHE_DIR", original)) {
+      return *std::move(folder);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 ExecutableCache::ExecutableCache(fs::path folder, std::uint64_t maxBytes)
@@ -72,26 +84,18 @@ fs::path ExecutableCache::pathOf(std::string_view key) const {
                                kCacheSuffix);
 }
 
-std::optional<compiler::Compiled> ExecutableCache::find(
-    std::string_view key, const std::function<void(const compiler::Compiled&)>& check) const {
+std::optional<compiler::Compiled> ExecutableCache::find(std::string_view key,
+                                                        const Check& check) const {
   const fs::path path = pathOf(key);
+  if (std::optional<compiler::Compiled> ahead = findAhead(path, key, check)) {
+    return ahead;
+  }
   std::error_code failed;
   if (!fs::exists(path, failed)) {
     return std::nullopt;
   }
   try {
-    const SectionFile file = openEntry(path);
-    if (file.unpacked(file.one(kKeySection, "a key")) != key) {
-      return std::nullopt;
-    }
-    const std::string bytes = file.unpacked(file.one(kProgramSection, "a program"));
-    ByteReader in(bytes, fmt::format("entry of the cache '{}'", path.string()));
-    compiler::Compiled compiled = compiler::readCompiled(in, ops::opSet());
-    in.end();
-    check(compiled);
-    fs::last_write_time(path, fs::file_time_type::clock::now(), failed);
-    log::info("cache", "a program comes from '{}'", path.string());
-    return compiled;
+    return read(openEntry(path), path, key, check);
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error& error) {
@@ -101,6 +105,44 @@ std::optional<compiler::Compiled> ExecutableCache::find(
     }
     return std::nullopt;
   }
+}
+
+std::optional<compiler::Compiled> ExecutableCache::findAhead(const fs::path& path,
+                                                             std::string_view key,
+                                                             const Check& check) const {
+  if (preloaded_ == nullptr || !preloaded_->contains(path)) {
+    return std::nullopt;
+  }
+  try {
+    return read(SectionFile(preloaded_->at(path), path.string(), kExpectedEntry), path, key, check);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& error) {  // the file may be another one by now
+    log::debug("cache", "'{}' was preloaded in vain: {}", path.string(), error.message());
+    return std::nullopt;
+  }
+}
+
+std::optional<compiler::Compiled> ExecutableCache::read(const SectionFile& file,
+                                                        const fs::path& path,
+                                                        std::string_view key,
+                                                        const Check& check) {
+  if (file.unpacked(file.one(kKeySection, "a key")) != key) {
+    return std::nullopt;
+  }
+  const std::string bytes = file.unpacked(file.one(kProgramSection, "a program"));
+  ByteReader in(bytes, fmt::format("entry of the cache '{}'", path.string()));
+  compiler::Compiled compiled = compiler::readCompiled(in, ops::opSet());
+  in.end();
+  check(compiled);
+  std::error_code gone;
+  fs::last_write_time(path, fs::file_time_type::clock::now(), gone);
+  log::info("cache", "a program comes from '{}'", path.string());
+  return compiled;
+}
+
+void ExecutableCache::preload() {
+  preloaded_ = preloadedEntries(*this);
 }
 
 void ExecutableCache::store(std::string_view key, const compiler::Compiled& compiled) const {
@@ -202,15 +244,17 @@ std::size_t ExecutableCache::clear() const {
 
 std::shared_ptr<ExecutableCache> executableCache(const Options& options) {
   const CompileOptions& compile = options.compile();
-  const std::string folder =
-      compile.cacheFolder ? *compile.cacheFolder
-                          : environmentValue("SLUICE_CACHE_DIR", "POPTORCH_CACHE_DIR").value_or("");
+  const std::string folder = compile.cacheFolder ? *compile.cacheFolder : folderOfEnvironment();
   const char* dumps = std::getenv("SLUICE_DUMP");  // NOLINT(concurrency-mt-unsafe)
   const bool dumped = !options.dumpDirectory().empty() || (dumps != nullptr && *dumps != '\0');
   if (folder.empty() || dumped) {  // dumps are made by compiling
     return nullptr;
   }
-  return std::make_shared<ExecutableCache>(folder, compile.cacheBytes);
+  auto cache = std::make_shared<ExecutableCache>(folder, compile.cacheBytes);
+  if (asksForPreload()) {
+    cache->preload();
+  }
+  return cache;
 }
 
 std::string cacheKey(std::string_view model,

@@ -17,20 +17,25 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/api/cache_preload.h"
 #include "sluice/api/options.h"
 #include "sluice/api/target_record.h"
 #include "sluice/compile/compile.h"
 
 namespace sluice {
 
+class SectionFile;
+
 class ExecutableCache {
  public:
   ExecutableCache(std::filesystem::path folder, std::uint64_t maxBytes);
 
   const std::filesystem::path& folder() const { return folder_; }
+  /// Reads the entries ahead; the first time in this process that the folder is preloaded.
+  void preload();
   /// The program with this key. `check` throws if it may not be used; the file is then removed.
-  std::optional<compiler::Compiled> find(
-      std::string_view key, const std::function<void(const compiler::Compiled&)>& check) const;
+  using Check = std::function<void(const compiler::Compiled&)>;
+  std::optional<compiler::Compiled> find(std::string_view key, const Check& check) const;
   /// Adds a program, and removes the files that were used least recently until all fit. Only logs
   /// what goes wrong.
   void store(std::string_view key, const compiler::Compiled& compiled) const;
@@ -50,10 +55,20 @@ class ExecutableCache {
 
  private:
   std::filesystem::path pathOf(std::string_view key) const;
+  /// The same among the entries that were read ahead.
+  std::optional<compiler::Compiled> findAhead(const std::filesystem::path& path,
+                                              std::string_view key,
+                                              const Check& check) const;
+  /// The program of an entry, if it has this key. Throws FileError, and what `check` throws.
+  static std::optional<compiler::Compiled> read(const SectionFile& file,
+                                                const std::filesystem::path& path,
+                                                std::string_view key,
+                                                const Check& check);
   void makeRoom(std::uint64_t bytes) const;
 
   std::filesystem::path folder_;
   std::uint64_t maxBytes_;
+  std::shared_ptr<const PreloadedEntries> preloaded_;  // null: none
 };
 
 /// The cache that the options, or SLUICE_CACHE_DIR, ask for; null: none.

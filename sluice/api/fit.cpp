@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <chrono>
 
+#include <fmt/format.h>
+
+#include "sluice/api/fit_checkpoints.h"
 #include "sluice/api/progress_bar.h"
+#include "sluice/api/step_recovery.h"
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
+#include "sluice/base/recoverable_error.h"
 
 namespace sluice {
 namespace {
@@ -30,6 +36,20 @@ Metrics meansOf(Metrics sums, std::int64_t count) {
   return sums;
 }
 
+/// Moves model and loader to where FitOptions::resume says; returns the file, empty: a new run.
+std::filesystem::path resume(Model& model, DataLoader& loader, const FitOptions& options) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  if (fs::is_directory(options.resume, unknown)) {
+    const std::optional<Resumed> found = CheckpointFolder(options.resume).resume(model, loader);
+    return found ? found->path : fs::path();
+  }
+  if (!fs::exists(options.resume, unknown) && options.resume == options.checkpoints.folder) {
+    return {};
+  }
+  return resumeFrom(options.resume, model, loader).path;
+}
+
 /// One training: its epochs, what they measured, and where they stopped.
 class Fitting {
  public:
@@ -44,10 +64,20 @@ class Fitting {
     }
     progress_.epochs = options.epochs;
     progress_.steps = loader.hasLength() ? loader.length() : 0;
+    if (!options.checkpoints.folder.empty()) {
+      saver_.emplace(model, loader, options.checkpoints);
+      goesBack_ = recovery().retries > 0 && recovery().every == 0;
+    }
   }
 
   FitResult run() {
-    for (progress_.epoch = options_.firstEpoch;
+    if (!options_.resume.empty()) {
+      result_.resumed = resume(model_, loader_, options_);
+    }
+    if (goesBack_ && result_.resumed.parent_path() != saver_->folder().folder()) {
+      saver_->save();
+    }
+    for (progress_.epoch = result_.resumed.empty() ? options_.firstEpoch : loader_.epoch();
          progress_.epoch < options_.epochs && stop_.seen() == 0;
          ++progress_.epoch) {
       runEpoch();
@@ -67,6 +97,58 @@ class Fitting {
     }
     for (const auto& callback : options_.callbacks) {
       ((*callback).*event)(progress_);
+    }
+    if (saver_) {
+      ((*saver_).*event)(progress_);
+    }
+  }
+
+  const RecoveryOptions& recovery() const { return model_.options().recovery(); }
+
+  /// A step; after a recoverable error, once more from the newest checkpoint on.
+  std::vector<HostTensor> step(const Batch& batch) {
+    const std::int64_t epoch = loader_.epoch();
+    const std::int64_t position = loader_.position();
+    for (std::int32_t attempt = 0;; ++attempt) {
+      try {
+        return attempt == 0 ? model_.run(batch) : repeatedTo(epoch, position);
+      } catch (const RecoverableError& error) {
+        if (!goesBack_) {
+          throw;
+        }
+        if (attempt == recovery().retries) {
+          throw UnrecoverableError(fmt::format("{} (after {} retries); see '{}'",
+                                               error.message(),
+                                               attempt,
+                                               model_.writeDiagnostics(error).string()));
+        }
+        log::warn("fit", "goes back to its newest checkpoint: {}", error.message());
+      }
+      waitForRetry(recovery(), attempt, [] {});
+    }
+  }
+
+  /// Makes the steps since the newest checkpoint again; returns the results of the last one.
+  std::vector<HostTensor> repeatedTo(std::int64_t epoch, std::int64_t position) {
+    model_.detachFromDevice();  // frees the memory of the devices, which are then loaded anew
+    model_.attachToDevice();
+    saver_->folder().restore(model_, loader_);
+    for (;;) {
+      const std::optional<Batch> batch = loader_.next();
+      if (loader_.epoch() > epoch || (loader_.epoch() == epoch && loader_.position() > position)) {
+        raise<InvalidArgument>(
+            "fit: the loader delivers other batches than before the failure: no batch ends at "
+            "position {} of epoch {} any more",
+            position,
+            epoch);
+      }
+      if (!batch) {
+        continue;  // the next epoch
+      }
+      std::vector<HostTensor> outputs = model_.run(*batch);
+      if (loader_.epoch() == epoch && loader_.position() == position) {
+        return outputs;
+      }
     }
   }
 
@@ -106,7 +188,7 @@ class Fitting {
       if (!batch) {
         return true;
       }
-      const std::vector<HostTensor> outputs = model_.run(*batch);
+      const std::vector<HostTensor> outputs = step(*batch);
       ++progress_.step;
       progress_.metrics = measure_(batch->tensors, outputs);
       progress_.updates = model_.updates();
@@ -127,6 +209,8 @@ class Fitting {
   std::function<Metrics(std::span<const HostTensor>, std::span<const HostTensor>)> measure_;
   StopSignals stop_;
   std::unique_ptr<Callback> bar_;  // null: none, or among the callbacks
+  std::optional<FitSaver> saver_;  // not set: no checkpoints
+  bool goesBack_ = false;          // to a checkpoint, after a recoverable error
   Progress progress_;
   std::chrono::steady_clock::time_point start_;
   FitResult result_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -90,6 +91,15 @@ std::unique_ptr<Callback> progressBar();
 /// callback is destroyed, the file's name ends with ".part". Throws FileError.
 std::unique_ptr<Callback> csvLog(const std::string& path);
 
+/// The checkpoints that fit saves: the newest ones of its run in a folder (checkpoint.h).
+struct FitCheckpoints {
+  std::filesystem::path folder = {};   ///< empty: none are saved
+  std::int64_t everySteps = 0;         ///< steps between two of them; 0: not by steps
+  double everySeconds = 0;             ///< seconds between two of them; 0: not by time
+  std::int64_t keep = 3;               ///< so many of this run stay
+  std::function<double()> clock = {};  ///< seconds; empty: those of the system
+};
+
 struct FitOptions {
   std::int64_t epochs = 1;
   std::int64_t firstEpoch = 0;  ///< for a run that continues: loader.epoch()
@@ -106,17 +116,27 @@ struct FitOptions {
   bool stopOnInterrupt = true;
   /// Shows progress and metrics as progressBar does, unless such a bar is among the callbacks.
   bool progress = true;
+  /// Saves as often as it says, and at the end. If Options::recovery has an everyN of 0, fit goes
+  /// back to the newest one after a RecoverableError and makes the steps since then again; their
+  /// metrics and callbacks are not repeated, and the weights have the bits of an undisturbed run.
+  FitCheckpoints checkpoints = {};
+  /// Continues the run of this file, or of the newest intact checkpoint of this folder: model and
+  /// loader are moved there, and `firstEpoch` is not used. A folder without checkpoints, or the
+  /// folder of `checkpoints` if it does not exist yet, begins a new run. Empty: does not resume.
+  std::filesystem::path resume = {};
 };
 
 struct FitResult {
-  std::vector<Metrics> epochs;  ///< means over the steps of each whole epoch, with validation
-  bool interrupted = false;     ///< whether a signal stopped training
-  int signal = 0;               ///< SIGINT, SIGTERM or SIGHUP; 0: none
+  std::vector<Metrics> epochs;    ///< means over the steps of each whole epoch, with validation
+  bool interrupted = false;       ///< whether a signal stopped training
+  int signal = 0;                 ///< SIGINT, SIGTERM or SIGHUP; 0: none
+  std::filesystem::path resumed;  ///< the checkpoint that it continued from; empty: a new run
 };
 
 /// Begins at the loader's position: the epoch of a loader that was interrupted or restored is
 /// finished first. Throws InvalidArgument for a negative firstEpoch, and for a loader that delivers
-/// nothing: too few samples for one batch, or a stream that ends before its first one.
+/// nothing: too few samples for one batch, or a stream that ends before its first one; FileError
+/// for checkpoints that cannot be read or written.
 FitResult fit(Model& model, DataLoader& loader, const FitOptions& options);
 
 }  // namespace sluice

@@ -176,12 +176,12 @@ Forward bindForward(Net& net) {
 
 namespace sluice {
 
-class Step;
+struct StepResult;
 
 class Pending {
  public:
-  Pending(std::shared_future<void> ended, std::shared_ptr<Step> step)
-      : ended_(std::move(ended)), step_(std::move(step)) {}
+  Pending(std::shared_future<void> ended, std::shared_ptr<StepResult> result)
+      : ended_(std::move(ended)), result_(std::move(result)) {}
   /// A step that failed before it began.
   explicit Pending(std::exception_ptr failure);
   Pending(Pending&&) = default;
@@ -199,7 +199,7 @@ class Pending {
 
  private:
   std::shared_future<void> ended_;  // not valid once the results were taken
-  std::shared_ptr<Step> step_;
+  std::shared_ptr<StepResult> result_;
 };
 
 }  // namespace sluice

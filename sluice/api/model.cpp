@@ -217,6 +217,10 @@ void Model::report(const std::filesystem::path& file) const {
   core().report(file);
 }
 
+std::filesystem::path Model::writeDiagnostics(const Error& error) const {
+  return core().writeDiagnostics(error);
+}
+
 std::vector<Suggestion> Model::suggestChanges(std::size_t most) {
   return core().suggestChanges(most);
 }

@@ -283,6 +283,9 @@ class Model {
   /// Writes a page that shows the traced calls: what ran when, why devices were idle, and their
   /// memory. It needs nothing but a browser. Throws InvalidArgument as above, and FileError.
   void report(const std::filesystem::path& file) const;
+  /// Writes what is known about a failure (error, options, program, versions, counts) to a folder
+  /// below Options::logDir and returns it. Does not throw if that fails; the log says why.
+  std::filesystem::path writeDiagnostics(const Error& error) const;
 
   /// How long a call of the newest program takes on the devices' target, worked out without
   /// computing anything; also with ConnectionType::Never. With enableProfiling it is traced like a

@@ -17,6 +17,7 @@
 #include "sluice/api/model.h"
 #include "sluice/api/session.h"
 #include "sluice/api/step.h"
+#include "sluice/base/recoverable_error.h"
 #include "sluice/profile/step_recorder.h"
 #include "sluice/runtime/turn.h"
 
@@ -108,6 +109,7 @@ class ModelCore {
   void loadTrainingState(const TrainingState& state);
   profile::Latencies latencies() const;
   void report(const std::filesystem::path& file) const;
+  std::filesystem::path writeDiagnostics(const Error& error) const;
 
   void save(const std::filesystem::path& path, const SaveOptions& options) const;
   void loadExecutable(const std::filesystem::path& path, OtherTarget otherTarget);
@@ -211,9 +213,14 @@ class ModelCore {
   std::function<void()> repeated(const std::vector<HostTensor>& inputs, Entry& entry);
   /// Resets the devices, restores the state, and repeats the calls since it was copied.
   void recover();
-  /// Writes what is known about a failure and returns where.
-  std::filesystem::path writeDiagnostics(const Error& error, const Entry& entry) const;
-  Pending startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn);
+  /// The error that a call ends with which is not made again; leaves diagnostics.
+  UnrecoverableError unrecoverable(const Error& error, std::string_view why) const;
+  /// The step as a function that does not need the model any more, which may end in a function that
+  /// its own step calls.
+  std::function<std::vector<HostTensor>()> callOf(std::shared_ptr<Step> step, Entry& entry) const;
+  /// Makes a call in another thread, which takes over the turn.
+  static Pending start(std::function<std::vector<HostTensor>()> call, runtime::Turn::Hold turn);
+  Pending startTensors(std::vector<HostTensor> inputs, Entry& entry, runtime::Turn::Hold turn);
   runtime::StepArgs argsOf(Step& step, const Entry& entry) const;
   std::function<void()> finisher(std::shared_ptr<Step> step, const Entry& entry) const;
   std::int32_t rounds(const BatchLayout& layout) const;
@@ -234,7 +241,8 @@ class ModelCore {
   double compilationSeconds_ = 0;
   std::shared_ptr<profile::StepRecorder> recorder_;  // shared with steps; null: no profile
   std::shared_ptr<ExecutableCache> cache_;           // null: none
-  std::unique_ptr<StepRecovery> recovery_;           // null: failed calls are not repeated
+  std::shared_ptr<StepRecovery> recovery_;           // null: failed calls are not repeated
+  std::shared_ptr<const int> life_ = std::make_shared<int>();  // ends with the model
 };
 
 }  // namespace sluice

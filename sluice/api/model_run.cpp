@@ -79,21 +79,44 @@ std::function<void()> ModelCore::finisher(std::shared_ptr<Step> step, const Entr
   };
 }
 
-std::vector<HostTensor> ModelCore::runStep(const std::shared_ptr<Step>& step, Entry& entry) {
-  alive().run(entry.compiled.program, argsOf(*step, entry));
-  finisher(step, entry)();
-  return step->takeOutputs();
+std::function<std::vector<HostTensor>()> ModelCore::callOf(std::shared_ptr<Step> step,
+                                                           Entry& entry) const {
+  const runtime::StepArgs args = argsOf(*step, entry);
+  return [session = session_,
+          program = entry.compiled.program,
+          args,
+          finish = finisher(step, entry),
+          step] {
+    session->run(program, args);
+    finish();
+    return step->takeOutputs();
+  };
 }
 
-Pending ModelCore::startStep(std::shared_ptr<Step> step, Entry& entry, runtime::Turn::Hold turn) {
-  // The model may end in a function that its own step calls.
-  const auto done = [finish = finisher(step, entry), step, session = session_] {
-    finish();
-    step->end();
+std::vector<HostTensor> ModelCore::runStep(const std::shared_ptr<Step>& step, Entry& entry) {
+  static_cast<void>(alive());
+  return callOf(step, entry)();
+}
+
+Pending ModelCore::start(std::function<std::vector<HostTensor>()> call, runtime::Turn::Hold turn) {
+  auto result = std::make_shared<StepResult>();
+  auto run = [call = std::move(call), result] {
+    result->outputs = call();
+    result->ended.store(true);
   };
-  std::shared_future<void> ended = alive().start(
-      entry.compiled.program, argsOf(*step, entry), done, runtime::Turn::handOver(std::move(turn)));
-  return {std::move(ended), std::move(step)};
+  std::shared_future<void> ended =
+      Session::start(std::move(run), runtime::Turn::handOver(std::move(turn)));
+  return {std::move(ended), std::move(result)};
+}
+
+Pending ModelCore::startTensors(std::vector<HostTensor> inputs,
+                                Entry& entry,
+                                runtime::Turn::Hold turn) {
+  if (!recovery_) {
+    return start(callOf(prepare(std::move(inputs), entry), entry), std::move(turn));
+  }
+  return start([this, inputs = std::move(inputs), &entry] { return runTensors(inputs, entry); },
+               std::move(turn));
 }
 
 runtime::Turn::Hold ModelCore::enterAlone() const {
@@ -150,20 +173,20 @@ void ModelCore::run(std::span<const TensorType> inputs,
 Pending ModelCore::runAsync(std::vector<HostTensor> inputs) {
   runtime::Turn::Hold turn = enterAlone();
   Entry& entry = entryOf(arranged(inputs), layout_);
-  return startStep(prepare(std::move(inputs), entry), entry, std::move(turn));
+  return startTensors(std::move(inputs), entry, std::move(turn));
 }
 
 Pending ModelCore::runAsync(const Inputs& inputs) {
   runtime::Turn::Hold turn = enterAlone();
   const HostStructure given = bound(inputs);
   Entry& entry = entryOf(given, layout_);
-  return startStep(prepare(given.leaves(), entry), entry, std::move(turn));
+  return startTensors(given.leaves(), entry, std::move(turn));
 }
 
 Pending ModelCore::runAsync(data::InfeedQueue& infeed, data::OutfeedQueue& outfeed) {
   runtime::Turn::Hold turn = enterAlone();
   Entry& entry = entryOf(infeed, outfeed);
-  return startStep(prepare(infeed, outfeed, entry), entry, std::move(turn));
+  return start(callOf(prepare(infeed, outfeed, entry), entry), std::move(turn));
 }
 
 NamedTensors ModelCore::run(const NamedTensors& inputs) {

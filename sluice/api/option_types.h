@@ -252,7 +252,7 @@ struct CompileOptions {
 struct RecoveryOptions {
   std::int32_t retries = 0;  ///< of a call; 0: none
   double backoff = 0;      ///< seconds before the first retry; each further one waits twice as long
-  std::int32_t every = 1;  ///< calls between two copies of the state
+  std::int32_t every = 1;  ///< calls between two copies of the state; 0: no copies
 };
 
 /// Read by the model around its state: seeds, buffers, checks.

@@ -232,8 +232,9 @@ Options& Options::recovery(std::int64_t retries, double backoff, std::int64_t ev
     raise<InvalidArgument>(
         "recovery: expected a backoff of 0 to {} seconds, got {}", kLongestBackoff, backoff);
   }
-  if (everyN < 1 || everyN > std::numeric_limits<std::int32_t>::max()) {
-    raise<InvalidArgument>("recovery: expected a copy every 1 or more calls, got {}", everyN);
+  if (everyN < 0 || everyN > std::numeric_limits<std::int32_t>::max()) {
+    raise<InvalidArgument>("recovery: expected a copy every 1 or more calls, or 0 for none, got {}",
+                           everyN);
   }
   return set(recovery_,
              RecoveryOptions{

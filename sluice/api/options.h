@@ -88,8 +88,9 @@ class Options : public Freezable {
   /// If a call fails with a RecoverableError, the model resets its devices, restores its state and
   /// makes the call again, up to `retries` times; it waits `backoff` seconds before the first retry
   /// and twice as long before each further one. A training model copies its state before every
-  /// `everyN`th call, and repeats the calls since then. Results have the bits of an undisturbed
-  /// run. Calls on queues and asynchronous calls are not repeated. 0 retries: none.
+  /// `everyN`th call, and repeats the calls since then. With an `everyN` of 0 it keeps no copy: a
+  /// RecoverableError reaches its caller, and `fit` goes back to its newest checkpoint. Results
+  /// have the bits of an undisturbed run. Calls on queues are not repeated. 0 retries: none.
   Options& recovery(std::int64_t retries, double backoff = 0.1, std::int64_t everyN = 1);
   /// If not set, the bar is shown if stderr is a terminal.
   Options& showCompilationProgressBar(std::optional<bool> on) {

@@ -19,7 +19,7 @@ Pending::~Pending() {
 }
 
 bool Pending::isReady() const {
-  return !ended_.valid() || (step_ != nullptr && step_->hasEnded()) ||
+  return !ended_.valid() || (result_ != nullptr && result_->ended.load()) ||
          ended_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
@@ -30,7 +30,7 @@ std::vector<HostTensor> Pending::get() {
   const std::shared_future<void> ended = std::move(ended_);
   ended_ = {};
   ended.get();
-  return step_->takeOutputs();
+  return std::move(result_->outputs);
 }
 
 }  // namespace sluice

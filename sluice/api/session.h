@@ -111,13 +111,12 @@ class Session : public nn::StateStore {
   /// Attaches the devices first if necessary. If a step ends early, its program lives until the
   /// step's threads have returned.
   void run(const ProgramPtr& program, const runtime::StepArgs& args);
-  /// The same in another thread, which takes over the turn. What `args` refers to must live until
-  /// the step has ended. `done` is called in that thread after a step without an error, and is
-  /// destroyed with the step.
-  std::shared_future<void> start(ProgramPtr program,
-                                 const runtime::StepArgs& args,
-                                 std::function<void()> done,
-                                 std::shared_ptr<runtime::Turn::Baton> turn);
+  /// Makes a call in another thread, which takes over the turn. `call` is destroyed when it has
+  /// ended, not with the future.
+  static std::shared_future<void> start(std::function<void()> call,
+                                        std::shared_ptr<runtime::Turn::Baton> turn);
+  /// Whether no thread is left in a step that has failed.
+  bool isIdle() const { return engine_->isIdle(); }
 
   /// The target of simulated devices; empty: times are real.
   const std::string& simulatedOn() const;

@@ -25,24 +25,15 @@ void Session::run(const ProgramPtr& program, const runtime::StepArgs& args) {
   runStep(program, args);
 }
 
-std::shared_future<void> Session::start(ProgramPtr program,
-                                        const runtime::StepArgs& args,
-                                        std::function<void()> done,
+std::shared_future<void> Session::start(std::function<void()> call,
                                         std::shared_ptr<runtime::Turn::Baton> turn) {
-  auto run = [this,
-              program = std::move(program),
-              args,
-              done = std::move(done),
+  auto run = [call = std::move(call),
               turn = std::move(turn),
               marks = runtime::Turn::Work::handedOn()]() mutable {
-    // Whoever keeps the future does not keep these.
-    const std::function<void()> finish = std::move(done);
-    const ProgramPtr mine = std::move(program);
+    const std::function<void()> mine = std::move(call);
     const runtime::Turn::Work work(marks);
     const runtime::Turn::Hold hold = turn->takeOn();
-    attach();
-    runStep(mine, args);
-    finish();
+    mine();
   };
   try {
     return std::async(std::launch::async, std::move(run)).share();

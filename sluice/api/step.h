@@ -84,6 +84,14 @@ struct StepCounts {
   bool warnedOfLoss = false;  ///< whether it warned that the loss is not finite
 };
 
+/// Where an asynchronous call leaves its results.
+struct StepResult {
+  std::vector<HostTensor> outputs;
+  /// Set before the turn is given back, so that the next caller that gets it knows that the call
+  /// has ended.
+  std::atomic<bool> ended{false};
+};
+
 class Step : public std::enable_shared_from_this<Step> {
  public:
   Step(std::unique_ptr<runtime::HostFeed> feed,
@@ -100,11 +108,6 @@ class Step : public std::enable_shared_from_this<Step> {
   std::vector<runtime::TaskTime> times;
   std::vector<HostTensor> takeOutputs() { return std::move(outputs_); }
 
-  /// The thread of an asynchronous step calls this before it gives the turn back, so that the next
-  /// caller that gets the turn knows that the step has ended.
-  void end() { ended_.store(true); }
-  bool hasEnded() const { return ended_.load(); }
-
  private:
   void warnOfLoss();
 
@@ -113,7 +116,6 @@ class Step : public std::enable_shared_from_this<Step> {
   std::optional<LossWatch> watch_;  // watches the loss; not set: nothing does
   std::shared_ptr<StepCounts> counts_;
   std::vector<HostTensor> outputs_;
-  std::atomic<bool> ended_{false};
 };
 
 }  // namespace sluice

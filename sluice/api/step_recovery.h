@@ -23,6 +23,8 @@ class StepRecovery {
     std::int64_t microBatches = 0;
   };
   const RecoveryOptions& options() const { return options_; }
+  /// Whether the state is copied at all; if not, the caller goes back to a checkpoint.
+  bool copies() const { return options_.every > 0; }
   /// Whether the state is to be copied before the next call. `changes` is another number than after
   /// the last call if the host has changed the state since: calls before that cannot be repeated.
   bool isDue(std::uint64_t changes) const {
@@ -38,8 +40,6 @@ class StepRecovery {
   void forget() { snapshot_.reset(); }
   /// Makes the calls since the copy again.
   void repeat() const;
-  /// Waits before a retry; calls `look` now and then, which may throw.
-  void wait(std::int32_t attempt, const std::function<void()>& look) const;
 
  private:
   RecoveryOptions options_;
@@ -48,5 +48,11 @@ class StepRecovery {
   std::uint64_t changes_ = 0;  // when the newest of them had ended
   std::vector<std::function<void()>> calls_;
 };
+
+/// Waits before a retry, twice as long as before the one before it; calls `look` now and then,
+/// which may throw, and the watch of the calling thread.
+void waitForRetry(const RecoveryOptions& options,
+                  std::int32_t attempt,
+                  const std::function<void()>& look);
 
 }  // namespace sluice

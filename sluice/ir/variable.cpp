@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
@@ -23,6 +25,34 @@ std::string_view name(VariableRole role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
+namespace {
+
+/// Calls put(i, number) for each element. A block of the stream makes four of them, so it is
+/// computed once and not for each.
+template <class Put>
+void drawNumbers(const Initializer& init,
+                 const RandomStream& stream,
+                 std::int64_t count,
+                 const Put& put) {
+  for (std::int64_t first = 0; first < count; first += 4) {
+    const PhiloxBlock words = stream.block(static_cast<std::uint64_t>(first) / 4);
+    std::array<double, 4> numbers{};
+    if (init.kind == Initializer::Kind::Normal) {
+      const std::array<double, 2> low = normalPair(words[0], words[1]);
+      const std::array<double, 2> high = normalPair(words[2], words[3]);
+      numbers = {low[0], low[1], high[0], high[1]};
+    } else {
+      std::ranges::transform(words, numbers.begin(), uniform01);
+    }
+    const double scale = init.kind == Initializer::Kind::Normal ? init.b : init.b - init.a;
+    for (std::int64_t i = first; i < std::min(count, first + 4); ++i) {
+      put(i, init.a + scale * numbers[static_cast<std::size_t>(i - first)]);
+    }
+  }
+}
+
+}  // namespace
+
 HostTensor initialValue(const Variable& variable, std::uint64_t seed) {
   const Initializer& init = variable.initializer;
   const TensorType type = variable.wholeType();
@@ -42,22 +72,15 @@ HostTensor initialValue(const Variable& variable, std::uint64_t seed) {
       break;
   }
   const RandomStream stream{Hasher().add(seed).add(std::string_view(variable.name)).digest(), 0, 0};
-  const auto number = [&](std::int64_t i) {
-    const auto element = static_cast<std::uint64_t>(i);
-    return init.kind == Initializer::Kind::Normal
-               ? init.a + init.b * standardNormal(stream, element)
-               : init.a + (init.b - init.a) * static_cast<double>(uniform01(stream.word(element)));
-  };
   HostTensor value(type);
+  const std::int64_t count = type.shape.elements();
   if (type.dtype == DType::F32) {  // nearly all; `set` looks at the type for each element
-    std::int64_t i = 0;
-    for (float& element : value.data<float>()) {
-      element = static_cast<float>(number(i++));
-    }
-    return value;
-  }
-  for (std::int64_t i = 0; i < value.shape().elements(); ++i) {
-    value.set(i, number(i));
+    const std::span<float> elements = value.data<float>();
+    drawNumbers(init, stream, count, [&](std::int64_t i, double number) {
+      elements[static_cast<std::size_t>(i)] = static_cast<float>(number);
+    });
+  } else {
+    drawNumbers(init, stream, count, [&](std::int64_t i, double number) { value.set(i, number); });
   }
   return value;
 }

@@ -64,30 +64,38 @@ void ModelState::adopt(program::StatePlan plan) {
       }
     }
     remoteState_.grow(plan.bytes(program::kRemote));
-    for (const program::PlacedVariable& placed : plan.variables()) {
-      if (plan_.find(placed.variable.name) != nullptr) {
-        continue;
-      }
-      const HostTensor value = firstValue(placed.variable, seed_);
-      if (placed.device == program::kRemote) {
-        store({placed.device, placed.offset}, value);
-        continue;
-      }
-      const auto d = static_cast<std::size_t>(placed.device);
-      const device::Memory& memory = grown[d] != nullptr ? *grown[d] : *state_[d];
-      device::copyIn(*queues_[d], memory.at(placed.offset), value.bytes(), value.byteCount());
-    }
   });
+  std::set<std::string, std::less<>> added;
+  for (const program::PlacedVariable& placed : plan.variables()) {
+    if (plan_.find(placed.variable.name) == nullptr) {
+      added.insert(placed.variable.name);
+    }
+  }
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     if (grown[d] != nullptr) {
       state_[d] = std::move(grown[d]);
     }
   }
   plan_ = std::move(plan);
+  unwritten_.merge(added);
   ++generation_;
 }
 
+void ModelState::writeFirstValues() {
+  if (unwritten_.empty()) {
+    return;
+  }
+  awaitCopies([&] {
+    for (const std::string& name : unwritten_) {
+      const program::PlacedVariable& placed = require(name);
+      store({placed.device, placed.offset}, firstValue(placed.variable, seed_));
+    }
+  });
+  unwritten_.clear();
+}
+
 void ModelState::bringTo(const program::Program& program) {
+  writeFirstValues();
   std::set<std::int32_t> written;
   for (const program::Segment& segment : program.segments) {
     for (const device::KernelCall& call : segment.calls) {
@@ -165,6 +173,9 @@ program::StateSlice ModelState::currentSlice(const program::PlacedVariable& plac
 
 HostTensor ModelState::read(std::string_view variable) const {
   const program::PlacedVariable& placed = require(variable);
+  if (unwritten_.contains(variable)) {
+    return firstValue(placed.variable, seed_);
+  }
   HostTensor value(placed.variable.type);
   load(currentSlice(placed), value);
   return value;
@@ -199,9 +210,13 @@ void ModelState::write(std::string_view variable, const HostTensor& value) {
   for (const program::StateSlice& slice : placed.slices()) {
     store(slice, value);
   }
+  if (const auto found = unwritten_.find(variable); found != unwritten_.end()) {
+    unwritten_.erase(found);
+  }
 }
 
 void ModelState::beginStep(const WrittenState& written, Copies copies) {
+  writeFirstValues();
   copied_ = copies == Copies::Yes || hasJournal();
   if (!copied_) {
     return;
@@ -261,6 +276,7 @@ void ModelState::detach() {
   if (!isAttached()) {
     return;
   }
+  writeFirstValues();
   std::vector<std::unique_ptr<device::Memory>> saved(devices_.size());
   awaitCopies([&] {
     for (std::size_t d = 0; d < devices_.size(); ++d) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,8 +33,9 @@ class ModelState {
   /// Adds a device after the others. Not while a step runs.
   void addDevice(device::Device* device);
   const program::StatePlan& plan() const { return plan_; }
-  /// Takes over a plan that has grown: allocates memory and gives new variables their first values;
-  /// the others keep theirs. Changes nothing if it throws.
+  /// Takes over a plan that has grown: allocates memory; new variables have their first values and
+  /// the others keep theirs. First values are computed when they are needed, because most models
+  /// are given other ones before that. Changes nothing if it throws.
   void adopt(program::StatePlan plan);
   /// For variables with slices on several devices, copies the value to the slices that this program
   /// uses. From then on the slices that the program writes hold the value.
@@ -96,6 +98,9 @@ class ModelState {
                                   std::int32_t device) {
     return memories[static_cast<std::size_t>(device)].get();
   }
+  /// Writes the first values of variables that nobody has written yet. Whatever uses the memory of
+  /// the devices calls it before.
+  void writeFirstValues();
   /// Calls `issue` and waits for all copies that it issues, even if one fails, so that nothing uses
   /// their memory afterwards.
   void awaitCopies(FunctionRef<void()> issue);
@@ -108,6 +113,7 @@ class ModelState {
   program::StatePlan plan_;
   /// For variables with several slices: which of them hold the value. Not listed: the home does.
   std::map<std::string, std::vector<bool>, std::less<>> current_;
+  std::set<std::string, std::less<>> unwritten_;  // variables without a value in memory
   std::vector<std::unique_ptr<device::Memory>> state_;
   std::vector<std::unique_ptr<device::Memory>> transient_;
   std::vector<std::unique_ptr<device::Memory>> staging_;

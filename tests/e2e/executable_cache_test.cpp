@@ -106,6 +106,44 @@ TEST(ExecutableCaching, TakesItsFolderFromTheEnvironment) {
   ASSERT_EQ(::unsetenv("POPTORCH_CACHE_DIR"), 0);
 }
 
+/// An entry that was read ahead is found although its file is gone; one that was written later is
+/// read from the disk.
+TEST(ExecutableCaching, ReadsAheadWhereTheEnvironmentAsks) {
+  for (const auto& [variable, value] : {std::pair("SLUICE_CACHE_PRELOAD", "1"),
+                                        std::pair("POPART_PRELOAD_POPEF", "full-preload")}) {
+    const TempFolder folder;
+    EXPECT_FALSE(trainedWith<BlockedGpt>(cachedIn(folder)).hit);
+    setenv(variable, value, 1);
+    const Options options = cachedIn(folder);
+    EXPECT_TRUE(trainedWith<BlockedGpt>(options).hit);
+    EXPECT_EQ(ExecutableCache(folder.path(), 1 << 20).clear(), 1U);
+    EXPECT_TRUE(trainedWith<BlockedGpt>(options).hit);
+    EXPECT_FALSE(trainedWith<BlockedGpt>(options.clone().deviceIterations(2)).hit);
+    EXPECT_TRUE(trainedWith<BlockedGpt>(options.clone().deviceIterations(2)).hit);
+    unsetenv(variable);
+    EXPECT_FALSE(trainedWith<BlockedGpt>(options).hit);
+  }
+}
+
+TEST(ExecutableCaching, ReadsAheadNothingThatIsDamaged) {
+  const TempFolder folder;
+  EXPECT_FALSE(trainedWith<BlockedGpt>(cachedIn(folder)).hit);
+  const auto file = ExecutableCache(folder.path(), 1 << 20).files().at(0).path;
+  std::string bytes = readFile(file);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  writeFileAtomically(file, bytes);
+  setenv("SLUICE_CACHE_PRELOAD", "yes", 1);
+  const CachedRun healed = trainedWith<BlockedGpt>(cachedIn(folder));
+  EXPECT_FALSE(healed.hit);
+  EXPECT_EQ(differenceBetweenRounds(healed.bits, trainedWith<BlockedGpt>(onOneDevice()).bits), "");
+  setenv("SLUICE_CACHE_PRELOAD", "perhaps", 1);
+  EXPECT_THAT(
+      testing::messageOf<InvalidArgument>([&] { trainedWith<BlockedGpt>(cachedIn(folder)); }),
+      ::testing::HasSubstr("SLUICE_CACHE_PRELOAD"));
+  unsetenv("SLUICE_CACHE_PRELOAD");
+  EXPECT_TRUE(trainedWith<BlockedGpt>(cachedIn(folder)).hit);
+}
+
 TEST(ExecutableCaching, HealsItself) {
   const TempFolder folder;
   const CachedRun first = trainedWith<BlockedGpt>(cachedIn(folder));

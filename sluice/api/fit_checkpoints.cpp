@@ -1,0 +1,81 @@
+#include "sluice/api/fit_checkpoints.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "sluice/base/error.h"
+
+namespace sluice {
+namespace {
+
+double secondsOfSystem() {
+  using std::chrono::steady_clock;
+  return std::chrono::duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+const FitCheckpoints& checked(const FitCheckpoints& settings) {
+  if (settings.everySteps < 0) {
+    raise<InvalidArgument>(
+        "checkpoints are saved every {} steps, expected at least 1, or 0: not by steps",
+        settings.everySteps);
+  }
+  if (!(settings.everySeconds >= 0 && std::isfinite(settings.everySeconds))) {
+    raise<InvalidArgument>(
+        "checkpoints are saved every {} seconds, expected more than 0, or 0: not by time",
+        settings.everySeconds);
+  }
+  return settings;
+}
+
+}  // namespace
+
+FitSaver::FitSaver(const Model& model, const DataLoader& loader, const FitCheckpoints& settings)
+    : FitSaver(model, loader, CheckpointFolder(settings.folder, settings.keep), settings) {}
+
+FitSaver::FitSaver(const Model& model,
+                   const DataLoader& loader,
+                   CheckpointFolder folder,
+                   const FitCheckpoints& settings)
+    : model_(model), loader_(loader), settings_(checked(settings)), folder_(std::move(folder)) {
+  if (!settings_.clock) {
+    settings_.clock = secondsOfSystem;
+  }
+  saved_ = settings_.clock();
+}
+
+bool FitSaver::isDue() const {
+  return (settings_.everySteps > 0 && unsaved_ >= settings_.everySteps) ||
+         (settings_.everySeconds > 0 && settings_.clock() - saved_ >= settings_.everySeconds);
+}
+
+void FitSaver::save() {
+  folder_.save(model_, loader_.state());
+  unsaved_ = 0;
+  saved_ = settings_.clock();
+}
+
+void FitSaver::onStep(const Progress& /*progress*/) {
+  ++unsaved_;
+  if (isDue()) {
+    save();
+  }
+}
+
+void FitSaver::onFitEnd(const Progress& /*progress*/) {
+  if (unsaved_ > 0) {
+    save();
+  }
+}
+
+std::unique_ptr<Callback> checkpointing(const Model& model,
+                                        const DataLoader& loader,
+                                        CheckpointFolder folder,
+                                        std::int64_t every) {
+  if (every < 1) {
+    raise<InvalidArgument>("checkpoints are saved every {} steps, expected at least 1", every);
+  }
+  return std::make_unique<FitSaver>(
+      model, loader, std::move(folder), FitCheckpoints{.everySteps = every});
+}
+
+}  // namespace sluice

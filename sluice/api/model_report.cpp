@@ -1,0 +1,122 @@
+// What a model tells about itself and its calls.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sluice/api/explain.h"
+#include "sluice/api/model_core.h"
+#include "sluice/base/error.h"
+
+namespace sluice {
+
+profile::Latencies ModelCore::latencies() const {
+  const runtime::Turn::Hold turn = enter();
+  const std::optional<profile::Latencies> measured =
+      recorder_ ? recorder_->latencies() : std::nullopt;
+  if (!measured) {
+    raise<InvalidArgument>(
+        "latencies are measured by calls of a model whose options have enableProfiling(folder): {}",
+        recorder_ ? "it was not called yet" : "its options do not");
+  }
+  return *measured;
+}
+
+void ModelCore::requireSimulated() const {
+  if (alive().simulatedOn().empty()) {
+    raise<InvalidArgument>(
+        "the devices of the model are not simulated: use Options::device(\"sim@ipu2\"), "
+        "useIpuModel(true) or useOfflineTarget()");
+  }
+  if (!hasPrograms()) {
+    raise<InvalidArgument>("the model is not compiled yet: call compile(inputs) first");
+  }
+}
+
+SimulatedStep ModelCore::simulateStep() {
+  const runtime::Turn::Hold turn = enter();
+  requireSimulated();
+  Session& session = alive();
+  const Entry& entry = *programs_.back();
+  const Session::ProgramPtr& program = entry.compiled.program;
+  const std::int64_t cycles =
+      session.simulate(program,
+                       rounds(entry.layout),
+                       static_cast<std::size_t>(entry.layout.replicationFactor),
+                       recorder_ ? recorder_->begin() : nullptr);
+  if (recorder_) {
+    recorder_->end(program->program(), session.simulatedOn());
+  }
+  return {.target = session.simulatedOn(),
+          .cycles = cycles,
+          .seconds = static_cast<double>(cycles) / static_cast<double>(session.virtualHertz())};
+}
+
+void ModelCore::report(const std::filesystem::path& file) const {
+  const runtime::Turn::Hold turn = enter();
+  if (!recorder_ || recorder_->traces().empty()) {
+    raise<InvalidArgument>(
+        "a report shows the first calls of a model whose options have enableProfiling(folder): {}",
+        recorder_ ? "it was not called yet" : "its options do not");
+  }
+  profile::writeReport(file, recorder_->traces());
+}
+
+std::vector<std::string> ModelCore::getTensorNames() const {
+  const runtime::Turn::Hold turn = enter();
+  return compiled().tensorNames;
+}
+
+HostTensor ModelCore::getAnchoredTensor(std::string_view shortName) const {
+  const runtime::Turn::Hold turn = enter();
+  const std::vector<Anchor>& anchors = options_.batch().anchors;
+  const auto found = std::ranges::find(anchors, shortName, &Anchor::shortName);
+  if (found == anchors.end()) {
+    raise<InvalidArgument>("no tensor is anchored as '{}'; use Options::anchorTensor", shortName);
+  }
+  if (counts_->anchors.empty()) {
+    raise<InvalidArgument>("anchor '{}' has no value yet: call the model first", shortName);
+  }
+  return counts_->anchors[static_cast<std::size_t>(found - anchors.begin())];
+}
+
+std::int64_t ModelCore::cycleCount() const {
+  const runtime::Turn::Hold turn = enter();
+  if (counts_->cycles == 0) {
+    raise<InvalidArgument>(
+        "cycles are counted by calls of a model whose options have logCycleCount(true): {}",
+        options_.report().logCycleCount ? "it was not called yet" : "its options do not");
+  }
+  return counts_->cycles;
+}
+
+std::string ModelCore::explain() const {
+  const runtime::Turn::Hold turn = enter();
+  return sluice::explain(compiled(), batchLayout(), options_);
+}
+
+std::string ModelCore::summary() const {
+  const runtime::Turn::Hold turn = enter();
+  std::string text = source_->summary();
+  for (const auto& entry : programs_) {
+    std::vector<std::string> types;
+    for (const TensorType& type : entry->signature.leaves()) {
+      types.push_back(type.str());
+    }
+    const program::Program& p = entry->compiled.program->program();
+    std::size_t kernels = 0;
+    for (const program::Segment& segment : p.segments) {
+      kernels += segment.calls.size();
+    }
+    text += fmt::format("{} program for ({}): {} kernels", p.name, fmt::join(types, ", "), kernels);
+    for (std::size_t d = 0; d < p.devices.size(); ++d) {
+      text += p.devices.size() == 1 ? std::string(", ") : fmt::format("\n  device {}: ", d);
+      text += fmt::format("{} bytes of state, {} bytes of activations and scratch",
+                          p.devices[d].stateBytes,
+                          p.devices[d].transientBytes);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace sluice
