@@ -22,6 +22,7 @@
 
 #include "sluice/api/inputs.h"
 #include "sluice/api/options.h"
+#include "sluice/api/plan.h"
 #include "sluice/api/training_state.h"
 #include "sluice/nn/module.h"
 #include "sluice/optim/optimizer.h"
@@ -292,6 +293,13 @@ class Model {
   /// planned with the model's memory and rules and simulated. The fastest come first, at most so
   /// many, and none that is not faster. Only for strategies with explicit stages. Throws as above.
   std::vector<Suggestion> suggestChanges(std::size_t most = 3);
+  /// Looks for the fastest way to run the model on so many devices, within their memory: strategy,
+  /// cut, schedule, recomputation, and what is in remote memory. Each way is planned by the compiler
+  /// and simulated; the options' own strategy, recomputation and locations do not count. `inputs`
+  /// are the types of one micro-batch. Changes nothing, and the model need not be compiled. Throws
+  /// InvalidArgument if the devices are not simulated, for fewer than 1 or more than 64 devices, and
+  /// for inputs that do not fit.
+  PlanReport findPlan(std::span<const TensorType> inputs, const PlanSettings& settings = {});
 
   /// Cycles that the newest call took on the devices, from the start of its first task to the end
   /// of its last; nanoseconds for a CPU. Throws InvalidArgument unless the options set
