@@ -79,7 +79,7 @@ std::string bestText(const PlanReport& report) {
   const Plan& best = *report.best;
   std::string text = heading("Best plan");
   text += fmt::format("  {}\n", best.choice.str());
-  text += fmt::format("  step {} on {}, at least {} on any plan ({:.0f} % of the step)\n",
+  text += fmt::format("  step {} on {}; no plan of these kernels is below {} ({:.0f} % of it)\n",
                       inTime(best.seconds),
                       report.target,
                       inTime(report.bound),

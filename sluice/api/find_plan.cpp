@@ -10,6 +10,7 @@
 #include "sluice/base/error.h"
 #include "sluice/compile/compile.h"
 #include "sluice/nn/block.h"
+#include "sluice/program/memory_plan.h"
 #include "sluice/runtime/simulator.h"
 
 namespace sluice {
