@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/api/plan.h"
+#include "sluice/api/model.h"
 
 namespace sluice::cli {
 

@@ -51,6 +51,20 @@ class Suggestion(NamedTuple):
     faster: float
 
 
+class PlanReport(NamedTuple):
+    """What `findPlan` found. Without a plan that fits, `plan`, `seconds`, `bytes` and `lines` are empty."""
+
+    target: str
+    plan: Optional[str]
+    seconds: float
+    bound: float
+    bytes: List[int]
+    lines: List[str]
+    smallest_budget: Optional[int]
+    complete: bool
+    tried: List[tuple]
+
+
 class Explanation(str):
     """A text; in a notebook the schedule is drawn above it."""
 
@@ -416,6 +430,27 @@ class Executor(_forks.Watched):
         """Changes of the strategy that make a call on simulated devices faster, the best first."""
         found = self._compiled("suggestChanges").suggest_changes(most)
         return [Suggestion(*each) for each in found]
+
+    def findPlan(
+        self, *args: Any, devices: int = 1, seconds: float = 10, exhaustive: bool = False, **kwargs: Any
+    ) -> "PlanReport":
+        """The fastest way to call the model with these arguments on so many simulated devices.
+
+        Strategy, cut, schedule, recomputation and offload are planned within `memoryPerDevice` and
+        simulated; nothing runs. `lines` sets up an object `options` for it; `tried` has (plan, fits,
+        seconds, bytes of the largest device, why it is impossible).
+        """
+        with self._lock:
+            form, leaves = self._form_of(args, kwargs)
+            inputs = [to_core(each, f"input '{name}'") for name, each in zip(form.names, leaves)]
+            core = self._make(form)
+            _mark_modules(self._model, self._tree)
+            try:
+                found = core.find_plan(inputs, devices, seconds, exhaustive)
+            finally:
+                if not form.compiled:
+                    self._unmake()
+            return PlanReport(**{"seconds": 0.0, "bytes": [], "lines": [], **found})
 
     def cycleCount(self) -> int:
         """Cycles of the newest call; nanoseconds on a CPU. Needs Options.logCycleCount(True)."""

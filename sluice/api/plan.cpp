@@ -1,8 +1,9 @@
-#include "sluice/api/plan.h"
-
+// The plans of model.h as values: text, and what they set.
 #include <algorithm>
 
 #include <fmt/format.h>
+
+#include "sluice/api/model.h"
 
 namespace sluice {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/api/plan.h"
+#include "sluice/api/model.h"
 
 namespace sluice {
 
