@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "cli/calibrated.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/graph_file.h"
@@ -64,14 +65,7 @@ int run(const CalibrateSettings& settings) {
   if (!settings.graph.path.empty()) {
     addKernels(settings, name, target);
   }
-  std::string path = settings.output;
-  if (path.empty()) {
-    path = devices::sim::measuredPath();
-    if (path.empty()) {
-      raise<InvalidArgument>("there is no folder for measured.json: name a file with -o");
-    }
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  }
+  const std::string path = settings.output.empty() ? measuredFile() : settings.output;
   writeFileAtomically(path, print(target));
   fmt::print(
       "{}: {:.4g} Gflop/s in float32, {:.4g} GB/s of memory, {:.4g} GB/s between devices, "
@@ -86,6 +80,25 @@ int run(const CalibrateSettings& settings) {
 }
 
 }  // namespace
+
+std::string measuredFile() {
+  std::string path = devices::sim::measuredPath();
+  if (path.empty()) {
+    raise<InvalidArgument>(
+        "there is no folder for measured.json: set SLUICE_CACHE_DIR, or name a file "
+        "(calibrate -o file.json, --device sim@file.json)");
+  }
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  return path;
+}
+
+void requireMeasured() {
+  if (const std::string path = measuredFile(); !std::filesystem::exists(path)) {
+    const auto device = devices::makeDevice({.name = devices::chosenDevices("cpu").at(0)});
+    writeFileAtomically(path, print(devices::calibrate(*device)));
+    fmt::print(stderr, "measured this machine for sim@measured, as `sluice calibrate` does\n");
+  }
+}
 
 void addCalibrate(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(

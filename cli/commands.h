@@ -25,6 +25,7 @@ void addDevices(CLI::App& app, Action& action);
 void addDiff(CLI::App& app, Action& action);
 void addInspect(CLI::App& app, Action& action);
 void addOps(CLI::App& app, Action& action);
+void addPlan(CLI::App& app, Action& action);
 void addReport(CLI::App& app, Action& action);
 void addRun(CLI::App& app, Action& action);
 void addSchedule(CLI::App& app, Action& action);

@@ -26,6 +26,7 @@ int runSluice(int argc, char** argv) {
   addDiff(app, action);
   addInspect(app, action);
   addOps(app, action);
+  addPlan(app, action);
   addReport(app, action);
   addRun(app, action);
   addSchedule(app, action);

@@ -35,19 +35,18 @@ std::string text(double x, double y, std::string_view attributes, std::string_vi
 
 class Picture {
  public:
-  Picture(const ScheduleRequest& request, const PipelineSchedule& schedule)
-      : request_(request), s_(schedule) {}
+  explicit Picture(const Drawing& drawing) : d_(drawing) {}
 
   std::string draw() const {
-    const double bottom = kTop + static_cast<double>(s_.devices.size()) * (kRow + kGap);
+    const double bottom = kTop + static_cast<double>(d_.devices.size()) * (kRow + kGap);
     std::string out = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
         "font-family=\"system-ui, sans-serif\" font-size=\"13\">\n"
         "<rect width=\"{0:.0f}\" height=\"{1:.0f}\" rx=\"10\" fill=\"#ffffff\"/>\n",
         kWidth,
         bottom + 34);
-    out += text(kLeft, 26, "font-weight=\"600\" fill=\"#17202e\"", title());
-    for (std::size_t d = 0; d < s_.devices.size(); ++d) {
+    out += text(kLeft, 26, "font-weight=\"600\" fill=\"#17202e\"", d_.title);
+    for (std::size_t d = 0; d < d_.devices.size(); ++d) {
       out += row(d, kTop + static_cast<double>(d) * (kRow + kGap));
     }
     return out + axis(bottom) + "</svg>\n";
@@ -55,22 +54,13 @@ class Picture {
 
  private:
   double xOf(std::int64_t time) const {
-    const double whole = static_cast<double>(std::max<std::int64_t>(s_.makespan, 1));
+    const double whole = static_cast<double>(std::max<std::int64_t>(d_.makespan, 1));
     return kLeft + (kWidth - kLeft - kRight) * static_cast<double>(time) / whole;
-  }
-
-  std::string title() const {
-    return fmt::format("{}: {} micro-batches in {}, bound {}, {:.1f}% idle",
-                       schedule::name(s_.kind),
-                       request_.problem.microBatches,
-                       inUnit(s_.makespan, request_.timeUnit, 6),
-                       inUnit(s_.bound, request_.timeUnit, 6),
-                       100 * s_.rampShare);
   }
 
   std::string row(std::size_t device, double y) const {
     std::set<std::int32_t> stages;
-    for (const Work& work : s_.devices[device]) {
+    for (const Work& work : d_.devices[device]) {
       stages.insert(work.stage);
     }
     std::string out =
@@ -81,7 +71,7 @@ class Picture {
         y,
         kWidth - kLeft - kRight,
         kRow);
-    for (const Work& work : s_.devices[device]) {
+    for (const Work& work : d_.devices[device]) {
       // Later stages of the same device are paler.
       const auto place =
           static_cast<double>(std::distance(stages.begin(), stages.find(work.stage)));
@@ -121,12 +111,9 @@ class Picture {
 
   std::string axis(double bottom) const {
     std::string out = text(kLeft, bottom + 18, "fill=\"#5d6b7e\"", "0");
-    out += text(kWidth - kRight,
-                bottom + 18,
-                "text-anchor=\"end\" fill=\"#5d6b7e\"",
-                inUnit(s_.makespan, request_.timeUnit, 6));
+    out += text(kWidth - kRight, bottom + 18, "text-anchor=\"end\" fill=\"#5d6b7e\"", d_.end);
     std::set<WorkKind> kinds;
-    for (const auto& device : s_.devices) {
+    for (const auto& device : d_.devices) {
       for (const Work& work : device) {
         kinds.insert(work.kind);
       }
@@ -148,14 +135,26 @@ class Picture {
     return out;
   }
 
-  const ScheduleRequest& request_;
-  const PipelineSchedule& s_;
+  const Drawing& d_;
 };
 
 }  // namespace
 
+std::string drawSvg(const Drawing& drawing) {
+  return Picture(drawing).draw();
+}
+
 std::string drawSvg(const ScheduleRequest& request, const PipelineSchedule& schedule) {
-  return Picture(request, schedule).draw();
+  const std::string title = fmt::format("{}: {} micro-batches in {}, bound {}, {:.1f}% idle",
+                                        schedule::name(schedule.kind),
+                                        request.problem.microBatches,
+                                        inUnit(schedule.makespan, request.timeUnit, 6),
+                                        inUnit(schedule.bound, request.timeUnit, 6),
+                                        100 * schedule.rampShare);
+  return drawSvg({.title = title,
+                  .end = inUnit(schedule.makespan, request.timeUnit, 6),
+                  .devices = schedule.devices,
+                  .makespan = schedule.makespan});
 }
 
 }  // namespace sluice::cli

@@ -1,5 +1,4 @@
 // sluice train: an ONNX model on data from files. The loss is added to the model's first output.
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/graph_file.h"
 #include "cli/tensor_files.h"
+#include "cli/training_setup.h"
 #include "sluice/api/checkpoint.h"
 #include "sluice/api/fit.h"
 #include "sluice/base/atomic_file.h"
@@ -19,7 +19,6 @@
 #include "sluice/data/files.h"
 #include "sluice/frontends/popart/builder.h"
 #include "sluice/frontends/popart/session.h"
-#include "sluice/optim/optimizers.h"
 #include "sluice/tensor/safetensors.h"
 
 namespace sluice::cli {
@@ -45,41 +44,6 @@ struct TrainSettings {
   std::int64_t seed = 0;
   bool inOrder = false;
 };
-
-using LossMaker = std::function<TensorId(Builder&, const TensorId&, const TensorId&)>;
-
-TensorId meanOf(Builder& b, const TensorId& x) {
-  return b.aiGraphcore().identityloss(x);
-}
-
-/// Losses by PyTorch's names.
-const std::map<std::string, LossMaker>& losses() {
-  static const std::map<std::string, LossMaker> kLosses = {
-      {"bce_with_logits",
-       [](Builder& b, const TensorId& y, const TensorId& t) {
-         AiOnnx o = b.aiOnnx();
-         return meanOf(b, o.sub(o.softplus(y), o.mul(y, t)));
-       }},
-      {"cross_entropy",
-       [](Builder& b, const TensorId& y, const TensorId& t) {
-         return b.aiOnnx().softmaxcrossentropyloss(y, t);
-       }},
-      {"l1",
-       [](Builder& b, const TensorId& y, const TensorId& t) {
-         return meanOf(b, b.aiOnnx().abs(b.aiOnnx().sub(y, t)));
-       }},
-      {"mse",
-       [](Builder& b, const TensorId& y, const TensorId& t) {
-         const TensorId error = b.aiOnnx().sub(y, t);
-         return meanOf(b, b.aiOnnx().mul(error, error));
-       }},
-      {"nll",
-       [](Builder& b, const TensorId& y, const TensorId& t) {
-         return b.aiOnnx().negativeloglikelihoodloss(y, t);
-       }},
-  };
-  return kLosses;
-}
 
 /// The arrays of the inputs, and apart from them the targets: a file of their own, or an array of
 /// the inputs' files.
@@ -121,16 +85,6 @@ TensorType batched(const HostTensor& samples, std::int64_t batch) {
   std::vector<std::int64_t> dims = samples.shape().dims();
   dims[0] = batch;
   return {samples.dtype(), Shape(std::move(dims))};
-}
-
-std::unique_ptr<optim::Optimizer> optimizerOf(const TrainSettings& settings) {
-  if (settings.optimizer == "sgd") {
-    return std::make_unique<optim::SGD>(settings.learningRate);
-  }
-  if (settings.optimizer == "adam") {
-    return std::make_unique<optim::Adam>(settings.learningRate);
-  }
-  return std::make_unique<optim::AdamW>(settings.learningRate);
 }
 
 Options optionsOf(const TrainSettings& settings) {
@@ -184,11 +138,12 @@ int train(const TrainSettings& settings) {
   const TensorId y = builder.graph().outputs()[0].name;
   const TensorId target =
       builder.addInputTensor(batched(data.target, settings.batch), "sluice_target");
-  const TensorId loss = losses().at(settings.loss)(builder, y, target);
+  const TensorId loss = addLoss(builder, settings.loss, y, target);
   builder.addOutputTensor(loss);
 
   const Options options = optionsOf(settings);
-  Model model = trainingModel(builder, loss, options, *optimizerOf(settings));
+  Model model = trainingModel(
+      builder, loss, options, *optimizerOf(settings.optimizer, settings.learningRate));
   DataLoaderOptions loading;
   loading.shuffle = settings.inOrder ? data::Shuffle::No : data::Shuffle::Yes;
   DataLoader loader(options, data::tensorDataset(arrays), settings.batch, loading);
@@ -207,17 +162,9 @@ int train(const TrainSettings& settings) {
   return 0;
 }
 
-std::vector<std::string> lossNames() {
-  std::vector<std::string> names;
-  for (const auto& [name, make] : losses()) {
-    names.push_back(name);
-  }
-  return names;
-}
-
 void addRates(CLI::App& command, TrainSettings& settings) {
   command.add_option("--optimizer", settings.optimizer, "sgd, adam or adamw")
-      ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
+      ->check(CLI::IsMember(optimizerNames()))
       ->capture_default_str();
   command.add_option("--lr", settings.learningRate, "The learning rate")
       ->transform(realNumber(0.0, Bound::Excluded))

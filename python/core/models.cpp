@@ -65,9 +65,8 @@ void compile(Model& model, const std::vector<HostTensor>& inputs) {
   model.compile(inputs);
 }
 
-/// Traces without compiling.
-void trace(Model& model, const std::vector<HostTensor>& inputs) {
-  const Unlocked release;
+/// The types of a micro-batch of inputs that hold a whole call.
+std::vector<TensorType> typesOf(const Model& model, const std::vector<HostTensor>& inputs) {
   const BatchLayout layout = model.batchLayout();
   std::vector<TensorType> types;
   for (const HostTensor& input : inputs) {
@@ -77,7 +76,57 @@ void trace(Model& model, const std::vector<HostTensor>& inputs) {
     }
     types.push_back({input.dtype(), Shape(std::move(dims))});
   }
-  model.check(types);
+  return types;
+}
+
+/// Traces without compiling.
+void trace(Model& model, const std::vector<HostTensor>& inputs) {
+  const Unlocked release;
+  model.check(typesOf(model, inputs));
+}
+
+py::dict planDict(const PlanReport& report) {
+  py::dict dict;
+  dict["target"] = report.target;
+  dict["bound"] = report.bound;
+  dict["complete"] = report.complete;
+  dict["smallest_budget"] = report.smallestBudget;
+  dict["plan"] = py::none();
+  if (report.best) {
+    std::vector<std::size_t> bytes;
+    for (const PlannedBytes& device : report.best->devices) {
+      bytes.push_back(device.total());
+    }
+    dict["plan"] = report.best->choice.str();
+    dict["seconds"] = report.best->seconds;
+    dict["bytes"] = bytes;
+    dict["lines"] = report.best->choice.pythonLines();
+  }
+  py::list tried;
+  for (const TriedPlan& each : report.tried) {
+    tried.append(py::make_tuple(each.choice.str(),
+                                each.outcome == PlanOutcome::Fits,
+                                each.seconds,
+                                each.largest,
+                                each.reason));
+  }
+  dict["tried"] = tried;
+  return dict;
+}
+
+py::dict findPlan(Model& model,
+                    const std::vector<HostTensor>& inputs,
+                    std::int64_t devices,
+                    double seconds,
+                    bool exhaustive) {
+  PlanReport report;
+  {
+    const Unlocked release;
+    report = model.findPlan(
+        typesOf(model, inputs),
+        {.devices = devices, .seconds = seconds, .exhaustive = exhaustive, .progress = {}});
+  }
+  return planDict(report);
 }
 
 /// Compiles first: a compilation is not cancelled.
@@ -232,6 +281,12 @@ void bindModels(py::module_& m) {
            py::arg("optimizer") = nullptr,
            py::arg("loose_ops") = true)
       .def("compile", &compile, py::arg("inputs"))
+      .def("find_plan",
+           &findPlan,
+           py::arg("inputs"),
+           py::arg("devices"),
+           py::arg("seconds"),
+           py::arg("exhaustive"))
       .def("trace", &trace, py::arg("inputs"), "Calls the traced function, for its effects.")
       .def("run", &run, py::arg("inputs"))
       .def("run_here", &runHere, py::arg("inputs"))

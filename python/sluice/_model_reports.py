@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -28,6 +28,20 @@ class Suggestion(NamedTuple):
     strategy: str
     seconds: float
     faster: float
+
+
+class PlanReport(NamedTuple):
+    """What `findPlan` found. Without a plan that fits, `plan`, `seconds`, `bytes` and `lines` are empty."""
+
+    target: str
+    plan: Optional[str]
+    seconds: float
+    bound: float
+    bytes: List[int]
+    lines: List[str]
+    smallest_budget: Optional[int]
+    complete: bool
+    tried: List[tuple]
 
 
 class Explanation(str):

@@ -20,7 +20,7 @@ from ._call_form import Form, Traced, add_defaults, leaf_names, require_separate
 from ._call_form import signature_of, write_back
 from ._capture import compat
 from ._convert import to_core, to_torch
-from ._model_reports import Reports
+from ._model_reports import PlanReport, Reports
 from ._model_values import Values
 from ._state import Parts, Tree, join_tree
 from ._optim_core import update_core as update_optimizer
@@ -355,6 +355,27 @@ class Executor(_forks.Watched, Reports, Values):
     def compilationTime(self) -> float:
         """Seconds spent compiling so far."""
         return self._compiled("compilationTime").compilation_time
+
+    def findPlan(
+        self, *args: Any, devices: int = 1, seconds: float = 10, exhaustive: bool = False, **kwargs: Any
+    ) -> "PlanReport":
+        """The fastest way to call the model with these arguments on so many simulated devices.
+
+        Strategy, cut, schedule, recomputation and offload are planned within `memoryPerDevice` and
+        simulated; nothing runs. `lines` sets up an object `options` for it; `tried` has (plan, fits,
+        seconds, bytes of the largest device, why it is impossible).
+        """
+        with self._lock:
+            form, leaves = self._form_of(args, kwargs)
+            inputs = [to_core(each, f"input '{name}'") for name, each in zip(form.names, leaves)]
+            core = self._make(form)
+            _mark_modules(self._model, self._tree)
+            try:
+                found = core.find_plan(inputs, devices, seconds, exhaustive)
+            finally:
+                if not form.compiled:
+                    self._unmake()
+            return PlanReport(**{"seconds": 0.0, "bytes": [], "lines": [], **found})
 
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Takes over the attributes of an optimizer, for instance after a scheduler has changed its

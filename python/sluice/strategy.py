@@ -53,8 +53,6 @@ class _Value:
 
     def __repr__(self) -> str:
         name, arguments, chained = self._call()
-        if name == "automatic":
-            name = "Phase.automatic"
         text = f"{name}({', '.join(map(_text, arguments))})"
         for call, items in chained:
             text += f".{call}({', '.join(map(_text, items))})"
@@ -184,7 +182,7 @@ class Phase(_Value):
 
     def _call(self):
         if self._count is not None:
-            return "automatic", [self._count], []
+            return "Phase.automatic", [self._count], []
         return "Phase", self._stages, []
 
 
@@ -228,6 +226,19 @@ class _StageStrategy(Strategy):
             raise TypeError(f"{type(self).__name__} takes one AutoStage, or stages, and not both")
         self._stages = [_as_stage(each) for each in args]
 
+    _cut: Any = None
+
+    @classmethod
+    def automatic(cls, devices: Union[int, Sequence[float]]):
+        """A stage for each of so many devices: the model is cut by the work of its ops.
+
+        Blocks do not matter. A list has the devices' shares of the work.
+        """
+        execution = cls()
+        shares = isinstance(devices, (list, tuple))
+        execution._cut = [float(each) for each in devices] if shares else _number(devices)
+        return execution
+
     def stage(self, block_id: str) -> Stage:
         """The stage that has this block, to be placed: ``strategy.stage("B2").ipu(1)``."""
         if not self._stages:
@@ -238,6 +249,8 @@ class _StageStrategy(Strategy):
         return _with_block(self._stages, block_id)
 
     def _call(self):
+        if self._cut is not None:
+            return f"{type(self).__name__}.automatic", [self._cut], []
         arguments = [self._rule] if self._rule is not None else self._stages
         return type(self).__name__, arguments, []
 

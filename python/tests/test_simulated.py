@@ -87,3 +87,60 @@ def test_trace_points_of_the_user_are_written(tmp_path):
     assert sluice._core.command_line(["sluice", "report", str(tmp_path / "host.slt"), "-o", str(out)]) == 0
     text = out.read_text()
     assert "loading" in text and ",load," in text and ",decode," in text
+
+
+class Deep(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(6))
+
+    def forward(self, x, y):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x, torch.nn.functional.mse_loss(x, y)
+
+
+def planning(memory=0):
+    options = sluice.Options().device("sim@ipu2").enforceIpuRules(False)
+    options.Training.gradientAccumulation(6)
+    return options.memoryPerDevice(memory) if memory else options
+
+
+def test_a_plan_is_found_and_its_lines_give_its_step():
+    x = torch.randn(12, 16)
+    net = Deep()
+    model = sluice.trainingModel(net, planning(), torch.optim.SGD(net.parameters(), lr=0.1))
+    found = model.findPlan(x, x, devices=3)
+    fitting = [each[2] for each in found.tried if each[1]]
+    assert found.complete and found.seconds == min(fitting) and 0 < found.bound <= found.seconds
+    for memory in (0, max(found.bytes)):
+        options = planning(memory)
+        exec("\n".join(found.lines), {"options": options, "sluice": sluice})
+        net = Deep()
+        planned = sluice.trainingModel(net, options, torch.optim.SGD(net.parameters(), lr=0.1))
+        planned.compile(x, x)
+        assert planned.simulateStep().seconds == found.seconds
+    assert not model.isCompiled()
+
+
+def test_without_room_the_smallest_budget_is_found():
+    x = torch.randn(12, 16)
+    least = sluice.trainingModel(Deep(), planning(256)).findPlan(x, x, devices=2)
+    assert least.plan is None and least.lines == [] and least.smallest_budget > 256
+    assert sluice.trainingModel(Deep(), planning(least.smallest_budget)).findPlan(x, x, devices=2).plan
+    with pytest.raises(ValueError, match="1 to 64 devices"):
+        sluice.trainingModel(Deep(), planning()).findPlan(x, x, devices=0)
+
+
+def test_every_strategy_of_a_plan_is_python():
+    for text in (
+        'sluice.PipelinedExecution.automatic(3).schedule("zb-h1")',
+        "sluice.ShardedExecution.automatic([0.25, 0.75])",
+        "sluice.SerialPhasedExecution(sluice.Phase.automatic(4)).setTensorsLiveness(sluice.Liveness.AlwaysLive)",
+    ):
+        strategy = eval(text)
+        assert repr(strategy) == text.replace("sluice.", "").replace('"', "'")
+        sluice.Options().setExecutionStrategy(strategy)
+    with pytest.raises(ValueError, match="devices"):
+        sluice.Options().setExecutionStrategy(sluice.PipelinedExecution.automatic(0))

@@ -135,7 +135,45 @@ std::optional<Strategy> cutIntoPhases(const Options& options) {
   return compile.strategy.automaticPhases() > 0 ? std::optional(compile.strategy) : std::nullopt;
 }
 
+bool cutsAutomatically(const Options& options) {
+  return options.executionStrategy().automaticDevices() > 0;
+}
+
+namespace {
+
+/// Of an automatic strategy.
+parallel::PartitionOptions automaticPartition(bool training, const Options& options) {
+  const Strategy& strategy = options.executionStrategy();
+  if (options.compile().virtualGraphMode != VirtualGraphMode::Off) {
+    raise<InvalidArgument>(
+        "{} cuts the model, and so does virtualGraphMode: leave virtualGraphMode Off, or use "
+        "another strategy",
+        strategy.str());
+  }
+  const bool several = strategy.automaticDevices() > 1;
+  double sum = 0;
+  for (const double share : strategy.shares()) {
+    sum += share;
+  }
+  std::vector<double> ratios;
+  for (const double share : strategy.shares()) {
+    ratios.push_back(share / sum);
+  }
+  return {.mode = several ? VirtualGraphMode::Auto : VirtualGraphMode::Off,
+          .pipelining = several && strategy.kind() == parallel::StrategyKind::Pipelined,
+          .ratios = std::move(ratios),
+          .devices = strategy.automaticDevices(),
+          .training = training,
+          .accumulation = options.training.gradientAccumulation() > 1,
+          .memoryBytes = options.memoryPerDevice()};
+}
+
+}  // namespace
+
 parallel::PartitionOptions partitionOf(bool training, const Options& options) {
+  if (cutsAutomatically(options)) {
+    return automaticPartition(training, options);
+  }
   const CompileOptions& compile = options.compile();
   return {.mode = compile.virtualGraphMode,
           .pipelining = compile.enablePipelining,
@@ -201,8 +239,11 @@ compiler::CompileRequest compileRequest(ir::Graph graph,
       // Checks look at every op's result, also at what fusion would keep to itself.
       .fusion = options.fusion() && !options.precision.floatingPointExceptions(),
       .strategy = cutIntoPhases(options).value_or(options.executionStrategy()),
-      .usesAnnotations = settings.virtualGraphMode != VirtualGraphMode::Off,
-      .pipelinesAnnotated = settings.enablePipelining,
+      .usesAnnotations =
+          settings.virtualGraphMode != VirtualGraphMode::Off || cutsAutomatically(options),
+      .pipelinesAnnotated = settings.enablePipelining ||
+                            (cutsAutomatically(options) && options.executionStrategy().kind() ==
+                                                               parallel::StrategyKind::Pipelined),
       .plan = {.recompute = recomputeOf(options),
                .continuous = settings.continuousWeightUpdates,
                .locations = options.tensorLocations.plan()},

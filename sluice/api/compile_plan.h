@@ -32,7 +32,11 @@ compiler::CompileRequest compileRequest(ir::Graph graph,
 compiler::TrainingGraphOptions trainingGraphOptions(std::int64_t accumulation,
                                                     const Options& options);
 
-/// How a Builder's graph gets its stages.
+/// Whether the strategy asks for a cut by the work of ops.
+bool cutsAutomatically(const Options& options);
+
+/// How a Builder's graph, or a model under an automatic strategy, gets its stages. Throws
+/// InvalidArgument if the options ask for two cuts.
 parallel::PartitionOptions partitionOf(bool training, const Options& options);
 
 /// The values that replace the inputs. The mode must not be Off.

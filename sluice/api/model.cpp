@@ -225,6 +225,10 @@ std::vector<Suggestion> Model::suggestChanges(std::size_t most) {
   return core().suggestChanges(most);
 }
 
+PlanReport Model::findPlan(std::span<const TensorType> inputs, const PlanSettings& settings) {
+  return core().findPlan(inputs, settings);
+}
+
 SimulatedStep Model::simulateStep() {
   return core().simulateStep();
 }

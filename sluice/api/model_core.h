@@ -89,6 +89,7 @@ class ModelCore {
 
   SimulatedStep simulateStep();
   std::vector<Suggestion> suggestChanges(std::size_t most);
+  PlanReport findPlan(std::span<const TensorType> inputs, const PlanSettings& settings);
   std::int64_t cycleCount() const;
 
   std::int64_t updates() const;
@@ -176,8 +177,15 @@ class ModelCore {
   std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
-  /// Throws InvalidArgument unless devices are simulated and there is a program.
+  /// Throws InvalidArgument unless devices are simulated.
+  void requireSimulatedDevices() const;
+  /// The same, and unless there is a program.
   void requireSimulated() const;
+  /// Plans and simulates the model as a choice says, within so many bytes per device; 0: any number.
+  Plan planned(const Signature& signature,
+               const BatchLayout& layout,
+               const PlanChoice& choice,
+               std::size_t budget) const;
   HostTensor valueOf(const ir::Variable& variable) const;
   /// The state that the optimizer keeps, also for weights that no program uses.
   std::vector<ir::Variable> optimizerState(const optim::Optimizer& optimizer) const;

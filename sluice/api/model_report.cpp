@@ -21,12 +21,16 @@ profile::Latencies ModelCore::latencies() const {
   return *measured;
 }
 
-void ModelCore::requireSimulated() const {
+void ModelCore::requireSimulatedDevices() const {
   if (alive().simulatedOn().empty()) {
     raise<InvalidArgument>(
         "the devices of the model are not simulated: use Options::device(\"sim@ipu2\"), "
         "useIpuModel(true) or useOfflineTarget()");
   }
+}
+
+void ModelCore::requireSimulated() const {
+  requireSimulatedDevices();
   if (!hasPrograms()) {
     raise<InvalidArgument>("the model is not compiled yet: call compile(inputs) first");
   }

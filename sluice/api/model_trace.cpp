@@ -36,7 +36,7 @@ compiler::CompileRequest ModelCore::requestOf(TracedGraph& traced,
   }
   compiler::CompileRequest request = compileRequest(
       std::move(traced.graph), microBatchesPerRound(layout), std::move(rules), options);
-  if (traced.cutIntoStages) {
+  if (traced.cutIntoStages || cutsAutomatically(options)) {
     request.partition = partitionOf(training(), options);
   }
   if (synthetic()) {

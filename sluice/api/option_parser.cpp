@@ -157,7 +157,7 @@ class Parser {
     } else if (peek() == '(') {
       result.kind = Kind::Call;
       result.items = list('(', ')');
-      result.text = result.text.substr(result.text.rfind('.') + 1);  // "poptorch.Stage"
+      result.text = lastName(result.text);
       while (separator()) {
         result.then.push_back(chained());
       }
@@ -165,6 +165,15 @@ class Parser {
       result.kind = Kind::Name;
     }
     return result;
+  }
+
+  /// Without the module: "poptorch.Stage" is Stage. A function of a class keeps its class.
+  static std::string lastName(const std::string& path) {
+    std::size_t dot = path.rfind('.');
+    if (dot != std::string::npos && dot > 0 && path.substr(dot + 1) == "automatic") {
+      dot = path.rfind('.', dot - 1);
+    }
+    return path.substr(dot + 1);
   }
 
   OptionValue chained() {

@@ -56,8 +56,28 @@ Stage toStage(const OptionValue& value, std::string_view strategy) {
   return stage;
 }
 
+/// Of a function `automatic`, which takes a number of devices or a list of their shares.
+template <class Execution>
+Execution automaticExecution(const OptionValue& value) {
+  Arguments arguments(value.text, value.items);
+  if (value.items.size() == 1 && value.items[0].kind == Kind::List) {
+    Arguments shares(value.text, value.items[0].items);
+    std::vector<double> all;
+    while (shares.more()) {
+      all.push_back(shares.number());
+    }
+    return Execution::automatic(std::move(all));
+  }
+  const std::int64_t devices = arguments.integer();
+  arguments.finish();
+  return Execution::automatic(devices);
+}
+
 template <class Execution>
 Execution execution(const OptionValue& value) {
+  if (value.text.ends_with(".automatic")) {
+    return automaticExecution<Execution>(value);
+  }
   if (value.items.empty()) {
     return Execution();
   }
@@ -80,7 +100,7 @@ Phase toPhase(const OptionValue& value, std::string_view strategy) {
   if (value.kind == Kind::Text) {
     return Phase(value.text);
   }
-  if (value.kind == Kind::Call && value.text == "automatic") {
+  if (value.kind == Kind::Call && value.text == "Phase.automatic") {
     Arguments arguments("Phase.automatic", value.items);
     const std::int64_t count = arguments.integer();
     arguments.finish();
@@ -175,7 +195,8 @@ Strategy toStrategy(const OptionValue& value) {
     return toStrategy(requireCall(parseValue(value.text)));
   }
   requireCall(value);
-  if (value.text == "ShardedExecution" && value.then.empty()) {
+  const std::string_view kind = std::string_view(value.text).substr(0, value.text.find('.'));
+  if (kind == "ShardedExecution" && value.then.empty()) {
     return execution<ShardedExecution>(value);
   }
   if (value.text == "SerialPhasedExecution") {
@@ -184,7 +205,7 @@ Strategy toStrategy(const OptionValue& value) {
   if (value.text == "ParallelPhasedExecution") {
     return phasedExecution<ParallelPhasedExecution>(value);
   }
-  if (value.text != "PipelinedExecution") {
+  if (kind != "PipelinedExecution") {
     raise<InvalidArgument>(
         "expected PipelinedExecution(...), ShardedExecution(...), SerialPhasedExecution(...) or "
         "ParallelPhasedExecution(...), got {}",

@@ -32,6 +32,9 @@ namespace sluice {
 class CompileProgress;
 struct CacheUse;
 class VirtualTime;
+namespace runtime {
+struct SimRun;
+}
 
 namespace compiler {
 struct Compiled;
@@ -133,6 +136,17 @@ class Session : public nn::StateStore {
   /// Compiles for the devices, as if the model had no state yet, and loads nothing. Throws what
   /// compileGraph throws.
   program::Program plan(compiler::CompileRequest request);
+  /// The same with another byte budget per device (0: not limited), and an OutOfMemory that
+  /// proposes nothing.
+  program::Program planWithin(compiler::CompileRequest request, std::size_t budget);
+  /// A step of any program in virtual time, with the times of its tasks in ticks.
+  runtime::SimRun simulatedRun(const program::Program& program,
+                               std::int32_t rounds,
+                               std::int32_t replicas) const;
+  /// Kernels that so many simulated devices can run at the same time.
+  std::int64_t simulatedParallel(std::int64_t devices) const;
+  /// Bytes of a device that programs may use; 0: not limited.
+  std::size_t memoryBudget() const;
   /// The cycles of the newest step in virtual time.
   std::int64_t virtualCycles() const { return virtualCycles_; }
   std::int64_t virtualHertz() const;
@@ -196,7 +210,6 @@ class Session : public nn::StateStore {
   compiler::Compiled compiled(compiler::CompileRequest request,
                               const CacheUse* cache,
                               bool& cached);
-  std::size_t memoryBudget() const;
   void requireRoom(const program::Program& lowered) const;
   std::vector<ir::Variable> newParts(const program::StatePlan& plan) const;
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,

@@ -210,6 +210,29 @@ program::Program Session::plan(compiler::CompileRequest request) {
   return compiler::compileGraph(std::move(request)).program;
 }
 
+program::Program Session::planWithin(compiler::CompileRequest request, std::size_t budget) {
+  const runtime::Turn::Hold turn(turn_);
+  settle();
+  complete(request);
+  request.lower.memoryPerDevice = budget;
+  request.state = {};
+  request.dumpFolder.clear();
+  request.proves = false;
+  request.proposes = false;
+  return compiler::compileGraph(std::move(request)).program;
+}
+
+runtime::SimRun Session::simulatedRun(const program::Program& program,
+                                      std::int32_t rounds,
+                                      std::int32_t replicas) const {
+  return virtual_->run(program, rounds, replicas);
+}
+
+std::int64_t Session::simulatedParallel(std::int64_t devices) const {
+  const std::int64_t cores = virtual_->cores();
+  return cores > 0 ? std::min(cores, devices) : devices;
+}
+
 std::int64_t Session::virtualHertz() const {
   return virtual_->ticksPerSecond();
 }

@@ -18,6 +18,14 @@ std::unique_ptr<VirtualTime> VirtualTime::of(const std::vector<const device::Dev
 VirtualTime::VirtualTime(std::vector<const device::CostModel*> models)
     : models_(std::move(models)), target_(models_[0]->target()) {}
 
+runtime::SimRun VirtualTime::run(const program::Program& program,
+                                 std::int32_t rounds,
+                                 std::int32_t replicas) const {
+  return runtime::simulate(program,
+                           runtime::costsOf(program, models_, replicas),
+                           {.rounds = rounds, .replicas = replicas});
+}
+
 double VirtualTime::seconds(const program::Program& program,
                             std::int32_t rounds,
                             std::int32_t replicas) const {

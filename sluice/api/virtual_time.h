@@ -21,7 +21,14 @@ class VirtualTime {
   const std::string& target() const { return target_; }
   std::int64_t ticksPerSecond() const { return models_[0]->ticksPerSecond(); }
 
-  /// Of a step of any program, as the first one after it was loaded.
+  /// Cores that all devices share; 0: each device computes by itself.
+  std::int32_t cores() const { return models_[0]->machine().cores; }
+
+  /// A step of any program, as the first one after it was loaded.
+  runtime::SimRun run(const program::Program& program,
+                      std::int32_t rounds,
+                      std::int32_t replicas) const;
+  /// Its length.
   double seconds(const program::Program& program, std::int32_t rounds, std::int32_t replicas) const;
   /// Appends the times of the next step in nanoseconds, if `times` is not null; returns its ticks.
   std::int64_t step(const std::shared_ptr<runtime::LoadedProgram>& program,

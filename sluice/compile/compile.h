@@ -89,6 +89,7 @@ struct CompileRequest {
   program::LowerOptions lower = {};
   program::StatePlan state = {};    ///< from the model's other programs
   std::size_t remoteBytes = 0;      ///< capacity of remote memory; 0: not limited
+  bool proposes = true;             ///< an OutOfMemory lists changes that fit
   std::optional<bool> proves = {};  ///< whether to prove; not set: up to kProvenTasks tasks
 
   /// The last phase to run. If it is Plan, nothing is lowered, so the plan may exceed the budget.

@@ -253,7 +253,8 @@ bool isAnnotated(const Compilation& step) {
     return true;
   }
   const ir::Graph& graph = step.graph;
-  return graph.blocks().empty() && step.request.usesAnnotations &&
+  const bool cut = step.request.strategy.automaticDevices() > 0;  // whatever the blocks say
+  return (graph.blocks().empty() || cut) && step.request.usesAnnotations &&
          std::ranges::any_of(graph.order(), [&](ir::OpId id) {
            const ir::Op& op = graph.op(id);
            return op.place.pass == ir::Pass::Forward && op.place.stage >= 0;
@@ -293,6 +294,9 @@ Compilation fitPlan(const Compilation& step, Runner& runner) {
   try {
     return plan({step, runner}, given);
   } catch (const OutOfMemory& error) {
+    if (!step.request.proposes) {
+      throw;
+    }
     Runner silent = runner.silent();
     const Planner others{step, silent, false};
     const std::string fits = whatFits(others, given);

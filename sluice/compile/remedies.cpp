@@ -71,6 +71,27 @@ std::optional<parallel::StagePlan> onOneMoreDevice(parallel::StagePlan plan,
   return plan;
 }
 
+/// Other orders of the stages that an automatic cut made.
+void addSchedulesOfCut(const TooLarge& found,
+                       const parallel::PlanOptions& recompute,
+                       std::vector<Remedy>& remedies) {
+  const std::vector<double> shares(found.strategy.shares().begin(), found.strategy.shares().end());
+  const std::int32_t devices = found.strategy.automaticDevices();
+  for (const char* schedule : {"1f1b", "zb-h1", "sequential"}) {
+    PipelinedExecution other = shares.empty() ? PipelinedExecution::automatic(devices)
+                                              : PipelinedExecution::automatic(shares);
+    other.schedule(schedule);
+    if (found.strategy.kind() != parallel::StrategyKind::Pipelined || other == found.strategy) {
+      continue;
+    }
+    remedies.push_back({fmt::format("schedule(\"{}\")", schedule), other, found.plan});
+    remedies.push_back(
+        {fmt::format("schedule(\"{}\") with recomputation(Recomputation::Pipeline)", schedule),
+         other,
+         recompute});
+  }
+}
+
 /// The same strategy with state in remote memory between its uses, least first.
 std::vector<Remedy> remediesOffChip(const TooLarge& found) {
   std::vector<Remedy> remedies;
@@ -168,7 +189,9 @@ std::vector<Remedy> remediesFor(const TooLarge& found) {
   if (canRecompute) {
     add("recomputation(Recomputation::Pipeline)", found.strategy, recompute);
   }
-  const std::vector<parallel::BlockInfo> blocks = parallel::blocksOf(found.graph);
+  const bool automatic = found.strategy.automaticDevices() > 0;  // blocks do not matter
+  const std::vector<parallel::BlockInfo> blocks =
+      automatic ? std::vector<parallel::BlockInfo>() : parallel::blocksOf(found.graph);
   const parallel::StagePlan stages = parallel::resolveStages(found.strategy, blocks);
   if (stages.stages.size() > 1 && found.strategy.kind() == parallel::StrategyKind::Pipelined) {
     for (const char* schedule : {"1f1b", "zb-h1", "interleaved"}) {
@@ -184,6 +207,9 @@ std::vector<Remedy> remediesFor(const TooLarge& found) {
       }
     }
     add("ShardedExecution with the same stages", ShardedExecution(stagesOf(stages)), found.plan);
+  }
+  if (automatic && found.strategy.automaticDevices() > 1) {
+    addSchedulesOfCut(found, recompute, remedies);
   }
   if (!blocks.empty()) {
     if (auto more = onOneMoreDevice(stages, found.stash())) {

@@ -251,9 +251,10 @@ StagePlan resolveStages(const Strategy& strategy, Blocks all) {
     plan.stageOfBlock = stageOfBlock(plan, all);
     return withCloseDevices(std::move(plan));
   }
-  if (!strategy.autoStage()) {
+  const bool automatic = strategy.automaticDevices() > 0;  // its cut left one device
+  if (!strategy.autoStage() && !automatic) {
     plan = explicitStages(strategy, blocks);
-  } else if (blocks.empty() || (strategy.autoStage() == AutoStage::SameAsDevice && !anyDevice)) {
+  } else if (automatic || blocks.empty() || (strategy.autoStage() == AutoStage::SameAsDevice && !anyDevice)) {
     // Nothing says where anything runs: one device.
     plan.stages.push_back({});
     for (const BlockInfo& block : blocks) {

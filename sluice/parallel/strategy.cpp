@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -102,6 +103,29 @@ Strategy::Strategy(StrategyKind kind, std::vector<Stage> stages)
   requireBlocksOnce();
 }
 
+void Strategy::setAutomatic(std::int64_t devices) {
+  constexpr std::int64_t kMost = 1024;
+  if (devices < 1 || devices > kMost) {
+    raise<InvalidArgument>(
+        "{}::automatic: expected 1 to {} devices, got {}", name(kind_), kMost, devices);
+  }
+  autoStage_.reset();
+  automaticDevices_ = static_cast<std::int32_t>(devices);
+}
+
+void Strategy::setAutomatic(std::vector<double> shares) {
+  setAutomatic(static_cast<std::int64_t>(shares.size()));
+  for (const double share : shares) {
+    if (!std::isfinite(share) || share <= 0) {
+      raise<InvalidArgument>(
+          "{}::automatic: a device's share of the work is a number above 0, got {}",
+          name(kind_),
+          share);
+    }
+  }
+  shares_ = std::move(shares);
+}
+
 void Strategy::requireBlocksOnce() const {
   for (std::size_t later = 1; later < stages_.size(); ++later) {
     for (std::size_t earlier = 0; earlier < later; ++earlier) {
@@ -136,7 +160,11 @@ const Stage& Strategy::find(std::string_view block) const {
 
 std::string Strategy::str() const {
   std::string text(name(kind_));
-  if (autoStage_) {
+  if (!shares_.empty()) {
+    text += fmt::format(".automatic([{}])", fmt::join(shares_, ", "));
+  } else if (automaticDevices_ > 0) {
+    text += fmt::format(".automatic({})", automaticDevices_);
+  } else if (autoStage_) {
     text += fmt::format("(AutoStage.{})", name(*autoStage_));
   } else if (isPhased(kind_)) {
     std::vector<std::string> parts;
@@ -169,6 +197,30 @@ std::string Strategy::str() const {
     text += fmt::format(".schedule({})", inQuotes(name(schedule_)));
   }
   return text;
+}
+
+PipelinedExecution PipelinedExecution::automatic(std::int64_t devices) {
+  PipelinedExecution execution;
+  execution.setAutomatic(devices);
+  return execution;
+}
+
+PipelinedExecution PipelinedExecution::automatic(std::vector<double> shares) {
+  PipelinedExecution execution;
+  execution.setAutomatic(std::move(shares));
+  return execution;
+}
+
+ShardedExecution ShardedExecution::automatic(std::int64_t devices) {
+  ShardedExecution execution;
+  execution.setAutomatic(devices);
+  return execution;
+}
+
+ShardedExecution ShardedExecution::automatic(std::vector<double> shares) {
+  ShardedExecution execution;
+  execution.setAutomatic(std::move(shares));
+  return execution;
 }
 
 PipelinedExecution& PipelinedExecution::schedule(PipelineKind schedule) {

@@ -5,6 +5,7 @@
 //   PipelinedExecution{Stage("B1").device(0), "B2", {"B3", "B4"}}
 //   PipelinedExecution{"B1", ConcurrentStages("B2", "B3"), "B4"}
 //   PipelinedExecution(AutoStage::AutoIncrement).schedule("1f1b")
+//   PipelinedExecution::automatic(4)    // the model is cut by the work of its ops
 //   SerialPhasedExecution{Phase("B1"), Phase("B2", "B3")}.setTensorsLiveness(Liveness::AlwaysLive)
 #pragma once
 
@@ -178,6 +179,11 @@ class Strategy {
   PhaseRef phase(std::size_t i);
   /// Number of phases to cut the model into, if no phases are given.
   std::int32_t automaticPhases() const { return automaticPhases_; }
+  /// Number of devices over which the model is cut by the work of its ops, whatever its blocks say;
+  /// 0: it is not.
+  std::int32_t automaticDevices() const { return automaticDevices_; }
+  /// Their shares of the work; empty: equal.
+  std::span<const double> shares() const { return shares_; }
   Liveness liveness() const { return liveness_; }
   /// A copy with another liveness.
   Strategy with(Liveness liveness) const {
@@ -200,6 +206,10 @@ class Strategy {
   Strategy(StrategyKind kind, std::vector<Stage> stages);
   /// Throws InvalidArgument for no phase, and for an automatic phase beside others.
   Strategy(StrategyKind kind, std::span<const Phase> phases);
+  /// Throws InvalidArgument for a count below 1 or above 1024.
+  void setAutomatic(std::int64_t devices);
+  /// Throws InvalidArgument for no share, and for one that is not a positive number.
+  void setAutomatic(std::vector<double> shares);
   void setLiveness(Liveness liveness) { liveness_ = liveness; }
   void setSeparateBackward(bool on) { separateBackward_ = on; }
   void setPhaseOrder(PhaseOrder order) { phaseOrder_ = order; }
@@ -219,6 +229,8 @@ class Strategy {
   PipelineKind schedule_ = PipelineKind::OneForwardOneBackward;
   std::vector<std::size_t> phaseEnds_;  // index in stages_ after the last stage of each phase
   std::int32_t automaticPhases_ = 0;
+  std::int32_t automaticDevices_ = 0;
+  std::vector<double> shares_;
   Liveness liveness_ = Liveness::AlwaysLive;
   bool separateBackward_ = false;
   PhaseOrder phaseOrder_ = PhaseOrder::Automatic;
@@ -240,6 +252,12 @@ class PipelinedExecution : public Strategy {
       : PipelinedExecution(
             std::vector<Stage>{std::move(first), std::move(second), Stage(std::move(more))...}) {}
 
+  /// A stage for each of so many devices: the model is cut by the work of its ops, and blocks do
+  /// not matter. With shares, the devices' parts of the work have these proportions. Throws
+  /// InvalidArgument for a number of devices below 1 and for shares that are not positive.
+  static PipelinedExecution automatic(std::int64_t devices);
+  static PipelinedExecution automatic(std::vector<double> shares);
+
   using Strategy::schedule;
   PipelinedExecution& schedule(PipelineKind schedule);
   PipelinedExecution& schedule(std::string_view name);
@@ -258,6 +276,10 @@ class ShardedExecution : public Strategy {
   explicit ShardedExecution(Stage first, Stage second, More... more)
       : ShardedExecution(
             std::vector<Stage>{std::move(first), std::move(second), Stage(std::move(more))...}) {}
+
+  /// As PipelinedExecution::automatic.
+  static ShardedExecution automatic(std::int64_t devices);
+  static ShardedExecution automatic(std::vector<double> shares);
 };
 
 /// The part that serial and parallel phased execution share.

@@ -173,6 +173,104 @@ def train_command(programs, folder):
         check(word in text and "InternalError" not in text, text)
 
 
+def target_of(programs, folder):
+    """A simulated target that is the same for the whole test."""
+    programs.run("sluice", "calibrate", "-o", folder / "target.json")
+    return f"sim@{folder / 'target.json'}"
+
+
+@with_folder
+def plan_command(programs, folder):
+    """Plans for inference and training: what fits, what does not, and what is wrong."""
+    model, device = MODELS / "resnet.11.onnx", target_of(programs, folder)
+
+    def plan(*arguments, code=0):
+        return programs.run("sluice", "plan", model, "--device", device, *arguments, code=code)
+
+    def as_json(*arguments, code=0):
+        text = plan(*arguments, "--json", "--seconds", 100, code=code)
+        return json.loads(text[text.index("{"):text.rindex("}") + 1])
+
+    report = as_json("--devices", 4)
+    fitting = [each["seconds"] for each in report["tried"] if each["outcome"] == "fits"]
+    check(report["complete"] and report["best"]["seconds"] == min(fitting), report)
+    check(0 < report["boundSeconds"] <= min(fitting), report)
+    check(as_json("--devices", 4) == report, "another answer the second time")
+    training = as_json("--devices", 2, "--loss", "cross_entropy", "--optimizer", "sgd", "--micro-batches", 6)
+    check(training["training"] and training["microBatches"] == 6, training)
+    largest = max(each["bytes"] for each in training["best"]["devices"])
+    check(as_json("--devices", 2, "--loss", "cross_entropy", "--optimizer", "sgd", "--micro-batches", 6,
+                  "--memory", largest)["best"]["seconds"] == training["best"]["seconds"], "its own bytes do not fit")
+    none = as_json("--devices", 2, "--memory", "1KiB", code=1)
+    least = none["smallestBudget"]["bytes"]
+    check(none["best"] is None and least > 1024, none)
+    check(as_json("--devices", 2, "--memory", least)["best"]["plan"] is not None, "the smallest budget does not fit")
+    check(as_json("--devices", 2, "--memory", least - 1, code=1)["smallestBudget"]["bytes"] == least, "less fits, too")
+    text = plan("--devices", 2, "--svg", folder / "plan.svg")
+    for words in ("Best plan", "Memory", "device 0", "Plans that were tried", "options.setExecutionStrategy(",
+                  "sluice.Options()"):
+        check(words in text, f"no '{words}' in\n{text}")
+    picture = (folder / "plan.svg").read_text()
+    check(picture.startswith("<svg") and "device 0" in picture, picture)
+    few = plan("--devices", 4, "--seconds", 0, code=1)
+    check("time was up" in few and "InternalError" not in few, few)
+    (folder / "text.onnx").write_text("not a model")
+    for arguments, word, code in ((("--devices", 0), "1 to 64", 2),
+                                  (("--devices", 65), "1 to 64", 2),
+                                  (("--memory", "lots"), "lots", 1),
+                                  (("--memory", "-1"), "-1", 1),
+                                  (("--memory", "99999999999999999999GiB"), "9999", 1),
+                                  (("--seconds", "nan"), "nan", 2),
+                                  (("--loss", "hinge"), "hinge", 2),
+                                  (("--dim", "M=4"), "M", 1),
+                                  (("--svg", folder / "none" / "p.svg"), "p.svg", 1)):
+        found = plan(*arguments, code=code)
+        check(word in found and "InternalError" not in found, f"{arguments}: {found}")
+    for file, where, word in ((folder / "text.onnx", device, "text.onnx"), (folder / "missing.onnx", device, "missing.onnx"),
+                              (model, "cpu", "not simulated"), (model, "sim@none.json", "none.json")):
+        found = programs.run("sluice", "plan", file, "--device", where, code=1)
+        check(word in found and "InternalError" not in found, found)
+
+
+PLAN_PROGRAM = """#include <cstdio>
+#include "sluice/sluice.h"
+using namespace sluice;
+int main(int, char** argv) {
+  Builder builder(onnx::importModel(argv[1]));
+%s
+  options.device(argv[2]);
+  Model model = inferenceModel(builder, options);
+  std::vector<TensorType> types;
+  for (const auto id : builder.graph().inputs()) {
+    types.push_back(builder.graph().op(id).outputs[0]);
+  }
+  model.compile(std::span<const TensorType>(types));
+  std::printf("%%.17g\\n", model.simulateStep().seconds);
+}
+"""
+
+
+@with_folder
+def plan_lines(programs, folder):
+    """The lines of C++ that a plan prints compile, and give the step that it predicts."""
+    model, device = MODELS / "resnet.11.onnx", target_of(programs, folder)
+    library = Path(os.environ["SLUICE_LIBRARY"])
+    for memory in ("1GiB", None):
+        arguments = ["sluice", "plan", model, "--device", device, "--devices", 3, "--json", "--seconds", 100]
+        if memory is None:  # the smallest, which takes phases or state off chip
+            text = programs.run(*arguments, "--memory", "1KiB", code=1)
+            memory = json.loads(text[text.index("{"):text.rindex("}") + 1])["smallestBudget"]["bytes"]
+        text = programs.run(*arguments, "--memory", memory)
+        best = json.loads(text[text.index("{"):text.rindex("}") + 1])["best"]
+        source = folder / "plan.cpp"
+        source.write_text(PLAN_PROGRAM % "\n".join("  " + line for line in best["cpp"]))
+        subprocess.run(["c++", "-std=c++20", "-O0", source, f"-I{ROOT}", library, "-lfmt", "-DFMT_SHARED",
+                        f"-Wl,-rpath,{library.parent}", "-o", folder / "plan"], check=True)
+        step = float(subprocess.run([folder / "plan", model, device], check=True, capture_output=True,
+                                    text=True).stdout)
+        check(step == best["seconds"], f"{step} s, but the plan says {best['seconds']}: {best['cpp']}")
+
+
 @with_folder
 def inspect_and_convert(programs, folder):
     model = line_model(programs, folder)

@@ -1,0 +1,189 @@
+// sluice plan: how a model from a file should run on some devices. Plans are made by the compiler
+// and simulated; nothing is computed.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/calibrated.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/graph_file.h"
+#include "cli/plan_output.h"
+#include "cli/training_setup.h"
+#include "sluice/api/model.h"
+#include "sluice/base/atomic_file.h"
+#include "sluice/base/error.h"
+#include "sluice/frontends/popart/builder.h"
+#include "sluice/frontends/popart/session.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr const char* kMeasured = "sim@measured";
+
+struct PlanCommand {
+  GraphFile file;
+  std::string device;
+  std::string memory;
+  std::string loss;
+  std::string optimizer = "adamw";
+  std::string svg;
+  std::int64_t devices = 1;
+  std::int64_t microBatches = 0;  ///< 0: twice the devices
+  double seconds = 10;
+  bool exhaustive = false;
+  bool json = false;
+};
+
+/// A line on standard error that is drawn again, once the search takes long.
+class SearchLine {
+ public:
+  ~SearchLine() {
+    if (drawn_) {
+      std::fputs(isTerminal_ ? "\r\x1b[K" : "\n", stderr);
+    }
+  }
+  void show(const PlanProgress& progress) {
+    constexpr std::chrono::seconds kQuiet(2);
+    if (Clock::now() - start_ < kQuiet || (drawn_ && !isTerminal_)) {
+      return;
+    }
+    drawn_ = true;
+    fmt::print(stderr,
+               "{}planning: {} plans, {} fit",
+               isTerminal_ ? "\r" : "",
+               progress.tried,
+               progress.fitting);
+    std::fflush(stderr);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+  bool isTerminal_ = isatty(STDERR_FILENO) != 0;
+  bool drawn_ = false;
+};
+
+Options optionsOf(const PlanCommand& command, const std::string& device) {
+  Options options;
+  options.device(device);
+  if (!command.memory.empty()) {
+    options.memoryPerDevice(std::string_view(command.memory));
+  }
+  const std::int64_t count = command.microBatches > 0
+                                 ? command.microBatches
+                                 : std::max<std::int64_t>(1, 2 * command.devices);
+  if (command.loss.empty()) {
+    options.deviceIterations(count);
+  } else {
+    options.training.gradientAccumulation(count);
+  }
+  return options;
+}
+
+Model modelOf(const PlanCommand& command, Builder& builder, const Options& options) {
+  if (command.loss.empty()) {
+    return inferenceModel(builder, options);
+  }
+  const ir::Output& output = builder.graph().outputs()[0];
+  const TensorType type = targetOf(command.loss, builder.graph().type(output.value));
+  const TensorId target = builder.addInputTensor(type, "sluice_target");
+  const TensorId loss = addLoss(builder, command.loss, output.name, target);
+  builder.addOutputTensor(loss);
+  return trainingModel(builder, loss, options, *optimizerOf(command.optimizer, 1e-3));
+}
+
+void write(const PlanCommand& command, const PlanReport& report, const PlanContext& context) {
+  fmt::print("{}", command.json ? planJson(report, context) : planText(report, context));
+  if (!command.svg.empty() && report.best) {
+    writeFileAtomically(command.svg, planSvg(report));
+    fmt::print(stderr, "wrote {}\n", command.svg);
+  }
+}
+
+int plan(const PlanCommand& command) {
+  if (!command.svg.empty()) {
+    static_cast<void>(outputTarget(command.svg));  // before the work, not after it
+  }
+  if (command.device.empty()) {
+    requireMeasured();
+  }
+  const std::string device = command.device.empty() ? kMeasured : command.device;
+  const Options options = optionsOf(command, device);
+  Builder builder(readModel(command.file, {}, !command.loss.empty()));
+  if (builder.graph().outputs().empty()) {
+    raise<InvalidArgument>("{} has no output: there is nothing to plan", command.file.path);
+  }
+  Model model = modelOf(command, builder, options);
+  std::vector<TensorType> inputs;
+  for (const ir::OpId id : builder.graph().inputs()) {
+    inputs.push_back(builder.graph().op(id).outputs[0]);
+  }
+  PlanReport report;
+  {
+    SearchLine line;
+    report = model.findPlan(inputs,
+                            {.devices = command.devices,
+                             .seconds = command.seconds,
+                             .exhaustive = command.exhaustive,
+                             .progress = [&](const PlanProgress& p) { line.show(p); }});
+  }
+  write(command, report, {command.file.path, device, !command.memory.empty()});
+  return report.best ? 0 : kFailed;
+}
+
+void addTraining(CLI::App& app, PlanCommand& command) {
+  app.add_option("--loss",
+                 command.loss,
+                 "Plan training with this loss of the first output; without it, inference")
+      ->check(CLI::IsMember(lossNames()));
+  app.add_option("--optimizer", command.optimizer, "sgd, adam or adamw")
+      ->check(CLI::IsMember(optimizerNames()))
+      ->capture_default_str();
+  app.add_option("--micro-batches",
+                 command.microBatches,
+                 "Micro-batches of a step; in training, of a weight update  [twice the devices]")
+      ->transform(wholeNumber<std::int64_t>(1, 1 << 16));
+}
+
+}  // namespace
+
+void addPlan(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("plan", "Find how a model should run on devices of limited memory");
+  command->footer(
+      "Strategies, cuts, schedules, recomputation and offload are planned by the compiler and\n"
+      "simulated. Without --device, times are those of this machine (`sluice calibrate`). The "
+      "exit\n"
+      "code is 1 if nothing fits. Examples:\n"
+      "  sluice plan model.onnx --devices 4 --memory 64MiB\n"
+      "  sluice plan model.onnx --dim N=8 --loss cross_entropy --devices 2 --svg plan.svg");
+  auto settings = std::make_shared<PlanCommand>();
+  addGraphFile(*command, settings->file);
+  command->add_option("--devices", settings->devices, "Devices that a plan may use")
+      ->transform(wholeNumber<std::int64_t>(1, 64))
+      ->capture_default_str();
+  command->add_option(
+      "--memory", settings->memory, "Memory of a device, as 64MiB  [that of the target]");
+  addTraining(*command, *settings);
+  command->add_option("--seconds", settings->seconds, "The search begins no trial after this")
+      ->transform(realNumber(0.0))
+      ->capture_default_str();
+  command->add_flag("--exhaustive",
+                    settings->exhaustive,
+                    "Also try plans that do more work than another one that fits");
+  command->add_option(
+      "--device", settings->device, "Simulated devices: sim@ipu2, sim@file.json  [sim@measured]");
+  command->add_flag("--json", settings->json, "Print everything that was found as JSON");
+  command->add_option("--svg", settings->svg, "Draw the devices of the best plan to this file");
+  command->callback([&action, settings] { action = [settings] { return plan(*settings); }; });
+}
+
+}  // namespace sluice::cli

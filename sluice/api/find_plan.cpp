@@ -1,0 +1,179 @@
+// Model::findPlan: the trials of a search are plans of the compiler, simulated on the model's
+// devices.
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "sluice/api/model_core.h"
+#include "sluice/api/plan_search.h"
+#include "sluice/base/error.h"
+#include "sluice/compile/compile.h"
+#include "sluice/nn/block.h"
+#include "sluice/program/memory_plan.h"
+#include "sluice/runtime/simulator.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kMostDevices = 64;
+
+/// The kind of work of a segment, if a drawing shows it.
+std::optional<schedule::WorkKind> workOf(const program::Segment& segment) {
+  switch (segment.kind) {
+    case parallel::SegmentKind::Forward:
+      return schedule::WorkKind::Forward;
+    case parallel::SegmentKind::Backward:
+      return schedule::WorkKind::Backward;
+    case parallel::SegmentKind::BackwardInput:
+      return schedule::WorkKind::BackwardInput;
+    case parallel::SegmentKind::BackwardWeight:
+      return schedule::WorkKind::BackwardWeight;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// What each device computes and when, in nanoseconds.
+std::vector<std::vector<schedule::Work>> timelineOf(const program::Program& program,
+                                                    const runtime::SimRun& run) {
+  std::vector<std::vector<schedule::Work>> timeline(program.devices.size());
+  for (const runtime::TaskTime& time : run.nanoseconds()) {
+    const program::Lane& lane = program.lanes[static_cast<std::size_t>(time.lane)];
+    const program::Task& task = lane.tasks[static_cast<std::size_t>(time.task)];
+    if (lane.kind != program::LaneKind::Compute || task.kind != program::TaskKind::Run ||
+        time.replica != 0 || time.round != 0) {
+      continue;
+    }
+    const program::Segment& segment = program.segments[static_cast<std::size_t>(task.subject)];
+    if (const auto kind = workOf(segment)) {
+      timeline[static_cast<std::size_t>(lane.device)].push_back(
+          {*kind, segment.stage, task.microBatch, time.start, time.end});
+    }
+  }
+  return timeline;
+}
+
+Plan planOf(const PlanChoice& choice, const program::Program& program, const runtime::SimRun& run) {
+  Plan plan{.choice = choice, .seconds = run.seconds(), .remoteBytes = program.remote.totalBytes()};
+  plan.busy.resize(program.devices.size());
+  for (std::size_t l = 0; l < program.lanes.size(); ++l) {
+    if (program.lanes[l].kind == program::LaneKind::Compute) {
+      plan.busy[static_cast<std::size_t>(program.lanes[l].device)] +=
+          static_cast<double>(run.laneTicks[l]) / static_cast<double>(run.ticksPerSecond);
+    }
+  }
+  for (const program::DevicePlan& device : program.devices) {
+    plan.devices.push_back({device.stateBytes, device.transientBytes, device.ownBytes});
+  }
+  plan.timeline = timelineOf(program, run);
+  return plan;
+}
+
+/// The fastest plan that only memory forbids.
+void addMoreMemory(PlanReport& report) {
+  const TriedPlan* fastest = nullptr;
+  for (const TriedPlan& tried : report.tried) {
+    const bool faster = !report.best || tried.seconds < report.best->seconds;
+    if (tried.outcome == PlanOutcome::TooLarge && tried.seconds > 0 && faster &&
+        (fastest == nullptr || tried.seconds < fastest->seconds)) {
+      fastest = &tried;
+    }
+  }
+  if (fastest != nullptr) {
+    report.changes.push_back(
+        {fmt::format(
+             "with {} bytes of memory per device: {}", fastest->largest, fastest->choice.str()),
+         fastest->seconds});
+  }
+}
+
+/// The same plan on one more device.
+std::optional<PlanChoice> onMoreDevices(const PlanChoice& choice) {
+  const std::int32_t devices = choice.strategy.automaticDevices();
+  if (devices < 1 || devices >= kMostDevices) {
+    return std::nullopt;
+  }
+  PlanChoice more = choice;
+  if (choice.strategy.kind() == parallel::StrategyKind::Pipelined) {
+    more.strategy = PipelinedExecution::automatic(devices + 1).schedule(choice.strategy.schedule());
+  } else {
+    more.strategy = ShardedExecution::automatic(devices + 1);
+  }
+  return more;
+}
+
+}  // namespace
+
+Plan ModelCore::planned(const Signature& signature,
+                        const BatchLayout& layout,
+                        const PlanChoice& choice,
+                        std::size_t budget) const {
+  Options tried = options_;
+  choice.applyTo(tried);
+  tried.memoryPerDevice(budget);
+  TracedGraph traced = source_->trace({signature, training(), options_});
+  nn::requireLiveBlocks(traced.graph);
+  Session& session = alive();
+  const program::Program program = session.planWithin(requestOf(traced, layout, tried), budget);
+  const auto replicas = static_cast<std::int32_t>(layout.replicationFactor);
+  return planOf(choice, program, session.simulatedRun(program, rounds(layout), replicas));
+}
+
+PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSettings& settings) {
+  using Clock = std::chrono::steady_clock;
+  const runtime::Turn::Hold turn = enter();
+  requireSimulatedDevices();
+  if (settings.devices < 1 || settings.devices > kMostDevices) {
+    raise<InvalidArgument>(
+        "findPlan: expected 1 to {} devices, got {}", kMostDevices, settings.devices);
+  }
+  const Signature signature = arranged(inputs);
+  requireSameKind(signature);
+  requireRows(signature);
+  BatchLayout layout = layout_;
+  layout.microBatch = rowsOf(signature);
+  const PlanSpace space{settings.devices, training(), alive().memoryBudget()};
+  PlanReport report{.target = alive().simulatedOn(),
+                    .devices = space.devices,
+                    .memoryPerDevice = space.budget,
+                    .microBatches = layout.microBatches(),
+                    .training = space.training};
+  static_cast<void>(
+      source_->trace({signature, training(), options_}));  // a wrong model is an error
+  const auto tryPlan = [&](const PlanChoice& choice, std::size_t budget) {
+    alive().requireGoing();
+    try {
+      return Trial{PlanOutcome::Fits, planned(signature, layout, choice, budget), ""};
+    } catch (const OutOfMemory&) {
+      return Trial{.outcome = PlanOutcome::TooLarge};
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      return Trial{.outcome = PlanOutcome::Impossible, .reason = error.message()};
+    }
+  };
+  const Clock::time_point end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                         std::chrono::duration<double>(std::clamp(settings.seconds, 0.0, 1e6)));
+  const auto isTimeUp = [&] { return Clock::now() >= end; };
+  searchPlans(space,
+              tryPlan,
+              static_cast<double>(alive().simulatedParallel(space.devices)),
+              {settings.exhaustive, isTimeUp, settings.progress},
+              report);
+  addMoreMemory(report);
+  const std::optional<PlanChoice> more =
+      report.best ? onMoreDevices(report.best->choice) : std::nullopt;
+  if (more && more->strategy.automaticDevices() > space.devices && !isTimeUp()) {
+    const Trial trial = tryPlan(*more, space.budget);
+    if (trial.plan && trial.plan->seconds < report.best->seconds) {
+      report.changes.push_back({"one more device: " + more->str(), trial.plan->seconds});
+    }
+  }
+  return report;
+}
+
+}  // namespace sluice

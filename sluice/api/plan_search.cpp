@@ -1,0 +1,274 @@
+#include "sluice/api/plan_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+/// Counts of devices that are tried: all up to 8, above that powers of two; the most come first.
+std::vector<std::int64_t> deviceCounts(std::int64_t devices) {
+  constexpr std::int64_t kAll = 8;
+  std::vector<std::int64_t> counts;
+  for (std::int64_t n = 2; n <= devices; n = n < kAll ? n + 1 : 2 * n) {
+    counts.push_back(n);
+  }
+  if (devices > 1 && (counts.empty() || counts.back() != devices)) {
+    counts.push_back(devices);
+  }
+  std::ranges::reverse(counts);
+  return counts;
+}
+
+std::vector<Strategy> strategiesWithoutPhases(const PlanSpace& space) {
+  std::vector<Strategy> all;
+  for (const std::int64_t n : deviceCounts(space.devices)) {
+    for (const char* schedule : {"1f1b", "zb-h1", "zero-bubble", "gpipe", "interleaved"}) {
+      // Without a backward pass all orders are the same, except for those in timesteps.
+      const bool differs = space.training || schedule == std::string_view("1f1b") ||
+                           schedule == std::string_view("interleaved");
+      if (differs) {
+        all.push_back(PipelinedExecution::automatic(n).schedule(schedule));
+      }
+    }
+    all.push_back(ShardedExecution::automatic(n));
+  }
+  all.push_back(PipelinedExecution::automatic(1));
+  return all;
+}
+
+std::vector<Strategy> strategiesWithPhases(const PlanSpace& space) {
+  std::vector<Strategy> all;
+  for (const std::int64_t phases : {2, 4, 8, 16, 32}) {
+    for (const Liveness liveness : {Liveness::AlwaysLive, Liveness::OffChipAfterEachPhase}) {
+      if (!space.training && liveness != Liveness::AlwaysLive) {
+        continue;
+      }
+      all.push_back(SerialPhasedExecution(Phase::automatic(phases)).setTensorsLiveness(liveness));
+      if (space.devices > 1 && liveness == Liveness::AlwaysLive) {
+        all.push_back(ParallelPhasedExecution(Phase::automatic(phases)));
+      }
+    }
+  }
+  return all;
+}
+
+/// A strategy with growing thrift.
+std::vector<PlanChoice> withThrift(const Strategy& strategy, bool training) {
+  const bool phased = parallel::isPhased(strategy.kind());  // its state is off chip anyway
+  std::vector<PlanChoice> choices;
+  const auto add = [&](Recomputation recomputation, bool optimizer, bool weights) {
+    choices.push_back({strategy, recomputation, optimizer, weights});
+  };
+  if (!training) {
+    add(Recomputation::None, false, false);
+    if (!phased) {
+      add(Recomputation::None, false, true);
+    }
+    return choices;
+  }
+  const Recomputation most =
+      strategy.automaticDevices() == 1 ? Recomputation::All : Recomputation::Pipeline;
+  for (const bool weights : {false, true}) {
+    for (const bool optimizer : {false, true}) {
+      if ((weights && !optimizer) || (phased && optimizer)) {
+        continue;
+      }
+      for (const Recomputation each : {Recomputation::None, Recomputation::Standard, most}) {
+        add(each, optimizer, weights);
+      }
+    }
+  }
+  return choices;
+}
+
+class Search {
+ public:
+  Search(const PlanSpace& space,
+         const TryPlan& tryPlan,
+         double parallel,
+         const SearchSettings& settings,
+         PlanReport& report)
+      : space_(space), tryPlan_(tryPlan), parallel_(parallel), settings_(settings), r_(report) {}
+
+  void run() {
+    const std::vector<std::vector<PlanChoice>> families = namedPlans(space_);
+    const auto isPhased = [](const std::vector<PlanChoice>& family) {
+      return parallel::isPhased(family[0].strategy.kind());
+    };
+    const auto phased = std::ranges::find_if(families, isPhased);
+    tryFamilies({families.begin(), phased});
+    if (!r_.best || settings_.exhaustive) {
+      tryFamilies({phased, families.end()});
+    }
+    if (r_.best) {
+      shiftCut();
+    } else {
+      findSmallestBudget();
+    }
+    r_.bound = std::isfinite(leastWork_) ? leastWork_ / parallel_ : 0;
+  }
+
+ private:
+  /// The least thrift of every family first, so that the fastest plans are known early.
+  void tryFamilies(const std::vector<std::vector<PlanChoice>>& families) {
+    std::vector<bool> fits(families.size(), false);
+    std::size_t longest = 0;
+    for (const std::vector<PlanChoice>& family : families) {
+      longest = std::max(longest, family.size());
+    }
+    for (std::size_t level = 0; level < longest; ++level) {
+      for (std::size_t f = 0; f < families.size(); ++f) {
+        if (level >= families[f].size() || (fits[f] && !settings_.exhaustive)) {
+          continue;
+        }
+        if (isTimeUp()) {
+          return;
+        }
+        const PlanOutcome outcome = attempt(families[f][level], level == 0);
+        // What is impossible stays so with more thrift; what fits needs no more.
+        fits[f] = fits[f] || outcome != PlanOutcome::TooLarge;
+      }
+    }
+  }
+
+  bool isTimeUp() {
+    if (!settings_.isTimeUp()) {
+      return false;
+    }
+    r_.complete = false;
+    return true;
+  }
+
+  /// Whatever does not fit is also planned without a limit, if `needs`: what it would need and
+  /// give.
+  PlanOutcome attempt(const PlanChoice& choice, bool needs) {
+    Trial trial = tryPlan_(choice, space_.budget);
+    TriedPlan tried{.choice = choice, .outcome = trial.outcome, .reason = trial.reason};
+    if (trial.plan) {
+      note(*trial.plan, tried);
+      if (!r_.best || trial.plan->seconds < r_.best->seconds) {
+        r_.best = std::move(trial.plan);
+      }
+    } else if (trial.outcome == PlanOutcome::TooLarge && needs) {
+      const Trial unlimited = tryPlan_(choice, 0);
+      if (unlimited.plan) {
+        note(*unlimited.plan, tried);
+      }
+    }
+    r_.tried.push_back(std::move(tried));
+    fitting_ += trial.outcome == PlanOutcome::Fits ? 1 : 0;
+    report();
+    return trial.outcome;
+  }
+
+  void note(const Plan& plan, TriedPlan& tried) {
+    tried.seconds = plan.seconds;
+    tried.largest = plan.largestDevice();
+    leastWork_ = std::min(leastWork_, std::accumulate(plan.busy.begin(), plan.busy.end(), 0.0));
+  }
+
+  void report() const {
+    if (settings_.progress) {
+      settings_.progress({.tried = r_.tried.size(),
+                          .fitting = fitting_,
+                          .bestSeconds = r_.best ? r_.best->seconds : 0});
+    }
+  }
+
+  /// Gives busy devices of the best pipeline less and the others more, while that helps.
+  void shiftCut() {
+    constexpr int kMostShifts = 6;
+    constexpr double kDamping = 0.5;
+    for (int i = 0; i < kMostShifts; ++i) {
+      const Plan before = *r_.best;
+      const Strategy& strategy = before.choice.strategy;
+      const auto devices = static_cast<std::size_t>(strategy.automaticDevices());
+      if (devices < 2 || before.busy.size() != devices || isTimeUp()) {
+        return;
+      }
+      const double mean = std::accumulate(before.busy.begin(), before.busy.end(), 0.0) /
+                          static_cast<double>(devices);
+      std::vector<double> shares;
+      for (std::size_t d = 0; d < devices; ++d) {
+        const double share =
+            strategy.shares().empty() ? 1.0 / static_cast<double>(devices) : strategy.shares()[d];
+        const double off = before.busy[d] > 0 ? mean / before.busy[d] : 1.0;
+        // Three digits are enough for a cut and can be read.
+        shares.push_back(std::max(1.0, std::round(1000 * share * std::pow(off, kDamping))) / 1000);
+      }
+      if (std::ranges::equal(shares, strategy.shares())) {
+        return;
+      }
+      PlanChoice shifted = before.choice;
+      shifted.strategy =
+          strategy.kind() == parallel::StrategyKind::Pipelined
+              ? Strategy(PipelinedExecution::automatic(shares).schedule(strategy.schedule()))
+              : Strategy(ShardedExecution::automatic(shares));
+      if (attempt(shifted, false) != PlanOutcome::Fits || r_.best->choice == before.choice) {
+        return;
+      }
+    }
+  }
+
+  /// Each choice that is possible is asked for less than the least so far, until it has no less.
+  void findSmallestBudget() {
+    constexpr std::size_t kAny = std::size_t{1} << 60;
+    std::size_t least = kAny;
+    for (const std::vector<PlanChoice>& family : namedPlans(space_)) {
+      for (auto choice = family.rbegin(); choice != family.rend(); ++choice) {  // thriftiest first
+        if (isTimeUp()) {
+          return;
+        }
+        lower(*choice, least);
+      }
+    }
+  }
+
+  void lower(const PlanChoice& choice, std::size_t& least) {
+    while (least > 1) {
+      const Trial trial = tryPlan_(choice, least - 1);
+      if (!trial.plan) {
+        return;
+      }
+      // What the plan takes is a budget itself, unless another budget makes another cut.
+      const std::size_t bytes = trial.plan->largestDevice();
+      least = tryPlan_(choice, bytes).plan ? bytes : least - 1;
+      r_.smallestBudget = least;
+      r_.smallest = choice;
+      report();
+    }
+  }
+
+  const PlanSpace& space_;
+  const TryPlan& tryPlan_;
+  double parallel_;
+  const SearchSettings& settings_;
+  PlanReport& r_;
+  std::size_t fitting_ = 0;
+  double leastWork_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+std::vector<std::vector<PlanChoice>> namedPlans(const PlanSpace& space) {
+  std::vector<std::vector<PlanChoice>> families;
+  for (const auto& strategies : {strategiesWithoutPhases(space), strategiesWithPhases(space)}) {
+    for (const Strategy& strategy : strategies) {
+      families.push_back(withThrift(strategy, space.training));
+    }
+  }
+  return families;
+}
+
+void searchPlans(const PlanSpace& space,
+                 const TryPlan& tryPlan,
+                 double parallel,
+                 const SearchSettings& settings,
+                 PlanReport& report) {
+  Search(space, tryPlan, parallel, settings, report).run();
+}
+
+}  // namespace sluice

@@ -1,0 +1,55 @@
+// The search for a plan: which choices there are, in which order they are tried, and when to stop.
+// It knows neither models nor devices: a trial is a function. Private to the api.
+//
+// Choices are a strategy (which devices, how the model is cut, in which order) and an amount of
+// thrift (recomputation, state off chip). For each strategy, thrift grows until a plan fits: more
+// of it is more work for the same result. If no strategy fits, the model is cut into phases. Then
+// the cut of the best pipeline is shifted from devices that are busy to those that are not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sluice/api/model.h"
+
+namespace sluice {
+
+struct PlanSpace {
+  std::int64_t devices = 1;
+  bool training = false;
+  std::size_t budget = 0;  ///< bytes of a device; 0: not limited
+};
+
+/// What came of a trial.
+struct Trial {
+  PlanOutcome outcome = PlanOutcome::Impossible;
+  std::optional<Plan> plan = {};  ///< set if it fits
+  std::string reason = {};        ///< set if it is impossible
+};
+
+/// Plans a choice within so many bytes per device; 0: any number.
+using TryPlan = std::function<Trial(const PlanChoice&, std::size_t budget)>;
+
+/// The choices of a space, which are all that an exhaustive search tries: strategies without
+/// phases, then those with phases, each with growing thrift.
+std::vector<std::vector<PlanChoice>> namedPlans(const PlanSpace& space);
+
+struct SearchSettings {
+  bool exhaustive = false;
+  std::function<bool()> isTimeUp = [] { return false; };
+  std::function<void(const PlanProgress&)> progress = {};
+};
+
+/// Fills in what it finds: best, bound, tried, complete, and the smallest budget. `parallel` is the
+/// number of kernels that can run at the same time.
+void searchPlans(const PlanSpace& space,
+                 const TryPlan& tryPlan,
+                 double parallel,
+                 const SearchSettings& settings,
+                 PlanReport& report);
+
+}  // namespace sluice
