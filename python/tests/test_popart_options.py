@@ -133,12 +133,17 @@ class TestDevices:
             assert "2 of kind 'cpu'" in repr(device)
         assert not device.isAttached and not device.attach()
         assert manager.createCpuDevice().numIpus == 1 and manager.createCpuDevice().type == popart.DeviceType.Cpu
-        assert manager.createIpuModelDevice({"numIPUs": "3"}).numIpus == 3
+        model = manager.createIpuModelDevice({"numIPUs": "3", "ipuVersion": "ipu1"})
+        assert model.numIpus == 3 and "3 of kind 'sim@ipu1'" in repr(model)
+        assert model.type == popart.DeviceType.IpuModel
         assert len(manager.enumerateDevices(numIpus=2)) == 1
 
     @pytest.mark.parametrize("call, kind, word", [
         (lambda m: m.acquireAvailableDevice(0), popart.InvalidArgument, "got 0"),
         (lambda m: popart.DeviceManager("tpu").acquireAvailableDevice(1), popart.DeviceError, "'tpu'"),
+        (lambda m: m.createIpuModelDevice({"numIPUs": 0}), popart.InvalidArgument, "got 0"),
+        (lambda m: m.createIpuModelDevice({"ipuVersion": "ipu9"}), popart.Error, "ipu9"),
+        (lambda m: m.createIpuModelDevice({"tilesPerIPU": 4}), popart.InvalidArgument, "tilesPerIPU"),
         (lambda m: m.acquireDeviceById(1), popart.Unsupported, "set\\('device'"),
         (lambda m: m.setOnDemandAttachTimeout(1), popart.Unsupported, "wait")])
     def test_refuse_what_there_is_not(self, call, kind, word):
@@ -153,6 +158,18 @@ class TestDevices:
         y = builder.aiOnnx.relu([builder.addInputTensor("FLOAT", [1])])
         with pytest.raises(popart.InvalidArgument, match="released"):
             popart.InferenceSession(builder, popart.DataFlow(1, [y]), device)
+
+    def test_models_of_ipus_have_the_results_of_the_cpu(self):
+        results = []
+        for make in (lambda m: m.createCpuDevice(), lambda m: m.createIpuModelDevice({"numIPUs": 1})):
+            builder = popart.Builder()
+            y = builder.aiOnnx.tanh([builder.addInputTensor("FLOAT", [4], "x")])
+            session = popart.InferenceSession(builder, popart.DataFlow(1, [y]), make(popart.DeviceManager()))
+            session.prepareDevice()
+            anchors = session.initAnchorArrays()
+            session.run(popart.PyStepIO({"x": np.linspace(-1, 1, 4, dtype=np.float32)}, anchors))
+            results.append(anchors[y].tobytes())
+        assert results[0] == results[1]
 
     def test_offline_ones_compile_only(self):
         builder = popart.Builder()

@@ -30,9 +30,9 @@ namespace {
 
 RemoteMemory::RemoteMemory(std::string path, Undo undo) : path_(std::move(path)) {
   if (!path_.empty()) {
-    files_.push_back({path_, -1});
+    files_.emplace_back().path = path_;
     if (undo == Undo::Yes) {
-      files_.push_back({path_ + ".next", -1});
+      files_.emplace_back().path = path_ + ".next";
     }
   }
 }
@@ -171,6 +171,22 @@ void RemoteMemory::read(std::size_t offset, std::byte* to, std::size_t bytes) co
     return;
   }
   const File& file = isUndoable() ? fileToRead(offset, bytes) : files_[0];
+  readWhole(file, offset, to, bytes);
+  if (!file.sums->areKept(offset, to, bytes)) {
+    throw RecoverableError(
+        RecoveryAction::DeviceReset,
+        fmt::format("remote memory: '{}' is damaged: the {} bytes at {} are not those that were "
+                    "written there",
+                    file.path,
+                    bytes,
+                    offset));
+  }
+}
+
+void RemoteMemory::readWhole(const File& file,
+                             std::size_t offset,
+                             std::byte* to,
+                             std::size_t bytes) {
   while (bytes > 0) {
     const ssize_t got = ::pread(file.handle, to, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) {
@@ -194,6 +210,7 @@ void RemoteMemory::write(std::size_t offset, const std::byte* from, std::size_t 
     return;
   }
   const File& file = isUndoable() ? fileToWrite(offset, bytes) : files_[0];
+  file.sums->note(offset, from, bytes);
   while (bytes > 0) {
     const ssize_t put = ::pwrite(file.handle, from, bytes, static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) {

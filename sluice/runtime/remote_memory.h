@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sluice/device/device.h"
+#include "sluice/runtime/page_sums.h"
 
 namespace sluice::runtime {
 
@@ -42,7 +43,8 @@ class RemoteMemory {
   /// allocates its disk space now and throws RecoverableError if there is none.
   void grow(std::size_t bytes);
   /// The bytes must be inside. Any thread may access bytes that no other thread writes. Throws
-  /// RecoverableError naming the file if it cannot be read or written.
+  /// RecoverableError naming the file if it cannot be read or written, or if it does not have the
+  /// bytes any more that were written there in one piece.
   void read(std::size_t offset, std::byte* to, std::size_t bytes) const;
   void write(std::size_t offset, const std::byte* from, std::size_t bytes);
 
@@ -56,6 +58,7 @@ class RemoteMemory {
   struct File {
     std::string path;
     int handle = -1;
+    std::unique_ptr<PageSums> sums = std::make_unique<PageSums>();
   };
   /// Bytes that were written, and the file that has them.
   struct Extent {
@@ -68,6 +71,7 @@ class RemoteMemory {
   void lock();
   void requireInside(std::size_t offset, std::size_t bytes) const;
   static void makeRoom(File& file, std::size_t bytes);
+  static void readWhole(const File& file, std::size_t offset, std::byte* to, std::size_t bytes);
   const File& fileToRead(std::size_t offset, std::size_t bytes) const;
   const File& fileToWrite(std::size_t offset, std::size_t bytes);
 

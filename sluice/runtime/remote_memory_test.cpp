@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -126,6 +127,43 @@ TEST(RemoteMemory, NamesTheFileThatFails) {
   EXPECT_THAT(messageOf<RecoverableError>([&] { memory.grow(std::size_t{1} << 60); }),
               HasSubstr("no room for 1152921504606846976 bytes"));
   EXPECT_EQ(memory.bytes(), 64U);
+}
+
+/// Every bit of what was written, at any length; never bytes that were written in other pieces.
+TEST(RemoteMemory, FindsEveryBitThatChangesInItsFile) {
+  const TempFolder folder;
+  const std::string path = (folder / "memory").string();
+  for (const std::size_t bytes : {1U, 7U, 8U, 31U, 32U, 33U, 71U}) {
+    RemoteMemory memory(path);
+    memory.grow(200);
+    std::vector<std::byte> data(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) {
+      data[i] = static_cast<std::byte>(31 * i + bytes);
+    }
+    constexpr std::size_t kOffset = 16;
+    memory.write(kOffset, data.data(), bytes);
+    std::vector<std::byte> read(bytes);
+    for (std::size_t bit = 0; bit < 8 * bytes; ++bit) {
+      const auto flip = [&] {
+        std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(static_cast<std::streamoff>(kOffset + bit / 8));
+        const auto old = static_cast<char>(file.get());
+        file.seekp(static_cast<std::streamoff>(kOffset + bit / 8));
+        file.put(static_cast<char>(old ^ (1 << (bit % 8))));
+      };
+      flip();
+      EXPECT_THAT(messageOf<RecoverableError>([&] { memory.read(kOffset, read.data(), bytes); }),
+                  HasSubstr(path + "' is damaged"));
+      flip();
+      memory.read(kOffset, read.data(), bytes);
+      EXPECT_EQ(read, data);
+    }
+    // Pieces that overlap it: what was noted for the old one is forgotten.
+    const std::array<std::byte, 4> other = {};
+    memory.write(kOffset - 3, other.data(), other.size());
+    memory.read(kOffset, read.data(), bytes);
+    EXPECT_EQ(read[0], std::byte{0});
+  }
 }
 
 TEST(RemoteMemory, UndoesWhatWasWrittenSinceItWasKept) {

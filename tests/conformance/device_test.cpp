@@ -7,6 +7,8 @@
 
 #include "sluice/devices/cpu/cpu_device.h"
 #include "sluice/devices/far/far_device.h"
+#include "sluice/devices/sim/sim_device.h"
+#include "sluice/devices/sim/target.h"
 #include "tests/conformance/case_run.h"
 #include "tests/support/device_run.h"
 #include "tests/support/random_tensor.h"
@@ -30,6 +32,8 @@ const std::vector<NamedDevice>& devices() {
                      devices::cpu::makeCpuDevice({.threads = threads})});
     }
     all.push_back({"far", devices::far::makeFarDevice()});
+    all.push_back(
+        {"sim", devices::sim::makeSimDevice({.target = devices::sim::findTarget("ipu2")})});
     return all;
   }();
   return kDevices;

@@ -206,6 +206,25 @@ TEST(Simulated, IpuModelIsAskedForByOptionOrEnvironmentAndTheOptionWins) {
               AllOf(HasSubstr("useIpuModel"), HasSubstr("far")));
 }
 
+TEST(Simulated, DevicesAreMadeThePopartWay) {
+  const auto compiledOn = [](const MultiDevice& devices) {
+    BlockedCnn net;
+    Options options = Options::defaults().showCompilationProgressBar(false);
+    devices.applyTo(options);
+    auto model = inferenceModel(net, options.connectionType(ConnectionType::Never));
+    model.compile(testing::makeInputs(BlockedCnn::inputs(), 0, 1));
+    return model.session().simulatedOn();
+  };
+  const MultiDevice four = DeviceManager().createIpuModelDevice(4, "ipu1");
+  EXPECT_EQ(four.kind(), "sim@ipu1");
+  EXPECT_EQ(four.count(), 4);
+  EXPECT_EQ(compiledOn(four), "ipu1");
+  EXPECT_EQ(compiledOn(DeviceManager().createIpuModelDevice()), "ipu2");
+  EXPECT_THAT(messageOf([&] { DeviceManager().createIpuModelDevice(0); }), HasSubstr("got 0"));
+  EXPECT_THAT(messageOf([&] { DeviceManager().createIpuModelDevice(1, "ipu9"); }),
+              HasSubstr("ipu9"));
+}
+
 TEST(Simulated, IpusKeepTheirRulesUnlessTheyAreSwitchedOff) {
   const auto compiled = [](const std::string& device, std::optional<bool> rules) {
     BlockedCnn net;

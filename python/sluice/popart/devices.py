@@ -88,8 +88,17 @@ class DeviceManager:
         return self._acquire(1, DeviceType.Cpu)
 
     def createIpuModelDevice(self, opts: Optional[Mapping[str, Any]] = None) -> DeviceInfo:
-        """`numIPUs` devices. A model of an IPU is a device like all others here."""
-        return self._acquire(int((opts or {}).get("numIPUs", 1)), DeviceType.IpuModel)
+        """`numIPUs` simulated IPUs of the version `ipuVersion` ("ipu1", "ipu2", "ipu21"; "ipu2" unless said
+        otherwise): the CPU's results in the time and memory of these IPUs, and their rules. Other entries
+        are refused, because nothing here depends on them."""
+        settings = dict(opts or {})
+        count, version = settings.pop("numIPUs", 1), settings.pop("ipuVersion", "ipu2")
+        settings.pop("compileIPUCode", None)  # simulated devices have no other code
+        if settings:
+            raise _core.InvalidArgument(
+                f"createIpuModelDevice: unknown entries {sorted(settings)}; there are numIPUs, ipuVersion and "
+                "compileIPUCode; docs/simulation.md says how to describe other devices")
+        return self._acquire(int(count), DeviceType.IpuModel, kind=f"sim@{version}")
 
     createSimDevice = createIpuModelDevice
 
@@ -117,7 +126,8 @@ class DeviceManager:
     def setOnDemandAttachTimeout(self, attachTimeout: int) -> None:
         raise _core.Unsupported("setOnDemandAttachTimeout: a session does not wait for devices")
 
-    def _acquire(self, count: int, kind: DeviceType, pattern: SyncPattern = SyncPattern.Full,
-                 connection: DeviceConnectionType = DeviceConnectionType.Always) -> DeviceInfo:
-        core = _core.MultiDevice(int(count), SyncPattern(pattern).name, self._kind)
-        return DeviceInfo(core, kind, DeviceConnectionType(connection))
+    def _acquire(self, count: int, device_type: DeviceType, pattern: SyncPattern = SyncPattern.Full,
+                 connection: DeviceConnectionType = DeviceConnectionType.Always,
+                 kind: Optional[str] = None) -> DeviceInfo:
+        core = _core.MultiDevice(int(count), SyncPattern(pattern).name, self._kind if kind is None else kind)
+        return DeviceInfo(core, device_type, DeviceConnectionType(connection))

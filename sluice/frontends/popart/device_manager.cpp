@@ -1,5 +1,7 @@
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "sluice/base/error.h"
 #include "sluice/devices/hold.h"
 #include "sluice/devices/registry.h"
@@ -54,7 +56,8 @@ MultiDevice DeviceManager::acquireAvailableDevice(std::int64_t count,
   }
   const std::string_view wanted = kind.empty() ? kDefaultKind : kind;
   for (const devices::KindInfo& info : devices::deviceKinds()) {
-    if (info.name == wanted) {
+    if (info.name == wanted.substr(0, wanted.find('@'))) {
+      static_cast<void>(devices::parseDevices(wanted));  // a target that there is not
       return {std::string(kind), count, pattern, devices::holdDevices(info, count)};
     }
   }
@@ -62,6 +65,10 @@ MultiDevice DeviceManager::acquireAvailableDevice(std::int64_t count,
       "no {} devices of kind '{}' are available; `sluice devices` lists those that are",
       count,
       wanted);
+}
+
+MultiDevice DeviceManager::createIpuModelDevice(std::int64_t count, std::string_view target) const {
+  return acquireAvailableDevice(count, SyncPattern::Full, fmt::format("sim@{}", target));
 }
 
 }  // namespace sluice

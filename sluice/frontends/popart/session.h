@@ -98,10 +98,15 @@ class DeviceManager {
  public:
   /// Acquires devices; while they are held, no other call acquires them. Throws InvalidArgument for
   /// a count below 1, and DeviceError if fewer devices than that exist or are free. Without a kind
-  /// they are CPU devices, unless the options that they are applied to name another kind.
+  /// they are CPU devices, unless the options that they are applied to name another kind. A kind
+  /// may have a target, "sim@ipu2".
   MultiDevice acquireAvailableDevice(std::int64_t count = 1,
                                      SyncPattern pattern = SyncPattern::Full,
                                      std::string_view kind = "") const;
+  /// Simulated IPUs: the CPU's results in the virtual time and memory of a target, "ipu1", "ipu2",
+  /// "ipu21" or a file (docs/simulation.md). Throws InvalidArgument for a count below 1 and for an
+  /// unknown target.
+  MultiDevice createIpuModelDevice(std::int64_t count = 1, std::string_view target = "ipu2") const;
 };
 
 /// Which micro-batches of an anchor are returned: "All", "Final", "Sum", or "EveryN" with a period.
