@@ -16,7 +16,7 @@ NN = ROOT / "sluice" / "nn"
 PAGE = ROOT / "docs" / "layers.md"
 FUNCTION_HEADERS = ["functional.h", "helpers.h", "sequence.h"]
 LAYER_HEADERS = ["layers.h", "norm.h", "sequence.h", "module.h"]
-INNER = {"Conv", "ConvTranspose", "Layer", "Module", "Recurrent", "SettingsLayer", "TransformerLayer", "StateLink"}
+INNER = {"Conv", "ConvTranspose", "Layer", "Module", "Recurrent", "RecurrentCell", "SettingsLayer", "TransformerLayer", "StateLink"}
 
 HEAD = """# Layers and functions
 
