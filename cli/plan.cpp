@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ struct PlanCommand {
   double seconds = 10;
   bool exhaustive = false;
   bool json = false;
+  bool run = false;
 };
 
 /// A line on standard error that is drawn again, once the search takes long.
@@ -100,6 +102,33 @@ Model modelOf(const PlanCommand& command, Builder& builder, const Options& optio
   return trainingModel(builder, loss, options, *optimizerOf(command.optimizer, 1e-3));
 }
 
+std::vector<TensorType> inputTypes(const Builder& builder) {
+  std::vector<TensorType> types;
+  for (const ir::OpId id : builder.graph().inputs()) {
+    types.push_back(builder.graph().op(id).outputs[0]);
+  }
+  return types;
+}
+
+/// The fastest of some steps on the devices of this machine, with made-up inputs.
+double measure(const PlanCommand& command, const PlanChoice& choice) {
+  using Clock = std::chrono::steady_clock;
+  Options options = optionsOf(command, "");
+  choice.applyTo(options);
+  options.syntheticDataMode(SyntheticDataMode::RandomUniform);
+  Builder builder(readModel(command.file, {}, !command.loss.empty()));
+  Model model = modelOf(command, builder, options);
+  model.compile(std::span<const TensorType>(inputTypes(builder)));
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int step = 0; step < 1 + kMeasuredSteps; ++step) {
+    const Clock::time_point start = Clock::now();
+    static_cast<void>(model.run(std::vector<HostTensor>()));
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    fastest = step == 0 ? fastest : std::min(fastest, seconds);  // the first one warms up
+  }
+  return fastest;
+}
+
 void write(const PlanCommand& command, const PlanReport& report, const PlanContext& context) {
   fmt::print("{}", command.json ? planJson(report, context) : planText(report, context));
   if (!command.svg.empty() && report.best) {
@@ -114,6 +143,8 @@ int plan(const PlanCommand& command) {
   }
   if (command.device.empty()) {
     requireMeasured();
+  } else if (command.run) {
+    throw CLI::ValidationError("--run", "measures this machine, and --device is another one");
   }
   const std::string device = command.device.empty() ? kMeasured : command.device;
   const Options options = optionsOf(command, device);
@@ -122,10 +153,7 @@ int plan(const PlanCommand& command) {
     raise<InvalidArgument>("{} has no output: there is nothing to plan", command.file.path);
   }
   Model model = modelOf(command, builder, options);
-  std::vector<TensorType> inputs;
-  for (const ir::OpId id : builder.graph().inputs()) {
-    inputs.push_back(builder.graph().op(id).outputs[0]);
-  }
+  const std::vector<TensorType> inputs = inputTypes(builder);
   PlanReport report;
   {
     SearchLine line;
@@ -135,7 +163,11 @@ int plan(const PlanCommand& command) {
                              .exhaustive = command.exhaustive,
                              .progress = [&](const PlanProgress& p) { line.show(p); }});
   }
-  write(command, report, {command.file.path, device, !command.memory.empty()});
+  PlanContext context{command.file.path, !command.memory.empty()};
+  if (command.run && report.best) {
+    context.measured = measure(command, report.best->choice);
+  }
+  write(command, report, context);
   return report.best ? 0 : kFailed;
 }
 
@@ -181,6 +213,8 @@ void addPlan(CLI::App& app, Action& action) {
                     "Also try plans that do more work than another one that fits");
   command->add_option(
       "--device", settings->device, "Simulated devices: sim@ipu2, sim@file.json  [sim@measured]");
+  command->add_flag(
+      "--run", settings->run, "Also run the best plan on this machine and print the measured step");
   command->add_flag("--json", settings->json, "Print everything that was found as JSON");
   command->add_option("--svg", settings->svg, "Draw the devices of the best plan to this file");
   command->callback([&action, settings] { action = [settings] { return plan(*settings); }; });

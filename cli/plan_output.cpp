@@ -75,7 +75,7 @@ std::string triedText(const PlanReport& report) {
   return text;
 }
 
-std::string bestText(const PlanReport& report) {
+std::string bestText(const PlanReport& report, const PlanContext& context) {
   const Plan& best = *report.best;
   std::string text = heading("Best plan");
   text += fmt::format("  {}\n", best.choice.str());
@@ -84,6 +84,11 @@ std::string bestText(const PlanReport& report) {
                       report.target,
                       inTime(report.bound),
                       best.seconds > 0 ? 100 * report.bound / best.seconds : 0);
+  if (context.measured) {
+    text += fmt::format("  step {} on this machine, the fastest of {}\n",
+                        inTime(*context.measured),
+                        kMeasuredSteps);
+  }
   text += heading("Memory");
   for (std::size_t d = 0; d < best.devices.size(); ++d) {
     const PlannedBytes& bytes = best.devices[d];
@@ -198,7 +203,7 @@ std::string planText(const PlanReport& report, const PlanContext& context) {
                   report.devices,
                   report.devices == 1 ? "" : "s",
                   report.memoryPerDevice == 0 ? "" : " of " + formatBytes(report.memoryPerDevice));
-  text += report.best ? bestText(report) : nothingFits(report);
+  text += report.best ? bestText(report, context) : nothingFits(report);
   text += triedText(report);
   if (!report.changes.empty()) {
     text += heading("What to change");
@@ -227,6 +232,9 @@ std::string planJson(const PlanReport& report, const PlanContext& context) {
                          {"changes", nlohmann::json::array()}};
   if (report.best) {
     json["best"] = jsonOf(*report.best);
+    if (context.measured) {
+      json["best"]["measuredSeconds"] = *context.measured;
+    }
     json["best"]["cpp"] = cppLines(report, context);
     json["best"]["python"] = pythonLines(report, context);
   }

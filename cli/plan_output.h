@@ -1,6 +1,7 @@
 // What `sluice plan` prints.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,11 +9,14 @@
 
 namespace sluice::cli {
 
+/// Steps that are run to measure one.
+inline constexpr int kMeasuredSteps = 5;
+
 /// What the lines to paste depend on besides the plan.
 struct PlanContext {
-  std::string model;   ///< the file
-  std::string device;  ///< as --device says
+  std::string model;  ///< the file
   bool isMemoryGiven = false;
+  std::optional<double> measured = {};  ///< seconds of a step of the best plan, when it was run
 };
 
 /// The lines that set up an object `options` for the report's best plan, which must exist.

@@ -1,4 +1,5 @@
 // sluice train: an ONNX model on data from files. The loss is added to the model's first output.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/cut.h"
 #include "cli/graph_file.h"
 #include "cli/tensor_files.h"
 #include "cli/training_setup.h"
@@ -37,7 +39,7 @@ struct TrainSettings {
   double learningRate = 1e-3;
   std::int64_t batch = 1;
   std::int64_t accumulate = 0;  ///< 0: 1, or twice the devices
-  std::int64_t devices = 1;
+  std::int64_t devices = 0;     ///< 0: 1, or as many as --cut makes
   std::int64_t epochs = 1;
   std::int64_t every = 100;
   double everySeconds = 0;
@@ -87,16 +89,57 @@ TensorType batched(const HostTensor& samples, std::int64_t batch) {
   return {samples.dtype(), Shape(std::move(dims))};
 }
 
-Options optionsOf(const TrainSettings& settings) {
+std::int64_t annotatedDevices(const ir::Graph& graph) {
+  std::int32_t most = 0;
+  for (const ir::OpId id : graph.order()) {
+    most = std::max(most, graph.op(id).place.device);
+  }
+  return most + 1;
+}
+
+/// Cuts the model where --cut names tensors. Returns the number of devices.
+std::int64_t devicesOf(const TrainSettings& settings, onnx::ImportedModel& model) {
+  if (settings.cut == "auto") {
+    return std::max<std::int64_t>(settings.devices, 1);
+  }
+  const std::int64_t devices = settings.cut == "annotated"
+                                   ? annotatedDevices(model.graph)
+                                   : cutAfter(model, namesOf("--cut", settings.cut));
+  if (settings.devices > 0 && settings.devices != devices) {
+    raise<InvalidArgument>("--cut {} makes {} devices, but --devices is {}: leave it out",
+                           settings.cut,
+                           devices,
+                           settings.devices);
+  }
+  return devices;
+}
+
+/// The loss is where the output is made, unless the model is cut by cost.
+TensorId lossBeside(Builder& builder,
+                    const TrainSettings& settings,
+                    const TensorId& output,
+                    const TensorId& target) {
+  const ir::Placement place = builder.graph().op(builder.value(output).op).place;
+  if (settings.cut == "auto" || place.device < 0) {
+    return addLoss(builder, settings.loss, output, target);
+  }
+  const PlacementScope device = builder.virtualGraph(place.device);
+  if (place.stage < 0) {
+    return addLoss(builder, settings.loss, output, target);
+  }
+  const PlacementScope stage = builder.pipelineStage(place.stage);
+  return addLoss(builder, settings.loss, output, target);
+}
+
+Options optionsOf(const TrainSettings& settings, std::int64_t devices) {
   Options options;
   options.device(settings.device).randomSeed(static_cast<std::uint64_t>(settings.seed));
-  const std::int64_t pipelined = settings.devices > 1 ? 2 * settings.devices : 1;
+  const std::int64_t pipelined = devices > 1 ? 2 * devices : 1;
   options.training.gradientAccumulation(settings.accumulate > 0 ? settings.accumulate : pipelined);
-  if (settings.devices > 1) {
-    options
-        .virtualGraphMode(settings.cut == "auto" ? VirtualGraphMode::Auto
-                                                 : VirtualGraphMode::Manual)
-        .devicesPerReplica(settings.devices)
+  if (devices > 1) {
+    const bool isAuto = settings.cut == "auto";
+    options.virtualGraphMode(isAuto ? VirtualGraphMode::Auto : VirtualGraphMode::Manual)
+        .devicesPerReplica(isAuto ? devices : 1)
         .enablePipelining(true);
   }
   return options;
@@ -124,7 +167,9 @@ int train(const TrainSettings& settings) {
   for (const auto& [name, tensor] : data.inputs) {
     shapes.emplace(name, batched(tensor, settings.batch).shape);
   }
-  Builder builder(readModel(settings.file, shapes, true));
+  onnx::ImportedModel imported = readModel(settings.file, shapes, true);
+  const std::int64_t devices = devicesOf(settings, imported);
+  Builder builder(std::move(imported));
   TensorMap samples;
   for (const auto& [name, tensor] : data.inputs) {
     samples.emplace(name, HostTensor(batched(tensor, settings.batch)));
@@ -138,10 +183,10 @@ int train(const TrainSettings& settings) {
   const TensorId y = builder.graph().outputs()[0].name;
   const TensorId target =
       builder.addInputTensor(batched(data.target, settings.batch), "sluice_target");
-  const TensorId loss = addLoss(builder, settings.loss, y, target);
+  const TensorId loss = lossBeside(builder, settings, y, target);
   builder.addOutputTensor(loss);
 
-  const Options options = optionsOf(settings);
+  const Options options = optionsOf(settings, devices);
   Model model = trainingModel(
       builder, loss, options, *optimizerOf(settings.optimizer, settings.learningRate));
   DataLoaderOptions loading;
@@ -210,15 +255,15 @@ void addTrain(CLI::App& app, Action& action) {
       ->check(CLI::IsMember(lossNames()))
       ->capture_default_str();
   addRates(*command, *settings);
-  command->add_option("--devices", settings->devices, "Devices of the pipeline")
-      ->transform(wholeNumber<std::int64_t>(1, 64))
-      ->capture_default_str();
+  command
+      ->add_option(
+          "--devices", settings->devices, "Devices of the pipeline  [1, or the parts of --cut]")
+      ->transform(wholeNumber<std::int64_t>(1, 64));
   command
       ->add_option("--cut",
                    settings->cut,
                    "Where the model is cut: auto, by the work of its ops; annotated, by the "
-                   "devices and stages that the file names")
-      ->check(CLI::IsMember({"auto", "annotated"}))
+                   "devices and stages that the file names; else after these tensors: a,b")
       ->capture_default_str();
   addDeviceOption(*command, settings->device);
   command->add_option("--checkpoint",

@@ -14,7 +14,7 @@ sluice_install_documents()
 
 set(CPACK_PACKAGE_NAME sluice)
 set(CPACK_PACKAGE_VENDOR "Sluice")
-set(CPACK_PACKAGE_CONTACT "The developers of Sluice <sluice@localhost>")
+set(CPACK_PACKAGE_CONTACT "Sluice maintainers <maintainers@sluice.invalid>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Trains and runs one neural network across several memory-limited devices")
 set(CPACK_PACKAGE_DESCRIPTION
   "A C++ library with its headers, the command line 'sluice', documents and examples.")

@@ -16,7 +16,7 @@ NN = ROOT / "sluice" / "nn"
 PAGE = ROOT / "docs" / "layers.md"
 FUNCTION_HEADERS = ["functional.h", "helpers.h", "sequence.h"]
 LAYER_HEADERS = ["layers.h", "norm.h", "sequence.h", "module.h"]
-INNER = {"Conv", "ConvTranspose", "Layer", "Module", "Recurrent", "SettingsLayer", "TransformerLayer", "StateLink"}
+INNER = {"Conv", "ConvTranspose", "Layer", "Module", "Recurrent", "RecurrentCell", "SettingsLayer", "TransformerLayer", "StateLink"}
 
 HEAD = """# Layers and functions
 
@@ -124,7 +124,7 @@ def layers():
                 continue
             rows.append((name, constructor(text, name), about(text, name)))
         for alias in re.finditer(r"using (\w+) = (\w+)(?:<\d>)?;", text):
-            if alias[2] in ("Body", "Extents"):
+            if alias[2] in ("Body", "Extents", "RecurrentKind"):
                 continue
             rows.append((alias[1], constructor(text, alias[2]), about(text, alias[2])))
         for match in re.finditer(r"^SLUICE_(?:POOL|ADAPTIVE)_LAYER\((\w+), (\w+)\);", text, re.M):

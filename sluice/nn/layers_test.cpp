@@ -236,6 +236,42 @@ TEST(LstmCell, EqualsAPlainLoopOverTwoSteps) {
   EXPECT_THAT(result.toDoubles(), Pointwise(NearTo(1e-12), {h[0], h[1], c[0], c[1]}));
 }
 
+TEST(RecurrentCell, RefusesOtherShapes) {
+  Module root;
+  GRUCell cell(root, "cell", 3, 2);
+  const auto call = [&](const Shape& x, const Shape& state) {
+    evaluated(
+        {HostTensor(DType::F32, x), HostTensor(DType::F32, state)},
+        [&](const Tensors& in) { return cell(in[0], in[1]); },
+        root);
+  };
+  EXPECT_THAT(messageOf<InvalidArgument>([&] {
+                call(Shape{4, 5}, Shape{4, 2});
+              }),
+              HasSubstr("[batch, 3]"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] {
+                call(Shape{4, 3}, Shape{4, 3});
+              }),
+              HasSubstr("a state [4, 2]"));
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { RNNCell(root, "none", 3, 0); }),
+              HasSubstr("the hidden size"));
+}
+
+TEST(TransformerStack, RefusesNoLayersAndADecoderWithoutMemory) {
+  Module root;
+  EXPECT_THAT(messageOf<InvalidArgument>([&] { TransformerEncoder(root, "none", 0, 8, 2); }),
+              HasSubstr("the number of layers"));
+  TransformerDecoder decoder(root, "decoder", 2, 8, 2);
+  EXPECT_EQ(decoder.size(), 2U);
+  EXPECT_THAT(messageOf<InvalidArgument>([&] {
+                evaluated(
+                    {HostTensor(DType::F32, Shape{3, 1, 8})},
+                    [&](const Tensors& in) { return decoder.forward(in[0]); },
+                    root);
+              }),
+              HasSubstr("decoder(x, memory)"));
+}
+
 TEST(LstmCell, RunsASequenceWithTheBitsOfSingleSteps) {
   constexpr std::int64_t kSteps = 5;
   Module root;

@@ -1,6 +1,7 @@
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"
 #include "sluice/nn/parameter.h"
+#include "sluice/nn/recurrent_step.h"
 #include "sluice/nn/sequence.h"
 #include "sluice/nn/tracer.h"
 
@@ -10,10 +11,6 @@ namespace {
 Shape gateShape(std::string_view name, std::int64_t hidden, std::int64_t in) {
   return {4 * positive(hidden, "LstmCell", name, "the hidden size"),
           positive(in, "LstmCell", name, "the input size")};
-}
-
-Tensor orNone(const Parameter* parameter) {
-  return parameter != nullptr ? parameter->use() : Tensor();
 }
 
 }  // namespace
@@ -47,13 +44,10 @@ LstmState LstmCell::operator()(const Tensor& x, const LstmState& state) {
   const Tensor wi = weightIh;
   const Tensor wh = weightHh;
   const Tensor fromInput = linear(x, wi, orNone(biasIh));
-  const Tensor gates = fromInput + linear(state.h, wh, orNone(biasHh));
-  const std::vector<Tensor> parts = split(gates, {hidden_, hidden_, hidden_, hidden_}, 1);
-  const Tensor in = sigmoid(parts[0]);
-  const Tensor kept = sigmoid(parts[1]) * state.c;
-  const Tensor c = kept + in * tanh(parts[2]);
-  const Tensor out = sigmoid(parts[3]);
-  return {out * tanh(c), c};
+  const Tensor fromHidden = linear(state.h, wh, orNone(biasHh));
+  const RecurrentState next =
+      recurrentStep(RecurrentKind::Lstm, fromInput, fromHidden, {state.h, state.c});
+  return {next.h, next.c};
 }
 
 LstmSequence LstmCell::sequence(const Tensor& x,

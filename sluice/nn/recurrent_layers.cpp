@@ -3,17 +3,11 @@
 #include "sluice/base/error.h"
 #include "sluice/nn/checks.h"
 #include "sluice/nn/parameter.h"
+#include "sluice/nn/recurrent_step.h"
 #include "sluice/nn/sequence.h"
 #include "sluice/nn/tracer.h"
 
 namespace sluice::nn {
-namespace {
-
-Tensor biasOrNone(const Parameter* parameter) {
-  return parameter != nullptr ? parameter->use() : Tensor();
-}
-
-}  // namespace
 
 Recurrent::Recurrent(Module& parent,
                      std::string name,
@@ -30,7 +24,7 @@ Recurrent::Recurrent(Module& parent,
                            path(),
                            options.dropout);
   }
-  const std::int64_t rows = gates() * hiddenSize;
+  const std::int64_t rows = gatesOf(cell) * hiddenSize;
   const ir::Initializer start = init::layerDefault(hiddenSize);
   for (std::int64_t layer = 0; layer < options.numLayers; ++layer) {
     const std::int64_t ways = options.bidirectional ? 2 : 1;
@@ -48,10 +42,6 @@ Recurrent::Recurrent(Module& parent,
       directions_.push_back(direction);
     }
   }
-}
-
-std::int64_t Recurrent::gates() const {
-  return cell_ == Cell::Lstm ? 4 : cell_ == Cell::Gru ? 3 : 1;
 }
 
 RecurrentOutput Recurrent::operator()(const Tensor& x, const RecurrentState& state) {
@@ -98,8 +88,8 @@ Recurrent::DirectionOutput Recurrent::direction(const Tensor& x,
   // One statement each: the order of operands is the compiler's, that of ops should be ours.
   const Tensor wi = *weights.weightIh;
   const Tensor wh = *weights.weightHh;
-  const Tensor bi = biasOrNone(weights.biasIh);
-  const Tensor bh = biasOrNone(weights.biasHh);
+  const Tensor bi = orNone(weights.biasIh);
+  const Tensor bh = orNone(weights.biasHh);
   const Tensor fromInputs = linear(x, wi, bi);
   std::vector<Tensor> carried = {start.h};
   if (cell_ == Cell::Lstm) {
@@ -109,7 +99,7 @@ Recurrent::DirectionOutput Recurrent::direction(const Tensor& x,
       [&](const std::vector<Tensor>& before, const std::vector<Tensor>& rows) {
         const Tensor fromHidden = linear(before[0], wh, bh);
         const RecurrentState state{before[0], before.size() > 1 ? before[1] : Tensor()};
-        const RecurrentState next = step(rows[0], fromHidden, state);
+        const RecurrentState next = recurrentStep(cell_, rows[0], fromHidden, state);
         std::vector<Tensor> after = {next.h};
         if (next.c.defined()) {
           after.push_back(next.c);
@@ -120,30 +110,6 @@ Recurrent::DirectionOutput Recurrent::direction(const Tensor& x,
       {fromInputs},
       {.reverse = options_.bidirectional && index % 2 == 1});
   return {all.rows[0], {all.carried[0], cell_ == Cell::Lstm ? all.carried[1] : Tensor()}};
-}
-
-RecurrentState Recurrent::step(const Tensor& fromInput,
-                               const Tensor& fromHidden,
-                               const RecurrentState& state) const {
-  if (cell_ == Cell::Lstm) {
-    const Tensor gates = fromInput + fromHidden;
-    const std::vector<Tensor> parts = split(gates, {hidden_, hidden_, hidden_, hidden_}, 1);
-    const Tensor in = sigmoid(parts[0]);
-    const Tensor kept = sigmoid(parts[1]) * state.c;
-    const Tensor c = kept + in * tanh(parts[2]);
-    const Tensor out = sigmoid(parts[3]);
-    return {out * tanh(c), c};
-  }
-  if (cell_ == Cell::Gru) {
-    const std::vector<Tensor> input = split(fromInput, {hidden_, hidden_, hidden_}, 1);
-    const std::vector<Tensor> hidden = split(fromHidden, {hidden_, hidden_, hidden_}, 1);
-    const Tensor reset = sigmoid(input[0] + hidden[0]);
-    const Tensor update = sigmoid(input[1] + hidden[1]);
-    const Tensor fresh = tanh(input[2] + reset * hidden[2]);
-    return {fresh + update * (state.h - fresh)};
-  }
-  const Tensor sum = fromInput + fromHidden;
-  return {cell_ == Cell::Tanh ? tanh(sum) : relu(sum)};
 }
 
 RecurrentState Recurrent::start(const RecurrentState& given,

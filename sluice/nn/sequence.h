@@ -201,6 +201,56 @@ class TransformerDecoderLayer : public TransformerLayer {
   LayerNorm norm3_;
 };
 
+struct TransformerStackOptions {
+  TransformerLayerOptions layer = {};
+  bool norm = false;  ///< a last normalization, "norm"
+};
+
+/// Encoder layers one after the other: "layers.0", "layers.1", ...
+class TransformerEncoder : public Layer {
+ public:
+  TransformerEncoder(Module& parent,
+                     std::string name,
+                     std::int64_t numLayers,
+                     std::int64_t embedding,
+                     std::int64_t heads,
+                     const TransformerStackOptions& options = {});
+  std::string kind() const override { return "TransformerEncoder"; }
+  Tensor forward(const Tensor& x) override { return encode(x, {}); }
+  /// The masks are those of every layer.
+  Tensor operator()(const Tensor& x, const AttentionMasks& masks);
+  using Layer::operator();
+  std::size_t size() const { return layers_.size(); }
+  TransformerEncoderLayer& operator[](std::size_t i) { return layers_[i]; }
+
+ private:
+  Tensor encode(const Tensor& x, const AttentionMasks& masks);
+
+  ModuleList<TransformerEncoderLayer> layers_;
+  std::optional<LayerNorm> norm_;
+};
+
+/// Decoder layers one after the other, which all read the same memory.
+class TransformerDecoder : public Layer {
+ public:
+  TransformerDecoder(Module& parent,
+                     std::string name,
+                     std::int64_t numLayers,
+                     std::int64_t embedding,
+                     std::int64_t heads,
+                     const TransformerStackOptions& options = {});
+  std::string kind() const override { return "TransformerDecoder"; }
+  /// Throws InvalidArgument: a decoder needs a memory.
+  Tensor forward(const Tensor& x) override;
+  Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {});
+  std::size_t size() const { return layers_.size(); }
+  TransformerDecoderLayer& operator[](std::size_t i) { return layers_[i]; }
+
+ private:
+  ModuleList<TransformerDecoderLayer> layers_;
+  std::optional<LayerNorm> norm_;
+};
+
 struct RotaryOptions {
   double base = 10000.0;
   std::int64_t start = 0;    ///< the position of the first element
@@ -210,8 +260,12 @@ struct RotaryOptions {
 Tensor rotaryEmbedding(const Tensor& x, const RotaryOptions& options = {});
 
 // Recurrent layers with PyTorch's parameters, names and order of gates. LSTM, GRU and RNN run whole
-// sequences through several layers, in one direction or two; LstmCell is one step of an LSTM. From
+// sequences through several layers, in one direction or two; the cells are one step of one. From
 // 16 steps on a direction of a layer is one loop, whose body is compiled once.
+
+/// The equations of a step.
+enum class RecurrentKind : std::uint8_t { Lstm, Gru, Tanh, Relu };
+enum class Nonlinearity : std::uint8_t { Tanh, Relu };
 
 struct LstmState {
   Tensor h;  ///< [batch, hidden]
@@ -257,6 +311,71 @@ class LstmCell : public Module {
   std::int64_t hidden_;
 };
 
+/// PyTorch's name of it.
+using LSTMCell = LstmCell;
+
+struct CellOptions {
+  bool bias = true;
+  DType dtype = DType::F32;
+};
+
+/// What GRUCell and RNNCell share: "weight_ih", "weight_hh", "bias_ih" and "bias_hh".
+class RecurrentCell : public Module {
+ public:
+  /// x is [batch, input], the state [batch, hidden]; one that is not given is zeros. Returns the
+  /// next state.
+  Tensor operator()(const Tensor& x, const Tensor& state = {});
+
+  Parameter& weightIh;  ///< [gates * hidden, input]
+  Parameter& weightHh;  ///< [gates * hidden, hidden]
+  Parameter* biasIh;    ///< [gates * hidden] or null
+  Parameter* biasHh;    ///< [gates * hidden] or null
+
+ protected:
+  RecurrentCell(Module& parent,
+                std::string name,
+                RecurrentKind cell,
+                std::int64_t inputSize,
+                std::int64_t hiddenSize,
+                CellOptions options);
+
+ private:
+  RecurrentKind cell_;
+  std::int64_t hidden_;
+};
+
+/// One step of a GRU. Gates: reset, update, new.
+class GRUCell : public RecurrentCell {
+ public:
+  GRUCell(Module& parent,
+          std::string name,
+          std::int64_t inputSize,
+          std::int64_t hiddenSize,
+          CellOptions options = {})
+      : RecurrentCell(parent, std::move(name), RecurrentKind::Gru, inputSize, hiddenSize, options) {
+  }
+  std::string kind() const override { return "GRUCell"; }
+};
+
+/// One step of an RNN.
+class RNNCell : public RecurrentCell {
+ public:
+  RNNCell(Module& parent,
+          std::string name,
+          std::int64_t inputSize,
+          std::int64_t hiddenSize,
+          CellOptions options = {},
+          Nonlinearity nonlinearity = Nonlinearity::Tanh)
+      : RecurrentCell(
+            parent,
+            std::move(name),
+            nonlinearity == Nonlinearity::Tanh ? RecurrentKind::Tanh : RecurrentKind::Relu,
+            inputSize,
+            hiddenSize,
+            options) {}
+  std::string kind() const override { return "RNNCell"; }
+};
+
 struct RecurrentOptions {
   std::int64_t numLayers = 1;
   bool bias = true;
@@ -293,7 +412,7 @@ class Recurrent : public Layer {
   Tensor forward(const Tensor& x) override;
 
  protected:
-  enum class Cell : std::uint8_t { Lstm, Gru, Tanh, Relu };
+  using Cell = RecurrentKind;
   Recurrent(Module& parent,
             std::string name,
             Cell cell,
@@ -310,16 +429,12 @@ class Recurrent : public Layer {
     Parameter* biasIh;
     Parameter* biasHh;
   };
-  std::int64_t gates() const;
   RecurrentOutput apply(const Tensor& x, const RecurrentState& state);
   struct DirectionOutput {
     Tensor output;
     RecurrentState last;
   };
   DirectionOutput direction(const Tensor& x, std::size_t index, const RecurrentState& start);
-  RecurrentState step(const Tensor& fromInput,
-                      const Tensor& fromHidden,
-                      const RecurrentState& state) const;
   RecurrentState start(const RecurrentState& given, std::size_t index, std::int64_t batch) const;
   void requireFits(const Tensor& x, const RecurrentState& state) const;
 
@@ -352,8 +467,6 @@ class GRU : public Recurrent {
       : Recurrent(parent, std::move(name), Cell::Gru, inputSize, hiddenSize, options) {}
   std::string kind() const override { return "GRU"; }
 };
-
-enum class Nonlinearity : std::uint8_t { Tanh, Relu };
 
 /// tanh or relu of the products and biases.
 class RNN : public Recurrent {

@@ -155,6 +155,14 @@ def train_command(programs, folder):
     train("--epochs", 2, "--accumulate", 4, "--devices", 2, "--cut", "auto", "-o", folder / "two.safetensors")
     one, two = (read_safetensors(folder / f"{name}.safetensors") for name in ("one", "two"))
     check(one == two, f"other bits on two devices: {one} {two}")
+    train("--epochs", 2, "--accumulate", 4, "--cut", "mul", "-o", folder / "named.safetensors")
+    check(read_safetensors(folder / "named.safetensors") == one, "other bits with a named cut")
+    placed = re.sub(r'("(mul|add)" : f32\[4, 1\])', lambda m: f"{m[1]} device={int(m[2] == 'add')}", GRAPH)
+    (folder / "placed.txt").write_text(placed)
+    programs.run("sluice", "train", folder / "placed.txt", "--data", f"x={folder / 'x.npy'}", "--target", folder / "t.npy",
+                 "--loss", "mse", "--optimizer", "sgd", "--lr", 0.2, "--batch", 4, "--epochs", 2, "--accumulate", 4,
+                 "--cut", "annotated", "-o", folder / "placed.safetensors")
+    check(read_safetensors(folder / "placed.safetensors") == one, "other bits as annotated")
     train("--epochs", 1, "--accumulate", 4, "--checkpoint", folder / "run")
     train("--epochs", 2, "--accumulate", 4, "--checkpoint", folder / "run", "-o", folder / "later.safetensors")
     check(read_safetensors(folder / "later.safetensors") == one, "other bits after going on")
@@ -165,6 +173,10 @@ def train_command(programs, folder):
             ("--loss", "hinge", "hinge", 2),
             ("--batch", 64, "64", 1),
             ("--lr", 0, "above 0", 2),
+            ("--cut", "mull", "did you mean 'mul'", 1),
+            ("--cut", "x", "an input", 1),
+            ("--cut", "y", "nothing comes after", 1),
+            ("--cut", "mul,", "a,b", 2),
             ("--target", "none", "--target", 2),
             ("--target", folder / "short.npy", "31", 1),
             ("--data", f"z={folder / 'x.npy'}", "'z'", 1),
@@ -210,6 +222,9 @@ def plan_command(programs, folder):
     for words in ("Best plan", "Memory", "device 0", "Plans that were tried", "options.setExecutionStrategy(",
                   "sluice.Options()"):
         check(words in text, f"no '{words}' in\n{text}")
+    os.environ["SLUICE_CACHE_DIR"] = str(folder)  # the machine is measured there
+    measured = programs.run("sluice", "plan", model, "--devices", 2, "--seconds", 100, "--run", "--memory", "1GiB")
+    check("on this machine, the fastest of 5" in measured, measured)
     picture = (folder / "plan.svg").read_text()
     check(picture.startswith("<svg") and "device 0" in picture, picture)
     few = plan("--devices", 4, "--seconds", 0, code=1)
@@ -222,6 +237,7 @@ def plan_command(programs, folder):
                                   (("--memory", "99999999999999999999GiB"), "9999", 1),
                                   (("--seconds", "nan"), "nan", 2),
                                   (("--loss", "hinge"), "hinge", 2),
+                                  (("--run",), "--run", 2),
                                   (("--dim", "M=4"), "M", 1),
                                   (("--svg", folder / "none" / "p.svg"), "p.svg", 1)):
         found = plan(*arguments, code=code)

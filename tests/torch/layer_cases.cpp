@@ -180,6 +180,42 @@ std::vector<FunctionCase> recurrentCases() {
                      return [gru](const List& in) { return (*gru)(in[0]); };
                    },
                    "torch.nn.GRU(3, 4)"});
+  const auto steps = [](nn::RecurrentCell& m, const List& in) {
+    return m(in[1], m(in[0], in.size() > 2 ? in[2] : nn::Tensor()));
+  };
+  const HostTensor one = numbers({2, 3});
+  const HostTensor two = numbers({2, 3}, -2, 1);
+  const HostTensor start = numbers({2, 4});
+  cases.push_back(module<nn::GRUCell>(
+      "torch.nn.GRUCell(3, 4)", "m(x1, m(x0, x2))", {one, two, start}, steps, 3, 4));
+  cases.push_back(module<nn::GRUCell>("torch.nn.GRUCell(3, 4, bias=False)",
+                                      "m(x1, m(x0))",
+                                      {one, two},
+                                      steps,
+                                      3,
+                                      4,
+                                      nn::CellOptions{.bias = false}));
+  cases.push_back(module<nn::RNNCell>(
+      "torch.nn.RNNCell(3, 4)", "m(x1, m(x0, x2))", {one, two, start}, steps, 3, 4));
+  cases.push_back(module<nn::RNNCell>("torch.nn.RNNCell(3, 4, nonlinearity='relu')",
+                                      "m(x1, m(x0))",
+                                      {one, two},
+                                      steps,
+                                      3,
+                                      4,
+                                      nn::CellOptions{},
+                                      nn::Nonlinearity::Relu));
+  const auto lstm = [](nn::LSTMCell& m, const List& in) {
+    const nn::LstmState first = m(in[0], {in[2], in[2]});
+    const nn::LstmState last = m(in[1], first);
+    return nn::concat({last.h, last.c}, 1);
+  };
+  cases.push_back(module<nn::LSTMCell>("torch.nn.LSTMCell(3, 4)",
+                                       "torch.cat(m(x1, m(x0, (x2, x2))), 1)",
+                                       {one, two, start},
+                                       lstm,
+                                       3,
+                                       4));
   return cases;
 }
 
@@ -293,6 +329,36 @@ std::vector<FunctionCase> transformerCases() {
           8,
           2,
           plain),
+      module<nn::TransformerEncoder>(
+          "torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), 3, "
+          "torch.nn.LayerNorm(8))",
+          "m(x0, torch.ones(5, 5).triu(1).bool())",
+          {x},
+          [](nn::TransformerEncoder& m, const List& in) { return m(in[0], {.causal = true}); },
+          3,
+          8,
+          2,
+          nn::TransformerStackOptions{.layer = plain, .norm = true}),
+      layer<nn::TransformerEncoder>(
+          "torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, "
+          "activation='gelu', batch_first=True, norm_first=True), 2)",
+          x,
+          2,
+          8,
+          2,
+          nn::TransformerStackOptions{.layer = first}),
+      module<nn::TransformerDecoder>(
+          "torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0), 2, "
+          "torch.nn.LayerNorm(8))",
+          "m(x0, x1, tgt_mask=torch.ones(5, 5).triu(1).bool(), memory_key_padding_mask=x2)",
+          {x, memory, late},
+          [](nn::TransformerDecoder& m, const List& in) {
+            return m(in[0], in[1], {.target = {.causal = true}, .memory = {.keyPadding = in[2]}});
+          },
+          2,
+          8,
+          2,
+          nn::TransformerStackOptions{.layer = plain, .norm = true}),
       {"(lambda c, s: torch.cat([x0[..., :4] * c - x0[..., 4:] * s, "
        "x0[..., 4:] * c + x0[..., :4] * s], -1))(*" +
            angles + ")",
