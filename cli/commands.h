@@ -24,6 +24,7 @@ void addVersion(CLI::App& app, Action& action);
 void addDevices(CLI::App& app, Action& action);
 void addDiff(CLI::App& app, Action& action);
 void addInspect(CLI::App& app, Action& action);
+void addLaunch(CLI::App& app, Action& action);
 void addOps(CLI::App& app, Action& action);
 void addPlan(CLI::App& app, Action& action);
 void addReport(CLI::App& app, Action& action);

@@ -25,6 +25,7 @@ int runSluice(int argc, char** argv) {
   addDevices(app, action);
   addDiff(app, action);
   addInspect(app, action);
+  addLaunch(app, action);
   addOps(app, action);
   addPlan(app, action);
   addReport(app, action);

@@ -73,6 +73,18 @@ if(SLUICE_CUDA AND NOT (SLUICE_CUDA STREQUAL "AUTO" AND (SLUICE_SANITIZE OR SLUI
   endif()
 endif()
 
+# MPI is for programs of several processes; they open libsluice_mpi.so by themselves.
+set(SLUICE_WITH_MPI OFF)
+if(SLUICE_MPI AND NOT (SLUICE_MPI STREQUAL "AUTO" AND (SLUICE_SANITIZE OR SLUICE_FUZZ)))
+  find_package(MPI QUIET COMPONENTS C)
+  if(MPI_C_FOUND)
+    set(SLUICE_WITH_MPI ON)
+  elseif(NOT SLUICE_MPI STREQUAL "AUTO")
+    message(FATAL_ERROR "SLUICE_MPI is ${SLUICE_MPI}, and no MPI was found. Run `./dev deps`, or "
+      "install the Debian packages: libopenmpi-dev openmpi-bin.")
+  endif()
+endif()
+
 # Only the source tree needs what follows; an installed package does not.
 if(DEFINED Sluice_SOURCE_DIR)
   find_package(CLI11 CONFIG QUIET)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["sluice", "cli", "python", "examples", "bench", "tests"]
 
 LAYER = {
-    "base": 0, "custom": 0, "tensor": 0,
+    "base": 0, "custom": 0, "mpi": 0, "tensor": 0,
     "ir": 1, "schedule": 1,
     "ops": 2, "device": 2,
     "optim": 3, "transforms": 3, "onnx": 3, "nn": 3, "devices": 3,
@@ -35,6 +35,7 @@ SAME_LAYER = {("tensor", "base"), ("device", "ops"), ("transforms", "optim"), ("
 # Modules that see less than all lower layers.
 ONLY = {
     "custom": set(),
+    "mpi": set(),
     "schedule": {"base"},
     "devices": {"device", "ops", "ir", "schedule", "tensor", "base"},
 }

@@ -197,7 +197,8 @@ class DataLoader(torch.utils.data.DataLoader):
         self._loading = dict(kwargs, num_workers=num_workers, persistent_workers=num_workers > 0)
         if persistent_workers is not None:
             self._loading["persistent_workers"] = persistent_workers
-        if options.Distributed.numProcesses > 1 and auto_distributed_partitioning:
+        shards = options.Distributed.numProcesses > 1 and not options.Distributed.sharesModel
+        if shards and auto_distributed_partitioning:
             batch_size = None if batch_sampler is not None else batch_size
             kwargs["sampler"] = self._process_share(dataset, shuffle, batch_size, kwargs)
             shuffle = None

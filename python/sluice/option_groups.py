@@ -165,6 +165,10 @@ class _DistributedOptions(_Group):
         "num_distributed_processes": ("configureProcessId", 1),
     }
 
+    def shareModel(self, on: bool) -> "_DistributedOptions":
+        """Whether all processes share replicas and devices and are called with the same data."""
+        return self._apply("shareModel", on)
+
     def disable(self) -> "_DistributedOptions":
         """Makes this the only process, whatever the environment says."""
         return self._apply("disable")
@@ -176,6 +180,11 @@ class _DistributedOptions(_Group):
     def configureProcessId(self, process_id: int, num_processes: int) -> "_DistributedOptions":
         """Sets the id of this process and the number of processes."""
         return self._apply("configureProcessId", process_id, num_processes)
+
+    @property
+    def sharesModel(self) -> bool:
+        """What shareModel has set."""
+        return self.value("shareModel")[0]
 
     @property
     def processId(self) -> int:

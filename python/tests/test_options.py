@@ -113,6 +113,7 @@ CASES = {
     "tensorLocations.numIOTiles": ([64], "64"),
     "distributed.setEnvVarNames": (["SIZE", "RANK"], '"SIZE", "RANK"'),
     "distributed.configureProcessId": ([1, 4], "1, 4"),
+    "distributed.shareModel": ([True], "true"),
     "distributed.disable": ([], None),
     "popart.set": (["accumulationFactor", 4], None),
 }

@@ -129,9 +129,17 @@ TEST(Models, FreezeTheirOptionsOnceTheyAreMade) {
 TEST(Models, RefuseOptionsThatNothingReads) {
   Double net;
   Options options;
-  options.distributed.configureProcessId(1, 2);
+  options.rearrangeAnchorsOnHost(true);
   EXPECT_THAT(messageOf<Unsupported>([&] { inferenceModel(net, options); }),
-              HasSubstr("distributed.configureProcessId"));
+              HasSubstr("rearrangeAnchorsOnHost"));
+}
+
+TEST(Models, OfSeveralProcessesNeedThem) {
+  Double net;
+  Options options;
+  options.distributed.configureProcessId(1, 2);
+  EXPECT_THAT(messageOf([&] { inferenceModel(net, options); }),
+              HasSubstr("start the program with `sluice launch -n 2 program` or `mpirun"));
 }
 
 TEST(Models, TakeTheirNameAndTheNamesOfOpsFromTheOptions) {

@@ -333,15 +333,18 @@ std::optional<fs::path> CheckpointFolder::latest() const {
 
 fs::path CheckpointFolder::save(const Model& model, std::string_view loader) const {
   const runtime::Turn::Hold turn = model.exclusive();  // counts, name and state belong together
-  FileName name{model.updates(), model.runId()};
-  for (const FileName& other : namesIn(folder_)) {
-    name.number = std::max(name.number, other.number);
-  }
-  ++name.number;
-  fs::path path = folder_ / name.str();
-  writeCheckpoint(path, {model.trainingState(), name.updates, std::string(loader)});
-  removeOld(name.run);
-  return path;
+  const TrainingState state = model.trainingState();   // of all processes
+  return model.inFirstProcess("saving a checkpoint", [&] {
+    FileName name{model.updates(), model.runId()};
+    for (const FileName& other : namesIn(folder_)) {
+      name.number = std::max(name.number, other.number);
+    }
+    ++name.number;
+    const fs::path path = folder_ / name.str();
+    writeCheckpoint(path, {state, name.updates, std::string(loader)});
+    removeOld(name.run);
+    return path.string();
+  });
 }
 
 /// Of this run alone: what others left here stays.

@@ -59,7 +59,7 @@ void checkSharding(const Options& options, std::vector<std::string>& warnings) {
   if (!plan.weight.sharded && !plan.optimizer.sharded && !plan.accumulator.sharded) {
     return;
   }
-  if (options.replicationFactor() == 1) {
+  if (options.allReplicas() == 1) {
     warnings.emplace_back(
         "useReplicatedTensorSharding needs a replicationFactor above 1 and is ignored");
     return;
@@ -73,7 +73,7 @@ void checkSharding(const Options& options, std::vector<std::string>& warnings) {
 
 /// How the tensors of a class are shared between replicas.
 optim::StateSharding shardingOf(const parallel::TensorLocation& location, const Options& options) {
-  return {.replicas = location.sharded ? options.replicationFactor() : 1,
+  return {.replicas = location.sharded ? options.allReplicas() : 1,
           .minElements = location.minElementsToShard};
 }
 
@@ -199,7 +199,7 @@ compiler::TrainingGraphOptions trainingGraphOptions(std::int64_t accumulation,
           .reduction = options.training.accumulationReduction(),
           .replicaReduction = options.training.replicationReductionType(),
           .meanStrategy = options.training.givenMeanReductionStrategy(),
-          .replicas = options.replicationFactor(),
+          .replicas = options.allReplicas(),
           .automaticLossScaling = options.training.automaticLossScaling(),
           .sharding = shardingOf(locations.optimizer, options),
           .accumulatorSharding = shardingOf(locations.accumulator, options),
@@ -234,7 +234,7 @@ compiler::CompileRequest compileRequest(ir::Graph graph,
   return {
       .graph = std::move(graph),
       .microBatches = microBatches,
-      .replicas = options.replicationFactor(),
+      .replicas = options.allReplicas(),
       .phases = phasesOf(options),
       // Checks look at every op's result, also at what fusion would keep to itself.
       .fusion = options.fusion() && !options.precision.floatingPointExceptions(),

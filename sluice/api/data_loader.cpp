@@ -62,8 +62,9 @@ DataLoader::Plan DataLoader::planOf(const Options& options,
         "DataLoader: batches of {} samples make no call ({})", layout.microBatch, layout.factors());
   }
   const DistributedOptions& processes = options.distributed;
-  if (loading.shuffle == data::Shuffle::Yes && processes.numProcesses() > 1 && !loading.seed &&
-      !options.randomSeed()) {
+  // Processes that share a model are called with the same data.
+  const bool shards = processes.numProcesses() > 1 && !processes.shareModel();
+  if (loading.shuffle == data::Shuffle::Yes && shards && !loading.seed && !options.randomSeed()) {
     raise<InvalidArgument>(
         "DataLoader: {} processes that shuffle need a common seed: set randomSeed",
         processes.numProcesses());
@@ -77,8 +78,8 @@ DataLoader::Plan DataLoader::planOf(const Options& options,
                   .bufferSize = loading.bufferSize,
                   .loadIndefinitely = loading.loadIndefinitely,
                   .earlyPreload = loading.earlyPreload,
-                  .shard = {.count = processes.numProcesses(),
-                            .index = processes.processId(),
+                  .shard = {.count = shards ? processes.numProcesses() : 1,
+                            .index = shards ? processes.processId() : 0,
                             .block = batchSize ? layout.microBatch * layout.inputReplicas() : 1}};
   if (loading.lastBatch == LastBatch::Exact && batchSize) {
     if (options.training.accumulationReduction() == Reduction::Sum) {

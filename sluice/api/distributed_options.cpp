@@ -59,6 +59,12 @@ DistributedOptions& DistributedOptions::setEnvVarNames(std::string processesName
   return *this;
 }
 
+DistributedOptions& DistributedOptions::shareModel(bool on) {
+  requireUnfrozen();
+  shareModel_ = on;
+  return *this;
+}
+
 DistributedOptions& DistributedOptions::disable() {
   return configureProcessId(0, 1);
 }

@@ -43,6 +43,11 @@ runtime::Turn::Hold Model::exclusive() const {
   return core().exclusive();
 }
 
+std::string Model::inFirstProcess(std::string_view what,
+                                  const std::function<std::string()>& f) const {
+  return core().inFirstProcess(what, f);
+}
+
 void Model::destroy() {
   if (core_) {
     core_->destroy();

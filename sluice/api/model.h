@@ -225,6 +225,11 @@ class Model {
   /// thread.
   [[nodiscard]] runtime::Turn::Hold exclusive() const;
 
+  /// Calls `f` in the first of the processes that run the model, and returns its result in all of
+  /// them; all must make this call. `what` names it in errors. Throws what `f` throws there, and
+  /// FileError in the others.
+  std::string inFirstProcess(std::string_view what, const std::function<std::string()>& f) const;
+
   /// Ends the model and frees its programs; the last model of a module or Builder also frees the
   /// devices. The module then holds its own weights and buffers, so that models on other devices
   /// can use them, and the state of the optimizer is lost. Other functions throw InvalidArgument

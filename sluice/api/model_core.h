@@ -45,6 +45,7 @@ class ModelCore {
   bool cancel();
 
   runtime::Turn::Hold exclusive() const;
+  std::string inFirstProcess(std::string_view what, const std::function<std::string()>& f) const;
 
   void destroy();
 
@@ -203,6 +204,8 @@ class ModelCore {
   /// Throws FileError unless the program does what an entry of this model has to do.
   void requireFits(const StoredProgram& stored) const;
   Entry loaded(StoredProgram stored);
+  /// Throws Unsupported if the results of a step are spread over several processes.
+  void requireOwnResults() const;
   /// Is called before every step.
   void beginStep();
   std::shared_ptr<Step> prepare(std::vector<HostTensor> inputs, const Entry& entry);

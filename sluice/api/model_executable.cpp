@@ -224,7 +224,7 @@ void ModelCore::install(ExecutableFile& file, OtherTarget otherTarget) {
     const compiler::Compiled& compiled = stored.compiled;
     try {
       requireFits(stored);
-      program::requireSound(compiled.program, compiled.state, options_.replicationFactor());
+      program::requireSound(compiled.program, compiled.state, options_.allReplicas());
     } catch (Error& error) {
       raise<FileError>("executable '{}', program {}: {}", file.name(), i, error.message());
     }

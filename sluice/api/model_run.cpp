@@ -1,5 +1,6 @@
 // The calls of a model: from tensors, batches or queues, here or in another thread.
 #include "sluice/api/model_core.h"
+#include "sluice/api/processes.h"
 #include "sluice/api/queue_io.h"
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
@@ -20,18 +21,42 @@ void ModelCore::beginStep() {
   }
 }
 
+std::string ModelCore::inFirstProcess(std::string_view what,
+                                      const std::function<std::string()>& f) const {
+  const runtime::Turn::Hold turn = enter();
+  const Processes* processes = session_->processes();
+  return processes == nullptr ? f() : processes->inFirst(what, f);
+}
+
+void ModelCore::requireOwnResults() const {
+  if (const Processes* processes = session_->processes();
+      processes != nullptr && processes->sharesModel()) {
+    raise<Unsupported>(
+        "distributed.shareModel brings the results of all processes together in calls on tensors; "
+        "queues and streams would get only those of one process: switch it off, or call run with "
+        "tensors");
+  }
+}
+
 std::shared_ptr<Step> ModelCore::prepare(std::vector<HostTensor> inputs, const Entry& entry) {
   beginStep();
+  const program::Program& program = entry.compiled.program->program();
+  std::vector<BatchLayout> layouts = outputLayouts(entry.outputs, entry.layout);
+  const Processes* processes = session_->processes();
+  std::unique_ptr<ResultSink> sink;
+  if (processes != nullptr && processes->sharesModel()) {
+    sink = std::make_unique<SharedSink>(program, std::move(layouts), *processes);
+  } else {
+    sink = std::make_unique<TensorSink>(program, std::move(layouts));
+  }
   return std::make_shared<Step>(
-      std::make_unique<TensorFeed>(std::move(inputs), entry.layout),
-      std::make_unique<TensorSink>(entry.compiled.program->program(),
-                                   outputLayouts(entry.outputs, entry.layout)),
-      counts_);
+      std::make_unique<TensorFeed>(std::move(inputs), entry.layout), std::move(sink), counts_);
 }
 
 std::shared_ptr<Step> ModelCore::prepare(data::InfeedQueue& infeed,
                                          data::OutfeedQueue& outfeed,
                                          const Entry& entry) {
+  requireOwnResults();
   beginStep();
   return std::make_shared<Step>(
       std::make_unique<InfeedFeed>(infeed, entry.layout),
@@ -59,7 +84,7 @@ runtime::StepArgs ModelCore::argsOf(Step& step, const Entry& entry) const {
 std::function<void()> ModelCore::finisher(std::shared_ptr<Step> step, const Entry& entry) const {
   return [step = std::move(step),
           updates = training() ? entry.layout.deviceIterations : 0,
-          microBatches = entry.layout.microBatches() * entry.layout.replicationFactor,
+          microBatches = entry.layout.microBatches() * options_.allReplicas(),
           outputs = entry.outputs,
           recorder = recorder_,
           session = session_,
@@ -165,6 +190,7 @@ void ModelCore::run(std::span<const TensorType> inputs,
                     std::unique_ptr<runtime::HostFeed> feed,
                     std::unique_ptr<ResultSink> sink) {
   const runtime::Turn::Hold turn = enter();
+  requireOwnResults();
   Entry& entry = entryOf(arranged(inputs));
   beginStep();
   runStep(std::make_shared<Step>(std::move(feed), std::move(sink), counts_), entry);

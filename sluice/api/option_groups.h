@@ -316,7 +316,8 @@ class JitOptions : public Freezable {
   bool traceModel_ = true;
 };
 
-/// Which of several processes this one is. By default mpirun's environment variables say so.
+/// Which of several processes this one is, and how they share a model. By default mpirun's
+/// environment variables say the former.
 class DistributedOptions : public Freezable {
  public:
   /// Throws InvalidArgument unless 0 <= id < processes.
@@ -326,6 +327,12 @@ class DistributedOptions : public Freezable {
   DistributedOptions& setEnvVarNames(std::string processesName, std::string idName);
   /// Makes this the only process, whatever the environment says.
   DistributedOptions& disable();
+  /// Off: every process has replicationFactor replicas of its own and is called with their data.
+  /// On: replicationFactor counts the replicas of all processes, which share them and, if there are
+  /// fewer of them than processes, the devices of each; all processes are called with the same data
+  /// and return all results.
+  DistributedOptions& shareModel(bool on);
+  bool shareModel() const { return shareModel_; }
 
   std::int32_t numProcesses() const { return processes_; }
   std::int32_t processId() const { return id_; }
@@ -341,6 +348,7 @@ class DistributedOptions : public Freezable {
 
   std::int32_t processes_ = 1;
   std::int32_t id_ = 0;
+  bool shareModel_ = false;
   std::string processesName_ = "OMPI_COMM_WORLD_SIZE";
   std::string idName_ = "OMPI_COMM_WORLD_RANK";
 };

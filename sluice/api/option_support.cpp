@@ -11,7 +11,6 @@ namespace {
 constexpr std::string_view kWithoutReader[] = {
     "rearrangeAnchorsOnHost",
     "jit.traceModel",
-    "distributed.configureProcessId",
 };
 
 }  // namespace

@@ -362,4 +362,16 @@ void Options::freeze() const {
   tensorLocations.setFrozen();
 }
 
+std::int32_t Options::allReplicas() const {
+  const std::int64_t all = distributed.shareModel()
+                               ? replicationFactor()
+                               : distributed.globalReplicationFactor(replicationFactor());
+  if (all > std::numeric_limits<std::int32_t>::max()) {
+    raise<InvalidArgument>("{} processes with {} replicas each are too many",
+                           distributed.numProcesses(),
+                           replicationFactor());
+  }
+  return static_cast<std::int32_t>(all);
+}
+
 }  // namespace sluice

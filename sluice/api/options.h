@@ -215,6 +215,8 @@ class Options : public Freezable {
 
   std::int32_t deviceIterations() const { return batch_.deviceIterations; }
   std::int32_t replicationFactor() const { return batch_.replicationFactor; }
+  /// The replicas of all processes.
+  std::int32_t allReplicas() const;
   OutputMode outputMode() const { return batch_.outputMode; }
   std::int32_t outputPeriod() const { return batch_.outputPeriod; }
   std::optional<std::uint64_t> randomSeed() const { return state_.randomSeed; }

@@ -508,6 +508,9 @@ constexpr Setting kSettings[] = {
      [](const O& o) {
        return print(o.distributed.processId()) + ", " + print(o.distributed.numProcesses());
      }},
+    {"distributed.shareModel",
+     [](O& o, A& a) { o.distributed.shareModel(a.boolean()); },
+     [](const O& o) { return print(o.distributed.shareModel()); }},
     {"distributed.disable", [](O& o, A& /*a*/) { o.distributed.disable(); }, nullptr},
     {kPopartSet, applyPopart, nullptr},
 };

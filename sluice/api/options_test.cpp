@@ -102,7 +102,8 @@ Options everythingSet() {
           TensorLocationSettings().useIOTilesToLoad(true).useIOTilesToStore(true))
       .numIOTiles(64);
   options.distributed.setEnvVarNames("SLUICE_TEST_SIZE", "SLUICE_TEST_RANK")
-      .configureProcessId(1, 2);
+      .configureProcessId(1, 2)
+      .shareModel(true);
   return options;
 }
 
@@ -183,7 +184,8 @@ TEST(Options, PrintTheirDefaults) {
             "tensorLocations.setAccumulatorLocation: TensorLocationSettings()\n"
             "tensorLocations.numIOTiles: 0\n"
             "distributed.setEnvVarNames: \"OMPI_COMM_WORLD_SIZE\", \"OMPI_COMM_WORLD_RANK\"\n"
-            "distributed.configureProcessId: 0, 1\n");
+            "distributed.configureProcessId: 0, 1\n"
+            "distributed.shareModel: false\n");
 }
 
 TEST(Options, PrintWhatWasSet) {
@@ -269,7 +271,8 @@ TEST(Options, PrintWhatWasSet) {
             "TensorLocationSettings().useIOTilesToLoad(true).useIOTilesToStore(true)\n"
             "tensorLocations.numIOTiles: 64\n"
             "distributed.setEnvVarNames: \"SLUICE_TEST_SIZE\", \"SLUICE_TEST_RANK\"\n"
-            "distributed.configureProcessId: 1, 2\n");
+            "distributed.configureProcessId: 1, 2\n"
+            "distributed.shareModel: true\n");
 }
 
 TEST(Options, EveryRowReadsWhatItPrints) {
@@ -426,6 +429,10 @@ TEST(DistributedOptions, CountReplicasOfAllProcesses) {
   options.distributed.disable();
   EXPECT_EQ(options.distributed.globalReplicationFactor(4), 4);
   EXPECT_EQ(options.distributed.firstReplica(4), 0);
+  options.distributed.configureProcessId(2, 3);
+  EXPECT_EQ(options.allReplicas(), 12);
+  options.distributed.shareModel(true);
+  EXPECT_EQ(options.allReplicas(), 4);
 }
 
 TEST(DistributedOptions, RefuseProcessesThatAreNotThere) {
@@ -613,9 +620,6 @@ TEST(OptionSupport, RefusesOptionsThatNothingReads) {
     change(options);
     return messageOf<Unsupported>([&] { detail::requireSupported(options); });
   };
-  EXPECT_THAT(
-      message([](Options& o) { o.distributed.configureProcessId(1, 2); }),
-      HasSubstr("configureProcessId is 1, 2; this version supports only its default, 0, 1"));
   EXPECT_THAT(message([](Options& o) { o.rearrangeAnchorsOnHost(true); }),
               HasSubstr("rearrangeAnchorsOnHost is true"));
   EXPECT_THAT(message([](Options& o) { o.jit.traceModel(false); }),

@@ -7,6 +7,7 @@
 #include "sluice/api/chosen_devices.h"
 #include "sluice/api/compile_progress.h"
 #include "sluice/api/executable_cache.h"
+#include "sluice/api/processes.h"
 #include "sluice/api/virtual_time.h"
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
@@ -47,6 +48,7 @@ device::Tuning readTuning(const std::string& path) {
 
 Session::Session(const Options& options, std::uint64_t seed)
     : seed_(seed),
+      processes_(Processes::of(options)),
       tuningTable_(options.tuningTable()),
       pool_(chosenDevices(options),
             options.device().deviceIds,
@@ -73,6 +75,9 @@ Session::Session(const Options& options, std::uint64_t seed)
   engine_ = std::make_unique<runtime::Engine>(*replicas_[0].state, engine);
   makeDevices(1);
   virtual_ = VirtualTime::of(pool_.samples(device()));
+  if (processes_ != nullptr) {
+    processes_->requireKinds(pool_.samples(device()));
+  }
   turn_->onCancel([this] {
     engine_->stop(std::make_exception_ptr(Cancelled("the call was cancelled")));
     const std::scoped_lock lock(mutex_);
@@ -287,6 +292,11 @@ void Session::warnOnce(const std::string& text) {
   }
 }
 
+std::size_t Session::replicasHere(const Options& options) const {
+  return processes_ != nullptr ? processes_->replicasHere(options)
+                               : static_cast<std::size_t>(options.replicationFactor());
+}
+
 /// Variables of the plan that replicas keep in parts and that have no value yet.
 std::vector<ir::Variable> Session::newParts(const program::StatePlan& plan) const {
   std::vector<ir::Variable> parts;
@@ -302,15 +312,18 @@ std::vector<ir::Variable> Session::newParts(const program::StatePlan& plan) cons
 std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
                                                       const program::StatePlan& plan,
                                                       const Options& options) {
-  const auto replicas = static_cast<std::size_t>(options.replicationFactor());
+  const std::size_t replicas = replicasHere(options);
   attach();
   makeDevices(std::max(numDevices(), lowered.devices.size()));
   makeReplicas(replicas);
+  const bool apart = processes_ != nullptr && !processes_->peers().group.isWhole();
   std::unique_ptr<runtime::LoadedProgram> loaded =
-      engine_->load(std::move(lowered),
+      engine_->load(ownPart(std::move(lowered)),
                     replicas,
                     {.finite = options.precision.floatingPointExceptions(),
-                     .writes = options.report().traceValues != TraceValues::None});
+                     .writes = options.report().traceValues != TraceValues::None},
+                    apart ? runtime::Replicas::Apart : runtime::Replicas::Here);
+  shareNew(plan);
   const std::vector<ir::Variable> added = newParts(plan);
   for (Replica& replica : replicas_) {
     replica.state->adopt(plan);
@@ -436,9 +449,10 @@ compiler::Compiled Session::compiled(compiler::CompileRequest request,
 CompiledProgram Session::install(compiler::Compiled made, const Options& options) {
   const runtime::Turn::Hold turn(turn_);
   settle();
+  agree(made.program, options);
   requireRoom(made.program);
   pool_.require(std::max(numDevices(), made.program.devices.size()),
-                std::max(numReplicas(), static_cast<std::size_t>(options.replicationFactor())));
+                std::max(numReplicas(), replicasHere(options)));
   warn(made.warnings, options);
   requireGoing();
   CompiledProgram compiled{.program = nullptr,

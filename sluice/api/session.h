@@ -31,6 +31,7 @@ namespace sluice {
 
 class CompileProgress;
 struct CacheUse;
+class Processes;
 class VirtualTime;
 namespace runtime {
 struct SimRun;
@@ -60,6 +61,8 @@ class Session : public nn::StateStore {
   /// The devices of one replica.
   std::size_t numDevices() const { return replicas_[0].devices.size(); }
   std::size_t numReplicas() const { return replicas_.size(); }
+  /// The processes that run the model together; null: this one alone.
+  const Processes* processes() const { return processes_.get(); }
   const device::Device& device(std::size_t i = 0, std::size_t replica = 0) const {
     return *replicas_[replica].devices[i];
   }
@@ -210,6 +213,7 @@ class Session : public nn::StateStore {
   compiler::Compiled compiled(compiler::CompileRequest request,
                               const CacheUse* cache,
                               bool& cached);
+  std::size_t replicasHere(const Options& options) const;
   void requireRoom(const program::Program& lowered) const;
   std::vector<ir::Variable> newParts(const program::StatePlan& plan) const;
   std::unique_ptr<runtime::LoadedProgram> load(program::Program lowered,
@@ -224,6 +228,13 @@ class Session : public nn::StateStore {
   void makeReplicas(std::size_t count);
   void broadcastBuffers(std::size_t replicas);
   void writePresets();
+  /// What several processes do together: they agree on a program, begin with the values of the
+  /// first, and read what only one of them has.
+  void agree(const program::Program& whole, const Options& options);
+  program::Program ownPart(program::Program whole);
+  void shareNew(const program::StatePlan& plan);
+  void shareBuffers(const program::Program& program);
+  HostTensor readShared(const program::PlacedVariable& placed);
 
   /// One copy of the model: its devices and what they hold.
   struct Replica {
@@ -232,6 +243,7 @@ class Session : public nn::StateStore {
   };
 
   std::uint64_t seed_;
+  std::unique_ptr<Processes> processes_;
   std::string tuningTable_;
   devices::DevicePool pool_;
   std::vector<std::size_t> largestTransient_;          // by device, over the programs so far

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/api/compile_plan.h"
+#include "sluice/api/processes.h"
 #include "sluice/api/session.h"
 #include "sluice/api/virtual_time.h"
 #include "sluice/base/error.h"
@@ -165,6 +166,7 @@ void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
   }
   runtime::StepArgs given = args;
   given.times = virtual_ != nullptr ? nullptr : args.times;
+  given.peers = processes_ != nullptr ? &processes_->peers() : nullptr;
   try {
     engine_->run(program, given);
   } catch (...) {
@@ -181,8 +183,11 @@ void Session::runStep(const ProgramPtr& owned, const runtime::StepArgs& args) {
     simulate(owned, args.rounds, program.replicas(), args.times);
   }
   endLeavers();
-  if (broadcastBuffers_ && program.replicas() > 1) {
-    broadcastBuffers(program.replicas());
+  if (broadcastBuffers_) {
+    shareBuffers(program.program());
+    if (program.replicas() > 1) {
+      broadcastBuffers(program.replicas());
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "sluice/api/compile_plan.h"
+#include "sluice/api/processes.h"
 #include "sluice/api/session.h"
 #include "sluice/base/error.h"
 #include "sluice/runtime/reduce.h"
@@ -65,6 +66,9 @@ HostTensor Session::read(std::string_view variable) {
     return preset->second.clone();
   }
   const program::PlacedVariable* placed = state().plan().find(variable);
+  if (placed != nullptr && processes_ != nullptr) {
+    return readShared(*placed);
+  }
   if (placed == nullptr || !placed->variable.split) {
     return state().read(variable);
   }
@@ -109,7 +113,12 @@ void Session::write(std::string_view variable, const HostTensor& value) {
       continue;
     }
     HostTensor part = HostTensor::full(placed->variable.type, 0);
-    const auto [begin, bytes] = runtime::partOf(value.byteCount(), part.byteCount(), r);
+    const std::size_t first =
+        processes_ == nullptr
+            ? 0
+            : processes_->myPlace() * (static_cast<std::size_t>(placed->variable.split->parts) /
+                                       processes_->groupSize());
+    const auto [begin, bytes] = runtime::partOf(value.byteCount(), part.byteCount(), first + r);
     std::memcpy(part.bytes(), static_cast<const std::byte*>(value.bytes()) + begin, bytes);
     replicas_[r].state->write(variable, part);
   }

@@ -50,7 +50,7 @@ class TensorSink : public ResultSink {
   bool mayBlock() const override { return false; }
   std::vector<HostTensor> takeResults() override { return std::move(results_); }
 
- private:
+ protected:
   std::vector<BatchLayout> layouts_;  // by output
   std::vector<HostTensor> results_;
   std::vector<std::size_t> bytes_;

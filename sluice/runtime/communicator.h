@@ -1,10 +1,11 @@
 // Communicator: connects the owners of a Program's parts (program/owners.h). Owners are ranks from
-// 0 on. Both ends of a message know it by the same number, and messages with different numbers
-// between two ranks do not disturb each other. Every call blocks until it is done; work that the
-// queue was given before comes first. Collective calls work in the order of ranks, so that a sum
-// has the same bits on every rank and for every distribution of the devices.
+// 0 on. Both ends of a message know it by the same number; messages with the same number arrive in
+// the order in which they were posted, others do not disturb each other. What kinds of
+// communicators share is written once, on two functions: post, which never waits, and take, which
+// waits for a limited time. Sums are in group.h.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,12 +13,14 @@
 #include <vector>
 
 #include "sluice/device/queue.h"
+#include "sluice/runtime/inbox.h"
 
 namespace sluice::runtime {
 
 class Communicator {
  public:
-  Communicator(std::int32_t rank, std::int32_t size);
+  /// `patience`: how long a wait for another rank may take.
+  Communicator(std::int32_t rank, std::int32_t size, std::chrono::milliseconds patience);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   virtual ~Communicator() = default;
@@ -25,13 +28,22 @@ class Communicator {
   std::int32_t rank() const { return rank_; }
   std::int32_t size() const { return size_; }
 
-  /// Returns once the bytes have arrived, so that they may be overwritten.
+  /// Sends bytes of the host and does not wait.
+  void post(std::int32_t to, std::int64_t number, MessageBytes bytes);
+  /// Waits for bytes that another rank has posted. Throws DeviceError if their count differs, and
+  /// whatever Inbox::take throws.
+  MessageBytes take(std::int32_t from, std::int64_t number, std::size_t bytes);
+  /// The same for as many bytes as come.
+  MessageBytes take(std::int32_t from, std::int64_t number);
+
+  // Work that the queue was given before comes first.
+
+  /// Returns once the bytes were received, so that a sender is at most one message ahead.
   void send(device::Queue& queue,
             std::int32_t to,
             std::int64_t number,
             device::Address from,
             std::size_t bytes);
-  /// Returns once the bytes have arrived. Throws DeviceError if the sender's byte count differs.
   void receive(device::Queue& queue,
                std::int32_t from,
                std::int64_t number,
@@ -59,38 +71,38 @@ class Communicator {
                device::Address whole,
                device::Address part,
                std::size_t bytes);
-  /// Adds up all ranks in their order; `room` has space for as many terms as there are ranks.
-  void sum(device::Queue& queue,
-           std::int64_t number,
-           device::Address from,
-           device::Address to,
-           device::Address room,
-           DType type,
-           std::int64_t elements);
 
   /// Ends every wait of all ranks, now and later, with a DeviceError that gives the reason.
   void interrupt(std::string_view reason) { doInterrupt(reason); }
 
  private:
   void requireOther(std::int32_t rank) const;
+  void postFrom(device::Queue& queue,
+                std::int32_t to,
+                std::int64_t number,
+                device::Address from,
+                std::size_t bytes);
+  void takeTo(device::Queue& queue,
+              std::int32_t from,
+              std::int64_t number,
+              device::Address to,
+              std::size_t bytes);
 
-  virtual void doSend(device::Queue& queue,
-                      std::int32_t to,
-                      std::int64_t number,
-                      device::Address from,
-                      std::size_t bytes) = 0;
-  virtual void doReceive(device::Queue& queue,
-                         std::int32_t from,
-                         std::int64_t number,
-                         device::Address to,
-                         std::size_t bytes) = 0;
+  virtual void doPost(std::int32_t to, std::int64_t number, MessageBytes bytes) = 0;
+  virtual MessageBytes doTake(std::int32_t from,
+                              std::int64_t number,
+                              std::chrono::milliseconds patience) = 0;
   virtual void doInterrupt(std::string_view reason) = 0;
 
   std::int32_t rank_;
   std::int32_t size_;
+  std::chrono::milliseconds patience_;
 };
 
+inline constexpr std::chrono::minutes kPatience{10};
+
 /// Makes a communicator for each owner in one process; their engines run in threads of their own.
-std::vector<std::unique_ptr<Communicator>> makeLocalCommunicators(std::int32_t size);
+std::vector<std::unique_ptr<Communicator>> makeLocalCommunicators(
+    std::int32_t size, std::chrono::milliseconds patience = kPatience);
 
 }  // namespace sluice::runtime

@@ -9,30 +9,16 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/registry.h"
+#include "tests/support/communicator_checks.h"
+#include "tests/support/message_of.h"
 
 namespace sluice::runtime {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// A rank with a device of its own and memory for 16 numbers on it.
-struct Rank {
-  Communicator& communicator;
-  std::unique_ptr<device::Device> device;
-  std::unique_ptr<device::Memory> memory = device->allocate(16 * sizeof(float));
-  std::unique_ptr<device::Queue> queue = device->makeQueue();
-
-  device::Address at(std::size_t i) const { return memory->at(i * sizeof(float)); }
-  void write(std::size_t i, std::vector<float> values) const {
-    device::copyIn(*queue, at(i), values.data(), values.size() * sizeof(float));
-  }
-  std::vector<float> read(std::size_t i, std::size_t count) const {
-    std::vector<float> values(count);
-    device::copyOut(*queue, values.data(), at(i), count * sizeof(float));
-    return values;
-  }
-};
+using testing::Rank;
 
 /// Runs f on every rank, each in a thread of its own, and gives what it threw.
 std::vector<std::string> onAllRanks(std::int32_t size,
@@ -43,7 +29,7 @@ std::vector<std::string> onAllRanks(std::int32_t size,
   std::vector<std::thread> threads;
   for (std::size_t r = 0; r < errors.size(); ++r) {
     threads.emplace_back([&, r] {
-      Rank rank{*communicators[r], devices::makeDevice({.name = {.kind = kind}})};
+      Rank rank(*communicators[r], kind);
       try {
         f(rank);
       } catch (const Error& error) {
@@ -60,48 +46,17 @@ std::vector<std::string> onAllRanks(std::int32_t size,
 class OverKinds : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(OverKinds, MessagesArriveInAnyOrderOfTheirNumbers) {
-  const auto errors = onAllRanks(2, GetParam(), [](Rank& rank) {
-    Communicator& c = rank.communicator;
-    if (c.rank() == 1) {
-      c.receive(*rank.queue, 0, 8, rank.at(4), 8);
-      c.receive(*rank.queue, 0, 7, rank.at(0), 8);
-      c.receive(*rank.queue, 0, 7, rank.at(2), 8);
-      c.receive(*rank.queue, 0, 9, {}, 0);
-      EXPECT_THAT(rank.read(0, 6), ElementsAre(1, 2, 5, 6, 3, 4));
-      return;
-    }
-    rank.write(0, {1, 2, 3, 4});
-    std::thread other([&] {
-      const auto queue = rank.device->makeQueue();
-      c.send(*queue, 1, 8, rank.at(2), 8);
-    });
-    c.send(*rank.queue, 1, 7, rank.at(0), 8);
-    rank.write(0, {5, 6});  // free once it has arrived
-    c.send(*rank.queue, 1, 7, rank.at(0), 8);
-    c.send(*rank.queue, 1, 9, {}, 0);
-    other.join();
-  });
-  EXPECT_THAT(errors, ElementsAre("", ""));
+  EXPECT_THAT(onAllRanks(2, GetParam(), testing::checkMessages), ElementsAre("", ""));
 }
 
 TEST_P(OverKinds, CollectivesAreInTheOrderOfRanks) {
-  const auto errors = onAllRanks(3, GetParam(), [](Rank& rank) {
-    Communicator& c = rank.communicator;
-    const auto r = static_cast<float>(c.rank());
-    // In another order, or added up in pairs, 1e8 and -1e8 would swallow the small one or not.
-    const std::vector<float> terms = {1e8F, -1e8F, 1.5F};
-    rank.write(0, {terms[static_cast<std::size_t>(c.rank())], r});
-    c.sum(*rank.queue, 1, rank.at(0), rank.at(2), rank.at(8), DType::F32, 2);
-    EXPECT_THAT(rank.read(2, 2), ElementsAre((1e8F + -1e8F) + 1.5F, 3));
-    c.gather(*rank.queue, 2, rank.at(1), rank.at(4), sizeof(float));
-    EXPECT_THAT(rank.read(4, 3), ElementsAre(0, 1, 2));
-    rank.write(4, {10 * r, 10 * r + 1, 10 * r + 2});
-    c.scatter(*rank.queue, 1, 3, rank.at(4), rank.at(7), sizeof(float));
-    EXPECT_THAT(rank.read(7, 1), ElementsAre(10 + r));
-    c.broadcast(*rank.queue, 2, 4, rank.at(4), 2 * sizeof(float));
-    EXPECT_THAT(rank.read(4, 2), ElementsAre(20, 21));
-  });
-  EXPECT_THAT(errors, ElementsAre("", "", ""));
+  EXPECT_THAT(onAllRanks(3, GetParam(), testing::checkCollectives), ElementsAre("", "", ""));
+}
+
+TEST_P(OverKinds, SumsAreInTheOrderOfReplicas) {
+  for (const std::int32_t size : {2, 3, 4}) {
+    EXPECT_THAT(onAllRanks(size, GetParam(), testing::checkSums), Each(""));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicator, OverKinds, ::testing::Values("cpu", "far"));
@@ -134,6 +89,23 @@ TEST(Communicator, WaitsEndWhenItIsInterrupted) {
     }
   });
   EXPECT_THAT(errors, ElementsAre("", HasSubstr("enough"), HasSubstr("enough")));
+}
+
+TEST(Communicator, AWaitHasADeadline) {
+  const auto all = makeLocalCommunicators(2, std::chrono::milliseconds(1));
+  EXPECT_THAT(testing::messageOf<DeviceError>([&] { all[0]->take(1, 3); }),
+              HasSubstr("rank 0 has waited 0 s for rank 1, which lives and sends nothing"));
+}
+
+TEST(Communicator, NobodyWaitsForARankThatHasLeft) {
+  Inbox inbox;
+  inbox.deliver({1, 0, 3}, MessageBytes(2));
+  inbox.leave(1);
+  EXPECT_EQ(inbox.take({1, 0, 3}, 0, kPatience).size(), 2U);  // what came before is there
+  EXPECT_THAT(testing::messageOf<DeviceError>([&] {
+                inbox.take({1, 0, 3}, 0, kPatience);
+              }),
+              HasSubstr("rank 1 has ended, and rank 0 waits for a message from it"));
 }
 
 TEST(Communicator, RefusesRanksThatAreNotThere) {

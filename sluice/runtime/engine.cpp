@@ -11,6 +11,7 @@
 #include "sluice/runtime/lane_devices.h"
 #include "sluice/runtime/lane_run.h"
 #include "sluice/runtime/prepared_segment.h"
+#include "sluice/runtime/shared_sums.h"
 #include "sluice/runtime/step_job.h"
 
 namespace sluice::runtime {
@@ -60,7 +61,7 @@ void Engine::makeKernels(LoadedProgram& loaded, const Watch& watch) {
     if (checked) {
       loaded.calls_[s] = calls;  // read by every step
     }
-    for (std::size_t r = 0; r < loaded.replicas_; ++r) {
+    for (std::size_t r = 0; r < loaded.replicas_ && states_[0]->isHere(segment.device); ++r) {
       device::Device& device = *states_[r]->devices()[static_cast<std::size_t>(segment.device)];
       if (checked) {
         loaded.checked_[r * segments + s] =
@@ -87,7 +88,8 @@ void forget(device::Queue& queue) {
 
 std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
                                             std::size_t replicas,
-                                            const Watch& watch) {
+                                            const Watch& watch,
+                                            Replicas where) {
   auto loaded = std::make_unique<LoadedProgram>(std::move(program));
   loaded->serial_ = ++lastSerial_;
   loaded->replicas_ = replicas;
@@ -100,7 +102,10 @@ std::unique_ptr<LoadedProgram> Engine::load(program::Program program,
                states_.size(),
                states_[0]->devices().size());
   requireStaged(p, states_[0]->devices());
-  loaded->plans_ = std::make_unique<LanePlans>(p);
+  loaded->plans_ = std::make_unique<LanePlans>(p, where);
+  if (where == Replicas::Apart) {
+    loaded->sums_ = std::make_unique<SharedSums>(replicas);
+  }
   loaded->laggards_ = std::make_unique<Laggards>(p.lanes.size());
   makeKernels(*loaded, watch);
   for (std::size_t r = 0; r < replicas; ++r) {
@@ -125,12 +130,13 @@ std::uint64_t Engine::generation(const LoadedProgram& loaded) const {
 void Engine::refreshAddresses(LoadedProgram& loaded) {
   const program::Program& program = loaded.program_;
   for (std::size_t r = 0; r < loaded.replicas_; ++r) {
-    for (std::size_t d = 0; d < program.devices.size(); ++d) {
-      states_[r]->reserveTransient(static_cast<std::int32_t>(d), program.devices[d].transientBytes);
-    }
     states_[r]->reserveTransient(program::kRemote, program.remote.transientBytes);
     for (std::size_t d = 0; d < program.devices.size(); ++d) {
-      states_[r]->reserveStaging(static_cast<std::int32_t>(d), program.devices[d].stagingBytes);
+      const auto device = static_cast<std::int32_t>(d);
+      if (states_[r]->isHere(device)) {
+        states_[r]->reserveTransient(device, program.devices[d].transientBytes);
+        states_[r]->reserveStaging(device, program.devices[d].stagingBytes);
+      }
     }
   }
   if (!loaded.addresses_.empty() && loaded.generation_ == generation(loaded)) {
@@ -139,8 +145,8 @@ void Engine::refreshAddresses(LoadedProgram& loaded) {
   loaded.addresses_.clear();
   for (std::size_t r = 0; r < loaded.replicas_; ++r) {
     for (const program::Buffer& buffer : program.buffers) {
-      if (buffer.isRemote()) {
-        loaded.addresses_.emplace_back();  // only fetches and flushes use it
+      if (buffer.isRemote() || !states_[r]->isHere(buffer.device)) {
+        loaded.addresses_.emplace_back();  // only fetches and flushes use it, or another owner
         continue;
       }
       const device::Memory* const arena = buffer.region == program::Region::State
@@ -167,6 +173,9 @@ void Engine::makeCurrent(const LoadedProgram& loaded) {
     states_[r]->bringTo(program);
     for (const program::Constant& constant : program.constants) {
       const program::Buffer& buffer = program.buffer(constant.buffer);
+      if (!states_[r]->isHere(buffer.device)) {
+        continue;
+      }
       device::copyIn(states_[r]->queueOf(buffer.device),
                      loaded.addresses_[r * program.buffers.size() + constant.buffer.index()],
                      constant.value.bytes(),
@@ -232,6 +241,9 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
   threads.marks.assign(outer.begin(), outer.end());
   threads.marks.push_back({args.turn});
   threads.links.begin();
+  if (loaded.sums_ != nullptr) {
+    loaded.sums_->begin();
+  }
   threads.wrote.store(false);
   threads.job = {.program = &loaded.program_,
                  .lanes = loaded.lanes_,
@@ -240,6 +252,7 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
                  .addresses = loaded.addresses_,
                  .states = {states_.data(), loaded.replicas_},
                  .links = &threads.links,
+                 .sums = loaded.sums_.get(),
                  .args = &args,
                  .written = &loaded.written_,
                  .stopped = &threads.failed,

@@ -21,6 +21,7 @@
 
 #include "sluice/device/device.h"
 #include "sluice/program/program.h"
+#include "sluice/runtime/group.h"
 #include "sluice/runtime/host_io.h"
 #include "sluice/runtime/model_state.h"
 #include "sluice/runtime/turn.h"
@@ -29,10 +30,10 @@
 namespace sluice::runtime {
 
 class CheckedSegment;
-class Communicator;
 class Laggards;
 class LaneRun;
 class PreparedSegment;
+class SharedSums;
 class WriteLog;
 struct EngineThreads;
 struct LanePlans;
@@ -86,19 +87,28 @@ class LoadedProgram {
   std::vector<std::unique_ptr<CheckedSegment>> checked_;
   std::vector<device::Address> addresses_;  // of every buffer's slot 0
   std::unique_ptr<Laggards> laggards_;
+  std::unique_ptr<SharedSums> sums_;  // null: all replicas are here
   std::vector<std::unique_ptr<LaneRun>> lanes_;
   std::size_t replicas_ = 1;
   std::uint64_t generation_ = 0;  // generation of the states when the addresses were taken
 };
 
-/// The other owners of a Program that was cut, and the owner of each device.
+/// The other owners of a Program: of devices, if it was cut, and of replicas, if not all are here.
 struct Peers {
   Communicator& communicator;
-  std::vector<std::int32_t> rankOf;  ///< by device
+  std::vector<std::int32_t> rankOf;  ///< by device; only for a part
+  Group group = {};                  ///< who has the other replicas of these devices
+  /// Whether feed and sink count micro-batches over the replicas of all owners or over those here.
+  bool hostCountsAll = true;
 };
 
-/// Micro-batches are numbered over the replicas of the program: number m of replica r of R is m R +
-/// r. Feed, sink and random numbers use this number.
+/// Whether a program's replicas are all in this process. If not, sums over replicas wait for other
+/// processes, in threads of their own.
+enum class Replicas : std::uint8_t { Here, Apart };
+
+/// Micro-batches are numbered over the replicas of the program, those of other processes included:
+/// number m of replica r of R is m R + r. Feed, sink and random numbers use this number (see also
+/// Peers::hostCountsAll).
 struct StepArgs {
   HostFeed& feed;
   HostSink& sink;
@@ -150,7 +160,8 @@ class Engine {
   /// Makes the kernels for the first `replicas` states, which must contain the program's variables.
   std::unique_ptr<LoadedProgram> load(program::Program program,
                                       std::size_t replicas = 1,
-                                      const Watch& watch = {});
+                                      const Watch& watch = {},
+                                      Replicas where = Replicas::Here);
 
   /// Brings the program's variables and constants to their places; run() does this, too. Throws
   /// DeviceError while a thread of an earlier step is left behind.

@@ -64,7 +64,8 @@ void EngineThreads::growRemote(std::span<const std::unique_ptr<LaneRun>> lanes) 
   std::size_t messages = 0;
   for (const auto& lane : lanes) {
     const program::LaneKind kind = lane->plan().kind;
-    const bool isMessage = kind == program::LaneKind::Send || kind == program::LaneKind::Receive;
+    const bool isMessage = lane->laneClass() == LaneClass::Remote &&
+                           kind != program::LaneKind::Fetch && kind != program::LaneKind::Flush;
     messages += isMessage ? 1 : 0;
     remote += lane->laneClass() == LaneClass::Remote && !isMessage ? 1 : 0;
   }
@@ -99,6 +100,20 @@ void EngineThreads::threadLoop(LaneClass laneClass, std::int32_t seen) {
   }
 }
 
+namespace {
+
+std::string textOf(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& thrown) {
+    return thrown.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
+}  // namespace
+
 bool EngineThreads::fail(std::exception_ptr error) {
   {
     const std::scoped_lock lock(mutex);
@@ -112,7 +127,8 @@ bool EngineThreads::fail(std::exception_ptr error) {
     args->sink.interrupt();
     links.interrupt();
     if (args->peers != nullptr) {
-      args->peers->communicator.interrupt("the step of another owner has failed");
+      Communicator& all = args->peers->communicator;
+      all.interrupt(fmt::format("the step of rank {} has failed: {}", all.rank(), textOf(failure)));
     }
     ended.notify_all();
   }

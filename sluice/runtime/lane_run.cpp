@@ -18,7 +18,7 @@ constexpr std::int64_t kMostCaptures = 1 << 14;
 /// Tasks of a lane whose times are kept; of a longer step the last ones are.
 constexpr std::int64_t kMostTimes = 1 << 20;
 
-LaneClass classOf(program::LaneKind kind) {
+LaneClass classOfKind(program::LaneKind kind) {
   switch (kind) {
     case program::LaneKind::Load:
     case program::LaneKind::Store:
@@ -45,8 +45,13 @@ StampArray::StampArray(device::Device& device, std::size_t count)
   }
 }
 
-LanePlans::LanePlans(const program::Program& p)
-    : program(p), buffersOf(p.devices.size()), signals(p.lanes.size()) {
+LaneClass LanePlans::classOf(const program::Lane& lane) const {
+  const bool sums = lane.kind == program::LaneKind::Exchange && lane.peer == lane.device;
+  return sums && where == Replicas::Apart ? LaneClass::Remote : classOfKind(lane.kind);
+}
+
+LanePlans::LanePlans(const program::Program& p, Replicas given)
+    : program(p), where(given), buffersOf(p.devices.size()), signals(p.lanes.size()) {
   numberOf.reserve(p.buffers.size());
   for (std::size_t b = 0; b < p.buffers.size(); ++b) {
     numberOf.push_back(-1);
@@ -75,7 +80,7 @@ LanePlans::LanePlans(const program::Program& p)
       for (const program::Wait& wait : p.waitsOf(task)) {
         signals[static_cast<std::size_t>(wait.lane)]
                [static_cast<std::size_t>(wait.task) * kLaneClasses +
-                static_cast<std::size_t>(classOf(lane.kind))] = true;
+                static_cast<std::size_t>(classOf(lane))] = true;
       }
     }
   }
@@ -118,7 +123,7 @@ LaneRun::LaneRun(const LanePlans& plans,
       program_(plans.program),
       plan_(plans.program.lanes[lane]),
       replica_(replica),
-      class_(classOf(plan_.kind)),
+      class_(plans.classOf(plan_)),
       device_(device),
       asynchronous_(device.info().asynchronous),
       stamps_(device, 2),

@@ -47,13 +47,16 @@ class Laggards {
 /// Data that the lanes of all replicas share, made once for a Program. Kernels refer to buffers by
 /// their numbers on their own device, so that no lane needs a table of all buffers of the Program.
 struct LanePlans {
-  explicit LanePlans(const program::Program& program);
+  LanePlans(const program::Program& program, Replicas where);
 
   /// The kernels of a segment, with the numbers of buffers on its device.
   std::vector<device::KernelCall> callsOf(const program::Segment& segment) const;
   std::size_t entries() const;  ///< of all tables
 
+  LaneClass classOf(const program::Lane& lane) const;
+
   const program::Program& program;
+  Replicas where;
   std::vector<std::int32_t> numberOf;                     ///< by BufferId: its number on its device
   std::vector<std::vector<program::BufferId>> buffersOf;  ///< by device and number
   /// By lane, then by task and class: whether tasks in other lanes of that class wait for it.

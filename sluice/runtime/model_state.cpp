@@ -19,6 +19,7 @@ ModelState::ModelState(std::vector<device::Device*> devices,
                        std::uint64_t seed,
                        const std::string& remotePath)
     : devices_(std::move(devices)),
+      others_(devices_.size(), false),
       seed_(seed),
       state_(devices_.size()),
       transient_(devices_.size()),
@@ -44,10 +45,17 @@ void ModelState::lockRemote() {
 void ModelState::addDevice(device::Device* device) {
   devices_.push_back(device);
   queues_.push_back(device->makeQueue());
+  others_.push_back(false);
   state_.emplace_back();
   transient_.emplace_back();
   staging_.emplace_back();
   lockRemote();
+}
+
+void ModelState::leaveToOthers(std::int32_t device) {
+  const auto d = static_cast<std::size_t>(device);
+  SLUICE_CHECK(others_[d] || state_[d] == nullptr, "device {} has variables already", device);
+  others_[d] = true;
 }
 
 void ModelState::adopt(program::StatePlan plan) {
@@ -56,7 +64,7 @@ void ModelState::adopt(program::StatePlan plan) {
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       const std::size_t bytes = plan.bytes(static_cast<std::int32_t>(d));
       const std::size_t before = state_[d] != nullptr ? state_[d]->bytes() : 0;
-      if (bytes > before) {
+      if (bytes > before && !others_[d]) {
         grown[d] = devices_[d]->allocate(bytes);
       }
       if (grown[d] != nullptr && before > 0) {
@@ -88,7 +96,9 @@ void ModelState::writeFirstValues() {
   awaitCopies([&] {
     for (const std::string& name : unwritten_) {
       const program::PlacedVariable& placed = require(name);
-      store({placed.device, placed.offset}, firstValue(placed.variable, seed_));
+      if (isHere(placed.device)) {
+        store({placed.device, placed.offset}, firstValue(placed.variable, seed_));
+      }
     }
   });
   unwritten_.clear();
@@ -110,6 +120,12 @@ void ModelState::bringTo(const program::Program& program) {
       continue;
     }
     const std::vector<program::StateSlice> slices = placed->slices();
+    if (!std::ranges::all_of(slices, [&](const auto& slice) { return isHere(slice.device); })) {
+      raise<Unsupported>(
+          "variable '{}' is written on several devices, and they belong to different processes: "
+          "place it on one of them",
+          buffer.name);
+    }
     const program::StateSlice wanted{buffer.device, buffer.offset};
     const program::StateSlice from = currentSlice(*placed);
     const auto used = static_cast<std::size_t>(std::ranges::find(slices, wanted) - slices.begin());
@@ -186,11 +202,15 @@ void ModelState::load(const program::StateSlice& slice, HostTensor& value) const
     remoteState_.read(slice.offset, static_cast<std::byte*>(value.bytes()), value.byteCount());
     return;
   }
+  SLUICE_CHECK(isHere(slice.device), "device {} is that of another process", slice.device);
   device::copyOut(queueOf(slice.device), value.bytes(), address(slice), value.byteCount());
 }
 
 void ModelState::store(const program::StateSlice& slice, const HostTensor& value) {
   ++writes_;
+  if (!isHere(slice.device)) {
+    return;
+  }
   if (slice.device == program::kRemote) {
     remoteState_.write(
         slice.offset, static_cast<const std::byte*>(value.bytes()), value.byteCount());
@@ -227,6 +247,10 @@ void ModelState::beginStep(const WrittenState& written, Copies copies) {
   awaitCopies([&] {
     std::size_t at = 0;
     for (const WrittenSlice& slice : written.slices) {
+      if (!isHere(slice.device)) {
+        at += slice.bytes;
+        continue;
+      }
       if (slice.device != program::kRemote) {
         queueOf(slice.device).copy(copy.at(at), address({slice.device, slice.offset}), slice.bytes);
       } else if (!hasJournal()) {
@@ -244,6 +268,10 @@ void ModelState::undoStep(const WrittenState& written) {
   awaitCopies([&] {
     std::size_t at = 0;
     for (const WrittenSlice& slice : written.slices) {
+      if (!isHere(slice.device)) {
+        at += slice.bytes;
+        continue;
+      }
       if (slice.device != program::kRemote) {
         queueOf(slice.device).copy(address({slice.device, slice.offset}), copy.at(at), slice.bytes);
       } else if (!hasJournal()) {

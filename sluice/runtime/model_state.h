@@ -32,6 +32,12 @@ class ModelState {
 
   /// Adds a device after the others. Not while a step runs.
   void addDevice(device::Device* device);
+  /// Leaves a device to another process: it has no memory here, what is written to it is dropped,
+  /// and what it holds cannot be read. Before its first variable.
+  void leaveToOthers(std::int32_t device);
+  bool isHere(std::int32_t device) const {
+    return device == program::kRemote || !others_[static_cast<std::size_t>(device)];
+  }
   const program::StatePlan& plan() const { return plan_; }
   /// Takes over a plan that has grown: allocates memory; new variables have their first values and
   /// the others keep theirs. First values are computed when they are needed, because most models
@@ -109,6 +115,7 @@ class ModelState {
 
   std::vector<device::Device*> devices_;
   std::vector<std::unique_ptr<device::Queue>> queues_;  // one per device, for copies
+  std::vector<bool> others_;                            // by device: another process has it
   std::uint64_t seed_;
   program::StatePlan plan_;
   /// For variables with several slices: which of them hold the value. Not listed: the home does.

@@ -166,7 +166,7 @@ TEST(Parts, EndTogetherWhenOneFails) {
   std::thread other([&] { runPart(1); });
   runPart(0);
   other.join();
-  EXPECT_THAT(messages[0], HasSubstr("the step of another owner has failed"));
+  EXPECT_THAT(messages[0], HasSubstr("the step of rank 1 has failed: "));
   EXPECT_THAT(messages[1], HasSubstr("a cable was cut"));
 }
 

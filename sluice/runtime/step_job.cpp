@@ -49,7 +49,7 @@ void runSegment(const StepJob& job,
   const ir::RunInfo info{.seed = job.args->seed,
                          .microBatch = job.args->firstMicroBatch + microBatchOverReplicas,
                          .microBatchInRound = task.microBatch,
-                         .replica = static_cast<std::int32_t>(lane.replica())};
+                         .replica = static_cast<std::int32_t>(job.firstReplica() + lane.replica())};
   const bool packs = job.program->segments[static_cast<std::size_t>(task.subject)].kind ==
                      parallel::SegmentKind::Pack;
   if (packs && job.program->keepsPacked && (job.hasPacked || lane.round(count) > 0)) {
@@ -163,19 +163,46 @@ void passMessage(const StepJob& job, LaneRun& lane, const Task& task, std::int32
   }
 }
 
+/// The first replica here meets the other owners, the others get the result from it. The lane has a
+/// thread of its own, which may wait. Lanes have the same numbers in all owners of a group.
+void joinApart(const StepJob& job,
+               LaneRun& lane,
+               const program::Collective& collective,
+               std::int64_t count,
+               std::span<const device::Address> sources,
+               device::Address to) {
+  const auto number = static_cast<std::size_t>(&lane.plan() - job.program->lanes.data());
+  if (lane.replica() == 0) {
+    const auto message = static_cast<std::int64_t>(job.program->messages.size() + number);
+    job.sums->publish(
+        number, count, reduceOver(job.group(), lane.queue(), message, collective, sources));
+  }
+  const SharedSums::Result result = job.sums->take(number, count, *job.stopped);
+  const std::span<const std::byte> share = shareOf(collective, *result, lane.replica());
+  if (!share.empty()) {
+    lane.queue().finish();
+    device::copyIn(lane.queue(), to, share.data(), share.size());
+  }
+}
+
 /// All replicas run the same task, so their sources have the same slot.
 void joinReplicas(const StepJob& job,
                   LaneRun& lane,
                   const program::Collective& collective,
-                  const Task& task,
-                  std::int32_t round,
+                  std::int64_t count,
                   std::vector<device::Address>& sources) {
+  const Task& task = lane.task(count);
+  const std::int32_t round = lane.round(count);
   const std::size_t offset = slotOffset(*job.program, collective.from, task, round);
   sources.clear();
   for (std::size_t r = 0; r < job.replicas(); ++r) {
     sources.push_back(job.addressesOf(r)[collective.from.index()] + offset);
   }
   const device::Address to = addressOf(job, lane, collective.to, task, round);
+  if (job.isApart()) {
+    joinApart(job, lane, collective, count, sources, to);
+    return;
+  }
   const std::int64_t summed = reduce(lane.queue(), collective, sources, to, lane.replica());
   if (job.watchesFinite && summed > 0) {
     const TensorType terms{collective.type.dtype, Shape{summed}};
@@ -283,8 +310,13 @@ void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& ro
   const std::int32_t round = lane.round(count);
   const std::int64_t inStep =
       static_cast<std::int64_t>(round) * program.microBatchesPerRound + task.microBatch;
-  const std::int64_t overReplicas = inStep * static_cast<std::int64_t>(job.replicas()) +
-                                    static_cast<std::int64_t>(lane.replica());
+  const auto numbered = [&](std::size_t replicas, std::size_t replica) {
+    return inStep * static_cast<std::int64_t>(replicas) + static_cast<std::int64_t>(replica);
+  };
+  const std::int64_t overReplicas =
+      numbered(job.allReplicas(), job.firstReplica() + lane.replica());
+  const bool countsHere = job.args->peers != nullptr && !job.args->peers->hostCountsAll;
+  const std::int64_t forHost = countsHere ? numbered(job.replicas(), lane.replica()) : overReplicas;
   const auto address = [&](program::BufferId id) { return addressOf(job, lane, id, task, round); };
   const auto subject = static_cast<std::size_t>(task.subject);
   switch (task.kind) {
@@ -296,13 +328,13 @@ void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& ro
       runSegment(job, lane, count, overReplicas);
       break;
     case TaskKind::Feed:
-      feedIn(job, lane, task, count, overReplicas);
+      feedIn(job, lane, task, count, forHost);
       break;
     case TaskKind::Drain: {
       const std::int64_t total =
           static_cast<std::int64_t>(job.args->rounds) * program.microBatchesPerRound;
       if (program.drains[subject].rule.applies(inStep, total)) {
-        drainOut(job, lane, task, round, overReplicas);
+        drainOut(job, lane, task, round, forHost);
       }
       break;
     }
@@ -319,7 +351,7 @@ void runTask(const StepJob& job, LaneRun& lane, std::int64_t count, TaskRoom& ro
       break;
     }
     case TaskKind::Reduce:
-      joinReplicas(job, lane, program.collectives[subject], task, round, room.sources);
+      joinReplicas(job, lane, program.collectives[subject], count, room.sources);
       break;
     case TaskKind::Barrier:  // its waits were all
       break;

@@ -12,6 +12,7 @@
 #include "sluice/runtime/lane_run.h"
 #include "sluice/runtime/model_state.h"
 #include "sluice/runtime/remote_link.h"
+#include "sluice/runtime/shared_sums.h"
 #include "sluice/runtime/written_state.h"
 
 namespace sluice::runtime {
@@ -25,6 +26,7 @@ struct StepJob {
   std::span<const device::Address> addresses;
   std::span<ModelState* const> states;  ///< by replica
   RemoteLinks* links = nullptr;
+  SharedSums* sums = nullptr;  ///< null: all replicas are here
   const StepArgs* args = nullptr;
   const WrittenState* written = nullptr;
   const std::atomic<bool>* stopped = nullptr;  ///< the step was aborted
@@ -33,7 +35,12 @@ struct StepJob {
   bool watchesFinite = false;                  ///< sums over replicas are checked like kernels
   bool hasPacked = false;  ///< packed copies of variables are still there from the step before
 
-  std::size_t replicas() const { return states.size(); }
+  std::size_t replicas() const { return states.size(); }  ///< here
+  /// Those of all owners, and the number of the first one here.
+  std::size_t allReplicas() const { return states.size() * (isApart() ? group().ranks.size() : 1); }
+  std::size_t firstReplica() const { return isApart() ? states.size() * group().me : 0; }
+  bool isApart() const { return args->peers != nullptr && !group().isWhole(); }
+  const Group& group() const { return args->peers->group; }
   LaneClass classOf(const LaneRun& lane) const {
     const bool host = lane.laneClass() == LaneClass::Host;
     return host && workersServeHost ? LaneClass::Device : lane.laneClass();

@@ -1,0 +1,400 @@
+// Models in several processes. Every process runs every test, all of them together (mpirun -n 2 to
+// 4): what one process alone computes is what all must compute.
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/api/compiled_program.h"
+#include "sluice/api/session.h"
+#include "sluice/runtime/process_world.h"
+#include "tests/e2e/blocked_networks.h"
+#include "tests/e2e/networks.h"
+#include "tests/e2e/random_models.h"
+#include "tests/support/communicator_checks.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
+
+namespace sluice {
+namespace {
+
+using parallel::ParallelPhasedExecution;
+using parallel::Phase;
+using parallel::PipelinedExecution;
+using parallel::SerialPhasedExecution;
+using parallel::ShardedExecution;
+using parallel::Stage;
+using parallel::Strategy;
+using testing::Bits;
+using testing::BlockedCnn;
+using testing::BlockedGpt;
+using ::testing::HasSubstr;
+using testing::makeInputs;
+using testing::ResidualMlp;
+
+std::int32_t processes() {
+  return runtime::ProcessWorld::open()->size();
+}
+
+class OverKinds : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(OverKinds, TheCommunicatorDoesWhatAllDo) {
+  const auto communicator = runtime::ProcessWorld::open()->makeCommunicator();
+  testing::Rank rank(*communicator, GetParam());
+  testing::checkMessages(rank);
+  testing::checkCollectives(rank);
+  testing::checkSums(rank);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpi, OverKinds, ::testing::Values("cpu", "far"));
+
+TEST(MpiCommunicator, CarriesMessagesOfAnySizeInOrder) {
+  const auto c = runtime::ProcessWorld::open()->makeCommunicator();
+  const std::vector<std::size_t> sizes = {0, 1, 4096, 4097, 100, 3'000'000, 5, 70'000};
+  const auto content = [](std::size_t size, std::int32_t rank) {
+    runtime::MessageBytes bytes(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      bytes[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(rank));
+    }
+    return bytes;
+  };
+  for (std::int32_t r = 0; r < c->size(); ++r) {
+    for (const std::size_t size : sizes) {
+      if (r != c->rank()) {
+        c->post(r, 1, content(size, c->rank()));
+      }
+    }
+  }
+  for (std::int32_t r = 0; r < c->size(); ++r) {
+    for (const std::size_t size : sizes) {
+      if (r != c->rank()) {
+        EXPECT_TRUE(c->take(r, 1, size) == content(size, r)) << size << " from " << r;
+      }
+    }
+  }
+}
+
+TEST(MpiCommunicator, KeepsCommunicatorsApart) {
+  const auto a = runtime::ProcessWorld::open()->makeCommunicator();
+  const auto b = runtime::ProcessWorld::open()->makeCommunicator();
+  const std::int32_t next = (a->rank() + 1) % a->size();
+  const std::int32_t before = (a->rank() + a->size() - 1) % a->size();
+  a->post(next, 1, runtime::MessageBytes(1));
+  b->post(next, 1, runtime::MessageBytes(2));
+  EXPECT_EQ(b->take(before, 1).size(), 2U);
+  EXPECT_EQ(a->take(before, 1).size(), 1U);
+}
+
+/// Joins tensors along the first dimension.
+HostTensor joined(const std::vector<HostTensor>& parts) {
+  std::vector<std::int64_t> dims = parts[0].shape().dims();
+  dims[0] *= static_cast<std::int64_t>(parts.size());
+  HostTensor whole(TensorType{parts[0].dtype(), Shape(dims)});
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::memcpy(whole.bytes() + i * parts[i].byteCount(), parts[i].bytes(), parts[i].byteCount());
+  }
+  return whole;
+}
+
+/// The inputs of the replicas of this process, out of those of all.
+std::vector<HostTensor> ownInputs(const std::vector<TensorType>& types,
+                                  std::int64_t first,
+                                  std::int64_t count,
+                                  const Options& options) {
+  const std::int64_t replicas = options.replicationFactor();
+  std::vector<std::vector<HostTensor>> parts(types.size());
+  for (std::int64_t m = first; m < first + count; m += options.allReplicas()) {
+    const std::vector<HostTensor> own =
+        makeInputs(types, m + options.distributed.firstReplica(replicas), replicas);
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      parts[i].push_back(own[i]);
+    }
+  }
+  std::vector<HostTensor> inputs;
+  for (const std::vector<HostTensor>& each : parts) {
+    inputs.push_back(joined(each));
+  }
+  return inputs;
+}
+
+/// What a training leaves: losses of all calls, weights, optimizer state, statistics.
+template <class Net>
+Bits trained(const Options& options) {
+  Net net;
+  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  const std::int64_t perCall = model.microBatchesPerStep() * options.allReplicas();
+  const std::int64_t here = model.microBatchesPerStep() * options.replicationFactor();
+  Bits bits;
+  for (std::int64_t call = 0; call < 3; ++call) {
+    const std::vector<HostTensor> outputs =
+        model.run(here == perCall ? makeInputs(Net::inputs(), call * perCall, perCall)
+                                  : ownInputs(Net::inputs(), call * perCall, perCall, options));
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      bits[fmt::format("output {} of call {}", o, call)] = outputs[o].hash();
+    }
+  }
+  for (const auto& [name, value] : model.stateDict()) {
+    bits[name] = value.hash();
+  }
+  for (const auto& [section, tensors] : model.optimizerStateDict()) {
+    for (const auto& [name, value] : tensors) {
+      bits[fmt::format("{}/{}", section, name)] = value.hash();
+    }
+  }
+  return bits;
+}
+
+Options alone(const Options& options) {
+  Options one = options.clone();
+  one.distributed.disable();
+  return one;
+}
+
+Options shared(const Options& options) {
+  Options all = options.clone();
+  all.distributed.shareModel(true);
+  return all;
+}
+
+Options under(const Strategy& strategy, std::int64_t replicas = 1) {
+  Options options;
+  options.replicationFactor(replicas).outputMode(OutputMode::All);
+  options.training.gradientAccumulation(4);
+  options.setExecutionStrategy(strategy);
+  return options;
+}
+
+const Stage kWhole("b0", "b1", "b2", "b3", "b4");
+const std::vector<Stage> kFour = {Stage("b0", "b1"), Stage("b2"), Stage("b3"), Stage("b4")};
+
+template <class Net>
+class SharedModel : public ::testing::Test {};
+using Networks = ::testing::Types<BlockedCnn, ResidualMlp, BlockedGpt>;
+TYPED_TEST_SUITE(SharedModel, Networks);
+
+TYPED_TEST(SharedModel, PipelinesHaveTheBitsOfOneProcess) {
+  for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) {
+    for (const char* device : {"cpu", "far"}) {
+      SCOPED_TRACE(fmt::format("{} on {}", schedule, device));
+      Options options = under(PipelinedExecution(kFour).schedule(schedule));
+      options.device(device);
+      EXPECT_EQ(trained<TypeParam>(shared(options)), trained<TypeParam>(alone(options)));
+    }
+  }
+}
+
+TYPED_TEST(SharedModel, ReplicasHaveTheBitsOfOneProcess) {
+  for (const char* device : {"cpu", "far"}) {
+    Options options = under(PipelinedExecution({kWhole}), 2 * processes());
+    options.device(device);
+    EXPECT_EQ(trained<TypeParam>(shared(options)), trained<TypeParam>(alone(options))) << device;
+  }
+}
+
+TYPED_TEST(SharedModel, ReplicatedPipelinesHaveTheBitsOfOneProcess) {
+  if (processes() == 3) {
+    GTEST_SKIP() << "three processes have no pairs";
+  }
+  for (const char* device : {"cpu", "far"}) {
+    Options options = under(PipelinedExecution(Stage("b0", "b1", "b2"), Stage("b3", "b4")), 2);
+    options.device(device).deviceIterations(2);
+    EXPECT_EQ(trained<TypeParam>(shared(options)), trained<TypeParam>(alone(options))) << device;
+  }
+}
+
+/// Weights and state of a process with replicas of its own; outputs are those of its replicas.
+Bits withoutOutputs(Bits bits) {
+  std::erase_if(bits, [](const auto& entry) { return entry.first.starts_with("output "); });
+  return bits;
+}
+
+/// Replicas of all processes in one.
+Options together(const Options& options) {
+  Options one = options.clone();
+  one.replicationFactor(options.allReplicas());
+  one.distributed.disable();
+  return one;
+}
+
+TYPED_TEST(SharedModel, OwnReplicasHaveTheBitsOfOneProcess) {
+  for (const char* device : {"cpu", "far"}) {
+    Options options = under(PipelinedExecution(Stage("b0", "b1", "b2"), Stage("b3", "b4")), 2);
+    options.device(device);
+    EXPECT_EQ(withoutOutputs(trained<TypeParam>(options)),
+              withoutOutputs(trained<TypeParam>(together(options))))
+        << device;
+  }
+}
+
+/// Optimizer state, or weights as well, in parts; on the devices or not.
+Options inParts(Options options, bool weights, bool onChip) {
+  const auto parts = TensorLocationSettings()
+                         .useOnChipStorage(onChip)
+                         .useReplicatedTensorSharding(true)
+                         .minElementsForReplicatedTensorSharding(1);
+  options.tensorLocations.setOptimizerLocation(parts);
+  if (weights) {
+    options.tensorLocations.setWeightLocation(parts);
+  }
+  return options;
+}
+
+TYPED_TEST(SharedModel, StateInPartsHasTheBitsOfOneProcess) {
+  for (const bool weights : {false, true}) {
+    for (const bool onChip : {false, true}) {
+      SCOPED_TRACE(fmt::format("weights {}, on chip {}", weights, onChip));
+      const Options shares =
+          inParts(under(PipelinedExecution({kWhole}), processes()), weights, onChip);
+      EXPECT_EQ(trained<TypeParam>(shared(shares)), trained<TypeParam>(alone(shares)));
+      const Options own = inParts(under(PipelinedExecution({kWhole}), 2), weights, onChip);
+      EXPECT_EQ(withoutOutputs(trained<TypeParam>(own)),
+                withoutOutputs(trained<TypeParam>(together(own))));
+    }
+  }
+}
+
+TYPED_TEST(SharedModel, PhasesHaveTheBitsOfOneProcess) {
+  const SerialPhasedExecution phases({Phase("b0", "b1"), Phase("b2"), Phase("b3", "b4")});
+  const Options options = under(phases, processes());
+  EXPECT_EQ(trained<TypeParam>(shared(options)), trained<TypeParam>(alone(options)));
+}
+
+TEST(MpiModel, InferenceReturnsAllResultsInAllProcesses) {
+  ResidualMlp net;
+  Options options = under(PipelinedExecution(kFour));
+  options.training.gradientAccumulation(1);
+  options.deviceIterations(4);
+  const auto results = [&](const Options& given) {
+    auto model = inferenceModel(net, given);
+    std::vector<std::uint64_t> hashes;
+    for (const HostTensor& output : model.run(makeInputs(ResidualMlp::inputs(), 0, 4))) {
+      hashes.push_back(output.hash());
+    }
+    model.destroy();
+    return hashes;
+  };
+  EXPECT_EQ(results(shared(options)), results(alone(options)));
+}
+
+TEST(MpiModel, RandomModelsHaveTheBitsOfOneProcess) {
+  const char* const count = std::getenv("SLUICE_MPI_MODELS");
+  const std::uint64_t end = count != nullptr ? std::strtoull(count, nullptr, 10) : 8;
+  std::uint64_t run = 0;
+  for (std::uint64_t seed = 0; run < end; ++seed) {
+    const testing::RandomNet net(seed);
+    const testing::RandomTraining training(seed);
+    Options options = testing::randomOptions(seed, net, training);
+    options.replicationFactor(seed % 2 == 0 ? processes() : 1);
+    const auto bitsUnder = [&](const Options& given) {
+      Bits bits = testing::runRandomNet(seed, given, 2);
+      // What replicas add up for themselves is of those here, and over after the update.
+      std::erase_if(bits, [](const auto& e) { return e.first.ends_with(".accumulator"); });
+      return bits;
+    };
+    const Bits expected = bitsUnder(alone(options));
+    try {
+      EXPECT_EQ(bitsUnder(shared(options)), expected) << "seed " << seed;
+      ++run;
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("start fewer processes")) << "seed " << seed;
+    }
+  }
+}
+
+TEST(MpiModel, ACheckpointIsWrittenOnceAndFitsAnyNumberOfProcesses) {
+  const testing::TempFolder folder;
+  const std::string place =
+      runtime::ProcessWorld::open()->rank() == 0 ? folder.path().string() : "";
+  const Options options = inParts(under(PipelinedExecution(kFour), 1), false, true);
+  const auto statesOf = [](const Model& model) {
+    Bits bits;
+    for (const auto& [name, value] : model.stateDict()) {
+      bits[name] = value.hash();
+    }
+    return bits;
+  };
+  const auto step = [](auto& model, std::int64_t call) {
+    model.run(makeInputs(ResidualMlp::inputs(), 4 * call, 4));
+  };
+  // All processes must name one folder: that of the first.
+  const auto c = runtime::ProcessWorld::open()->makeCommunicator();
+  std::string path = place;
+  for (std::int32_t r = 1; r < c->size() && c->rank() == 0; ++r) {
+    const auto bytes = std::as_bytes(std::span(place));
+    c->post(r, 1, {bytes.begin(), bytes.end()});
+  }
+  if (c->rank() != 0) {
+    const runtime::MessageBytes bytes = c->take(0, 1);
+    path.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  const CheckpointFolder checkpoints(path);
+  Bits saved;
+  Bits expected;
+  {
+    ResidualMlp net;
+    auto model = trainingModel(net, shared(options), optim::AdamW(0.01));
+    step(model, 0);
+    checkpoints.save(model);
+    saved = statesOf(model);
+    step(model, 1);
+    expected = statesOf(model);
+  }
+  EXPECT_EQ(checkpoints.files().size(), 1U);
+  for (const bool one : {true, false}) {
+    ResidualMlp net;
+    auto model = trainingModel(net, one ? alone(options) : shared(options), optim::AdamW(0.01));
+    ASSERT_TRUE(checkpoints.resume(model).has_value());
+    EXPECT_EQ(statesOf(model), saved);
+    step(model, 1);
+    EXPECT_EQ(statesOf(model), expected) << one;
+  }
+  for (std::int32_t r = 1; r < c->size(); ++r) {  // the folder ends with the first process
+    if (c->rank() == 0) {
+      c->take(r, 2);
+    } else if (c->rank() == r) {
+      c->post(0, 2, {});
+    }
+  }
+}
+
+TEST(MpiModel, RefusesOtherOptionsWithADifference) {
+  ResidualMlp net;
+  Options options = under(PipelinedExecution({kWhole}));
+  const std::int32_t rank = runtime::ProcessWorld::open()->rank();
+  options.training.gradientAccumulation(rank == 1 ? 2 : 4);
+  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  const std::string message = testing::messageOf(
+      [&] { model.compile(makeInputs(ResidualMlp::inputs(), 0, rank == 1 ? 2 : 4)); });
+  EXPECT_THAT(message, HasSubstr("rank 1 (process "));
+  EXPECT_THAT(message, HasSubstr("has another program or options than rank 0"));
+  EXPECT_THAT(message, HasSubstr("- training.gradientAccumulation: 4"));
+  EXPECT_THAT(message, HasSubstr("+ training.gradientAccumulation: 2"));
+}
+
+TEST(MpiModel, RefusesWhatDoesNotFit) {
+  ResidualMlp net;
+  const auto refused = [&](const Options& options) {
+    return testing::messageOf<Error>([&] {
+      ResidualMlp own;
+      auto model = trainingModel(own, options, optim::AdamW(0.01));
+      model.run(makeInputs(ResidualMlp::inputs(), 0, 4 * options.replicationFactor()));
+    });
+  };
+  EXPECT_THAT(refused(shared(under(PipelinedExecution({kWhole})))),
+              HasSubstr("the model uses 1: start fewer processes"));
+  EXPECT_THAT(refused(shared(under(PipelinedExecution({kWhole}), 5))),
+              HasSubstr("processes cannot share 5 replicas"));
+  Options other = under(PipelinedExecution({kWhole}));
+  other.distributed.configureProcessId(0, 7);
+  EXPECT_THAT(refused(other), HasSubstr("this is process 0 of 7, and MPI that it is"));
+  Options simulated = under(PipelinedExecution({kWhole}));
+  simulated.device("sim");
+  EXPECT_THAT(refused(simulated), HasSubstr("devices of kind 'sim' work in one process only"));
+}
+
+}  // namespace
+}  // namespace sluice
