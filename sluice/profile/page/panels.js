@@ -164,7 +164,8 @@ function predictedPanel(report) {
     const row = (part) => [part.what, duration(part.measured), duration(part.predicted), difference(part)];
     return element("div", {class: "runs"},
       panel(run.title + ": a step, predicted on the target " + target,
-        pair("a step", step), ...devices.map((part) => pair(part.what, part)),
+        pair("A step", step),
+        ...devices.map((part) => pair(part.what.replace("work of device", "Device"), part)),
         element("p", {class: "note"}, key("#3b82f6", "measured"), " ", key("#a78bfa", "predicted"))),
       panel("Tasks, per step", table(["task", "measured", "predicted", "difference"],
         tasks.slice(0, 40).map(row))));
