@@ -29,6 +29,8 @@ constexpr const char* kReportExamples =
     "      the same as a page with a timeline, for any browser\n"
     "  sluice report before.slt after.slt -o compared.html\n"
     "      two runs side by side\n"
+    "  sluice report run.slt --predicted simulated/run.slt -o report.html\n"
+    "      beside each time the one that the simulator predicted for the same program\n"
     "  sluice report rank0.slt rank1.slt -o merged.json --format perfetto\n"
     "      several traces on one absolute time, for ui.perfetto.dev\n"
     "\n"
@@ -36,6 +38,7 @@ constexpr const char* kReportExamples =
 
 struct ReportSettings {
   std::vector<std::string> files;
+  std::string predicted;
   std::string output;
   std::string format;
   std::int32_t width = 100;
@@ -126,7 +129,11 @@ std::string reportIn(const std::string& format,
 
 int run(const ReportSettings& settings) {
   const std::string format = formatOf(settings);
-  const std::string text = reportIn(format, readRuns(settings.files), settings.width);
+  std::vector<TracedRun> runs = readRuns(settings.files);
+  if (!settings.predicted.empty()) {
+    runs[0].predicted = profile::readTrace(settings.predicted);
+  }
+  const std::string text = reportIn(format, runs, settings.width);
   if (settings.output.empty()) {
     fmt::print("{}", text);
   } else {
@@ -145,6 +152,10 @@ void addReport(CLI::App& app, Action& action) {
   auto settings = std::make_shared<ReportSettings>();
   command->add_option("files", settings->files, "Trace files (*.slt); several are compared")
       ->required();
+  command->add_option(
+      "--predicted",
+      settings->predicted,
+      "A trace of the same program on simulated devices, to stand beside the first");
   command->add_option("-o,--output", settings->output, "Write it to this file");
   command
       ->add_option(
@@ -158,6 +169,12 @@ void addReport(CLI::App& app, Action& action) {
   command->callback([&action, settings] {
     if (settings->output.empty() && settings->format == "html") {
       throw CLI::ValidationError("--format html", "name a file for the page: -o report.html");
+    }
+    const std::string format = formatOf(*settings);
+    if (!settings->predicted.empty() &&
+        (settings->files.size() > 1 || format == "perfetto" || format == "csv")) {
+      throw CLI::ValidationError("--predicted",
+                                 "stands beside one trace, as html, text, md or json");
     }
     action = [settings] { return run(*settings); };
   });

@@ -4,15 +4,15 @@
     scripts/check_programs.py              list the programs that would not be found
     scripts/check_programs.py --self-test  check this script with made-up cases
 
-A program is build/bin/NAME, build/release/tools/NAME (a TOOL) or build/fuzz/bin/NAME; a name that
-ends with _ stands for all programs that begin with it (build/bin/bench_$name).
+A program is build/bin/NAME, build/release/tools/NAME (a TOOL) or build/fuzz/bin/NAME; libraries
+(NAME.so) are no programs. A name that ends with _ stands for all programs that begin with it (build/bin/bench_$name).
 """
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMED = re.compile(r"\b(build/(?:bin|release/tools|fuzz/bin))/([a-z]\w*)")
+NAMED = re.compile(r"\b(build/(?:bin|release/tools|fuzz/bin))/([a-z]\w*)(?!\.so\b)\b")
 CALL = re.compile(r"^\s*sluice_(program|fuzz)\(\s*([^)]*)\)", re.MULTILINE)
 OUTPUT = re.compile(r"set_target_properties\((\w+) PROPERTIES OUTPUT_NAME (\w+)\)")
 
@@ -50,6 +50,7 @@ def self_test():
     assert made("fuzz", "sluice_fuzz(NAME fuzz_a SOURCES a.cpp)\n") == {"build/fuzz/bin/fuzz_a"}
     assert missing('run build/bin/sluice; "build/bin/bench_$name"', programs) == []
     assert missing("run build/bin/worker 5, build/bin/worker", programs) == ["build/bin/worker"]
+    assert missing("build/release/tools/library.so", programs) == []
     assert missing("build/fuzz/bin/fuzz_$1", programs) == ["build/fuzz/bin/fuzz_"]
     print("programs: self-test passed")
 

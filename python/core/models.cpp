@@ -312,7 +312,9 @@ void bindModels(py::module_& m) {
       .def("explain", &Model::explain, Release())
       .def(
           "report",
-          [](const Model& model, const std::string& file) { model.report(file); },
+          [](const Model& model, const std::string& file, const std::string& predictedOn) {
+            model.report(file, predictedOn);
+          },
           py::arg("file"),
           Release())
       .def("cycle_count", &Model::cycleCount, Release())

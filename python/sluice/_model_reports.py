@@ -72,11 +72,12 @@ class Reports:
         """The stages, their devices and bytes, the schedule with its bound, and the warnings."""
         return Explanation(self._compiled("explain").explain(), self.schedule())
 
-    def report(self, file: "str | os.PathLike[str]") -> None:
-        """Writes a page about the first calls: what ran when, why devices were idle, their memory.
+    def report(self, file: "str | os.PathLike[str]", predictedOn: str = "") -> None:
+        """Writes a page about the first calls: what ran when, why devices were idle, their memory. With a
+        target, such as "measured" after `sluice calibrate`, also what the simulator predicts for it.
 
         Needs `Options.enableProfiling` and a call; the page needs nothing but a browser."""
-        self._compiled("report").report(os.fspath(file))
+        self._compiled("report").report(os.fspath(file), predictedOn)
 
     def schedule(self) -> Schedule:
         """The schedule of the newest program; it draws itself in a notebook. Times are estimates."""

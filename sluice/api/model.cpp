@@ -218,8 +218,8 @@ Latency Model::getDeviceHostLatency() const {
   return core().latencies().deviceHost;
 }
 
-void Model::report(const std::filesystem::path& file) const {
-  core().report(file);
+void Model::report(const std::filesystem::path& file, const std::string& predictedOn) const {
+  core().report(file, predictedOn);
 }
 
 std::filesystem::path Model::writeDiagnostics(const Error& error) const {

@@ -383,8 +383,10 @@ class Model {
   Latency getLatency() const;
 
   /// Writes a page that shows the traced calls: what ran when, why devices were idle, and their
-  /// memory. It needs nothing but a browser. Throws InvalidArgument as above, and FileError.
-  void report(const std::filesystem::path& file) const;
+  /// memory. It needs nothing but a browser. If a target is named, such as "measured" after `sluice
+  /// calibrate`, it has beside each time the one that the simulator predicts there. Throws
+  /// InvalidArgument as above and for an unknown target, and FileError.
+  void report(const std::filesystem::path& file, const std::string& predictedOn = {}) const;
   /// Writes what is known about a failure (error, options, program, versions, counts) to a folder
   /// below Options::logDir and returns it. Does not throw if that fails; the log says why.
   std::filesystem::path writeDiagnostics(const Error& error) const;

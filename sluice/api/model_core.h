@@ -110,7 +110,7 @@ class ModelCore {
   TrainingState trainingState() const;
   void loadTrainingState(const TrainingState& state);
   profile::Latencies latencies() const;
-  void report(const std::filesystem::path& file) const;
+  void report(const std::filesystem::path& file, const std::string& predictedOn) const;
   std::filesystem::path writeDiagnostics(const Error& error) const;
 
   void save(const std::filesystem::path& path, const SaveOptions& options) const;
@@ -178,6 +178,10 @@ class ModelCore {
   std::vector<BatchLayout> outputLayouts(std::size_t outputs, const BatchLayout& layout) const;
   void writeStepScalars();
   void requireTraining(std::string_view what) const;
+  /// The steps of a trace in the virtual time of a target.
+  profile::Trace predicted(const profile::Trace& measured,
+                           const program::Program& program,
+                           const std::string& target) const;
   /// Throws InvalidArgument unless devices are simulated.
   void requireSimulatedDevices() const;
   /// The same, and unless there is a program.

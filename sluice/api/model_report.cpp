@@ -5,7 +5,9 @@
 
 #include "sluice/api/explain.h"
 #include "sluice/api/model_core.h"
+#include "sluice/api/virtual_time.h"
 #include "sluice/base/error.h"
+#include "sluice/devices/registry.h"
 
 namespace sluice {
 
@@ -55,14 +57,46 @@ SimulatedStep ModelCore::simulateStep() {
           .seconds = static_cast<double>(cycles) / static_cast<double>(session.virtualHertz())};
 }
 
-void ModelCore::report(const std::filesystem::path& file) const {
+profile::Trace ModelCore::predicted(const profile::Trace& measured,
+                                    const program::Program& program,
+                                    const std::string& target) const {
+  if (!measured.simulated.empty()) {
+    raise<InvalidArgument>("the times of this model are simulated on {} already",
+                           measured.simulated);
+  }
+  const auto entry = std::ranges::find_if(
+      programs_, [&](const auto& each) { return &each->compiled.program->program() == &program; });
+  SLUICE_CHECK(
+      entry != programs_.end(), "a trace of '{}', which the model does not have", program.name);
+  const std::unique_ptr<device::Device> device =
+      devices::makeDevice({.name = devices::parseDevices("sim@" + target).at(0)});
+  const std::unique_ptr<VirtualTime> time = VirtualTime::of({device.get()});
+  profile::Trace trace(program);
+  trace.simulated = time->target();
+  const BatchLayout& layout = (*entry)->layout;
+  for (std::int32_t step = 0; step < measured.numSteps(); ++step) {
+    std::vector<runtime::TaskTime> times;
+    time->step((*entry)->compiled.program,
+               rounds(layout),
+               static_cast<std::int32_t>(layout.replicationFactor),
+               &times);
+    trace.addStep(times);
+  }
+  return trace;
+}
+
+void ModelCore::report(const std::filesystem::path& file, const std::string& predictedOn) const {
   const runtime::Turn::Hold turn = enter();
   if (!recorder_ || recorder_->traces().empty()) {
     raise<InvalidArgument>(
         "a report shows the first calls of a model whose options have enableProfiling(folder): {}",
         recorder_ ? "it was not called yet" : "its options do not");
   }
-  profile::writeReport(file, recorder_->traces());
+  std::vector<profile::TracedRun> runs(recorder_->traces().begin(), recorder_->traces().end());
+  for (std::size_t i = 0; i < runs.size() && !predictedOn.empty(); ++i) {
+    runs[i].predicted = predicted(runs[i].trace, *recorder_->programs()[i], predictedOn);
+  }
+  profile::writeReport(file, runs);
 }
 
 std::vector<std::string> ModelCore::getTensorNames() const {

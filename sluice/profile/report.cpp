@@ -1,5 +1,6 @@
 #include "sluice/profile/report.h"
 
+#include <algorithm>
 #include <array>
 
 #include "sluice/base/atomic_file.h"
@@ -41,7 +42,19 @@ std::string_view fill(std::string& page,
 }  // namespace
 
 std::string reportPage(std::span<const TracedRun> runs) {
-  const std::string data = insideScript(dump(pageData(factsOf(runs)), -1));
+  std::vector<TracedRun> shown;
+  const bool predicted =
+      std::ranges::any_of(runs, [](const auto& r) { return r.predicted.has_value(); });
+  if (predicted) {
+    for (const TracedRun& run : runs) {
+      shown.push_back(run);
+      if (run.predicted) {
+        shown.push_back({run.title, *run.predicted});
+      }
+    }
+  }
+  const std::string data = insideScript(
+      dump(pageData(factsOf(predicted ? std::span<const TracedRun>(shown) : runs)), -1));
   std::string page;
   std::string_view rest = kPageHtml;
   rest = fill(page, rest, "/*STYLE*/", kPageStyle);

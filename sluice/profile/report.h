@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,10 +18,13 @@ namespace sluice::profile {
 struct TracedRun {
   std::string title;
   Trace trace;
+  /// The same program in virtual time, to be shown beside it.
+  std::optional<Trace> predicted = {};
 };
 
 /// One HTML page with everything in it: it loads nothing. All functions throw InvalidArgument for a
-/// run without steps.
+/// run without steps and for a prediction that is not of the same program (prediction.h). On the
+/// page a prediction also is a run of its own, below the measured one.
 std::string reportPage(std::span<const TracedRun> runs);
 std::string reportMarkdown(std::span<const TracedRun> runs);
 /// At most `width` columns.

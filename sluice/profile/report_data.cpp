@@ -154,6 +154,27 @@ Json remoteFacts(const RunFacts& facts) {
   return remote;
 }
 
+/// Null if there is none.
+Json predictionFacts(const std::optional<Prediction>& prediction) {
+  if (!prediction) {
+    return nullptr;
+  }
+  const auto of = [](const PredictedPart& part) -> Json {
+    return {{"what", part.what}, {"measured", part.measured}, {"predicted", part.predicted}};
+  };
+  const auto all = [&](const std::vector<PredictedPart>& parts) {
+    Json list = Json::array();
+    for (const PredictedPart& part : parts) {
+      list.push_back(of(part));
+    }
+    return list;
+  };
+  return {{"target", prediction->target},
+          {"step", of(prediction->step)},
+          {"devices", all(prediction->devices)},
+          {"tasks", all(prediction->tasks)}};
+}
+
 /// Lanes with their tasks as pairs of subject and micro-batch.
 Json laneFacts(const Trace& trace) {
   Json lanes = Json::array();
@@ -229,7 +250,8 @@ Json factsOfRun(const RunFacts& facts) {
           {"criticalPath", pathFacts(facts)},
           {"latencies", latencyFacts(facts.latencies)},
           {"memory", memoryFacts(facts, firstMoment(trace))},
-          {"remote", remoteFacts(facts)}};
+          {"remote", remoteFacts(facts)},
+          {"predicted", predictionFacts(facts.prediction)}};
 }
 
 }  // namespace

@@ -81,6 +81,62 @@ TEST(Report, SaysEverywhereThatARunWasSimulated) {
   EXPECT_EQ(json::parse(reportJson(std::span(&measured, 1))).at("runs")[0].at("simulated"), "");
 }
 
+/// Every task of the first stage takes twice as long as predicted.
+TEST(Report, HasPredictionsBesideMeasurements) {
+  TracedRun made = run("first");
+  made.predicted = Trace(twoStageProgram());
+  made.predicted->simulated = "measured";
+  for (std::int64_t s = 0; s < 2; ++s) {
+    std::vector<runtime::TaskTime> times = twoStageTimes(1000 + 10'000 * s);
+    for (runtime::TaskTime& time : times) {
+      const std::string name = made.predicted->nameOf(time);
+      time.end -= name.starts_with("forward 0") ? (time.end - time.start) / 2 : 0;
+    }
+    made.predicted->addStep(times);
+  }
+  const std::span<const TracedRun> runs(&made, 1);
+  const json facts = json::parse(reportJson(runs)).at("runs");
+  ASSERT_EQ(facts.size(), 1U);
+  const json& predicted = facts[0].at("predicted");
+  EXPECT_EQ(predicted.at("target"), "measured");
+  EXPECT_EQ(predicted.at("step").at("measured"), 1350);
+  EXPECT_EQ(predicted.at("devices").size(), 2U);
+  int halved = 0;
+  for (const json& task : predicted.at("tasks")) {
+    const auto both = task.at("measured").get<std::int64_t>();
+    const bool half = task.at("what") == "forward 0";
+    halved += half ? 1 : 0;
+    EXPECT_EQ(task.at("predicted").get<std::int64_t>(), half ? both / 2 : both) << task;
+  }
+  EXPECT_EQ(halved, 1);
+  for (const std::string& text : {reportText(runs), reportMarkdown(runs)}) {
+    EXPECT_THAT(text, HasSubstr("Predicted by the simulator (target measured)"));
+    EXPECT_THAT(text, HasSubstr("-50.0 %"));
+  }
+  const json data = json::parse(dataOf(reportPage(runs)));
+  ASSERT_EQ(data.at("runs").size(), 2U);
+  EXPECT_EQ(data.at("runs")[1].at("title"), "first (simulated on measured)");
+  EXPECT_TRUE(data.at("runs")[1].at("predicted").is_null());
+}
+
+TEST(Report, RefusesPredictionsOfOtherPrograms) {
+  TracedRun made = run("first");
+  made.predicted = made.trace;
+  const std::span<const TracedRun> runs(&made, 1);
+  EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { reportText(runs); }),
+              HasSubstr("was measured"));
+  made.predicted->simulated = "ipu2";
+  made.predicted->subjects[0].name = "another";
+  EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { reportText(runs); }),
+              HasSubstr("another program"));
+  made.predicted->devices.emplace_back();
+  EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { reportText(runs); }),
+              HasSubstr("3 devices instead of 2"));
+  made.predicted->steps.clear();
+  EXPECT_THAT(testing::messageOf<InvalidArgument>([&] { reportText(runs); }),
+              HasSubstr("has no steps"));
+}
+
 TEST(Report, KeepsNamesInsideTheData) {
   TracedRun made = run("</script><script>alert(1)</script><!--");
   made.trace.subjects[0].name = "\xff<b>&\"";

@@ -1,5 +1,6 @@
 // Reports as Markdown and for terminals.
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -177,6 +178,23 @@ Section remoteOf(const RunFacts& facts) {
   return section;
 }
 
+Section predictedOf(const Prediction& prediction) {
+  Section section{fmt::format("Predicted by the simulator (target {}) and measured, per step",
+                              prediction.target),
+                  Table({"what", "measured", "predicted", "difference"})};
+  const auto add = [&](const PredictedPart& part) {
+    section.table.add({part.what,
+                       milliseconds(part.measured),
+                       milliseconds(part.predicted),
+                       part.measured == 0 ? "" : fmt::format("{:+.1f} %", 100 * part.error())});
+  };
+  add(prediction.step);
+  std::ranges::for_each(prediction.devices, add);
+  const std::size_t shown = std::min(prediction.tasks.size(), kShownSubjects);
+  std::ranges::for_each(std::span(prediction.tasks).first(shown), add);
+  return section;
+}
+
 Section latenciesOf(const RunFacts& facts) {
   Section section{"Latencies of a micro-batch", Table({"", "least", "mean", "most"})};
   const auto add = [&](const char* what, const Latency& latency) {
@@ -192,6 +210,9 @@ Section latenciesOf(const RunFacts& facts) {
 
 std::vector<Section> sectionsOf(const RunFacts& facts) {
   std::vector<Section> sections = {idleOf(facts)};
+  if (facts.prediction) {
+    sections.push_back(predictedOf(*facts.prediction));
+  }
   if (!facts.why.stages.empty()) {
     sections.push_back(stagesOf(facts));
   }

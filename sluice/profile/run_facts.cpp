@@ -118,6 +118,9 @@ std::vector<RunFacts> factsOf(std::span<const TracedRun> runs) {
       facts.latencies = measureLatencies(trace, step);
     }
     facts.remote = remoteOf(trace, facts.why);
+    if (run.predicted) {
+      facts.prediction = predictionOf(trace, *run.predicted);
+    }
   }
   return all;
 }

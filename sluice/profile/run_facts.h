@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sluice/profile/explain.h"
 #include "sluice/profile/latency.h"
 #include "sluice/profile/memory_use.h"
+#include "sluice/profile/prediction.h"
 #include "sluice/profile/report.h"
 
 namespace sluice::profile {
@@ -28,6 +30,7 @@ struct RunFacts {
   std::vector<std::vector<MemoryUse>> memory;  ///< by step and device
   std::vector<MemoryUse> peaks;                ///< by device: the step with the highest peak
   std::vector<RemoteUse> remote;               ///< by device; empty if there is no remote memory
+  std::optional<Prediction> prediction;
 
   /// Of the run; says if it was simulated.
   std::string title() const { return trace->labelled(run->title); }

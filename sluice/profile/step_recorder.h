@@ -37,6 +37,8 @@ class StepRecorder {
 
   /// The traced steps of all programs so far.
   std::span<const TracedRun> traces() const { return traces_; }
+  /// The programs of these; they live as long as the model has them.
+  std::span<const program::Program* const> programs() const { return programs_; }
   /// The latencies of the newest step; not set before the first step.
   std::optional<Latencies> latencies() const;
 

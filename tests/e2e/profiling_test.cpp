@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "sluice/api/compiled_program.h"
 #include "sluice/profile/explain.h"
 #include "sluice/profile/memory_use.h"
+#include "sluice/profile/prediction.h"
 #include "sluice/profile/trace_file.h"
 #include "sluice/program/program.h"
 #include "tests/e2e/blocked_networks.h"
@@ -243,6 +245,35 @@ TEST(Profiling, ReportsTheTracedCalls) {
   silent.run(inputsOf(8));
   EXPECT_THAT(testing::messageOf([&] { silent.report(folder / "silent.html"); }),
               ::testing::HasSubstr("enableProfiling"));
+}
+
+/// The prediction in the page is what simulateStep says for the same program.
+TEST(Profiling, ReportsWhatIsPredictedBesideWhatIsMeasured) {
+  const TempFolder folder;
+  const auto optionsOn = [&](const std::string& device) {
+    return pipelined((folder / device).string()).device(device).enforceIpuRules(false);
+  };
+  ResidualMlp net;
+  auto model = trainingModel(net, optionsOn("cpu"), optim::SGD(0.1));
+  model.run(inputsOf(8));
+  model.report(folder / "report.html", "ipu2");
+  ResidualMlp there;
+  auto simulated = trainingModel(there, optionsOn("sim@ipu2"), optim::SGD(0.1));
+  simulated.run(inputsOf(8));
+  const profile::Prediction prediction =
+      profile::predictionOf(profile::readTrace(folder / "cpu" / "training" / "run.slt"),
+                            profile::readTrace(folder / "sim@ipu2" / "training" / "run.slt"));
+  std::ifstream file(folder / "report.html");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(page,
+              ::testing::HasSubstr(fmt::format("\"step\":{{\"measured\":{},\"predicted\":{},",
+                                               prediction.step.measured,
+                                               prediction.step.predicted)));
+  EXPECT_THAT(page, ::testing::HasSubstr("(simulated on ipu2)"));
+  EXPECT_THAT(testing::messageOf([&] { model.report(folder / "report.html", "abacus"); }),
+              ::testing::HasSubstr("abacus"));
+  EXPECT_THAT(testing::messageOf([&] { simulated.report(folder / "report.html", "ipu2"); }),
+              ::testing::HasSubstr("simulated on ipu2 already"));
 }
 
 TEST(Profiling, RefusesAFolderThatCannotBeMade) {

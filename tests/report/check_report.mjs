@@ -1,9 +1,9 @@
 // Opens reports in a headless Chromium, uses them as a person does, and checks what they show.
 //
-//   node tests/report/check_report.mjs RUN.html COMPARED.html BIG.html OUTPUT_FOLDER
+//   node tests/report/check_report.mjs RUN.html COMPARED.html PREDICTED.html BIG.html OUTPUT_FOLDER
 //
-// RUN is the report of a run on four devices, COMPARED that of two runs, BIG one with very many
-// tasks. Screenshots go to the folder. playwright-core is taken from build/browser.
+// RUN is the report of a run on four devices, COMPARED that of two runs, PREDICTED that of a run
+// with a prediction, BIG one with very many tasks. Screenshots go to the folder. playwright-core is taken from build/browser.
 import {strict as assert} from "node:assert";
 import {mkdirSync} from "node:fs";
 import {createRequire} from "node:module";
@@ -13,7 +13,7 @@ import {fileURLToPath, pathToFileURL} from "node:url";
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 const require = createRequire(path.join(root, "build/browser/package.json"));
 const {chromium} = require("playwright-core");
-const [run, compared, big, output] = process.argv.slice(2).map((file) => path.resolve(file));
+const [run, compared, predicted, big, output] = process.argv.slice(2).map((file) => path.resolve(file));
 mkdirSync(output, {recursive: true});
 
 const browser = await chromium.launch({executablePath: "/usr/bin/chromium", args: ["--no-sandbox"]});
@@ -214,6 +214,18 @@ for (const theme of ["light", "dark"]) {
   assert.deepEqual(page.problems, []);
   await page.close();
   console.log("two runs: timelines, comparison");
+}
+
+for (const theme of ["light", "dark"]) {
+  const page = await open(predicted, theme);
+  assert.equal(await page.evaluate(() => window.sluice.timeline.places.filter((p) => p.kind === "run").length), 2);
+  await page.click('[data-tab="predicted"]');
+  assert.equal(await page.locator("#predicted .pair").count(), 5);  // a step and four devices
+  assert.match(await page.locator("#predicted").innerText(), /Tasks, per step[^]*backward 1[^]*[+−][\d.]+ %/);
+  await shoot(page, "predicted_" + theme);
+  assert.deepEqual(page.problems, []);
+  await page.close();
+  console.log(`${theme}: predicted beside measured`);
 }
 
 {

@@ -18,9 +18,10 @@ function startTheme(redraw) {
   apply();
 }
 
-function startTabs(timeline, several) {
-  const sections = [...document.querySelectorAll("main > section[data-title]")]
-    .filter((section) => several || section.id !== "compare");
+// Sections without content have no tab.
+function startTabs(timeline) {
+  const all = [...document.querySelectorAll("main > section[data-title]")];
+  const sections = all.filter((section) => section.childElementCount > 0);
   const tabs = document.getElementById("tabs");
   const open = (id) => {
     for (const section of sections) {
@@ -36,7 +37,7 @@ function startTabs(timeline, several) {
     tab.addEventListener("click", () => open(section.id));
     tabs.append(tab);
   }
-  if (!several) document.getElementById("compare").remove();
+  all.filter((section) => !sections.includes(section)).forEach((section) => section.remove());
   open("timeline");
 }
 
@@ -116,9 +117,10 @@ function start() {
   document.getElementById("idle").append(...idlePanel(report));
   document.getElementById("stages").append(...stagesPanel(report));
   document.getElementById("tasks").append(...tasksPanel(report));
+  document.getElementById("predicted").append(...predictedPanel(report));
   if (several) document.getElementById("compare").append(...comparePanel(report));
   startTheme(() => timeline.draw());
-  startTabs(timeline, several);
+  startTabs(timeline);
   startTools(report, timeline);
   for (const event of ["beforeprint", "afterprint"]) {
     window.addEventListener(event, () => timeline.draw());  // paper shows all rows

@@ -23,7 +23,9 @@ function overview(report) {
       element("span", {}, text));
     return [
       element("div", {class: report.runs.length > 1 ? "cards small" : "cards"},
-        card(duration(step), "per step, measured"),
+        card(duration(step), run.simulated === "" ? "per step, measured" : "per step, simulated"),
+        run.predicted === null ? null : card(duration(run.predicted.step.predicted),
+          "predicted, " + difference(run.predicted.step)),
         card(duration(run.ideal / run.steps), "with these kernels alone"),
         card(duration(run.even / run.steps), "and all stages equal"),
         card(percent(all.busy, all.span), "of the devices' time is work"),
@@ -142,6 +144,32 @@ function tasksPanel(report) {
     return [panel("Tasks that take longest",
       table(["task", "runs", "per step", "mean", "longest", "bytes"], rows))];
   })];
+}
+
+function difference(part) {
+  if (part.measured === 0) return "";
+  const share = (part.predicted - part.measured) / part.measured;
+  return (share >= 0 ? "+" : "−") + (100 * Math.abs(share)).toFixed(1) + " %";
+}
+
+// Empty if no run has a prediction.
+function predictedPanel(report) {
+  return report.runs.filter((run) => run.predicted !== null).map((run) => {
+    const {target, step, devices, tasks} = run.predicted;
+    const most = Math.max(step.measured, step.predicted);
+    const pair = (text, part) => element("div", {class: "pair"},
+      barLine(text, bar([["measured", part.measured, "#3b82f6"]], most), duration(part.measured)),
+      barLine("", bar([["predicted", part.predicted, "#a78bfa"]], most),
+        duration(part.predicted) + "  " + difference(part)));
+    const row = (part) => [part.what, duration(part.measured), duration(part.predicted), difference(part)];
+    return element("div", {class: "runs"},
+      panel(run.title + ": a step, predicted on the target " + target,
+        pair("A step", step),
+        ...devices.map((part) => pair(part.what.replace("work of device", "Device"), part)),
+        element("p", {class: "note"}, key("#3b82f6", "measured"), " ", key("#a78bfa", "predicted"))),
+      panel("Tasks, per step", table(["task", "measured", "predicted", "difference"],
+        tasks.slice(0, 40).map(row))));
+  });
 }
 
 function comparePanel(report) {
