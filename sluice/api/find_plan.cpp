@@ -98,7 +98,9 @@ std::optional<PlanChoice> onMoreDevices(const PlanChoice& choice) {
   }
   PlanChoice more = choice;
   if (choice.strategy.kind() == parallel::StrategyKind::Pipelined) {
-    more.strategy = PipelinedExecution::automatic(devices + 1).schedule(choice.strategy.schedule());
+    more.strategy = PipelinedExecution::automatic(devices + 1)
+                        .schedule(choice.strategy.schedule())
+                        .stagesPerDevice(choice.strategy.stagesPerDevice());
   } else {
     more.strategy = ShardedExecution::automatic(devices + 1);
   }
@@ -145,10 +147,13 @@ class ModelCore::PlanTrials {
 
   /// What of a choice decides how the graph is cut, before anything is planned.
   static std::string cutOf(const Strategy& strategy, std::size_t budget) {
-    return fmt::format("{} {} {} [{}] {}",
+    const bool severalStages = strategy.stagesPerDevice() > 1;  // the schedule says where they are
+    return fmt::format("{} {} {} {} {} [{}] {}",
                        name(strategy.kind()),
                        strategy.automaticPhases(),
                        strategy.automaticDevices(),
+                       strategy.stagesPerDevice(),
+                       severalStages ? schedule::name(strategy.schedule()) : "",
                        fmt::join(strategy.shares(), ","),
                        budget);
   }

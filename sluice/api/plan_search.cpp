@@ -33,6 +33,11 @@ std::vector<Strategy> strategiesWithoutPhases(const PlanSpace& space) {
         all.push_back(PipelinedExecution::automatic(n).schedule(schedule));
       }
     }
+    for (const char* schedule : {"chunked", "zero-bubble"}) {  // with two stages per device
+      if (space.training) {
+        all.push_back(PipelinedExecution::automatic(n).schedule(schedule).stagesPerDevice(2));
+      }
+    }
     all.push_back(ShardedExecution::automatic(n));
   }
   all.push_back(PipelinedExecution::automatic(1));
@@ -113,6 +118,7 @@ class Search {
     } else {
       findSmallestBudget();
     }
+    noteOneDevice();
     r_.bound = std::isfinite(leastWork_) ? leastWork_ / parallel_ : 0;
   }
 
@@ -206,6 +212,15 @@ class Search {
     }
   }
 
+  /// One device does nothing twice and copies nothing, so its kernels count in every bound.
+  void noteOneDevice() {
+    const Trial trial = tryPlan_({.strategy = PipelinedExecution::automatic(1)}, 0);
+    if (trial.plan) {
+      TriedPlan ignored;
+      note(*trial.plan, ignored);
+    }
+  }
+
   /// Gives busy devices of the best pipeline less and the others more, while that helps.
   void shiftCut() {
     constexpr int kMostShifts = 6;
@@ -231,10 +246,11 @@ class Search {
         return;
       }
       PlanChoice shifted = before.choice;
-      shifted.strategy =
-          strategy.kind() == parallel::StrategyKind::Pipelined
-              ? Strategy(PipelinedExecution::automatic(shares).schedule(strategy.schedule()))
-              : Strategy(ShardedExecution::automatic(shares));
+      shifted.strategy = strategy.kind() == parallel::StrategyKind::Pipelined
+                             ? Strategy(PipelinedExecution::automatic(shares)
+                                            .schedule(strategy.schedule())
+                                            .stagesPerDevice(strategy.stagesPerDevice()))
+                             : Strategy(ShardedExecution::automatic(shares));
       if (attempt(shifted, false) != PlanOutcome::Fits || r_.best->choice == before.choice) {
         return;
       }

@@ -88,13 +88,16 @@ void expectBitsOfOneDevice() {
   options.showCompilationProgressBar(false);
   options.training.gradientAccumulation(4);
   const testing::Bits one = testing::train<Net>(options, 2);
-  for (const Strategy& strategy :
-       std::vector<Strategy>{PipelinedExecution::automatic(1),
-                             PipelinedExecution::automatic(2),
-                             PipelinedExecution::automatic(3).schedule("zb-h1"),
-                             PipelinedExecution::automatic({0.2, 0.8}).schedule("gpipe"),
-                             ShardedExecution::automatic(2),
-                             ShardedExecution::automatic({3, 1})}) {
+  for (const Strategy& strategy : std::vector<Strategy>{
+           PipelinedExecution::automatic(1),
+           PipelinedExecution::automatic(2),
+           PipelinedExecution::automatic(3).schedule("zb-h1"),
+           PipelinedExecution::automatic({0.2, 0.8}).schedule("gpipe"),
+           PipelinedExecution::automatic(2).schedule("chunked").stagesPerDevice(2),
+           PipelinedExecution::automatic({0.4, 0.6}).schedule("zero-bubble").stagesPerDevice(2),
+           PipelinedExecution::automatic(2).schedule("chunked").stagesPerDevice(3),
+           ShardedExecution::automatic(2),
+           ShardedExecution::automatic({3, 1})}) {
     Options cut = options;
     cut.setExecutionStrategy(strategy);
     EXPECT_EQ(testing::difference(one, testing::train<Net>(cut, 2)), "") << strategy.str();
