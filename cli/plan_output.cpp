@@ -79,7 +79,7 @@ std::string bestText(const PlanReport& report, const PlanContext& context) {
   const Plan& best = *report.best;
   std::string text = heading("Best plan");
   text += fmt::format("  {}\n", best.choice.str());
-  text += fmt::format("  step {} on {}; no plan of these kernels is below {} ({:.0f} % of it)\n",
+  text += fmt::format("  step {} on {}; bound {}, the kernels shared out evenly ({:.0f} %)\n",
                       inTime(best.seconds),
                       report.target,
                       inTime(report.bound),

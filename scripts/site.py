@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote
 
+import python_page
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "build" / "site_source"
 SITE = ROOT / "build" / "site"
@@ -88,6 +90,7 @@ def gather():
     for page, name in {**pages, **MOVED}.items():
         (SOURCE / name).write_text(moved((ROOT / page).read_text(), page))
     (SOURCE / "reference.md").write_text(REFERENCE)
+    (SOURCE / "python_reference.md").write_text(python_page.page())
     (SOURCE / "site.css").write_text(STYLE)
     shutil.copytree(ROOT / "docs" / "pictures", SOURCE / "pictures")
     shown = set(re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))

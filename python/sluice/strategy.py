@@ -269,9 +269,19 @@ class PipelinedExecution(_StageStrategy):
         self._schedule = name
         return self
 
+    _stages_per_device: Optional[int] = None
+
+    def stagesPerDevice(self, count: int) -> "PipelinedExecution":
+        """Cuts an automatic pipeline into several stages for each device."""
+        self._stages_per_device = _number(count)
+        return self
+
     def _call(self):
         name, arguments, _ = super()._call()
-        return name, arguments, [] if self._schedule is None else [("schedule", [self._schedule])]
+        chained = [] if self._schedule is None else [("schedule", [self._schedule])]
+        if self._stages_per_device is not None:
+            chained.append(("stagesPerDevice", [self._stages_per_device]))
+        return name, arguments, chained
 
 
 class ShardedExecution(_StageStrategy):

@@ -150,22 +150,31 @@ parallel::PartitionOptions automaticPartition(bool training, const Options& opti
         "another strategy",
         strategy.str());
   }
-  const bool several = strategy.automaticDevices() > 1;
+  const std::int32_t devices = strategy.automaticDevices();
+  const std::int32_t rounds = devices > 1 ? strategy.stagesPerDevice() : 1;
   double sum = 0;
   for (const double share : strategy.shares()) {
-    sum += share;
+    sum += share * rounds;
   }
-  std::vector<double> ratios;
-  for (const double share : strategy.shares()) {
-    ratios.push_back(share / sum);
+  parallel::PartitionOptions partition{
+      .mode = devices > 1 ? VirtualGraphMode::Auto : VirtualGraphMode::Off,
+      .pipelining = devices > 1 && strategy.kind() == parallel::StrategyKind::Pipelined,
+      .devices = devices * rounds,
+      .training = training,
+      .accumulation = options.training.gradientAccumulation() > 1,
+      .memoryBytes = options.memoryPerDevice() / static_cast<std::size_t>(rounds),
+      .setting = "the number of stages of an automatic strategy"};
+  const bool turnsBack = strategy.schedule() == PipelineKind::ZeroBubble;  // in the shape of a V
+  for (std::int32_t round = 0; round < rounds; ++round) {
+    for (std::int32_t d = 0; d < devices; ++d) {
+      const std::int32_t device = turnsBack && round % 2 == 1 ? devices - 1 - d : d;
+      partition.deviceOfPart.push_back(device);
+      if (!strategy.shares().empty()) {
+        partition.ratios.push_back(strategy.shares()[static_cast<std::size_t>(device)] / sum);
+      }
+    }
   }
-  return {.mode = several ? VirtualGraphMode::Auto : VirtualGraphMode::Off,
-          .pipelining = several && strategy.kind() == parallel::StrategyKind::Pipelined,
-          .ratios = std::move(ratios),
-          .devices = strategy.automaticDevices(),
-          .training = training,
-          .accumulation = options.training.gradientAccumulation() > 1,
-          .memoryBytes = options.memoryPerDevice()};
+  return partition;
 }
 
 }  // namespace

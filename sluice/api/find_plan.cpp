@@ -2,9 +2,11 @@
 // devices.
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include <fmt/format.h>
 
+#include "sluice/api/compile_plan.h"
 #include "sluice/api/model_core.h"
 #include "sluice/api/plan_search.h"
 #include "sluice/base/error.h"
@@ -96,7 +98,9 @@ std::optional<PlanChoice> onMoreDevices(const PlanChoice& choice) {
   }
   PlanChoice more = choice;
   if (choice.strategy.kind() == parallel::StrategyKind::Pipelined) {
-    more.strategy = PipelinedExecution::automatic(devices + 1).schedule(choice.strategy.schedule());
+    more.strategy = PipelinedExecution::automatic(devices + 1)
+                        .schedule(choice.strategy.schedule())
+                        .stagesPerDevice(choice.strategy.stagesPerDevice());
   } else {
     more.strategy = ShardedExecution::automatic(devices + 1);
   }
@@ -105,20 +109,60 @@ std::optional<PlanChoice> onMoreDevices(const PlanChoice& choice) {
 
 }  // namespace
 
-Plan ModelCore::planned(const Signature& signature,
-                        const BatchLayout& layout,
-                        const PlanChoice& choice,
-                        std::size_t budget) const {
-  Options tried = options_;
-  choice.applyTo(tried);
-  tried.memoryPerDevice(budget);
-  TracedGraph traced = source_->trace({signature, training(), options_});
-  nn::requireLiveBlocks(traced.graph);
-  Session& session = alive();
-  const program::Program program = session.planWithin(requestOf(traced, layout, tried), budget);
-  const auto replicas = static_cast<std::int32_t>(layout.replicationFactor);
-  return planOf(choice, program, session.simulatedRun(program, rounds(layout), replicas));
-}
+/// Plans and simulates a model as choices say. Graphs that are cut alike are prepared once.
+class ModelCore::PlanTrials {
+ public:
+  PlanTrials(const ModelCore& model, const Signature& signature, const BatchLayout& layout)
+      : model_(model), signature_(signature), layout_(layout) {}
+
+  /// Within so many bytes per device; 0: any number. Throws what compiling throws.
+  Plan plan(const PlanChoice& choice, std::size_t budget) {
+    Options tried = model_.options_;
+    choice.applyTo(tried);
+    tried.memoryPerDevice(budget);
+    const std::string cut = cutOf(choice.strategy, budget);
+    const auto known = passed_.find(cut);
+    compiler::PassedGraph& passed = known != passed_.end() ? *known->second : pass(cut, tried);
+    const compiler::CompileRequest settings = compileRequest(ir::Graph("none"), 1, {}, tried);
+    const program::Program program = passed.planned(settings.strategy, settings.plan, budget);
+    const auto replicas = static_cast<std::int32_t>(layout_.replicationFactor);
+    return planOf(
+        choice, program, model_.alive().simulatedRun(program, model_.rounds(layout_), replicas));
+  }
+
+ private:
+  compiler::CompileRequest requestOf(const Options& tried) const {
+    TracedGraph traced = model_.source_->trace({signature_, model_.training(), model_.options_});
+    nn::requireLiveBlocks(traced.graph);
+    return model_.requestOf(traced, layout_, tried);
+  }
+
+  compiler::PassedGraph& pass(const std::string& cut, const Options& tried) {
+    constexpr std::size_t kMostKept = 6;  // trials with one cut follow each other
+    if (passed_.size() >= kMostKept) {
+      passed_.clear();
+    }
+    return *passed_.emplace(cut, model_.alive().passed(requestOf(tried))).first->second;
+  }
+
+  /// What of a choice decides how the graph is cut, before anything is planned.
+  static std::string cutOf(const Strategy& strategy, std::size_t budget) {
+    const bool severalStages = strategy.stagesPerDevice() > 1;  // the schedule says where they are
+    return fmt::format("{} {} {} {} {} [{}] {}",
+                       name(strategy.kind()),
+                       strategy.automaticPhases(),
+                       strategy.automaticDevices(),
+                       strategy.stagesPerDevice(),
+                       severalStages ? schedule::name(strategy.schedule()) : "",
+                       fmt::join(strategy.shares(), ","),
+                       budget);
+  }
+
+  const ModelCore& model_;
+  const Signature& signature_;
+  const BatchLayout& layout_;
+  std::map<std::string, std::unique_ptr<compiler::PassedGraph>, std::less<>> passed_;  // by cut
+};
 
 PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSettings& settings) {
   using Clock = std::chrono::steady_clock;
@@ -141,10 +185,11 @@ PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSet
                     .training = space.training};
   static_cast<void>(
       source_->trace({signature, training(), options_}));  // a wrong model is an error
+  PlanTrials trials(*this, signature, layout);
   const auto tryPlan = [&](const PlanChoice& choice, std::size_t budget) {
     alive().requireGoing();
     try {
-      return Trial{PlanOutcome::Fits, planned(signature, layout, choice, budget), ""};
+      return Trial{PlanOutcome::Fits, trials.plan(choice, budget), ""};
     } catch (const OutOfMemory&) {
       return Trial{.outcome = PlanOutcome::TooLarge};
     } catch (const Cancelled&) {
@@ -158,16 +203,19 @@ PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSet
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(
                          std::chrono::duration<double>(std::clamp(settings.seconds, 0.0, 1e6)));
-  const auto isTimeUp = [&] { return Clock::now() >= end; };
+  const auto used = [&] {
+    const double left = std::chrono::duration<double>(end - Clock::now()).count();
+    return settings.seconds > 0 ? 1 - left / settings.seconds : 1.0;
+  };
   searchPlans(space,
               tryPlan,
               static_cast<double>(alive().simulatedParallel(space.devices)),
-              {settings.exhaustive, isTimeUp, settings.progress},
+              {settings.exhaustive, used, settings.progress},
               report);
   addMoreMemory(report);
   const std::optional<PlanChoice> more =
       report.best ? onMoreDevices(report.best->choice) : std::nullopt;
-  if (more && more->strategy.automaticDevices() > space.devices && !isTimeUp()) {
+  if (more && more->strategy.automaticDevices() > space.devices && used() < 1) {
     const Trial trial = tryPlan(*more, space.budget);
     if (trial.plan && trial.plan->seconds < report.best->seconds) {
       report.changes.push_back({"one more device: " + more->str(), trial.plan->seconds});

@@ -186,11 +186,7 @@ class ModelCore {
   void requireSimulatedDevices() const;
   /// The same, and unless there is a program.
   void requireSimulated() const;
-  /// Plans and simulates the model as a choice says, within so many bytes per device; 0: any number.
-  Plan planned(const Signature& signature,
-               const BatchLayout& layout,
-               const PlanChoice& choice,
-               std::size_t budget) const;
+  class PlanTrials;  // of findPlan
   HostTensor valueOf(const ir::Variable& variable) const;
   /// The state that the optimizer keeps, also for weights that no program uses.
   std::vector<ir::Variable> optimizerState(const optim::Optimizer& optimizer) const;

@@ -213,12 +213,16 @@ Strategy toStrategy(const OptionValue& value) {
   }
   auto pipeline = execution<PipelinedExecution>(value);
   for (const OptionValue& chained : value.then) {
-    if (chained.text != "schedule") {
-      raise<InvalidArgument>("PipelinedExecution has no '{}'; expected .schedule(\"name\")",
-                             chained.text);
+    Arguments arguments(chained.text, chained.items);
+    if (chained.text == "schedule") {
+      pipeline.schedule(arguments.text());
+    } else if (chained.text == "stagesPerDevice") {
+      pipeline.stagesPerDevice(arguments.integer());
+    } else {
+      raise<InvalidArgument>(
+          "PipelinedExecution has no '{}'; expected .schedule(\"name\") or .stagesPerDevice(n)",
+          chained.text);
     }
-    Arguments arguments("schedule", chained.items);
-    pipeline.schedule(arguments.text());
     arguments.finish();
   }
   return pipeline;

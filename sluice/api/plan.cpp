@@ -61,6 +61,9 @@ std::string PlanChoice::str() const {
                ? fmt::format(
                      "pipeline of {} devices, {}", devices, schedule::name(strategy.schedule()))
                : fmt::format("{} devices one after the other", devices);
+    text += strategy.stagesPerDevice() > 1
+                ? fmt::format(", {} stages each", strategy.stagesPerDevice())
+                : "";
     text += strategy.shares().empty() ? "" : ", shifted cut";
   } else if (strategy.automaticPhases() > 0) {
     text = fmt::format("{} phases {}{}",

@@ -33,6 +33,11 @@ std::vector<Strategy> strategiesWithoutPhases(const PlanSpace& space) {
         all.push_back(PipelinedExecution::automatic(n).schedule(schedule));
       }
     }
+    for (const char* schedule : {"chunked", "zero-bubble"}) {  // with two stages per device
+      if (space.training) {
+        all.push_back(PipelinedExecution::automatic(n).schedule(schedule).stagesPerDevice(2));
+      }
+    }
     all.push_back(ShardedExecution::automatic(n));
   }
   all.push_back(PipelinedExecution::automatic(1));
@@ -94,48 +99,73 @@ class Search {
       : space_(space), tryPlan_(tryPlan), parallel_(parallel), settings_(settings), r_(report) {}
 
   void run() {
-    const std::vector<std::vector<PlanChoice>> families = namedPlans(space_);
-    const auto isPhased = [](const std::vector<PlanChoice>& family) {
-      return parallel::isPhased(family[0].strategy.kind());
-    };
-    const auto phased = std::ranges::find_if(families, isPhased);
-    tryFamilies({families.begin(), phased});
-    if (!r_.best || settings_.exhaustive) {
-      tryFamilies({phased, families.end()});
+    std::vector<Family> first;
+    std::vector<Family> phased;
+    std::vector<Family> others;
+    for (Family& family : namedPlans(space_)) {
+      std::vector<Family>& part = parallel::isPhased(family[0].strategy.kind()) ? phased
+                                  : isEarly(family[0].strategy)                 ? first
+                                                                                : others;
+      part.push_back(std::move(family));
     }
+    tryFamilies(first);
+    if (!r_.best || settings_.exhaustive) {
+      tryFamilies(phased);
+    }
+    tryFamilies(others);
     if (r_.best) {
       shiftCut();
     } else {
       findSmallestBudget();
     }
+    noteOneDevice();
     r_.bound = std::isfinite(leastWork_) ? leastWork_ / parallel_ : 0;
   }
 
  private:
-  /// The least thrift of every family first, so that the fastest plans are known early.
-  void tryFamilies(const std::vector<std::vector<PlanChoice>>& families) {
-    std::vector<bool> fits(families.size(), false);
+  using Family = std::vector<PlanChoice>;
+
+  static std::size_t longestOf(const std::vector<Family>& families) {
     std::size_t longest = 0;
-    for (const std::vector<PlanChoice>& family : families) {
+    for (const Family& family : families) {
       longest = std::max(longest, family.size());
     }
+    return longest;
+  }
+
+  /// The usual schedules over all devices, and one device.
+  bool isEarly(const Strategy& strategy) const {
+    return strategy.automaticDevices() == 1 ||
+           (strategy.automaticDevices() == space_.devices &&
+            (strategy.kind() == parallel::StrategyKind::Sharded ||
+             strategy.schedule() == PipelineKind::OneForwardOneBackward ||
+             strategy.schedule() == PipelineKind::ZeroBubbleH1));
+  }
+
+  /// The least thrift of every family first, so that the fastest plans are known early.
+  void tryFamilies(const std::vector<Family>& families) {
+    std::vector<bool> done(families.size(), false);
+    const std::size_t longest = longestOf(families);
     for (std::size_t level = 0; level < longest; ++level) {
       for (std::size_t f = 0; f < families.size(); ++f) {
-        if (level >= families[f].size() || (fits[f] && !settings_.exhaustive)) {
+        if (level >= families[f].size() || (done[f] && !settings_.exhaustive)) {
           continue;
         }
-        if (isTimeUp()) {
+        if (isTimeUp(r_.best ? 1 : kShareUntilFit)) {
           return;
         }
         const PlanOutcome outcome = attempt(families[f][level], level == 0);
-        // What is impossible stays so with more thrift; what fits needs no more.
-        fits[f] = fits[f] || outcome != PlanOutcome::TooLarge;
+        // What is impossible stays so with more thrift, what fits needs no more of it, and what is
+        // slow does not become faster.
+        done[f] = done[f] || outcome != PlanOutcome::TooLarge || isSlow(r_.tried.back());
       }
     }
   }
 
-  bool isTimeUp() {
-    if (!settings_.isTimeUp()) {
+  bool isSlow(const TriedPlan& tried) const { return r_.best && tried.seconds >= r_.best->seconds; }
+
+  bool isTimeUp(double share) {
+    if (settings_.usedTime() < share) {
       return false;
     }
     r_.complete = false;
@@ -156,6 +186,10 @@ class Search {
       const Trial unlimited = tryPlan_(choice, 0);
       if (unlimited.plan) {
         note(*unlimited.plan, tried);
+        if (tried.largest < least_) {
+          least_ = tried.largest;
+          leastChoice_ = choice;
+        }
       }
     }
     r_.tried.push_back(std::move(tried));
@@ -178,6 +212,15 @@ class Search {
     }
   }
 
+  /// One device does nothing twice and copies nothing, so its kernels count in every bound.
+  void noteOneDevice() {
+    const Trial trial = tryPlan_({.strategy = PipelinedExecution::automatic(1)}, 0);
+    if (trial.plan) {
+      TriedPlan ignored;
+      note(*trial.plan, ignored);
+    }
+  }
+
   /// Gives busy devices of the best pipeline less and the others more, while that helps.
   void shiftCut() {
     constexpr int kMostShifts = 6;
@@ -186,7 +229,7 @@ class Search {
       const Plan before = *r_.best;
       const Strategy& strategy = before.choice.strategy;
       const auto devices = static_cast<std::size_t>(strategy.automaticDevices());
-      if (devices < 2 || before.busy.size() != devices || isTimeUp()) {
+      if (devices < 2 || before.busy.size() != devices || isTimeUp(1)) {
         return;
       }
       const double mean = std::accumulate(before.busy.begin(), before.busy.end(), 0.0) /
@@ -203,44 +246,65 @@ class Search {
         return;
       }
       PlanChoice shifted = before.choice;
-      shifted.strategy =
-          strategy.kind() == parallel::StrategyKind::Pipelined
-              ? Strategy(PipelinedExecution::automatic(shares).schedule(strategy.schedule()))
-              : Strategy(ShardedExecution::automatic(shares));
+      shifted.strategy = strategy.kind() == parallel::StrategyKind::Pipelined
+                             ? Strategy(PipelinedExecution::automatic(shares)
+                                            .schedule(strategy.schedule())
+                                            .stagesPerDevice(strategy.stagesPerDevice()))
+                             : Strategy(ShardedExecution::automatic(shares));
       if (attempt(shifted, false) != PlanOutcome::Fits || r_.best->choice == before.choice) {
         return;
       }
     }
   }
 
-  /// Each choice that is possible is asked for less than the least so far, until it has no less.
+  /// Each choice that is possible is asked for less than the least so far, until it has no less;
+  /// the thriftiest come first.
   void findSmallestBudget() {
-    constexpr std::size_t kAny = std::size_t{1} << 60;
-    std::size_t least = kAny;
-    for (const std::vector<PlanChoice>& family : namedPlans(space_)) {
-      for (auto choice = family.rbegin(); choice != family.rend(); ++choice) {  // thriftiest first
-        if (isTimeUp()) {
+    if (leastChoice_ && tryPlan_(*leastChoice_, least_).plan) {  // not only without a limit
+      r_.smallestBudget = least_;
+      r_.smallest = leastChoice_;
+    } else {
+      least_ = kAny;
+    }
+    std::vector<Family> families = namedPlans(space_);
+    std::ranges::reverse(families);
+    const std::size_t longest = longestOf(families);
+    for (std::size_t less = 1; less <= longest; ++less) {
+      for (const Family& family : families) {
+        if (isTimeUp(1) || r_.best) {
           return;
         }
-        lower(*choice, least);
+        if (less <= family.size()) {
+          lower(family[family.size() - less]);
+        }
       }
     }
   }
 
-  void lower(const PlanChoice& choice, std::size_t& least) {
-    while (least > 1) {
-      const Trial trial = tryPlan_(choice, least - 1);
+  void lower(const PlanChoice& choice) {
+    while (least_ > 1) {
+      const Trial trial = tryPlan_(choice, least_ - 1);
       if (!trial.plan) {
+        return;
+      }
+      if (trial.plan->largestDevice() <= space_.budget &&
+          attempt(choice, false) == PlanOutcome::Fits) {  // it was not its turn before
+        r_.smallestBudget.reset();
+        r_.smallest.reset();
         return;
       }
       // What the plan takes is a budget itself, unless another budget makes another cut.
       const std::size_t bytes = trial.plan->largestDevice();
-      least = tryPlan_(choice, bytes).plan ? bytes : least - 1;
-      r_.smallestBudget = least;
+      least_ = tryPlan_(choice, bytes).plan ? bytes : least_ - 1;
+      r_.smallestBudget = least_;
       r_.smallest = choice;
       report();
     }
   }
+
+  static constexpr std::size_t kAny = std::size_t{1} << 60;
+  /// If nothing fits after this share of the time, the rest is for the smallest budget.
+  static constexpr double kShareUntilFit = 0.6;
 
   const PlanSpace& space_;
   const TryPlan& tryPlan_;
@@ -248,6 +312,8 @@ class Search {
   const SearchSettings& settings_;
   PlanReport& r_;
   std::size_t fitting_ = 0;
+  std::size_t least_ = kAny;  // bytes of a plan that was made
+  std::optional<PlanChoice> leastChoice_;
   double leastWork_ = std::numeric_limits<double>::infinity();
 };
 

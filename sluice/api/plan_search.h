@@ -3,8 +3,10 @@
 //
 // Choices are a strategy (which devices, how the model is cut, in which order) and an amount of
 // thrift (recomputation, state off chip). For each strategy, thrift grows until a plan fits: more
-// of it is more work for the same result. If no strategy fits, the model is cut into phases. Then
-// the cut of the best pipeline is shifted from devices that are busy to those that are not.
+// of it is more work for the same result, so a strategy that is slower than the best plan even
+// without a limit of memory is not tried further. A few strategies come first, so that something
+// fits early; if none of them does, the model is cut into phases. At the end the cut of the best
+// pipeline is shifted from devices that are busy to those that are not.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +42,8 @@ std::vector<std::vector<PlanChoice>> namedPlans(const PlanSpace& space);
 
 struct SearchSettings {
   bool exhaustive = false;
-  std::function<bool()> isTimeUp = [] { return false; };
+  /// The share of the time that is used up; no trial begins from 1 on.
+  std::function<double()> usedTime = [] { return 0.0; };
   std::function<void(const PlanProgress&)> progress = {};
 };
 

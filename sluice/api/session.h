@@ -38,6 +38,7 @@ struct SimRun;
 }
 
 namespace compiler {
+class PassedGraph;
 struct Compiled;
 struct CompileRequest;
 }  // namespace compiler
@@ -139,9 +140,8 @@ class Session : public nn::StateStore {
   /// Compiles for the devices, as if the model had no state yet, and loads nothing. Throws what
   /// compileGraph throws.
   program::Program plan(compiler::CompileRequest request);
-  /// The same with another byte budget per device (0: not limited), and an OutOfMemory that
-  /// proposes nothing.
-  program::Program planWithin(compiler::CompileRequest request, std::size_t budget);
+  /// Prepares a graph for plans like that, whose OutOfMemory proposes nothing.
+  std::unique_ptr<compiler::PassedGraph> passed(compiler::CompileRequest request);
   /// A step of any program in virtual time, with the times of its tasks in ticks.
   runtime::SimRun simulatedRun(const program::Program& program,
                                std::int32_t rounds,

@@ -215,16 +215,14 @@ program::Program Session::plan(compiler::CompileRequest request) {
   return compiler::compileGraph(std::move(request)).program;
 }
 
-program::Program Session::planWithin(compiler::CompileRequest request, std::size_t budget) {
+std::unique_ptr<compiler::PassedGraph> Session::passed(compiler::CompileRequest request) {
   const runtime::Turn::Hold turn(turn_);
   settle();
   complete(request);
-  request.lower.memoryPerDevice = budget;
   request.state = {};
   request.dumpFolder.clear();
-  request.proves = false;
   request.proposes = false;
-  return compiler::compileGraph(std::move(request)).program;
+  return std::make_unique<compiler::PassedGraph>(std::move(request));
 }
 
 runtime::SimRun Session::simulatedRun(const program::Program& program,

@@ -63,6 +63,32 @@ Compiled compileGraph(CompileRequest request) {
   return resultOf(std::move(made), runner);
 }
 
+struct PassedGraph::Parts {
+  explicit Parts(CompileRequest given)
+      : request(std::move(given)),
+        runner(compileStages(), request.hooks, request.dumpFolder),
+        step(request) {
+    runner.run(step, CompilePhase::Trace, CompilePhase::Passes);
+  }
+
+  CompileRequest request;
+  Runner runner;
+  Compilation step;  ///< refers to the request
+};
+
+PassedGraph::PassedGraph(CompileRequest request)
+    : parts_(std::make_unique<Parts>(std::move(request))) {}
+PassedGraph::~PassedGraph() = default;
+
+program::Program PassedGraph::planned(const parallel::Strategy& strategy,
+                                      const parallel::PlanOptions& plan,
+                                      std::size_t memoryPerDevice) {
+  parts_->request.strategy = strategy;
+  parts_->request.plan = plan;
+  parts_->step.lower.memoryPerDevice = memoryPerDevice;
+  return fitPlan(parts_->step, parts_->runner).program;
+}
+
 ir::Graph runPasses(ir::Graph graph, bool fusion) {
   CompileRequest request{.graph = std::move(graph), .fusion = fusion, .last = CompilePhase::Passes};
   return compileGraph(std::move(request)).graph;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -124,6 +125,26 @@ struct Compiled {
 /// and tensor locations; each of them was planned and fits. The graph is verified after each
 /// rewrite; a broken invariant is an InternalError whose location names the stage.
 Compiled compileGraph(CompileRequest request);
+
+/// One graph, planned in several ways: what comes before planning is done once.
+class PassedGraph {
+ public:
+  /// Runs the passes. Throws what they throw.
+  explicit PassedGraph(CompileRequest request);
+  ~PassedGraph();
+  PassedGraph(const PassedGraph&) = delete;
+  PassedGraph& operator=(const PassedGraph&) = delete;
+
+  /// The program that compileGraph would make, not proven, of a request that differs from the first
+  /// one in nothing but strategy, plan and memoryPerDevice.
+  program::Program planned(const parallel::Strategy& strategy,
+                           const parallel::PlanOptions& plan,
+                           std::size_t memoryPerDevice);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
 
 /// Returns the graph after all passes, for callers that need no more.
 ir::Graph runPasses(ir::Graph graph, bool fusion = true);

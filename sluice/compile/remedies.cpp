@@ -80,7 +80,7 @@ void addSchedulesOfCut(const TooLarge& found,
   for (const char* schedule : {"1f1b", "zb-h1", "sequential"}) {
     PipelinedExecution other = shares.empty() ? PipelinedExecution::automatic(devices)
                                               : PipelinedExecution::automatic(shares);
-    other.schedule(schedule);
+    other.schedule(schedule).stagesPerDevice(found.strategy.stagesPerDevice());
     if (found.strategy.kind() != parallel::StrategyKind::Pipelined || other == found.strategy) {
       continue;
     }

@@ -214,14 +214,15 @@ void requireFewDevices(std::size_t wanted) {
 }
 
 /// Throws InvalidArgument, with the most that work, if a cut into equal parts leaves devices empty.
-void requireAllUsed(const OpChain& chain, std::int32_t wanted) {
+void requireAllUsed(const OpChain& chain, std::int32_t wanted, std::string_view setting) {
   const std::size_t possible = chain.mostDevices();
   if (possible == 0 || std::cmp_less_equal(wanted, possible)) {
     return;
   }
   raise<InvalidArgument>(
-      "devicesPerReplica is {}, but the graph can be cut by cost over at most {} devices, so that "
+      "{} is {}, but the graph can be cut by cost over at most {} devices, so that "
       "each has work; ask for {}, or annotate ops with virtualGraph and use Manual",
+      setting,
       wanted,
       possible,
       possible);
@@ -238,11 +239,13 @@ void cutByCost(ir::Graph& graph, std::span<const OpId> ops, const PartitionOptio
   }
   const OpChain chain(graph, ops, options);
   if (options.ratios.empty()) {
-    requireAllUsed(chain, options.devices);
+    requireAllUsed(chain, options.devices, options.setting);
   }
   const std::vector<std::int32_t> devices = chain.devices(shares);
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    set(graph, ops[i], devices[i], devices[i]);
+    const std::int32_t part = devices[i];
+    const bool own = options.deviceOfPart.empty();
+    set(graph, ops[i], own ? part : options.deviceOfPart[static_cast<std::size_t>(part)], part);
   }
 }
 

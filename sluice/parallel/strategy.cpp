@@ -126,6 +126,19 @@ void Strategy::setAutomatic(std::vector<double> shares) {
   shares_ = std::move(shares);
 }
 
+void Strategy::setStagesPerDevice(std::int64_t count) {
+  constexpr std::int64_t kMost = 8;
+  if (automaticDevices_ == 0) {
+    raise<InvalidArgument>(
+        "stagesPerDevice is for {0}::automatic(devices); {0} with stages has as many as are listed",
+        name(kind_));
+  }
+  if (count < 1 || count > kMost) {
+    raise<InvalidArgument>("stagesPerDevice: expected 1 to {}, got {}", kMost, count);
+  }
+  stagesPerDevice_ = static_cast<std::int32_t>(count);
+}
+
 void Strategy::requireBlocksOnce() const {
   for (std::size_t later = 1; later < stages_.size(); ++later) {
     for (std::size_t earlier = 0; earlier < later; ++earlier) {
@@ -195,6 +208,7 @@ std::string Strategy::str() const {
   }
   if (kind_ == StrategyKind::Pipelined) {
     text += fmt::format(".schedule({})", inQuotes(name(schedule_)));
+    text += stagesPerDevice_ > 1 ? fmt::format(".stagesPerDevice({})", stagesPerDevice_) : "";
   }
   return text;
 }
@@ -209,6 +223,11 @@ PipelinedExecution PipelinedExecution::automatic(std::vector<double> shares) {
   PipelinedExecution execution;
   execution.setAutomatic(std::move(shares));
   return execution;
+}
+
+PipelinedExecution& PipelinedExecution::stagesPerDevice(std::int64_t count) {
+  setStagesPerDevice(count);
+  return *this;
 }
 
 ShardedExecution ShardedExecution::automatic(std::int64_t devices) {

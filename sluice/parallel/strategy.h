@@ -110,6 +110,9 @@ struct PartitionOptions {
   bool accumulation = false;        ///< every trainable weight has an accumulator
   ir::Value loss = {};              ///< Auto: its gradient is work, too; not set: inference
   std::size_t memoryBytes = 0;      ///< Auto: memory of a device; 0: not limited
+  /// Auto: the device of each part, of which there are so many; empty: each part has its own.
+  std::vector<std::int32_t> deviceOfPart = {};
+  std::string_view setting = "devicesPerReplica";  ///< what asks for the devices, for messages
 };
 
 /// Sets device and stage of every forward op that is not a leaf, or clears both if all ops are on
@@ -184,6 +187,8 @@ class Strategy {
   std::int32_t automaticDevices() const { return automaticDevices_; }
   /// Their shares of the work; empty: equal.
   std::span<const double> shares() const { return shares_; }
+  /// How many stages each of these devices gets.
+  std::int32_t stagesPerDevice() const { return stagesPerDevice_; }
   Liveness liveness() const { return liveness_; }
   /// A copy with another liveness.
   Strategy with(Liveness liveness) const {
@@ -210,6 +215,8 @@ class Strategy {
   void setAutomatic(std::int64_t devices);
   /// Throws InvalidArgument for no share, and for one that is not a positive number.
   void setAutomatic(std::vector<double> shares);
+  /// Throws InvalidArgument for a count below 1 or above 8, and for a strategy that is not automatic.
+  void setStagesPerDevice(std::int64_t count);
   void setLiveness(Liveness liveness) { liveness_ = liveness; }
   void setSeparateBackward(bool on) { separateBackward_ = on; }
   void setPhaseOrder(PhaseOrder order) { phaseOrder_ = order; }
@@ -231,6 +238,7 @@ class Strategy {
   std::int32_t automaticPhases_ = 0;
   std::int32_t automaticDevices_ = 0;
   std::vector<double> shares_;
+  std::int32_t stagesPerDevice_ = 1;
   Liveness liveness_ = Liveness::AlwaysLive;
   bool separateBackward_ = false;
   PhaseOrder phaseOrder_ = PhaseOrder::Automatic;
@@ -257,7 +265,12 @@ class PipelinedExecution : public Strategy {
   /// InvalidArgument for a number of devices below 1 and for shares that are not positive.
   static PipelinedExecution automatic(std::int64_t devices);
   static PipelinedExecution automatic(std::vector<double> shares);
+  /// Cuts an automatic pipeline into several stages for each device: the first ones of all devices,
+  /// then the second ones, or for zero-bubble in the shape of a V. This shortens the ramps and
+  /// copies more. Throws InvalidArgument for a count below 1 or above 8, and without `automatic`.
+  PipelinedExecution& stagesPerDevice(std::int64_t count);
 
+  using Strategy::stagesPerDevice;
   using Strategy::schedule;
   PipelinedExecution& schedule(PipelineKind schedule);
   PipelinedExecution& schedule(std::string_view name);

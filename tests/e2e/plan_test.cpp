@@ -88,13 +88,16 @@ void expectBitsOfOneDevice() {
   options.showCompilationProgressBar(false);
   options.training.gradientAccumulation(4);
   const testing::Bits one = testing::train<Net>(options, 2);
-  for (const Strategy& strategy :
-       std::vector<Strategy>{PipelinedExecution::automatic(1),
-                             PipelinedExecution::automatic(2),
-                             PipelinedExecution::automatic(3).schedule("zb-h1"),
-                             PipelinedExecution::automatic({0.2, 0.8}).schedule("gpipe"),
-                             ShardedExecution::automatic(2),
-                             ShardedExecution::automatic({3, 1})}) {
+  for (const Strategy& strategy : std::vector<Strategy>{
+           PipelinedExecution::automatic(1),
+           PipelinedExecution::automatic(2),
+           PipelinedExecution::automatic(3).schedule("zb-h1"),
+           PipelinedExecution::automatic({0.2, 0.8}).schedule("gpipe"),
+           PipelinedExecution::automatic(2).schedule("chunked").stagesPerDevice(2),
+           PipelinedExecution::automatic({0.4, 0.6}).schedule("zero-bubble").stagesPerDevice(2),
+           PipelinedExecution::automatic(2).schedule("chunked").stagesPerDevice(3),
+           ShardedExecution::automatic(2),
+           ShardedExecution::automatic({3, 1})}) {
     Options cut = options;
     cut.setExecutionStrategy(strategy);
     EXPECT_EQ(testing::difference(one, testing::train<Net>(cut, 2)), "") << strategy.str();
@@ -221,7 +224,7 @@ TEST(PlanSearch, EndsWhenTheTimeIsUp) {
   int asked = 0;
   PlanReport report;
   SearchSettings settings;
-  settings.isTimeUp = [&] { return ++asked > 3; };
+  settings.usedTime = [&] { return ++asked > 3 ? 1.0 : 0.0; };
   std::size_t shown = 0;
   settings.progress = [&](const PlanProgress& progress) { shown = progress.tried; };
   searchPlans({.devices = 4, .training = true}, thriftyTrial, 4, settings, report);
@@ -236,6 +239,44 @@ TEST(PlanSearch, FindsTheSmallestBudgetOfAllChoices) {
   searchPlans({.devices = 2, .training = true, .budget = 10}, thriftyTrial, 2, {}, report);
   EXPECT_FALSE(report.best);
   EXPECT_EQ(report.smallestBudget, std::optional<std::size_t>(700));
+}
+
+TEST(PlanSearch, KeepsTimeForTheSmallestBudget) {
+  double used = 0;
+  PlanReport report;
+  SearchSettings settings;
+  settings.usedTime = [&] { return used += 0.01; };
+  searchPlans({.devices = 4, .training = true, .budget = 10}, thriftyTrial, 4, settings, report);
+  EXPECT_FALSE(report.complete);
+  EXPECT_LE(report.tried.size(), 60U);
+  EXPECT_EQ(report.smallestBudget, std::optional<std::size_t>(700));
+}
+
+TEST(PlanSearch, FindsAFitBeforeItTriesEveryStrategy) {
+  // Only the most thrift fits; a trial takes a hundredth of the time.
+  double used = 0;
+  PlanReport report;
+  SearchSettings settings;
+  settings.usedTime = [&] { return used += 0.01; };
+  searchPlans({.devices = 8, .training = true, .budget = 700}, thriftyTrial, 8, settings, report);
+  ASSERT_TRUE(report.best);
+  EXPECT_EQ(report.best->seconds, 4);
+}
+
+TEST(PlanSearch, TakesAFitThatTheSmallestBudgetFinds) {
+  // The time is up before phases are tried, and only these fit.
+  const auto trial = [](const PlanChoice& choice, std::size_t budget) {
+    const bool phased = parallel::isPhased(choice.strategy.kind());
+    return trialOf(choice, phased ? 9 : 1, phased ? 50 : 500, budget);
+  };
+  double used = 0;
+  PlanReport report;
+  SearchSettings settings;
+  settings.usedTime = [&] { return used += 0.05; };
+  searchPlans({.devices = 8, .training = true, .budget = 60}, trial, 8, settings, report);
+  ASSERT_TRUE(report.best);
+  EXPECT_EQ(report.best->seconds, 9);
+  EXPECT_FALSE(report.smallestBudget);
 }
 
 TEST(PlanSearch, ShiftsTheCutFromBusyDevices) {
