@@ -38,6 +38,7 @@ struct LaunchSettings {
   std::int64_t processes = 2;
   std::string hosts;
   std::string bind = "none";
+  std::int64_t replicas = 0;
   std::int64_t restarts = 0;
   double timeout = 0;
   bool dryRun = false;
@@ -97,7 +98,6 @@ std::vector<std::string> mpirunCommand(const LaunchSettings& settings) {
   std::vector<std::string> command = {"mpirun",
                                       "-n",
                                       std::to_string(settings.processes),
-                                      "--tag-output",
                                       "--oversubscribe",
                                       "--enable-recovery",
                                       "--bind-to",
@@ -133,7 +133,7 @@ struct Pipe {
 };
 
 /// Copies lines of a pipe to a stream until the last writer has closed it.
-void copyLines(int from, std::FILE* to, RankLines lines) {
+void copyLines(int from, std::FILE* to, LineFilter filter) {
   std::array<char, 4096> buffer{};
   for (;;) {
     const ssize_t count = ::read(from, buffer.data(), buffer.size());
@@ -142,7 +142,7 @@ void copyLines(int from, std::FILE* to, RankLines lines) {
     }
     const bool ended = count <= 0;
     const std::string text =
-        ended ? lines.rest() : lines.add({buffer.data(), static_cast<std::size_t>(count)});
+        ended ? filter.rest() : filter.add({buffer.data(), static_cast<std::size_t>(count)});
     std::fwrite(text.data(), 1, text.size(), to);
     std::fflush(to);
     if (ended) {
@@ -150,6 +150,13 @@ void copyLines(int from, std::FILE* to, RankLines lines) {
     }
   }
   ::close(from);
+}
+
+/// Copies both streams of a child until it has closed them.
+void copyBoth(const Pipe& out, const Pipe& err, const LineFilter& filter) {
+  std::thread lines([&] { copyLines(out.read, stdout, filter); });
+  copyLines(err.read, stderr, filter);
+  lines.join();
 }
 
 /// Ends mpirun and all ranks some time after the first of them has failed: the others need as long
@@ -236,12 +243,15 @@ int runOnce(const std::vector<std::string>& command, std::chrono::duration<doubl
   }
   child.store(started);
   Supervisor supervisor(started, patience);
-  std::thread lines([&] {
-    copyLines(
-        out.read, stdout, RankLines([&](int rank, int code) { supervisor.note(rank, code); }));
-  });
-  copyLines(err.read, stderr, RankLines());
-  lines.join();
+  copyBoth(out, err, LineFilter([&](std::string line) {
+             int rank = 0;
+             int code = 0;
+             if (!isExitNote(line, rank, code)) {
+               return line;
+             }
+             supervisor.note(rank, code);
+             return std::string();
+           }));
   const int own = awaitExit(started);
   const int code = supervisor.end();
   return code != 0 ? code : own;
@@ -249,25 +259,39 @@ int runOnce(const std::vector<std::string>& command, std::chrono::duration<doubl
 
 /// Runs the program of one rank and tells the launcher how it ended, even if it was killed.
 int runRank(const std::vector<std::string>& program) {
+  const char* const text = std::getenv("OMPI_COMM_WORLD_RANK");
+  const int rank = text != nullptr ? std::atoi(text) : 0;
   passSignalsOn();
+  const Pipe out;
+  const Pipe err;
   const pid_t started = fork();
   if (started == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing is left when this process is ended
+    dup2(out.write, STDOUT_FILENO);
+    dup2(err.write, STDERR_FILENO);
     execvp(program[0].c_str(), pointersTo(program).data());
     fmt::print(stderr, "cannot start '{}': {}\n", program[0], std::strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
   }
+  ::close(out.write);
+  ::close(err.write);
   if (started < 0) {
     raise<DeviceError>("cannot start a process: {}", std::strerror(errno));
   }
   child.store(started);
+  copyBoth(out, err, LineFilter([&](std::string line) {
+             return fmt::format("rank {}: {}", rank, line);
+           }));
   const int code = awaitExit(started);
-  fmt::print("{}", exitNote(code));
+  fmt::print("{}", exitNote(rank, code));
   std::fflush(stdout);
   return 0;  // mpirun has nothing to say about it
 }
 
 void prepareEnvironment(const LaunchSettings& settings) {
+  if (settings.replicas > 0) {
+    setenv("SLUICE_REPLICAS", std::to_string(settings.replicas).c_str(), 1);
+  }
   if (settings.timeout > 0) {
     setenv("SLUICE_PEER_TIMEOUT", fmt::format("{}", settings.timeout).c_str(), 1);
   }
@@ -312,6 +336,11 @@ void addLaunch(CLI::App& app, Action& action) {
   auto settings = std::make_shared<LaunchSettings>();
   command->add_option("-n,--processes", settings->processes, "Number of processes")
       ->transform(wholeNumber(1, 4096));
+  command
+      ->add_option("--replicas",
+                   settings->replicas,
+                   "Replicas of all processes together, for sluice.popdist (SLUICE_REPLICAS)")
+      ->transform(wholeNumber(1, 1000000));
   command->add_option("--hosts", settings->hosts, "Where they run: host:processes,...");
   command->add_option("--bind", settings->bind, "Bind each process to a core, socket or none")
       ->check(CLI::IsMember({"none", "core", "socket"}));

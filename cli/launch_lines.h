@@ -1,9 +1,9 @@
-// RankLines: the output of `mpirun --tag-output`, with "[1,2]<stdout>:" at the begin of a line
-// turned into "rank 2: ". The process that starts a rank's program (`sluice launch-rank`) writes
-// the program's exit code into the same stream; it is taken out of it here.
+// Lines between a rank and the launcher. `sluice launch-rank` puts "rank 2: " before each line that
+// its program prints, and in the end a note with the program's exit code into the same stream; the
+// launcher takes the note out again.
 #pragma once
 
-#include <charconv>
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,61 +13,43 @@
 
 namespace sluice::cli {
 
-/// What `launch-rank` writes when the program has ended. No program prints these characters.
-inline std::string exitNote(int code) {
-  return fmt::format("\x01sluice exit {}\x02\n", code);
-}
-
-class RankLines {
+/// Cuts a stream of pieces into lines and replaces each of them.
+class LineFilter {
  public:
-  using OnExit = std::function<void(int rank, int code)>;
-  explicit RankLines(OnExit onExit = nullptr) : onExit_(std::move(onExit)) {}
+  using Replace = std::function<std::string(std::string line)>;
+  explicit LineFilter(Replace replace) : replace_(std::move(replace)) {}
 
-  /// Adds a piece of output; returns the lines that it completes.
+  /// Adds a piece; returns the lines that it completes.
   std::string add(std::string_view text) {
     open_ += text;
     std::string lines;
-    for (std::size_t end = open_.find('\n'); end != std::string::npos; end = open_.find('\n')) {
-      lines += renamed(open_.substr(0, end + 1));
-      open_.erase(0, end + 1);
+    std::size_t begin = 0;
+    for (std::size_t end = open_.find('\n'); end != std::string::npos;
+         end = open_.find('\n', begin)) {
+      lines += replace_(open_.substr(begin, end + 1 - begin));
+      begin = end + 1;
     }
+    open_.erase(0, begin);
     return lines;
   }
-  /// What is left after the last line.
-  std::string rest() { return renamed(std::exchange(open_, "")); }
-
- private:
-  std::string renamed(std::string line) const {
-    const std::size_t comma = line.find(',');
-    const std::size_t close = line.find("]<std");
-    const std::size_t end = line.find(">:");
-    const bool tagged = line.starts_with('[') && comma != std::string::npos &&
-                        close != std::string::npos && end != std::string::npos && comma < close &&
-                        close < end && line.find_first_not_of("0123456789,", 1) == close;
-    if (!tagged) {
-      return line;
-    }
-    const std::string rank = line.substr(comma + 1, close - comma - 1);
-    std::string text = line.substr(end + 2);
-    constexpr std::string_view kBegin = "\x01sluice exit ";
-    if (const std::size_t note = text.find(kBegin); note != std::string::npos) {
-      int code = 0;
-      const char* const number = text.data() + note + kBegin.size();
-      std::from_chars(number, text.data() + text.size(), code);
-      if (onExit_) {
-        onExit_(std::stoi(rank), code);
-      }
-      text.erase(note);
-      if (text.empty()) {
-        return "";
-      }
-      text += '\n';
-    }
-    return "rank " + rank + ": " + text;
+  /// What is left after the last line, as a line.
+  std::string rest() {
+    return open_.empty() ? std::string() : replace_(std::exchange(open_, "") + "\n");
   }
 
-  OnExit onExit_;
+ private:
+  Replace replace_;
   std::string open_;
 };
+
+/// What a rank says when its program has ended. No program prints these characters.
+inline std::string exitNote(int rank, int code) {
+  return fmt::format("\x01sluice {} exit {}\n", rank, code);
+}
+
+/// Whether a line is such a note; then sets rank and code.
+inline bool isExitNote(const std::string& line, int& rank, int& code) {
+  return std::sscanf(line.c_str(), "\x01sluice %d exit %d", &rank, &code) == 2;  // NOLINT
+}
 
 }  // namespace sluice::cli
