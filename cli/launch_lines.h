@@ -1,41 +1,55 @@
-// RankLines: the output of `mpirun --tag-output`, with "[1,2]<stdout>:" at the begin of a line
-// turned into "rank 2: ".
+// Lines between a rank and the launcher. `sluice launch-rank` puts "rank 2: " before each line that
+// its program prints, and in the end a note with the program's exit code into the same stream; the
+// launcher takes the note out again.
 #pragma once
 
+#include <cstdio>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
 
 namespace sluice::cli {
 
-class RankLines {
+/// Cuts a stream of pieces into lines and replaces each of them.
+class LineFilter {
  public:
-  /// Adds a piece of output; returns the lines that it completes.
+  using Replace = std::function<std::string(std::string line)>;
+  explicit LineFilter(Replace replace) : replace_(std::move(replace)) {}
+
+  /// Adds a piece; returns the lines that it completes.
   std::string add(std::string_view text) {
     open_ += text;
     std::string lines;
-    for (std::size_t end = open_.find('\n'); end != std::string::npos; end = open_.find('\n')) {
-      lines += renamed(open_.substr(0, end + 1));
-      open_.erase(0, end + 1);
+    std::size_t begin = 0;
+    for (std::size_t end = open_.find('\n'); end != std::string::npos;
+         end = open_.find('\n', begin)) {
+      lines += replace_(open_.substr(begin, end + 1 - begin));
+      begin = end + 1;
     }
+    open_.erase(0, begin);
     return lines;
   }
-  /// What is left after the last line.
-  std::string rest() { return renamed(std::exchange(open_, "")); }
-
- private:
-  static std::string renamed(std::string line) {
-    const std::size_t comma = line.find(',');
-    const std::size_t close = line.find("]<std");
-    const std::size_t end = line.find(">:");
-    const bool tagged = line.starts_with('[') && comma != std::string::npos &&
-                        close != std::string::npos && end != std::string::npos && comma < close &&
-                        close < end && line.find_first_not_of("0123456789,", 1) == close;
-    return tagged
-               ? "rank " + line.substr(comma + 1, close - comma - 1) + ": " + line.substr(end + 2)
-               : line;
+  /// What is left after the last line, as a line.
+  std::string rest() {
+    return open_.empty() ? std::string() : replace_(std::exchange(open_, "") + "\n");
   }
 
+ private:
+  Replace replace_;
   std::string open_;
 };
+
+/// What a rank says when its program has ended. No program prints these characters.
+inline std::string exitNote(int rank, int code) {
+  return fmt::format("\x01sluice {} exit {}\n", rank, code);
+}
+
+/// Whether a line is such a note; then sets rank and code.
+inline bool isExitNote(const std::string& line, int& rank, int& code) {
+  return std::sscanf(line.c_str(), "\x01sluice %d exit %d", &rank, &code) == 2;  // NOLINT
+}
 
 }  // namespace sluice::cli

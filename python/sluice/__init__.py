@@ -85,7 +85,7 @@ _MODULES = {
     ],
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
-_SUBMODULES = ("autocasting", "ipu", "nn", "optim", "popart", "profiling")
+_SUBMODULES = ("autocasting", "ipu", "nn", "optim", "popart", "popdist", "profiling")
 _ALIASES = {"PoplarExecutor": "Executor"}
 
 load_custom_ops = _core.load_custom_ops

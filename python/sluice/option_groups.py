@@ -184,7 +184,7 @@ class _DistributedOptions(_Group):
     @property
     def sharesModel(self) -> bool:
         """What shareModel has set."""
-        return self.value("shareModel")[0]
+        return self.value("shareModel")
 
     @property
     def processId(self) -> int:

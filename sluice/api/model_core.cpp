@@ -83,8 +83,11 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
     log::info("options", "from SLUICE_DEFAULT_OPTIONS: {}", line);
   }
   if (const std::string& folder = options_.report().profileDir; !folder.empty()) {
-    recorder_ = std::make_shared<profile::StepRecorder>(
-        std::filesystem::path(options_.report().logDir) / folder / programName());
+    std::filesystem::path place = std::filesystem::path(options_.report().logDir) / folder;
+    if (const DistributedOptions& process = options_.distributed; process.numProcesses() > 1) {
+      place /= fmt::format("rank{}", process.processId());  // each has a trace of its own lanes
+    }
+    recorder_ = std::make_shared<profile::StepRecorder>(place / programName());
     if (const TraceValues kept = options_.report().traceValues; kept != TraceValues::None) {
       recorder_->keepWrites(kept == TraceValues::All);
     }

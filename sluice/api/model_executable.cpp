@@ -82,6 +82,11 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
   if (programs_.empty()) {
     raise<InvalidArgument>("save: compile the model first, or use compileAndExport");
   }
+  if (session_->processes() != nullptr) {
+    raise<Unsupported>(
+        "save: an executable is that of one process; make it with distributed.disable(), or save a "
+        "checkpoint");
+  }
   ExecutableContent content{.training = training(),
                             .madeOfModule = source_->madeOfModule(),
                             .constantWeights = source_->hasConstantWeights(),

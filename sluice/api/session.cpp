@@ -66,7 +66,7 @@ Session::Session(const Options& options, std::uint64_t seed)
   remoteBytes_ = options.device().remoteBytes;
   remoteBandwidth_ = options.device().remoteBandwidth;
   replicas_[0].state =
-      std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed, remotePath_);
+      std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed, remoteFile(0));
   const std::chrono::milliseconds stall(static_cast<std::int64_t>(1e3 * stallTimeout_));
   runtime::EngineOptions engine{.stallTimeout = stall, .remoteBandwidth = remoteBandwidth_};
   if (stall.count() > 0) {
@@ -99,12 +99,20 @@ void Session::makeDevices(std::size_t count) {
   engine_->growWorkers();
 }
 
+/// Every replica of every process has files of its own.
+std::string Session::remoteFile(std::size_t replica) const {
+  if (remotePath_.empty()) {
+    return "";
+  }
+  return remotePath_ + (processes_ != nullptr ? fmt::format(".rank{}", processes_->rank()) : "") +
+         (replica > 0 ? fmt::format(".replica{}", replica) : "");
+}
+
 /// New replicas start from what the first one holds.
 void Session::makeReplicas(std::size_t count) {
   const std::size_t before = replicas_.size();
   while (replicas_.size() < count) {
-    const std::string path =
-        remotePath_.empty() ? "" : fmt::format("{}.replica{}", remotePath_, replicas_.size());
+    const std::string path = remoteFile(replicas_.size());
     replicas_.emplace_back();
     replicas_.back().state =
         std::make_unique<runtime::ModelState>(std::vector<device::Device*>(), seed_, path);

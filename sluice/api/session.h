@@ -226,6 +226,7 @@ class Session : public nn::StateStore {
   [[noreturn]] void throwTorn() const;
   void makeDevices(std::size_t count);
   void makeReplicas(std::size_t count);
+  std::string remoteFile(std::size_t replica) const;
   void broadcastBuffers(std::size_t replicas);
   void writePresets();
   /// What several processes do together: they agree on a program, begin with the values of the

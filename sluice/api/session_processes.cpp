@@ -1,4 +1,5 @@
 // What the processes of a session do together between steps.
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -13,6 +14,15 @@
 namespace sluice {
 namespace {
 
+/// Options that may differ: who a process is, and where it has its files.
+constexpr std::string_view kOwn[] = {"distributed.configureProcessId:",
+                                     "dumpDirectory:",
+                                     "enableExecutableCaching:",
+                                     "enableProfiling:",
+                                     "logDir:",
+                                     "remoteMemory:",
+                                     "tuningTable:"};
+
 /// What all processes must have in common, line by line.
 std::string commonText(const program::Program& whole, const Options& options) {
   std::string text = fmt::format("program '{}' {:016x}\n", whole.name, program::hash(whole));
@@ -20,7 +30,9 @@ std::string commonText(const program::Program& whole, const Options& options) {
   for (std::size_t at = 0; at < all.size();) {
     const std::size_t end = std::min(all.find('\n', at), all.size());
     const std::string line = all.substr(at, end - at);
-    if (!line.starts_with("distributed.configureProcessId")) {
+    const bool own =
+        std::ranges::any_of(kOwn, [&](std::string_view name) { return line.starts_with(name); });
+    if (!own) {
       text += line + "\n";
     }
     at = end + 1;

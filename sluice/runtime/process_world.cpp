@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -101,14 +102,38 @@ WorldOptions WorldOptions::ofEnvironment() {
 class ProcessWorld::Post {
  public:
   explicit Post(const mpi::Transport& given) : transport(given) {
-    const double seconds = std::chrono::duration<double>(options.timeout).count();
+    const Opened opened = open();
+    office.emplace(transport, opened.rank, opened.size, options.timeout);
+    office->introduce({std::string(version()), hostName(), getpid()});
+  }
+
+  struct Opened {
     int rank = 0;
     int size = 0;
-    if (const char* error = transport.open(&rank, &size, seconds)) {
-      raise<DeviceError>("cannot start MPI: {}", error);
+    const char* error = nullptr;
+  };
+  /// MPI starts when all processes start it, and has no deadline of its own.
+  Opened open() const {
+    auto promise = std::make_shared<std::promise<Opened>>();
+    std::future<Opened> future = promise->get_future();
+    const double seconds = std::chrono::duration<double>(options.patience).count();
+    std::thread([promise, seconds, &table = transport] {
+      Opened opened;
+      opened.error = table.open(&opened.rank, &opened.size, seconds);
+      promise->set_value(opened);
+    }).detach();
+    if (future.wait_for(options.patience) != std::future_status::ready) {
+      raise<DeviceError>(
+          "MPI has not started within {} s (SLUICE_PEER_PATIENCE): do all processes make a model "
+          "of "
+          "several processes?",
+          seconds);
     }
-    office.emplace(transport, rank, size, options.timeout);
-    office->introduce({std::string(version()), hostName(), getpid()});
+    const Opened opened = future.get();
+    if (opened.error != nullptr) {
+      raise<DeviceError>("cannot start MPI: {}", opened.error);
+    }
+    return opened;
   }
 
   const mpi::Transport& transport;

@@ -2,6 +2,7 @@
 // 4): what one process alone computes is what all must compute.
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 
 #include "sluice/api/compiled_program.h"
 #include "sluice/api/session.h"
+#include "sluice/profile/trace_file.h"
 #include "sluice/runtime/process_world.h"
 #include "tests/e2e/blocked_networks.h"
 #include "tests/e2e/networks.h"
@@ -358,6 +360,50 @@ TEST(MpiModel, ACheckpointIsWrittenOnceAndFitsAnyNumberOfProcesses) {
     } else if (c->rank() == r) {
       c->post(0, 2, {});
     }
+  }
+}
+
+TEST(MpiModel, EveryProcessTracesItsOwnLanes) {
+  const testing::TempFolder folder;
+  ResidualMlp net;
+  Options options = shared(under(PipelinedExecution(kFour)));
+  options.enableProfiling(folder.path().string());
+  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  model.run(makeInputs(ResidualMlp::inputs(), 0, 4));
+  const std::string rank = fmt::format("rank{}", options.distributed.processId());
+  std::vector<std::filesystem::path> traces;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path() / rank)) {
+    if (entry.path().extension() == ".slt") {
+      traces.push_back(entry.path());
+    }
+  }
+  ASSERT_EQ(traces.size(), 1U);
+  const profile::Trace trace = profile::readTrace(traces[0]);
+  EXPECT_FALSE(trace.lanes.empty());
+  EXPECT_THAT(testing::messageOf<Unsupported>([&] { model.save(folder.path() / "model.slx"); }),
+              HasSubstr("an executable is that of one process"));
+}
+
+TEST(MpiModel, RemoteMemoryInFilesIsThatOfAProcess) {
+  const testing::TempFolder folder;
+  Options options = inParts(under(PipelinedExecution({kWhole}), processes()), true, false);
+  const Bits expected = trained<ResidualMlp>(alone(options));
+  options.remoteMemory((folder.path() / "state").string());
+  EXPECT_EQ(trained<ResidualMlp>(shared(options)), expected);
+}
+
+TEST(MpiModel, StreamsHaveTheBitsOfOneProcess) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const testing::RandomNet net(seed);
+    const testing::RandomTraining training(seed);
+    Options options = testing::randomStreaming(seed, net, training);
+    options.replicationFactor(processes());
+    const auto bitsUnder = [&](const Options& given) {
+      Bits bits = testing::runRandomNet(seed, given, 2, true);  // replicas exchange values, too
+      std::erase_if(bits, [](const auto& e) { return e.first.ends_with(".accumulator"); });
+      return bits;
+    };
+    EXPECT_EQ(bitsUnder(shared(options)), bitsUnder(alone(options))) << "seed " << seed;
   }
 }
 

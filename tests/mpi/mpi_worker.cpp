@@ -5,6 +5,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "sluice/sluice.h"
 #include "tests/e2e/blocked_networks.h"
@@ -24,6 +25,7 @@ int train(const std::string& folder, std::int64_t steps, bool shares) {
   ResidualMlp net;
   auto model = trainingModel(net, options, optim::AdamW(0.01));
   const CheckpointFolder checkpoints(folder);
+  fmt::print("process {}\n", getpid());
   std::int64_t step = 0;
   if (const auto resumed = checkpoints.resume(model)) {
     step = resumed->updates;
@@ -33,7 +35,7 @@ int train(const std::string& folder, std::int64_t steps, bool shares) {
   const std::int64_t first = shares ? 0 : options.distributed.firstReplica(1);
   for (; step < steps; ++step) {
     std::vector<HostTensor> inputs =
-        testing::makeInputs(ResidualMlp::inputs(), (4 * step + first) * all, 4);
+        testing::makeInputs(ResidualMlp::inputs(), 4 * (step * all + first), 4);
     model.run(inputs);
     fmt::print("step {}\n", step);
     std::fflush(stdout);

@@ -12,7 +12,7 @@ del _module
 
 __version__ = sluice.__version__
 # The names of other libraries are not poptorch's.
-__all__ = [name for name in sluice.__all__ if name not in ("ipu", "nn", "popart")]
+__all__ = [name for name in sluice.__all__ if name not in ("ipu", "nn", "popart", "popdist")]
 
 
 def __getattr__(name: str) -> Any:
