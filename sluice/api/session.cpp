@@ -310,7 +310,8 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
       engine_->load(std::move(lowered),
                     replicas,
                     {.finite = options.precision.floatingPointExceptions(),
-                     .writes = options.report().traceValues != TraceValues::None});
+                     .writes = options.report().traceValues != TraceValues::None,
+                     .kernels = options.report().traceKernels});
   const std::vector<ir::Variable> added = newParts(plan);
   for (Replica& replica : replicas_) {
     replica.state->adopt(plan);
