@@ -261,6 +261,7 @@ void bindModels(py::module_& m) {
             model.report(file, predictedOn);
           },
           py::arg("file"),
+          py::arg("predicted_on"),
           Release())
       .def("cycle_count", &Model::cycleCount, Release())
       .def(
