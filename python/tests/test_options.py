@@ -85,6 +85,7 @@ CASES = {
     "logCycleCount": ([True], "true"),
     "enableProfiling": (["profile"], '"profile"'),
     "traceValues": ([sluice.enums.TraceValues.Hashes], "Hashes"),
+    "traceKernels": ([True], "true"),
     "training.gradientAccumulation": ([8], "8"),
     "training.accumulationAndReplicationReductionType": ([ReductionType.Sum], "Sum"),
     "training.replicationReductionType": ([ReductionType.Sum], "Sum"),

@@ -91,12 +91,19 @@ ModelCore::ModelCore(std::unique_ptr<GraphSource> source,
     if (const TraceValues kept = options_.report().traceValues; kept != TraceValues::None) {
       recorder_->keepWrites(kept == TraceValues::All);
     }
+    if (options_.report().traceKernels) {
+      recorder_->keepKernels();
+    }
   }
   cache_ = executableCache(options_);
   if (options_.recovery().retries > 0) {
     recovery_ = std::make_shared<StepRecovery>(options_.recovery());
   }
   joinSession();  // last: what throws from here on would have to leave
+  if (options_.report().traceKernels && !session_->simulatedOn().empty()) {
+    session_->leave(training());
+    raise<InvalidArgument>("traceKernels: simulated devices run no kernels in their virtual time");
+  }
   rngSeed_ = session_->seed();
   options.freeze();
   options_.freeze();

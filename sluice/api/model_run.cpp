@@ -75,6 +75,7 @@ runtime::StepArgs ModelCore::argsOf(Step& step, const Entry& entry) const {
   if (recorder_) {
     args.times = recorder_->begin();
     args.writes = recorder_->writes();
+    args.kernels = recorder_->kernels();
   } else if (options_.report().logCycleCount) {
     args.times = &step.times;
   }

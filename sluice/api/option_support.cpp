@@ -46,6 +46,11 @@ void requireSupported(const Options& options, bool madeOfModule) {
         "too",
         name(options.report().traceValues));
   }
+  if (options.report().traceKernels && options.report().profileDir.empty()) {
+    raise<InvalidArgument>(
+        "traceKernels(true) adds kernels to a trace, and there is none: use "
+        "enableProfiling(folder), too");
+  }
   if (options.device().connection == ConnectionType::Never && !options.device().deviceIds.empty()) {
     raise<InvalidArgument>(
         "useDeviceIds names devices to attach to, and connectionType is Never: use one of them");

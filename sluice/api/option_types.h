@@ -274,6 +274,7 @@ struct ReportOptions {
   bool logCycleCount = false;
   std::string profileDir;  ///< empty: no profile
   TraceValues traceValues = TraceValues::None;
+  bool traceKernels = false;
 };
 
 }  // namespace sluice

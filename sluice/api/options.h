@@ -212,6 +212,9 @@ class Options : public Freezable {
   /// Keeps hashes of all written values, or the values, in the traces of enableProfiling; `sluice
   /// diff` finds the first value in which two such traces differ.
   Options& traceValues(TraceValues kept) { return set(report_.traceValues, kept); }
+  /// The traces of enableProfiling also have the times of the kernels inside each task. Kernels
+  /// then run one by one, with the same bits: a step takes longer. Not for simulated devices.
+  Options& traceKernels(bool on) { return set(report_.traceKernels, on); }
 
   std::int32_t deviceIterations() const { return batch_.deviceIterations; }
   std::int32_t replicationFactor() const { return batch_.replicationFactor; }

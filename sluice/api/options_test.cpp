@@ -71,7 +71,8 @@ Options everythingSet() {
       .logDir("l")
       .logCycleCount(true)
       .enableProfiling("p")
-      .traceValues(TraceValues::Hashes);
+      .traceValues(TraceValues::Hashes)
+      .traceKernels(true);
   options.training.gradientAccumulation(5)
       .accumulationAndReplicationReductionType(Reduction::Sum)
       .replicationReductionType(Reduction::Mean)
@@ -162,6 +163,7 @@ TEST(Options, PrintTheirDefaults) {
             "logCycleCount: false\n"
             "enableProfiling: \"\"\n"
             "traceValues: None\n"
+            "traceKernels: false\n"
             "training.gradientAccumulation: 1\n"
             "training.accumulationAndReplicationReductionType: Mean\n"
             "training.replicationReductionType: none\n"
@@ -243,6 +245,7 @@ TEST(Options, PrintWhatWasSet) {
             "logCycleCount: true\n"
             "enableProfiling: \"p\"\n"
             "traceValues: Hashes\n"
+            "traceKernels: true\n"
             "training.gradientAccumulation: 5\n"
             "training.accumulationAndReplicationReductionType: Sum\n"
             "training.replicationReductionType: Mean\n"

@@ -329,7 +329,8 @@ std::unique_ptr<runtime::LoadedProgram> Session::load(program::Program lowered,
       engine_->load(ownPart(std::move(lowered)),
                     replicas,
                     {.finite = options.precision.floatingPointExceptions(),
-                     .writes = options.report().traceValues != TraceValues::None},
+                     .writes = options.report().traceValues != TraceValues::None,
+                     .kernels = options.report().traceKernels},
                     apart ? runtime::Replicas::Apart : runtime::Replicas::Here);
   shareNew(plan);
   const std::vector<ir::Variable> added = newParts(plan);

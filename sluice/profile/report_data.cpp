@@ -13,7 +13,8 @@ namespace {
 using Json = nlohmann::json;
 using runtime::TaskTime;
 
-constexpr std::size_t kMostPoints = 3000;        // of the memory of a device
+constexpr std::size_t kMostPoints = 3000;  // of the memory of a device
+constexpr std::size_t kMostKernels = 1000;
 constexpr std::size_t kMostTensors = 24;         // at the peak
 constexpr std::size_t kMostStretches = 200'000;  // with their causes
 
@@ -154,6 +155,20 @@ Json remoteFacts(const RunFacts& facts) {
   return remote;
 }
 
+/// The longest ones, if there are very many.
+Json kernelFacts(const RunFacts& facts) {
+  Json kernels = Json::array();
+  for (std::size_t i = 0; i < std::min(facts.kernels.size(), kMostKernels); ++i) {
+    const KernelUse& use = facts.kernels[i];
+    kernels.push_back({{"kernel", use.kernel},
+                       {"task", use.task},
+                       {"runs", use.count},
+                       {"total", use.total},
+                       {"longest", use.longest}});
+  }
+  return kernels;
+}
+
 /// Null if there is none.
 Json predictionFacts(const std::optional<Prediction>& prediction) {
   if (!prediction) {
@@ -251,7 +266,8 @@ Json factsOfRun(const RunFacts& facts) {
           {"latencies", latencyFacts(facts.latencies)},
           {"memory", memoryFacts(facts, firstMoment(trace))},
           {"remote", remoteFacts(facts)},
-          {"predicted", predictionFacts(facts.prediction)}};
+          {"predicted", predictionFacts(facts.prediction)},
+          {"kernels", kernelFacts(facts)}};
 }
 
 }  // namespace

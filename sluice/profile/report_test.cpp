@@ -119,6 +119,30 @@ TEST(Report, HasPredictionsBesideMeasurements) {
   EXPECT_TRUE(data.at("runs")[1].at("predicted").is_null());
 }
 
+TEST(Report, NamesTheKernelsThatTookLongest) {
+  TracedRun made = run("first", 1);
+  for (TracedSubject& subject : made.trace.subjects) {
+    subject.kernels = {"fc (matmul, panels)", "relu (relu, block)"};
+  }
+  made.trace.addKernels({{.lane = 1, .kernel = 0, .start = 1000, .end = 1100},
+                         {.lane = 1, .task = 1, .kernel = 0, .start = 1200, .end = 1260},
+                         {.lane = 1, .kernel = 1, .start = 1100, .end = 1150}});
+  const std::span<const TracedRun> runs(&made, 1);
+  const json kernels = json::parse(reportJson(runs)).at("runs")[0].at("kernels");
+  ASSERT_GE(kernels.size(), 2U);
+  EXPECT_EQ(kernels[0].at("kernel"), "fc (matmul, panels)");
+  std::int64_t together = 0;
+  for (const json& kernel : kernels) {
+    together += kernel.at("total").get<std::int64_t>();
+  }
+  EXPECT_EQ(together, 100 + 60 + 50);
+  for (const std::string& text : {reportText(runs), reportMarkdown(runs)}) {
+    EXPECT_THAT(text, HasSubstr("Kernels that took longest"));
+    EXPECT_THAT(text, HasSubstr("relu (relu, block)"));
+  }
+  EXPECT_THAT(perfettoJson(std::span(&made.trace, 1)), HasSubstr("\"cat\":\"kernel\""));
+}
+
 TEST(Report, RefusesPredictionsOfOtherPrograms) {
   TracedRun made = run("first");
   made.predicted = made.trace;

@@ -133,6 +133,21 @@ Section tasksOf(const RunFacts& facts) {
   return section;
 }
 
+Section kernelsOf(const RunFacts& facts) {
+  Section section{"Kernels that took longest, one by one",
+                  Table({"kernel", "task", "runs", "together", "mean", "longest"})};
+  for (std::size_t i = 0; i < std::min(facts.kernels.size(), kShownSubjects); ++i) {
+    const KernelUse& use = facts.kernels[i];
+    section.table.add({use.kernel,
+                       use.task,
+                       fmt::format("{}", use.count),
+                       milliseconds(use.total),
+                       milliseconds(use.total / use.count),
+                       milliseconds(use.longest)});
+  }
+  return section;
+}
+
 Section pathOf(const RunFacts& facts) {
   Section section{"Critical path", Table({"what", "time", "of all"})};
   for (std::size_t i = 0; i < std::min(facts.why.criticalPath.size(), kShownSubjects); ++i) {
@@ -218,6 +233,9 @@ std::vector<Section> sectionsOf(const RunFacts& facts) {
   }
   sections.push_back(pathOf(facts));
   sections.push_back(tasksOf(facts));
+  if (!facts.kernels.empty()) {
+    sections.push_back(kernelsOf(facts));
+  }
   sections.push_back(memoryOf(facts));
   if (!facts.remote.empty()) {
     sections.push_back(remoteOf(facts));

@@ -118,6 +118,7 @@ std::vector<RunFacts> factsOf(std::span<const TracedRun> runs) {
       facts.latencies = measureLatencies(trace, step);
     }
     facts.remote = remoteOf(trace, facts.why);
+    facts.kernels = kernelUses(trace);
     if (run.predicted) {
       facts.prediction = predictionOf(trace, *run.predicted);
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sluice/profile/explain.h"
+#include "sluice/profile/kernel_use.h"
 #include "sluice/profile/latency.h"
 #include "sluice/profile/memory_use.h"
 #include "sluice/profile/prediction.h"
@@ -31,6 +32,7 @@ struct RunFacts {
   std::vector<MemoryUse> peaks;                ///< by device: the step with the highest peak
   std::vector<RemoteUse> remote;               ///< by device; empty if there is no remote memory
   std::optional<Prediction> prediction;
+  std::vector<KernelUse> kernels;  ///< empty if kernels were not recorded
 
   /// Of the run; says if it was simulated.
   std::string title() const { return trace->labelled(run->title); }

@@ -23,6 +23,9 @@ StepRecorder::StepRecorder(std::filesystem::path folder, std::int32_t tracedStep
 
 std::vector<runtime::TaskTime>* StepRecorder::begin() {
   times_.clear();
+  if (kernels_ != nullptr) {
+    kernels_->take();  // of a step that failed
+  }
   return &times_;
 }
 
@@ -48,6 +51,10 @@ void StepRecorder::end(const program::Program& program, const std::string& simul
   if (writes_ != nullptr) {
     written = writes_->take();
   }
+  std::vector<runtime::KernelSpan> kernels;
+  if (kernels_ != nullptr) {
+    kernels = kernels_->take();
+  }
   newest_ = number;
   TracedRun& run = traces_[number];
   if (run.trace.numSteps() >= tracedSteps_) {
@@ -56,6 +63,9 @@ void StepRecorder::end(const program::Program& program, const std::string& simul
   run.trace.addStep(times_);
   if (writes_ != nullptr) {
     run.trace.writes.push_back(std::move(written));
+  }
+  if (kernels_ != nullptr) {
+    run.trace.addKernels(std::move(kernels));
   }
   const std::string suffix = number == 0 ? "" : fmt::format("_{}", number + 1);
   const auto file = [&](std::string_view name, std::string_view ending) {

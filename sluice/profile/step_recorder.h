@@ -13,6 +13,7 @@
 #include "sluice/profile/report.h"
 #include "sluice/profile/trace.h"
 #include "sluice/runtime/engine.h"
+#include "sluice/runtime/kernel_log.h"
 #include "sluice/runtime/write_log.h"
 
 namespace sluice::profile {
@@ -24,10 +25,15 @@ class StepRecorder {
   /// Traces from now on have the values that tasks write, or their hashes.
   void keepWrites(bool values) { writes_ = std::make_unique<runtime::WriteLog>(values); }
 
+  /// Traces from now on have the times of kernels.
+  void keepKernels() { kernels_ = std::make_unique<runtime::KernelLog>(); }
+
   /// Called when a step begins; use the result as its StepArgs::times.
   std::vector<runtime::TaskTime>* begin();
   /// Use this as its StepArgs::writes; null: none are kept.
   runtime::WriteLog* writes() const { return writes_.get(); }
+  /// Use this as its StepArgs::kernels; null: none are kept.
+  runtime::KernelLog* kernels() const { return kernels_.get(); }
   std::span<const runtime::TaskTime> times() const { return times_; }
   /// Called when the step has ended. If it is one of the first steps of this program, which is
   /// identified by its address, writes run.slt, report.html, trace.json and summary.txt with
@@ -49,6 +55,7 @@ class StepRecorder {
   std::int32_t tracedSteps_;
   std::vector<runtime::TaskTime> times_;
   std::unique_ptr<runtime::WriteLog> writes_;
+  std::unique_ptr<runtime::KernelLog> kernels_;
   std::vector<const program::Program*> programs_;
   std::vector<TracedRun> traces_;      // of these programs
   std::optional<std::size_t> newest_;  // the program of times_

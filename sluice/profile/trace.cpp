@@ -68,6 +68,25 @@ void Trace::addStep(std::span<const TaskTime> times) {
   std::ranges::stable_sort(step, {}, &TaskTime::start);
 }
 
+void Trace::addKernels(std::vector<runtime::KernelSpan> times) {
+  for (const runtime::KernelSpan& time : times) {
+    const bool known = time.lane >= 0 && static_cast<std::size_t>(time.lane) < lanes.size() &&
+                       time.task >= 0 &&
+                       static_cast<std::size_t>(time.task) <
+                           lanes[static_cast<std::size_t>(time.lane)].tasks.size();
+    SLUICE_CHECK(known && time.kernel >= 0 && time.start <= time.end &&
+                     static_cast<std::size_t>(time.kernel) < subjectOf(taskOf(time)).kernels.size(),
+                 "the time of kernel {} of task {} of lane {} is not one of program '{}'",
+                 time.kernel,
+                 time.task,
+                 time.lane,
+                 name);
+  }
+  std::ranges::stable_sort(times, {}, &runtime::KernelSpan::start);
+  kernels.resize(steps.size());
+  kernels.back() = std::move(times);
+}
+
 std::int64_t Trace::endOf(const Step& step) {
   return std::ranges::max(step, {}, &TaskTime::end).end;
 }

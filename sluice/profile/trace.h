@@ -12,6 +12,7 @@
 
 #include "sluice/program/program.h"
 #include "sluice/runtime/engine.h"
+#include "sluice/runtime/kernel_log.h"
 #include "sluice/runtime/write_log.h"
 
 namespace sluice::profile {
@@ -69,6 +70,7 @@ struct TracedSubject {
   program::DrainRule rule = {};  ///< only for drains
   std::vector<Touch> touches;    ///< of buffers on devices, transient ones only
   std::int64_t workBytes = 0;    ///< the most that buffers used by no other subject take
+  std::vector<std::string> kernels;  ///< "conv2/conv (conv, windows)"; empty: runs none
 };
 
 struct TracedTask {
@@ -94,6 +96,8 @@ struct Trace {
 
   /// The times of one step, as the Engine gives them.
   void addStep(std::span<const runtime::TaskTime> times);
+  /// Of the step that was added last.
+  void addKernels(std::vector<runtime::KernelSpan> times);
   std::int32_t numSteps() const { return static_cast<std::int32_t>(steps.size()); }
 
   /// One entry per device; the devices of a replica are next to each other.
@@ -106,6 +110,9 @@ struct Trace {
   }
   const TracedTask& taskOf(const runtime::TaskTime& time) const {
     return laneOf(time).tasks[static_cast<std::size_t>(time.task)];
+  }
+  const TracedTask& taskOf(const runtime::KernelSpan& time) const {
+    return lanes[static_cast<std::size_t>(time.lane)].tasks[static_cast<std::size_t>(time.task)];
   }
   const TracedSubject& subjectOf(const TracedTask& task) const {
     return subjects[static_cast<std::size_t>(task.subject)];
@@ -142,6 +149,8 @@ struct Trace {
   std::vector<Step> steps;
   /// By step: what tasks wrote, every value after those that it was made of; empty: not recorded.
   std::vector<std::vector<runtime::WrittenValue>> writes;
+  /// By step: kernels inside the tasks, in the order of their begin; empty: not recorded.
+  std::vector<std::vector<runtime::KernelSpan>> kernels;
   /// What has to be added to the times for nanoseconds since 1970; 0 for virtual times.
   std::int64_t toUnix = 0;
   /// The target whose virtual times these are, "ipu2"; empty: they were measured.

@@ -20,7 +20,7 @@ using program::TaskKind;
 using runtime::TaskTime;
 
 constexpr std::string_view kMagic = "SLUICEtr";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kHeader = 8 + 4 + 8 + 8;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 61;  // so that sums of two fit
 constexpr double kMostSum = 1e18;                          // of times, so that sums of all fit
@@ -82,6 +82,36 @@ void writeLane(ByteWriter& out, const TracedLane& lane) {
   }
 }
 
+/// Names by subject, then the times by step; nothing if no kernels were recorded.
+void writeKernels(ByteWriter& out, const Trace& trace) {
+  out.flag(!trace.kernels.empty());
+  if (trace.kernels.empty()) {
+    return;
+  }
+  for (const TracedSubject& subject : trace.subjects) {
+    out.number(std::uint64_t{subject.kernels.size()});
+    for (const std::string& name : subject.kernels) {
+      out.text(name);
+    }
+  }
+  std::vector<std::vector<runtime::KernelSpan>> kernels = trace.kernels;
+  kernels.resize(trace.steps.size());
+  for (const std::vector<runtime::KernelSpan>& step : kernels) {
+    out.number(std::uint64_t{step.size()});
+    std::int64_t before = 0;
+    for (const runtime::KernelSpan& time : step) {
+      out.number(time.lane);
+      out.number(time.task);
+      out.number(time.round);
+      out.number(time.replica);
+      out.number(time.kernel);
+      out.number(time.start - before);
+      out.number(static_cast<std::uint64_t>(time.end - time.start));
+      before = time.start;
+    }
+  }
+}
+
 /// Place of a task in its lane, over all rounds.
 std::int64_t placeOf(const Trace& trace, const TaskTime& time) {
   return std::int64_t{time.round} * static_cast<std::int64_t>(trace.laneOf(time).tasks.size()) +
@@ -125,6 +155,7 @@ std::string bodyOf(const Trace& trace) {
   std::vector<StepWrites> writes = trace.writes;
   writes.resize(trace.steps.size());
   writeValues(out, writes);
+  writeKernels(out, trace);
   return out.bytes();
 }
 
@@ -169,6 +200,9 @@ class TraceReader {
     }
     requireReplicas();
     t_.writes = readValues(in_, steps);
+    if (in_.flag()) {
+      readKernels();
+    }
     in_.end();
     return std::move(t_);
   }
@@ -316,6 +350,42 @@ class TraceReader {
                       .end = end,
                       .replica = replica});
     }
+  }
+
+  void readKernels() {
+    for (TracedSubject& subject : t_.subjects) {
+      subject.kernels.resize(in_.count("kernels"));
+      for (std::string& name : subject.kernels) {
+        name = in_.text();
+      }
+    }
+    t_.kernels.resize(t_.steps.size());
+    for (std::vector<runtime::KernelSpan>& step : t_.kernels) {
+      step.resize(in_.count("times of kernels"));
+      std::int64_t before = 0;
+      for (runtime::KernelSpan& time : step) {
+        readKernel(time, before);
+        before = time.start;
+      }
+    }
+  }
+
+  void readKernel(runtime::KernelSpan& time, std::int64_t before) {
+    time.lane = in_.index(0, static_cast<std::int64_t>(t_.lanes.size()), "a lane");
+    const TracedLane& lane = t_.lanes[static_cast<std::size_t>(time.lane)];
+    time.task = in_.index(0, static_cast<std::int64_t>(lane.tasks.size()), "a task");
+    time.round = in_.index(0, kMostRounds, "a round");
+    time.replica = in_.index(0, t_.replicas, "a replica");
+    const auto kernels = t_.subjectOf(t_.taskOf(time)).kernels.size();
+    time.kernel = in_.index(0, static_cast<std::int64_t>(kernels), "a kernel");
+    time.start = before + in_.within(-kMostTime, kMostTime, "the begin of a kernel");
+    const std::uint64_t length = in_.number();
+    worked_ += static_cast<double>(length);
+    if (time.start < -kMostTime || time.start > kMostTime ||
+        length > static_cast<std::uint64_t>(kMostTime) || worked_ > kMostSum) {
+      in_.fail("a kernel has an impossible time");
+    }
+    time.end = time.start + static_cast<std::int64_t>(length);
   }
 
   ByteReader in_;

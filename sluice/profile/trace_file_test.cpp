@@ -28,6 +28,11 @@ Trace twoSteps() {
     times.push_back(time);
   }
   trace.addStep(times);
+  for (TracedSubject& subject : trace.subjects) {
+    subject.kernels = {"fc (matmul, panels)", "relu (relu, block)"};
+  }
+  trace.addKernels({{.lane = 1, .task = 1, .round = 1, .kernel = 1, .start = -80, .end = -70},
+                    {.lane = 1, .replica = 1, .start = -89'900, .end = -89'000}});
   trace.toUnix = 1'600'000'000'000'000'000;
   trace.simulated = "ipu2";
   trace.devices[0] = {.ownBytes = 1, .stateBytes = 2, .transientBytes = 3};
@@ -62,6 +67,11 @@ TEST(TraceFile, GivesBackWhatWasWritten) {
   EXPECT_EQ(back.slotOf(back.lanes[1].tasks[1], 0, 1), 1);  // (1 + 1 x 2) % 2
   EXPECT_EQ(back.lanes[3].tasks[1].waits, trace.lanes[3].tasks[1].waits);
   EXPECT_EQ(back.devices[0].transientBytes, 3);
+  ASSERT_EQ(back.kernels.size(), 2U);
+  EXPECT_TRUE(back.kernels[0].empty());
+  EXPECT_EQ(back.kernels[1], trace.kernels[1]);
+  EXPECT_EQ(back.kernels[1][0].start, -89'900);
+  EXPECT_EQ(back.subjects[1].kernels, trace.subjects[1].kernels);
 }
 
 TEST(TraceFile, OfAnEmptyTraceCanBeRead) {
@@ -111,6 +121,12 @@ TEST(TraceFile, WithAWrongNumberIsRefused) {
   EXPECT_THAT(refusalWith([](Trace& t) { t.lanes[1].tasks[0].microBatch = -1; }),
               HasSubstr("a micro-batch is -1"));
   EXPECT_THAT(refusalWith([](Trace& t) { t.buffers[0].slots = 0; }), HasSubstr("number of slots"));
+  EXPECT_THAT(refusalWith([](Trace& t) { t.kernels[1][0].kernel = 2; }),
+              HasSubstr("a kernel is 2"));
+  EXPECT_THAT(refusalWith([](Trace& t) { t.kernels[1][0].replica = 2; }),
+              HasSubstr("a replica is 2"));
+  EXPECT_THAT(refusalWith([](Trace& t) { t.kernels[1][0].end = std::int64_t{1} << 62; }),
+              HasSubstr("impossible time"));
   EXPECT_THAT(refusalWith([](Trace& t) { t.replicas = 9; }), HasSubstr("9 replicas"));
   EXPECT_THAT(refusalWith([](Trace& t) { t.steps[0][0].start = std::int64_t{1} << 62; }),
               HasSubstr("begin of a task"));

@@ -102,9 +102,30 @@ class Events {
         events_.push_back(arrowEnd("f", arrows++, at));
       }
     }
+    if (number < t_.kernels.size()) {
+      for (const runtime::KernelSpan& time : t_.kernels[number]) {
+        addKernel(time);
+      }
+    }
   }
 
  private:
+  /// Inside the slice of its task.
+  void addKernel(const runtime::KernelSpan& time) {
+    const auto& names = t_.subjectOf(t_.taskOf(time)).kernels;
+    Json slice = place({.lane = time.lane,
+                        .task = time.task,
+                        .round = time.round,
+                        .start = time.start,
+                        .end = time.end,
+                        .replica = time.replica});
+    slice.update({{"ph", "X"},
+                  {"name", names[static_cast<std::size_t>(time.kernel)]},
+                  {"cat", "kernel"},
+                  {"dur", microseconds(time.end - time.start)}});
+    events_.push_back(std::move(slice));
+  }
+
   Json place(const TaskTime& time) const {
     return {{"pid", first_ + t_.deviceOf(time)},
             {"tid", time.lane},

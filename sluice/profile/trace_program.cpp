@@ -159,6 +159,10 @@ class Copier {
       info.category = parallel::name(segment.kind);
       info.oncePerRound = segment.oncePerRound();
       info.stage = info.oncePerRound ? -1 : segment.stage;
+      for (const device::KernelCall& call : segment.calls) {
+        info.kernels.push_back(
+            fmt::format("{} ({}, {})", call.name, call.def->name, call.choice.implementation));
+      }
       return info;
     }
     info.name = fmt::format("{} {}", info.category, info.name);

@@ -106,6 +106,10 @@ CheckedSegment::Seen CheckedSegment::lookAtInputs(device::Queue& queue,
 void CheckedSegment::run(device::Queue& queue,
                          std::span<const device::Address> buffers,
                          const Turn& turn) {
+  const bool timed = watch_.kernels && turn.kernels != nullptr;
+  if (timed) {
+    queue.finish();  // the first kernel begins when all before it is over
+  }
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
     const device::KernelCall& call = calls_[i];
     // First: a kernel may overwrite what it reads.
@@ -113,8 +117,15 @@ void CheckedSegment::run(device::Queue& queue,
     if (seen.nan && compares(*call.def)) {
       fail(call, "compares with NaN", turn.microBatch);
     }
+    KernelSpan time = turn.place;
+    time.start = device::steadyNanoseconds();
     kernels_[i].run(queue, buffers, turn.info);
     queue.finish();
+    if (timed) {
+      time.end = device::steadyNanoseconds();
+      time.kernel = static_cast<std::int32_t>(i);
+      turn.kernels->add(time);
+    }
     if (watch_.finite) {
       requireFinite(queue, call, buffers, seen, turn.microBatch);
     }

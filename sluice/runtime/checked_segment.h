@@ -10,6 +10,7 @@
 #include "sluice/device/device.h"
 #include "sluice/program/program.h"
 #include "sluice/runtime/engine.h"
+#include "sluice/runtime/kernel_log.h"
 #include "sluice/runtime/non_finite.h"
 #include "sluice/runtime/prepared_segment.h"
 
@@ -24,13 +25,15 @@ class CheckedSegment {
                  std::span<const device::KernelCall> calls,
                  const Watch& watch);
 
-  /// One run of it. Without `writes` nothing is noted.
+  /// One run of it. Without `writes` or `kernels` nothing is noted there.
   struct Turn {
     ir::RunInfo info;
     std::int64_t microBatch = 0;  ///< number in the step, over all replicas
     std::int32_t round = 0;
     const program::Program* program = nullptr;
     WriteLog* writes = nullptr;
+    KernelLog* kernels = nullptr;
+    KernelSpan place = {};  ///< of the task; its kernel and times are not set
   };
   /// Throws FloatingPointError if it is watched for that.
   void run(device::Queue& queue, std::span<const device::Address> buffers, const Turn& turn);

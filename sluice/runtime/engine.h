@@ -31,6 +31,7 @@ namespace sluice::runtime {
 
 class CheckedSegment;
 class Laggards;
+class KernelLog;
 class LaneRun;
 class PreparedSegment;
 class SharedSums;
@@ -53,8 +54,9 @@ struct Watch {
   /// The first kernel that makes a NaN or an infinity ends the step with a FloatingPointError
   /// (non_finite.h).
   bool finite = false;
-  bool writes = false;  ///< what tasks write goes to StepArgs::writes
-  bool any() const { return finite || writes; }
+  bool writes = false;   ///< what tasks write goes to StepArgs::writes
+  bool kernels = false;  ///< when each kernel ran goes to StepArgs::kernels
+  bool any() const { return finite || writes || kernels; }
 };
 
 /// A Program and its kernels; belongs to the Engine that loaded it.
@@ -119,6 +121,8 @@ struct StepArgs {
   std::vector<TaskTime>* times = nullptr;
   /// If set, and the program is watched for writes, receives all values that tasks write.
   WriteLog* writes = nullptr;
+  /// If set, and the program is watched for kernels, receives the times of all kernels.
+  KernelLog* kernels = nullptr;
   /// The session keeps a copy of the state that the step writes if it has at most this many bytes.
   std::size_t undoBytes = 0;
   /// The turn that the step belongs to. Functions that the step calls may not take this turn, and

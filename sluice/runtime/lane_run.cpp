@@ -298,7 +298,7 @@ void LaneRun::addTimes(std::vector<TaskTime>& times) const {
        timed_ && count < total_;
        ++count) {
     const std::size_t at = timeIndex(count);
-    times.push_back({.lane = static_cast<std::int32_t>(&plan_ - program_.lanes.data()),
+    times.push_back({.lane = number(),
                      .task = static_cast<std::int32_t>(count % perRound()),
                      .round = round(count),
                      .start = (*times_)[at].time.load(std::memory_order_relaxed),

@@ -103,6 +103,8 @@ class LaneRun {
   /// Whether all tasks have been issued.
   bool finished() const { return issued() >= total_; }
   bool isLast(std::int64_t count) const { return count + 1 == total_; }
+  /// In the program.
+  std::int32_t number() const { return static_cast<std::int32_t>(&plan_ - program_.lanes.data()); }
   std::int64_t perRound() const { return static_cast<std::int64_t>(plan_.tasks.size()); }
 
   /// Starts a step. A new `generation` means that the addresses have changed.

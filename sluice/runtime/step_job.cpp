@@ -65,7 +65,12 @@ void runSegment(const StepJob& job,
                                .microBatch = microBatchOverReplicas,
                                .round = lane.round(count),
                                .program = job.program,
-                               .writes = job.args->writes});
+                               .writes = job.args->writes,
+                               .kernels = job.args->kernels,
+                               .place = {.lane = lane.number(),
+                                         .task = static_cast<std::int32_t>(count % lane.perRound()),
+                                         .round = lane.round(count),
+                                         .replica = static_cast<std::int32_t>(lane.replica())}});
   }
 }
 

@@ -276,6 +276,44 @@ TEST(Profiling, ReportsWhatIsPredictedBesideWhatIsMeasured) {
               ::testing::HasSubstr("simulated on ipu2 already"));
 }
 
+/// Every kernel of every task once, inside its task, and the bits of a run that is not traced.
+TEST(Profiling, TracesTheKernelsInsideTasksOnRequest) {
+  const TempFolder folder;
+  const auto trained = [&](const std::string& device, bool kernels) {
+    ResidualMlp net;
+    const std::string name = device + (kernels ? "" : " without");
+    auto model = trainingModel(
+        net, pipelined(folder / name).device(device).traceKernels(kernels), optim::SGD(0.1));
+    model.run(inputsOf(8));
+    return net.first.weight.value().hash();
+  };
+  for (const char* device : {"cpu", "far"}) {
+    EXPECT_EQ(trained(device, true), trained(device, false));
+    const profile::Trace trace = profile::readTrace(folder / device / "training" / "run.slt");
+    std::map<std::tuple<int, int, int>, const runtime::TaskTime*> tasks;
+    std::size_t expected = 0;
+    for (const runtime::TaskTime& time : trace.steps[0]) {
+      tasks[{time.lane, time.task, time.round}] = &time;
+      expected += trace.subjectOf(time).kernels.size();
+    }
+    ASSERT_EQ(trace.kernels.size(), 1U);
+    EXPECT_EQ(trace.kernels[0].size(), expected);
+    EXPECT_GT(expected, 20U);
+    for (const runtime::KernelSpan& kernel : trace.kernels[0]) {
+      const auto task = tasks.find({kernel.lane, kernel.task, kernel.round});
+      ASSERT_NE(task, tasks.end());
+      EXPECT_LE(task->second->start, kernel.start);
+      EXPECT_LE(kernel.end, task->second->end);
+    }
+  }
+  EXPECT_THAT(testing::messageOf([&] { trained("sim@ipu2", true); }),
+              ::testing::HasSubstr("simulated devices"));
+  ResidualMlp net;
+  EXPECT_THAT(testing::messageOf(
+                  [&] { trainingModel(net, pipelined("").traceKernels(true), optim::SGD(0.1)); }),
+              ::testing::HasSubstr("enableProfiling"));
+}
+
 TEST(Profiling, RefusesAFolderThatCannotBeMade) {
   const TempFolder folder;
   const fs::path path = folder / "file";

@@ -141,8 +141,12 @@ function tasksPanel(report) {
         element("span", {}, swatch(WORK[subject.category] || "#74808f"), subject.name),
         String(subject.runs), duration(subject.total / run.steps), duration(subject.total / subject.runs),
         duration(subject.longest), subject.bytes > 0 ? byteText(subject.bytes) : ""]);
+    const kernels = run.kernels.slice(0, 60).map((use) => [use.kernel, use.task, String(use.runs),
+      duration(use.total / run.steps), duration(use.total / use.runs), duration(use.longest)]);
     return [panel("Tasks that take longest",
-      table(["task", "runs", "per step", "mean", "longest", "bytes"], rows))];
+      table(["task", "runs", "per step", "mean", "longest", "bytes"], rows)),
+    kernels.length === 0 ? null : panel("Kernels that take longest, one by one",
+      table(["kernel", "task", "runs", "per step", "mean", "longest"], kernels))];
   })];
 }
 
