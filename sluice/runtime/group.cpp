@@ -55,16 +55,23 @@ MessageBytes gathered(const Group& group,
                       MessageBytes mine,
                       std::span<const Part> shares) {
   MessageBytes whole(shares.back().begin + shares.back().bytes);
-  for (std::size_t q = 0; q < group.ranks.size(); ++q) {
-    if (q != group.me) {
-      group.communicator->post(group.ranks[q], number, mine);
-    }
-  }
-  for (std::size_t q = 0; q < group.ranks.size(); ++q) {
-    const MessageBytes bytes =
-        q == group.me ? std::move(mine)
-                      : group.communicator->take(group.ranks[q], number, shares[q].bytes);
+  const auto put = [&](std::size_t q, const MessageBytes& bytes) {
     std::ranges::copy(bytes, whole.begin() + static_cast<std::ptrdiff_t>(shares[q].begin));
+  };
+  const std::size_t ranks = group.ranks.size();
+  for (std::size_t i = 1; i < ranks; ++i) {  // the next one first, so that not all send to one
+    const std::size_t q = (group.me + i) % ranks;
+    if (i + 1 < ranks) {
+      group.communicator->post(group.ranks[q], number, mine);
+      continue;
+    }
+    put(group.me, mine);
+    group.communicator->post(group.ranks[q], number, std::move(mine));
+  }
+  for (std::size_t q = 0; q < ranks; ++q) {
+    if (q != group.me) {
+      put(q, group.communicator->take(group.ranks[q], number, shares[q].bytes));
+    }
   }
   return whole;
 }
@@ -127,7 +134,7 @@ MessageBytes reduceOver(const Group& group,
       const std::vector<Part> shares =
           sharesOf(group.ranks.size(), collective.operand.bytes(), share);
       MessageBytes sums = sumShare(group, queue, number, sources, type, shares);
-      sums.resize(share);  // the rest are zeros
+      sums.resize(share, std::byte{0});
       return sums;
     }
     case program::CollectiveKind::Gather:

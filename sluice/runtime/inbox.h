@@ -13,11 +13,10 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "sluice/runtime/message_bytes.h"
 
 namespace sluice::runtime {
-
-using MessageBytes = std::vector<std::byte>;
 
 class Inbox {
  public:

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/prctl.h>
 
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
@@ -345,7 +346,14 @@ void PostOffice::watchPeers(Clock::time_point now) {
   }
 }
 
+/// Whether MPI needs to be called for a large message to move.
+bool PostOffice::isMoving() const {
+  return std::ranges::any_of(sending_, [](const Outgoing& m) { return !m.body.empty(); }) ||
+         std::ranges::any_of(peers_, [](const Peer& peer) { return !peer.incoming.empty(); });
+}
+
 void PostOffice::run() {
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // naps of 20 microseconds would else take 70
   int naps = 0;
   for (;;) {
     const bool sent = sendPosted();
@@ -353,6 +361,10 @@ void PostOffice::run() {
     const bool delivered = deliverArrived();
     watchPeers(Clock::now());
     naps = sent || received || delivered ? 0 : naps + 1;
+    if (naps > 0 && naps < kShortNaps && isMoving()) {
+      std::this_thread::yield();
+      continue;
+    }
     std::unique_lock lock(mutex_);
     if (stop_) {
       return;

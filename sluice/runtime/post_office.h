@@ -78,6 +78,7 @@ class PostOffice {
   };
 
   void run();
+  bool isMoving() const;
   void put(std::int32_t to, Header header, MessageBytes body);
   void tellAll(Kind kind, const MessageBytes& body);
   bool sendPosted();

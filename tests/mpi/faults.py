@@ -95,11 +95,30 @@ def other_failures(sluice):
     assert usage.returncode == 2 and "a program to start" in usage.stderr, usage
 
 
+def worker_alone(worker, variables):
+    """The error of a process that believes to be one of two."""
+    environment = dict(ENVIRONMENT, OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="0", **variables)
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run([worker, folder, "1"], env=environment, text=True, capture_output=True,
+                             check=False, timeout=LIMIT)
+    assert run.returncode == 1, run
+    return run.stderr
+
+
+def bad_environments(worker):
+    assert "need Open MPI and libsluice_mpi.so" in worker_alone(worker, {"SLUICE_MPI_LIBRARY": "/no/such.so"})
+    assert "SLUICE_PEER_TIMEOUT is 'soon'" in worker_alone(worker, {"SLUICE_PEER_TIMEOUT": "soon"})
+    assert "SLUICE_PEER_PATIENCE is '0'" in worker_alone(worker, {"SLUICE_PEER_PATIENCE": "0"})
+    # Started without mpirun, MPI knows of one process alone.
+    assert "and MPI that it is 0 of 1" in worker_alone(worker, {})
+
+
 def main():
     sluice, worker = sys.argv[1:3]
     if len(sys.argv) == 3:
         one_round(sluice, worker, 1, signal.SIGKILL)
         other_failures(sluice)
+        bad_environments(worker)
         return
     for number in range(int(sys.argv[3])):
         one_round(sluice, worker, number)

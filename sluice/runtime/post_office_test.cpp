@@ -1,0 +1,134 @@
+// Post offices of two ranks in one process, over a transport that is a pair of lists.
+#include "sluice/runtime/post_office.h"
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "tests/support/message_of.h"
+
+namespace sluice::runtime {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Sent {
+  int from = 0;
+  std::vector<std::byte> bytes;
+};
+struct Wire {
+  std::mutex mutex;
+  std::array<std::deque<Sent>, 2> messages;  // by receiver
+};
+Wire& wire() {
+  static Wire made;
+  return made;
+}
+
+/// What rank Me calls.
+template <int Me>
+mpi::Transport fakeTransport() {
+  static int request = 0;
+  return {.version = mpi::kTransportVersion,
+          .open = nullptr,
+          .send = [](const void* data, std::size_t bytes, int to) -> void* {
+            const auto* begin = static_cast<const std::byte*>(data);
+            const std::scoped_lock lock(wire().mutex);
+            wire().messages[static_cast<std::size_t>(to)].push_back({Me, {begin, begin + bytes}});
+            return &request;
+          },
+          .probe =
+              [](int* from, std::size_t* bytes, void** message) {
+                const std::scoped_lock lock(wire().mutex);
+                std::deque<Sent>& mine = wire().messages[Me];
+                if (mine.empty()) {
+                  return 0;
+                }
+                auto* found = new Sent(std::move(mine.front()));
+                mine.pop_front();
+                *from = found->from;
+                *bytes = found->bytes.size();
+                *message = found;
+                return 1;
+              },
+          .receive = [](void* message, void* to, std::size_t bytes) -> void* {
+            const std::unique_ptr<Sent> found(static_cast<Sent*>(message));
+            std::memcpy(to, found->bytes.data(), bytes);
+            return &request;
+          },
+          .test = [](void*) { return 1; },
+          .close = nullptr};
+}
+
+constexpr std::chrono::seconds kLong{60};
+
+struct Offices {
+  explicit Offices(std::chrono::milliseconds timeout) {
+    wire().messages = {};
+    ranks[0] = std::make_unique<PostOffice>(transports[0], 0, 2, timeout);
+    ranks[1] = std::make_unique<PostOffice>(transports[1], 1, 2, timeout);
+  }
+  std::array<mpi::Transport, 2> transports = {fakeTransport<0>(), fakeTransport<1>()};
+  std::array<std::unique_ptr<PostOffice>, 2> ranks;
+};
+
+TEST(PostOffice, RefusesOtherVersionsInAllRanks) {
+  const Offices offices(kLong);
+  std::array<std::string, 2> errors;
+  const auto introduce = [&](std::size_t rank, const char* version) {
+    errors[rank] = testing::messageOf<DeviceError>([&] {
+      offices.ranks[rank]->introduce({version, "here", 7});
+    });
+  };
+  std::thread other([&] { introduce(1, "0.2.0"); });
+  introduce(0, "0.1.0");
+  other.join();
+  for (const std::string& error : errors) {
+    EXPECT_THAT(error,
+                AllOf(HasSubstr("different versions of Sluice"),
+                      HasSubstr("rank 0 has 0.1.0"),
+                      HasSubstr("rank 1 has 0.2.0")));
+  }
+}
+
+TEST(PostOffice, NamesARankThatGivesNoSignOfLife) {
+  Offices offices(std::chrono::milliseconds(200));
+  std::thread other([&] { offices.ranks[1]->introduce({"0.1.0", "there", 42}); });
+  offices.ranks[0]->introduce({"0.1.0", "here", 41});
+  other.join();
+  offices.ranks[1].reset();  // without a word
+  EXPECT_THAT(testing::messageOf<DeviceError>([&] {
+                offices.ranks[0]->inbox().take({1, 0, 5}, 0, kLong);
+              }),
+              HasSubstr("rank 1 (process 42 on host there) is lost"));
+  EXPECT_FALSE(offices.ranks[0]->sayGoodbye());
+}
+
+TEST(PostOffice, TellsAllRanksWhyTheyEnd) {
+  const Offices offices(kLong);
+  offices.ranks[1]->interrupt("a cable was cut");
+  EXPECT_THAT(testing::messageOf<DeviceError>([&] {
+                offices.ranks[0]->inbox().take({1, 0, 5}, 0, kLong);
+              }),
+              HasSubstr("a cable was cut"));
+}
+
+TEST(PostOffice, RanksLeaveTogether) {
+  const Offices offices(kLong);
+  bool other = false;
+  std::thread leaving([&] { other = offices.ranks[1]->sayGoodbye(); });
+  EXPECT_TRUE(offices.ranks[0]->sayGoodbye());
+  leaving.join();
+  EXPECT_TRUE(other);
+}
+
+}  // namespace
+}  // namespace sluice::runtime
