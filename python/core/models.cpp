@@ -115,10 +115,10 @@ py::dict planDict(const PlanReport& report) {
 }
 
 py::dict findPlan(Model& model,
-                    const std::vector<HostTensor>& inputs,
-                    std::int64_t devices,
-                    double seconds,
-                    bool exhaustive) {
+                  const std::vector<HostTensor>& inputs,
+                  std::int64_t devices,
+                  double seconds,
+                  bool exhaustive) {
   PlanReport report;
   {
     const Unlocked release;

@@ -19,7 +19,8 @@ SCRIPT = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
 PRINTED = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)[1]
 COMPAT = Path(__file__).resolve().parents[1] / "compat"
 
-needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
+needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None or "SLUICE_WITHOUT_MPI" in os.environ,
+                               reason="there is no mpirun, or the build is without MPI")
 
 
 def launch(tmp_path, script, *arguments):

@@ -254,7 +254,8 @@ StagePlan resolveStages(const Strategy& strategy, Blocks all) {
   const bool automatic = strategy.automaticDevices() > 0;  // its cut left one device
   if (!strategy.autoStage() && !automatic) {
     plan = explicitStages(strategy, blocks);
-  } else if (automatic || blocks.empty() || (strategy.autoStage() == AutoStage::SameAsDevice && !anyDevice)) {
+  } else if (automatic || blocks.empty() ||
+             (strategy.autoStage() == AutoStage::SameAsDevice && !anyDevice)) {
     // Nothing says where anything runs: one device.
     plan.stages.push_back({});
     for (const BlockInfo& block : blocks) {

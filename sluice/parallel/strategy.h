@@ -215,7 +215,8 @@ class Strategy {
   void setAutomatic(std::int64_t devices);
   /// Throws InvalidArgument for no share, and for one that is not a positive number.
   void setAutomatic(std::vector<double> shares);
-  /// Throws InvalidArgument for a count below 1 or above 8, and for a strategy that is not automatic.
+  /// Throws InvalidArgument for a count below 1 or above 8, and for a strategy that is not
+  /// automatic.
   void setStagesPerDevice(std::int64_t count);
   void setLiveness(Liveness liveness) { liveness_ = liveness; }
   void setSeparateBackward(bool on) { separateBackward_ = on; }
@@ -270,8 +271,8 @@ class PipelinedExecution : public Strategy {
   /// copies more. Throws InvalidArgument for a count below 1 or above 8, and without `automatic`.
   PipelinedExecution& stagesPerDevice(std::int64_t count);
 
-  using Strategy::stagesPerDevice;
   using Strategy::schedule;
+  using Strategy::stagesPerDevice;
   PipelinedExecution& schedule(PipelineKind schedule);
   PipelinedExecution& schedule(std::string_view name);
 };
