@@ -208,6 +208,14 @@ bool Engine::wroteState() const {
   return threads_->wrote.load();
 }
 
+std::int64_t Engine::lanesLookedAt() const {
+  std::int64_t looks = 0;
+  for (const EngineThreads::Search& search : threads_->searches) {
+    looks += search.looks.load();
+  }
+  return looks;
+}
+
 bool Engine::stop(std::exception_ptr error) {
   return threads_->fail(std::move(error));
 }
@@ -276,6 +284,7 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
     busy += lane->finished() ? 0 : 1;
   }
   threads.lanesLeft.store(busy);
+  std::ranges::for_each(threads.searches, &EngineThreads::Search::begin);
   {
     const std::scoped_lock lock(threads.mutex);
     threads.failure = nullptr;

@@ -175,6 +175,8 @@ class Engine {
   void run(LoadedProgram& loaded, const StepArgs& args);
   /// Whether the newest step has begun to write state.
   bool wroteState() const;
+  /// How many lanes its threads looked at to find their tasks.
+  std::int64_t lanesLookedAt() const;
 
   /// Ends the running step, whose caller gets `error`; false if none runs. Any thread may call it.
   bool stop(std::exception_ptr error);

@@ -79,14 +79,19 @@ void delay(std::size_t lane, std::int64_t count) {
   }
 }
 
-/// What the tables of a loaded pipeline hold, after a step, with a device for each stage.
-std::size_t entriesFor(std::int32_t stages, std::size_t replicas) {
+/// What a pipeline with a device for each stage needs to run a step.
+struct StepWork {
+  double entries = 0;  ///< of its tables
+  double looks = 0;    ///< at lanes, to find the next task
+};
+
+StepWork workOf(std::int32_t stages, std::size_t replicas) {
   const ir::Graph graph = chainModel({.blocks = stages});
   ChainRun run{.microBatches = 2};
   for (std::int32_t s = 0; s < stages; ++s) {
     run.deviceOfStage.push_back(s);
   }
-  Group group(static_cast<std::size_t>(stages));
+  Group group(static_cast<std::size_t>(stages), {.workers = 1});
   const Chain chain = group.lower(graph, run);
   std::vector<std::unique_ptr<ModelState>> more;
   while (more.size() + 1 < replicas) {
@@ -100,15 +105,22 @@ std::size_t entriesFor(std::int32_t stages, std::size_t replicas) {
   MapFeed feed(loaded->program(), inputsOf(graph, 2 * static_cast<std::int64_t>(replicas)));
   MapSink sink(loaded->program());
   group.engine->run(*loaded, {.feed = feed, .sink = sink});
-  return loaded->tableEntries();
+  return {static_cast<double>(loaded->tableEntries()),
+          static_cast<double>(group.engine->lanesLookedAt())};
 }
 
 TEST(EngineOnSeveralDevices, TablesGrowWithStagesAndReplicasNotWithTheirSquares) {
-  const auto few = static_cast<double>(entriesFor(16, 1));
-  EXPECT_LE(static_cast<double>(entriesFor(32, 1)), 2.1 * few);
-  EXPECT_LE(static_cast<double>(entriesFor(16, 8)), 8 * few);
-  const auto one = static_cast<double>(entriesFor(1, 8));
-  EXPECT_LE(static_cast<double>(entriesFor(1, 16)), 2.1 * one);
+  const double few = workOf(16, 1).entries;
+  EXPECT_LE(workOf(32, 1).entries, 2.1 * few);
+  EXPECT_LE(workOf(16, 8).entries, 8 * few);
+  EXPECT_LE(workOf(1, 16).entries, 2.1 * workOf(1, 8).entries);
+}
+
+/// Every task is looked for. If all lanes were looked at each time, 8 times the replicas would take
+/// 64 times the looks.
+TEST(EngineOnSeveralDevices, TheSearchForTasksGrowsWithReplicasNotWithTheirSquare) {
+  EXPECT_LE(workOf(1, 256).looks, 16 * workOf(1, 32).looks);
+  EXPECT_LE(workOf(3, 256).looks, 16 * workOf(3, 32).looks);
 }
 
 TEST(EngineOnSeveralDevices, GivesTheBitsOfOneDeviceWhateverIsDelayed) {

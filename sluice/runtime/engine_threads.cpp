@@ -175,38 +175,59 @@ void EngineThreads::runTasks(LaneClass laneClass, TaskRoom& room) {
   }
 }
 
+namespace {
+
+/// Lanes are taken up in ascending order of this: by planned start, and of equals copies first, for
+/// which other devices may be waiting.
+std::int64_t rankOf(const LaneRun& lane, std::int64_t count) {
+  const bool copies = lane.plan().kind == program::LaneKind::Exchange;
+  return 2 * lane.priority(count) + (copies ? 0 : 1);
+}
+
+}  // namespace
+
+EngineThreads::Next EngineThreads::lookForReady(LaneClass laneClass) {
+  Search& search = searches[static_cast<std::size_t>(laneClass)];
+  const std::size_t first = search.first.load(std::memory_order_relaxed);
+  const std::int64_t floor = search.floor.load(std::memory_order_relaxed);
+  Next next;
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  std::int64_t least = best;
+  std::size_t looked = 0;
+  for (; looked < job.lanes.size() && best > floor; ++looked) {
+    LaneRun& lane = *job.lanes[(first + looked) % job.lanes.size()];
+    if (job.classOf(lane) != laneClass || lane.finished()) {
+      continue;
+    }
+    const std::int64_t count = lane.issued();
+    const std::int64_t rank = rankOf(lane, count);
+    least = std::min(least, rank);
+    if (rank < best && !lane.isTaken() &&
+        lane.readiness(count, job.lanes, &next.pending) == Readiness::Ready) {
+      next.lane = &lane;
+      best = rank;
+      search.first.store((first + looked) % job.lanes.size(), std::memory_order_relaxed);
+    }
+  }
+  if (looked == job.lanes.size()) {
+    search.floor.store(least, std::memory_order_relaxed);
+  }
+  search.looks.fetch_add(static_cast<std::int64_t>(looked), std::memory_order_relaxed);
+  return next;
+}
+
 EngineThreads::Next EngineThreads::claimReady(LaneClass laneClass) {
   for (;;) {
-    LaneRun* best = nullptr;
-    const device::Event* pending = nullptr;
-    std::int64_t bestPriority = std::numeric_limits<std::int64_t>::max();
-    for (const auto& lane : job.lanes) {
-      if (job.classOf(*lane) != laneClass || lane->isTaken() || lane->finished()) {
-        continue;
-      }
-      const std::int64_t count = lane->issued();
-      const std::int64_t priority = lane->priority(count);
-      // Of equals a copy goes first: another device may be waiting for it. Of equal copies the
-      // first one will do: a sum over replicas asks all of them whether it is ready.
-      const auto copies = [](const LaneRun& l) {
-        return l.plan().kind == program::LaneKind::Exchange;
-      };
-      const bool better = priority < bestPriority || (priority == bestPriority && copies(*lane) &&
-                                                      (best == nullptr || !copies(*best)));
-      if (better && lane->readiness(count, job.lanes, &pending) == Readiness::Ready) {
-        best = lane.get();
-        bestPriority = priority;
-      }
+    const Next next = lookForReady(laneClass);
+    if (next.lane == nullptr) {
+      return next;
     }
-    if (best == nullptr) {
-      return {.pending = pending};
-    }
-    if (best->claim()) {
+    if (next.lane->claim()) {
       // Another thread may have issued that task in the meantime.
-      if (!best->finished() && best->ready(best->issued(), job.lanes)) {
-        return {.lane = best};
+      if (!next.lane->finished() && next.lane->ready(next.lane->issued(), job.lanes)) {
+        return {.lane = next.lane};
       }
-      best->release();
+      next.lane->release();
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,6 +41,20 @@ struct EngineThreads {
       if (sleepers.load() > 0) {
         epoch.notify_all();
       }
+    }
+  };
+
+  /// Where the threads of one class look for their next task. With many replicas most lanes have a
+  /// task of the same rank, so that the first one found will do.
+  struct alignas(64) Search {
+    std::atomic<std::size_t> first{0};   ///< the lane to begin with
+    std::atomic<std::int64_t> floor{0};  ///< no lane of the class has a task of a lower rank
+    std::atomic<std::int64_t> looks{0};  ///< lanes looked at since the step began
+
+    void begin() {
+      first.store(0, std::memory_order_relaxed);
+      floor.store(std::numeric_limits<std::int64_t>::min(), std::memory_order_relaxed);
+      looks.store(0, std::memory_order_relaxed);
     }
   };
 
@@ -78,6 +93,7 @@ struct EngineThreads {
 
   /// The lane whose next task is ready and planned earliest.
   Next claimReady(LaneClass laneClass);
+  Next lookForReady(LaneClass laneClass);  ///< without claiming it
 
   static std::string placeOf(const LaneRun& lane, std::int64_t count);
 
@@ -136,7 +152,8 @@ struct EngineThreads {
   std::atomic<bool> failed{false};
   std::atomic<std::size_t> running{0};  // threads that are in the step; written with `mutex`
   alignas(64) std::atomic<std::int32_t> lanesLeft{0};
-  std::array<Signal, kLaneClasses> signals;  // by LaneClass
+  std::array<Signal, kLaneClasses> signals;   // by LaneClass
+  std::array<Search, kLaneClasses> searches;  // likewise
   std::size_t remoteThreads = 0;
   RemoteLinks links;
   alignas(64) std::atomic<std::int64_t> tasksDone{0};

@@ -94,17 +94,15 @@ class Costing {
 
   SimCost hostCopy(const program::Port& stream, std::string_view direction) {
     SimCost cost = over(m_.host, stream.type.bytes());
-    if (!hasCores()) {
-      cost.resources.push_back(port(direction, p_.buffer(stream.buffer).device));
-    }
+    cost.resources.push_back(hasCores() ? cores()
+                                        : port(direction, p_.buffer(stream.buffer).device));
     if (m_.hostStreams > 0) {
       cost.resources.push_back(resource("host", m_.hostStreams, true));
     }
     return cost;
   }
 
-  /// Remote memory is on the link to the host. With cores, the threads that wait for it are no
-  /// part of them.
+  /// Remote memory is on the link to the host. With cores, a thread of the host does the copying.
   SimCost copyOf(const program::Transfer& transfer) {
     const program::Buffer& from = p_.buffer(transfer.from);
     const program::Buffer& to = p_.buffer(transfer.to);
@@ -112,6 +110,9 @@ class Costing {
       SimCost cost = over(m_.remote, transfer.bytes);
       cost.resources.push_back(from.isRemote() ? port("host in", to.device)
                                                : port("host out", from.device));
+      if (hasCores()) {
+        cost.resources.push_back(cores());
+      }
       return cost;
     }
     SimCost cost = over(m_.peer, transfer.bytes);

@@ -109,9 +109,9 @@ TEST(SimCosts, OfDevicesThatShareCores) {
   const device::CostModel* models[] = {&model, &model};
   const SimCosts costs = costsOf(small(), models, 4);
   expectCost(costs, costs.segments[0], 11, 0, {"cores"});
-  expectCost(costs, costs.feeds[0], 17, 5, {"host"});
+  expectCost(costs, costs.feeds[0], 17, 5, {"cores", "host"});
   expectCost(costs, costs.transfers[0], 9, 3, {"cores"});
-  expectCost(costs, costs.transfers[1], 5, 0, {"host in 0"});
+  expectCost(costs, costs.transfers[1], 5, 0, {"host in 0", "cores"});
   expectCost(costs, costs.collectives[0], 1 + 8, 0, {"cores"});  // reads 64 bytes
   EXPECT_EQ(costs.resources[0].capacity, 2);
   EXPECT_TRUE(costs.resources[0].shared);
