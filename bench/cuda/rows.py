@@ -31,10 +31,14 @@ class Row:
 
 
 class Spread(nn.Module):
-    """Makes as many rows of one as it has columns."""
+    """Makes rows of one."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = rows
 
     def forward(self, row):
-        return row * torch.linspace(0.5, 1, row.shape[1], device=row.device).unsqueeze(1)
+        return row * torch.linspace(0.5, 1, self.rows, device=row.device).to(row.dtype).unsqueeze(1)
 
 
 class Mean(nn.Module):
@@ -42,26 +46,48 @@ class Mean(nn.Module):
         return x.mean(0)
 
 
+def linear(width, dtype, like):
+    """Without bias, and with the weights of another one: billions of random numbers take their time."""
+    made = nn.Linear(width, width, bias=False, dtype=dtype)
+    with torch.no_grad():
+        made.weight.copy_(like.weight) if like else nn.init.normal_(made.weight, std=(2 / width) ** 0.5)
+    return made
+
+
 class Stack(nn.Module):
     """Equal layers whose weights are streamed. One row comes from the host and one goes back, so that the weights
     alone are streamed."""
 
-    def __init__(self, layers, width):
+    def __init__(self, layers, width, tokens, dtype=torch.float32):
         super().__init__()
-        layer = lambda: [nn.Linear(width, width, bias=False), nn.ReLU()]
-        parts = [[Spread(), *layer()], *(layer() for _ in range(layers - 2)), [*layer(), Mean()]]
+        parts, last = [], None
+        for _ in range(layers):
+            last = linear(width, dtype, last)
+            parts.append([last, nn.ReLU()])
+        parts[0].insert(0, Spread(tokens))
+        parts[-1].append(Mean())
         self.layers = nn.Sequential(*(nn.Sequential(*part) for part in parts))
 
     def forward(self, row):
         return self.layers(row)
 
 
-LAYERS = 12
+class TrainedStack(Stack):
+    """With a loss."""
+
+    def forward(self, row):
+        return self.layers(row).float().pow(2).mean()
 
 
-def streamed(width):
-    return Row(lambda: Stack(LAYERS, width).eval(), lambda: [torch.randn(1, width)], items=width,
-               stages=tuple(f"layers.{i}" for i in range(LAYERS)), streamed=True)
+def streamed(width, layers=12, tokens=None, dtype=torch.float32):
+    return Row(lambda: Stack(layers, width, tokens or width, dtype).eval(), lambda: [torch.randn(1, width).to(dtype)],
+               items=tokens or width, stages=tuple(f"layers.{i}" for i in range(layers)), streamed=True)
+
+
+def streamed_training(width, layers, tokens):
+    """Weights and the state of Adam are in the host's memory, activations on the GPU."""
+    return Row(lambda: TrainedStack(layers, width, tokens), lambda: [torch.randn(1, width)], workloads.adamw, half=True,
+               items=tokens, stages=tuple(f"layers.{i}" for i in range(layers)), streamed=True)
 
 
 def from_table(workload, **more):
@@ -96,4 +122,7 @@ ROWS = {
     "streamed 2048": streamed(2048),
     "streamed 4096": streamed(4096),
     "streamed 8192": streamed(8192),
+    "3.2 B inference 4k": streamed(8192, 48, 4096, torch.bfloat16),
+    "3.2 B inference 16k": streamed(8192, 48, 16384, torch.bfloat16),
+    "1.6 B training 16k": streamed_training(8192, 24, 16384),
 }

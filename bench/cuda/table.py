@@ -37,7 +37,7 @@ def launch(side, name, arguments, *more, timeout=240, **environment):
 
 def peers(row, arguments):
     if row.streamed:
-        return ["limit", "buffers"]
+        return ["limit"] if row.trains else ["limit", "buffers"]
     if len(row.stages) > 0:
         return []
     return ["eager", "graph"] + ([] if arguments.quick else ["compile", "compile-graph"])
