@@ -1,5 +1,6 @@
 // HostTensor and NumPy arrays, in both directions without a copy, and DLPack.
 #include <array>
+#include <cstdint>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -65,6 +66,33 @@ HostTensor fromArray(const py::object& object, const std::optional<std::string>&
   return HostTensor::over({type, shapeOf(array)}, std::shared_ptr<std::byte>(keep(array), bytes));
 }
 
+/// Over memory that the owner keeps, without the way through an array.
+HostTensor fromAddress(std::uintptr_t address,
+                       const std::vector<std::int64_t>& shape,
+                       std::string_view dtype,
+                       const py::object& owner) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): Python has addresses as numbers
+  auto* const bytes = reinterpret_cast<std::byte*>(address);
+  return HostTensor::over({parseDtype(dtype), Shape(shape)},
+                          std::shared_ptr<std::byte>(keep(owner), bytes));
+}
+
+/// Without a search by name, where C++ has a type for it.
+py::dtype numpyType(DType dtype) {
+  switch (dtype) {
+    case DType::F32:
+      return py::dtype::of<float>();
+    case DType::F64:
+      return py::dtype::of<double>();
+    case DType::I64:
+      return py::dtype::of<std::int64_t>();
+    case DType::I32:
+      return py::dtype::of<std::int32_t>();
+    default:
+      return py::dtype(numpyName(dtype));
+  }
+}
+
 /// An array over the tensor's own memory, which lives as long as the array.
 py::array toArray(const HostTensor& tensor) {
   auto owner = std::make_unique<HostTensor>(tensor);
@@ -72,7 +100,7 @@ py::array toArray(const HostTensor& tensor) {
   const py::capsule base(owner.release(),
                          [](void* pointer) { delete static_cast<HostTensor*>(pointer); });
   const auto dims = tensor.shape().dims();
-  return {py::dtype(numpyName(tensor.dtype())),
+  return {numpyType(tensor.dtype()),
           std::vector<py::ssize_t>(dims.begin(), dims.end()),
           bytes,
           base};
@@ -119,6 +147,13 @@ void bindTensors(py::module_& m) {
            py::arg("dtype") = py::none(),
            "Shares the memory of a NumPy array; an array that is not contiguous is copied once. "
            "dtype='bfloat16' takes the bits as int16.")
+      .def_static("at",
+                  &fromAddress,
+                  py::arg("address"),
+                  py::arg("shape"),
+                  py::arg("dtype"),
+                  py::arg("owner"),
+                  "Over contiguous memory at an address, which the owner keeps alive.")
       .def_static("from_dlpack",
                   &fromDlpack,
                   py::arg("tensor"),

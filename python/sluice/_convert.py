@@ -53,7 +53,10 @@ def to_core(tensor: torch.Tensor, what: str = "the tensor") -> _core.HostTensor:
         plain = plain.contiguous()
     if plain.is_neg():
         plain = plain.resolve_neg()
-    if name == "bfloat16":
+    address = plain.data_ptr()
+    if address:
+        return _core.HostTensor.at(address, plain.shape, name, plain)
+    if name == "bfloat16":  # without elements, or without memory, which is torch's error
         return _core.HostTensor(plain.view(torch.int16).numpy(), name)
     return _core.HostTensor(plain.numpy(), name)
 
