@@ -29,7 +29,8 @@
 #include "cli/launch_lines.h"
 #include "sluice/base/error.h"
 
-extern char** environ;
+extern char**
+    environ;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): POSIX has it so
 
 namespace sluice::cli {
 namespace {
@@ -49,9 +50,12 @@ struct LaunchSettings {
 constexpr double kTimeout = 30;
 constexpr double kGrace = 5;
 
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a signal's handler reaches no
+// others
 /// The child that gets our signals; 0: none.
 std::atomic<pid_t> child{0};
 std::atomic<int> signalled{0};
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 void passOn(int signal) {
   signalled.store(signal);
@@ -77,11 +81,11 @@ int awaitExit(pid_t process) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : exitCodeOf(WTERMSIG(status));
 }
 
-std::vector<char*> pointersTo(const std::vector<std::string>& arguments) {
+std::vector<char*> pointersTo(std::vector<std::string>& arguments) {
   std::vector<char*> pointers;
   pointers.reserve(arguments.size() + 1);
-  for (const std::string& argument : arguments) {
-    pointers.push_back(const_cast<char*>(argument.c_str()));
+  for (std::string& argument : arguments) {
+    pointers.push_back(argument.data());
   }
   pointers.push_back(nullptr);
   return pointers;
@@ -220,7 +224,7 @@ class Supervisor {
 };
 
 /// Runs mpirun once; the exit code of the rank that failed first, else that of mpirun.
-int runOnce(const std::vector<std::string>& command, std::chrono::duration<double> patience) {
+int runOnce(std::vector<std::string> command, std::chrono::duration<double> patience) {
   const Pipe out;
   const Pipe err;
   posix_spawn_file_actions_t actions;
@@ -258,7 +262,7 @@ int runOnce(const std::vector<std::string>& command, std::chrono::duration<doubl
 }
 
 /// Runs the program of one rank and tells the launcher how it ended, even if it was killed.
-int runRank(const std::vector<std::string>& program) {
+int runRank(std::vector<std::string> program) {
   const char* const text = std::getenv("OMPI_COMM_WORLD_RANK");
   const int rank = text != nullptr ? std::atoi(text) : 0;
   passSignalsOn();

@@ -47,6 +47,9 @@ struct PlanCommand {
 /// A line on standard error that is drawn again, once the search takes long.
 class SearchLine {
  public:
+  SearchLine() = default;
+  SearchLine(const SearchLine&) = delete;
+  SearchLine& operator=(const SearchLine&) = delete;
   ~SearchLine() {
     if (drawn_) {
       std::fputs(isTerminal_ ? "\r\x1b[K" : "\n", stderr);

@@ -75,7 +75,8 @@ std::vector<HostTensor> inOrder(const ir::Graph& graph, const TensorMap& tensors
     ++used;
   }
   if (used < tensors.size()) {
-    for (const auto& [name, tensor] : tensors) {
+    for (const auto& each : tensors) {
+      const std::string& name = each.first;
       if (std::ranges::none_of(inputs, [&](ir::OpId id) { return graph.op(id).name == name; })) {
         raise<InvalidArgument>("the model has no input '{}'; it has {}",
                                name,

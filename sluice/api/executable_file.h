@@ -89,7 +89,12 @@ class ExecutableFile {
 
  private:
   /// Kinds of sections.
-  enum Kind : std::uint32_t { kInfo = 1, kOptimizer, kProgram, kGraph, kState, kStateData };
+  static constexpr std::uint32_t kInfo = 1;
+  static constexpr std::uint32_t kOptimizer = 2;
+  static constexpr std::uint32_t kProgram = 3;
+  static constexpr std::uint32_t kGraph = 4;
+  static constexpr std::uint32_t kState = 5;
+  static constexpr std::uint32_t kStateData = 6;
   friend class ExecutableWriter;
 
   void read();

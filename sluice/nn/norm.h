@@ -123,7 +123,8 @@ using InstanceNorm3d = InstanceNorm;
 
 // Activation functions as layers, dropout, and layers that only reshape, mostly for Sequential.
 
-// NOLINTBEGIN(bugprone-macro-parentheses): names, not expressions
+// NOLINTBEGIN(bugprone-macro-parentheses, performance-unnecessary-value-param): names; mostly
+// numbers
 /// A function without settings as a layer.
 #define SLUICE_ACTIVATION(Name, function)                                \
   class Name : public Layer {                                            \
@@ -172,7 +173,7 @@ SLUICE_ACTIVATION_WITH(Softmax, softmax, std::int64_t, -1);           // axis
 SLUICE_ACTIVATION_WITH(Softmin, softmin, std::int64_t, -1);           // axis
 SLUICE_ACTIVATION_WITH(Softshrink, softshrink, double, 0.5);          // lambda
 #undef SLUICE_ACTIVATION_WITH
-// NOLINTEND(bugprone-macro-parentheses)
+// NOLINTEND(bugprone-macro-parentheses, performance-unnecessary-value-param)
 
 /// Cuts x off at both ends.
 class Hardtanh : public Layer {
