@@ -79,6 +79,16 @@ void delay(std::size_t lane, std::int64_t count) {
   }
 }
 
+/// As those of a model: the worker itself serves them, so that one thread does everything.
+struct PromptFeed : MapFeed {
+  using MapFeed::MapFeed;
+  bool mayBlock() const override { return false; }
+};
+struct PromptSink : MapSink {
+  using MapSink::MapSink;
+  bool mayBlock() const override { return false; }
+};
+
 /// What a pipeline with a device for each stage needs to run a step.
 struct StepWork {
   double entries = 0;  ///< of its tables
@@ -102,8 +112,8 @@ StepWork workOf(std::int32_t stages, std::size_t replicas) {
   }
   group.state->adopt(chain.state);
   const auto loaded = group.engine->load(chain.program, replicas);
-  MapFeed feed(loaded->program(), inputsOf(graph, 2 * static_cast<std::int64_t>(replicas)));
-  MapSink sink(loaded->program());
+  PromptFeed feed(loaded->program(), inputsOf(graph, 2 * static_cast<std::int64_t>(replicas)));
+  PromptSink sink(loaded->program());
   group.engine->run(*loaded, {.feed = feed, .sink = sink});
   return {static_cast<double>(loaded->tableEntries()),
           static_cast<double>(group.engine->lanesLookedAt())};
