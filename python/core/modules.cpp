@@ -1,6 +1,8 @@
 // The tree of a model's modules with their parameters.
 #include "python/core/modules.h"
 
+#include <array>
+
 #include "python/core/choice.h"
 #include "python/core/scope.h"
 #include "sluice/nn/block.h"
@@ -59,6 +61,30 @@ void bindParameter(py::module_& m) {
       .def("assign", &Parameter::assign, py::arg("value"), "Writes a buffer in the current trace.");
 }
 
+/// Runs before every call of a model, so it takes the dictionaries as they are.
+bool sameMembers(const py::list& modules, const py::list& members) {
+  static const std::array<py::handle, 3> kNames{PyUnicode_InternFromString("_parameters"),
+                                                PyUnicode_InternFromString("_buffers"),
+                                                PyUnicode_InternFromString("_modules")};
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const py::list expected = members[i];
+    std::size_t seen = 0;
+    for (const py::handle name : kNames) {
+      const py::dict values = py::getattr(modules[i], name);
+      for (const auto& [key, value] : values) {
+        if (seen == expected.size() || !value.is(expected[seen])) {
+          return false;
+        }
+        ++seen;
+      }
+    }
+    if (seen != expected.size()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void bindModules(py::module_& m) {
@@ -115,6 +141,11 @@ void bindModules(py::module_& m) {
       .def("clear_block_mark", [](DynamicModule& self) { self.setBlockMark(std::nullopt); })
       .def("set_seed", &DynamicModule::setSeed, py::arg("seed"))
       .def("summary", &DynamicModule::summary);
+  m.def("same_members",
+        &sameMembers,
+        py::arg("modules"),
+        py::arg("members"),
+        "Whether modules of torch have these parameters, buffers and parts, object by object.");
   bindScope<nn::ModuleScope>(
       m,
       "ModuleScope",

@@ -130,16 +130,12 @@ class Parts:
     def look(self) -> None:
         """Takes them as they are now."""
         self._modules = list(self.module.modules())
-        self._values = [_members(each) for each in self._modules]  # kept, so that no id() is used again
-        self._ids = [[*map(id, values)] for values in self._values]
+        self._values = [_members(each) for each in self._modules]
         self._named = _named_members(self.module)
 
     def changed(self) -> bool:
         """Whether they are others than at the last look."""
-        return any(
-            [*map(id, _members(each))] != ids for each, ids in zip(self._modules, self._ids)
-        )
-
+        return not _core.same_members(self._modules, self._values)
 
     def difference(self) -> Optional[str]:
         """The first member that is missing now or another one, in words."""

@@ -159,11 +159,16 @@ def gradient_functions(modules):
     return found
 
 
-def autocast_type():
-    """The type of torch.autocast on the CPU, or None if it is off."""
-    try:
+if hasattr(torch, "get_autocast_dtype"):  # since torch 2.4
+
+    def autocast_type():
+        """The type of torch.autocast on the CPU, or None if it is off."""
         return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-    except (AttributeError, TypeError):  # before torch 2.4
+
+else:
+
+    def autocast_type():
+        """As above."""
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
