@@ -2,6 +2,7 @@
 // and simulated; nothing is computed.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -40,11 +41,33 @@ struct PlanCommand {
   std::int64_t microBatches = 0;  ///< 0: twice the devices
   double seconds = 10;
   bool exhaustive = false;
+  bool noReplicas = false;
   bool json = false;
   bool run = false;
 };
 
-/// A line on standard error that is drawn again, once the search takes long.
+/// While it lives, the first Ctrl-C is noted and does nothing else; the next one ends the program.
+class Interrupt {
+ public:
+  Interrupt() {
+    seen = 0;
+    struct sigaction note = {};
+    note.sa_handler = [](int) { seen = 1; };
+    note.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    sigaction(SIGINT, &note, &before_);
+  }
+  ~Interrupt() { sigaction(SIGINT, &before_, nullptr); }
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  static bool happened() { return seen != 0; }
+
+ private:
+  static inline volatile std::sig_atomic_t seen = 0;
+  struct sigaction before_ = {};
+};
+
+/// A line on standard error that is drawn again, once the search takes long; none in a pipe.
 class SearchLine {
  public:
   SearchLine() = default;
@@ -52,18 +75,17 @@ class SearchLine {
   SearchLine& operator=(const SearchLine&) = delete;
   ~SearchLine() {
     if (drawn_) {
-      std::fputs(isTerminal_ ? "\r\x1b[K" : "\n", stderr);
+      std::fputs("\r\x1b[K", stderr);
     }
   }
   void show(const PlanProgress& progress) {
     constexpr std::chrono::seconds kQuiet(2);
-    if (Clock::now() - start_ < kQuiet || (drawn_ && !isTerminal_)) {
+    if (!isTerminal_ || Clock::now() - start_ < kQuiet) {
       return;
     }
     drawn_ = true;
     fmt::print(stderr,
-               "{}planning: {} plans, {} fit",
-               isTerminal_ ? "\r" : "",
+               "\rplanning: {} plans, {} fit; Ctrl-C takes the best so far",
                progress.tried,
                progress.fitting);
     std::fflush(stderr);
@@ -157,17 +179,23 @@ int plan(const PlanCommand& command) {
   }
   Model model = modelOf(command, builder, options);
   const std::vector<TensorType> inputs = inputTypes(builder);
+  PlanContext context{command.file.path, !command.memory.empty()};
   PlanReport report;
   {
     SearchLine line;
+    const Interrupt interrupt;
     report = model.findPlan(inputs,
                             {.devices = command.devices,
                              .seconds = command.seconds,
                              .exhaustive = command.exhaustive,
-                             .progress = [&](const PlanProgress& p) { line.show(p); }});
+                             .replicas = !command.noReplicas,
+                             .progress = [&](const PlanProgress& p) { line.show(p); },
+                             .stop = [&] { return interrupt.happened(); }});
+    if (interrupt.happened()) {
+      context.interrupted = true;
+    }
   }
-  PlanContext context{command.file.path, !command.memory.empty()};
-  if (command.run && report.best) {
+  if (command.run && report.best && !context.interrupted) {
     context.measured = measure(command, report.best->choice);
   }
   write(command, report, context);
@@ -214,6 +242,9 @@ void addPlan(CLI::App& app, Action& action) {
   command->add_flag("--exhaustive",
                     settings->exhaustive,
                     "Also try plans that do more work than another one that fits");
+  command->add_flag("--no-replicas",
+                    settings->noReplicas,
+                    "Try no replicas, which add up gradients in another order than one model");
   command->add_option(
       "--device", settings->device, "Simulated devices: sim@ipu2, sim@file.json  [sim@measured]");
   command->add_flag(

@@ -16,6 +16,7 @@ inline constexpr int kMeasuredSteps = 5;
 struct PlanContext {
   std::string model;  ///< the file
   bool isMemoryGiven = false;
+  bool interrupted = false;             ///< by Ctrl-C: the plan is the best so far
   std::optional<double> measured = {};  ///< seconds of a step of the best plan, when it was run
 };
 

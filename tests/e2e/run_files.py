@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -218,6 +219,9 @@ def plan_command(programs, folder):
     check(none["best"] is None and least > 1024, none)
     check(as_json("--devices", 2, "--memory", least)["best"]["plan"] is not None, "the smallest budget does not fit")
     check(as_json("--devices", 2, "--memory", least - 1, code=1)["smallestBudget"]["bytes"] == least, "less fits, too")
+    alone = as_json("--devices", 4, "--no-replicas")
+    check(all("replicas" not in each["plan"] for each in alone["tried"]), alone)
+    check(any("replicas" in each["plan"] for each in report["tried"]), report)
     text = plan("--devices", 2, "--svg", folder / "plan.svg")
     for words in ("Best plan", "Memory", "device 0", "Plans that were tried", "options.setExecutionStrategy(",
                   "sluice.Options()"):
@@ -343,6 +347,26 @@ def on_terminal(command, **environment):
     process.wait()
     os.close(leader)
     return text.decode()
+
+
+def plan_interrupted(programs):
+    """Ctrl-C ends a long search, whose line says so, and the best plan so far is printed."""
+    command = [str(programs.folder / "sluice"), "plan", str(MODELS / "resnet.11.onnx"), "--device", "sim@ipu2",
+               "--devices", "64", "--micro-batches", "64", "--loss", "cross_entropy", "--exhaustive",
+               "--seconds", "100000"]
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, text=True)
+    os.close(follower)
+    shown = b""
+    while b"planning:" not in shown:
+        shown += os.read(leader, 65536)
+    check(b"Ctrl-C" in shown, shown)
+    process.send_signal(signal.SIGINT)
+    text = process.communicate(timeout=300)[0]
+    os.close(leader)
+    check(process.returncode == 0, f"exit code {process.returncode}\n{text}")
+    for words in ("Best plan", "interrupted before all were tried", "options.setExecutionStrategy("):
+        check(words in text, f"no '{words}' in\n{text}")
 
 
 @with_folder
