@@ -1,4 +1,5 @@
-// A CNN in 60 lines that tells rows, columns and chessboards apart, over two devices with the bits of one.
+// A CNN in 60 lines that tells rows, columns and chessboards apart, over two devices with the bits
+// of one.
 #include <cstdio>
 
 #include "sluice/sluice.h"
@@ -37,7 +38,8 @@ NamedTensors train(const Strategy& strategy, double& loss) {
   options.training.gradientAccumulation(4);
   options.setExecutionStrategy(strategy);
   auto model = trainingModel(net, options, optim::AdamW(0.01));
-  DataLoader loader(options, data::tensorDataset({images, labels}), 8, {.shuffle = data::Shuffle::Yes});
+  DataLoader loader(
+      options, data::tensorDataset({images, labels}), 8, {.shuffle = data::Shuffle::Yes});
   for (int epoch = 0; epoch < 12; ++epoch) {
     for (const Batch& batch : loader) {
       loss = meanOf(model.run(batch).back());

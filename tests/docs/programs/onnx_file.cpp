@@ -22,7 +22,9 @@ std::string train(int devices, const HostTensor& x, const HostTensor& labels, do
   builder.addOutputTensor(nll);
   Options options;
   if (devices > 1) {
-    options.virtualGraphMode(VirtualGraphMode::Auto).devicesPerReplica(devices).enablePipelining(true);
+    options.virtualGraphMode(VirtualGraphMode::Auto)
+        .devicesPerReplica(devices)
+        .enablePipelining(true);
   }
   options.training.gradientAccumulation(4);
   auto model = trainingModel(builder, nll, options, optim::AdamW(0.02));

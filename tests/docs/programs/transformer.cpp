@@ -71,7 +71,8 @@ Result train(const Strategy& strategy) {
 int main() try {
   const Result one = train(ShardedExecution());
   const Result three = train(
-      PipelinedExecution{Stage("embedding", "layer 1"), Stage("layer 2"), Stage("head")}.schedule("zb-h1"));
+      PipelinedExecution{Stage("embedding", "layer 1"), Stage("layer 2"), Stage("head")}.schedule(
+          "zb-h1"));
   std::printf("loss %.4f\n", three.loss);
   return three.loss < 0.1 && one.loss == three.loss && one.weights == three.weights ? 0 : 1;
 } catch (const std::exception& error) {
