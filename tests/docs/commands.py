@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import model_file
 from pages import ROOT, commands

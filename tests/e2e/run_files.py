@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from run_examples import ROOT, Programs, check
+from programs import ROOT, Programs, check
 
 MODELS = ROOT / "tests" / "onnx" / "models"
 CODES = {"F32": "f", "I64": "q", "F64": "d", "U8": "B"}
