@@ -64,7 +64,7 @@ STYLE = """.md-typeset table:not([class]) code { word-break: normal; overflow-wr
   .md-typeset p > img { max-width: none; width: 36rem; }
   .md-typeset table:not([class]) th { min-width: 0; }
   .md-typeset table:not([class]) th, .md-typeset table:not([class]) td { padding: .6em .7em; }
-  .md-typeset table:not([class]) td:first-child code { overflow-wrap: normal; white-space: nowrap; }
+  .md-typeset table:not([class]) code { overflow-wrap: break-word; }
 }
 """
 
