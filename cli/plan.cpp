@@ -2,7 +2,6 @@
 // and simulated; nothing is computed.
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -11,7 +10,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "cli/calibrated.h"
 #include "cli/command_line.h"
@@ -19,6 +17,8 @@
 #include "cli/graph_file.h"
 #include "cli/plan_output.h"
 #include "cli/training_setup.h"
+#include "cli/wait_line.h"
+#include "sluice/api/fit.h"
 #include "sluice/api/model.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
@@ -44,58 +44,6 @@ struct PlanCommand {
   bool noReplicas = false;
   bool json = false;
   bool run = false;
-};
-
-/// While it lives, the first Ctrl-C is noted and does nothing else; the next one ends the program.
-class Interrupt {
- public:
-  Interrupt() {
-    seen = 0;
-    struct sigaction note = {};
-    note.sa_handler = [](int) { seen = 1; };
-    note.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-    sigaction(SIGINT, &note, &before_);
-  }
-  ~Interrupt() { sigaction(SIGINT, &before_, nullptr); }
-  Interrupt(const Interrupt&) = delete;
-  Interrupt& operator=(const Interrupt&) = delete;
-
-  static bool happened() { return seen != 0; }
-
- private:
-  static inline volatile std::sig_atomic_t seen = 0;
-  struct sigaction before_ = {};
-};
-
-/// A line on standard error that is drawn again, once the search takes long; none in a pipe.
-class SearchLine {
- public:
-  SearchLine() = default;
-  SearchLine(const SearchLine&) = delete;
-  SearchLine& operator=(const SearchLine&) = delete;
-  ~SearchLine() {
-    if (drawn_) {
-      std::fputs("\r\x1b[K", stderr);
-    }
-  }
-  void show(const PlanProgress& progress) {
-    constexpr std::chrono::seconds kQuiet(2);
-    if (!isTerminal_ || Clock::now() - start_ < kQuiet) {
-      return;
-    }
-    drawn_ = true;
-    fmt::print(stderr,
-               "\rplanning: {} plans, {} fit; Ctrl-C takes the best so far",
-               progress.tried,
-               progress.fitting);
-    std::fflush(stderr);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start_ = Clock::now();
-  bool isTerminal_ = isatty(STDERR_FILENO) != 0;
-  bool drawn_ = false;
 };
 
 Options optionsOf(const PlanCommand& command, const std::string& device) {
@@ -144,6 +92,7 @@ double measure(const PlanCommand& command, const PlanChoice& choice) {
   Builder builder(readModel(command.file, {}, !command.loss.empty()));
   Model model = modelOf(command, builder, options);
   model.compile(std::span<const TensorType>(inputTypes(builder)));
+  const WaitLine line("running the best plan");
   double fastest = std::numeric_limits<double>::infinity();
   for (int step = 0; step < 1 + kMeasuredSteps; ++step) {
     const Clock::time_point start = Clock::now();
@@ -173,7 +122,10 @@ int plan(const PlanCommand& command) {
   }
   const std::string device = command.device.empty() ? kMeasured : command.device;
   const Options options = optionsOf(command, device);
-  Builder builder(readModel(command.file, {}, !command.loss.empty()));
+  Builder builder = [&] {
+    const WaitLine line("reading " + command.file.path);
+    return Builder(readModel(command.file, {}, !command.loss.empty()));
+  }();
   if (builder.graph().outputs().empty()) {
     raise<InvalidArgument>("{} has no output: there is nothing to plan", command.file.path);
   }
@@ -181,25 +133,30 @@ int plan(const PlanCommand& command) {
   const std::vector<TensorType> inputs = inputTypes(builder);
   PlanContext context{command.file.path, !command.memory.empty()};
   PlanReport report;
+  int signal = 0;
   {
-    SearchLine line;
-    const Interrupt interrupt;
-    report = model.findPlan(inputs,
-                            {.devices = command.devices,
-                             .seconds = command.seconds,
-                             .exhaustive = command.exhaustive,
-                             .replicas = !command.noReplicas,
-                             .progress = [&](const PlanProgress& p) { line.show(p); },
-                             .stop = [&] { return interrupt.happened(); }});
-    if (interrupt.happened()) {
-      context.interrupted = true;
-    }
+    WaitLine line("planning");
+    const StopSignals signals;
+    report = model.findPlan(
+        inputs,
+        {.devices = command.devices,
+         .seconds = command.seconds,
+         .exhaustive = command.exhaustive,
+         .replicas = !command.noReplicas,
+         .progress =
+             [&](const PlanProgress& p) {
+               line.say(fmt::format(
+                   "planning: {} plans, {} fit; Ctrl-C takes the best so far", p.tried, p.fitting));
+             },
+         .stop = [&] { return signals.seen() != 0; }});
+    signal = signals.seen();
+    context.interrupted = signal != 0;
   }
   if (command.run && report.best && !context.interrupted) {
     context.measured = measure(command, report.best->choice);
   }
   write(command, report, context);
-  return report.best ? 0 : kFailed;
+  return signal != 0 ? exitCodeOf(signal) : report.best ? 0 : kFailed;
 }
 
 void addTraining(CLI::App& app, PlanCommand& command) {

@@ -363,10 +363,14 @@ def plan_interrupted(programs):
     check(b"Ctrl-C" in shown, shown)
     process.send_signal(signal.SIGINT)
     text = process.communicate(timeout=300)[0]
+    erased = os.read(leader, 65536)
+    check(erased.endswith(b"\r\x1b[K"), erased)
     os.close(leader)
-    check(process.returncode == 0, f"exit code {process.returncode}\n{text}")
+    check(process.returncode == 130, f"exit code {process.returncode}\n{text}")
     for words in ("Best plan", "interrupted before all were tried", "options.setExecutionStrategy("):
         check(words in text, f"no '{words}' in\n{text}")
+    piped = subprocess.run([*command[:-1], "3"], capture_output=True, text=True)
+    check(piped.stderr == "" and "time was up" in piped.stdout, piped.stderr)
 
 
 @with_folder
