@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <limits>
 #include <memory>
 #include <string>
@@ -84,7 +85,7 @@ std::vector<TensorType> inputTypes(const Builder& builder) {
 }
 
 /// The fastest of some steps on the devices of this machine, with made-up inputs.
-double measure(const PlanCommand& command, const PlanChoice& choice) {
+MeasuredStep measure(const PlanCommand& command, const PlanChoice& choice) {
   using Clock = std::chrono::steady_clock;
   Options options = optionsOf(command, "");
   choice.applyTo(options);
@@ -93,12 +94,15 @@ double measure(const PlanCommand& command, const PlanChoice& choice) {
   Model model = modelOf(command, builder, options);
   model.compile(std::span<const TensorType>(inputTypes(builder)));
   const WaitLine line("running the best plan");
-  double fastest = std::numeric_limits<double>::infinity();
+  MeasuredStep fastest{.seconds = std::numeric_limits<double>::infinity()};
   for (int step = 0; step < 1 + kMeasuredSteps; ++step) {
     const Clock::time_point start = Clock::now();
+    const std::clock_t used = std::clock();
     static_cast<void>(model.run(std::vector<HostTensor>()));
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    fastest = step == 0 ? fastest : std::min(fastest, seconds);  // the first one warms up
+    if (step > 0 && seconds < fastest.seconds) {  // the first one warms up
+      fastest = {seconds, static_cast<double>(std::clock() - used) / CLOCKS_PER_SEC};
+    }
   }
   return fastest;
 }

@@ -1,6 +1,7 @@
 #include "cli/plan_output.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -96,9 +97,15 @@ std::string bestText(const PlanReport& report, const PlanContext& context) {
                         boundText(report.boundedBy));
   }
   if (context.measured) {
-    text += fmt::format("  step {} on this machine, the fastest of {}\n",
-                        inTime(*context.measured),
-                        kMeasuredSteps);
+    const double work = std::accumulate(best.busy.begin(), best.busy.end(), 0.0) *
+                        static_cast<double>(best.choice.replicas);
+    text += fmt::format(
+        "  step {} on this machine, the fastest of {}; it took {} of processor time, kernels {} "
+        "in the plan\n",
+        inTime(context.measured->seconds),
+        kMeasuredSteps,
+        inTime(context.measured->processorSeconds),
+        inTime(work));
   }
   text += heading(best.choice.replicas == 1 ? "Memory" : "Memory, of each replica");
   for (std::size_t d = 0; d < best.devices.size(); ++d) {
@@ -249,7 +256,8 @@ std::string planJson(const PlanReport& report, const PlanContext& context) {
   if (report.best) {
     json["best"] = jsonOf(*report.best);
     if (context.measured) {
-      json["best"]["measuredSeconds"] = *context.measured;
+      json["best"]["measuredSeconds"] = context.measured->seconds;
+      json["best"]["measuredProcessorSeconds"] = context.measured->processorSeconds;
     }
     json["best"]["cpp"] = cppLines(report, context);
     json["best"]["python"] = pythonLines(report, context);
