@@ -9,6 +9,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/wait_line.h"
 #include "sluice/api/executable_cache.h"
 #include "sluice/base/environment.h"
 #include "sluice/base/error.h"
@@ -41,7 +42,10 @@ int listCache(const std::string& folder) {
 int verifyCache(const std::string& folder) {
   const ExecutableCache cache = openCache(folder);
   const std::size_t before = cache.files().size();
-  const std::size_t damaged = cache.verify().size();
+  const std::size_t damaged = [&] {
+    const WaitLine line("checking files");
+    return cache.verify().size();
+  }();
   fmt::print("{} files, {} damaged and removed\n", before, damaged);
   return damaged == 0 ? 0 : kFailed;
 }

@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/graph_file.h"
+#include "cli/wait_line.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/devices/registry.h"
@@ -61,9 +62,14 @@ int run(const CalibrateSettings& settings) {
     raise<InvalidArgument>("'{}' is simulated itself: calibrate measures a real device",
                            name.str());
   }
-  devices::sim::SimTarget target = devices::calibrate(*device);
-  if (!settings.graph.path.empty()) {
-    addKernels(settings, name, target);
+  devices::sim::SimTarget target;
+  {
+    WaitLine line("measuring " + name.str());
+    target = devices::calibrate(*device);
+    if (!settings.graph.path.empty()) {
+      line.say("measuring the kernels of " + settings.graph.path);
+      addKernels(settings, name, target);
+    }
   }
   const std::string path = settings.output.empty() ? measuredFile() : settings.output;
   writeFileAtomically(path, print(target));
@@ -95,7 +101,10 @@ std::string measuredFile() {
 void requireMeasured() {
   if (const std::string path = measuredFile(); !std::filesystem::exists(path)) {
     const auto device = devices::makeDevice({.name = devices::chosenDevices("cpu").at(0)});
-    writeFileAtomically(path, print(devices::calibrate(*device)));
+    {
+      const WaitLine line("measuring this machine");
+      writeFileAtomically(path, print(devices::calibrate(*device)));
+    }
     fmt::print(stderr, "measured this machine for sim@measured, as `sluice calibrate` does\n");
   }
 }

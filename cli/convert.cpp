@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/graph_file.h"
+#include "cli/wait_line.h"
 #include "sluice/api/checkpoint.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
@@ -88,11 +89,8 @@ int convert(const ConvertSettings& settings) {
   if (settings.exact && !output.ends_with(".onnx")) {
     throw CLI::ValidationError("--exact", "it is for ONNX files");
   }
-  if (!settings.file.path.ends_with(".safetensors")) {
-    convertGraph(settings);
-  } else if (output.ends_with(".safetensors") && settings.weights.empty()) {
-    writeSafeTensors(output, {weightsOf(settings.file.path)});
-  } else {
+  const bool holdsWeights = settings.file.path.ends_with(".safetensors");
+  if (holdsWeights && (!output.ends_with(".safetensors") || !settings.weights.empty())) {
     throw CLI::ValidationError(
         "output",
         fmt::format(
@@ -100,6 +98,14 @@ int convert(const ConvertSettings& settings) {
             "puts them into a model",
             settings.file.path,
             output));
+  }
+  {
+    const WaitLine line(fmt::format("converting {} to {}", settings.file.path, output));
+    if (holdsWeights) {
+      writeSafeTensors(output, {weightsOf(settings.file.path)});
+    } else {
+      convertGraph(settings);
+    }
   }
   fmt::print("wrote {}\n", output);
   return 0;

@@ -11,6 +11,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/wait_line.h"
 #include "sluice/device/cost_model.h"
 #include "sluice/devices/measure.h"
 #include "sluice/devices/registry.h"
@@ -175,7 +176,10 @@ nlohmann::ordered_json jsonOf(const KindReport& report) {
 int listDevices(const DevicesSettings& settings) {
   const unsigned threads = std::thread::hardware_concurrency();
   const std::optional<std::uint64_t> memory = memoryOfHost();
-  const std::vector<KindReport> kinds = reports(settings.threads);
+  const std::vector<KindReport> kinds = [&] {
+    const WaitLine line("measuring devices");
+    return reports(settings.threads);
+  }();
   if (settings.json) {
     nlohmann::ordered_json json = {{"hostThreads", threads},
                                    {"hostMemoryBytes", memory.value_or(0)},

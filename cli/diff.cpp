@@ -7,6 +7,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/wait_line.h"
 #include "sluice/profile/compare_values.h"
 #include "sluice/profile/trace_file.h"
 
@@ -31,9 +32,12 @@ struct DiffSettings {
 };
 
 int run(const DiffSettings& settings) {
-  const profile::Trace first = profile::readTrace(settings.first);
-  const profile::Trace second = profile::readTrace(settings.second);
-  const profile::ValueComparison found = profile::compareValues(first, second, settings.options);
+  const profile::ValueComparison found = [&] {
+    const WaitLine line("comparing values");
+    const profile::Trace first = profile::readTrace(settings.first);
+    const profile::Trace second = profile::readTrace(settings.second);
+    return profile::compareValues(first, second, settings.options);
+  }();
   fmt::print("{}",
              settings.json ? profile::comparisonJson(found)
                            : profile::comparisonText(found, settings.first, settings.second));

@@ -13,6 +13,7 @@
 #include "cli/graph_file.h"
 #include "cli/inspect_executable.h"
 #include "cli/terminal.h"
+#include "cli/wait_line.h"
 #include "sluice/api/checkpoint.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/compile/compile.h"
@@ -127,16 +128,23 @@ int inspect(const InspectSettings& settings) {
     }
     return inspectTensors(settings.file.path);
   }
-  ir::Graph graph = readGraph(settings.file);
-  if (settings.program) {
-    fmt::print("{}", program::print(compiled(std::move(graph), settings.device)));
-  } else if (settings.passes) {
-    fmt::print("{}", ir::print(compiler::runPasses(std::move(graph))));
-  } else if (settings.text) {
-    fmt::print("{}", ir::print(graph));
-  } else {
-    printSummary(graph);
+  std::string text;
+  std::optional<ir::Graph> graph;
+  {
+    const WaitLine line("reading " + settings.file.path);
+    graph = readGraph(settings.file);
+    if (settings.program) {
+      text = program::print(compiled(std::move(*graph), settings.device));
+    } else if (settings.passes) {
+      text = ir::print(compiler::runPasses(std::move(*graph)));
+    } else if (settings.text) {
+      text = ir::print(*graph);
+    }
   }
+  if (text.empty()) {
+    printSummary(*graph);
+  }
+  fmt::print("{}", text);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <limits>
 #include <memory>
 #include <string>
@@ -10,7 +11,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "cli/calibrated.h"
 #include "cli/command_line.h"
@@ -18,6 +18,8 @@
 #include "cli/graph_file.h"
 #include "cli/plan_output.h"
 #include "cli/training_setup.h"
+#include "cli/wait_line.h"
+#include "sluice/api/fit.h"
 #include "sluice/api/model.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
@@ -40,40 +42,9 @@ struct PlanCommand {
   std::int64_t microBatches = 0;  ///< 0: twice the devices
   double seconds = 10;
   bool exhaustive = false;
+  bool noReplicas = false;
   bool json = false;
   bool run = false;
-};
-
-/// A line on standard error that is drawn again, once the search takes long.
-class SearchLine {
- public:
-  SearchLine() = default;
-  SearchLine(const SearchLine&) = delete;
-  SearchLine& operator=(const SearchLine&) = delete;
-  ~SearchLine() {
-    if (drawn_) {
-      std::fputs(isTerminal_ ? "\r\x1b[K" : "\n", stderr);
-    }
-  }
-  void show(const PlanProgress& progress) {
-    constexpr std::chrono::seconds kQuiet(2);
-    if (Clock::now() - start_ < kQuiet || (drawn_ && !isTerminal_)) {
-      return;
-    }
-    drawn_ = true;
-    fmt::print(stderr,
-               "{}planning: {} plans, {} fit",
-               isTerminal_ ? "\r" : "",
-               progress.tried,
-               progress.fitting);
-    std::fflush(stderr);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start_ = Clock::now();
-  bool isTerminal_ = isatty(STDERR_FILENO) != 0;
-  bool drawn_ = false;
 };
 
 Options optionsOf(const PlanCommand& command, const std::string& device) {
@@ -114,7 +85,7 @@ std::vector<TensorType> inputTypes(const Builder& builder) {
 }
 
 /// The fastest of some steps on the devices of this machine, with made-up inputs.
-double measure(const PlanCommand& command, const PlanChoice& choice) {
+MeasuredStep measure(const PlanCommand& command, const PlanChoice& choice) {
   using Clock = std::chrono::steady_clock;
   Options options = optionsOf(command, "");
   choice.applyTo(options);
@@ -122,12 +93,16 @@ double measure(const PlanCommand& command, const PlanChoice& choice) {
   Builder builder(readModel(command.file, {}, !command.loss.empty()));
   Model model = modelOf(command, builder, options);
   model.compile(std::span<const TensorType>(inputTypes(builder)));
-  double fastest = std::numeric_limits<double>::infinity();
+  const WaitLine line("running the best plan");
+  MeasuredStep fastest{.seconds = std::numeric_limits<double>::infinity()};
   for (int step = 0; step < 1 + kMeasuredSteps; ++step) {
     const Clock::time_point start = Clock::now();
+    const std::clock_t used = std::clock();
     static_cast<void>(model.run(std::vector<HostTensor>()));
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    fastest = step == 0 ? fastest : std::min(fastest, seconds);  // the first one warms up
+    if (step > 0 && seconds < fastest.seconds) {  // the first one warms up
+      fastest = {seconds, static_cast<double>(std::clock() - used) / CLOCKS_PER_SEC};
+    }
   }
   return fastest;
 }
@@ -151,27 +126,41 @@ int plan(const PlanCommand& command) {
   }
   const std::string device = command.device.empty() ? kMeasured : command.device;
   const Options options = optionsOf(command, device);
-  Builder builder(readModel(command.file, {}, !command.loss.empty()));
+  Builder builder = [&] {
+    const WaitLine line("reading " + command.file.path);
+    return Builder(readModel(command.file, {}, !command.loss.empty()));
+  }();
   if (builder.graph().outputs().empty()) {
     raise<InvalidArgument>("{} has no output: there is nothing to plan", command.file.path);
   }
   Model model = modelOf(command, builder, options);
   const std::vector<TensorType> inputs = inputTypes(builder);
-  PlanReport report;
-  {
-    SearchLine line;
-    report = model.findPlan(inputs,
-                            {.devices = command.devices,
-                             .seconds = command.seconds,
-                             .exhaustive = command.exhaustive,
-                             .progress = [&](const PlanProgress& p) { line.show(p); }});
-  }
   PlanContext context{command.file.path, !command.memory.empty()};
-  if (command.run && report.best) {
+  PlanReport report;
+  int signal = 0;
+  {
+    WaitLine line("planning");
+    const StopSignals signals;
+    report = model.findPlan(
+        inputs,
+        {.devices = command.devices,
+         .seconds = command.seconds,
+         .exhaustive = command.exhaustive,
+         .replicas = !command.noReplicas,
+         .progress =
+             [&](const PlanProgress& p) {
+               line.say(fmt::format(
+                   "planning: {} plans, {} fit; Ctrl-C takes the best so far", p.tried, p.fitting));
+             },
+         .stop = [&] { return signals.seen() != 0; }});
+    signal = signals.seen();
+    context.interrupted = signal != 0;
+  }
+  if (command.run && report.best && !context.interrupted) {
     context.measured = measure(command, report.best->choice);
   }
   write(command, report, context);
-  return report.best ? 0 : kFailed;
+  return signal != 0 ? exitCodeOf(signal) : report.best ? 0 : kFailed;
 }
 
 void addTraining(CLI::App& app, PlanCommand& command) {
@@ -214,6 +203,9 @@ void addPlan(CLI::App& app, Action& action) {
   command->add_flag("--exhaustive",
                     settings->exhaustive,
                     "Also try plans that do more work than another one that fits");
+  command->add_flag("--no-replicas",
+                    settings->noReplicas,
+                    "Try no replicas, which add up gradients in another order than one model");
   command->add_option(
       "--device", settings->device, "Simulated devices: sim@ipu2, sim@file.json  [sim@measured]");
   command->add_flag(

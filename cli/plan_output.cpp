@@ -1,6 +1,7 @@
 #include "cli/plan_output.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -57,7 +58,7 @@ std::string rowOf(const TriedPlan& tried) {
   return fmt::format("  {:>11}  {:>10}  {}: {}\n", "", "", tried.choice.str(), tried.reason);
 }
 
-std::string triedText(const PlanReport& report) {
+std::string triedText(const PlanReport& report, const PlanContext& context) {
   const auto fit = std::ranges::count(report.tried, PlanOutcome::Fits, &TriedPlan::outcome);
   std::string text = heading("Plans that were tried");
   text += fmt::format("  {:>11}  {:>10}\n", "step", "device");
@@ -68,28 +69,45 @@ std::string triedText(const PlanReport& report) {
   if (rows.size() > kMostRows) {
     text += fmt::format("  ... and {} more; --json has all\n", rows.size() - kMostRows);
   }
-  text += fmt::format("  {} plans, {} fit{}\n",
-                      report.tried.size(),
-                      fit,
-                      report.complete ? "" : "; the time was up before all were tried (--seconds)");
+  text +=
+      fmt::format("  {} plans, {} fit{}\n",
+                  report.tried.size(),
+                  fit,
+                  report.complete       ? ""
+                  : context.interrupted ? "; interrupted before all were tried"
+                                        : "; the time was up before all were tried (--seconds)");
   return text;
+}
+
+std::string_view boundText(BoundedBy bound) {
+  return bound == BoundedBy::Work
+             ? "all kernels, shared out evenly"
+             : "the longest chain of kernels, with its slowest once per micro-batch";
 }
 
 std::string bestText(const PlanReport& report, const PlanContext& context) {
   const Plan& best = *report.best;
   std::string text = heading("Best plan");
   text += fmt::format("  {}\n", best.choice.str());
-  text += fmt::format("  step {} on {}; bound {}, the kernels shared out evenly ({:.0f} %)\n",
-                      inTime(best.seconds),
-                      report.target,
-                      inTime(report.bound),
-                      best.seconds > 0 ? 100 * report.bound / best.seconds : 0);
-  if (context.measured) {
-    text += fmt::format("  step {} on this machine, the fastest of {}\n",
-                        inTime(*context.measured),
-                        kMeasuredSteps);
+  text += fmt::format("  step {} on {}\n", inTime(best.seconds), report.target);
+  if (report.bound > 0) {
+    text += fmt::format("  no plan takes less than {} ({:.0f} % of it): {}\n",
+                        inTime(report.bound),
+                        best.seconds > 0 ? 100 * report.bound / best.seconds : 0,
+                        boundText(report.boundedBy));
   }
-  text += heading("Memory");
+  if (context.measured) {
+    const double work = std::accumulate(best.busy.begin(), best.busy.end(), 0.0) *
+                        static_cast<double>(best.choice.replicas);
+    text += fmt::format(
+        "  step {} on this machine, the fastest of {}; it took {} of processor time, kernels {} "
+        "in the plan\n",
+        inTime(context.measured->seconds),
+        kMeasuredSteps,
+        inTime(context.measured->processorSeconds),
+        inTime(work));
+  }
+  text += heading(best.choice.replicas == 1 ? "Memory" : "Memory, of each replica");
   for (std::size_t d = 0; d < best.devices.size(); ++d) {
     const PlannedBytes& bytes = best.devices[d];
     text += fmt::format(
@@ -117,7 +135,10 @@ std::string linesText(std::string_view language, const std::vector<std::string>&
   return text;
 }
 
-std::string nothingFits(const PlanReport& report) {
+std::string nothingFits(const PlanReport& report, const PlanContext& context) {
+  if (context.interrupted) {
+    return heading("Interrupted") + "  nothing that was tried so far fits\n";
+  }
   std::string text = heading("Nothing fits");
   text += fmt::format("  no plan for {} device{} of {} was found\n",
                       report.devices,
@@ -136,6 +157,7 @@ std::string nothingFits(const PlanReport& report) {
 nlohmann::json jsonOf(const Plan& plan) {
   nlohmann::json json = {{"plan", plan.choice.str()},
                          {"strategy", plan.choice.strategy.str()},
+                         {"replicas", plan.choice.replicas},
                          {"recomputation", name(plan.choice.recomputation)},
                          {"optimizerOffChip", plan.choice.optimizerOffChip},
                          {"weightsOffChip", plan.choice.weightsOffChip},
@@ -164,7 +186,7 @@ std::vector<std::string> cppLines(const PlanReport& report, const PlanContext& c
     lines.push_back(
         fmt::format("options.memoryPerDevice(std::size_t{{{}}});", report.memoryPerDevice));
   }
-  if (report.microBatches > 1) {
+  if (report.microBatches > 1 && report.best->choice.replicas == 1) {
     lines.push_back(
         report.training
             ? fmt::format("options.training.gradientAccumulation({});", report.microBatches)
@@ -181,7 +203,7 @@ std::vector<std::string> pythonLines(const PlanReport& report, const PlanContext
   if (context.isMemoryGiven) {
     lines.push_back(fmt::format("options.memoryPerDevice({})", report.memoryPerDevice));
   }
-  if (report.microBatches > 1) {
+  if (report.microBatches > 1 && report.best->choice.replicas == 1) {
     lines.push_back(
         report.training
             ? fmt::format("options.Training.gradientAccumulation({})", report.microBatches)
@@ -203,8 +225,8 @@ std::string planText(const PlanReport& report, const PlanContext& context) {
                   report.devices,
                   report.devices == 1 ? "" : "s",
                   report.memoryPerDevice == 0 ? "" : " of " + formatBytes(report.memoryPerDevice));
-  text += report.best ? bestText(report, context) : nothingFits(report);
-  text += triedText(report);
+  text += report.best ? bestText(report, context) : nothingFits(report, context);
+  text += triedText(report, context);
   if (!report.changes.empty()) {
     text += heading("What to change");
     for (const PlanChange& change : report.changes) {
@@ -227,13 +249,15 @@ std::string planJson(const PlanReport& report, const PlanContext& context) {
                          {"memoryPerDevice", report.memoryPerDevice},
                          {"complete", report.complete},
                          {"boundSeconds", report.bound},
+                         {"boundedBy", report.boundedBy == BoundedBy::Work ? "work" : "chain"},
                          {"best", nullptr},
                          {"tried", nlohmann::json::array()},
                          {"changes", nlohmann::json::array()}};
   if (report.best) {
     json["best"] = jsonOf(*report.best);
     if (context.measured) {
-      json["best"]["measuredSeconds"] = *context.measured;
+      json["best"]["measuredSeconds"] = context.measured->seconds;
+      json["best"]["measuredProcessorSeconds"] = context.measured->processorSeconds;
     }
     json["best"]["cpp"] = cppLines(report, context);
     json["best"]["python"] = pythonLines(report, context);
@@ -260,7 +284,7 @@ std::string planSvg(const PlanReport& report) {
                                        best.choice.str(),
                                        report.microBatches,
                                        inTime(best.seconds),
-                                       inTime(report.bound)),
+                                       report.bound > 0 ? inTime(report.bound) : "not known"),
                   .end = inTime(best.seconds),
                   .devices = best.timeline,
                   .makespan = static_cast<std::int64_t>(1e9 * best.seconds)});

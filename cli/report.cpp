@@ -12,6 +12,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/wait_line.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 #include "sluice/profile/trace_file.h"
@@ -129,11 +130,14 @@ std::string reportIn(const std::string& format,
 
 int run(const ReportSettings& settings) {
   const std::string format = formatOf(settings);
-  std::vector<TracedRun> runs = readRuns(settings.files);
-  if (!settings.predicted.empty()) {
-    runs[0].predicted = profile::readTrace(settings.predicted);
-  }
-  const std::string text = reportIn(format, runs, settings.width);
+  const std::string text = [&] {
+    const WaitLine line("reading traces");
+    std::vector<TracedRun> runs = readRuns(settings.files);
+    if (!settings.predicted.empty()) {
+      runs[0].predicted = profile::readTrace(settings.predicted);
+    }
+    return reportIn(format, runs, settings.width);
+  }();
   if (settings.output.empty()) {
     fmt::print("{}", text);
   } else {

@@ -12,6 +12,7 @@
 #include "cli/graph_file.h"
 #include "cli/inspect_executable.h"
 #include "cli/tensor_files.h"
+#include "cli/wait_line.h"
 #include "sluice/api/executable.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
@@ -106,7 +107,10 @@ int runGraph(const RunSettings& settings) {
   for (const auto& [name, tensor] : tensors) {
     shapes.emplace(name, tensor.shape());
   }
-  Builder builder(readModel(settings.file, shapes));
+  Builder builder = [&] {
+    const WaitLine line("reading " + settings.file.path);
+    return Builder(readModel(settings.file, shapes));
+  }();
   const ir::Graph& graph = builder.graph();
   std::vector<std::string> names;
   for (const ir::Output& output : graph.outputs()) {
@@ -120,8 +124,10 @@ int runGraph(const RunSettings& settings) {
     options.virtualGraphMode(VirtualGraphMode::Auto).devicesPerReplica(settings.devices);
   }
   Model model = inferenceModel(builder, options);
+  model.compile(std::span<const HostTensor>(inputs));
   std::vector<HostTensor> results;
   for (std::int64_t step = 0; step < settings.steps; ++step) {
+    const WaitLine line(fmt::format("step {} of {}", step + 1, settings.steps));
     results = model.run(inputs);
   }
   for (std::size_t i = 0; i < results.size(); ++i) {

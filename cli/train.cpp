@@ -14,6 +14,7 @@
 #include "cli/graph_file.h"
 #include "cli/tensor_files.h"
 #include "cli/training_setup.h"
+#include "cli/wait_line.h"
 #include "sluice/api/checkpoint.h"
 #include "sluice/api/fit.h"
 #include "sluice/base/atomic_file.h"
@@ -162,12 +163,18 @@ int train(const TrainSettings& settings) {
   if (!settings.output.empty()) {
     static_cast<void>(outputTarget(settings.output));  // before the work, not after it
   }
-  const TrainingData data = readData(settings);
+  const TrainingData data = [&] {
+    const WaitLine line("reading data");
+    return readData(settings);
+  }();
   std::map<std::string, Shape, std::less<>> shapes;
   for (const auto& [name, tensor] : data.inputs) {
     shapes.emplace(name, batched(tensor, settings.batch).shape);
   }
-  onnx::ImportedModel imported = readModel(settings.file, shapes, true);
+  onnx::ImportedModel imported = [&] {
+    const WaitLine line("reading " + settings.file.path);
+    return readModel(settings.file, shapes, true);
+  }();
   const std::int64_t devices = devicesOf(settings, imported);
   Builder builder(std::move(imported));
   TensorMap samples;

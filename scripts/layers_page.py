@@ -5,7 +5,8 @@
 
 Functions and layers are described by the comments above them; a layer without a comment is named for
 what it does. What a header declares and this script does not find would be missing on the page, so the
-numbers of declarations are compared with the numbers of rows (`unread`).
+numbers of declarations are compared with the numbers of rows (`unread`). Structs of settings that a layer or
+function takes are listed with their members, and enumerations with their values.
 """
 import re
 import sys
@@ -16,6 +17,8 @@ NN = ROOT / "sluice" / "nn"
 PAGE = ROOT / "docs" / "layers.md"
 FUNCTION_HEADERS = ["functional.h", "helpers.h", "sequence.h"]
 LAYER_HEADERS = ["layers.h", "norm.h", "sequence.h", "module.h"]
+SETTING_HEADERS = [NN / name for name in ("functional.h", "layers.h", "norm.h", "sequence.h", "helpers.h")]
+SETTING_HEADERS.append(ROOT / "sluice" / "ops" / "op_options.h")
 INNER = {"Conv", "ConvTranspose", "Layer", "Module", "Recurrent", "RecurrentCell", "SettingsLayer", "TransformerLayer", "StateLink"}
 
 HEAD = """# Layers and functions
@@ -23,13 +26,50 @@ HEAD = """# Layers and functions
 Written by `./dev docs` from the headers of `sluice/nn`; all of this comes with `#include "sluice/sluice.h"`
 in namespace `sluice::nn`. Names, shapes, defaults and the names of weights are PyTorch's, so that weights
 can be exchanged ([state.md](state.md)). A layer names its parent and itself:
-`nn::Linear fc{*this, "fc", 784, 10};`. Values and gradients are compared with PyTorch by
+`nn::Linear fc{*this, "fc", 784, 10};`. Settings come last, by name: `nn::Conv2d conv{*this, "conv", 1, 8, 3,
+{.stride = {2}, .padding = {1}}};` ([their lists](#settings)). Values and gradients are compared with PyTorch by
 `tests/torch/functions_test.cpp` and `torch_test.cpp`.
 
 Tensors have operators (`+ - * /`, `+=`, comparisons, `& | !` of bool tensors), `x.shape(i)`, `x.dtype()`,
 rows and slices (`x[0]`, `x[{1, 4}]`, `x.index({0, nn::Slice{1, 4}, nn::kNewAxis})`) and methods for the
 functions that are common in chains: `view flatten transpose permute squeeze unsqueeze expand sum mean max
 min softmax matmul to`.
+
+A part of a model is a module with a parent and a name. A `Sequential` applies layers, a `ModuleList` holds modules
+of one type:
+
+```cpp
+#include "sluice/sluice.h"
+
+using namespace sluice;
+
+struct Part : nn::Module {
+  nn::Linear fc{*this, "fc", 64, 64};
+
+  Part(nn::Module& parent, std::string name) : nn::Module(parent, std::move(name)) {}
+  nn::Tensor forward(const nn::Tensor& x) { return x + nn::tanh(fc(x)); }
+};
+
+struct Deep : nn::Module {
+  nn::ModuleList<Part> parts{*this, "parts"};   // "parts.0.fc.weight" ...
+  nn::Sequential head{*this, "head"};           // "head.0.weight" ...
+
+  Deep() {
+    for (int i = 0; i < 8; ++i) {
+      parts.emplace();                          // further arguments go to Part
+    }
+    head.add<nn::Linear>(64, 16).add<nn::ReLU>().add<nn::Linear>(16, 1);
+  }
+  nn::Tensor forward(nn::Tensor x, nn::Tensor y) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const nn::Block block("part" + std::to_string(i));
+      x = parts[i].forward(x);
+    }
+    const nn::Block block("head");
+    return nn::mseLoss(head(x), y);
+  }
+};
+```
 """
 
 
@@ -137,6 +177,39 @@ def layers():
     return rows
 
 
+def structs():
+    """(name, comment, members) of every struct of settings, and (name, "", values) of enumerations."""
+    found = {}
+    for header in SETTING_HEADERS:
+        text = header.read_text()
+        for match in re.finditer(r"((?:^///[^\n]*\n)*)^struct (\w+) \{\n(.*?)^\};", text, re.M | re.S):
+            members, last = [], ""
+            for line in re.sub(r";[ ]*\n[ ]+///<", ";  ///<", match[3]).split("\n"):
+                code, _, note = line.strip().partition("///")
+                last = f"{last} {code.strip()}".strip() if code.strip() and not code.startswith("//") else last
+                if last.endswith(";") and "(" not in last.split("=")[0]:
+                    members.append((plain(last[:-1]), note.lstrip("< ")))
+                last = "" if last.endswith((";", "}")) else last
+            about = " ".join(line[3:].strip() for line in match[1].strip().split("\n") if line)
+            found.setdefault(match[2], (about, members))
+        for match in re.finditer(r"^enum class (\w+) : [\w:]+ \{(.*?)\};", text, re.M | re.S):
+            values = re.findall(r"^\s*(\w+)(?=\s*(?:,|$))", re.sub(r"//.*|,", lambda m: "\n" if m[0] == "," else "", match[2]), re.M)
+            found.setdefault(match[1], ("", [(f"{match[1]}::{value}", "") for value in values]))
+    return found
+
+
+def settings(text):
+    """Rows of all settings that the page mentions, and of those that these have."""
+    rows, known = {}, structs()
+    while True:
+        more = [name for name in known if name not in rows and re.search(r"\b%s\b" % name, text)]
+        if not more:
+            return [(name, *rows[name]) for name in known if name in rows]
+        for name in more:
+            rows[name] = known[name]
+            text += " ".join(member for member, _ in known[name][1])
+
+
 def page():
     lines = [HEAD, "## Layers\n", "| layer | after parent and name | |", "| --- | --- | --- |"]
     for name, arguments, comment in layers():
@@ -148,6 +221,11 @@ def page():
     lines += ["## Other functions\n", "| function | |", "| --- | --- |"]
     for name, arguments, comment in functions():
         lines.append(f"| `{name}({cell(arguments)})` | {cell(comment)} |")
+    lines += ["", "## Settings\n", "In namespace `sluice::nn`, with their defaults. `Extents` is a list of numbers: `{2}` is"
+              " 2 on all axes, `{2, 1}` one number per axis.\n", "| settings | members |", "| --- | --- |"]
+    for name, comment, members in settings("\n".join(lines)):
+        listed_members = "; ".join(f"`{cell(member)}`" + (f" {cell(note)}" if note else "") for member, note in members)
+        lines.append(f"| `{name}` | {cell(comment) + ' ' if comment else ''}{listed_members} |")
     return "\n".join(lines) + "\n"
 
 

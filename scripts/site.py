@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -53,7 +54,18 @@ HTML_COLORSTYLE_HUE = 174
 """
 
 
+# Lines of code have up to 100 letters, and pictures are 1000 units wide with text of 12: narrow screens scroll both.
 STYLE = """.md-typeset table:not([class]) code { word-break: normal; overflow-wrap: anywhere; }
+.md-grid { max-width: 72rem; }
+.md-typeset pre > code { font-size: .6rem; }
+.md-typeset h1, .md-typeset h2 { font-weight: 400; }
+.md-typeset p:has(> img) { overflow-x: auto; }
+@media screen and (max-width: 44.9375em) {
+  .md-typeset p > img { max-width: none; width: 36rem; }
+  .md-typeset table:not([class]) th { min-width: 0; }
+  .md-typeset table:not([class]) th, .md-typeset table:not([class]) td { padding: .6em .7em; }
+  .md-typeset table:not([class]) code { overflow-wrap: break-word; }
+}
 """
 
 
@@ -168,6 +180,12 @@ def self_test():
     assert moved("[memory.md](memory.md)", "docs/why.md") == "[Memory](memory.md)"
     assert moved("[x](docs/onnx.md) ![p](docs/pictures/p.svg)", "README.md") == "[x](onnx.md) ![p](pictures/p.svg)"
     assert any(header.endswith("sluice/api/model.h") for header in public_headers())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "a.html").write_text('<p id="x"></p><a href="b.html#y"></a><a href="#x"></a><a href="https://c.d"></a>')
+        (folder / "b.html").write_text('<p id="y"></p><a href="c.html"></a><a href="a.html#z"></a><img src="//c.d/e.png">')
+        assert sorted(broken(folder)) == ["b.html: //c.d/e.png is fetched from another site", "b.html: a.html#z: no such place",
+                                          "b.html: c.html leads nowhere"], sorted(broken(folder))
     print("site: self-test passed")
 
 

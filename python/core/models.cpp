@@ -118,13 +118,14 @@ py::dict findPlan(Model& model,
                   const std::vector<HostTensor>& inputs,
                   std::int64_t devices,
                   double seconds,
-                  bool exhaustive) {
+                  bool exhaustive,
+                  bool replicas) {
   PlanReport report;
   {
     const Unlocked release;
     report = model.findPlan(
         typesOf(model, inputs),
-        {.devices = devices, .seconds = seconds, .exhaustive = exhaustive, .progress = {}});
+        {.devices = devices, .seconds = seconds, .exhaustive = exhaustive, .replicas = replicas});
   }
   return planDict(report);
 }
@@ -286,7 +287,8 @@ void bindModels(py::module_& m) {
            py::arg("inputs"),
            py::arg("devices"),
            py::arg("seconds"),
-           py::arg("exhaustive"))
+           py::arg("exhaustive"),
+           py::arg("replicas"))
       .def("trace", &trace, py::arg("inputs"), "Calls the traced function, for its effects.")
       .def("run", &run, py::arg("inputs"))
       .def("run_here", &runHere, py::arg("inputs"))

@@ -357,13 +357,20 @@ class Executor(_forks.Watched, Reports, Values):
         return self._compiled("compilationTime").compilation_time
 
     def findPlan(
-        self, *args: Any, devices: int = 1, seconds: float = 10, exhaustive: bool = False, **kwargs: Any
+        self,
+        *args: Any,
+        devices: int = 1,
+        seconds: float = 10,
+        exhaustive: bool = False,
+        replicas: bool = True,
+        **kwargs: Any,
     ) -> "PlanReport":
         """The fastest way to call the model with these arguments on so many simulated devices.
 
         Strategy, cut, schedule, recomputation and offload are planned within `memoryPerDevice` and
         simulated; nothing runs. `lines` sets up an object `options` for it; `tried` has (plan, fits,
-        seconds, bytes of the largest device, why it is impossible).
+        seconds, bytes of the largest device, why it is impossible). With `replicas`, copies of the model
+        may share the micro-batches of a step; their gradients are added up in another order.
         """
         with self._lock:
             form, leaves = self._form_of(args, kwargs)
@@ -371,7 +378,7 @@ class Executor(_forks.Watched, Reports, Values):
             core = self._make(form)
             _mark_modules(self._model, self._tree)
             try:
-                found = core.find_plan(inputs, devices, seconds, exhaustive)
+                found = core.find_plan(inputs, devices, seconds, exhaustive, replicas)
             finally:
                 if not form.compiled:
                     self._unmake()

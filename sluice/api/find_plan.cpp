@@ -56,13 +56,17 @@ std::vector<std::vector<schedule::Work>> timelineOf(const program::Program& prog
   return timeline;
 }
 
-Plan planOf(const PlanChoice& choice, const program::Program& program, const runtime::SimRun& run) {
+Plan planOf(const PlanChoice& choice,
+            const program::Program& program,
+            const runtime::SimRun& run,
+            std::int32_t replicas) {
   Plan plan{.choice = choice, .seconds = run.seconds(), .remoteBytes = program.remote.totalBytes()};
   plan.busy.resize(program.devices.size());
   for (std::size_t l = 0; l < program.lanes.size(); ++l) {
     if (program.lanes[l].kind == program::LaneKind::Compute) {
       plan.busy[static_cast<std::size_t>(program.lanes[l].device)] +=
-          static_cast<double>(run.laneTicks[l]) / static_cast<double>(run.ticksPerSecond);
+          static_cast<double>(run.laneTicks[l]) /
+          (static_cast<double>(run.ticksPerSecond) * replicas);
     }
   }
   for (const program::DevicePlan& device : program.devices) {
@@ -93,7 +97,7 @@ void addMoreMemory(PlanReport& report) {
 /// The same plan on one more device.
 std::optional<PlanChoice> onMoreDevices(const PlanChoice& choice) {
   const std::int32_t devices = choice.strategy.automaticDevices();
-  if (devices < 1 || devices >= kMostDevices) {
+  if (devices < 1 || devices >= kMostDevices || choice.replicas > 1) {
     return std::nullopt;
   }
   PlanChoice more = choice;
@@ -116,46 +120,66 @@ class ModelCore::PlanTrials {
       : model_(model), signature_(signature), layout_(layout) {}
 
   /// Within so many bytes per device; 0: any number. Throws what compiling throws.
-  Plan plan(const PlanChoice& choice, std::size_t budget) {
+  Trial plan(const PlanChoice& choice, std::size_t budget) {
     Options tried = model_.options_;
     choice.applyTo(tried);
     tried.memoryPerDevice(budget);
-    const std::string cut = cutOf(choice.strategy, budget);
+    BatchLayout layout = layout_;
+    if (choice.replicas > 1) {
+      layout = BatchLayout::of(tried, model_.training() ? RunKind::Training : RunKind::Inference);
+      layout.microBatch = layout_.microBatch;
+    }
+    const std::string cut = cutOf(choice, budget);
     const auto known = passed_.find(cut);
-    compiler::PassedGraph& passed = known != passed_.end() ? *known->second : pass(cut, tried);
+    compiler::PassedGraph& passed =
+        known != passed_.end() ? *known->second : pass(cut, tried, layout);
     const compiler::CompileRequest settings = compileRequest(ir::Graph("none"), 1, {}, tried);
     const program::Program program = passed.planned(settings.strategy, settings.plan, budget);
-    const auto replicas = static_cast<std::int32_t>(layout_.replicationFactor);
-    return planOf(
-        choice, program, model_.alive().simulatedRun(program, model_.rounds(layout_), replicas));
+    const auto replicas = static_cast<std::int32_t>(layout.replicationFactor);
+    const std::int32_t rounds = model_.rounds(layout);
+    const Session& session = model_.alive();
+    Trial trial{PlanOutcome::Fits,
+                planOf(choice, program, session.simulatedRun(program, rounds, replicas), replicas),
+                ""};
+    if (choice.recomputation == Recomputation::None) {
+      const runtime::SimBound bound = session.simulatedBound(program);
+      const auto hertz = static_cast<double>(session.virtualHertz());
+      trial.work = static_cast<double>(bound.work) * rounds * replicas / hertz;
+      trial.chain = static_cast<double>(bound.chain) / hertz;
+    }
+    return trial;
   }
 
  private:
-  compiler::CompileRequest requestOf(const Options& tried) const {
+  compiler::CompileRequest requestOf(const Options& tried, const BatchLayout& layout) const {
     TracedGraph traced = model_.source_->trace({signature_, model_.training(), model_.options_});
     nn::requireLiveBlocks(traced.graph);
-    return model_.requestOf(traced, layout_, tried);
+    return model_.requestOf(traced, layout, tried);
   }
 
-  compiler::PassedGraph& pass(const std::string& cut, const Options& tried) {
+  compiler::PassedGraph& pass(const std::string& cut,
+                              const Options& tried,
+                              const BatchLayout& layout) {
     constexpr std::size_t kMostKept = 6;  // trials with one cut follow each other
     if (passed_.size() >= kMostKept) {
       passed_.clear();
     }
-    return *passed_.emplace(cut, model_.alive().passed(requestOf(tried))).first->second;
+    return *passed_.emplace(cut, model_.alive().passed(requestOf(tried, layout))).first->second;
   }
 
   /// What of a choice decides how the graph is cut, before anything is planned.
-  static std::string cutOf(const Strategy& strategy, std::size_t budget) {
+  static std::string cutOf(const PlanChoice& choice, std::size_t budget) {
+    const Strategy& strategy = choice.strategy;
     const bool severalStages = strategy.stagesPerDevice() > 1;  // the schedule says where they are
-    return fmt::format("{} {} {} {} {} [{}] {}",
+    return fmt::format("{} {} {} {} {} [{}] {} {}",
                        name(strategy.kind()),
                        strategy.automaticPhases(),
                        strategy.automaticDevices(),
                        strategy.stagesPerDevice(),
                        severalStages ? schedule::name(strategy.schedule()) : "",
                        fmt::join(strategy.shares(), ","),
-                       budget);
+                       budget,
+                       choice.replicas);
   }
 
   const ModelCore& model_;
@@ -177,7 +201,13 @@ PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSet
   requireRows(signature);
   BatchLayout layout = layout_;
   layout.microBatch = rowsOf(signature);
-  const PlanSpace space{settings.devices, training(), alive().memoryBudget()};
+  const bool sharesOut = settings.replicas && layout.replicationFactor == 1;
+  const PlanSpace space{.devices = settings.devices,
+                        .training = training(),
+                        .budget = alive().memoryBudget(),
+                        .shared = !sharesOut   ? 1
+                                  : training() ? layout.gradientAccumulation
+                                               : layout.deviceIterations};
   PlanReport report{.target = alive().simulatedOn(),
                     .devices = space.devices,
                     .memoryPerDevice = space.budget,
@@ -189,7 +219,7 @@ PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSet
   const auto tryPlan = [&](const PlanChoice& choice, std::size_t budget) {
     alive().requireGoing();
     try {
-      return Trial{PlanOutcome::Fits, trials.plan(choice, budget), ""};
+      return trials.plan(choice, budget);
     } catch (const OutOfMemory&) {
       return Trial{.outcome = PlanOutcome::TooLarge};
     } catch (const Cancelled&) {
@@ -207,15 +237,19 @@ PlanReport ModelCore::findPlan(std::span<const TensorType> inputs, const PlanSet
     const double left = std::chrono::duration<double>(end - Clock::now()).count();
     return settings.seconds > 0 ? 1 - left / settings.seconds : 1.0;
   };
+  const auto stopped = [&] { return settings.stop && settings.stop(); };
   searchPlans(space,
               tryPlan,
               static_cast<double>(alive().simulatedParallel(space.devices)),
-              {settings.exhaustive, used, settings.progress},
+              {.exhaustive = settings.exhaustive,
+               .usedTime = used,
+               .progress = settings.progress,
+               .stop = stopped},
               report);
   addMoreMemory(report);
   const std::optional<PlanChoice> more =
       report.best ? onMoreDevices(report.best->choice) : std::nullopt;
-  if (more && more->strategy.automaticDevices() > space.devices && used() < 1) {
+  if (more && more->strategy.automaticDevices() > space.devices && used() < 1 && !stopped()) {
     const Trial trial = tryPlan(*more, space.budget);
     if (trial.plan && trial.plan->seconds < report.best->seconds) {
       report.changes.push_back({"one more device: " + more->str(), trial.plan->seconds});

@@ -102,6 +102,10 @@ struct PlanChoice {
   Recomputation recomputation = Recomputation::None;
   bool optimizerOffChip = false;  ///< its state is in remote memory between its uses
   bool weightsOffChip = false;    ///< and so are weights and accumulators
+  /// Copies of the model, each on devices of its own, that share the micro-batches of a step.
+  std::int64_t replicas = 1;
+  std::int64_t microBatches = 0;  ///< of one replica, if there are several; 0: as options have it
+  bool training = true;           ///< whether these are gradientAccumulation or deviceIterations
 
   void applyTo(Options& options) const;
   /// On one line, for people.
@@ -127,10 +131,11 @@ struct PlannedBytes {
 struct Plan {
   PlanChoice choice;
   double seconds = 0;                 ///< of a step, in virtual time
-  std::vector<double> busy;           ///< by device: seconds in which it computes
-  std::vector<PlannedBytes> devices;  ///< those of the compiled program
-  std::size_t remoteBytes = 0;        ///< of remote memory
-  std::vector<std::vector<schedule::Work>> timeline = {};  ///< by device, in nanoseconds
+  std::vector<double> busy;           ///< by device of one replica: seconds in which it computes
+  std::vector<PlannedBytes> devices;  ///< those of one replica
+  std::size_t remoteBytes = 0;        ///< of remote memory, of one replica
+  /// By device of the first replica, in nanoseconds.
+  std::vector<std::vector<schedule::Work>> timeline = {};
 
   std::size_t largestDevice() const;
 };
@@ -164,7 +169,18 @@ struct PlanSettings {
   double seconds = 10;
   /// Also tries plans that do more work than one which fits and is otherwise the same.
   bool exhaustive = false;
+  /// Also tries replicas, unless the options of the model ask for some themselves. Replicas add
+  /// up gradients in another order than one model does, so the results differ in their rounding.
+  bool replicas = true;
   std::function<void(const PlanProgress&)> progress = {};
+  /// Asked before each trial: true ends the search with what it has.
+  std::function<bool()> stop = {};
+};
+
+/// What no plan can do faster than the bound.
+enum class BoundedBy : std::uint8_t {
+  Work,  ///< all kernels of the step, shared out evenly among the devices
+  Chain  ///< a kernel that runs once per micro-batch, with what comes before and after it
 };
 
 struct PlanReport {
@@ -174,9 +190,10 @@ struct PlanReport {
   std::int64_t microBatches = 1;  ///< of a step
   bool training = false;
   std::optional<Plan> best;  ///< the fastest of those that fit; none: nothing fits
-  /// The seconds of a step if the kernels of the model were shared out evenly among all devices and
-  /// nothing ever waited. No plan that was tried is faster.
+  /// Seconds that every plan needs, tried or not: its kernels have to run, on so many devices and
+  /// one after the other where one reads what another makes. 0: not known.
   double bound = 0;
+  BoundedBy boundedBy = BoundedBy::Work;
   std::vector<TriedPlan> tried;  ///< in the order of the search
   bool complete = true;          ///< false: the time was up
   /// If nothing fits: the least memory per device with which a plan was made, and that plan.

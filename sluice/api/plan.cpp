@@ -39,6 +39,14 @@ std::vector<std::string> locationSetters(const PlanChoice& choice) {
 }  // namespace
 
 void PlanChoice::applyTo(Options& options) const {
+  if (replicas > 1) {
+    options.replicationFactor(replicas);
+    if (training) {
+      options.training.gradientAccumulation(microBatches);
+    } else {
+      options.deviceIterations(microBatches);
+    }
+  }
   options.setExecutionStrategy(strategy);
   options.recomputation(recomputation);
   const TensorLocationSettings off = TensorLocationSettings().useOnChipStorage(false);
@@ -51,30 +59,31 @@ void PlanChoice::applyTo(Options& options) const {
 }
 
 std::string PlanChoice::str() const {
-  std::string text;
+  std::string text = replicas > 1 ? fmt::format("{} replicas of ", replicas) : "";
   const std::int32_t devices = strategy.automaticDevices();
   if (devices == 1) {
-    text = "one device";
+    text += "one device";
   } else if (devices > 1) {
     const bool pipelined = strategy.kind() == parallel::StrategyKind::Pipelined;
-    text = pipelined
-               ? fmt::format(
-                     "pipeline of {} devices, {}", devices, schedule::name(strategy.schedule()))
-               : fmt::format("{} devices one after the other", devices);
+    text += pipelined ? fmt::format("{}pipeline of {} devices, {}",
+                                    replicas > 1 ? "a " : "",
+                                    devices,
+                                    schedule::name(strategy.schedule()))
+                      : fmt::format("{} devices one after the other", devices);
     text += strategy.stagesPerDevice() > 1
                 ? fmt::format(", {} stages each", strategy.stagesPerDevice())
                 : "";
     text += strategy.shares().empty() ? "" : ", shifted cut";
   } else if (strategy.automaticPhases() > 0) {
-    text = fmt::format("{} phases {}{}",
-                       strategy.automaticPhases(),
-                       strategy.kind() == parallel::StrategyKind::ParallelPhased ? "on two devices"
-                                                                                 : "on one device",
-                       strategy.liveness() == Liveness::AlwaysLive
-                           ? ""
-                           : fmt::format(", {}", name(strategy.liveness())));
+    text += fmt::format("{} phases {}{}",
+                        strategy.automaticPhases(),
+                        strategy.kind() == parallel::StrategyKind::ParallelPhased ? "on two devices"
+                                                                                  : "on one device",
+                        strategy.liveness() == Liveness::AlwaysLive
+                            ? ""
+                            : fmt::format(", {}", name(strategy.liveness())));
   } else {
-    text = strategy.str();
+    text += strategy.str();
   }
   if (recomputation != Recomputation::None) {
     text += fmt::format(", recomputation {}", name(recomputation));
@@ -88,8 +97,14 @@ std::string PlanChoice::str() const {
 }
 
 std::vector<std::string> PlanChoice::cppLines() const {
-  std::vector<std::string> lines = {
-      fmt::format("options.setExecutionStrategy({});", inCpp(strategy.str()))};
+  std::vector<std::string> lines;
+  if (replicas > 1) {
+    lines.push_back(fmt::format("options.replicationFactor({});", replicas));
+    lines.push_back(fmt::format("options.{}({});",
+                                training ? "training.gradientAccumulation" : "deviceIterations",
+                                microBatches));
+  }
+  lines.push_back(fmt::format("options.setExecutionStrategy({});", inCpp(strategy.str())));
   if (recomputation != Recomputation::None) {
     lines.push_back(fmt::format("options.recomputation(Recomputation::{});", name(recomputation)));
   }
@@ -100,14 +115,21 @@ std::vector<std::string> PlanChoice::cppLines() const {
 }
 
 std::vector<std::string> PlanChoice::pythonLines() const {
-  std::vector<std::string> lines = {
-      fmt::format("options.setExecutionStrategy(sluice.{})", strategy.str())};
+  std::string chosen = fmt::format("options.setExecutionStrategy(sluice.{})", strategy.str());
   for (const std::string_view type : {"Phase.", "Liveness.", "PhaseOrder.", "IoSchedule."}) {
-    for (std::size_t at = lines[0].find(type); at != std::string::npos;
-         at = lines[0].find(type, at + std::string_view("sluice.").size() + 1)) {
-      lines[0].insert(at, "sluice.");
+    for (std::size_t at = chosen.find(type); at != std::string::npos;
+         at = chosen.find(type, at + std::string_view("sluice.").size() + 1)) {
+      chosen.insert(at, "sluice.");
     }
   }
+  std::vector<std::string> lines;
+  if (replicas > 1) {
+    lines.push_back(fmt::format("options.replicationFactor({})", replicas));
+    lines.push_back(fmt::format("options.{}({})",
+                                training ? "Training.gradientAccumulation" : "deviceIterations",
+                                microBatches));
+  }
+  lines.push_back(std::move(chosen));
   if (recomputation != Recomputation::None) {
     lines.push_back(
         fmt::format("options.recomputation(sluice.Recomputation.{})", name(recomputation)));

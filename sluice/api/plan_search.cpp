@@ -1,93 +1,11 @@
 #include "sluice/api/plan_search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
+#include <map>
 
 namespace sluice {
 namespace {
-
-/// Counts of devices that are tried: all up to 8, above that powers of two; the most come first.
-std::vector<std::int64_t> deviceCounts(std::int64_t devices) {
-  constexpr std::int64_t kAll = 8;
-  std::vector<std::int64_t> counts;
-  for (std::int64_t n = 2; n <= devices; n = n < kAll ? n + 1 : 2 * n) {
-    counts.push_back(n);
-  }
-  if (devices > 1 && (counts.empty() || counts.back() != devices)) {
-    counts.push_back(devices);
-  }
-  std::ranges::reverse(counts);
-  return counts;
-}
-
-std::vector<Strategy> strategiesWithoutPhases(const PlanSpace& space) {
-  std::vector<Strategy> all;
-  for (const std::int64_t n : deviceCounts(space.devices)) {
-    for (const char* schedule : {"1f1b", "zb-h1", "zero-bubble", "gpipe", "interleaved"}) {
-      // Without a backward pass all orders are the same, except for those in timesteps.
-      const bool differs = space.training || schedule == std::string_view("1f1b") ||
-                           schedule == std::string_view("interleaved");
-      if (differs) {
-        all.push_back(PipelinedExecution::automatic(n).schedule(schedule));
-      }
-    }
-    for (const char* schedule : {"chunked", "zero-bubble"}) {  // with two stages per device
-      if (space.training) {
-        all.push_back(PipelinedExecution::automatic(n).schedule(schedule).stagesPerDevice(2));
-      }
-    }
-    all.push_back(ShardedExecution::automatic(n));
-  }
-  all.push_back(PipelinedExecution::automatic(1));
-  return all;
-}
-
-std::vector<Strategy> strategiesWithPhases(const PlanSpace& space) {
-  std::vector<Strategy> all;
-  for (const std::int64_t phases : {2, 4, 8, 16, 32}) {
-    for (const Liveness liveness : {Liveness::AlwaysLive, Liveness::OffChipAfterEachPhase}) {
-      if (!space.training && liveness != Liveness::AlwaysLive) {
-        continue;
-      }
-      all.push_back(SerialPhasedExecution(Phase::automatic(phases)).setTensorsLiveness(liveness));
-      if (space.devices > 1 && liveness == Liveness::AlwaysLive) {
-        all.push_back(ParallelPhasedExecution(Phase::automatic(phases)));
-      }
-    }
-  }
-  return all;
-}
-
-/// A strategy with growing thrift.
-std::vector<PlanChoice> withThrift(const Strategy& strategy, bool training) {
-  const bool phased = parallel::isPhased(strategy.kind());  // its state is off chip anyway
-  std::vector<PlanChoice> choices;
-  const auto add = [&](Recomputation recomputation, bool optimizer, bool weights) {
-    choices.push_back({strategy, recomputation, optimizer, weights});
-  };
-  if (!training) {
-    add(Recomputation::None, false, false);
-    if (!phased) {
-      add(Recomputation::None, false, true);
-    }
-    return choices;
-  }
-  const Recomputation most =
-      strategy.automaticDevices() == 1 ? Recomputation::All : Recomputation::Pipeline;
-  for (const bool weights : {false, true}) {
-    for (const bool optimizer : {false, true}) {
-      if ((weights && !optimizer) || (phased && optimizer)) {
-        continue;
-      }
-      for (const Recomputation each : {Recomputation::None, Recomputation::Standard, most}) {
-        add(each, optimizer, weights);
-      }
-    }
-  }
-  return choices;
-}
 
 class Search {
  public:
@@ -104,7 +22,7 @@ class Search {
     std::vector<Family> others;
     for (Family& family : namedPlans(space_)) {
       std::vector<Family>& part = parallel::isPhased(family[0].strategy.kind()) ? phased
-                                  : isEarly(family[0].strategy)                 ? first
+                                  : isEarly(family[0])                          ? first
                                                                                 : others;
       part.push_back(std::move(family));
     }
@@ -118,8 +36,7 @@ class Search {
     } else {
       findSmallestBudget();
     }
-    noteOneDevice();
-    r_.bound = std::isfinite(leastWork_) ? leastWork_ / parallel_ : 0;
+    findBound();
   }
 
  private:
@@ -133,11 +50,13 @@ class Search {
     return longest;
   }
 
-  /// The usual schedules over all devices, and one device.
-  bool isEarly(const Strategy& strategy) const {
-    return strategy.automaticDevices() == 1 ||
-           (strategy.automaticDevices() == space_.devices &&
-            (strategy.kind() == parallel::StrategyKind::Sharded ||
+  /// The usual schedules over all devices, with and without replicas, and one device.
+  bool isEarly(const PlanChoice& choice) const {
+    const Strategy& strategy = choice.strategy;
+    const std::int64_t devices = strategy.automaticDevices();
+    return devices * choice.replicas == 1 ||
+           (devices * choice.replicas == space_.devices &&
+            (devices == 1 || strategy.kind() == parallel::StrategyKind::Sharded ||
              strategy.schedule() == PipelineKind::OneForwardOneBackward ||
              strategy.schedule() == PipelineKind::ZeroBubbleH1));
   }
@@ -165,7 +84,7 @@ class Search {
   bool isSlow(const TriedPlan& tried) const { return r_.best && tried.seconds >= r_.best->seconds; }
 
   bool isTimeUp(double share) {
-    if (settings_.usedTime() < share) {
+    if (settings_.usedTime() < share && !settings_.stop()) {
       return false;
     }
     r_.complete = false;
@@ -177,6 +96,7 @@ class Search {
   PlanOutcome attempt(const PlanChoice& choice, bool needs) {
     Trial trial = tryPlan_(choice, space_.budget);
     TriedPlan tried{.choice = choice, .outcome = trial.outcome, .reason = trial.reason};
+    noteBound(choice, trial, choice.replicas);
     if (trial.plan) {
       note(*trial.plan, tried);
       if (!r_.best || trial.plan->seconds < r_.best->seconds) {
@@ -184,6 +104,7 @@ class Search {
       }
     } else if (trial.outcome == PlanOutcome::TooLarge && needs) {
       const Trial unlimited = tryPlan_(choice, 0);
+      noteBound(choice, unlimited, choice.replicas);
       if (unlimited.plan) {
         note(*unlimited.plan, tried);
         if (tried.largest < least_) {
@@ -198,10 +119,9 @@ class Search {
     return trial.outcome;
   }
 
-  void note(const Plan& plan, TriedPlan& tried) {
+  static void note(const Plan& plan, TriedPlan& tried) {
     tried.seconds = plan.seconds;
     tried.largest = plan.largestDevice();
-    leastWork_ = std::min(leastWork_, std::accumulate(plan.busy.begin(), plan.busy.end(), 0.0));
   }
 
   void report() const {
@@ -212,46 +132,47 @@ class Search {
     }
   }
 
-  /// One device does nothing twice and copies nothing, so its kernels count in every bound.
-  void noteOneDevice() {
-    const Trial trial = tryPlan_({.strategy = PipelinedExecution::automatic(1)}, 0);
-    if (trial.plan) {
-      TriedPlan ignored;
-      note(*trial.plan, ignored);
+  /// Every plan with so many replicas does at least what one device would do for each of them. The
+  /// bound is that of the number of replicas that needs least.
+  void findBound() {
+    for (const std::int64_t replicas : replicaCounts(space_)) {
+      if (!chains_.contains(replicas) && !settings_.stop()) {
+        const PlanChoice one{.strategy = PipelinedExecution::automatic(1)};
+        noteBound(one, tryPlan_(withReplicas(one, space_, replicas), 0), replicas);
+      }
+    }
+    double least = kNever;
+    for (const auto& [replicas, work] : works_) {
+      const double shared = work / parallel_;
+      const auto chain = chains_.find(replicas);
+      const bool isChain = chain != chains_.end() && chain->second > shared;
+      const double bound = isChain ? chain->second : shared;
+      if (bound < least) {
+        least = bound;
+        r_.boundedBy = isChain ? BoundedBy::Chain : BoundedBy::Work;
+      }
+    }
+    r_.bound = settings_.stop() || least == kNever ? 0 : least;
+  }
+
+  void noteBound(const PlanChoice& choice, const Trial& trial, std::int64_t replicas) {
+    if (!trial.plan || choice.recomputation != Recomputation::None) {
+      return;
+    }
+    const auto [work, isNew] = works_.try_emplace(replicas, trial.work);
+    work->second = std::min(work->second, trial.work);
+    if (choice.strategy.automaticDevices() == 1) {  // no chain is cut by a copy
+      chains_.emplace(replicas, trial.chain);
     }
   }
 
   /// Gives busy devices of the best pipeline less and the others more, while that helps.
   void shiftCut() {
     constexpr int kMostShifts = 6;
-    constexpr double kDamping = 0.5;
-    for (int i = 0; i < kMostShifts; ++i) {
-      const Plan before = *r_.best;
-      const Strategy& strategy = before.choice.strategy;
-      const auto devices = static_cast<std::size_t>(strategy.automaticDevices());
-      if (devices < 2 || before.busy.size() != devices || isTimeUp(1)) {
-        return;
-      }
-      const double mean = std::accumulate(before.busy.begin(), before.busy.end(), 0.0) /
-                          static_cast<double>(devices);
-      std::vector<double> shares;
-      for (std::size_t d = 0; d < devices; ++d) {
-        const double share =
-            strategy.shares().empty() ? 1.0 / static_cast<double>(devices) : strategy.shares()[d];
-        const double off = before.busy[d] > 0 ? mean / before.busy[d] : 1.0;
-        // Three digits are enough for a cut and can be read.
-        shares.push_back(std::max(1.0, std::round(1000 * share * std::pow(off, kDamping))) / 1000);
-      }
-      if (std::ranges::equal(shares, strategy.shares())) {
-        return;
-      }
-      PlanChoice shifted = before.choice;
-      shifted.strategy = strategy.kind() == parallel::StrategyKind::Pipelined
-                             ? Strategy(PipelinedExecution::automatic(shares)
-                                            .schedule(strategy.schedule())
-                                            .stagesPerDevice(strategy.stagesPerDevice()))
-                             : Strategy(ShardedExecution::automatic(shares));
-      if (attempt(shifted, false) != PlanOutcome::Fits || r_.best->choice == before.choice) {
+    for (int i = 0; i < kMostShifts && !isTimeUp(1); ++i) {
+      const PlanChoice before = r_.best->choice;
+      const std::optional<PlanChoice> shifted = shiftedCut(*r_.best);
+      if (!shifted || attempt(*shifted, false) != PlanOutcome::Fits || r_.best->choice == before) {
         return;
       }
     }
@@ -302,6 +223,7 @@ class Search {
     }
   }
 
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
   static constexpr std::size_t kAny = std::size_t{1} << 60;
   /// If nothing fits after this share of the time, the rest is for the smallest budget.
   static constexpr double kShareUntilFit = 0.6;
@@ -314,20 +236,11 @@ class Search {
   std::size_t fitting_ = 0;
   std::size_t least_ = kAny;  // bytes of a plan that was made
   std::optional<PlanChoice> leastChoice_;
-  double leastWork_ = std::numeric_limits<double>::infinity();
+  std::map<std::int64_t, double> works_;   // by replicas: seconds of all kernels
+  std::map<std::int64_t, double> chains_;  // by replicas: seconds of the longest chain
 };
 
 }  // namespace
-
-std::vector<std::vector<PlanChoice>> namedPlans(const PlanSpace& space) {
-  std::vector<std::vector<PlanChoice>> families;
-  for (const auto& strategies : {strategiesWithoutPhases(space), strategiesWithPhases(space)}) {
-    for (const Strategy& strategy : strategies) {
-      families.push_back(withThrift(strategy, space.training));
-    }
-  }
-  return families;
-}
 
 void searchPlans(const PlanSpace& space,
                  const TryPlan& tryPlan,

@@ -34,6 +34,7 @@ struct CacheUse;
 class Processes;
 class VirtualTime;
 namespace runtime {
+struct SimBound;
 struct SimRun;
 }
 
@@ -146,6 +147,8 @@ class Session : public nn::StateStore {
   runtime::SimRun simulatedRun(const program::Program& program,
                                std::int32_t rounds,
                                std::int32_t replicas) const;
+  /// What no plan of its model can do without.
+  runtime::SimBound simulatedBound(const program::Program& program) const;
   /// Kernels that so many simulated devices can run at the same time.
   std::int64_t simulatedParallel(std::int64_t devices) const;
   /// Bytes of a device that programs may use; 0: not limited.

@@ -231,6 +231,10 @@ runtime::SimRun Session::simulatedRun(const program::Program& program,
   return virtual_->run(program, rounds, replicas);
 }
 
+runtime::SimBound Session::simulatedBound(const program::Program& program) const {
+  return virtual_->bound(program);
+}
+
 std::int64_t Session::simulatedParallel(std::int64_t devices) const {
   const std::int64_t cores = virtual_->cores();
   return cores > 0 ? std::min(cores, devices) : devices;

@@ -9,6 +9,7 @@
 
 #include "sluice/device/cost_model.h"
 #include "sluice/runtime/engine.h"
+#include "sluice/runtime/sim_bound.h"
 #include "sluice/runtime/simulator.h"
 
 namespace sluice {
@@ -30,6 +31,10 @@ class VirtualTime {
                       std::int32_t replicas) const;
   /// Its length.
   double seconds(const program::Program& program, std::int32_t rounds, std::int32_t replicas) const;
+  /// What no plan of its model can do without.
+  runtime::SimBound bound(const program::Program& program) const {
+    return runtime::boundOf(program, models_);
+  }
   /// Appends the times of the next step in nanoseconds, if `times` is not null; returns its ticks.
   std::int64_t step(const std::shared_ptr<runtime::LoadedProgram>& program,
                     std::int32_t rounds,

@@ -30,6 +30,14 @@ TEST(FindPlan, IsNotWorseThanBruteForceInInference) {
   expectBest<BlockedGpt>(8 * kKiB, 2, false);
 }
 
+TEST(FindPlan, NoPlanIsFasterThanTheBound) {
+  for (const bool training : {true, false}) {
+    testing::expectBound<BlockedCnn>(3, training);
+    testing::expectBound<BlockedGpt>(2, training);
+    testing::expectBound<Cnn>(4, training);
+  }
+}
+
 TEST(FindPlan, WithoutRoomFindsTheSmallestBudget) {
   const Options options = planning(1 * kKiB, 4, true);
   const PlanReport report = found<BlockedCnn>(options, true, {.devices = 2, .seconds = 1e6});

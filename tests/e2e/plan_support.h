@@ -71,11 +71,17 @@ std::optional<Compiled> compiled(Options options, bool training, const PlanChoic
   }
 }
 
+inline PlanSpace spaceOf(const Options& options, bool training, std::int64_t devices) {
+  const BatchLayout layout =
+      BatchLayout::of(options, training ? RunKind::Training : RunKind::Inference);
+  return {.devices = devices, .training = training, .shared = layout.microBatches()};
+}
+
 /// The seconds of the fastest named plan that fits, by brute force.
 template <class Net>
 std::optional<double> bruteForce(const Options& options, bool training, std::int64_t devices) {
   std::optional<double> best;
-  for (const auto& family : namedPlans({.devices = devices, .training = training})) {
+  for (const auto& family : namedPlans(spaceOf(options, training, devices))) {
     for (const PlanChoice& choice : family) {
       const std::optional<Compiled> made = compiled<Net>(options, training, choice);
       if (made && (!best || made->seconds < *best)) {
@@ -107,6 +113,7 @@ void expectBest(std::size_t memory, std::int64_t devices, bool training) {
     }
     EXPECT_LE(report.best->seconds, *best) << report.best->choice.str();
     EXPECT_GT(report.bound, 0);
+    EXPECT_LE(report.bound, *best);
     const std::optional<Compiled> made = compiled<Net>(options, training, report.best->choice);
     ASSERT_TRUE(made) << report.best->choice.str();
     EXPECT_EQ(made->seconds, report.best->seconds);
@@ -114,6 +121,22 @@ void expectBest(std::size_t memory, std::int64_t devices, bool training) {
     EXPECT_EQ(made->remote, report.best->remoteBytes);
     EXPECT_LE(report.best->largestDevice(), memory);
   }
+}
+
+/// Without a limit of memory, nothing that is compiled by itself is faster than the bound, and the
+/// bound does not depend on what the search tries.
+template <class Net>
+void expectBound(std::int64_t devices, bool training) {
+  SCOPED_TRACE(::testing::Message() << devices << " devices, training " << training);
+  const Options options = planning(0, 4, training);
+  const PlanReport report =
+      found<Net>(options, training, {.devices = devices, .seconds = 1e6, .exhaustive = true});
+  const std::optional<double> best = bruteForce<Net>(options, training, devices);
+  ASSERT_TRUE(best);
+  EXPECT_GT(report.bound, 0);
+  EXPECT_LE(report.bound, *best);
+  const PlanReport hasty = found<Net>(options, training, {.devices = devices, .seconds = 0});
+  EXPECT_LE(hasty.bound, *best);
 }
 
 }  // namespace sluice::testing

@@ -1,5 +1,7 @@
 // Automatic plans. The oracle is brute force: every named plan is compiled and simulated as a model
 // of its own, through the public functions, and the search may not be worse than the best of them.
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +48,8 @@ TEST(FindPlan, LeavesTheModelAsItWas) {
 }
 
 TEST(FindPlan, DrawsEveryMicroBatchOfEveryDevice) {
-  const PlanReport report = found<BlockedCnn>(planning(0, 4, true), true, {.devices = 3});
+  const PlanReport report =
+      found<BlockedCnn>(planning(0, 4, true), true, {.devices = 3, .replicas = false});
   ASSERT_TRUE(report.best);
   std::vector<std::int32_t> seen;
   for (const auto& device : report.best->timeline) {
@@ -61,6 +64,64 @@ TEST(FindPlan, DrawsEveryMicroBatchOfEveryDevice) {
     EXPECT_LE(end, static_cast<std::int64_t>(1e9 * report.best->seconds) + 1);
   }
   EXPECT_THAT(seen, ::testing::ElementsAre(0, 1, 2, 3));
+}
+
+/// The options of a plan with this many replicas of one device each.
+Options replicated(Options options, bool training, std::int64_t replicas) {
+  const PlanSpace space = testing::spaceOf(options, training, replicas);
+  withReplicas({}, space, replicas).applyTo(options);
+  return options;
+}
+
+TEST(FindPlan, ReplicasShareOutTheMicroBatchesOfTheModel) {
+  const auto microBatches = [](const Options& options, RunKind kind) {
+    const BatchLayout layout = BatchLayout::of(options, kind);
+    return std::pair(layout.replicationFactor, layout.microBatches());
+  };
+  EXPECT_EQ(microBatches(replicated(planning(0, 6, true), true, 2), RunKind::Training),
+            std::pair(std::int64_t{2}, std::int64_t{3}));
+  EXPECT_EQ(microBatches(replicated(planning(0, 6, false), false, 3), RunKind::Inference),
+            std::pair(std::int64_t{3}, std::int64_t{2}));
+}
+
+TEST(FindPlan, UsesReplicasWhereTheyAreFaster) {
+  // Two copies of a model of one layer compute side by side; a pipeline cannot cut it.
+  const PlanReport report = found<Mlp>(planning(0, 4, false), false, {.devices = 2});
+  ASSERT_TRUE(report.best);
+  EXPECT_EQ(report.best->choice.replicas, 2) << report.best->choice.str();
+  EXPECT_THAT(report.best->choice.str(), HasSubstr("2 replicas of one device"));
+  const PlanReport without =
+      found<Mlp>(planning(0, 4, false), false, {.devices = 2, .replicas = false});
+  EXPECT_EQ(without.best->choice.replicas, 1);
+  EXPECT_GT(without.best->seconds, report.best->seconds);
+  for (const TriedPlan& tried : without.tried) {
+    EXPECT_EQ(tried.choice.replicas, 1) << tried.choice.str();
+  }
+}
+
+TEST(FindPlan, KeepsTheReplicasThatTheOptionsAskFor) {
+  Options options = planning(0, 4, true);
+  options.replicationFactor(2);
+  const PlanReport report = found<BlockedCnn>(options, true, {.devices = 2});
+  ASSERT_TRUE(report.best);
+  for (const TriedPlan& tried : report.tried) {
+    EXPECT_EQ(tried.choice.replicas, 1) << tried.choice.str();
+  }
+  const auto made = compiled<BlockedCnn>(options, true, report.best->choice);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->seconds, report.best->seconds);
+}
+
+TEST(FindPlan, EndsWhenItIsStopped) {
+  int asked = 0;
+  const PlanReport report =
+      found<BlockedCnn>(planning(0, 4, true), true, {.devices = 2, .seconds = 1e6, .stop = [&] {
+                                                       return ++asked > 2;
+                                                     }});
+  EXPECT_FALSE(report.complete);
+  EXPECT_EQ(report.tried.size(), 2U);
+  EXPECT_TRUE(report.best);
+  EXPECT_EQ(report.bound, 0);  // not known
 }
 
 TEST(FindPlan, RefusesWhatItCannotPlan) {
@@ -299,6 +360,40 @@ TEST(PlanSearch, ShiftsTheCutFromBusyDevices) {
   EXPECT_EQ(report.best->choice.strategy.shares().size(), 2U);
 }
 
+/// Plans with 1, 2 or 4 replicas of one device; kernels take 12 s in all and 3 s in a chain.
+Trial replicatedTrial(const PlanChoice& choice, std::size_t budget) {
+  if (choice.strategy.automaticDevices() != 1) {
+    return {.outcome = PlanOutcome::Impossible, .reason = "one device only"};
+  }
+  Trial trial = trialOf(choice, 14.0 / static_cast<double>(choice.replicas), 10, budget);
+  trial.work = 12 + static_cast<double>(choice.replicas);
+  trial.chain = 3;
+  return trial;
+}
+
+TEST(PlanSearch, TriesReplicasThatDivideTheMicroBatches) {
+  PlanReport report;
+  searchPlans({.devices = 4, .training = true, .shared = 8}, replicatedTrial, 4, {}, report);
+  ASSERT_TRUE(report.best);
+  EXPECT_EQ(report.best->choice.replicas, 4);
+  EXPECT_EQ(report.best->choice.microBatches, 2);
+  std::set<std::int64_t> replicas;
+  for (const TriedPlan& tried : report.tried) {
+    replicas.insert(tried.choice.replicas);
+  }
+  EXPECT_THAT(replicas, ::testing::ElementsAre(1, 2, 4));
+}
+
+TEST(PlanSearch, TheBoundIsThatOfTheReplicasThatNeedLeast) {
+  PlanReport report;
+  searchPlans({.devices = 4, .training = true, .shared = 8}, replicatedTrial, 4, {}, report);
+  EXPECT_EQ(report.bound, 13.0 / 4);  // of one replica, shared out among 4 devices
+  EXPECT_EQ(report.boundedBy, BoundedBy::Work);
+  searchPlans({.devices = 8, .training = true, .shared = 8}, replicatedTrial, 8, {}, report);
+  EXPECT_EQ(report.bound, 3);
+  EXPECT_EQ(report.boundedBy, BoundedBy::Chain);
+}
+
 TEST(PlanSearch, NothingIsPossible) {
   const auto trial = [](const PlanChoice&, std::size_t) -> Trial {
     return {.outcome = PlanOutcome::Impossible, .reason = "no"};
@@ -308,6 +403,18 @@ TEST(PlanSearch, NothingIsPossible) {
   EXPECT_FALSE(report.best);
   EXPECT_FALSE(report.smallestBudget);
   EXPECT_EQ(report.bound, 0);
+}
+
+TEST(PlanChoice, SaysReplicasInItsLines) {
+  const PlanChoice training{.replicas = 2, .microBatches = 3};
+  EXPECT_THAT(training.cppLines(),
+              ::testing::ElementsAre("options.replicationFactor(2);",
+                                     "options.training.gradientAccumulation(3);",
+                                     "options.setExecutionStrategy(PipelinedExecution::automatic"
+                                     "(1).schedule(\"1f1b\"));"));
+  const PlanChoice inference{.replicas = 2, .microBatches = 3, .training = false};
+  EXPECT_EQ(inference.pythonLines()[0], "options.replicationFactor(2)");
+  EXPECT_EQ(inference.pythonLines()[1], "options.deviceIterations(3)");
 }
 
 TEST(PlanChoice, IsLinesOfCppAndPython) {

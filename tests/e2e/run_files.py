@@ -8,13 +8,14 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from run_examples import ROOT, Programs, check
+from programs import ROOT, Programs, check
 
 MODELS = ROOT / "tests" / "onnx" / "models"
 CODES = {"F32": "f", "I64": "q", "F64": "d", "U8": "B"}
@@ -218,13 +219,17 @@ def plan_command(programs, folder):
     check(none["best"] is None and least > 1024, none)
     check(as_json("--devices", 2, "--memory", least)["best"]["plan"] is not None, "the smallest budget does not fit")
     check(as_json("--devices", 2, "--memory", least - 1, code=1)["smallestBudget"]["bytes"] == least, "less fits, too")
+    alone = as_json("--devices", 4, "--no-replicas")
+    check(all("replicas" not in each["plan"] for each in alone["tried"]), alone)
+    check(any("replicas" in each["plan"] for each in report["tried"]), report)
     text = plan("--devices", 2, "--svg", folder / "plan.svg")
     for words in ("Best plan", "Memory", "device 0", "Plans that were tried", "options.setExecutionStrategy(",
                   "sluice.Options()"):
         check(words in text, f"no '{words}' in\n{text}")
     os.environ["SLUICE_CACHE_DIR"] = str(folder)  # the machine is measured there
     measured = programs.run("sluice", "plan", model, "--devices", 2, "--seconds", 100, "--run", "--memory", "1GiB")
-    check("on this machine, the fastest of 5" in measured, measured)
+    check(re.search(r"on this machine, the fastest of 5; it took [\d.]+ m?s of processor time", measured)
+          or " us of processor time" in measured, measured)
     picture = (folder / "plan.svg").read_text()
     check(picture.startswith("<svg") and "device 0" in picture, picture)
     few = plan("--devices", 4, "--seconds", 0, code=1)
@@ -343,6 +348,30 @@ def on_terminal(command, **environment):
     process.wait()
     os.close(leader)
     return text.decode()
+
+
+def plan_interrupted(programs):
+    """Ctrl-C ends a long search, whose line says so, and the best plan so far is printed."""
+    command = [str(programs.folder / "sluice"), "plan", str(MODELS / "resnet.11.onnx"), "--device", "sim@ipu2",
+               "--devices", "64", "--micro-batches", "64", "--loss", "cross_entropy", "--exhaustive",
+               "--seconds", "100000"]
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, text=True)
+    os.close(follower)
+    shown = b""
+    while b"planning:" not in shown:
+        shown += os.read(leader, 65536)
+    check(b"Ctrl-C" in shown, shown)
+    process.send_signal(signal.SIGINT)
+    text = process.communicate(timeout=300)[0]
+    erased = os.read(leader, 65536)
+    check(erased.endswith(b"\r\x1b[K"), erased)
+    os.close(leader)
+    check(process.returncode == 130, f"exit code {process.returncode}\n{text}")
+    for words in ("Best plan", "interrupted before all were tried", "options.setExecutionStrategy("):
+        check(words in text, f"no '{words}' in\n{text}")
+    piped = subprocess.run([*command[:-1], "3"], capture_output=True, text=True)
+    check(piped.stderr == "" and "time was up" in piped.stdout, piped.stderr)
 
 
 @with_folder
