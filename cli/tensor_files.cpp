@@ -42,6 +42,7 @@ TensorMap readTensors(std::string_view option, const std::vector<std::string>& t
 
 std::string listed(const ir::Graph& graph, const std::vector<ir::OpId>& inputs) {
   std::vector<std::string> texts;
+  texts.reserve(inputs.size());
   for (const ir::OpId id : inputs) {
     texts.push_back(fmt::format("{} {}", graph.op(id).name, graph.op(id).outputs[0].str()));
   }

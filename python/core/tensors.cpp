@@ -100,10 +100,8 @@ py::array toArray(const HostTensor& tensor) {
   const py::capsule base(owner.release(),
                          [](void* pointer) { delete static_cast<HostTensor*>(pointer); });
   const auto dims = tensor.shape().dims();
-  return {numpyType(tensor.dtype()),
-          std::vector<py::ssize_t>(dims.begin(), dims.end()),
-          bytes,
-          base};
+  return {
+      numpyType(tensor.dtype()), std::vector<py::ssize_t>(dims.begin(), dims.end()), bytes, base};
 }
 
 }  // namespace

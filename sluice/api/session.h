@@ -36,7 +36,7 @@ class VirtualTime;
 namespace runtime {
 struct SimBound;
 struct SimRun;
-}
+}  // namespace runtime
 
 namespace compiler {
 class PassedGraph;
