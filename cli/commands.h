@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
+#include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): another library
 class App;
@@ -14,6 +16,12 @@ using Action = std::function<int()>;
 
 /// The whole program; returns its exit code.
 int runSluice(int argc, char** argv);
+
+/// The names of all commands.
+std::vector<std::string_view> commandNames();
+/// Adds the command of this name, or all if there is none such. Parsing sets the action of the one
+/// that was given.
+void addCommands(CLI::App& app, Action& action, std::string_view wanted = {});
 
 void addBenchData(CLI::App& app, Action& action);
 void addCache(CLI::App& app, Action& action);

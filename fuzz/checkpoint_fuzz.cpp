@@ -47,11 +47,11 @@ void load(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(checkpoint) {
   static const fuzz::MemoryFile file("checkpoint");
   SafeTensors content;
   if (!fuzz::accepts([&] { content = parseSafeTensors(fuzz::textOf(data, size), "fuzz"); })) {
-    return 0;
+    return;
   }
   content.metadata["format"] = "sluice.checkpoint";
   content.metadata["version"] = "1";
@@ -62,5 +62,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const FileError& error) {
     fuzz::require(error.message().find("damaged") == std::string::npos, "a wrong checksum");
   }
-  return 0;
 }

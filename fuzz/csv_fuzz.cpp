@@ -4,10 +4,11 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "fuzz/target.h"
 #include "sluice/base/error.h"
 #include "sluice/data/files.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(csv) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const bool header : {true, false}) {
     try {
@@ -18,5 +19,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } catch (const sluice::FileError&) {
     }
   }
-  return 0;
 }

@@ -7,7 +7,7 @@
 #include "sluice/api/executable_file.h"
 #include "sluice/base/log.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(executable) {
   using namespace sluice;
   static const fuzz::MemoryFile file("executable");
   static const bool quiet = [] {
@@ -27,5 +27,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // Compiling what the graph says is the work of other targets.
     load(file.path(), {.otherTarget = OtherTarget::Refuse});
   });
-  return 0;
 }

@@ -5,7 +5,7 @@
 
 using namespace sluice;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(idx) {
   // Deflate makes at most 258 bytes of two bits.
   constexpr std::size_t kMostPerByte = 1032;
   const std::string_view bytes = fuzz::textOf(data, size);
@@ -14,7 +14,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t most = data::isGzip(bytes) ? kMostPerByte * size : size;
     fuzz::require(tensor.byteCount() <= most, "more elements than the file can hold");
   } catch (const FileError&) {
-    return 0;
+    return;
   }
-  return 0;
 }

@@ -37,7 +37,7 @@ void check(data::Loader& loader, std::string_view state) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(loader) {
   static data::Loader indexed(fuzz::smallDataset(), fuzz::smallLoading());
   static data::Loader stream(data::Stream{data::iterate(fuzz::smallDataset())},
                              {.batchSize = 2, .seed = 7});
@@ -51,5 +51,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(indexed, fmt::format(kState, numbers[0], numbers[1], 7, 3));
     check(stream, fmt::format(kState, numbers[0], numbers[1], -1, -1));
   }
-  return 0;
 }

@@ -216,6 +216,36 @@ void addOptions(Corpus& corpus) {
              R"({"randomSeed": 4, "training.gradientAccumulation": 2, "tuningTable": "t"})");
 }
 
+/// An argument per line.
+void addCommandLines(Corpus& corpus) {
+  const std::map<std::string, std::string> lines = {
+      {"schedule", "schedule\n--stages\n4\n--micro-batches\n8\n--schedule\n1f1b\n--width\n60"},
+      {"costs",
+       "schedule\n--micro-batches=3\n--costs\n1,2,1;2,3.5,1\n--bytes\n2,1\n--memory-cap\n9,9\n"
+       "--schedule\nzb-h1\n--json"},
+      {"cycles", "schedule\n--stages\n3\n--micro-batches\n2\n--view\ncycles\n--inference"},
+      {"slots",
+       "schedule\n--stages\n4\n--micro-batches\n4\n--devices\n0,1,1,0\n--slots\n0,1,1,2\n--copies\n"
+       "1,2\n--svg\nout.svg"},
+      {"ops", "ops\n--markdown\n--onnx"},
+      {"completion", "completion\nbash"},
+      {"cache", "cache\nlist\n--folder\nsome"},
+      {"version", "version"},
+      {"help", "train\n--help"},
+      {"inspect", "inspect\nmodel.onnx\n--dim\nN=4\n--program\n--device\nfar*3"},
+      {"convert", "convert\na.onnx\nb.txt\n--exact\n--dim\nbatch=2"},
+      {"run", "run\nnet.slx\n--input\nx=x.npy\n--output\ny.npy\n--refuse-other-target"},
+      {"train", "train\nmodel.onnx\n--epochs\n3\n--batch-size\n4\n--lr\n0.1\n--cut\nauto"},
+      {"plan", "plan\nmodel.onnx\n--devices\n2\n--memory\n4MiB\n--json"},
+      {"report", "report\na.slt\nb.slt\n--width\n80\n-o\nout.html"},
+      {"diff", "diff\na.slt\nb.slt\n--absolute\n1e-3\n--elements\n4"},
+      {"launch", "launch\n-n\n2\n--\nprogram\n--flag"},
+  };
+  for (const auto& [name, text] : lines) {
+    corpus.add("fuzz_command_line", name, text);
+  }
+}
+
 // --- graphs ------------------------------------------------------------------
 
 std::string fromText(const std::string& graph) {
@@ -350,6 +380,7 @@ int main(int argc, char** argv) {
                             addStates,
                             addTuning,
                             addOptions,
+                            addCommandLines,
                             addSimTargets,
                             addTraces,
                             addExecutables,

@@ -4,10 +4,11 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "fuzz/target.h"
 #include "sluice/base/error.h"
 #include "sluice/data/files.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(npy) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   try {
     const sluice::HostTensor tensor = sluice::data::parseNpy(bytes, "fuzz");
@@ -21,5 +22,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     sluice::data::parseNpz(bytes, "fuzz");
   } catch (const sluice::FileError&) {
   }
-  return 0;
 }

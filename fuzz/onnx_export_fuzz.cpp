@@ -44,7 +44,7 @@ ir::Graph withoutUnreadInputs(ir::Graph graph) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(onnx_export) {
   onnx::ImportedModel model;
   std::string bytes;
   std::string usual;
@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   });
   if (!exported || bytes.empty()) {
-    return 0;
+    return;
   }
   const ir::Graph kept = withoutUnreadInputs(std::move(model.graph));
   const onnx::ImportedModel again = import(bytes);  // an error here is a finding
@@ -69,5 +69,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::require(found != wanted.end() && found->second == type,
                   "other inputs or outputs in the usual file");
   }
-  return 0;
 }

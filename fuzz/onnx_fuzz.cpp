@@ -3,16 +3,16 @@
 #include <cstdint>
 #include <span>
 
+#include "fuzz/target.h"
 #include "sluice/base/error.h"
 #include "sluice/ir/verify.h"
 #include "sluice/onnx/files.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(onnx) {
   try {
     sluice::ir::verify(sluice::onnx::importModelBytes(std::as_bytes(std::span(data, size))).graph);
   } catch (const sluice::InternalError&) {
     throw;
   } catch (const sluice::Error&) {  // NOLINT(bugprone-empty-catch): refusing is right
   }
-  return 0;
 }

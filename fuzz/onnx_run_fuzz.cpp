@@ -40,12 +40,11 @@ void run(onnx::ImportedModel imported) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(onnx_run) {
   fuzz::accepts([&] {
     onnx::ImportedModel imported = onnx::importModelBytes(std::as_bytes(std::span(data, size)));
     if (fuzz::isSmall(imported.graph)) {
       run(std::move(imported));
     }
   });
-  return 0;
 }

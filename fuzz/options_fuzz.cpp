@@ -4,11 +4,12 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "fuzz/target.h"
 #include "sluice/api/options.h"
 #include "sluice/api/options_table.h"
 #include "sluice/base/error.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(options) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   sluice::Options options = sluice::Options::defaults();
   try {
@@ -24,5 +25,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (options.clone().str() != options.str()) {
     std::abort();
   }
-  return 0;
 }

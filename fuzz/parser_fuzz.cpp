@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "fuzz/target.h"
 #include "sluice/base/error.h"
 #include "sluice/ir/parser.h"
 #include "sluice/ir/printer.h"
@@ -21,14 +22,13 @@ void roundTrip(const sluice::ir::Graph& graph) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(parser) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   sluice::ir::Graph graph;
   try {
     graph = sluice::ir::parse(text, sluice::ops::opSet());
   } catch (const sluice::InvalidArgument&) {
-    return 0;
+    return;
   }
   roundTrip(graph);
-  return 0;
 }

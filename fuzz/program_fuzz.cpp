@@ -7,7 +7,7 @@
 #include "sluice/program/loaded.h"
 #include "sluice/program/text_form.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(program) {
   using namespace sluice;
   fuzz::accepts([&] {
     const program::Program read = program::fromText(fuzz::textOf(data, size), ops::opSet());
@@ -16,5 +16,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::require(program::toText(again) == text, "a program is written in another way");
     program::requireSound(read, {}, 1);
   });
-  return 0;
 }

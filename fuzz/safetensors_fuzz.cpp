@@ -4,19 +4,19 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "fuzz/target.h"
 #include "sluice/base/error.h"
 #include "sluice/tensor/safetensors.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(safetensors) {
   sluice::SafeTensors content;
   try {
     content = sluice::parseSafeTensors({reinterpret_cast<const char*>(data), size}, "fuzz");
   } catch (const sluice::FileError&) {
-    return 0;
+    return;
   }
   const std::string bytes = sluice::serializeSafeTensors(content);
   if (sluice::serializeSafeTensors(sluice::parseSafeTensors(bytes, "fuzz")) != bytes) {
     std::abort();
   }
-  return 0;
 }

@@ -7,12 +7,12 @@
 
 using namespace sluice;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(sim_target) {
   devices::sim::SimTarget target;
   try {
     target = devices::sim::parseTarget(fuzz::textOf(data, size), "target.json");
   } catch (const ConfigFileError&) {
-    return 0;
+    return;
   }
   fuzz::require(devices::sim::parseTarget(print(target), "again") == target,
                 "the text of a target is read as another one");
@@ -23,5 +23,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   call.outputTypes = call.def->infer({*call.def, call.attrs, call.inputTypes, {}});
   call.choice = device::plainChoice(call.view(), "any");
   fuzz::require(devices::sim::kernelTicks(target, call) >= 0, "a kernel takes negative time");
-  return 0;
 }

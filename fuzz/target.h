@@ -1,5 +1,5 @@
-// What the fuzz targets share: the invariant that only errors of ours come out, and bytes as a
-// file.
+// What the fuzz targets share: how they begin, the invariant that only errors of ours come out, and
+// bytes as a file.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,21 @@
 #include <unistd.h>
 
 #include "sluice/base/error.h"
+
+/// Begins the function of a target, which gets `data` and `size`. The fuzzer calls it under its own
+/// name; tests replay inputs of all targets in one program (replay_test.cpp).
+#ifdef SLUICE_FUZZ_REPLAY
+#define SLUICE_FUZZ_TARGET(name) \
+  extern "C" void replay_##name(const std::uint8_t* data, std::size_t size)
+#else
+#define SLUICE_FUZZ_TARGET(name)                                                      \
+  static void fuzz_##name(const std::uint8_t* data, std::size_t size);                \
+  extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) { \
+    fuzz_##name(data, size);                                                          \
+    return 0;                                                                         \
+  }                                                                                   \
+  static void fuzz_##name(const std::uint8_t* data, std::size_t size)
+#endif
 
 namespace sluice::fuzz {
 

@@ -53,10 +53,10 @@ void check(const data::Dataset& dataset, std::string_view file, const data::Toke
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(tokens) {
   static const fuzz::MemoryFile memory("tokens");
   if (size < kChosen) {
-    return 0;
+    return;
   }
   const data::TokenOptions options = optionsOf(data);
   const std::string_view file = fuzz::textOf(data, size).substr(kChosen);
@@ -65,5 +65,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (fuzz::accepts([&] { dataset = data::tokenDataset(memory.path(), options); })) {
     check(*dataset, file, options);
   }
-  return 0;
 }

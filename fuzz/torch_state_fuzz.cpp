@@ -18,7 +18,7 @@ bool same(const OptimizerStateDict& a, const OptimizerStateDict& b) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(torch_state) {
   static fuzz::SmallNet net;
   static auto model = fuzz::trained(net);
   static const OptimizerStateDict first = model.optimizerStateDict();
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     own = importTorch(model, torch);
   });
   if (!read) {
-    return 0;
+    return;
   }
   if (fuzz::accepts([&] { model.loadOptimizerStateDict(own); })) {
     const OptimizerStateDict again = importTorch(model, exportTorch(model));
@@ -39,5 +39,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     model.loadOptimizerStateDict(first);
   }
   fuzz::require(same(model.optimizerStateDict(), first), "a refused state has left a trace");
-  return 0;
 }

@@ -31,9 +31,8 @@ void check(const Trace& trace, std::string_view bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+SLUICE_FUZZ_TARGET(trace) {
   const std::string sealed = sealedTrace(sluice::fuzz::textOf(data, size));
   sluice::fuzz::accepts([&] { check(parseTrace(sealed, "fuzz"), sealed); });
   sluice::fuzz::accepts([&] { parseTrace(sluice::fuzz::textOf(data, size), "fuzz"); });
-  return 0;
 }

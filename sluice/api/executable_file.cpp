@@ -26,7 +26,8 @@ SectionFile::Expected executableFormat() {
   return {.magic = kMagic,
           .major = kExecutableVersion.major,
           .what = "executable",
-          .hint = "Model::compileAndExport makes one"};
+          .hint = "Model::compileAndExport makes one",
+          .sums = kStateSums};
 }
 
 /// Calls a reader. What it finds wrong is a defect of the file, whoever noticed it.
@@ -94,8 +95,13 @@ void placeTensor(StoredState& stored, std::string_view name, HostTensor tensor, 
 }  // namespace
 
 std::string sectionName(std::uint32_t kind) {
-  constexpr std::string_view kNames[] = {
-      "info", "optimizer", "program", "graph", "state", "values of the state"};
+  constexpr std::string_view kNames[] = {"info",
+                                         "optimizer",
+                                         "program",
+                                         "graph",
+                                         "state",
+                                         "values of the state",
+                                         "checksums of the values"};
   return kind >= 1 && kind <= std::size(kNames) ? std::string(kNames[kind - 1])
                                                 : fmt::format("of kind {}", kind);
 }
@@ -170,6 +176,7 @@ class ExecutableWriter {
     }
     writer_.add(ExecutableFile::kState, out.bytes());
     writer_.addMapped(ExecutableFile::kStateData, joined(std::move(pieces)));
+    writer_.addSums(kStateSums);
   }
 
   /// Pieces of whole words: a tensor that ends inside a word is joined with its padding.

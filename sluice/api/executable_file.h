@@ -24,7 +24,9 @@
 
 namespace sluice {
 
-inline constexpr FormatVersion kExecutableVersion{1, 0};
+/// 1.1 added the quick checksums of the values.
+inline constexpr FormatVersion kExecutableVersion{1, 1};
+inline constexpr std::uint32_t kStateSums = 7;  ///< the kind of their section
 
 /// A library whose ops the programs use.
 struct CustomOpRecord {

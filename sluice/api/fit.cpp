@@ -66,6 +66,7 @@ class Fitting {
     progress_.steps = loader.hasLength() ? loader.length() : 0;
     if (!options.checkpoints.folder.empty()) {
       saver_.emplace(model, loader, options.checkpoints);
+      saver_->setRepair([this] { goBack(); });
       goesBack_ = recovery().retries > 0 && recovery().every == 0;
     }
   }
@@ -74,7 +75,7 @@ class Fitting {
     if (!options_.resume.empty()) {
       result_.resumed = resume(model_, loader_, options_);
     }
-    if (goesBack_ && result_.resumed.parent_path() != saver_->folder().folder()) {
+    if (goesBack_ && !resumesOwn()) {
       saver_->save();
     }
     for (progress_.epoch = result_.resumed.empty() ? options_.firstEpoch : loader_.epoch();
@@ -105,6 +106,18 @@ class Fitting {
 
   const RecoveryOptions& recovery() const { return model_.options().recovery(); }
 
+  /// Whether the run continues from a checkpoint of the folder that it saves to.
+  bool resumesOwn() const {
+    return !result_.resumed.empty() && result_.resumed.parent_path() == saver_->folder().folder();
+  }
+
+  /// The state is lost at the loader's place: makes it again from the newest checkpoint on.
+  void goBack() {
+    if (saver_->hasSaved() || resumesOwn()) {
+      repeatedTo(loader_.epoch(), loader_.position());
+    }
+  }
+
   /// A step; after a recoverable error, once more from the newest checkpoint on.
   std::vector<HostTensor> step(const Batch& batch) {
     const std::int64_t epoch = loader_.epoch();
@@ -133,23 +146,23 @@ class Fitting {
     model_.detachFromDevice();  // frees the memory of the devices, which are then loaded anew
     model_.attachToDevice();
     saver_->folder().restore(model_, loader_);
-    for (;;) {
+    const std::pair target(epoch, position);
+    const auto place = [&] { return std::pair(loader_.epoch(), loader_.position()); };
+    std::vector<HostTensor> outputs;
+    while (place() != target) {
       const std::optional<Batch> batch = loader_.next();
-      if (loader_.epoch() > epoch || (loader_.epoch() == epoch && loader_.position() > position)) {
+      if (place() > target) {
         raise<InvalidArgument>(
             "fit: the loader delivers other batches than before the failure: no batch ends at "
             "position {} of epoch {} any more",
             position,
             epoch);
       }
-      if (!batch) {
-        continue;  // the next epoch
-      }
-      std::vector<HostTensor> outputs = model_.run(*batch);
-      if (loader_.epoch() == epoch && loader_.position() == position) {
-        return outputs;
+      if (batch) {  // else the next epoch begins
+        outputs = model_.run(*batch);
       }
     }
+    return outputs;
   }
 
   double elapsed() const {

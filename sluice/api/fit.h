@@ -119,6 +119,8 @@ struct FitOptions {
   /// Saves as often as it says, and at the end. If Options::recovery has an everyN of 0, fit goes
   /// back to the newest one after a RecoverableError and makes the steps since then again; their
   /// metrics and callbacks are not repeated, and the weights have the bits of an undisturbed run.
+  /// Whatever everyN is, a checkpoint that cannot be saved, because the disk is full or the state
+  /// cannot be read, is tried again as often; the checkpoints before it stay.
   FitCheckpoints checkpoints = {};
   /// Continues the run of this file, or of the newest intact checkpoint of this folder: model and
   /// loader are moved there, and `firstEpoch` is not used. A folder without checkpoints, or the

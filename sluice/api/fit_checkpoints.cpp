@@ -3,7 +3,11 @@
 #include <chrono>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "sluice/api/step_recovery.h"
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 
 namespace sluice {
 namespace {
@@ -48,8 +52,53 @@ bool FitSaver::isDue() const {
          (settings_.everySeconds > 0 && settings_.clock() - saved_ >= settings_.everySeconds);
 }
 
+void FitSaver::considerRetry(const FileError& error, std::int32_t attempt) const {
+  if (attempt == model_.options().recovery().retries) {
+    if (attempt == 0) {
+      throw;
+    }
+    raise<FileError>("{} (after {} retries); the checkpoints that were saved before are intact",
+                     error.message(),
+                     attempt);
+  }
+  log::warn("fit", "a checkpoint is not saved and tried again: {}", error.message());
+}
+
+void FitSaver::considerRetry(const RecoverableError& error, std::int32_t attempt) const {
+  const std::int32_t retries = model_.options().recovery().retries;
+  if (retries == 0) {
+    throw;
+  }
+  if (attempt == retries || error.recoveryAction() == RecoveryAction::FullReset) {
+    throw UnrecoverableError(fmt::format(
+        "{} (while a checkpoint was saved, after {} retries); the checkpoints that were "
+        "saved before are intact; see '{}'",
+        error.message(),
+        attempt,
+        model_.writeDiagnostics(error).string()));
+  }
+  log::warn("fit", "a checkpoint is not saved, its state is brought back: {}", error.message());
+}
+
 void FitSaver::save() {
-  folder_.save(model_, loader_.state());
+  bool isBroken = false;  // the state, as far as is known
+  for (std::int32_t attempt = 0;; ++attempt) {
+    try {
+      if (isBroken && repair_) {
+        repair_();
+      }
+      isBroken = false;
+      folder_.save(model_, loader_.state());
+      break;
+    } catch (const FileError& error) {
+      considerRetry(error, attempt);
+    } catch (const RecoverableError& error) {
+      considerRetry(error, attempt);
+      isBroken = true;
+    }
+    waitForRetry(model_.options().recovery(), attempt, [] {});
+  }
+  hasSaved_ = true;
   unsaved_ = 0;
   saved_ = settings_.clock();
 }

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <string_view>
+#include <functional>
+#include <utility>
 
 #include "sluice/api/checkpoint.h"
 #include "sluice/api/fit.h"
+#include "sluice/base/recoverable_error.h"
 
 namespace sluice {
 
@@ -21,6 +22,13 @@ class FitSaver : public Callback {
            const FitCheckpoints& settings);
 
   const CheckpointFolder& folder() const { return folder_; }
+  /// Called before a save is tried again whose state could not be read: brings the state back.
+  void setRepair(std::function<void()> repair) { repair_ = std::move(repair); }
+  /// Whether it has saved anything.
+  bool hasSaved() const { return hasSaved_; }
+  /// Tries again as often as Options::recovery says. Throws FileError if the file cannot be
+  /// written, and UnrecoverableError, or without recovery RecoverableError, if the state cannot be
+  /// read; the checkpoints before it stay as they are.
   void save();
 
   void onStep(const Progress& progress) override;
@@ -28,11 +36,16 @@ class FitSaver : public Callback {
 
  private:
   bool isDue() const;
+  /// Called while the error is handled. They throw if the save is not tried again.
+  void considerRetry(const FileError& error, std::int32_t attempt) const;
+  void considerRetry(const RecoverableError& error, std::int32_t attempt) const;
 
   const Model& model_;
   const DataLoader& loader_;
   FitCheckpoints settings_;
   CheckpointFolder folder_;
+  std::function<void()> repair_;  // empty: the state is only read again
+  bool hasSaved_ = false;
   std::int64_t unsaved_ = 0;  // steps
   double saved_ = 0;          // when the newest one was written, or the loop began
 };

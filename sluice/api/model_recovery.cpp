@@ -1,4 +1,7 @@
 // Calls that are made again after a recoverable error, and what is left of an unrecoverable one.
+#include <algorithm>
+#include <limits>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -9,6 +12,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
 #include "sluice/base/recoverable_error.h"
+#include "sluice/runtime/engine.h"
 
 namespace sluice {
 namespace {
@@ -16,6 +20,33 @@ namespace {
 /// A number that changes whenever the host has changed a variable or added one.
 std::uint64_t changesOf(const Session& session) {
   return session.state().writes() + session.state().generation();
+}
+
+/// The last tasks of every lane, in microseconds before the last of these times.
+std::string textOf(const std::vector<runtime::TaskEvent>& events) {
+  std::int64_t last = std::numeric_limits<std::int64_t>::min();
+  for (const runtime::TaskEvent& event : events) {
+    last = std::max({last, event.began.value_or(last), event.ended.value_or(last)});
+  }
+  const auto shown = [&](std::optional<std::int64_t> time) {
+    return time ? fmt::format("{:.1f}", static_cast<double>(*time - last) * 1e-3) : "-";
+  };
+  std::string text =
+      "The last tasks of every lane of the step that failed: when each began and ended, in "
+      "microseconds\nbefore the last of these times. A task with '-' did not come to its end.\n";
+  std::string lane;
+  for (const runtime::TaskEvent& event : events) {
+    if (std::string name = fmt::format("{}, replica {}", event.lane, event.replica); name != lane) {
+      text += fmt::format("{}\n", name);
+      lane = std::move(name);
+    }
+    text += fmt::format("{:>14} {:>14}  {}{}\n",
+                        shown(event.began),
+                        shown(event.ended),
+                        event.task,
+                        event.failed ? ": failed" : "");
+  }
+  return text;
 }
 
 }  // namespace
@@ -111,6 +142,7 @@ std::filesystem::path ModelCore::writeDiagnostics(const Error& error) const {
       writeFileAtomically(folder / "program.txt",
                           program::print(programs_.back()->compiled.program->program()));
     }
+    writeFileAtomically(folder / "events.txt", textOf(session_->engine().lastEvents()));
     writeFileAtomically(folder / "versions.txt",
                         fmt::format("Sluice {}\ndevices {}\n{}\n",
                                     target.library,

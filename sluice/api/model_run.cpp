@@ -72,6 +72,7 @@ runtime::StepArgs ModelCore::argsOf(Step& step, const Entry& entry) const {
   runtime::StepArgs args = step.args(rounds(entry.layout), rngSeed_);
   args.turn = turn_.get();
   args.undoBytes = options_.device().undoBytes;
+  args.keepsEvents = recovery_ != nullptr;  // for the diagnostics of a call that fails for good
   if (recorder_) {
     args.times = recorder_->begin();
     args.writes = recorder_->writes();

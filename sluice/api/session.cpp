@@ -54,7 +54,8 @@ Session::Session(const Options& options, std::uint64_t seed)
             options.device().deviceIds,
             {.threads = options.threads(),
              .memoryBytes = options.memoryPerDevice(),
-             .tuning = readTuning(options.tuningTable())}) {
+             .tuning = readTuning(options.tuningTable()),
+             .codeCache = codeCache(options)}) {
   if (options.device().names.empty() && !options.device().ipuModel &&
       pool_.list() != devices::parseDevices("cpu")) {
     log::info("session", "the environment says so: running on {}", pool_.list().str());

@@ -12,6 +12,7 @@
 #include "sluice/base/error.h"
 #include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
+#include "sluice/base/quick_sum.h"
 
 namespace sluice {
 namespace {
@@ -21,6 +22,8 @@ constexpr std::size_t kMagicBytes = 8;
 constexpr std::size_t kHeaderBytes = kMagicBytes + 2 + 2 + 4 + 8 + 8;
 /// Kind, form, offset, stored bytes, content bytes, checksum.
 constexpr std::size_t kEntryBytes = 4 + 4 + 8 + 8 + 8 + 8;
+/// Of quick sums: number of the section, sum.
+constexpr std::size_t kSumBytes = 8 + 8;
 constexpr std::size_t kMostSections = 1 << 16;
 constexpr std::size_t kAlignmentOfPacked = 8;
 constexpr int kLevel = 3;
@@ -50,6 +53,14 @@ std::uint64_t checksumOf(const std::vector<std::string_view>& pieces) {
     }
   }
   return hasher.digest();
+}
+
+std::uint64_t quickSumOf(const std::vector<std::string_view>& pieces) {
+  QuickSum sum;
+  for (const std::string_view piece : pieces) {
+    sum.add(std::as_bytes(std::span(piece)));
+  }
+  return sum.digest();
 }
 
 std::uint64_t numberAt(std::string_view bytes, std::size_t at, std::size_t count) {
@@ -97,6 +108,20 @@ void SectionWriter::addMapped(std::uint32_t kind, std::vector<std::string_view> 
   for (const std::string_view piece : section.pieces) {
     section.size += piece.size();
   }
+}
+
+void SectionWriter::addSums(std::uint32_t kind) {
+  ByteWriter sums;
+  for (std::size_t i = 0; i < sections_.size(); ++i) {
+    if (sections_[i].mapped) {
+      sums.fixed(i, 8);
+      sums.fixed(quickSumOf(sections_[i].pieces), 8);
+    }
+  }
+  Section& section = sections_.emplace_back();
+  section.kind = kind;
+  section.size = sums.bytes().size();
+  section.stored = sums.bytes();
 }
 
 std::string SectionWriter::headerOf(std::vector<std::uint64_t>& offsets) const {
@@ -176,13 +201,15 @@ SectionFile::SectionFile(const std::filesystem::path& path, const Expected& expe
     bytes_ = {static_cast<const char*>(memory), file.size()};
   }
   readTable(expected);
-  checkSections();
+  checkPlaces();
+  checkSums(expected.sums);
 }
 
 SectionFile::SectionFile(std::string_view bytes, std::string name, const Expected& expected)
     : bytes_(bytes), name_(std::move(name)), what_(expected.what) {
   readTable(expected);
-  checkSections();
+  checkPlaces();
+  checkSums(expected.sums);
 }
 
 void SectionFile::fail(std::uint64_t offset, std::string_view what) const {
@@ -238,7 +265,7 @@ void SectionFile::readTable(const Expected& expected) {
   }
 }
 
-void SectionFile::checkSections() const {
+void SectionFile::checkPlaces() const {
   std::uint64_t end = kHeaderBytes + kEntryBytes * entries_.size();
   const auto requireZeros = [&](std::uint64_t to) {
     for (; end < to; ++end) {
@@ -262,14 +289,45 @@ void SectionFile::checkSections() const {
     if (entry.packed ? entry.size / kMostRatio > entry.stored : entry.size != entry.stored) {
       fail(at, fmt::format("section {} has {} bytes stored in {}", i, entry.size, entry.stored));
     }
-    if (checksumOf(stored(entry)) != numberAt(bytes_, at + 32, 8)) {
-      fail(entry.offset, fmt::format("the checksum of section {} does not fit", i));
-    }
     requireZeros(entry.offset);
     end = entry.offset + entry.stored;
   }
   if (end != bytes_.size()) {
     fail(end, "bytes follow the last section");
+  }
+}
+
+bool SectionFile::fitsTable(std::size_t section) const {
+  return checksumOf(stored(entries_[section])) ==
+         numberAt(bytes_, kHeaderBytes + kEntryBytes * section + 32, 8);
+}
+
+/// By the number of the section; none if there is no such section or it is damaged, which is found
+/// later.
+std::map<std::uint64_t, std::uint64_t> SectionFile::quickSums(std::uint32_t kind) const {
+  std::map<std::uint64_t, std::uint64_t> sums;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    if (kind == 0 || entry.kind != kind || entry.packed || !fitsTable(i)) {
+      continue;
+    }
+    const std::string_view content = stored(entry);
+    for (std::size_t at = 0; at + kSumBytes <= content.size(); at += kSumBytes) {
+      sums.emplace(numberAt(content, at, 8), numberAt(content, at + 8, 8));
+    }
+  }
+  return sums;
+}
+
+void SectionFile::checkSums(std::uint32_t quick) const {
+  const std::map<std::uint64_t, std::uint64_t> sums = quickSums(quick);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const auto found = sums.find(i);
+    const bool fits =
+        found == sums.end() ? fitsTable(i) : quickSumOf({stored(entries_[i])}) == found->second;
+    if (!fits) {
+      fail(entries_[i].offset, fmt::format("the checksum of section {} does not fit", i));
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,6 +43,9 @@ class SectionWriter {
   /// The same for a section that consists of several pieces, one after the other, and is mapped.
   /// All pieces but the last have a multiple of 8 bytes.
   void addMapped(std::uint32_t kind, std::vector<std::string_view> pieces);
+  /// A section with quick checksums of the mapped sections so far. A reader that is told its kind
+  /// checks them by these; others by the table, which takes several times as long.
+  void addSums(std::uint32_t kind);
   void write(const std::filesystem::path& path) const;
   std::string bytes() const;
 
@@ -73,6 +77,7 @@ class SectionFile {
     std::uint16_t major = 1;     ///< of this library
     std::string_view what;       ///< "executable"
     std::string_view hint = {};  ///< what to do about another kind of file
+    std::uint32_t sums = 0;      ///< the kind of SectionWriter::addSums; 0: none
   };
   /// Throws FileError, which names the file, the place and what was expected.
   SectionFile(const std::filesystem::path& path, const Expected& expected);
@@ -104,7 +109,10 @@ class SectionFile {
 
  private:
   void readTable(const Expected& expected);
-  void checkSections() const;
+  void checkPlaces() const;
+  void checkSums(std::uint32_t quick) const;
+  std::map<std::uint64_t, std::uint64_t> quickSums(std::uint32_t kind) const;
+  bool fitsTable(std::size_t section) const;
   [[noreturn]] void fail(std::uint64_t offset, std::string_view what) const;
 
   std::shared_ptr<const void> memory_;

@@ -1,9 +1,13 @@
 #include "sluice/base/section_file.h"
 
+#include <cstring>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/hash.h"
 #include "sluice/base/input_file.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
@@ -87,6 +91,66 @@ TEST(SectionFile, AnyChangedBitIsFound) {
       bytes[at] = static_cast<char>(bytes[at] ^ (1U << bit));
     }
   }
+}
+
+constexpr std::uint32_t kSums = 9;
+
+std::string fileWithSums() {
+  SectionWriter writer(kTestMagic, {3, 1});
+  writer.add(kText, longText());
+  writer.addMapped(kData, {"12345678", "abcdefgh", "x"});
+  writer.add(kData, "another one", SectionForm::Mapped);
+  writer.addSums(kSums);
+  return writer.bytes();
+}
+
+/// The bytes with one of them changed and every checksum of the table as the change wants it.
+std::string resealed(std::string bytes, std::size_t section, std::size_t at) {
+  const auto number = [&](std::size_t from) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes.data() + from, 8);
+    return value;
+  };
+  const auto put = [&](std::size_t to, std::uint64_t value) {
+    std::memcpy(bytes.data() + to, &value, 8);
+  };
+  const std::size_t entry = 32 + 40 * section;
+  const std::size_t offset = number(entry + 8);
+  bytes[offset + at] = static_cast<char>(bytes[offset + at] ^ 1);
+  put(entry + 32, Hasher().add(bytes.substr(offset, number(entry + 16))).digest());
+  std::uint32_t sections = 0;
+  std::memcpy(&sections, bytes.data() + 12, 4);
+  put(24,
+      Hasher().add(bytes.substr(0, 24) + bytes.substr(32, std::size_t{40} * sections)).digest());
+  return bytes;
+}
+
+/// A reader that knows the quick checksums believes them, and no others, for mapped sections; every
+/// other reader believes the table. Both find every changed bit.
+TEST(SectionFile, IsCheckedByItsQuickSums) {
+  SectionFile::Expected quick = testFormat();
+  quick.sums = kSums;
+  const std::string whole = fileWithSums();
+  for (const SectionFile::Expected& format : {testFormat(), quick}) {
+    const SectionFile file(whole, "some.slx", format);
+    EXPECT_EQ(file.stored(*file.all(kData)[0]), "12345678abcdefghx");
+    std::string bytes = whole;
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+      bytes[at] = static_cast<char>(bytes[at] ^ 16);
+      EXPECT_THAT(testing::messageOf<FileError>([&] { SectionFile(bytes, "some.slx", format); }),
+                  HasSubstr("some.slx"))
+          << at;
+      bytes[at] = static_cast<char>(bytes[at] ^ 16);
+    }
+  }
+  for (const std::size_t section : {1, 2}) {
+    const std::string changed = resealed(whole, section, 3);
+    EXPECT_NO_THROW(SectionFile(changed, "some.slx", testFormat()));
+    EXPECT_THAT(testing::messageOf<FileError>([&] { SectionFile(changed, "some.slx", quick); }),
+                HasSubstr(fmt::format("checksum of section {}", section)));
+  }
+  const std::string packed = resealed(whole, 0, 3);
+  EXPECT_NO_THROW(SectionFile(packed, "some.slx", quick));
 }
 
 TEST(SectionFile, OfAnotherKindOrVersionIsRefused) {

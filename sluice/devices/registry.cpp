@@ -110,7 +110,8 @@ std::unique_ptr<device::Device> makeCuda(const DeviceRequest& request) {
                                .shares = request.name.index ? request.name.shares : 1,
                                .threads = request.threads,
                                .memoryBytes = request.memoryBytes,
-                               .tuning = request.tuning});
+                               .tuning = request.tuning,
+                               .codeCache = request.codeCache});
 }
 #endif
 

@@ -19,6 +19,10 @@
 
 #include "sluice/device/device.h"
 
+namespace sluice {
+class FileCache;
+}
+
 namespace sluice::devices {
 
 /// The name of a device.
@@ -74,6 +78,8 @@ struct DeviceRequest {
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: not limited
   device::Tuning tuning = {};
+  /// Where devices that compile kernels look for their code first; null: nowhere.
+  std::shared_ptr<const FileCache> codeCache = nullptr;
 };
 
 /// Throws as parseDevices does.

@@ -65,10 +65,12 @@ std::vector<Value> oneHot(Node& node) {
   if (areZeroAndOne(node, 2)) {  // not read as a weight
     return {ops::oneHot(node.b, indices, depth, node.constant(2).dtype(), axis)};
   }
+  // A weight comes into the graph where it is first asked for: after this op, as in an exported
+  // file.
+  const Value hot = ops::oneHot(node.b, indices, depth, DType::Bool, axis);
   if (node.shape(2) != Shape{2}) {
     raise<InvalidArgument>("values must be [off, on], got {}", node.type(2).str());
   }
-  const Value hot = ops::oneHot(node.b, indices, depth, DType::Bool, axis);
   const Value off = ops::slice(node.b, node.input(2), {0}, {1});
   const Value on = ops::slice(node.b, node.input(2), {1}, {2});
   return {ops::where(node.b, hot, on, off)};

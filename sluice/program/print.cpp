@@ -7,6 +7,7 @@
 #include "sluice/base/hash.h"
 #include "sluice/program/memory_plan.h"
 #include "sluice/program/program.h"
+#include "sluice/program/program_text.h"
 
 namespace sluice::program {
 namespace {
@@ -67,19 +68,6 @@ void printCall(Text out, const Program& program, const device::KernelCall& call)
                  fmt::join(outputs, ", "),
                  call.scratch < 0 ? "" : " scratch " + operand(call.scratch),
                  call.name);
-}
-
-/// "compute0", "exchange0>1", "send0>1", "fetch0.1"
-std::string laneName(const Lane& lane) {
-  if (lane.kind == LaneKind::Fetch || lane.kind == LaneKind::Flush) {
-    return fmt::format("{}{}.{}", name(lane.kind), lane.device, lane.peer);
-  }
-  if (lane.kind == LaneKind::Send) {
-    return fmt::format("{}{}>{}", name(lane.kind), lane.device, lane.peer);
-  }
-  return lane.kind == LaneKind::Exchange || lane.kind == LaneKind::Receive
-             ? fmt::format("{}{}>{}", name(lane.kind), lane.peer, lane.device)
-             : fmt::format("{}{}", name(lane.kind), lane.device);
 }
 
 void printTask(Text out, const Program& program, const Task& task) {

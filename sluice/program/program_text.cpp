@@ -4,6 +4,18 @@
 
 namespace sluice::program {
 
+std::string laneName(const Lane& lane) {
+  if (lane.kind == LaneKind::Fetch || lane.kind == LaneKind::Flush) {
+    return fmt::format("{}{}.{}", name(lane.kind), lane.device, lane.peer);
+  }
+  if (lane.kind == LaneKind::Send) {
+    return fmt::format("{}{}>{}", name(lane.kind), lane.device, lane.peer);
+  }
+  return lane.kind == LaneKind::Exchange || lane.kind == LaneKind::Receive
+             ? fmt::format("{}{}>{}", name(lane.kind), lane.peer, lane.device)
+             : fmt::format("{}{}", name(lane.kind), lane.device);
+}
+
 std::string laneText(const Program& program, std::size_t lane) {
   return fmt::format(
       "lane {} of device {}", name(program.lanes[lane].kind), program.lanes[lane].device);

@@ -1,4 +1,4 @@
-// How messages about a Program name its lanes and tasks. Private to the program module.
+// How messages about a Program name its lanes and tasks.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,9 @@
 
 namespace sluice::program {
 
+/// Returns a name such as "compute0", "exchange0>1", "send0>1" or "fetch0.1", as the text of the
+/// Program has it.
+std::string laneName(const Lane& lane);
 /// Returns a text such as "lane compute of device 0".
 std::string laneText(const Program& program, std::size_t lane);
 /// Returns a text such as "run forward of micro-batch 1 (task 2 of lane compute of device 0)".

@@ -240,9 +240,16 @@ void Engine::setBeforeTask(std::function<void(std::size_t lane, std::int64_t cou
   threads_->options.beforeTask = std::move(hook);
 }
 
+void Engine::keepEvents(const LoadedProgram& loaded) {
+  for (const auto& lane : loaded.lanes_) {
+    lane->addEvents(lastEvents_);
+  }
+}
+
 void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
   EngineThreads& threads = *threads_;
   prepare(loaded);
+  lastEvents_.clear();
   threads.args.emplace(given);
   const StepArgs& args = *threads.args;
   const std::span<const Turn::Mark> outer = Turn::Work::current();
@@ -280,7 +287,9 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
     lane->begin(args.rounds,
                 threads.job.addressesOf(lane->replica()),
                 loaded.generation_,
-                args.times != nullptr);
+                args.times != nullptr ? LaneTimes::All
+                : args.keepsEvents    ? LaneTimes::Last
+                                      : LaneTimes::None);
     busy += lane->finished() ? 0 : 1;
   }
   threads.lanesLeft.store(busy);
@@ -304,6 +313,9 @@ void Engine::run(LoadedProgram& loaded, const StepArgs& given) {
         std::make_exception_ptr(Cancelled("the call was cancelled before its step began")));
   }
   threads.awaitEnd();
+  if (threads.failed.load() && args.keepsEvents) {
+    keepEvents(loaded);
+  }
   if (args.times != nullptr && !threads.failed.load()) {
     for (const auto& lane : loaded.lanes_) {
       lane->addTimes(*args.times);

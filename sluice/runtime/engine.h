@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sluice/device/device.h"
@@ -47,6 +48,16 @@ struct TaskTime {
   std::int64_t start = 0;
   std::int64_t end = 0;
   std::int32_t replica = 0;
+};
+
+/// One of the last tasks that a lane began before its step failed.
+struct TaskEvent {
+  std::string lane;  ///< such as "compute0", as the text of the Program has it
+  std::string task;  ///< such as "run forward 0 of micro-batch 1, round 0"
+  std::int32_t replica = 0;
+  std::optional<std::int64_t> began = std::nullopt;  ///< nanoseconds of the Engine's clock
+  std::optional<std::int64_t> ended = std::nullopt;  ///< empty: it did not come to its end
+  bool failed = false;                               ///< it ended with an error
 };
 
 /// How a program is watched. If it is, kernels run one by one, with the same bits.
@@ -119,6 +130,8 @@ struct StepArgs {
   std::int64_t firstMicroBatch = 0;  ///< counted over the whole training
   /// If set, receives the times of all tasks of the step, lane by lane, replica after replica.
   std::vector<TaskTime>* times = nullptr;
+  /// Whether the times of the last tasks of every lane are kept, for Engine::lastEvents.
+  bool keepsEvents = false;
   /// If set, and the program is watched for writes, receives all values that tasks write.
   WriteLog* writes = nullptr;
   /// If set, and the program is watched for kernels, receives the times of all kernels.
@@ -173,6 +186,8 @@ class Engine {
   /// Runs one step: `rounds` rounds of the program. Returns when everything is done; rethrows the
   /// first error of a lane. One caller at a time. Throws as prepare() does.
   void run(LoadedProgram& loaded, const StepArgs& args);
+  /// The last tasks of every lane of the newest step, if that failed and was to keep them.
+  const std::vector<TaskEvent>& lastEvents() const { return lastEvents_; }
   /// Whether the newest step has begun to write state.
   bool wroteState() const;
   /// How many lanes its threads looked at to find their tasks.
@@ -196,6 +211,7 @@ class Engine {
   std::uint64_t generation(const LoadedProgram& loaded) const;
   std::uint64_t writes(const LoadedProgram& loaded) const;
   void makeCurrent(const LoadedProgram& loaded);
+  void keepEvents(const LoadedProgram& loaded);
 
   std::vector<ModelState*> states_;  // by replica
   std::uint64_t lastSerial_ = 0;
@@ -204,6 +220,7 @@ class Engine {
   /// The writes of the states when the current program made its packed copies; empty: they are not
   /// there.
   std::optional<std::uint64_t> packedWrites_;
+  std::vector<TaskEvent> lastEvents_;
   std::unique_ptr<EngineThreads> threads_;
 };
 

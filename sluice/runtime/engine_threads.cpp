@@ -260,7 +260,9 @@ void EngineThreads::runNext(LaneRun& lane, TaskRoom& room) {
     }
     runTaskAt(lane, count, room);
   } catch (...) {
-    fail(std::current_exception());
+    if (fail(std::current_exception())) {  // else it follows from another failure
+      lane.noteFailure(count);
+    }
     lane.release();  // after the failure: nobody takes it up again
     return;
   }

@@ -30,8 +30,11 @@ void EngineThreads::failWithQueues() {
     } catch (const Cancelled&) {
       continue;  // the follow-up of another queue's failure
     } catch (Error& error) {
-      error.at(placeOf(*lane, std::min(lane->done(), lane->total() - 1)));
-      fail(std::current_exception());
+      const std::int64_t task = std::min(lane->done(), lane->total() - 1);
+      error.at(placeOf(*lane, task));
+      if (fail(std::current_exception())) {
+        lane->noteFailure(task);
+      }
     } catch (...) {
       fail(std::current_exception());
     }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/program/program_text.h"
 
 namespace sluice::runtime {
 
@@ -17,6 +18,8 @@ namespace {
 constexpr std::int64_t kMostCaptures = 1 << 14;
 /// Tasks of a lane whose times are kept; of a longer step the last ones are.
 constexpr std::int64_t kMostTimes = 1 << 20;
+/// Tasks of a lane that are told of after a failure.
+constexpr std::int64_t kLastEvents = 8;
 
 LaneClass classOfKind(program::LaneKind kind) {
   switch (kind) {
@@ -153,7 +156,7 @@ LaneRun::LaneRun(const LanePlans& plans,
 void LaneRun::begin(std::int32_t rounds,
                     std::span<const device::Address> addresses,
                     std::uint64_t generation,
-                    bool timed) {
+                    LaneTimes times) {
   if (generation != generation_) {
     std::ranges::fill(captures_, std::nullopt);
     generation_ = generation;
@@ -169,10 +172,15 @@ void LaneRun::begin(std::int32_t rounds,
   for (std::vector<std::int64_t>& slots : lastUse_) {
     std::ranges::fill(slots, -1);
   }
-  timed_ = timed;
-  if (const std::int64_t wanted = std::min(total_, kMostTimes); timed && wanted > timesKept_) {
+  failed_.store(-1, std::memory_order_relaxed);
+  timed_ = times != LaneTimes::None;
+  const std::int64_t wanted = std::min(total_, times == LaneTimes::All ? kMostTimes : kLastEvents);
+  if (timed_ && wanted > timesKept_) {
     times_.emplace(device_, 2 * static_cast<std::size_t>(wanted));
     timesKept_ = wanted;
+  }
+  for (std::int64_t i = 0; timed_ && i < 2 * std::min(total_, timesKept_); ++i) {
+    (*times_)[static_cast<std::size_t>(i)].number.store(0, std::memory_order_relaxed);
   }
 }
 
@@ -304,6 +312,42 @@ void LaneRun::addTimes(std::vector<TaskTime>& times) const {
                      .start = (*times_)[at].time.load(std::memory_order_relaxed),
                      .end = (*times_)[at + 1].time.load(std::memory_order_relaxed),
                      .replica = static_cast<std::int32_t>(replica_)});
+  }
+}
+
+TaskEvent LaneRun::eventOf(std::int64_t count) const {
+  TaskEvent event{.lane = program::laneName(plan_),
+                  .task = taskText(count),
+                  .replica = static_cast<std::int32_t>(replica_),
+                  .failed = failed_.load(std::memory_order_relaxed) == count};
+  const auto timeOf = [&](std::size_t at) {
+    const device::Stamp& stamp = (*times_)[at];
+    return stamp.number.load(std::memory_order_acquire) == count + 1
+               ? std::optional(stamp.time.load(std::memory_order_relaxed))
+               : std::nullopt;
+  };
+  event.began = timeOf(timeIndex(count));
+  event.ended = timeOf(timeIndex(count) + 1);
+  return event;
+}
+
+void LaneRun::addEvents(std::vector<TaskEvent>& events) const {
+  const std::int64_t kept = timed_ ? std::min(total_, timesKept_) : 0;
+  std::vector<std::int64_t> counts;
+  for (std::int64_t i = 0; i < kept; ++i) {
+    const std::int64_t number = (*times_)[2 * static_cast<std::size_t>(i)].number.load();
+    if (number > 0) {
+      counts.push_back(number - 1);
+    }
+  }
+  if (const std::int64_t failed = failed_.load();
+      kept > 0 && failed >= 0 && std::ranges::find(counts, failed) == counts.end()) {
+    counts.push_back(failed);  // it failed before it began
+  }
+  std::ranges::sort(counts);
+  const std::size_t last = std::min(counts.size(), static_cast<std::size_t>(kLastEvents));
+  for (const std::int64_t count : std::span(counts).last(last)) {
+    events.push_back(eventOf(count));
   }
 }
 

@@ -30,6 +30,9 @@ inline constexpr std::size_t kLaneClasses = 3;
 /// issued. Pending: all have, but the host has to wait until one of them is done.
 enum class Readiness : std::uint8_t { Blocked, Pending, Ready };
 
+/// Which tasks of a step have their times kept.
+enum class LaneTimes : std::uint8_t { None, Last, All };
+
 /// For each lane of the Program, the replica that most recently delayed others. It is asked first,
 /// so that a task that waits for all replicas does not ask all of them again and again.
 class Laggards {
@@ -111,7 +114,7 @@ class LaneRun {
   void begin(std::int32_t rounds,
              std::span<const device::Address> addresses,
              std::uint64_t generation,
-             bool timed);
+             LaneTimes times);
 
   /// Whether the task after the first `count` tasks may be issued. `lanes` holds the lanes of all
   /// replicas, one replica after the other. If Pending, `pending` is set to the event to wait for.
@@ -168,11 +171,18 @@ class LaneRun {
   /// the step.
   void addTimes(std::vector<TaskTime>& times) const;
 
+  /// Notes that the task ended with an error.
+  void noteFailure(std::int64_t count) { failed_.store(count, std::memory_order_relaxed); }
+  /// Adds the last tasks that the lane began, and the one that failed. Call it after a step that
+  /// failed and kept times.
+  void addEvents(std::vector<TaskEvent>& events) const;
+
   /// For example "compute of device 0: finished run forward 0 of micro-batch 1, next is ...".
   std::string report() const;
 
  private:
   std::string taskText(std::int64_t count) const;
+  TaskEvent eventOf(std::int64_t count) const;
   /// Calls f(lane, count of its task) for every task that the task waits for.
   template <class F>
   void forEachWait(std::int64_t count,
@@ -215,6 +225,7 @@ class LaneRun {
   std::vector<std::vector<std::int64_t>> lastUse_;  // by staged stream and slot
   std::int64_t timesKept_ = 0;                      // tasks whose times are kept, the last ones
   bool timed_ = false;
+  std::atomic<std::int64_t> failed_{-1};  // the task that ended with an error; negative: none
   std::int64_t total_ = 0;
 };
 

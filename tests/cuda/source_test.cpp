@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <fstream>
 #include <random>
 #include <set>
 
@@ -13,6 +14,8 @@
 #include <gtest/gtest.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/file_cache.h"
+#include "sluice/base/input_file.h"
 #include "sluice/device/kernel_table.h"
 #include "sluice/devices/cuda/compiler.h"
 #include "sluice/devices/cuda/cuda_device.h"
@@ -29,6 +32,7 @@
 #include "sluice/ops/shape_ops.h"
 #include "tests/conformance/case_run.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice::devices::cuda {
 namespace {
@@ -60,6 +64,50 @@ TEST(CudaSource, WithAMistakeIsShownWithTheCompilersWords) {
   EXPECT_THAT(messageOf<InternalError>(
                   [] { compile("extern \"C\" __global__ void f() { mistake; }", "sm_90"); }),
               AllOf(HasSubstr("mistake"), HasSubstr("undefined")));
+}
+
+constexpr std::string_view kSmall = "extern \"C\" __global__ void f(float* x) { *x = 1; }";
+
+TEST(CudaCode, IsKeptByTextOptionsArchitectureAndVersion) {
+  const std::string key = codeKey(kSmall, "sm_90");
+  EXPECT_THAT(key,
+              AllOf(HasSubstr("NVRTC "),
+                    HasSubstr("--gpu-architecture=sm_90 --fmad=false"),
+                    HasSubstr(prelude()),
+                    HasSubstr(kSmall)));
+  EXPECT_NE(key, codeKey(kSmall, "sm_80"));
+  EXPECT_NE(key, codeKey("extern \"C\" __global__ void g() {}", "sm_90"));
+}
+
+TEST(CudaCode, ComesFromTheCacheTheSecondTime) {
+  const sluice::testing::TempFolder folder;
+  const FileCache cache(folder.path(), 1 << 20);
+  const std::vector<char> code = compile(kSmall, "sm_90");
+  EXPECT_EQ(compileOnce(kSmall, "sm_90", nullptr), code);
+  EXPECT_EQ(compileOnce(kSmall, "sm_90", &cache), code);
+  ASSERT_EQ(cache.files().size(), 1U);
+  EXPECT_EQ(compileOnce(kSmall, "sm_90", &cache), code);
+  EXPECT_NE(compileOnce(kSmall, "sm_80", &cache), code);
+  EXPECT_EQ(cache.files().size(), 2U);
+  // Nothing compiles to this: it can only come from the cache.
+  const std::string other = "other code";
+  cache.store(codeKey(kSmall, "sm_90"), CacheContent::Code, other);
+  EXPECT_EQ(compileOnce(kSmall, "sm_90", &cache), std::vector<char>(other.begin(), other.end()));
+}
+
+TEST(CudaCode, OfADamagedEntryIsCompiledAgain) {
+  const sluice::testing::TempFolder folder;
+  const FileCache cache(folder.path(), 1 << 20);
+  const std::vector<char> code = compileOnce(kSmall, "sm_90", &cache);
+  const std::filesystem::path path = cache.pathOf(codeKey(kSmall, "sm_90"));
+  const std::string whole = readFile(path);
+  for (const std::size_t at : {std::size_t{0}, whole.size() / 2, whole.size() - 1}) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    std::ofstream(path, std::ios::binary) << damaged;
+    EXPECT_EQ(compileOnce(kSmall, "sm_90", &cache), code);
+    EXPECT_EQ(readFile(path), whole);
+  }
 }
 
 TEST(CudaKind, IsListedAndSaysWhyItCannotBeUsed) {

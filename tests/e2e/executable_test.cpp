@@ -331,7 +331,7 @@ TEST_F(ChangedExecutable, OfAnotherMajorVersionIsRefused) {
   std::string bytes = readFile(path());
   bytes[8] = 9;
   EXPECT_THAT(messageOf<FileError>([&] { ExecutableFile(bytes, "new.slx"); }),
-              AllOf(HasSubstr("new.slx"), HasSubstr("version 9.0"), HasSubstr("reads version 1")));
+              AllOf(HasSubstr("new.slx"), HasSubstr("version 9.1"), HasSubstr("reads version 1")));
 }
 
 TEST_F(ChangedExecutable, ThatDescribesNoModelIsRefused) {
@@ -475,6 +475,9 @@ std::string mutated(const std::string& bytes, std::mt19937& random) {
         default:
           content.insert(at, 1, static_cast<char>(random()));
       }
+    }
+    if (file.entries()[i].kind == kStateSums) {
+      continue;  // they would not fit what is changed
     }
     writer.add(file.entries()[i].kind,
                content,

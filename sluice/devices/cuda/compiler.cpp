@@ -1,15 +1,18 @@
 #include "sluice/devices/cuda/compiler.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <thread>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nvrtc.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/file_cache.h"
 #include "sluice/base/workers.h"
 #include "sluice/devices/cuda/cuda_error.h"
+#include "sluice/devices/cuda/kernel.h"
 #include "sluice/devices/cuda/library.h"
 #include "sluice/devices/cuda/source.h"
 
@@ -26,6 +29,7 @@ struct Nvrtc {
     library.find("nvrtcGetCUBINSize", codeSize);
     library.find("nvrtcGetCUBIN", code);
     library.find("nvrtcGetErrorString", text);
+    library.find("nvrtcVersion", version);
   }
 
   void require(nvrtcResult result, std::string_view call) const {
@@ -43,6 +47,7 @@ struct Nvrtc {
   decltype(nvrtcGetCUBINSize)* codeSize = nullptr;
   decltype(nvrtcGetCUBIN)* code = nullptr;
   decltype(nvrtcGetErrorString)* text = nullptr;
+  decltype(nvrtcVersion)* version = nullptr;
 };
 
 const Nvrtc& nvrtc() {
@@ -78,15 +83,36 @@ std::string keyOf(const std::string& text, const std::string& architecture) {
   return architecture + "\n" + text;
 }
 
+std::string wholeText(std::string_view text) {
+  return std::string(prelude()) + std::string(text);
+}
+
+std::vector<std::string> optionsFor(const std::string& architecture) {
+  return {"--gpu-architecture=" + architecture, "--fmad=false", "--std=c++17", "--minimal"};
+}
+
 }  // namespace
 
+std::string codeKey(std::string_view text, const std::string& architecture) {
+  int major = 0;
+  int minor = 0;
+  nvrtc().require(nvrtc().version(&major, &minor), "version");
+  return fmt::format("NVRTC {}.{}\n{}\n{}",
+                     major,
+                     minor,
+                     fmt::join(optionsFor(architecture), " "),
+                     wholeText(text));
+}
+
 std::vector<char> compile(std::string_view text, const std::string& architecture) {
-  const RuntimeProgram program(std::string(prelude()) + std::string(text));
-  const std::string target = "--gpu-architecture=" + architecture;
-  const std::array<const char*, 4> options = {
-      target.c_str(), "--fmad=false", "--std=c++17", "--minimal"};
+  const RuntimeProgram program(wholeText(text));
+  const std::vector<std::string> options = optionsFor(architecture);
+  std::vector<const char*> given;
+  for (const std::string& option : options) {
+    given.push_back(option.c_str());
+  }
   const nvrtcResult result =
-      nvrtc().compile(program.get(), static_cast<int>(options.size()), options.data());
+      nvrtc().compile(program.get(), static_cast<int>(given.size()), given.data());
   SLUICE_CHECK(result == NVRTC_SUCCESS,
                "a generated CUDA kernel does not compile: {}\n{}\n{}",
                nvrtc().text(result),
@@ -96,6 +122,22 @@ std::vector<char> compile(std::string_view text, const std::string& architecture
   nvrtc().require(nvrtc().codeSize(program.get(), &size), "code size");
   std::vector<char> code(size);
   nvrtc().require(nvrtc().code(program.get(), code.data()), "code");
+  return code;
+}
+
+std::vector<char> compileOnce(std::string_view text,
+                              const std::string& architecture,
+                              const FileCache* cache) {
+  if (cache == nullptr) {
+    return compile(text, architecture);
+  }
+  const std::string key = codeKey(text, architecture);
+  std::vector<char> code;
+  const auto take = [&](const std::string& found) { code.assign(found.begin(), found.end()); };
+  if (!cache->find(key, CacheContent::Code, take)) {
+    code = compile(text, architecture);
+    cache->store(key, CacheContent::Code, {code.data(), code.size()});
+  }
   return code;
 }
 
@@ -120,24 +162,22 @@ bool Modules::has(const std::string& text, const std::string& architecture) {
   return modules_.contains(keyOf(text, architecture));
 }
 
-void Modules::add(const std::set<std::string>& texts, const std::string& architecture) {
+void Modules::add(const std::set<std::string>& texts, const MakeContext& context) {
   std::vector<std::string> missing;
   std::ranges::copy_if(texts, std::back_inserter(missing), [&](const std::string& text) {
-    return !has(text, architecture);
+    return !has(text, context.architecture);
   });
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   if (missing.size() < 2 || cores == 1) {
     return;  // one is compiled where it is needed
   }
   Workers workers(static_cast<int>(std::min(missing.size(), cores)));
-  workers.parallelFor(std::ssize(missing), [&](std::int64_t i) {
-    get(missing[static_cast<std::size_t>(i)], architecture);
-  });
+  workers.parallelFor(std::ssize(missing),
+                      [&](std::int64_t i) { get(missing[static_cast<std::size_t>(i)], context); });
 }
 
-std::shared_ptr<const Module> Modules::get(const std::string& text,
-                                           const std::string& architecture) {
-  const std::string key = keyOf(text, architecture);
+std::shared_ptr<const Module> Modules::get(const std::string& text, const MakeContext& context) {
+  const std::string key = keyOf(text, context.architecture);
   {
     const std::scoped_lock lock(mutex_);
     if (const auto found = modules_.find(key); found != modules_.end()) {
@@ -145,7 +185,8 @@ std::shared_ptr<const Module> Modules::get(const std::string& text,
     }
   }
   // Two threads that compile the same text at once do it twice; the first result stays.
-  auto made = std::make_shared<const Module>(compile(text, architecture));
+  auto made =
+      std::make_shared<const Module>(compileOnce(text, context.architecture, context.cache.get()));
   const std::scoped_lock lock(mutex_);
   return modules_.try_emplace(key, std::move(made)).first->second;
 }

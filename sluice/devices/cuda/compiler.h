@@ -12,11 +12,26 @@
 
 #include <cuda_runtime_api.h>
 
+namespace sluice {
+class FileCache;
+}
+
 namespace sluice::devices::cuda {
+
+struct MakeContext;
 
 /// The machine code of prelude and text for an architecture such as "sm_90". Needs no GPU. Throws
 /// InternalError with the compiler's log if the text is wrong.
 std::vector<char> compile(std::string_view text, const std::string& architecture);
+
+/// All that decides what compile() returns: the version of the compiler, its options, the text.
+std::string codeKey(std::string_view text, const std::string& architecture);
+
+/// Calls compile(), unless the cache has its result under codeKey(), and keeps a new result there.
+/// Null: there is no cache.
+std::vector<char> compileOnce(std::string_view text,
+                              const std::string& architecture,
+                              const FileCache* cache);
 
 /// A compiled program, loaded for every GPU that uses it.
 class Module {
@@ -38,9 +53,9 @@ class Module {
 class Modules {
  public:
   static Modules& ofProcess();
-  std::shared_ptr<const Module> get(const std::string& text, const std::string& architecture);
+  std::shared_ptr<const Module> get(const std::string& text, const MakeContext& context);
   /// Compiles those of the texts that are new, several at a time.
-  void add(const std::set<std::string>& texts, const std::string& architecture);
+  void add(const std::set<std::string>& texts, const MakeContext& context);
 
  private:
   bool has(const std::string& text, const std::string& architecture);

@@ -113,7 +113,9 @@ void enablePeers(int gpu) {
 class CudaDevice final : public device::Device {
  public:
   CudaDevice(const CudaDeviceOptions& options, const cudaDeviceProp& gpu)
-      : make_{.architecture = fmt::format("sm_{}{}", gpu.major, gpu.minor), .gpu = options.index},
+      : make_{.architecture = fmt::format("sm_{}{}", gpu.major, gpu.minor),
+              .gpu = options.index,
+              .cache = options.codeCache},
         table_("cuda",
                tableEntries(gpu.major < 8 ? TensorCores::Half : TensorCores::All),
                options.tuning) {
@@ -178,7 +180,7 @@ class CudaDevice final : public device::Device {
   QueueContext& queues() {
     std::call_once(isMade_, [this] {
       enablePeers(make_.gpu);
-      queues_ = std::make_unique<QueueContext>(make_.gpu, make_.architecture);
+      queues_ = std::make_unique<QueueContext>(make_);
     });
     return *queues_;
   }

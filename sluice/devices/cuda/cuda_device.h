@@ -10,6 +10,10 @@
 
 #include "sluice/device/device.h"
 
+namespace sluice {
+class FileCache;
+}
+
 namespace sluice::devices::cuda {
 
 /// Why no GPU can be used here (no driver, an old one, no GPU, old GPUs); empty: one can.
@@ -23,6 +27,7 @@ struct CudaDeviceOptions {
   int threads = 1;
   std::size_t memoryBytes = 0;  ///< 0: the GPU's memory divided by the shares
   device::Tuning tuning = {};
+  std::shared_ptr<const FileCache> codeCache = nullptr;  ///< null: kernels are compiled
 };
 
 /// Throws OutOfMemory if the shares may use more than the GPU has, DeviceError if the GPU is too

@@ -136,8 +136,8 @@ void* mappedPointer(const void* host) {
 
 }  // namespace
 
-QueueTools::QueueTools(const std::string& architecture)
-    : module(Modules::ofProcess().get(std::string(kQueueTools), architecture)),
+QueueTools::QueueTools(const MakeContext& context)
+    : module(Modules::ofProcess().get(std::string(kQueueTools), context)),
       setRun(module->entry("set_run")),
       stamp(module->entry("stamp")) {
   for (const DType type : {DType::F32, DType::F64, DType::F16, DType::BF16}) {
@@ -145,10 +145,10 @@ QueueTools::QueueTools(const std::string& architecture)
   }
 }
 
-QueueContext::QueueContext(int number, const std::string& architecture)
-    : gpu(number),
-      tools(architecture),
-      faults(number),
+QueueContext::QueueContext(const MakeContext& context)
+    : gpu(context.gpu),
+      tools(context),
+      faults(context.gpu),
       synchronise(std::getenv("SLUICE_CUDA_SYNC") != nullptr) {
   select(gpu);
   clockOffset = measureOffset(gpu, tools);

@@ -20,7 +20,7 @@ namespace sluice::devices::cuda {
 
 /// The small kernels of queues.
 struct QueueTools {
-  explicit QueueTools(const std::string& architecture);
+  explicit QueueTools(const MakeContext& context);
   /// Adds two tensors of a float type.
   const void* sum(DType type) const { return sums[static_cast<std::size_t>(type)]; }
 
@@ -32,7 +32,7 @@ struct QueueTools {
 
 /// What the queues of a device share.
 struct QueueContext {
-  QueueContext(int number, const std::string& architecture);
+  explicit QueueContext(const MakeContext& context);
 
   int gpu;
   QueueTools tools;

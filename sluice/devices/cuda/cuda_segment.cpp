@@ -108,7 +108,7 @@ CudaSegment::CudaSegment(std::span<const device::KernelCall> calls,
                          const MakeContext& context,
                          Faults& faults)
     : faults_(faults) {
-  Modules::ofProcess().add(textsOf(calls), context.architecture);
+  Modules::ofProcess().add(textsOf(calls), context);
   std::size_t inputs = 0;
   std::size_t outputs = 0;
   for (const device::KernelCall& call : calls) {

@@ -14,7 +14,7 @@ class GeneratedKernel final : public Kernel {
     if (source.isEmpty()) {
       return;
     }
-    module_ = Modules::ofProcess().get(source.text, context.architecture);
+    module_ = Modules::ofProcess().get(source.text, context);
     for (const Stage& stage : source.stages) {
       if (stage.blocks > 0) {
         launches_.push_back({module_->entry(stage.entry),

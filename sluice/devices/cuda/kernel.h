@@ -13,6 +13,10 @@
 #include "sluice/devices/cuda/source.h"
 #include "sluice/ir/op_def.h"
 
+namespace sluice {
+class FileCache;
+}
+
 namespace sluice::devices::cuda {
 
 /// The numbers of a step, as kernels read them: `Run` of the prelude.
@@ -59,6 +63,7 @@ class Kernel {
 struct MakeContext {
   std::string architecture;  ///< "sm_90"
   int gpu = 0;
+  std::shared_ptr<const FileCache> cache = nullptr;  ///< of compiled code; null: none
 };
 
 /// A line of the device's table, with what the line stands for: the source of a generated kernel,

@@ -1,0 +1,127 @@
+#include "sluice/base/file_cache.h"
+
+#include <chrono>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sluice/base/error.h"
+#include "sluice/base/input_file.h"
+#include "tests/support/temp_folder.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TempFolder;
+
+constexpr std::uint64_t kRoom = 1 << 20;
+
+/// The result with this key, or "none".
+std::string found(const FileCache& cache, const std::string& key) {
+  std::string result = "none";
+  const bool hit =
+      cache.find(key, CacheContent::Code, [&](const std::string& bytes) { result = bytes; });
+  EXPECT_EQ(hit, result != "none");
+  return result;
+}
+
+TEST(FileCache, GivesBackWhatWasStoredUnderTheSameKeyOnly) {
+  const TempFolder folder;
+  const FileCache cache(folder / "made", kRoom);
+  EXPECT_EQ(found(cache, "a"), "none");
+  cache.store("a", CacheContent::Code, "first");
+  cache.store("b", CacheContent::Code, "second");
+  EXPECT_EQ(found(cache, "a"), "first");
+  EXPECT_EQ(found(cache, "b"), "second");
+  EXPECT_EQ(found(cache, "c"), "none");
+  cache.store("a", CacheContent::Code, "third");
+  EXPECT_EQ(found(cache, "a"), "third");
+  EXPECT_EQ(cache.files().size(), 2U);
+  // Under the name of another key: it is whole, but no hit.
+  std::filesystem::copy(cache.pathOf("a"), cache.pathOf("c"));
+  EXPECT_EQ(found(cache, "c"), "none");
+}
+
+TEST(FileCache, RemovesWhatIsDamagedOrOfNoUse) {
+  const TempFolder folder;
+  const FileCache cache(folder.path(), kRoom);
+  cache.store("key", CacheContent::Code, "result");
+  const std::string whole = readFile(cache.pathOf("key"));
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    std::ofstream(cache.pathOf("key"), std::ios::binary) << damaged;
+    EXPECT_EQ(found(cache, "key"), "none") << at;
+    EXPECT_FALSE(std::filesystem::exists(cache.pathOf("key"))) << at;
+  }
+  cache.store("key", CacheContent::Code, "result");
+  EXPECT_FALSE(cache.find("key", CacheContent::Code, [](const std::string&) {
+    raise<InvalidArgument>("it is for another machine");
+  }));
+  EXPECT_EQ(cache.files().size(), 0U);
+}
+
+TEST(FileCache, KeepsWhatWasUsedLastWithinItsBytes) {
+  const TempFolder folder;
+  const std::string noise(1000, 'x');
+  const std::uint64_t one = [&] {
+    const FileCache probe(folder / "probe", kRoom);
+    probe.store("0", CacheContent::Code, noise);
+    return probe.bytes();
+  }();
+  const FileCache cache(folder / "cache", 3 * one);
+  const auto now = std::filesystem::file_time_type::clock::now();
+  for (const int i : {0, 1, 2}) {
+    cache.store(std::to_string(i), CacheContent::Code, noise);
+    std::filesystem::last_write_time(cache.pathOf(std::to_string(i)),
+                                     now - std::chrono::hours(10 - i));
+  }
+  EXPECT_EQ(found(cache, "0"), noise);  // the oldest is used again
+  cache.store("3", CacheContent::Code, noise);
+  EXPECT_EQ(found(cache, "1"), "none");
+  for (const char* kept : {"0", "2", "3"}) {
+    EXPECT_EQ(found(cache, kept), noise) << kept;
+  }
+  EXPECT_EQ(cache.bytes(), 3 * one);
+  std::string large(10 * one, '\0');
+  for (std::size_t i = 0; i < large.size(); ++i) {
+    large[i] = static_cast<char>(i * i * 2654435761U >> 7U);  // cannot be compressed
+  }
+  cache.store("4", CacheContent::Code, large);
+  EXPECT_EQ(found(cache, "4"), "none");
+  EXPECT_EQ(cache.files().size(), 3U);
+}
+
+TEST(FileCache, VerifiesProgramsByTheirReaderAndCodeByItsChecksums) {
+  const TempFolder folder;
+  const FileCache cache(folder.path(), kRoom);
+  cache.store("code", CacheContent::Code, "abc");
+  cache.store("bad", CacheContent::Code, "abc");
+  cache.store("program", CacheContent::Program, "p");
+  cache.store("old", CacheContent::Program, "q");
+  std::filesystem::resize_file(cache.pathOf("bad"), 30);
+  const auto check = [](const std::string& program) {
+    if (program != "p") {
+      raise<FileError>("no program");
+    }
+  };
+  EXPECT_EQ(cache.verify(check).size(), 2U);
+  EXPECT_EQ(cache.verify(check).size(), 0U);
+  EXPECT_EQ(found(cache, "code"), "abc");
+  EXPECT_EQ(cache.clear(), 2U);
+}
+
+TEST(FileCache, ThatCannotBeWrittenIsLoggedAndNothingElse) {
+  const TempFolder folder;
+  std::ofstream(folder / "file") << "no folder";
+  const FileCache cache(folder / "file", kRoom);
+  ::testing::internal::CaptureStderr();
+  cache.store("key", CacheContent::Code, "result");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("is not kept"));
+  EXPECT_EQ(found(cache, "key"), "none");
+}
+
+}  // namespace
+}  // namespace sluice
