@@ -20,8 +20,7 @@ STEPS = 12
 LIMIT = 120  # seconds; only a hang takes as long
 
 ENVIRONMENT = dict(os.environ, OMPI_MCA_btl="self,vader", OMPI_MCA_pml="ob1", SLUICE_LOG_LEVEL="ERR",
-                   OMPI_MCA_btl_vader_single_copy_mechanism="none", OMPI_MCA_plm_rsh_agent="false",
-                   OMPI_MCA_mpi_yield_when_idle="1")
+                   OMPI_MCA_btl_vader_single_copy_mechanism="none", OMPI_MCA_plm_rsh_agent="false")
 
 
 def launch(sluice, arguments):
