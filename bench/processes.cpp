@@ -4,17 +4,23 @@
 // replicas against a plain copy of its bytes. MPI's own sum is timed by bench_allreduce, which
 // knows nothing of Sluice.
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <functional>
-#include <optional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
+#include "sluice/base/error.h"
 #include "sluice/devices/registry.h"
 #include "sluice/runtime/group.h"
 #include "sluice/runtime/process_world.h"
@@ -110,27 +116,104 @@ double sumOver(runtime::Communicator& all, double mine) {
   return sum;
 }
 
+constexpr int kSteps = 5;
+
+/// The process that steps alone: a copy of this one from before MPI, with all cores.
+class Alone {
+ public:
+  /// `serve` runs in the copy, for each number that is asked for.
+  explicit Alone(const std::function<Times(int)>& serve) {
+    std::array<int, 2> there{};
+    std::array<int, 2> back{};
+    if (pipe(there.data()) != 0 || pipe(back.data()) != 0) {
+      raise<DeviceError>("cannot make a pipe");
+    }
+    ask_ = there[1];
+    answer_ = back[0];
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+      for (int number = 0; read(there[0], &number, sizeof(number)) == sizeof(number);) {
+        const Times times = serve(number);
+        write(back[1], times.wall.data(), kSteps * sizeof(double));
+        write(back[1], times.processor.data(), kSteps * sizeof(double));
+      }
+      _exit(0);
+    }
+  }
+
+  void addTo(Times& times, int number) const {
+    std::array<double, kSteps> wall{};
+    std::array<double, kSteps> processor{};
+    write(ask_, &number, sizeof(number));
+    if (read(answer_, wall.data(), sizeof(wall)) != sizeof(wall) ||
+        read(answer_, processor.data(), sizeof(processor)) != sizeof(processor)) {
+      raise<DeviceError>("the process that steps alone has ended");
+    }
+    times.wall.insert(times.wall.end(), wall.begin(), wall.end());
+    times.processor.insert(times.processor.end(), processor.begin(), processor.end());
+  }
+
+ private:
+  static void write(int to, const void* data, std::size_t bytes) {
+    if (::write(to, data, bytes) != static_cast<ssize_t>(bytes)) {
+      raise<DeviceError>("a pipe is closed");
+    }
+  }
+  int ask_ = -1;
+  int answer_ = -1;
+};
+
+struct Case {
+  std::string name;
+  Options options;
+};
+
+std::vector<Case> cases() {
+  using parallel::PipelinedExecution;
+  using parallel::Stage;
+  std::vector<Case> all(2);
+  all[0].name = "pipeline";
+  all[0].options.training.gradientAccumulation(8);
+  all[0].options.setExecutionStrategy(PipelinedExecution{"b0", "b1"});
+  all[1].name = "replicas";
+  all[1].options.replicationFactor(2).training.gradientAccumulation(4);
+  all[1].options.setExecutionStrategy(PipelinedExecution{Stage("b0", "b1").device(0)});
+  for (Case& made : all) {
+    made.options.threads(1);
+  }
+  return all;
+}
+
+/// Steps of one process with all devices; models are kept for the next turn.
+Times stepAlone(int number) {
+  static std::map<int, std::unique_ptr<Trained>> models;
+  std::unique_ptr<Trained>& model = models[number];
+  if (model == nullptr) {
+    Options options = cases()[static_cast<std::size_t>(number)].options;
+    options.distributed.disable();
+    model = std::make_unique<Trained>(options);
+  }
+  Times times;
+  times.add(kSteps, [&] { model->step(); });
+  return times;
+}
+
 /// Alternates between both, so that whoever else uses the machine disturbs both; while one process
-/// steps alone, the others wait and leave it all cores.
-void compareSteps(const std::string& name, Options options, int turns) {
-  constexpr int kSteps = 5;
-  options.threads(1);
-  Options alone = options.clone();
-  alone.distributed.disable();
+/// steps alone, the others sleep.
+void compareSteps(int number, const Alone& alone, int turns) {
+  const Case made = cases()[static_cast<std::size_t>(number)];
+  Options options = made.options.clone();
   options.distributed.shareModel(true);
   const auto world = runtime::ProcessWorld::open();
   const auto all = world->makeCommunicator();
   Trained apart(options);
-  std::optional<Trained> whole;
-  if (world->rank() == 0) {
-    whole.emplace(alone);
-  }
   Times several;
   Times one;
   for (int turn = 0; turn < turns; ++turn) {
     several.add(kSteps, [&] { apart.step(); });
     if (world->rank() == 0) {
-      one.add(kSteps, [&] { whole->step(); });
+      alone.addTo(one, number);
     }
     sumOver(*all, 0);
   }
@@ -138,7 +221,7 @@ void compareSteps(const std::string& name, Options options, int turns) {
   if (world->rank() == 0) {
     const double wall = medianOf(several.wall);
     fmt::print("{:<10} {:6.2f} ms in one process, {:6.2f} ms in {}, ratio {:.2f}; ",
-               name,
+               made.name,
                1e3 * medianOf(one.wall),
                1e3 * wall,
                world->size(),
@@ -177,18 +260,11 @@ void timeSum() {
 
 int main(int argc, char** argv) {
   const int turns = argc > 1 ? std::atoi(argv[1]) : 12;
-  using sluice::Options;
-  using sluice::parallel::PipelinedExecution;
-  using sluice::parallel::Stage;
   try {
-    Options pipeline;
-    pipeline.training.gradientAccumulation(8);
-    pipeline.setExecutionStrategy(PipelinedExecution{"b0", "b1"});
-    sluice::compareSteps("pipeline", pipeline, turns);
-    Options replicas;
-    replicas.replicationFactor(2).training.gradientAccumulation(4);
-    replicas.setExecutionStrategy(PipelinedExecution{Stage("b0", "b1").device(0)});
-    sluice::compareSteps("replicas", replicas, turns);
+    const sluice::Alone alone(sluice::stepAlone);
+    for (const int number : {0, 1}) {
+      sluice::compareSteps(number, alone, turns);
+    }
     sluice::timeSum();
     return 0;
   } catch (const std::exception& error) {
