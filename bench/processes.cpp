@@ -1,14 +1,26 @@
-// bench_processes: what several processes cost (mpirun -n 2 bench_processes). A pipeline of two
+// bench_processes: what several processes cost (mpirun -n 2
+// bench_processes [turns]). A pipeline of two
 // stages and two replicas in two processes against one process with two devices, and a sum over
 // replicas against a plain copy of its bytes. MPI's own sum is timed by bench_allreduce, which
 // knows nothing of Sluice.
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <functional>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
+#include "sluice/base/error.h"
 #include "sluice/devices/registry.h"
 #include "sluice/runtime/group.h"
 #include "sluice/runtime/process_world.h"
@@ -20,18 +32,33 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The median of seconds that a call takes.
-double secondsOf(int times, const std::function<void()>& f) {
-  std::vector<double> seconds;
-  f();
-  for (int i = 0; i < times; ++i) {
-    const auto begin = Clock::now();
-    f();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  std::ranges::nth_element(seconds, seconds.begin() + times / 2);
-  return seconds[static_cast<std::size_t>(times / 2)];
+double medianOf(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
 }
+
+/// Processor time of all threads of this process so far.
+double processorSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Calls of one kind: seconds by the clock, and of processors.
+struct Times {
+  std::vector<double> wall;
+  std::vector<double> processor;
+
+  void add(int times, const std::function<void()>& f) {
+    for (int i = 0; i < times; ++i) {
+      const double used = processorSeconds();
+      const auto begin = Clock::now();
+      f();
+      wall.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+      processor.push_back(processorSeconds() - used);
+    }
+  }
+};
 
 struct Net : nn::Module {
   static constexpr std::int64_t kWidth = 512;
@@ -50,38 +77,159 @@ struct Net : nn::Module {
   }
 };
 
-double stepOf(const Options& options) {
-  Net net;
-  auto model = trainingModel(net, options, optim::AdamW(0.001));
-  const std::int64_t rows = 64 * model.microBatchesPerStep() * options.replicationFactor();
-  const HostTensor x = testing::randomTensor(1, {DType::F32, Shape{rows, Net::kWidth}}, -1, 1);
-  const HostTensor y = testing::randomTensor(2, {DType::I64, Shape{rows}}, 0, 8);
-  return secondsOf(15, [&] { model.run({x, y}); });
+/// A model and what it is called with.
+class Trained {
+ public:
+  explicit Trained(const Options& options)
+      : model_(trainingModel(net_, options, optim::AdamW(0.001))) {
+    const std::int64_t rows = 64 * model_.microBatchesPerStep() * options.replicationFactor();
+    x_ = testing::randomTensor(1, {DType::F32, Shape{rows, Net::kWidth}}, -1, 1);
+    y_ = testing::randomTensor(2, {DType::I64, Shape{rows}}, 0, 8);
+    step();
+  }
+  void step() { model_.run({x_, y_}); }
+
+ private:
+  Net net_;
+  TypedModel<Net> model_;
+  HostTensor x_;
+  HostTensor y_;
+};
+
+/// The sum over all processes, in all of them.
+double sumOver(runtime::Communicator& all, double mine) {
+  runtime::MessageBytes bytes(sizeof(double));
+  std::memcpy(bytes.data(), &mine, sizeof(double));
+  for (std::int32_t r = 0; r < all.size(); ++r) {
+    if (r != all.rank()) {
+      all.post(r, 2, bytes);
+    }
+  }
+  double sum = mine;
+  for (std::int32_t r = 0; r < all.size(); ++r) {
+    if (r != all.rank()) {
+      double other = 0;
+      std::memcpy(&other, all.take(r, 2, sizeof(double)).data(), sizeof(double));
+      sum += other;
+    }
+  }
+  return sum;
 }
 
-void compareSteps(const std::string& name, Options options) {
-  options.threads(1);
-  Options alone = options.clone();
-  alone.distributed.disable();
+constexpr int kSteps = 5;
+
+/// The process that steps alone: a copy of this one from before MPI, with all cores.
+class Alone {
+ public:
+  /// `serve` runs in the copy, for each number that is asked for.
+  explicit Alone(const std::function<Times(int)>& serve) {
+    std::array<int, 2> there{};
+    std::array<int, 2> back{};
+    if (pipe(there.data()) != 0 || pipe(back.data()) != 0) {
+      raise<DeviceError>("cannot make a pipe");
+    }
+    ask_ = there[1];
+    answer_ = back[0];
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+      for (int number = 0; read(there[0], &number, sizeof(number)) == sizeof(number);) {
+        const Times times = serve(number);
+        write(back[1], times.wall.data(), kSteps * sizeof(double));
+        write(back[1], times.processor.data(), kSteps * sizeof(double));
+      }
+      _exit(0);
+    }
+  }
+
+  void addTo(Times& times, int number) const {
+    std::array<double, kSteps> wall{};
+    std::array<double, kSteps> processor{};
+    write(ask_, &number, sizeof(number));
+    if (read(answer_, wall.data(), sizeof(wall)) != sizeof(wall) ||
+        read(answer_, processor.data(), sizeof(processor)) != sizeof(processor)) {
+      raise<DeviceError>("the process that steps alone has ended");
+    }
+    times.wall.insert(times.wall.end(), wall.begin(), wall.end());
+    times.processor.insert(times.processor.end(), processor.begin(), processor.end());
+  }
+
+ private:
+  static void write(int to, const void* data, std::size_t bytes) {
+    if (::write(to, data, bytes) != static_cast<ssize_t>(bytes)) {
+      raise<DeviceError>("a pipe is closed");
+    }
+  }
+  int ask_ = -1;
+  int answer_ = -1;
+};
+
+struct Case {
+  std::string name;
+  Options options;
+};
+
+std::vector<Case> cases() {
+  using parallel::PipelinedExecution;
+  using parallel::Stage;
+  std::vector<Case> all(2);
+  all[0].name = "pipeline";
+  all[0].options.training.gradientAccumulation(8);
+  all[0].options.setExecutionStrategy(PipelinedExecution{"b0", "b1"});
+  all[1].name = "replicas";
+  all[1].options.replicationFactor(2).training.gradientAccumulation(4);
+  all[1].options.setExecutionStrategy(PipelinedExecution{Stage("b0", "b1").device(0)});
+  for (Case& made : all) {
+    made.options.threads(1);
+  }
+  return all;
+}
+
+/// Steps of one process with all devices; models are kept for the next turn.
+Times stepAlone(int number) {
+  static std::map<int, std::unique_ptr<Trained>> models;
+  std::unique_ptr<Trained>& model = models[number];
+  if (model == nullptr) {
+    Options options = cases()[static_cast<std::size_t>(number)].options;
+    options.distributed.disable();
+    model = std::make_unique<Trained>(options);
+  }
+  Times times;
+  times.add(kSteps, [&] { model->step(); });
+  return times;
+}
+
+/// Alternates between both, so that whoever else uses the machine disturbs both; while one process
+/// steps alone, the others sleep.
+void compareSteps(int number, const Alone& alone, int turns) {
+  const Case made = cases()[static_cast<std::size_t>(number)];
+  Options options = made.options.clone();
   options.distributed.shareModel(true);
   const auto world = runtime::ProcessWorld::open();
   const auto all = world->makeCommunicator();
-  const double apart = stepOf(options);
-  // One after the other, so that a process alone has all cores.
-  double one = 0;
-  if (world->rank() == 0) {
-    one = stepOf(alone);
-    for (std::int32_t r = 1; r < world->size(); ++r) {
-      all->post(r, 1, {});
+  Trained apart(options);
+  Times several;
+  Times one;
+  for (int turn = 0; turn < turns; ++turn) {
+    several.add(kSteps, [&] { apart.step(); });
+    if (world->rank() == 0) {
+      alone.addTo(one, number);
     }
-    fmt::print("{:<10} {:8.2f} ms in one process, {:8.2f} ms in {}, ratio {:.2f}\n",
-               name,
-               1e3 * one,
-               1e3 * apart,
+    sumOver(*all, 0);
+  }
+  const double used = sumOver(*all, medianOf(several.processor));
+  if (world->rank() == 0) {
+    const double wall = medianOf(several.wall);
+    fmt::print("{:<10} {:6.2f} ms in one process, {:6.2f} ms in {}, ratio {:.2f}; ",
+               made.name,
+               1e3 * medianOf(one.wall),
+               1e3 * wall,
                world->size(),
-               apart / one);
-  } else {
-    all->take(0, 1);
+               wall / medianOf(one.wall));
+    fmt::print("of processors {:6.2f} and {:6.2f} ms, ratio {:.2f}\n",
+               1e3 * medianOf(one.processor),
+               1e3 * used,
+               used / medianOf(one.processor));
   }
 }
 
@@ -98,30 +246,25 @@ void timeSum() {
   const auto queue = device->makeQueue();
   queue->fill(memory->at(), std::byte{0}, kElements * sizeof(float));
   const std::vector<device::Address> sources = {memory->at()};
-  const double seconds = secondsOf(5, [&] {
+  Times times;
+  times.add(6, [&] {
     static_cast<void>(runtime::sumOf(group, *queue, 1, sources, DType::F32, kElements));
   });
   if (all->rank() == 0) {
-    fmt::print("sum of 25 M floats: {:.1f} ms\n", 1e3 * seconds);
+    fmt::print("sum of 25 M floats: {:.1f} ms\n", 1e3 * medianOf(times.wall));
   }
 }
 
 }  // namespace
 }  // namespace sluice
 
-int main() {
-  using sluice::Options;
-  using sluice::parallel::PipelinedExecution;
-  using sluice::parallel::Stage;
+int main(int argc, char** argv) {
+  const int turns = argc > 1 ? std::atoi(argv[1]) : 12;
   try {
-    Options pipeline;
-    pipeline.training.gradientAccumulation(8);
-    pipeline.setExecutionStrategy(PipelinedExecution{"b0", "b1"});
-    sluice::compareSteps("pipeline", pipeline);
-    Options replicas;
-    replicas.replicationFactor(2).training.gradientAccumulation(4);
-    replicas.setExecutionStrategy(PipelinedExecution{Stage("b0", "b1").device(0)});
-    sluice::compareSteps("replicas", replicas);
+    const sluice::Alone alone(sluice::stepAlone);
+    for (const int number : {0, 1}) {
+      sluice::compareSteps(number, alone, turns);
+    }
     sluice::timeSum();
     return 0;
   } catch (const std::exception& error) {

@@ -1,32 +1,24 @@
-// sluice launch: starts a program in several processes over mpirun, puts the rank before each line
-// that a process prints, and starts them again after a failure.
-#include <array>
-#include <atomic>
-#include <cerrno>
+// sluice launch: starts a program in several processes over mpirun, starts them again after a
+// failure, on fewer processes if some are gone, and makes one report of what they traced.
+#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/launch_lines.h"
+#include "cli/launch_run.h"
+#include "cli/report_files.h"
+#include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
 
 extern char**
@@ -41,7 +33,9 @@ struct LaunchSettings {
   std::string bind = "none";
   std::int64_t replicas = 0;
   std::int64_t restarts = 0;
+  std::vector<std::int64_t> fewer;
   double timeout = 0;
+  std::string profile;
   bool dryRun = false;
   std::vector<std::string> program;
 };
@@ -49,47 +43,6 @@ struct LaunchSettings {
 /// Seconds without a sign of life, as in runtime/process_world.h, and what else the others need.
 constexpr double kTimeout = 30;
 constexpr double kGrace = 5;
-
-// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a signal's handler reaches no
-// others
-/// The child that gets our signals; 0: none.
-std::atomic<pid_t> child{0};
-std::atomic<int> signalled{0};
-// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
-
-void passOn(int signal) {
-  signalled.store(signal);
-  if (const pid_t running = child.load(); running > 0) {
-    kill(running, signal);
-  }
-}
-
-void passSignalsOn() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction handler = {};
-    handler.sa_handler = passOn;
-    sigaction(signal, &handler, nullptr);
-  }
-}
-
-/// Waits for a child; its exit code, or 128 and the signal that ended it.
-int awaitExit(pid_t process) {
-  int status = 0;
-  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
-  }
-  child.store(0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : exitCodeOf(WTERMSIG(status));
-}
-
-std::vector<char*> pointersTo(std::vector<std::string>& arguments) {
-  std::vector<char*> pointers;
-  pointers.reserve(arguments.size() + 1);
-  for (std::string& argument : arguments) {
-    pointers.push_back(argument.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 /// The command line that starts this program again: `sluice`, or `python -m sluice`.
 std::vector<std::string> ownCommand() {
@@ -122,182 +75,16 @@ std::vector<std::string> mpirunCommand(const LaunchSettings& settings) {
   return command;
 }
 
-/// A pipe whose ends do not stay open in the child.
-struct Pipe {
-  Pipe() {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-      raise<DeviceError>("cannot make a pipe");
-    }
-    read = ends[0];
-    write = ends[1];
-  }
-  int read = -1;
-  int write = -1;
-};
-
-/// Copies lines of a pipe to a stream until the last writer has closed it.
-void copyLines(int from, std::FILE* to, LineFilter filter) {
-  std::array<char, 4096> buffer{};
-  for (;;) {
-    const ssize_t count = ::read(from, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    const bool ended = count <= 0;
-    const std::string text =
-        ended ? filter.rest() : filter.add({buffer.data(), static_cast<std::size_t>(count)});
-    std::fwrite(text.data(), 1, text.size(), to);
-    std::fflush(to);
-    if (ended) {
-      break;
-    }
-  }
-  ::close(from);
-}
-
-/// Copies both streams of a child until it has closed them.
-void copyBoth(const Pipe& out, const Pipe& err, const LineFilter& filter) {
-  std::thread lines([&] { copyLines(out.read, stdout, filter); });
-  copyLines(err.read, stderr, filter);
-  lines.join();
-}
-
-/// Ends mpirun and all ranks some time after the first of them has failed: the others need as long
-/// to notice it, and one that is stopped would stay for ever.
-class Supervisor {
- public:
-  Supervisor(pid_t mpirun, std::chrono::duration<double> patience)
-      : mpirun_(mpirun), patience_(patience), thread_([this] { run(); }) {}
-  Supervisor(const Supervisor&) = delete;
-  Supervisor& operator=(const Supervisor&) = delete;
-  ~Supervisor() { end(); }
-
-  void note(int rank, int code) {
-    if (code == 0) {
-      return;
-    }
-    fmt::print(stderr,
-               "sluice launch: rank {} {}\n",
-               rank,
-               code > 128
-                   ? fmt::format("was ended by signal {} ({})", code - 128, strsignal(code - 128))
-                   : fmt::format("ended with exit code {}", code));
-    const std::scoped_lock lock(mutex_);
-    code_ = code_ == 0 ? code : code_;
-    changed_.notify_all();
-  }
-  /// No rank is left. Returns the exit code of the rank that failed first; 0: none did.
-  int end() {
-    {
-      const std::scoped_lock lock(mutex_);
-      ended_ = true;
-      changed_.notify_all();
-    }
-    if (thread_.joinable()) {
-      thread_.join();
-    }
-    return code_;
-  }
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return code_ != 0 || ended_; });
-    if (changed_.wait_for(lock, patience_, [&] { return ended_; })) {
-      return;
-    }
-    fmt::print(stderr, "sluice launch: ending the ranks that are left\n");
-    kill(mpirun_, SIGTERM);
-    if (!changed_.wait_for(lock, std::chrono::seconds(10), [&] { return ended_; })) {
-      kill(mpirun_, SIGKILL);
-    }
-  }
-
-  pid_t mpirun_;
-  std::chrono::duration<double> patience_;
-  std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  int code_ = 0;
-  bool ended_ = false;
-  std::thread thread_;  // last: it uses the others
-};
-
-/// Runs mpirun once; the exit code of the rank that failed first, else that of mpirun.
-int runOnce(std::vector<std::string> command, std::chrono::duration<double> patience) {
-  const Pipe out;
-  const Pipe err;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
-  pid_t started = 0;
-  std::vector<char*> arguments = pointersTo(command);
-  const int failure =
-      posix_spawnp(&started, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(out.write);
-  ::close(err.write);
-  if (failure != 0) {
-    ::close(out.read);
-    ::close(err.read);
-    raise<Unsupported>(
-        "cannot start mpirun ({}): several processes need Open MPI; install openmpi-bin",
-        std::generic_category().message(failure));
-  }
-  child.store(started);
-  Supervisor supervisor(started, patience);
-  copyBoth(out, err, LineFilter([&](std::string line) {
-             int rank = 0;
-             int code = 0;
-             if (!isExitNote(line, rank, code)) {
-               return line;
-             }
-             supervisor.note(rank, code);
-             return std::string();
-           }));
-  const int own = awaitExit(started);
-  const int code = supervisor.end();
-  return code != 0 ? code : own;
-}
-
-/// Runs the program of one rank and tells the launcher how it ended, even if it was killed.
-int runRank(std::vector<std::string> program) {
-  const char* const text = std::getenv("OMPI_COMM_WORLD_RANK");
-  const int rank = text != nullptr ? std::atoi(text) : 0;
-  passSignalsOn();
-  const Pipe out;
-  const Pipe err;
-  const pid_t started = fork();
-  if (started == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing is left when this process is ended
-    dup2(out.write, STDOUT_FILENO);
-    dup2(err.write, STDERR_FILENO);
-    execvp(program[0].c_str(), pointersTo(program).data());
-    fmt::print(stderr, "cannot start '{}': {}\n", program[0], std::strerror(errno));
-    _exit(errno == ENOENT ? 127 : 126);
-  }
-  ::close(out.write);
-  ::close(err.write);
-  if (started < 0) {
-    raise<DeviceError>("cannot start a process: {}", std::strerror(errno));
-  }
-  child.store(started);
-  copyBoth(out, err, LineFilter([&](std::string line) {
-             return fmt::format("rank {}: {}", rank, line);
-           }));
-  const int code = awaitExit(started);
-  fmt::print("{}", exitNote(rank, code));
-  std::fflush(stdout);
-  return 0;  // mpirun has nothing to say about it
-}
-
 void prepareEnvironment(const LaunchSettings& settings) {
   if (settings.replicas > 0) {
     setenv("SLUICE_REPLICAS", std::to_string(settings.replicas).c_str(), 1);
   }
   if (settings.timeout > 0) {
     setenv("SLUICE_PEER_TIMEOUT", fmt::format("{}", settings.timeout).c_str(), 1);
+  }
+  if (!settings.profile.empty()) {
+    const std::string folder = std::filesystem::absolute(settings.profile).string();
+    setenv("SLUICE_PROFILE", nlohmann::json({{"directory", folder}}).dump().c_str(), 1);
   }
   if (geteuid() == 0) {  // mpirun refuses otherwise; in a container everybody is root
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
@@ -306,30 +93,122 @@ void prepareEnvironment(const LaunchSettings& settings) {
   passSignalsOn();
 }
 
-int launch(const LaunchSettings& settings) {
+struct Host {
+  std::string name;
+  std::int64_t processes = 1;
+};
+
+std::vector<Host> hostsOf(const std::string& text) {
+  std::vector<Host> hosts;
+  for (const std::string& part : CLI::detail::split(text, ',')) {
+    const std::size_t colon = part.rfind(':');
+    hosts.push_back({part.substr(0, colon),
+                     colon == std::string::npos ? 1 : std::atoll(part.c_str() + colon + 1)});
+  }
+  return hosts;
+}
+
+/// Seconds that a rank has to notice that another one is lost.
+std::chrono::duration<double> patienceOf(const LaunchSettings& settings) {
+  return std::chrono::duration<double>((settings.timeout > 0 ? settings.timeout : kTimeout) +
+                                       kGrace);
+}
+
+/// Leaves out hosts where nothing can be started any more.
+void leaveOutHosts(LaunchSettings& settings) {
+  std::vector<std::string> left;
+  std::int64_t places = 0;
+  for (const Host& host : hostsOf(settings.hosts)) {
+    if (succeeds({"mpirun", "-n", "1", "--host", host.name, "true"}, patienceOf(settings))) {
+      left.push_back(fmt::format("{}:{}", host.name, host.processes));
+      places += host.processes;
+    } else {
+      fmt::print(stderr, "sluice launch: host {} does not answer\n", host.name);
+    }
+  }
+  settings.hosts = fmt::format("{}", fmt::join(left, ","));
+  settings.processes = std::min(settings.processes, places);
+}
+
+/// Chooses what to go on with after some processes were lost: the largest number that was named
+/// and that is left. Throws DeviceError if there is none.
+void shrink(LaunchSettings& settings, std::size_t lost) {
+  if (settings.fewer.empty()) {
+    return;
+  }
+  std::vector<std::int64_t> numbers = settings.fewer;
+  numbers.push_back(settings.processes);
+  if (!settings.hosts.empty()) {
+    leaveOutHosts(settings);
+  } else {
+    settings.processes -= static_cast<std::int64_t>(lost);
+  }
+  std::erase_if(numbers, [&](std::int64_t n) { return n > settings.processes; });
+  if (numbers.empty()) {
+    raise<DeviceError>("{} processes are left, and --fewer names none so small",
+                       settings.processes);
+  }
+  settings.processes = *std::ranges::max_element(numbers);
+}
+
+/// Makes one page and one timeline of the traces that all ranks have left since the begin.
+void reportAll(const LaunchSettings& settings, std::filesystem::file_time_type begin) {
+  std::vector<std::string> files;
+  std::error_code none;  // no folder: no traces
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(settings.profile, none)) {
+    if (entry.path().extension() == ".slt" && entry.last_write_time() >= begin) {
+      files.push_back(entry.path().string());
+    }
+  }
+  if (files.empty()) {
+    raise<FileError>("no process has left a trace in '{}': does the program run a model?",
+                     settings.profile);
+  }
+  std::ranges::sort(files);
+  const std::filesystem::path folder = settings.profile;
+  for (const auto& [name, format] :
+       {std::pair("report.html", "html"), {"ranks.json", "perfetto"}}) {
+    writeFileAtomically((folder / name).string(), reportOfFiles(files, format));
+    fmt::print("{}\n", (folder / name).string());
+  }
+}
+
+int restartUntilDone(LaunchSettings& settings) {
+  for (std::int64_t restart = 0;; ++restart) {
+    const LaunchOutcome outcome = runOnce(mpirunCommand(settings),
+                                          static_cast<std::size_t>(settings.processes),
+                                          patienceOf(settings));
+    if (outcome.code == 0 || passedSignal() != 0) {
+      return passedSignal() != 0 ? exitCodeOf(passedSignal()) : 0;
+    }
+    fmt::print(stderr, "sluice launch: failed with exit code {}", outcome.code);
+    if (restart == settings.restarts) {
+      fmt::print(stderr, "\n");
+      return outcome.code;
+    }
+    const std::int64_t before = settings.processes;
+    shrink(settings, outcome.lost);
+    fmt::print(
+        stderr,
+        "; restart {} of {}{}\n",
+        restart + 1,
+        settings.restarts,
+        settings.processes == before ? "" : fmt::format(" with {} processes", settings.processes));
+  }
+}
+
+int launch(LaunchSettings settings) {
   prepareEnvironment(settings);
-  const std::vector<std::string> command = mpirunCommand(settings);
   if (settings.dryRun) {
-    fmt::print("{}\n", fmt::join(command, " "));
+    fmt::print("{}\n", fmt::join(mpirunCommand(settings), " "));
     return 0;
   }
-  for (std::int64_t restart = 0;; ++restart) {
-    // A rank that lives notices within the timeout that another one does not.
-    const double timeout = settings.timeout > 0 ? settings.timeout : kTimeout;
-    const int code = runOnce(command, std::chrono::duration<double>(timeout + kGrace));
-    if (code == 0 || signalled.load() != 0) {
-      return signalled.load() != 0 ? exitCodeOf(signalled.load()) : 0;
-    }
-    if (restart == settings.restarts) {
-      fmt::print(stderr, "sluice launch: failed with exit code {}\n", code);
-      return code;
-    }
-    fmt::print(stderr,
-               "sluice launch: failed with exit code {}; restart {} of {}\n",
-               code,
-               restart + 1,
-               settings.restarts);
+  const auto begin = std::filesystem::file_time_type::clock::now();
+  const int code = restartUntilDone(settings);
+  if (code == 0 && !settings.profile.empty()) {
+    reportAll(settings, begin);
   }
+  return code;
 }
 
 }  // namespace
@@ -355,6 +234,16 @@ void addLaunch(CLI::App& app, Action& action) {
                    settings->timeout,
                    "Seconds without a sign of life after which a process is lost")
       ->check(CLI::Range(0.1, 1e6));
+  command
+      ->add_option("--fewer",
+                   settings->fewer,
+                   "Numbers of processes that a restart may use if some are gone: 2,1")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--profile",
+                      settings->profile,
+                      "Trace all processes and make one report of them in this folder");
   command->add_flag("--dry-run", settings->dryRun, "Print the command and run nothing");
   command->prefix_command();  // the rest is the program and its arguments
   command->footer("The rest of the line is the program and its arguments.");

@@ -12,6 +12,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/report_files.h"
 #include "cli/wait_line.h"
 #include "sluice/base/atomic_file.h"
 #include "sluice/base/error.h"
@@ -148,6 +149,10 @@ int run(const ReportSettings& settings) {
 }
 
 }  // namespace
+
+std::string reportOfFiles(const std::vector<std::string>& files, const std::string& format) {
+  return reportIn(format, readRuns(files), ReportSettings{}.width);
+}
 
 void addReport(CLI::App& app, Action& action) {
   CLI::App* command =

@@ -203,7 +203,7 @@ void Processes::post(std::int32_t to,
   runtime::MessageBytes message(sizeof(length) + what.size() + bytes.size());
   std::memcpy(message.data(), &length, sizeof(length));
   std::memcpy(message.data() + sizeof(length), what.data(), what.size());
-  std::ranges::copy(bytes, message.begin() + static_cast<std::ptrdiff_t>(sizeof(length) + length));
+  runtime::putBytes(message, sizeof(length) + length, bytes);
   communicator_->post(to, kNumber, std::move(message));
 }
 
@@ -225,9 +225,7 @@ runtime::MessageBytes Processes::take(std::int32_t from, std::string_view what) 
     communicator_->interrupt(text);
     raise<InvalidArgument>("{}", text);
   }
-  message.erase(message.begin(),
-                message.begin() + static_cast<std::ptrdiff_t>(sizeof(length) + length));
-  return message;
+  return runtime::copyOf(std::span(message).subspan(sizeof(length) + length));
 }
 
 void Processes::requireSame(std::string_view what, const std::string& text) const {
@@ -306,9 +304,8 @@ void SharedSink::forEachSlot(std::int32_t rank, const F& f) {
 std::vector<HostTensor> SharedSink::takeResults() {
   constexpr std::string_view kWhat = "the results of a step";
   runtime::MessageBytes mine;
-  forEachSlot(processes_.rank(), [&](std::span<std::byte> slot) {
-    mine.insert(mine.end(), slot.begin(), slot.end());
-  });
+  forEachSlot(processes_.rank(),
+              [&](std::span<std::byte> slot) { runtime::appendBytes(mine, slot); });
   for (std::int32_t r = 0; r < processes_.size(); ++r) {
     if (r != processes_.rank()) {
       processes_.post(r, kWhat, mine);
@@ -322,7 +319,7 @@ std::vector<HostTensor> SharedSink::takeResults() {
     std::size_t at = 0;
     forEachSlot(r, [&](std::span<std::byte> slot) {
       SLUICE_CHECK(theirs.size() - at >= slot.size(), "results of {} bytes", theirs.size());
-      std::ranges::copy(std::span(theirs).subspan(at, slot.size()), slot.begin());
+      std::memcpy(slot.data(), theirs.data() + at, slot.size());
       at += slot.size();
     });
   }

@@ -156,7 +156,7 @@ HostTensor Session::readShared(const program::PlacedVariable& placed) {
   if (part == processes_->myPart()) {
     for (std::size_t r = 0; r < each; ++r) {
       const HostTensor value = replicas_.at(r).state->read(variable.name);
-      mine.insert(mine.end(), value.bytes(), value.bytes() + value.byteCount());
+      runtime::appendBytes(mine, {value.bytes(), value.byteCount()});
     }
     for (std::int32_t r = 0; r < processes_->size(); ++r) {
       if (r != processes_->rank()) {

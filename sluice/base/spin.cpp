@@ -4,9 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <thread>
+
+#include <sched.h>
 
 namespace sluice {
 namespace {
@@ -20,7 +23,21 @@ int coresOfControlGroup() {
   return coresOfQuota(text.c_str());
 }
 
+/// Cores that the system lets this process run on.
+int coresOfAffinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
 }  // namespace
+
+int coresPerProcess(int allowed, int machine, const char* neighbours) {
+  const int processes = neighbours != nullptr ? std::atoi(neighbours) : 1;
+  const bool bound = allowed > 0 && allowed < machine;  // by the launcher, or by somebody else
+  const int own = allowed > 0 ? allowed : machine;
+  return std::max(1, bound || processes < 1 ? own : own / processes);
+}
 
 int coresOfQuota(const char* text) {
   long long quota = 0;
@@ -34,7 +51,9 @@ int coresOfQuota(const char* text) {
 
 int availableCores() {
   static const int cores = [] {
-    const int own = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int own = coresPerProcess(coresOfAffinity(),
+                                    static_cast<int>(std::thread::hardware_concurrency()),
+                                    std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE"));
     const int limit = coresOfControlGroup();
     return limit == 0 ? own : std::min(own, limit);
   }();

@@ -8,8 +8,13 @@
 
 namespace sluice {
 
-/// Cores that this process may use, by affinity and by the limits of its control group.
+/// Cores that this process may use, by affinity and by the limits of its control group; its share
+/// of the machine's if mpirun has started several processes there without binding them.
 int availableCores();
+
+/// The share of a process that is allowed to run on some cores of a machine (0: not known);
+/// `neighbours` is the text of the number of processes that a launcher has started there, or null.
+int coresPerProcess(int allowed, int machine, const char* neighbours);
 
 /// The text of a control group's `cpu.max`, "<quota> <period>", as a number of cores; 0: no limit.
 int coresOfQuota(const char* text);

@@ -20,6 +20,17 @@ TEST(Cores, OfAControlGroupAreItsQuotaRoundedUp) {
   EXPECT_GE(availableCores(), 1);
 }
 
+TEST(Cores, OfProcessesOnOneMachineAreShared) {
+  EXPECT_EQ(coresPerProcess(8, 8, nullptr), 8);
+  EXPECT_EQ(coresPerProcess(8, 8, "1"), 8);
+  EXPECT_EQ(coresPerProcess(8, 8, "3"), 2);
+  EXPECT_EQ(coresPerProcess(2, 2, "4"), 1);
+  EXPECT_EQ(coresPerProcess(3, 8, "2"), 3);  // each is bound to cores of its own
+  EXPECT_EQ(coresPerProcess(0, 8, "2"), 4);
+  EXPECT_EQ(coresPerProcess(0, 0, nullptr), 1);
+  EXPECT_EQ(coresPerProcess(4, 4, "many"), 4);
+}
+
 TEST(Spin, EndsWhenItIsOverAndGivesUpAfterAWhile) {
   int asked = 0;
   EXPECT_TRUE(spinUntil([&] { return ++asked == 1; }));

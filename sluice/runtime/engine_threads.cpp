@@ -7,6 +7,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
+#include "sluice/base/prompt_thread.h"
 #include "sluice/base/spin.h"
 #include "sluice/runtime/communicator.h"
 
@@ -77,6 +78,9 @@ void EngineThreads::growRemote(std::span<const std::unique_ptr<LaneRun>> lanes) 
 void EngineThreads::threadLoop(LaneClass laneClass, std::int32_t seen) {
   const Running counted;
   TaskRoom room;
+  if (laneClass == LaneClass::Remote) {
+    becomePrompt();  // it waits for others, and others for it
+  }
   for (;;) {
     if (!spinUntil([&] { return step.load() != seen; })) {
       const Sleeping asleep;

@@ -56,13 +56,13 @@ MessageBytes gathered(const Group& group,
                       std::span<const Part> shares) {
   MessageBytes whole(shares.back().begin + shares.back().bytes);
   const auto put = [&](std::size_t q, const MessageBytes& bytes) {
-    std::ranges::copy(bytes, whole.begin() + static_cast<std::ptrdiff_t>(shares[q].begin));
+    putBytes(whole, shares[q].begin, bytes);
   };
   const std::size_t ranks = group.ranks.size();
   for (std::size_t i = 1; i < ranks; ++i) {  // the next one first, so that not all send to one
     const std::size_t q = (group.me + i) % ranks;
     if (i + 1 < ranks) {
-      group.communicator->post(group.ranks[q], number, mine);
+      group.communicator->post(group.ranks[q], number, copyOf(mine));
       continue;
     }
     put(group.me, mine);

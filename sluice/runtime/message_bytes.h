@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -38,5 +40,26 @@ struct BlockAllocator {
 };
 
 using MessageBytes = std::vector<std::byte, BlockAllocator<std::byte>>;
+
+// A vector with an allocator of its own copies byte by byte, ten times as long as these.
+
+/// Copies as many bytes as there are to a place in the message.
+inline void putBytes(MessageBytes& message, std::size_t at, std::span<const std::byte> bytes) {
+  if (!bytes.empty()) {
+    std::memcpy(message.data() + at, bytes.data(), bytes.size());
+  }
+}
+
+inline MessageBytes copyOf(std::span<const std::byte> bytes) {
+  MessageBytes copy(bytes.size());
+  putBytes(copy, 0, bytes);
+  return copy;
+}
+
+inline void appendBytes(MessageBytes& message, std::span<const std::byte> bytes) {
+  const std::size_t before = message.size();
+  message.resize(before + bytes.size());
+  putBytes(message, before, bytes);
+}
 
 }  // namespace sluice::runtime

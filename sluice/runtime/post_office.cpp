@@ -1,26 +1,29 @@
 #include "sluice/runtime/post_office.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
-#include <cstring>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/prctl.h>
 
 #include "sluice/base/error.h"
 #include "sluice/base/host_limits.h"
+#include "sluice/base/prompt_thread.h"
 
 namespace sluice::runtime {
 namespace {
 
-/// A payload of at most so many bytes travels with its header.
-constexpr std::size_t kInline = 4096;
-/// How long the thread sleeps if nothing moves, while messages are awaited and while none are.
+/// How long the thread sleeps if nothing has happened: while a message is under way, or may soon
+/// come from somebody who cannot ring; once none has come for many such naps; where all can ring.
 constexpr std::chrono::microseconds kNap{20};
 constexpr std::chrono::microseconds kLongNap{500};
+constexpr std::chrono::microseconds kSleep{5000};
 constexpr int kShortNaps = 2000;
+/// MPI tells what came during the call before.
+constexpr int kAsks = 3;
 /// How long the last messages of a process may take if another one is lost.
 constexpr std::chrono::seconds kGrace{1};
 
@@ -33,22 +36,21 @@ std::string textOf(const MessageBytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Three lines; neither versions nor hosts have line ends.
-MessageBytes packed(const Introduction& introduction) {
-  return bytesOf(
-      fmt::format("{}\n{}\n{}", introduction.library, introduction.host, introduction.process));
+/// Four lines; none of them has line ends.
+MessageBytes packed(const Introduction& introduction, const std::string& bell) {
+  return bytesOf(fmt::format(
+      "{}\n{}\n{}\n{}", introduction.library, introduction.host, introduction.process, bell));
 }
 
-Introduction unpacked(const MessageBytes& bytes) {
-  const std::string text = textOf(bytes);
-  const std::size_t first = text.find('\n');
-  const std::size_t second = text.find('\n', first + 1);
-  if (first == std::string::npos || second == std::string::npos) {
-    return {.library = text};
+std::array<std::string, 4> linesOf(const std::string& text) {
+  std::array<std::string, 4> lines;
+  std::size_t begin = 0;
+  for (std::string& line : lines) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    line = text.substr(begin, end - begin);
+    begin = std::min(end + 1, text.size());
   }
-  return {.library = text.substr(0, first),
-          .host = text.substr(first + 1, second - first - 1),
-          .process = std::atoll(text.c_str() + second + 1)};
+  return lines;
 }
 
 }  // namespace
@@ -57,10 +59,16 @@ PostOffice::PostOffice(const mpi::Transport& transport,
                        std::int32_t rank,
                        std::int32_t size,
                        Milliseconds timeout)
-    : transport_(transport),
-      rank_(rank),
+    : rank_(rank),
       size_(size),
       timeout_(timeout),
+      carrier_(
+          transport,
+          size,
+          [this](std::int32_t from) {
+            peers_[static_cast<std::size_t>(from)].heard = Clock::now();
+          },
+          [this](const std::string& reason) { fail(reason); }),
       lastBeat_(Clock::now()),
       lastTurn_(lastBeat_),
       peers_(static_cast<std::size_t>(size)) {
@@ -74,38 +82,35 @@ PostOffice::~PostOffice() {
   {
     const std::scoped_lock lock(mutex_);
     stop_ = true;
-    changed_.notify_all();
   }
+  bell_.ring(bell_.address());
   thread_.join();
 }
 
-void PostOffice::put(std::int32_t to, Header header, MessageBytes body) {
-  header.bytes = static_cast<std::int64_t>(body.size());
-  header.inlined = body.size() <= kInline ? 1 : 0;
-  Outgoing message{.to = to, .head = MessageBytes(sizeof(Header)), .body = {}};
-  std::memcpy(message.head.data(), &header, sizeof(Header));
-  if (header.inlined != 0) {
-    message.head.insert(message.head.end(), body.begin(), body.end());
-  } else {
-    message.body = std::move(body);
+void PostOffice::put(std::int32_t to, MailHeader header, MessageBytes body) {
+  bool rings = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    posted_.push_back({.rank = to, .header = header, .body = std::move(body)});
+    idle_ = false;
+    rings = std::exchange(asleep_, false);
   }
-  const std::scoped_lock lock(mutex_);
-  posted_.push_back(std::move(message));
-  idle_ = false;
-  changed_.notify_all();
+  if (rings) {
+    bell_.ring(bell_.address());
+  }
 }
 
 void PostOffice::post(std::int32_t to,
                       std::int32_t context,
                       std::int64_t number,
                       MessageBytes bytes) {
-  put(to, {.kind = Kind::Data, .context = context, .number = number}, std::move(bytes));
+  put(to, {.kind = MailKind::Data, .context = context, .number = number}, std::move(bytes));
 }
 
-void PostOffice::tellAll(Kind kind, const MessageBytes& body) {
+void PostOffice::tellAll(MailKind kind, const MessageBytes& body) {
   for (std::int32_t other = 0; other < size_; ++other) {
     // Who has left still waits for the last word of the others.
-    if (other != rank_ && (kind == Kind::Goodbye || !inbox_.hasLeft(other))) {
+    if (other != rank_ && (kind == MailKind::Goodbye || !inbox_.hasLeft(other))) {
       put(other, {.kind = kind}, body);
     }
   }
@@ -114,7 +119,7 @@ void PostOffice::tellAll(Kind kind, const MessageBytes& body) {
 void PostOffice::interrupt(std::string_view reason) {
   if (!inbox_.isInterrupted()) {
     inbox_.interrupt(reason);
-    tellAll(Kind::Abort, bytesOf(reason));
+    tellAll(MailKind::Abort, bytesOf(reason));
   }
 }
 
@@ -126,7 +131,7 @@ std::string PostOffice::nameOf(std::int32_t rank) const {
 }
 
 void PostOffice::introduce(const Introduction& mine) {
-  tellAll(Kind::Hello, packed(mine));
+  tellAll(MailKind::Hello, packed(mine, bell_.address()));
   std::unique_lock lock(mutex_);
   peers_[static_cast<std::size_t>(rank_)].introduction = mine;
   changed_.wait_for(lock, timeout_, [&] {
@@ -151,7 +156,7 @@ void PostOffice::introduce(const Introduction& mine) {
 }
 
 bool PostOffice::sayGoodbye() {
-  tellAll(Kind::Goodbye, {});
+  tellAll(MailKind::Goodbye, {});
   std::unique_lock lock(mutex_);
   const auto allLeft = [&] {
     for (std::int32_t r = 0; r < size_; ++r) {
@@ -180,147 +185,68 @@ void PostOffice::fail(const std::string& reason) {
   interrupt(reason);
 }
 
-bool PostOffice::isDone(std::vector<void*>& requests) {
-  std::erase_if(requests, [&](void* request) {
-    const int result = transport_.test(request);
-    if (result < 0) {
-      fail("MPI reports that a message between processes failed");
-    }
-    return result != 0;
-  });
-  return requests.empty();
+void PostOffice::ringAt(Peer& peer) const {
+  if (peer.bell && !bell_.ring(*peer.bell)) {
+    peer.bell.reset();
+  }
 }
 
 bool PostOffice::sendPosted() {
-  std::deque<Outgoing> fresh;
+  std::deque<Mail> fresh;
   {
     const std::scoped_lock lock(mutex_);
     fresh.swap(posted_);
   }
-  for (Outgoing& message : fresh) {
-    sending_.push_back(std::move(message));
-    Outgoing& kept = sending_.back();
-    const auto begin = [&](const std::byte* data, std::size_t bytes) {
-      void* request = transport_.send(data, bytes, kept.to);
-      if (request == nullptr) {
-        fail(fmt::format("MPI refuses a message to rank {}", kept.to));
-      } else {
-        kept.requests.push_back(request);
-      }
-    };
-    begin(kept.head.data(), kept.head.size());
-    for (std::size_t at = 0; at < kept.body.size(); at += mpi::kMostBytes) {
-      begin(kept.body.data() + at, std::min(mpi::kMostBytes, kept.body.size() - at));
-    }
+  std::set<std::int32_t> to;
+  for (Mail& mail : fresh) {
+    to.insert(mail.rank);
+    carrier_.send(std::move(mail));
   }
-  const std::size_t before = sending_.size();
-  std::erase_if(sending_, [&](Outgoing& message) { return isDone(message.requests); });
+  for (const std::int32_t rank : to) {
+    ringAt(peers_[static_cast<std::size_t>(rank)]);
+  }
+  return !fresh.empty();
+}
+
+void PostOffice::noteIdle() {
   const std::scoped_lock lock(mutex_);
-  if (sending_.empty() && posted_.empty() && !idle_) {
+  if (carrier_.hasSent() && posted_.empty() && !idle_) {
     idle_ = true;
     changed_.notify_all();
   }
-  return !fresh.empty() || sending_.size() != before;
 }
 
-/// A message is a header, or the next piece of a payload whose header has come.
-void PostOffice::beginReceive(std::int32_t from, std::size_t bytes, void* message) {
-  Peer& peer = peers_[static_cast<std::size_t>(from)];
-  peer.heard = Clock::now();
-  Incoming* open = peer.incoming.empty() ? nullptr : &peer.incoming.back();
-  std::byte* to = nullptr;
-  if (open != nullptr && open->begun < open->bytes.size()) {
-    to = open->bytes.data() + open->begun;
-    open->begun += bytes;
-  } else {
-    // A header is short: it has come when it is found, and tells how long the payload is.
-    MessageBytes head(bytes);
-    void* request = transport_.receive(message, head.data(), bytes);
-    int result = request == nullptr ? -1 : 0;
-    while (result == 0) {
-      result = transport_.test(request);
-    }
-    Incoming made;
-    if (result < 0 || bytes < sizeof(Header)) {
-      fail(fmt::format("a message from rank {} is broken", from));
-      return;
-    }
-    std::memcpy(&made.header, head.data(), sizeof(Header));
-    if (made.header.inlined != 0) {
-      made.bytes.assign(head.begin() + sizeof(Header), head.end());
-      made.begun = made.bytes.size();
-    } else {
-      made.bytes.resize(static_cast<std::size_t>(made.header.bytes));
-    }
-    peer.incoming.push_back(std::move(made));
-    return;
+void PostOffice::meet(std::int32_t rank, const MessageBytes& introduction) {
+  const auto [library, host, process, bell] = linesOf(textOf(introduction));
+  const std::scoped_lock lock(mutex_);
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  peer.introduction = {library, host, std::atoll(process.c_str())};
+  if (bell_.reaches(bell)) {
+    peer.bell = bell;
   }
-  if (void* request = transport_.receive(message, to, bytes)) {
-    open->requests.push_back(request);
-  } else {
-    fail(fmt::format("MPI refuses a message from rank {}", from));
-  }
+  changed_.notify_all();
 }
 
-bool PostOffice::receiveArrived() {
-  bool moved = false;
-  int from = 0;
-  std::size_t bytes = 0;
-  void* message = nullptr;
-  for (;;) {
-    const int found = transport_.probe(&from, &bytes, &message);
-    if (found < 0) {
-      fail("MPI reports that it cannot receive messages");
-    }
-    if (found <= 0) {
-      return moved;
-    }
-    beginReceive(from, bytes, message);
-    moved = true;
-  }
-}
-
-void PostOffice::deliver(std::int32_t from, Incoming& message) {
-  switch (message.header.kind) {
-    case Kind::Data:
-      inbox_.deliver({from, message.header.context, message.header.number},
-                     std::move(message.bytes));
+void PostOffice::deliver(Mail mail) {
+  switch (mail.header.kind) {
+    case MailKind::Data:
+      inbox_.deliver({mail.rank, mail.header.context, mail.header.number}, std::move(mail.body));
       break;
-    case Kind::Hello: {
-      const std::scoped_lock lock(mutex_);
-      peers_[static_cast<std::size_t>(from)].introduction = unpacked(message.bytes);
-      changed_.notify_all();
+    case MailKind::Hello:
+      meet(mail.rank, mail.body);
       break;
-    }
-    case Kind::Abort:
-      inbox_.interrupt(textOf(message.bytes));
+    case MailKind::Abort:
+      inbox_.interrupt(textOf(mail.body));
       break;
-    case Kind::Goodbye: {
-      inbox_.leave(from);
+    case MailKind::Goodbye: {
+      inbox_.leave(mail.rank);
       const std::scoped_lock lock(mutex_);
       changed_.notify_all();
       break;
     }
-    case Kind::Beat:
+    case MailKind::Beat:
       break;
   }
-}
-
-bool PostOffice::deliverArrived() {
-  bool moved = false;
-  for (std::int32_t from = 0; from < size_; ++from) {
-    std::deque<Incoming>& incoming = peers_[static_cast<std::size_t>(from)].incoming;
-    for (Incoming& message : incoming) {
-      isDone(message.requests);
-    }
-    while (!incoming.empty() && incoming.front().requests.empty() &&
-           incoming.front().begun == incoming.front().bytes.size()) {
-      deliver(from, incoming.front());
-      incoming.pop_front();
-      moved = true;
-    }
-  }
-  return moved;
 }
 
 void PostOffice::watchPeers(Clock::time_point now) {
@@ -332,7 +258,7 @@ void PostOffice::watchPeers(Clock::time_point now) {
   }
   if (now - lastBeat_ >= timeout_ / 6) {
     lastBeat_ = now;
-    tellAll(Kind::Beat, {});
+    tellAll(MailKind::Beat, {});
   }
   for (std::int32_t r = 0; r < size_; ++r) {
     if (r != rank_ && !inbox_.hasLeft(r) && !inbox_.isInterrupted() &&
@@ -346,31 +272,37 @@ void PostOffice::watchPeers(Clock::time_point now) {
   }
 }
 
-/// Whether MPI needs to be called for a large message to move.
-bool PostOffice::isMoving() const {
-  return std::ranges::any_of(sending_, [](const Outgoing& m) { return !m.body.empty(); }) ||
-         std::ranges::any_of(peers_, [](const Peer& peer) { return !peer.incoming.empty(); });
+std::chrono::microseconds PostOffice::napAfter(int naps) const {
+  bool allRing = true;
+  for (std::int32_t r = 0; r < size_; ++r) {
+    allRing = allRing && (r == rank_ || peers_[static_cast<std::size_t>(r)].bell.has_value());
+  }
+  if (naps < kShortNaps && (carrier_.isMoving() || !allRing)) {
+    return kNap;
+  }
+  return allRing && !carrier_.isMoving() ? kSleep : kLongNap;
 }
 
 void PostOffice::run() {
-  prctl(PR_SET_TIMERSLACK, 1000UL);  // naps of 20 microseconds would else take 70
+  becomePrompt();
   int naps = 0;
   for (;;) {
     const bool sent = sendPosted();
-    const bool received = receiveArrived();
-    const bool delivered = deliverArrived();
+    const bool moved = carrier_.move([this](Mail mail) { deliver(std::move(mail)); });
+    noteIdle();
     watchPeers(Clock::now());
-    naps = sent || received || delivered ? 0 : naps + 1;
-    if (naps > 0 && naps < kShortNaps && isMoving()) {
-      std::this_thread::yield();
-      continue;
+    naps = sent || moved ? 0 : naps + 1;
+    bool sleeps = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (stop_) {
+        return;
+      }
+      sleeps = naps >= kAsks && posted_.empty();
+      asleep_ = sleeps;
     }
-    std::unique_lock lock(mutex_);
-    if (stop_) {
-      return;
-    }
-    if (naps > 0 && posted_.empty()) {
-      changed_.wait_for(lock, naps > kShortNaps ? kLongNap : kNap);
+    if (sleeps && bell_.sleep(napAfter(naps))) {  // it hears a ring after the lock, too
+      naps = 0;
     }
   }
 }

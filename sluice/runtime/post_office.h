@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "sluice/mpi/transport.h"
+#include "sluice/runtime/doorbell.h"
 #include "sluice/runtime/inbox.h"
+#include "sluice/runtime/mail_carrier.h"
 
 namespace sluice::runtime {
 
@@ -51,58 +53,38 @@ class PostOffice {
   bool sayGoodbye();
 
  private:
-  enum class Kind : std::int32_t { Data, Beat, Hello, Abort, Goodbye };
-  struct Header {
-    Kind kind = Kind::Data;
-    std::int32_t context = 0;
-    std::int64_t number = 0;
-    std::int64_t bytes = 0;    ///< of the payload
-    std::int64_t inlined = 0;  ///< 1: it follows in the same message
-  };
-  struct Outgoing {
-    std::int32_t to = 0;
-    MessageBytes head;  ///< the header, and a short payload
-    MessageBytes body;  ///< a long payload
-    std::vector<void*> requests = {};
-  };
-  struct Incoming {
-    Header header;
-    MessageBytes bytes;
-    std::size_t begun = 0;             ///< bytes of the payload that are being received
-    std::vector<void*> requests = {};  ///< under way
-  };
   struct Peer {
-    std::deque<Incoming> incoming;  ///< in the order in which they were sent
     Clock::time_point heard;
+    std::optional<std::string> bell;  ///< none: it cannot be rung
     std::optional<Introduction> introduction;
   };
 
   void run();
-  bool isMoving() const;
-  void put(std::int32_t to, Header header, MessageBytes body);
-  void tellAll(Kind kind, const MessageBytes& body);
+  void put(std::int32_t to, MailHeader header, MessageBytes body);
+  void tellAll(MailKind kind, const MessageBytes& body);
   bool sendPosted();
-  bool receiveArrived();
-  void beginReceive(std::int32_t from, std::size_t bytes, void* message);
-  bool deliverArrived();
-  void deliver(std::int32_t from, Incoming& message);
-  bool isDone(std::vector<void*>& requests);
+  void ringAt(Peer& peer) const;
+  void deliver(Mail mail);
+  void meet(std::int32_t rank, const MessageBytes& introduction);
+  void noteIdle();
   void watchPeers(Clock::time_point now);
+  std::chrono::microseconds napAfter(int naps) const;
   void fail(const std::string& reason);
 
-  const mpi::Transport& transport_;
   std::int32_t rank_;
   std::int32_t size_;
   Milliseconds timeout_;
   Inbox inbox_;
+  Doorbell bell_;
   // Only the thread uses these:
-  std::deque<Outgoing> sending_;
+  MailCarrier carrier_;
   Clock::time_point lastBeat_;
   Clock::time_point lastTurn_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::deque<Outgoing> posted_;
-  std::vector<Peer> peers_;  // incoming and heard belong to the thread
+  std::deque<Mail> posted_;
+  std::vector<Peer> peers_;  // heard and bell belong to the thread
+  bool asleep_ = false;
   bool stop_ = false;
   bool idle_ = false;  // all that was posted has been sent
   std::thread thread_;

@@ -130,5 +130,38 @@ TEST(PostOffice, RanksLeaveTogether) {
   EXPECT_TRUE(other);
 }
 
+TEST(Doorbell, IsRungByOthersAndByItself) {
+  const Doorbell one;
+  const Doorbell other;
+  EXPECT_NE(one.address(), other.address());
+  EXPECT_TRUE(one.reaches(other.address()));
+  EXPECT_FALSE(one.sleep(std::chrono::microseconds(0)));
+  EXPECT_TRUE(one.ring(other.address()));
+  EXPECT_TRUE(other.ring(other.address()));
+  EXPECT_TRUE(other.sleep(kLong));
+  EXPECT_FALSE(other.sleep(std::chrono::microseconds(0)));  // both rings were heard
+  EXPECT_FALSE(one.sleep(std::chrono::microseconds(0)));
+}
+
+TEST(Doorbell, CannotBeRungWhereItIsNot) {
+  const Doorbell one;
+  std::string gone;
+  {
+    const Doorbell other;
+    gone = other.address();
+  }
+  EXPECT_FALSE(one.ring(gone));
+  EXPECT_FALSE(one.reaches("another machine/net:[1] 00001"));
+}
+
+TEST(Doorbell, ManyRingsDoNotStopTheRinger) {
+  const Doorbell one;
+  const Doorbell other;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(one.ring(other.address()));
+  }
+  EXPECT_TRUE(other.sleep(kLong));
+}
+
 }  // namespace
 }  // namespace sluice::runtime

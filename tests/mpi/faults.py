@@ -5,9 +5,11 @@
 
 A round starts `sluice launch --restarts` with two to four processes, waits until one has printed a step drawn by
 the number of the round, and sends SIGKILL or SIGSTOP to one of them. The launcher must name the process, the
-others must, too, and the processes that it starts again must end with the weights of an undisturbed run. Without
-<rounds> there is one round with SIGKILL, and the other ways to fail.
+others must, too, and the processes that it starts again, as many or fewer, must end with the weights of an
+undisturbed run. Without <rounds> there is one round with SIGKILL, one that goes on with fewer processes, and the
+other ways to fail. tests/soak/ranks.py runs many rounds at any moment.
 """
+import json
 import os
 import random
 import re
@@ -15,13 +17,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 STEPS = 12
 LIMIT = 120  # seconds; only a hang takes as long
 
 ENVIRONMENT = dict(os.environ, OMPI_MCA_btl="self,vader", OMPI_MCA_pml="ob1", SLUICE_LOG_LEVEL="ERR",
-                   OMPI_MCA_btl_vader_single_copy_mechanism="none", OMPI_MCA_plm_rsh_agent="false",
-                   OMPI_MCA_mpi_yield_when_idle="1")
+                   OMPI_MCA_btl_vader_single_copy_mechanism="none", OMPI_MCA_plm_rsh_agent="false")
 
 
 def launch(sluice, arguments):
@@ -40,6 +42,11 @@ def weights_of(out):
     return found.pop()
 
 
+def lost_line(victim):
+    """What the others say: one line of all of them, as long as they say the same."""
+    return rf"ranks? [\d, to]+: .*rank {victim} \(process \d+ on host .*\) is lost"
+
+
 def undisturbed(sluice, worker, count, share):
     with tempfile.TemporaryDirectory() as folder:
         code, out, err = ended(launch(sluice, ["-n", str(count), worker, folder, str(STEPS), *share]))
@@ -47,10 +54,10 @@ def undisturbed(sluice, worker, count, share):
     return weights_of(out)
 
 
-def disturb(sluice, worker, count, share, sign, victim, step):
+def disturb(sluice, worker, count, share, sign, victim, step, options=(), delay=0):
     """What a run prints whose process `victim` gets the signal after a step."""
     with tempfile.TemporaryDirectory() as folder:
-        process = launch(sluice, ["-n", str(count), "--restarts", "1", worker, folder, str(STEPS), *share])
+        process = launch(sluice, ["-n", str(count), "--restarts", "1", *options, worker, folder, str(STEPS), *share])
         seen, ids = "", {}
         for line in process.stdout:
             seen += line
@@ -58,6 +65,7 @@ def disturb(sluice, worker, count, share, sign, victim, step):
                 ids[int(match[1])] = int(match[2])
             if line == f"rank {victim}: step {step}\n":
                 break
+        time.sleep(delay)
         os.kill(ids[victim], sign)
         code, out, err = ended(process)
     return code, seen + out, err
@@ -74,10 +82,48 @@ def one_round(sluice, worker, number, sign=None):
     context = f"round {number}: {sign.name} to rank {victim} of {count} {share} after step {step}\n{out}\n{err}"
     assert code == 0, context
     assert "restart 1 of 1" in err, context
-    assert re.search(rf"rank \d+: .*rank {victim} \(process \d+ on host .*\) is lost", err), context
+    assert re.search(lost_line(victim), err), context
     if sign == signal.SIGKILL:
         assert f"rank {victim} was ended by signal 9" in err, context
     assert weights_of(out) == expected, context
+
+
+def goes_on_with_fewer(sluice, worker):
+    """One model over four processes, then over two: the same batches and the same bits."""
+    expected = undisturbed(sluice, worker, 1, ["share"])
+    code, out, err = disturb(sluice, worker, 4, ["share"], signal.SIGKILL, 3, 7, ["--fewer", "2,1"])
+    assert code == 0 and "restart 1 of 1 with 2 processes" in err, (code, out, err)
+    assert "rank 1: resumed at 6" in out and "rank 2: resumed" not in out, out
+    assert weights_of(out) == expected, (out, expected)
+    code, out, err = disturb(sluice, worker, 2, ["share"], signal.SIGKILL, 1, 7, ["--fewer", "2"])
+    assert code == 1 and "1 processes are left, and --fewer names none so small" in err, (code, out, err)
+
+
+def one_report(sluice, worker):
+    """Traces of all ranks in one page and one timeline."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = os.path.join(folder, "profile")
+        code, out, err = ended(launch(sluice, ["-n", "2", "--profile", profile, worker, folder, "3", "share"]))
+        assert code == 0 and "report.html" in out, (code, out, err)
+        with open(os.path.join(profile, "report.html"), encoding="utf-8") as page:
+            text = page.read()
+        assert "rank0" in text and "rank1" in text, text[:2000]
+        with open(os.path.join(profile, "ranks.json"), encoding="utf-8") as timeline:
+            events = json.load(timeline)["traceEvents"]
+        own = [json.loads(subprocess.run([sluice, "report", f"{profile}/rank{rank}/training/run.slt", "--format",
+                                          "perfetto"], check=True, capture_output=True, text=True).stdout)
+               for rank in range(2)]
+        tasks = [sum(1 for event in each if event["ph"] == "X") for each in [events, *(t["traceEvents"] for t in own)]]
+        assert tasks[0] == tasks[1] + tasks[2] and tasks[1] > 0 and tasks[2] > 0, tasks
+        code, out, err = ended(launch(sluice, ["-n", "2", "--profile", profile, "true"]))
+        assert code == 1 and "no process has left a trace" in err, (code, out, err)
+
+
+def says_it_once(sluice, worker):
+    """An error of all ranks is one line."""
+    code, out, err = ended(launch(sluice, ["-n", "4", worker, "/dev/null/folder", "3", "share"]))
+    assert code == 1, (code, out, err)
+    assert len(re.findall("failed: ", err)) == 1 and "ranks 0 to 3: failed: " in err, err
 
 
 def other_failures(sluice):
@@ -117,6 +163,9 @@ def main():
     sluice, worker = sys.argv[1:3]
     if len(sys.argv) == 3:
         one_round(sluice, worker, 1, signal.SIGKILL)
+        goes_on_with_fewer(sluice, worker)
+        one_report(sluice, worker)
+        says_it_once(sluice, worker)
         other_failures(sluice)
         bad_environments(worker)
         return

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -246,23 +247,29 @@ Options inParts(Options options, bool weights, bool onChip) {
 }
 
 TYPED_TEST(SharedModel, StateInPartsHasTheBitsOfOneProcess) {
-  for (const bool weights : {false, true}) {
-    for (const bool onChip : {false, true}) {
-      SCOPED_TRACE(fmt::format("weights {}, on chip {}", weights, onChip));
-      const Options shares =
-          inParts(under(PipelinedExecution({kWhole}), processes()), weights, onChip);
-      EXPECT_EQ(trained<TypeParam>(shared(shares)), trained<TypeParam>(alone(shares)));
-      const Options own = inParts(under(PipelinedExecution({kWhole}), 2), weights, onChip);
-      EXPECT_EQ(withoutOutputs(trained<TypeParam>(own)),
-                withoutOutputs(trained<TypeParam>(together(own))));
-    }
+  for (const auto& [weights, onChip, device] : {std::tuple(false, false, "cpu"),
+                                                std::tuple(false, true, "far"),
+                                                std::tuple(true, false, "far"),
+                                                std::tuple(true, true, "cpu"),
+                                                std::tuple(true, true, "far")}) {
+    SCOPED_TRACE(fmt::format("weights {}, on chip {}, {}", weights, onChip, device));
+    Options shares = inParts(under(PipelinedExecution({kWhole}), processes()), weights, onChip);
+    shares.device(device);
+    EXPECT_EQ(trained<TypeParam>(shared(shares)), trained<TypeParam>(alone(shares)));
+    Options own = inParts(under(PipelinedExecution({kWhole}), 2), weights, onChip);
+    own.device(device);
+    EXPECT_EQ(withoutOutputs(trained<TypeParam>(own)),
+              withoutOutputs(trained<TypeParam>(together(own))));
   }
 }
 
 TYPED_TEST(SharedModel, PhasesHaveTheBitsOfOneProcess) {
   const SerialPhasedExecution phases({Phase("b0", "b1"), Phase("b2"), Phase("b3", "b4")});
-  const Options options = under(phases, processes());
-  EXPECT_EQ(trained<TypeParam>(shared(options)), trained<TypeParam>(alone(options)));
+  for (const char* device : {"cpu", "far"}) {
+    Options options = under(phases, processes());
+    options.device(device);
+    EXPECT_EQ(trained<TypeParam>(shared(options)), trained<TypeParam>(alone(options))) << device;
+  }
 }
 
 TEST(MpiModel, InferenceReturnsAllResultsInAllProcesses) {

@@ -1,0 +1,315 @@
+#include "cli/launch_run.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/command_line.h"
+#include "cli/launch_lines.h"
+#include "cli/launch_merge.h"
+#include "sluice/base/error.h"
+
+extern char**
+    environ;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): POSIX has it so
+
+namespace sluice::cli {
+namespace {
+
+/// How long a line of errors waits for other ranks to say the same.
+constexpr std::chrono::milliseconds kMergeTime{500};
+
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a signal's handler reaches no
+// others
+/// The child that gets our signals; 0: none.
+std::atomic<pid_t> child{0};
+std::atomic<int> signalled{0};
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+
+void passOn(int signal) {
+  signalled.store(signal);
+  if (const pid_t running = child.load(); running > 0) {
+    kill(running, signal);
+  }
+}
+
+/// Waits for a child; its exit code, or 128 and the signal that ended it.
+int awaitExit(pid_t process) {
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  child.store(0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : exitCodeOf(WTERMSIG(status));
+}
+
+std::vector<char*> pointersTo(std::vector<std::string>& arguments) {
+  std::vector<char*> pointers;
+  pointers.reserve(arguments.size() + 1);
+  for (std::string& argument : arguments) {
+    pointers.push_back(argument.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// A pipe whose ends do not stay open in the child.
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+      raise<DeviceError>("cannot make a pipe");
+    }
+    read = ends[0];
+    write = ends[1];
+  }
+  int read = -1;
+  int write = -1;
+};
+
+void print(std::FILE* to, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), to);
+  std::fflush(to);
+}
+
+/// Gives the lines of a pipe to `put` until the last writer has closed it, and calls `idle` now and
+/// then.
+void forEachLine(int from,
+                 LineFilter filter,
+                 const std::function<void(std::string)>& put,
+                 const std::function<void()>& idle) {
+  std::array<char, 4096> buffer{};
+  for (bool ended = false; !ended;) {
+    pollfd awaited{.fd = from, .events = POLLIN, .revents = 0};
+    if (poll(&awaited, 1, 100) <= 0) {
+      idle();
+      continue;
+    }
+    const ssize_t count = ::read(from, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    ended = count <= 0;
+    put(ended ? filter.rest() : filter.add({buffer.data(), static_cast<std::size_t>(count)}));
+    idle();
+  }
+  ::close(from);
+}
+
+void copyLines(int from, std::FILE* to, LineFilter filter) {
+  forEachLine(
+      from, std::move(filter), [&](const std::string& text) { print(to, text); }, [] {});
+}
+
+/// Copies both streams of a child until it has closed them.
+void copyBoth(const Pipe& out, const Pipe& err, const LineFilter& filter) {
+  std::thread lines([&] { copyLines(out.read, stdout, filter); });
+  copyLines(err.read, stderr, filter);
+  lines.join();
+}
+
+/// Copies errors of all ranks; what several say appears once.
+void copyMerged(int from, std::size_t ranks, const LineFilter::Replace& filter) {
+  MergedLines merged(ranks, kMergeTime);
+  forEachLine(
+      from,
+      LineFilter([&](std::string line) {
+        merged.add(filter(std::move(line)), MergedLines::Clock::now());
+        return std::string();
+      }),
+      [](const std::string&) {},
+      [&] { print(stderr, merged.due(MergedLines::Clock::now())); });
+  print(stderr, merged.rest());
+}
+
+/// Ends mpirun and all ranks some time after the first of them has failed: the others need as long
+/// to notice it, and one that is stopped would stay for ever.
+class Supervisor {
+ public:
+  Supervisor(pid_t mpirun, std::chrono::duration<double> patience)
+      : mpirun_(mpirun), patience_(patience), thread_([this] { run(); }) {}
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+  ~Supervisor() { end(); }
+
+  void note(int rank, int code) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (code <= 128) {
+        ended_.insert(rank);
+      }
+    }
+    if (code == 0) {
+      return;
+    }
+    fmt::print(stderr,
+               "sluice launch: rank {} {}\n",
+               rank,
+               code > 128
+                   ? fmt::format("was ended by signal {} ({})", code - 128, strsignal(code - 128))
+                   : fmt::format("ended with exit code {}", code));
+    const std::scoped_lock lock(mutex_);
+    code_ = code_ == 0 ? code : code_;
+    changed_.notify_all();
+  }
+  /// No rank is left. Returns the exit code of the rank that failed first; 0: none did.
+  int end() {
+    {
+      const std::scoped_lock lock(mutex_);
+      over_ = true;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+    return code_;
+  }
+  /// How many of all ranks were killed or have said nothing, after the end.
+  std::size_t lostOf(std::size_t ranks) const { return ranks - std::min(ranks, ended_.size()); }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return code_ != 0 || over_; });
+    if (changed_.wait_for(lock, patience_, [&] { return over_; })) {
+      return;
+    }
+    fmt::print(stderr, "sluice launch: ending the ranks that are left\n");
+    kill(mpirun_, SIGTERM);
+    if (!changed_.wait_for(lock, std::chrono::seconds(10), [&] { return over_; })) {
+      kill(mpirun_, SIGKILL);
+    }
+  }
+
+  pid_t mpirun_;
+  std::chrono::duration<double> patience_;
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  int code_ = 0;
+  bool over_ = false;
+  std::set<int> ended_;  // ranks that ended by themselves
+  std::thread thread_;   // last: it uses the others
+};
+
+/// Starts a command with its streams in two files; throws Unsupported if there is none.
+pid_t startChild(std::vector<std::string> command, int out, int err) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+  pid_t started = 0;
+  std::vector<char*> arguments = pointersTo(command);
+  const int failure =
+      posix_spawnp(&started, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failure != 0) {
+    raise<Unsupported>(
+        "cannot start mpirun ({}): several processes need Open MPI; install openmpi-bin",
+        std::generic_category().message(failure));
+  }
+  return started;
+}
+
+}  // namespace
+
+void passSignalsOn() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction handler = {};
+    handler.sa_handler = passOn;
+    sigaction(signal, &handler, nullptr);
+  }
+}
+
+int passedSignal() {
+  return signalled.load();
+}
+
+LaunchOutcome runOnce(const std::vector<std::string>& command,
+                      std::size_t ranks,
+                      std::chrono::duration<double> patience) {
+  const Pipe out;
+  const Pipe err;
+  const pid_t started = startChild(command, out.write, err.write);
+  ::close(out.write);
+  ::close(err.write);
+  child.store(started);
+  Supervisor supervisor(started, patience);
+  const LineFilter::Replace withoutNotes = [&](std::string line) {
+    int rank = 0;
+    int code = 0;
+    if (!isExitNote(line, rank, code)) {
+      return line;
+    }
+    supervisor.note(rank, code);
+    return std::string();
+  };
+  std::thread lines([&] { copyLines(out.read, stdout, LineFilter(withoutNotes)); });
+  copyMerged(err.read, ranks, withoutNotes);
+  lines.join();
+  const int own = awaitExit(started);
+  const int code = supervisor.end();
+  return {.code = code != 0 ? code : own, .lost = supervisor.lostOf(ranks)};
+}
+
+int runRank(std::vector<std::string> program) {
+  const char* const text = std::getenv("OMPI_COMM_WORLD_RANK");
+  const int rank = text != nullptr ? std::atoi(text) : 0;
+  passSignalsOn();
+  const Pipe out;
+  const Pipe err;
+  const pid_t started = fork();
+  if (started == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing is left when this process is ended
+    dup2(out.write, STDOUT_FILENO);
+    dup2(err.write, STDERR_FILENO);
+    execvp(program[0].c_str(), pointersTo(program).data());
+    fmt::print(stderr, "cannot start '{}': {}\n", program[0], std::strerror(errno));
+    _exit(errno == ENOENT ? 127 : 126);
+  }
+  ::close(out.write);
+  ::close(err.write);
+  if (started < 0) {
+    raise<DeviceError>("cannot start a process: {}", std::strerror(errno));
+  }
+  child.store(started);
+  copyBoth(out, err, LineFilter([&](std::string line) {
+             return fmt::format("rank {}: {}", rank, line);
+           }));
+  const int code = awaitExit(started);
+  fmt::print("{}", exitNote(rank, code));
+  std::fflush(stdout);
+  return 0;  // mpirun has nothing to say about it
+}
+
+bool succeeds(const std::vector<std::string>& command, std::chrono::duration<double> limit) {
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const pid_t started = startChild(command, nowhere, nowhere);
+  ::close(nowhere);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  int status = 0;
+  while (waitpid(started, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      kill(started, SIGKILL);
+      waitpid(started, &status, 0);
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace sluice::cli
