@@ -22,7 +22,7 @@ case $1 in
 {cases}
 esac
 shift
-exec ip netns exec "$host" sh -c "$*"
+exec ip netns exec "$host" env TMPDIR="{folder}/$host" sh -c "$*"
 """
 
 
@@ -56,9 +56,11 @@ class Hosts:
             raise
         agent = os.path.join(self.folder.name, "agent")
         with open(agent, "w", encoding="utf-8") as script:
-            script.write(AGENT.format(cases="\n".join(f"10.77.0.{i + 1}) host={name} ;;"
-                                                      for i, name in enumerate(self.names))))
+            cases = "\n".join(f"10.77.0.{i + 1}) host={name} ;;" for i, name in enumerate(self.names))
+            script.write(AGENT.format(folder=self.folder.name, cases=cases))
         os.chmod(agent, 0o755)
+        for name in self.names:  # hosts do not share what mpirun keeps in /tmp
+            os.mkdir(os.path.join(self.folder.name, name))
         self.environment = dict(
             os.environ, SLUICE_LOG_LEVEL="ERR", OMPI_MCA_btl="self,tcp", OMPI_MCA_pml="ob1",
             OMPI_MCA_plm_rsh_agent=agent, OMPI_MCA_btl_tcp_if_include="10.77.0.0/24",
@@ -91,8 +93,9 @@ class Hosts:
         return ",".join(f"10.77.0.{i + 1}:{each}" for i in range(len(self.names)))
 
     def launch(self, sluice, arguments):
+        environment = dict(self.environment, TMPDIR=os.path.join(self.folder.name, self.names[0]))
         return subprocess.Popen(["ip", "netns", "exec", self.names[0], sluice, "launch", "--timeout", "2", *arguments],
-                                env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def can_make_hosts():
