@@ -138,8 +138,17 @@ def cut_a_host(sluice, worker, count, share, step, expected):
         print(f"{count} hosts, one cut off after step {step}: named, and the others went on")
 
 
+def never_starts(sluice):
+    """Hosts that can be reached and then say nothing: mpirun would wait for ever."""
+    environment = dict(os.environ, OMPI_MCA_plm_rsh_agent="true")
+    run = subprocess.run([sluice, "launch", "--timeout", "0.5", "-n", "2", "--hosts", "10.99.0.1:1,10.99.0.2:1", "true"],
+                         env=environment, text=True, capture_output=True, check=False, timeout=faults.LIMIT)
+    assert run.returncode == 1 and "0 of 2 ranks have started within" in run.stderr, run
+
+
 def main():
     sluice, worker = map(os.path.abspath, sys.argv[1:3])
+    never_starts(sluice)
     if not can_make_hosts():
         print("skipped: this system allows no network namespaces")
         return
