@@ -42,7 +42,10 @@ class LineFilter {
   std::string open_;
 };
 
-/// What a rank says when its program has ended. No program prints these characters.
+/// In place of an exit code: the rank is there, and its program begins.
+inline constexpr int kBegins = -1;
+
+/// What a rank says when its program begins and has ended. No program prints these characters.
 inline std::string exitNote(int rank, int code) {
   return fmt::format("\x01sluice {} exit {}\n", rank, code);
 }

@@ -33,6 +33,8 @@ namespace {
 
 /// How long a line of errors waits for other ranks to say the same.
 constexpr std::chrono::milliseconds kMergeTime{500};
+/// How long it may take until all ranks are there, and twice their patience besides.
+constexpr std::chrono::duration<double> kStart{30};
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a signal's handler reaches no
 // others
@@ -140,8 +142,8 @@ void copyMerged(int from, std::size_t ranks, const LineFilter::Replace& filter) 
 /// to notice it, and one that is stopped would stay for ever.
 class Supervisor {
  public:
-  Supervisor(pid_t mpirun, std::chrono::duration<double> patience)
-      : mpirun_(mpirun), patience_(patience), thread_([this] { run(); }) {}
+  Supervisor(pid_t mpirun, std::size_t ranks, std::chrono::duration<double> patience)
+      : mpirun_(mpirun), ranks_(ranks), patience_(patience), thread_([this] { run(); }) {}
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
   ~Supervisor() { end(); }
@@ -149,11 +151,13 @@ class Supervisor {
   void note(int rank, int code) {
     {
       const std::scoped_lock lock(mutex_);
-      if (code <= 128) {
+      begun_.insert(rank);
+      if (code >= 0 && code <= 128) {
         ended_.insert(rank);
       }
+      changed_.notify_all();
     }
-    if (code == 0) {
+    if (code == 0 || code == kBegins) {
       return;
     }
     fmt::print(stderr,
@@ -178,16 +182,32 @@ class Supervisor {
     }
     return code_;
   }
-  /// How many of all ranks were killed or have said nothing, after the end.
-  std::size_t lostOf(std::size_t ranks) const { return ranks - std::min(ranks, ended_.size()); }
+  /// How many ranks were killed or have said nothing, after the end.
+  std::size_t lost() const { return ranks_ - std::min(ranks_, ended_.size()); }
 
  private:
   void run() {
     std::unique_lock lock(mutex_);
+    // mpirun itself waits for ever for a host that it could reach and that then says nothing.
+    const auto start = kStart + 2 * patience_;
+    if (!changed_.wait_for(
+            lock, start, [&] { return begun_.size() == ranks_ || code_ != 0 || over_; })) {
+      fmt::print(stderr,
+                 "sluice launch: {} of {} ranks have started within {:.0f} s\n",
+                 begun_.size(),
+                 ranks_,
+                 start.count());
+      code_ = 1;
+      endAll(lock);
+      return;
+    }
     changed_.wait(lock, [&] { return code_ != 0 || over_; });
     if (changed_.wait_for(lock, patience_, [&] { return over_; })) {
       return;
     }
+    endAll(lock);
+  }
+  void endAll(std::unique_lock<std::mutex>& lock) {
     fmt::print(stderr, "sluice launch: ending the ranks that are left\n");
     kill(mpirun_, SIGTERM);
     if (!changed_.wait_for(lock, std::chrono::seconds(10), [&] { return over_; })) {
@@ -196,11 +216,13 @@ class Supervisor {
   }
 
   pid_t mpirun_;
+  std::size_t ranks_;
   std::chrono::duration<double> patience_;
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   int code_ = 0;
   bool over_ = false;
+  std::set<int> begun_;
   std::set<int> ended_;  // ranks that ended by themselves
   std::thread thread_;   // last: it uses the others
 };
@@ -247,7 +269,7 @@ LaunchOutcome runOnce(const std::vector<std::string>& command,
   ::close(out.write);
   ::close(err.write);
   child.store(started);
-  Supervisor supervisor(started, patience);
+  Supervisor supervisor(started, ranks, patience);
   const LineFilter::Replace withoutNotes = [&](std::string line) {
     int rank = 0;
     int code = 0;
@@ -262,13 +284,15 @@ LaunchOutcome runOnce(const std::vector<std::string>& command,
   lines.join();
   const int own = awaitExit(started);
   const int code = supervisor.end();
-  return {.code = code != 0 ? code : own, .lost = supervisor.lostOf(ranks)};
+  return {.code = code != 0 ? code : own, .lost = supervisor.lost()};
 }
 
 int runRank(std::vector<std::string> program) {
   const char* const text = std::getenv("OMPI_COMM_WORLD_RANK");
   const int rank = text != nullptr ? std::atoi(text) : 0;
   passSignalsOn();
+  fmt::print("{}", exitNote(rank, kBegins));
+  std::fflush(stdout);
   const Pipe out;
   const Pipe err;
   const pid_t started = fork();

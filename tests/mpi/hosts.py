@@ -22,7 +22,7 @@ case $1 in
 {cases}
 esac
 shift
-exec ip netns exec "$host" sh -c "$*"
+exec ip netns exec "$host" env TMPDIR="{folder}/$host" sh -c "$*"
 """
 
 
@@ -56,9 +56,11 @@ class Hosts:
             raise
         agent = os.path.join(self.folder.name, "agent")
         with open(agent, "w", encoding="utf-8") as script:
-            script.write(AGENT.format(cases="\n".join(f"10.77.0.{i + 1}) host={name} ;;"
-                                                      for i, name in enumerate(self.names))))
+            cases = "\n".join(f"10.77.0.{i + 1}) host={name} ;;" for i, name in enumerate(self.names))
+            script.write(AGENT.format(folder=self.folder.name, cases=cases))
         os.chmod(agent, 0o755)
+        for name in self.names:  # hosts do not share what mpirun keeps in /tmp
+            os.mkdir(os.path.join(self.folder.name, name))
         self.environment = dict(
             os.environ, SLUICE_LOG_LEVEL="ERR", OMPI_MCA_btl="self,tcp", OMPI_MCA_pml="ob1",
             OMPI_MCA_plm_rsh_agent=agent, OMPI_MCA_btl_tcp_if_include="10.77.0.0/24",
@@ -91,8 +93,9 @@ class Hosts:
         return ",".join(f"10.77.0.{i + 1}:{each}" for i in range(len(self.names)))
 
     def launch(self, sluice, arguments):
+        environment = dict(self.environment, TMPDIR=os.path.join(self.folder.name, self.names[0]))
         return subprocess.Popen(["ip", "netns", "exec", self.names[0], sluice, "launch", "--timeout", "2", *arguments],
-                                env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def can_make_hosts():
@@ -135,8 +138,17 @@ def cut_a_host(sluice, worker, count, share, step, expected):
         print(f"{count} hosts, one cut off after step {step}: named, and the others went on")
 
 
+def never_starts(sluice):
+    """Hosts that can be reached and then say nothing: mpirun would wait for ever."""
+    environment = dict(os.environ, OMPI_MCA_plm_rsh_agent="true")
+    run = subprocess.run([sluice, "launch", "--timeout", "0.5", "-n", "2", "--hosts", "10.99.0.1:1,10.99.0.2:1", "true"],
+                         env=environment, text=True, capture_output=True, check=False, timeout=faults.LIMIT)
+    assert run.returncode == 1 and "0 of 2 ranks have started within" in run.stderr, run
+
+
 def main():
     sluice, worker = map(os.path.abspath, sys.argv[1:3])
+    never_starts(sluice)
     if not can_make_hosts():
         print("skipped: this system allows no network namespaces")
         return
