@@ -13,6 +13,7 @@
 #include "sluice/compile/compile.h"
 #include "sluice/nn/block.h"
 #include "sluice/program/memory_plan.h"
+#include "sluice/runtime/sim_bound.h"
 #include "sluice/runtime/simulator.h"
 
 namespace sluice {
