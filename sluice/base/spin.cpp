@@ -60,8 +60,8 @@ int availableCores() {
   return cores;
 }
 
-bool maySpin() {
-  return running.load(std::memory_order_relaxed) <= availableCores();
+bool maySpin(int spare) {
+  return running.load(std::memory_order_relaxed) + spare <= availableCores();
 }
 
 namespace detail {

@@ -24,8 +24,8 @@ void changeRunning(int by);
 void pauseCore();
 }  // namespace detail
 
-/// Whether the threads that run or look around are no more than the cores.
-bool maySpin();
+/// Whether the threads that run or look around leave so many cores to others.
+bool maySpin(int spare = 0);
 
 /// Counts a thread as one that runs, as long as it lives.
 class Running {
@@ -45,15 +45,16 @@ class Sleeping {
   Sleeping& operator=(const Sleeping&) = delete;
 };
 
-/// Asks `over`, without locks, until it says yes; false if it did not for a while.
+/// Asks `over`, without locks, until it says yes; false if it did not for a while, or if fewer than
+/// `spare` cores would be left.
 template <class Over>
-bool spinUntil(const Over& over) {
+bool spinUntil(const Over& over, int spare = 0) {
   constexpr std::chrono::microseconds kLongest{100};
   constexpr int kAsks = 32;  // before looking at the clock
   if (over()) {
     return true;
   }
-  if (!maySpin()) {
+  if (!maySpin(spare)) {
     return false;
   }
   const auto end = std::chrono::steady_clock::now() + kLongest;
@@ -64,7 +65,7 @@ bool spinUntil(const Over& over) {
         return true;
       }
     }
-  } while (maySpin() && std::chrono::steady_clock::now() < end);
+  } while (maySpin(spare) && std::chrono::steady_clock::now() < end);
   return false;
 }
 

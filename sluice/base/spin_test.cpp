@@ -57,5 +57,18 @@ TEST(Spin, AsksOnlyOnceWhileTheThreadsAreMoreThanTheCores) {
   EXPECT_FALSE(maySpin());
 }
 
+TEST(Spin, LeavesAsManyCoresToOthersAsItIsTold) {
+  std::vector<std::unique_ptr<Running>> threads;
+  while (maySpin(1)) {
+    threads.push_back(std::make_unique<Running>());
+  }
+  EXPECT_TRUE(maySpin());
+  int asked = 0;
+  const auto ask = [&] { return ++asked > 1; };
+  EXPECT_FALSE(spinUntil(ask, 1));
+  EXPECT_EQ(asked, 1);
+  EXPECT_TRUE(spinUntil(ask));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -75,6 +75,16 @@ void EngineThreads::growRemote(std::span<const std::unique_ptr<LaneRun>> lanes) 
   }
 }
 
+namespace {
+
+/// Cores that a thread leaves to others while it looks around. What waits for remote memory is
+/// rarely urgent: it takes no core away from kernels.
+int spareCores(LaneClass laneClass) {
+  return laneClass == LaneClass::Remote ? 2 : 0;
+}
+
+}  // namespace
+
 void EngineThreads::threadLoop(LaneClass laneClass, std::int32_t seen) {
   const Running counted;
   TaskRoom room;
@@ -82,7 +92,7 @@ void EngineThreads::threadLoop(LaneClass laneClass, std::int32_t seen) {
     becomePrompt();  // it waits for others, and others for it
   }
   for (;;) {
-    if (!spinUntil([&] { return step.load() != seen; })) {
+    if (!spinUntil([&] { return step.load() != seen; }, spareCores(laneClass))) {
       const Sleeping asleep;
       step.wait(seen);
     }
@@ -167,7 +177,7 @@ void EngineThreads::runTasks(LaneClass laneClass, TaskRoom& room) {
       }
       continue;
     }
-    if (spinUntil([&] { return signal.epoch.load() != epoch || over(); })) {
+    if (spinUntil([&] { return signal.epoch.load() != epoch || over(); }, spareCores(laneClass))) {
       continue;
     }
     const Sleeping asleep;
