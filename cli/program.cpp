@@ -43,6 +43,7 @@ constexpr auto kCommands = std::to_array<Command>({
 
 std::vector<std::string_view> commandNames() {
   std::vector<std::string_view> names;
+  names.reserve(kCommands.size());
   for (const Command& command : kCommands) {
     names.push_back(command.name);
   }

@@ -12,7 +12,7 @@
 #     TEST_LABELS threads             # labels besides `fast`
 #     NO_TEST_MAIN                    # the tests bring their own main()
 #     ALONE kernel.cpp                # further sources, each compiled by itself
-#     RUNS_ONCE)                      # at most once per model: optimised less
+#     RUNS_ONCE)                      # at most once per model or call: optimised less
 #
 #   sluice_program(NAME mlp SOURCES mlp.cpp DEPS sluice [LINK ...] [INSTALL] [TOOL])
 #     TOOL: only tests and scripts run it; it is in <build>/tools, not among the programs

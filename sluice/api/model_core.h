@@ -228,7 +228,8 @@ class ModelCore {
   UnrecoverableError unrecoverable(const Error& error, std::string_view why) const;
   /// The step as a function that does not need the model any more, which may end in a function that
   /// its own step calls.
-  std::function<std::vector<HostTensor>()> callOf(std::shared_ptr<Step> step, Entry& entry) const;
+  std::function<std::vector<HostTensor>()> callOf(const std::shared_ptr<Step>& step,
+                                                  Entry& entry) const;
   /// Makes a call in another thread, which takes over the turn.
   static Pending start(std::function<std::vector<HostTensor>()> call, runtime::Turn::Hold turn);
   Pending startTensors(std::vector<HostTensor> inputs, Entry& entry, runtime::Turn::Hold turn);

@@ -59,6 +59,7 @@ void ModelCore::forgetCalls() {
 
 std::function<void()> ModelCore::repeated(const std::vector<HostTensor>& inputs, Entry& entry) {
   std::vector<HostTensor> kept;  // the caller may change its own
+  kept.reserve(inputs.size());
   for (const HostTensor& input : inputs) {
     kept.push_back(input.clone());
   }
@@ -131,7 +132,7 @@ void ModelCore::recover() {
 
 std::filesystem::path ModelCore::writeDiagnostics(const Error& error) const {
   const runtime::Turn::Hold turn = enter();
-  const std::filesystem::path folder =
+  std::filesystem::path folder =
       std::filesystem::path(options_.report().logDir) / fmt::format("diagnostics-{}", runId_);
   try {
     std::filesystem::create_directories(folder);

@@ -106,7 +106,7 @@ std::function<void()> ModelCore::finisher(std::shared_ptr<Step> step, const Entr
   };
 }
 
-std::function<std::vector<HostTensor>()> ModelCore::callOf(std::shared_ptr<Step> step,
+std::function<std::vector<HostTensor>()> ModelCore::callOf(const std::shared_ptr<Step>& step,
                                                            Entry& entry) const {
   const runtime::StepArgs args = argsOf(*step, entry);
   return [session = session_,

@@ -230,6 +230,7 @@ runtime::MessageBytes Processes::take(std::int32_t from, std::string_view what) 
 
 void Processes::requireSame(std::string_view what, const std::string& text) const {
   std::vector<std::string> texts;
+  texts.reserve(static_cast<std::size_t>(size()));
   for (std::int32_t r = 0; r < size(); ++r) {
     if (r != rank()) {
       post(r, what, bytesOf(text));

@@ -36,8 +36,9 @@ void waitForRetry(const RecoveryOptions& options,
   constexpr double kLook = 0.05;
   constexpr double kLongest = 3600;
   double left = std::min(std::ldexp(options.backoff, attempt), kLongest);
-  for (; left > 0; left -= kLook) {
+  while (left > 0) {
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kLook)));
+    left -= kLook;
     WaitWatch::look();
     look();
   }

@@ -148,7 +148,12 @@ void close() {
 
 extern "C" __attribute__((visibility("default"))) const sluice::mpi::Transport*
 sluiceMpiTransport() {
-  using namespace sluice::mpi;
-  static const Transport table{kTransportVersion, open, send, probe, receive, test, close};
+  static const sluice::mpi::Transport table{sluice::mpi::kTransportVersion,
+                                            sluice::mpi::open,
+                                            sluice::mpi::send,
+                                            sluice::mpi::probe,
+                                            sluice::mpi::receive,
+                                            sluice::mpi::test,
+                                            sluice::mpi::close};
   return &table;
 }

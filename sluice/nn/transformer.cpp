@@ -147,7 +147,8 @@ Tensor MultiheadAttention::combinedMask(const AttentionMasks& masks, const Shape
 AttentionResult MultiheadAttention::weighted(const std::vector<Tensor>& parts,
                                              const Tensor& mask,
                                              bool needWeights) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(embedding_ / heads_));
+  const std::int64_t size = embedding_ / heads_;
+  const double scale = 1.0 / std::sqrt(static_cast<double>(size));
   Tensor scores = matmul(parts[0] * scale, transpose(parts[1], 2, 3));
   if (mask.defined()) {
     scores = scores + addedMask(mask, scores.dtype());
@@ -288,8 +289,8 @@ Tensor rotaryEmbedding(const Tensor& x, const RotaryOptions& options) {
   HostTensor sines(x.dtype(), Shape{length, half});
   for (std::int64_t i = 0; i < length * half; ++i) {
     const double power = static_cast<double>(i % half) / static_cast<double>(half);
-    const double angle =
-        static_cast<double>(i / half + options.start) * std::pow(options.base, -power);
+    const std::int64_t position = i / half + options.start;
+    const double angle = static_cast<double>(position) * std::pow(options.base, -power);
     cosines.set(i, std::cos(angle));
     sines.set(i, std::sin(angle));
   }

@@ -41,6 +41,8 @@ struct HostLog {
     folder = folderOfEnvironment();
     on = folder.has_value();
   }
+  HostLog(const HostLog&) = delete;
+  HostLog& operator=(const HostLog&) = delete;
   ~HostLog();
 
  private:

@@ -23,6 +23,7 @@ std::vector<KernelUse> kernelUses(const Trace& trace) {
     }
   }
   std::vector<KernelUse> all;
+  all.reserve(uses.size());
   for (auto& [key, use] : uses) {
     all.push_back(std::move(use));
   }

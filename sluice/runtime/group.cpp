@@ -59,14 +59,13 @@ MessageBytes gathered(const Group& group,
     putBytes(whole, shares[q].begin, bytes);
   };
   const std::size_t ranks = group.ranks.size();
-  for (std::size_t i = 1; i < ranks; ++i) {  // the next one first, so that not all send to one
-    const std::size_t q = (group.me + i) % ranks;
-    if (i + 1 < ranks) {
-      group.communicator->post(group.ranks[q], number, copyOf(mine));
-      continue;
-    }
-    put(group.me, mine);
-    group.communicator->post(group.ranks[q], number, std::move(mine));
+  const auto rankAfter = [&](std::size_t i) { return group.ranks[(group.me + i) % ranks]; };
+  for (std::size_t i = 1; i + 1 < ranks; ++i) {  // the next one first, so that not all send to one
+    group.communicator->post(rankAfter(i), number, copyOf(mine));
+  }
+  put(group.me, mine);
+  if (ranks > 1) {
+    group.communicator->post(rankAfter(ranks - 1), number, std::move(mine));
   }
   for (std::size_t q = 0; q < ranks; ++q) {
     if (q != group.me) {

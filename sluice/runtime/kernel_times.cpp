@@ -63,6 +63,36 @@ double median(std::vector<double>& values) {
   return *middle;
 }
 
+/// Of each kernel of a segment, the median of its runs.
+std::vector<double> secondsOf(const program::Segment& segment,
+                              Arena& arena,
+                              device::Device& device,
+                              int runs,
+                              device::Clock clock) {
+  fillOperands(segment, arena);
+  std::vector<PreparedSegment> kernels;
+  for (const device::KernelCall& call : segment.calls) {
+    kernels.emplace_back(device, std::span(&call, 1));
+  }
+  std::vector<std::vector<double>> times(kernels.size());
+  for (int run = -1; run < runs; ++run) {  // the first one warms up
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      const std::int64_t start = clock();
+      kernels[k].run(arena.queue(), arena.addresses(), {});
+      arena.queue().finish();
+      if (run >= 0) {
+        times[k].push_back(static_cast<double>(clock() - start) * 1e-9);
+      }
+    }
+  }
+  std::vector<double> medians;
+  medians.reserve(times.size());
+  for (std::vector<double>& each : times) {
+    medians.push_back(median(each));
+  }
+  return medians;
+}
+
 }  // namespace
 
 std::vector<KernelTime> measureKernels(const program::Program& program,
@@ -82,24 +112,9 @@ std::vector<KernelTime> measureKernels(const program::Program& program,
       if (segment.device != static_cast<std::int32_t>(d)) {
         continue;
       }
-      fillOperands(segment, arena);
-      std::vector<PreparedSegment> kernels;
-      for (const device::KernelCall& call : segment.calls) {
-        kernels.emplace_back(*devices[d], std::span(&call, 1));
-      }
-      std::vector<std::vector<double>> times(kernels.size());
-      for (int run = -1; run < runs; ++run) {  // the first one warms up
-        for (std::size_t k = 0; k < kernels.size(); ++k) {
-          const std::int64_t start = clock();
-          kernels[k].run(arena.queue(), arena.addresses(), {});
-          arena.queue().finish();
-          if (run >= 0) {
-            times[k].push_back(static_cast<double>(clock() - start) * 1e-9);
-          }
-        }
-      }
-      for (std::size_t k = 0; k < kernels.size(); ++k) {
-        all.push_back({&segment.calls[k], median(times[k])});
+      const std::vector<double> times = secondsOf(segment, arena, *devices[d], runs, clock);
+      for (std::size_t k = 0; k < times.size(); ++k) {
+        all.push_back({&segment.calls[k], times[k]});
       }
     }
   }

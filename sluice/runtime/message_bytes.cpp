@@ -21,6 +21,7 @@ struct Blocks {
 };
 
 Blocks& blocks() {
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): guarded by its mutex
   static Blocks& made = *new Blocks;
   return made;
 }

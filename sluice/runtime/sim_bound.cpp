@@ -1,7 +1,6 @@
 #include "sluice/runtime/sim_bound.h"
 
 #include <algorithm>
-#include <ranges>
 #include <vector>
 
 #include "sluice/device/kernel_table.h"
@@ -81,7 +80,8 @@ SimBound boundOf(const program::Program& program,
     made.set(each.call->outputs, each.before + each.ticks);
   }
   BufferTimes follows(program.buffers.size());
-  for (const TimedCall& each : calls | std::views::reverse) {
+  std::ranges::reverse(calls);
+  for (const TimedCall& each : calls) {
     const std::int64_t after = follows.longest(each.call->outputs);
     bound.chain = std::max(bound.chain, each.before + each.ticks * each.times + after);
     follows.set(each.call->outputs, 0);

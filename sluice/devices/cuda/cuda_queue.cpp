@@ -81,6 +81,7 @@ struct IdleStreams {
 };
 
 IdleStreams& idleStreams() {
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): guarded by its mutex
   static auto* const kAll = new IdleStreams;
   return *kAll;
 }

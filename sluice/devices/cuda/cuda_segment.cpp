@@ -202,7 +202,7 @@ void CudaSegment::record(const Launch& how, std::span<const device::Address> buf
       before.insert(before.end(), ends[earlier].begin(), ends[earlier].end());
     }
     std::ranges::sort(before);  // a call that launches nothing ends where those before it do
-    before.erase(std::ranges::unique(before).begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
     continueAfter(how.stream, before);
     launchCall(calls_[k], how, buffers);
     ends[k] = lastNodes(how.stream);

@@ -20,7 +20,7 @@ constexpr const char* kName = "libcudnn.so.9";
 
 /// The functions of the library that are used; their descriptors and numbers are those of cudnn.h.
 struct Api {
-  explicit Api(std::string folder) : library(kName, std::move(folder)) {
+  explicit Api(const std::string& folder) : library(kName, folder) {
     library.find("cudnnGetVersion", getVersion);
     library.find("cudnnGetErrorString", text);
     library.find("cudnnCreate", create);
@@ -119,6 +119,7 @@ struct IdleHandles {
 };
 
 IdleHandles& idleHandles() {
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): guarded by its mutex
   static auto* const kAll = new IdleHandles;
   return *kAll;
 }

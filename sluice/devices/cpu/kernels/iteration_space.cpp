@@ -12,7 +12,7 @@ namespace {
 /// Shorter rows are gathered into longer blocks.
 constexpr std::int64_t kMinRow = 128;
 
-std::vector<std::size_t> storageOrder(const StoredShape& output) {
+std::vector<std::size_t> axesAsStored(const StoredShape& output) {
   const std::size_t rank = output.shape.dims().size();
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < rank; ++i) {
@@ -55,7 +55,7 @@ IterationSpace::IterationSpace(const StoredShape& output, std::span<const Stored
   for (const StoredShape& operand : operands) {
     operands_.push_back({Access::Contiguous, broadcastStrides(operand, rank)});
   }
-  merge(storageOrder(output), output.shape);
+  merge(axesAsStored(output), output.shape);
   byRows_ = extents_.size() == 1 || rowLength() >= kMinRow;
   for (OperandStrides& operand : operands_) {
     operand.access = classify(operand.strides);

@@ -31,7 +31,6 @@ std::int64_t moveWidth(const Shape& shape,
 /// give them, `width` at a time; `to` and `from` are the pointers of the text.
 void addMoves(Source& source,
               const ir::OpView& op,
-              std::string_view entry,
               const Shape& shape,
               std::int64_t width,
               std::string_view to,
@@ -39,7 +38,7 @@ void addMoves(Source& source,
   addElementEntry(
       source,
       op,
-      entry,
+      "elements",
       shape.elements() / width,
       fmt::format("  const i64 e = i * {0};\n  store({1}, load<{0}>({2}));\n", width, to, from));
 }
@@ -52,7 +51,6 @@ Source gathered(const ir::OpView& op,
   Source source;
   addMoves(source,
            op,
-           "elements",
            shape,
            moveWidth(shape, strides, first, op.outputs[0].dtype),
            "out0 + e",
@@ -134,7 +132,6 @@ Source sliceScatterSource(const ir::OpView& op) {
   addMoves(
       source,
       op,
-      "elements",
       part,
       moveWidth(part, steps.strides, steps.first, dtype),
       fmt::format("out0 + {}ll + {}", steps.first, offsetText("e", part.dims(), steps.strides)),
