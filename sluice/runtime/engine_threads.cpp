@@ -80,7 +80,7 @@ namespace {
 /// Cores that a thread leaves to others while it looks around. What waits for remote memory is
 /// rarely urgent: it takes no core away from kernels.
 int spareCores(LaneClass laneClass) {
-  return laneClass == LaneClass::Remote ? 2 : 0;
+  return laneClass == LaneClass::Device ? 0 : 2;
 }
 
 }  // namespace
