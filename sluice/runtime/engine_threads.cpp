@@ -77,8 +77,8 @@ void EngineThreads::growRemote(std::span<const std::unique_ptr<LaneRun>> lanes) 
 
 namespace {
 
-/// Cores that a thread leaves to others while it looks around. What waits for remote memory is
-/// rarely urgent: it takes no core away from kernels.
+/// Cores that a thread leaves to others while it looks around. What waits for remote memory or for
+/// the host's code takes no core away from kernels and from the caller.
 int spareCores(LaneClass laneClass) {
   return laneClass == LaneClass::Device ? 0 : 2;
 }

@@ -108,6 +108,7 @@ std::vector<char> compile(std::string_view text, const std::string& architecture
   const RuntimeProgram program(wholeText(text));
   const std::vector<std::string> options = optionsFor(architecture);
   std::vector<const char*> given;
+  given.reserve(options.size());
   for (const std::string& option : options) {
     given.push_back(option.c_str());
   }
