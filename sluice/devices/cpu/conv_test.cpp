@@ -201,6 +201,8 @@ TEST(CpuConv, SpreadsASingleImageOverManyThreads) {
   for (const Way& way :
        std::vector<Way>{{"taps", {{1, 64, 56, 56}, {64, 64, 3, 3}, same}},
                         {"taps", {{1, 64, 56, 56}, {256, 64, 1, 1}, {}}},
+                        {"taps", {{1, 3, 112, 112}, {64, 3, 3, 3}, {{"strides", {2, 2}}}}},
+                        {"taps", {{1, 96, 14, 14}, {576, 96, 1, 1}, {}}},
                         {"windows", {{1, 128, 28, 28}, {128, 128, 3, 3}, same}},
                         {"channels", {{1, 144, 56, 56}, {144, 1, 3, 3}, single}}}) {
     const Case c = convCases(way.shape)[0];
@@ -256,6 +258,7 @@ TEST(CpuConv, ChoosesByTheShape) {
   }
   const ir::Attrs same = {{"pads", {1, 1, 1, 1}}};
   const ir::Attrs wide = {{"pads", {2, 2, 2, 2}}};
+  const ir::Attrs strided = {{"pads", {1, 1, 1, 1}}, {"strides", {2, 2}}};
   struct Expected {
     std::size_t pass;
     ConvShape shape;
@@ -267,6 +270,12 @@ TEST(CpuConv, ChoosesByTheShape) {
                              {0, {{2, 32, 28, 27}, {48, 32, 3, 3}, same}, "windows"},
                              {0, {{2, 1, 28, 28}, {48, 1, 3, 3}, same}, "taps"},
                              {0, {{2, 1, 28, 28}, {32, 1, 3, 3}, same}, "c c 1"},
+                             // The first layer of most networks for images.
+                             {0, {{1, 3, 33, 32}, {32, 3, 3, 3}, strided}, "taps"},
+                             {0, {{3, 3, 21, 23}, {64, 3, 7, 7}, strided}, "taps"},
+                             // Few pixels are divided by channels, too.
+                             {0, {{1, 576, 7, 7}, {160, 576, 1, 1}}, "windows"},
+                             {0, {{2, 576, 7, 7}, {160, 576, 1, 1}}, "taps"},
                              {1, {{2, 64, 28, 28}, {16, 64, 3, 3}, same}, "taps"},
                              {1, {{2, 64, 28, 28}, {48, 64, 3, 3}, same}, "windows"},
                              // Few channels, and half a vector of them.

@@ -68,6 +68,8 @@ std::vector<PoolShape> poolShapes() {
           {{2, 3, 7, 7}, {{"kernel", {7, 7}}}},
           {{1, 2, 20, 20}, {{"kernel", {17, 17}}}},
           {{8, 33, 24, 24}, {{"kernel", {2, 2}}, {"strides", {2, 2}}}},
+          // One image whose lines are divided among tiles.
+          {{1, 70, 41, 43}, {{"kernel", {3, 3}}, {"pads", {1, 1, 1, 1}}, {"strides", {2, 2}}}},
           {{2, 10, 24, 24}, {{"kernel", {2, 2}}, {"strides", {2, 2}}}},
           {{2, 3, 9, 12}, {{"kernel", {3, 2}}, {"strides", {3, 2}}}},
           {{2, 10, 9, 13}, {{"kernel", {2, 2}}, {"strides", {2, 2}}}},

@@ -107,6 +107,33 @@ TEST(CpuReorder, TransposesPartOfAMatrix) {
   }
 }
 
+TEST(CpuReorder, MovesChannelsToTheEndAndBack) {
+  for (const Shape& shape :
+       {Shape{2, 37, 9, 11}, Shape{1, 200, 13, 13}, Shape{1, 3, 30, 40}, Shape{3, 8, 17}}) {
+    const HostTensor x = random(1, shape);
+    const std::int64_t channels = shape[1];
+    const std::int64_t pixels = shape.elements() / shape[0] / channels;
+    HostTensor expected(DType::F32, shape);
+    for (std::int64_t i = 0; i < shape.elements(); ++i) {
+      const std::int64_t image = i / (channels * pixels);
+      const std::int64_t channel = i / pixels % channels;
+      expected.data<float>()[static_cast<std::size_t>((image * pixels + i % pixels) * channels +
+                                                      channel)] =
+          x.data<float>()[static_cast<std::size_t>(i)];
+    }
+    const auto bytesOf = [](const HostTensor& tensor) {
+      return std::vector<std::byte>(tensor.bytes(), tensor.bytes() + tensor.type().bytes());
+    };
+    for (const int threads : {1, 3, 16}) {
+      const auto last = reorder(x.type(), x.bytes(), {}, device::Layout::channelsLast(), threads);
+      EXPECT_EQ(last, bytesOf(expected)) << shape.str() << ", " << threads << " threads";
+      EXPECT_EQ(reorder(x.type(), last.data(), device::Layout::channelsLast(), {}, threads),
+                bytesOf(x))
+          << shape.str() << ", " << threads << " threads";
+    }
+  }
+}
+
 TEST(CpuReorder, LeavesOtherFormatsToTheLibrary) {
   using Tag = dnnl::memory::format_tag;
   const auto f32 = dnnl::memory::data_type::f32;

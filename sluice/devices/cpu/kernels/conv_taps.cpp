@@ -42,6 +42,7 @@ constexpr std::int64_t kManyColumns = 48;
 /// does better.
 constexpr std::int64_t kShortSum = 8;
 constexpr std::int64_t kManyPixels = 1024;
+constexpr std::int64_t kFewPixels = 96;
 
 bool isForward(const ir::OpView& op) {
   return convPass(op) == ConvPass::Forward;
@@ -209,8 +210,10 @@ bool likesImages(const Pass& p, const AxisRun& run, std::int64_t images) {
 }
 
 /// Tiles of less work are not worth a thread.
-constexpr double kFlopsPerTile = 3e6;
+constexpr double kFlopsPerTile = 5e5;
 constexpr double kMostTiles = 256;
+/// Fewer rows of a product take long for reading its right operand.
+constexpr std::int64_t kLeastRows = 12;
 
 std::int64_t wantedTiles(const ops::ConvDims& d) {
   const double flops = 2.0 * static_cast<double>(d.batch * d.outSize()) *
@@ -277,9 +280,9 @@ class ConvTaps : public TiledKernel {
   };
 
   void runPixels(const KernelRun& run, FunctionRef<void(const OutputTile&)> epilogue) const {
-    constexpr std::int64_t kRows = 12;  // that are computed together
     const std::int64_t pixels = batch_ * targetSize_;
-    const std::int64_t step = ceilDiv(ceilDiv(pixels, wanted_), kRows) * kRows;
+    const std::int64_t most = std::max<std::int64_t>(1, pixels / kLeastRows);
+    const std::int64_t step = ceilDiv(pixels, evenTiles(std::min(wanted_, most)));
     run.workers.parallelFor(ceilDiv(pixels, step), [&](std::int64_t tile) {
       const std::int64_t first = tile * step;
       const std::int64_t count = std::min(step, pixels - first);
@@ -454,7 +457,9 @@ bool likesLongVectors(const ops::ConvDims& d, bool forward) {
   if (forward) {
     const bool wide = !strided && d.out[2] >= kWideImage && summed <= kShortTap &&
                       (summed > kFewChannels || columns >= kManyColumns);
-    return fillsShort || wide || (strided && summed >= 2 * kVector) ||
+    // So few channels are better read as lines of taps than gathered or padded.
+    const bool fewStrided = strided && summed <= kFewChannels && columns >= 2 * kVector;
+    return fillsShort || wide || fewStrided || (strided && summed >= 2 * kVector) ||
            (summed == 1 && columns >= kLongSum);
   }
   if (!strided) {
@@ -481,6 +486,11 @@ bool likesTaps(const ir::OpView& op) {
   const std::int64_t columns = isForward(op) ? d.outChannels : d.inChannels;
   const std::int64_t summed = isForward(op) ? d.inChannels : d.outChannels;
   if (d.kernelSize() == 1) {
+    // Few pixels make too few tiles; windows are also divided by their columns.
+    if (isForward(op) && d.batch * d.outSize() < kFewPixels && summed >= kLongSum &&
+        columns >= kManyColumns) {
+      return false;
+    }
     if (isForward(op) && summed <= kShortSum && d.batch * d.outSize() >= kManyPixels) {
       return false;
     }

@@ -17,15 +17,12 @@ namespace {
 constexpr std::int64_t kDepth = 512;
 constexpr std::int64_t kMostRows = 96;
 constexpr std::int64_t kLeastRows = 12;
-/// Pieces of work, blocks of rows times panels, that are enough for many threads; fewer where every
-/// block reads so many weights anew.
-constexpr std::int64_t kEnoughUnits = 64;
-constexpr std::int64_t kFewUnits = 16;
-constexpr std::int64_t kManyWeights = 1 << 18;
 constexpr std::int64_t kMostTiles = 64;  ///< each has its own scratch
+/// Blocks that are enough for many threads, so that panels need not be divided, too.
+constexpr std::int64_t kEnoughBlocks = 32;
 /// Floats of windows up to which all are gathered together.
 constexpr std::int64_t kMostShared = 1 << 20;
-constexpr double kFlopsPerTile = 3e6;  ///< less is not worth a thread
+constexpr double kFlopsPerTile = 5e5;  ///< less is not worth a thread
 
 /// Columns and terms of a sum below which copying windows takes too much of the time.
 constexpr std::int64_t kLeastColumns = 48;
@@ -130,17 +127,29 @@ struct Tiles {
   bool wholeBlocks = false;  ///< tiles have all panels of their blocks
 };
 
+/// Pieces of work, blocks of rows times panels, that are enough for many threads; fewer where every
+/// block reads many weights anew.
+std::int64_t enoughUnits(std::int64_t weights) {
+  constexpr std::int64_t kManyWeights = 1 << 18;
+  constexpr std::int64_t kVeryManyWeights = 1 << 20;
+  if (weights < kManyWeights) {
+    return 64;
+  }
+  return weights < kVeryManyWeights ? 32 : 16;
+}
+
 Tiles tilesOf(const Pass& p, const PanelFormat& format) {
   Tiles tiles;
-  const std::int64_t units = p.terms() * p.columns >= kManyWeights ? kFewUnits : kEnoughUnits;
-  const std::int64_t most = std::clamp(p.pixels * format.panels / units, kLeastRows, kMostRows);
-  tiles.rows = ceilDiv(p.pixels, ceilDiv(p.pixels, most));
+  const std::int64_t units = enoughUnits(p.terms() * p.columns);
+  const std::int64_t most =
+      std::clamp(ceilDiv(p.pixels * format.panels, units), kLeastRows, kMostRows);
+  tiles.rows = ceilDiv(p.pixels, evenTiles(ceilDiv(p.pixels, most)));
   tiles.blocks = ceilDiv(p.pixels, tiles.rows);
   const double flops = 2.0 * static_cast<double>(p.pixels) * static_cast<double>(p.columns) *
                        static_cast<double>(p.terms());
   const auto wanted = static_cast<std::int64_t>(
       std::clamp(flops / kFlopsPerTile, 1.0, static_cast<double>(kMostTiles)));
-  tiles.wholeBlocks = tiles.blocks >= wanted;
+  tiles.wholeBlocks = tiles.blocks >= std::min(wanted, kEnoughBlocks);
   tiles.count = std::min(wanted, tiles.blocks * (tiles.wholeBlocks ? 1 : format.panels));
   return tiles;
 }

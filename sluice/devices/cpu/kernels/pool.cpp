@@ -1,5 +1,6 @@
 // Pooling and its gradients, in plain or channels-last storage with the same bits (it follows its
-// input). Work is cut by images or maps; 16-bit floats are computed in float32.
+// input). Work is cut by lines of the result, that of gradients by images or maps, because windows
+// of several lines may meet the same pixels; 16-bit floats are computed in float32.
 #include "sluice/ops/pool.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace sluice::devices::cpu {
 namespace {
 
-constexpr std::int64_t kMaxTiles = 16;
+constexpr std::int64_t kMaxTiles = 64;
 constexpr std::int64_t kTapsPerTile = 1 << 15;  // below that, handing a tile to a thread costs more
 
 std::size_t aligned(std::size_t bytes) {
@@ -45,14 +46,15 @@ class Windows {
     endInside_ = std::max(endInside_, firstInside_);
   }
 
-  /// Calls f(strip, first window) for all windows of a plane, in ascending
+  /// Lines of the result of one plane.
+  std::int64_t lines() const { return d_.out[0] * d_.out[1]; }
+
+  /// Calls f(strip, first window) for the windows of lines [first, end) of a plane, in ascending
   /// order. `taps` is room for one window's taps.
   template <class F>
-  void forEachStrip(PoolTap* taps, F f) const {
-    for (std::int64_t o0 = 0; o0 < d_.out[0]; ++o0) {
-      for (std::int64_t o1 = 0; o1 < d_.out[1]; ++o1) {
-        row(o0, o1, taps, f);
-      }
+  void forEachStrip(std::int64_t first, std::int64_t end, PoolTap* taps, F f) const {
+    for (std::int64_t line = first; line < end; ++line) {
+      row(line / d_.out[1], line % d_.out[1], taps, f);
     }
   }
 
@@ -142,10 +144,10 @@ bool partitions(const ops::PoolDims& d) {
   return true;
 }
 
-/// Tiles are ranges of planes; their number depends on the shape and the storage only.
-std::int64_t tilesOf(const ops::PoolDims& d, const Walk& walk) {
+/// Tiles are ranges of units; their number depends on the shape and the storage only.
+std::int64_t tilesOf(const ops::PoolDims& d, std::int64_t units) {
   const std::int64_t work = d.maps() * d.outSize() * d.kernelSize();
-  return std::clamp<std::int64_t>(work / kTapsPerTile, 1, std::min(kMaxTiles, walk.planes));
+  return std::clamp<std::int64_t>(work / kTapsPerTile, 1, std::min(kMaxTiles, units));
 }
 
 /// Room for the taps of one window per tile, then the operands in float32 if they are narrower.
@@ -184,7 +186,8 @@ class Pool : public Kernel {
         floats_(op.inputs.size() - 1),
         storage_(op.inputs[floats_].dtype),
         scratch_(scratchOf(d_, storage_ != DType::F32, isGrad_)),
-        tiles_(tilesOf(d_, walk_)) {}
+        unitsOfPlane_(isGrad_ ? 1 : windows_.lines()),
+        tiles_(tilesOf(d_, walk_.planes * unitsOfPlane_)) {}
 
   void run(const KernelRun& run) final {
     auto* scratch = static_cast<std::byte*>(run.scratch);
@@ -202,10 +205,20 @@ class Pool : public Kernel {
     run.workers.parallelFor(tiles_, [&](std::int64_t tile) {
       auto* taps =
           reinterpret_cast<PoolTap*>(scratch + scratch_.perTile * static_cast<std::size_t>(tile));
-      const std::int64_t end = walk_.planes * (tile + 1) / tiles_;
-      for (std::int64_t p = walk_.planes * tile / tiles_; p < end; ++p) {
-        plane(
-            run, p, {in + p * (inCount / walk_.planes), out + p * (outCount / walk_.planes), taps});
+      const std::int64_t units = walk_.planes * unitsOfPlane_;
+      const std::int64_t end = units * (tile + 1) / tiles_;
+      for (std::int64_t unit = units * tile / tiles_; unit < end;) {
+        const std::int64_t p = unit / unitsOfPlane_;
+        const std::int64_t next = std::min(end, (p + 1) * unitsOfPlane_);
+        const std::int64_t lines = windows_.lines() / unitsOfPlane_;  // of a unit
+        plane(run,
+              p,
+              {.in = in + p * (inCount / walk_.planes),
+               .out = out + p * (outCount / walk_.planes),
+               .taps = taps,
+               .firstLine = (unit - p * unitsOfPlane_) * lines,
+               .endLine = (next - p * unitsOfPlane_) * lines});
+        unit = next;
       }
     });
     if (converts) {
@@ -214,15 +227,23 @@ class Pool : public Kernel {
   }
 
  protected:
+  /// Lines [firstLine, endLine) of the windows of a plane.
   struct Plane {
     const float* in;
     float* out;
     PoolTap* taps;
+    std::int64_t firstLine;
+    std::int64_t endLine;
   };
   virtual void plane(const KernelRun& run, std::int64_t index, const Plane& p) = 0;
 
   std::int64_t inPlane() const { return d_.inSize() * walk_.lanes; }
   std::int64_t outPlane() const { return d_.outSize() * walk_.lanes; }
+
+  template <class F>
+  void forEachStrip(const Plane& p, F f) const {
+    windows_.forEachStrip(p.firstLine, p.endLine, p.taps, f);
+  }
 
   ops::PoolDims d_;
   Walk walk_;
@@ -233,6 +254,7 @@ class Pool : public Kernel {
   std::size_t floats_;  ///< the operand of floats; indices come before it
   DType storage_;
   ScratchPlan scratch_;
+  std::int64_t unitsOfPlane_;  ///< lines of the result, or all of them together
   std::int64_t tiles_;
 };
 
@@ -241,7 +263,7 @@ class MaxPool : public Pool {
   using Pool::Pool;
   void plane(const KernelRun& run, std::int64_t index, const Plane& p) override {
     Index* indices = run.out<Index>(1) + index * outPlane();
-    windows_.forEachStrip(p.taps, [&](const PoolStrip& strip, std::int64_t o) {
+    forEachStrip(p, [&](const PoolStrip& strip, std::int64_t o) {
       maxPoolStrip(strip, p.in, p.out + o * walk_.lanes, indices + o * walk_.lanes);
     });
   }
@@ -260,7 +282,7 @@ class MaxPoolGrad : public Pool {
     if (!replace) {
       std::fill_n(p.out, inPlane(), 0.0F);
     }
-    windows_.forEachStrip(p.taps, [&](const PoolStrip& strip, std::int64_t o) {
+    forEachStrip(p, [&](const PoolStrip& strip, std::int64_t o) {
       maxPoolGradStrip(strip, indices + o * walk_.lanes, p.in + o * walk_.lanes, p.out, replace);
     });
   }
@@ -280,7 +302,7 @@ class AvgPool : public Pool {
 
  private:
   void plane(const KernelRun& /*run*/, std::int64_t /*index*/, const Plane& p) override {
-    windows_.forEachStrip(p.taps, [&](const PoolStrip& strip, std::int64_t o) {
+    forEachStrip(p, [&](const PoolStrip& strip, std::int64_t o) {
       const float divisor = divisors_[static_cast<std::size_t>(o)];
       if (isGrad_) {
         if (o == 0) {

@@ -63,7 +63,8 @@ class Reorder : public Kernel {
         case 2:
           return transposeAs<std::uint16_t>(from, to, part);
         case 4:
-          return transposeAs<std::uint32_t>(from, to, part);
+          return rows_ < kLeastRows ? transposeAs<std::uint32_t>(from, to, part)
+                                    : transposeFloats(from, to, part);
         default:
           return transposeAs<std::uint64_t>(from, to, part);
       }
@@ -75,6 +76,15 @@ class Reorder : public Kernel {
     std::int64_t first;
     std::int64_t end;
   };
+
+  /// In registers; with fewer rows these would be mostly empty.
+  static constexpr std::int64_t kLeastRows = 8;
+  void transposeFloats(const std::byte* from, std::byte* to, const Columns& part) const {
+    transposeMatrix({rows_, part.end - part.first, cols_},
+                    reinterpret_cast<const float*>(from) + part.first,
+                    reinterpret_cast<float*>(to) + part.first * rows_,
+                    rows_);
+  }
 
   template <class T>
   void transposeAs(const std::byte* from, std::byte* to, const Columns& part) const {

@@ -22,37 +22,73 @@ std::int64_t lanes() {
   return static_cast<std::int64_t>(hn::Lanes(Floats()));
 }
 
-void sumRows(std::span<const RowTerm> terms, float* HWY_RESTRICT to, std::int64_t length) {
+/// kPixels pixels with kVectors vectors of each, from float `first` of their rows on. A chain of
+/// additions runs through the taps; those of other pixels and vectors keep it from waiting for
+/// itself, and pixels share what is read of `right`. The last vector may be shorter.
+template <int kPixels, int kVectors>
+void sumPixels(const RowWindows& w, std::int64_t pixel, std::int64_t first) {
   const Floats d;
-  std::int64_t i = 0;
-  // Four vectors at a time, so that none waits for itself.
-  for (; i + 4 * lanes() <= length; i += 4 * lanes()) {
-    Vector a = hn::Zero(d);
-    Vector b = hn::Zero(d);
-    Vector c = hn::Zero(d);
-    Vector e = hn::Zero(d);
-    for (const RowTerm& term : terms) {
-      const float* x = term.left + i;
-      const float* w = term.right + i;
-      a = hn::MulAdd(hn::LoadU(d, x), hn::LoadU(d, w), a);
-      b = hn::MulAdd(hn::LoadU(d, x + lanes()), hn::LoadU(d, w + lanes()), b);
-      c = hn::MulAdd(hn::LoadU(d, x + 2 * lanes()), hn::LoadU(d, w + 2 * lanes()), c);
-      e = hn::MulAdd(hn::LoadU(d, x + 3 * lanes()), hn::LoadU(d, w + 3 * lanes()), e);
+  const std::int64_t last = first + (kVectors - 1) * lanes();
+  const auto inside =
+      hn::FirstN(d, static_cast<std::size_t>(std::min<std::int64_t>(lanes(), w.length - last)));
+  Vector sums[kPixels][kVectors];
+  SLUICE_UNROLL
+  for (int p = 0; p < kPixels; ++p) {
+    SLUICE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[p][v] = hn::Zero(d);
     }
-    hn::StoreU(a, d, to + i);
-    hn::StoreU(b, d, to + i + lanes());
-    hn::StoreU(c, d, to + i + 2 * lanes());
-    hn::StoreU(e, d, to + i + 3 * lanes());
   }
-  for (; i < length; i += lanes()) {
-    const auto inside =
-        hn::FirstN(d, static_cast<std::size_t>(std::min<std::int64_t>(lanes(), length - i)));
-    Vector sum = hn::Zero(d);
-    for (const RowTerm& term : terms) {
-      sum = hn::MulAdd(
-          hn::MaskedLoad(inside, d, term.left + i), hn::MaskedLoad(inside, d, term.right + i), sum);
+  for (const RowTap& tap : w.taps) {
+    const float* left = tap.left + pixel * w.leftStep + first;
+    Vector right[kVectors];
+    SLUICE_UNROLL
+    for (int v = 0; v + 1 < kVectors; ++v) {
+      right[v] = hn::LoadU(d, tap.right + first + v * lanes());
     }
-    hn::BlendedStore(sum, inside, d, to + i);
+    right[kVectors - 1] = hn::MaskedLoad(inside, d, tap.right + last);
+    SLUICE_UNROLL
+    for (int p = 0; p < kPixels; ++p, left += w.leftStep) {
+      SLUICE_UNROLL
+      for (int v = 0; v + 1 < kVectors; ++v) {
+        sums[p][v] = hn::MulAdd(hn::LoadU(d, left + v * lanes()), right[v], sums[p][v]);
+      }
+      sums[p][kVectors - 1] = hn::MulAdd(hn::MaskedLoad(inside, d, left + (kVectors - 1) * lanes()),
+                                         right[kVectors - 1],
+                                         sums[p][kVectors - 1]);
+    }
+  }
+  float* to = w.to + pixel * w.length + first;
+  SLUICE_UNROLL
+  for (int p = 0; p < kPixels; ++p, to += w.length) {
+    SLUICE_UNROLL
+    for (int v = 0; v + 1 < kVectors; ++v) {
+      hn::StoreU(sums[p][v], d, to + v * lanes());
+    }
+    hn::BlendedStore(sums[p][kVectors - 1], inside, d, to + (kVectors - 1) * lanes());
+  }
+}
+
+template <int kVectors>
+void sumColumns(const RowWindows& w, std::int64_t first) {
+  constexpr int kPixels = 8 / kVectors;
+  std::int64_t pixel = 0;
+  for (; pixel + kPixels <= w.pixels; pixel += kPixels) {
+    sumPixels<kPixels, kVectors>(w, pixel, first);
+  }
+  for (; pixel < w.pixels; ++pixel) {
+    sumPixels<1, kVectors>(w, pixel, first);
+  }
+}
+
+void sumRows(const RowWindows& w) {
+  constexpr int kVectors = 2;
+  std::int64_t first = 0;
+  for (; w.length - first > lanes(); first += kVectors * lanes()) {
+    sumColumns<kVectors>(w, first);
+  }
+  if (first < w.length) {
+    sumColumns<1>(w, first);
   }
 }
 
@@ -129,8 +165,8 @@ HWY_EXPORT(sumRows);
 HWY_EXPORT(dots);
 }  // namespace
 
-void sumRowProducts(std::span<const RowTerm> terms, float* to, std::int64_t length) {
-  HWY_DYNAMIC_DISPATCH(sumRows)(terms, to, length);
+void sumRowProducts(const RowWindows& windows) {
+  HWY_DYNAMIC_DISPATCH(sumRows)(windows);
 }
 
 void multiplyDots(const DotProducts& product) {

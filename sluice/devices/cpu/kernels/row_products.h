@@ -7,14 +7,24 @@
 
 namespace sluice::devices::cpu {
 
-/// A row of `to` that is the sum of products of two rows each, in their order.
-struct RowTerm {
-  const float* left = nullptr;
+/// Where a tap of a window is, and the row that it is multiplied with.
+struct RowTap {
+  const float* left = nullptr;  ///< of the first pixel
   const float* right = nullptr;
 };
 
-/// to[i] = the sum over terms of left[i] * right[i]; zeros if there is no term.
-void sumRowProducts(std::span<const RowTerm> terms, float* to, std::int64_t length);
+/// Pixels of a line whose windows have the same taps; each has a row of `length` floats in `to`.
+struct RowWindows {
+  std::span<const RowTap> taps;
+  std::int64_t leftStep = 0;  ///< floats from a pixel's window to the next one's
+  float* to = nullptr;
+  std::int64_t pixels = 0;
+  std::int64_t length = 0;
+};
+
+/// to[p][i] = the sum over taps, in their order, of left[p * leftStep + i] * right[i]; zeros if
+/// there is no tap.
+void sumRowProducts(const RowWindows& windows);
 
 /// [rows, k] times the transpose of [columns, k], both with adjacent k.
 struct DotProducts {

@@ -13,14 +13,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#ifndef SLUICE_UNROLL
-#ifdef __clang__
-#define SLUICE_UNROLL  // it does by itself
-#else
-#define SLUICE_UNROLL _Pragma("GCC unroll 16")
-#endif
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace sluice::devices::cpu::HWY_NAMESPACE {
 namespace {
