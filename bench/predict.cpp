@@ -152,7 +152,7 @@ Outcome run(Net& net, const Configuration& c, const devices::sim::SimTarget& tar
   const std::vector<HostTensor> inputs = inputsOf(c.gpt);
   model.compile(inputs);
   // The machine's speed changes with time: kernels and steps are measured in turns.
-  constexpr int kTurns = 3;
+  constexpr int kTurns = 5;
   std::vector<Outcome> turns;
   for (int turn = 0; turn < kTurns; ++turn) {
     const double predicted = predict(model.program(), target);

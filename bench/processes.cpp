@@ -1,8 +1,7 @@
-// bench_processes: what several processes cost (mpirun -n 2
-// bench_processes [turns]). A pipeline of two
-// stages and two replicas in two processes against one process with two devices, and a sum over
-// replicas against a plain copy of its bytes. MPI's own sum is timed by bench_allreduce, which
-// knows nothing of Sluice.
+// bench_processes: what several processes cost (mpirun -n 2 bench_processes [turns]). A pipeline of
+// two stages and two replicas in two processes against one process with two devices, and against
+// what the simulator predicts from kernels, copies and messages that were timed alone; and a sum
+// over replicas. MPI's own sum is timed by bench_allreduce, which knows nothing of Sluice.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,10 +19,16 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "sluice/api/compiled_program.h"
 #include "sluice/base/error.h"
+#include "sluice/devices/calibrate.h"
 #include "sluice/devices/registry.h"
+#include "sluice/devices/sim/kernel_cost.h"
+#include "sluice/devices/sim/sim_device.h"
 #include "sluice/runtime/group.h"
+#include "sluice/runtime/kernel_times.h"
 #include "sluice/runtime/process_world.h"
+#include "sluice/runtime/sim_costs.h"
 #include "sluice/sluice.h"
 #include "tests/support/random_tensor.h"
 
@@ -88,6 +93,7 @@ class Trained {
     step();
   }
   void step() { model_.run({x_, y_}); }
+  const program::Program& program() const { return model_.program(); }
 
  private:
   Net net_;
@@ -199,6 +205,64 @@ Times stepAlone(int number) {
   return times;
 }
 
+/// What a message takes from device to device of the first two processes, the median of some.
+double messageSeconds(runtime::Communicator& all, std::size_t bytes) {
+  const auto device = devices::makeDevice({});
+  const auto memory = device->allocate(bytes);
+  const auto queue = device->makeQueue();
+  queue->fill(memory->at(), std::byte{0}, bytes);
+  const std::int32_t other = 1 - all.rank();
+  Times trips;
+  trips.add(100, [&] {
+    if (all.rank() == 0) {
+      all.send(*queue, other, 3, memory->at(), bytes);
+      all.receive(*queue, other, 4, memory->at(), bytes);
+    } else {
+      all.receive(*queue, other, 3, memory->at(), bytes);
+      all.send(*queue, other, 4, memory->at(), bytes);
+    }
+  });
+  return medianOf(trips.wall) / 2;
+}
+
+device::Link measureLink(runtime::Communicator& all) {
+  constexpr std::size_t kFew = 64;
+  constexpr std::size_t kMany = 256 * 1024;
+  if (all.rank() > 1) {
+    return {};
+  }
+  const double few = messageSeconds(all, kFew);
+  const double many = messageSeconds(all, kMany);
+  return {.bytesPerSecond = static_cast<double>(kMany - kFew) / std::max(many - few, 1e-9),
+          .latencySeconds = few};
+}
+
+/// Seconds of a step over `processes`, whose link is known, from what is measured alone.
+double predictStep(const Options& options, std::int32_t processes, const device::Link& link) {
+  Options one = options.clone();
+  one.distributed.disable();
+  const Trained whole(one);
+  std::vector<std::unique_ptr<device::Device>> made;
+  std::vector<device::Device*> devices;
+  for (std::size_t d = 0; d < whole.program().devices.size(); ++d) {
+    made.push_back(devices::makeDevice({}));
+    devices.push_back(made.back().get());
+  }
+  devices::sim::SimTarget target = devices::calibrate(*devices[0]);
+  for (const runtime::KernelTime& time : runtime::measureKernels(whole.program(), devices)) {
+    target.kernels[devices::sim::kernelKey(*time.call)] = time.seconds;
+  }
+  target.machine.processes = processes;
+  target.machine.process = link;
+  const auto device = devices::sim::makeSimDevice({.target = std::move(target)});
+  const device::CostModel* model = device::costModelOf(*device);
+  const auto replicas = static_cast<std::int32_t>(options.replicationFactor());
+  return runtime::simulate(whole.program(),
+                           runtime::costsOf(whole.program(), std::span(&model, 1), replicas),
+                           {.replicas = replicas, .hasPacked = true})
+      .seconds();
+}
+
 /// Alternates between both, so that whoever else uses the machine disturbs both; while one process
 /// steps alone, the others sleep.
 void compareSteps(int number, const Alone& alone, int turns) {
@@ -207,13 +271,18 @@ void compareSteps(int number, const Alone& alone, int turns) {
   options.distributed.shareModel(true);
   const auto world = runtime::ProcessWorld::open();
   const auto all = world->makeCommunicator();
+  const device::Link link = measureLink(*all);
   Trained apart(options);
   Times several;
   Times one;
+  std::vector<double> predicted;
   for (int turn = 0; turn < turns; ++turn) {
     several.add(kSteps, [&] { apart.step(); });
     if (world->rank() == 0) {
       alone.addTo(one, number);
+      if (turn % 4 == 0) {  // the machine's speed changes with time
+        predicted.push_back(predictStep(made.options, world->size(), link));
+      }
     }
     sumOver(*all, 0);
   }
@@ -230,6 +299,14 @@ void compareSteps(int number, const Alone& alone, int turns) {
                1e3 * medianOf(one.processor),
                1e3 * used,
                used / medianOf(one.processor));
+    fmt::print(
+        "{:<10} {:6.2f} ms predicted for {}, {:+.0f} %; a message {:.0f} us and {:.1f} GB/s\n",
+        "",
+        1e3 * medianOf(predicted),
+        world->size(),
+        100 * (medianOf(predicted) / wall - 1),
+        1e6 * link.latencySeconds,
+        1e-9 * link.bytesPerSecond);
   }
 }
 

@@ -1,6 +1,6 @@
 // Lines between a rank and the launcher. `sluice launch-rank` puts "rank 2: " before each line that
-// its program prints, and in the end a note with the program's exit code into the same stream; the
-// launcher takes the note out again.
+// its program prints, and notes of its own into the same stream: that the program has begun, that
+// it lives, and its exit code. The launcher takes the notes out again.
 #pragma once
 
 #include <cstdio>
@@ -44,8 +44,10 @@ class LineFilter {
 
 /// In place of an exit code: the rank is there, and its program begins.
 inline constexpr int kBegins = -1;
+/// In place of an exit code: the program runs and is not stopped.
+inline constexpr int kLives = -2;
 
-/// What a rank says when its program begins and has ended. No program prints these characters.
+/// What a rank says of its program. No program prints these characters.
 inline std::string exitNote(int rank, int code) {
   return fmt::format("\x01sluice {} exit {}\n", rank, code);
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -35,6 +36,8 @@ namespace {
 constexpr std::chrono::milliseconds kMergeTime{500};
 /// How long it may take until all ranks are there, and twice their patience besides.
 constexpr std::chrono::duration<double> kStart{30};
+/// How often a rank gives a sign of life.
+constexpr std::chrono::seconds kBeat{1};
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a signal's handler reaches no
 // others
@@ -88,17 +91,31 @@ void print(std::FILE* to, const std::string& text) {
   std::fflush(to);
 }
 
-/// Gives the lines of a pipe to `put` until the last writer has closed it, and calls `idle` now and
-/// then.
+/// Whether a child has ended; its exit code can still be asked for.
+bool hasEnded(pid_t process) {
+  siginfo_t found{};
+  return waitid(P_PID, static_cast<id_t>(process), &found, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         found.si_pid == process;
+}
+
+/// Gives the lines of a pipe to `put` until the last writer has closed it, or until `writer` has
+/// ended and nothing more is there: what it has started may hold the pipe for ever. Calls `idle`
+/// now and then.
 void forEachLine(int from,
+                 pid_t writer,
                  LineFilter filter,
                  const std::function<void(std::string)>& put,
                  const std::function<void()>& idle) {
   std::array<char, 4096> buffer{};
   for (bool ended = false; !ended;) {
+    const bool last = hasEnded(writer);
     pollfd awaited{.fd = from, .events = POLLIN, .revents = 0};
     if (poll(&awaited, 1, 100) <= 0) {
       idle();
+      if (last) {
+        put(filter.rest());
+        break;
+      }
       continue;
     }
     const ssize_t count = ::read(from, buffer.data(), buffer.size());
@@ -112,23 +129,24 @@ void forEachLine(int from,
   ::close(from);
 }
 
-void copyLines(int from, std::FILE* to, LineFilter filter) {
+void copyLines(int from, pid_t writer, std::FILE* to, LineFilter filter) {
   forEachLine(
-      from, std::move(filter), [&](const std::string& text) { print(to, text); }, [] {});
+      from, writer, std::move(filter), [&](const std::string& text) { print(to, text); }, [] {});
 }
 
-/// Copies both streams of a child until it has closed them.
-void copyBoth(const Pipe& out, const Pipe& err, const LineFilter& filter) {
-  std::thread lines([&] { copyLines(out.read, stdout, filter); });
-  copyLines(err.read, stderr, filter);
+/// Copies both streams of a child until it has closed them or has ended.
+void copyBoth(const Pipe& out, const Pipe& err, pid_t writer, const LineFilter& filter) {
+  std::thread lines([&] { copyLines(out.read, writer, stdout, filter); });
+  copyLines(err.read, writer, stderr, filter);
   lines.join();
 }
 
 /// Copies errors of all ranks; what several say appears once.
-void copyMerged(int from, std::size_t ranks, const LineFilter::Replace& filter) {
+void copyMerged(int from, pid_t writer, std::size_t ranks, const LineFilter::Replace& filter) {
   MergedLines merged(ranks, kMergeTime);
   forEachLine(
       from,
+      writer,
       LineFilter([&](std::string line) {
         merged.add(filter(std::move(line)), MergedLines::Clock::now());
         return std::string();
@@ -139,7 +157,9 @@ void copyMerged(int from, std::size_t ranks, const LineFilter::Replace& filter) 
 }
 
 /// Ends mpirun and all ranks some time after the first of them has failed: the others need as long
-/// to notice it, and one that is stopped would stay for ever.
+/// to notice it, and one that is stopped would stay for ever. Ranks that run notice by themselves
+/// that another one is lost. Once a rank has ended well, nobody may be left to notice it, so that
+/// the launcher listens for signs of life, too.
 class Supervisor {
  public:
   Supervisor(pid_t mpirun, std::size_t ranks, std::chrono::duration<double> patience)
@@ -151,13 +171,15 @@ class Supervisor {
   void note(int rank, int code) {
     {
       const std::scoped_lock lock(mutex_);
-      begun_.insert(rank);
+      heard_[rank] = Clock::now();
       if (code >= 0 && code <= 128) {
         ended_.insert(rank);
       }
-      changed_.notify_all();
+      if (code != kLives) {
+        changed_.notify_all();
+      }
     }
-    if (code == 0 || code == kBegins) {
+    if (code <= 0) {
       return;
     }
     fmt::print(stderr,
@@ -182,30 +204,66 @@ class Supervisor {
     }
     return code_;
   }
+  /// Whether every rank has ended and none has failed, after the end: how mpirun ended is of no
+  /// interest then.
+  bool allDone() const { return code_ == 0 && ended_.size() == ranks_; }
   /// How many ranks were killed or have said nothing, after the end.
   std::size_t lost() const { return ranks_ - std::min(ranks_, ended_.size()); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void run() {
     std::unique_lock lock(mutex_);
     // mpirun itself waits for ever for a host that it could reach and that then says nothing.
     const auto start = kStart + 2 * patience_;
     if (!changed_.wait_for(
-            lock, start, [&] { return begun_.size() == ranks_ || code_ != 0 || over_; })) {
+            lock, start, [&] { return heard_.size() == ranks_ || code_ != 0 || over_; })) {
       fmt::print(stderr,
                  "sluice launch: {} of {} ranks have started within {:.0f} s\n",
-                 begun_.size(),
+                 heard_.size(),
                  ranks_,
                  start.count());
       code_ = 1;
       endAll(lock);
       return;
     }
-    changed_.wait(lock, [&] { return code_ != 0 || over_; });
-    if (changed_.wait_for(lock, patience_, [&] { return over_; })) {
-      return;
+    if (isSilent(lock) || !changed_.wait_for(lock, patience_, [&] { return over_; })) {
+      endAll(lock);
     }
-    endAll(lock);
+  }
+  /// Waits until a rank fails or all is over (false), or until some ranks have ended and those that
+  /// are left give no sign of life (true).
+  bool isSilent(std::unique_lock<std::mutex>& lock) {
+    Clock::time_point before = Clock::now();
+    while (!changed_.wait_for(lock, kBeat, [&] { return code_ != 0 || over_; })) {
+      const Clock::time_point now = Clock::now();
+      if (now - before > patience_ / 2) {  // this process was stopped itself
+        for (auto& [rank, heard] : heard_) {
+          heard = now;
+        }
+      }
+      before = now;
+      if (!ended_.empty() && nameSilent(now)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  /// Whether no rank is left that may still end, or one is left that says nothing any more.
+  bool nameSilent(Clock::time_point now) {
+    Clock::time_point last{};
+    bool silent = false;
+    for (const auto& [rank, heard] : heard_) {
+      last = std::max(last, heard);
+      if (!ended_.contains(rank) && now - heard > patience_) {
+        fmt::print(
+            stderr, "sluice launch: rank {} gives no sign of life, and others have ended\n", rank);
+        code_ = 1;
+        silent = true;
+      }
+    }
+    return silent || (ended_.size() == ranks_ && now - last > patience_);
   }
   void endAll(std::unique_lock<std::mutex>& lock) {
     fmt::print(stderr, "sluice launch: ending the ranks that are left\n");
@@ -222,9 +280,48 @@ class Supervisor {
   std::condition_variable changed_;
   int code_ = 0;
   bool over_ = false;
-  std::set<int> begun_;
-  std::set<int> ended_;  // ranks that ended by themselves
-  std::thread thread_;   // last: it uses the others
+  std::map<int, Clock::time_point> heard_;  // by rank, those that have begun
+  std::set<int> ended_;                     // ranks that ended by themselves
+  std::thread thread_;                      // last: it uses the others
+};
+
+/// Says every now and then that a child lives, unless it is stopped.
+class SignsOfLife {
+ public:
+  SignsOfLife(int rank, pid_t process) : thread_([this, rank, process] { run(rank, process); }) {}
+  SignsOfLife(const SignsOfLife&) = delete;
+  SignsOfLife& operator=(const SignsOfLife&) = delete;
+  ~SignsOfLife() {
+    {
+      const std::scoped_lock lock(mutex_);
+      over_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+ private:
+  void run(int rank, pid_t process) {
+    bool stopped = false;
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kBeat, [&] { return over_; })) {
+      siginfo_t change{};
+      while (waitid(P_PID, static_cast<id_t>(process), &change, WSTOPPED | WCONTINUED | WNOHANG) ==
+                 0 &&
+             change.si_pid == process) {
+        stopped = change.si_code != CLD_CONTINUED;
+        change = {};
+      }
+      if (!stopped) {
+        print(stdout, exitNote(rank, kLives));
+      }
+    }
+  }
+
+  std::mutex mutex_;  // guards over_
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;  // last: it uses the others
 };
 
 /// Starts a command with its streams in two files; throws Unsupported if there is none.
@@ -279,12 +376,12 @@ LaunchOutcome runOnce(const std::vector<std::string>& command,
     supervisor.note(rank, code);
     return std::string();
   };
-  std::thread lines([&] { copyLines(out.read, stdout, LineFilter(withoutNotes)); });
-  copyMerged(err.read, ranks, withoutNotes);
+  std::thread lines([&] { copyLines(out.read, started, stdout, LineFilter(withoutNotes)); });
+  copyMerged(err.read, started, ranks, withoutNotes);
   lines.join();
   const int own = awaitExit(started);
   const int code = supervisor.end();
-  return {.code = code != 0 ? code : own, .lost = supervisor.lost()};
+  return {.code = code != 0 || supervisor.allDone() ? code : own, .lost = supervisor.lost()};
 }
 
 int runRank(std::vector<std::string> program) {
@@ -310,9 +407,12 @@ int runRank(std::vector<std::string> program) {
     raise<DeviceError>("cannot start a process: {}", std::strerror(errno));
   }
   child.store(started);
-  copyBoth(out, err, LineFilter([&](std::string line) {
-             return fmt::format("rank {}: {}", rank, line);
-           }));
+  {
+    const SignsOfLife signs(rank, started);
+    copyBoth(out, err, started, LineFilter([&](std::string line) {
+               return fmt::format("rank {}: {}", rank, line);
+             }));
+  }
   const int code = awaitExit(started);
   fmt::print("{}", exitNote(rank, code));
   std::fflush(stdout);

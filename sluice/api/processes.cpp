@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
+#include "sluice/program/owners.h"
 
 namespace sluice {
 namespace {
@@ -144,7 +145,7 @@ void Processes::dealOut(std::size_t devices) {
 }
 
 std::int32_t Processes::partOf(std::int32_t device) const {
-  return parts_ == 1 ? 0 : std::min(device, devices_ - 1) * parts_ / devices_;
+  return program::partOf(device, devices_, parts_);
 }
 
 std::int32_t Processes::partOf(std::string_view variable, std::int32_t device) const {

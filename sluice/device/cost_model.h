@@ -24,6 +24,10 @@ struct MachineRates {
   std::int32_t cores = 0;
   /// Feeds and drains that the host serves at the same time; 0: as many as there are.
   std::int32_t hostStreams = 0;
+  /// More than 1: replicas and devices are dealt out to this many processes, as the library deals
+  /// them out (program/owners.h), and each process has its own `cores`.
+  std::int32_t processes = 1;
+  Link process = {};  ///< from one process to another
 };
 
 class CostModel {

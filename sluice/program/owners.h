@@ -22,6 +22,11 @@ struct Part {
   std::vector<std::int32_t> laneOfWhole;  ///< by lane; -1: only messages
 };
 
+/// The part that a device belongs to, if neighbours share one of `parts` parts.
+constexpr std::int32_t partOf(std::int32_t device, std::int32_t devices, std::int32_t parts) {
+  return parts == 1 ? 0 : (device < devices ? device : devices - 1) * parts / devices;
+}
+
 /// Makes a part for every owner from 0 to the largest; `ownerOf` gives the owner of each device.
 std::vector<Part> split(const Program& whole, std::span<const std::int32_t> ownerOf);
 

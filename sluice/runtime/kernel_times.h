@@ -1,6 +1,6 @@
 // Times the kernels of a Program one by one on real devices. The kernels of a segment run in their
-// order and on the memory of the plan, so that their operands are in the caches as they are in a
-// step, but nothing else runs: no lanes, no waits, no copies.
+// order and on the memory of the plan, one micro-batch's after the other's, so that their operands
+// are in the caches as they are in a step, but nothing else runs: no lanes, no waits, no copies.
 #pragma once
 
 #include <span>

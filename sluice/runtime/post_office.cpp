@@ -25,7 +25,7 @@ constexpr int kShortNaps = 2000;
 /// MPI tells what came during the call before.
 constexpr int kAsks = 3;
 /// How long the last messages of a process may take if another one is lost.
-constexpr std::chrono::seconds kGrace{1};
+constexpr std::chrono::milliseconds kGrace{1000};
 
 MessageBytes bytesOf(std::string_view text) {
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
@@ -167,18 +167,19 @@ bool PostOffice::sayGoodbye() {
     return true;
   };
   // Whoever is alive may take as long as it likes; the thread notices if one is lost. What is still
-  // to be sent after that may be for the one that is lost.
-  std::optional<Clock::time_point> interrupted;
+  // to be sent after that may be for the one that is lost. Nobody watches those that have left: one
+  // that is killed then never takes what is on the way to it.
+  std::optional<Clock::time_point> over;
   while (!(idle_ && (allLeft() || inbox_.isInterrupted()))) {
     changed_.wait_for(lock, Milliseconds(10));
-    if (inbox_.isInterrupted()) {
-      interrupted = interrupted.value_or(Clock::now());
-      if (Clock::now() - *interrupted > kGrace) {
+    if (inbox_.isInterrupted() || allLeft()) {
+      over = over.value_or(Clock::now());
+      if (Clock::now() - *over > (inbox_.isInterrupted() ? kGrace : timeout_)) {
         break;
       }
     }
   }
-  return allLeft() && !inbox_.isInterrupted();
+  return idle_ && allLeft() && !inbox_.isInterrupted();
 }
 
 void PostOffice::fail(const std::string& reason) {

@@ -2,6 +2,7 @@
 #include "sluice/runtime/post_office.h"
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -27,6 +28,7 @@ struct Sent {
 struct Wire {
   std::mutex mutex;
   std::array<std::deque<Sent>, 2> messages;  // by receiver
+  std::atomic<bool> stuck = false;           // messages of rank 0 are never done
 };
 Wire& wire() {
   static Wire made;
@@ -37,6 +39,7 @@ Wire& wire() {
 template <int Me>
 mpi::Transport fakeTransport() {
   static int request = 0;
+  static int received = 0;
   return {.version = mpi::kTransportVersion,
           .open = nullptr,
           .send = [](const void* data, std::size_t bytes, int to) -> void* {
@@ -62,9 +65,9 @@ mpi::Transport fakeTransport() {
           .receive = [](void* message, void* to, std::size_t bytes) -> void* {
             const std::unique_ptr<Sent> found(static_cast<Sent*>(message));
             std::memcpy(to, found->bytes.data(), bytes);
-            return &request;
+            return &received;
           },
-          .test = [](void*) { return 1; },
+          .test = [](void* asked) { return Me == 0 && asked == &request && wire().stuck ? 0 : 1; },
           .close = nullptr};
 }
 
@@ -73,6 +76,7 @@ constexpr std::chrono::seconds kLong{60};
 struct Offices {
   explicit Offices(std::chrono::milliseconds timeout) {
     wire().messages = {};
+    wire().stuck = false;
     ranks[0] = std::make_unique<PostOffice>(transports[0], 0, 2, timeout);
     ranks[1] = std::make_unique<PostOffice>(transports[1], 1, 2, timeout);
   }
@@ -128,6 +132,14 @@ TEST(PostOffice, RanksLeaveTogether) {
   EXPECT_TRUE(offices.ranks[0]->sayGoodbye());
   leaving.join();
   EXPECT_TRUE(other);
+}
+
+TEST(PostOffice, ARankThatHasLeftAndIsKilledIsNotWaitedForForEver) {
+  const Offices offices(std::chrono::milliseconds(200));
+  wire().stuck = true;  // as if rank 1 were killed after its last word
+  std::thread leaving([&] { EXPECT_TRUE(offices.ranks[1]->sayGoodbye()); });
+  EXPECT_FALSE(offices.ranks[0]->sayGoodbye());
+  leaving.join();
 }
 
 TEST(Doorbell, IsRungByOthersAndByItself) {

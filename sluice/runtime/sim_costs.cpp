@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sluice/base/error.h"
+#include "sluice/program/owners.h"
 
 namespace sluice::runtime {
 namespace {
@@ -23,6 +24,16 @@ class Costing {
           std::int32_t replicas)
       : p_(program), models_(models), m_(models[0]->machine()), replicas_(replicas) {
     result_.ticksPerSecond = models[0]->ticksPerSecond();
+    parts_ = std::max(1, m_.processes / replicas);
+    group_ = std::max(1, m_.processes / parts_);
+    if (parts_ * group_ != m_.processes || replicas % group_ != 0 ||
+        (parts_ > 1 && std::ssize(p_.devices) < parts_)) {
+      raise<InvalidArgument>("{} processes of target '{}' cannot share {} replicas of {} devices",
+                             m_.processes,
+                             models[0]->target(),
+                             replicas,
+                             p_.devices.size());
+    }
   }
 
   SimCosts run() {
@@ -43,7 +54,7 @@ class Costing {
     }
     for (const program::Message& message : p_.messages) {
       result_.messages.push_back(
-          message.transfer < 0 ? over(m_.peer, 0)
+          message.transfer < 0 ? over(m_.processes > 1 ? m_.process : m_.peer, 0)
                                : copyOf(p_.transfers[static_cast<std::size_t>(message.transfer)]));
     }
     result_.barrier.busy = ticks(m_.syncSeconds);
@@ -68,7 +79,19 @@ class Costing {
     return resource(fmt::format("{} {}", what, device));
   }
   bool hasCores() const { return m_.cores > 0; }
-  std::int32_t cores() { return resource("cores", m_.cores, true); }
+  std::int32_t part(std::int32_t device) const {
+    return program::partOf(device, static_cast<std::int32_t>(p_.devices.size()), parts_);
+  }
+  /// Those of the process that has a device. Replicas share cores where one process has several of
+  /// them; what each of several such processes has is counted together.
+  std::int32_t cores(std::int32_t device) {
+    if (parts_ > 1) {
+      return resource(fmt::format("cores {}", part(device)), m_.cores);
+    }
+    return resource("cores",
+                    replicas_ == group_ ? m_.cores : m_.cores * group_,
+                    replicas_ != group_ || group_ == 1);
+  }
 
   /// What a copy of this many bytes takes, with the fixed cost of its task.
   SimCost over(const device::Link& link, std::size_t bytes) const {
@@ -87,15 +110,15 @@ class Costing {
     SimCost cost{.busy =
                      ticks(m_.taskSeconds) + static_cast<std::int64_t>(std::min(sum, kMostTicks))};
     if (hasCores()) {
-      cost.resources.push_back(cores());
+      cost.resources.push_back(cores(segment.device));
     }
     return cost;
   }
 
   SimCost hostCopy(const program::Port& stream, std::string_view direction) {
     SimCost cost = over(m_.host, stream.type.bytes());
-    cost.resources.push_back(hasCores() ? cores()
-                                        : port(direction, p_.buffer(stream.buffer).device));
+    const std::int32_t device = p_.buffer(stream.buffer).device;
+    cost.resources.push_back(hasCores() ? cores(device) : port(direction, device));
     if (m_.hostStreams > 0) {
       cost.resources.push_back(resource("host", m_.hostStreams, true));
     }
@@ -111,15 +134,68 @@ class Costing {
       cost.resources.push_back(from.isRemote() ? port("host in", to.device)
                                                : port("host out", from.device));
       if (hasCores()) {
-        cost.resources.push_back(cores());
+        cost.resources.push_back(cores(from.isRemote() ? to.device : from.device));
       }
       return cost;
     }
+    if (part(from.device) != part(to.device)) {
+      return messageOf(transfer, from.device, to.device);
+    }
     SimCost cost = over(m_.peer, transfer.bytes);
     if (hasCores()) {
-      cost.resources.push_back(cores());
+      cost.resources.push_back(cores(from.device));
     } else if (from.device != to.device) {
       cost.resources = {port("out", from.device), port("in", to.device)};
+    }
+    return cost;
+  }
+
+  /// Both processes copy, each with a core of its own.
+  SimCost messageOf(const program::Transfer& transfer, std::int32_t from, std::int32_t to) {
+    SimCost cost = over(m_.process, transfer.bytes);
+    cost.resources = {port("process out", part(from)), port("process in", part(to))};
+    if (hasCores()) {
+      cost.resources.push_back(cores(from));
+      cost.resources.push_back(cores(to));
+    }
+    return cost;
+  }
+
+  /// As in runtime/group.h: each process sends its terms to those that add them up, adds up its
+  /// part, and sends that to all. The first replica of a process does it, the others wait.
+  SimCost sumOverProcesses(const program::Collective& collective) {
+    const auto result = static_cast<double>(collective.type.bytes());
+    const auto operand = static_cast<double>(collective.operand.bytes());
+    const auto all = static_cast<double>(group_);
+    const double here = static_cast<double>(replicas_) / all;
+    double read = 0;   // by each process, to be added or copied
+    double moved = 0;  // by each process
+    double trips = 1;
+    switch (collective.kind) {
+      case program::CollectiveKind::Sum:
+        read = here * result;
+        moved = (here + 1) * (all - 1) / all * result;
+        trips = 2;
+        break;
+      case program::CollectiveKind::SumPart:
+        read = here * static_cast<double>(replicas_) * result;
+        moved = here * (all - 1) / all * operand;
+        break;
+      case program::CollectiveKind::Gather:
+        read = result;
+        moved = (all - 1) / all * result;
+        break;
+    }
+    SimCost cost = over(m_.process, static_cast<std::size_t>(moved));
+    cost.busy += ticks(m_.sumBytesPerSecond > 0 ? read / m_.sumBytesPerSecond : 0);
+    cost.latency = ticks(trips * m_.process.latencySeconds);
+    const std::int64_t mine = cost.busy / static_cast<std::int64_t>(here);
+    cost.latency += cost.busy - mine;
+    cost.busy = mine;
+    const std::int32_t device = p_.buffer(collective.to).device;
+    cost.resources = {port("process out", part(device)), port("process in", part(device))};
+    if (hasCores()) {
+      cost.resources.push_back(cores(device));
     }
     return cost;
   }
@@ -127,6 +203,10 @@ class Costing {
   /// With cores, each replica reads the memory of all. Otherwise parts travel in a ring, and each
   /// port carries as much in as out.
   SimCost sumOf(const program::Collective& collective) {
+    if (group_ > 1) {
+      return sumOverProcesses(collective);
+    }
+    const std::int32_t device = p_.buffer(collective.to).device;
     const auto result = static_cast<double>(collective.type.bytes());
     const auto operand = static_cast<double>(collective.operand.bytes());
     const auto count = static_cast<double>(replicas_);
@@ -148,9 +228,8 @@ class Costing {
     }
     const double sums = m_.sumBytesPerSecond > 0 ? read / m_.sumBytesPerSecond : 0;
     if (hasCores()) {
-      return {.busy = ticks(m_.taskSeconds + sums), .resources = {cores()}};
+      return {.busy = ticks(m_.taskSeconds + sums), .resources = {cores(device)}};
     }
-    const std::int32_t device = p_.buffer(collective.to).device;
     SimCost cost = over(m_.peer, static_cast<std::size_t>(moved));
     cost.busy += ticks(sums);
     cost.latency = replicas_ > 1 ? cost.latency : 0;
@@ -162,6 +241,8 @@ class Costing {
   std::span<const device::CostModel* const> models_;
   const device::MachineRates& m_;
   std::int32_t replicas_;
+  std::int32_t parts_ = 1;  // of a replica, each of another process
+  std::int32_t group_ = 1;  // processes with the same part of different replicas
   std::map<std::string, std::int32_t> numbers_;  // of resources
   SimCosts result_;
 };

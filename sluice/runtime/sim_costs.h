@@ -13,7 +13,8 @@ namespace sluice::runtime {
 
 /// `models` has an entry for each device of the program; the last one stands for all further
 /// devices, and the first one knows the links and the clock. Throws InvalidArgument if there is no
-/// model, or if the clocks differ.
+/// model, if the clocks differ, or if replicas and devices cannot be dealt out to the processes of
+/// the first model.
 SimCosts costsOf(const program::Program& program,
                  std::span<const device::CostModel* const> models,
                  std::int32_t replicas = 1);

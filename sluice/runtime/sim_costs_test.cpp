@@ -117,6 +117,54 @@ TEST(SimCosts, OfDevicesThatShareCores) {
   EXPECT_TRUE(costs.resources[0].shared);
 }
 
+TEST(SimCosts, OfAReplicaThatIsCutOverProcesses) {
+  ToyModel model;
+  model.rates.cores = 1;
+  model.rates.processes = 2;
+  model.rates.process = {.bytesPerSecond = 1e6, .latencySeconds = 20e-6};
+  const device::CostModel* models[] = {&model};
+  const SimCosts costs = costsOf(small(), models, 1);
+  expectCost(costs, costs.segments[0], 11, 0, {"cores 1"});
+  expectCost(costs,
+             costs.transfers[0],  // 1 + 16 / 1
+             17,
+             20,
+             {"process out 0", "process in 1", "cores 0", "cores 1"});
+  expectCost(costs, costs.transfers[1], 5, 0, {"host in 0", "cores 0"});  // as in one process
+  expectCost(costs, costs.collectives[0], 1 + 2, 0, {"cores 1"});
+}
+
+TEST(SimCosts, OfReplicasThatAreDealtOutToProcesses) {
+  ToyModel model;
+  model.rates.cores = 1;
+  model.rates.processes = 2;
+  model.rates.process = {.bytesPerSecond = 1e6, .latencySeconds = 20e-6};
+  const device::CostModel* models[] = {&model};
+  const std::vector<std::string> used = {"process out 0", "process in 0", "cores"};
+  const SimCosts two = costsOf(small(), models, 2);
+  expectCost(two, two.transfers[0], 9, 3, {"cores"});  // both devices are in one process
+  // Half of 16 bytes to the other one and back; one half of each replica is read.
+  expectCost(two, two.collectives[0], 1 + 16 + 2, 40, used);
+  expectCost(two, two.collectives[1], 1 + 8 + 2, 20, used);
+  expectCost(two, two.collectives[2], 1 + 8 + 2, 20, used);
+  EXPECT_FALSE(two.resources[static_cast<std::size_t>(two.segments[0].resources[0])].shared);
+  // With two replicas in each process one of them does the work, 1 + 3 * 8 + 4, and both wait.
+  const SimCosts four = costsOf(small(), models, 4);
+  expectCost(four, four.collectives[0], 14, 40 + 15, used);
+  EXPECT_EQ(four.resources[static_cast<std::size_t>(four.segments[0].resources[0])].capacity, 2);
+}
+
+TEST(SimCosts, RefuseProcessesThatCannotShare) {
+  ToyModel model;
+  const device::CostModel* models[] = {&model};
+  for (const auto& [processes, replicas] : {std::pair(2, 3), {3, 2}, {3, 1}, {6, 2}}) {
+    model.rates.processes = processes;
+    EXPECT_THAT(
+        messageOf<InvalidArgument>([&, count = replicas] { costsOf(small(), models, count); }),
+        HasSubstr("cannot share"));
+  }
+}
+
 TEST(SimCosts, OfRatesThatAreNotKnownAreNothing) {
   ToyModel model;
   model.rates = {};

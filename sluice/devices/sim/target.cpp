@@ -126,7 +126,7 @@ device::ComputeRates ratesIn(const Members& target) {
   return {.f32 = rate("f32"), .f16 = rate("f16"), .bf16 = rate("bf16"), .f64 = rate("f64")};
 }
 
-constexpr std::array<std::string_view, 18> kTargetKeys = {"name",
+constexpr std::array<std::string_view, 20> kTargetKeys = {"name",
                                                           "description",
                                                           "clockHz",
                                                           "memoryBytes",
@@ -141,6 +141,8 @@ constexpr std::array<std::string_view, 18> kTargetKeys = {"name",
                                                           "taskSeconds",
                                                           "cores",
                                                           "hostStreams",
+                                                          "processes",
+                                                          "processLink",
                                                           "ipuRules",
                                                           "kernels",
                                                           "sources"};
@@ -170,7 +172,9 @@ SimTarget targetIn(const Json& json, std::string_view where) {
       .syncSeconds = in.number("syncSeconds", 0, 1e3, 0),
       .taskSeconds = in.number("taskSeconds", 0, 1e3, 0),
       .cores = static_cast<std::int32_t>(in.whole("cores", 0, kMostCores)),
-      .hostStreams = static_cast<std::int32_t>(in.whole("hostStreams", 0, kMostCores))};
+      .hostStreams = static_cast<std::int32_t>(in.whole("hostStreams", 0, kMostCores)),
+      .processes = std::max(1, static_cast<std::int32_t>(in.whole("processes", 0, kMostCores))),
+      .process = linkIn(in, "processLink")};
   target.ipuRules = in.flag("ipuRules");
   const Members kernels = in.inside("kernels");
   for (const auto& [key, value] : kernels.json().items()) {
@@ -218,6 +222,8 @@ std::string print(const SimTarget& target) {
                      {"taskSeconds", machine.taskSeconds},
                      {"cores", machine.cores},
                      {"hostStreams", machine.hostStreams},
+                     {"processes", machine.processes},
+                     {"processLink", linkJson(machine.process)},
                      {"ipuRules", target.ipuRules},
                      {"kernels", kernels},
                      {"sources", sources}};

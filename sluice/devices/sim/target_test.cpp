@@ -56,10 +56,14 @@ TEST(SimTarget, IsPrintedAsItIsRead) {
   SimTarget target = findTarget("ipu21");
   target.kernels = {{"matmul panels f32[2, 3] 00ff", 1.25e-6}};
   target.machine.cores = 3;
+  target.machine.processes = 4;
+  target.machine.process = {.bytesPerSecond = 5, .latencySeconds = 6};
   target.machine.taskSeconds = 2e-6;
   EXPECT_EQ(parseTarget(print(target), "text"), target);
   EXPECT_EQ(parseTarget(print(target), "text").kernels, target.kernels);
   EXPECT_EQ(parseTarget(print(target), "text").machine.cores, 3);
+  EXPECT_EQ(parseTarget(print(target), "text").machine.processes, 4);
+  EXPECT_EQ(parseTarget(print(target), "text").machine.process.latencySeconds, 6);
 }
 
 TEST(SimTarget, IsAFileOrTheOneOfThisMachine) {
