@@ -95,9 +95,6 @@ void requireCall(const KernelCall& call) {
   const auto inputs = static_cast<int>(call.inputTypes.size());
   require(def.infer != nullptr || &def == &ir::kAssign, "op {} has no kernel", def.name);
   require(&def != &ops::kHostCall, "op '{}' calls a function of another process", call.name);
-  require(def.decompose == nullptr || def.grad != nullptr || def.reference != nullptr,
-          "op {} has no kernel",
-          def.name);
   require(inputs >= def.minInputs && (def.maxInputs == ir::kVariadic || inputs <= def.maxInputs),
           "op {} '{}' has {} operands",
           def.name,

@@ -296,6 +296,58 @@ TEST(EngineOnSeveralDevices, UsesAsManyBytesOfEachDeviceAsThePlanSays) {
   }
 }
 
+/// Inputs that lie in a device's memory, one micro-batch after the other; the host has none.
+struct PlacedFeed : HostFeed {
+  explicit PlacedFeed(const device::Memory& given) : memory(given) {}
+  const void* take(std::int32_t, std::int64_t) override {
+    raise<InvalidArgument>("the host has no inputs");
+  }
+  device::Address placeOf(std::int32_t /*input*/, std::int64_t microBatch) override {
+    return memory.at(static_cast<std::size_t>(microBatch) * kBytes);
+  }
+  static constexpr std::size_t kBytes = 4 * 6 * sizeof(float);
+  const device::Memory& memory;
+};
+
+/// Outputs that stay in a device's memory.
+struct PlacedSink : HostSink {
+  explicit PlacedSink(const device::Memory& given) : memory(given) {}
+  void put(std::int32_t, std::int64_t, const void*) override {
+    raise<InvalidArgument>("the host wants no outputs");
+  }
+  device::Address roomFor(std::int32_t /*output*/, std::int64_t microBatch) override {
+    return memory.at(static_cast<std::size_t>(microBatch) * PlacedFeed::kBytes);
+  }
+  const device::Memory& memory;
+};
+
+TEST(EngineOnADeviceOfItsOwn, TakesInputsAndLeavesOutputsInItsMemory) {
+  constexpr std::int32_t kCount = 6;
+  const ir::Graph graph = chainModel({.blocks = 2, .training = false});
+  Group far(2, {}, "far");
+  const auto loaded =
+      far.load(far.lower(graph, {.deviceOfStage = {0, 1}, .microBatches = kCount / 2}));
+  const std::vector<ops::TensorMap> inputs = inputsOf(graph, kCount);
+  const MapSink expected = far.step(*loaded, inputs);
+  const auto in = far.devices[0]->allocate(kCount * PlacedFeed::kBytes);
+  const auto out = far.devices[1]->allocate(kCount * PlacedFeed::kBytes);
+  const auto queue = far.devices[0]->makeQueue();
+  for (std::size_t m = 0; m < kCount; ++m) {
+    const HostTensor& x = inputs[m].at("x");
+    ASSERT_EQ(x.byteCount(), PlacedFeed::kBytes);
+    device::copyIn(*queue, in->at(m * PlacedFeed::kBytes), x.bytes(), x.byteCount());
+  }
+  PlacedFeed feed(*in);
+  PlacedSink sink(*out);
+  far.engine->run(*loaded, {.feed = feed, .sink = sink, .rounds = 2});
+  for (std::size_t m = 0; m < kCount; ++m) {
+    HostTensor y(expected.results.at("y")[m].second.type());
+    ASSERT_EQ(y.byteCount(), PlacedFeed::kBytes);
+    device::copyOut(*queue, y.bytes(), out->at(m * PlacedFeed::kBytes), y.byteCount());
+    EXPECT_TRUE(y.sameBits(expected.results.at("y")[m].second)) << "micro-batch " << m;
+  }
+}
+
 /// Captured are the kernels' launches of as many rounds as it takes until slots repeat; those of
 /// later rounds and steps run again, with the numbers of their own micro-batches.
 TEST(Replay, TakesWhatWasCapturedOnceSlotsRepeat) {

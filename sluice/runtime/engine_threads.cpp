@@ -104,6 +104,9 @@ void EngineThreads::threadLoop(LaneClass laneClass, std::int32_t seen) {
       const Turn::Work work(marks);
       room.sources.reserve(job.replicas());
       runTasks(laneClass, room);
+    } catch (DeviceError& error) {
+      addTasksInWork(error);
+      fail(std::current_exception());
     } catch (...) {
       fail(std::current_exception());
     }
@@ -260,6 +263,10 @@ void EngineThreads::runTaskAt(LaneRun& lane, std::int64_t count, TaskRoom& room)
     lane.beginTask(count, job.lanes);
     runTask(job, lane, count, room);
     lane.endTask(count);
+  } catch (DeviceError& error) {
+    error.at(placeOf(lane, count));
+    addTasksInWork(error);
+    throw;
   } catch (Error& error) {
     error.at(placeOf(lane, count));
     throw;

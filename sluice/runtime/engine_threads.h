@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "sluice/base/error.h"
 #include "sluice/runtime/engine.h"
 #include "sluice/runtime/lane_run.h"
 #include "sluice/runtime/remote_link.h"
@@ -97,10 +98,19 @@ struct EngineThreads {
 
   static std::string placeOf(const LaneRun& lane, std::int64_t count);
 
+  /// Adds the tasks that queues have begun and not ended: an asynchronous device reports an error
+  /// to whoever calls it next, so that the place of the call says little.
+  void addTasksInWork(DeviceError& error) const;
+
   void runTaskAt(LaneRun& lane, std::int64_t count, TaskRoom& room);
 
-  /// Ends the step if something went wrong in a queue. The task is the one that has not ended.
+  /// Ends the step if something went wrong in a queue. The task is one that has not ended.
   void failWithQueues();
+  /// Ends the step with the error that is being handled, which the queue of the lane reported.
+  void failIn(LaneRun& lane, Error& error);
+  /// The lane of the same device that is in a task, one of kernels if there is; else the lane
+  /// itself.
+  LaneRun& suspectOf(LaneRun& lane) const;
 
   void runNext(LaneRun& lane, TaskRoom& room);
 

@@ -30,14 +30,51 @@ void EngineThreads::failWithQueues() {
     } catch (const Cancelled&) {
       continue;  // the follow-up of another queue's failure
     } catch (Error& error) {
-      const std::int64_t task = std::min(lane->done(), lane->total() - 1);
-      error.at(placeOf(*lane, task));
-      if (fail(std::current_exception())) {
-        lane->noteFailure(task);
-      }
+      failIn(*lane, error);
     } catch (...) {
       fail(std::current_exception());
     }
+  }
+}
+
+void EngineThreads::failIn(LaneRun& lane, Error& error) {
+  auto* const lost = dynamic_cast<DeviceError*>(&error);
+  // All queues of a lost device report it, also those that were idle.
+  LaneRun& suspect = lost != nullptr ? suspectOf(lane) : lane;
+  const std::int64_t task = std::min(suspect.done(), suspect.total() - 1);
+  error.at(placeOf(suspect, task));
+  if (lost != nullptr) {
+    addTasksInWork(*lost);
+  }
+  if (fail(std::current_exception())) {
+    suspect.noteFailure(task);
+  }
+}
+
+LaneRun& EngineThreads::suspectOf(LaneRun& lane) const {
+  LaneRun* suspect = nullptr;
+  for (const auto& other : job.lanes) {
+    if (other->isInTask(job.lanes) && other->plan().device == lane.plan().device &&
+        other->replica() == lane.replica()) {
+      // Copies are held up by the loss more often than they cause it.
+      if (other->plan().kind == program::LaneKind::Compute) {
+        return *other;
+      }
+      suspect = suspect == nullptr ? other.get() : suspect;
+    }
+  }
+  return suspect == nullptr ? lane : *suspect;
+}
+
+void EngineThreads::addTasksInWork(DeviceError& error) const {
+  std::string tasks;
+  for (const auto& lane : job.lanes) {
+    if (lane->isInTask(job.lanes)) {
+      tasks += (tasks.empty() ? "" : "; ") + lane->firstTaskLeft();
+    }
+  }
+  if (!tasks.empty()) {
+    error.at("tasks begun and not ended: " + tasks);
   }
 }
 
@@ -46,7 +83,7 @@ std::string EngineThreads::reportOf(bool runningOnly) const {
   for (const auto& lane : job.lanes) {
     const bool busy = lane->isTaken() || (lane->isAsynchronous() && !lane->queue().isIdle());
     if (lane->perRound() > 0 && (!runningOnly || busy)) {
-      report += "\n  " + lane->report();
+      report += "\n  " + lane->report(job.lanes);
     }
   }
   return report;

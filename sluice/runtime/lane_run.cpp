@@ -129,7 +129,7 @@ LaneRun::LaneRun(const LanePlans& plans,
       class_(plans.classOf(plan_)),
       device_(device),
       asynchronous_(device.info().asynchronous),
-      stamps_(device, 2),
+      stamp_(device, 1),
       queue_(device.makeQueue()),
       signals_(plans.signals[lane]) {
   if (plan_.kind == program::LaneKind::Compute) {
@@ -164,7 +164,6 @@ void LaneRun::begin(std::int32_t rounds,
   total_ = perRound() * rounds;
   issued_.store(0, std::memory_order_relaxed);
   taken_.store(false, std::memory_order_relaxed);
-  begun().number.store(0, std::memory_order_relaxed);
   ended().number.store(0, std::memory_order_relaxed);
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     buffers_[i] = addresses[plans_.buffersOf[static_cast<std::size_t>(plan_.device)][i].index()];
@@ -259,7 +258,6 @@ void LaneRun::beginTask(std::int64_t count, std::span<const std::unique_ptr<Lane
       }
       return true;
     });
-    queue_->stamp(begun(), count + 1);
   }
   if (timed_) {
     queue_->stamp((*times_)[timeIndex(count)], count + 1);
@@ -375,17 +373,39 @@ std::string LaneRun::taskText(std::int64_t count) const {
                      round(count));
 }
 
-std::string LaneRun::report() const {
+bool LaneRun::isInTask(std::span<const std::unique_ptr<LaneRun>> lanes) const {
+  const std::int64_t count = done();
+  // A task that is being issued may have begun as well.
+  const std::int64_t begun = isTaken() ? std::min(issued() + 1, total_) : issued();
+  if (!asynchronous_ || count >= begun) {
+    return false;
+  }
+  bool waits = false;
+  forEachWait(count, lanes, [&](const LaneRun& lane, std::int64_t awaited) {
+    waits = lane.done() <= awaited;
+    return !waits;
+  });
+  return !waits;
+}
+
+std::string LaneRun::report(std::span<const std::unique_ptr<LaneRun>> lanes) const {
   const std::int64_t count = std::min(done(), total_);
   std::string text = fmt::format("{} of device {}: finished {}",
                                  program::name(plan_.kind),
                                  plan_.device,
                                  count == 0 ? "nothing" : taskText(count - 1));
-  const bool running = asynchronous_ ? begun().number.load() > count : isTaken();
+  const bool running = asynchronous_ ? isInTask(lanes) : isTaken();
   if (count < total_) {
     text += (running ? ", is running " : ", next is ") + taskText(count);
   }
   return text;
+}
+
+std::string LaneRun::firstTaskLeft() const {
+  return fmt::format("{} of device {}: {}",
+                     program::name(plan_.kind),
+                     plan_.device,
+                     taskText(std::min(done(), total_ - 1)));
 }
 
 }  // namespace sluice::runtime

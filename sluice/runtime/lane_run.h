@@ -124,7 +124,7 @@ class LaneRun {
   bool ready(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes) const {
     return readiness(count, lanes) == Readiness::Ready;
   }
-  /// Makes the queue wait for what the task waits for, and stamps the begin of the task.
+  /// Makes the queue wait for what the task waits for, and stamps the begin of a timed task.
   void beginTask(std::int64_t count, std::span<const std::unique_ptr<LaneRun>> lanes);
   /// Stamps the end of the task, in the order of the queue.
   void endTask(std::int64_t count);
@@ -178,7 +178,13 @@ class LaneRun {
   void addEvents(std::vector<TaskEvent>& events) const;
 
   /// For example "compute of device 0: finished run forward 0 of micro-batch 1, next is ...".
-  std::string report() const;
+  std::string report(std::span<const std::unique_ptr<LaneRun>> lanes) const;
+  /// Whether the queue is in a task: the first that has not ended was issued or is being issued,
+  /// and all that it waits for has ended. No stamp tells it, as each is work for the queue.
+  bool isInTask(std::span<const std::unique_ptr<LaneRun>> lanes) const;
+  /// The first task that has not ended, for example "compute of device 0: run forward 0 of
+  /// micro-batch 1, round 0".
+  std::string firstTaskLeft() const;
 
  private:
   std::string taskText(std::int64_t count) const;
@@ -200,8 +206,7 @@ class LaneRun {
     return static_cast<std::size_t>(count % ring());
   }
 
-  device::Stamp& begun() const { return stamps_[0]; }
-  device::Stamp& ended() const { return stamps_[1]; }
+  device::Stamp& ended() const { return stamp_[0]; }
 
   // Polled by other threads; shares its cache line only with data that a step does not change.
   alignas(64) std::atomic<std::int64_t> issued_{0};
@@ -214,7 +219,7 @@ class LaneRun {
   std::atomic<bool> taken_{false};
   device::Device& device_;
   bool asynchronous_;
-  StampArray stamps_;                // the tasks begun and ended, before the queue that writes them
+  StampArray stamp_;                 // the tasks ended, before the queue that writes it
   std::optional<StampArray> times_;  // a ring of begins and ends of tasks, if timed
   std::unique_ptr<device::Queue> queue_;
   std::vector<std::unique_ptr<device::Event>> events_;  // if asynchronous, by eventIndex

@@ -9,6 +9,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cuda/cuda_device.h"
+#include "sluice/devices/cuda/cuda_queue.h"
 #include "sluice/ops/arithmetic_ops.h"
 #include "sluice/ops/loss_ops.h"
 #include "sluice/ops/random_ops.h"
@@ -241,6 +242,64 @@ TEST(CudaQueue, ReplaysACaptureWithNewNumbers) {
   EXPECT_EQ(result(1, true), result(1, false));
   EXPECT_EQ(result(2, true), result(2, false));
   EXPECT_NE(result(1, true), result(2, true));
+}
+
+/// Accumulates buffer 0 in each of the others, or squares it there.
+std::vector<device::KernelCall> accumulations(device::Device& gpu,
+                                              std::span<const TensorType> types) {
+  std::vector<device::KernelCall> calls;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    device::KernelCall call;
+    call.def = i % 3 == 2 ? &ops::kMul : &ir::kAssign;
+    call.attrs =
+        i % 3 == 2
+            ? ir::completeAttrs(ops::kMul, {})
+            : ir::completeAttrs(ir::kAssign, {{"var", "a"}, {"mode", i % 3 == 0 ? "sum" : "mean"}});
+    call.inputTypes = std::vector<TensorType>(i % 3 == 2 ? 2 : 1, types[i]);
+    call.outputTypes = {types[i]};
+    call.name = "small" + std::to_string(i);
+    call.choice = gpu.kernels().choose(call.view());
+    call.inputs = std::vector<std::int32_t>(call.inputTypes.size(), 0);
+    call.outputs = {static_cast<std::int32_t>(i) + 1};
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+TEST(CudaQueue, RunsManySmallKernelsAsOneWithTheSameBits) {
+  const auto gpu = makeCudaDevice();
+  const auto queue = gpu->makeQueue();
+  std::vector<TensorType> types;
+  for (std::int64_t i = 0; i < 50; ++i) {
+    const DType type = std::array{DType::F32, DType::BF16, DType::F16, DType::F64}[i % 4U];
+    types.push_back({type, Shape{1 + (i * 631) % 3000}});
+  }
+  const std::vector<device::KernelCall> calls = accumulations(*gpu, types);
+  const auto executable = gpu->prepare(calls);
+  constexpr std::size_t kRoom = 3072 * sizeof(double);
+  const auto memory = gpu->allocate((types.size() + 1) * kRoom);
+  std::vector<device::Address> buffers;
+  for (std::size_t i = 0; i <= types.size(); ++i) {
+    buffers.push_back(memory->at(i * kRoom));
+  }
+  const auto capture = gpu->capture(*executable, buffers);
+  EXPECT_EQ(static_cast<const CudaCapture&>(*capture).launches(), 1U);
+  std::vector<std::byte> start(memory->bytes());
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    start[i] = static_cast<std::byte>((i * 37 + i / 251) % 61);  // small numbers in every type
+  }
+  const auto result = [&](std::int64_t microBatch, bool captured) {
+    std::vector<std::byte> bytes(start.size());
+    device::copyIn(*queue, memory->at(), start.data(), start.size());
+    queue->setRun({.microBatchInRound = microBatch});
+    captured ? queue->replay(*capture) : queue->launch(*executable, buffers);
+    device::copyOut(*queue, bytes.data(), memory->at(), bytes.size());
+    return bytes;
+  };
+  for (const std::int64_t microBatch : {0, 1, 3}) {
+    EXPECT_EQ(result(microBatch, true), result(microBatch, false)) << microBatch;
+  }
+  EXPECT_NE(result(0, true), start);
 }
 
 TEST(CudaQueue, GivesKernelsTheNumbersOfTheStep) {

@@ -7,6 +7,7 @@
 
 #include "sluice/api/compiled_program.h"
 #include "tests/e2e/strategy_cases.h"
+#include "tests/support/temp_folder.h"
 
 namespace sluice {
 namespace {
@@ -88,6 +89,23 @@ TEST(CudaTraining, OfTheMnistNetworkFollowsTheCpu) {
   }
   EXPECT_LT(gpu.back(), gpu.front());
   EXPECT_EQ(mnistLosses("cuda:0*2"), gpu);
+}
+
+/// Composites that the CPU replaces by their parts are kernels here, and calls in the file.
+TEST(CudaTraining, GoesOnFromAnExecutable) {
+  const testing::TempFolder folder;
+  const std::vector<HostTensor> inputs =
+      testing::makeInputs({{DType::F32, Shape{8, 1, 28, 28}}, {DType::I64, Shape{8}}}, 0, 1);
+  Options options;
+  options.device("cuda:0").randomSeed(7);
+  testing::MnistNet net;
+  auto saved = trainingModel(net, options, optim::SGD(0.05));
+  saved.compileAndExport(folder / "mnist.slx", inputs);
+  testing::MnistNet same;
+  auto model = trainingModel(same, options, optim::SGD(0.05));
+  model.loadExecutable(folder / "mnist.slx", OtherTarget::Refuse);
+  EXPECT_TRUE(model.run(inputs).back().sameBits(saved.run(inputs).back()));
+  EXPECT_EQ(model.compilationTime(), 0);
 }
 
 TEST(CudaDevices, LeaveToTheHostWhatOnlyItCanDo) {

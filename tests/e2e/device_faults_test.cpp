@@ -130,6 +130,22 @@ TEST(LostDevice, AmongDevicesOfAnotherKindIsNoticed) {
   expectToGoOn(pair, Loss::InQueue);
 }
 
+/// All queues of a GPU report its loss. The error tells which tasks they were in.
+TEST(LostDevice, IsNamedWithTheTasksThatItHadBegun) {
+  Pair pair(far(0), far(1));
+  pair.load(pair.lower());
+  pair.step();
+  pair.second().loss = Loss::InAllQueues;
+  EXPECT_THAT(messageOf<DeviceError>([&] { pair.step(); }),
+              AllOf(HasSubstr("the device is gone"),
+                    HasSubstr("(in run of micro-batch 0, round 0, device 1"),
+                    HasSubstr("tasks begun and not ended: "),
+                    HasSubstr("compute of device 1: run forward 1 of micro-batch 0, round 0")));
+  pair.second().loss = Loss::No;
+  pair.second().lossState.all = false;
+  pair.step();
+}
+
 /// What the copies of the other device read and write ends with the call, so they may not be under
 /// way any more.
 TEST(LostDevice, EndsNoCallBeforeTheCopiesOfTheOthersAreOver) {

@@ -13,13 +13,20 @@
 
 namespace sluice::testing {
 
-/// How a device is lost: a launch or a copy throws, or the queue fails after it accepted a launch.
-enum class Loss : std::uint8_t { No, AtLaunch, AtCopy, InQueue };
+/// How a device is lost: a launch or a copy throws, or the queue fails after it accepted a launch,
+/// or all queues of the device do, as those of a GPU.
+enum class Loss : std::uint8_t { No, AtLaunch, AtCopy, InQueue, InAllQueues };
+
+/// What the queues of a device know of its loss.
+struct LossState {
+  std::atomic<Loss> loss{Loss::No};
+  std::atomic<bool> all{false};  ///< a launch has taken all queues with it
+};
 
 class WrappedQueue final : public device::Queue {
  public:
-  WrappedQueue(std::unique_ptr<device::Queue> inner, const std::atomic<Loss>& loss)
-      : inner_(std::move(inner)), loss_(loss) {}
+  WrappedQueue(std::unique_ptr<device::Queue> inner, LossState& device)
+      : inner_(std::move(inner)), device_(device) {}
 
  private:
   void doSetRun(const ir::RunInfo& info) override {
@@ -28,19 +35,23 @@ class WrappedQueue final : public device::Queue {
     }
   }
   void doLaunch(device::Executable& executable, std::span<const device::Address> buffers) override {
-    if (loss_ == Loss::AtLaunch) {
+    if (device_.loss == Loss::AtLaunch) {
       raise<DeviceError>("the device is gone");
     }
-    if (loss_ == Loss::InQueue) {
+    if (device_.loss == Loss::InQueue) {
       const std::scoped_lock lock(mutex_);
       failure_ = std::make_exception_ptr(DeviceError("the device is gone"));
+    }
+    if (device_.loss == Loss::InAllQueues) {
+      inner_->finish();  // the loss comes when the launch would begin, not when it is issued
+      device_.all = true;
     }
     if (!hasFailed()) {
       inner_->launch(executable, buffers);
     }
   }
   void doCopy(device::Address to, device::Address from, std::size_t bytes) override {
-    if (loss_ == Loss::AtCopy) {
+    if (device_.loss == Loss::AtCopy) {
       raise<DeviceError>("the device is gone");
     }
     if (!hasFailed()) {
@@ -81,16 +92,19 @@ class WrappedQueue final : public device::Queue {
   }
   bool doIsIdle() const override { return inner_->isIdle(); }
   std::exception_ptr doFailure() const override {
+    if (device_.all) {
+      return std::make_exception_ptr(DeviceError("the device is gone"));
+    }
     const std::scoped_lock lock(mutex_);
     return failure_ != nullptr ? failure_ : inner_->failure();
   }
   bool hasFailed() const {
     const std::scoped_lock lock(mutex_);
-    return failure_ != nullptr;
+    return device_.all || failure_ != nullptr;
   }
 
   std::unique_ptr<device::Queue> inner_;
-  const std::atomic<Loss>& loss_;
+  LossState& device_;
   mutable std::mutex mutex_;  // guards failure_, which the host reads while others use the queue
   std::exception_ptr failure_;
 };
@@ -103,14 +117,15 @@ class WrappedDevice final : public device::Device {
   const device::DeviceInfo& info() const override { return said; }
   const device::KernelTable& kernels() const override { return inner_->kernels(); }
   std::unique_ptr<device::Queue> makeQueue() override {
-    auto made = std::make_unique<WrappedQueue>(inner_->makeQueue(), loss);
+    auto made = std::make_unique<WrappedQueue>(inner_->makeQueue(), lossState);
     queues.push_back(made.get());
     return made;
   }
   std::unique_ptr<device::Event> makeEvent() override { return inner_->makeEvent(); }
 
   device::DeviceInfo said;
-  std::atomic<Loss> loss{Loss::No};
+  LossState lossState;
+  std::atomic<Loss>& loss = lossState.loss;
   std::vector<const device::Queue*> queues;  ///< all queues that were made
 
  private:

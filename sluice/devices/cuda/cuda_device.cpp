@@ -12,30 +12,14 @@
 #include "sluice/devices/cuda/cuda_memory.h"
 #include "sluice/devices/cuda/cuda_queue.h"
 #include "sluice/devices/cuda/cuda_segment.h"
+#include "sluice/devices/cuda/driver_facts.h"
 #include "sluice/devices/cuda/kernel_table.h"
 
 namespace sluice::devices::cuda {
 namespace {
 
-// The oldest GPUs that the toolkits of this build compile for.
-constexpr int kOldestMajor = 7;
-constexpr int kOldestMinor = 5;
-
-std::string versionText(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
-bool isTooOld(const cudaDeviceProp& gpu) {
-  return gpu.major < kOldestMajor || (gpu.major == kOldestMajor && gpu.minor < kOldestMinor);
-}
-
-std::string tooOldText(const cudaDeviceProp& gpu) {
-  return fmt::format("{} has compute capability {}.{}, and {}.{} is needed",
-                     gpu.name,
-                     gpu.major,
-                     gpu.minor,
-                     kOldestMajor,
-                     kOldestMinor);
+GpuFacts factsOf(const cudaDeviceProp& gpu) {
+  return {gpu.name, gpu.major, gpu.minor};
 }
 
 cudaDeviceProp propertiesOf(int gpu) {
@@ -195,35 +179,7 @@ class CudaDevice final : public device::Device {
 }  // namespace
 
 std::string whyUnusable() {
-  int driver = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-    static_cast<void>(cudaGetLastError());
-    return "there is no NVIDIA driver";
-  }
-  int count = 0;
-  const cudaError_t result = cudaGetDeviceCount(&count);
-  static_cast<void>(cudaGetLastError());
-  if (result == cudaErrorInsufficientDriver) {
-    return fmt::format("the NVIDIA driver supports CUDA {}, and {} is needed: update the driver",
-                       versionText(driver),
-                       versionText(CUDART_VERSION));
-  }
-  if (result == cudaErrorNoDevice || (result == cudaSuccess && count == 0)) {
-    return "there is an NVIDIA driver and no GPU";
-  }
-  if (result != cudaSuccess) {
-    return fmt::format(
-        "cudaGetDeviceCount failed: {} ({})", cudaGetErrorString(result), cudaGetErrorName(result));
-  }
-  std::string reasons;
-  for (int gpu = 0; gpu < count; ++gpu) {
-    const cudaDeviceProp properties = propertiesOf(gpu);
-    if (!isTooOld(properties)) {
-      return "";
-    }
-    reasons += (reasons.empty() ? "" : "; ") + tooOldText(properties);
-  }
-  return reasons;
+  return whyUnusable(readDriver());
 }
 
 std::optional<int> gpuCount() {
@@ -237,8 +193,8 @@ std::optional<int> gpuCount() {
 
 std::unique_ptr<device::Device> makeCudaDevice(const CudaDeviceOptions& options) {
   const cudaDeviceProp gpu = propertiesOf(options.index);
-  if (isTooOld(gpu)) {
-    raise<DeviceError>("cuda device {} cannot be used: {}", options.index, tooOldText(gpu));
+  if (const std::string why = whyTooOld(factsOf(gpu)); !why.empty()) {
+    raise<DeviceError>("cuda device {} cannot be used: {}", options.index, why);
   }
   return std::make_unique<CudaDevice>(options, gpu);
 }

@@ -34,4 +34,8 @@ struct CudaDeviceOptions {
 /// old.
 std::unique_ptr<device::Device> makeCudaDevice(const CudaDeviceOptions& options = {});
 
+/// Memory of the GPU that another library owns, for copies from and to it; the caller keeps it.
+/// Throws InvalidArgument if it is not memory of that GPU.
+std::unique_ptr<device::Memory> wrapMemory(void* pointer, std::size_t bytes, int gpu);
+
 }  // namespace sluice::devices::cuda

@@ -6,6 +6,7 @@
 
 #include "sluice/base/error.h"
 #include "sluice/base/log.h"
+#include "sluice/devices/cuda/cuda_device.h"
 #include "sluice/devices/cuda/cuda_error.h"
 
 namespace sluice::devices::cuda {
@@ -86,7 +87,22 @@ void* pointerTo(device::Address address) {
   if (const auto* memory = dynamic_cast<const CudaMemory*>(address.memory)) {
     return memory->pointer() + address.offset;
   }
+  if (const auto* memory = dynamic_cast<const ForeignMemory*>(address.memory)) {
+    return memory->pointer() + address.offset;
+  }
   return device::hostPointer(address);
+}
+
+std::unique_ptr<device::Memory> wrapMemory(void* pointer, std::size_t bytes, int gpu) {
+  cudaPointerAttributes attributes{};
+  const cudaError_t result = cudaPointerGetAttributes(&attributes, pointer);
+  static_cast<void>(cudaGetLastError());
+  if (bytes > 0 &&
+      (result != cudaSuccess || attributes.device != gpu ||
+       (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged))) {
+    raise<InvalidArgument>("expected memory of cuda device {}, and CUDA knows none there", gpu);
+  }
+  return std::make_unique<ForeignMemory>(pointer, bytes);
 }
 
 }  // namespace sluice::devices::cuda

@@ -26,6 +26,18 @@ class CudaMemory final : public device::Memory {
   std::byte* pointer_ = nullptr;
 };
 
+/// Memory of a GPU that another library has, and keeps while this object lives.
+class ForeignMemory final : public device::Memory {
+ public:
+  ForeignMemory(void* pointer, std::size_t bytes)
+      : Memory(device::MemoryKind::Device, nullptr, bytes),
+        pointer_(static_cast<std::byte*>(pointer)) {}
+  std::byte* pointer() const { return pointer_; }
+
+ private:
+  std::byte* pointer_;
+};
+
 /// Page-locked memory of the host, at the same address for the host and every GPU.
 class PinnedMemory final : public device::Memory {
  public:

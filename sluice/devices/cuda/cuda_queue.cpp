@@ -165,7 +165,7 @@ CudaEvent::~CudaEvent() {
 }
 
 bool CudaEvent::doIsDone() const {
-  select(gpu_);
+  static_cast<void>(cudaSetDevice(gpu_));  // fails on a GPU that is lost, as the query does
   const cudaError_t result = cudaEventQuery(event_);
   if (result == cudaErrorNotReady) {
     return false;
@@ -192,13 +192,15 @@ CudaCapture::CudaCapture(QueueContext& context,
                          std::span<const device::Address> buffers)
     : runMemory_(segment.readsRun() ? std::make_unique<CudaMemory>(context.gpu, sizeof(RunNumbers))
                                     : nullptr) {
+  const std::vector<CudaSegment::Unit> units = segment.unitsFor(buffers);
+  launches_ = units.size();
   const Stream stream(context.gpu);
   // Relaxed: a kernel that is launched for the first time may have to be loaded.
   check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed),
         "cudaStreamBeginCapture");
   cudaGraph_t recorded = nullptr;
   try {
-    segment.record({.stream = stream.get(), .run = run()}, buffers);
+    segment.record({.stream = stream.get(), .run = run()}, buffers, units);
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(stream.get(), &recorded));
     static_cast<void>(cudaGraphDestroy(recorded));
@@ -335,7 +337,7 @@ void CudaQueue::doFinish() {
 }
 
 bool CudaQueue::doIsIdle() const {
-  select(context_.gpu);
+  static_cast<void>(cudaSetDevice(context_.gpu));  // as for events
   const cudaError_t result = cudaStreamQuery(stream_);
   if (result == cudaErrorNotReady) {
     return false;

@@ -68,6 +68,8 @@ class CudaCapture final : public device::Capture {
   CudaCapture& operator=(const CudaCapture&) = delete;
 
   cudaGraphExec_t graph() const { return graph_; }
+  /// Calls of the segment, those that are joined counted as one.
+  std::size_t launches() const { return launches_; }
   /// Where its kernels read the numbers of the step; null if none does.
   RunNumbers* run() const {
     return runMemory_ ? reinterpret_cast<RunNumbers*>(runMemory_->pointer()) : nullptr;
@@ -76,6 +78,7 @@ class CudaCapture final : public device::Capture {
  private:
   std::unique_ptr<CudaMemory> runMemory_;
   cudaGraphExec_t graph_ = nullptr;
+  std::size_t launches_ = 0;
 };
 
 class CudaQueue final : public device::Queue {

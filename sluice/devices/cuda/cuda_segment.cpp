@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "sluice/base/error.h"
 #include "sluice/devices/cuda/compiler.h"
@@ -62,6 +65,18 @@ std::set<std::string> textsOf(std::span<const device::KernelCall> calls) {
   return texts;
 }
 
+/// The text of a call that writes variables or is element-wise, if it is small.
+std::optional<Source> smallSource(const device::KernelCall& call) {
+  const bool isUpdate =
+      call.def->name == "assign" || call.def->name == "fused" || call.def->traits.elementwise;
+  const KernelEntry& entry = entryOf(call.view(), call.choice);
+  if (!isUpdate || !entry.isGenerated() || call.choice.scratchBytes > 0) {
+    return std::nullopt;
+  }
+  Source source = entry.source(call.view(), call.choice);
+  return isJoinable(source) ? std::optional(std::move(source)) : std::nullopt;
+}
+
 std::vector<std::size_t> bytesOf(std::span<const TensorType> types,
                                  std::span<const device::Layout> layouts) {
   std::vector<std::size_t> bytes;
@@ -107,10 +122,8 @@ Nodes lastNodes(cudaStream_t stream) {
 CudaSegment::CudaSegment(std::span<const device::KernelCall> calls,
                          const MakeContext& context,
                          Faults& faults)
-    : faults_(faults) {
+    : context_(context), faults_(faults) {
   Modules::ofProcess().add(textsOf(calls), context);
-  std::size_t inputs = 0;
-  std::size_t outputs = 0;
   for (const device::KernelCall& call : calls) {
     std::string name = std::string(call.def->name) + " '" + call.name + "'";
     const int number = faults.add(name);
@@ -118,22 +131,22 @@ CudaSegment::CudaSegment(std::span<const device::KernelCall> calls,
       calls_.push_back({makeKernel(call.view(), call.choice, context),
                         call.inputs,
                         call.outputs,
+                        std::vector<void*>(call.inputs.size()),
+                        std::vector<void*>(call.outputs.size()),
                         call.scratch,
                         std::move(name),
                         number,
                         bytesOf(call.inputTypes, call.choice.inputs),
                         bytesOf(call.outputTypes, call.choice.outputs),
-                        call.choice.scratchBytes});
+                        call.choice.scratchBytes,
+                        smallSource(call),
+                        call.def->name == "assign"});
     } catch (Error& error) {
       error.at(call.name);
       throw;
     }
     readsRun_ = readsRun_ || calls_.back().kernel->readsRun();
-    inputs = std::max(inputs, call.inputs.size());
-    outputs = std::max(outputs, call.outputs.size());
   }
-  in_.resize(inputs);
-  out_.resize(outputs);
 }
 
 Access CudaSegment::accessOf(const Call& call, std::span<const device::Address> buffers) {
@@ -155,30 +168,50 @@ Access CudaSegment::accessOf(const Call& call, std::span<const device::Address> 
   return access;
 }
 
-void CudaSegment::launchCall(Call& call,
+KernelRun CudaSegment::runOf(Call& call,
                              const Launch& how,
                              std::span<const device::Address> buffers) {
   const auto find = [&](std::span<const std::int32_t> indices, std::vector<void*>& pointers) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       pointers[i] = pointerTo(buffers[static_cast<std::size_t>(indices[i])]);
     }
-    return std::span<void* const>(pointers.data(), indices.size());
+    return std::span<void* const>(pointers);
   };
+  return {.stream = how.stream,
+          .inputs = find(call.inputs, call.in),
+          .outputs = find(call.outputs, call.out),
+          .scratch = call.scratch < 0 ? nullptr
+                                      : pointerTo(buffers[static_cast<std::size_t>(call.scratch)]),
+          .run = how.run,
+          .fault = faults_.pointer(),
+          .call = call.number};
+}
+
+void CudaSegment::launchCall(Call& call,
+                             const Launch& how,
+                             std::span<const device::Address> buffers) {
   try {
-    call.kernel->launch(
-        {.stream = how.stream,
-         .inputs = find(call.inputs, in_),
-         .outputs = find(call.outputs, out_),
-         .scratch = call.scratch < 0 ? nullptr
-                                     : pointerTo(buffers[static_cast<std::size_t>(call.scratch)]),
-         .run = how.run,
-         .fault = faults_.pointer(),
-         .call = call.number});
+    call.kernel->launch(runOf(call, how, buffers));
     if (how.synchronise) {
       check(cudaStreamSynchronize(how.stream), "cudaStreamSynchronize");
     }
   } catch (Error& error) {
     error.at(call.name);
+    throw;
+  }
+}
+
+void CudaSegment::launchJoined(const Unit& unit,
+                               const Launch& how,
+                               std::span<const device::Address> buffers) {
+  std::vector<KernelRun> runs;
+  for (const std::size_t call : unit.calls) {
+    runs.push_back(runOf(calls_[call], how, buffers));
+  }
+  try {
+    unit.joined->launch(runs);
+  } catch (Error& error) {
+    error.at(fmt::format("{} kernels from {}", runs.size(), calls_[unit.calls.front()].name));
     throw;
   }
 }
@@ -189,23 +222,74 @@ void CudaSegment::launch(const Launch& how, std::span<const device::Address> buf
   }
 }
 
-void CudaSegment::record(const Launch& how, std::span<const device::Address> buffers) {
+std::vector<CudaSegment::Unit> CudaSegment::unitsFor(
+    std::span<const device::Address> buffers) const {
   std::vector<Access> accesses;
+  std::vector<bool> isLast(calls_.size(), true);  // no later call has to do with it
   for (const Call& call : calls_) {
     accesses.push_back(accessOf(call, buffers));
   }
-  const std::vector<std::vector<std::size_t>> order = launchOrder(accesses);
-  std::vector<Nodes> ends(calls_.size());
+  for (const std::vector<std::size_t>& earlier : launchOrder(accesses)) {
+    for (const std::size_t call : earlier) {
+      isLast[call] = false;
+    }
+  }
+  // What others wait for is left alone, so that nobody waits for more than before.
+  std::vector<std::size_t> pointers(calls_.size(), 0);
   for (std::size_t k = 0; k < calls_.size(); ++k) {
+    if (calls_[k].small && (isLast[k] || calls_[k].accumulates)) {
+      pointers[k] = calls_[k].inputs.size() + calls_[k].outputs.size();
+    }
+  }
+  std::vector<Unit> units;
+  for (std::vector<std::size_t>& group : joinedOrder(accesses, pointers)) {
+    Unit unit{.calls = std::move(group), .joined = std::nullopt};
+    std::vector<JoinedPart> parts;
+    for (const std::size_t call : unit.calls) {
+      if (unit.calls.size() > 1) {
+        parts.push_back({&*calls_[call].small, pointers[call]});
+      }
+    }
+    if (!parts.empty()) {
+      unit.joined.emplace(parts, context_);
+    }
+    units.push_back(std::move(unit));
+  }
+  return units;
+}
+
+std::vector<Access> CudaSegment::accessesOf(std::span<const Unit> units,
+                                            std::span<const device::Address> buffers) const {
+  std::vector<Access> accesses(units.size());
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (const std::size_t call : units[u].calls) {
+      const Access access = accessOf(calls_[call], buffers);
+      std::ranges::copy(access.reads, std::back_inserter(accesses[u].reads));
+      std::ranges::copy(access.writes, std::back_inserter(accesses[u].writes));
+    }
+  }
+  return accesses;
+}
+
+void CudaSegment::record(const Launch& how,
+                         std::span<const device::Address> buffers,
+                         std::span<const Unit> units) {
+  const std::vector<std::vector<std::size_t>> order = launchOrder(accessesOf(units, buffers));
+  std::vector<Nodes> ends(units.size());
+  for (std::size_t u = 0; u < units.size(); ++u) {
     Nodes before;
-    for (const std::size_t earlier : order[k]) {
+    for (const std::size_t earlier : order[u]) {
       before.insert(before.end(), ends[earlier].begin(), ends[earlier].end());
     }
     std::ranges::sort(before);  // a call that launches nothing ends where those before it do
     before.erase(std::unique(before.begin(), before.end()), before.end());
     continueAfter(how.stream, before);
-    launchCall(calls_[k], how, buffers);
-    ends[k] = lastNodes(how.stream);
+    if (units[u].joined) {
+      launchJoined(units[u], how, buffers);
+    } else {
+      launchCall(calls_[units[u].calls.front()], how, buffers);
+    }
+    ends[u] = lastNodes(how.stream);
   }
 }
 

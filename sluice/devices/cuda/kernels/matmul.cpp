@@ -1,12 +1,14 @@
-// Matrix products by cuBLASLt, float32 without TF32. The library's own heuristic chooses the
-// algorithm when the kernel is made: for one shape, chip and version it always answers the same,
-// and the workspace that it may use is fixed here and planned as scratch memory.
+// Matrix products by cuBLASLt, float32 without TF32. A tuning table may name the algorithm of a
+// shape. Otherwise the library's own heuristic chooses when the kernel is made: for one shape, chip
+// and version it always answers the same, and the workspace that it may use is fixed here and
+// planned as scratch memory. The log tells it as a line of such a table.
 //
 // cuBLASLt thinks in columns. A row-major C = A B is the column-major C' = B' A', where X' is X
 // read by columns; nothing moves.
 #include "sluice/ops/matmul.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -14,9 +16,11 @@
 #include <cublasLt.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/log.h"
 #include "sluice/devices/cuda/cuda_error.h"
 #include "sluice/devices/cuda/kernels/kernels.h"
 #include "sluice/devices/cuda/library.h"
+#include "sluice/devices/cuda/recorded_algorithm.h"
 
 namespace sluice::devices::cuda {
 namespace {
@@ -35,6 +39,8 @@ struct CublasLt {
     library.find("cublasLtMatmulPreferenceDestroy", forgetPreference);
     library.find("cublasLtMatmulPreferenceSetAttribute", setPreference);
     library.find("cublasLtMatmulAlgoGetHeuristic", heuristic);
+    library.find("cublasLtMatmulAlgoCheck", checkAlgorithm);
+    library.find("cublasLtGetVersion", version);
     library.find("cublasLtGetStatusString", text);
   }
 
@@ -67,6 +73,8 @@ struct CublasLt {
   decltype(cublasLtMatmulPreferenceDestroy)* forgetPreference = nullptr;
   decltype(cublasLtMatmulPreferenceSetAttribute)* setPreference = nullptr;
   decltype(cublasLtMatmulAlgoGetHeuristic)* heuristic = nullptr;
+  decltype(cublasLtMatmulAlgoCheck)* checkAlgorithm = nullptr;
+  decltype(cublasLtGetVersion)* version = nullptr;
   decltype(cublasLtGetStatusString)* text = nullptr;
   mutable std::mutex mutex;  // guards handles
   mutable std::map<int, cublasLtHandle_t> handles;
@@ -156,17 +164,22 @@ cudaDataType_t dataType(DType dtype) {
 
 class Product final : public Kernel {
  public:
-  Product(const ir::OpView& op, const device::Choice& choice, int gpu)
+  Product(const ir::OpView& op, const device::Choice& choice, const MakeContext& context)
       : plan_(productPlan(op)),
         dtype_(op.inputs[0].dtype),
         bytes_(op.outputs[0].bytes()),
         workspace_(choice.scratchBytes),
-        handle_(lt().handle(gpu)) {
+        handle_(lt().handle(context.gpu)) {
     if (bytes_ == 0 || plan_.k == 0) {
       return;
     }
     describe();
-    chooseAlgorithm();
+    if (choice.config == kChosenAtLoad) {
+      chooseAlgorithm();
+      log::debug("cuda", "{} {}", algorithmKey(op), recorded(context.architecture).str());
+    } else {
+      takeRecorded(RecordedAlgorithm::parse(choice.config), context.architecture);
+    }
     std::int64_t calls = 1;
     for (const BatchAxis& axis : plan_.outer) {
       calls *= axis.extent;
@@ -270,6 +283,42 @@ class Product final : public Kernel {
     algorithm_ = found.algo;
   }
 
+  static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(RecordedAlgorithm::words));
+
+  RecordedAlgorithm recorded(const std::string& architecture) const {
+    RecordedAlgorithm made{.architecture = architecture, .library = lt().version(), .words = {}};
+    std::memcpy(made.words.data(), &algorithm_, sizeof(algorithm_));
+    return made;
+  }
+
+  /// Throws Unsupported if the algorithm is for another chip or version, or needs more room.
+  void takeRecorded(const RecordedAlgorithm& given, const std::string& architecture) {
+    if (given.architecture != architecture || given.library != lt().version()) {
+      raise<Unsupported>(
+          "the tuning table has an algorithm of cuBLASLt {} for {}, and this is {} for {}: record "
+          "it again, or remove the line",
+          given.library,
+          given.architecture,
+          lt().version(),
+          architecture);
+    }
+    std::memcpy(&algorithm_, given.words.data(), sizeof(algorithm_));
+    cublasLtMatmulHeuristicResult_t found{};
+    const cublasStatus_t status =
+        lt().checkAlgorithm(handle_, description_, b_, a_, c_, c_, &algorithm_, &found);
+    if (status != CUBLAS_STATUS_SUCCESS || found.workspaceSize > workspace_) {
+      raise<Unsupported>(
+          "the algorithm that the tuning table has for a product of {} x {} x {} in {} cannot run "
+          "it with {} bytes of workspace: {}",
+          plan_.m,
+          plan_.k,
+          plan_.n,
+          name(dtype_),
+          workspace_,
+          lt().text(status));
+    }
+  }
+
   void multiply(const KernelRun& run, std::int64_t call) const {
     std::int64_t at[3] = {0, 0, 0};
     for (const BatchAxis& axis : plan_.outer) {
@@ -328,20 +377,22 @@ bool supportsMatMul(const ir::OpView& op) {
 
 /// Room for the partial sums of a product that is cut along its inner extent; the algorithms for
 /// 16-bit floats use more.
-device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& /*tuning*/) {
+device::Choice chooseMatMul(const ir::OpView& op, const device::Tuning& tuning) {
   constexpr std::size_t kParts = 32;
   const bool half = byteSize(op.inputs[0].dtype) == 2;
   const std::size_t most = std::size_t{half ? 32U : 4U} << 20U;
   device::Choice choice = device::plainChoice(op, "");
   const auto elements = static_cast<std::size_t>(op.outputs[0].shape.elements());
   choice.scratchBytes = std::min(most, elements * kParts * sizeof(float));
+  const auto recorded = tuning.find(algorithmKey(op));
+  choice.config = recorded == tuning.end() ? std::string(kChosenAtLoad) : recorded->second;
   return choice;
 }
 
 std::unique_ptr<Kernel> makeMatMul(const ir::OpView& op,
                                    const device::Choice& choice,
                                    const MakeContext& context) {
-  return std::make_unique<Product>(op, choice, context.gpu);
+  return std::make_unique<Product>(op, choice, context);
 }
 
 }  // namespace sluice::devices::cuda
