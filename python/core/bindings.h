@@ -20,6 +20,7 @@ void bindModules(py::module_& m);
 void bindOptions(py::module_& m);
 void bindOptimizers(py::module_& m);
 void bindModels(py::module_& m);
+void bindDeviceTensors(py::module_& m);
 void bindQueues(py::module_& m);
 void bindUpdateRules(py::module_& m);
 void bindLoops(py::module_& m);

@@ -127,28 +127,55 @@ py::capsule toDlpack(const HostTensor& tensor) {
   return py::reinterpret_steal<py::capsule>(capsule);
 }
 
+namespace {
+
+/// The tensor of a capsule that nobody has taken.
+DLManagedTensor& managedOf(const py::object& capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), kFresh) == 0) {
+    raise<InvalidArgument>("expected an object with __dlpack__ or an unused DLPack capsule, got {}",
+                           py::repr(py::type::of(capsule)).cast<std::string>());
+  }
+  return *static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), kFresh));
+}
+
+std::shared_ptr<DLManagedTensor> takeOver(const py::object& capsule) {
+  DLManagedTensor& managed = managedOf(capsule);
+  PyCapsule_SetName(capsule.ptr(), kTaken);
+  return {&managed, [](DLManagedTensor* m) {
+            if (m->deleter != nullptr) {
+              m->deleter(m);
+            }
+          }};
+}
+
+TensorType typeOf(const DLTensor& t) {
+  return {fromDlType(t.dtype), Shape(std::vector<std::int64_t>(t.shape, t.shape + t.ndim))};
+}
+
+}  // namespace
+
+TakenTensor takeDlpack(const py::object& capsule) {
+  TensorType type = typeOf(managedOf(capsule).tensor);
+  const std::shared_ptr<DLManagedTensor> owner = takeOver(capsule);
+  const DLTensor& t = owner->tensor;
+  return {.type = std::move(type),
+          .data = static_cast<std::byte*>(t.data) + t.byteOffset,
+          .isContiguous = isContiguous(t),
+          .deviceType = t.device.type,
+          .owner = owner};
+}
+
 HostTensor fromDlpack(const py::object& source) {
   const py::object capsule =
       py::hasattr(source, "__dlpack__") ? py::object(source.attr("__dlpack__")()) : source;
-  if (PyCapsule_IsValid(capsule.ptr(), kFresh) == 0) {
-    raise<InvalidArgument>("expected an object with __dlpack__ or an unused DLPack capsule, got {}",
-                           py::repr(py::type::of(source)).cast<std::string>());
-  }
-  auto* const managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), kFresh));
-  const DLTensor& t = managed->tensor;
+  const DLTensor& t = managedOf(capsule).tensor;
   if (t.device.type != kCpu) {
     raise<InvalidArgument>(
         "DLPack: the tensor is in the memory of device type {}; move it to the host",
         t.device.type);
   }
-  const TensorType type{fromDlType(t.dtype),
-                        Shape(std::vector<std::int64_t>(t.shape, t.shape + t.ndim))};
-  PyCapsule_SetName(capsule.ptr(), kTaken);
-  const std::shared_ptr<DLManagedTensor> owner(managed, [](DLManagedTensor* m) {
-    if (m->deleter != nullptr) {
-      m->deleter(m);
-    }
-  });
+  const TensorType type = typeOf(t);
+  const std::shared_ptr<DLManagedTensor> owner = takeOver(capsule);
   auto* const bytes = static_cast<std::byte*>(t.data) + t.byteOffset;
   if (isContiguous(t)) {
     return HostTensor::over(type, std::shared_ptr<std::byte>(owner, bytes));

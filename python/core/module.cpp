@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, m) {
   bindOptions(m);
   bindOptimizers(m);
   bindModels(m);
+  bindDeviceTensors(m);
   bindQueues(m);
   bindUpdateRules(m);
   bindLoops(m);

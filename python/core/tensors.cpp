@@ -93,6 +93,16 @@ py::dtype numpyType(DType dtype) {
   }
 }
 
+/// In bytes. pybind11 works them out as well, but one from before NumPy 2 reads the element's size
+/// where NumPy 2 no longer has it, and takes it for 0.
+std::vector<py::ssize_t> stridesOf(const HostTensor& tensor) {
+  std::vector<py::ssize_t> strides = tensor.shape().strides();
+  for (py::ssize_t& stride : strides) {
+    stride *= static_cast<py::ssize_t>(byteSize(tensor.dtype()));
+  }
+  return strides;
+}
+
 /// An array over the tensor's own memory, which lives as long as the array.
 py::array toArray(const HostTensor& tensor) {
   auto owner = std::make_unique<HostTensor>(tensor);
@@ -100,8 +110,11 @@ py::array toArray(const HostTensor& tensor) {
   const py::capsule base(owner.release(),
                          [](void* pointer) { delete static_cast<HostTensor*>(pointer); });
   const auto dims = tensor.shape().dims();
-  return {
-      numpyType(tensor.dtype()), std::vector<py::ssize_t>(dims.begin(), dims.end()), bytes, base};
+  return {numpyType(tensor.dtype()),
+          std::vector<py::ssize_t>(dims.begin(), dims.end()),
+          stridesOf(tensor),
+          bytes,
+          base};
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from . import _capture, _core, _forks, _optim_state, _training, args as _args
+from . import _capture, _core, _forks, _gpu, _optim_state, _training, args as _args
 from . import autocasting  # noqa: F401  (adds Module.autocast)
 from ._call_form import Form, Traced, add_defaults, leaf_names, require_separate, require_tensors
 from ._call_form import signature_of, write_back
@@ -208,7 +208,8 @@ class Executor(_forks.Watched, Reports, Values):
     def _prepare(self, args: tuple, kwargs: Dict[str, Any]):
         """The tensors of a call, and what was compiled for them."""
         form, leaves = self._form_of(args, kwargs)
-        inputs = [to_core(each, f"input '{name}'") for name, each in zip(form.names, leaves)]
+        on_gpu = _gpu.are_on_gpu(form.names, leaves)
+        inputs = None if on_gpu else [to_core(each, f"input '{name}'") for name, each in zip(form.names, leaves)]
         form.require_same_autocast()
         core = self._make(form)
         self._tree.require_unchanged(self._parts)
@@ -226,9 +227,10 @@ class Executor(_forks.Watched, Reports, Values):
                 if self._executable is not None:
                     core.load_executable(self._executable)
                     self._executable = None
-                core.compile(inputs)
+                like = inputs or _gpu.on_host(leaves)
+                core.compile(like)
                 if self._traced is None:  # the program came from a file
-                    core.trace(inputs)
+                    core.trace(like)
             except BaseException:
                 if not form.compiled:  # a traceback may keep the model, which must not keep the module
                     self._unmake()
@@ -240,6 +242,11 @@ class Executor(_forks.Watched, Reports, Values):
             constant.require_unchanged()
         if traced.changed:
             require_separate(form.names, leaves, traced.changed)
+            if on_gpu:
+                raise _core.Unsupported(
+                    f"forward changes its input '{form.names[traced.changed[0]]}' in place, which is on a GPU; "
+                    "use tensor.cpu(), or do not change it"
+                )
         return leaves, inputs, traced
 
     # --- running ----------------------------------------------------------------------------
@@ -251,7 +258,7 @@ class Executor(_forks.Watched, Reports, Values):
             leaves, inputs, traced = self._prepare(args, kwargs)
             self._running = True
             try:
-                results = self._core.run(inputs)
+                results = _gpu.run(self._core, leaves) if inputs is None else self._core.run(inputs)
             finally:
                 self._running = False
             if self._training:
@@ -262,7 +269,9 @@ class Executor(_forks.Watched, Reports, Values):
         changed = len(traced.changed)
         for position, value in zip(traced.changed, results):
             write_back(leaves[position], to_torch(value), names[position])
-        outputs = [to_torch(each) for each in results[changed : changed + traced.outputs]]
+        outputs = results[changed : changed + traced.outputs]
+        if inputs is not None:
+            outputs = [to_torch(each) for each in outputs]
         return _args.unflatten(traced.spec, outputs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:

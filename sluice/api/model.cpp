@@ -76,6 +76,12 @@ void Model::run(std::span<const TensorType> inputs,
   core().run(inputs, std::move(feed), std::move(sink));
 }
 
+void Model::run(std::span<const TensorType> inputs,
+                std::unique_ptr<runtime::HostFeed> feed,
+                const MakeSink& makeSink) {
+  core().run(inputs, std::move(feed), makeSink);
+}
+
 NamedTensors Model::run(const NamedTensors& inputs) {
   return core().run(inputs);
 }

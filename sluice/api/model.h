@@ -280,6 +280,13 @@ class Model {
   void run(std::span<const TensorType> inputs,
            std::unique_ptr<runtime::HostFeed> feed,
            std::unique_ptr<ResultSink> sink);
+  /// The same with a sink that is made for the program of these inputs, its outputs and anchors,
+  /// how each is joined, and the number of outputs without the anchors.
+  using MakeSink = std::function<std::unique_ptr<ResultSink>(
+      const program::Program&, std::vector<BatchLayout>, std::size_t)>;
+  void run(std::span<const TensorType> inputs,
+           std::unique_ptr<runtime::HostFeed> feed,
+           const MakeSink& makeSink);
   /// The same with inputs and outputs by name. A Builder's names are those given to addInputTensor
   /// and addOutputTensor. A module's are those it declares, else input0, input1, ... and output0,
   /// ... Throws what the functions above throw.

@@ -56,6 +56,9 @@ class ModelCore {
   void run(std::span<const TensorType> inputs,
            std::unique_ptr<runtime::HostFeed> feed,
            std::unique_ptr<ResultSink> sink);
+  void run(std::span<const TensorType> inputs,
+           std::unique_ptr<runtime::HostFeed> feed,
+           const Model::MakeSink& makeSink);
   NamedTensors run(const NamedTensors& inputs);
   Pending runAsync(std::vector<HostTensor> inputs);
   Pending runAsync(const Inputs& inputs);

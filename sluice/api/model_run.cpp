@@ -198,6 +198,18 @@ void ModelCore::run(std::span<const TensorType> inputs,
   runStep(std::make_shared<Step>(std::move(feed), std::move(sink), counts_), entry);
 }
 
+void ModelCore::run(std::span<const TensorType> inputs,
+                    std::unique_ptr<runtime::HostFeed> feed,
+                    const Model::MakeSink& makeSink) {
+  const runtime::Turn::Hold turn = enter();
+  requireOwnResults();
+  Entry& entry = entryOf(arranged(inputs));
+  auto sink = makeSink(
+      entry.compiled.program->program(), outputLayouts(entry.outputs, entry.layout), entry.outputs);
+  beginStep();
+  runStep(std::make_shared<Step>(std::move(feed), std::move(sink), counts_), entry);
+}
+
 Pending ModelCore::runAsync(std::vector<HostTensor> inputs) {
   runtime::Turn::Hold turn = enterAlone();
   Entry& entry = entryOf(arranged(inputs), layout_);

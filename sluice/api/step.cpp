@@ -9,15 +9,27 @@
 
 namespace sluice {
 
+std::size_t inputOffset(const TensorType& whole,
+                        const BatchLayout& layout,
+                        std::int64_t microBatch) {
+  if (whole.shape.rank() == 0) {
+    return 0;  // the same for all
+  }
+  const auto bytes = whole.bytes() / static_cast<std::size_t>(layout.inputFactor());
+  const std::int64_t part = microBatch / layout.replicationFactor * layout.inputReplicas() +
+                            layout.inputOf(microBatch % layout.replicationFactor);
+  return bytes * static_cast<std::size_t>(part);
+}
+
+std::int64_t outputSlot(const BatchLayout& layout, std::int64_t microBatch) {
+  const std::int64_t replica = microBatch % layout.replicationFactor;
+  const std::int64_t inReplica = microBatch / layout.replicationFactor;
+  return inReplica / layout.outputDivisor() * layout.replicationFactor + replica;
+}
+
 const void* TensorFeed::take(std::int32_t input, std::int64_t microBatch) {
   const HostTensor& tensor = inputs_[static_cast<std::size_t>(input)];
-  if (tensor.shape().rank() == 0) {
-    return tensor.bytes();  // the same for all
-  }
-  const auto bytes = tensor.byteCount() / static_cast<std::size_t>(layout_.inputFactor());
-  const std::int64_t part = microBatch / layout_.replicationFactor * layout_.inputReplicas() +
-                            layout_.inputOf(microBatch % layout_.replicationFactor);
-  return tensor.bytes() + bytes * static_cast<std::size_t>(part);
+  return tensor.bytes() + inputOffset(tensor.type(), layout_, microBatch);
 }
 
 TensorSink::TensorSink(const program::Program& program, std::vector<BatchLayout> layouts)
@@ -32,9 +44,8 @@ TensorSink::TensorSink(const program::Program& program, std::vector<BatchLayout>
 void TensorSink::put(std::int32_t output, std::int64_t microBatch, const void* data) {
   const auto o = static_cast<std::size_t>(output);
   const BatchLayout& layout = layouts_[o];
-  const std::int64_t replica = microBatch % layout.replicationFactor;
   const std::int64_t inReplica = microBatch / layout.replicationFactor;
-  const std::int64_t slot = inReplica / layout.outputDivisor() * layout.replicationFactor + replica;
+  const std::int64_t slot = outputSlot(layout, microBatch);
   std::byte* to = results_[o].bytes() + bytes_[o] * static_cast<std::size_t>(slot);
   if (layout.outputMode == OutputMode::Sum && inReplica > 0) {
     addTo(results_[o].dtype(), to, data, bytes_[o]);

@@ -19,6 +19,13 @@
 
 namespace sluice {
 
+/// Where an input of a whole call has the data of a micro-batch, in bytes.
+std::size_t inputOffset(const TensorType& whole,
+                        const BatchLayout& layout,
+                        std::int64_t microBatch);
+/// Which of the micro-batches that a call returns this one is, or is added to.
+std::int64_t outputSlot(const BatchLayout& layout, std::int64_t microBatch);
+
 /// Cuts the tensors of a call into micro-batches without copying them.
 class TensorFeed : public runtime::HostFeed {
  public:
@@ -62,6 +69,10 @@ class LossWatch : public runtime::HostSink {
   LossWatch(runtime::HostSink& sink, std::size_t output, TensorType type)
       : sink_(sink), output_(output), type_(std::move(type)) {}
   void put(std::int32_t output, std::int64_t microBatch, const void* data) override;
+  /// A loss that stays on a device is not watched.
+  device::Address roomFor(std::int32_t output, std::int64_t microBatch) override {
+    return sink_.roomFor(output, microBatch);
+  }
   bool mayBlock() const override { return sink_.mayBlock(); }
   void interrupt() override { sink_.interrupt(); }
   /// The first loss that was not finite; nullopt if there was none.

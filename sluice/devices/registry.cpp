@@ -330,6 +330,22 @@ std::vector<KindInfo> deviceKinds() {
   return deviceKinds(kKinds);
 }
 
+std::unique_ptr<device::Memory> wrapMemory([[maybe_unused]] std::string_view kind,
+                                           [[maybe_unused]] int index,
+                                           [[maybe_unused]] ForeignBytes given) {
+#ifdef SLUICE_WITH_CUDA
+  if (kind == "cuda") {
+    requireUsable(kindOf(kind, kKinds));
+    return cuda::wrapMemory(given.pointer, given.bytes, index);
+  }
+#endif
+  raise<Unsupported>(
+      "this build takes no memory of devices of kind '{}' from other libraries: pass tensors in "
+      "the "
+      "host's memory",
+      kind);
+}
+
 std::unique_ptr<device::Device> makeDevice(const DeviceRequest& request) {
   return makeDevice(request, kKinds);
 }

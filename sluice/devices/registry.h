@@ -85,4 +85,13 @@ struct DeviceRequest {
 /// Throws as parseDevices does.
 std::unique_ptr<device::Device> makeDevice(const DeviceRequest& request);
 
+/// Memory of a device that another library of the process owns, for copies from and to it; the
+/// caller keeps it. Throws Unsupported for kinds that share no memory with other libraries, and
+/// InvalidArgument if it is not memory of that device.
+struct ForeignBytes {
+  void* pointer = nullptr;
+  std::size_t bytes = 0;
+};
+std::unique_ptr<device::Memory> wrapMemory(std::string_view kind, int index, ForeignBytes given);
+
 }  // namespace sluice::devices

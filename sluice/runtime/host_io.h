@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "sluice/device/memory.h"
+
 namespace sluice::runtime {
 
 class HostFeed {
@@ -14,6 +16,12 @@ class HostFeed {
   /// stream's type. It must stay valid until the next take of the same input and replica, or the
   /// end of the step. Exceptions reach the caller of the step.
   virtual const void* take(std::int32_t input, std::int64_t microBatch) = 0;
+  /// Where a device has the data already, in memory of its own kind: it is copied from there, and
+  /// take is not called. It must stay there and unchanged until the end of the step. No memory:
+  /// take has the data.
+  virtual device::Address placeOf(std::int32_t /*input*/, std::int64_t /*microBatch*/) {
+    return {};
+  }
   /// Whether take may block. If neither feed nor sink may block, the devices' workers make the
   /// calls themselves, and no other thread is woken for them.
   virtual bool mayBlock() const { return true; }
@@ -27,6 +35,11 @@ class HostSink {
   virtual ~HostSink() = default;
   /// Receives one output of one micro-batch; `data` is valid only during the call.
   virtual void put(std::int32_t output, std::int64_t microBatch, const void* data) = 0;
+  /// Where a device leaves the output, in memory of its own kind, by the end of the step; put is
+  /// not called then. No memory: put gets the data.
+  virtual device::Address roomFor(std::int32_t /*output*/, std::int64_t /*microBatch*/) {
+    return {};
+  }
   /// As for HostFeed.
   virtual bool mayBlock() const { return true; }
   virtual void interrupt() {}

@@ -227,6 +227,11 @@ void feedIn(const StepJob& job,
   const std::size_t bytes = stream.type.bytes();
   const std::int32_t round = lane.round(count);
   const device::Address to = addressOf(job, lane, stream.buffer, task, round);
+  const device::Address there = job.args->feed.placeOf(task.subject, microBatch);
+  if (there.memory != nullptr) {
+    lane.queue().copy(to, there, bytes);
+    return;
+  }
   const void* data = job.args->feed.take(task.subject, microBatch);
   requireGoing(job);
   if (bytes == 0) {
@@ -261,6 +266,11 @@ void drainOut(const StepJob& job,
   const bool empty = stream.type.bytes() == 0;
   device::Address from =
       empty ? device::Address() : addressOf(job, lane, stream.buffer, task, round);
+  const device::Address room = job.args->sink.roomFor(task.subject, microBatch);
+  if (room.memory != nullptr) {
+    lane.queue().copy(room, from, stream.type.bytes());
+    return;
+  }
   if (stream.staging && !empty) {
     const std::int32_t device = job.program->buffer(stream.buffer).device;
     const device::Address via = job.states[lane.replica()]->staging(device)->at(*stream.staging);
