@@ -7,6 +7,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/wait_line.h"
 #include "sluice/base/error.h"
 #include "sluice/data/dataset.h"
 #include "sluice/data/files.h"
@@ -43,17 +44,22 @@ data::DatasetPtr open(const BenchSettings& s) {
   return data::tokenDataset(s.path, {.sequence = s.sequence});
 }
 
-int benchData(const BenchSettings& s) {
+std::string measured(const BenchSettings& s) {
+  WaitLine line("reading " + s.path);
   const data::DatasetPtr batches = data::batch(open(s), s.batchSize);
   const std::int64_t elements = s.elements > 0 ? s.elements : batches->size();
   const data::BenchmarkOptions options{.doMemcpy = !s.noMemcpy};
   const data::IterablePtr stream = data::repeat(data::iterate(batches));
+  line.say(fmt::format("measuring {} times {} elements of {}", s.epochs, elements, s.path));
   if (s.infeed) {
     data::InfeedQueue queue(stream, s.prefetchDepth);
-    fmt::print("{}\n", data::infeedBenchmark(queue, s.epochs, elements, options));
-  } else {
-    fmt::print("{}\n", data::datasetBenchmark(*stream, s.epochs, elements, options));
+    return data::infeedBenchmark(queue, s.epochs, elements, options);
   }
+  return data::datasetBenchmark(*stream, s.epochs, elements, options);
+}
+
+int benchData(const BenchSettings& s) {
+  fmt::print("{}\n", measured(s));
   return 0;
 }
 

@@ -151,6 +151,7 @@ int runExecutable(const RunSettings& settings) {
             .otherTarget = settings.refuse ? OtherTarget::Refuse : OtherTarget::Recompile});
   NamedTensors results;
   for (std::int64_t step = 0; step < settings.steps; ++step) {
+    const WaitLine line(fmt::format("step {} of {}", step + 1, settings.steps));
     results = model.run(inputs);
   }
   std::vector<std::string> names;

@@ -17,10 +17,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "performance.md"
 PICTURES = ROOT / "docs" / "pictures"
-# Heading, picture, what the bars of a row are.
-PLOTS = (("16 cores", "performance_16_cores.svg", ("",)),
-         ("2 cores", "performance_2_cores.svg", ("1 thread", "2 threads")),
-         ("One H200", "performance_h200.svg", ("",)))
+# Heading, picture, peer, what the bars of a row are.
+PLOTS = (("16 cores", "performance_16_cores.svg", "PyTorch", ("",)),
+         ("ONNX Runtime on 16 cores", "performance_onnx_runtime.svg", "ONNX Runtime", ("",)),
+         ("2 cores", "performance_2_cores.svg", "PyTorch", ("1 thread", "2 threads")),
+         ("One H200", "performance_h200.svg", "PyTorch", ("",)))
 COLOURS = ("#3b82f6", "#f59e0b")
 INK, FAINT, LANE = "#17202e", "#5d6b7e", "#f1f3f6"
 WIDTH, LEFT, RIGHT, BAR, GAP = 1000, 400, 60, 16, 12
@@ -35,8 +36,8 @@ def ratios_of(cell, title):
 
 def rows_of(text, heading):
     """(name, ratios) of the first table below a heading."""
-    section = text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line.strip("|").split("|") for line in section.split("\n") if line.startswith("|")]
+    table = re.split(rf"\n##+ {re.escape(heading)}\n", text, maxsplit=1)[1].split("\n|", 1)[1].split("\n\n", 1)[0]
+    lines = [line.strip("|").split("|") for line in table.split("\n")]
     titles = [cell.strip() for cell in lines[0]]
     threads = titles.index("threads") if "threads" in titles else None
     rows, before = [], ""
@@ -62,7 +63,7 @@ def wrapped(name):
     return lines
 
 
-def drawn(title, rows, legend):
+def drawn(heading, peer, rows, legend):
     bars = len(legend)
     lane = max(bars * BAR, 30) + GAP
     top = 60 if bars > 1 else 44
@@ -72,7 +73,8 @@ def drawn(title, rows, legend):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
            'font-family="system-ui, sans-serif" font-size="13">',
            f'<rect width="{WIDTH}" height="{height}" rx="10" fill="#ffffff"/>',
-           f'<text x="16" y="26" font-weight="600" fill="{INK}">{html.escape(title)}</text>']
+           f'<text x="16" y="26" font-weight="600" fill="{INK}">{html.escape(heading)}: '
+           f"{peer}'s time over Sluice's; longer is better</text>"]
     for i, name in enumerate(legend if bars > 1 else ()):
         out.append(f'<rect x="{LEFT + 110 * i}" y="36" width="12" height="12" rx="3" fill="{COLOURS[i]}"/>')
         out.append(f'<text x="{LEFT + 110 * i + 18}" y="47" fill="{FAINT}">{name}</text>')
@@ -95,24 +97,25 @@ def drawn(title, rows, legend):
     one = LEFT + scale
     out.append(f'<line x1="{one:.1f}" y1="{top - 6}" x2="{one:.1f}" y2="{end + 6}" stroke="{INK}" stroke-width="1.5"/>')
     out.append(f'<text x="{one:.1f}" y="{end + 24}" text-anchor="middle" font-size="12" fill="{INK}">'
-               'as fast as PyTorch</text>')
+               f'as fast as {peer}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
 def pictures():
     text = PAGE.read_text()
-    for heading, name, legend in PLOTS:
+    for heading, name, peer, legend in PLOTS:
         rows = [row for row in rows_of(text, heading) if len(row[1]) == len(legend)]
-        yield name, drawn(f"{heading}: PyTorch's time over Sluice's; longer is better", rows, legend)
+        yield name, drawn(heading, peer, rows, legend)
 
 
 def self_test():
     text = "\n## A\n\n| w | threads | Sluice | PyTorch's best | ratio |\n|---|---|---|---|---|\n" \
-           "| GPT, small | 16 | 2.0 | 5, eager | 2.5 |\n| the same | 1 | 8 | 4.0, foreach | 0.5 |\n\n## B\n"
+           "| GPT, small | 16 | 2.0 | 5, eager | 2.5 |\n| the same | 1 | 8 | 4.0, foreach | 0.5 |\n\n" \
+           "| kernel | before | ratio |\n|---|---|---|\n| b | 1 | 9 |\n\n## B\n"
     assert rows_of(text, "A") == [("GPT, small, 16 threads", [2.5]), ("GPT, 1 thread", [0.5])], rows_of(text, "A")
     assert ratios_of(" 1.32, 1.58 ", "ratio") == [1.32, 1.58] and ratios_of(" none ", "ratio") == []
     assert ratios_of("0.70x, 153,000 images/s", "") == [0.7] and ratios_of("0.97 of its time", "") == []
-    svg = drawn("t", rows_of(text, "A"), ("",))
+    svg = drawn("A", "PyTorch", rows_of(text, "A"), ("",))
     # The longer bar fills the width, and the other is a fifth of it: 2.5 against 0.5.
     widths = [float(each) for each in re.findall(r'width="([\d.]+)" height="[\d.]+" rx="3"', svg)]
     assert widths == [540.0, 108.0], widths

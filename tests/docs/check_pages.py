@@ -8,8 +8,7 @@
 Every ```cpp block of README.md and docs/*.md is compiled, and every indented block in which a line ends with a
 semicolon. A block with a main() is a program, and must end with 0; so must the programs of tests/docs/programs,
 which were written from the documents alone. A block that includes headers is a file of its own. All others run
-as parts of one program, inside of what fragments.py has for their page. SKETCHES are blocks that are no whole
-code: members of a class beside calls, or with an ellipsis inside.
+as parts of one program, inside of what fragments.py has for their page.
 """
 import os
 import re
@@ -23,8 +22,6 @@ import fragments
 import model_file
 from pages import ROOT, cpp_blocks
 
-SKETCHES = {("data.md", 2), ("helper_ops.md", 6), ("helper_ops.md", 8), ("models.md", 2), ("models.md", 4),
-            ("phased.md", 1)}
 SCHEDULES = ("sequential", "grouped", "interleaved", "popart", "gpipe", "1f1b", "zb-h1", "zero-bubble", "chunked")
 
 
@@ -54,7 +51,7 @@ class Compiler:
 
 def check_code(library, tools):
     programs, files, parts = [], [], []
-    for block in cpp_blocks(SKETCHES):
+    for block in cpp_blocks():
         kind = programs if "int main(" in block[3] else files if "#include" in block[3] else parts
         kind.append(block)
     own = sorted((ROOT / "tests" / "docs" / "programs").glob("*.cpp"))

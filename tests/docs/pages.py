@@ -26,18 +26,16 @@ def indented(text):
             yield found.start(), re.sub(r"^ +(sluice |_Popart|--costs).*$", "", code, flags=re.MULTILINE)
 
 
-def cpp_blocks(sketches):
-    """(page, number within the page, line, code) of every block that is C++, but for `sketches`: (page, n-th
-    indented block)."""
+def cpp_blocks():
+    """(page, number within the page, line, code) of every block that is C++."""
     for page in pages():
         text, number = page.read_text(), 0
         for found in CPP.finditer(text):
             number += 1
             yield page.name, number, text.count("\n", 0, found.start(1)) + 1, found[1]
-        for place, (start, code) in enumerate(indented(text) if page.parent != ROOT else []):
-            if (page.name, place + 1) not in sketches:
-                number += 1
-                yield page.name, number, without_fences(text).count("\n", 0, start) + 1, code
+        for start, code in indented(text) if page.parent != ROOT else []:
+            number += 1
+            yield page.name, number, without_fences(text).count("\n", 0, start) + 1, code
 
 
 def commands():

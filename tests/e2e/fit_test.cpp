@@ -128,6 +128,7 @@ TEST(Fit, EndsAfterTheStepOnCtrlCAndCanGoOn) {
 }
 
 TEST(Fit, EndsOnSigtermAndSighupAsWell) {
+  const auto hangup = std::signal(SIGHUP, SIG_DFL);  // which is ignored where nohup runs the tests
   for (const int signal : {SIGTERM, SIGHUP}) {
     Line net;
     auto model = trainingModel(net, Options(), optim::SGD(0.1));
@@ -140,6 +141,7 @@ TEST(Fit, EndsOnSigtermAndSighupAsWell) {
     EXPECT_EQ(model.updates(), 1);
     EXPECT_TRUE(result.epochs.empty());
   }
+  std::signal(SIGHUP, hangup);
 }
 
 TEST(Fit, CountsAnEpochAsWholeThatASignalMeetsAtItsLastStep) {
