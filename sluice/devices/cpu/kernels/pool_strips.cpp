@@ -116,10 +116,10 @@ void maxPoolTaps(const PoolStrip& strip, const float* in, float* out, Index* ind
     }
     for (std::size_t t = 1; t < count; ++t) {
       const auto value = load(d, in + (from + taps[t].offset), stride);
-      // Larger or NaN, and no NaN has won yet.
-      const auto wins = hn::AndNot(hn::IsNaN(best), hn::Not(hn::Le(value, best)));
-      best = hn::IfThenElse(wins, value, best);
-      index = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, taps[t].position), index);
+      // What is larger or NaN wins, unless a NaN has won before.
+      const auto keeps = hn::Or(hn::IsNaN(best), hn::Le(value, best));
+      best = hn::IfThenElse(keeps, best, value);
+      index = hn::IfThenElse(hn::RebindMask(di, keeps), index, hn::Set(di, taps[t].position));
     }
     hn::StoreU(best, d, out + to);
     storeIndex(di, index, indices + to);
@@ -130,6 +130,8 @@ template <class Index>
 void maxPool(const PoolStrip& strip, const float* in, float* out, Index* indices) {
   if (strip.taps.size() == 4 && strip.inputStride == 1) {
     maxPoolTaps<4>(strip, in, out, indices);
+  } else if (strip.taps.size() == 9 && strip.inputStride == 1) {
+    maxPoolTaps<9>(strip, in, out, indices);
   } else {
     maxPoolTaps<0>(strip, in, out, indices);
   }
