@@ -2,7 +2,9 @@
 // step's time worked out by the simulator beside the median of measured steps and their spread.
 // The simulator knows what `sluice calibrate` measures, kernels and copies alone. Prints a table.
 //
-//   bench_predict [calls [seed]]      four more configurations are drawn by the seed
+//   bench_predict [calls [seed [words]]]
+//
+// Four more configurations are drawn by the seed; words choose those whose names have them.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -199,6 +201,7 @@ std::vector<Configuration> configurations(unsigned seed) {
 int main(int argc, char** argv) {
   const int calls = argc > 1 ? std::max(1, std::atoi(argv[1])) : 30;
   const auto seed = static_cast<unsigned>(argc > 2 ? std::atoi(argv[2]) : 1);
+  const std::string words = argc > 3 ? argv[3] : "";
   const auto device = devices::makeDevice({});
   const devices::sim::SimTarget target = devices::calibrate(*device);
   fmt::print("{} cores; steps of {} micro-batches, {} timed; four configurations by seed {}\n",
@@ -206,14 +209,19 @@ int main(int argc, char** argv) {
              kAccumulation,
              calls,
              seed);
-  fmt::print("{:.4g} GB/s between devices, {:.4g} us from thread to thread\n\n",
-             target.machine.peer.bytesPerSecond * 1e-9,
-             target.machine.taskSeconds * 1e6);
+  fmt::print(
+      "{:.4g} GB/s between devices, {:.4g} us from thread to thread, {:.4g} us to wake one\n\n",
+      target.machine.peer.bytesPerSecond * 1e-9,
+      target.machine.taskSeconds * 1e6,
+      target.machine.wakeSeconds * 1e6);
   fmt::print(
       "| configuration | predicted ms | measured ms | CPU ms | spread | error | allowed | |\n");
   fmt::print("|---|---:|---:|---:|---:|---:|---:|---|\n");
   int outside = 0;
   for (const Configuration& c : configurations(seed)) {
+    if (c.name().find(words) == std::string::npos) {
+      continue;
+    }
     Outcome outcome;
     if (c.gpt) {
       examples::Gpt net(kGpt);

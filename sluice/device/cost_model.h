@@ -19,6 +19,9 @@ struct MachineRates {
   double sumBytesPerSecond = 0;  ///< of a sum over replicas, all that is read
   double syncSeconds = 0;        ///< from the last arrival at a barrier to its end
   double taskSeconds = 0;        ///< fixed cost of every task, except barriers
+  /// Until a thread that sleeps goes on. What serves remote memory or other processes sleeps while
+  /// it has nothing to do, and so does what waits for it.
+  double wakeSeconds = 0;
   /// More than 0: all devices share this many cores, and a kernel, a copy between devices or a sum
   /// needs one. 0: each device computes by itself, and its ports copy beside its kernels.
   std::int32_t cores = 0;

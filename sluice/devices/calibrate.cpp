@@ -15,11 +15,9 @@
 namespace sluice::devices {
 namespace {
 
-enum class Waits { Looking, Sleeping };
-
-/// From one thread to another that looks for it or sleeps, one way: the best of many short games,
-/// because another program may have had the core meanwhile.
-double handOverSeconds(device::Clock clock, Waits waits) {
+/// From one thread to another that looks for it, one way: the best of many short games, because
+/// another program may have had the core meanwhile.
+double handOverSeconds(device::Clock clock) {
   constexpr int kTurns = 2000;
   constexpr int kGame = 20;  // turns
   std::atomic<int> turn{0};
@@ -31,17 +29,49 @@ double handOverSeconds(device::Clock clock, Waits waits) {
         const std::int64_t now = clock();
         best = std::min(best, now - std::exchange(start, now));
       }
-      for (int now = turn.load(); now != i; now = turn.load()) {
-        waits == Waits::Sleeping ? turn.wait(now) : std::this_thread::yield();
+      while (turn.load() != i) {
+        std::this_thread::yield();
       }
       turn.store(i + 1);
-      turn.notify_one();
     }
   };
   std::thread other = startThread("calibrate", [&] { play(1); });
   play(0);
   other.join();
   return static_cast<double>(best) * 1e-9 / (2 * kGame);
+}
+
+/// Until a thread that sleeps goes on, the median. It is left alone for long enough to fall asleep:
+/// the library looks around for a moment before it asks the system.
+double wakeSeconds(device::Clock clock) {
+  constexpr int kTimes = 51;
+  constexpr std::int64_t kUntilAsleep = 100'000;  // nanoseconds
+  std::atomic<int> call{0};
+  std::atomic<int> answer{0};
+  std::atomic<std::int64_t> woke{0};
+  std::thread sleeper = startThread("calibrate", [&] {
+    for (int i = 1; i <= kTimes; ++i) {
+      call.wait(i - 1);
+      woke.store(clock());
+      answer.store(i);
+    }
+  });
+  std::vector<std::int64_t> times;
+  for (int i = 1; i <= kTimes; ++i) {
+    std::int64_t start = clock();
+    while (clock() - start < kUntilAsleep) {  // without a call of the system, which may take long
+    }
+    start = clock();
+    call.store(i);
+    call.notify_one();
+    while (answer.load() != i) {
+      std::this_thread::yield();
+    }
+    times.push_back(woke.load() - start);
+  }
+  sleeper.join();
+  std::ranges::nth_element(times, times.begin() + kTimes / 2);
+  return static_cast<double>(times[kTimes / 2]) * 1e-9;
 }
 
 /// Bytes that a sum of four terms reads per second, the best of several.
@@ -89,10 +119,9 @@ sim::SimTarget calibrate(device::Device& device, const MeasureOptions& options) 
       .bytesPerSecond = std::min(measured.fromHostBytesPerSecond, measured.toHostBytesPerSecond),
       .latencySeconds = info.hostLink.latencySeconds};
   target.machine.remote = target.machine.host;
-  // A thread that sleeps serves remote memory.
-  target.machine.remote.latencySeconds += handOverSeconds(options.clock, Waits::Sleeping);
   target.machine.sumBytesPerSecond = sumRate(device, options);
-  target.machine.taskSeconds = handOverSeconds(options.clock, Waits::Looking);
+  target.machine.taskSeconds = handOverSeconds(options.clock);
+  target.machine.wakeSeconds = wakeSeconds(options.clock);
   if (info.copyEngines == 0) {  // devices are threads of the host
     target.machine.cores = std::max(1, availableCores() / std::max(1, info.threads));
     target.machine.hostStreams = 1;
@@ -104,7 +133,8 @@ sim::SimTarget calibrate(device::Device& device, const MeasureOptions& options) 
                              "hostLink",
                              "remoteLink",
                              "sumBytesPerSecond",
-                             "taskSeconds"}) {
+                             "taskSeconds",
+                             "wakeSeconds"}) {
     target.sources[figure] = "measured on this machine";
   }
   target.sources["cores"] = "cores of this machine by threads of a device";

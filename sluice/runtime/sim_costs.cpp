@@ -58,6 +58,7 @@ class Costing {
                                : copyOf(p_.transfers[static_cast<std::size_t>(message.transfer)]));
     }
     result_.barrier.busy = ticks(m_.syncSeconds);
+    result_.wake = ticks(m_.wakeSeconds);
     return std::move(result_);
   }
 

@@ -27,7 +27,7 @@ struct Ready {
 };
 using ReadyQueue = std::priority_queue<Ready, std::vector<Ready>, std::greater<>>;
 
-enum class EventKind : std::uint8_t { Release, Done, Both };
+enum class EventKind : std::uint8_t { Release, Done, Both, Awake };
 
 /// At the same time the order of events does not matter: nothing starts before all have happened.
 struct Event {
@@ -282,6 +282,10 @@ class Simulation {
 
   void happen(const Event& event) {
     SimLane& lane = lanes_[event.lane];
+    if (event.kind == EventKind::Awake) {
+      becomeReady(event.lane);
+      return;
+    }
     if (event.kind != EventKind::Done) {
       for (const std::int32_t resource : costOf(lane).resources) {
         Pool& pool = pools_[poolOf(resource, lane)];
@@ -301,9 +305,29 @@ class Simulation {
       return waiter.count <= lane.done;
     });
     for (const std::size_t other : freed_) {
-      becomeReady(other);
+      if (costs_.wake > 0 && (sleeps(lane) || sleeps(lanes_[other]))) {
+        events_.push({now_ + costs_.wake, other, EventKind::Awake});
+      } else {
+        becomeReady(other);
+      }
     }
     arrive(event.lane);
+  }
+
+  static bool sleeps(const SimLane& lane) {
+    switch (lane.plan->kind) {
+      case program::LaneKind::Fetch:
+      case program::LaneKind::Flush:
+      case program::LaneKind::Send:
+      case program::LaneKind::Receive:
+        return true;
+      case program::LaneKind::Compute:
+      case program::LaneKind::Exchange:
+      case program::LaneKind::Load:
+      case program::LaneKind::Store:
+        break;
+    }
+    return false;
   }
 
   void requireFinished(std::size_t number) const {
@@ -388,6 +412,9 @@ SimRun simulate(const Program& program, const SimCosts& costs, const SimOptions&
     raise<InvalidArgument>("simulate: expected from 1 to {} ticks per second, got {}",
                            kMostTicksPerSecond,
                            costs.ticksPerSecond);
+  }
+  if (costs.wake < 0) {
+    raise<InvalidArgument>("simulate: waking takes {} ticks, which is negative", costs.wake);
   }
   for (const SimResource& resource : costs.resources) {
     if (resource.capacity < 1) {

@@ -44,6 +44,10 @@ struct SimCosts {
   std::vector<SimCost> collectives = {};
   std::vector<SimCost> messages = {};
   SimCost barrier = {};
+  /// From the end of the last task that a task waits for until it can start, if one of the two
+  /// lanes has threads of its own that sleep (fetch, flush, send, receive). A lane that had not to
+  /// wait is awake.
+  std::int64_t wake = 0;
 };
 
 struct SimOptions {

@@ -252,6 +252,32 @@ TEST(Simulator, GivesACoreToTheTaskWithTheEarliestPlannedStart) {
   EXPECT_THAT(spansOf(run, 0), ElementsAre(program::TaskSpan{14, 21}));
 }
 
+TEST(Simulator, WakesWhatSleepsForRemoteMemory) {
+  // A fetch of 5, what reads it 3, then a second fetch; the kernel after the first one waits for
+  // nobody, the last one for the second fetch, which ends before it is needed.
+  HandMade made;
+  made.p.segments.resize(3);
+  made.p.transfers.resize(2);
+  const std::int32_t fetch = made.lane(0, LaneKind::Fetch);
+  const std::int32_t compute = made.lane(0, LaneKind::Compute);
+  made.task(fetch, {.kind = TaskKind::Transfer, .subject = 0});
+  made.task(fetch, {.kind = TaskKind::Transfer, .subject = 1}, {{.lane = compute, .task = 0}});
+  made.task(compute, {.subject = 0}, {{.lane = fetch, .task = 0}});
+  made.task(compute, {.subject = 1});
+  made.task(compute, {.subject = 2}, {{.lane = fetch, .task = 1}});
+  SimCosts costs;
+  costs.segments = {{.busy = 3}, {.busy = 20}, {.busy = 1}};
+  costs.transfers.assign(2, {.busy = 5});
+  costs.wake = 2;
+  const SimRun run = simulate(made.p, costs);
+  EXPECT_THAT(spansOf(run, fetch), ElementsAre(program::TaskSpan{0, 5}, program::TaskSpan{12, 17}));
+  EXPECT_THAT(
+      spansOf(run, compute),
+      ElementsAre(program::TaskSpan{7, 10}, program::TaskSpan{10, 30}, program::TaskSpan{30, 31}));
+  made.p.lanes[static_cast<std::size_t>(fetch)].kind = LaneKind::Exchange;  // nobody sleeps
+  EXPECT_EQ(simulate(made.p, costs).end, 29);
+}
+
 TEST(Simulator, SharesCoresAmongReplicasAndWaitsForAllOfThem) {
   // Each replica computes for 5 and then sums over both; they share one core, but have ports of
   // their own.
@@ -643,6 +669,7 @@ TEST(Simulator, RefusesCostsThatDoNotFit) {
   EXPECT_THAT(complaint({.feeds = {{}, {}, {}, {}}}), HasSubstr("inputs, got 4"));
   EXPECT_THAT(complaint({.resources = {{.name = "cores", .capacity = 0}}}), HasSubstr("'cores'"));
   EXPECT_THAT(complaint({.barrier = {.busy = -1}}), HasSubstr("negative"));
+  EXPECT_THAT(complaint({.wake = -1}), HasSubstr("negative"));
   EXPECT_THAT(complaint({.barrier = {.resources = {0}}}), HasSubstr("resource 0"));
   EXPECT_THAT(complaint({.resources = {{}}, .barrier = {.resources = {0, 0}}}), HasSubstr("twice"));
 }

@@ -126,7 +126,7 @@ device::ComputeRates ratesIn(const Members& target) {
   return {.f32 = rate("f32"), .f16 = rate("f16"), .bf16 = rate("bf16"), .f64 = rate("f64")};
 }
 
-constexpr std::array<std::string_view, 20> kTargetKeys = {"name",
+constexpr std::array<std::string_view, 21> kTargetKeys = {"name",
                                                           "description",
                                                           "clockHz",
                                                           "memoryBytes",
@@ -139,6 +139,7 @@ constexpr std::array<std::string_view, 20> kTargetKeys = {"name",
                                                           "sumBytesPerSecond",
                                                           "syncSeconds",
                                                           "taskSeconds",
+                                                          "wakeSeconds",
                                                           "cores",
                                                           "hostStreams",
                                                           "processes",
@@ -171,6 +172,7 @@ SimTarget targetIn(const Json& json, std::string_view where) {
       .sumBytesPerSecond = in.number("sumBytesPerSecond", 0, kMostRate, 0),
       .syncSeconds = in.number("syncSeconds", 0, 1e3, 0),
       .taskSeconds = in.number("taskSeconds", 0, 1e3, 0),
+      .wakeSeconds = in.number("wakeSeconds", 0, 1e3, 0),
       .cores = static_cast<std::int32_t>(in.whole("cores", 0, kMostCores)),
       .hostStreams = static_cast<std::int32_t>(in.whole("hostStreams", 0, kMostCores)),
       .processes = std::max(1, static_cast<std::int32_t>(in.whole("processes", 0, kMostCores))),
@@ -220,6 +222,7 @@ std::string print(const SimTarget& target) {
                      {"sumBytesPerSecond", machine.sumBytesPerSecond},
                      {"syncSeconds", machine.syncSeconds},
                      {"taskSeconds", machine.taskSeconds},
+                     {"wakeSeconds", machine.wakeSeconds},
                      {"cores", machine.cores},
                      {"hostStreams", machine.hostStreams},
                      {"processes", machine.processes},
