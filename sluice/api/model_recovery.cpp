@@ -68,7 +68,7 @@ std::function<void()> ModelCore::repeated(const std::vector<HostTensor>& inputs,
 
 UnrecoverableError ModelCore::unrecoverable(const Error& error, std::string_view why) const {
   return UnrecoverableError(
-      fmt::format("{}{}; see '{}'", error.message(), why, writeDiagnostics(error).string()));
+      fmt::format("{}{}; {}", error.message(), why, whereToLook(writeDiagnostics(error))));
 }
 
 std::vector<HostTensor> ModelCore::runTensors(std::vector<HostTensor> inputs, Entry& entry) {
@@ -156,6 +156,7 @@ std::filesystem::path ModelCore::writeDiagnostics(const Error& error) const {
                                     runId_));
   } catch (const std::exception& problem) {  // the error itself matters more
     log::write("model", log::Level::Error, problem.what());
+    return {};
   }
   return folder;
 }

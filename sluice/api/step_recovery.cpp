@@ -6,6 +6,8 @@
 #include <cmath>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "sluice/base/wait_watch.h"
 
 namespace sluice {
@@ -28,6 +30,11 @@ void StepRecovery::repeat() const {
   for (const std::function<void()>& call : calls_) {
     call();
   }
+}
+
+std::string whereToLook(const std::filesystem::path& bundle) {
+  return bundle.empty() ? "no diagnostics could be written below logDir, see the log"
+                        : fmt::format("see '{}'", bundle.string());
 }
 
 void waitForRetry(const RecoveryOptions& options,

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sluice/api/option_types.h"
@@ -48,6 +50,9 @@ class StepRecovery {
   std::uint64_t changes_ = 0;  // when the newest of them had ended
   std::vector<std::function<void()>> calls_;
 };
+
+/// Where a diagnostic bundle is, for the end of a message; an empty path: it could not be written.
+std::string whereToLook(const std::filesystem::path& bundle);
 
 /// Waits before a retry, twice as long as before the one before it; calls `look` now and then,
 /// which may throw, and the watch of the calling thread.

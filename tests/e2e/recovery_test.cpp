@@ -424,6 +424,17 @@ TEST(Errors, ThatStayAreUnrecoverableAndLeaveWhatIsKnown) {
   EXPECT_EQ(bundles().size(), 3U);
 }
 
+TEST(Errors, SayIfWhatIsKnownCannotBeWritten) {
+  const TempFolder folder;
+  const std::filesystem::path file = folder / "file";  // no folder, so nothing can be below it
+  writeFileAtomically(file, "");
+  EXPECT_THAT(failure<UnrecoverableError>(onOneDevice().recovery(2, 0).logDir(file.string()),
+                                          [] { throw UnrecoverableError("on fire"); }),
+              AllOf(HasSubstr("on fire"),
+                    HasSubstr("no diagnostics could be written"),
+                    ::testing::Not(HasSubstr("diagnostics-"))));
+}
+
 TEST(Errors, ThatAreNotRecoverableAreNotTriedAgain) {
   int tries = 0;
   EXPECT_THAT(failure<InvalidArgument>(onOneDevice().recovery(5, 0),
