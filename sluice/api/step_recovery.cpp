@@ -15,12 +15,14 @@ namespace sluice {
 void StepRecovery::take(Snapshot snapshot) {
   snapshot_ = std::move(snapshot);
   since_ = 0;
+  behind_ = false;
   calls_.clear();
 }
 
 void StepRecovery::note(std::function<void()> repeat, std::uint64_t changes) {
   ++since_;
   changes_ = changes;
+  behind_ = false;
   if (repeat) {
     calls_.push_back(std::move(repeat));
   }
