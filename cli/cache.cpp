@@ -11,7 +11,6 @@
 #include "cli/commands.h"
 #include "cli/wait_line.h"
 #include "sluice/api/executable_cache.h"
-#include "sluice/base/environment.h"
 #include "sluice/base/error.h"
 
 namespace sluice::cli {
@@ -19,7 +18,7 @@ namespace {
 
 ExecutableCache openCache(std::string folder) {
   if (folder.empty()) {
-    folder = environmentValue("SLUICE_CACHE_DIR", "POPTORCH_CACHE_DIR").value_or("");
+    folder = executableCacheFolder(Options());
   }
   if (folder.empty()) {
     raise<InvalidArgument>("which cache? give --folder, or set SLUICE_CACHE_DIR");

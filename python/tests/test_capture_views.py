@@ -34,6 +34,36 @@ def inputs_of(modules):
     return [random_modules.start(module.seed)[0] for module in modules]
 
 
+class Strides(unittest.TestCase):
+    """They decide which later views torch allows."""
+
+    def test_results_of_tensors_with_gaps_or_overlaps_have_those_of_torch(self):
+        inputs = {
+            "expanded": lambda x: x.expand(2, *x.shape),
+            "with gaps": lambda x: x[:, ::2],
+            "permuted, with gaps": lambda x: x.permute(2, 0, 1)[::2],
+        }
+        functions = {
+            "flip": lambda x: x.flip(1),
+            "roll": lambda x: x.roll(1, 1),
+            "add": lambda x: x + 1,
+            "cumsum": lambda x: x.cumsum(1),
+        }
+        for kind, view in inputs.items():
+            for name, function in functions.items():
+                seen = []
+
+                class Module(torch.nn.Module):
+                    def forward(self, x):
+                        y = function(view(x))
+                        seen.append(y.stride())
+                        return y.clone()
+
+                run(Module(), torch.randn(2, 4, 6))
+                with self.subTest(f"{name} of {kind}"):
+                    self.assertEqual(seen[0], function(view(torch.randn(2, 4, 6))).stride())
+
+
 class Views(unittest.TestCase):
     modules_per_round = 60
 

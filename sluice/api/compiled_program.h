@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sluice/parallel/execution_plan.h"
+#include "sluice/program/state_plan.h"
 #include "sluice/runtime/engine.h"
 
 namespace sluice {
@@ -25,6 +26,8 @@ struct CompiledProgram {
   std::vector<std::string> warnings = {};
   std::int64_t devices = 1;  ///< devices reserved for all replicas together
   bool cached = false;       ///< whether it came from the cache of executables
+  /// Where its variables are; not set: where those of the session are, which has them.
+  std::optional<program::StatePlan> state = {};
 };
 
 }  // namespace sluice

@@ -24,7 +24,9 @@ compiler::Compiled programOf(const std::string& bytes) {
   return compiled;
 }
 
-std::string folderOf(const Options& options) {
+}  // namespace
+
+std::string executableCacheFolder(const Options& options) {
   if (options.compile().cacheFolder) {
     return *options.compile().cacheFolder;
   }
@@ -35,8 +37,6 @@ std::string folderOf(const Options& options) {
   }
   return "";
 }
-
-}  // namespace
 
 std::optional<compiler::Compiled> ExecutableCache::find(std::string_view key,
                                                         const Check& check) const {
@@ -97,7 +97,7 @@ std::vector<FileCache::File> ExecutableCache::verify() const {
 }
 
 std::shared_ptr<ExecutableCache> executableCache(const Options& options) {
-  const std::string folder = folderOf(options);
+  const std::string folder = executableCacheFolder(options);
   const char* dumps = std::getenv("SLUICE_DUMP");  // NOLINT(concurrency-mt-unsafe)
   const bool dumped = !options.dumpDirectory().empty() || (dumps != nullptr && *dumps != '\0');
   if (folder.empty() || dumped) {  // dumps are made by compiling
@@ -111,7 +111,7 @@ std::shared_ptr<ExecutableCache> executableCache(const Options& options) {
 }
 
 std::shared_ptr<const FileCache> codeCache(const Options& options) {
-  const std::string folder = folderOf(options);
+  const std::string folder = executableCacheFolder(options);
   return folder.empty() ? nullptr
                         : std::make_shared<const FileCache>(folder, options.compile().cacheBytes);
 }

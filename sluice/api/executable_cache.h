@@ -52,6 +52,9 @@ class ExecutableCache {
   std::shared_ptr<const PreloadedEntries> preloaded_;  // null: none
 };
 
+/// The folder that the options or the environment name; empty: none.
+std::string executableCacheFolder(const Options& options);
+
 /// The cache that the options, or SLUICE_CACHE_DIR, ask for; null: none.
 std::shared_ptr<ExecutableCache> executableCache(const Options& options);
 

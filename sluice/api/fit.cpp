@@ -130,10 +130,10 @@ class Fitting {
           throw;
         }
         if (attempt == recovery().retries) {
-          throw UnrecoverableError(fmt::format("{} (after {} retries); see '{}'",
+          throw UnrecoverableError(fmt::format("{} (after {} retries); {}",
                                                error.message(),
                                                attempt,
-                                               model_.writeDiagnostics(error).string()));
+                                               whereToLook(model_.writeDiagnostics(error))));
         }
         log::warn("fit", "goes back to its newest checkpoint: {}", error.message());
       }

@@ -72,10 +72,10 @@ void FitSaver::considerRetry(const RecoverableError& error, std::int32_t attempt
   if (attempt == retries || error.recoveryAction() == RecoveryAction::FullReset) {
     throw UnrecoverableError(fmt::format(
         "{} (while a checkpoint was saved, after {} retries); the checkpoints that were "
-        "saved before are intact; see '{}'",
+        "saved before are intact; {}",
         error.message(),
         attempt,
-        model_.writeDiagnostics(error).string()));
+        whereToLook(model_.writeDiagnostics(error))));
   }
   log::warn("fit", "a checkpoint is not saved, its state is brought back: {}", error.message());
 }

@@ -412,7 +412,8 @@ class Model {
   /// InvalidArgument as above and for an unknown target, and FileError.
   void report(const std::filesystem::path& file, const std::string& predictedOn = {}) const;
   /// Writes what is known about a failure (error, options, program, versions, counts) to a folder
-  /// below Options::logDir and returns it. Does not throw if that fails; the log says why.
+  /// below Options::logDir and returns it. If that fails it returns an empty path, and the log says
+  /// why.
   std::filesystem::path writeDiagnostics(const Error& error) const;
 
   /// How long a call of the newest program takes on the devices' target, worked out without

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -35,14 +36,20 @@ void requireStorable(const ir::Graph& graph) {
   }
 }
 
+/// The name of the file in "library '/folder/name.so'", which is how messages call a library.
+std::string fileOf(std::string_view origin) {
+  const std::size_t open = origin.find('\'');
+  const std::size_t close = origin.rfind('\'');
+  const std::string_view path = open < close ? origin.substr(open + 1, close - open - 1) : origin;
+  return std::filesystem::path(path).filename().string();
+}
+
 void addCustomOps(const ir::Graph& graph, std::vector<CustomOpRecord>& used) {
   for (const ir::OpId id : graph.order()) {
     const ir::Op& op = graph.op(id);
     const ops::CustomOpInfo custom = ops::customOpOf(*op.def);
     if (custom && std::ranges::find(used, op.def->name, &CustomOpRecord::op) == used.end()) {
-      used.push_back({std::string(op.def->name),
-                      std::filesystem::path(custom.origin).filename().string(),
-                      custom::abi::kVersion});
+      used.push_back({std::string(op.def->name), fileOf(custom.origin), custom::abi::kVersion});
     }
   }
 }
@@ -71,6 +78,12 @@ void requireKnownValues(const program::StatePlan& plan, std::span<const ir::Vari
   }
 }
 
+/// A model may be called after its place in a project; its file is in the folder that was given.
+std::string fileNameOf(std::string name) {
+  std::ranges::replace(name, '/', '_');
+  return name;
+}
+
 bool sameVariable(const ir::Variable& a, const ir::Variable& b) {
   return a.name == b.name && a.type == b.type && a.role == b.role && a.trainable == b.trainable;
 }
@@ -95,7 +108,6 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
                             .inputs = source_->inputs(),
                             .variables = source_->variables()};
   content.options = setterCalls(options_.clone().device(content.target.devices));
-  requireKnownValues(session_->state().plan(), content.variables);
   if (training()) {
     content.optimizer = optim::recordOf(*optimizer_, content.variables);
   }
@@ -105,13 +117,15 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
     addCustomOps(traced.graph, content.customOps);
     content.graphs.push_back(std::move(traced));
     const CompiledProgram& compiled = entry->compiled;
+    const program::StatePlan& state = compiled.state ? *compiled.state : session_->state().plan();
+    requireKnownValues(state, content.variables);
     content.programs.push_back({.signature = entry->signature,
                                 .layout = entry->layout,
                                 .outputs = entry->outputs,
                                 .result = entry->result,
                                 .compiled = {.graph = ir::Graph(""),
                                              .program = compiled.program->program(),
-                                             .state = session_->state().plan(),
+                                             .state = state,
                                              .plan = compiled.plan,
                                              .tensorNames = compiled.tensorNames,
                                              .fetchedLoss = compiled.fetchedLoss,
@@ -123,8 +137,9 @@ void ModelCore::save(const std::filesystem::path& path, const SaveOptions& optio
     content.state->state = training() ? trainingState() : TrainingState{.model = stateDict()};
     content.state->state.rng = options.saveRngState ? rngState() : RngState{session_->seed(), 0};
   }
-  const bool folder = std::filesystem::is_directory(path);
-  writeExecutable(folder ? path / (programName() + ".slx") : path, content);
+  std::error_code unknown;  // the writer says what is wrong with the path
+  const bool folder = std::filesystem::is_directory(path, unknown);
+  writeExecutable(folder ? path / (fileNameOf(programName()) + ".slx") : path, content);
 }
 
 void ModelCore::requireSameModel(const ExecutableFile& file) const {

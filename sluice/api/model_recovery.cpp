@@ -68,7 +68,7 @@ std::function<void()> ModelCore::repeated(const std::vector<HostTensor>& inputs,
 
 UnrecoverableError ModelCore::unrecoverable(const Error& error, std::string_view why) const {
   return UnrecoverableError(
-      fmt::format("{}{}; see '{}'", error.message(), why, writeDiagnostics(error).string()));
+      fmt::format("{}{}; {}", error.message(), why, whereToLook(writeDiagnostics(error))));
 }
 
 std::vector<HostTensor> ModelCore::runTensors(std::vector<HostTensor> inputs, Entry& entry) {
@@ -80,12 +80,13 @@ std::vector<HostTensor> ModelCore::runTensors(std::vector<HostTensor> inputs, En
   const std::shared_ptr<Session> session = session_;
   const std::shared_ptr<StepRecovery> recovery = recovery_;
   const bool toCheckpoint = training() && !recovery->copies();
-  if (training() && recovery->copies() && recovery->isDue(changesOf(*session))) {
+  const bool behind = recovery->isBehind(changesOf(*session));
+  if (training() && !behind && recovery->copies() && recovery->isDue(changesOf(*session))) {
     recovery->take({session->copyValues(), counts_->updates, counts_->microBatches});
   }
   for (std::int32_t attempt = 0;; ++attempt) {
     try {
-      if (attempt > 0) {
+      if (attempt > 0 || behind) {
         recover();
       }
       std::vector<HostTensor> results = runStep(prepare(inputs, entry), entry);
@@ -119,14 +120,24 @@ std::vector<HostTensor> ModelCore::runTensors(std::vector<HostTensor> inputs, En
 }
 
 void ModelCore::recover() {
+  const std::shared_ptr<Session> session = session_;  // a call that is made again may end the model
+  const std::shared_ptr<StepRecovery> recovery = recovery_;
   session_->settle();
   session_->detach();  // frees the memory of the devices, which are then loaded anew
   session_->attach();
   if (const std::optional<StepRecovery::Snapshot>& before = recovery_->snapshot()) {
-    session_->restoreValues(before->values);
-    counts_->updates = before->updates;
-    counts_->microBatches = before->microBatches;
-    recovery_->repeat();
+    try {
+      session_->restoreValues(before->values);
+      counts_->updates = before->updates;
+      counts_->microBatches = before->microBatches;
+      recovery_->repeat();
+    } catch (...) {
+      if (session->isIdle()) {
+        session->settle();
+        recovery->fallBehind(changesOf(*session));
+      }
+      throw;
+    }
   }
 }
 
@@ -156,6 +167,7 @@ std::filesystem::path ModelCore::writeDiagnostics(const Error& error) const {
                                     runId_));
   } catch (const std::exception& problem) {  // the error itself matters more
     log::write("model", log::Level::Error, problem.what());
+    return {};
   }
   return folder;
 }

@@ -194,7 +194,12 @@ OptimizerStateDict ModelCore::optimizerStateDict() const {
   OptimizerStateDict state;
   NamedTensors& tensors = state[std::string(kIpuState)];
   for (const ir::Variable& variable : optimizerState(*optimizer_)) {
-    const bool anew = !hasPrograms() && !stateLoaded_;
+    // A model without devices (ConnectionType::Never) has programs, but nothing holds their state.
+    const bool planned = std::ranges::any_of(programs_, [&](const auto& entry) {
+      const std::optional<program::StatePlan>& plan = entry->compiled.state;
+      return plan && plan->find(variable.name) != nullptr;
+    });
+    const bool anew = !stateLoaded_ && (!hasPrograms() || planned);
     if (anew || session_->contains(variable.name)) {
       tensors.emplace(variable.name, valueOf(variable));
     }

@@ -472,9 +472,12 @@ CompiledProgram Session::install(compiler::Compiled made, const Options& options
                            .fetchedLoss = made.fetchedLoss,
                            .warnings = std::move(made.warnings),
                            .devices = made.devices};
-  compiled.program = options.device().connection == ConnectionType::Never
-                         ? std::make_unique<runtime::LoadedProgram>(std::move(made.program))
-                         : load(std::move(made.program), made.state, options);
+  if (options.device().connection == ConnectionType::Never) {
+    compiled.program = std::make_unique<runtime::LoadedProgram>(std::move(made.program));
+    compiled.state = std::move(made.state);
+  } else {
+    compiled.program = load(std::move(made.program), made.state, options);
+  }
   return compiled;
 }
 

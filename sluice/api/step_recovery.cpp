@@ -6,6 +6,8 @@
 #include <cmath>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "sluice/base/wait_watch.h"
 
 namespace sluice {
@@ -13,12 +15,14 @@ namespace sluice {
 void StepRecovery::take(Snapshot snapshot) {
   snapshot_ = std::move(snapshot);
   since_ = 0;
+  behind_ = false;
   calls_.clear();
 }
 
 void StepRecovery::note(std::function<void()> repeat, std::uint64_t changes) {
   ++since_;
   changes_ = changes;
+  behind_ = false;
   if (repeat) {
     calls_.push_back(std::move(repeat));
   }
@@ -28,6 +32,11 @@ void StepRecovery::repeat() const {
   for (const std::function<void()>& call : calls_) {
     call();
   }
+}
+
+std::string whereToLook(const std::filesystem::path& bundle) {
+  return bundle.empty() ? "no diagnostics could be written below logDir, see the log"
+                        : fmt::format("see '{}'", bundle.string());
 }
 
 void waitForRetry(const RecoveryOptions& options,

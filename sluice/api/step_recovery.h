@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sluice/api/option_types.h"
@@ -38,6 +40,14 @@ class StepRecovery {
   void note(std::function<void()> repeat, std::uint64_t changes);
   /// Something other than the state has changed: the copy is of no use any more.
   void forget() { snapshot_.reset(); }
+  /// An error has ended `repeat`: the state is that of an earlier call than the last one.
+  void fallBehind(std::uint64_t changes) {
+    behind_ = true;
+    changes_ = changes;
+  }
+  /// Whether calls are still to be made again before the next one; not if the host has changed the
+  /// state since, which then goes on from there.
+  bool isBehind(std::uint64_t changes) const { return behind_ && snapshot_ && changes == changes_; }
   /// Makes the calls since the copy again.
   void repeat() const;
 
@@ -46,8 +56,12 @@ class StepRecovery {
   std::optional<Snapshot> snapshot_;
   std::int32_t since_ = 0;     // calls since the copy
   std::uint64_t changes_ = 0;  // when the newest of them had ended
+  bool behind_ = false;
   std::vector<std::function<void()>> calls_;
 };
+
+/// Where a diagnostic bundle is, for the end of a message; an empty path: it could not be written.
+std::string whereToLook(const std::filesystem::path& bundle);
 
 /// Waits before a retry, twice as long as before the one before it; calls `look` now and then,
 /// which may throw, and the watch of the calling thread.

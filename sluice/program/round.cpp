@@ -327,6 +327,15 @@ std::int32_t Round::laneFor(const Action& action) {
                           : laneOf(to, LaneKind::Exchange, from);
 }
 
+/// An input comes right before the kernels that start at its time, into memory that may have been
+/// that of a result which ended at this time: the copy of the result goes first.
+bool Round::copiesFed(const Action& action) const {
+  return action.kind == TaskKind::Transfer &&
+         std::ranges::any_of(touches_[action.reads[0]].writers, [&](ActionId writer) {
+           return actions_[writer].kind == TaskKind::Feed;
+         });
+}
+
 void Round::layLanes(const schedule::PipelineSchedule& schedule) {
   std::int32_t devices = 1;
   for (const parallel::SegmentInfo& info : emitted_.segments) {
@@ -337,19 +346,20 @@ void Round::layLanes(const schedule::PipelineSchedule& schedule) {
     laneOf(d, LaneKind::Compute);
     laneOf(d, LaneKind::Store);
   }
-  using Entry = std::tuple<std::int64_t, std::int32_t, ActionId>;
-  std::vector<Entry> entries;  // start, instance, action
+  // Start, whether it begins what starts then, instance, action.
+  using Entry = std::tuple<std::int64_t, bool, std::int32_t, ActionId>;
+  std::vector<Entry> entries;
   for (const ActionId n : actions_.ids()) {
     Action& action = actions_[n];
     action.lane = laneFor(action);
     const bool byTime = action.kind != TaskKind::Run && !action.fetches && !action.flushes;
     for (std::int32_t i = 0; byTime && i < action.instances(); ++i) {
-      entries.emplace_back(action.start[action.at(i)], i, n);
+      entries.emplace_back(action.start[action.at(i)], copiesFed(action), i, n);
     }
   }
   std::ranges::sort(entries);
   layKernels(schedule, static_cast<std::size_t>(devices));
-  for (const auto& [start, instance, action] : entries) {
+  for (const auto& [start, begins, instance, action] : entries) {
     append(action, instance);
   }
   layRemoteLanes();

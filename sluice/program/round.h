@@ -132,6 +132,7 @@ class Round {
   std::int64_t firstRead(BufferId buffer, std::int32_t microBatch) const;
   std::int64_t firstUse(const Action& fetch, std::int32_t microBatch) const;
   std::int64_t lastWrite(const Action& copy, std::int32_t microBatch) const;
+  bool copiesFed(const Action& action) const;
   void layLanes(const schedule::PipelineSchedule& schedule);
   void layKernels(const schedule::PipelineSchedule& schedule, std::size_t devices);
   std::int32_t laneFor(const Action& action);

@@ -101,9 +101,12 @@ TEST(ExecutableCaching, TakesItsFolderFromTheEnvironment) {
   EXPECT_FALSE(trainedWith<BlockedGpt>(onOneDevice().enableExecutableCaching("")).hit);
   ASSERT_EQ(::unsetenv("SLUICE_CACHE_DIR"), 0);
   EXPECT_FALSE(trainedWith<BlockedGpt>(onOneDevice()).hit);
-  ASSERT_EQ(::setenv("POPTORCH_CACHE_DIR", folder.path().c_str(), 1), 0);  // where ours is absent
-  EXPECT_TRUE(trainedWith<BlockedGpt>(onOneDevice()).hit);
-  ASSERT_EQ(::unsetenv("POPTORCH_CACHE_DIR"), 0);
+  for (const char* original : {"POPTORCH_CACHE_DIR", "POPART_CACHE_DIR"}) {  // ours is absent
+    ASSERT_EQ(::setenv(original, folder.path().c_str(), 1), 0);
+    EXPECT_TRUE(trainedWith<BlockedGpt>(onOneDevice()).hit);
+    EXPECT_EQ(std::system(SLUICE_PROGRAM " cache size"), 0) << original;  // NOLINT
+    ASSERT_EQ(::unsetenv(original), 0);
+  }
 }
 
 /// An entry that was read ahead is found although its file is gone; one that was written later is

@@ -182,6 +182,42 @@ TEST(Executables, RunInAProcessThatNeverSawTheModel) {
   EXPECT_TRUE(data::readNpy((folder / "y.npy").string()).sameBits(model.run(inputs)[0]));
 }
 
+/// A machine without the devices compiles for one that has them.
+TEST(Executables, OfModelsWithoutDevicesAreThoseOfModelsWithThem) {
+  const TempFolder folder;
+  const auto attached = [](Options& options) { options.connectionType(ConnectionType::Always); };
+  for (const StrategyCase& strategy : strategyCases()) {
+    SCOPED_TRACE(strategy.name);
+    Options options = onOneDevice().randomSeed(5);
+    strategy.set(options);
+    BlockedGpt net;
+    auto model = trainingModel(net, options.clone(), optim::AdamW(0.01));
+    const std::vector<HostTensor> first = stepInputs(BlockedGpt::inputs(), model, 0);
+    model.run(first);
+    const Bits expected = goesOn(model, BlockedGpt::inputs());
+    BlockedGpt same;
+    trainingModel(same, options.connectionType(ConnectionType::Never), optim::AdamW(0.01))
+        .compileAndExport(folder / "net.slx", first);
+    Model loaded =
+        load(folder / "net.slx", {.editOptions = attached, .otherTarget = OtherTarget::Refuse});
+    loaded.run(first);
+    EXPECT_EQ(differenceBetweenRounds(expected, goesOn(loaded, BlockedGpt::inputs())), "");
+  }
+}
+
+TEST(Executables, AreSavedInTheFolderThatIsNamed) {
+  const TempFolder folder;
+  Classifier net;
+  auto model = inferenceModel(net, Options().modelName("group/net"));
+  model.compileAndExport(folder.path(), makeInputs({{DType::F32, Shape{4, 6}}}, 0, 1));
+  EXPECT_NO_THROW(load(folder / "group_net.slx"));
+  EXPECT_THAT(messageOf<FileError>([&] { model.save(folder / std::string(300, 'n')); }),
+              HasSubstr("File name too long"));
+  std::filesystem::create_symlink("loop", folder / "loop");
+  EXPECT_THAT(messageOf<FileError>([&] { model.save(folder / "loop"); }),
+              HasSubstr("symbolic links"));
+}
+
 /// Files that released versions of the format have written. They may be for another machine, and
 /// are then compiled again. SLUICE_WRITE_FIXTURES=1 writes that of this version.
 TEST(Executables, OfEarlierVersionsLoad) {

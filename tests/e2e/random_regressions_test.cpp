@@ -48,6 +48,11 @@ TEST(RandomModelRegressions, ASumBehindTheLoopReadsWhatAnEarlyPartOfASegmentMade
   expectSameBits({255, 422}, Variety::Exchanges);
 }
 
+TEST(RandomModelRegressions, AnInputIsFedIntoMemoryThatACopyBehindItsOwnStillReads) {
+  expectSameBits({924067755}, Variety::Streams);
+  expectSameBits({924067755}, Variety::Replicas);
+}
+
 TEST(RandomModelRegressions, AStageIsWithoutOpsInInference) {
   expectSameBits({1491});
   expectSameBits({1491}, Variety::Streams);

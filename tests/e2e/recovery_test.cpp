@@ -360,6 +360,58 @@ TEST(RecoveredState, HasWhatTheHostChangedBetweenCalls) {
   EXPECT_EQ(differenceBetweenRounds(run(false), run(true)), "");
 }
 
+/// Trains with copies of every tenth call. The fourth call meets a fault, and while the calls
+/// before it are made again an error ends them, before the given task; then `between` is called,
+/// and the call is made once more. Negative: nothing happens.
+Bits trainedBehind(std::int64_t task, const std::function<void(Model&)>& between) {
+  BlockedGpt net;
+  auto model =
+      trainingModel(net, onOneDevice().recovery(2, 0, 10).randomSeed(3), optim::AdamW(0.01));
+  for (std::int64_t i = 0; i < 5; ++i) {
+    const std::vector<HostTensor> inputs = makeInputs(BlockedGpt::inputs(), i * 4, 4);
+    model.compile(inputs);
+    if (i != 3 || task < 0) {
+      model.run(inputs);
+      continue;
+    }
+    std::atomic<std::int64_t> seen = 0;
+    model.session().engine().setBeforeTask([&seen, task](std::size_t, std::int64_t) {
+      const std::int64_t now = seen++;
+      if (now == 0) {
+        recoverable(RecoveryAction::DeviceReset)();
+      } else if (now == task) {
+        throw InvalidArgument("a bad label");
+      }
+    });
+    EXPECT_THAT(messageOf<InvalidArgument>([&] { model.run(inputs); }), HasSubstr("a bad label"));
+    EXPECT_LT(model.updates(), 3);
+    between(model);
+    model.session().engine().setBeforeTask(nullptr);
+    model.run(inputs);
+  }
+  return bitsOf(model.session());
+}
+
+TEST(RecoveredState, CatchesUpAfterAnErrorThatEndedTheRecovery) {
+  const Bits expected = trainedBehind(-1, [](Model&) {});
+  for (const std::int64_t task : {5, 30, 60}) {
+    EXPECT_EQ(differenceBetweenRounds(expected, trainedBehind(task, [](Model&) {})), "") << task;
+  }
+}
+
+/// What the host loads after the error counts, not what was to be made again.
+TEST(RecoveredState, IsThatOfTheHostAfterAnErrorThatEndedTheRecovery) {
+  trainedBehind(30, [](Model& model) {
+    const std::int64_t updates = model.updates();
+    const NamedTensors before = model.stateDict();
+    model.loadStateDict(before);
+    EXPECT_EQ(model.updates(), updates);
+    model.session().engine().setBeforeTask(nullptr);
+    model.run(makeInputs(BlockedGpt::inputs(), 0, 4));
+    EXPECT_EQ(model.updates(), updates + 1);
+  });
+}
+
 /// What a call throws whose every attempt ends with this error.
 template <class E>
 std::string failure(const Options& options, const std::function<void()>& raise) {
@@ -422,6 +474,17 @@ TEST(Errors, ThatStayAreUnrecoverableAndLeaveWhatIsKnown) {
       failure<UnrecoverableError>(options.clone(), [] { throw UnrecoverableError("on fire"); }),
       AllOf(HasSubstr("on fire"), HasSubstr("diagnostics-")));
   EXPECT_EQ(bundles().size(), 3U);
+}
+
+TEST(Errors, SayIfWhatIsKnownCannotBeWritten) {
+  const TempFolder folder;
+  const std::filesystem::path file = folder / "file";  // no folder, so nothing can be below it
+  writeFileAtomically(file, "");
+  EXPECT_THAT(failure<UnrecoverableError>(onOneDevice().recovery(2, 0).logDir(file.string()),
+                                          [] { throw UnrecoverableError("on fire"); }),
+              AllOf(HasSubstr("on fire"),
+                    HasSubstr("no diagnostics could be written"),
+                    ::testing::Not(HasSubstr("diagnostics-"))));
 }
 
 TEST(Errors, ThatAreNotRecoverableAreNotTriedAgain) {

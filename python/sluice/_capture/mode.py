@@ -228,10 +228,12 @@ def _with_strides(capture, result, func, args, kwargs):
         return result
     if not isinstance(geometry, torch.Tensor) or geometry.size() != result.size():
         return result
+    # A result fills its own memory; without contents, `flip` forgets that of expanded tensors.
+    strides = torch.empty_like(geometry).stride()
     contents = result.known()
     if contents is None:
-        return SymbolicTensor(result.node, result.size(), geometry.stride(), 0, result.dtype)
-    strided = torch.empty_strided(result.size(), geometry.stride(), dtype=result.dtype)
+        return SymbolicTensor(result.node, result.size(), strides, 0, result.dtype)
+    strided = torch.empty_strided(result.size(), strides, dtype=result.dtype)
     return capture.fresh(strided.copy_(contents))
 
 

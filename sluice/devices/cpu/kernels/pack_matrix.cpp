@@ -10,6 +10,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "sluice/devices/cpu/kernels/masked-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace sluice::devices::cpu::HWY_NAMESPACE {
 namespace {
@@ -89,7 +91,7 @@ HWY_INLINE void loadSquare(const float* HWY_RESTRICT from,
     const auto inside =
         hn::FirstN(d, static_cast<std::size_t>(std::clamp<std::int64_t>(columns - i, 0, lanes)));
     for (std::int64_t row = 0; row < rows; ++row) {
-      hn::Store(hn::MaskedLoad(inside, d, from + row * stride + i), d, square + row * kSquare + i);
+      hn::Store(loadMasked(d, inside, from + row * stride + i), d, square + row * kSquare + i);
     }
     for (std::int64_t row = rows; row < kSquare; ++row) {
       hn::Store(hn::Zero(d), d, square + row * kSquare + i);
@@ -133,10 +135,10 @@ void transposeAll(const MatrixPlace& place, const float* from, float* to, std::i
       for (std::int64_t lane = 0; lane < rows; lane += lanes) {
         const auto inside = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, rows - lane)));
         for (std::int64_t row = 0; row < columns; ++row) {
-          hn::BlendedStore(hn::Load(d, turned.data() + row * kSquare + lane),
-                           inside,
-                           d,
-                           to + (j + row) * toStride + i + lane);
+          storeMasked(hn::Load(d, turned.data() + row * kSquare + lane),
+                      inside,
+                      d,
+                      to + (j + row) * toStride + i + lane);
         }
       }
     }

@@ -9,6 +9,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "sluice/devices/cpu/kernels/masked-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace sluice::devices::cpu::HWY_NAMESPACE {
 namespace {
@@ -46,14 +48,14 @@ void sumPixels(const RowWindows& w, std::int64_t pixel, std::int64_t first) {
     for (int v = 0; v + 1 < kVectors; ++v) {
       right[v] = hn::LoadU(d, tap.right + first + v * lanes());
     }
-    right[kVectors - 1] = hn::MaskedLoad(inside, d, tap.right + last);
+    right[kVectors - 1] = loadMasked(d, inside, tap.right + last);
     SLUICE_UNROLL
     for (int p = 0; p < kPixels; ++p, left += w.leftStep) {
       SLUICE_UNROLL
       for (int v = 0; v + 1 < kVectors; ++v) {
         sums[p][v] = hn::MulAdd(hn::LoadU(d, left + v * lanes()), right[v], sums[p][v]);
       }
-      sums[p][kVectors - 1] = hn::MulAdd(hn::MaskedLoad(inside, d, left + (kVectors - 1) * lanes()),
+      sums[p][kVectors - 1] = hn::MulAdd(loadMasked(d, inside, left + (kVectors - 1) * lanes()),
                                          right[kVectors - 1],
                                          sums[p][kVectors - 1]);
     }
@@ -65,7 +67,7 @@ void sumPixels(const RowWindows& w, std::int64_t pixel, std::int64_t first) {
     for (int v = 0; v + 1 < kVectors; ++v) {
       hn::StoreU(sums[p][v], d, to + v * lanes());
     }
-    hn::BlendedStore(sums[p][kVectors - 1], inside, d, to + (kVectors - 1) * lanes());
+    storeMasked(sums[p][kVectors - 1], inside, d, to + (kVectors - 1) * lanes());
   }
 }
 
@@ -112,9 +114,9 @@ void dotColumns(const float* HWY_RESTRICT a, const float* b, std::int64_t k, flo
   for (; i < k; i += lanes()) {
     const auto inside =
         hn::FirstN(d, static_cast<std::size_t>(std::min<std::int64_t>(lanes(), k - i)));
-    const Vector x = hn::MaskedLoad(inside, d, a + i);
+    const Vector x = loadMasked(d, inside, a + i);
     for (std::int64_t j = 0; j < kColumns; ++j) {
-      sums[j] = hn::MulAdd(x, hn::MaskedLoad(inside, d, b + j * k + i), sums[j]);
+      sums[j] = hn::MulAdd(x, loadMasked(d, inside, b + j * k + i), sums[j]);
     }
   }
   for (std::int64_t j = 0; j < kColumns; ++j) {
@@ -135,7 +137,7 @@ void dotColumn(const float* HWY_RESTRICT a, const float* b, std::int64_t k, floa
   for (; i < k; i += lanes()) {
     const auto inside =
         hn::FirstN(d, static_cast<std::size_t>(std::min<std::int64_t>(lanes(), k - i)));
-    sum = hn::MulAdd(hn::MaskedLoad(inside, d, a + i), hn::MaskedLoad(inside, d, b + i), sum);
+    sum = hn::MulAdd(loadMasked(d, inside, a + i), loadMasked(d, inside, b + i), sum);
   }
   *to = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum, more)));
 }

@@ -13,6 +13,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "sluice/devices/cpu/kernels/masked-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace sluice::devices::cpu::HWY_NAMESPACE {
 namespace {
@@ -55,7 +57,7 @@ HWY_INLINE void loadRow(D d, const float* from, Mask last, hn::VFromD<D> (&to)[k
   for (int v = 0; v + 1 < kVectors; ++v) {
     to[v] = hn::LoadU(d, from + v * lanes(d));
   }
-  to[kVectors - 1] = hn::MaskedLoad(last, d, from + (kVectors - 1) * lanes(d));
+  to[kVectors - 1] = loadMasked(d, last, from + (kVectors - 1) * lanes(d));
 }
 
 template <int kVectors, class D, class Mask>
@@ -64,7 +66,7 @@ HWY_INLINE void storeRow(D d, const hn::VFromD<D> (&from)[kVectors], Mask last, 
   for (int v = 0; v + 1 < kVectors; ++v) {
     hn::StoreU(from[v], d, to + v * lanes(d));
   }
-  hn::BlendedStore(from[kVectors - 1], last, d, to + (kVectors - 1) * lanes(d));
+  storeMasked(from[kVectors - 1], last, d, to + (kVectors - 1) * lanes(d));
 }
 
 /// What the tile begins with: what is in its result, if it adds to that.
