@@ -108,6 +108,11 @@ class Held:
         self.counted = not tensor.is_inference()  # torch counts no writes of tensors of inference_mode
         self.note_copy()
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the tensor was written since the last copy; not known of tensors of inference_mode."""
+        return self.counted and self.tensor._version != self.version
+
     def note_copy(self) -> None:
         """Says that the tensor and the devices have the same value."""
         self.version = self.tensor._version if self.counted else 0
@@ -268,11 +273,15 @@ class Tree:
 
     @contextlib.contextmanager
     def plain(self) -> Iterator[None]:
-        """The tensors have torch's own classes inside, as a capture needs them."""
+        """The tensors have torch's own classes inside, as a capture needs them. torch also counts writes that
+        are only captured."""
         self._set_classes(watched=False)
+        counted = [(each, each.tensor._version) for each in self.held if each.counted]
         try:
             yield
         finally:
+            for each, count in counted:
+                each.version += each.tensor._version - count
             self._set_classes(watched=True)
 
     def suspect(self, tensor: torch.Tensor) -> None:
@@ -306,7 +315,8 @@ class Tree:
             if self._copied >= written:
                 return
             for each, value in zip(self.held, values):
-                each.fill(value)
+                if not each.is_written:  # through a view from before the step, which does not end here
+                    each.fill(value)
             self._copied = written
 
     def push(self) -> None:
@@ -316,10 +326,8 @@ class Tree:
         if self._uncounted:  # they are copied before every step
             self.fetch()
         with compat.without_torch_function():
-            changed = [e for e in self.held if e.suspect or e.tensor._version != e.version]
-        for each in changed:
-            each.require_kind()
-            with compat.without_torch_function():
+            for each in [e for e in self.held if e.suspect or e.tensor._version != e.version]:
+                each.require_kind()
                 each.parameter.set_value(to_core(each.tensor).clone())
                 each.note_copy()
 
