@@ -126,9 +126,11 @@ class TestStrategies:
         yield "one device", lambda o: o
         for kind in (sluice.PipelinedExecution, sluice.ShardedExecution):
             yield kind.__name__, lambda o, k=kind: o.setExecutionStrategy(k("one", "two"))
-        yield "phased", lambda o: o.setExecutionStrategy(sluice.SerialPhasedExecution("one", "two"))
+        for kind in (sluice.SerialPhasedExecution, sluice.ParallelPhasedExecution):
+            yield kind.__name__, lambda o, k=kind: o.setExecutionStrategy(k("one", "two"))
         yield "two threads", lambda o: o.threads(2)
         yield "far", lambda o: o.device("far")
+        yield "sim", lambda o: o.device("sim")
 
     def test_give_the_same_bits(self):
         x, y = batch(16)
