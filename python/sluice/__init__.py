@@ -96,7 +96,7 @@ def _use_notebook() -> None:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None and hasattr(shell, "kernel"):
-        _core.set_console(lambda text: sys.stderr.write(text), redraws=True)
+        _core.set_console(_helpers.NotebookConsole(), redraws=True)
 
 
 _use_notebook()

@@ -10,6 +10,7 @@ import torch
 
 from . import _capture, _core, args as _args
 from ._capture import compat
+from ._capture.tensor import SymbolicTensor
 
 Types = Tuple[Tuple[torch.Size, torch.dtype], ...]  # of the tensors of a call
 
@@ -20,6 +21,11 @@ def require_tensors(name: str, value: Any) -> None:
         raise _core.InvalidArgument(
             f"the argument '{name}' is a NumPy array, and models take tensors; use "
             "torch.from_numpy(array)"
+        )
+    if isinstance(value, SymbolicTensor):
+        raise _core.Unsupported(
+            f"the argument '{name}' is a tensor of a forward that is being captured: a model cannot be called "
+            "inside of another one; call its module, model.model"
         )
     if isinstance(value, torch.nn.utils.rnn.PackedSequence):
         raise _core.Unsupported(

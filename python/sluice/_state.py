@@ -100,13 +100,29 @@ class WatchedBuffer(_Watched, torch.Tensor):
 class Held:
     """A tensor of torch and the parameter that stands for it."""
 
-    __slots__ = ("tensor", "parameter", "version", "suspect")
+    __slots__ = ("tensor", "parameter", "counted", "version", "suspect")
 
     def __init__(self, tensor: torch.Tensor, parameter: _core.Parameter) -> None:
         self.tensor = tensor
         self.parameter = parameter
-        self.version = tensor._version
-        self.suspect = False
+        self.counted = not tensor.is_inference()  # torch counts no writes of tensors of inference_mode
+        self.note_copy()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the tensor was written since the last copy; not known of tensors of inference_mode."""
+        return self.counted and self.tensor._version != self.version
+
+    def note_copy(self) -> None:
+        """Says that the tensor and the devices have the same value."""
+        self.version = self.tensor._version if self.counted else 0
+        self.suspect = not self.counted
+
+    def fill(self, value: torch.Tensor) -> None:
+        """Gives the tensor a value of the devices."""
+        with contextlib.nullcontext() if self.counted else torch.inference_mode():
+            self.tensor.copy_(value.view_as(self.tensor))
+        self.version = self.tensor._version if self.counted else 0
 
     def require_kind(self) -> None:
         """An error if the tensor has another shape or type than when the model was made."""
@@ -172,6 +188,7 @@ class Tree:
         self.parameters: Dict[int, _core.Parameter] = {}
         self.held: List[Held] = []
         self.has_buffers = False
+        self._uncounted = False  # whether there are tensors of inference_mode
         self._users = 0
         self._sharing: Tuple[int, List["weakref.ref[Tree]"]] = (-1, [])  # as of that change of _holders
         self._written = 0  # how often steps have written the devices' values
@@ -207,6 +224,7 @@ class Tree:
             parameter.trainable = False
         self.parameters[id(tensor)] = parameter
         self.held.append(Held(tensor, parameter))
+        self._uncounted |= not self.held[-1].counted
         self.has_buffers |= parameter.is_buffer
 
     def _watch(self) -> None:
@@ -255,11 +273,15 @@ class Tree:
 
     @contextlib.contextmanager
     def plain(self) -> Iterator[None]:
-        """The tensors have torch's own classes inside, as a capture needs them."""
+        """The tensors have torch's own classes inside, as a capture needs them. torch also counts writes that
+        are only captured."""
         self._set_classes(watched=False)
+        counted = [(each, each.tensor._version) for each in self.held if each.counted]
         try:
             yield
         finally:
+            for each, count in counted:
+                each.version += each.tensor._version - count
             self._set_classes(watched=True)
 
     def suspect(self, tensor: torch.Tensor) -> None:
@@ -293,22 +315,21 @@ class Tree:
             if self._copied >= written:
                 return
             for each, value in zip(self.held, values):
-                each.tensor.copy_(value.view_as(each.tensor))
-                each.version = each.tensor._version
+                if not each.is_written:  # through a view from before the step, which does not end here
+                    each.fill(value)
             self._copied = written
 
     def push(self) -> None:
         """Copies tensors that were written since the last step to the devices."""
         for other in self._sharers():
             other.fetch()
+        if self._uncounted:  # they are copied before every step
+            self.fetch()
         with compat.without_torch_function():
-            changed = [e for e in self.held if e.suspect or e.tensor._version != e.version]
-        for each in changed:
-            each.require_kind()
-            with compat.without_torch_function():
+            for each in [e for e in self.held if e.suspect or e.tensor._version != e.version]:
+                each.require_kind()
                 each.parameter.set_value(to_core(each.tensor).clone())
-                each.version = each.tensor._version
-            each.suspect = False
+                each.note_copy()
 
     def push_all(self) -> None:
         """Copies all tensors to the devices."""

@@ -1,8 +1,10 @@
-"""Questions about devices, and the log."""
+"""Questions about devices, the log, and where text of the library goes in a notebook."""
 
 from __future__ import annotations
 
-from typing import Union
+import re
+import sys
+from typing import Any, Union
 
 __all__ = ["ipuHardwareIsAvailable", "ipuHardwareVersion", "setLogLevel"]
 
@@ -33,3 +35,34 @@ def setLogLevel(level: Union[str, int]) -> None:
         names = ", ".join(f"{name} ({value})" for name, value in _LEVELS.items())
         raise ValueError(f"setLogLevel: expected one of {names}; got {level!r}")
     _core.set_log_level(number)
+
+
+class NotebookConsole:
+    """Writes text of the library to the output of the running cell. The progress of a compilation is a bar of
+    tqdm if that is installed, and else a line that is drawn again."""
+
+    _percent = re.compile(r"Graph compilation: (\d+)/100")
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+
+    def __call__(self, text: str) -> None:
+        found = self._percent.search(text)
+        if found is not None and self._bar is None:
+            self._bar = _new_bar()
+        if self._bar is None or (found is None and text != "\n"):
+            sys.stderr.write(text)
+            return
+        if found is not None:
+            self._bar.update(int(found[1]) - self._bar.n)
+        if text.endswith("\n"):
+            self._bar.close()
+            self._bar = None
+
+
+def _new_bar() -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=100, desc="Graph compilation")

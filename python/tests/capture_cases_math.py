@@ -2,7 +2,9 @@
 
 import torch
 import torch.nn as nn
-from capture_cases import between, Case, INSIDE, integers, INTS, mask, normal, POSITIVE, unary, X
+from capture_cases import between, Case, INSIDE, integers, INTS, mask, normal, POSITIVE, unary, values, X
+
+TIES = values(-3.0, -1.0, 0.0, 1.0, 3.0, -1.0, 1.0, -3.0)
 
 MATH = [
     *unary("atan asinh sin cos sinh cosh tan tanh exp expm1 sigmoid erf square abs neg", X),
@@ -111,6 +113,9 @@ MATH = [
     Case("addcmul", lambda x, y, z: torch.addcmul(x, y, z, value=0.5), X, X, normal(4)),
     Case("addcdiv", lambda x, y, z: torch.addcdiv(x, y, z, value=0.5), X, X, POSITIVE),
     Case("lerp", lambda x, y, w: (torch.lerp(x, y, 0.3), torch.lerp(x, y, w)), X, X, X),
+    Case("clamp_at_bounds", lambda x: (x.clamp(-1, 3), x.clamp(min=1), x.clamp(max=1)), TIES),
+    Case("extremes_of_equals", lambda x: (torch.maximum(x, x.flip(0)), torch.minimum(x, x.relu())), TIES),
+    Case("deviation_of_equals", lambda x: (x.mul(0).std(), *torch.std_mean(x.mul(0), 0)), TIES),
     Case(
         "clamp",
         lambda x: (

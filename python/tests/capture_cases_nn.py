@@ -246,6 +246,18 @@ def attention(x, m):
     ]
 
 
+class Padded(nn.Module):
+    """An evaluated encoder of padded sequences, which torch would pack where no gradients are wanted."""
+
+    def __init__(self):
+        super().__init__()
+        part = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(part, 2).eval()
+
+    def forward(self, x, lengths):
+        return self.encoder(x, src_key_padding_mask=torch.arange(5) >= lengths[:, None])
+
+
 ENCODER = nn.TransformerEncoderLayer(
     4, 2, 8, activation="gelu", norm_first=True, batch_first=True
 )
@@ -260,6 +272,7 @@ ATTENTION = [
     ),
     layer(nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0), normal(5, 2, 4)),
     layer(ENCODER.eval(), normal(2, 5, 4)),
+    layer(Padded(), normal(2, 5, 4), values(3, 5)),
     layer(nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0), normal(5, 2, 4), normal(6, 2, 4)),
     Case("attention_masks", attention, normal(2, 3, 5, 4), MASK),
 ]

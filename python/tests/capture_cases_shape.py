@@ -115,6 +115,7 @@ SHAPE = [
         ),
         X,
     ),
+    Case("flip_of_a_part", lambda x: (x[:, :2].flip(0).view(-1), x[:, 1:].t().flip(0).t().view(-1)), X),
     Case("flip", lambda x: (x.flip(0), x.flip(0, 1), torch.fliplr(x), x.flip(())), X),
     Case("roll", lambda x: (x.roll(1), x.roll((1, -2), (0, 1)), x.roll(0, 0)), X),
     Case("rot90", lambda x: [torch.rot90(x, k, (0, 1)) for k in range(4)], X),

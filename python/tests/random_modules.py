@@ -174,6 +174,12 @@ def _overlaps(x):
     return places.unique().numel() < x.numel()
 
 
+def _races(x, y):
+    """Whether a write of x may change elements of y that are read later; torch leaves the order open."""
+    same = (x.storage_offset(), x.shape, x.stride()) == (y.storage_offset(), y.shape, y.stride())
+    return x.storage().data_ptr() == y.storage().data_ptr() and not same
+
+
 def _line(r, tensors, detached):
     """A line that may fit one of the tensors; torch has to say."""
     at, other = r.randrange(len(tensors)), r.randrange(len(tensors))
@@ -187,6 +193,9 @@ def _line(r, tensors, detached):
     line = r.choice(kind)(r, tensors[at])
     # A capture knows no gradients that a detached view has and what it views has not.
     if kind is WRITES and at in detached and "{y}" in line and tensors[other].requires_grad:
+        return None
+    reads_while_writing = kind is WRITES and "{y}" in line.replace("{y}.clone()", "").replace("{y} > 0", "")
+    if reads_while_writing and _races(tensors[at], tensors[other]):
         return None
     if kind is VIEWS and (at in detached or line == "{x}.detach()"):
         detached.add(len(tensors))

@@ -229,6 +229,29 @@ class Buffers(unittest.TestCase):
         with self.assertRaisesRegex(sluice.Unsupported, "keeps its type and shape"):
             run(Growing(), torch.ones(2))
 
+    def test_inference_mode_in_forward_changes_nothing(self):
+        class Inference(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.arange(6.0).reshape(2, 3))
+                self.register_buffer("rows", torch.zeros(3, 2))
+
+            @torch.inference_mode()
+            def forward(self, x):
+                self.rows.t()[0].add_(1)
+                x[0].mul_(2)
+                y = x.transpose(0, 1) @ self.weight.t()[:, :1].t()
+                y.view(-1)[:].view(3, 3)[:, 1:].neg_()
+                return y + torch.arange(3).view(1, 3), self.rows[1:]
+
+        net, reference = Inference(), Inference()
+        for model in (sluice.inferenceModel(net), reference):
+            x = torch.tensor([[1.0, -2.0, 3.0]])
+            y, rows = model(x)
+            self.assertEqual(y.tolist(), [[0, -1, -2], [0, 5, 10], [0, -5, -10]])
+            self.assertEqual((x.tolist(), rows.tolist()), ([[2, -4, 6]], [[1, 0], [1, 0]]))
+        self.assertTrue(torch.equal(net.rows, reference.rows))
+
     def test_attributes_that_forward_sets_are_undone(self):
         class Leaving(nn.Module):
             def forward(self, x):

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 import weakref
 
 import numpy as np
 import pytest
 
-from sluice import _core
+from sluice import _core, helpers
 
 
 def host(*values, dtype=np.float32):
@@ -276,6 +277,39 @@ class TestConsole:
             _core.set_console()
         assert "Graph compilation: 100/100" in "".join(text)
         assert text[-1].endswith("warning python: careful\n")
+
+    @pytest.mark.parametrize("installed", [True, False])
+    def test_of_a_notebook_draws_a_bar_of_tqdm_if_there_is_one(self, installed, monkeypatch, capsys):
+        bars = []
+
+        class Bar:
+            def __init__(self, total, desc):
+                self.total, self.desc, self.n, self.open = total, desc, 0, True
+                bars.append(self)
+
+            def update(self, n):
+                self.n += n
+
+            def close(self):
+                self.open = False
+
+        monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+        module = types.ModuleType("tqdm.auto") if installed else None  # None: an ImportError
+        monkeypatch.setitem(sys.modules, "tqdm.auto", module)
+        if installed:
+            module.tqdm = Bar
+        options = _core.Options()
+        options.apply("showCompilationProgressBar", True)
+        _core.set_console(helpers.NotebookConsole(), redraws=True)
+        try:
+            linear_model(options=options)[0].run([host([1, 0])])
+            _core.log(3, "careful")
+        finally:
+            _core.set_console()
+        text = capsys.readouterr().err
+        assert text.endswith("warning python: careful\n")
+        assert ("Graph compilation: 100/100" in text) is not installed
+        assert [(b.total, b.desc, b.n, b.open) for b in bars] == installed * [(100, "Graph compilation", 100, False)]
 
     def test_that_fails_stops_nothing(self):
         def broken(text):

@@ -126,9 +126,11 @@ class TestStrategies:
         yield "one device", lambda o: o
         for kind in (sluice.PipelinedExecution, sluice.ShardedExecution):
             yield kind.__name__, lambda o, k=kind: o.setExecutionStrategy(k("one", "two"))
-        yield "phased", lambda o: o.setExecutionStrategy(sluice.SerialPhasedExecution("one", "two"))
+        for kind in (sluice.SerialPhasedExecution, sluice.ParallelPhasedExecution):
+            yield kind.__name__, lambda o, k=kind: o.setExecutionStrategy(k("one", "two"))
         yield "two threads", lambda o: o.threads(2)
         yield "far", lambda o: o.device("far")
+        yield "sim", lambda o: o.device("sim")
 
     def test_give_the_same_bits(self):
         x, y = batch(16)
@@ -380,6 +382,21 @@ class TestErrors:
             sluice.inferenceModel(net)(torch.ones(2, 4))
         net(torch.ones(2, 4))
         assert sluice.inferenceModel(net)(torch.ones(2, 4)).shape == (2, 3)
+
+    def test_name_a_model_inside_of_another_one(self):
+        class Outer(torch.nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = [inner]
+
+            def forward(self, x):
+                return self.inner[0](x)
+
+        inner = sluice.inferenceModel(torch.nn.Linear(3, 2))
+        for _ in range(2):  # before and after the inner one is compiled
+            with pytest.raises(sluice.Unsupported, match=r"'input'.*inside of another one; .*model\.model"):
+                sluice.inferenceModel(Outer(inner))(torch.ones(1, 3))
+            inner(torch.ones(1, 3))
 
     def test_name_packed_sequences(self):
         packed = torch.nn.utils.rnn.pack_padded_sequence(torch.ones(3, 2, 4), torch.tensor([3, 2]))

@@ -122,6 +122,40 @@ class TestWriting:
         for a, b in zip(net.parameters(), expected.parameters()):
             assert torch.allclose(a, b, atol=1e-5)
 
+    @pytest.mark.parametrize("look", [False, True])
+    def test_through_a_view_from_before_a_step(self, trained, look):
+        net, model, expected = trained
+        view = net.first.weight.detach()
+        model(*batch())
+        train_eagerly(expected, torch.optim.SGD(expected.parameters(), lr=0.5), *batch())
+        view.zero_()
+        with torch.no_grad():
+            expected.first.weight.zero_()
+        if look:
+            assert torch.equal(net.first.weight, torch.zeros(6, 6))
+        assert torch.allclose(sluice.inferenceModel(net)(batch()[0]), expected(batch()[0]), atol=1e-6)
+        model(*batch())
+        train_eagerly(expected, torch.optim.SGD(expected.parameters(), lr=0.5), *batch())
+        for a, b in zip(net.parameters(), expected.parameters()):
+            assert torch.allclose(a, b, atol=1e-5)
+
+    def test_of_tensors_of_inference_mode(self):
+        with torch.inference_mode():  # torch counts no writes of what is made here
+            net = TwoLayers()
+        twin = TwoLayers()
+        twin.load_state_dict(net.state_dict())
+        nets, (x, y) = (net, twin), batch()
+        models = [sluice.trainingModel(n, None, torch.optim.SGD(n.parameters(), lr=0.5)) for n in nets]
+        for _ in range(2):
+            assert torch.equal(*(model(x, y)[1] for model in models))
+        assert bits(net) == bits(twin)
+        with torch.inference_mode():
+            for n in nets:
+                n.first.bias.fill_(2)
+        assert torch.equal(*(sluice.inferenceModel(n)(x) for n in nets))
+        assert torch.equal(*(model(x, y)[1] for model in models))
+        assert bits(net) == bits(twin)
+
     def test_by_load_state_dict(self, trained):
         net, model, _ = trained
         model.load_state_dict({k: torch.zeros_like(v) for k, v in net.state_dict().items()})

@@ -3,6 +3,8 @@
 No other file of the package reads a name of torch that begins with an underscore.
 """
 
+import contextlib
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -76,10 +78,13 @@ class without_torch_function(_Guard):
 
 
 def wrapper(cls, size, strides, dtype):
-    """A tensor of the class that has a shape and a type but no memory."""
-    return torch.Tensor._make_wrapper_subclass(
-        cls, size, strides=strides, dtype=dtype, device="cpu"
-    )
+    """A tensor of the class that has a shape and a type but no memory. It is never one of inference_mode:
+    torch gives views the counter of writes of what they view, and such tensors have none."""
+    ordinary = torch.inference_mode(False) if torch.is_inference_mode_enabled() else contextlib.nullcontext()
+    with ordinary:
+        return torch.Tensor._make_wrapper_subclass(
+            cls, size, strides=strides, dtype=dtype, device="cpu"
+        )
 
 
 def change_metadata(func, tensor, args):

@@ -65,6 +65,13 @@ def scaled_dot_product_attention_1(
     return _attention(ctx, q, k, v, attn_mask, dropout_p, is_causal, None), None
 
 
+@raw_rule("aten._nested_tensor_from_mask_left_aligned", eager=False)
+def nested_tensor_from_mask_left_aligned(ctx, x, mask):
+    """Whether TransformerEncoder may pack padded sequences, which evaluated ones ask before anything else; a
+    capture packs nothing."""
+    return False
+
+
 # Bags of embeddings.
 
 

@@ -224,6 +224,8 @@ def _with_strides(capture, result, func, args, kwargs):
 
     try:
         geometry = func(*convert(shadow, args), **convert(shadow, kwargs))
+        # Without contents, flip and others keep the gaps between the elements of a part of a tensor.
+        geometry = torch.empty_like(geometry) if isinstance(geometry, torch.Tensor) else geometry
     except (NotImplementedError, RuntimeError):  # torch cannot tell without contents
         return result
     if not isinstance(geometry, torch.Tensor) or geometry.size() != result.size():

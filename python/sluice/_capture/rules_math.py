@@ -239,8 +239,19 @@ def _binary(names, op, in_floats=False):
         return emit.op(op, *((floating(x), floating(y)) if in_floats else (x, y)))
 
 
-_binary(["aten.maximum"], "maximum")
-_binary(["aten.minimum"], "minimum")
+def _extreme(name):
+    @rule(f"aten.{name}")
+    def apply(ctx, x, y):
+        x, y = common(None, x, y)
+        result = emit.op(name, x, y)
+        if not (ctx.training and dtypes.is_float(x.dtype)):
+            return result
+        both = emit.add(emit.scale(x, 0.5), emit.scale(y, 0.5))  # equal numbers share the gradient
+        return emit.where(emit.op("equal", x, y), both, result)
+
+
+_extreme("maximum")
+_extreme("minimum")
 _binary(["aten.atan2"], "atan2", in_floats=True)
 
 
@@ -311,7 +322,8 @@ def clamp(ctx, x, min=None, max=None):
         (x,) = emit.resolve("clamp", x)
         low = -math.inf if min is None else min
         high = math.inf if max is None else max
-        if dtypes.is_float(x.dtype) and low <= high:
+        # The op's gradient ends at the bounds; that of torch, as of maximum, includes them.
+        if dtypes.is_float(x.dtype) and low <= high and not ctx.training:
             return emit.op("clamp", x, low=low, high=high)
     for op, bound in (("maximum", min), ("minimum", max)):
         if bound is not None:

@@ -178,7 +178,7 @@ def var(ctx, x, dim=None, correction=1, keepdim=False):
 
 @rule("aten.std.correction")
 def std(ctx, x, dim=None, correction=1, keepdim=False):
-    return emit.op("sqrt", _variance(x, dim, correction, keepdim)[0])
+    return _root(_variance(x, dim, correction, keepdim)[0])
 
 
 @rule("aten.var_mean.correction")
@@ -189,14 +189,14 @@ def var_mean(ctx, x, dim=None, correction=1, keepdim=False):
 @rule("aten.std_mean.correction")
 def std_mean(ctx, x, dim=None, correction=1, keepdim=False):
     variance, centre = _variance(x, dim, correction, keepdim)
-    return emit.op("sqrt", variance), centre
+    return _root(variance), centre
 
 
 # Norms.
 
 
 def _root(x):
-    """The square root with gradient 0 at 0, as torch's norms have it."""
+    """The square root with gradient 0 at 0, as torch's norms and deviations have it."""
     zero = emit.scalar(0, x.dtype)
     is_zero = emit.op("equal", x, zero)
     safe = emit.where(is_zero, emit.scalar(1, x.dtype), x)
