@@ -224,13 +224,12 @@ def _with_strides(capture, result, func, args, kwargs):
 
     try:
         geometry = func(*convert(shadow, args), **convert(shadow, kwargs))
-        # Without contents, flip and others keep the gaps between the elements of a part of a tensor.
-        geometry = torch.empty_like(geometry) if isinstance(geometry, torch.Tensor) else geometry
     except (NotImplementedError, RuntimeError):  # torch cannot tell without contents
         return result
     if not isinstance(geometry, torch.Tensor) or geometry.size() != result.size():
         return result
-    # A result fills its own memory; without contents, `flip` forgets that of expanded tensors.
+    # A result fills its own memory; without contents, `flip` and others keep the gaps between the elements of
+    # parts of tensors, and the strides of expanded ones.
     strides = torch.empty_like(geometry).stride()
     contents = result.known()
     if contents is None:
