@@ -31,28 +31,58 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// ", did you mean '...'?" if one of the words is near.
+std::string proposal(std::string_view given, const std::vector<std::string>& known) {
+  const auto nearest = std::ranges::min_element(
+      known, {}, [&](const std::string& name) { return distance(given, name); });
+  const bool isNear = nearest != known.end() && distance(given, *nearest) <= nearest->size() / 3;
+  return isNear ? fmt::format(", did you mean '{}'?", *nearest) : "";
+}
+
 /// Throws ParseError, with the commands that there are, if the first argument is meant to be one
 /// and is none.
 void requireKnownCommand(const CLI::App& app, int argc, const char* const* argv) {
-  std::vector<std::string> known;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    known.push_back(command->get_name());
-  }
-  if (known.empty() || argc < 2 || *argv[1] == '-') {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || argc < 2 || *argv[1] == '-') {
     return;
   }
   const std::string_view given = argv[1];
-  if (std::ranges::find(known, given) != known.end()) {
-    return;
+  std::vector<std::string> known;
+  for (const CLI::App* command : commands) {
+    if (command->get_name() == given) {
+      return;
+    }
+    if (!command->get_group().empty()) {  // hidden ones have none
+      known.push_back(command->get_name());
+    }
   }
-  const std::string nearest = *std::ranges::min_element(
-      known, {}, [&](const std::string& name) { return distance(given, name); });
-  const bool near = distance(given, nearest) <= nearest.size() / 2;
   throw CLI::ParseError(fmt::format("unknown command '{}'{}; the commands are {}",
                                     given,
-                                    near ? fmt::format(", did you mean '{}'?", nearest) : "",
+                                    proposal(given, known),
                                     fmt::join(known, ", ")),
                         CLI::ExitCodes::ExtrasError);
+}
+
+/// What to say of arguments that nothing takes: an option by its name, with a similar one.
+std::string describeExtras(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().back();
+  }
+  const std::vector<std::string> extras = command->remaining();
+  const auto option = std::ranges::find_if(
+      extras, [](const std::string& text) { return text.starts_with('-') && text.size() > 1; });
+  if (option == extras.end()) {
+    return fmt::format("unexpected argument '{}'", extras.empty() ? "" : extras.front());
+  }
+  std::vector<std::string> known;
+  for (const CLI::Option* each : command->get_options()) {
+    for (const std::string& name : each->get_lnames()) {
+      known.push_back("--" + name);
+    }
+  }
+  const std::string given = option->substr(0, option->find('='));
+  return fmt::format("unknown option '{}'{}", given, proposal(given, known));
 }
 
 int guarded(CLI::App& app, const std::function<int()>& body) {
@@ -91,7 +121,11 @@ int runProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
                             : fmt::format("{}\n\n{}", footer, kExitCodes));
   return guarded(app, [&] {
     requireKnownCommand(app, argc, argv);
-    app.parse(argc, argv);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ExtrasError&) {
+      throw CLI::ParseError(describeExtras(app), CLI::ExitCodes::ExtrasError);
+    }
     return body();
   });
 }

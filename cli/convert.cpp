@@ -122,7 +122,7 @@ void addConvert(CLI::App& app, Action& action) {
       "in parts, so that other tools can read the model; only what opset 17 cannot say is in the "
       "domain `sluice`.");
   auto settings = std::make_shared<ConvertSettings>();
-  addGraphFile(*command, settings->file);
+  addGraphFile(*command, settings->file, "; weights or a checkpoint (*.safetensors)");
   command->add_option("output", settings->output, "The file to write")->required();
   command->add_option("--weights",
                       settings->weights,

@@ -1,5 +1,7 @@
 #include "cli/graph_file.h"
 
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/command_line.h"
@@ -24,6 +26,14 @@ onnx::ImportOptions importOptions(const std::vector<std::string>& dims) {
 
 ir::Graph parseText(const std::string& path) {
   const std::string text = readFile(path);
+  // Other files have such bytes near their beginning; the parser would only call them unexpected.
+  const auto isControl = [](unsigned char byte) {
+    return byte < ' ' && byte != '\t' && byte != '\n' && byte != '\r';
+  };
+  if (std::ranges::any_of(std::string_view(text).substr(0, 256), isControl)) {
+    raise<FileError>(
+        "'{}' is no model: expected an ONNX file (*.onnx), or a graph in its text form", path);
+  }
   try {
     return ir::parse(text, ops::opSet());
   } catch (Error& error) {
@@ -34,8 +44,10 @@ ir::Graph parseText(const std::string& path) {
 
 }  // namespace
 
-void addGraphFile(CLI::App& command, GraphFile& file) {
-  command.add_option("graph", file.path, "An ONNX model (*.onnx), or a graph in its text form")
+void addGraphFile(CLI::App& command, GraphFile& file, const std::string& others) {
+  command
+      .add_option(
+          "graph", file.path, "An ONNX model (*.onnx), or a graph in its text form" + others)
       ->required();
   command.add_option("--dim", file.dims, "A value for a symbolic dimension of an ONNX model, N=4");
   command.add_option("--custom-ops", file.customOps, "A library with custom ops of the graph");

@@ -23,8 +23,8 @@ struct GraphFile {
   std::vector<std::string> customOps;  ///< libraries
 };
 
-/// Adds the arguments that fill it.
-void addGraphFile(CLI::App& command, GraphFile& file);
+/// Adds the arguments that fill it. `others` are further kinds of files that the command takes.
+void addGraphFile(CLI::App& command, GraphFile& file, const std::string& others = {});
 
 /// Throws FileError for a file that cannot be read, InvalidArgument for a dimension that is not
 /// NAME=NUMBER, and what the parser or the importer throws.

@@ -179,7 +179,8 @@ void addInspect(CLI::App& app, Action& action) {
                                          "and ops of a model or an executable, "
                                          "tensors of a checkpoint or of weights (*.safetensors)");
   auto settings = std::make_shared<InspectSettings>();
-  addGraphFile(*command, settings->file);
+  addGraphFile(
+      *command, settings->file, "; an executable (*.slx); weights or a checkpoint (*.safetensors)");
   command->add_flag("--text", settings->text, "Print the graph in its text form");
   command->add_flag("--passes", settings->passes, "Print the graph after all passes");
   command->add_flag(

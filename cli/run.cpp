@@ -183,7 +183,7 @@ void addRun(CLI::App& app, Action& action) {
       "  sluice run model.onnx --input x=x.npy --output y.npy\n"
       "  sluice run net.slx --input input0=x.npy --output y.npy");
   auto settings = std::make_shared<RunSettings>();
-  addGraphFile(*command, settings->file);
+  addGraphFile(*command, settings->file, "; an executable (*.slx)");
   command->add_option("-i,--input",
                       settings->inputs,
                       "NAME=FILE.npy, or FILE.npz with an array for each input; may be repeated");

@@ -115,6 +115,25 @@ std::int64_t devicesOf(const TrainSettings& settings, onnx::ImportedModel& model
   return devices;
 }
 
+/// Throws InvalidArgument unless the loss can compare the output with these targets. What it reads
+/// as labels may be any integers.
+void requireTarget(const TrainSettings& settings,
+                   const TensorType& output,
+                   const HostTensor& target) {
+  const TensorType expected = targetOf(settings.loss, output);
+  const TensorType given = batched(target, settings.batch);
+  const bool fits =
+      isInteger(expected.dtype) ? isInteger(given.dtype) : expected.dtype == given.dtype;
+  if (!fits || given.shape != expected.shape) {
+    raise<InvalidArgument>(
+        "--target: the loss {} of an output {} needs targets {} per micro-batch, got {}",
+        settings.loss,
+        output.str(),
+        expected.str(),
+        given.str());
+  }
+}
+
 /// The loss is where the output is made, unless the model is cut by cost.
 TensorId lossBeside(Builder& builder,
                     const TrainSettings& settings,
@@ -161,6 +180,10 @@ void writeResult(const TrainSettings& settings, const Builder& builder, const Mo
 
 int train(const TrainSettings& settings) {
   if (!settings.output.empty()) {
+    if (!settings.output.ends_with(".onnx") && !settings.output.ends_with(".safetensors")) {
+      throw CLI::ValidationError(
+          "--output", fmt::format("expected *.onnx or *.safetensors, got '{}'", settings.output));
+    }
     static_cast<void>(outputTarget(settings.output));  // before the work, not after it
   }
   const TrainingData data = [&] {
@@ -188,6 +211,7 @@ int train(const TrainSettings& settings) {
   }
   arrays.push_back(data.target);
   const TensorId y = builder.graph().outputs()[0].name;
+  requireTarget(settings, builder.graph().type(builder.value(y)), data.target);
   const TensorId target =
       builder.addInputTensor(batched(data.target, settings.batch), "sluice_target");
   const TensorId loss = lossBeside(builder, settings, y, target);

@@ -70,6 +70,48 @@ struct Deep : nn::Module {
   }
 };
 ```
+
+Most layers are called with one tensor and give one: `y = fc(x)`. Those of sequences may take and give more:
+
+```cpp
+#include "sluice/sluice.h"
+
+using namespace sluice;
+
+struct Sequences : nn::Module {
+  nn::LSTM lstm{*this, "lstm", 16, 16, {.numLayers = 2, .batchFirst = true}};
+  nn::MultiheadAttention attention{*this, "attention", 16, 4, {.batchFirst = true}};
+  nn::TransformerDecoderLayer decoder{*this, "decoder", 16, 4, {.batchFirst = true}};
+
+  nn::Tensor forward(nn::Tensor x, nn::Tensor memory, nn::Tensor padding) {
+    const nn::Tensor all = lstm(x);                          // the outputs alone; the state begins with zeros
+    const nn::RecurrentOutput more = lstm(all, {});          // {}: zeros, or {.h = h, .c = c}
+    const nn::RecurrentState last = more.last();             // of all layers, for the next call
+    const nn::AttentionResult seen =                         // queries, keys, values; masks by name
+        attention(x, memory, memory, {.keyPadding = padding});
+    return decoder(more.output + seen.output, memory, {.target = {.causal = true}}) +
+           nn::mean(last.h) + nn::mean(last.c);
+  }
+};
+
+int main() {
+  Sequences net;
+  auto model = inferenceModel(net, Options());
+  const HostTensor x(DType::F32, Shape{2, 5, 16});           // [batch, steps, features]
+  const HostTensor memory(DType::F32, Shape{2, 7, 16});
+  const HostTensor padding(DType::Bool, Shape{2, 7});        // false: nothing is padding
+  return model(x, memory, padding).shape() == x.shape() ? 0 : 1;
+}
+```
+
+| call | gives |
+|---|---|
+| `lstm(x)`, `gru(x)`, `rnn(x)` | the output of every step |
+| `lstm(x, state)` | a `RecurrentOutput`: `output`, `h` and `c` of each layer and direction, `last()` |
+| `cell(x, state)` | the next state: an `LstmState` of an `LSTMCell`, a tensor of the others |
+| `attention(query, key, value, masks = {}, needWeights = false)` of `MultiheadAttention` | an `AttentionResult`: `output`, and `weights` if asked for |
+| `encoder(x)`, `encoder(x, masks)` | a tensor; `masks` is an `AttentionMasks` |
+| `decoder(x, memory, masks = {})` | a tensor; `masks` is a `DecoderMasks` |
 """
 
 

@@ -60,11 +60,17 @@ STYLE = """.md-typeset table:not([class]) code { word-break: normal; overflow-wr
 .md-typeset pre > code { font-size: .6rem; }
 .md-typeset h1, .md-typeset h2 { font-weight: 400; }
 .md-typeset p:has(> img) { overflow-x: auto; }
+.md-typeset table:not([class]) th:first-child { min-width: 7.5rem; }
+[data-md-color-scheme="slate"] { --md-typeset-a-color: #4db6ac; --md-primary-fg-color: #00695c; }
+[data-md-color-scheme="slate"] .md-typeset h1 { color: var(--md-default-fg-color); }
+[data-md-color-scheme="slate"] .md-typeset img[src$=".svg"] { filter: invert(.87) hue-rotate(180deg); }
 @media screen and (max-width: 44.9375em) {
   .md-typeset p > img { max-width: none; width: 36rem; }
   .md-typeset table:not([class]) th { min-width: 0; }
+  .md-typeset table:not([class]) th:first-child { min-width: 6.5rem; }
   .md-typeset table:not([class]) th, .md-typeset table:not([class]) td { padding: .6em .7em; }
   .md-typeset table:not([class]) code { overflow-wrap: break-word; }
+  .md-typeset table:not([class]) td:first-child code { overflow-wrap: anywhere; }
 }
 """
 
@@ -180,6 +186,9 @@ def self_test():
     assert moved("[memory.md](memory.md)", "docs/why.md") == "[Memory](memory.md)"
     assert moved("[x](docs/onnx.md) ![p](docs/pictures/p.svg)", "README.md") == "[x](onnx.md) ![p](pictures/p.svg)"
     assert any(header.endswith("sluice/api/model.h") for header in public_headers())
+    palette = (ROOT / "mkdocs.yml").read_text()
+    for scheme, name in (("light", "default"), ("dark", "slate")):
+        assert re.search(rf'"\(prefers-color-scheme: {scheme}\)"\n +scheme: {name}\n', palette), "the site follows the system's scheme"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "a.html").write_text('<p id="x"></p><a href="b.html#y"></a><a href="#x"></a><a href="https://c.d"></a>')

@@ -273,6 +273,7 @@ Tensor softshrink(const Tensor& x, double lambda = 0.5);
 Tensor tanhshrink(const Tensor& x);
 /// x where it exceeds the threshold, else the value.
 Tensor threshold(const Tensor& x, double threshold, double value = 0.0);
+/// x where the condition, a bool tensor, is true, else y; all are broadcast.
 Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y);
 /// The remainder of x / y with the sign of y; with fmod, the sign of x.
 Tensor remainder(const Tensor& x, const Tensor& y);

@@ -369,6 +369,42 @@ TEST(Module, ToChangesWeightsButNotRunningStatistics) {
   EXPECT_THAT(messageOf([&] { net.norm.numBatchesTracked.to(kHalf); }), HasSubstr("no float"));
 }
 
+TEST(Recurrent, StepsHaveTheTypeOfTheirProducts) {
+  struct Net : Module {
+    LSTM lstm{*this, "lstm", 3, 2, {.numLayers = 2, .bidirectional = true}};
+    GRU gru{*this, "gru", 3, 2};
+  };
+  constexpr std::int64_t kSteps = 20;  // a loop op, not an unrolled one
+  const Shape shape{kSteps, 1, 3};
+  std::vector<float> values;
+  for (int i = 0; i < 3 * kSteps; ++i) {
+    values.push_back(static_cast<float>(i % 7) / 4 - 0.75F);
+  }
+  const HostTensor x = HostTensor::of<float>(shape, values);
+  for (const DType half : {DType::F16, DType::BF16}) {
+    Net full;
+    Net net;
+    net.to(half);
+    const HostTensor narrow = evaluated(
+        {cast(x, half)}, [&](auto& in) { return net.lstm(in[0]); }, net);
+    const HostTensor wide = evaluated(
+        {x}, [&](auto& in) { return full.lstm(in[0]); }, full);
+    ASSERT_EQ(narrow.dtype(), half);
+    for (std::int64_t i = 0; i < wide.shape().elements(); ++i) {
+      EXPECT_NEAR(narrow.at(i), wide.at(i), half == DType::F16 ? 2e-3 : 2e-2) << i;
+    }
+    CastTrace t;
+    EXPECT_EQ(net.gru(t.input(half, shape)).dtype(), half);
+    const RecurrentState state{t.input(kFloat, {4, 1, 2}), t.input(kFloat, {4, 1, 2})};
+    EXPECT_EQ(net.lstm(t.input(half, shape), state).h[0].dtype(), half) << "states are cast";
+  }
+  Net net;
+  net.autocast();
+  CastTrace t;
+  t.tracer.beginModel(net);
+  EXPECT_EQ(net.lstm(t.input(kFloat, shape)).dtype(), kHalf);
+}
+
 TEST(BatchNorm, RunningStatisticsAreFloatUnlessToldOtherwise) {
   struct Net : Module {
     BatchNorm norm{*this, "norm", 1};

@@ -62,7 +62,7 @@ RecurrentOutput Recurrent::apply(const Tensor& given, const RecurrentState& stat
   for (std::size_t first = 0; first < directions_.size(); first += ways) {
     std::vector<Tensor> outputs;
     for (std::size_t i = first; i < first + ways; ++i) {
-      const DirectionOutput part = direction(x, i, start(state, i, x.shape(1)));
+      const DirectionOutput part = direction(x, i, state);
       outputs.push_back(part.output);
       h.push_back(part.last.h);
       if (cell_ == Cell::Lstm) {
@@ -83,7 +83,7 @@ RecurrentState RecurrentOutput::last() const {
 
 Recurrent::DirectionOutput Recurrent::direction(const Tensor& x,
                                                 std::size_t index,
-                                                const RecurrentState& start) {
+                                                const RecurrentState& given) {
   const Direction& weights = directions_[index];
   // One statement each: the order of operands is the compiler's, that of ops should be ours.
   const Tensor wi = *weights.weightIh;
@@ -91,9 +91,10 @@ Recurrent::DirectionOutput Recurrent::direction(const Tensor& x,
   const Tensor bi = orNone(weights.biasIh);
   const Tensor bh = orNone(weights.biasHh);
   const Tensor fromInputs = linear(x, wi, bi);
-  std::vector<Tensor> carried = {start.h};
+  const RecurrentState first = start(given, index, fromInputs);
+  std::vector<Tensor> carried = {first.h};
   if (cell_ == Cell::Lstm) {
-    carried.push_back(start.c);
+    carried.push_back(first.c);
   }
   const Scanned all = scan(
       [&](const std::vector<Tensor>& before, const std::vector<Tensor>& rows) {
@@ -114,10 +115,14 @@ Recurrent::DirectionOutput Recurrent::direction(const Tensor& x,
 
 RecurrentState Recurrent::start(const RecurrentState& given,
                                 std::size_t index,
-                                std::int64_t batch) const {
+                                const Tensor& fromInputs) const {
   const auto at = static_cast<std::int64_t>(index);
+  const DType dtype = fromInputs.dtype();  // the weights', or the one that autocast chose
   const auto row = [&](const Tensor& states) {
-    return states.defined() ? states[at] : zeros({batch, hidden_}, options_.dtype);
+    if (!states.defined()) {
+      return zeros({fromInputs.shape(1), hidden_}, dtype);
+    }
+    return states.dtype() == dtype ? states[at] : cast(states[at], dtype);
   };
   return {row(given.h), cell_ == Cell::Lstm ? row(given.c) : Tensor()};
 }

@@ -435,7 +435,10 @@ class Recurrent : public Layer {
     RecurrentState last;
   };
   DirectionOutput direction(const Tensor& x, std::size_t index, const RecurrentState& start);
-  RecurrentState start(const RecurrentState& given, std::size_t index, std::int64_t batch) const;
+  /// The row of the given states, or zeros, in the type of the steps.
+  RecurrentState start(const RecurrentState& given,
+                       std::size_t index,
+                       const Tensor& fromInputs) const;
   void requireFits(const Tensor& x, const RecurrentState& state) const;
 
   Cell cell_;

@@ -1,6 +1,7 @@
 // What a model says of its tensors: inputs with the types that the caller completes, initializers,
 // and the types of results.
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -36,8 +37,8 @@ TensorType GraphImporter::declaredType(const pb::ValueInfoProto& info,
     const auto bound = options_.dims.find(dim.dim_param());
     if (bound == options_.dims.end()) {
       raise<InvalidArgument>(
-          "{} '{}': dimension {} is '{}', which has no value: give one in ImportOptions.dims or "
-          "the whole shape in ImportOptions.shapes",
+          "{} '{}': dimension {} is '{}', which has no value: give one in ImportOptions.dims "
+          "(--dim NAME=4 on a command line) or the whole shape in ImportOptions.shapes",
           what,
           info.name(),
           dims.size(),
@@ -72,7 +73,11 @@ void GraphImporter::requireInputs(const auto& given, std::string_view option) co
     const auto& inputs = model_.graph().input();
     const bool known = std::ranges::find(inputs, name, &pb::ValueInfoProto::name) != inputs.end();
     if (!known) {
-      raise<InvalidArgument>("ImportOptions.{}: the model has no input '{}'", option, name);
+      const auto names = std::views::transform(inputs, &pb::ValueInfoProto::name);
+      raise<InvalidArgument>("ImportOptions.{}: the model has no input '{}', only {}",
+                             option,
+                             name,
+                             fmt::join(names, ", "));
     }
   }
 }

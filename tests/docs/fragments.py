@@ -50,7 +50,7 @@ auto decode = [](const Tensors& in) { return Tensors{nn::mseLoss(in[0] + in[1], 
 # By page, or by page and number of the block there; `train` is declared by some blocks themselves.
 CONTEXT = {
     "data.md": MODEL,
-    ("data.md", 2): DATA,
+    ("data.md", 3): DATA,
     ("helper_ops.md", 8): DATA,
     "helper_ops.md": TENSORS,
     ("helper_ops.md", 6): """using nn::Tensor; struct Lstm : nn::Module { nn::LstmCell cell{*this, "cell", 4, 2}; } lstm; auto& cell = lstm.cell;

@@ -170,6 +170,8 @@ def train_command(programs, folder):
     train("--epochs", 1, "-o", folder / "trained.onnx")
     check("variable w f32[1]" in programs.run("sluice", "inspect", folder / "trained.onnx"), "no model")
     write_npy(folder / "short.npy", "f", [31, 1], xs[1:])
+    write_npy(folder / "whole.npy", "q", [32, 1], [1] * 32)
+    write_npy(folder / "flat.npy", "f", [32], xs)
     for option, value, word, code in (
             ("--loss", "hinge", "hinge", 2),
             ("--batch", 64, "64", 1),
@@ -180,6 +182,9 @@ def train_command(programs, folder):
             ("--cut", "mul,", "a,b", 2),
             ("--target", "none", "--target", 2),
             ("--target", folder / "short.npy", "31", 1),
+            ("--target", folder / "whole.npy", "needs targets f32[4, 1] per micro-batch, got i64[4, 1]", 1),
+            ("--target", folder / "flat.npy", "got f32[4]", 1),
+            ("-o", folder / "m.pt", "expected *.onnx or *.safetensors", 2),
             ("--data", f"z={folder / 'x.npy'}", "'z'", 1),
             ("-o", folder / "none" / "m.onnx", "m.onnx", 1)):
         text = train(option, value, code=code)
