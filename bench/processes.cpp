@@ -225,6 +225,27 @@ double messageSeconds(runtime::Communicator& all, std::size_t bytes) {
   return medianOf(trips.wall) / 2;
 }
 
+/// Processor time in this process for each of many small messages that are posted at once.
+double burstSeconds(runtime::Communicator& all) {
+  constexpr int kMessages = 256;
+  const std::int32_t other = 1 - all.rank();
+  Times bursts;
+  bursts.add(20, [&] {
+    if (all.rank() == 0) {
+      for (int i = 0; i < kMessages; ++i) {
+        all.post(other, 5, runtime::MessageBytes(64));
+      }
+      all.take(other, 6);
+    } else {
+      for (int i = 0; i < kMessages; ++i) {
+        all.take(other, 5);
+      }
+      all.post(other, 6, {});
+    }
+  });
+  return medianOf(bursts.processor) / kMessages;
+}
+
 device::Link measureLink(runtime::Communicator& all) {
   constexpr std::size_t kFew = 64;
   constexpr std::size_t kMany = 256 * 1024;
@@ -286,6 +307,7 @@ void compareSteps(int number, const Alone& alone, int turns) {
     }
     sumOver(*all, 0);
   }
+  const double burst = sumOver(*all, world->rank() < 2 ? burstSeconds(*all) : 0);
   const double used = sumOver(*all, medianOf(several.processor));
   if (world->rank() == 0) {
     const double wall = medianOf(several.wall);
@@ -300,13 +322,15 @@ void compareSteps(int number, const Alone& alone, int turns) {
                1e3 * used,
                used / medianOf(one.processor));
     fmt::print(
-        "{:<10} {:6.2f} ms predicted for {}, {:+.0f} %; a message {:.0f} us and {:.1f} GB/s\n",
+        "{:<10} {:6.2f} ms predicted for {}, {:+.0f} %; a message {:.0f} us and {:.1f} GB/s, of "
+        "many {:.1f} us\n",
         "",
         1e3 * medianOf(predicted),
         world->size(),
         100 * (medianOf(predicted) / wall - 1),
         1e6 * link.latencySeconds,
-        1e-9 * link.bytesPerSecond);
+        1e-9 * link.bytesPerSecond,
+        1e6 * burst);
   }
 }
 

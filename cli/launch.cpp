@@ -59,6 +59,11 @@ std::vector<std::string> mpirunCommand(const LaunchSettings& settings) {
                                       "--enable-recovery",
                                       "--bind-to",
                                       settings.bind};
+  if (settings.bind != "none") {
+    // mpirun's default gives every next rank to another socket, so that neighbouring stages of a
+    // pipeline would always be apart. This fills all sockets evenly, each with consecutive ranks.
+    command.insert(command.end(), {"--map-by", "socket", "--rank-by", "socket:fill"});
+  }
   if (!settings.hosts.empty()) {
     command.insert(command.end(), {"--host", settings.hosts});
   }

@@ -30,6 +30,11 @@ bool isRunTime(std::string_view setting) {
   return std::ranges::find(kRunTime, setting) != kRunTime.end();
 }
 
+/// How a program is dealt out to processes is no part of it; how many replicas it has is.
+bool isDealing(std::string_view setting) {
+  return setting.starts_with("distributed.");
+}
+
 /// Whether remote memory is a file is compiled in, which one it is and how large is not.
 bool sameKindOfRemote(const Options& a, const Options& b) {
   return a.device().remotePath.empty() == b.device().remotePath.empty();
@@ -84,7 +89,7 @@ Options optionsOf(std::span<const SetterCall> calls) {
 
 void requireSameCompiled(const Options& compiled, const Options& now) {
   for (const detail::Setting& setting : detail::settings()) {
-    if (setting.print == nullptr || isRunTime(setting.name) ||
+    if (setting.print == nullptr || isRunTime(setting.name) || isDealing(setting.name) ||
         (setting.name == "remoteMemory" && sameKindOfRemote(compiled, now))) {
       continue;
     }
@@ -100,12 +105,20 @@ void requireSameCompiled(const Options& compiled, const Options& now) {
           fmt::join(kRunTime, ", "));
     }
   }
+  if (compiled.allReplicas() != now.allReplicas()) {
+    raise<InvalidArgument>(
+        "the executable is compiled for {} replicas, and the {} processes here have {} together: "
+        "with distributed.shareModel(true) they share those of the executable",
+        compiled.allReplicas(),
+        now.distributed.numProcesses(),
+        now.allReplicas());
+  }
 }
 
 std::string compiledSettings(const Options& options) {
-  std::string text;
+  std::string text = fmt::format("replicas({})\n", options.allReplicas());
   for (const detail::Setting& setting : detail::settings()) {
-    const bool counts = setting.print != nullptr &&
+    const bool counts = setting.print != nullptr && !isDealing(setting.name) &&
                         (!isRunTime(setting.name) || setting.name == "memoryPerDevice" ||
                          setting.name == "verifyPrograms");
     if (counts) {

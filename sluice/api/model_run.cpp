@@ -32,9 +32,9 @@ void ModelCore::requireOwnResults() const {
   if (const Processes* processes = session_->processes();
       processes != nullptr && processes->sharesModel()) {
     raise<Unsupported>(
-        "distributed.shareModel brings the results of all processes together in calls on tensors; "
-        "queues and streams would get only those of one process: switch it off, or call run with "
-        "tensors");
+        "distributed.shareModel brings the results of all processes together in calls on tensors "
+        "and queues; streams of your own would get only those of one process: switch it off, or "
+        "call run with tensors or queues");
   }
 }
 
@@ -45,7 +45,9 @@ std::shared_ptr<Step> ModelCore::prepare(std::vector<HostTensor> inputs, const E
   const Processes* processes = session_->processes();
   std::unique_ptr<ResultSink> sink;
   if (processes != nullptr && processes->sharesModel()) {
-    sink = std::make_unique<SharedSink>(program, std::move(layouts), *processes);
+    const std::uint64_t data = sampleOf(inputs);
+    sink = std::make_unique<SharedSink>(
+        program, std::move(layouts), *processes, [data] { return data; });
   } else {
     sink = std::make_unique<TensorSink>(program, std::move(layouts));
   }
@@ -56,13 +58,23 @@ std::shared_ptr<Step> ModelCore::prepare(std::vector<HostTensor> inputs, const E
 std::shared_ptr<Step> ModelCore::prepare(data::InfeedQueue& infeed,
                                          data::OutfeedQueue& outfeed,
                                          const Entry& entry) {
-  requireOwnResults();
   beginStep();
-  return std::make_shared<Step>(
-      std::make_unique<InfeedFeed>(infeed, entry.layout),
-      std::make_unique<OutfeedSink>(
-          outfeed, entry.compiled.program->program(), entry.layout.replicationFactor),
-      counts_);
+  const program::Program& program = entry.compiled.program->program();
+  const Processes* processes = session_->processes();
+  if (processes == nullptr || !processes->sharesModel()) {
+    return std::make_shared<Step>(
+        std::make_unique<InfeedFeed>(infeed, entry.layout),
+        std::make_unique<OutfeedSink>(outfeed, program, entry.layout.replicationFactor),
+        counts_);
+  }
+  auto feed = std::make_unique<InfeedFeed>(
+      infeed, entry.layout, FeedShare(*processes, program, entry.layout));
+  auto sink = std::make_unique<SharedOutfeed>(outfeed,
+                                              program,
+                                              outputLayouts(entry.outputs, entry.layout),
+                                              *processes,
+                                              [from = feed.get()] { return from->finish(); });
+  return std::make_shared<Step>(std::move(feed), std::move(sink), counts_);
 }
 
 runtime::StepArgs ModelCore::argsOf(Step& step, const Entry& entry) const {

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "sluice/base/error.h"
+#include "sluice/base/hash.h"
 #include "sluice/program/owners.h"
 
 namespace sluice {
@@ -276,10 +277,29 @@ std::string Processes::inFirst(std::string_view what, const std::function<std::s
   }
 }
 
+std::uint64_t sampleOf(std::span<const HostTensor> tensors) {
+  constexpr std::size_t kBlock = 64;
+  constexpr std::size_t kBlocks = 256;
+  Hasher hasher;
+  for (const HostTensor& tensor : tensors) {
+    const std::span bytes(tensor.bytes(), tensor.byteCount());
+    if (bytes.size() <= kBlock * kBlocks) {
+      hasher.add(bytes);
+      continue;
+    }
+    const std::size_t stride = (bytes.size() - kBlock) / (kBlocks - 1);  // almost to the end
+    for (std::size_t b = 0; b < kBlocks; ++b) {
+      hasher.add(bytes.subspan(b * stride, kBlock));
+    }
+  }
+  return hasher.digest();
+}
+
 SharedSink::SharedSink(const program::Program& program,
                        std::vector<BatchLayout> layouts,
-                       const Processes& processes)
-    : TensorSink(program, std::move(layouts)), processes_(processes) {
+                       const Processes& processes,
+                       DataDigest data)
+    : TensorSink(program, std::move(layouts)), processes_(processes), data_(std::move(data)) {
   for (const program::Port& drain : program.drains) {
     parts_.push_back(processes.partOf(program.buffer(drain.buffer).device));
   }
@@ -303,9 +323,21 @@ void SharedSink::forEachSlot(std::int32_t rank, const F& f) {
   }
 }
 
+void SharedSink::putResults(std::int32_t rank, std::span<const std::byte> theirs) {
+  std::size_t at = 0;
+  forEachSlot(rank, [&](std::span<std::byte> slot) {
+    SLUICE_CHECK(theirs.size() - at >= slot.size(), "results of {} bytes", theirs.size());
+    std::memcpy(slot.data(), theirs.data() + at, slot.size());
+    at += slot.size();
+  });
+}
+
 std::vector<HostTensor> SharedSink::takeResults() {
   constexpr std::string_view kWhat = "the results of a step";
+  // The digest of the data costs no message of its own here.
+  std::vector<std::uint64_t> data(static_cast<std::size_t>(processes_.size()), data_());
   runtime::MessageBytes mine;
+  runtime::appendBytes(mine, std::as_bytes(std::span(data).first(1)));
   forEachSlot(processes_.rank(),
               [&](std::span<std::byte> slot) { runtime::appendBytes(mine, slot); });
   for (std::int32_t r = 0; r < processes_.size(); ++r) {
@@ -318,12 +350,18 @@ std::vector<HostTensor> SharedSink::takeResults() {
       continue;
     }
     const runtime::MessageBytes theirs = processes_.take(r, kWhat);
-    std::size_t at = 0;
-    forEachSlot(r, [&](std::span<std::byte> slot) {
-      SLUICE_CHECK(theirs.size() - at >= slot.size(), "results of {} bytes", theirs.size());
-      std::memcpy(slot.data(), theirs.data() + at, slot.size());
-      at += slot.size();
-    });
+    constexpr std::size_t kDigest = sizeof(data[0]);
+    SLUICE_CHECK(theirs.size() >= kDigest, "results of {} bytes", theirs.size());
+    std::memcpy(&data[static_cast<std::size_t>(r)], theirs.data(), kDigest);
+    putResults(r, std::span(theirs).subspan(kDigest));
+  }
+  const auto other = std::ranges::find_if(data, [&](auto digest) { return digest != data[0]; });
+  if (other != data.end()) {
+    raise<InvalidArgument>(
+        "{} was called with other data than {}: processes that share a model must all be called "
+        "with the same data (do they shuffle with one seed?)",
+        processes_.nameOf(static_cast<std::int32_t>(other - data.begin())),
+        processes_.nameOf(0));
   }
   return TensorSink::takeResults();
 }

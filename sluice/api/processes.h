@@ -60,6 +60,7 @@ class Processes {
     return static_cast<std::int32_t>(place) * parts_ + part;
   }
   const runtime::Peers& peers() const { return *peers_; }
+  std::string nameOf(std::int32_t rank) const { return world_->nameOf(rank); }
 
   // All processes make the same calls in the same order; `what` says which, so that it is noticed
   // if they do not.
@@ -84,19 +85,29 @@ class Processes {
   std::optional<runtime::Peers> peers_;
 };
 
+/// A digest of some of the bytes of every tensor: few enough to cost little, and so many that other
+/// data has another digest.
+std::uint64_t sampleOf(std::span<const HostTensor> tensors);
+
 /// Brings the results of all processes together, in all of them.
-class SharedSink final : public TensorSink {
+class SharedSink : public TensorSink {
  public:
+  /// The digest of what a call was given, once it has ended.
+  using DataDigest = std::function<std::uint64_t()>;
   SharedSink(const program::Program& program,
              std::vector<BatchLayout> layouts,
-             const Processes& processes);
+             const Processes& processes,
+             DataDigest data);
+  /// Throws InvalidArgument, in all processes, if they were not given the same data.
   std::vector<HostTensor> takeResults() override;
 
  private:
   template <class F>
   void forEachSlot(std::int32_t rank, const F& f);
+  void putResults(std::int32_t rank, std::span<const std::byte> theirs);
 
   const Processes& processes_;
+  DataDigest data_;
   std::vector<std::int32_t> parts_;  // by output
 };
 

@@ -87,6 +87,8 @@ class OutfeedQueue {
   explicit OutfeedQueue(OutfeedMode mode = OutfeedMode::All, std::int64_t capacity = 0);
 
   OutfeedMode mode() const { return mode_; }
+  /// 0: no limit.
+  std::int64_t capacity() const { return capacity_; }
 
   /// Declares what an iteration puts in for each replica: tensors of these types, with or without
   /// names. Throws InvalidArgument for a second definition that differs from the first.

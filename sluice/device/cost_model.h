@@ -31,6 +31,8 @@ struct MachineRates {
   /// them out (program/owners.h), and each process has its own `cores`.
   std::int32_t processes = 1;
   Link process = {};  ///< from one process to another
+  /// What each further message takes that a process sends to others for the same sum.
+  double messageSeconds = 0;
 };
 
 class CostModel {

@@ -85,14 +85,15 @@ class Costing {
   }
   /// Those of the process that has a device. Replicas share cores where one process has several of
   /// them; what each of several such processes has is counted together.
-  std::int32_t cores(std::int32_t device) {
+  std::int32_t ofProcess(std::string_view what, std::int32_t capacity, std::int32_t device) {
     if (parts_ > 1) {
-      return resource(fmt::format("cores {}", part(device)), m_.cores);
+      return resource(fmt::format("{} {}", what, part(device)), capacity);
     }
-    return resource("cores",
-                    replicas_ == group_ ? m_.cores : m_.cores * group_,
+    return resource(std::string(what),
+                    replicas_ == group_ ? capacity : capacity * group_,
                     replicas_ != group_ || group_ == 1);
   }
+  std::int32_t cores(std::int32_t device) { return ofProcess("cores", m_.cores, device); }
 
   /// What a copy of this many bytes takes, with the fixed cost of its task.
   SimCost over(const device::Link& link, std::size_t bytes) const {
@@ -121,7 +122,7 @@ class Costing {
     const std::int32_t device = p_.buffer(stream.buffer).device;
     cost.resources.push_back(hasCores() ? cores(device) : port(direction, device));
     if (m_.hostStreams > 0) {
-      cost.resources.push_back(resource("host", m_.hostStreams, true));
+      cost.resources.push_back(ofProcess("host", m_.hostStreams, device));
     }
     return cost;
   }
@@ -189,6 +190,7 @@ class Costing {
     }
     SimCost cost = over(m_.process, static_cast<std::size_t>(moved));
     cost.busy += ticks(m_.sumBytesPerSecond > 0 ? read / m_.sumBytesPerSecond : 0);
+    cost.busy += ticks(trips * std::max(0.0, all - 2) * m_.messageSeconds);
     cost.latency = ticks(trips * m_.process.latencySeconds);
     const std::int64_t mine = cost.busy / static_cast<std::int64_t>(here);
     cost.latency += cost.busy - mine;

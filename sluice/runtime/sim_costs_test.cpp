@@ -154,6 +154,35 @@ TEST(SimCosts, OfReplicasThatAreDealtOutToProcesses) {
   EXPECT_EQ(four.resources[static_cast<std::size_t>(four.segments[0].resources[0])].capacity, 2);
 }
 
+TEST(SimCosts, CountEveryMessageOfASum) {
+  ToyModel model;
+  model.rates.processes = 8;
+  model.rates.process = {.bytesPerSecond = 0, .latencySeconds = 20e-6};
+  const device::CostModel* models[] = {&model};
+  const SimCosts before = costsOf(small(), models, 8);
+  model.rates.messageSeconds = 3e-6;
+  const SimCosts after = costsOf(small(), models, 8);
+  // Seven messages, the first of which is the link's; twice, if the sum comes back.
+  EXPECT_EQ(after.collectives[0].busy - before.collectives[0].busy, 2 * 6 * 3);
+  EXPECT_EQ(after.collectives[1].busy - before.collectives[1].busy, 6 * 3);
+  EXPECT_EQ(after.collectives[0].latency, before.collectives[0].latency);
+}
+
+TEST(SimCosts, EveryProcessHasAHost) {
+  ToyModel model;
+  model.rates.hostStreams = 1;
+  const device::CostModel* models[] = {&model};
+  const auto hostOf = [&](std::int32_t processes, std::int32_t replicas) {
+    model.rates.processes = processes;
+    const SimCosts costs = costsOf(small(), models, replicas);
+    return costs.resources[static_cast<std::size_t>(costs.feeds[0].resources.back())];
+  };
+  EXPECT_TRUE(hostOf(1, 4).shared);
+  EXPECT_FALSE(hostOf(4, 4).shared);
+  EXPECT_EQ(hostOf(2, 4).capacity, 2);  // counted together
+  EXPECT_EQ(hostOf(2, 1).name.substr(0, 5), "host ");
+}
+
 TEST(SimCosts, RefuseProcessesThatCannotShare) {
   ToyModel model;
   const device::CostModel* models[] = {&model};

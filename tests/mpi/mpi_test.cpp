@@ -12,6 +12,7 @@
 
 #include "sluice/api/compiled_program.h"
 #include "sluice/api/session.h"
+#include "sluice/api/step.h"
 #include "sluice/profile/trace_file.h"
 #include "sluice/runtime/process_world.h"
 #include "tests/e2e/blocked_networks.h"
@@ -313,10 +314,47 @@ TEST(MpiModel, RandomModelsHaveTheBitsOfOneProcess) {
   }
 }
 
+/// A folder that all processes name; it ends with that of the first one, when all are done with it.
+class CommonFolder {
+ public:
+  CommonFolder() {
+    path_ = folder_.path();
+    for (std::int32_t r = 1; r < c_->size() && c_->rank() == 0; ++r) {
+      const std::string text = path_.string();
+      const auto bytes = std::as_bytes(std::span(text));
+      c_->post(r, 1, {bytes.begin(), bytes.end()});
+    }
+    if (c_->rank() != 0) {
+      const runtime::MessageBytes bytes = c_->take(0, 1);
+      path_ = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+  }
+  ~CommonFolder() { meet(2); }
+  CommonFolder(const CommonFolder&) = delete;
+  CommonFolder& operator=(const CommonFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  /// The first process waits until the others have come so far, and then they wait for it.
+  void meet(std::int64_t number) {
+    for (std::int32_t r = 1; r < c_->size(); ++r) {
+      if (c_->rank() == 0) {
+        c_->take(r, number);
+        c_->post(r, number, {});
+      } else if (c_->rank() == r) {
+        c_->post(0, number, {});
+        c_->take(0, number);
+      }
+    }
+  }
+
+ private:
+  std::unique_ptr<runtime::Communicator> c_ = runtime::ProcessWorld::open()->makeCommunicator();
+  testing::TempFolder folder_;
+  std::filesystem::path path_;
+};
+
 TEST(MpiModel, ACheckpointIsWrittenOnceAndFitsAnyNumberOfProcesses) {
-  const testing::TempFolder folder;
-  const std::string place =
-      runtime::ProcessWorld::open()->rank() == 0 ? folder.path().string() : "";
+  const CommonFolder folder;
   const Options options = inParts(under(PipelinedExecution(kFour), 1), false, true);
   const auto statesOf = [](const Model& model) {
     Bits bits;
@@ -328,18 +366,7 @@ TEST(MpiModel, ACheckpointIsWrittenOnceAndFitsAnyNumberOfProcesses) {
   const auto step = [](auto& model, std::int64_t call) {
     model.run(makeInputs(ResidualMlp::inputs(), 4 * call, 4));
   };
-  // All processes must name one folder: that of the first.
-  const auto c = runtime::ProcessWorld::open()->makeCommunicator();
-  std::string path = place;
-  for (std::int32_t r = 1; r < c->size() && c->rank() == 0; ++r) {
-    const auto bytes = std::as_bytes(std::span(place));
-    c->post(r, 1, {bytes.begin(), bytes.end()});
-  }
-  if (c->rank() != 0) {
-    const runtime::MessageBytes bytes = c->take(0, 1);
-    path.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  const CheckpointFolder checkpoints(path);
+  const CheckpointFolder checkpoints(folder.path());
   Bits saved;
   Bits expected;
   {
@@ -359,13 +386,6 @@ TEST(MpiModel, ACheckpointIsWrittenOnceAndFitsAnyNumberOfProcesses) {
     EXPECT_EQ(statesOf(model), saved);
     step(model, 1);
     EXPECT_EQ(statesOf(model), expected) << one;
-  }
-  for (std::int32_t r = 1; r < c->size(); ++r) {  // the folder ends with the first process
-    if (c->rank() == 0) {
-      c->take(r, 2);
-    } else if (c->rank() == r) {
-      c->post(0, 2, {});
-    }
   }
 }
 
@@ -411,6 +431,214 @@ TEST(MpiModel, StreamsHaveTheBitsOfOneProcess) {
     };
     EXPECT_EQ(bitsUnder(shared(options)), bitsUnder(alone(options))) << "seed " << seed;
   }
+}
+
+/// The bits of weights and optimizer state.
+template <class M>
+Bits stateOf(const M& model) {
+  Bits bits;
+  for (const auto& [name, value] : model.stateDict()) {
+    bits[name] = value.hash();
+  }
+  for (const auto& [section, tensors] : model.optimizerStateDict()) {
+    for (const auto& [name, value] : tensors) {
+      bits[fmt::format("{}/{}", section, name)] = value.hash();
+    }
+  }
+  return bits;
+}
+
+/// A pipeline over all processes, and as many replicas of a network as processes.
+std::vector<Options> bothWays() {
+  return {under(PipelinedExecution(kFour)), under(PipelinedExecution({kWhole}), processes())};
+}
+
+/// Two steps of a model, in one go or asynchronously.
+Bits twoSteps(Model& model, const Options& options, bool async) {
+  const std::int64_t count = 4 * options.allReplicas();
+  Bits bits;
+  for (std::int64_t call = 0; call < 2; ++call) {
+    std::vector<HostTensor> inputs = makeInputs(ResidualMlp::inputs(), call * count, count);
+    const std::vector<HostTensor> outputs =
+        async ? model.runAsync(std::move(inputs)).get() : model.run(inputs);
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      bits[fmt::format("output {} of call {}", o, call)] = outputs[o].hash();
+    }
+  }
+  bits.merge(stateOf(model));
+  return bits;
+}
+
+TEST(MpiModel, AsynchronousCallsHaveTheBitsOfOneProcess) {
+  for (const Options& options : bothWays()) {
+    const auto steps = [](const Options& given, bool async) {
+      ResidualMlp net;
+      auto model = trainingModel(net, given, optim::AdamW(0.01));
+      return twoSteps(model, given, async);
+    };
+    EXPECT_EQ(steps(shared(options), true), steps(alone(options), false));
+  }
+}
+
+TEST(MpiModel, ExecutablesOfOneProcessRunInAll) {
+  CommonFolder folder;
+  std::int64_t number = 10;
+  for (const Options& options : bothWays()) {
+    const std::filesystem::path file = folder.path() / fmt::format("model{}.slx", number);
+    const std::int64_t count = 4 * options.allReplicas();
+    Bits expected;
+    {
+      ResidualMlp net;
+      auto one = trainingModel(net, alone(options), optim::AdamW(0.01));
+      one.compile(makeInputs(ResidualMlp::inputs(), 0, count));
+      if (runtime::ProcessWorld::open()->rank() == 0) {
+        one.save(file, {.exportModel = true});
+      }
+      folder.meet(++number);
+      expected = twoSteps(one, options, false);
+    }
+    ResidualMlp net;
+    auto model = trainingModel(net, shared(options), optim::AdamW(0.01));
+    model.loadExecutable(file, OtherTarget::Refuse);
+    ASSERT_TRUE(model.isCompiled());
+    EXPECT_EQ(twoSteps(model, options, false), expected);
+    // Also without the module.
+    Model loaded = load(file, [](Options& o) {
+      const Options here;
+      o.distributed.configureProcessId(here.distributed.processId(),
+                                       here.distributed.numProcesses());
+      o.distributed.shareModel(true);
+    });
+    EXPECT_EQ(twoSteps(loaded, options, false), expected);
+    // Replicas of their own are more than those of the file.
+    EXPECT_THAT(testing::messageOf<InvalidArgument>([&] {
+                  ResidualMlp other;
+                  auto own = trainingModel(other, options, optim::AdamW(0.01));
+                  own.loadExecutable(file);
+                }),
+                HasSubstr("with distributed.shareModel(true) they share those of the executable"));
+  }
+}
+
+TEST(MpiModel, ProcessesShareACacheOfPrograms) {
+  CommonFolder folder;
+  for (Options options : bothWays()) {
+    options.enableExecutableCaching((folder.path() / "cache").string());
+    ResidualMlp first;
+    auto one = trainingModel(first, alone(options), optim::AdamW(0.01));
+    const Bits expected = twoSteps(one, options, false);
+    folder.meet(11);
+    ResidualMlp net;
+    auto model = trainingModel(net, shared(options), optim::AdamW(0.01));
+    model.compile(makeInputs(ResidualMlp::inputs(), 0, 4 * options.allReplicas()));
+    EXPECT_TRUE(model.compiled().cached);
+    EXPECT_EQ(twoSteps(model, options, false), expected);
+    folder.meet(12);
+  }
+}
+
+const std::int64_t kRows = ResidualMlp::inputs()[0].shape.dims()[0];
+
+/// Trains from queues; what comes out of them, and the state.
+Bits fromQueues(const Options& options, data::OutfeedMode mode, std::int64_t calls) {
+  const std::int64_t count = 4 * options.allReplicas() * calls;
+  data::InfeedQueue infeed(data::batch(
+      data::iterate(data::tensorDataset(makeInputs(ResidualMlp::inputs(), 0, count))), kRows));
+  data::OutfeedQueue outfeed(mode);
+  ResidualMlp net;
+  auto model = trainingModel(net, options, optim::AdamW(0.01));
+  Bits bits;
+  for (std::int64_t call = 0; call < calls; ++call) {
+    if (call % 2 == 0) {
+      model.run(infeed, outfeed);
+    } else {
+      model.runAsync(infeed, outfeed).get();
+    }
+    for (const auto& [name, value] : outfeed.dequeueNamed()) {
+      bits[fmt::format("{} of call {}", name, call)] = value.hash();
+    }
+  }
+  EXPECT_EQ(infeed.dequeued(), count);
+  bits.merge(stateOf(model));
+  return bits;
+}
+
+TEST(MpiModel, QueuesHaveTheBitsOfOneProcess) {
+  for (const data::OutfeedMode mode : {data::OutfeedMode::All, data::OutfeedMode::Last}) {
+    for (const Options& options : bothWays()) {
+      EXPECT_EQ(fromQueues(shared(options), mode, 3), fromQueues(alone(options), mode, 3));
+    }
+    const Options twice = under(PipelinedExecution({kWhole}), 2 * processes());
+    EXPECT_EQ(fromQueues(shared(twice), mode, 2), fromQueues(alone(twice), mode, 2));
+  }
+}
+
+TEST(MpiModel, LoadersHaveTheBitsOfOneProcess) {
+  const std::vector<HostTensor> samples = makeInputs(ResidualMlp::inputs(), 0, 32);
+  for (const Options& options : bothWays()) {
+    const auto epochs = [&](const Options& given) {
+      ResidualMlp net;
+      auto model = trainingModel(net, given, optim::AdamW(0.01));
+      DataLoader loader(
+          given, data::tensorDataset(samples), kRows, {.shuffle = data::Shuffle::Yes});
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        while (const std::optional<Batch> batch = loader.next()) {
+          model.run(*batch);
+        }
+      }
+      return stateOf(model);
+    };
+    EXPECT_EQ(epochs(shared(options)), epochs(alone(options)));
+  }
+}
+
+TEST(MpiModel, RefusesOtherDataThanThatOfTheOthers) {
+  const std::int32_t rank = runtime::ProcessWorld::open()->rank();
+  for (const Options& options : bothWays()) {
+    ResidualMlp net;
+    auto model = trainingModel(net, shared(options), optim::AdamW(0.01));
+    const std::int64_t count = 4 * options.allReplicas();
+    model.run(makeInputs(ResidualMlp::inputs(), 0, count));
+    const std::string message = testing::messageOf<InvalidArgument>(
+        [&] { model.run(makeInputs(ResidualMlp::inputs(), rank == 1 ? 1 : 0, count)); });
+    EXPECT_THAT(message, HasSubstr("rank 1 (process "));
+    EXPECT_THAT(message, HasSubstr("was called with other data than rank 0"));
+  }
+}
+
+TEST(MpiModel, RefusesWhatOneProcessDoesAlone) {
+  const auto refused = [](const Options& options, auto call) {
+    return testing::messageOf<Error>([&] {
+      ResidualMlp net;
+      auto model = trainingModel(net, options, optim::AdamW(0.01));
+      call(model);
+    });
+  };
+  const Options options = shared(under(PipelinedExecution(kFour)));
+  Options recovers = options.clone();
+  recovers.recovery(2);
+  EXPECT_THAT(refused(recovers, [](const auto&) {}),
+              HasSubstr("recovery of failed steps works in one process only"));
+  Options apart = options.clone();
+  apart.broadcastBuffers(false);
+  EXPECT_THAT(refused(apart, [](const auto&) {}),
+              HasSubstr("broadcastBuffers(false) works in one process only"));
+  data::InfeedQueue infeed(data::batch(
+      data::iterate(data::tensorDataset(makeInputs(ResidualMlp::inputs(), 0, 4))), kRows));
+  EXPECT_THAT(refused(options,
+                      [&](auto& model) {
+                        data::OutfeedQueue outfeed(data::OutfeedMode::All, 3);
+                        model.run(infeed, outfeed);
+                      }),
+              HasSubstr("4 iterations, and the capacity of the queue is 3"));
+  EXPECT_THAT(refused(options,
+                      [](auto& model) {
+                        const std::vector<TensorType> types = ResidualMlp::inputs();
+                        model.run(types,
+                                  std::unique_ptr<runtime::HostFeed>(),
+                                  std::unique_ptr<ResultSink>());
+                      }),
+              HasSubstr("streams of your own would get only those of one process"));
 }
 
 TEST(MpiModel, RefusesOtherOptionsWithADifference) {

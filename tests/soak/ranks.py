@@ -39,9 +39,11 @@ def signal_round(sluice, worker, draw, known):
     code, out, err = faults.disturb(sluice, worker, count, share, sign, victim, step, fewer, delay)
     context = f"{what}\n{out}\n{err}"
     assert code == 0, context
-    # A process may have ended before the signal came, or say its last words without the others.
+    # A process may have ended before the signal came, or say its last words without the others; the launcher alone
+    # misses one that is stopped after the training, when the others have ended.
     if "restart 1 of 1" in err:
-        assert re.search(faults.lost_line(victim), err) or f"rank {victim} was ended by signal" in err, context
+        named = [faults.lost_line(victim), f"rank {victim} was ended by signal", f"rank {victim} gives no sign of life"]
+        assert any(re.search(line, err) for line in named), context
     assert faults.weights_of(out) == expected, context
     return what
 

@@ -126,7 +126,7 @@ device::ComputeRates ratesIn(const Members& target) {
   return {.f32 = rate("f32"), .f16 = rate("f16"), .bf16 = rate("bf16"), .f64 = rate("f64")};
 }
 
-constexpr std::array<std::string_view, 21> kTargetKeys = {"name",
+constexpr std::array<std::string_view, 22> kTargetKeys = {"name",
                                                           "description",
                                                           "clockHz",
                                                           "memoryBytes",
@@ -144,6 +144,7 @@ constexpr std::array<std::string_view, 21> kTargetKeys = {"name",
                                                           "hostStreams",
                                                           "processes",
                                                           "processLink",
+                                                          "messageSeconds",
                                                           "ipuRules",
                                                           "kernels",
                                                           "sources"};
@@ -176,7 +177,8 @@ SimTarget targetIn(const Json& json, std::string_view where) {
       .cores = static_cast<std::int32_t>(in.whole("cores", 0, kMostCores)),
       .hostStreams = static_cast<std::int32_t>(in.whole("hostStreams", 0, kMostCores)),
       .processes = std::max(1, static_cast<std::int32_t>(in.whole("processes", 0, kMostCores))),
-      .process = linkIn(in, "processLink")};
+      .process = linkIn(in, "processLink"),
+      .messageSeconds = in.number("messageSeconds", 0, 1e3, 0)};
   target.ipuRules = in.flag("ipuRules");
   const Members kernels = in.inside("kernels");
   for (const auto& [key, value] : kernels.json().items()) {
@@ -227,6 +229,7 @@ std::string print(const SimTarget& target) {
                      {"hostStreams", machine.hostStreams},
                      {"processes", machine.processes},
                      {"processLink", linkJson(machine.process)},
+                     {"messageSeconds", machine.messageSeconds},
                      {"ipuRules", target.ipuRules},
                      {"kernels", kernels},
                      {"sources", sources}};

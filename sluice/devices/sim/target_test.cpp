@@ -58,9 +58,11 @@ TEST(SimTarget, IsPrintedAsItIsRead) {
   target.machine.cores = 3;
   target.machine.processes = 4;
   target.machine.process = {.bytesPerSecond = 5, .latencySeconds = 6};
+  target.machine.messageSeconds = 7e-6;
   target.machine.taskSeconds = 2e-6;
   target.machine.wakeSeconds = 5e-6;
   EXPECT_EQ(parseTarget(print(target), "text"), target);
+  EXPECT_EQ(parseTarget(print(target), "text").machine.messageSeconds, 7e-6);
   EXPECT_EQ(parseTarget(print(target), "text").kernels, target.kernels);
   EXPECT_EQ(parseTarget(print(target), "text").machine.cores, 3);
   EXPECT_EQ(parseTarget(print(target), "text").machine.processes, 4);
