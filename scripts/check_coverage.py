@@ -8,7 +8,8 @@ A row is `| number | feature | done or not yet | tests |`; tests are written
 `Suite.Name` as in TEST(Suite, Name), several separated by commas. Which tests
 there are, the built test programs say, by way of ctest. Of programs that are not
 built, which are those without a fast test, the sources say it; `./dev check`
-builds all of them.
+builds all of them. So do those of programs that need a GPU, each of which is one
+test for ctest, or none where there is no CUDA toolkit.
 """
 import json
 import re
@@ -46,7 +47,7 @@ def known_tests():
     if listed.returncode != 0:
         sys.exit(f"coverage: ctest cannot list the tests; run `./dev build` first\n{listed.stderr}")
     tests = json.loads(listed.stdout)
-    names = test_names(tests)
+    names = test_names(tests) | written_tests(path.read_text() for path in (ROOT / "tests/cuda").glob("*_test.cpp"))
     if any(test["name"].endswith("_NOT_BUILT") for test in tests["tests"]):
         names |= written_tests(path.read_text() for path in (ROOT / "tests").rglob("*_test.cpp"))
     return names

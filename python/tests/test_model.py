@@ -3,6 +3,7 @@
 import copy
 import functools
 import gc
+import html
 import threading
 import types
 import weakref
@@ -146,6 +147,15 @@ class TestStrategies:
             found[name] = (losses, bits(net))
             model.destroy()
         assert len(set(map(str, found.values()))) == 1, found
+
+
+def test_explanations_draw_themselves_in_notebooks():
+    model = sluice.inferenceModel(TwoLayers(), sluice.Options().deviceIterations(2))
+    model(torch.ones(8, 6))
+    found = model.explain()
+    picture, text = found._repr_html_().split("<pre>")
+    assert picture == model.schedule().svg() and html.unescape(text) == found + "</pre>"
+    assert repr(found) == str(found) and "device 0" in found
 
 
 class TestCalls:
