@@ -36,27 +36,6 @@ using namespace sluice;
 constexpr std::int64_t kAccumulation = 8;
 constexpr examples::GptShape kGpt = {.width = 64, .layers = 2, .batchSize = 8};
 
-/// A block for each of up to four devices.
-struct FourBlocks : testing::MnistNetwork {
-  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
-    {
-      const nn::Block block("B1");
-      x = nn::relu(nn::maxPool2d(conv1(x), 2));
-    }
-    {
-      const nn::Block block("B2");
-      x = nn::relu(nn::maxPool2d(conv2(x), 2));
-    }
-    {
-      const nn::Block block("B3");
-      x = nn::relu(fc1(nn::flatten(x, 1)));
-    }
-    const nn::Block block("B4");
-    x = fc2(x);
-    return {x, nn::crossEntropy(x, labels)};
-  }
-};
-
 enum class Kind { Sharded, Gpipe, OneForwardOneBackward, Interleaved, Serial, Parallel };
 constexpr const char* kKindNames[] = {
     "sharded", "grouped", "1f1b", "interleaved", "serial phases", "parallel phases"};
@@ -227,7 +206,7 @@ int main(int argc, char** argv) {
       examples::Gpt net(kGpt);
       outcome = run(net, c, target, calls);
     } else {
-      FourBlocks net;
+      testing::MnistBlocks net;
       outcome = run(net, c, target, calls);
     }
     const double error = outcome.predicted / outcome.measured - 1;

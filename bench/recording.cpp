@@ -21,27 +21,6 @@ using namespace sluice;
 
 constexpr std::int64_t kMicroBatches = 10;
 
-/// A block for each device, as in the example.
-struct FourBlocks : testing::MnistNetwork {
-  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
-    {
-      const nn::Block block("B1", 0);
-      x = nn::relu(nn::maxPool2d(conv1(x), 2));
-    }
-    {
-      const nn::Block block("B2", 1);
-      x = nn::relu(nn::maxPool2d(conv2(x), 2));
-    }
-    {
-      const nn::Block block("B3", 2);
-      x = nn::relu(fc1(nn::flatten(x, 1)));
-    }
-    const nn::Block block("B4", 3);
-    x = fc2(x);
-    return {x, nn::crossEntropy(x, labels)};
-  }
-};
-
 Options optionsWith(const std::string& folder) {
   Options options;
   options.deviceIterations(10).threads(1).showCompilationProgressBar(false).enableProfiling(folder);
@@ -66,8 +45,8 @@ struct Samples {
 int main(int argc, char** argv) {
   const int calls = argc > 1 ? std::max(1, std::atoi(argv[1])) : 100;
   const testing::TempFolder folder;
-  FourBlocks first;
-  FourBlocks second;
+  testing::MnistBlocks first;
+  testing::MnistBlocks second;
   auto plain = trainingModel(first, optionsWith(""), optim::AdamW(1e-3));
   auto recorded = trainingModel(second, optionsWith(folder.path().string()), optim::AdamW(1e-3));
   const std::int64_t images = bench::kMnistBatch * 10 * kMicroBatches;

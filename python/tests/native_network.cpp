@@ -15,36 +15,16 @@ namespace {
 
 using namespace sluice;
 
-struct Blocks : testing::MnistNetwork {
-  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
-    {
-      const nn::Block block("B1", 0);
-      x = nn::relu(nn::maxPool2d(conv1(x), 2));
-    }
-    {
-      const nn::Block block("B2", 1);
-      x = nn::relu(nn::maxPool2d(conv2(x), 2));
-    }
-    {
-      const nn::Block block("B3", 2);
-      x = nn::relu(fc1(nn::flatten(x, 1)));
-    }
-    const nn::Block block("B4", 3);
-    x = fc2(x);
-    return {x, nn::crossEntropy(x, labels)};
-  }
-};
-
 void train(const char* from, const char* to) {
   SafeTensors given = readSafeTensors(from);
   const std::vector<HostTensor> data = {given.tensors.at("x"), given.tensors.at("y")};
   given.tensors.erase("x");
   given.tensors.erase("y");
-  Blocks net;
+  testing::MnistBlocks net;
   nn::loadStateDict(net, given.tensors);
   Options options;
-  options.showCompilationProgressBar(false).setExecutionStrategy(
-      PipelinedExecution{Stage("B1"), Stage("B2"), Stage("B3"), Stage("B4")});
+  options.showCompilationProgressBar(false).setExecutionStrategy(PipelinedExecution{
+      Stage("B1").device(0), Stage("B2").device(1), Stage("B3").device(2), Stage("B4").device(3)});
   options.training.gradientAccumulation(4);
   auto model = trainingModel(net, options, optim::AdamW({.lr = 0.01, .weightDecay = 0.01}));
   for (int i = 0; i < 3; ++i) {

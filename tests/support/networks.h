@@ -29,4 +29,25 @@ struct MnistNetwork : nn::Module {
   }
 };
 
+/// It, in the blocks B1 to B4.
+struct MnistBlocks : MnistNetwork {
+  std::pair<nn::Tensor, nn::Tensor> forward(nn::Tensor x, nn::Tensor labels) {
+    {
+      const nn::Block block("B1");
+      x = nn::relu(nn::maxPool2d(conv1(x), 2));
+    }
+    {
+      const nn::Block block("B2");
+      x = nn::relu(nn::maxPool2d(conv2(x), 2));
+    }
+    {
+      const nn::Block block("B3");
+      x = nn::relu(fc1(nn::flatten(x, 1)));
+    }
+    const nn::Block block("B4");
+    x = fc2(x);
+    return {x, nn::crossEntropy(x, labels)};
+  }
+};
+
 }  // namespace sluice::testing
