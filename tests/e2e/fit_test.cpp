@@ -201,6 +201,35 @@ TEST_F(CsvLogTest, HasALinePerStepAndItsNameWhenTrainingEnds) {
   EXPECT_EQ(linesOf(path_).size(), 7U);
 }
 
+TEST_F(CsvLogTest, OfARunThatIsContinuedKeepsTheStepsBeforeIt) {
+  const std::string header = "epoch,step,updates,seconds,Loss\n";
+  const std::string kept = header + "1,1,1,0.1,7\n1,2,2,0.2,6\n";
+  const auto logged = [&](const FitOptions& settings) {
+    Line net;
+    auto model = trainingModel(net, Options(), optim::SGD(0.1));
+    FitOptions options = settings;
+    options.callbacks = {csvLog(path_.string())};
+    options.progress = false;
+    fit(model, *eightPoints(), {.epochs = options.firstEpoch, .progress = false});
+    fit(model, *eightPoints(), options);
+    return linesOf(path_);
+  };
+  // What came after the checkpoint is done again; half a line was being written when it was killed.
+  writeFileAtomically(path_.string() + ".part", kept + "2,1,3,0.3,5\n2,2,4");
+  std::vector<std::string> lines = logged({.epochs = 2, .firstEpoch = 1});
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[2], "1,2,2,0.2,6");
+  EXPECT_THAT(lines[3], StartsWith("2,1,3,"));
+  EXPECT_THAT(lines[3], ::testing::Not(::testing::EndsWith(",5")));
+  EXPECT_THAT(lines[4], StartsWith("2,2,4,"));
+  EXPECT_EQ(logged({.epochs = 2, .firstEpoch = 2}), lines) << "no step is left";
+  lines = logged({.epochs = 1});
+  ASSERT_EQ(lines.size(), 3U) << "a new run";
+  EXPECT_THAT(lines[1], StartsWith("1,1,1,"));
+  writeFileAtomically(path_, "epoch,step,updates,seconds,Other\n1,1,1,0.1,7\n");
+  EXPECT_EQ(logged({.epochs = 2, .firstEpoch = 1}).size(), 3U) << "other columns";
+}
+
 TEST_F(CsvLogTest, ThatCannotBeWrittenIsAFileError) {
   try {
     csvLog((folder_ / "missing" / "log.csv").string());
