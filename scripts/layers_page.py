@@ -35,6 +35,13 @@ rows and slices (`x[0]`, `x[{1, 4}]`, `x.index({0, nn::Slice{1, 4}, nn::kNewAxis
 functions that are common in chains: `view flatten transpose permute squeeze unsqueeze expand sum mean max
 min softmax matmul to`.
 
+Settings in braces stand in the order of their lists: C++ wants the order of declaration. Parameters are members with
+PyTorch's names (`fc.weight`, `tokens.weight`) and can be used as tensors, also of other layers: `nn::linear(x, tokens.weight)`
+ties the head to the embedding, and the gradients of both uses are added. A parameter of your own is a member
+`nn::Parameter& scale = addParameter("scale", {DType::F32, Shape{4}}, ir::Initializer::constant(1));` (or `uniform(low, high)`,
+`normal(mean, deviation)`, `of(tensor)`). `net.freeze()`, also of one layer, keeps weights as they are in the models made
+afterwards; `net.eval()` switches dropout off and lets batch norm use its running statistics also in a training model.
+
 A part of a model is a module with a parent and a name. A `Sequential` applies layers, a `ModuleList` holds modules
 of one type:
 
@@ -110,6 +117,7 @@ int main() {
 | `lstm(x, state)` | a `RecurrentOutput`: `output`, `h` and `c` of each layer and direction, `last()` |
 | `cell(x, state)` | the next state: an `LstmState` of an `LSTMCell`, a tensor of the others |
 | `attention(query, key, value, masks = {}, needWeights = false)` of `MultiheadAttention` | an `AttentionResult`: `output`, and `weights` if asked for |
+| `attention(x)`, `attention.attend(query, key, value, mask = {})` of `MultiHeadAttention` | a tensor; a bool mask keeps the positions where it is true (those of `MultiheadAttention`, as PyTorch's, leave them out) |
 | `encoder(x)`, `encoder(x, masks)` | a tensor; `masks` is an `AttentionMasks` |
 | `decoder(x, memory, masks = {})` | a tensor; `masks` is a `DecoderMasks` |
 """

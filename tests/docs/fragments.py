@@ -50,7 +50,7 @@ auto decode = [](const Tensors& in) { return Tensors{nn::mseLoss(in[0] + in[1], 
 # By page, or by page and number of the block there; `train` is declared by some blocks themselves.
 CONTEXT = {
     "data.md": MODEL,
-    ("data.md", 3): DATA,
+    ("data.md", 4): DATA,
     ("helper_ops.md", 8): DATA,
     "helper_ops.md": TENSORS,
     ("helper_ops.md", 6): """using nn::Tensor; struct Lstm : nn::Module { nn::LstmCell cell{*this, "cell", 4, 2}; } lstm; auto& cell = lstm.cell;
@@ -63,7 +63,7 @@ const Tensor y = x, state = nn::zeros(Shape{1, 4}), sequence = x.view({4, 1, 4})
     ("models.md", 5): "HostTensor tokens(DType::F32, Shape{2, 2}), scale = HostTensor::scalar(3.0F);",
     ("models.md", 2): "HostTensor images(DType::F32, Shape{8, 16}), labels(DType::I64, Shape{8});",
     "onnx.md": "HostTensor images(DType::F32, Shape{128, 4}), classes(DType::I64, Shape{128});",
-    "planning.md": "Net net; Options other; std::vector<TensorType> types = {{DType::F32, Shape{8, 2}}, {DType::I64, Shape{8}}};",
+    "planning.md": "Net net; Options other;",
     "state.md": LOADED,
     "executable.md": "struct : nn::Module { nn::Linear fc{*this, \"fc\", 4, 2}; nn::Tensor forward(nn::Tensor x) { return fc(x); } } net;"
                      " Options options; HostTensor images(DType::F32, Shape{8, 4});",
