@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -106,14 +107,30 @@ class BuilderSource : public GraphSource {
     for (std::size_t i = 0; i < given.size(); ++i) {
       const ir::Op& input = graph_.op(ops_[i]);
       if (given[i] != Structure(input.outputs[0])) {
-        raise<InvalidArgument>("input '{}' of graph '{}' is {} per micro-batch, got {}",
+        const bool isTensor = given[i].kind() == StructureKind::Tensor;
+        raise<InvalidArgument>("input '{}' of graph '{}' is {} per micro-batch, got {}{}",
                                input.name,
                                graph_.name(),
                                input.outputs[0].str(),
-                               given[i].kind() == StructureKind::Tensor ? given[i].tensor().str()
-                                                                        : given[i].describe());
+                               isTensor ? given[i].tensor().str() : given[i].describe(),
+                               isTensor ? hintOn(input.outputs[0], given[i].tensor()) : "");
       }
     }
+  }
+
+  /// What to do with several micro-batches in place of one.
+  static std::string hintOn(const TensorType& expected, const TensorType& given) {
+    const std::span wanted = expected.shape.dims();
+    const std::span found = given.shape.dims();
+    if (given.dtype != expected.dtype || wanted.empty() || wanted.size() != found.size() ||
+        wanted[0] == 0 || found[0] % wanted[0] != 0 ||
+        !std::ranges::equal(wanted.subspan(1), found.subspan(1))) {
+      return "";
+    }
+    return fmt::format(
+        ", which is {} times as much: deviceIterations or gradientAccumulation say how many "
+        "micro-batches a call takes",
+        found[0] / wanted[0]);
   }
 
   static void requireWeightsOnDevices(const Options& options) {

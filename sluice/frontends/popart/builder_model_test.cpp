@@ -14,6 +14,7 @@ using sluice::testing::messageOf;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 HostTensor numbers(const Shape& shape, int stride) {
   HostTensor tensor(DType::F32, shape);
@@ -117,6 +118,23 @@ TEST(BuilderModel, RunsInTheExecutionPhasesOfBothForms) {
   model.run({numbers(Shape{8, 4}, 3)});
   EXPECT_THAT(model.explain(), HasSubstr("Phased execution"));
   EXPECT_EQ(model.compiled().plan.phaseOfStage, (std::vector<std::int32_t>{0, 1}));
+}
+
+TEST(BuilderModel, SaysHowSeveralMicroBatchesAreTaken) {
+  Builder builder;
+  const TensorId x = builder.addInputTensor({DType::F32, Shape{8, 3}}, "x");
+  builder.addOutputTensor(builder.aiOnnx().relu({x}));
+  const auto complaint = [&](const Shape& shape) {
+    return messageOf<InvalidArgument>(
+        [&] { inferenceModel(builder, Options()).run({HostTensor(DType::F32, shape)}); });
+  };
+  EXPECT_THAT(complaint(Shape{32, 3}),
+              AllOf(HasSubstr("'x' of graph"),
+                    HasSubstr("f32[8, 3] per micro-batch, got f32[32, 3]"),
+                    HasSubstr("4 times as much: deviceIterations")));
+  for (const Shape& shape : {Shape{30, 3}, Shape{32, 4}, Shape{32}}) {
+    EXPECT_THAT(complaint(shape), Not(HasSubstr("times as much"))) << shape.str();
+  }
 }
 
 TEST(BuilderModel, IsCutByCostAutomatically) {
