@@ -74,14 +74,21 @@ class Search {
           return;
         }
         const PlanOutcome outcome = attempt(families[f][level], level == 0);
-        // What is impossible stays so with more thrift, what fits needs no more of it, and what is
-        // slow does not become faster.
-        done[f] = done[f] || outcome != PlanOutcome::TooLarge || isSlow(r_.tried.back());
+        done[f] = done[f] || isSettled(outcome);
       }
     }
   }
 
-  bool isSlow(const TriedPlan& tried) const { return r_.best && tried.seconds >= r_.best->seconds; }
+  /// Whether more thrift than in the last plan tried has no point. What is impossible stays so,
+  /// what fits needs no more of it, and what is slow does not become faster. Only the fastest
+  /// phases may: what is computed again does not travel.
+  bool isSettled(PlanOutcome outcome) const {
+    const TriedPlan& tried = r_.tried.back();
+    if (outcome == PlanOutcome::Fits && parallel::isPhased(tried.choice.strategy.kind())) {
+      return tried.seconds > r_.best->seconds;
+    }
+    return outcome != PlanOutcome::TooLarge || (r_.best && tried.seconds >= r_.best->seconds);
+  }
 
   bool isTimeUp(double share) {
     if (settings_.usedTime() < share && !settings_.stop()) {
