@@ -1,8 +1,9 @@
 // What a model says of its tensors: inputs with the types that the caller completes, initializers,
 // and the types of results.
 #include <algorithm>
-#include <ranges>
 #include <set>
+#include <string>
+#include <vector>
 
 #include <fmt/ranges.h>
 
@@ -69,11 +70,12 @@ std::vector<TensorType> GraphImporter::declaredResults(const pb::NodeProto& node
 }
 
 void GraphImporter::requireInputs(const auto& given, std::string_view option) const {
+  std::vector<std::string> names;
+  for (const pb::ValueInfoProto& input : model_.graph().input()) {
+    names.push_back(input.name());
+  }
   for (const auto& [name, value] : given) {
-    const auto& inputs = model_.graph().input();
-    const bool known = std::ranges::find(inputs, name, &pb::ValueInfoProto::name) != inputs.end();
-    if (!known) {
-      const auto names = std::views::transform(inputs, &pb::ValueInfoProto::name);
+    if (std::ranges::find(names, name) == names.end()) {
       raise<InvalidArgument>("ImportOptions.{}: the model has no input '{}', only {}",
                              option,
                              name,

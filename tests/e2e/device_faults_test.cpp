@@ -1,5 +1,6 @@
 // Devices that programs cannot be made for or that are lost: what the caller learns, and that a
 // model goes on once they are back.
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -78,7 +79,8 @@ class Pair {
   WrappedDevice first_;
   WrappedDevice second_;
   runtime::ModelState state_{{&first_, &second_}, 5};
-  runtime::Engine engine_{state_};
+  // A machine that stands still for a second must not make a step leave its threads behind.
+  runtime::Engine engine_{state_, {.stopGrace = std::chrono::minutes(5)}};
   std::unique_ptr<runtime::LoadedProgram> loaded_;
   ir::Graph graph_;
 };
