@@ -7,13 +7,19 @@ import argparse
 import importlib.util
 import json
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 import torch
 import workloads
+
+# The package of npm, which `./dev bench table` fetches where Python has no ONNX Runtime.
+NODE_PACKAGE = HERE.parent.parent / "build" / "onnxruntime" / "node_modules" / "onnxruntime-node"
 
 SETTINGS = {
     "sluice": ["plain"],
@@ -22,10 +28,14 @@ SETTINGS = {
 }
 
 
+def has_onnxruntime():
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
 def settings(side, workload):
     """The settings of a side that make sense for a workload."""
     names = list(SETTINGS[side])
-    if side == "onnxruntime" and importlib.util.find_spec("onnxruntime") is None:
+    if side == "onnxruntime" and not has_onnxruntime() and not NODE_PACKAGE.exists():
         return []
     if side == "torch":
         names = [name for name in names if
@@ -89,14 +99,29 @@ def torch_call(workload, module, inputs, setting):
     return train
 
 
+def export(module, inputs, file):
+    torch.onnx.export(module, tuple(inputs), file, input_names=["x"], **(
+        {"dynamo": False} if torch.__version__ >= "2.5" else {}))
+
+
+def time_in_node(module, inputs, threads, seconds):
+    """The line that onnxruntime.mjs prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, data = Path(folder) / "model.onnx", Path(folder) / "x.f32"
+        export(module, inputs, str(model))
+        data.write_bytes(inputs[0].numpy().tobytes())
+        shape = "x".join(str(extent) for extent in inputs[0].shape)
+        return subprocess.run(["node", str(HERE / "onnxruntime.mjs"), str(NODE_PACKAGE), str(model), str(data), shape,
+                               str(threads), str(seconds)], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
 def onnxruntime_call(module, inputs, threads):
     import io
 
     import onnxruntime
 
     file = io.BytesIO()
-    torch.onnx.export(module, tuple(inputs), file, input_names=["x"], **(
-        {"dynamo": False} if torch.__version__ >= "2.5" else {}))
+    export(module, inputs, file)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
@@ -138,6 +163,9 @@ def main():
     module, inputs = workload.module(), workload.inputs()
     if workload.trains:
         module.train()
+    if arguments.side == "onnxruntime" and not has_onnxruntime():
+        print(time_in_node(module, inputs, arguments.threads, arguments.seconds).splitlines()[-1])
+        return
     call = {
         "sluice": lambda: sluice_call(workload, module, inputs, arguments.threads),
         "torch": lambda: torch_call(workload, module, inputs, arguments.setting),
