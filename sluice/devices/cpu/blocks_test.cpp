@@ -206,6 +206,25 @@ TEST(Blocks, AScaledFormHasTheBitsOfItsSteps) {
   EXPECT_TRUE(expectBits(root, expected));
 }
 
+TEST(Blocks, ASumInReluOrClampHasTheBitsOfItsSteps) {
+  const std::vector<float> x = allClasses();
+  std::vector<float> y(x.rbegin(), x.rend());
+  std::rotate(y.begin(), y.begin() + 321, y.end());
+  const std::array<double, 2> limits = {-0.5, 6};
+  const auto run = [&](const std::string& form, std::array<const void*, 4> in) {
+    std::vector<float> result(x.size());
+    findF32Function(form)(
+        {.in = in, .out = result.data(), .n = std::ssize(x), .params = limits.data()});
+    return result;
+  };
+  const std::vector<float> sum = run("add", {x.data(), y.data()});
+  for (const std::string op : {"relu", "clamp"}) {
+    const std::vector<float> together = run(op + ":sum", {x.data(), y.data()});
+    const std::vector<float> apart = run(op, {sum.data()});
+    EXPECT_EQ(std::memcmp(together.data(), apart.data(), sum.size() * sizeof(float)), 0) << op;
+  }
+}
+
 template <class T>
 class SixteenBit : public ::testing::Test {};
 using SixteenBitTypes = ::testing::Types<Float16, BFloat16>;

@@ -31,8 +31,9 @@ struct Draft {
 };
 
 /// Merges multiplications by one number into the add, sub, div or sqrt of float32 that reads them,
-/// if nothing else does. The steps and roundings stay the same, but the block is passed over once
-/// instead of two or three times. `stores` read registers, too.
-void fuseScales(std::vector<Draft>& drafts, const std::vector<Draft>& stores);
+/// and sums of two blocks into the relu or clamp that does, if nothing else reads them. The steps
+/// and roundings stay the same, but the block is passed over once instead of two or three times.
+/// `stores` read registers, too.
+void fusePairs(std::vector<Draft>& drafts, const std::vector<Draft>& stores);
 
 }  // namespace sluice::devices::cpu

@@ -99,13 +99,34 @@ void scaledUnaryLoop(const BlockArgs& args) {
   const auto n = static_cast<std::size_t>(args.n);
   const FloatOperand<false> x(d, args.in[0]);
   const FloatVec scale = FloatOperand<true>(d, args.in[1]).value;
+  const Params params(args);
   auto* out = static_cast<float*>(args.out);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(F::apply(d, hn::Mul(x.at(d, i), scale), args.params), d, out + i);
+    hn::StoreU(F::apply(d, hn::Mul(x.at(d, i), scale), params.values), d, out + i);
   }
   if (i < n) {
-    storeSome(d, F::apply(d, hn::Mul(x.some(d, i, n - i), scale), args.params), out + i, n - i);
+    storeSome(d, F::apply(d, hn::Mul(x.some(d, i, n - i), scale), params.values), out + i, n - i);
+  }
+}
+
+/// F of the sum of two blocks.
+template <class F>
+void sumLoop(const BlockArgs& args) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto n = static_cast<std::size_t>(args.n);
+  const FloatOperand<false> x(d, args.in[0]);
+  const FloatOperand<false> y(d, args.in[1]);
+  const Params params(args);
+  auto* out = static_cast<float*>(args.out);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(F::apply(d, hn::Add(x.at(d, i), y.at(d, i)), params.values), d, out + i);
+  }
+  if (i < n) {
+    const FloatVec sum = hn::Add(x.some(d, i, n - i), y.some(d, i, n - i));
+    storeSome(d, F::apply(d, sum, params.values), out + i, n - i);
   }
 }
 
@@ -240,6 +261,7 @@ constexpr NamedBlock kRows[] = {
     {"add:y", scaledLoop<AddOp, false, true>},
     {"ceil", unaryLoop<CeilOp>},
     {"clamp", unaryLoop<ClampOp>},
+    {"clamp:sum", sumLoop<ClampOp>},
     {"div", binaryLoop<DivOp>},
     {"div:x", scaledLoop<DivOp, true, false>},
     {"div:xy", scaledLoop<DivOp, true, true>},
@@ -259,6 +281,7 @@ constexpr NamedBlock kRows[] = {
     {"not_equal", compareLoop<NotEqualOp>},
     {"reciprocal", unaryLoop<ReciprocalOp>},
     {"relu", unaryLoop<ReluOp>},
+    {"relu:sum", sumLoop<ReluOp>},
     {"relu_grad", binaryLoop<ReluGradOp>},
     {"round", unaryLoop<RoundOp>},
     {"rsqrt", unaryLoop<RsqrtOp>},

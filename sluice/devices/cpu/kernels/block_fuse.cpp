@@ -36,6 +36,12 @@ bool isScale(const Draft& draft) {
          draft.in[0].level == Level::Block && draft.in[1].level != Level::Block;
 }
 
+bool isSum(const Draft& draft) {
+  return draft.function == findF32Function("add") &&
+         std::ranges::all_of(draft.in,
+                             [](const Place& place) { return place.level == Level::Block; });
+}
+
 class Fuser {
  public:
   Fuser(std::vector<Draft>& drafts, const std::vector<Draft>& stores)
@@ -43,6 +49,7 @@ class Fuser {
 
   void run() {
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
+      fuseSum(i);
       if (const std::string_view op = nameOf(drafts_[i].function);
           !op.empty() && std::ranges::all_of(drafts_[i].in, [](const Place& place) {
             return place.level == Level::Block;
@@ -63,6 +70,28 @@ class Fuser {
       }
     }
     return drafts_.size();
+  }
+
+  /// The sum of two blocks that makes an operand and is of no other use, in relu and clamp.
+  void fuseSum(std::size_t reader) {
+    Draft& draft = drafts_[reader];
+    for (const std::string name : {"relu", "clamp"}) {
+      if (draft.function != findF32Function(name) || draft.level != Level::Block) {
+        continue;
+      }
+      for (std::size_t i = reader; i-- > 0;) {
+        const Draft& sum = drafts_[i];
+        if (!sameRegister(sum.out, draft.in[0])) {
+          continue;
+        }
+        if (isSum(sum) && reads_.at(sum.out.index) == 1) {
+          fused_[i] = true;
+          draft.function = findF32Function(name + ":sum");
+          draft.in = sum.in;
+        }
+        return;
+      }
+    }
   }
 
   void fuse(std::size_t reader, std::string name) {
@@ -90,7 +119,7 @@ class Fuser {
 
 }  // namespace
 
-void fuseScales(std::vector<Draft>& drafts, const std::vector<Draft>& stores) {
+void fusePairs(std::vector<Draft>& drafts, const std::vector<Draft>& stores) {
   Fuser(drafts, stores).run();
 }
 

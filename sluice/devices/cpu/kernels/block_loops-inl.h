@@ -71,10 +71,23 @@ struct FloatOperand {
   }
 };
 
+/// The op's numbers, where no store may change them: what is made of them stays in registers.
+struct Params {
+  double values[2] = {};
+
+  HWY_INLINE explicit Params(const BlockArgs& args) {
+    if (args.params != nullptr) {
+      values[0] = args.params[0];
+      values[1] = args.params[1];
+    }
+  }
+};
+
 /// F::apply(d, x, params)
 template <class F>
 void unaryLoop(const BlockArgs& args) {
   const FloatTag d;
+  const Params params(args);
   const std::size_t lanes = hn::Lanes(d);
   const auto total = static_cast<std::size_t>(args.n);
   const std::size_t n = (args.single & 1U) != 0 && total != 0 ? 1 : total;
@@ -82,10 +95,10 @@ void unaryLoop(const BlockArgs& args) {
   auto* out = static_cast<float*>(args.out);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(F::apply(d, x.at(d, i), args.params), d, out + i);
+    hn::StoreU(F::apply(d, x.at(d, i), params.values), d, out + i);
   }
   if (i < n) {
-    storeSome(d, F::apply(d, x.some(d, i, n - i), args.params), out + i, n - i);
+    storeSome(d, F::apply(d, x.some(d, i, n - i), params.values), out + i, n - i);
   }
   if (n < total) {
     fillBlock(out, total);

@@ -133,6 +133,12 @@ class FusedAnchor : public Kernel {
     if (const KernelEntry* entry = entryOf(view); tiled_ == nullptr && entry != nullptr) {
       whole_ = entry->make(view, part);
     }
+    if (tiled_ != nullptr) {
+      // A tile of the anchor's result has just been written.
+      std::erase_if(program_.streams, [&](std::size_t operand) {
+        return inputSources_[operand] == BlockBody::kAnchor;
+      });
+    }
   }
 
   void run(const KernelRun& run) override {
