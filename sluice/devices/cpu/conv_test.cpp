@@ -134,7 +134,10 @@ TEST(CpuConv, GathersWindowsWithTheBitsOfTaps) {
                                          {{2, 96, 6, 5}, {70, 96, 1, 1}, {}},
                                          {{2, 3, 21}, {48, 3, 11}, {{"pads", {5, 5}}}},
                                          {{1, 12, 4, 5, 6}, {33, 12, 3, 2, 3}, {}},
-                                         {{40, 64, 6, 6}, {64, 64, 3, 3}, same}};
+                                         {{40, 64, 6, 6}, {64, 64, 3, 3}, same},
+                                         // weights in narrow panels
+                                         {{1, 70, 5, 7}, {470, 70, 3, 3}, same},
+                                         {{2, 520, 8, 7}, {516, 520, 1, 1}, {}}};
   for (const ConvShape& shape : shapes) {
     for (const Case& c : convCases(shape)) {
       const OneOp op(c.def, c.attrs, c.inputs, 1);
@@ -204,6 +207,7 @@ TEST(CpuConv, SpreadsASingleImageOverManyThreads) {
                         {"taps", {{1, 3, 112, 112}, {64, 3, 3, 3}, {{"strides", {2, 2}}}}},
                         {"taps", {{1, 96, 14, 14}, {576, 96, 1, 1}, {}}},
                         {"windows", {{1, 128, 28, 28}, {128, 128, 3, 3}, same}},
+                        {"windows", {{1, 512, 7, 7}, {512, 512, 3, 3}, same}},
                         {"channels", {{1, 144, 56, 56}, {144, 1, 3, 3}, single}}}) {
     const Case c = convCases(way.shape)[0];
     SCOPED_TRACE(describe(c));

@@ -9,14 +9,53 @@
 namespace sluice::devices::cpu {
 namespace {
 
+/// Panels without gaps between them.
+PanelFormat closePanels(std::int64_t terms, std::int64_t columns, std::int64_t width) {
+  return {.down = terms,
+          .across = columns,
+          .downBlock = 1,
+          .width = width,
+          .downStride = width,
+          .panelStride = terms * width,
+          .paddedDown = terms,
+          .panels = ceilDiv(columns, width)};
+}
+
+/// Of which pass the weights are, and how wide their panels.
+struct Panels {
+  bool forward = true;
+  std::int64_t width = 0;
+};
+
+dnnl::memory::desc describe(std::int64_t out,
+                            std::int64_t in,
+                            std::int64_t taps,
+                            const Panels& panels) {
+  dnnl::memory::desc desc(
+      {out, in, taps}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::abc);
+  const std::size_t across = panels.forward ? 0 : 1;
+  const std::size_t summed = 1 - across;
+  const std::int64_t columns = panels.forward ? out : in;
+  const std::int64_t terms = panels.forward ? in : out;
+  dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
+  desc.data.padded_dims[across] = ceilDiv(columns, panels.width) * panels.width;
+  blocking.inner_nblks = 1;
+  blocking.inner_blks[0] = panels.width;
+  blocking.inner_idxs[0] = static_cast<dnnl_dim_t>(across);
+  blocking.strides[summed] = panels.width;
+  blocking.strides[2] = terms * panels.width;
+  blocking.strides[across] = taps * terms * panels.width;
+  return desc;
+}
+
 class PackWindows : public Kernel {
  public:
-  PackWindows(std::int64_t out, std::int64_t in, std::int64_t taps, bool forward)
+  PackWindows(std::int64_t out, std::int64_t in, std::int64_t taps, const Panels& panels)
       : out_(out),
         in_(in),
         taps_(taps),
-        forward_(forward),
-        format_(windowPanels(taps * (forward ? in : out), forward ? out : in)) {}
+        forward_(panels.forward),
+        format_(closePanels(taps * (forward_ ? in : out), forward_ ? out : in, panels.width)) {}
 
   void run(const KernelRun& run) override {
     run.workers.parallelFor(format_.panels, [&](std::int64_t panel) {
@@ -68,46 +107,39 @@ class PackWindows : public Kernel {
 
 }  // namespace
 
-PanelFormat windowPanels(std::int64_t terms, std::int64_t columns) {
-  PanelFormat format = panelsOf(terms, columns);
-  format.paddedDown = terms;
-  format.panelStride = terms * format.width;
-  return format;
+WindowProduct::WindowProduct(const ops::ConvDims& d, bool forward)
+    : pixels(d.batch * (forward ? d.outSize() : d.inSize())),
+      terms(d.kernelSize() * (forward ? d.inChannels : d.outChannels)),
+      columns(forward ? d.outChannels : d.inChannels) {}
+
+PanelFormat windowPanels(const WindowProduct& product) {
+  constexpr std::int64_t kNarrow = 32;
+  const std::int64_t widest = panelWidth(product.columns);
+  const bool narrow =
+      product.weights() >= kManyWeights && product.pixels * product.terms <= kMostShared;
+  return closePanels(product.terms, product.columns, narrow ? std::min(kNarrow, widest) : widest);
 }
 
 dnnl::memory::desc describeWindowWeights(const ops::ConvDims& d, bool forward) {
-  const std::int64_t taps = d.kernelSize();
-  dnnl::memory::desc desc({d.outChannels, d.inChannels, taps},
-                          dnnl::memory::data_type::f32,
-                          dnnl::memory::format_tag::abc);
-  const std::size_t across = forward ? 0 : 1;
-  const std::size_t summed = 1 - across;
-  const std::int64_t columns = forward ? d.outChannels : d.inChannels;
-  const std::int64_t terms = forward ? d.inChannels : d.outChannels;
-  const std::int64_t width = panelWidth(columns);
-  dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
-  desc.data.padded_dims[across] = ceilDiv(columns, width) * width;
-  blocking.inner_nblks = 1;
-  blocking.inner_blks[0] = width;
-  blocking.inner_idxs[0] = static_cast<dnnl_dim_t>(across);
-  blocking.strides[summed] = width;
-  blocking.strides[2] = terms * width;
-  blocking.strides[across] = taps * terms * width;
-  return desc;
+  return describe(d.outChannels,
+                  d.inChannels,
+                  d.kernelSize(),
+                  {.forward = forward, .width = windowPanels({d, forward}).width});
 }
 
 std::unique_ptr<Kernel> makePackWindows(const dnnl::memory::desc& desc) {
   const dnnl_memory_desc_t& data = desc.data;
-  if (data.ndims != 3 || data.format_kind != dnnl_blocked) {
+  if (data.ndims != 3 || data.format_kind != dnnl_blocked ||
+      data.format_desc.blocking.inner_nblks != 1) {
     return nullptr;
   }
-  ops::ConvDims d;
-  d.outChannels = data.dims[0];
-  d.inChannels = data.dims[1];
-  d.kernel = {1, 1, data.dims[2]};
+  const std::int64_t out = data.dims[0];
+  const std::int64_t in = data.dims[1];
+  const std::int64_t taps = data.dims[2];
   for (const bool forward : {true, false}) {
-    if (describeWindowWeights(d, forward) == desc) {
-      return std::make_unique<PackWindows>(d.outChannels, d.inChannels, data.dims[2], forward);
+    const Panels panels{.forward = forward, .width = data.format_desc.blocking.inner_blks[0]};
+    if (describe(out, in, taps, panels) == desc) {
+      return std::make_unique<PackWindows>(out, in, taps, panels);
     }
   }
   return nullptr;

@@ -20,9 +20,9 @@ constexpr std::int64_t kLeastRows = 12;
 constexpr std::int64_t kMostTiles = 64;  ///< each has its own scratch
 /// Blocks that are enough for many threads, so that panels need not be divided, too.
 constexpr std::int64_t kEnoughBlocks = 32;
-/// Floats of windows up to which all are gathered together.
-constexpr std::int64_t kMostShared = 1 << 20;
 constexpr double kFlopsPerTile = 5e5;  ///< less is not worth a thread
+/// Elements of a tile of what follows the products.
+constexpr std::int64_t kElementsAfter = 1536;
 
 /// Columns and terms of a sum below which copying windows takes too much of the time.
 constexpr std::int64_t kLeastColumns = 48;
@@ -59,12 +59,11 @@ AxisWindows windowsOf(const ops::ConvDims& d, bool forward, std::size_t axis) {
 /// One pass from its source, x or dy, to its target.
 struct Pass {
   Pass(const ops::ConvDims& d, bool forward)
-      : source(forward ? d.in : d.out),
+      : product(d, forward),
+        source(forward ? d.in : d.out),
         target(forward ? d.out : d.in),
         kernel(d.kernel),
         summed(forward ? d.inChannels : d.outChannels),
-        columns(forward ? d.outChannels : d.inChannels),
-        pixels(d.batch * (forward ? d.outSize() : d.inSize())),
         isPlain(d.kernelSize() == 1 && d.in == d.out && d.padsBefore == ops::Extents{0, 0, 0} &&
                 d.strides == ops::Extents{1, 1, 1}),
         joined(forward && d.dilations[2] == 1 && d.kernel[2] * d.inChannels <= kDepth) {
@@ -74,14 +73,12 @@ struct Pass {
   }
 
   std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-  std::int64_t terms() const { return taps() * summed; }
 
+  WindowProduct product;
   ops::Extents source;
   ops::Extents target;
   ops::Extents kernel;
   std::int64_t summed;
-  std::int64_t columns;
-  std::int64_t pixels;
   bool isPlain = false;  ///< the windows are the source's pixels themselves
   bool joined = false;   ///< the taps of a line of a window lie side by side in the source
   std::array<AxisWindows, 3> windows = {};
@@ -127,26 +124,30 @@ struct Tiles {
   bool wholeBlocks = false;  ///< tiles have all panels of their blocks
 };
 
-/// Pieces of work, blocks of rows times panels, that are enough for many threads; fewer where every
-/// block reads many weights anew.
-std::int64_t enoughUnits(std::int64_t weights) {
-  constexpr std::int64_t kManyWeights = 1 << 18;
-  constexpr std::int64_t kVeryManyWeights = 1 << 20;
-  if (weights < kManyWeights) {
-    return 64;
+/// Pieces of work, blocks of rows times panels, that are enough for many threads.
+constexpr std::int64_t kEnoughUnits = 64;
+constexpr std::int64_t kTeam = 16;
+
+/// Blocks of rows. Where all pixels share many weights, there are only so many as threads want,
+/// since each reads the weights anew.
+std::int64_t blocksOf(const WindowProduct& product, std::int64_t panels) {
+  if (product.weights() >= kManyWeights) {
+    const std::int64_t least = ceilDiv(product.pixels, kMostRows);
+    const std::int64_t units = ceilDiv(least * panels, kTeam) * kTeam;
+    const std::int64_t most = std::max(least, product.pixels / kLeastRows);
+    return std::clamp(units / panels, least, most);
   }
-  return weights < kVeryManyWeights ? 32 : 16;
+  const std::int64_t rows =
+      std::clamp(ceilDiv(product.pixels * panels, kEnoughUnits), kLeastRows, kMostRows);
+  return evenTiles(ceilDiv(product.pixels, rows));
 }
 
-Tiles tilesOf(const Pass& p, const PanelFormat& format) {
+Tiles tilesOf(const WindowProduct& product, const PanelFormat& format) {
   Tiles tiles;
-  const std::int64_t units = enoughUnits(p.terms() * p.columns);
-  const std::int64_t most =
-      std::clamp(ceilDiv(p.pixels * format.panels, units), kLeastRows, kMostRows);
-  tiles.rows = ceilDiv(p.pixels, evenTiles(ceilDiv(p.pixels, most)));
-  tiles.blocks = ceilDiv(p.pixels, tiles.rows);
-  const double flops = 2.0 * static_cast<double>(p.pixels) * static_cast<double>(p.columns) *
-                       static_cast<double>(p.terms());
+  tiles.rows = ceilDiv(product.pixels, blocksOf(product, format.panels));
+  tiles.blocks = ceilDiv(product.pixels, tiles.rows);
+  const double flops =
+      2.0 * static_cast<double>(product.pixels) * static_cast<double>(product.weights());
   const auto wanted = static_cast<std::int64_t>(
       std::clamp(flops / kFlopsPerTile, 1.0, static_cast<double>(kMostTiles)));
   tiles.wholeBlocks = tiles.blocks >= std::min(wanted, kEnoughBlocks);
@@ -169,11 +170,11 @@ Gathered gatheredOf(const Pass& p, const Tiles& tiles) {
   if (p.isPlain) {
     return gathered;
   }
-  gathered.shared = !tiles.wholeBlocks && p.pixels * p.terms() <= kMostShared;
+  gathered.shared = !tiles.wholeBlocks && p.product.pixels * p.product.terms <= kMostShared;
   if (gathered.shared) {
     // Rows that are a power of two apart would compete for places in the cache.
-    gathered.rowStride = ceilDiv(p.terms(), kLine) * kLine + kLine;
-    gathered.floats = p.pixels * gathered.rowStride;
+    gathered.rowStride = ceilDiv(p.product.terms, kLine) * kLine + kLine;
+    gathered.floats = p.product.pixels * gathered.rowStride;
     return gathered;
   }
   std::int64_t most = 0;
@@ -189,8 +190,8 @@ class ConvWindows : public TiledKernel {
  public:
   ConvWindows(const ops::ConvDims& d, bool forward)
       : pass_(d, forward),
-        format_(windowPanels(pass_.terms(), pass_.columns)),
-        tiles_(tilesOf(pass_, format_)),
+        format_(windowPanels(pass_.product)),
+        tiles_(tilesOf(pass_.product, format_)),
         stretches_(stretchesOf(pass_)),
         gathered_(gatheredOf(pass_, tiles_)),
         sourceOperand_(forward ? 0 : 1) {}
@@ -216,8 +217,13 @@ class ConvWindows : public TiledKernel {
       }
     });
     if (!tiles_.wholeBlocks) {
-      run.workers.parallelFor(tiles_.blocks,
-                              [&](std::int64_t block) { epilogue(outputOf(block)); });
+      // No block is done before all of its panels are; what follows has tiles of its own.
+      const std::int64_t elements = pass_.product.pixels * pass_.product.columns;
+      const std::int64_t step =
+          std::max<std::int64_t>(1, kElementsAfter / pass_.product.columns) * pass_.product.columns;
+      run.workers.parallelFor(ceilDiv(elements, step), [&](std::int64_t tile) {
+        epilogue({tile * step, std::min(elements, (tile + 1) * step)});
+      });
     }
   }
 
@@ -228,12 +234,12 @@ class ConvWindows : public TiledKernel {
   };
 
   std::int64_t rowsOf(std::int64_t block) const {
-    return std::min(tiles_.rows, pass_.pixels - block * tiles_.rows);
+    return std::min(tiles_.rows, pass_.product.pixels - block * tiles_.rows);
   }
 
   OutputTile outputOf(std::int64_t block) const {
-    const std::int64_t begin = block * tiles_.rows * pass_.columns;
-    return {begin, begin + rowsOf(block) * pass_.columns};
+    const std::int64_t begin = block * tiles_.rows * pass_.product.columns;
+    return {begin, begin + rowsOf(block) * pass_.product.columns};
   }
 
   void multiplyBlock(const KernelRun& run,
@@ -243,10 +249,11 @@ class ConvWindows : public TiledKernel {
     const auto* source = run.in<float>(sourceOperand_);
     const auto* weights = run.in<float>(1 - sourceOperand_);
     const std::int64_t first = block * tiles_.rows;
-    PanelBlock product{.result = {run.out<float>(0) + first * pass_.columns, pass_.columns},
-                       .rows = rowsOf(block),
-                       .firstPanel = panels.first,
-                       .endPanel = panels.end};
+    PanelBlock product{
+        .result = {run.out<float>(0) + first * pass_.product.columns, pass_.product.columns},
+        .rows = rowsOf(block),
+        .firstPanel = panels.first,
+        .endPanel = panels.end};
     if (pass_.isPlain || gathered_.shared) {
       product.left =
           pass_.isPlain ? LeftMatrix{source + first * pass_.summed, pass_.summed, 1}
@@ -254,7 +261,7 @@ class ConvWindows : public TiledKernel {
                                      gathered_.rowStride,
                                      1};
       product.panels = weights;
-      product.k = pass_.terms();
+      product.k = pass_.product.terms;
       multiplyPanels(format_, product);
       return;
     }
@@ -273,11 +280,11 @@ class ConvWindows : public TiledKernel {
   /// All windows of all pixels.
   void gatherAll(const KernelRun& run) const {
     const Stretch whole{0, pass_.taps(), 0, pass_.summed};
-    const std::int64_t step = itemsPerTile(pass_.terms());
-    run.workers.parallelFor(ceilDiv(pass_.pixels, step), [&](std::int64_t tile) {
+    const std::int64_t step = itemsPerTile(pass_.product.terms);
+    run.workers.parallelFor(ceilDiv(pass_.product.pixels, step), [&](std::int64_t tile) {
       const std::int64_t first = tile * step;
       gather(run.in<float>(sourceOperand_),
-             {first, std::min(step, pass_.pixels - first), gathered_.rowStride},
+             {first, std::min(step, pass_.product.pixels - first), gathered_.rowStride},
              whole,
              static_cast<float*>(run.scratch) + first * gathered_.rowStride);
     });
@@ -392,7 +399,7 @@ device::Choice chooseWindows(const ir::OpView& op) {
   const std::size_t activation = forward ? 0 : 1;
   const ops::ConvDims d = ops::convDims(op);
   const Pass pass(d, forward);
-  const Tiles tiles = tilesOf(pass, windowPanels(pass.terms(), pass.columns));
+  const Tiles tiles = tilesOf(pass.product, windowPanels(pass.product));
   device::Choice choice = device::plainChoice(op, "");
   choice.inputs[activation] = activationLayout(op.inputs[activation], true);
   choice.inputs[1 - activation] = onednn::layoutOf(describeWindowWeights(d, forward));

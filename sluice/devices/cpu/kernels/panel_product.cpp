@@ -45,6 +45,20 @@ PanelFormat panelsOf(std::int64_t k, std::int64_t columns) {
           .panels = ceilDiv(columns, width)};
 }
 
+/// What follows a slab of one panel whose rows end there, as long as that is of the same panel: it
+/// is read next if the block has no other.
+std::span<const float> nextSlab(const PanelFormat& format,
+                                const PanelBlock& block,
+                                std::int64_t panel,
+                                std::int64_t end) {
+  const std::int64_t left = std::min(kDepth, block.k - end);
+  if (block.endPanel - block.firstPanel > 1 || left <= 0 || format.plain) {
+    return {};
+  }
+  return {block.panels + panel * format.panelStride + end * format.rowStride,
+          static_cast<std::size_t>(left * format.rowStride)};
+}
+
 void multiplyPanels(const PanelFormat& format, const PanelBlock& block) {
   const std::int64_t step = ceilDiv(block.k, ceilDiv(block.k, kDepth));
   for (std::int64_t first = 0; first < block.k; first += step) {
@@ -52,14 +66,17 @@ void multiplyPanels(const PanelFormat& format, const PanelBlock& block) {
     const bool adds = block.adds || first > 0;
     for (std::int64_t panel = block.firstPanel; panel < block.endPanel; ++panel) {
       const std::int64_t column = panel * format.width;
-      (adds ? addRows : multiplyRows)(
-          {block.left.data + first * block.left.kStride, block.left.rowStride, block.left.kStride},
-          {block.panels + panel * format.panelStride + first * format.rowStride,
-           format.rowStride,
-           format.width,
-           0},
-          {block.result.data + column, block.result.rowStride},
-          {block.rows, std::min(format.width, format.across - column), depth});
+      const ProductPart part{0, 0, depth};
+      const float* slab = block.panels + panel * format.panelStride + first * format.rowStride;
+      multiplyParts({.left = {block.left.data + first * block.left.kStride,
+                              block.left.rowStride,
+                              block.left.kStride},
+                     .right = {slab, format.rowStride, format.width, 0},
+                     .result = {block.result.data + column, block.result.rowStride},
+                     .extents = {block.rows, std::min(format.width, format.across - column)},
+                     .parts = {&part, 1},
+                     .adds = adds,
+                     .next = nextSlab(format, block, panel, first + depth)});
     }
   }
 }

@@ -22,8 +22,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::CappedTag<float, 16>;
-/// For columns that fill these better: a processor that adds long vectors in two halves is as quick
-/// with short ones.
+/// For columns that fill these better, on a processor that adds long vectors in two halves.
 using ShortFloats = hn::CappedTag<float, 8>;
 
 /// With 32 registers a tile has at most 24 vectors, with 16 at most 12.
@@ -100,19 +99,43 @@ struct RowsTile {
   std::span<const ProductPart> parts;
   std::int64_t lastLanes;  ///< of the last vector
   const float* ahead;      ///< the rows of the next tile, to be fetched meanwhile
-  bool adds;               ///< to what is in c
+  const float* next;       ///< so many floats per term are fetched for later calls
+  std::int64_t nextStep;
+  bool adds;  ///< to what is in c
 };
+
+/// Adds one term, at `offset` in the rows of the left operand. Three rows share a register: the
+/// processor adds one or two strides by itself.
+template <class D, int kRows, int kVectors, std::size_t kGroups, class Mask>
+HWY_INLINE void addTerm(const float* const (&a)[kGroups],
+                        std::int64_t offset,
+                        std::int64_t stride,
+                        const float* b,
+                        Mask last,
+                        hn::VFromD<D> (&sums)[kRows][kVectors]) {
+  const D d;
+  hn::VFromD<D> row[kVectors];
+  loadRow<kVectors>(d, b, last, row);
+  SLUICE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const auto left = hn::Set(d, a[r / 3][r % 3 * stride + offset]);
+    SLUICE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[r][v] = hn::MulAdd(left, row[v], sums[r][v]);
+    }
+  }
+}
 
 template <class D, int kRows, int kVectors>
 void rowsTile(const RowsTile& tile) {
   using Vector = hn::VFromD<D>;
   const D d;
   const auto last = hn::FirstN(d, static_cast<std::size_t>(tile.lastLanes));
-  // Three rows share a register: the processor adds one or two strides by itself.
   constexpr int kGroups = (kRows + 2) / 3;
   const float* a[kGroups];
   Vector sums[kRows][kVectors];
   beginSums<D>(tile, last, sums);
+  const float* next = tile.next;
   const float* below = tile.c + kRows * tile.cStride;
   const float* const end = below + kRows * tile.cStride;
   for (const ProductPart& part : tile.parts) {
@@ -122,18 +145,13 @@ void rowsTile(const RowsTile& tile) {
     }
     const float* b = tile.b + part.right;
     const float* ahead = tile.ahead + part.left;
-    for (std::int64_t k = 0; k < part.k; ++k, b += tile.bStride, ahead += kRows) {
-      Vector row[kVectors];
-      loadRow<kVectors>(d, b, last, row);
-      SLUICE_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const Vector left = hn::Set(d, a[r / 3][r % 3 * tile.aStride]);
-        SLUICE_UNROLL
-        for (int v = 0; v < kVectors; ++v) {
-          sums[r][v] = hn::MulAdd(left, row[v], sums[r][v]);
-        }
-      }
+    const auto fetch = [&](int rows) {
       hwy::Prefetch(ahead);
+      ahead += rows * kRows;
+      for (int i = 0; i < rows; ++i) {
+        hwy::Prefetch(next);
+        next += tile.nextStep;
+      }
       if (below != end) {
         SLUICE_UNROLL
         for (int v = 0; v < kVectors; ++v) {
@@ -141,6 +159,23 @@ void rowsTile(const RowsTile& tile) {
         }
         below += tile.cStride;
       }
+    };
+    std::int64_t k = 0;
+    // Counters and addresses take as long as some of the additions, so that two terms share them.
+    if (tile.kStride == 1) {
+      for (; k + 2 <= part.k; k += 2, b += 2 * tile.bStride) {
+        addTerm<D>(a, 0, tile.aStride, b, last, sums);
+        addTerm<D>(a, 1, tile.aStride, b + tile.bStride, last, sums);
+        fetch(2);
+        SLUICE_UNROLL
+        for (int g = 0; g < kGroups; ++g) {
+          a[g] += 2;
+        }
+      }
+    }
+    for (; k < part.k; ++k, b += tile.bStride) {
+      addTerm<D>(a, 0, tile.aStride, b, last, sums);
+      fetch(1);
       SLUICE_UNROLL
       for (int g = 0; g < kGroups; ++g) {
         a[g] += tile.kStride;
@@ -324,19 +359,31 @@ bool likesShort(std::int64_t columns) {
   return 4 * padded(lanes(ShortFloats())) <= 3 * padded(lanes(Floats()));
 }
 
-/// Columns [first, end) of a panel for some rows.
+struct Panel {
+  const float* data;
+  std::int64_t columns;
+  std::int64_t nextPerTile;  ///< floats that every tile fetches for later calls
+};
+
+/// Whether to take them here: one of either is as quick everywhere. No bit depends on it.
+bool takesShort(std::int64_t columns) {
+  static const bool kInHalves = __builtin_cpu_is("amd") != 0;
+  return likesShort(columns) && (kInHalves || columns <= lanes(ShortFloats()));
+}
+
+/// All columns of a panel for some rows.
 template <class D>
-void rowsPanel(
-    RowsTile& tile, std::int64_t rows, const float* b, std::int64_t columns, std::int64_t vectors) {
+void rowsPanel(RowsTile& tile, std::int64_t rows, const Panel& panel, std::int64_t vectors) {
   const D d;
   const std::int64_t width = vectors * lanes(d);
-  for (std::int64_t j = 0; j < columns; j += width) {
-    const std::int64_t count = std::min(width, columns - j);
+  for (std::int64_t j = 0; j < panel.columns; j += width) {
+    const std::int64_t count = std::min(width, panel.columns - j);
     const std::int64_t used = (count + lanes(d) - 1) / lanes(d);
-    tile.b = b + j;
+    tile.b = panel.data + j;
     tile.lastLanes = count - (used - 1) * lanes(d);
     kRowsTiles<D>[static_cast<std::size_t>(used - 1)][static_cast<std::size_t>(rows)](tile);
     tile.c += count;
+    tile.next += panel.nextPerTile;
   }
 }
 
@@ -359,7 +406,22 @@ void multiplyWith(const PartsProduct& p) {
                 .parts = p.parts,
                 .lastLanes = 0,
                 .ahead = nullptr,
+                .next = p.next.empty() ? a.data : p.next.data(),
+                .nextStep = 0,
                 .adds = p.adds};
+  std::int64_t nextPerTile = 0;
+  if (!p.next.empty()) {
+    std::int64_t terms = 0;
+    for (const ProductPart& part : p.parts) {
+      terms += part.k;
+    }
+    const std::int64_t width = vectors * lanes(D());
+    const std::int64_t tiles =
+        p.count * ((all + step - 1) / step) * ((p.extents.columns + width - 1) / width);
+    tile.nextStep =
+        static_cast<std::int64_t>(p.next.size()) / std::max<std::int64_t>(1, tiles * terms);
+    nextPerTile = tile.nextStep * terms;
+  }
   for (std::int64_t n = 0; n < p.count; ++n) {
     const float* left = a.data + n * p.leftStep;
     const bool isLast = n + 1 == p.count;
@@ -373,14 +435,17 @@ void multiplyWith(const PartsProduct& p) {
                                   : left + p.leftStep;
       const float* panel = b.data;
       for (std::int64_t j = 0; j < p.extents.columns; j += b.panelWidth, panel += b.panelStride) {
-        rowsPanel<D>(tile, rows, panel, std::min(b.panelWidth, p.extents.columns - j), vectors);
+        rowsPanel<D>(tile,
+                     rows,
+                     {panel, std::min(b.panelWidth, p.extents.columns - j), nextPerTile},
+                     vectors);
       }
     }
   }
 }
 
 void multiply(const PartsProduct& p) {
-  if (likesShort(std::min(p.extents.columns, p.right.panelWidth))) {
+  if (takesShort(std::min(p.extents.columns, p.right.panelWidth))) {
     multiplyWith<ShortFloats>(p);
   } else {
     multiplyWith<Floats>(p);
@@ -433,7 +498,7 @@ void sumTermsWith(const OuterProducts& products, const ResultMatrix& c, const Ma
 }
 
 void sumTerms(const OuterProducts& products, const ResultMatrix& c, const MatrixExtents& e) {
-  if (likesShort(e.columns)) {
+  if (takesShort(e.columns)) {
     sumTermsWith<ShortFloats>(products, c, e);
   } else {
     sumTermsWith<Floats>(products, c, e);

@@ -78,7 +78,8 @@ struct PartsProduct {
   std::int64_t count = 1;
   std::int64_t leftStep = 0;  ///< elements from one product to the next
   std::int64_t resultStep = 0;
-  bool adds = false;  ///< adds to the content of the result
+  bool adds = false;                 ///< adds to the content of the result
+  std::span<const float> next = {};  ///< prefetched because later calls read it
 };
 
 /// Computes the sum of the parts; each element is one chain that goes through the parts in order.
