@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "sluice/devices/cpu/kernels/block_draft.h"
 
@@ -21,25 +24,46 @@ std::map<std::size_t, int> countReads(const std::vector<Draft>& drafts,
   return reads;
 }
 
-/// Ops that can scale their operands.
-std::string_view nameOf(BlockFunction function) {
-  for (const std::string_view op : {"add", "sub", "div", "sqrt"}) {
-    if (findF32Function(op) == function) {
-      return op;
-    }
+/// Functions that are looked for in every instruction, so that names are looked up once.
+struct Known {
+  BlockFunction add = findF32Function("add");
+  BlockFunction mul = findF32Function("mul");
+  std::array<NamedBlock, 4> scaling = named({"add", "sub", "div", "sqrt"});
+  std::array<NamedBlock, 2> summing = named({"relu", "clamp"});
+
+  template <std::size_t n>
+  static std::array<NamedBlock, n> named(const char* const (&names)[n]) {
+    std::array<NamedBlock, n> rows;
+    std::ranges::transform(names, rows.begin(), [](const char* name) {
+      return NamedBlock{name, findF32Function(name)};
+    });
+    return rows;
   }
-  return {};
+};
+
+const Known& known() {
+  static const Known kKnown;
+  return kKnown;
+}
+
+/// Empty if the function is none of these.
+std::string_view nameOf(BlockFunction function, std::span<const NamedBlock> rows) {
+  const auto row = std::ranges::find(rows, function, &NamedBlock::function);
+  return row == rows.end() ? std::string_view() : row->op;
+}
+
+bool areBlocks(const std::vector<Place>& places) {
+  return std::ranges::all_of(places,
+                             [](const Place& place) { return place.level == Level::Block; });
 }
 
 bool isScale(const Draft& draft) {
-  return draft.function == findF32Function("mul") && draft.level == Level::Block &&
+  return draft.function == known().mul && draft.level == Level::Block &&
          draft.in[0].level == Level::Block && draft.in[1].level != Level::Block;
 }
 
 bool isSum(const Draft& draft) {
-  return draft.function == findF32Function("add") &&
-         std::ranges::all_of(draft.in,
-                             [](const Place& place) { return place.level == Level::Block; });
+  return draft.function == known().add && areBlocks(draft.in);
 }
 
 class Fuser {
@@ -50,10 +74,8 @@ class Fuser {
   void run() {
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       fuseSum(i);
-      if (const std::string_view op = nameOf(drafts_[i].function);
-          !op.empty() && std::ranges::all_of(drafts_[i].in, [](const Place& place) {
-            return place.level == Level::Block;
-          })) {
+      const std::string_view op = nameOf(drafts_[i].function, known().scaling);
+      if (!op.empty() && areBlocks(drafts_[i].in)) {
         fuse(i, std::string(op) + ":");
       }
     }
@@ -75,22 +97,21 @@ class Fuser {
   /// The sum of two blocks that makes an operand and is of no other use, in relu and clamp.
   void fuseSum(std::size_t reader) {
     Draft& draft = drafts_[reader];
-    for (const std::string name : {"relu", "clamp"}) {
-      if (draft.function != findF32Function(name) || draft.level != Level::Block) {
+    const std::string_view op = nameOf(draft.function, known().summing);
+    if (op.empty() || draft.level != Level::Block) {
+      return;
+    }
+    for (std::size_t i = reader; i-- > 0;) {
+      const Draft& sum = drafts_[i];
+      if (!sameRegister(sum.out, draft.in[0])) {
         continue;
       }
-      for (std::size_t i = reader; i-- > 0;) {
-        const Draft& sum = drafts_[i];
-        if (!sameRegister(sum.out, draft.in[0])) {
-          continue;
-        }
-        if (isSum(sum) && reads_.at(sum.out.index) == 1) {
-          fused_[i] = true;
-          draft.function = findF32Function(name + ":sum");
-          draft.in = sum.in;
-        }
-        return;
+      if (isSum(sum) && reads_.at(sum.out.index) == 1) {
+        fused_[i] = true;
+        draft.function = findF32Function(std::string(op) + ":sum");
+        draft.in = sum.in;
       }
+      return;
     }
   }
 

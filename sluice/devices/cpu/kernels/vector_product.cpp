@@ -148,10 +148,8 @@ void rowsTile(const RowsTile& tile) {
     const auto fetch = [&](int rows) {
       hwy::Prefetch(ahead);
       ahead += rows * kRows;
-      for (int i = 0; i < rows; ++i) {
-        hwy::Prefetch(next);
-        next += tile.nextStep;
-      }
+      hwy::Prefetch(next);
+      next += rows * tile.nextStep;
       if (below != end) {
         SLUICE_UNROLL
         for (int v = 0; v < kVectors; ++v) {
@@ -161,8 +159,9 @@ void rowsTile(const RowsTile& tile) {
       }
     };
     std::int64_t k = 0;
-    // Counters and addresses take as long as some of the additions, so that two terms share them.
-    if (tile.kStride == 1) {
+    // Counters and addresses take as long as some of the additions, so that two terms share them
+    // where all that they need fits the registers.
+    if (HWY_TARGET <= HWY_AVX3 && tile.kStride == 1) {
       for (; k + 2 <= part.k; k += 2, b += 2 * tile.bStride) {
         addTerm<D>(a, 0, tile.aStride, b, last, sums);
         addTerm<D>(a, 1, tile.aStride, b + tile.bStride, last, sums);
