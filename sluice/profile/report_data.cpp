@@ -164,7 +164,10 @@ Json kernelFacts(const RunFacts& facts) {
                        {"task", use.task},
                        {"runs", use.count},
                        {"total", use.total},
-                       {"longest", use.longest}});
+                       {"longest", use.longest},
+                       {"gigaflopsPerSecond", use.gigaflopsPerSecond()},
+                       {"gigabytesPerSecond", use.gigabytesPerSecond()},
+                       {"limitShare", use.limitShare()}});
   }
   return kernels;
 }

@@ -122,7 +122,9 @@ TEST(Report, HasPredictionsBesideMeasurements) {
 TEST(Report, NamesTheKernelsThatTookLongest) {
   TracedRun made = run("first", 1);
   for (TracedSubject& subject : made.trace.subjects) {
-    subject.kernels = {"fc (matmul, panels)", "relu (relu, block)"};
+    subject.kernels = {
+        {.name = "fc (matmul, panels)", .flops = 2000, .bytes = 300, .limit = 40'000},
+        {.name = "relu (relu, block)", .bytes = 500}};
   }
   made.trace.addKernels({{.lane = 1, .kernel = 0, .start = 1000, .end = 1100},
                          {.lane = 1, .task = 1, .kernel = 0, .start = 1200, .end = 1260},
@@ -136,9 +138,21 @@ TEST(Report, NamesTheKernelsThatTookLongest) {
     together += kernel.at("total").get<std::int64_t>();
   }
   EXPECT_EQ(together, 100 + 60 + 50);
+  // Two runs in 160 ns, each of 2000 flops and 300 bytes, for which the device needs 40 ns.
+  EXPECT_EQ(kernels[0].at("total"), 160);
+  EXPECT_EQ(kernels[0].at("gigaflopsPerSecond"), 25);
+  EXPECT_EQ(kernels[0].at("gigabytesPerSecond"), 3.75);
+  EXPECT_EQ(kernels[0].at("limitShare"), 0.5);
+  const auto relu = std::ranges::find(kernels, "relu (relu, block)", [](const json& kernel) {
+    return kernel.at("kernel").get<std::string>();
+  });
+  EXPECT_EQ(relu->at("gigabytesPerSecond"), 10);
+  EXPECT_EQ(relu->at("limitShare"), 0);  // not known
   for (const std::string& text : {reportText(runs), reportMarkdown(runs)}) {
     EXPECT_THAT(text, HasSubstr("Kernels that took longest"));
     EXPECT_THAT(text, HasSubstr("relu (relu, block)"));
+    EXPECT_THAT(text, HasSubstr("of limit"));
+    EXPECT_THAT(text, HasSubstr("50 %"));
   }
   EXPECT_THAT(perfettoJson(std::span(&made.trace, 1)), HasSubstr("\"cat\":\"kernel\""));
 }
@@ -173,7 +187,7 @@ TEST(Report, KeepsNamesInsideTheData) {
 TEST(Report, AsTextNamesCausesStagesAndTasks) {
   const TracedRun made = run("first");
   const std::string text = reportText(std::span(&made, 1), 100);
-  for (const char* part : {"two: 2 steps of 0.001 ms on 2 devices",
+  for (const char* part : {"two: 2 steps of 1.350 us on 2 devices",
                            "Idle time by cause, per step",
                            "imbalance",
                            "forward 0",

@@ -1,6 +1,7 @@
 #include "sluice/profile/run_facts.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -140,6 +141,10 @@ std::string advice(const RunFacts& facts) {
 }
 
 std::string milliseconds(std::int64_t nanoseconds) {
+  constexpr std::int64_t kShort = 10'000;  // fewer have less than two digits in milliseconds
+  if (nanoseconds != 0 && std::abs(nanoseconds) < kShort) {
+    return fmt::format("{:.3f} us", static_cast<double>(nanoseconds) * 1e-3);
+  }
   return fmt::format("{:.3f} ms", static_cast<double>(nanoseconds) * 1e-6);
 }
 

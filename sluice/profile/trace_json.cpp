@@ -112,7 +112,7 @@ class Events {
  private:
   /// Inside the slice of its task.
   void addKernel(const runtime::KernelSpan& time) {
-    const auto& names = t_.subjectOf(t_.taskOf(time)).kernels;
+    const auto& kernels = t_.subjectOf(t_.taskOf(time)).kernels;
     Json slice = place({.lane = time.lane,
                         .task = time.task,
                         .round = time.round,
@@ -120,7 +120,7 @@ class Events {
                         .end = time.end,
                         .replica = time.replica});
     slice.update({{"ph", "X"},
-                  {"name", names[static_cast<std::size_t>(time.kernel)]},
+                  {"name", kernels[static_cast<std::size_t>(time.kernel)].name},
                   {"cat", "kernel"},
                   {"dur", microseconds(time.end - time.start)}});
     events_.push_back(std::move(slice));

@@ -142,11 +142,16 @@ function tasksPanel(report) {
         String(subject.runs), duration(subject.total / run.steps), duration(subject.total / subject.runs),
         duration(subject.longest), subject.bytes > 0 ? byteText(subject.bytes) : ""]);
     const kernels = run.kernels.slice(0, 60).map((use) => [use.kernel, use.task, String(use.runs),
-      duration(use.total / run.steps), duration(use.total / use.runs), duration(use.longest)]);
+      duration(use.total / run.steps), duration(use.total / use.runs), duration(use.longest),
+      use.gigaflopsPerSecond.toFixed(1), use.gigabytesPerSecond.toFixed(1),
+      use.limitShare > 0 ? percent(use.limitShare, 1) : ""]);
     return [panel("Tasks that take longest",
       table(["task", "runs", "per step", "mean", "longest", "bytes"], rows)),
     kernels.length === 0 ? null : panel("Kernels that take longest, one by one",
-      table(["kernel", "task", "runs", "per step", "mean", "longest"], kernels))];
+      table(["kernel", "task", "runs", "per step", "mean", "longest", "Gflop/s", "GB/s", "of the limit"],
+        kernels),
+      element("p", {class: "note"}, "The limit is what the device has reached with large products and " +
+        "copies, measured by themselves when the run was recorded. Data in caches may come faster."))];
   })];
 }
 
