@@ -193,6 +193,14 @@ Json predictionFacts(const std::optional<Prediction>& prediction) {
           {"tasks", all(prediction->tasks)}};
 }
 
+Json suggestionFacts(const std::vector<SuggestedChange>& changes) {
+  Json list = Json::array();
+  for (const SuggestedChange& each : changes) {
+    list.push_back({{"change", each.change}, {"seconds", each.seconds}, {"faster", each.faster}});
+  }
+  return list;
+}
+
 /// Lanes with their tasks as pairs of subject and micro-batch.
 Json laneFacts(const Trace& trace) {
   Json lanes = Json::array();
@@ -270,6 +278,7 @@ Json factsOfRun(const RunFacts& facts) {
           {"memory", memoryFacts(facts, firstMoment(trace))},
           {"remote", remoteFacts(facts)},
           {"predicted", predictionFacts(facts.prediction)},
+          {"suggestions", suggestionFacts(facts.run->suggestions)},
           {"kernels", kernelFacts(facts)}};
 }
 

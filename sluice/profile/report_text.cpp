@@ -214,6 +214,17 @@ Section predictedOf(const Prediction& prediction) {
   return section;
 }
 
+Section suggestionsOf(const std::vector<SuggestedChange>& changes) {
+  Section section{"What one change would give, by the simulator",
+                  Table({"change", "a step", "faster"})};
+  for (const SuggestedChange& each : changes) {
+    section.table.add({each.change,
+                       milliseconds(std::llround(each.seconds * 1e9)),
+                       fmt::format("{:.1f} %", 100 * each.faster)});
+  }
+  return section;
+}
+
 Section latenciesOf(const RunFacts& facts) {
   Section section{"Latencies of a micro-batch", Table({"", "least", "mean", "most"})};
   const auto add = [&](const char* what, const Latency& latency) {
@@ -231,6 +242,9 @@ std::vector<Section> sectionsOf(const RunFacts& facts) {
   std::vector<Section> sections = {idleOf(facts)};
   if (facts.prediction) {
     sections.push_back(predictedOf(*facts.prediction));
+  }
+  if (!facts.run->suggestions.empty()) {
+    sections.push_back(suggestionsOf(facts.run->suggestions));
   }
   if (!facts.why.stages.empty()) {
     sections.push_back(stagesOf(facts));

@@ -72,7 +72,7 @@ function idlePanel(report) {
           ...used.flatMap((c) => [key(CAUSES[c], report.causes[c]), " "]))),
       panel("Idle time by cause, per step", table(["", "idle",
         ...used.map((c) => report.causes[c])], rows)),
-      panel("What to do", ...remedies), pathPanel(run, report)];
+      panel("What to do", ...remedies), suggestionsPanel(run), pathPanel(run, report)];
     if (run.remote.length > 0) parts.push(remotePanel(run));
     return parts;
   })];
@@ -80,6 +80,13 @@ function idlePanel(report) {
 
 function sumOf(run, cause) {
   return run.devices.reduce((all, device) => all + device.causes[cause], 0);
+}
+
+// Null if nothing was tried, or nothing helps.
+function suggestionsPanel(run) {
+  return run.suggestions.length === 0 ? null : panel("What one change would give, by the simulator",
+    table(["change", "a step", "faster"], run.suggestions.map(({change, seconds, faster}) =>
+      [change, duration(seconds * 1e9), percent(faster, 1)])));
 }
 
 function pathPanel(run, report) {
