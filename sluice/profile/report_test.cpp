@@ -1,5 +1,9 @@
 #include "sluice/profile/report.h"
 
+#include <algorithm>
+#include <array>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -117,6 +121,30 @@ TEST(Report, HasPredictionsBesideMeasurements) {
   ASSERT_EQ(data.at("runs").size(), 2U);
   EXPECT_EQ(data.at("runs")[1].at("title"), "first (simulated on measured)");
   EXPECT_TRUE(data.at("runs")[1].at("predicted").is_null());
+}
+
+/// Virtual time has no time of day: such a run begins with the first one that has.
+TEST(Report, PutsSimulatedRunsBesideMeasuredOnesInTime) {
+  constexpr std::int64_t kUnix = 1'600'000'000'000'000'000;
+  std::vector<TracedRun> runs = {run("simulated", 1), run("first", 1), run("second", 1)};
+  runs[0].trace.simulated = "ipu2";
+  runs[1].trace.toUnix = kUnix;
+  runs[2].trace.toUnix = kUnix + 5000;
+  const json data = json::parse(dataOf(reportPage(runs))).at("runs");
+  EXPECT_EQ(data[0].at("clock"), 0);
+  EXPECT_EQ(data[1].at("clock"), 0);
+  EXPECT_EQ(data[2].at("clock"), 5000);
+  const std::vector<Trace> traces = {runs[0].trace, runs[1].trace, runs[2].trace};
+  const json document = json::parse(perfettoJson(traces));
+  std::array<double, 3> begins;
+  begins.fill(1e30);
+  for (const json& event : document.at("traceEvents")) {
+    if (event.at("ph") == "X") {
+      double& begin = begins.at(event.at("pid").get<std::size_t>() / 2);  // of two devices each
+      begin = std::min(begin, event.at("ts").get<double>());
+    }
+  }
+  EXPECT_EQ(begins, (std::array<double, 3>{0, 0, 5}));
 }
 
 TEST(Report, NamesTheKernelsThatTookLongest) {
