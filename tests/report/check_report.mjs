@@ -285,6 +285,16 @@ for (const theme of ["light", "dark"]) {
   const page = await open(compared, "light");
   assert.equal(await page.evaluate(() => window.sluice.timeline.places.filter((p) => p.kind === "run").length), 2);
   await shoot(page, "two_runs");
+  await page.click('[data-do="step"]');  // of both, beginning together
+  const [begins, ends] = await page.evaluate(() => {
+    const {report, timeline} = window.sluice;
+    const steps = report.runs.map((run) => ({...timeline.stepOf(run), by: timeline.offset(run)}));
+    return [steps.map((step) => step.from + step.by - timeline.from),
+      steps.map((step) => timeline.to - step.to - step.by)];
+  });
+  assert.ok(begins[0] > 0 && Math.abs(begins[0] - begins[1]) < 1e-3, begins.join(" "));
+  assert.ok(Math.min(...ends) > 0, ends.join(" "));
+  await shoot(page, "two_steps");
   await page.click('[data-do="align"]');
   await page.click('[data-do="align"]');
   await page.click('[data-tab="compare"]');

@@ -18,6 +18,7 @@ class Timeline {
     this.context = this.canvas.getContext("2d");
     this.search = "";
     this.byClock = false;
+    this.shifts = new Map();  // of runs whose steps are beside each other
     this.gutter = 150;  // left of the lanes, for their names
     this.arrange();
     this.listen();
@@ -51,7 +52,7 @@ class Timeline {
     this.height = y;
   }
 
-  offset(run) { return this.byClock ? run.clock : 0; }
+  offset(run) { return this.byClock ? run.clock : this.shifts.get(run) || 0; }
   end() { return Math.max(...this.report.runs.map((run) => run.end + this.offset(run))); }
   width() { return Math.max(this.scroller.clientWidth - this.gutter - 8, 100); }
   scale() { return this.width() / (this.to - this.from); }
@@ -66,7 +67,10 @@ class Timeline {
     this.to = this.from + span;
     this.draw();
   }
-  fit() { this.show(-0.02 * this.end(), 1.02 * this.end()); }
+  fit() {
+    this.shifts.clear();
+    this.show(-0.02 * this.end(), 1.02 * this.end());
+  }
   zoom(factor, at = (this.from + this.to) / 2) {
     this.show(at - (at - this.from) * factor, at + (this.to - at) * factor);
   }
@@ -74,8 +78,8 @@ class Timeline {
     const by = (this.to - this.from) * share;
     this.show(this.from + by, this.to + by);
   }
-  oneStep() {
-    const run = this.report.runs[0];
+  // Begin and end of the second step, which is the first that nothing had to be prepared for.
+  stepOf(run) {
     const step = run.steps > 1 ? 1 : 0;
     let from = Infinity;
     let to = 0;
@@ -87,8 +91,18 @@ class Timeline {
         to = Math.max(to, row.ends[last]);
       }
     }
-    const margin = (to - from) * 0.02;
-    this.show(from - margin + this.offset(run), to + margin + this.offset(run));
+    return {from, to};
+  }
+  // Steps of several runs begin together, unless the runs are at their time of day.
+  oneStep() {
+    const [first] = this.report.runs;
+    const steps = this.report.runs.map((run) => ({run, ...this.stepOf(run)}));
+    const {from} = steps[0];
+    for (const step of steps) this.shifts.set(step.run, from - step.from);
+    const shown = this.byClock ? steps.slice(0, 1) : steps;
+    const length = Math.max(...shown.map((step) => step.to - step.from));
+    const margin = length * 0.02;
+    this.show(from - margin + this.offset(first), from + length + margin + this.offset(first));
   }
 
   draw() {
