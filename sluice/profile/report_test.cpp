@@ -123,6 +123,14 @@ TEST(Report, HasPredictionsBesideMeasurements) {
   EXPECT_TRUE(data.at("runs")[1].at("predicted").is_null());
 }
 
+TEST(Report, AdvisesAPipelineWhereStagesTakeTurns) {
+  TracedRun made = run("first");
+  const std::span<const TracedRun> runs(&made, 1);
+  EXPECT_THAT(reportText(runs), HasSubstr("a schedule with a smaller ramp"));
+  made.trace.microBatchesPerRound = 1;
+  EXPECT_THAT(reportText(runs), HasSubstr("is due to ramp. There is one micro-batch at a time"));
+}
+
 /// Virtual time has no time of day: such a run begins with the first one that has.
 TEST(Report, PutsSimulatedRunsBesideMeasuredOnesInTime) {
   constexpr std::int64_t kUnix = 1'600'000'000'000'000'000;
