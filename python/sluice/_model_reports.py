@@ -1,4 +1,4 @@
-"""What a model tells about itself and its calls: a base class of Executor."""
+"""What a model tells about itself and its calls: a base class of Executor and LoadedModel."""
 
 from __future__ import annotations
 
