@@ -7,6 +7,7 @@
 #include "sluice/api/model_core.h"
 #include "sluice/api/virtual_time.h"
 #include "sluice/base/error.h"
+#include "sluice/program/memory_plan.h"
 
 namespace sluice {
 namespace {
@@ -141,7 +142,7 @@ std::int64_t ModelCore::cycleCount() const {
 
 std::string ModelCore::explain() const {
   const runtime::Turn::Hold turn = enter();
-  return sluice::explain(compiled(), batchLayout(), options_);
+  return sluice::explain(compiled(), batchLayout(), options_, alive().state().plan());
 }
 
 std::string ModelCore::summary() const {
@@ -160,9 +161,9 @@ std::string ModelCore::summary() const {
     text += fmt::format("{} program for ({}): {} kernels", p.name, fmt::join(types, ", "), kernels);
     for (std::size_t d = 0; d < p.devices.size(); ++d) {
       text += p.devices.size() == 1 ? std::string(", ") : fmt::format("\n  device {}: ", d);
-      text += fmt::format("{} bytes of state, {} bytes of activations and scratch",
-                          p.devices[d].stateBytes,
-                          p.devices[d].transientBytes);
+      text += fmt::format("{} of state, {} of activations and scratch",
+                          program::formatBytes(p.devices[d].stateBytes),
+                          program::formatBytes(p.devices[d].transientBytes));
     }
     text += "\n";
   }
